@@ -120,9 +120,8 @@
 //
 // Facts must agree with the sizes of all files and tables, and no data file is larger
 // than 2⁵⁰ bytes; a reader looks at that before it does anything else. Verify checks all
-// that is promised above, bytes, order, ranges and finite features; other readers check
-// what they use. That no two names are equal is what import promises, and Verify does not
-// compare.
+// that is promised above, bytes, order, ranges, finite features and that no two names are
+// equal; other readers check what they use.
 //
 // # Original ids
 //

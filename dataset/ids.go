@@ -256,29 +256,26 @@ func (d *Dataset) Nodes(ctx context.Context, ids []string) (_ []int64, err error
 }
 
 // verifyIDs reads all original ids. Numbers must be all those below the number of nodes: it holds
-// a bit a node for that. Names must have their form; that no two are equal is not checked.
+// a bit a node for that. Of names see verifyNames.
 func (d *Dataset) verifyIDs(ctx context.Context) (err error) {
-	if d.facts.OriginalIDs == "" {
+	switch d.facts.OriginalIDs {
+	case "":
 		return nil
+	case IDNames:
+		return d.verifyNames(ctx)
 	}
 	s, err := d.IDs()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	var seen []uint64
-	if d.facts.OriginalIDs == IDNumbers {
-		seen = make([]uint64, (d.facts.Nodes+63)/64)
-	}
+	seen := make([]uint64, (d.facts.Nodes+63)/64)
 	for v := range d.facts.Nodes {
 		if v%(1<<16) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		if err := s.To(v); err != nil {
 			return err
-		}
-		if seen == nil {
-			continue
 		}
 		word, bit := &seen[s.number/64], uint64(1)<<(s.number%64)
 		if *word&bit != 0 {

@@ -119,6 +119,7 @@ func TestForgedIDs(t *testing.T) {
 		"ends early":      {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[8] = 8 }, fault.ErrCorrupt, "name of node 7 is bytes 7 to 8 of 9"},
 		"a far end":       {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[2] = 1 << 62 }, fault.ErrCorrupt, "name of node 1"},
 		"a line's end":    {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = '\n' }, fault.ErrCorrupt, "names.bin: the name of node 4 is \"\\n\": it has a control character"},
+		"a name twice":    {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = 'b' }, fault.ErrCorrupt, "names.bin: nodes 1 and 4 are both called \"b\""},
 		"half a rune":     {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = 0xC3 }, fault.ErrCorrupt, "no UTF-8"},
 	} {
 		d := datasettest.Create(t, t.TempDir(), c.raw)

@@ -69,16 +69,31 @@ func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	return makePlan(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks})
 }
 
-func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Plan, error) {
+// Plannable refuses the options of a run that MakePlan does not plan.
+func (o *Options) Plannable() error {
 	switch {
 	case o.Resume:
-		return Plan{}, fault.New(fault.ErrUsage, "--plan is of a new run: leave --resume out")
+		return fault.New(fault.ErrUsage, "--plan is of a new run: leave --resume out")
 	case o.Replicas != 0 && o.Replicas != 1 || o.world() > 1:
-		return Plan{}, fault.New(fault.ErrUsage, "--plan is of a run of one process and one device: leave --rank and --gpus out; each rank takes as much memory, and computes its part of the batches")
+		return fault.New(fault.ErrUsage, "--plan is of a run of one process and one device: leave --rank and --gpus out; each rank takes as much memory, and computes its part of the batches")
 	}
-	o.planning, o.Record, o.CheckpointEvery = true, "", rundir.Interval{}
+	return nil
+}
+
+func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Plan, error) {
+	if err := o.Plannable(); err != nil {
+		return Plan{}, err
+	}
+	o.planning, o.CheckpointEvery = true, rundir.Interval{}
 	o.EnsureDefaults()
+	if err := o.hashWeights(fsys); err != nil {
+		return Plan{}, err
+	}
 	if err := o.Validate(); err != nil {
+		return Plan{}, err
+	}
+	// A trace is not written, but counts in the memory, and its name must do.
+	if _, err := newRecording(fsys, o.Record, o.Out); err != nil {
 		return Plan{}, err
 	}
 	free := int64(0)

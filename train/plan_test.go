@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/device"
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
 	"diskgnn/internal/progress"
@@ -153,5 +154,30 @@ func TestChained(t *testing.T) {
 		if got := chained(table, 2, 4, slots); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%d slots: %v, want %v", slots, got, want)
 		}
+	}
+}
+
+// A trace is not written by a plan, and counts in its memory as in the run's.
+func TestPlanCountsRecording(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	o := w.options(w.pack(20), func(o *Options) { o.Slots = 2 })
+	without, err := w.plan(t.Context(), o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Record = w.path("trace")
+	var room int64
+	with, err := w.plan(t.Context(), o, func(p *parts) {
+		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
+			f := c.Facts()
+			room = recordBytes(&f, 2)
+			return planMemory(c, o, needs)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with.MemoryBytes != without.MemoryBytes+room || room == 0 {
+		t.Errorf("%d bytes with a trace of %d, %d without", with.MemoryBytes, room, without.MemoryBytes)
 	}
 }

@@ -1,12 +1,15 @@
 package train
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"time"
 
 	"diskgnn/featurestore"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/report"
 	"diskgnn/train/rundir"
@@ -55,8 +58,13 @@ func Report(fsys vfs.FS, dir string, driveRate float64) (*report.Run, error) {
 		return nil, err
 	}
 	d, err := rundir.Lock(fsys, dir, was)
-	if err != nil {
+	switch {
+	case errors.Is(err, fault.ErrLocked):
 		return nil, fmt.Errorf("a run under way makes its own report: %w", err)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: --html writes the page elsewhere", err)
+	case err != nil:
+		return nil, err
 	}
 	defer d.Unlock()
 	r, err := report.Read(fsys, dir)

@@ -3,6 +3,8 @@ package train
 import (
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -105,6 +107,25 @@ func TestReportOfLiveRuns(t *testing.T) {
 	}
 	if r, err := Report(vfs.OS, out, 0); err != nil || r.State != report.Killed {
 		t.Errorf("killed: %+v, %v", r, err)
+	}
+}
+
+// unlockable is a file system on which nobody may lock.
+type unlockable struct{ vfs.FS }
+
+func (unlockable) Lock(name string) (io.Closer, error) {
+	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+}
+
+// A run of somebody else's is not taken for one under way: its page may be written elsewhere.
+func TestReportWithoutPermission(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	if err := mustBegin(t, out, false).Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Report(unlockable{vfs.OS}, out, 0)
+	if !errors.Is(err, fs.ErrPermission) || strings.Contains(err.Error(), "under way") || !strings.Contains(err.Error(), "--html") {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -162,8 +163,12 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
 	}
 	if t.Kind == target.Soft {
+		var need int64
+		for _, f := range m.Files {
+			need += f.Size
+		}
 		for _, file := range t.Parts {
-			if err := provide(file, size); err != nil {
+			if err := provide(file, size, need/int64(len(t.Parts))); err != nil {
 				return r, err
 			}
 		}
@@ -179,8 +184,9 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 }
 
 // provide makes a file of so many bytes, which take no room before they are written, and the
-// directories that it is in, unless it is there.
-func provide(file string, size int64) error {
+// directories that it is in, unless it is there. A disk without room for what will be written to it
+// is refused: a drive could only say that a write failed.
+func provide(file string, size, need int64) error {
 	st, err := vfs.OS.Stat(file)
 	switch {
 	case err == nil && !st.Mode().IsRegular():
@@ -199,6 +205,13 @@ func provide(file string, size int64) error {
 	}
 	if err := vfs.MakeParents(vfs.OS, file); err != nil {
 		return err
+	}
+	free, err := vfs.OS.Free(filepath.Dir(file))
+	if err != nil {
+		return err
+	}
+	if free < need {
+		return fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left", file, budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	f, err := vfs.OS.OpenReadWrite(file)
 	if err != nil {

@@ -140,6 +140,10 @@ func newTrainCommand(g *globals) *cli.Command {
 			}
 			if plan {
 				s.planned(&o.Out, "run")
+				o.Job.Count = rank.Count // wherever the others are
+				if err := o.Plannable(); err != nil {
+					return outcome{}, err
+				}
 			}
 			if err := s.rank(&o, rank); err != nil {
 				return outcome{}, err

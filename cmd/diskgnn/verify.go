@@ -12,6 +12,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -73,7 +74,7 @@ func readMeta(dir string) (*stage.Meta, error) {
 		return m, nil
 	}
 	if run, _ := vfs.Exists(vfs.OS, filepath.Join(dir, rundir.MetricsFile)); run {
-		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: %s and %s say what it did", dir, stage.RunFile, rundir.MetricsFile)
+		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: diskgnn report %s shows what it did", dir, shell.Word(dir))
 	}
 	return nil, err
 }

@@ -72,7 +72,8 @@ type Result struct {
 const chunk = 1 << 20
 
 // Run writes a dataset into Out. The files are written into Out.exporting, which becomes Out when all
-// are durable; what an interrupted run left there is removed.
+// are durable. A run that fails or is interrupted removes it; one that is killed leaves it to the next.
+// One process at a time writes there: another is refused by fault.ErrLocked.
 //
 // It holds graph.OffsetsBytes of the dataset, the labels and splits, 9 bytes a node at most, and a few
 // chunks.
@@ -84,8 +85,8 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 	if !slices.Contains(Formats(), o.Format) {
 		return Result{}, fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
 	}
-	if there, err := vfs.Exists(fsys, o.Out); err != nil || there {
-		return Result{}, errors.Join(err, fault.New(fault.ErrExists, "export: %s exists", o.Out))
+	if err := absent(fsys, o.Out); err != nil {
+		return Result{}, fmt.Errorf("export: %w", err)
 	}
 	e := &exporting{ctx: ctx, fs: fsys, d: d, f: d.Facts(), dir: filepath.Clean(o.Out) + ".exporting", rep: rep}
 	write := e.arrays
@@ -96,6 +97,15 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 		return Result{}, fmt.Errorf("export: %w", err)
 	}
 	return Result{o.Out, o.Format, e.f.Nodes, e.f.Edges, string(e.featureType()), e.written, time.Since(began).Seconds()}, nil
+}
+
+// absent refuses what is there.
+func absent(fsys vfs.FS, out string) error {
+	there, err := vfs.Exists(fsys, out)
+	if err == nil && there {
+		err = fault.New(fault.ErrExists, "%s exists", out)
+	}
+	return err
 }
 
 // exporting is one run.
@@ -109,13 +119,27 @@ type exporting struct {
 	written int64
 }
 
-func (e *exporting) run(write func() error, out string) error {
+func (e *exporting) run(write func() error, out string) (err error) {
 	if err := e.checkSpace(); err != nil {
 		return err
 	}
 	if err := vfs.MakeParents(e.fs, e.dir); err != nil {
 		return err
 	}
+	name := e.dir + ".lock" // beside: what is in the directory is exported
+	lock, err := e.fs.Lock(name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, e.fs.Remove(name), lock.Close()) }()
+	if err := absent(e.fs, out); err != nil { // by now
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.fs.RemoveAll(e.dir))
+		}
+	}()
 	if err := errors.Join(e.fs.RemoveAll(e.dir), e.fs.MkdirAll(e.dir)); err != nil {
 		return err
 	}

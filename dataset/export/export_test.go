@@ -223,6 +223,39 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// TestLocked has two processes that would write one directory: the second leaves what the first has.
+func TestLocked(t *testing.T) {
+	d, err := dataset.Open(vfs.OS, generated(t, worlds["float32"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	o := export.Options{Format: export.FormatGraphBolt, Out: filepath.Join(dir, "X")}
+	first := o.Out + ".exporting"
+	lock, err := vfs.OS.Lock(first + ".lock")
+	if err == nil {
+		err = os.Mkdir(first, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Run(t.Context(), vfs.OS, d, o, progress.Discard); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("beside another: %v", err)
+	}
+	if _, err := os.Stat(first); err != nil {
+		t.Error(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := export.Run(t.Context(), vfs.OS, d, o, progress.Discard); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
+		t.Errorf("%v are there, %v", left, err)
+	}
+}
+
 // TestFaults fails every write in turn: nothing passes for what was exported, and a later run exports
 // it all.
 func TestFaults(t *testing.T) {
@@ -248,6 +281,9 @@ func TestFaults(t *testing.T) {
 		}
 		if _, err := os.Stat(out); err == nil {
 			t.Errorf("operation %d failed, and there is an incomplete %s", n, out)
+		}
+		if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
+			t.Errorf("operation %d failed, and %v is left, %v", n, left, err)
 		}
 		if _, err := export.Run(t.Context(), vfs.OS, d, export.Options{Format: export.FormatGraphBolt, Out: out}, progress.Discard); err != nil {
 			t.Errorf("after a failure: %v", err)

@@ -299,6 +299,7 @@ func TestImportRefuses(t *testing.T) {
 		{"missing edges", boltTree(), set("edges.npy", nil), []string{"edges.npy", "missing"}},
 		{"missing labels", boltTree(), set("test_labels.npy", nil), []string{"test_labels.npy", "missing"}},
 		{"truncated edges", boltTree(), cut("edges.npy"), []string{"edges.npy", "truncated"}},
+		{"edges with a tail", boltTree(), set("edges.npy", npyFile("(2, 1)", make([]int64, 3))), []string{"edges.npy", "of int64 of shape (2, 1) take "}},
 		{"edges of shape [E, 2]", boltTree(), set("edges.npy", npyFile("(5, 2)", make([]int64, 10))), []string{"edges.npy", "(5, 2)", "(2, E)"}},
 		{"edges of floats", boltTree(), set("edges.npy", npyFile("(2, 5)", make([]float32, 10))), []string{"edges.npy", "float32"}},
 		{"an edge out of range (numpy)", boltTree(), set("edges.npy", npyFile("(2, 1)", []int64{4, 0})), []string{"edges.npy", "from 4 to 0"}},

@@ -79,7 +79,8 @@ func (n *Array) Vector(length int64) error {
 	return nil
 }
 
-// Open opens a .npy file.
+// Open opens a .npy file. It must be as long as its header says: what follows the elements, such
+// as a second array that was saved to the same file, would be left out without a word.
 func Open(fsys vfs.FS, name string) (*Array, error) {
 	f, err := file.Open(fsys, name)
 	if err != nil {
@@ -95,6 +96,9 @@ func Open(fsys vfs.FS, name string) (*Array, error) {
 		var header int64
 		if header, err = section.Seek(0, io.SeekCurrent); err == nil {
 			err = r.Fits(st.Size() - header)
+		}
+		if want := header + r.Count()*int64(r.Size); err == nil && st.Size() > want {
+			err = fault.New(fault.ErrInput, "it has %d bytes: a header and an array of %s of shape %s take %d", st.Size(), r.Type(), r.ShapeString(), want)
 		}
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -141,7 +142,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestFits refuses a file that is shorter than its header says before anything of it is read.
+// TestFits refuses a file that is shorter or longer than its header says before anything of it is
+// read.
 func TestFits(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "a.npy")
 	content := array("<i8", "(3,)", []int64{1, 2, 3})
@@ -161,6 +163,15 @@ func TestFits(t *testing.T) {
 		}
 		if err != nil {
 			t.Error(err)
+		}
+	}
+	for more, says := range map[int]string{1: "has 93 bytes: a header and an array of int64 of shape (3,) take 92", len(content): "has 184 bytes"} {
+		long := append(slices.Clone(content), content...)[:len(content)+more]
+		if err := os.WriteFile(name, long, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(vfs.OS, name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%d bytes more: %v", more, err)
 		}
 	}
 }
