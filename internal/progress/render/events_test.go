@@ -79,6 +79,19 @@ func TestEventsOfManyGoroutines(t *testing.T) {
 	}
 }
 
+// After Close, tasks have no events.
+func TestEventsAfterClose(t *testing.T) {
+	var out bytes.Buffer
+	r := Events(&out)
+	r.Close()
+	task := r.Task("late", 1, progress.Bytes)
+	task.Add(1)
+	task.Done()
+	if out.Len() > 0 {
+		t.Errorf("%q", out.String())
+	}
+}
+
 // Renderers for people leave records out.
 func TestRecordForPeople(t *testing.T) {
 	var out bytes.Buffer
