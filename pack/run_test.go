@@ -3,6 +3,7 @@ package pack_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +14,12 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/exhaustive"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
@@ -28,7 +31,7 @@ var disk = vfs.Unsynced(vfs.OS)
 // inputs makes a dataset and samples of it.
 func inputs(t *testing.T, p datasettest.Params) (ds, samples string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	ds, samples = filepath.Join(dir, "D"), filepath.Join(dir, "S")
 	if err := dataset.Create(disk, ds, p.Raw()); err != nil {
 		t.Fatal(err)
@@ -90,7 +93,8 @@ func same(t *testing.T, what string, got, want map[string]string) {
 // TestSameBytes packs with different numbers of workers, budgets and ranges.
 func TestSameBytes(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
-	ref := filepath.Join(t.TempDir(), "ref")
+	dir := vfstest.TempDir(t)
+	ref := filepath.Join(dir, "ref")
 	res, err := pack.Run(t.Context(), disk, options(ds, samples, ref), progress.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -102,12 +106,13 @@ func TestSameBytes(t *testing.T) {
 	for _, workers := range []int{1, 2, 7} {
 		for _, memory := range []int64{256 << 20, 1 << 30, 8 << 30} {
 			for _, rows := range []int64{0, 1, 17} {
-				o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+				o := options(ds, samples, filepath.Join(dir, "P"))
 				o.Workers, o.Memory, o.RangeRows = workers, memory, rows
 				if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
 					t.Fatal(err)
 				}
 				same(t, o.Out, contents(t, o.Out), want)
+				remove(t, o.Out)
 			}
 		}
 	}
@@ -116,7 +121,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestEveryFailure fails each write operation in turn, alone and with all later
+// TestEveryFailure fails write operations, each alone and with all later
 // ones, and checks that nothing passes for finished and that the next run ends
 // with the same bytes.
 func TestEveryFailure(t *testing.T) {
@@ -131,34 +136,37 @@ func TestEveryFailure(t *testing.T) {
 	want := contents(t, o.Out)
 	resumed := 0
 	for _, after := range []bool{false, true} {
-		resumed += failing(t, o, want, 1, func(n int) *vfs.FailAt { return &vfs.FailAt{N: n, After: after} })
+		t.Run(fmt.Sprint("later ones too ", after), func(t *testing.T) { // of each name, others are tried
+			resumed += failing(t, o, want, 4, func(n int) *vfs.FailAt { return &vfs.FailAt{N: n, After: after} })
+		})
 	}
 	if resumed == 0 {
 		t.Error("no run was resumed")
 	}
 }
 
-// failing packs again and again into directories of its own, each time with the failure
-// that inject makes for n = 0, step, …, until one does not happen any more. It checks
-// that the failure is noticed and that the next run ends with the bytes wanted, and
-// returns how many of these were resumed.
+// failing packs again and again into an empty directory, each time with the failure
+// that inject makes for an operation: for one of every step, as package exhaustive chooses.
+// It checks that the failure is noticed and that the next run ends with the bytes wanted,
+// and returns how many of these were resumed.
 func failing(t *testing.T, o pack.Options, want map[string]string, step int, inject func(n int) *vfs.FailAt) (resumed int) {
 	t.Helper()
-	for n := 0; ; n += step {
-		o.Out = filepath.Join(t.TempDir(), "P")
+	o.Out = filepath.Join(vfstest.TempDir(t), "P")
+	exhaustive.Each(t, step, func(n int) bool {
 		in := inject(n)
 		in.Err = errors.New("boom")
-		_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
+		res, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
 		if !in.Fired() {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return resumed
+			remove(t, res.Out)
+			return false
 		}
 		if err == nil {
 			t.Errorf("operation %d failed unnoticed (later ones too: %t)", n, in.After)
 		}
-		res, err := pack.Run(t.Context(), disk, o, progress.Discard)
+		res, err = pack.Run(t.Context(), disk, o, progress.Discard)
 		if err != nil {
 			t.Fatalf("after failing operation %d (later ones too: %t): %v", n, in.After, err)
 		}
@@ -166,7 +174,10 @@ func failing(t *testing.T, o pack.Options, want map[string]string, step int, inj
 			resumed++
 		}
 		same(t, res.Out, contents(t, res.Out), want)
-	}
+		remove(t, res.Out)
+		return true
+	})
+	return resumed
 }
 
 // TestCompressedFailures fails operations on what compression writes, each with all later
