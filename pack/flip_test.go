@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 )
@@ -50,7 +51,7 @@ func TestFlip(t *testing.T) {
 }
 
 func flipAll(t *testing.T, o pack.Options) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o.Out = filepath.Join(dir, "ref")
 	res, err := pack.Run(t.Context(), disk, o, progress.Discard)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 )
@@ -25,7 +26,7 @@ func minOptions(ds, samples, out string) pack.Options {
 // and ranges.
 func TestMinSameBytes(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
-	ref := filepath.Join(t.TempDir(), "ref")
+	ref := filepath.Join(vfstest.TempDir(t), "ref")
 	res, err := pack.Run(t.Context(), disk, minOptions(ds, samples, ref), progress.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,7 @@ func TestMinSameBytes(t *testing.T) {
 	want := contents(t, ref)
 	for _, workers := range []int{1, 7} {
 		for _, rows := range []int64{0, 17} {
-			o := minOptions(ds, samples, filepath.Join(t.TempDir(), "P"))
+			o := minOptions(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 			o.Workers, o.RangeRows = workers, rows
 			if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
 				t.Fatal(err)
@@ -59,7 +60,7 @@ func TestMinEveryFailure(t *testing.T) {
 	small := graphOf
 	small.Nodes = 40
 	ds, samples := inputs(t, small)
-	o := minOptions(ds, samples, filepath.Join(t.TempDir(), "ref"))
+	o := minOptions(ds, samples, filepath.Join(vfstest.TempDir(t), "ref"))
 	o.RangeRows = 15
 	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func TestMinTouched(t *testing.T) {
 			return os.WriteFile(name, b, 0o666)
 		},
 	} {
-		o := minOptions(ds, samples, filepath.Join(t.TempDir(), "P"))
+		o := minOptions(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 		in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool {
 			return op == vfs.OpCreate && filepath.Base(name) == packfile.IndexFile
 		}}

@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
@@ -28,7 +29,7 @@ var disk = vfs.Unsynced(vfs.OS)
 // inputs makes a dataset and samples of it.
 func inputs(t *testing.T, p datasettest.Params) (ds, samples string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	ds, samples = filepath.Join(dir, "D"), filepath.Join(dir, "S")
 	if err := dataset.Create(disk, ds, p.Raw()); err != nil {
 		t.Fatal(err)
@@ -90,7 +91,8 @@ func same(t *testing.T, what string, got, want map[string]string) {
 // TestSameBytes packs with different numbers of workers, budgets and ranges.
 func TestSameBytes(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
-	ref := filepath.Join(t.TempDir(), "ref")
+	dir := vfstest.TempDir(t)
+	ref := filepath.Join(dir, "ref")
 	res, err := pack.Run(t.Context(), disk, options(ds, samples, ref), progress.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -102,12 +104,13 @@ func TestSameBytes(t *testing.T) {
 	for _, workers := range []int{1, 2, 7} {
 		for _, memory := range []int64{256 << 20, 1 << 30, 8 << 30} {
 			for _, rows := range []int64{0, 1, 17} {
-				o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+				o := options(ds, samples, filepath.Join(dir, "P"))
 				o.Workers, o.Memory, o.RangeRows = workers, memory, rows
 				if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
 					t.Fatal(err)
 				}
 				same(t, o.Out, contents(t, o.Out), want)
+				remove(t, o.Out)
 			}
 		}
 	}
@@ -138,14 +141,14 @@ func TestEveryFailure(t *testing.T) {
 	}
 }
 
-// failing packs again and again into directories of its own, each time with the failure
+// failing packs again and again into an empty directory, each time with the failure
 // that inject makes for n = 0, step, …, until one does not happen any more. It checks
 // that the failure is noticed and that the next run ends with the bytes wanted, and
 // returns how many of these were resumed.
 func failing(t *testing.T, o pack.Options, want map[string]string, step int, inject func(n int) *vfs.FailAt) (resumed int) {
 	t.Helper()
+	o.Out = filepath.Join(vfstest.TempDir(t), "P")
 	for n := 0; ; n += step {
-		o.Out = filepath.Join(t.TempDir(), "P")
 		in := inject(n)
 		in.Err = errors.New("boom")
 		_, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard)
@@ -166,6 +169,7 @@ func failing(t *testing.T, o pack.Options, want map[string]string, step int, inj
 			resumed++
 		}
 		same(t, res.Out, contents(t, res.Out), want)
+		remove(t, res.Out)
 	}
 }
 

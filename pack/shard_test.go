@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 )
@@ -62,13 +63,13 @@ func TestShardsOfMultiLabelBatches(t *testing.T) {
 	p := groupsOf
 	p.MultiLabel, p.Classes = true, 20
 	ds, samples := inputs(t, p)
-	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	o := options(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 	whole, err := pack.Run(t.Context(), disk, o, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := contents(t, o.Out)
-	o.Out = filepath.Join(t.TempDir(), "P")
+	o.Out = filepath.Join(vfstest.TempDir(t), "P")
 	if res, err := merge(disk, t, o.Out, packShards(t, o, 2)); err != nil || res.Fingerprint != whole.Fingerprint {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -90,7 +91,7 @@ func TestShards(t *testing.T) {
 		"all hot":  func(o *pack.Options) { o.Cache = &budget.Size{Value: 100, Unit: budget.UnitPercent} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+			o := options(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 			change(&o)
 			whole, err := pack.Run(t.Context(), disk, o, progress.Discard)
 			if err != nil {
@@ -101,7 +102,7 @@ func TestShards(t *testing.T) {
 				t.Fatalf("no rows are shared, or there is one group: %+v", whole)
 			}
 			for _, n := range []int{1, 2, 5} { // of the last, some have no group
-				o.Out = filepath.Join(t.TempDir(), "P")
+				o.Out = filepath.Join(vfstest.TempDir(t), "P")
 				dirs := packShards(t, o, n)
 				slices.Reverse(dirs)
 				res, err := merge(disk, t, o.Out, dirs)
@@ -132,7 +133,7 @@ func TestShardFailures(t *testing.T) {
 	} {
 		for i := range 2 {
 			o.Shard = shard.Shard{Index: i, Count: 2}
-			o.Out = filepath.Join(t.TempDir(), "ref")
+			o.Out = filepath.Join(vfstest.TempDir(t), "ref")
 			o.Compress, o.RangeRows = packfile.CodecS2, 50
 			ref, err := pack.Run(t.Context(), disk, o, progress.Discard)
 			if err != nil {
@@ -148,7 +149,7 @@ func TestShardFailures(t *testing.T) {
 
 func TestShardRefusals(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
-	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	o := options(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 	for says, change := range map[string]func(o *pack.Options){
 		"--plan-file":        func(o *pack.Options) { o.Compress = pack.CompressAuto },
 		"--shard: shard 2/2": func(o *pack.Options) { o.Shard.Index = 2 },
@@ -172,7 +173,7 @@ func TestShardRefusals(t *testing.T) {
 		t.Errorf("a shard taken for a pack: %v", err)
 	}
 	// What a plan chose, every shard may have.
-	o.Compress, o.Out, o.PlanFile = pack.CompressAuto, filepath.Join(t.TempDir(), "P"), filepath.Join(t.TempDir(), "plan.json")
+	o.Compress, o.Out, o.PlanFile = pack.CompressAuto, filepath.Join(vfstest.TempDir(t), "P"), filepath.Join(vfstest.TempDir(t), "plan.json")
 	if _, err := pack.MakePlan(t.Context(), disk, withoutShard(o), progress.Discard); err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +186,7 @@ func TestShardRefusals(t *testing.T) {
 // ever written like that.
 func TestShardMeta(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
-	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	o := options(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 	dirs := packShards(t, o, 2)
 	for _, c := range []struct {
 		shard int
@@ -203,7 +204,7 @@ func TestShardMeta(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := filepath.Join(t.TempDir(), "forged")
+		out := filepath.Join(vfstest.TempDir(t), "forged")
 		dir, _, err := stage.Begin(disk, out, stage.Spec{Format: m.Format, Params: m.Params, Parents: m.Parents}, false)
 		if err != nil {
 			t.Fatal(err)
@@ -235,11 +236,11 @@ func TestShardMeta(t *testing.T) {
 // TestMergeFailures fails each operation of a merging in turn.
 func TestMergeFailures(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
-	o := options(ds, samples, filepath.Join(t.TempDir(), "P"))
+	o := options(ds, samples, filepath.Join(vfstest.TempDir(t), "P"))
 	dirs := packShards(t, o, 3)
 	var want map[string]string
 	for n := -1; ; n++ {
-		out := filepath.Join(t.TempDir(), "W")
+		out := filepath.Join(vfstest.TempDir(t), "W")
 		in := &vfs.FailAt{N: n, Err: errors.New("boom")}
 		_, err := merge(vfs.Inject(disk, in), t, out, dirs)
 		if (err != nil) != in.Fired() {

@@ -25,6 +25,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/stage/stagetest"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/samplertest"
@@ -74,7 +75,7 @@ func open(t *testing.T, dir string) *mbfile.Reader {
 // TestTiny samples the hand-drawn graph, all neighbours, one layer: training
 // nodes 0, 1, 4 of classes 0, 0, 1; validation 2, 5; test 3, 6.
 func TestTiny(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	d := create(t, dir, datasettest.Tiny(t))
 	o := Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S"), BatchSize: 3, Fanout: []int{all}}
 	res := mustRun(t, o)
@@ -130,7 +131,7 @@ func TestTiny(t *testing.T) {
 
 // TestRunProperties compares whole directories with the reference.
 func TestRunProperties(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	rapid.Check(t, func(t *rapid.T) {
 		tmp, err := os.MkdirTemp(dir, "")
 		if err != nil {
@@ -270,7 +271,7 @@ func testOptions(t *testing.T, dir string) Options {
 }
 
 func TestSameBytesForAnyWorkersAndMemory(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	mustRun(t, o)
 	want := files(t, o.Out)
@@ -288,7 +289,7 @@ func TestSameBytesForAnyWorkersAndMemory(t *testing.T) {
 
 // TestOtherSeedsOtherBatches guards against a seed that is not used.
 func TestOtherSeedsOtherBatches(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	mustRun(t, o)
 	first := files(t, o.Out)
@@ -312,7 +313,7 @@ func TestOtherSeedsOtherBatches(t *testing.T) {
 }
 
 func TestRerun(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	first := mustRun(t, o)
 	before := files(t, o.Out)
@@ -337,7 +338,7 @@ func TestRerun(t *testing.T) {
 // nothing may pass for finished that is not, and the next run must end with the
 // same bytes.
 func TestEveryFailure(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	mustRun(t, o)
 	want := files(t, o.Out)
@@ -392,7 +393,7 @@ func (t *cancelTask) Add(n int64) {
 }
 
 func TestCancelAndResume(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	mustRun(t, o)
 	want := files(t, o.Out)
@@ -460,7 +461,7 @@ func TestBadDatasets(t *testing.T) {
 			}
 		}, fault.ErrInput, "no dataset"},
 	} {
-		dir := t.TempDir()
+		dir := vfstest.TempDir(t)
 		o := testOptions(t, dir)
 		c.spoil(t, o.Dataset)
 		_, err := Run(t.Context(), disk, o, progress.Discard)
@@ -477,7 +478,7 @@ func TestBadDatasets(t *testing.T) {
 // it.
 func TestDatasetShrinks(t *testing.T) {
 	for _, name := range []string{"indices.bin", "indptr.bin"} {
-		dir := t.TempDir()
+		dir := vfstest.TempDir(t)
 		o := testOptions(t, dir)
 		c := &canceller{Reporter: progress.Discard, cancel: func() { _ = os.Truncate(filepath.Join(o.Dataset, name), 0) }}
 		c.left.Store(1)
@@ -491,7 +492,7 @@ func TestDatasetShrinks(t *testing.T) {
 }
 
 func TestEmptyTrainingSet(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	raw := datasettest.Tiny(t)
 	raw.Train = nil
 	d := create(t, dir, raw)
@@ -502,7 +503,7 @@ func TestEmptyTrainingSet(t *testing.T) {
 
 // TestNoEvaluation samples a dataset without validation and test nodes.
 func TestNoEvaluation(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	raw := datasettest.Tiny(t)
 	raw.Valid, raw.Test = nil, nil
 	d := create(t, dir, raw)
@@ -516,7 +517,7 @@ func TestNoEvaluation(t *testing.T) {
 }
 
 func TestBudget(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	for _, memory := range []int64{1, 1 << 20, budget.Reserve} {
 		o.Memory = memory
@@ -533,7 +534,7 @@ func TestBudget(t *testing.T) {
 // TestHalvesWorkers gives four workers memory that holds the largest batch of one
 // alone: the same bytes must come of it, and an error when not even one fits.
 func TestHalvesWorkers(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	mustRun(t, o)
 	want := files(t, o.Out)

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/presample/mbfile"
 )
 
@@ -40,7 +41,7 @@ func merge(fsys vfs.FS, out string, dirs []string) (shard.Result, error) {
 }
 
 func TestShards(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	whole := mustRun(t, o)
 	want := files(t, o.Out)
@@ -82,7 +83,7 @@ func TestShards(t *testing.T) {
 // TestShardProperties draws graphs, parameters, numbers of shards and where files
 // are cut.
 func TestShardProperties(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	rapid.Check(t, func(t *rapid.T) {
 		tmp, err := os.MkdirTemp(dir, "")
 		if err != nil {
@@ -125,7 +126,7 @@ func TestShardProperties(t *testing.T) {
 
 // TestShardResumes interrupts a shard in the middle of the samples.
 func TestShardResumes(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	o.batchesPerFile, o.Shard = 4, shard.Shard{Index: 1, Count: 2}
 	want := files(t, mustRun(t, o).Out)
@@ -152,7 +153,7 @@ func TestShardResumes(t *testing.T) {
 // TestMergeFailures fails each operation of a merging: the next one must end with
 // the whole's bytes.
 func TestMergeFailures(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	mustRun(t, o)
 	want := files(t, o.Out)
@@ -185,7 +186,7 @@ func TestMergeFailures(t *testing.T) {
 // TestBadShards merges shards that are damaged, or cut in other places, as a
 // program would make them that reckons otherwise.
 func TestBadShards(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	dirs, _, err := sampleShards(o, 2)
 	if err != nil {
@@ -230,7 +231,7 @@ func (r roomFor) Free(string) (int64, error) { return r.free, nil }
 // TestFullDisk checks that what a disk has room for is drawn, and that what it has
 // not is refused before it is drawn.
 func TestFullDisk(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	o := testOptions(t, dir)
 	bytes := mustRun(t, o).DiskBytes
 	o.Out = filepath.Join(dir, "full")
@@ -249,7 +250,7 @@ func TestFullDisk(t *testing.T) {
 }
 
 func TestShardsOfMultiLabelBatches(t *testing.T) {
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	d := create(t, dir, datasettest.Params{Nodes: 200, AvgDegree: 4, Classes: 20, Seed: 6, MultiLabel: true}.Raw())
 	o := Options{Dataset: d.Dir(), Out: filepath.Join(dir, "S"), Fanout: []int{2, 3}, BatchSize: 7, Epochs: 2, batchesPerFile: 3}
 	whole := mustRun(t, o)

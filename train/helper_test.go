@@ -20,6 +20,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/presample"
 	"diskgnn/train/engine"
@@ -76,7 +77,7 @@ func newWorld(t testing.TB, p worldParams) *world {
 			raw.Features[i] = []byte{0xFF, 0xFF, 0x7F, 0x7F}[i%4] // the largest float32
 		}
 	}
-	w := &world{t: t, dir: t.TempDir(), dataset: raw}
+	w := &world{t: t, dir: vfstest.TempDir(t), dataset: raw}
 	datasettest.Create(t, w.dir, raw)
 	_, err := presample.Run(context.Background(), disk, presample.Options{
 		Dataset: w.path("dataset"), Out: w.path("samples"), BatchSize: p.batch, Fanout: p.fanout, Epochs: p.epochs,
@@ -140,12 +141,14 @@ func (w *world) pack(cache float64, more ...func(*pack.Options)) string {
 	return o.Out
 }
 
-// options returns those of a quick run.
+// options returns those of a quick run. It reads with pread: io_uring pins the buffers of every
+// slot, megabytes in each run, which costs more than the run. TestRunByItsFiles and the scripts of
+// cmd/diskgnn take what auto takes.
 func (w *world) options(pack string, more ...func(*Options)) Options {
 	o := Defaults()
 	o.Pack, o.Out = pack, w.path(fmt.Sprint("run", runNumber.next()))
 	o.Hidden, o.Epochs, o.Threads, o.Engine, o.BLAS = 8, 3, 2, EngineCPU, "gonum"
-	o.LR, o.Memory = 0.01, 1<<30
+	o.LR, o.Memory, o.IO = 0.01, 1<<30, "pread"
 	for _, m := range more {
 		m(&o)
 	}

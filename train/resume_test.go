@@ -255,7 +255,7 @@ func TestResumeKeepsBLAS(t *testing.T) {
 func TestResumeRefuses(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	p, other := w.pack(20), w.pack(30)
-	o := w.options(p, func(o *Options) { o.Given = []string{"threads", "memory", "blas"} })
+	o := w.options(p, func(o *Options) { o.Given, o.IO = []string{"threads", "memory", "blas"}, "" })
 	w.interrupt(o, 4)
 	before := string(w.file(o.Out, "run.json"))
 	given := func(flag string, change func(*Options)) func(*Options) {

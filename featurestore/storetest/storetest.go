@@ -440,8 +440,10 @@ func stack(t testing.TB, in ...faultio.Injector) *faultio.Stack {
 	return s
 }
 
+// newStack reads through the page cache: what is injected lies above, where direct reads are not
+// told from others. The tests that run on every backend read directly.
 func newStack(in ...faultio.Injector) (*faultio.Stack, error) {
-	inner, _, err := all.Open("pread", iostack.Options{Workers: 2})
+	inner, _, err := all.Open("pread", iostack.Options{Workers: 2, Direct: iostack.DirectNever})
 	if err != nil {
 		return nil, err
 	}

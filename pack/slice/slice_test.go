@@ -22,6 +22,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/pack"
@@ -35,7 +36,7 @@ var disk = vfs.Unsynced(vfs.OS)
 // packs makes a pack of more than one group of batches, with rows that are worth sharing.
 func packs(t *testing.T, nodes int, change func(o *pack.Options)) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := vfstest.TempDir(t)
 	ds, samples, out := filepath.Join(dir, "D"), filepath.Join(dir, "S"), filepath.Join(dir, "P")
 	p := datasettest.Params{Nodes: nodes, AvgDegree: 4, Dim: 300, Seed: 5}
 	if err := dataset.Create(disk, ds, p.Raw()); err != nil {
@@ -64,7 +65,7 @@ var kinds = map[string]func(o *pack.Options){
 
 func run(t *testing.T, fsys vfs.FS, dir string, s packfile.Slice) (slice.Options, slice.Result, error) {
 	t.Helper()
-	o := slice.Options{Pack: dir, Out: filepath.Join(t.TempDir(), "slice"), Slice: s}
+	o := slice.Options{Pack: dir, Out: filepath.Join(vfstest.TempDir(t), "slice"), Slice: s}
 	r, err := slice.Run(t.Context(), fsys, o, progress.Discard)
 	return o, r, err
 }

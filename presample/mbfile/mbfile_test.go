@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // testBatches are drawn by hand over a graph of six nodes: two training batches
@@ -91,7 +92,7 @@ func write(fsys vfs.FS, out string, perFile int, rep progress.Reporter) (fingerp
 
 func mustWrite(t *testing.T, perFile int) (dir, fingerprint string) {
 	t.Helper()
-	dir = filepath.Join(t.TempDir(), "S")
+	dir = filepath.Join(vfstest.TempDir(t), "S")
 	fp, err := write(disk, dir, perFile, progress.Discard)
 	if err != nil {
 		t.Fatal(err)
