@@ -12,9 +12,12 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
 
@@ -32,10 +35,13 @@ func (l *lined) Shape() importer.Shape {
 	return s
 }
 
-// full is a file system without room.
-type full struct{ vfs.FS }
+// full is a file system with so little room.
+type full struct {
+	vfs.FS
+	free int64
+}
 
-func (full) Free(string) (int64, error) { return 10, nil }
+func (f full) Free(string) (int64, error) { return f.free, nil }
 
 func formatOf(src importer.Source) importer.Format {
 	return importer.Format{Name: "some", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return src, nil }}
@@ -77,8 +83,13 @@ func TestMakePlan(t *testing.T) {
 	}
 	save(20_000)
 	// 7281 lines end in 64 KiB of 180000 bytes.
-	if p := plan(t, datasettest.FS, l, importer.Options{}); !p.Estimated || p.Edges != 19_997 || len(p.Problems) != 0 {
-		t.Errorf("estimated: %+v", p)
+	// Sorting them takes 8 bytes each, storing them 4, and they may be fewer.
+	files := importertest.NewFiles(full{datasettest.FS, 200_000})
+	if p := plan(t, files, l, importer.Options{}); !p.Estimated || p.Edges != 19_997 || p.NeededBytes < 230_000 || len(p.Problems) != 0 || len(files.StillOpen()) != 0 {
+		t.Errorf("estimated: %+v; %q are open", p, files.StillOpen())
+	}
+	if _, err := importer.MakePlan(t.Context(), datasettest.FS, "D", formatOf(l), importer.Options{}, progress.Discard); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("of nothing: %v", err)
 	}
 }
 
@@ -106,12 +117,18 @@ func TestMakePlanFinds(t *testing.T) {
 	gone := good()
 	gone.file += ".none"
 	finds("a missing file", plan(t, datasettest.FS, gone, importer.Options{}), "edges.none is missing", "edges.none is missing")
-	finds("no room", plan(t, full{datasettest.FS}, good(), importer.Options{}), "10 B are free there")
+	finds("no room", plan(t, full{datasettest.FS, 10}, good(), importer.Options{}), "10 B are free there")
 	p := plan(t, datasettest.FS, good(), importer.Options{Resources: dataset.Resources{Memory: budget.Reserve + 4<<20 - 1}})
 	if finds("little memory", p, "importing needs 36.0 MiB of memory"); p.MemoryBytes != budget.Reserve+4<<20 || p.Classes != 0 {
 		t.Errorf("little memory: %+v", p)
 	}
 	finds("features that cannot be normalised", plan(t, datasettest.FS, &negative{*good()}, importer.Options{RowNormalize: true}), "node 0 has negative features")
+	// An import refuses the same before anything is begun.
+	out := filepath.Join(t.TempDir(), "D")
+	_, err := importer.Import(t.Context(), datasettest.FS, out, formatOf(&negative{*good()}), importer.Options{Sources: []string{"here"}, RowNormalize: true}, progress.Discard)
+	if _, begun := os.Stat(stage.Partial(out)); !errors.Is(err, fault.ErrInput) || begun == nil {
+		t.Errorf("imported: %v, begun: %v", err, begun == nil)
+	}
 	finds("no labels", plan(t, datasettest.FS, &labelless{*good()}, importer.Options{}), "here: the train set is empty")
 	for what, fails := range map[string]string{"labels": "labels", "edges": "edges", "features": "features", "rows": "rows", "close": "close"} {
 		b := &broken{drawn: good().drawn, fails: fails, planned: true}
