@@ -388,6 +388,9 @@ func TestEveryWriteFails(t *testing.T) {
 				if s := state(t, o.Out); s.State != rundir.StateFinished || s.Result == nil || len(r.Epochs) != 2 {
 					t.Errorf("%v: no error, but the run is %s", in, s.State)
 				}
+				if there := names(t, o.Out); !strings.Contains(there, " weights.safetensors") || !strings.Contains(there, "final.safetensors ") {
+					t.Errorf("%v: no error, but the run holds %s", in, there)
+				}
 				continue
 			}
 			if !errors.Is(err, boom) || strings.Contains(err.Error(), "\n") {

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"diskgnn/internal/vfs/vfstest"
 )
 
 func TestMain(m *testing.M) {
@@ -24,6 +26,7 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs testdata/script: the program as a user would, from the shell.
 func TestScripts(t *testing.T) {
+	t.Setenv("GOTMPDIR", vfstest.TempDir(t)) // where scripts work
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

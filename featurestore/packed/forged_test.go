@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack/packfile"
 )
 
@@ -221,7 +222,7 @@ func TestForged(t *testing.T) {
 				continue
 			}
 			f.set(c.name, c.value)
-			out := filepath.Join(t.TempDir(), fmt.Sprint(i))
+			out := filepath.Join(vfstest.TempDir(t), fmt.Sprint(i))
 			f.write(t, out)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -265,7 +266,7 @@ func FuzzForged(f *testing.F) {
 		if len(value) > 0 {
 			p.change(names[int(file)%len(names)], int(at), value)
 		}
-		out := filepath.Join(t.TempDir(), "P")
+		out := filepath.Join(vfstest.TempDir(t), "P")
 		p.write(t, out)
 		r, err := packfile.Open(vfs.OS, out)
 		if err == nil {
