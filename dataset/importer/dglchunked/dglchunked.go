@@ -468,9 +468,7 @@ func (s *source) readShapes() error {
 		}
 	}
 	if s.sh.Multi = s.label.dim > 1; s.sh.Multi {
-		if s.sh.Classes = s.label.dim; s.sh.Classes > dataset.MaxTargets {
-			return bad("%s: labels of %d classes; nodes of many labels have at most %d", s.label.d.paths[0], s.sh.Classes, dataset.MaxTargets)
-		}
+		s.sh.Classes = s.label.dim
 	}
 	for _, m := range s.masks {
 		if m == nil {
@@ -537,8 +535,9 @@ func (s *source) each(ctx context.Context, t *table, do func(v int64, row []floa
 		if err != nil {
 			return err
 		}
+		rows := int64(0)
 		err = matrix.EachDouble(ctx, m, func(j int64, row []float64) error {
-			if j >= n {
+			if rows++; rows > n {
 				return bad("%s: more rows than the %d that there should be", m.Name(), n)
 			}
 			if err := do(v+j, row); err != nil {
@@ -546,6 +545,9 @@ func (s *source) each(ctx context.Context, t *table, do func(v int64, row []floa
 			}
 			return nil
 		})
+		if err == nil && rows < n {
+			err = bad("%s: %d rows instead of the %d that there should be", m.Name(), rows, n)
+		}
 		if err := errors.Join(err, m.Close()); err != nil {
 			return err
 		}

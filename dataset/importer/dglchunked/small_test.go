@@ -1,0 +1,189 @@
+package dglchunked_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/dglchunked"
+	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+)
+
+// files is a document of metadata.json; names that end in .csv are of text.
+func files(names ...string) string {
+	format := `"name": "numpy"`
+	if strings.HasSuffix(names[0], ".csv") {
+		format = `"name": "csv", "delimiter": ","`
+	}
+	return fmt.Sprintf(`{"format": {%s}, "data": ["%s"]}`, format, strings.Join(names, `", "`))
+}
+
+// three is the metadata of a graph of three types, a of two nodes, b of three and c, which has data, of two
+// and one.
+func three(data string) string {
+	return `{"node_type": ["a", "b", "c"], "num_nodes_per_chunk": [[2], [3], [2, 1]], "edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]],
+		"edges": {"a:to:c": ` + files("e.csv") + `}, "node_data": {"c": {` + data + `}}}`
+}
+
+const good = `"feat": {"format": {"name": "numpy"}, "data": ["f0.npy", "f1.npy", "f2.npy"]}, "label": {"format": {"name": "csv"}, "data": ["l0.csv", "l2.csv"]}, "train_mask": {"format": {"name": "numpy"}, "data": ["m.npy"]}`
+
+// write writes a graph's files, and metadata.json with DIR replaced by the directory.
+func write(t *testing.T, metadata string) string {
+	t.Helper()
+	dir := t.TempDir()
+	importertest.Tree{
+		"metadata.json": []byte(strings.ReplaceAll(metadata, "DIR", dir)),
+		"e.csv":         []byte("0,1\n1,2\n"), "semicolons.csv": []byte("0;1\n1;2\n"), "columns.csv": []byte("0,1,2\n1,2,2\n"),
+		"f0.npy": importertest.NPY("(2, 1)", []float32{5, 6}), "f1.npy": importertest.NPY("(0, 1)", []float32{}), "f2.npy": importertest.NPY("(1, 1)", []float32{7}),
+		"half.npy": importertest.Vector([]uint16{0, 0x3c00, 0x4000}), "f.npy": importertest.Vector([]float32{1, 2, 3}),
+		"l0.csv": []byte("1\n0\n"), "l2.csv": []byte("1\n"), "l.npy": importertest.Vector([]float32{0, 1, 0}), "more.csv": []byte("1\n0\n"),
+		"m.npy": importertest.Vector([]int8{1, 0, 0}), "m2.npy": importertest.Vector([]int8{0, 1, 1}), "wide.npy": importertest.NPY("(3, 2)", make([]int8, 6)),
+	}.Write(t, dir)
+	return dir
+}
+
+func look(t *testing.T, dir string, o importer.Reading) (importer.Plan, error) {
+	t.Helper()
+	watched := importertest.Watch(datasettest.FS)
+	p, err := importer.MakePlan(t.Context(), watched, filepath.Join(dir, "D"), dglchunked.Format, importer.Options{Sources: []string{dir}, Reading: o}, progress.Discard)
+	if left := watched.Left(); len(left) > 0 {
+		t.Errorf("%q are open", left)
+	}
+	return p, err
+}
+
+// TestSmall changes one thing of a small graph at a time.
+func TestSmall(t *testing.T) {
+	const feat, label = `"feat": {"format": {"name": "numpy"}, "data": ["f.npy"]}`, `"label": {"format": {"name": "numpy"}, "data": ["l.npy"]}`
+	replaced := func(old, new string) string {
+		all := three(good)
+		if !strings.Contains(all, old) {
+			t.Fatal(old)
+		}
+		return strings.Replace(all, old, new, 1)
+	}
+	for _, c := range []struct{ metadata, says string }{
+		{three(feat + ", " + label + `, "train_mask": ` + files("m.npy")), ""},
+		{three(feat + ", " + label + `, "train_mask": ` + files("m.npy") + `, "test_mask": ` + files("m2.npy")), ""},
+		{three(feat + ", " + label + `, "test_mask": ` + files("m.npy")), "has masks, but no train_mask"},
+		{three(feat + ", " + label + `, "val_mask": ` + files("m.npy")), "has masks, but no train_mask"},
+		{three(feat + ", " + label + `, "train_mask": ` + files("wide.npy")), "wide.npy: a mask of 2 columns"},
+		{replaced(`["a", "b", "c"]`, `[]`), "it has 0 node types, and chunks of 3"},
+		{replaced(`["a", "b", "c"]`, `["a", "b"]`), "it has 2 node types, and chunks of 3"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[0], [0], [0]]`), "a graph of 0 nodes"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[4611686018427387903], [0], [0]]`), "32-bit"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[4611686018427387904], [0], [0]]`), "a chunk of 4611686018427387904 nodes"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[10], [4611686018427387893], [0]]`), "32-bit"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[10], [4611686018427387894], [0]]`), "a chunk of 4611686018427387894 nodes"},
+		{strings.Replace(three(feat+", "+label+`, "train_mask": `+files("m.npy")), "[2, 1]", "[2, 0, 1]", 1), ""}, // a chunk of no nodes
+		{replaced(`["a:to:c"]`, `[]`), "it has 0 edge types, and chunks of 1"},
+		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:to:c"], "num_edges_per_chunk": [[2], [2]]`), `it has the edge type "a:to:c" twice`},
+		{replaced(`["a:to:c"]`, `["a:c"]`), `the edge type "a:c" is not source:relation:destination`},
+		{replaced(`"num_edges_per_chunk": [[2]]`, `"num_edges_per_chunk": [[140737488355330]]`), "a chunk of 140737488355330 nodes or edges"},
+		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:of:c"], "num_edges_per_chunk": [[2], [140737488355327]]`), "it names no files of edges a:of:c"},
+		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:of:c"], "num_edges_per_chunk": [[2], [140737488355328]]`), "a chunk of 140737488355328 nodes or edges"},
+		{replaced(`"delimiter": ","}, "data": ["e.csv"]`, `"delimiter": ";"}, "data": ["semicolons.csv"]`), ""},
+		{replaced(`"data": ["e.csv"]`, `"data": ["DIR/e.csv"]`), ""}, // an absolute path
+		{replaced(`"data": ["e.csv"]`, `"data": ["columns.csv"]`), "columns.csv: edges of 3 columns"},
+		{replaced(`"data": ["e.csv"]`, `"data": []`), "it names no files of edges a:to:c"},
+		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv", "more.csv"]`), "more.csv: more rows than the 1 that there should be"},
+		{replaced(`["l0.csv", "l2.csv"]`, `["l2.csv", "l2.csv"]`), "l2.csv: 1 rows instead of the 2 that there should be"},
+		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv"]`), "l0.csv: label has 1 files of text instead of one for each of 2 chunks"},
+		{strings.Replace(three(good), `"node_data"`, `"graph_info": {"ntype_label": ["c"], "ntype_label_property": []}, "node_data"`, 1), ""},
+		{strings.Replace(three(good), `"node_data"`, `"graph_info": {"ntype_label": ["c"], "ntype_label_property": ["none"]}, "node_data"`, 1), ""},
+	} {
+		p, err := look(t, write(t, c.metadata), importer.Reading{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := strings.Join(p.Problems, "; "); c.says == "" && found != "" || !strings.Contains(found, c.says) || strings.Contains(found, "\n") {
+			t.Errorf("%s: %q, want %q", c.metadata, found, c.says)
+		}
+	}
+}
+
+// TestRows reads the features of the last of three types, and of many edges.
+func TestRows(t *testing.T) {
+	dir := write(t, strings.Replace(three(strings.Replace(good, `["l0.csv", "l2.csv"]`, `["l.npy"]`, 1)), `per_chunk": [[2]]`, `per_chunk": [[40000]]`, 1))
+	var text strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&text, "%d,%d\n", i%2, i%3)
+	}
+	importertest.Save(t, filepath.Join(dir, "e.csv"), []byte(text.String()))
+	replaceIn(t, filepath.Join(dir, "metadata.json"), `"csv"}, "data": ["l.npy"]`, `"numpy"}, "data": ["l.npy"]`)
+	s, err := dglchunked.Format.Open(datasettest.FS, []string{dir}, &importer.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Features(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, 8)
+	if err := errors.Join(rows.Next(got), rows.Close()); err != nil || !slices.Equal(got, []float32{0, 0, 0, 0, 0, 5, 6, 7}) {
+		t.Errorf("%v, %v", got, err)
+	}
+	n := 0
+	if err := s.Edges(t.Context(), func(dst, src []int64) error {
+		for i := range dst {
+			if dst[i] != int64(5+n%3) || src[i] != int64(n%2) {
+				return fmt.Errorf("edge %d is %d to %d", n, src[i], dst[i])
+			}
+			n++
+		}
+		return nil
+	}); err != nil || n != 40_000 {
+		t.Errorf("%d edges, %v", n, err)
+	}
+	if err := os.Remove(filepath.Join(dir, "f2.npy")); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err = s.Features(7); err == nil {
+		err = rows.Next(got[:1])
+	}
+	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "f2.npy is missing") {
+		t.Error(err)
+	}
+	if err := rows.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func replaceIn(t *testing.T, name, old, new string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil || !strings.Contains(string(b), old) {
+		t.Fatal(old, err)
+	}
+	importertest.Save(t, name, []byte(strings.Replace(string(b), old, new, 1)))
+}
+
+// TestHalf looks at the type that features get: float16 if all tables have that.
+func TestHalf(t *testing.T) {
+	label := `, "label": ` + files("l.npy")
+	for features, want := range map[string]dtype.Type{`"half": ` + files("half.npy"): dtype.Float16, `"half": ` + files("half.npy") + `, "f": ` + files("f.npy"): dtype.Float32} {
+		s, err := dglchunked.Format.Open(datasettest.FS, []string{write(t, three(features+label))}, &importer.Reading{})
+		if err != nil || s.Shape().DType != want {
+			t.Errorf("%s: %v, %v, want %s", features, s, err, want)
+		}
+	}
+}
+
+// TestDetect looks at a directory, at its metadata.json, and at another directory.
+func TestDetect(t *testing.T) {
+	dir := write(t, three(good))
+	for name, want := range map[string]string{dir: "it has a metadata.json", filepath.Join(dir, "metadata.json"): "it has a metadata.json", t.TempDir(): ""} {
+		if got := dglchunked.Format.Detect(datasettest.FS, []string{name}); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
