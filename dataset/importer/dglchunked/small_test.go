@@ -53,9 +53,9 @@ func write(t *testing.T, metadata string) string {
 
 func look(t *testing.T, dir string, o importer.Reading) (importer.Plan, error) {
 	t.Helper()
-	watched := importertest.Watch(datasettest.FS)
+	watched := importertest.NewFiles(datasettest.FS)
 	p, err := importer.MakePlan(t.Context(), watched, filepath.Join(dir, "D"), dglchunked.Format, importer.Options{Sources: []string{dir}, Reading: o}, progress.Discard)
-	if left := watched.Left(); len(left) > 0 {
+	if left := watched.StillOpen(); len(left) > 0 {
 		t.Errorf("%q are open", left)
 	}
 	return p, err
