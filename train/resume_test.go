@@ -315,7 +315,17 @@ func TestResumeRefuses(t *testing.T) {
 	if f := state(t, o.Out); f.Resumed != 1 || f.Preferences.Memory != 1<<30 || f.Preferences.Threads != 1 || f.Preferences.IO != "" {
 		t.Errorf("run.json: %+v", f)
 	}
-	// Once more, there is nothing to do, and nothing is needed for it.
+	// Once more, there is nothing to do, if it is asked for the batches that it was trained on.
+	o.Pack = w.pack(50)
+	if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrLineage) || !strings.Contains(err.Error(), "was trained on the pack") {
+		t.Errorf("a finished run, on another pack: %v", err)
+	}
+	for _, o.Pack = range []string{p, filepath.Join(w.dir, "gone"), ""} {
+		if same, err := w.run(context.Background(), o, &logged{}, nil); err != nil || same.State != rundir.ResultDone {
+			t.Errorf("a finished run, on %q: %+v, %v", o.Pack, same, err)
+		}
+	}
+	// Nothing is needed for it.
 	if err := os.RemoveAll(p); err != nil {
 		t.Fatal(err)
 	}

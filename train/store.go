@@ -6,6 +6,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
@@ -41,6 +42,38 @@ func (o *Options) checkSlice(found featurestore.Candidate, run featurestore.Slic
 	return nil
 }
 
+// sameBatches refuses a store whose batches are not those that the run was trained on.
+func sameBatches(f *rundir.File, out string, now featurestore.Candidate) error {
+	l := now.Lineage()
+	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
+	switch {
+	case f.Params.Live() && f.Dataset != l.Dataset:
+		return refuse("%s was trained on the dataset %.12s…, %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir(), l.Dataset)
+	case f.Pack != "" && l.Store != "" && f.Pack != l.Store:
+		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir(), l.Store)
+	case f.Pack != "" && f.Pack == l.Store:
+		return nil
+	case f.Samples == "":
+		return refuse("%s was trained on the pack %.12s…, by a version of this program that did not record its samples: go on with that pack", out, f.Pack)
+	case f.Samples != l.Samples:
+		return refuse("%s was trained on the samples %.12s…, %s is of %.12s…", out, f.Samples, now.Dir(), l.Samples)
+	}
+	return nil
+}
+
+// trainedOn refuses other batches than a finished run was trained on, if they are named: the run is
+// not what training on them makes. Nothing is read of them then, so they need not be there any more.
+func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File, given all.Places) error {
+	if given == (all.Places{}) || given.Live {
+		return nil
+	}
+	now, _, err := all.Find(fsys, o.Store, given)
+	if err != nil {
+		return nil
+	}
+	return sameBatches(was, o.Out, now)
+}
+
 // sameSamples refuses to go on with a run at out on another store, unless the bits of the
 // weights and scores are the same on both.
 func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {
@@ -48,16 +81,11 @@ func sameSamples(f *rundir.File, out string, now featurestore.Candidate) error {
 	if f.Pack == l.Store && (f.Pack != "" || f.Samples == l.Samples) {
 		return nil
 	}
+	if err := sameBatches(f, out, now); err != nil {
+		return err
+	}
 	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
 	switch {
-	case f.Params.Live() && f.Dataset != l.Dataset:
-		return refuse("%s was trained on the dataset %.12s…, %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir(), l.Dataset)
-	case f.Pack != "" && l.Store != "":
-		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir(), l.Store)
-	case f.Samples == "":
-		return refuse("%s was trained on the pack %.12s…, by a version of this program that did not record its samples: go on with that pack", out, f.Pack)
-	case f.Samples != l.Samples:
-		return refuse("%s was trained on the samples %.12s…, %s is of %.12s…", out, f.Samples, now.Dir(), l.Samples)
 	case f.PackFacts.DType != facts.DType:
 		return refuse("%s was trained on rows of %s, those of %s are %s", out, f.PackFacts.DType, now.Dir(), facts.DType)
 	case f.Setup.Engine == EngineNone:
