@@ -2,23 +2,17 @@ package gids
 
 import (
 	"context"
-	"encoding/binary"
 	"sync"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/rewind"
 	"diskgnn/internal/binio"
 )
 
 // course decides for the training batches in their order, which is cyclic through all sample
-// epochs, whichever of them come first, and says when a batch may be under way.
-//
-// A run's position is that of the batch trained last, and decisions are ahead of it by as many
-// batches as there are slots. So a checkpoint holds an earlier state, the base, and batches from
-// there to the position are decided once more when a run goes on. Two states are kept: the base,
-// and a later one which takes its place at the first checkpoint when the position must be
-// beyond it.
+// epochs, whichever of them come first, and says when a batch may be under way. Decisions are ahead
+// of a run's position: a checkpoint holds an earlier state; see package rewind.
 type course struct {
-	train    int // batches of the circle
 	rowBytes int
 	buffer   *buffer
 	cache    *cache
@@ -32,25 +26,15 @@ type course struct {
 	decided   int64     // batches, since begin
 	assembled int64     // of these
 	broken    error     // of the window, which shows nothing any more
-	slots     int       // that were made for training batches: no more are under way
-	base      snapshot
-	later     snapshot
+	states    rewind.States
 }
 
-// snapshot is a state, and where the course was.
-type snapshot struct {
-	bytes []byte // headBytes, which save fills, and then the state
-	next  int    // the batch to decide for
-	since int    // how many were decided since
-}
-
-// snapshots is how many states are held at most: the base, a later one, and one that is made.
-const snapshots = 3
+// newStates returns states of a circle of so many batches.
+func newStates(train int) rewind.States { return rewind.States{Circle: train, Kind: kindBytes} }
 
 // take returns the state as it is.
-func (c *course) take() snapshot {
-	b := make([]byte, headBytes, headBytes+gathersBytes+8+5*len(c.cache.pageOf))
-	return snapshot{bytes: c.cache.save(c.gathers.save(b)), next: c.next}
+func (c *course) take() []byte {
+	return c.cache.save(c.gathers.save(c.states.New(gathersBytes + 8 + 5*len(c.cache.pageOf))))
 }
 
 // decide waits until all batches before the given one are decided, and those are assembled that
@@ -115,10 +99,9 @@ func (c *course) step(ctx context.Context, nodes []uint32, w *wanted) (read int6
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gathers.add(int64(len(nodes)), int64(len(nodes)-len(w.rows)))
-	c.next = (c.next + 1) % c.train
+	c.next = (c.next + 1) % c.states.Circle
 	c.decided++
-	c.base.since++
-	c.later.since++
+	c.states.Step()
 	return read, nil
 }
 
@@ -149,17 +132,18 @@ func (c *course) done() {
 func (c *course) add(slots int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.slots += slots
+	c.states.AddSlots(slots)
 }
 
 // seek makes the cache what the base says, and the window what it is before the base's batch.
 // It returns the bytes read.
 func (c *course) seek(ctx context.Context) (read int64, err error) {
 	c.broken, c.deciding = nil, false
-	if err := c.load(c.base.bytes[headBytes:]); err != nil {
+	base, at := c.states.Base()
+	if err := c.load(base); err != nil {
 		return 0, err
 	}
-	c.next = c.base.next
+	c.next = at
 	if c.window == nil {
 		return 0, nil
 	}
@@ -186,8 +170,7 @@ func (c *course) load(b []byte) error {
 // begin makes the course go on from where it is, with no batch under way.
 func (c *course) begin() {
 	c.decided, c.assembled = 0, 0
-	c.base = c.take()
-	c.later = c.base
+	c.states.Begin(c.take(), c.next, 0)
 }
 
 // reset makes the base an empty cache before the given batch.
@@ -195,16 +178,14 @@ func (c *course) reset(next int) {
 	c.cache.clear()
 	c.gathers.clear()
 	c.next = next
-	c.base = c.take()
-	c.later = c.base
+	c.states.Begin(c.take(), next, 0)
 }
 
 // A state begins with its kind: the numbers of lines and of rows of the buffer, 8 bytes each,
-// and the mode, 8 bytes. The batch after the base follows, and how many batches were decided
-// since, 8 bytes each; then the gathers and the cache.
+// and the mode, 8 bytes. The content is the gathers and the cache.
 const (
 	kindBytes = 24
-	headBytes = kindBytes + 16
+	headBytes = kindBytes + rewind.HeadBytes
 )
 
 // stateBytes returns the length of a state with so many lines.
@@ -217,55 +198,20 @@ func (c *course) save(kind [kindBytes]byte) []byte {
 	for c.deciding {
 		c.changed.Wait()
 	}
-	if c.later.since >= c.slots {
-		c.base = snapshot{} // for the memory
-		c.base, c.later = c.later, c.take()
-	}
-	b := c.base.bytes
-	copy(b, kind[:])
-	binary.LittleEndian.PutUint64(b[kindBytes:], uint64(c.base.next))
-	binary.LittleEndian.PutUint64(b[kindBytes+8:], uint64(c.base.since))
-	return b
+	return c.states.Save(kind[:], c.next, c.take)
 }
-
-// maxSince bounds the batches since a base, far above any run's.
-const maxSince = 1 << 40
 
 // restore makes the base what save has written, without its kind. What cannot be is an error
 // of kind fault.ErrCorrupt.
 func (c *course) restore(b []byte) error {
-	d := binio.NewDecoder(b)
-	next, since := d.U64(), d.U64()
-	if d.Err() == nil && (next >= uint64(c.train) || since > maxSince) {
-		d.Fail("batch %d of %d, %d batches ago", next, c.train, since)
-	}
-	state := d.Raw(d.Rest())
-	if err := d.Err(); err != nil {
+	state, next, since, err := c.states.Parse(b)
+	if err != nil {
 		return err
 	}
 	if err := c.load(state); err != nil {
 		return err
 	}
-	c.next = int(next)
-	c.begin()
-	c.base.since, c.later.since = int(since), int(since)
+	c.next, c.decided, c.assembled = next, 0, 0
+	c.states.Begin(c.take(), next, since)
 	return nil
-}
-
-// nowhere is the batch of a base that was not a run's.
-const nowhere = -1
-
-// behind returns how many batches have to be decided once more, to stand before the given one:
-// the most that were decided since the base. It is -1 if the base is not that of a run at this
-// batch. A circle that is shorter than the number of slots may have passed the batch once more
-// than the run had.
-func (c *course) behind(next int) int {
-	if c.base.next == nowhere {
-		return -1
-	}
-	n := (next - c.base.next + c.train) % c.train
-	if n > c.base.since {
-		return -1
-	}
-	return n + (c.base.since-n)/c.train*c.train
 }

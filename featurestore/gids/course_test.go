@@ -41,7 +41,7 @@ const rowBytes = 3000
 // newCourse returns a course over some batches of so many nodes, with a window.
 func newCourse(t testing.TB, batches [][]uint32, nodes, lines, slots int, g gathers) *course {
 	t.Helper()
-	c := &course{train: len(batches), rowBytes: rowBytes, buffer: new(buffer), gathers: g, window: &circle{batches: batches}, cache: makeCache((nodes*rowBytes+4095)/4096, lines)}
+	c := &course{states: newStates(len(batches)), rowBytes: rowBytes, buffer: new(buffer), gathers: g, window: &circle{batches: batches}, cache: makeCache((nodes*rowBytes+4095)/4096, lines)}
 	c.changed.L = &c.mu
 	c.add(slots)
 	c.begin()
@@ -214,9 +214,9 @@ func TestSavedCoursesGoOn(t *testing.T) {
 				rt.Fatal(err)
 			}
 			next := trained % len(b)
-			n := c.behind(next)
+			n := c.states.Behind(next)
 			if n < 0 {
-				rt.Fatalf("%d batches after %d, %d ago: not known", next, c.base.next, c.base.since)
+				rt.Fatalf("batch %d is not after the base", next)
 			}
 			if _, err := c.seek(t.Context()); err != nil {
 				rt.Fatal(err)
@@ -252,28 +252,6 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// The base moves on once the position must be beyond the later state.
-func TestBaseFollowsThePosition(t *testing.T) {
-	c := newCourse(t, [][]uint32{{0}, {1}, {2}, {3}, {4}, {5}, {6}}, 7, 3, 3, gathers{})
-	for _, s := range []struct{ steps, base, since int }{{2, 0, 2}, {3, 0, 5}, {2, 0, 7}, {1, 5, 3}} {
-		c.steps(t, s.steps)
-		if c.save([kindBytes]byte{}); c.base.next != s.base || c.base.since != s.since {
-			t.Errorf("the base is batch %d, %d ago; want %+v", c.base.next, c.base.since, s)
-		}
-	}
-	for next, want := range []int{2, 3, -1, -1, -1, 0, 1} {
-		if n := c.behind(next); n != want {
-			t.Errorf("batch %d: %d behind, want %d", next, n, want)
-		}
-	}
-	c.base.since = 11 // more than a circle
-	for next, want := range []int{9, 10, 11, 5, 6, 7, 8} {
-		if n := c.behind(next); n != want {
-			t.Errorf("batch %d after a circle: %d behind, want %d", next, n, want)
-		}
-	}
-}
-
 // Hostile states are errors, and none makes a course that cannot go on.
 func FuzzRestore(f *testing.F) {
 	b := [][]uint32{{0, 1}, {1, 2}, {3, 0}}
@@ -290,8 +268,8 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if n := c.behind(2); n > c.base.since || n >= 0 && (c.base.next+n)%3 != 2 {
-			t.Fatalf("%d behind, of %+v", n, c.base)
+		if n := c.states.Behind(2); n >= 0 && (c.next+n)%3 != 2 {
+			t.Fatalf("%d behind, from batch %d", n, c.next)
 		}
 		if _, err := c.seek(t.Context()); err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/rewind"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -120,7 +121,7 @@ func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 	}
 	repeating := carved(func(mem *carver) { new(wanted).lay(mem, c, c.facts.Inputs(false)) })
 	l.KeepBytes = max(c.source.RanksBytes(), c.data.PageSumsWork(), c.chooseBytes(rows), 4*int64(rows)+readerBytes()+c.fillBytes(rows), readerBytes(), repeating)
-	l.KeepBytes += snapshots * l.StateBytes
+	l.KeepBytes += rewind.Most * l.StateBytes
 	if lines > 0 {
 		l.Ahead, l.WindowBytes = window, c.source.WindowBytes(window)
 	}

@@ -50,7 +50,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 		}
 	}
 	c := &s.course
-	c.train, c.rowBytes, c.buffer, c.cache = s.facts.Train, s.facts.RowBytes, &s.buffer, s.cache
+	c.states, c.rowBytes, c.buffer, c.cache = newStates(s.facts.Train), s.facts.RowBytes, &s.buffer, s.cache
 	c.gathers = gathers{need: Defaults().Accesses(), script: o.mode == Script}
 	c.changed.L = &c.mu
 	if o.lines > 0 {
@@ -72,7 +72,7 @@ func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
 // LoadState takes over what State returned for the same mode and levels as large. Of others it
 // takes nothing: the cache begins empty.
 func (s *store) LoadState(b []byte) error {
-	s.course.base.next = nowhere
+	s.course.states.Forget()
 	kind := s.kind()
 	rest, ok := bytes.CutPrefix(b, kind[:])
 	if !ok {
@@ -129,7 +129,7 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 // decides for the batches since once more. It returns the bytes that the window read.
 func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	c := &s.course
-	n := c.behind(next)
+	n := c.states.Behind(next)
 	if n < 0 {
 		rep.Logf("the cache begins empty: what the run held at this batch, %d lines by the mode %s, is not known", s.own.lines, s.mode)
 		c.reset(next)

@@ -35,7 +35,7 @@ func newCourse(t testing.TB, policy string, nodes, frames, train, slots int) *co
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &course{train: train, policy: p}
+	c := &course{states: newStates(train), policy: p}
 	c.add(slots)
 	c.begin(0)
 	return c
@@ -161,9 +161,9 @@ func TestSavedCoursesGoOn(t *testing.T) {
 				if err := c.load(state[kindBytes:]); err != nil {
 					rt.Fatal(err)
 				}
-				n := c.behind(trained % len(b))
+				n := c.states.Behind(trained % len(b))
 				if n < 0 {
-					rt.Fatalf("batch %d is not after %+v", trained, c.base)
+					rt.Fatalf("batch %d is not after the base", trained)
 				}
 				held, into := make([]int32, nodes), make([]int32, nodes)
 				for range n {
@@ -174,41 +174,6 @@ func TestSavedCoursesGoOn(t *testing.T) {
 			}
 		}
 	})
-}
-
-// By hand: the base moves on only when the position must be beyond the later state.
-func TestBaseFollowsThePosition(t *testing.T) {
-	b := circle{{0}, {1}, {2}, {3}, {4}, {5}, {6}}
-	c := newCourse(t, residency.LRU, 7, 3, 7, 3)
-	is := func(base, since int) {
-		t.Helper()
-		if c.base.next != base || c.base.since != since {
-			t.Errorf("the base is batch %d, %d ago; want %d, %d ago", c.base.next, c.base.since, base, since)
-		}
-	}
-	b.steps(t, c, 2)
-	c.save(kind) // 2 batches after the beginning, where the position may still be
-	is(0, 2)
-	b.steps(t, c, 3)
-	c.save(kind) // the later state was the beginning's, too; now it is of batch 5
-	is(0, 5)
-	b.steps(t, c, 2)
-	c.save(kind)
-	is(0, 7)
-	b.steps(t, c, 1)
-	c.save(kind)
-	is(5, 3)
-	for next, want := range []int{3 - 1, 3, -1, -1, -1, 0, 1} {
-		if n := c.behind(next); n != want {
-			t.Errorf("batch %d: %d behind, want %d", next, n, want)
-		}
-	}
-	c.base.since = 11 // more than a circle
-	for next, want := range []int{9, 10, 11, 5, 6, 7, 8} {
-		if n := c.behind(next); n != want {
-			t.Errorf("batch %d after a circle: %d behind, want %d", next, n, want)
-		}
-	}
 }
 
 // Hostile states are errors, and none makes a run that is not at its batch.
@@ -230,8 +195,8 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		if err == nil {
-			if n := c.behind(2); n > c.base.since || n >= 0 && (c.base.next+n)%3 != 2 {
-				t.Fatalf("%d behind, of %+v", n, c.base)
+			if n := c.states.Behind(2); n >= 0 && (c.next+n)%3 != 2 {
+				t.Fatalf("%d behind, from batch %d", n, c.next)
 			}
 			b.steps(t, c, 7)
 		}

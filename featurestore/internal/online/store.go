@@ -69,7 +69,7 @@ func (s *store) readBy(o own) (err error) {
 
 // decideBy makes the policy.
 func (s *store) decideBy(o own) (err error) {
-	s.course.train = s.facts.Train
+	s.course.states = newStates(s.facts.Train)
 	if o.grid.parts > 0 {
 		r, err := newRecorder(o.grid, s.facts.Nodes, int64(o.frames), s.facts.Inputs(false), s.loaders)
 		if err != nil {
@@ -106,7 +106,7 @@ func (s *store) LoadState(b []byte) error {
 	if s.course.records != nil {
 		return nil
 	}
-	s.course.base.next = nowhere
+	s.course.states.Forget()
 	kind := s.kind()
 	rest, ok := bytes.CutPrefix(b, kind[:])
 	if !ok {
@@ -161,15 +161,17 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 		c.begin(next)
 		return read, nil
 	}
-	n := c.behind(next)
+	n := c.states.Behind(next)
 	if n < 0 {
 		rep.Logf("the cache begins empty: what the run held at this batch, a cache of %d rows by the policy %s, is not known", s.own.frames, s.policy)
-		c.base, n = snapshot{bytes: append(make([]byte, headBytes), s.empty...), next: next}, 0
+		c.states.Begin(append(c.states.New(0), s.empty...), next, 0)
+		n = 0
 	}
-	if err := c.policy.LoadState(c.base.bytes[headBytes:]); err != nil {
+	base, at := c.states.Base()
+	if err := c.policy.LoadState(base); err != nil {
 		return 0, err
 	}
-	c.next = c.base.next
+	c.next = at
 	if n > 0 {
 		task := rep.Task("decide what the cache held", int64(n), progress.Batches)
 		defer task.Done()
