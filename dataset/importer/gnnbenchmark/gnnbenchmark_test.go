@@ -15,6 +15,7 @@ import (
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 )
 
 // sparse is a graph of 4 nodes, 4 undirected edges, of which one is a self-loop and left out, and 2 features; node
@@ -105,6 +106,32 @@ func TestImports(t *testing.T) {
 				t.Errorf("imported\n%s, want\n%s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestWithoutSplit imports an archive beside which there is no split: the labels are read, and a split
+// may be drawn.
+func TestWithoutSplit(t *testing.T) {
+	name := graph(t, sparse())
+	split := filepath.Join(filepath.Dir(name), "g_split.npz")
+	both, err := gnnbenchmark.Format.Open(datasettest.FS, []string{name}, &importer.Reading{})
+	if err == nil {
+		err = os.Remove(split)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := gnnbenchmark.Format.Open(datasettest.FS, []string{name}, &importer.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(both.Files(), []string{name, split}) || !slices.Equal(one.Files(), []string{name}) || both.Shape().NoSplit || !one.Shape().NoSplit {
+		t.Errorf("with a split %q, %t; without %q, %t", both.Files(), both.Shape().NoSplit, one.Files(), one.Shape().NoSplit)
+	}
+	o := importer.Options{Sources: []string{name}, Split: &importer.Split{Parts: "34/33/33"}}
+	res, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), gnnbenchmark.Format, o, progress.Discard)
+	if err != nil || res.Classes != 3 || res.Train != 1 || res.Valid != 1 || res.Test != 1 {
+		t.Errorf("%+v, %v", res, err)
 	}
 }
 
@@ -223,6 +250,9 @@ func TestRefuses(t *testing.T) {
 		})
 	}
 	name := graph(t, sparse())
+	importertest.Put("g.npz", []byte("text"))(t, filepath.Dir(name))
+	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g.npz is no .npz archive")
+	name = graph(t, sparse())
 	split := filepath.Join(filepath.Dir(name), "g_split.npz")
 	importertest.Put("g_split.npz", []byte("text"))(t, filepath.Dir(name))
 	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g_split.npz is no .npz archive")
