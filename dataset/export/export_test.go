@@ -171,6 +171,11 @@ func TestArrays(t *testing.T) {
 	if !strings.Contains(head, "'|u1', 'fortran_order': False, 'shape': (20000, 11), }") {
 		t.Error(head)
 	}
+	for _, name := range []string{"indptr", "indices", "labels", "train", "valid", "test"} {
+		if _, elements, _ := strings.Cut(string(read(t, out, name+".npy")), "\n"); elements != string(read(t, dir, name+".bin")) {
+			t.Errorf("%s.npy is other than %s.bin", name, name)
+		}
+	}
 	bits := read(t, dir, "targets.bin")
 	for v := range 20000 {
 		for c := range 11 {
@@ -253,41 +258,6 @@ func TestLocked(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v are there, %v", left, err)
-	}
-}
-
-// TestFaults fails every write in turn: nothing passes for what was exported, and a later run exports
-// it all.
-func TestFaults(t *testing.T) {
-	d, err := dataset.Open(vfs.OS, generated(t, worlds["float32"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 0; ; n++ {
-		out := filepath.Join(t.TempDir(), "X")
-		in := &vfs.FailAt{N: n, Err: errors.New("the disk failed")}
-		_, err := export.Run(t.Context(), vfs.Inject(vfs.OS, in), d, export.Options{Format: export.FormatGraphBolt, Out: out}, progress.Discard)
-		if err == nil {
-			if n < 20 { // files, syncs, the rename
-				t.Errorf("only %d operations failed", n)
-			}
-			return
-		}
-		if !strings.Contains(err.Error(), "the disk failed") {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(filepath.Join(out, "metadata.yaml")); err == nil {
-			continue // the rename was done, and its being durable failed
-		}
-		if _, err := os.Stat(out); err == nil {
-			t.Errorf("operation %d failed, and there is an incomplete %s", n, out)
-		}
-		if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
-			t.Errorf("operation %d failed, and %v is left, %v", n, left, err)
-		}
-		if _, err := export.Run(t.Context(), vfs.OS, d, export.Options{Format: export.FormatGraphBolt, Out: out}, progress.Discard); err != nil {
-			t.Errorf("after a failure: %v", err)
-		}
 	}
 }
 

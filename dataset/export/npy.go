@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,19 +10,44 @@ import (
 	"strconv"
 	"strings"
 
-	"diskgnn/internal/vfs"
+	"diskgnn/internal/binio"
 )
 
 // file is a file being written.
 type file struct {
-	f    vfs.File
+	ctx  context.Context
 	buf  *bufio.Writer
 	size int64
 }
 
+// append writes bytes, unless the context has ended.
 func (w *file) append(b []byte) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
 	w.size += int64(len(b))
 	_, err := w.buf.Write(b)
+	return err
+}
+
+// integers appends elements of type int64 to a file, some at a time; the last ones by flush.
+type integers struct {
+	w    *file
+	part [512]int64
+	n    int // elements of part
+}
+
+func (i *integers) add(v int64) error {
+	i.part[i.n] = v
+	if i.n++; i.n == len(i.part) {
+		return i.flush()
+	}
+	return nil
+}
+
+func (i *integers) flush() error {
+	err := i.w.append(binio.Bytes(i.part[:i.n]))
+	i.n = 0
 	return err
 }
 
@@ -32,7 +58,8 @@ func (e *exporting) create(name string, write func(*file) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	w := &file{f: f, buf: bufio.NewWriterSize(f, chunk)}
+	w := &file{ctx: e.ctx, buf: e.buf}
+	w.buf.Reset(f)
 	if err = write(w); err == nil {
 		if err = w.buf.Flush(); err == nil {
 			err = f.Sync()
