@@ -90,8 +90,9 @@ func TestFaults(t *testing.T) {
 
 // TestReadFaults fails every reading of the dataset in turn.
 func TestReadFaults(t *testing.T) {
-	dir := named(t)
-	for _, format := range export.Formats() {
+	many := generated(t, dataset.GenerateOptions{Nodes: 40, AvgDegree: 2, Dim: 1, Classes: 9, MultiLabel: true, TrainRatio: 0.5})
+	for _, c := range []struct{ dir, format string }{{named(t), export.FormatGraphBolt}, {many, export.FormatGraphBolt}, {many, export.FormatNPY}} {
+		dir, format := c.dir, c.format
 		for n := 0; ; n++ {
 			began := false
 			in := &vfs.FailAt{N: n, Err: errors.New("the disk failed"), Match: func(op vfs.Op, _ string) bool {

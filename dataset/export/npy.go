@@ -107,7 +107,6 @@ func header(descr string, shape []int64) []byte {
 	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
 	const fixed, align = 10, 64
 	text += strings.Repeat(" ", align-1-(fixed+len(text))%align) + "\n"
-	b := append([]byte("\x93NUMPY\x01\x00"), 0, 0)
-	binary.LittleEndian.PutUint16(b[8:], uint16(len(text)))
+	b := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text)))
 	return append(b, text...)
 }

@@ -1,6 +1,7 @@
 package gnnbenchmark_test
 
 import (
+	"bytes"
 	"errors"
 	"maps"
 	"os"
@@ -249,6 +250,10 @@ func TestRefuses(t *testing.T) {
 			importertest.Refused(t, gnnbenchmark.Format, graph(t, with(c.of, importertest.Tree{c.member: c.by})), importer.Reading{}, c.says)
 		})
 	}
+	table := with(sparse(), importertest.Tree{"g.npz/adj_indices": npy("(2, 2)", make([]int32, 4))})
+	if _, err := gnnbenchmark.Format.Open(datasettest.FS, []string{graph(t, table)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("edges in a table, before they are read: %v", err)
+	}
 	name := graph(t, sparse())
 	importertest.Put("g.npz", []byte("text"))(t, filepath.Dir(name))
 	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g.npz is no .npz archive")
@@ -322,5 +327,21 @@ func TestChanged(t *testing.T) {
 				t.Errorf("%q are open", left)
 			}
 		})
+	}
+}
+
+// TestChecksums changes the checksum of an array: what ends with it is refused.
+func TestChecksums(t *testing.T) {
+	good, err := os.ReadFile(graph(t, sparse()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, array := range []string{"adj_shape", "adj_indptr", "adj_indices", "attr_shape", "attr_data", "attr_indptr", "attr_indices", "labels"} {
+		// The name is at byte 46 of an entry of the archive's directory, the checksum at byte 16.
+		bad := bytes.Clone(good)
+		bad[bytes.LastIndex(good, []byte(array+".npy"))-30] ^= 1
+		name := graph(t, sparse())
+		importertest.Put("g.npz", bad)(t, filepath.Dir(name))
+		importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, array+": cannot be unpacked")
 	}
 }

@@ -51,7 +51,7 @@ func TestLists(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		``: "byte 0: truncated", `{"0"`: "truncated", `{"0":1`: "truncated", `{"0":[1`: "truncated", `{"0`: "truncated",
+		``: "byte 0: truncated", `{"0"`: "truncated", `{"0":1`: "truncated", `{"0":[1`: "truncated", `{"0":[1,`: "truncated", `{"0`: "truncated",
 		`[1]`: "byte 1: it is not an object", `{"0":"1"}`: "not an object", `{"0":{}}`: "not an object", `{"0":1,}`: "not an object", `{"0":[1,]}`: "not an object",
 		`{"0":null}`: "not an object", `{"\u0030":1}`: "not an object", `{"0":1}{`: "not an object", `{"0":1 2}`: "not an object",
 		`{"0":1.5}`: `"1.5" is no integer`, `{"0":18446744073709551616}`: `"18446744073709551616" is no integer`, `{"0":+1}`: `"+1" is no integer`, `{"0":1-2}`: "no integer",

@@ -102,6 +102,9 @@ func TestRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if sh := s.Shape(); sh.Nodes != 3 || sh.Edges != 3 || sh.Dim != 2 || s.CountEdges(nil) != 3 {
+			t.Errorf("%s: %+v", name, sh)
+		}
 		for first := range 3 {
 			rows, err := s.Features(int64(first))
 			if err != nil {
@@ -140,6 +143,7 @@ func TestChanged(t *testing.T) {
 		says         string
 	}{
 		"no classes":          {saint(), "class_map.json", "", nil, labels, "class_map.json is missing"},
+		"no roles":            {with(saint(), importertest.Tree{"class_map.json": []byte("{}")}), "role.json", "", nil, labels, "role.json is missing"},
 		"no features":         {saint(), "feats.npy", "", nil, features, "feats.npy is missing"},
 		"no graph":            {saint(), "adj_full.npz", "", nil, edges, "adj_full.npz is missing"},
 		"no form":             {saint(), "adj_full.npz", "format", nil, edges, `has no array "format"`},
