@@ -165,6 +165,11 @@ func TestArrays(t *testing.T) {
 			t.Errorf("%s.npy begins with %q, and is other than %s", name, head, c.file)
 		}
 	}
+	dir = generated(t, dataset.GenerateOptions{Nodes: 1000, AvgDegree: 1, Dim: 300, Classes: 2}) // more features than a chunk
+	out, _ = run(t, dir, export.FormatNPY)
+	if _, elements, _ := strings.Cut(string(read(t, out, "features.npy")), "\n"); elements != string(read(t, dir, "features.bin")) {
+		t.Error("features.npy is other than features.bin")
+	}
 	dir = generated(t, worlds["multi"])
 	out, _ = run(t, dir, export.FormatNPY)
 	head, elements, _ := strings.Cut(string(read(t, out, "targets.npy")), "\n")

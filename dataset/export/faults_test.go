@@ -256,7 +256,7 @@ type said struct {
 	tasks map[string]*counted
 }
 
-type counted struct{ total, done int64 }
+type counted struct{ total, done, ended int64 }
 
 func (s *said) Logf(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
@@ -271,7 +271,7 @@ func (s *said) Task(name string, total int64, _ progress.Unit) progress.Task {
 }
 
 func (c *counted) Add(n int64) { c.done += n }
-func (c *counted) Done()       {}
+func (c *counted) Done()       { c.ended++ }
 
 // TestSays compares what is said of a dataset, and the result.
 func TestSays(t *testing.T) {
@@ -301,7 +301,7 @@ func TestSays(t *testing.T) {
 		if res.Out != o.Out || res.Format != c.format || res.Nodes != f.Nodes || res.Edges != f.Edges || res.DType != "float32" || res.Seconds <= 0 {
 			t.Errorf("%s: %+v", c.format, res)
 		}
-		if task := rep.tasks["write features"]; task == nil || task.done != c.bytes || task.total != c.bytes {
+		if task := rep.tasks["write features"]; task == nil || task.done != c.bytes || task.total != c.bytes || task.ended != 1 {
 			t.Errorf("%s: features counted %+v; want %d", c.format, task, c.bytes)
 		}
 	}
