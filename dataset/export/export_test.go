@@ -208,6 +208,12 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("%v; want %q", err, says)
 		}
 	}
+	raw := datasettest.Tiny(t)
+	raw.Labels, raw.Classes, raw.Train, raw.Valid, raw.Test = nil, 0, nil, nil, nil
+	unlabelled := datasettest.Create(t, t.TempDir(), raw)
+	if _, err := export.Run(t.Context(), vfs.OS, unlabelled, export.Options{Format: "npy", Out: dir + "2"}, progress.Discard); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("without labels: %v", err)
+	}
 	// A wrong byte of any file is found, and nothing passes for what was exported.
 	for _, name := range []string{"indptr.bin", "indices.bin", "features.bin", "labels.bin", "train.bin"} {
 		bad := filepath.Join(t.TempDir(), "D")
@@ -246,6 +252,7 @@ func TestLocked(t *testing.T) {
 	if err == nil {
 		err = os.Mkdir(first, 0o777)
 	}
+	importertest.Save(t, filepath.Join(first, "left.npy"), nil) // if the other is killed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,6 +270,9 @@ func TestLocked(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v are there, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Out, "left.npy")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what the other left is exported: %v", err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/export"
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -62,7 +63,11 @@ func TestFaults(t *testing.T) {
 			dir := vfstest.TempDir(t)
 			o := export.Options{Format: format, Out: filepath.Join(dir, "made", "X")}
 			in := &vfs.FailAt{N: n, Err: errors.New("the disk failed")}
-			_, err := export.Run(t.Context(), vfs.Inject(datasettest.FS, in), d, o, progress.Discard)
+			files := importertest.NewFiles(vfs.Inject(datasettest.FS, in))
+			_, err := export.Run(t.Context(), files, d, o, progress.Discard)
+			if left := files.StillOpen(); len(left) > 0 {
+				t.Errorf("%s: %v, and %q are open", format, in, left)
+			}
 			if !in.Fired() {
 				if err != nil || n < 30 { // directories, files, syncs, the rename
 					t.Errorf("%s: %d operations fail, then %v", format, n, err)

@@ -83,14 +83,14 @@ func (e *exporting) array(name, descr string, shape []int64, write func(*file) e
 		if err := write(w); err != nil {
 			return err
 		}
-		size, err := strconv.ParseInt(descr[2:], 10, 64)
+		size := int64(descr[2] - '0') // of an element
 		for _, d := range shape {
 			size *= d
 		}
-		if err == nil && w.size != int64(len(head))+size {
-			err = fmt.Errorf("%d bytes of elements instead of %d", w.size-int64(len(head)), size)
+		if w.size != int64(len(head))+size {
+			return fmt.Errorf("%d bytes of elements instead of %d", w.size-int64(len(head)), size)
 		}
-		return err
+		return nil
 	})
 }
 
