@@ -309,6 +309,21 @@ func TestEveryCommandSaysHowToGoOn(t *testing.T) {
 	}
 }
 
+// The plan of an import keeps nothing, and does not say that it would go on.
+func TestImportPlanKeepsNothing(t *testing.T) {
+	tree := filepath.Join("..", "..", "dataset", "importer", "graphsaint", "testdata", "flickr")
+	for flag, want := range map[string]string{"--plan": nothing, "--quiet": byItself} {
+		g := &globals{stdout: io.Discard, stderr: io.Discard}
+		app := newApp(g)
+		if err := app.RunContext(t.Context(), arrange(app, []string{"diskgnn", "import", flag, "--out", filepath.Join(t.TempDir(), "D"), tree})); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.goOn(); got != want {
+			t.Errorf("with %s: %q, want %q", flag, got, want)
+		}
+	}
+}
+
 // Every flag that takes a size refuses a number without a unit.
 func TestEverySizeNeedsAUnit(t *testing.T) {
 	seen := 0

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"diskgnn/dataset/importer"
 	"diskgnn/internal/dtype"
 	"diskgnn/pack"
 	"diskgnn/pack/cut"
@@ -117,4 +118,39 @@ func TestRunPlanBreaksLines(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// The plan of an import in lines: each thing that is known of it, and of names no control characters.
+func TestImportPlan(t *testing.T) {
+	p := importer.Plan{
+		Format: "snap", SourceBytes: 2048, Nodes: 1234, Edges: 5678, Dim: 8, SourceDType: dtype.Float16, DType: dtype.Float32,
+		LabelKind: "class", Classes: 3, Train: 10, Valid: 20, Test: 30, Unlabelled: 1174,
+		MemoryBytes: 3 << 20, ScratchBytes: 1 << 10, DiskBytes: 5 << 10, NeededBytes: 7 << 10,
+	}
+	want := []line{
+		{"source", "snap, 2.0 KiB"},
+		{"graph", "1,234 nodes, at most 5,678 edges"},
+		{"features", "8 × float32, in the source float16"},
+		{"labels", "3 classes, 1,174 nodes unlabelled"},
+		{"splits", "10 train, 20 validation, 30 test"},
+		{"memory", "3.0 MiB at least"},
+		{"disk", "5.0 KiB, 7.0 KiB while it is made, of which 1.0 KiB to sort edges"},
+	}
+	same := func(what string) {
+		t.Helper()
+		if got := importPlan(p).lines; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", what, got, want)
+		}
+	}
+	same("exact")
+	p.Estimated, want[1].text = true, "1,234 nodes, at most about 5,678 edges"
+	same("estimated")
+	plain := slices.Clip(want)
+	p.OriginalIDs, want = "number", append(plain, line{"ids", "nodes get other numbers; the source's are kept"})
+	same("numbers")
+	p.OriginalIDs, want = "name", append(plain, line{"ids", "nodes have names, which are kept"})
+	same("names")
+	p.Notes, p.Problems = []string{"a\x1bb", "c"}, []string{"d\ne"}
+	want = append(want, line{"note", `a\x1bb`}, line{"note", "c"}, line{"problem", "d; e"})
+	same("notes and problems")
 }

@@ -24,6 +24,7 @@
 package export
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -88,10 +89,12 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 	if err := absent(fsys, o.Out); err != nil {
 		return Result{}, fmt.Errorf("export: %w", err)
 	}
-	e := &exporting{ctx: ctx, fs: fsys, d: d, f: d.Facts(), dir: filepath.Clean(o.Out) + ".exporting", rep: rep}
+	e := &exporting{ctx: ctx, fs: fsys, d: d, f: d.Facts(), dir: filepath.Clean(o.Out) + ".exporting", rep: rep, buf: bufio.NewWriterSize(nil, chunk)}
 	write := e.arrays
+	e.edgeBytes = 4 // the source, uint32
 	if o.Format == FormatGraphBolt {
 		write = e.graphBolt
+		e.edgeBytes = 16 // both ends, int64
 	}
 	if err := e.run(write, o.Out); err != nil {
 		return Result{}, fmt.Errorf("export: %w", err)
@@ -110,13 +113,15 @@ func absent(fsys vfs.FS, out string) error {
 
 // exporting is one run.
 type exporting struct {
-	ctx     context.Context
-	fs      vfs.FS
-	d       *dataset.Dataset
-	f       dataset.Facts
-	dir     string
-	rep     progress.Reporter
-	written int64
+	ctx       context.Context
+	fs        vfs.FS
+	d         *dataset.Dataset
+	f         dataset.Facts
+	dir       string
+	rep       progress.Reporter
+	edgeBytes int64         // that an edge takes
+	buf       *bufio.Writer // of the file being written
+	written   int64
 }
 
 func (e *exporting) run(write func() error, out string) (err error) {
@@ -161,7 +166,7 @@ func (e *exporting) run(write func() error, out string) (err error) {
 // checkSpace refuses to begin where the disk has no room for edges and features, which is nearly all
 // that is written.
 func (e *exporting) checkSpace() error {
-	need := 16*e.f.Edges + e.f.Nodes*int64(e.f.Dim*e.featureType().Size())
+	need := e.edgeBytes*e.f.Edges + e.f.Nodes*int64(e.f.Dim*e.featureType().Size())
 	where, err := vfs.Nearest(e.fs, e.dir)
 	if err != nil {
 		return err
@@ -271,16 +276,13 @@ func (e *exporting) indptr(name string) error {
 		return err
 	}
 	return e.array(name, "<i8", []int64{e.f.Nodes + 1}, func(w *file) error {
-		part := make([]int64, 0, chunk/8)
+		starts := integers{w: w}
 		for v := range e.f.Nodes + 1 {
-			if part = append(part, o.Start(v)); len(part) == cap(part) {
-				if err := w.append(binio.Bytes(part)); err != nil {
-					return err
-				}
-				part = part[:0]
+			if err := starts.add(o.Start(v)); err != nil {
+				return err
 			}
 		}
-		return w.append(binio.Bytes(part))
+		return starts.flush()
 	})
 }
 
@@ -301,7 +303,7 @@ func (e *exporting) features(name string) error {
 	return e.array(name, descr, []int64{e.f.Nodes, int64(e.f.Dim)}, func(w *file) error {
 		task := e.rep.Task("write features", e.f.Nodes*int64(e.f.RowBytes()), progress.Bytes)
 		defer task.Done()
-		rows := max(chunk/int64(e.f.RowBytes()), 1)
+		rows := min(max(chunk/int64(e.f.RowBytes()), 1), e.f.Nodes)
 		raw := make([]byte, rows*int64(e.f.RowBytes()))
 		wide := make([]byte, rows*int64(e.f.Dim*to.Size()))
 		for v := int64(0); v < e.f.Nodes; v += rows {

@@ -165,11 +165,21 @@ func TestArrays(t *testing.T) {
 			t.Errorf("%s.npy begins with %q, and is other than %s", name, head, c.file)
 		}
 	}
+	dir = generated(t, dataset.GenerateOptions{Nodes: 1000, AvgDegree: 1, Dim: 300, Classes: 2}) // more features than a chunk
+	out, _ = run(t, dir, export.FormatNPY)
+	if _, elements, _ := strings.Cut(string(read(t, out, "features.npy")), "\n"); elements != string(read(t, dir, "features.bin")) {
+		t.Error("features.npy is other than features.bin")
+	}
 	dir = generated(t, worlds["multi"])
 	out, _ = run(t, dir, export.FormatNPY)
 	head, elements, _ := strings.Cut(string(read(t, out, "targets.npy")), "\n")
 	if !strings.Contains(head, "'|u1', 'fortran_order': False, 'shape': (20000, 11), }") {
 		t.Error(head)
+	}
+	for _, name := range []string{"indptr", "indices", "labels", "train", "valid", "test"} {
+		if _, elements, _ := strings.Cut(string(read(t, out, name+".npy")), "\n"); elements != string(read(t, dir, name+".bin")) {
+			t.Errorf("%s.npy is other than %s.bin", name, name)
+		}
 	}
 	bits := read(t, dir, "targets.bin")
 	for v := range 20000 {
@@ -197,6 +207,12 @@ func TestRefuses(t *testing.T) {
 		if _, err := export.Run(t.Context(), vfs.OS, d, c.o, progress.Discard); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want %q", err, says)
 		}
+	}
+	raw := datasettest.Tiny(t)
+	raw.Labels, raw.Classes, raw.Train, raw.Valid, raw.Test = nil, 0, nil, nil, nil
+	unlabelled := datasettest.Create(t, t.TempDir(), raw)
+	if _, err := export.Run(t.Context(), vfs.OS, unlabelled, export.Options{Format: "npy", Out: dir + "2"}, progress.Discard); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("without labels: %v", err)
 	}
 	// A wrong byte of any file is found, and nothing passes for what was exported.
 	for _, name := range []string{"indptr.bin", "indices.bin", "features.bin", "labels.bin", "train.bin"} {
@@ -236,6 +252,7 @@ func TestLocked(t *testing.T) {
 	if err == nil {
 		err = os.Mkdir(first, 0o777)
 	}
+	importertest.Save(t, filepath.Join(first, "left.npy"), nil) // if the other is killed
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,40 +271,8 @@ func TestLocked(t *testing.T) {
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
 		t.Errorf("%v are there, %v", left, err)
 	}
-}
-
-// TestFaults fails every write in turn: nothing passes for what was exported, and a later run exports
-// it all.
-func TestFaults(t *testing.T) {
-	d, err := dataset.Open(vfs.OS, generated(t, worlds["float32"]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 0; ; n++ {
-		out := filepath.Join(t.TempDir(), "X")
-		in := &vfs.FailAt{N: n, Err: errors.New("the disk failed")}
-		_, err := export.Run(t.Context(), vfs.Inject(vfs.OS, in), d, export.Options{Format: export.FormatGraphBolt, Out: out}, progress.Discard)
-		if err == nil {
-			if n < 20 { // files, syncs, the rename
-				t.Errorf("only %d operations failed", n)
-			}
-			return
-		}
-		if !strings.Contains(err.Error(), "the disk failed") {
-			t.Fatal(err)
-		}
-		if _, err := os.Stat(filepath.Join(out, "metadata.yaml")); err == nil {
-			continue // the rename was done, and its being durable failed
-		}
-		if _, err := os.Stat(out); err == nil {
-			t.Errorf("operation %d failed, and there is an incomplete %s", n, out)
-		}
-		if left, err := os.ReadDir(filepath.Dir(out)); err != nil || len(left) > 0 {
-			t.Errorf("operation %d failed, and %v is left, %v", n, left, err)
-		}
-		if _, err := export.Run(t.Context(), vfs.OS, d, export.Options{Format: export.FormatGraphBolt, Out: out}, progress.Discard); err != nil {
-			t.Errorf("after a failure: %v", err)
-		}
+	if _, err := os.Stat(filepath.Join(o.Out, "left.npy")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what the other left is exported: %v", err)
 	}
 }
 

@@ -2,11 +2,11 @@ package export
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"diskgnn/dataset"
 	"diskgnn/graph"
-	"diskgnn/internal/binio"
 )
 
 // graphBolt writes a source tree.
@@ -50,19 +50,11 @@ func (e *exporting) edges() error {
 	if err != nil {
 		return err
 	}
-	part := make([]int64, 0, chunk/8)
 	return e.array("edges.npy", "<i8", []int64{2, e.f.Edges}, func(w *file) error {
-		add := func(v int64) error {
-			if part = append(part, v); len(part) < cap(part) {
-				return nil
-			}
-			err := w.append(binio.Bytes(part))
-			part = part[:0]
-			return err
-		}
+		ends := integers{w: w}
 		if err := e.d.ScanIndices(e.ctx, e.rep, "write sources", func(_ int64, sources []uint32) error {
 			for _, u := range sources {
-				if err := add(int64(u)); err != nil {
+				if err := ends.add(int64(u)); err != nil {
 					return err
 				}
 			}
@@ -71,16 +63,13 @@ func (e *exporting) edges() error {
 			return err
 		}
 		for v := range e.f.Nodes {
-			if v%chunk == 0 && e.ctx.Err() != nil {
-				return e.ctx.Err()
-			}
 			for range o.Degree(uint32(v)) {
-				if err := add(v); err != nil {
+				if err := ends.add(v); err != nil {
 					return err
 				}
 			}
 		}
-		return w.append(binio.Bytes(part))
+		return ends.flush()
 	})
 }
 
@@ -89,16 +78,13 @@ func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
 	n := int64(len(nodes))
 	wide := func(value func(v uint32) int64) func(*file) error {
 		return func(w *file) error {
-			part := make([]int64, 0, rowsAtOnce)
-			for i, v := range nodes {
-				if part = append(part, value(v)); len(part) == cap(part) || i == len(nodes)-1 {
-					if err := w.append(binio.Bytes(part)); err != nil {
-						return err
-					}
-					part = part[:0]
+			values := integers{w: w}
+			for _, v := range nodes {
+				if err := values.add(value(v)); err != nil {
+					return err
 				}
 			}
-			return nil
+			return values.flush()
 		}
 	}
 	if err := e.array(name+"_seeds.npy", "<i8", []int64{n}, wide(func(v uint32) int64 { return int64(v) })); err != nil {
@@ -108,8 +94,8 @@ func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
 		return e.array(name+"_labels.npy", "<i8", []int64{n}, wide(func(v uint32) int64 { return int64(labels[v]) }))
 	}
 	return e.array(name+"_labels.npy", "|u1", []int64{n, int64(e.f.Classes)}, func(w *file) error {
-		for lo := 0; lo < len(nodes); lo += rowsAtOnce {
-			if err := e.targets(w, nodes[lo:min(lo+rowsAtOnce, len(nodes))]); err != nil {
+		for part := range slices.Chunk(nodes, rowsAtOnce) {
+			if err := e.targets(w, part); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bufio"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,19 +10,44 @@ import (
 	"strconv"
 	"strings"
 
-	"diskgnn/internal/vfs"
+	"diskgnn/internal/binio"
 )
 
 // file is a file being written.
 type file struct {
-	f    vfs.File
+	ctx  context.Context
 	buf  *bufio.Writer
 	size int64
 }
 
+// append writes bytes, unless the context has ended.
 func (w *file) append(b []byte) error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
 	w.size += int64(len(b))
 	_, err := w.buf.Write(b)
+	return err
+}
+
+// integers appends elements of type int64 to a file, some at a time; the last ones by flush.
+type integers struct {
+	w    *file
+	part [512]int64
+	n    int // elements of part
+}
+
+func (i *integers) add(v int64) error {
+	i.part[i.n] = v
+	if i.n++; i.n == len(i.part) {
+		return i.flush()
+	}
+	return nil
+}
+
+func (i *integers) flush() error {
+	err := i.w.append(binio.Bytes(i.part[:i.n]))
+	i.n = 0
 	return err
 }
 
@@ -32,7 +58,8 @@ func (e *exporting) create(name string, write func(*file) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", path, err)
 	}
-	w := &file{f: f, buf: bufio.NewWriterSize(f, chunk)}
+	w := &file{ctx: e.ctx, buf: e.buf}
+	w.buf.Reset(f)
 	if err = write(w); err == nil {
 		if err = w.buf.Flush(); err == nil {
 			err = f.Sync()
@@ -56,14 +83,14 @@ func (e *exporting) array(name, descr string, shape []int64, write func(*file) e
 		if err := write(w); err != nil {
 			return err
 		}
-		size, err := strconv.ParseInt(descr[2:], 10, 64)
+		size := int64(descr[2] - '0') // of an element
 		for _, d := range shape {
 			size *= d
 		}
-		if err == nil && w.size != int64(len(head))+size {
-			err = fmt.Errorf("%d bytes of elements instead of %d", w.size-int64(len(head)), size)
+		if w.size != int64(len(head))+size {
+			return fmt.Errorf("%d bytes of elements instead of %d", w.size-int64(len(head)), size)
 		}
-		return err
+		return nil
 	})
 }
 
@@ -80,7 +107,6 @@ func header(descr string, shape []int64) []byte {
 	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
 	const fixed, align = 10, 64
 	text += strings.Repeat(" ", align-1-(fixed+len(text))%align) + "\n"
-	b := append([]byte("\x93NUMPY\x01\x00"), 0, 0)
-	binary.LittleEndian.PutUint16(b[8:], uint16(len(text)))
+	b := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text)))
 	return append(b, text...)
 }

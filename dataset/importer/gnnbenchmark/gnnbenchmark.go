@@ -88,7 +88,7 @@ func (s *source) readShape(z *npz.Archive, labelled bool) error {
 		return err
 	}
 	if err := z.Header("adj_indices", func(a *npz.Array) error {
-		s.sh.Edges = min(a.Count(), importer.MaxEdges+1)
+		s.sh.Edges = importer.AddEdges(0, a.Count())
 		return a.Vector(-1)
 	}); err != nil {
 		return err

@@ -34,18 +34,17 @@ type sparseRows struct {
 
 func (r *sparseRows) Close() error { return errors.Join(r.data.Close(), r.rows.Close(), r.z.Close()) }
 
+// skip passes over the first rows, of which none was read.
 func (r *sparseRows) skip(rows int64) error {
-	before := r.rows.Last
 	for range rows {
 		if _, err := r.rows.Next(); err != nil {
 			return err
 		}
 	}
-	n := r.rows.Last - before
-	if err := r.rows.Indices.Skip(n); err != nil {
+	if err := r.rows.Indices.Skip(r.rows.Last); err != nil {
 		return err
 	}
-	return r.data.Skip(n)
+	return r.data.Skip(r.rows.Last)
 }
 
 // Next implements importer.RowStream. Entries for the same place add up, as in SciPy.

@@ -131,11 +131,11 @@ func (c *common) readGraph(entries string) error {
 			return bad("%s: shape: the adjacency is %d × %d", c.graph, n[0], n[1])
 		}
 		c.sh.Nodes = n[0]
-		if err := dataset.CheckNodes(c.graph, n[0]); err != nil {
+		if err := dataset.CheckNodes(c.graph, c.sh.Nodes); err != nil {
 			return err
 		}
 		return z.Header(entries, func(a *npz.Array) error {
-			c.sh.Edges = min(a.Count(), importer.MaxEdges+1)
+			c.sh.Edges = importer.AddEdges(0, a.Count())
 			return a.Vector(-1)
 		})
 	})

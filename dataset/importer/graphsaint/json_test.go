@@ -40,6 +40,9 @@ func TestLists(t *testing.T) {
 		`{"0":[1.0,2e1]}`:                        `"0" true|1|20`,
 		`{"0":9223372036854775807}`:              `"0" false|9223372036854775807`,
 		"{\n\t\"0\" :\r [ 1 ,\n 2 ] , \"1\":2 }": `"0" true|1|2|"1" false|2`,
+
+		`{"` + strings.Repeat("k", 64) + `":1}`:   `"` + strings.Repeat("k", 64) + `" false|1`,
+		`{"0":1.` + strings.Repeat("0", 61) + `}`: `"0" false|1`,
 	} {
 		write(t, name, text)
 		got, err := scan(name)
@@ -48,11 +51,12 @@ func TestLists(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		``: "byte 0: truncated", `{"0"`: "truncated", `{"0":1`: "truncated", `{"0":[1`: "truncated", `{"0`: "truncated",
+		``: "byte 0: truncated", `{"0"`: "truncated", `{"0":1`: "truncated", `{"0":[1`: "truncated", `{"0":[1,`: "truncated", `{"0`: "truncated",
 		`[1]`: "byte 1: it is not an object", `{"0":"1"}`: "not an object", `{"0":{}}`: "not an object", `{"0":1,}`: "not an object", `{"0":[1,]}`: "not an object",
 		`{"0":null}`: "not an object", `{"\u0030":1}`: "not an object", `{"0":1}{`: "not an object", `{"0":1 2}`: "not an object",
 		`{"0":1.5}`: `"1.5" is no integer`, `{"0":18446744073709551616}`: `"18446744073709551616" is no integer`, `{"0":+1}`: `"+1" is no integer`, `{"0":1-2}`: "no integer",
 		`{"0":` + strings.Repeat("1", 100) + `}`: "not an object", `{"` + strings.Repeat("k", 100) + `":1}`: "not an object",
+		`{"0":1.` + strings.Repeat("0", 62) + `}`: "not an object", `{"` + strings.Repeat("k", 65) + `":1}`: "not an object",
 	} {
 		write(t, name, text)
 		if got, err := scan(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {

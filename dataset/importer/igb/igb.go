@@ -217,7 +217,7 @@ func (s *source) readEdges() error {
 		if m.Columns() != 2 || !m.Integer() {
 			return fault.New(fault.ErrInput, "%s: edges are integers of shape (E, 2), not of (%d, %d)", s.edge, m.Rows(), m.Columns())
 		}
-		s.sh.Edges = min(m.Rows(), importer.MaxEdges+1)
+		s.sh.Edges = importer.AddEdges(0, m.Rows())
 		return nil
 	})
 }

@@ -232,7 +232,7 @@ func (s *source) readShape(labelled bool) error {
 		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
 			return a.Fail(bad("edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 		}
-		s.sh.Edges = min(a.Shape[1], importer.MaxEdges+1)
+		s.sh.Edges = importer.AddEdges(0, a.Shape[1])
 		return nil
 	}); err != nil || !labelled {
 		return err

@@ -269,7 +269,7 @@ func (s *source) openEdges() error {
 		return err
 	}
 	if s.counted = n >= 0; s.counted {
-		s.sh.Edges = min(n, importer.MaxEdges+1)
+		s.sh.Edges = importer.AddEdges(0, n)
 	}
 	return nil
 }
@@ -352,7 +352,7 @@ func (s *source) CountEdges(lines map[string]int64) int64 {
 	if s.counted {
 		return s.sh.Edges
 	}
-	return min(lines[s.edge.file()], importer.MaxEdges+1)
+	return importer.AddEdges(0, lines[s.edge.file()])
 }
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {

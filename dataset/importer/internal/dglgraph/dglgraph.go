@@ -52,7 +52,7 @@ func OpenFused(fsys vfs.FS, name string) (_ *Graph, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, indices.Close()) }()
-	g.Edges = min(indices.Count(), importer.MaxEdges+1)
+	g.Edges = importer.AddEdges(0, indices.Count())
 	return g, indices.Vector(-1)
 }
 
@@ -80,7 +80,7 @@ func Open(fsys vfs.FS, name string) (_ *Graph, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, dst.Close()) }()
-	g.Edges = min(src.Count(), importer.MaxEdges+1)
+	g.Edges = importer.AddEdges(0, src.Count())
 	return g, errors.Join(src.Vector(-1), dst.Vector(src.Count()))
 }
 
