@@ -111,6 +111,47 @@ func TestSmall(t *testing.T) {
 	}
 }
 
+// TestBlank imports chunks of text without a line, as DGL's script writes those of no nodes or edges:
+// the first one, one between others, and the last.
+func TestBlank(t *testing.T) {
+	text := func(names string) string {
+		return `{"format": {"name": "csv", "delimiter": ","}, "data": [` + names + `]}`
+	}
+	metadata := strings.Replace(three(`"feat": `+text(`"b.csv", "f.csv", "b.csv", "g.csv"`)+`, "label": `+text(`"b.csv", "f.csv", "b.csv", "g.csv"`)+`, "train_mask": `+text(`"b.csv", "f.csv", "b.csv", "g.csv"`)), "[2, 1]", "[0, 2, 0, 1]", 1)
+	metadata = strings.Replace(strings.Replace(metadata, `per_chunk": [[2]]`, `per_chunk": [[0, 2, 0]]`, 1), `["e.csv"]`, `["b.csv", "e.csv", "b.csv"]`, 1)
+	dir := write(t, metadata)
+	importertest.Tree{"b.csv": {}, "f.csv": []byte("1\n0\n"), "g.csv": []byte("1\n"), "head.csv": []byte("x\n"), "more.csv": []byte("1\n")}.Write(t, dir)
+	out, _ := importertest.Imported(t, dglchunked.Format, dir, importer.Reading{})
+	want := "0 |  | 0 | -1 | -\n1 |  | 0 | -1 | -\n2 |  | 0 | -1 | -\n3 |  | 0 | -1 | -\n4 |  | 0 | -1 | -\n5 |  | 1 | 1 | train\n6 | 0 | 0 | 0 | -\n7 | 1 | 1 | 1 | train\n"
+	if got := importertest.Nodes(t, out); got != want {
+		t.Errorf("imported\n%s, want\n%s", got, want)
+	}
+	for _, c := range []struct{ old, new, says string }{
+		{`[0, 2, 0, 1]`, `[0, 2, 1, 0]`, "b.csv is empty"},
+		{`[[0, 2, 0]]`, `[[1, 1, 0]]`, "b.csv is empty"},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "none.csv", "g.csv"`, "none.csv is missing"},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "head.csv", "g.csv"`, ""},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "more.csv", "g.csv"`, "more.csv: more rows than the 0 that there should be"},
+		{`["b.csv", "e.csv", "b.csv"]`, `["b.csv", "e.csv", "none.csv"]`, "none.csv is missing"},
+		{`["b.csv", "e.csv", "b.csv"]`, `["semicolons.csv", "e.csv", "b.csv"]`, "semicolons.csv: edges of 1 columns"},
+		{`"train_mask": ` + text(`"b.csv", "f.csv", "b.csv", "g.csv"`), `"train_mask": ` + text(`"b.csv", "b.csv", "b.csv", "b.csv"`), "b.csv is empty"},
+	} {
+		if !strings.Contains(metadata, c.old) {
+			t.Fatal(c.old)
+		}
+		importertest.Save(t, filepath.Join(dir, "metadata.json"), []byte(strings.ReplaceAll(metadata, c.old, c.new)))
+		p, err := look(t, dir, importer.Reading{})
+		if found := strings.Join(p.Problems, "; "); err != nil || c.says == "" && found != "" || !strings.Contains(found, c.says) {
+			t.Errorf("%s: %q, %v, want %q", c.new, found, err, c.says)
+		}
+	}
+	none := strings.ReplaceAll(metadata, `"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv"`)
+	importertest.Save(t, filepath.Join(dir, "metadata.json"), []byte(strings.Replace(none, "[0, 2, 0, 1]", "[0]", 1)))
+	if p, err := look(t, dir, importer.Reading{}); err != nil || !strings.Contains(strings.Join(p.Problems, "; "), "b.csv is empty, as are all files of label") {
+		t.Errorf("no nodes of the type with labels: %q, %v", p.Problems, err)
+	}
+}
+
 // TestRows reads the features of the last of three types, and of many edges.
 func TestRows(t *testing.T) {
 	dir := write(t, strings.Replace(three(strings.Replace(good, `["l0.csv", "l2.csv"]`, `["l.npy"]`, 1)), `per_chunk": [[2]]`, `per_chunk": [[40000]]`, 1))
