@@ -95,6 +95,9 @@ func TestSmall(t *testing.T) {
 		{replaced(`"data": ["e.csv"]`, `"data": ["DIR/e.csv"]`), ""}, // an absolute path
 		{replaced(`"data": ["e.csv"]`, `"data": ["columns.csv"]`), "columns.csv: edges of 3 columns"},
 		{replaced(`"data": ["e.csv"]`, `"data": []`), "it names no files of edges a:to:c"},
+		{replaced(`"feat": {"format": {"name": "numpy"}`, `"feat": {"format": {"name": "orc"}`), `features feat: format "orc"`},
+		{replaced(`"label": {"format": {"name": "csv"}`, `"label": {"format": {"name": "orc"}`), `labels label: format "orc"`},
+		{replaced(`"train_mask": {"format": {"name": "numpy"}`, `"train_mask": {"format": {"name": "orc"}`), `train_mask: format "orc"`},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv", "more.csv"]`), "more.csv: more rows than the 1 that there should be"},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l2.csv", "l2.csv"]`), "l2.csv: 1 rows instead of the 2 that there should be"},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv"]`), "l0.csv: label has 1 files of text instead of one for each of 2 chunks"},
@@ -185,8 +188,11 @@ func TestRows(t *testing.T) {
 	}); err != nil || n != 40_000 {
 		t.Errorf("%d edges, %v", n, err)
 	}
-	if err := os.Remove(filepath.Join(dir, "f2.npy")); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(dir, "f2.npy")), os.Remove(filepath.Join(dir, "l.npy"))); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.Labels(t.Context(), nil); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "l.npy is missing") {
+		t.Error(err)
 	}
 	if rows, err = s.Features(7); err == nil {
 		err = rows.Next(got[:1])
