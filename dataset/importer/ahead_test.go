@@ -122,6 +122,87 @@ func TestAhead(t *testing.T) {
 	}
 }
 
+// raced is a slow source during whose preflight something else happens.
+type raced struct {
+	slow
+	other func() error
+	rows  error // of Features, once the edges were read
+}
+
+func (r *raced) Edges(ctx context.Context, add func(dst, src []int64) error) error {
+	if !r.looked && r.other != nil {
+		if err := r.other(); err != nil {
+			return err
+		}
+	}
+	return r.slow.Edges(ctx, add)
+}
+
+func (r *raced) Features(first int64) (importer.RowStream, error) {
+	select {
+	case <-r.begun:
+		if r.rows != nil {
+			return nil, r.rows
+		}
+	default: // the preflight
+	}
+	return r.slow.Features(first)
+}
+
+// opened counts how often a file is opened.
+type opened struct {
+	vfs.FS
+	name string
+	n    int
+}
+
+func (o *opened) Open(name string) (vfs.File, error) {
+	if name == o.name {
+		o.n++
+	}
+	return o.FS.Open(name)
+}
+
+// TestAnotherMeanwhile goes on with what another process has begun since nothing was found there, or
+// finds that it is done. The source is hashed once, before anything else.
+func TestAnotherMeanwhile(t *testing.T) {
+	dir, broken := t.TempDir(), errors.New("broken")
+	name := filepath.Join(dir, "source")
+	if err := os.WriteFile(name, []byte("two\nlines"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run := func(fsys vfs.FS, out string, workers int, s *raced) (dataset.Result, error) {
+		s.slow = slow{circulant{100, 7}, name, false, make(chan struct{})}
+		f := importer.Format{Name: "slow", Open: func(vfs.FS, []string, *importer.Reading) (importer.Source, error) { return s, nil }}
+		return importer.Import(t.Context(), fsys, out, f, importer.Options{Sources: []string{"-"}, Resources: dataset.Resources{Workers: workers}}, progress.Discard)
+	}
+	ref := filepath.Join(dir, "ref")
+	if _, err := run(datasettest.FS, ref, 1, &raced{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, rows := range []error{nil, broken} {
+		out := filepath.Join(t.TempDir(), "out")
+		fsys := &opened{FS: datasettest.FS, name: name}
+		res, err := run(fsys, out, 2, &raced{other: func() error {
+			if _, err := run(datasettest.FS, out, 1, &raced{rows: rows}); !errors.Is(err, rows) {
+				return errors.Join(err, errors.New("the other import"))
+			}
+			return nil
+		}})
+		want := stage.StateDone // the other one made it
+		if rows != nil {
+			want = stage.StateResumed // labels and topology are there
+		}
+		if err != nil || res.State != want.String() {
+			t.Errorf("the other ends with %v: %+v, %v, want %s", rows, res, err, want)
+		}
+		if fsys.n != 2 { // its lines are estimated before
+			t.Errorf("the other ends with %v: the source is opened %d times", rows, fsys.n)
+		}
+		datasettest.Same(t, ref, out)
+	}
+}
+
 // TestChangedMeanwhile writes to the source after it was hashed, or while: nothing is published.
 func TestChangedMeanwhile(t *testing.T) {
 	for _, workers := range []int{1, 2} {

@@ -307,7 +307,7 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 	if err != nil {
 		return err
 	}
-	ahead := together && im.ahead && 2*im.shape.labelMemory() <= im.plan.sort
+	ahead := together && im.readsFirst()
 	if !ahead {
 		if err := labels(ctx); err != nil {
 			return err
@@ -335,6 +335,11 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 		return features(ctx)
 	})
 	return g.Wait()
+}
+
+// readsFirst tells whether edges are read while labels are, which leave half of the memory to them.
+func (im *importing) readsFirst() bool {
+	return im.ahead && 2*im.shape.labelMemory() <= im.plan.sort
 }
 
 // together tells whether topology and features are written at a time.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -35,11 +36,15 @@ func (a *atOnce) Edges(_ context.Context, add func(dst, src []int64) error) erro
 type sink struct {
 	pairs []uint32
 	both  []bool
+	room  int // of the first piece
 	fails error
 }
 
 func (s *sink) AddAll(pairs []uint32, both bool) error {
 	s.pairs, s.both = append(s.pairs, pairs...), append(s.both, both)
+	if len(s.both) == 1 {
+		s.room = cap(pairs)
+	}
 	return s.fails
 }
 
@@ -61,6 +66,9 @@ func TestReadEdges(t *testing.T) {
 		s := &sink{}
 		if err := im.readEdges(t.Context(), s, c.store); err != nil || !slices.Equal(s.pairs, c.want) || !slices.Equal(s.both, c.both) {
 			t.Errorf("%+v: %d, both %v, %v; want %d", c.store, s.pairs, s.both, err, c.want)
+		}
+		if s.room != 2*Chunk {
+			t.Errorf("%+v: a piece has room for %d numbers: it grows", c.store, s.room)
 		}
 	}
 	for o, want := range map[*importing]storing{
@@ -187,6 +195,46 @@ func TestOpen(t *testing.T) {
 	im = &importing{format: Format{Name: "f", Open: func(vfs.FS, []string, *Reading) (Source, error) { return nil, boom }}}
 	if err := im.open("D"); !errors.Is(err, boom) || im.src != nil || im.closeSource() != nil {
 		t.Errorf("not opened: %v", err)
+	}
+}
+
+// TestFacts says which ids nodes have: one byte is a name.
+func TestFacts(t *testing.T) {
+	for _, c := range []struct {
+		bytes   int64
+		relabel string
+		want    string
+	}{{0, RelabelNone, ""}, {1, RelabelNone, dataset.IDNames}, {1, RelabelBFS, dataset.IDNames}, {0, RelabelBFS, dataset.IDNumbers}} {
+		im := &importing{shape: Shape{Nodes: 1, NameBytes: c.bytes}, o: Options{Relabel: c.relabel}}
+		if f := im.facts(); f.OriginalIDs != c.want || f.NameBytes != c.bytes {
+			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+}
+
+// TestOpensInBudget opens a source whose nodes have names under the budget: numbering them takes memory.
+func TestOpensInBudget(t *testing.T) {
+	const memory = 1234 << 20
+	unlimited := debug.SetMemoryLimit(-1)
+	undo := budget.LimitHeap(memory, 0)
+	limited := debug.SetMemoryLimit(-1)
+	undo()
+	boom := errors.New("boom")
+	for ids, want := range map[string]int64{"": unlimited, "edges": limited} {
+		f := Format{Name: "f", Takes: []string{"node-ids"}, Open: func(vfs.FS, []string, *Reading) (Source, error) {
+			if got := debug.SetMemoryLimit(-1); got != want {
+				t.Errorf("ids %q: opened under %d bytes, want %d", ids, got, want)
+			}
+			return nil, boom
+		}}
+		o := Options{Sources: []string{"-"}, Reading: Reading{NodeIDs: ids}}
+		o.Memory = memory
+		if _, err := Import(t.Context(), vfs.OS, filepath.Join(t.TempDir(), "D"), f, o, progress.Discard); !errors.Is(err, boom) {
+			t.Error(err)
+		}
+	}
+	if got := debug.SetMemoryLimit(-1); got != unlimited {
+		t.Errorf("%d bytes are left as the limit", got)
 	}
 }
 

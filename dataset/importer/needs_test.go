@@ -127,6 +127,41 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestReadsFirst has labels of ten nodes, which take 50 bytes.
+func TestReadsFirst(t *testing.T) {
+	for _, c := range []struct {
+		ahead bool
+		sort  int64
+		want  bool
+	}{{true, 100, true}, {true, 99, false}, {false, 100, false}} {
+		im := &importing{shape: Shape{Nodes: 10, Classes: 2}, ahead: c.ahead, plan: importPlan{sort: c.sort}}
+		if got := im.readsFirst(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+// TestSortEdgesFails returns the error of what reads the edges.
+func TestSortEdgesFails(t *testing.T) {
+	boom := errors.New("boom")
+	im := &importing{fs: vfs.OS, shape: Shape{Nodes: 10, Edges: 1, Dim: 1}, o: Options{DType: dtype.Float32}, rep: progress.Discard, plan: importPlan{sort: edgesort.Least}}
+	im.o.Workers = 1
+	var err error
+	if im.w, _, err = im.begin(t.Context(), filepath.Join(t.TempDir(), "D"), nil); err != nil {
+		t.Fatal(err)
+	}
+	err = im.sortEdges(t.Context(), edgesort.Options{Edges: 1}, func(edgeSink) error { return boom }, func(_, _ []uint32) error {
+		t.Error("edges that could not be read are sorted")
+		return nil
+	})
+	if !errors.Is(err, boom) {
+		t.Error(err)
+	}
+	if err := im.w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // room is a file system with so much room.
 type room struct {
 	vfs.FS

@@ -325,13 +325,13 @@ func TestRelabelByHand(t *testing.T) {
 	}
 }
 
-// TestRelabelFailures fails and interrupts every operation, and goes on.
+// TestRelabelFailures fails every operation, alone and with all later ones, and goes on.
 func TestRelabelFailures(t *testing.T) {
 	g := &drawn{nodes: 40, dim: 3, classes: 3, seed: 4}
 	for i := range int64(60) {
 		g.edges = append(g.edges, [2]int64{i * i % 37, i * 7 % 40})
 	}
-	datasettest.EveryFailure(t, []bool{true}, func(fsys vfs.FS, out string) error {
+	datasettest.EveryFailure(t, []bool{true, false}, func(fsys vfs.FS, out string) error {
 		_, err := importer.Import(t.Context(), fsys, out, g.format(), importer.Options{Sources: []string{"drawn"}, Relabel: importer.RelabelBFS, Resources: dataset.Resources{Workers: 1}}, progress.Discard)
 		return err
 	})

@@ -60,10 +60,10 @@ func (s *soon) Err() error {
 	return nil
 }
 
-// TestSearchStops looks at the context at the first node of every pass, and after as many as
-// checkEvery.
+// TestSearchStops looks at the context at the first node of every pass, and after 65536
+// of them.
 func TestSearchStops(t *testing.T) {
-	const n = checkEvery + 1
+	const n = 1<<16 + 1
 	path := &adjacency{offsets: []int64{0}}
 	for v := range uint32(n) {
 		if v > 0 {

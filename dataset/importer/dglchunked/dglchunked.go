@@ -227,17 +227,28 @@ func (s *source) check(d *document, what string, chunks int) error {
 	return nil
 }
 
-// openChunk opens a file of a document.
-func (s *source) openChunk(d *document, i int) (matrix.Matrix, error) {
+// text returns how lines are written where the files are of text.
+func (d *document) text() (f text.Format, is bool) {
+	switch d.Format.Delimiter {
+	case "", ",":
+	case " ", "\t":
+		f.Blanks = true
+	default:
+		f.Comma = d.Format.Delimiter[0]
+	}
+	return f, d.Format.Name == "csv"
+}
+
+// openChunk opens a file of a document that should have so many rows, or -1 if that is not known. It
+// returns nil for text without a line where no rows should be, which says of no columns either: DGL's
+// own script writes such chunks.
+func (s *source) openChunk(d *document, i int, rows int64) (matrix.Matrix, error) {
 	name := d.paths[i]
-	if d.Format.Name == "csv" {
-		f := text.Format{}
-		switch d.Format.Delimiter {
-		case "", ",":
-		case " ", "\t":
-			f.Blanks = true
-		default:
-			f.Comma = d.Format.Delimiter[0]
+	if f, is := d.text(); is {
+		if rows == 0 {
+			if fields, _, err := text.CountFields(s.fs, name, f); err != nil || fields == 0 {
+				return nil, err
+			}
 		}
 		return matrix.OpenText(s.fs, name, f)
 	}
@@ -429,16 +440,24 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 	nodes := s.m.Nodes[s.kind]
 	var rows int64
 	for i := range t.d.paths {
-		m, err := s.openChunk(t.d, i)
+		should := int64(-1)
+		if len(nodes) == len(t.d.paths) {
+			should = nodes[i]
+		}
+		m, err := s.openChunk(t.d, i, should)
 		if err != nil {
 			return err
 		}
+		if m == nil {
+			t.counts = append(t.counts, 0)
+			continue
+		}
 		n := m.Rows()
 		switch {
-		case n < 0 && len(nodes) != len(t.d.paths):
+		case n < 0 && should < 0:
 			err = bad("%s: %s has %d files of text instead of one for each of %d chunks", m.Name(), t.name, len(t.d.paths), len(nodes))
 		case n < 0:
-			n = nodes[i]
+			n = should
 		}
 		if err == nil && t.dim > 0 && m.Columns() != t.dim {
 			err = bad("%s: it has %d columns, other chunks %d", m.Name(), m.Columns(), t.dim)
@@ -452,6 +471,9 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 		if err := errors.Join(err, m.Close()); err != nil {
 			return err
 		}
+	}
+	if t.dim == 0 {
+		return bad("%s is empty, as are all files of %s", t.d.paths[0], t.name)
 	}
 	if rows != s.labelled() {
 		return bad("%s: %s has %d rows, there are %d nodes %.40q", t.d.paths[0], t.name, rows, s.labelled(), s.m.NodeType[s.kind])
@@ -531,9 +553,12 @@ func (s *source) Files() []string {
 func (s *source) each(ctx context.Context, t *table, do func(v int64, row []float64) error) error {
 	v := s.first[s.kind]
 	for i, n := range t.counts {
-		m, err := s.openChunk(t.d, i)
+		m, err := s.openChunk(t.d, i, n)
 		if err != nil {
 			return err
+		}
+		if m == nil {
+			continue
 		}
 		rows := int64(0)
 		err = matrix.EachDouble(ctx, m, func(j int64, row []float64) error {
@@ -611,8 +636,8 @@ func (s *source) readEdges(ctx context.Context, name string, chunk int, n int64,
 	if err != nil {
 		return err
 	}
-	m, err := s.openChunk(s.m.EdgeData[name], chunk)
-	if err != nil {
+	m, err := s.openChunk(s.m.EdgeData[name], chunk, n)
+	if err != nil || m == nil {
 		return err
 	}
 	dst, src := make([]int64, 0, importer.Chunk), make([]int64, 0, importer.Chunk)
@@ -659,7 +684,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		var parts []rowstream.Part
 		for _, f := range s.feats {
 			parts = append(parts, rowstream.Part{Dim: f.dim, Rows: rowstream.Behind(f.counts, f.dim, first, func(i int, first int64) (importer.RowStream, error) {
-				m, err := s.openChunk(f.d, i)
+				m, err := s.openChunk(f.d, i, f.counts[i])
 				if err != nil {
 					return nil, err
 				}

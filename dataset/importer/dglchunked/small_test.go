@@ -95,6 +95,9 @@ func TestSmall(t *testing.T) {
 		{replaced(`"data": ["e.csv"]`, `"data": ["DIR/e.csv"]`), ""}, // an absolute path
 		{replaced(`"data": ["e.csv"]`, `"data": ["columns.csv"]`), "columns.csv: edges of 3 columns"},
 		{replaced(`"data": ["e.csv"]`, `"data": []`), "it names no files of edges a:to:c"},
+		{replaced(`"feat": {"format": {"name": "numpy"}`, `"feat": {"format": {"name": "orc"}`), `features feat: format "orc"`},
+		{replaced(`"label": {"format": {"name": "csv"}`, `"label": {"format": {"name": "orc"}`), `labels label: format "orc"`},
+		{replaced(`"train_mask": {"format": {"name": "numpy"}`, `"train_mask": {"format": {"name": "orc"}`), `train_mask: format "orc"`},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv", "more.csv"]`), "more.csv: more rows than the 1 that there should be"},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l2.csv", "l2.csv"]`), "l2.csv: 1 rows instead of the 2 that there should be"},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv"]`), "l0.csv: label has 1 files of text instead of one for each of 2 chunks"},
@@ -108,6 +111,47 @@ func TestSmall(t *testing.T) {
 		if found := strings.Join(p.Problems, "; "); c.says == "" && found != "" || !strings.Contains(found, c.says) || strings.Contains(found, "\n") {
 			t.Errorf("%s: %q, want %q", c.metadata, found, c.says)
 		}
+	}
+}
+
+// TestBlank imports chunks of text without a line, as DGL's script writes those of no nodes or edges:
+// the first one, one between others, and the last.
+func TestBlank(t *testing.T) {
+	text := func(names string) string {
+		return `{"format": {"name": "csv", "delimiter": ","}, "data": [` + names + `]}`
+	}
+	metadata := strings.Replace(three(`"feat": `+text(`"b.csv", "f.csv", "b.csv", "g.csv"`)+`, "label": `+text(`"b.csv", "f.csv", "b.csv", "g.csv"`)+`, "train_mask": `+text(`"b.csv", "f.csv", "b.csv", "g.csv"`)), "[2, 1]", "[0, 2, 0, 1]", 1)
+	metadata = strings.Replace(strings.Replace(metadata, `per_chunk": [[2]]`, `per_chunk": [[0, 2, 0]]`, 1), `["e.csv"]`, `["b.csv", "e.csv", "b.csv"]`, 1)
+	dir := write(t, metadata)
+	importertest.Tree{"b.csv": {}, "f.csv": []byte("1\n0\n"), "g.csv": []byte("1\n"), "head.csv": []byte("x\n"), "more.csv": []byte("1\n")}.Write(t, dir)
+	out, _ := importertest.Imported(t, dglchunked.Format, dir, importer.Reading{})
+	want := "0 |  | 0 | -1 | -\n1 |  | 0 | -1 | -\n2 |  | 0 | -1 | -\n3 |  | 0 | -1 | -\n4 |  | 0 | -1 | -\n5 |  | 1 | 1 | train\n6 | 0 | 0 | 0 | -\n7 | 1 | 1 | 1 | train\n"
+	if got := importertest.Nodes(t, out); got != want {
+		t.Errorf("imported\n%s, want\n%s", got, want)
+	}
+	for _, c := range []struct{ old, new, says string }{
+		{`[0, 2, 0, 1]`, `[0, 2, 1, 0]`, "b.csv is empty"},
+		{`[[0, 2, 0]]`, `[[1, 1, 0]]`, "b.csv is empty"},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "none.csv", "g.csv"`, "none.csv is missing"},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "head.csv", "g.csv"`, ""},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "more.csv", "g.csv"`, "more.csv: more rows than the 0 that there should be"},
+		{`["b.csv", "e.csv", "b.csv"]`, `["b.csv", "e.csv", "none.csv"]`, "none.csv is missing"},
+		{`["b.csv", "e.csv", "b.csv"]`, `["semicolons.csv", "e.csv", "b.csv"]`, "semicolons.csv: edges of 1 columns"},
+		{`"train_mask": ` + text(`"b.csv", "f.csv", "b.csv", "g.csv"`), `"train_mask": ` + text(`"b.csv", "b.csv", "b.csv", "b.csv"`), "b.csv is empty"},
+	} {
+		if !strings.Contains(metadata, c.old) {
+			t.Fatal(c.old)
+		}
+		importertest.Save(t, filepath.Join(dir, "metadata.json"), []byte(strings.ReplaceAll(metadata, c.old, c.new)))
+		p, err := look(t, dir, importer.Reading{})
+		if found := strings.Join(p.Problems, "; "); err != nil || c.says == "" && found != "" || !strings.Contains(found, c.says) {
+			t.Errorf("%s: %q, %v, want %q", c.new, found, err, c.says)
+		}
+	}
+	none := strings.ReplaceAll(metadata, `"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv"`)
+	importertest.Save(t, filepath.Join(dir, "metadata.json"), []byte(strings.Replace(none, "[0, 2, 0, 1]", "[0]", 1)))
+	if p, err := look(t, dir, importer.Reading{}); err != nil || !strings.Contains(strings.Join(p.Problems, "; "), "b.csv is empty, as are all files of label") {
+		t.Errorf("no nodes of the type with labels: %q, %v", p.Problems, err)
 	}
 }
 
@@ -144,8 +188,11 @@ func TestRows(t *testing.T) {
 	}); err != nil || n != 40_000 {
 		t.Errorf("%d edges, %v", n, err)
 	}
-	if err := os.Remove(filepath.Join(dir, "f2.npy")); err != nil {
+	if err := errors.Join(os.Remove(filepath.Join(dir, "f2.npy")), os.Remove(filepath.Join(dir, "l.npy"))); err != nil {
 		t.Fatal(err)
+	}
+	if err := s.Labels(t.Context(), nil); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "l.npy is missing") {
+		t.Error(err)
 	}
 	if rows, err = s.Features(7); err == nil {
 		err = rows.Next(got[:1])

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
+	"diskgnn/internal/vfs"
 )
 
 // files writes a graph of four nodes in many forms, and returns the path of a file by its name.
@@ -47,7 +49,7 @@ func files(t *testing.T) func(name string) string {
 		"f.npy": importertest.NPY("(4, 2)", []float32{1, 2, 3, 4, 5, 6, 7, 8}), "f.csv": []byte("1,2\n3,4\n5,6\n7,8\n"), "f0.npy": importertest.NPY("(0, 2)", []float32{}), "f5.npy": importertest.NPY("(5, 2)", make([]float32, 10)),
 		"l.csv": []byte("0\n1\n0\n1\n"), "l.npy": importertest.Vector([]int64{0, 1, 0, 1}), "l3.csv": []byte("0\n1\n0\n"), "l5.csv": []byte("0\n1\n0\n1\n0\n"), "l0.npy": importertest.Vector([]int64{}), "l5.npy": importertest.Vector([]int64{0, 1, 0, 1, 0}),
 		"s0.csv": []byte("0\n"), "s1.csv": []byte("1\n"), "s2.csv": []byte("2\n3\n"), "mask.npy": importertest.Vector([]bool{true, false, false, false}), "mask5.npy": importertest.Vector(make([]bool, 5)),
-		"pairs.npy": importertest.NPY("(2, 2)", []int64{0, 1, 2, 3}), "share.npy": importertest.Vector([]float32{0, 1}),
+		"e0.npy": importertest.NPY("(0, 2)", []int64{}), "pairs.npy": importertest.NPY("(2, 2)", []int64{0, 1, 2, 3}), "share.npy": importertest.Vector([]float32{0, 1}),
 	} {
 		importertest.Save(t, at(name), content)
 	}
@@ -165,6 +167,8 @@ func TestOpenRefuses(t *testing.T) {
 		{with(good, func(o *importer.Reading) { o.Nodes = 5 }), fault.ErrInput, "--nodes: --nodes of 5 nodes, another file has 4"},
 		{reading(at, "none.txt", "random:2", "random:2"), fault.ErrInput, "none.txt is empty"},
 		{reading(at, "beyond.txt", "random:2", "random:2"), fault.ErrInput, "beyond.txt: 4294967297 nodes; this version names nodes by 32-bit ids"},
+		{reading(at, "e0.npy", "random:2", "random:2"), fault.ErrInput, "e0.npy: a graph of 0 nodes"},
+		{reading(at, "e.csv:x", "f.npy", "l.npy"), fault.ErrUsage, `unknown type "x"`},
 		{reading(at, "three.csv", "f.npy", "l.npy"), fault.ErrInput, "three.csv: edges are two columns of integers, not 3 columns"},
 		{reading(at, "one.csv", "f.npy", "l.npy"), fault.ErrInput, "one.csv: edges are two columns of integers, not 1 columns"},
 		{reading(at, "floats.npy", "f.npy", "l.npy"), fault.ErrInput, "edges are integers of shape (E, 2) or (2, E), not float32 of shape (3, 2)"},
@@ -361,5 +365,119 @@ func TestNamedShape(t *testing.T) {
 	}
 	if got, want := held["nf.csv1073741824"]-held["random:21073741824"], int64(1<<30/8+8*2); got != want {
 		t.Errorf("of a gigabyte, features in any order take %d bytes, want %d", got, want)
+	}
+}
+
+// TestManyNames has more nodes than a word of bits: rows of labels and of features are for one node each.
+func TestManyNames(t *testing.T) {
+	const n = 200
+	dir := t.TempDir()
+	var edges, features, labels strings.Builder
+	for v := range n {
+		fmt.Fprintf(&edges, "n%d,n%d\n", v, (v+1)%n)
+		fmt.Fprintf(&features, "n%d,%d\n", n-1-v, n-1-v)
+		fmt.Fprintf(&labels, "n%d,%d\n", v, v%2)
+	}
+	in := func(name string) string { return filepath.Join(dir, name) }
+	importertest.Save(t, in("e.csv"), []byte(edges.String()))
+	for _, again := range []int{-1, 63, 64, 127} {
+		twice := ""
+		if again >= 0 {
+			twice = fmt.Sprintf("n%d,0\n", again)
+		}
+		row := fmt.Sprintf("n%d,%d\n", again, again%2)
+		importertest.Save(t, in("l.csv"), []byte(strings.Replace(labels.String(), row, row+twice, 1)))
+		importertest.Save(t, in("f.csv"), []byte(features.String()))
+		o := importer.Options{Reading: importer.Reading{Edges: in("e.csv"), FeatureFile: in("f.csv"), LabelFile: in("l.csv"), NodeIDs: "edges"}, Split: &importer.Split{Parts: "50/25/25"}}
+		out := in(fmt.Sprintf("D%d", again))
+		_, err := importer.Import(t.Context(), datasettest.FS, out, raw.Format, o, progress.Discard)
+		if again >= 0 {
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), fmt.Sprintf("l.csv: row %d: its id is there before", again+1)) {
+				t.Errorf("node %d has two rows of labels: %v", again, err)
+			}
+			importertest.Save(t, in("f.csv"), []byte(strings.Replace(features.String(), "n0,0\n", twice, 1)))
+			o.LabelFile = "random:2"
+			if _, err := importer.Import(t.Context(), datasettest.FS, out, raw.Format, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "f.csv: row 199: its id is there before") {
+				t.Errorf("node %d has two rows of features: %v", again, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := datasettest.Verified(t, out).Labels()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for v, c := range got {
+			if int(c) != v%2 {
+				t.Errorf("node %d has the class %d", v, c)
+			}
+		}
+	}
+}
+
+// TestNamedFails fails each operation on the files of a source of nodes with names while it is opened
+// and read, and on its scratch files. The error is returned, and no file stays open.
+func TestNamedFails(t *testing.T) {
+	dir, boom, enough := t.TempDir(), errors.New("boom"), errors.New("enough")
+	importertest.Tree{"e.csv": []byte("a,bb\nbb,ccc\n"), "f.csv": []byte("ccc,3,4\na,1,2\nbb,5,6\n"), "s0.csv": []byte("a\n"), "s1.csv": []byte("bb\n"), "s2.csv": []byte("ccc\n")}.Write(t, dir)
+	in := func(name string) string { return filepath.Join(dir, name) }
+	read := func(fsys vfs.FS) (err error) {
+		o := importer.Reading{Edges: in("e.csv"), FeatureFile: in("f.csv"), LabelFile: "random:2", SplitFiles: []string{in("s0.csv"), in("s1.csv"), in("s2.csv")}, NodeIDs: "edges", Scratch: in("scratch")}
+		s, err := raw.Format.Open(fsys, nil, &o)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.(io.Closer).Close()) }()
+		if err := s.Edges(t.Context(), func([]int64, []int64) error { return nil }); err != nil {
+			return err
+		}
+		if err := s.Edges(t.Context(), func([]int64, []int64) error { return enough }); !errors.Is(err, enough) {
+			return errors.Join(err, errors.New("edges that are not taken"))
+		}
+		rows, err := s.Features(0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(rows.Next(make([]float32, 6)), rows.Close())
+	}
+	for n := 0; ; n++ {
+		files := importertest.NewFiles(datasettest.FS)
+		fail := &vfs.FailAt{N: n, Err: boom, Match: func(vfs.Op, string) bool { return true }}
+		err := read(vfs.Inject(files, fail))
+		if left := files.StillOpen(); len(left) > 0 {
+			t.Errorf("%v: %q are open", fail, left)
+		}
+		if !fail.Fired() {
+			if err != nil || n < 20 {
+				t.Errorf("%d operations: %v", n, err)
+			}
+			break
+		}
+		if !errors.Is(err, boom) {
+			t.Errorf("%v: %v", fail, err)
+		}
+	}
+}
+
+// TestPackedFails fails each opening of packed lists of edges, which are read to count them.
+func TestPackedFails(t *testing.T) {
+	at, boom := files(t), errors.New("boom")
+	for name, f := range map[string]importer.Format{"e.txt.gz": raw.SNAP, "g.graph-txt.gz": raw.WebGraph} {
+		for n := 0; ; n++ {
+			files := importertest.NewFiles(datasettest.FS)
+			fail := &vfs.FailAt{N: n, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpOpen }}
+			_, err := f.Open(vfs.Inject(files, fail), []string{at(name)}, &importer.Reading{FeatureFile: "random:2", LabelFile: "random:2"})
+			if left := files.StillOpen(); len(left) > 0 {
+				t.Errorf("%s: %v: %q are open", name, fail, left)
+			}
+			if !fail.Fired() {
+				break
+			}
+			if !errors.Is(err, boom) {
+				t.Errorf("%s: %v: %v", name, fail, err)
+			}
+		}
 	}
 }

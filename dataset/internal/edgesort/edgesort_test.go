@@ -234,6 +234,70 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// TestCells has 65536 of them at most, of as many nodes as a power of two.
+func TestCells(t *testing.T) {
+	for _, c := range []struct{ nodes, each, cells int64 }{{1, 1, 1}, {65536, 1, 65536}, {65537, 2, 32769}, {131072, 2, 65536}, {131073, 4, 32769}} {
+		s, err := New(vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: c.nodes, Memory: Least, Workers: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.cellNodes != c.each || int64(len(s.cells)) != c.cells {
+			t.Errorf("%d nodes: %d cells of %d, want %d of %d", c.nodes, len(s.cells), s.cellNodes, c.cells, c.each)
+		}
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestPlan cuts one bucket of four nodes where the units that fit are full to the byte, and a
+// byte or an edge more.
+func TestPlan(t *testing.T) {
+	const (
+		mib  = 1 << 20
+		held = 4 * 8 // counters
+		// A node whose unit takes a MiB, and one of 32 MiB.
+		one  = (mib - nodeBytes) / 4
+		many = (32*mib - nodeBytes) / 4
+	)
+	for _, c := range []struct {
+		memory  int64
+		workers int
+		cells   []int64
+		units   []int64 // where they end
+		slots   int
+	}{
+		{held + 2*(2*mib+blockBytes), 1, []int64{one, one, one, one}, []int64{2, 4}, 2},
+		{held + 2*(2*mib+blockBytes) - 1, 1, []int64{one, one, one, one}, []int64{1, 2, 3, 4}, 2},
+		{held + 2*(2*mib+blockBytes), 1, []int64{one, one + 1, one, one}, []int64{1, 2, 4}, 2},
+		{1 << 40, 7, []int64{many, many, many, many + 1}, []int64{2, 3, 4}, 8}, // 64 MiB at most
+		{held + 2*(32*mib+blockBytes), 3, []int64{one, one, many, one}, []int64{2, 3, 4}, 2},
+		{held + 2*(32*mib+blockBytes) - 1, 3, []int64{one, one, many, one}, []int64{2, 3, 4}, 1},
+		{held + 32*mib + blockBytes, 3, []int64{many, one, one, one}, []int64{1, 4}, 1},
+	} {
+		s := &Sorter{o: Options{Nodes: 4, Memory: c.memory, Workers: c.workers}, cellNodes: 1, bucketCells: 4, cells: c.cells, buckets: make([]bucket, 1)}
+		units, slots, err := s.plan()
+		var ends []int64
+		for _, u := range units {
+			ends = append(ends, u.hi)
+		}
+		if err != nil || !slices.Equal(ends, c.units) || slots != c.slots {
+			t.Errorf("%+v: units end at %v, %d slots, %v", c, ends, slots, err)
+		}
+	}
+	// The second cell would have two nodes, if there were a fourth.
+	for memory, allowed := range map[int64]string{2*mib + 2*8: "2.0 MiB", 8: "0 B"} {
+		s := &Sorter{o: Options{Nodes: 3, Memory: memory, Workers: 1}, cellNodes: 2, bucketCells: 2, cells: []int64{0, (3*mib - blockBytes - nodeBytes) / 4}, buckets: make([]bucket, 1)}
+		cell := "the 770045 edges into nodes 2 to 2 take 3.0 MiB"
+		if memory < mib {
+			cell = "the 0 edges into nodes 0 to 1 take 64.0 KiB"
+		}
+		if units, slots, err := s.plan(); !errors.Is(err, fault.ErrBudget) || err.Error() != cell+" of memory to sort, "+allowed+" are allowed" || units != nil || slots != 0 {
+			t.Errorf("%d bytes of memory: %v, %d slots, %v", memory, units, slots, err)
+		}
+	}
+}
+
 func TestScratchIsChecked(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "scratch")
 	for _, harm := range []func() error{
@@ -305,6 +369,25 @@ func TestCut(t *testing.T) {
 	err = s.Rows(t.Context(), func(_, _ []uint32) error { return nil })
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "x: bytes 0 to 8: the file shrank") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestCancelled stops after the first of two blocks of a unit.
+func TestCancelled(t *testing.T) {
+	s, err := New(vfs.OS, filepath.Join(t.TempDir(), "x"), Options{Nodes: 1, Memory: Least, Workers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.AddAll(make([]uint32, 2*2*blockEdges), false); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	read := 0
+	err = s.each(ctx, &slot{block: make([]uint32, 2*blockEdges)}, unit{hi: 1, edges: 2 * blockEdges}, func([]uint32) { read++; cancel() })
+	if !errors.Is(err, context.Canceled) || read != 1 {
+		t.Errorf("%d blocks were read: %v", read, err)
 	}
 }
 

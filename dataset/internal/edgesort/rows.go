@@ -69,7 +69,7 @@ func (s *Sorter) plan() ([]unit, int, error) {
 		}
 	}
 	limit := max(min(free/int64(slots)-blockBytes, 2*unitBytes), most)
-	slots = int(min(int64(slots), free/(limit+blockBytes)))
+	slots = int(min(int64(slots), free/(limit+blockBytes))) // 1 at least: the largest cell fits
 	var units []unit
 	for c := range s.cells {
 		u := s.cell(c)
@@ -79,7 +79,7 @@ func (s *Sorter) plan() ([]unit, int, error) {
 		}
 		units = append(units, u)
 	}
-	return units, max(slots, 1), nil
+	return units, slots, nil
 }
 
 // cell returns the c-th cell as a unit.

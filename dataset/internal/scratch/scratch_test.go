@@ -59,7 +59,7 @@ func TestBlocks(t *testing.T) {
 
 // TestDamaged changes a byte of the last block, and cuts it off.
 func TestDamaged(t *testing.T) {
-	for damage, want := range map[string]string{"rowcolUmn": "bytes 3 to 9 ", "rowcolum": "the file shrank"} {
+	for damage, want := range map[string]string{"rowcolUmn": "bytes 3 to 9 ", "rowcolum": "bytes 3 to 9: the file shrank"} {
 		name := filepath.Join(vfstest.TempDir(t), "scratch")
 		f, list := blocks(t, name, false)
 		if err := os.WriteFile(name, []byte(damage), 0o600); err != nil {
@@ -70,6 +70,63 @@ func TestDamaged(t *testing.T) {
 		}
 		if err := f.Read(list[2], make([]byte, 6)); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", damage, err)
+		}
+	}
+}
+
+// counted is a file system that counts its open files, each of which fails to close with err.
+type counted struct {
+	vfs.FS
+	err  error
+	open int
+}
+
+func (c *counted) Create(name string) (vfs.File, error) {
+	f, err := c.FS.Create(name)
+	if err == nil {
+		c.open++
+		f = &countedFile{f, c}
+	}
+	return f, err
+}
+
+type countedFile struct {
+	vfs.File
+	of *counted
+}
+
+func (f *countedFile) Close() error {
+	f.of.open--
+	return errors.Join(f.File.Close(), f.of.err)
+}
+
+// TestFails fails each operation, and at last the closing, of a file of one block. The error is
+// returned, says what was attempted, and no file stays open.
+func TestFails(t *testing.T) {
+	boom, stuck := errors.New("boom"), errors.New("stuck")
+	for _, c := range []struct {
+		op     vfs.Op
+		hidden bool
+		says   string
+	}{
+		{vfs.OpCreate, false, "create "}, {vfs.OpCreate, true, "create "}, {vfs.OpRemove, false, "injected: remove"}, {vfs.OpRemove, true, "injected: remove"},
+		{vfs.OpWrite, false, "write "}, {vfs.OpRead, true, "read "}, {vfs.OpClose, false, "stuck"}, {vfs.OpClose, true, "stuck"},
+	} {
+		fsys, want := &counted{FS: vfs.OS}, boom
+		if c.op == vfs.OpClose {
+			fsys.err, want = stuck, stuck
+		}
+		fail := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, _ string) bool { return op == c.op }}
+		f, err := Create(vfs.Inject(fsys, fail), filepath.Join(vfstest.TempDir(t), "scratch"), c.hidden)
+		if err == nil {
+			var b Block
+			if b, err = f.Write([]byte("row")); err == nil {
+				err = f.Read(b, make([]byte, 3))
+			}
+			err = errors.Join(err, f.Close())
+		}
+		if !errors.Is(err, want) || !strings.Contains(err.Error(), c.says) || fsys.open != 0 {
+			t.Errorf("%s, hidden %v: %v, %d files are open", c.op, c.hidden, err, fsys.open)
 		}
 	}
 }
