@@ -270,6 +270,10 @@ func TestRefuses(t *testing.T) {
 	if _, err := gnnbenchmark.Format.Open(datasettest.FS, []string{graph(t, table)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("edges in a table, before they are read: %v", err)
 	}
+	widest := with(sparse(), importertest.Tree{"g.npz/attr_shape": v([]int64{4, dataset.MaxDim})})
+	if s, err := gnnbenchmark.Format.Open(datasettest.FS, []string{graph(t, widest)}, &importer.Reading{}); err != nil || s.Shape().Dim != dataset.MaxDim {
+		t.Errorf("the most columns: %v", err)
+	}
 	name := graph(t, sparse())
 	importertest.Put("g.npz", []byte("text"))(t, filepath.Dir(name))
 	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g.npz is no .npz archive")
