@@ -238,10 +238,14 @@ func TestExists(t *testing.T) {
 	d := open(t, vfs.OS, named(t))
 	dir := vfstest.TempDir(t)
 	o := export.Options{Format: export.FormatNPY, Out: filepath.Join(dir, "X")}
-	for _, time := range []int{1, 2} {
-		_, err := export.Run(t.Context(), &unseen{datasettest.FS, o.Out, time}, d, o, progress.Discard)
+	for _, fsys := range []*unseen{
+		{datasettest.FS, o.Out, 1}, {datasettest.FS, o.Out, 2},
+		{datasettest.FS, dir, 1}, // to see how much room there is
+	} {
+		where, time := fsys.name, fsys.time
+		_, err := export.Run(t.Context(), fsys, d, o, progress.Discard)
 		if err == nil || err.Error() != "export: the disk failed" || errors.Is(err, fault.ErrExists) {
-			t.Errorf("look %d fails: %v", time, err)
+			t.Errorf("look %d at %s fails: %v", time, where, err)
 		}
 		empty(t, dir)
 	}

@@ -15,6 +15,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 )
@@ -45,6 +46,11 @@ func dense() importertest.Tree {
 		"g.npz/attr_data": nil, "g.npz/attr_indptr": nil, "g.npz/attr_indices": nil, "g.npz/attr_shape": nil,
 		"g.npz/attr_matrix": importertest.NPY("(4, 1)", []float32{7, 0, -8, 9}),
 	})
+}
+
+// matrix is the dense graph with features of another type, in which uint16 stands for float16.
+func matrix(features any) importertest.Tree {
+	return with(dense(), importertest.Tree{"g.npz/attr_matrix": importertest.NPY("(4, 1)", features)})
 }
 
 // narrow is the sparse graph without the second column.
@@ -141,16 +147,23 @@ func TestRows(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree importertest.Tree
 		dim  int
+		as   dtype.Type
 		want []float32
 	}{
-		"sparse": {sparse(), 2, []float32{3, 0, 0, 0, 4, 3, 0, 5}},
-		"dense":  {dense(), 1, []float32{7, 0, -8, 9}},
-		"narrow": {narrow(), 1, []float32{3, 0, 4, 0}},
+		"sparse":     {sparse(), 2, dtype.Float32, []float32{3, 0, 0, 0, 4, 3, 0, 5}},
+		"dense":      {dense(), 1, dtype.Float32, []float32{7, 0, -8, 9}},
+		"narrow":     {narrow(), 1, dtype.Float32, []float32{3, 0, 4, 0}},
+		"of float64": {matrix([]float64{7, 0, -8, 9}), 1, dtype.Float32, []float32{7, 0, -8, 9}},
+		"of float16": {matrix([]uint16{0x4700, 0, 0xC800, 0x4880}), 1, dtype.Float16, []float32{7, 0, -8, 9}},
+		"of int16":   {matrix([]int16{7, 0, -8, 9}), 1, dtype.Float32, []float32{7, 0, -8, 9}},
 	} {
 		files := importertest.NewFiles(datasettest.FS)
 		s, err := gnnbenchmark.Format.Open(files, []string{graph(t, c.tree)}, &importer.Reading{})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if sh := s.Shape(); sh.Nodes != 4 || sh.Edges != 4 || sh.Dim != c.dim || sh.DType != c.as || s.CountEdges(nil) != 4 {
+			t.Errorf("%s: %+v", name, sh)
 		}
 		for first := range 4 {
 			for _, at := range []int{1, 4 - first} {
@@ -201,6 +214,9 @@ func TestSigns(t *testing.T) {
 	}
 	if left := files.StillOpen(); len(left) > 0 {
 		t.Errorf("%q are open", left)
+	}
+	if _, err := gnnbenchmark.Format.Open(files, []string{filepath.Dir(name)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "is a NAME.npz") {
+		t.Errorf("a directory: %v", err)
 	}
 	if _, err := gnnbenchmark.Format.Open(files, []string{name, split}, &importer.Reading{}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("two archives: %v", err)
@@ -254,6 +270,10 @@ func TestRefuses(t *testing.T) {
 	if _, err := gnnbenchmark.Format.Open(datasettest.FS, []string{graph(t, table)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("edges in a table, before they are read: %v", err)
 	}
+	widest := with(sparse(), importertest.Tree{"g.npz/attr_shape": v([]int64{4, dataset.MaxDim})})
+	if s, err := gnnbenchmark.Format.Open(datasettest.FS, []string{graph(t, widest)}, &importer.Reading{}); err != nil || s.Shape().Dim != dataset.MaxDim {
+		t.Errorf("the most columns: %v", err)
+	}
 	name := graph(t, sparse())
 	importertest.Put("g.npz", []byte("text"))(t, filepath.Dir(name))
 	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g.npz is no .npz archive")
@@ -302,6 +322,7 @@ func TestChanged(t *testing.T) {
 		"other values":                    {importertest.Tree{"g.npz/attr_data": v([]float32{1})}, features(0), "attr_data has shape (1,)"},
 		"no ends":                         {importertest.Tree{"g.npz/adj_indices": nil}, edges, `has no array "adj_indices"`},
 		"offsets that descend":            {importertest.Tree{"g.npz/attr_indptr": v([]int32{0, 2, 1, 4, 5})}, features(3), "offset 1 follows 2"},
+		"offsets that descend, later":     {importertest.Tree{"g.npz/attr_indptr": v([]int32{0, 2, 1, 4, 5})}, features(0), "offset 1 follows 2"},
 		"columns that end":                {importertest.Tree{"g.npz/attr_indices": short(3)}, features(3), "attr_indices: truncated"},
 		"values that end":                 {importertest.Tree{"g.npz/attr_data": short(3)}, features(3), "attr_data: truncated"},
 		"columns that end later":          {importertest.Tree{"g.npz/attr_indices": short(4)}, features(3), "attr_indices: truncated"},

@@ -211,6 +211,7 @@ func TestRefusesTiny(t *testing.T) {
 	}{
 		"the node behind the last": {saint(), "class_map.json", []byte(`{"3": 0}`), `it names node "3" of 3`},
 		"a negative node":          {saint(), "class_map.json", []byte(`{"-1": 0}`), `it names node "-1" of 3`},
+		"features of text":         {saint(), "feats.npy", []byte("text"), "feats.npy: "},
 		"no columns":               {saint(), "feats.npy", npy("(3, 0)", []float32{}), "feats.npy: its shape is (3, 0) instead of (3, dim)"},
 		"features in a vector":     {saint(), "feats.npy", v(make([]float32, 3)), "feats.npy: its shape is (3,) instead of (3, dim)"},
 		"features in a cube":       {saint(), "feats.npy", npy("(3, 1, 1)", make([]float32, 3)), "feats.npy: its shape is (3, 1, 1) instead of (3, dim)"},
