@@ -117,6 +117,14 @@ func TestDistinctFails(t *testing.T) {
 	}
 }
 
+// TestNotAdjacent has another hash of the same shelf between two equal ones.
+func TestNotAdjacent(t *testing.T) {
+	u := distinct{3, namesOf([]string{"b", "a", "b"}), func(name []byte) uint64 { return uint64(name[0]) }, 3}
+	if earlier, later, name, err := u.find(t.Context()); err != nil || earlier != 0 || later != 2 || name != "b" {
+		t.Errorf("nodes %d and %d, %q, %v", earlier, later, name, err)
+	}
+}
+
 // TestMostEqual gives up on names of which many share a hash with another, but one less is compared.
 func TestMostEqual(t *testing.T) {
 	for more, gives := range map[int]bool{0: true, -1: false} {
