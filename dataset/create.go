@@ -118,15 +118,14 @@ func (r *Raw) files() []namedBytes {
 		{IndicesFile, binio.Bytes(r.Indices)},
 		{FeaturesFile, r.Features},
 	}
-	if r.Labels == nil {
-		return files
+	if r.Labels != nil {
+		files = append(files, []namedBytes{
+			{LabelsFile, binio.Bytes(r.Labels)},
+			{SplitFile(Train), binio.Bytes(r.Train)},
+			{SplitFile(Valid), binio.Bytes(r.Valid)},
+			{SplitFile(Test), binio.Bytes(r.Test)},
+		}...)
 	}
-	files = append(files, []namedBytes{
-		{LabelsFile, binio.Bytes(r.Labels)},
-		{SplitFile(Train), binio.Bytes(r.Train)},
-		{SplitFile(Valid), binio.Bytes(r.Valid)},
-		{SplitFile(Test), binio.Bytes(r.Test)},
-	}...)
 	if r.Targets != nil {
 		files = append(files, namedBytes{TargetsFile, r.Targets})
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -72,6 +73,42 @@ func TestIDsByValue(t *testing.T) {
 	}
 }
 
+// TestIDsWithoutLabels has them in a dataset to predict on, too.
+func TestIDsWithoutLabels(t *testing.T) {
+	for _, named := range []bool{false, true} {
+		raw := datasettest.Tiny(t)
+		raw.Labels, raw.Classes, raw.Train, raw.Valid, raw.Test = nil, 0, nil, nil, nil
+		want := []string{"7", "1", "0", "6", "2", "5", "3", "4"}
+		if named {
+			raw.Names = want
+		} else {
+			raw.NodeIDs = []int64{7, 1, 0, 6, 2, 5, 3, 4}
+		}
+		dir := filepath.Join(t.TempDir(), "D")
+		if err := dataset.Create(datasettest.FS, dir, raw); err != nil {
+			t.Fatal(err)
+		}
+		if err := openAndVerify(t, dir); err != nil {
+			t.Fatal(err)
+		}
+		d, err := dataset.Open(datasettest.FS, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := datasettest.IDs(t, d); !slices.Equal(got, want) {
+			t.Errorf("named %v: %q", named, got)
+		}
+		ids, err := d.IDs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ids.To(8)
+		if err := errors.Join(err, ids.Close()); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "it ends at node 7") {
+			t.Errorf("named %v: behind the last node: %v", named, err)
+		}
+	}
+}
+
 func TestIDsRefuses(t *testing.T) {
 	for says, change := range map[string]func(*dataset.Raw){
 		"3 ids and 0 names":          func(r *dataset.Raw) { r.NodeIDs = []int64{0, 1, 2} },
@@ -130,6 +167,46 @@ func TestForgedIDs(t *testing.T) {
 		if err := openAndVerify(t, out); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestIDsOfManyWords has more nodes than a word of bits, and gives one id twice.
+func TestIDsOfManyWords(t *testing.T) {
+	raw := datasettest.Params{Nodes: 128, Dim: 1, Seed: 1}.Raw()
+	for v := range int64(128) {
+		raw.NodeIDs = append(raw.NodeIDs, v*5%128)
+	}
+	d := datasettest.Create(t, t.TempDir(), raw)
+	if err := openAndVerify(t, d.Dir()); err != nil {
+		t.Error(err)
+	}
+	for _, id := range []int64{63, 64} {
+		contents, facts := contentOf(t, d)
+		ids := binio.View[int64](contents["node_ids.bin"])
+		at := slices.Index(ids, id)
+		ids[at+1] = id
+		out := filepath.Join(vfstest.TempDir(t), "D")
+		forge(t, out, dataset.IDsFormat, facts, tables(contents))
+		if err := openAndVerify(t, out); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("node %d had the id %d, as another node", at+1, id)) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestNamesDamaged changes the bytes of names after the dataset was opened.
+func TestNamesDamaged(t *testing.T) {
+	raw := datasettest.Tiny(t)
+	raw.Names = []string{"a", "b", "c", "d", "e", "f", "g", "hi"}
+	d := datasettest.Create(t, t.TempDir(), raw)
+	if err := os.WriteFile(filepath.Join(d.Dir(), "names.bin"), []byte("abcdefgho"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ids, err := d.IDs()
+	if err == nil {
+		err = errors.Join(ids.To(0), ids.Close())
+	}
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "names.bin") {
+		t.Error(err)
 	}
 }
 

@@ -120,7 +120,6 @@ func (u *distinct) equal(ctx context.Context, part, parts uint64) (map[uint64]bo
 			return nil, err
 		}
 		settle(shelves[i])
-		shelves[i] = nil
 	}
 	return equal, nil
 }

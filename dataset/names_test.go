@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"diskgnn/internal/dtype"
+	"diskgnn/internal/vfs"
 )
 
 // namesOf hands out a list.
@@ -49,6 +54,9 @@ func TestDistinct(t *testing.T) {
 		repeated := slices.ContainsFunc(list, func(s string) bool { return slices.Index(list, s) != len(list)-1-slices.Index(reversed(list), s) })
 		if is != repeated {
 			t.Fatalf("nodes %d and %d, %q", earlier, later, name)
+		}
+		if !is && (earlier != 0 || later != 0 || name != "") {
+			t.Fatalf("nodes %d and %d, %q of names that are not equal", earlier, later, name)
 		}
 		if is && (earlier >= later || list[earlier] != name || list[later] != name) {
 			t.Fatalf("nodes %d and %d are no two called %q", earlier, later, name)
@@ -97,8 +105,8 @@ func TestDistinctFails(t *testing.T) {
 			}
 			return namesOf([]string{"a", "b"})(ctx, see)
 		}, func(name []byte) uint64 { return uint64(name[0]&1) << 63 }, 1}
-		if _, _, _, err := u.find(t.Context()); (after < 2) != errors.Is(err, gone) {
-			t.Errorf("after %d: %v", after, err)
+		if earlier, later, name, err := u.find(t.Context()); (after < 2) != errors.Is(err, gone) || earlier != 0 || later != 0 || name != "" {
+			t.Errorf("after %d: nodes %d and %d, %q, %v", after, earlier, later, name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -106,5 +114,63 @@ func TestDistinctFails(t *testing.T) {
 	u := distinct{2, namesOf([]string{"a", "b"}), func([]byte) uint64 { return 0 }, 1}
 	if _, _, _, err := u.find(ctx); !errors.Is(err, context.Canceled) {
 		t.Error(err)
+	}
+}
+
+// TestNotAdjacent has another hash of the same shelf between two equal ones.
+func TestNotAdjacent(t *testing.T) {
+	u := distinct{3, namesOf([]string{"b", "a", "b"}), func(name []byte) uint64 { return uint64(name[0]) }, 3}
+	if earlier, later, name, err := u.find(t.Context()); err != nil || earlier != 0 || later != 2 || name != "b" {
+		t.Errorf("nodes %d and %d, %q, %v", earlier, later, name, err)
+	}
+}
+
+// TestMostEqual gives up on names of which many share a hash with another, but one less is compared.
+func TestMostEqual(t *testing.T) {
+	for more, gives := range map[int]bool{0: true, -1: false} {
+		var list []string
+		for i := range 2 * (mostEqual + more) {
+			list = append(list, strconv.Itoa(i))
+		}
+		u := distinct{int64(len(list)), namesOf(list), func(name []byte) uint64 {
+			n, _ := strconv.Atoi(string(name))
+			return uint64(n/2) << 50
+		}, hashesHeld}
+		earlier, later, name, err := u.find(t.Context())
+		if gives != (err != nil) || err != nil && err.Error() != "4096 hashes of names are equal, and no names" || earlier != 0 || later != 0 || name != "" {
+			t.Errorf("%d names: nodes %d and %d, %q, %v", len(list), earlier, later, name, err)
+		}
+	}
+}
+
+// TestIDsCancelled looks at the context before the first node.
+func TestIDsCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, r := range []Raw{{NodeIDs: []int64{1, 0}}, {Names: []string{"a", "b"}}} {
+		r.Indptr, r.Features, r.DType, r.Dim = []int64{0, 0, 0}, make([]byte, 8), dtype.Float32, 1
+		dir := filepath.Join(t.TempDir(), "D")
+		if err := Create(vfs.OS, dir, r); err != nil {
+			t.Fatal(err)
+		}
+		d, err := Open(vfs.OS, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.verifyIDs(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v: verified: %v", r, err)
+		}
+		if _, err := d.Nodes(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Errorf("%+v: looked up: %v", r, err)
+		}
+		if r.Names == nil {
+			continue
+		}
+		if err := d.eachName(ctx, func(int64, []byte) error {
+			t.Error("a name is seen")
+			return nil
+		}); !errors.Is(err, context.Canceled) {
+			t.Errorf("seen: %v", err)
+		}
 	}
 }
