@@ -167,18 +167,18 @@ func (c *course) load(b []byte) error {
 	return d.Err()
 }
 
-// begin makes the course go on from where it is, with no batch under way.
-func (c *course) begin() {
-	c.decided, c.assembled = 0, 0
-	c.states.Begin(c.take(), c.next, 0)
+// begin makes the course go on from where it is, before the given batch and so many since the base, with
+// no batch under way.
+func (c *course) begin(next, since int) {
+	c.next, c.decided, c.assembled = next, 0, 0
+	c.states.Begin(c.take(), next, since)
 }
 
 // reset makes the base an empty cache before the given batch.
 func (c *course) reset(next int) {
 	c.cache.clear()
 	c.gathers.clear()
-	c.next = next
-	c.states.Begin(c.take(), next, 0)
+	c.begin(next, 0)
 }
 
 // A state begins with its kind: the numbers of lines and of rows of the buffer, 8 bytes each,
@@ -211,7 +211,6 @@ func (c *course) restore(b []byte) error {
 	if err := c.load(state); err != nil {
 		return err
 	}
-	c.next, c.decided, c.assembled = next, 0, 0
-	c.states.Begin(c.take(), next, since)
+	c.begin(next, since)
 	return nil
 }

@@ -44,7 +44,7 @@ func newCourse(t testing.TB, batches [][]uint32, nodes, lines, slots int, g gath
 	c := &course{states: newStates(len(batches)), rowBytes: rowBytes, buffer: new(buffer), gathers: g, window: &circle{batches: batches}, cache: makeCache((nodes*rowBytes+4095)/4096, lines)}
 	c.changed.L = &c.mu
 	c.add(slots)
-	c.begin()
+	c.begin(c.next, 0)
 	if _, err := c.seek(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestWindowBreaks(t *testing.T) {
 		if read, err := c.seek(t.Context()); read != 1000 || err != nil {
 			t.Errorf("%d, %v", read, err)
 		}
-		c.begin()
+		c.begin(c.next, 0)
 		c.steps(t, 3)
 	})
 }
@@ -227,7 +227,7 @@ func TestSavedCoursesGoOn(t *testing.T) {
 					rt.Fatal(err)
 				}
 			}
-			c.begin()
+			c.begin(c.next, 0)
 			ahead = trained
 		}
 	})

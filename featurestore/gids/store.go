@@ -58,7 +58,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 			return err
 		}
 	}
-	c.begin()
+	c.begin(0, 0)
 	s.copies = copier.New(copier.Enough())
 	s.copies.Start()
 	return nil
@@ -145,8 +145,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 		}
 		read += more
 	}
-	c.next = next
-	c.begin()
+	c.begin(next, 0)
 	return read, nil
 }
 

@@ -106,13 +106,13 @@ func (c *course) add(slots int) {
 	c.mu.Unlock()
 }
 
-// begin makes the course go on from what the policy holds, before the given batch.
-func (c *course) begin(next int) {
+// begin makes the course go on from what the policy holds, before the given batch and so many since the
+// base.
+func (c *course) begin(next, since int) {
 	c.next, c.waiting = next, c.waiting[:0]
-	if c.records != nil {
-		return
+	if c.records == nil {
+		c.states.Begin(c.take(), next, since)
 	}
-	c.states.Begin(c.take(), next, 0)
 }
 
 // A state begins with its kind: the number of frames and the name of the policy, 8 bytes
@@ -143,7 +143,6 @@ func (c *course) load(b []byte) error {
 	if err := c.policy.LoadState(state); err != nil {
 		return err
 	}
-	c.next, c.waiting = next, c.waiting[:0]
-	c.states.Begin(c.take(), next, since)
+	c.begin(next, since)
 	return nil
 }

@@ -37,7 +37,7 @@ func newCourse(t testing.TB, policy string, nodes, frames, train, slots int) *co
 	}
 	c := &course{states: newStates(train), policy: p}
 	c.add(slots)
-	c.begin(0)
+	c.begin(0, 0)
 	return c
 }
 
@@ -169,7 +169,7 @@ func TestSavedCoursesGoOn(t *testing.T) {
 				for range n {
 					c.step(b[c.next], held, into)
 				}
-				c.begin(trained % len(b))
+				c.begin(trained%len(b), 0)
 				ahead = trained
 			}
 		}

@@ -81,7 +81,7 @@ func (s *store) decideBy(o own) (err error) {
 	if s.course.policy, err = residency.New(o.policy, residency.Config{Nodes: int(s.facts.Nodes), Frames: o.frames}); err != nil {
 		return err
 	}
-	s.course.begin(0)
+	s.course.begin(0, 0)
 	s.empty = s.course.policy.State()
 	return nil
 }
@@ -158,7 +158,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 		if read, err = c.records.seek(ctx, next, rep); err != nil {
 			return 0, err
 		}
-		c.begin(next)
+		c.begin(next, 0)
 		return read, nil
 	}
 	n := c.states.Behind(next)
@@ -187,7 +187,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 			task.Add(1)
 		}
 	}
-	c.begin(next)
+	c.begin(next, 0)
 	return 0, nil
 }
 
