@@ -409,6 +409,20 @@ func TestRankThatCannotPrepare(t *testing.T) {
 	}
 }
 
+// A finished run is not done for ranks that name another pack: each ends with rank 0's reason.
+func TestFinishedOnAnotherPack(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120})
+	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden, o.Accumulate = 1, 8, 2 })
+	ranks{w: w}.must(2, o)
+	o.Resume, o.Pack = true, w.pack(50)
+	_, errs := ranks{w: w}.run(2, o)
+	for rank, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "was trained on the pack") {
+			t.Errorf("rank %d: %v", rank, err)
+		}
+	}
+}
+
 // What several ranks cannot do is refused by name.
 func TestRanksRefuse(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120})

@@ -136,6 +136,11 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		if err := checkOptions(was, o.Out); err != nil {
 			return rundir.Result{}, err
 		}
+		if o.done(was) {
+			if err := o.trainedOn(fsys, was); err != nil {
+				return rundir.Result{}, err
+			}
+		}
 	}
 	if group != nil {
 		var done *rundir.Result
@@ -149,7 +154,6 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 			return *done, nil
 		}
 	}
-	given := o.places()
 	if was != nil {
 		if err := o.recall(was); err != nil {
 			return rundir.Result{}, err
@@ -159,9 +163,6 @@ func attempt(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter,
 		return rundir.Result{}, err
 	}
 	if was != nil && o.done(was) {
-		if err := o.trainedOn(fsys, was, given); err != nil {
-			return rundir.Result{}, err
-		}
 		o.sayDone(was.Result, rep)
 		was.Result.State = rundir.ResultDone
 		return *was.Result, nil

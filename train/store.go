@@ -49,10 +49,10 @@ func sameBatches(f *rundir.File, out string, now featurestore.Candidate) error {
 	switch {
 	case f.Params.Live() && f.Dataset != l.Dataset:
 		return refuse("%s was trained on the dataset %.12s…, %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir(), l.Dataset)
-	case f.Pack != "" && l.Store != "" && f.Pack != l.Store:
-		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir(), l.Store)
 	case f.Pack != "" && f.Pack == l.Store:
 		return nil
+	case f.Pack != "" && l.Store != "":
+		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir(), l.Store)
 	case f.Samples == "":
 		return refuse("%s was trained on the pack %.12s…, by a version of this program that did not record its samples: go on with that pack", out, f.Pack)
 	case f.Samples != l.Samples:
@@ -63,7 +63,8 @@ func sameBatches(f *rundir.File, out string, now featurestore.Candidate) error {
 
 // trainedOn refuses other batches than a finished run was trained on, if they are named: the run is
 // not what training on them makes. Nothing is read of them then, so they need not be there any more.
-func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File, given all.Places) error {
+func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
+	given := o.places()
 	if given == (all.Places{}) || given.Live {
 		return nil
 	}
