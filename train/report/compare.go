@@ -384,7 +384,7 @@ func thin(x, y []float64) (fewX, fewY []float64) {
 func (c *Comparison) stages() Figure {
 	f := Figure{ID: "stages", Title: "An epoch, and its stages by themselves", X: "of", Unit: "seconds", Legend: []chart.Key{{Class: "rest", Name: "an epoch"}}}
 	var bars []chart.Bar
-	named, shared := map[string]bool{}, false
+	named := map[string]bool{}
 	for i, r := range c.runs {
 		seconds, links := r.steady()
 		if len(links) == 0 || !chart.Finite(seconds) {
@@ -402,28 +402,27 @@ func (c *Comparison) stages() Figure {
 			s.Add(l.Link, alone)
 			if !named[l.Link] {
 				named[l.Link] = true
-				f.Legend, shared = withLink(f.Legend, chart.Key{Class: class, Name: l.Link}, shared)
+				f.Legend = withLink(f.Legend, chart.Key{Class: class, Name: l.Link})
 			}
 		}
 		f.Series, bars = append(f.Series, s), append(bars, bar)
 	}
-	if shared {
+	if 1+len(named) > len(f.Legend) { // the legend has the epoch, too
 		f.Note = "Stages of one device have one colour, and stand below each other in the order of their names."
 	}
 	f.Charts = []template.HTML{chart.Bars("seconds of an epoch, and of its stages, by run", 0, bars)}
 	return f
 }
 
-// withLink adds a link to a legend: to the entry of its colour, if there is one. It returns whether
-// there was one, or already is one that several share.
-func withLink(legend []chart.Key, k chart.Key, shared bool) ([]chart.Key, bool) {
+// withLink adds a link to a legend: to the entry of its colour, if there is one.
+func withLink(legend []chart.Key, k chart.Key) []chart.Key {
 	for i := range legend {
 		if legend[i].Class == k.Class {
 			legend[i].Name += ", " + k.Name
-			return legend, true
+			return legend
 		}
 	}
-	return append(legend, k), shared
+	return append(legend, k)
 }
 
 // bytes draws where an epoch's bytes come from.
