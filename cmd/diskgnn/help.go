@@ -152,23 +152,22 @@ func example(line string, width int) []string {
 
 // wrap breaks a text between words, so that lines have so many columns at most.
 func wrap(text string, width int) string {
-	var b strings.Builder
-	at := 0
-	for _, word := range words(text, width) {
+	return strings.Join(filled(words(text, width), width), "\n")
+}
+
+// filled puts words into lines of at most width characters, and breaks none of them.
+func filled(words []string, width int) (lines []string) {
+	at := 0 // characters of the last line
+	for _, word := range words {
 		n := utf8.RuneCountInString(word)
-		switch {
-		case at == 0:
-		case at+1+n > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
+		if len(lines) == 0 || at+1+n > width {
+			lines, at = append(lines, word), n
+			continue
 		}
-		b.WriteString(word)
-		at += n
+		lines[len(lines)-1] += " " + word
+		at += 1 + n
 	}
-	return b.String()
+	return lines
 }
 
 // words splits a text at white space, and a word that is longer than a line after its commas.

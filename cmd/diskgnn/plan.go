@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shell"
@@ -75,19 +74,12 @@ func runPlan(p train.Plan, memory int64) []line {
 }
 
 // inLines joins items by commas, in lines of at most width characters, and breaks none of them.
-func inLines(items []string, width int) (lines []string) {
-	for i, item := range items {
-		if i < len(items)-1 {
-			item += ","
-		}
-		last := len(lines) - 1
-		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(item) <= width {
-			lines[last] += " " + item
-		} else {
-			lines = append(lines, item)
-		}
+func inLines(items []string, width int) []string {
+	list := slices.Clone(items)
+	for i := range len(list) - 1 {
+		list[i] += ","
 	}
-	return lines
+	return filled(list, width)
 }
 
 // planned names what a plan is of where --out does not: a directory of this name in the working
