@@ -62,10 +62,7 @@ func newInspectCommand(g *globals) *cli.Command {
 			if err != nil {
 				return outcome{}, err
 			}
-			v := inspected{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, Parents: m.Parents, Files: len(m.Files)}
-			for _, f := range m.Files {
-				v.DiskBytes += f.Size
-			}
+			v := inspected{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, Parents: m.Parents, Files: len(m.Files), DiskBytes: m.Bytes()}
 			lines := []line{
 				{"directory", dir},
 				{"format", m.Format.String()},

@@ -163,12 +163,8 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
 	}
 	if t.Kind == target.Soft {
-		var need int64
-		for _, f := range m.Files {
-			need += f.Size
-		}
 		for _, file := range t.Parts {
-			if err := provide(file, size, need/int64(len(t.Parts))); err != nil {
+			if err := provide(file, size, m.Bytes()/int64(len(t.Parts))); err != nil {
 				return r, err
 			}
 		}

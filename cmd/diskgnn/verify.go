@@ -52,10 +52,7 @@ func newVerifyCommand(g *globals) *cli.Command {
 			if err != nil {
 				return outcome{}, err
 			}
-			v := verified{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, Seconds: time.Since(start).Seconds()}
-			for _, f := range m.Files {
-				v.DiskBytes += f.Size
-			}
+			v := verified{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, DiskBytes: m.Bytes(), Seconds: time.Since(start).Seconds()}
 			return outcome{object: v, lines: []line{
 				{"verified", dir + ": every byte is what was written"},
 				{"format", m.Format.String()},

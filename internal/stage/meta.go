@@ -215,6 +215,14 @@ func open(fsys vfs.FS, dir, kind string, want Format, later ...Format) (*Meta, e
 	return m, nil
 }
 
+// Bytes returns the bytes of all files.
+func (m *Meta) Bytes() (n int64) {
+	for _, f := range m.Files {
+		n += f.Size
+	}
+	return n
+}
+
 // checkSizes makes sure that every file is there with its size, and a file.
 func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	for _, f := range m.Files {
