@@ -65,7 +65,7 @@ func sameBatches(f *rundir.File, out string, now featurestore.Candidate) error {
 // not what training on them makes. Nothing is read of them then, so they need not be there any more.
 func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	given := o.places()
-	if given == (all.Places{}) || given.Live {
+	if given == (all.Places{}) || given.Live || was.Params.Live() { // see sameDrawing
 		return nil
 	}
 	now, _, err := all.Find(fsys, o.Store, given)
