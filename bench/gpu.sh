@@ -5,8 +5,8 @@
 # hidden width of 512 makes drive and GPU nearly even, each beside what cannot be avoided.
 # Every pack is deleted before the next one is made.
 #
-#   make build-gpu && go build -o bin/bench/ ./bench/stream
-#   BIN=bin/diskgnn-gpu BENCH=bin/bench bench/gpu.sh DIR OUT
+#   make build-gpu && go build -o bin/diskgnn-bench ./bench
+#   BIN=bin/diskgnn-gpu BENCH=bin/diskgnn-bench bench/gpu.sh DIR OUT
 #
 # DIR takes the data, and is emptied; OUT takes a file of JSON lines for every part, and
 # the last run. Nothing but the binaries is needed. NODES, DEGREE and ROUNDS make the
@@ -14,14 +14,14 @@
 # KEEP=1 in every call leaves the data there and goes on with them.
 set -euo pipefail
 dir=${1:?the directory for the data} out=${2:?the directory for the figures}
-bin=$(realpath "${BIN:-bin/diskgnn-gpu}") bench=$(realpath "${BENCH:-bin/bench}")
+bin=$(realpath "${BIN:-bin/diskgnn-gpu}") bench=$(realpath "${BENCH:-bin/diskgnn-bench}")
 nodes=${NODES:-20000000} degree=${DEGREE:-15} rounds=${ROUNDS:-2}
 mkdir -p "$out" "$dir"
 out=$(realpath "$out") dir=$(realpath "$dir")
 . "$(dirname "$0")/parts.sh"
 
 # streams FLAG…
-streams() { "$bench/stream" -bin "$bin" -pack "$dir/pack" -rounds "$rounds" "$@"; }
+streams() { "$bench" stream -json -bin "$bin" -pack "$dir/pack" -rounds "$rounds" "$@"; }
 
 begin
 [ -e "$dir/graph" ] || part generate "$bin" generate --out "$dir/graph" --nodes "$nodes" --avg-degree "$degree" --train-ratio 0.01 --quiet --json

@@ -50,11 +50,9 @@ func (o *output) sync() error {
 
 // Close makes the file durable.
 func (o *output) close() error {
-	if err := errors.Join(o.sync(), o.f.Close()); err != nil {
-		return err
-	}
+	err := errors.Join(o.sync(), o.f.Close())
 	o.f = nil
-	return nil
+	return err
 }
 
 // Discard closes the file if close did not; what it holds will be written again.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"math"
 	"slices"
 
@@ -61,7 +60,7 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err != nil || state == stage.StateDone {
 		return err
 	}
-	defer func() { err = errors.Join(err, w.Close()) }()
+	defer func() { err = w.End(err) }()
 	w.state = journal{Facts: r.facts()}
 	for _, file := range r.files() {
 		if r.Compress && file.name == FeaturesFile {

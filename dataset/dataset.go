@@ -26,7 +26,7 @@ type Dataset struct {
 // read. Damage is an error of kind fault.ErrCorrupt that says how the dataset is made
 // again, as all errors of that kind are that come from a Dataset.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
-	m, err := stage.Open(fsys, dir, kind, Format, CompressedFormat, IDsFormat, CompressedIDsFormat)
+	m, err := stage.Open(fsys, dir, kind, forms.Formats(formatName)...)
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,11 @@ func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 	if err := d.facts.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
-	if form := d.facts.form(); form.Format() != m.Format {
+	has, err := forms.Of(dir, m.Format)
+	if err != nil {
+		return nil, err
+	}
+	if form := d.facts.form(); form != has {
 		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, original ids: %t, in a %s", dir, form.Compressed, form.OriginalIDs, m.Format)
 	}
 	for _, name := range d.facts.dataFiles() {

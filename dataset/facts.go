@@ -7,17 +7,15 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/stage"
 )
 
 // Format is the directory format that this package reads and writes, CompressedFormat the
-// version of it whose features are compressed, IDsFormat and CompressedIDsFormat those of the
-// two in which nodes have ids of their own.
+// version of it with compressed features, and IDsFormat the one
+// in which nodes have ids of their own (forms lists all).
 var (
-	Format              = stage.Format{Name: "diskgnn.dataset", Version: 1}
-	CompressedFormat    = stage.Format{Name: Format.Name, Version: 2}
-	IDsFormat           = stage.Format{Name: Format.Name, Version: 3}
-	CompressedIDsFormat = stage.Format{Name: Format.Name, Version: 4}
+	Format           = Form{}.Format()
+	CompressedFormat = Form{Compressed: true}.Format()
+	IDsFormat        = Form{OriginalIDs: true}.Format()
 )
 
 // kind is what messages call a directory of the format.

@@ -27,7 +27,7 @@ import (
 // meta.json is to say, all zeros.
 func forge(t *testing.T, out string, format stage.Format, facts any, contents map[string][]byte) {
 	t.Helper()
-	dir, _, err := stage.Begin(datasettest.FS, out, stage.Spec{Format: format, Params: map[string]int{"forged": 1}}, true)
+	dir, _, err := stage.Begin(datasettest.FS, out, stage.Spec{Format: format, Params: map[string]any{"source": "import", "importer": 1, "content_sha256": strings.Repeat("0", 64)}}, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
-	"diskgnn/internal/ordered"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -37,6 +37,24 @@ type generateParams struct {
 
 	Compression string `json:"compression,omitempty"`
 	MultiLabel  bool   `json:"multi_label,omitempty"`
+}
+
+// params returns the content parameters.
+func (o *GenerateOptions) params() generateParams {
+	train, valid, test := o.splits()
+	return generateParams{
+		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel,
+	}
+}
+
+// GenerateAgrees returns the error by which Generate would refuse what is there of the dataset
+// out, nil where it would make it, go on, or find it finished. It changes nothing.
+func GenerateAgrees(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions) error {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	return Agrees(ctx, fsys, out, o.params(), Form{Compressed: o.Compress}, o.Force)
 }
 
 // Generate writes a synthetic graph whose labels need the neighbourhood: degrees
@@ -71,25 +89,22 @@ type generation struct {
 }
 
 func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (state stage.State, err error) {
-	o := &g.o
-	train, valid, test := o.splits()
+	o, params := &g.o, g.o.params()
 	if err := g.plan(); err != nil {
 		return 0, err
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
-	g.w, state, err = Begin(ctx, fsys, out, generateParams{
-		"generator", generatorVersion, o.Nodes, o.AvgDegree, o.Dim, o.Classes, o.DType, o.Seed, train, valid, test, CompressionName(o.Compress), o.MultiLabel,
-	}, Form{Compressed: o.Compress}, o.Force, g.rep)
+	g.w, state, err = Begin(ctx, fsys, out, params, Form{Compressed: o.Compress}, o.Force, g.rep)
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
-	defer func() { err = errors.Join(err, g.w.Close()) }()
+	defer func() { err = g.w.End(err) }()
 	g.w.frames = g.slots
 	g.w.Report(g.rep, state)
 
 	f := &g.w.state.Facts
 	f.Nodes, f.Dim, f.DType, f.Classes = o.Nodes, o.Dim, o.DType, o.Classes
-	f.Train, f.Valid, f.Test, f.LabelKind = train, valid, test, LabelKind(o.MultiLabel)
+	f.Train, f.Valid, f.Test, f.LabelKind = params.Train, params.Valid, params.Test, LabelKind(o.MultiLabel)
 	if f.Edges == 0 {
 		f.Edges = int64(o.AvgDegree * float64(o.Nodes)) // about: until the topology is written
 	}
@@ -98,7 +113,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	}
 	g.model, err = synth.New(synth.Params{
 		Nodes: o.Nodes, AvgDegree: o.AvgDegree, Dim: o.Dim, Classes: o.Classes, Seed: o.Seed,
-		Train: train, Valid: valid, Test: test,
+		Train: params.Train, Valid: params.Valid, Test: params.Test,
 	})
 	if err != nil {
 		return state, err
@@ -151,7 +166,7 @@ func blocks[S any](ctx context.Context, nodes int64, slots []S, work func(s S, l
 		lo = int64(i) * generateBlock
 		return lo, min(lo+generateBlock, nodes)
 	}
-	return ordered.Run(ctx, int((nodes+generateBlock-1)/generateBlock), slots,
+	return errgroup.Ordered(ctx, int((nodes+generateBlock-1)/generateBlock), slots,
 		func(_ context.Context, s S, i int) error { lo, hi := bounds(i); return work(s, lo, hi) },
 		func(s S, i int) error { lo, hi := bounds(i); return emit(s, lo, hi) })
 }

@@ -25,17 +25,19 @@ type Form struct {
 	OriginalIDs bool // the nodes have ids of their own
 }
 
+const formatName = "diskgnn.dataset"
+
+// forms says what each version of the format has.
+var forms = stage.Versions[Form]{1: {}, 2: {Compressed: true}, 3: {OriginalIDs: true}, 4: {Compressed: true, OriginalIDs: true}}
+
 // Format returns the version.
 func (f Form) Format() stage.Format {
-	switch {
-	case f.Compressed && f.OriginalIDs:
-		return CompressedIDsFormat
-	case f.OriginalIDs:
-		return IDsFormat
-	case f.Compressed:
-		return CompressedFormat
+	for version, form := range forms {
+		if form == f {
+			return stage.Format{Name: formatName, Version: version}
+		}
 	}
-	return Format
+	panic("dataset: a form without a version")
 }
 
 // form returns that which the facts call for.

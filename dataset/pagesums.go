@@ -41,8 +41,8 @@ func (d *Dataset) PageSumsWork() int64 { return d.PageSumsBytes() + pageSumsStep
 // PageSums returns the checksums of every page of the features, for readers of single
 // rows. A table that is there and agrees with the checksums of the dataset is read; else it
 // is made in one pass over the features, which are checked, and left in the directory for
-// the next reader. Where that cannot be written, the table is made every time, which rep
-// says. read counts the bytes that were read of the features and of the table.
+// the next reader, unless the file system is vfs.ReadOnly. Where that cannot be written, the table
+// is made every time, which rep says. read counts the bytes that were read of the features and of the table.
 //
 // Compressed features have no pages of rows: the error is of kind fault.ErrUsage and says
 // what to do.
@@ -72,6 +72,9 @@ func (d *Dataset) pageSums(file string, rep progress.Reporter, sum func() (*bini
 	}
 	if pages, err = sum(); err != nil {
 		return nil, 0, fmt.Errorf("sum the pages of the %s: %w", what, err)
+	}
+	if vfs.IsReadOnly(d.fs) {
+		return pages, pages.Size, nil
 	}
 	if err := d.keepPageSums(name, pages); err != nil {
 		rep.Logf("the checksums of the %s' pages stay in memory and are made anew by every run: %v", what, err)

@@ -226,3 +226,26 @@ func TestPageSumsOfSeveral(t *testing.T) {
 		t.Errorf("the table has permissions %v, the features %v, %v", made.Mode(), other.Mode(), err)
 	}
 }
+
+// What may write nothing makes the table for itself, and does not speak of the disk.
+func TestPageSumsOfAPlan(t *testing.T) {
+	made := wide(t)
+	want := pageSums(features(t, made))
+	_ = os.Remove(filepath.Join(made.Dir(), dataset.PageSumsFile))
+	before, err := vfs.OS.List(made.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dataset.Open(vfs.ReadOnly(vfs.OS), made.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := newNotes()
+	s, _, err := d.PageSums(t.Context(), said)
+	if err != nil || !slices.Equal(s.CRC, want) || len(said.lines) > 0 {
+		t.Errorf("%v, reported %q", err, said.lines)
+	}
+	if after, err := vfs.OS.List(made.Dir()); err != nil || !slices.Equal(after, before) {
+		t.Errorf("left %v, %v", after, err)
+	}
+}

@@ -34,6 +34,8 @@ type Result struct {
 	FeatureBytes int64  `json:"feature_bytes"`
 	Compression  string `json:"compression,omitempty"`
 	OriginalIDs  string `json:"original_ids,omitempty"` // see Facts
+	// Notes are what is to be known of how an import's source was read.
+	Notes []string `json:"notes,omitempty"`
 	// FeaturesAlone is what the best classifier of features alone scores on the
 	// test nodes of a generated graph: what a model gains by the neighbourhood
 	// shows beside it. Nil for imported graphs, and for those of many labels.

@@ -6,7 +6,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
-	"diskgnn/internal/ordered"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/progress"
 )
 
@@ -71,7 +71,7 @@ func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots
 	defer task.Done()
 	task.Add(start * int64(f.RowBytes()))
 	checkpoint := int64(0)
-	err = ordered.Run(ctx, int((f.Nodes-start+step-1)/step), blocks,
+	err = errgroup.Ordered(ctx, int((f.Nodes-start+step-1)/step), blocks,
 		func(ctx context.Context, b *rowBlock, i int) error {
 			lo, hi := bounds(i)
 			return fill(ctx, lo, hi, b.values[:(hi-lo)*int64(f.Dim)])

@@ -31,7 +31,7 @@ func resumeRows(t *testing.T, compress bool, durable int64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { err = errors.Join(err, w.Close()) }()
+		defer func() { err = w.End(err) }()
 		w.checkpoint, w.frames = 1, 2
 		f := &w.state.Facts
 		f.Nodes, f.Dim, f.DType = nodes, dim, dtype.Float32
@@ -129,7 +129,7 @@ func readJournal(t *testing.T, out string, compress bool) (j journal) {
 		t.Fatal(err)
 	}
 	j = w.state
-	if err := w.Close(); err != nil {
+	if err := w.End(nil); err != nil {
 		t.Fatal(err)
 	}
 	return j

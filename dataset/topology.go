@@ -46,10 +46,21 @@ func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers i
 }
 
 // Guard runs fn, which touches the graph, and returns an error of kind
-// fault.ErrCorrupt when a mapping can no longer be read. It covers the calling
+// fault.ErrCorrupt when a mapping can no longer be read, or a file was changed since it was
+// verified: what fn returned is to be thrown away then. It covers the calling
 // goroutine alone: each that touches the graph needs its own.
 func (t *Topology) Guard(fn func() error) error {
 	return t.of.damaged(mapped.Guard(fn, t.indptr, t.indices))
+}
+
+// Unchanged returns an error of kind fault.ErrCorrupt unless the files that were verified are
+// still as they were, under their names. It comes before what was computed from the graph is
+// committed.
+func (t *Topology) Unchanged() error {
+	if err := t.Guard(func() error { return nil }); err != nil {
+		return err
+	}
+	return mapped.Unchanged(t.indptr, t.indices)
 }
 
 // Close unmaps the graph. Its slices must not be used afterwards.

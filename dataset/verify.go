@@ -21,9 +21,7 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 	if err != nil {
 		return err
 	}
-	if err := t.Close(); err != nil {
-		return err
-	}
+	defer func() { err = errors.Join(err, t.Close()) }()
 	if err := d.verifyLabels(ctx); err != nil {
 		return err
 	}
@@ -33,7 +31,10 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 	if err := d.verifyIDs(ctx); err != nil {
 		return err
 	}
-	return d.verifyFeatures(ctx, rep)
+	if err := d.verifyFeatures(ctx, rep); err != nil {
+		return err
+	}
+	return d.verifyOrigin(ctx, t)
 }
 
 // verifyLabels checks the labels, and the splits beside them.

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -44,10 +45,7 @@ type journal struct {
 // state is stage.StateDone. What an interrupted run left is checked, and what is not
 // what it was is forgotten. With params nil, nothing but scratch may be written before Settle.
 func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
-	spec := stage.Spec{Format: form.Format(), Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
-		return Check(ctx, fsys, dir, m, look)
-	}}
-	dir, state, err := stage.Begin(fsys, out, spec, force)
+	dir, state, err := stage.Begin(fsys, out, specOf(ctx, fsys, params, form), force)
 	if err != nil || state == stage.StateDone {
 		return nil, state, err
 	}
@@ -59,7 +57,7 @@ func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, 
 		err = w.keep(ctx, rep)
 	}
 	if err != nil {
-		return nil, state, errors.Join(err, dir.Close())
+		return nil, state, dir.End(err)
 	}
 	if form.Compressed {
 		w.state.Facts.Compression = Zstd
@@ -67,8 +65,24 @@ func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, 
 	return w, state, nil
 }
 
+// specOf returns the specification of a dataset.
+func specOf(ctx context.Context, fsys vfs.FS, params any, form Form) stage.Spec {
+	return stage.Spec{Format: form.Format(), Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
+		return Check(ctx, fsys, dir, m, look)
+	}}
+}
+
+// Agrees returns the error by which Begin would refuse what is there of the dataset out: see
+// stage.Agrees.
+func Agrees(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool) error {
+	return stage.Agrees(fsys, out, specOf(ctx, fsys, params, form), force)
+}
+
 // Settle gives the content parameters that Begin was not given; see stage.Dir.
 func (w *Writer) Settle(params any) error { return w.dir.Settle(params) }
+
+// Watch has every later Save, Settle and Commit call unchanged first: see stage.Dir.
+func (w *Writer) Watch(unchanged func() error) { w.dir.Watch(unchanged) }
 
 // words says how a user gives a content parameter.
 func words(param string, value json.RawMessage) (name, text string) {
@@ -124,8 +138,9 @@ const scratchSuffix = ".scratch"
 // What an interrupted run leaves, the next one removes.
 func (w *Writer) Scratch(name string) string { return w.dir.File(name + scratchSuffix) }
 
-// Close keeps what is durable for the next run.
-func (w *Writer) Close() error { return w.dir.Close() }
+// End closes the transaction that err ended, and returns err: see stage.Dir. What is durable is
+// kept for the next run.
+func (w *Writer) End(err error) error { return w.dir.End(err) }
 
 // Save journals all finished files.
 func (w *Writer) Save() error { return w.update(func(*journal) {}) }
@@ -160,7 +175,8 @@ func (w *Writer) Has(names ...string) bool {
 	return true
 }
 
-// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time.
+// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time, and compares
+// it with its checksum at the end: after an error, what was seen is not what was written.
 func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first int64, numbers []int64)) (err error) {
 	f, err := w.dir.FS().Open(w.dir.File(name))
 	if err != nil {
@@ -168,7 +184,7 @@ func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first in
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	size := w.state.Facts.size(name)
-	buf := make([]int64, writeBuffer/8)
+	buf, sum := make([]int64, writeBuffer/8), binio.NewSummer(Granule)
 	for off := int64(0); off < size; {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -177,10 +193,25 @@ func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first in
 		if err := readAt(f, binio.Bytes(some), off); err != nil {
 			return err
 		}
+		_, _ = sum.Write(binio.Bytes(some)) // never fails
 		see(off/8, some)
 		off += 8 * int64(len(some))
 	}
+	if sums := sum.Sums(); sums.Checksum() != w.checksum(name) {
+		return fault.New(fault.ErrCorrupt, "%s was written to since it was checked: run the command again", f.Name())
+	}
 	return nil
+}
+
+// checksum returns that of a finished file.
+func (w *Writer) checksum(name string) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	i := slices.IndexFunc(w.state.Files, func(f stage.File) bool { return f.Name == name })
+	if i < 0 {
+		return ""
+	}
+	return w.state.Files[i].Checksum
 }
 
 // Report says how the transaction began.

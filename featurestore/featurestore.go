@@ -28,9 +28,9 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
 )
 
 // Split is what a batch is for.
@@ -213,7 +213,15 @@ type PlanOptions struct {
 	// Reads is the storage stack that the store will be opened with, if the device can read
 	// from it by itself; nil: the host submits all reads. A store that has them submitted by
 	// the host all the same says in the Note why.
-	Reads devread.Stack
+	Reads iostack.DeviceStack
+}
+
+// NoGPURows refuses rows on a GPU of a store that has none there: where says where they are.
+func (o *PlanOptions) NoGPURows(where string) error {
+	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
+		return fault.New(fault.ErrUsage, "--gpu-cache %s: %s; use --ram-cache", g, where)
+	}
+	return nil
 }
 
 // Layout says what a store will hold, before it does.
@@ -228,17 +236,17 @@ type Layout struct {
 	EvalSlotBytes int64 // of one evaluation slot
 	DecodeBytes   int64 // of all slots' decompression
 	StateBytes    int64 // that State returns at most
-	QueueBytes    int64 // of the queues by which a GPU reads by itself: see package devread
+	QueueBytes    int64 // of the queues by which a GPU reads by itself: see iostack.DeviceStack
 
 	// Ahead is how many training batches the store's Window shows after the first; 0: the
 	// store has no window. A store with one is InOrder.
 	Ahead int
 
-	GPU           *cuda.Device // that the matrices are for; nil: the host
-	GPURows       int64        // on the GPU; divided among several, on all of them
-	GPUCacheBytes int64        // of their rows, on each
-	GPUBytes      int64        // all that the store takes of the device's memory at once
-	GPUSlotBytes  int64        // what a training slot takes of it besides
+	GPU          *cuda.Device // that the matrices are for; nil: the host
+	GPURows      int64        // on the GPU; divided among several, on all of them
+	GPURowsBytes int64        // of their rows, on each
+	GPUBytes     int64        // all that the store takes of the device's memory at once
+	GPUSlotBytes int64        // what a training slot takes of it besides
 
 	Policy string // which the rows of the cache follow, of a store with a choice of them
 	// ByUse says that Fill leaves the cache empty, wholly or in part: what batches use enters it.
@@ -359,6 +367,15 @@ type Source interface {
 	WindowBytes(ahead int) int64
 	// Open opens what loaders and windows read through the stack.
 	Open(stack iostack.Stack) (Loaders, error)
+}
+
+// Mapped is a Store or a Source that reads mapped files, which are not checked again after they
+// were opened.
+type Mapped interface {
+	// Unchanged returns an error of kind fault.ErrCorrupt unless the files are still as they were
+	// opened, under their names. It comes before what was made of them is committed, and is safe
+	// while batches are under way.
+	Unchanged() error
 }
 
 // Lists is a Source that draws its batches, and that can hold some nodes' lists of in-neighbours

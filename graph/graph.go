@@ -9,6 +9,8 @@ package graph
 import (
 	"fmt"
 	"unsafe"
+
+	"diskgnn/internal/fault"
 )
 
 // MaxNodes is the largest number of nodes that 32-bit node ids can name.
@@ -31,8 +33,34 @@ func (g *CSC) NumNodes() int { return len(g.Indptr) - 1 }
 // Degree returns the in-degree of v in the whole graph.
 func (g *CSC) Degree(v uint32) int { return int(g.Indptr[int(v)+1] - g.Indptr[v]) }
 
-// Neighbors returns the in-neighbours of v. The caller must not modify them.
+// Neighbors returns the in-neighbours of v, of a graph in memory. The caller must not modify them.
 func (g *CSC) Neighbors(v uint32) []uint32 { return g.Indices[g.Indptr[v]:g.Indptr[int(v)+1]] }
+
+// Row returns the in-neighbours of v, like Neighbors. An index pointer that is out of range is an
+// error of kind fault.ErrCorrupt: that of a mapped graph may change after it was verified.
+func (g *CSC) Row(v uint32) ([]uint32, error) {
+	if int(v)+1 >= len(g.Indptr) {
+		return nil, fault.New(fault.ErrCorrupt, "node %d of a graph of %d nodes", v, g.NumNodes())
+	}
+	lo, hi := g.Indptr[v], g.Indptr[int(v)+1]
+	if lo < 0 || hi < lo || hi > int64(len(g.Indices)) {
+		return nil, fault.New(fault.ErrCorrupt, "the in-neighbours of node %d are edges %d to %d of %d", v, lo, hi, len(g.Indices))
+	}
+	return g.Indices[lo:hi], nil
+}
+
+// Sources returns the in-neighbours of v as Row does, and checks that they are nodes of the graph,
+// for those who use them as indices.
+func (g *CSC) Sources(v uint32) ([]uint32, error) {
+	row, err := g.Row(v)
+	if err != nil {
+		return nil, err
+	}
+	if i, ok := below(row, g.NumNodes()); !ok {
+		return nil, fault.New(fault.ErrCorrupt, "node %d has node %d of %d as an in-neighbour", v, row[i], g.NumNodes())
+	}
+	return row, nil
+}
 
 // Block is one bipartite layer of a mini-batch, in compressed rows from
 // destination to source. Destination i aggregates the sources
@@ -249,4 +277,22 @@ func (s *Sizes) Merge(o Sizes) {
 	for l := range o.Src {
 		s.Src[l], s.Dst[l], s.Edges[l] = max(s.Src[l], o.Src[l]), max(s.Dst[l], o.Dst[l]), max(s.Edges[l], o.Edges[l])
 	}
+}
+
+// Drawn calls f for every destination of every block, with the edges that it has in the block and
+// its in-degree in the whole graph. The batch must be valid.
+func (b *Batch) Drawn(f func(layer, dst int, edges, degree uint32) error) error {
+	degrees := b.Degree // of the block's sources
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		of := make([]uint32, k.NumDst)
+		for i := range of {
+			of[i] = degrees[k.DstPos(i)]
+			if err := f(l, i, k.Indptr[i+1]-k.Indptr[i], of[i]); err != nil {
+				return err
+			}
+		}
+		degrees = of // destinations are the next block's sources
+	}
+	return nil
 }

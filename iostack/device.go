@@ -1,6 +1,10 @@
 package iostack
 
-import "diskgnn/device/cuda"
+import (
+	"fmt"
+
+	"diskgnn/device/cuda"
+)
 
 // deviceRegistrar is what a stack implements that pins device memory.
 type deviceRegistrar interface {
@@ -26,4 +30,92 @@ func UnregisterDevice(s Stack, bufs ...cuda.Buffer) error {
 		return d.UnregisterDevice(bufs...)
 	}
 	return nil
+}
+
+// DeviceNeed is what a reader is for.
+type DeviceNeed struct {
+	Request int   // bytes that are read at once, at most: whole pages of iostack.Align
+	Bytes   int64 // of a batch, at most
+	Batches int   // that have not ended, at most
+
+	// Path is one of the files that are read, by which it is seen whether the drives have
+	// them; "" for none.
+	Path string
+}
+
+// DeviceTerms are what a reader takes, in bytes of the host's memory and of the device's, and for
+// each batch beside the destination.
+type DeviceTerms struct {
+	Host, Device           int64
+	BatchHost, BatchDevice int64
+}
+
+// A DeviceStack is a storage stack that a GPU can read from by itself: kernels submit the reads of
+// a batch on a stream and complete them on another, later, and the host waits for neither. It is an
+// optional interface beside Stack, and knows no kernel: package iostack/nvme/gpuread implements it.
+//
+//	terms, err := stack.DeviceTerms(need)      err says why the host must read
+//	r, err := stack.NewDeviceReader(device, need)
+//	b, err := r.NewBatch(to)                   one for each batch under way
+//
+//	b.Add(file, off, n, at)                    of the next batch but one: on the host
+//	b.Submit()                                 its reads are under way
+//	b.Complete(stream)                         work after it on the stream finds the bytes
+//	b.End()                                    on the host: what went wrong
+//
+// A completion ends the reads of its own batch alone; those of others stay under way. Where
+// more is submitted than the queues have room for, the oldest reads that are under way are
+// completed early: their bytes lie at their places then, and Complete finds them there.
+//
+// Nothing checks the bytes on the way: see kernels.Checksum. The reads are not in the stack's
+// Stats, as nobody on the host knows for how long they are under way.
+type DeviceStack interface {
+	Stack
+	// DeviceTerms returns what a reader takes. The error says why there is none.
+	DeviceTerms(n DeviceNeed) (DeviceTerms, error)
+	// NewDeviceReader makes a reader, of which a stack has one at a time. It is closed before
+	// the stack and the device.
+	NewDeviceReader(d *cuda.Device, n DeviceNeed) (DeviceReader, error)
+}
+
+// DeviceStackOf returns a stack as one that a GPU can read from, or why it is none.
+func DeviceStackOf(s Stack) (DeviceStack, error) {
+	if d, ok := s.(DeviceStack); ok {
+		return d, nil
+	}
+	return nil, fmt.Errorf("--io %s leaves no queue to a GPU", s.Name())
+}
+
+// DeviceReader is a GPU's queues to drives. Its methods may be called from any goroutine, but for
+// Close.
+type DeviceReader interface {
+	// Check returns why the bytes of a file of the stack's cannot be read.
+	Check(f File) error
+	// NewBatch returns a batch whose bytes go to the given memory of the device, which
+	// outlives it.
+	NewBatch(to cuda.Buffer) (DeviceBatch, error)
+	// Abort ends all waiting of kernels, now and later: for a reader that is given up.
+	Abort()
+	// Close gives the queues back. All batches were freed.
+	Close() error
+}
+
+// DeviceBatch is reads that are completed together, again and again. Its methods are for one
+// goroutine at a time, in the order of their declaration.
+type DeviceBatch interface {
+	// Add has bytes of a file read, from a multiple of iostack.Align on, to so many bytes
+	// behind the beginning of the destination, also a multiple. Of the last page of the
+	// file the destination gets all, also what follows the file's end.
+	Add(f File, off, n, at int64) error
+	// Submit gives the reader's stream the reads. It returns at once. After an error End
+	// must follow.
+	Submit() error
+	// Complete gives a stream the completion. The calling goroutine is attached.
+	Complete(s *cuda.Stream) error
+	// End waits on the host until nothing of the batch is under way any more, also of one
+	// that was not completed, and returns an *iostack.ReadError if a read failed. The batch is
+	// empty then, as a new one. Of an empty batch it does nothing.
+	End() error
+	// Free gives the batch's memory back, after End.
+	Free()
 }

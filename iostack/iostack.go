@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/binio"
 )
 
 // ErrClosed is wrapped by what a stack answers once it is closed, and by the
@@ -163,4 +164,23 @@ func (s Stats) Sub(t Stats) Stats {
 		BytesRead:   s.BytesRead - t.BytesRead,
 		InFlight:    s.InFlight - t.InFlight,
 	}
+}
+
+// Extent returns the bytes that reading n bytes of a file from off on moves: whole pages
+// where reads are direct, but for what the file ends before.
+func Extent(f File, off, n int64) int64 {
+	if direct, _ := f.Direct(); !direct || n == 0 {
+		return n
+	}
+	return min(binio.AlignUp(off+n, binio.Page), f.Size()) - off/binio.Page*binio.Page
+}
+
+// Held returns the bytes of memory that an open stack holds beyond a buffer for each read in
+// flight, which every stack has: what serves the reads of drives in software, and what it keeps
+// of tables. Whoever plans memory counts it.
+func Held(s Stack) int64 {
+	if h, ok := s.(interface{ Held() int64 }); ok {
+		return h.Held()
+	}
+	return 0
 }

@@ -23,30 +23,11 @@ const (
 	decodeFor = 20 * time.Millisecond
 )
 
-// settleCodec chooses the codec of the chunks. The choice of an earlier run, finished or not, is
-// kept: measuring again might choose another.
+// settleCodec chooses the codec of the chunks.
 func (r *request) settleCodec(ctx context.Context) error {
-	if r.o.PlanFile != "" && !r.o.planning {
-		plan, err := cut.ReadPlan(r.fs, r.o.PlanFile)
-		if err != nil {
-			return err
-		}
-		return plan.Adopt(r.o.PlanFile, r.samples.Fingerprint(), &r.params, words)
-	}
-	if r.params.Codec != CompressAuto {
-		return nil
-	}
-	var specs []stage.Spec
-	for _, r.params.Codec = range codecs {
-		specs = append(specs, r.spec()) // shards do not measure
-	}
-	i, err := stage.Matching(r.fs, r.o.Out, specs)
-	if err != nil {
+	measure, err := r.knownCodec()
+	if err != nil || !measure {
 		return err
-	}
-	if i >= 0 {
-		r.params.Codec = codecs[i]
-		return nil
 	}
 	m, err := r.measureLoading(ctx)
 	if err != nil {
@@ -55,6 +36,31 @@ func (r *request) settleCodec(ctx context.Context) error {
 	r.params.Codec = m.choose(runtime.GOMAXPROCS(0))
 	r.rep.Logf("%s", m)
 	return nil
+}
+
+// knownCodec settles the codec of the chunks if the options or the plan file name it. The choice
+// of an earlier run, finished or not, is kept: measuring again might choose another. It reports
+// whether the codec is to be measured.
+func (r *request) knownCodec() (measure bool, err error) {
+	if r.o.PlanFile != "" && !r.o.planning {
+		plan, err := cut.ReadPlan(r.fs, r.o.PlanFile)
+		if err != nil {
+			return false, err
+		}
+		return false, plan.Adopt(r.o.PlanFile, r.samples.Fingerprint(), &r.params, words)
+	}
+	if r.params.Codec != CompressAuto {
+		return false, nil
+	}
+	var specs []stage.Spec
+	for _, r.params.Codec = range codecs {
+		specs = append(specs, r.spec()) // shards do not measure
+	}
+	i, err := stage.Matching(r.fs, r.o.Out, specs)
+	if err == nil && i >= 0 {
+		r.params.Codec = codecs[i]
+	}
+	return i < 0, err
 }
 
 // codecMeasure is what a codec makes of a sample of rows.

@@ -11,8 +11,8 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -300,7 +300,7 @@ func (c *compression) group(ctx context.Context, g int) error {
 	}
 	defer out.Close()
 	list := c.pieces(lo, hi)
-	err = ordered.Run(ctx, len(list), c.slots, func(ctx context.Context, s *compressSlot, i int) error {
+	err = errgroup.Ordered(ctx, len(list), c.slots, func(ctx context.Context, s *compressSlot, i int) error {
 		if err := c.compress(ctx, s, raw, &list[i]); err != nil {
 			return fmt.Errorf("chunk of batch %d: %w", list[i].batch, err)
 		}

@@ -10,12 +10,10 @@ import (
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
-	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/rowfile"
-	"diskgnn/pack/internal/spill"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -45,7 +43,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 	g.index = &packfile.Index{Edges: d.Edges, Bands: d.Bands}
 	hot := f.HotRows
 	if p.params.Policy == packfile.PolicyMin {
-		if g.codes, err = spill.OpenLists(p.fs, d.Record.Codes); err != nil {
+		if g.codes, err = rowfile.OpenLists(p.fs, d.Record.Codes); err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, g.codes.Remove()) }()
@@ -82,8 +80,8 @@ type graphPass struct {
 	slots   []*graphSlot
 	task    progress.Task
 
-	segments *cut.Segments // nil with segments of one batch
-	codes    *spill.Lists  // under policy min: what becomes of every access
+	segments *cut.Segments  // nil with segments of one batch
+	codes    *rowfile.Lists // under policy min: what becomes of every access
 }
 
 // run writes the graphs and the scratch lists of rows, and the index but for chunks.
@@ -157,7 +155,7 @@ func (p *graphPass) group(ctx context.Context, g, first, n int, requests *rowfil
 	defer out.Close()
 	var crcs []uint32
 	chunk := int64(0)
-	err = ordered.Run(ctx, n, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
+	err = errgroup.Ordered(ctx, n, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
 		if s.raw, err = p.samples.Read(ctx, first+i, s.raw, &s.batch); err != nil {
 			return err
 		}
@@ -215,7 +213,7 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 	}
 	defer out.Close()
 	var crcs []uint32
-	err = ordered.Run(ctx, f.ValidBatches+f.TestBatches, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
+	err = errgroup.Ordered(ctx, f.ValidBatches+f.TestBatches, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
 		if s.raw, err = p.samples.Read(ctx, f.TrainBatches+i, s.raw, &s.batch); err != nil {
 			return err
 		}

@@ -10,7 +10,6 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/rowfile"
-	"diskgnn/pack/internal/spill"
 	"diskgnn/pack/packfile"
 )
 
@@ -91,14 +90,14 @@ type hotRows struct {
 	workers  int
 
 	mem     *device.Host // all rows; nil if they are in windows
-	windows *spill.Windows
+	windows *rowfile.Windows
 }
 
 func newHotRows(h hotRows, window int64, buffer int) (_ *hotRows, err error) {
 	if h.rows <= max(window, 1) {
 		h.mem, err = device.NewHost(int(h.rows) * h.rowBytes)
 	} else {
-		h.windows, err = spill.NewWindows(h.files, h.rows, h.rowBytes, max(window, 1), buffer)
+		h.windows, err = rowfile.NewWindows(h.files, h.rows, h.rowBytes, max(window, 1), buffer)
 	}
 	return &h, err
 }

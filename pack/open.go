@@ -19,6 +19,23 @@ import (
 
 // open opens what is packed and settles how.
 func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *request, err error) {
+	r, err := openParents(ctx, fsys, o, rep)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			r.close()
+		}
+	}()
+	if r.stack, r.how, err = all.Open(r.o.IO, iostack.Options{}); err != nil {
+		return nil, err
+	}
+	return r, r.settleCodec(ctx)
+}
+
+// openParents opens the dataset and the samples, and settles all but the codec.
+func openParents(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *request, err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -39,13 +56,33 @@ func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 	if err := stage.CheckParent(o.Samples, r.samples.Meta(), stage.RoleDataset, o.Dataset, r.ds.Fingerprint()); err != nil {
 		return nil, err
 	}
-	if err := r.settle(); err != nil {
-		return nil, err
+	return r, r.settle()
+}
+
+// Agrees returns the error by which Run would refuse what is there of the pack, nil where it would
+// make it, go on, or find it finished. Where the dataset or the samples are not made yet, nothing
+// is compared. It changes nothing.
+func Agrees(ctx context.Context, fsys vfs.FS, o Options) error {
+	if stage.Kind(fsys, o.Dataset) == "" || stage.Kind(fsys, o.Samples) == "" {
+		return nil
 	}
-	if r.stack, r.how, err = all.Open(o.IO, iostack.Options{}); err != nil {
-		return nil, err
+	r, err := openParents(ctx, fsys, o, progress.Discard)
+	if err != nil {
+		return err
 	}
-	return r, r.settleCodec(ctx)
+	defer r.close()
+	measured, err := r.knownCodec()
+	if err != nil {
+		return err
+	}
+	if measured { // Run would, and finds one that differs in more than the codec
+		r.params.Codec = packfile.CodecNone
+	}
+	spec, err := r.part(ctx)
+	if err != nil {
+		return err
+	}
+	return stage.Agrees(fsys, r.out, spec, o.Force)
 }
 
 // settle turns the options into content parameters.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -22,6 +23,12 @@ const CompressAuto = cut.CodecAuto
 
 // codecs are what chunks can be stored by.
 var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
+
+// Codecs returns what --compress-chunks accepts.
+func Codecs() []string { return append([]string{CompressAuto}, codecs...) }
+
+// Policies returns what --policy accepts.
+func Policies() []string { return []string{packfile.PolicyStatic, packfile.PolicyMin} }
 
 // Options of a packing. The zero value of a field means its default.
 type Options struct {
@@ -113,12 +120,12 @@ func (o *Options) Validate() error {
 		return usage("--workers %d: at least 1", o.Workers)
 	case o.Memory < 0:
 		return usage("--memory: negative")
-	case o.Policy != packfile.PolicyStatic && o.Policy != packfile.PolicyMin:
-		return usage("--policy %s: unknown; use static or min", o.Policy)
+	case !slices.Contains(Policies(), o.Policy):
+		return usage("--policy %s: there are %s", o.Policy, strings.Join(Policies(), ", "))
 	case o.Policy == packfile.PolicyMin && len(o.Bands) > 0 && !slices.Equal(o.Bands, defaultBands):
 		return usage("--bands are of the policy static: under min every trainer's cache is --cache")
-	case o.Compress != CompressAuto && !slices.Contains(codecs, o.Compress):
-		return usage("--compress-chunks %s: unknown; use none, s2, zstd or auto", o.Compress)
+	case !slices.Contains(Codecs(), o.Compress):
+		return usage("--compress-chunks %s: there are %s", o.Compress, strings.Join(Codecs(), ", "))
 	case !o.Shard.Whole() && o.planning:
 		return usage("--plan is of the whole pack: plan without --shard")
 	case !o.Shard.Whole() && o.Compress == CompressAuto && o.PlanFile == "":

@@ -3,7 +3,6 @@ package pack
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -44,7 +43,7 @@ func (r *request) run(ctx context.Context) (_ Result, err error) {
 		r.rep.Logf("%s is finished already: nothing to do", r.out)
 		return r.describe("done", work{})
 	}
-	defer func() { err = errors.Join(err, p.close()) }()
+	defer func() { err = p.end(err) }()
 	d, err := p.Decide(ctx)
 	if err != nil {
 		return Result{}, err
@@ -54,13 +53,9 @@ func (r *request) run(ctx context.Context) (_ Result, err error) {
 
 // begin opens the transaction for the directory. It returns nil if that is finished.
 func (r *request) begin(ctx context.Context) (_ *Packing, err error) {
-	spec, err := r.o.Shard.Spec(r.spec())
+	spec, err := r.part(ctx)
 	if err != nil {
 		return nil, err
-	}
-	spec.Words = words
-	spec.Check = func(dir string, m *stage.Meta, look stage.Look) error {
-		return packfile.Check(ctx, r.fs, dir, m, look)
 	}
 	dir, state, err := stage.Begin(r.fs, r.out, spec, r.o.Force)
 	if err != nil || state == stage.StateDone {
@@ -71,9 +66,19 @@ func (r *request) begin(ctx context.Context) (_ *Packing, err error) {
 	}
 	p := &Packing{request: r, dir: dir, state: state, files: rowfile.NewSet(dir, r.o.openFiles)}
 	if p.kept, err = loadFirstPass(dir, r.rawForm()); err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, p.end(err)
 	}
 	return p, nil
+}
+
+// part returns the specification of the directory to make: the pack, or a shard of it.
+func (r *request) part(ctx context.Context) (stage.Spec, error) {
+	spec, err := r.o.Shard.Spec(r.spec())
+	spec.Words = words
+	spec.Check = func(dir string, m *stage.Meta, look stage.Look) error {
+		return packfile.Check(ctx, r.fs, dir, m, look)
+	}
+	return spec, err
 }
 
 // words says how a user gives a content parameter.

@@ -60,7 +60,7 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%s: graphs are written before Write: %v", what, err)
 			}
 			if workers < 3 {
-				if err := p.close(); err != nil {
+				if err := p.end(nil); err != nil {
 					t.Fatal(err)
 				}
 				continue
@@ -73,7 +73,7 @@ func TestDecide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := p.close(); err != nil {
+			if err := p.end(nil); err != nil {
 				t.Fatal(err)
 			}
 			if res.DiskBytes > d.Bytes || res.HotRows != d.Facts.HotRows || res.EvalRows != d.Facts.EvalRows || res.Segments != d.Facts.Segments {

@@ -80,8 +80,8 @@ type Packing struct {
 	kept  *firstPass   // that an interrupted run finished; or nil
 }
 
-// close closes the directory and what is open of it.
-func (p *Packing) close() error {
+// end closes what is open of the directory, and the transaction, which err ended; see stage.Dir.
+func (p *Packing) end(err error) error {
 	p.files.Close()
-	return p.dir.Close()
+	return p.dir.End(err)
 }

@@ -10,7 +10,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/rowfile"
-	"diskgnn/pack/internal/spill"
 	"diskgnn/pack/packfile"
 )
 
@@ -22,7 +21,7 @@ type recorder struct {
 	last   int // batch
 	common bool
 
-	codes  *spill.Lists
+	codes  *rowfile.Lists
 	refill *rowfile.Summed // nil in all shards but the first
 	// content holds, for each entry, the batch and the row of its matrix that the entry's row
 	// comes from, as in refill.bin.
@@ -39,7 +38,7 @@ func newRecorder(p *Packing, d *cut.Decision) *recorder {
 
 // Begin implements cut.Recorder.
 func (r *recorder) Begin(nodes []uint32, entry func(node uint32) uint32) (err error) {
-	if r.codes, err = spill.NewLists(r.p.fs, filepath.Join(r.p.dir.Path(), minCodesFile), cut.Starts(r.p.samples)); err != nil || !r.common {
+	if r.codes, err = rowfile.NewLists(r.p.fs, filepath.Join(r.p.dir.Path(), minCodesFile), cut.Starts(r.p.samples)); err != nil || !r.common {
 		return err
 	}
 	r.entry = entry

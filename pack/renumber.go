@@ -5,7 +5,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/idset"
 	"diskgnn/pack/cut"
-	"diskgnn/pack/internal/radix"
 	"diskgnn/pack/packfile"
 )
 
@@ -80,7 +79,7 @@ func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
 			r.plan.Admit = append(r.plan.Admit, code&cut.EntryMask)
 		}
 	}
-	radix.Sort(r.key, r.keyTmp, r.val, r.valTmp)
+	cut.SortPairs(r.key, r.keyTmp, r.val, r.valTmp)
 	r.bands, r.ssd = binio.Grow(r.bands, 2), binio.Grow(r.ssd, 2)
 	clear(r.ssd)
 	var key []uint64
@@ -143,7 +142,7 @@ func (r *renumberer) sort(n int) {
 	for i := range r.val[:n] {
 		r.val[i] = uint32(i)
 	}
-	radix.Sort(r.key, r.keyTmp, r.val, r.valTmp)
+	cut.SortPairs(r.key, r.keyTmp, r.val, r.valTmp)
 }
 
 // apply permutes b by r.val, naming the input nodes anew.

@@ -10,6 +10,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/idset"
 	"diskgnn/pack/cut"
+	"diskgnn/pack/packfile"
 )
 
 // TestRenumberByHand packs one batch of the nodes 4, 7, 2, 9, 5, seeds 4 and 7.
@@ -68,7 +69,7 @@ func TestRenumber(t *testing.T) {
 		}
 		before := slices.Clone(b.Input)
 		oldIndices := slices.Clone(k.Indices)
-		edges := cut.BandEdges(int64(n), touched, rapid.Int64Range(0, int64(n)).Draw(t, "cache"), []float64{50, 20, 5})
+		edges := packfile.BandEdges(int64(n), touched, rapid.Int64Range(0, int64(n)).Draw(t, "cache"), []float64{50, 20, 5})
 		hot := edges[0]
 		if rapid.Bool().Draw(t, "evaluation") {
 			eval := idset.New(int64(n))

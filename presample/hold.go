@@ -5,30 +5,37 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
-	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
 )
 
-// reserveTopology counts what the topology and its readers hold: of what is held of the
-// neighbours, that which was asked for.
+// topologyMemory returns what the topology holds, of the neighbours that which was asked for,
+// and what is taken besides before they are there.
+func (s *sampling) topologyMemory() (held, work int64) {
+	c := &s.o.Topology
+	if c.Level != topology.Cached {
+		return 0, 0
+	}
+	held, _ = topology.Needs(s.data, c.Level)
+	return held + c.Bytes(s.data, 0), c.FillWork(s.data)
+}
+
+// readerMemory is what the topology's readers hold.
+func (s *sampling) readerMemory() int64 {
+	return int64(s.o.Workers) * topology.ReaderBytes(s.o.Topology.Level)
+}
+
+// reserveTopology counts what the topology and its readers hold.
 func (s *sampling) reserveTopology() error {
 	c := &s.o.Topology
 	if c.Level != topology.Cached {
 		return nil
 	}
-	held, _ := topology.Needs(s.data, c.Level)
-	held += c.Bytes(s.data, 0)
-	if err := budget.Check("--topology "+c.Level, s.o.Memory-s.room+held+c.FillWork(s.data), s.o.Memory); err != nil {
+	held, work := s.topologyMemory()
+	if err := s.check("--topology "+c.Level, s.o.Memory-s.room+held+work); err != nil {
 		return s.refused(err)
 	}
-	s.room -= held + int64(s.o.Workers)*topology.ReaderBytes(c.Level)
+	s.room -= held + s.readerMemory()
 	return nil
-}
-
-// refused adds to a refusal of memory, where neighbours are held, the flag by which fewer are.
-func (s *sampling) refused(err error) error {
-	c := &s.o.Topology
-	return c.Refused(err, max(c.Bytes(s.data, 0), s.res.TopologyMemory))
 }
 
 // hold fills the topology: by default with what the workers leave of memory.
@@ -58,25 +65,19 @@ func (s *sampling) hold(ctx context.Context, phases []phase) error {
 	return nil
 }
 
-// drawing returns the memory that all workers draw with, by twice each phase's first batch.
+// drawing returns the memory that all workers draw with, by what is expected of each phase.
 func (s *sampling) drawing(ctx context.Context, phases []phase) (most int64, err error) {
-	f := s.data.Facts()
+	nodes := s.data.Facts().Nodes
 	for i := range phases {
 		p := &phases[i]
 		if p.lo >= p.hi {
 			continue
 		}
-		first, err := s.probe(ctx, p)
+		x, err := s.expected(ctx, p)
 		if err != nil {
 			return 0, err
 		}
-		x := twice(first.Extent, sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout))
-		a := divide(s.o.Workers, s.room, f.Nodes, x)
-		table := sampler.ArrayMemory(f.Nodes)
-		if a.hash {
-			table = sampler.HashMemory(x.Nodes)
-		}
-		most = max(most, int64(a.workers)*a.need(x, table))
+		most = max(most, divide(s.o.Workers, s.room, nodes, x).all(nodes, x))
 	}
 	return most, nil
 }

@@ -1,10 +1,13 @@
 package presample
 
 import (
+	"errors"
+	"fmt"
 	"math"
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 )
 
@@ -58,6 +61,27 @@ func (p allotment) halved() allotment {
 	return p
 }
 
+// tableBytes returns the memory of the table for a batch.
+func (p allotment) tableBytes(nodes int64, x sampler.Extent) int64 {
+	if p.hash {
+		return sampler.HashMemory(x.Nodes)
+	}
+	return sampler.ArrayMemory(nodes)
+}
+
+// all returns what all workers take for such batches.
+func (p allotment) all(nodes int64, x sampler.Extent) int64 {
+	return int64(p.workers) * p.need(x, p.tableBytes(nodes, x))
+}
+
+// fits tells whether workers have room for such batches.
+func (p allotment) fits(nodes int64, x sampler.Extent) bool {
+	return p.all(nodes, x) <= int64(p.workers)*p.share
+}
+
+// alone returns what one worker takes for such batches, by the table that takes less.
+func alone(nodes int64, x sampler.Extent) int64 { return divide(1, 0, nodes, x).all(nodes, x) }
+
 // need returns what a worker takes for a batch.
 func (p allotment) need(x sampler.Extent, table int64) int64 {
 	n := int64(p.workers)
@@ -74,6 +98,71 @@ func (p allotment) check(x sampler.Extent, table int64) error {
 			x.Edges, budget.FormatBytes(need), budget.FormatBytes(p.share))
 	}
 	return nil
+}
+
+// most returns what no batch of a fanout exceeds.
+func (s *sampling) most(fanout []int) sampler.Extent {
+	f := s.data.Facts()
+	return sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, fanout)
+}
+
+// underWay is how many batches may be drawn and not written yet.
+func (s *sampling) underWay() int { return s.o.Workers + spareSlots }
+
+// beside returns what is held beside the workers' part of memory and the topology, given what
+// the seeds take.
+func (s *sampling) beside(l *mbfile.Layout, seeds int64) int64 {
+	targets := 2 * int64(s.data.TargetBytes()) * int64(s.o.BatchSize) * int64(s.underWay()) // of samplers, and encoded
+	n := budget.Reserve + l.Memory() + seeds + targets
+	if s.params.Method == mbfile.Labor {
+		n += int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
+	}
+	return n + int64(s.o.Workers)*int64(s.params.Partitions) // which of them the buffer holds
+}
+
+// labelMemory is what reading the labels takes.
+func (s *sampling) labelMemory() int64 {
+	f := s.data.Facts()
+	return budget.Reserve + 4*f.Nodes + int64(s.data.TargetBytes())*(f.Train+f.Valid+f.Test) + sampler.PartitionMemory(s.params, f.Nodes)
+}
+
+// surely returns memory that is enough for any batch, by the dataset's facts alone: nothing is
+// read for it, and the labels of nodes in a split may be fewer.
+func (s *sampling) surely() int64 {
+	f, p := s.data.Facts(), &s.params
+	perEpoch := f.Train
+	if p.Partitions == 0 {
+		perEpoch = batchesOf(f.Train, p.BatchSize)
+	}
+	l := mbfile.Layout{Nodes: f.Nodes, Layers: len(p.Fanout), Train: p.Epochs * int(perEpoch), Shard: s.o.Shard, TargetBytes: s.data.TargetBytes(),
+		Valid: int(batchesOf(f.Valid, p.BatchSize)), Test: int(batchesOf(f.Test, p.BatchSize)), BatchesPerFile: 1}
+	n := s.beside(&l, sampler.MostMemory(p, f, s.data.TargetBytes(), s.underWay()))
+	held, work := s.topologyMemory()
+	draw := max(alone(f.Nodes, s.most(p.Fanout)), alone(f.Nodes, s.most(p.EvalFanout)))
+	return max(s.labelMemory(), budget.Reserve+sampler.MostMemory(p, f, s.data.TargetBytes(), 0)+sampler.MostLocalizeMemory(p, f), n+held+max(work, draw+s.readerMemory()))
+}
+
+func batchesOf(nodes int64, size int) int64 { return (nodes + int64(size) - 1) / int64(size) }
+
+// check refuses less memory than something needs, and takes down what that is.
+func (s *sampling) check(what string, need int64) error {
+	s.least = max(s.least, need)
+	return budget.Check(what, need, s.o.Memory)
+}
+
+// refused adds to a refusal of memory, where neighbours are held, the flag by which fewer are.
+func (s *sampling) refused(err error) error {
+	c := &s.o.Topology
+	return c.Refused(err, max(c.Bytes(s.data, 0), s.res.TopologyMemory))
+}
+
+// withEnough adds to a refusal of memory how much is enough.
+func (s *sampling) withEnough(err error) error {
+	const mib = 1 << 20
+	if enough := s.surely(); errors.Is(err, fault.ErrBudget) && enough > s.o.Memory {
+		return fmt.Errorf("%w; --memory %dMiB is enough for any batch", err, (enough+mib-1)/mib)
+	}
+	return err
 }
 
 // table names the kind for people and scripts.

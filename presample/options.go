@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -168,8 +169,8 @@ func (o *Options) checkPartitions() error {
 		return usage("--partitions %d: --order %s needs 2 to %d", o.Partitions, o.Order, walk.MaxPartitions)
 	case o.Buffer < 2 || o.Buffer > o.Partitions:
 		return usage("--buffer %d: --order %s needs 2 to all %d partitions", o.Buffer, o.Order, o.Partitions)
-	case o.Order == OrderDispersed && o.Walk != walk.Sweep && o.Walk != walk.Beta && o.Walk != walk.Comet:
-		return usage("--walk %s: unknown; use sweep, beta or comet", o.Walk)
+	case o.Order == OrderDispersed && !slices.Contains(walk.Names(), o.Walk):
+		return usage("--walk %s: there are %s", o.Walk, strings.Join(walk.Names(), ", "))
 	case o.Sampler != SamplerUniform:
 		return usage("--sampler %s: --order %s is drawn with uniform alone", o.Sampler, o.Order)
 	}

@@ -2,7 +2,9 @@ package presample
 
 import (
 	"context"
+	"errors"
 
+	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
@@ -10,10 +12,11 @@ import (
 
 // phase is a range of batches with one fanout.
 type phase struct {
-	lo, hi int
+	from   int // where it began
+	lo, hi int // what is left of it
 	fanout []int
 	allotment
-	first *probed // its first batch, if it had to be looked at
+	probed *probed // some of its batches, if they had to be looked at
 }
 
 // allot fits the training batches, then the evaluation batches, into memory.
@@ -24,8 +27,9 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 	}
 	for i := range phases {
 		p := &phases[i]
-		p.lo, p.hi = max(p.lo, s.next()), min(p.hi, s.hi)
+		p.from, p.lo, p.hi = max(p.lo, s.lo), max(p.lo, s.next()), min(p.hi, s.hi)
 	}
+	s.beforeDrawing = s.o.Memory - s.room
 	if err := s.hold(ctx, phases); err != nil {
 		return nil, err
 	}
@@ -56,47 +60,97 @@ func (s *sampling) next() int {
 }
 
 // fit plans a phase by what no batch exceeds. Where that leaves workers without memory, it plans
-// by twice the phase's first batch: bounds by fanout, or by the whole graph, may be much larger
-// than any batch.
+// by what is expected: bounds by fanout, or by the whole graph, may be much larger than any batch.
+// Memory that has no room for that either is refused.
 func (s *sampling) fit(ctx context.Context, p *phase) error {
-	f := s.data.Facts()
-	most := sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)
-	p.allotment = divide(s.o.Workers, s.room, f.Nodes, most)
-	if p.workers == s.o.Workers {
+	nodes, most := s.data.Facts().Nodes, s.most(p.fanout)
+	p.allotment = divide(s.o.Workers, s.room, nodes, most)
+	if p.workers == s.o.Workers && p.fits(nodes, most) {
 		return nil
 	}
-	first, err := s.probe(ctx, p)
+	x, err := s.expected(ctx, p)
 	if err != nil {
 		return err
 	}
-	p.allotment = divide(s.o.Workers, s.room, f.Nodes, twice(first.Extent, most))
-	return nil
+	p.allotment = divide(s.o.Workers, s.room, nodes, x)
+	return s.check("sampling", s.beforeDrawing+s.drawingAlone(p, x))
 }
 
-// probed is the size of one batch.
+// drawingAlone returns the least that a phase is drawn with, given what is expected of it: enough
+// for any batch, or for those that are looked at and those that are expected.
+func (s *sampling) drawingAlone(p *phase, x sampler.Extent) int64 {
+	nodes := s.data.Facts().Nodes
+	most := alone(nodes, s.most(p.fanout))
+	if p.probed == nil {
+		return most
+	}
+	looking := allotment{workers: 1, hash: true}.all(nodes, p.probed.extent(s.most(p.fanout)))
+	return min(most, max(looking, alone(nodes, x)))
+}
+
+// probes is how many batches of a phase are looked at.
+const probes = 8
+
+// probed is the size of some batches of a phase.
 type probed struct {
-	sampler.Extent
-	bytes int64 // of its byte form
+	sampler.Extent       // that covers them
+	bytes          int64 // of the first one's byte form
+	all            bool  // there are no others
 }
 
-// probe samples a phase's first batch: it predicts the others better than bounds do.
+// extent returns what was found with the fanout that most is of.
+func (p *probed) extent(most sampler.Extent) sampler.Extent {
+	x := p.Extent
+	x.Widest = most.Widest
+	return x
+}
+
+// expected returns what batches of a phase are expected not to exceed: twice as much as some that
+// lie at equal distances, which predict the others better than bounds do. Where there is no room
+// to look at these, but for any batch, that is what no batch exceeds.
+func (s *sampling) expected(ctx context.Context, p *phase) (sampler.Extent, error) {
+	most := s.most(p.fanout)
+	some, err := s.probe(ctx, p)
+	switch {
+	case errors.Is(err, fault.ErrBudget) && alone(s.data.Facts().Nodes, most) <= s.room:
+		return most, nil
+	case err != nil:
+		return sampler.Extent{}, err
+	case some.all:
+		return some.extent(most), nil
+	}
+	return twice(some.Extent, most), nil
+}
+
+// probe samples some batches of a phase, those that are there already among them: so that a run
+// that goes on expects what it did when it began.
 func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
-	if p.first != nil {
-		return p.first, nil
+	if p.probed != nil {
+		return p.probed, nil
 	}
 	one, err := s.newDrawer(allotment{workers: 1, hash: true, share: s.room}, p.fanout)
 	if err != nil {
 		return nil, err
 	}
-	defer one.from.Free() // no batch of the samples: what it reads does not count
-	b, err := s.draw(ctx, one, p.lo)
-	if err != nil {
-		return nil, err
+	defer one.from.Free() // no batches of the samples: what it reads does not count
+	n := p.hi - p.from
+	some := &probed{all: n <= probes}
+	for k := range min(n, probes) {
+		i := p.from + k*n/min(n, probes)
+		b, err := s.draw(ctx, one, i)
+		if err != nil {
+			return nil, err
+		}
+		s.seeds.Forget(i / s.seeds.Batches(sampler.Train))
+		some.Extent = larger(some.Extent, sampler.ExtentOf(b))
+		if k == 0 {
+			var encoded mbfile.Encoded
+			encoded.Encode(b)
+			some.bytes = int64(len(encoded.Bytes))
+		}
 	}
-	var encoded mbfile.Encoded
-	encoded.Encode(b)
-	p.first = &probed{sampler.ExtentOf(b), int64(len(encoded.Bytes))}
-	return p.first, nil
+	p.probed = some
+	return some, nil
 }
 
 // checkFree refuses phases that the disk has no room for, before any batch is written. If even
@@ -121,7 +175,7 @@ func (s *sampling) checkFree(ctx context.Context, dir *stage.Dir, phases []phase
 		return dir.CheckFree(int64(min(need, 1<<62)))
 	}
 	most := func(p *phase) (int64, error) {
-		return slotBytes(sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, p.fanout)), nil
+		return slotBytes(s.most(p.fanout)), nil
 	}
 	if check(most) == nil {
 		return nil

@@ -30,9 +30,10 @@ type Plan struct {
 	Edges      float64 `json:"batch_edges"`
 	BatchBytes float64 `json:"batch_bytes"`
 
-	Workers     int    `json:"workers"`      // that would draw the batches of training
-	Table       string `json:"table"`        // what would number nodes: array or hash
-	MemoryBytes int64  `json:"memory_bytes"` // held at most, if no batch is twice as large as those drawn
+	Workers     int    `json:"workers"`            // that would draw the batches of training
+	Table       string `json:"table"`              // what would number nodes: array or hash
+	MemoryBytes int64  `json:"memory_bytes"`       // held at most, if no batch is twice as large as those drawn
+	LeastBytes  int64  `json:"least_memory_bytes"` // of --memory: less is refused
 
 	DiskBytes int64 `json:"disk_bytes"` // of the directory
 	FreeBytes int64 `json:"free_bytes"` // where it would be made
@@ -74,7 +75,7 @@ func (s *sampling) plan(ctx context.Context) (p Plan, err error) {
 	defer func() { err = errors.Join(err, s.topology.Close()) }()
 	phases, err := s.allot(ctx)
 	if err != nil {
-		return p, s.refused(err)
+		return p, s.withEnough(s.refused(err))
 	}
 	total := 0
 	for _, ph := range phases {
@@ -82,16 +83,31 @@ func (s *sampling) plan(ctx context.Context) (p Plan, err error) {
 			total += 1 + min(plannedBatches, n)
 		}
 	}
+	for i := range phases {
+		if err := s.atLeast(ctx, &phases[i]); err != nil {
+			return p, s.withEnough(s.refused(err))
+		}
+	}
 	task := s.rep.Task("draw a few batches", int64(total), progress.Batches)
 	defer task.Done()
 	drawn := make([]drawn, len(phases))
 	for i := range phases {
 		if drawn[i], err = s.drawSome(ctx, &phases[i], task); err != nil {
-			return p, s.refused(err)
+			return p, s.withEnough(s.refused(err))
 		}
 	}
 	s.fill(&p, phases, drawn)
 	return p, nil
+}
+
+// atLeast takes down the least memory that a phase needs.
+func (s *sampling) atLeast(ctx context.Context, p *phase) error {
+	if p.lo >= p.hi {
+		return nil
+	}
+	x, err := s.expected(ctx, p)
+	s.least = max(s.least, s.beforeDrawing+s.drawingAlone(p, x))
+	return err
 }
 
 // drawn is what was found of the batches of a phase: sums over n of them.
@@ -171,7 +187,7 @@ func (s *sampling) fill(p *Plan, phases []phase, of []drawn) {
 
 	p.DiskBytes = s.layout.IndexBytes() + 4*f.Nodes // with the hotness
 	p.Seconds = p.VerifySeconds
-	p.MemoryBytes = s.o.Memory - s.room
+	p.MemoryBytes, p.LeastBytes = s.o.Memory-s.room, s.least
 	var most int64
 	for i := range phases {
 		ph, d := &phases[i], &of[i]
@@ -180,12 +196,7 @@ func (s *sampling) fill(p *Plan, phases []phase, of []drawn) {
 		}
 		p.DiskBytes += int64(d.scale(float64(d.bytes), ph.hi-ph.lo))
 		p.Seconds += d.scale(d.seconds, ph.hi-ph.lo) / float64(ph.workers)
-		x := twice(d.most, sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, ph.fanout))
-		table := sampler.ArrayMemory(f.Nodes)
-		if ph.hash {
-			table = sampler.HashMemory(x.Nodes)
-		}
-		most = max(most, int64(ph.workers)*ph.need(x, table))
+		most = max(most, ph.all(f.Nodes, twice(d.most, s.most(ph.fanout))))
 	}
 	p.MemoryBytes = min(p.MemoryBytes+most, s.o.Memory)
 	if train.n > 0 {

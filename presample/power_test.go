@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/internal/vfs/powertest"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // damage keeps what a sampling says of damaged files.
@@ -30,7 +30,7 @@ func (d *damage) Logf(format string, args ...any) {
 // were finished: no loss of power damages them.
 func TestPower(t *testing.T) {
 	d := datasettest.Create(t, t.TempDir(), datasettest.Params{Nodes: 200, AvgDegree: 4, Dim: 3, Seed: 3}.Raw())
-	powertest.Sweep(t, powertest.Command{
+	vfstest.SweepPower(t, vfstest.PowerCommand{
 		Run: func(fsys vfs.FS, root string) error {
 			log := &damage{Reporter: progress.Discard}
 			_, err := Run(context.Background(), fsys, Options{Dataset: d.Dir(), Out: filepath.Join(root, "out"), BatchSize: 5, Fanout: []int{3, 3}, Epochs: 2,
@@ -40,6 +40,6 @@ func TestPower(t *testing.T) {
 			}
 			return err
 		},
-		Made: func(root string) (map[string][]byte, error) { return powertest.Files(root, stage.RunFile) },
+		Made: func(root string) (map[string][]byte, error) { return vfstest.Files(root, stage.RunFile) },
 	})
 }

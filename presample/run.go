@@ -11,8 +11,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/ordered"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -53,13 +53,17 @@ func begin(fsys vfs.FS, o Options, rep progress.Reporter) (*sampling, error) {
 	return s, err
 }
 
-func (s *sampling) run(ctx context.Context) (stage.State, error) {
-	whole := stage.Spec{
-		Format: mbfile.FormatFor(s.data.TargetBytes()), Params: s.params, Parents: map[string]string{stage.RoleDataset: s.data.Fingerprint()},
+// spec returns the specification of all samples, of a dataset that decides format and parents.
+func (s *sampling) spec(ctx context.Context, format stage.Format, parents map[string]string) stage.Spec {
+	return stage.Spec{
+		Format: format, Params: s.params, Parents: parents,
 		Check: func(dir string, m *stage.Meta, look stage.Look) error { return mbfile.Check(ctx, s.fs, dir, m, look) },
 		Words: words,
 	}
-	spec, err := s.o.Shard.Spec(whole)
+}
+
+func (s *sampling) run(ctx context.Context) (stage.State, error) {
+	spec, err := s.o.Shard.Spec(s.spec(ctx, mbfile.FormatFor(s.data.TargetBytes()), map[string]string{stage.RoleDataset: s.data.Fingerprint()}))
 	if err != nil {
 		return 0, err
 	}
@@ -74,7 +78,7 @@ func (s *sampling) run(ctx context.Context) (stage.State, error) {
 	if note := dir.Note(); note != "" {
 		s.rep.Logf("%s", note)
 	}
-	return state, errors.Join(s.write(ctx, dir), dir.Close())
+	return state, dir.End(s.write(ctx, dir))
 }
 
 // write makes the directory's content and commits it.
@@ -92,6 +96,7 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 	if s.res.Resumed = s.writer.Next() - s.lo; s.res.Resumed > 0 {
 		s.rep.Logf("resuming: %d of %d batches are sampled already", s.res.Resumed, s.hi-s.lo)
 	}
+	dir.Watch(s.topology.Unchanged)
 	files, facts, err := s.sampleAll(ctx, dir)
 	if err != nil {
 		return err
@@ -103,7 +108,7 @@ func (s *sampling) write(ctx context.Context, dir *stage.Dir) (err error) {
 // open makes the seeds and the topology ready to draw with. The caller closes the topology.
 func (s *sampling) open(ctx context.Context) (err error) {
 	if err := s.prepare(ctx); err != nil {
-		return err
+		return s.withEnough(err)
 	}
 	if s.topology, err = topology.Open(ctx, s.data, topology.Options{Level: s.o.Topology.Level, Workers: s.o.Workers}, s.rep); err != nil {
 		return err
@@ -140,7 +145,7 @@ func (s *sampling) sampleAll(ctx context.Context, dir *stage.Dir) ([]stage.File,
 func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int64, err error) {
 	phases, err := s.allot(ctx)
 	if err != nil {
-		return 0, s.refused(err)
+		return 0, s.withEnough(s.refused(err))
 	}
 	if err := s.checkFree(ctx, dir, phases); err != nil {
 		return 0, err
@@ -150,7 +155,7 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 	for _, p := range phases {
 		n, err := s.samplePhase(ctx, p)
 		if err != nil {
-			return 0, s.refused(err)
+			return 0, s.withEnough(s.refused(err))
 		}
 		edges += n
 	}
@@ -161,8 +166,7 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 // of memory.
 func (s *sampling) prepare(ctx context.Context) error {
 	f := s.data.Facts()
-	labels := 4*f.Nodes + int64(s.data.TargetBytes())*(f.Train+f.Valid+f.Test)
-	if err := budget.Check("reading the labels", budget.Reserve+labels+sampler.PartitionMemory(s.params, f.Nodes), s.o.Memory); err != nil {
+	if err := s.check("reading the labels", s.labelMemory()); err != nil {
 		return err
 	}
 	var err error
@@ -184,22 +188,16 @@ func (s *sampling) prepare(ctx context.Context) error {
 	s.layout.Shard = s.o.Shard
 	s.lo, s.hi = s.layout.Span()
 	if n := s.seeds.LocalizeMemory(f.Nodes); n > 0 {
-		if err := budget.Check("--order overlap", budget.Reserve+s.seeds.Memory(0)+n, s.o.Memory); err != nil {
+		if err := s.check("--order overlap", budget.Reserve+s.seeds.Memory(0)+n); err != nil {
 			return err
 		}
 	}
-	underWay := s.o.Workers + spareSlots
-	targets := 2 * int64(s.seeds.TargetBytes()) * int64(s.o.BatchSize) * int64(underWay) // of samplers, and encoded
-	s.room = s.o.Memory - budget.Reserve - s.layout.Memory() - s.seeds.Memory(underWay) - targets
-	if s.params.Method == mbfile.Labor {
-		s.room -= int64(s.o.Workers) * max(sampler.LaborMemory(s.params.Fanout), sampler.LaborMemory(s.params.EvalFanout))
-	}
-	s.room -= int64(s.o.Workers) * int64(s.params.Partitions) // which of them the buffer holds
+	s.room = s.o.Memory - s.beside(&s.layout, s.seeds.Memory(s.underWay()))
 	if err := s.reserveTopology(); err != nil {
 		return err
 	}
 	least := allotment{workers: 1}.need(sampler.Bound(f.Nodes, 0, s.o.BatchSize, s.params.Fanout), 0)
-	return s.refused(budget.Check("sampling", s.o.Memory-s.room+least, s.o.Memory))
+	return s.refused(s.check("sampling", s.o.Memory-s.room+least))
 }
 
 // samplePhase samples a phase. A batch that outgrows its worker's share is sampled
@@ -261,7 +259,7 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 		s.task.Add(1)
 		return s.writer.Append(slot)
 	}
-	err = ordered.Run(ctx, p.hi-first, slots, work, emit)
+	err = errgroup.Ordered(ctx, p.hi-first, slots, work, emit)
 	return edges, err
 }
 
@@ -306,4 +304,28 @@ func (s *sampling) describe(state stage.State) (Result, error) {
 	res.Seconds = time.Since(s.start).Seconds()
 	res.PeakAnon, res.PeakRSS = s.watch.Stop()
 	return *res, nil
+}
+
+// Files of batches are made durable one by one, each while the next is written.
+// They are large enough for that to cost nothing, small enough that the last one
+// is no long wait and that an interrupted run repeats little.
+const (
+	fileBytes    = 128 << 20 // about
+	leastPerFile = 16
+	mostPerFile  = 4096
+)
+
+// batchesPerFile returns where files are cut. It decides bytes, so it may depend
+// on nothing but the graph's counts and the parameters: it reckons with batches
+// over a graph whose nodes all have the average degree.
+func batchesPerFile(nodes, edges int64, p mbfile.Params) int {
+	average := int(max(edges/nodes, 1))
+	fanout := make([]int, len(p.Fanout))
+	for l, f := range p.Fanout {
+		if fanout[l] = f; f == mbfile.AllNeighbours || f > average {
+			fanout[l] = average
+		}
+	}
+	x := sampler.Bound(nodes, edges, p.BatchSize, fanout)
+	return int(min(max(fileBytes/(8*x.Nodes+4*x.Edges), leastPerFile), mostPerFile))
 }

@@ -27,14 +27,17 @@ type sampling struct {
 	watch  *budget.Watch
 	res    Result
 
-	seeds    *sampler.Seeds
-	layout   mbfile.Layout
-	lo, hi   int   // the batches to sample: all, or the shard's
-	room     int64 // bytes of memory for the workers
-	topology topology.Topology
-	reads    sampler.Reads // of readers that are freed
-	writer   *mbfile.Writer
-	task     progress.Task
+	seeds  *sampler.Seeds
+	layout mbfile.Layout
+	lo, hi int   // the batches to sample: all, or the shard's
+	room   int64 // bytes of memory for the workers
+	least  int64 // of --memory, as far as checked
+	// beforeDrawing is what is held before anything is drawn, without neighbours that may be held.
+	beforeDrawing int64
+	topology      topology.Topology
+	reads         sampler.Reads // of readers that are freed
+	writer        *mbfile.Writer
+	task          progress.Task
 }
 
 // drawer is a sampler with what it reads by.

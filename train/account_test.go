@@ -19,6 +19,7 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
+	"diskgnn/train/traintest"
 )
 
 // adding is a reporter that checks what is added to each task.
@@ -135,9 +136,7 @@ func TestOutputIsLookedAtFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	b = bytes.ReplaceAll(b, []byte(`"`+string(rundir.StateInterrupted)+`"`), []byte(`"`+string(rundir.StateRunning)+`"`)) // as of a process that lives
-	if err := os.WriteFile(name, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	traintest.WriteRun(t, going.Out, b)
 	lock, err := disk.Lock(filepath.Join(going.Out, rundir.LockFile))
 	if err != nil {
 		t.Fatal(err)

@@ -23,45 +23,74 @@ import (
 
 // A run may begin with weights of another one in place of weights that its seed draws. The file is
 // part of what decides its weights: the recipe has its SHA-256, by which ranks are compared and a run
-// that goes on knows it. All ranks read it.
+// that goes on knows it. All ranks read it. A checksum in it is compared; that of a run must have one.
 
-// hashWeights settles which file of weights the options name, and its hash.
-func (o *Options) hashWeights(fsys vfs.FS) error {
+// hashWeights settles which file of weights the options name, and its hash, and reports whether the
+// file has no checksum.
+func (o *Options) hashWeights(fsys vfs.FS) (unsummed bool, err error) {
 	if o.WeightsPath == "" {
-		return nil
+		return false, nil
 	}
-	given := o.WeightsPath
+	given, checked := o.WeightsPath, false
 	st, err := fsys.Stat(given)
 	if err == nil && st.IsDir() {
+		if checked, err = checkedRun(fsys, given); err != nil {
+			return false, fmt.Errorf("--init-from %s: %w", given, err)
+		}
 		o.WeightsPath = filepath.Join(given, rundir.WeightsFile)
 		st, err = fsys.Stat(o.WeightsPath)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && o.WeightsPath != given:
-		return fault.New(fault.ErrInput, "--init-from %s: the directory has no %s", given, rundir.WeightsFile)
+		return false, fault.New(fault.ErrInput, "--init-from %s: the directory has no %s", given, rundir.WeightsFile)
 	case errors.Is(err, fs.ErrNotExist):
-		return fault.New(fault.ErrInput, "--init-from %s: there is no such file, and no run", given)
+		return false, fault.New(fault.ErrInput, "--init-from %s: there is no such file, and no run", given)
 	case err != nil:
-		return fmt.Errorf("--init-from %s: %w", given, err)
+		return false, fmt.Errorf("--init-from %s: %w", given, err)
 	case !st.Mode().IsRegular():
-		return fault.New(fault.ErrInput, "--init-from %s: it is neither a file nor a run", given)
+		return false, fault.New(fault.ErrInput, "--init-from %s: it is neither a file nor a run", given)
 	}
 	if out, weights := absolute(o.Out), absolute(o.WeightsPath); o.Force && o.Out != "" && strings.HasPrefix(weights, out+string(filepath.Separator)) {
-		return fault.New(fault.ErrUsage, "--init-from %s: --force removes it before training begins; give another --out", given)
+		return false, fault.New(fault.ErrUsage, "--init-from %s: --force removes it before training begins; give another --out", given)
 	}
 	f, err := fsys.Open(o.WeightsPath)
 	if err != nil {
-		return fmt.Errorf("--init-from %s: %w", given, err)
+		return false, fmt.Errorf("--init-from %s: %w", given, err)
+	}
+	o.InitFrom, unsummed, err = hashFile(f, st.Size(), checked)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return false, fmt.Errorf("--init-from %s: %w", o.WeightsPath, err)
+	}
+	return unsummed, nil
+}
+
+// checkedRun tells whether a directory is a run whose files have checksums.
+func checkedRun(fsys vfs.FS, dir string) (bool, error) {
+	was, err := rundir.ReadSummary(fsys, dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrInput) {
+		return false, nil // its weights alone are asked for
+	}
+	return was.Checked(), err
+}
+
+// hashFile checks a file of weights of so many bytes and returns its SHA-256, and whether it has no
+// checksum, which checked demands.
+func hashFile(f io.ReaderAt, size int64, checked bool) (sum string, unsummed bool, err error) {
+	if err := checkHead(f, size); err != nil {
+		return "", false, err
+	}
+	metadata, err := safetensors.Verify(f, size)
+	if err != nil {
+		return "", false, err
+	}
+	if unsummed = !safetensors.Checked(metadata); unsummed && checked {
+		return "", true, rundir.ErrNoChecksum
 	}
 	h := sha256.New()
-	if err = checkHead(f, st.Size()); err == nil {
-		_, err = io.Copy(h, io.NewSectionReader(f, 0, st.Size()))
+	if _, err := io.Copy(h, io.NewSectionReader(f, 0, size)); err != nil {
+		return "", false, err
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("--init-from %s: %w", given, err)
-	}
-	o.InitFrom = hex.EncodeToString(h.Sum(nil))
-	return nil
+	return hex.EncodeToString(h.Sum(nil)), unsummed, nil
 }
 
 // checkHead refuses a file that begins as no file of weights does, such as a large one of features,
@@ -146,4 +175,16 @@ func flatten(params []model.Param, list []safetensors.Tensor) []float32 {
 		}
 	}
 	return weights
+}
+
+// absolute returns where a directory is for the process that goes on, "" for none.
+func absolute(dir string) string {
+	if dir == "" {
+		return ""
+	}
+	path, err := filepath.Abs(dir)
+	if err != nil {
+		return dir
+	}
+	return path
 }

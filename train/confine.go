@@ -5,10 +5,8 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/memgroup"
+	"diskgnn/train/decide"
 )
-
-// group is a memory cgroup that the process is in.
-type group interface{ Leave() error }
 
 func enterGroup(limit int64, delegated bool) (group, error) {
 	g, err := memgroup.Enter(limit, delegated)
@@ -23,45 +21,27 @@ func enterGroup(limit int64, delegated bool) (group, error) {
 // has already is not charged to the cgroup. Without one the store drops pages by itself.
 func (r *runner) confine(enter func(limit int64, delegated bool) (group, error)) error {
 	c, ok := r.found.(featurestore.Confinable)
-	if how := r.options.PageCache; !ok || how == "" || how == PageCacheDrop {
+	if how := r.options.PageCache; !ok || how == "" || how == decide.PageCacheDrop {
 		return nil
 	}
-	must := r.options.PageCache == PageCacheCgroup
-	l, ok := c.Confine(r.plan.layout)
+	must := r.options.PageCache == decide.PageCacheCgroup
+	l, ok := c.Confine(r.decision.Memory.Layout)
 	if !ok {
 		return nil // its note says what is done instead
 	}
-	g, err := enter(r.plan.total, !must)
+	g, err := enter(r.decision.Memory.Total, !must)
 	if err != nil && must {
 		return fmt.Errorf("--page-cache %s: %w", r.options.PageCache, err)
 	}
 	if err != nil {
-		r.plan.layout.Note += fmt.Sprintf(" (no memory cgroup: %v)", err)
+		r.decision.Memory.Layout.Note += fmt.Sprintf(" (no memory cgroup: %v)", err)
 		return nil
 	}
-	r.around, r.plan.layout = g, l
+	r.decision.Memory.Layout, r.decision.Grouped = l, true
+	r.onClose(func() {
+		if err := g.Leave(); err != nil {
+			r.report.Logf("%v", err)
+		}
+	})
 	return nil
-}
-
-// release ends what confine did.
-func (r *runner) release() {
-	if r.around == nil {
-		return
-	}
-	if err := r.around.Leave(); err != nil {
-		r.report.Logf("%v", err)
-	}
-	r.around = nil
-}
-
-// pageCache names what holds the page cache, of a store that leaves rows to it.
-func (r *runner) pageCache() string {
-	_, ok := r.found.(featurestore.Confinable)
-	switch {
-	case !ok:
-		return ""
-	case r.around != nil:
-		return PageCacheCgroup
-	}
-	return PageCacheDrop
 }

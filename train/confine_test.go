@@ -7,6 +7,8 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
+	"diskgnn/train/decide"
+	"diskgnn/train/rundir"
 )
 
 // mapping is a store that leaves rows to the page cache.
@@ -55,7 +57,9 @@ func TestConfine(t *testing.T) {
 		{how: "auto", found: plain{}, note: "pages are dropped"},
 	} {
 		var log logged
-		r := &runner{options: Options{PageCache: c.how}, found: c.found, report: &log, plan: memoryPlan{total: 77, layout: featurestore.Layout{Note: "pages are dropped"}}}
+		_, paged := c.found.(featurestore.Confinable)
+		r := &runner{options: Options{Resources: rundir.Resources{PageCache: c.how}}, found: c.found, process: &process{report: &log}, decision: decide.Decision{
+			Facts: decide.Facts{Store: decide.Store{Paged: paged}}, Memory: decide.Memory{Total: 77, Layout: featurestore.Layout{Note: "pages are dropped"}}}}
 		g, tried := &entered{}, false
 		err := r.confine(func(limit int64, delegated bool) (group, error) {
 			if tried = true; limit != 77 || delegated != c.delegated {
@@ -72,11 +76,11 @@ func TestConfine(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		if holds := r.pageCache(); holds != c.holds || r.plan.layout.Note != c.note {
-			t.Errorf("%s: %s holds it: %s", c.how, holds, r.plan.layout.Note)
+		if holds := r.setup().PageCache; holds != c.holds || r.decision.Memory.Layout.Note != c.note {
+			t.Errorf("%s: %s holds it: %s", c.how, holds, r.decision.Memory.Layout.Note)
 		}
-		r.release()
-		r.release()
+		r.close()
+		r.close()
 		if want := map[bool]int{true: 1}[c.holds == "cgroup"]; g.left != want || (want > 0) != strings.Contains(log.String(), "busy") {
 			t.Errorf("%s: left %d times: %s", c.how, g.left, log.String())
 		}

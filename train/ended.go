@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"syscall"
 
-	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/shell"
 )
 
 // standing is how far a run came: epochs, and batches of the next.
@@ -28,6 +25,20 @@ func (t *trainer) describe(s standing) string {
 func (r *runner) interrupted() error {
 	t := r.trainer
 	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", t.describe(standing{t.now.Epoch, t.done}), r.resumeCommand())
+}
+
+// ended says of the error that ended training how far the run came and how to go on.
+func (r *runner) ended(ctx context.Context, err error) error {
+	lost, isLost := asLost(r.group, err)
+	switch {
+	case isLost:
+		return r.lostRank(lost)
+	case errors.Is(err, errStopped):
+		return agreed{r.interrupted()}
+	case fault.EndedBy(ctx, err):
+		return r.interrupted()
+	}
+	return r.failed(err)
 }
 
 // unprepared is the error of a run that did not begin, or not again.
@@ -64,64 +75,6 @@ func (r *runner) failed(err error) error {
 	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", once(err), then, t.describe(*t.kept), r.resumeCommand())
 }
 
-// damagedPack is an error of kind fault.ErrCorrupt about a file of the pack.
-type damagedPack struct{ error }
-
-func (d *damagedPack) Unwrap() error { return d.error }
-
-// ofPack marks an error of what reads a pack, if that is damaged.
-func ofPack(err error) error {
-	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
-		return err
-	}
-	return &damagedPack{err}
-}
-
 func (r *runner) remake(err error) error { return remakePack(err, r.options.source()) }
 
-// remakePack adds to an error about a damaged pack how it is made again.
-func remakePack(err error, dir string) error {
-	if _, ok := errors.AsType[*damagedPack](err); !ok {
-		return err
-	}
-	return Remake(err, dir, "its diskgnn pack")
-}
-
-// Remake adds to an error about a damaged directory how it is made again, unless it says
-// so.
-func Remake(err error, dir, by string) error {
-	if !errors.Is(err, fault.ErrCorrupt) || strings.Contains(err.Error(), "make it again") {
-		return err
-	}
-	return fault.New(err, "%s; %s is damaged: make it again, by %s with --force, or from a copy", once(err), dir, by)
-}
-
-// once returns an error's text in one line. A device that is lost answers everything with
-// the same error: repetitions are left out.
-func once(err error) string {
-	first, rest, _ := strings.Cut(err.Error(), "\n")
-	for line := range strings.SplitSeq(rest, "\n") {
-		if !strings.HasSuffix(first, line) {
-			first += "; " + line
-		}
-	}
-	return first
-}
-
 func (r *runner) resumeCommand() string { return resumeCommand(r.options.Out) }
-
-func resumeCommand(out string) string { return "diskgnn train --out " + shell.Word(out) + " --resume" }
-
-// noGPUEngine says of an engine that was named and cannot be made what to
-// do about it.
-func noGPUEngine(err error) error {
-	switch {
-	case errors.Is(err, cuda.ErrNoDevice):
-		return fault.New(fault.ErrUsage, "--engine %s: %w", EngineGPU, err)
-	case errors.Is(err, fault.ErrBudget):
-		return fmt.Errorf("--engine %s: %w; a smaller --hidden takes less, and so do samples of a smaller --batch-size or --fanout; --engine %s needs no GPU", EngineGPU, err, EngineCPU)
-	case errors.Is(err, fault.ErrDevice):
-		return fmt.Errorf("--engine %s: %w; --engine %s needs no GPU", EngineGPU, err, EngineCPU)
-	}
-	return err
-}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"diskgnn/featurestore"
-	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
 	"diskgnn/train/cpu"
 	"diskgnn/train/score"
@@ -22,11 +21,10 @@ type evaluation struct {
 	epoch                int // that is validated
 	replica              *replica
 	scorer               score.Scorer
-	report               progress.Reporter
+	events               stream
 	diverged             func(what string) error // the error of logits that are not finite
 	batches              *pipeline.Pipeline[*slot]
 	bytes                int64 // read for the batches scored since the last look
-	task                 progress.Task
 }
 
 // start makes the evaluation's pipeline over slots, which it takes over.
@@ -79,7 +77,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 	b := sl.Batch()
 	v.scorer.Add(logits, b.Labels, b.Targets)
 	v.bytes += sl.Counts().BytesRead
-	v.task.Add(1)
+	v.events.tell(&evaluated{})
 	return nil
 }
 
@@ -100,11 +98,8 @@ func (v *evaluation) run(name string, n int) (score.Score, error) {
 	if n == 0 {
 		return score.Undefined, nil
 	}
-	v.task = progress.Discard.Task(name, 0, progress.Batches)
-	if n >= visibleBatches {
-		v.task = v.report.Task(name, int64(n), progress.Batches)
-	}
-	defer v.task.Done()
+	v.events.tell(&evaluationBegan{name, n})
+	defer v.events.tell(&evaluationEnded{})
 	if err := v.batches.Run(n); err != nil {
 		return score.Undefined, err
 	}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -21,6 +20,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
 	"diskgnn/pack/packfile"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -251,8 +251,8 @@ func TestCancelAtAnyStep(t *testing.T) {
 
 func wrapEngine(p *parts, wrap func(engine.Engine) engine.Engine) {
 	inner := p.engine
-	p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-		e, n, err := inner(o, f)
+	p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+		e, n, err := inner(w)
 		if err == nil {
 			e = wrap(e)
 		}
@@ -377,7 +377,7 @@ func TestEveryWriteFails(t *testing.T) {
 		for n := 0; ; n++ {
 			o := w.options(p, func(o *Options) { o.Epochs, o.Trace = 2, true })
 			in := &vfs.FailAt{N: n, After: after, Err: boom}
-			r, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
+			r, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, usual(all.Open, newCPUEngine))
 			if !in.Fired() {
 				if err != nil || n < 20 {
 					t.Errorf("after %d faults: %v", n, err)
@@ -402,6 +402,9 @@ func TestEveryWriteFails(t *testing.T) {
 					t.Errorf("%v: the run failed, holds %s and looks finished", in, names(t, o.Out))
 				}
 			}
+			if _, err := rundir.Verify(disk, o.Out); errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%v: looks damaged: %v", in, err)
+			}
 			// Whatever is left, a forced run goes through.
 			o.Force = true
 			if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
@@ -419,18 +422,18 @@ func TestMemoryPlans(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := w.options("", func(o *Options) { o.Epochs = 1 })
-	needs := engineNeeds{engine: 10 << 20, work: 1 << 20, evalWork: 2 << 20}
-	plan := func(memory int64, cache *budget.Size) (memoryPlan, error) {
+	needs := decide.Needs{Engine: 10 << 20, Work: 1 << 20, EvalWork: 2 << 20}
+	plan := func(memory int64, cache *budget.Size) (decide.Memory, error) {
 		o.Memory, o.RAMCache = memory, cache
 		return planMemory(find(t, r.Dir()), &o, needs)
 	}
 	rich, err := plan(10<<30, nil)
-	if err != nil || rich.slots != mostSlots || rich.evalSlots != mostEvalSlots || rich.layout.CacheRows != r.Index().Edges[0] {
+	if err != nil || rich.Slots != decide.MostSlots || rich.EvalSlots != decide.MostEvalSlots || rich.Layout.CacheRows != r.Index().Edges[0] {
 		t.Fatalf("with all the memory in the world: %+v, %v", rich, err)
 	}
 	var least int64
 	seen := map[string]bool{}
-	for memory := int64(1 << 20); memory <= rich.total; memory += 1 << 19 {
+	for memory := int64(1 << 20); memory <= rich.Total; memory += 1 << 19 {
 		m, err := plan(memory, nil)
 		if err != nil {
 			var say int64
@@ -441,10 +444,10 @@ func TestMemoryPlans(t *testing.T) {
 			least = say << 20
 			continue
 		}
-		if m.total > memory || m.total != m.sum(needs) || m.slots < leastSlots || m.slots > mostSlots || m.evalSlots < 1 {
+		if m.Total > memory || m.Total != m.Sum(&needs) || m.Slots < decide.LeastSlots || m.Slots > decide.MostSlots || m.EvalSlots < 1 {
 			t.Errorf("%d bytes: %+v", memory, m)
 		}
-		seen[fmt.Sprint(m.slots, m.evalSlots, m.layout.CacheRows)] = true
+		seen[fmt.Sprint(m.Slots, m.EvalSlots, m.Layout.CacheRows)] = true
 	}
 	if len(seen) < 5 {
 		t.Errorf("the plans seen were %v", seen)
@@ -455,8 +458,8 @@ func TestMemoryPlans(t *testing.T) {
 	if _, err := plan(least-1<<20, nil); err == nil {
 		t.Errorf("less than the least, %d bytes, does", least)
 	}
-	if m, err := plan(10<<30, percent(20)); err != nil || m.layout.CacheRows != 600 {
-		t.Errorf("a cache of a fifth: %+v, %v", m.layout, err)
+	if m, err := plan(10<<30, percent(20)); err != nil || m.Layout.CacheRows != 600 {
+		t.Errorf("a cache of a fifth: %+v, %v", m.Layout, err)
 	}
 	if _, err := plan(10<<30, &budget.Size{Value: 3, Unit: budget.UnitTimes}); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("a cache of 3x: %v", err)

@@ -13,11 +13,11 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
@@ -45,8 +45,8 @@ func useFaulty(t *testing.T, n int, with *cuda.Fault) (use func(*parts), calls *
 // onDevice makes runs use a device as --engine gpu does.
 func onDevice(d *cuda.Device) func(*parts) {
 	return func(p *parts) {
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			e, needs, err := newGPUEngineOn(d, o, f)
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			e, needs, err := newGPUEngineOn(d, w)
 			return e, needs, noGPUEngine(err)
 		}
 	}
@@ -233,7 +233,7 @@ func TestGPURunAndTheDiskFails(t *testing.T) {
 	// A disk that is full is no different.
 	o := w.fresh(first)
 	in := &vfs.FailAt{N: 30, Err: syscall.ENOSPC}
-	p := parts{stack: all.Open, plan: planMemory, join: joinRanks}
+	p := parts{stack: all.Open, decide: decide.Decide, join: joinRanks}
 	onDevice(cudatest.Open(t))(&p)
 	_, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, p)
 	if !in.Fired() || !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(message(err), " --resume") {

@@ -22,6 +22,7 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/traintest"
 )
 
 // tree is a JSON object under change.
@@ -229,9 +230,7 @@ func (w *world) forgeRun(out string, change func(r tree)) string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(to, "run.json"), b, 0o666); err != nil {
-		w.t.Fatal(err)
-	}
+	traintest.WriteRun(w.t, to, b)
 	return to
 }
 

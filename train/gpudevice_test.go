@@ -7,7 +7,6 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
-	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -31,8 +30,8 @@ func TestOneDevice(t *testing.T) {
 	}}
 	_, err := w.run(context.Background(), o, progress.Discard, func(p *parts) {
 		p.stack = g.openStack
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			e, needs, err := g.newEngine(o, f)
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			e, needs, err := g.newEngine(w)
 			if err == nil {
 				engines = needs.gpu
 			}
@@ -78,7 +77,7 @@ func TestDeviceIsGivenBack(t *testing.T) {
 		if err := o.resolve(facts, false); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err = g.newEngine(&o, facts); !errors.Is(err, fault.ErrBudget) {
+		if _, _, err = g.newEngine(o.wish(&facts, false)); !errors.Is(err, fault.ErrBudget) {
 			t.Errorf("an engine of no memory: %v", err)
 		}
 		if open := g.device != nil; open != shared || opened != 1 {

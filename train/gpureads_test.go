@@ -8,14 +8,13 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/device/cuda"
-	"diskgnn/featurestore"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/hyperion"
 	singlerows "diskgnn/featurestore/rows"
+	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
-	"diskgnn/iostack/nvme/gpuread/gpureadtest"
 	"diskgnn/pack"
 	"diskgnn/pipeline"
 	"diskgnn/train/engine"
@@ -24,8 +23,8 @@ import (
 // readingOn is what makes a run's engine and its storage stack those of a device.
 func readingOn(d *cuda.Device) func(*parts) {
 	return func(p *parts) {
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			return newGPUEngineOn(d, o, f)
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			return newGPUEngineOn(d, w)
 		}
 		p.stack = func(kind string, o iostack.Options) (iostack.Stack, string, error) {
 			o.Device = func() (*cuda.Device, error) { return d, nil }
@@ -53,7 +52,7 @@ func TestGPUReads(t *testing.T) {
 		gids.Name:       {static, w.path("dataset"), w.paging},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kind := gpureadtest.Load(t, c.dir, 2)
+			kind := storetest.LoadDrives(t, c.dir, 2)
 			onReading(t, func(t *testing.T, d *cuda.Device) {
 				o := w.options(c.pack, gpuRun, func(o *Options) { o.LayerOrder, o.IO = "aggregate", "pread" }, c.change)
 				w.mustRun(o, readingOn(d))
@@ -74,14 +73,14 @@ func TestGPUReads(t *testing.T) {
 
 // onReading runs a test on devices whose kernels can drive queues.
 func onReading(t *testing.T, test func(t *testing.T, d *cuda.Device)) {
-	gpureadtest.Devices.Everywhere(t, 3, test)
+	storetest.DriveDevices.Everywhere(t, 3, test)
 }
 
 // Where the host submits reads all the same, the run says why.
 func TestGPUReadsNot(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150, dim: 20, batch: 20})
 	static, compressed := w.pack(20), w.pack(20, func(o *pack.Options) { o.Compress = "s2" })
-	onDataset, onPack := gpureadtest.Load(t, w.path("dataset"), 1), gpureadtest.Load(t, compressed, 1)
+	onDataset, onPack := storetest.LoadDrives(t, w.path("dataset"), 1), storetest.LoadDrives(t, compressed, 1)
 	for why, c := range map[string]struct {
 		pack   string
 		change func(*Options)
@@ -91,7 +90,7 @@ func TestGPUReadsNot(t *testing.T) {
 		"reads are recorded":              {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.Record = onDataset, w.path("trace") }},
 		"batches on their way need":       {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.GPUMemory = onDataset, 33<<20 }},
 	} {
-		d := gpureadtest.Open(t)
+		d := storetest.OpenDriveDevice(t)
 		o := w.options(c.pack, gpuRun, c.change)
 		logs := &logged{}
 		if _, err := w.run(context.Background(), o, logs, readingOn(d)); err != nil {
@@ -115,9 +114,9 @@ func TestGPUReadsWrong(t *testing.T) {
 		"packed":        {static, "cold-*.bin", func(*Options) {}},
 		singlerows.Name: {w.path("dataset"), dataset.FeaturesFile, w.reading(singlerows.Name)},
 	} {
-		kind := gpureadtest.Load(t, c.dir, 1)
-		gpureadtest.Spoil(t, kind, c.dir, c.file)
-		d := gpureadtest.Open(t)
+		kind := storetest.LoadDrives(t, c.dir, 1)
+		storetest.SpoilDrives(t, kind, c.dir, c.file)
+		d := storetest.OpenDriveDevice(t)
 		o := w.options(static, gpuRun, c.change, func(o *Options) { o.IO = kind })
 		_, err := w.run(context.Background(), o, &logged{}, readingOn(d))
 		var at *pipeline.Error

@@ -1,8 +1,6 @@
 package train
 
 import (
-	"slices"
-
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
@@ -71,11 +69,4 @@ func (r *runner) connect(needs *engineNeeds) error {
 		r.report.Logf("GPUs: %d, which do not all reach each other's memory (cuDeviceCanAccessPeer: 0): each has the hottest rows; RAM's are the process' once", len(r.replicas))
 	}
 	return nil
-}
-
-// closeAll closes devices.
-func closeAll(list []*cuda.Device) {
-	for _, d := range slices.Backward(list) {
-		d.Close()
-	}
 }

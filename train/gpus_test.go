@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train/collective"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -108,9 +109,9 @@ func (s *seat) AllReduce(_ context.Context, st *cuda.Stream, x cuda.Buffer) erro
 func onGPUs(t *testing.T, w *world, o Options, n int, apart bool, h *hall, rep progress.Reporter) (rundir.Result, error) {
 	t.Helper()
 	list := cudatest.OpenMachine(t, n, apart)
-	o.Replicas, o.reducing = n, h.reducing()
+	o.Replicas = n
 	g := &gpuDevice{from: func(i int, _ cuda.Options) (*cuda.Device, error) { return list[i], nil }}
-	return w.run(t.Context(), o, rep, func(p *parts) { p.engine = g.newEngine })
+	return w.run(t.Context(), o, rep, func(p *parts) { p.engine, p.reduce = g.newEngine, h.reducing() })
 }
 
 // final returns a run's last weights, one after the other.
@@ -148,11 +149,11 @@ func TestGPUs(t *testing.T) {
 	}
 	// The gradient of a bias ahead of a batch norm is nothing but rounding, which Adam makes
 	// steps of: sums in another order are compared without.
-	norms := map[string]string{ReduceHost: "batch", ReduceAuto: "none"}
-	want := map[string][]float32{ReduceHost: alone("batch"), ReduceAuto: alone("none")}
+	norms := map[string]string{decide.ReduceHost: "batch", decide.ReduceAuto: "none"}
+	want := map[string][]float32{decide.ReduceHost: alone("batch"), decide.ReduceAuto: alone("none")}
 	for _, n := range []int{2, 3} {
 		for _, apart := range []bool{false, true} {
-			for _, how := range []string{ReduceHost, ReduceAuto} {
+			for _, how := range []string{decide.ReduceHost, decide.ReduceAuto} {
 				name := fmt.Sprint(n, apart, how)
 				o := options(name, func(o *Options) { o.Reduce, o.Norm = how, norms[how] })
 				log := new(logged)
@@ -162,7 +163,7 @@ func TestGPUs(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				said := log.String()
-				if divided := strings.Contains(said, "are divided among them"); divided == apart || strings.Contains(said, "on the GPUs by a hall") != (how == ReduceAuto) || (h.sums > 0) != (how == ReduceAuto) {
+				if divided := strings.Contains(said, "are divided among them"); divided == apart || strings.Contains(said, "on the GPUs by a hall") != (how == decide.ReduceAuto) || (h.sums > 0) != (how == decide.ReduceAuto) {
 					t.Errorf("%s: %d sums; %s", name, h.sums, said)
 				}
 				rows := res.GPUCacheRows
@@ -170,7 +171,7 @@ func TestGPUs(t *testing.T) {
 					t.Errorf("%s: %d rows on the GPUs", name, rows)
 				}
 				got := weights(o)
-				if how == ReduceHost && !slices.Equal(got, want[how]) {
+				if how == decide.ReduceHost && !slices.Equal(got, want[how]) {
 					t.Errorf("%s: other bits than one GPU has", name)
 				}
 				for i := range got {
@@ -228,11 +229,7 @@ func TestGPUsRefuse(t *testing.T) {
 	if err := o.resolveGPUs(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the engine is cpu") {
 		t.Errorf("on the CPU: %v", err)
 	}
-	h := newHall(2)
-	without := h.reducing()
-	without.available = func() (string, error) { return "", errors.New("no library") }
-	o = Options{Reduce: ReduceNCCL, reducing: without}
-	if by, err := o.decideReduction([]ableToReduce{{By: "NCCL 1"}, {Why: "no library"}}); err != nil || !by.Refused || by.Why != "rank 1: no library" {
-		t.Errorf("%+v, %v", by, err)
+	if by := decide.Reduce(decide.ReduceNCCL, []decide.AbleToReduce{{By: "NCCL 1"}, {Why: "no library"}}); !by.Refused || by.Why != "rank 1: no library" {
+		t.Errorf("%+v", by)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/presample"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
@@ -206,7 +207,7 @@ func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, chang
 	w.t.Helper()
 	g := newGPUDevice(0)
 	defer g.close()
-	p := parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks}
+	p := usual(g.openStack, g.newEngine)
 	if change != nil {
 		change(&p)
 	}
@@ -242,8 +243,8 @@ type recorder struct {
 
 func (r *recorder) wrap(p *parts) {
 	inner := p.engine
-	p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-		e, n, err := inner(o, f)
+	p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+		e, n, err := inner(w)
 		r.Engine = e
 		return r, n, err
 	}
@@ -265,13 +266,26 @@ func (r *recorder) keep(o *engine.Outcome, err error) (*engine.Outcome, error) {
 // withSlots changes the plan's number of slots.
 func withSlots(train, eval int) func(*parts) {
 	return func(p *parts) {
-		inner := p.plan
-		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
-			m, err := inner(c, o, needs)
-			m.slots, m.evalSlots = train, eval
-			return m, err
+		inner := p.decide
+		p.decide = func(o decide.Options, f decide.Facts) (decide.Decision, error) {
+			d, err := inner(o, f)
+			d.Memory.Slots, d.Memory.EvalSlots = train, eval
+			return d, err
 		}
 	}
+}
+
+// resolve resolves the options by a store of such batches.
+func (o *Options) resolve(f featurestore.Facts, inOrder bool) (err error) {
+	o.Recipe, err = decide.Resolve(o.decided(), &decide.Store{Facts: f, InOrder: inOrder}, nil)
+	return err
+}
+
+// planMemory returns how the memory of a run on a store is divided.
+func planMemory(c featurestore.Candidate, o *Options, needs decide.Needs) (decide.Memory, error) {
+	f := c.Facts()
+	d, err := decide.Decide(o.decided(), decide.Facts{Store: storeOf(c, ""), Needs: needs, Records: o.records(&f), Plan: planOn(c, engineNeeds{})})
+	return d.Memory, err
 }
 
 // weights reads the tensors of a run's file.

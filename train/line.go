@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"diskgnn/internal/units"
+	"diskgnn/pipeline"
 	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
 
@@ -18,28 +20,27 @@ const lineWidth = 80
 
 // line says in one line what an epoch came to. What has no room is left out: the rate of reading
 // first, then the learning rate.
-func (t *trainer) line(isBest bool) string {
-	e := &t.now
+func (p *terminal) line(e *rundir.Epoch, isBest bool) string {
 	var rate, lr string
 	if e.Seconds > 0 {
 		rate = units.BytesPerSecond(float64(e.BytesRead) / e.Seconds)
 	}
-	if t.engine != nil && t.options.RateVaries() {
+	if p.computes && p.recipe.RateVaries() {
 		lr = fmt.Sprintf("lr %.3g", float64(e.LR))
 	}
 	compose := func(lr, rate string) string {
 		parts := []string{lr}
-		if t.engine != nil {
-			valid := "valid " + t.say(e.ValidAccuracy)
-			if isBest && t.eval != nil {
+		if p.computes {
+			valid := "valid " + p.say(e.ValidAccuracy)
+			if isBest && p.validates {
 				valid += " (best)"
 			}
-			parts = append(parts, "loss "+lossText(float64(e.Loss)), "train "+t.say(e.TrainAccuracy), valid)
+			parts = append(parts, "loss "+lossText(float64(e.Loss)), "train "+p.say(e.TrainAccuracy), valid)
 		}
 		var said []string
-		for _, p := range append(parts, units.Seconds(e.Seconds), rate) {
-			if p != "" {
-				said = append(said, p)
+		for _, part := range append(parts, units.Seconds(e.Seconds), rate) {
+			if part != "" {
+				said = append(said, part)
 			}
 		}
 		return fmt.Sprintf("epoch %d: %s", e.Epoch, strings.Join(said, ", "))
@@ -66,11 +67,11 @@ func lossText(loss float64) string {
 }
 
 // say writes a score for people.
-func (t *trainer) say(s score.Score) string {
+func (p *terminal) say(s score.Score) string {
 	switch {
 	case !s.Defined():
 		return "–"
-	case t.options.Metric == recipe.MetricAUC:
+	case p.recipe.Metric == recipe.MetricAUC:
 		return fmt.Sprintf("%.4f", float64(s))
 	}
 	return fmt.Sprintf("%.2f%%", 100*float64(s))
@@ -78,13 +79,13 @@ func (t *trainer) say(s score.Score) string {
 
 // sayBound says which link the others wait for, after the first epoch and whenever it is
 // another.
-func (t *trainer) sayBound() {
-	b := t.table.Bound()
-	if b.Link == t.bound || t.table.Slowdown() == 0 {
+func (p *terminal) sayBound(t *pipeline.Table) {
+	b := t.Bound()
+	if b.Link == p.bound || t.Slowdown() == 0 {
 		return
 	}
-	t.bound = b.Link
-	t.report.Logf("bound by %s: it is at work for %.0f%% of the time", b.Link, 100*t.table.Share(b))
+	p.bound = b.Link
+	p.report.Logf("bound by %s: it is at work for %.0f%% of the time", b.Link, 100*t.Share(b))
 }
 
 // meter is what is shown of an epoch under way: the mean loss so far, and how much is read in a

@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"diskgnn/pipeline"
-	"diskgnn/train/cpu"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -32,14 +31,14 @@ func TestEpochLine(t *testing.T) {
 		o := Defaults()
 		e := usual
 		c.change(&e, &o)
-		tr := trainer{options: &o, now: e, replica: &replica{engine: new(cpu.Engine)}, eval: new(evaluation)}
-		got := tr.line(c.best)
+		said := terminal{recipe: &o.Recipe, computes: true, validates: true}
+		got := said.line(&e, c.best)
 		if got != c.want || utf8.RuneCountInString(got) > 80 {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
 	o := Defaults()
-	if got := (&trainer{options: &o, now: usual, replica: &replica{}}).line(false); got != "epoch 12: 1 min 14 s, 1.00 GiB/s" {
+	if got := (&terminal{recipe: &o.Recipe}).line(&usual, false); got != "epoch 12: 1 min 14 s, 1.00 GiB/s" {
 		t.Errorf("without an engine: %q", got)
 	}
 }
@@ -47,10 +46,10 @@ func TestEpochLine(t *testing.T) {
 // The slowest link is named once, and again when it is another.
 func TestBoundIsSaid(t *testing.T) {
 	var said logged
-	tr := trainer{report: &said}
+	on := terminal{report: &said}
 	epoch := func(read, compute float64) {
-		tr.table = pipeline.Table{Seconds: 10, Links: []pipeline.LinkTime{{Link: "read features", Workers: 1, Busy: read}, {Link: "compute", Workers: 1, Busy: compute}}}
-		tr.sayBound()
+		table := pipeline.Table{Seconds: 10, Links: []pipeline.LinkTime{{Link: "read features", Workers: 1, Busy: read}, {Link: "compute", Workers: 1, Busy: compute}}}
+		on.sayBound(&table)
 	}
 	epoch(1, 9)
 	epoch(2, 8)

@@ -14,7 +14,9 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 
+	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
+	"diskgnn/internal/secret"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
@@ -234,17 +236,34 @@ func TestListenOfRanks(t *testing.T) {
 	}
 }
 
-// Whoever listens at an address that others reach hears of it.
+// Whoever listens at an address that others reach hears of it, and needs a secret, or to say that
+// there is none.
 func TestListenBeyondLoopback(t *testing.T) {
-	for address, want := range map[string]bool{"0.0.0.0:0": true, "127.0.0.1:0": false} {
+	s, err := secret.New("0123456789abcdef", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		o       Options
+		refused bool
+		says    string
+	}{
+		"loopback":            {Options{Listen: "127.0.0.1:0"}, false, ""},
+		"loopback, a secret":  {Options{Listen: "127.0.0.1:0", Secret: s}, false, ""},
+		"all addresses":       {Options{Listen: "0.0.0.0:0"}, true, ""},
+		"all, a secret":       {Options{Listen: "0.0.0.0:0", Secret: s}, false, "the password is the token of the secret"},
+		"all, open":           {Options{Listen: "0.0.0.0:0", Insecure: true}, false, "whoever reaches this address can read them"},
+		"all, open, a secret": {Options{Listen: "0.0.0.0:0", Insecure: true, Secret: s}, false, "the password is the token of the secret"},
+	} {
 		var log logged
-		m, err := (&Options{Listen: address, Job: job.Place{Count: 1}}).listen(&log)
-		if err != nil {
-			t.Fatal(err)
+		c.o.Job = job.Place{Count: 1}
+		m, err := c.o.listen(&log)
+		if (err != nil) != c.refused || err != nil && !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%s: %v", what, err)
 		}
 		m.Close()
-		if got := strings.Contains(log.String(), "whoever reaches this address can read them"); got != want {
-			t.Errorf("%s: said %s", address, &log)
+		if got := strings.TrimSpace(log.String()); !strings.Contains(got, c.says) || c.says == "" && strings.Contains(got, "--listen") || strings.Contains(got, s.Token()) {
+			t.Errorf("%s: said %s", what, got)
 		}
 	}
 }

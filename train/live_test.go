@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -66,22 +66,27 @@ func TestLiveGrows(t *testing.T) {
 	for name, change := range map[string]func(*Options){
 		"cpu":           func(*Options) {},
 		"force":         func(o *Options) { o.Force = true },
+		"resumed":       func(o *Options) { o.Resume = true },
 		"one slot":      func(o *Options) { o.Slots = 1 },
 		"no checkpoint": func(o *Options) { o.CheckpointEvery = rundir.Interval{Time: 1 << 40} },
 	} {
 		o := w.fresh(whole, dry("0.01"), change)
-		if o.Force {
-			w.interrupt(o, 2) // which is replaced
+		began := rundir.ResultNew
+		if o.Force || o.Resume {
+			w.interrupt(o, 2) // which is replaced, or gone on with
+		}
+		if o.Resume {
+			began = rundir.ResultResumed
 		}
 		var rep logged
 		var rec recorder
-		if _, err := w.run(context.Background(), o, &rep, rec.wrap); err != nil {
-			t.Fatal(err)
+		if r, err := w.run(context.Background(), o, &rep, rec.wrap); err != nil || r.State != began {
+			t.Fatalf("%s: %s, %v", name, r.State, err)
 		}
 		if n := strings.Count(rep.String(), "is larger than what the dry pass drew: making room for it"); n < 1 || n > 9 || !strings.Contains(rep.String(), "dry pass: drew 1 of ") {
 			t.Errorf("%s: grown %d times: %s", name, n, rep.String())
 		}
-		if !slices.Equal(rec.losses, want) {
+		if n := len(want) - len(rec.losses); n > 0 && !o.Resume || n < 0 || !slices.Equal(rec.losses, want[n:]) {
 			t.Errorf("%s: losses %v, want %v", name, rec.losses, want)
 		}
 		w.ending(o.Out).compare(t, name, w.ending(whole.Out))
@@ -99,12 +104,12 @@ func TestLiveHasNoRoomToGrow(t *testing.T) {
 	o := w.fresh(whole)
 	plans := 0
 	_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
-		plan := p.plan
-		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
+		inner := p.decide
+		p.decide = func(o decide.Options, f decide.Facts) (decide.Decision, error) {
 			if plans++; plans > 1 {
-				needs.engine = o.Memory
+				f.Needs.Engine = o.Memory
 			}
-			return plan(c, o, needs)
+			return inner(o, f)
 		}
 	})
 	if !errors.Is(err, fault.ErrBudget) || plans != 2 || strings.Contains(err.Error(), "\n") {
@@ -207,7 +212,7 @@ func TestLiveRefusals(t *testing.T) {
 		"--fanout: \"3,x\" is no list of fanouts":                                      func(o *Options) { o.Fanout = "3,x" },
 		"--eval-fanout 3 has 1 layers, --fanout has 2":                                 func(o *Options) { o.EvalFanout = "3" },
 		"--batch-size -1: needs 1":                                                     func(o *Options) { o.BatchSize = -1 },
-		"--sampler ladies: unknown":                                                    func(o *Options) { o.Sampler = "ladies" },
+		"--sampler ladies: there are":                                                  func(o *Options) { o.Sampler = "ladies" },
 		"--train-ratio 2: a share":                                                     func(o *Options) { o.TrainRatio = 2 },
 		"--dry-epochs -1: give":                                                        func(o *Options) { o.DryEpochs = "-1" },
 		"--sample-seed is for batches that are drawn while training":                   func(o *Options) { o.Fanout, o.BatchSize, o.Samples, o.SampleSeed = "", 0, w.path("samples"), 3 },

@@ -36,7 +36,7 @@ type replica struct {
 	engine  engine.Engine // nil: batches are loaded and thrown away
 	batches *pipeline.Pipeline[*slot]
 
-	group     *collective.Group // of the ranks; nil: there is one
+	group     *collective.Group // of the ranks
 	reduction collective.Reduction
 	comm      collective.Communicator // of the ranks' devices; nil: they sum on the host
 	devices   *collective.Devices     // that sums by it
@@ -46,12 +46,10 @@ type replica struct {
 func (r *replica) root() bool { return r.rank() == 0 }
 
 // rank returns which of the ranks the replica is.
-func (r *replica) rank() int {
-	if r.group == nil {
-		return 0
-	}
-	return r.group.Rank()
-}
+func (r *replica) rank() int { return r.group.Rank() }
+
+// alone tells whether the run has no other rank.
+func (r *replica) alone() bool { return r.group.World() == 1 }
 
 // loadingLinks returns the links that fill n slots with the batches that at names,
 // whatever they are for. All reads that are known without a

@@ -139,7 +139,7 @@ func TestFinishesWithoutLastCheckpoint(t *testing.T) {
 	o := w.options(w.pack(20), func(o *Options) { o.Epochs = 2 })
 	log := &logged{}
 	full := vfs.Inject(disk, noCheckpoints{})
-	if _, err := run(context.Background(), full, o, log, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks}); err != nil {
+	if _, err := run(context.Background(), full, o, log, usual(all.Open, newCPUEngine)); err != nil {
 		t.Fatal(err)
 	}
 	if f := state(t, o.Out); f.State != rundir.StateFinished || !strings.Contains(log.String(), "no checkpoint of the last epoch, from which the run could be made longer: ") {

@@ -11,43 +11,38 @@ import (
 	"diskgnn/featurestore/live"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
-	"diskgnn/train/monitor"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
 
 // trainer drives the epochs. All of it belongs to one goroutine.
 type trainer struct {
-	options   *Options
-	schedule  *schedule
-	rowBytes  int64 // of a row as the store holds it
-	store     featurestore.Store
-	*replica  // of the run's, the first and only
-	dir       *runDir
-	result    *rundir.Result
-	report    progress.Reporter
-	recorder  *pipeline.Recorder // nil but of the first replica of the process with the run's directory
-	recording *recording         // nil: no trace of reads is written
-	began     time.Time          // when the run would have begun, had it never been interrupted
-	stack     iostack.Stack      // whose reads are counted
-	counted   iostack.Stats      // those of earlier epochs
+	options  *Options
+	schedule *schedule
+	rowBytes int64 // of a row as the store holds it
+	store    featurestore.Store
+	*replica // of the run's, the first and only
+	dir      *runDir
+	result   *rundir.Result
+	events   stream
+	recorder *pipeline.Recorder // nil but of the first replica of the process with the run's directory
+	began    time.Time          // when the run would have begun, had it never been interrupted
+	stack    iostack.Stack      // whose reads are counted
+	counted  iostack.Stats      // those of earlier epochs
 
-	monitor *monitor.Monitor // that shows the run; nil: none
-	looked  time.Time        // when the times of links were last looked at for it
+	looked time.Time // when the times of links were last looked at for who watches
 
-	eval   *evaluation // nil without validation and test batches, or engine
-	scorer score.Scorer
-	task   progress.Task
+	eval        *evaluation // nil without validation and test batches, or engine
+	validated   bool        // there are validation batches, on whichever rank
+	scorer      score.Scorer
+	scorerState int64 // its most bytes
 
 	now       rundir.Epoch   // the epoch under way
-	meter     meter          // of the epoch under way, for display
-	bound     string         // the link that was last said to be the slowest
 	done      int            // how many of its batches are trained on, in whole steps
 	open      bool           // a step is under way: some of its batches are computed
 	release   func()         // of the pipeline's context; nil: it is the run's
@@ -62,6 +57,11 @@ type trainer struct {
 	gpu       *gpuTimes      // nil without a GPU
 	running   time.Time      // since when batches run; zero while none do
 	preload   float64        // seconds of filling the cache that no epoch has yet
+
+	// Events of every step, which are used again.
+	computed computed
+	outcome  outcome
+	taken    stepTaken
 
 	best []float32 // weights of the best epoch
 
@@ -91,10 +91,7 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 	t.batches = p
 	t.table = t.gpu.add(p.Table())
 	t.takeTimes(&t.now)
-	if t.monitor != nil {
-		sums := t.sums()
-		t.monitor.Start(&sums, t.done)
-	}
+	t.taken.sums = t.sums
 	return nil
 }
 
@@ -102,19 +99,16 @@ func (t *trainer) start(ctx context.Context, slots []*slot) error {
 // one's weights on the test batches. Interrupted, or ended by a batch that outgrew what was
 // made for it, it leaves a checkpoint of the last step that was finished.
 func (t *trainer) run(ctx context.Context) error {
-	t.task = t.report.Task("train", int64(t.schedule.items()), progress.Batches)
-	defer t.task.Done()
-	progress.Describe(t.task, t.meter.String)
+	t.events.tell(&started{name: "train", items: t.schedule.items(), whole: true, sums: t.sums, done: t.done})
+	defer t.events.tell(&ended{})
 	t.saved = time.Now()
 	err := t.train(ctx)
 	_, outgrown := errors.AsType[*live.Outgrown](err)
-	// Several ranks stop after a step that they agree on, with a checkpoint; elsewhere rank 0 can
-	// write one if it knows what all have summed up.
-	known := t.group == nil || t.root() && t.shared == t.done
-	if err != nil && t.fresh && !t.open && known && (outgrown || fault.EndedBy(ctx, err)) {
-		if err := t.checkpoint(); err != nil {
-			t.report.Logf("what was done since the latest checkpoint is lost: %v", err)
-		}
+	// Ranks stop after a step that they agree on, with a checkpoint; elsewhere rank 0 can write one
+	// if it knows what all have summed up.
+	known := t.alone() || t.root() && t.shared == t.done
+	if err != nil && !t.open && known && (outgrown || fault.EndedBy(ctx, err)) {
+		t.leave()
 	}
 	return err
 }
@@ -129,7 +123,7 @@ func (t *trainer) train(ctx context.Context) error {
 		return nil
 	}
 	if t.result.StoppedEarly = t.now.Epoch < t.schedule.epochs; t.result.StoppedEarly {
-		t.report.Logf("stopped early: no epoch was better than epoch %d in the %d after it", t.result.BestEpoch, t.options.Patience)
+		t.note("stopped early: no epoch was better than epoch %d in the %d after it", t.result.BestEpoch, t.options.Patience)
 	}
 	if err := t.saveWeights(rundir.FinalFile, t.now.Epoch-1); err != nil {
 		return err
@@ -142,7 +136,7 @@ func (t *trainer) train(ctx context.Context) error {
 
 // test judges the best weights. Afterwards the engine is as it was.
 func (t *trainer) test() error {
-	t.monitor.Phase(monitor.Testing)
+	t.events.tell(&phaseBegan{phaseTesting})
 	last, err := t.engine.Snapshot(nil)
 	if err != nil {
 		return err
@@ -158,13 +152,18 @@ func (t *trainer) test() error {
 func (t *trainer) begin(epoch int) {
 	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.perEpoch}
 	t.done, t.loss, t.seeds, t.shared = 0, 0, 0, 0
-	t.meter.reset()
+	t.events.tell(&epochBegan{})
+}
+
+// note says what there is to know.
+func (t *trainer) note(format string, args ...any) {
+	t.events.tell(&note{fmt.Sprintf(format, args...)})
 }
 
 // epoch trains the rest of the epoch under way, validates, records both and begins the
 // next.
 func (t *trainer) epoch(ctx context.Context) error {
-	t.monitor.Phase(monitor.Training)
+	t.events.tell(&phaseBegan{phaseTraining})
 	if err := t.setRate(); err != nil {
 		return err
 	}
@@ -190,30 +189,24 @@ func (t *trainer) epoch(ctx context.Context) error {
 	}
 	t.checkpointLast()
 	isBest, err := t.judge()
-	if t.group != nil && t.group.Lost() == nil && fault.EndedBy(ctx, err) {
-		return errors.Join(t.checkpoint(), broadcast(t.group, &judged{Stop: true}), errStopped)
+	if t.group.Lost() == nil && fault.EndedBy(ctx, err) {
+		t.leave()
+		return errors.Join(broadcast(t.group, &judged{Stop: true}, mostTold), errStopped)
 	}
 	if err != nil {
 		return err
 	}
 	t.now.ReadRate = t.readRate()
-	if t.group != nil {
-		before := t.exchanged
-		t.exchanged = t.group.Bytes()
-		t.now.RankBytes = t.exchanged - before
-	}
+	before := t.exchanged
+	t.exchanged = t.group.Bytes()
+	t.now.RankBytes = t.exchanged - before
 	t.result.Epochs = append(t.result.Epochs, t.now)
-	if err := t.dir.AppendMetrics(t.now); err != nil {
+	if err := t.events.publish(&epochJudged{&t.now, isBest, &t.table}); err != nil {
 		return err
 	}
-	if err := broadcast(t.group, &judged{Epoch: t.now, BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy}); err != nil {
+	if err := broadcast(t.group, &judged{Epoch: t.now, BestEpoch: t.result.BestEpoch, ValidAccuracy: t.result.ValidAccuracy}, mostTold); err != nil {
 		return err
 	}
-	t.report.Logf("%s", t.line(isBest))
-	t.sayBound()
-	progress.Record(t.report, "epoch", t.now)
-	t.dir.reportProgress()
-	t.monitor.Epoch(&t.now)
 	t.begin(t.now.Epoch + 1)
 	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
 	if t.now.Epoch == t.schedule.epochs && t.dir.extensible {
@@ -223,10 +216,20 @@ func (t *trainer) epoch(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.group != nil {
-		return nil // the ranks stop after a step
+	if t.alone() {
+		return ctx.Err()
 	}
-	return ctx.Err()
+	return nil // ranks stop after a step
+}
+
+// leave writes a checkpoint of what was done, since the run ends here.
+func (t *trainer) leave() {
+	if !t.fresh {
+		return
+	}
+	if err := t.checkpoint(); err != nil {
+		t.note("what was done since the latest checkpoint is lost: %v", err)
+	}
 }
 
 // checkpointLast leaves a checkpoint of the last epoch before it is judged, from which the run goes
@@ -238,7 +241,7 @@ func (t *trainer) checkpointLast() {
 	}
 	if err := t.checkpoint(); err != nil {
 		_ = t.dir.Checkpoints().Remove() // the part of it, whose room the weights may need
-		t.report.Logf("no checkpoint of the last epoch, from which the run could be made longer: %v", err)
+		t.note("no checkpoint of the last epoch, from which the run could be made longer: %v", err)
 		return
 	}
 	t.dir.extensible = true
@@ -247,7 +250,7 @@ func (t *trainer) checkpointLast() {
 // follow takes over what rank 0 says of the epoch, and begins the next.
 func (t *trainer) follow() error {
 	var j judged
-	if err := broadcast(t.group, &j); err != nil {
+	if err := broadcast(t.group, &j, mostTold); err != nil {
 		return err
 	}
 	if j.Stop {
@@ -263,11 +266,9 @@ func (t *trainer) follow() error {
 // runBatches trains on what is left of the epoch's batches.
 func (t *trainer) runBatches() error {
 	t.running = time.Now()
-	t.meter.runs(t.running)
-	if t.group != nil {
-		t.group.Steps(true)
-		defer t.group.Steps(false)
-	}
+	t.events.tell(&batchesRan{t.running})
+	t.group.Steps(true)
+	defer t.group.Steps(false)
 	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
 	for err == nil && t.done < t.schedule.perEpoch { // a step of the others alone
 		err = t.endStep(t.schedule.after(t.done))
@@ -313,9 +314,9 @@ func (t *trainer) judge() (isBest bool, err error) {
 	if t.engine == nil {
 		return false, nil
 	}
-	validates := t.eval == nil || t.eval.valid == 0 || t.options.Validates(t.now.Epoch)
+	validates := judges(&t.options.Recipe, t.validated, t.now.Epoch)
 	if t.eval != nil && validates {
-		t.monitor.Phase(monitor.Validating)
+		t.events.tell(&phaseBegan{phaseValidating})
 		began := time.Now()
 		t.eval.epoch = t.now.Epoch
 		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
@@ -362,10 +363,7 @@ func (t *trainer) whole(ctx context.Context) context.Context {
 		return ctx
 	}
 	t.ended = ctx.Err
-	if ctx = context.WithoutCancel(ctx); t.group == nil {
-		return ctx
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	ended := context.AfterFunc(t.group.Context(), func() { cancel(t.group.Lost()) })
 	t.release = func() { ended(); cancel(nil) }
 	return ctx
@@ -383,10 +381,8 @@ func (t *trainer) step(ctx context.Context, sl *slot, item int) error {
 		}
 	}
 	t.open = true
-	t.task.Add(1)
 	c := sl.Counts()
 	t.now.BytesRead += c.BytesRead
-	t.meter.read(c.BytesRead)
 	t.now.UsefulBytes += c.UsefulBytes
 	t.now.SSDBytesRead += c.SSDRead
 	t.now.SSDUsefulBytes += c.SSDUseful
@@ -419,7 +415,8 @@ func (t *trainer) step(ctx context.Context, sl *slot, item int) error {
 			return err
 		}
 	}
-	if err := t.recording.add(sl.kept, time.Since(began)); err != nil || !last {
+	t.computed = computed{sl.kept, time.Since(began), c.BytesRead}
+	if err := t.events.publish(&t.computed); err != nil || !last {
 		return err
 	}
 	return t.stepped(done, signals)
@@ -462,26 +459,24 @@ func (t *trainer) takeStep(done int) (collective.Signals, error) {
 // it is to end here.
 func (t *trainer) stepped(done int, signals collective.Signals) error {
 	t.done, t.open, t.fresh = done, false, true
-	t.observe()
-	if t.group == nil && signals&collective.Stop != 0 {
-		return t.ended() // the checkpoint follows
-	}
+	t.taken.done = done
+	t.events.tell(&t.taken)
 	if signals == 0 {
 		return nil
 	}
-	if t.group != nil {
-		t.group.Steps(false)
-		defer t.group.Steps(true)
-	}
+	t.group.Steps(false)
+	defer t.group.Steps(true)
 	if err := t.gatherShares(false); err != nil {
 		return err
 	}
-	if t.root() {
-		if err := t.checkpoint(); err != nil {
-			return err
-		}
+	stop := signals&collective.Stop != 0
+	switch {
+	case t.root() && stop:
+		t.leave()
+	case t.root():
+		return t.checkpoint()
 	}
-	if signals&collective.Stop != 0 {
+	if stop {
 		return errStopped
 	}
 	return nil
@@ -511,11 +506,12 @@ func (t *trainer) take(o *engine.Outcome, err error) error {
 			f.Seeds++
 		}
 	}
-	t.meter.found(f)
-	if t.group != nil {
-		t.found = append(t.found, f)
-	} else {
+	t.outcome.found = f
+	t.events.tell(&t.outcome)
+	if t.alone() {
 		t.sum(f)
+	} else {
+		t.found = append(t.found, f)
 	}
 	return nil
 }
@@ -524,6 +520,29 @@ func (t *trainer) take(o *engine.Outcome, err error) error {
 // what, a whole clause, shows.
 func (t *trainer) diverged(what string) error {
 	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.options.LR)
+}
+
+// timesEvery is how often the times of links are looked at while batches run; tests look after
+// every step.
+var timesEvery = time.Second
+
+// sums returns what the monitor shows of the epoch under way.
+func (t *trainer) sums() rundir.Epoch {
+	if now := time.Now(); now.Sub(t.looked) >= timesEvery {
+		t.tally(0)
+		t.looked = now
+	}
+	e := t.now
+	e.Seconds = t.table.Seconds
+	if !t.running.IsZero() {
+		e.Seconds += time.Since(t.running).Seconds()
+	}
+	t.gpu.idle(t.table, e.Seconds)
+	e.Links, e.Loss = t.table.Links, score.Undefined
+	if t.seeds > 0 {
+		e.Loss = score.Score(t.loss / float64(t.seeds))
+	}
+	return e
 }
 
 // close stops loading and gives the slots back.

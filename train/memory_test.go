@@ -12,11 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
+	"diskgnn/train/decide"
 	"diskgnn/train/recipe"
 	"diskgnn/train/report"
 	"diskgnn/train/rundir"
@@ -55,25 +56,12 @@ func TestPlanHasScorers(t *testing.T) {
 	train, eval := max(seeds[0], seeds[1]), max(seeds[2], seeds[3])
 	var n engineNeeds
 	n.scorers(recipe.MetricAUC, packed.Facts(r))
-	if want := train*(16+9) + eval*16; n.engine != want || n.resume != train*9 || train == 0 || eval == 0 {
-		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.engine, n.resume, want, train*9)
+	if want := train*(16+9) + eval*16; n.Engine != want || n.Resume != train*9 || train == 0 || eval == 0 {
+		t.Errorf("%d bytes are planned, of them %d at resuming; want %d and %d", n.Engine, n.Resume, want, train*9)
 	}
 	n = engineNeeds{}
 	if n.scorers(recipe.MetricAccuracy, packed.Facts(r)); n != (engineNeeds{}) {
 		t.Errorf("accuracy: %+v", n)
-	}
-}
-
-// The plan is the sum of what a layout names, the window of coming batches included.
-func TestPlanSumsTheLayout(t *testing.T) {
-	p := memoryPlan{slots: 3, evalSlots: 2, fixed: 7,
-		layout: featurestore.Layout{TableBytes: 10, RAMBytes: 100, KeepBytes: 1000, WindowBytes: 10_000, DecodeBytes: 100_000, SlotBytes: 1_000_000, EvalSlotBytes: 10_000_000}}
-	needs := engineNeeds{work: 100_000_000, evalWork: 1_000_000_000, stack: 5} // which fixed has
-	if n, want := p.sum(needs), int64(2_323_111_117); n != want {
-		t.Errorf("%d bytes, want %d", n, want)
-	}
-	if n, want := p.outside(needs), int64(23_010_105); n != want {
-		t.Errorf("%d bytes outside of the heap, want %d", n, want)
 	}
 }
 
@@ -99,11 +87,6 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 	}) / n
 	dir := t.TempDir()
 	d := &rundir.Dir{FS: disk, Path: dir, File: rundir.File{Format: rundir.Format, Begun: time.Now(), State: rundir.StateFinished, Result: &r}}
-	saved := allocated(func() {
-		if err := d.Save(); err != nil {
-			t.Fatal(err)
-		}
-	}) / n
 	var metrics strings.Builder
 	for _, e := range r.Epochs {
 		b, err := json.Marshal(e)
@@ -111,6 +94,15 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(&metrics, "%s\n", b)
+	}
+	d.MetricsEnd = rundir.MetricsEnd{Bytes: int64(metrics.Len()), CRC: binio.CRC([]byte(metrics.String()))}
+	saved := allocated(func() {
+		if err := d.Save(); err != nil {
+			t.Fatal(err)
+		}
+	}) / n
+	if st, err := os.Stat(filepath.Join(dir, "run.json")); err != nil || st.Size()/n > 4096 {
+		t.Errorf("run.json of %d epochs has %d bytes (%v): that of a million is not read any more", n, st.Size(), err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(metrics.String()), 0o666); err != nil {
 		t.Fatal(err)
@@ -125,8 +117,8 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		}
 	}) / n
 	t.Logf("an epoch takes %d bytes, when it is saved %d more, when it is reported %d", lines, saved, reported)
-	if lines+max(saved, reported) > epochBytes {
-		t.Errorf("an epoch takes %d bytes, when it is saved %d more, when it is reported %d; %d are planned", lines, saved, reported, epochBytes)
+	if lines+max(saved, reported) > decide.EpochBytes {
+		t.Errorf("an epoch takes %d bytes, when it is saved %d more, when it is reported %d; %d are planned", lines, saved, reported, decide.EpochBytes)
 	}
 }
 
@@ -144,7 +136,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	if err := o.resolve(*packed.Facts(r), false); err != nil {
 		t.Fatal(err)
 	}
-	e, needs, err := newCPUEngine(&o, *packed.Facts(r))
+	e, needs, err := newCPUEngine(o.wish(packed.Facts(r), false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,12 +165,12 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	}
 	d := &rundir.Dir{FS: disk, Path: o.Out}
 	got = allocated(func() {
-		if _, _, err := d.Checkpoints().Read(names[0], needs.resume); err != nil {
+		if _, _, err := d.Checkpoints().Read(names[0], needs.Resume); err != nil {
 			t.Fatal(err)
 		}
 	})
-	if got > needs.resume+slack || got < needs.resume/2 {
-		t.Errorf("a checkpoint takes %d bytes, %d are planned", got, needs.resume)
+	if got > needs.Resume+slack || got < needs.Resume/2 {
+		t.Errorf("a checkpoint takes %d bytes, %d are planned", got, needs.Resume)
 	}
 
 	// To score the weights, the file and an engine are held.
@@ -212,12 +204,12 @@ func TestPlanHasCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := w.options(r.Dir(), func(o *Options) { o.Epochs = 1 })
-	whole, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1})
+	whole, err := planMemory(find(t, r.Dir()), &o, decide.Needs{Engine: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := engineNeeds{engine: 1, resume: 100 << 20}
-	o.Memory = whole.total + 50<<20
+	needs := decide.Needs{Engine: 1, Resume: 100 << 20}
+	o.Memory = whole.Total + 50<<20
 	_, err = planMemory(find(t, r.Dir()), &o, needs)
 	var mebibytes int64
 	if _, scan := fmt.Sscanf(after(fmt.Sprint(err), "would do: --memory "), "%dMiB", &mebibytes); scan != nil || !errors.Is(err, fault.ErrBudget) {
@@ -225,15 +217,15 @@ func TestPlanHasCheckpoint(t *testing.T) {
 	}
 	o.Memory = mebibytes << 20
 	p, err := planMemory(find(t, r.Dir()), &o, needs)
-	if err != nil || p.total > o.Memory || p.total < needs.resume {
+	if err != nil || p.Total > o.Memory || p.Total < needs.Resume {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
-	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1, stack: 12345}); err != nil || q.fixed-whole.fixed != 12345 {
-		t.Errorf("a storage stack takes %d bytes, %v", q.fixed-whole.fixed, err)
+	if q, err := planMemory(find(t, r.Dir()), &o, decide.Needs{Engine: 1, Stack: 12345}); err != nil || q.Fixed-whole.Fixed != 12345 {
+		t.Errorf("a storage stack takes %d bytes, %v", q.Fixed-whole.Fixed, err)
 	}
 	o.Trace = true
-	if q, err := planMemory(find(t, r.Dir()), &o, engineNeeds{engine: 1}); err != nil || q.fixed-whole.fixed != pipeline.RecorderBytes(traceSpans) {
-		t.Errorf("a trace takes %d bytes, %v", q.fixed-whole.fixed, err)
+	if q, err := planMemory(find(t, r.Dir()), &o, decide.Needs{Engine: 1}); err != nil || q.Fixed-whole.Fixed != pipeline.RecorderBytes(traceSpans) {
+		t.Errorf("a trace takes %d bytes, %v", q.Fixed-whole.Fixed, err)
 	}
 	if got := allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {
 		t.Errorf("a trace takes %d bytes, %d are planned", got, pipeline.RecorderBytes(traceSpans))
@@ -243,23 +235,4 @@ func TestPlanHasCheckpoint(t *testing.T) {
 func after(s, word string) string {
 	_, rest, _ := strings.Cut(s, word)
 	return rest
-}
-
-// A checkpoint has what the store holds, or what it held in an earlier process, and the
-// memory for it is planned: beside the store's levels, if that takes it over.
-func TestPlanOfAStoresState(t *testing.T) {
-	layout := featurestore.Layout{TableBytes: 1, RAMBytes: 20, KeepBytes: 300, SlotBytes: 4000}
-	needs := engineNeeds{resume: 50000}
-	for _, c := range []struct{ state, was, checkpoint, sum int64 }{
-		{0, 0, 50000, 50001},
-		{0, 600000, 650000, 650001},
-		{700, 0, 50700, 51021},
-		{700, 800, 50800, 51121},
-	} {
-		layout.StateBytes, needs.state = c.state, c.was
-		p := memoryPlan{layout: layout, slots: 2}
-		if got, sum := p.checkpoint(needs), p.sum(needs); got != c.checkpoint || sum != c.sum {
-			t.Errorf("%+v: a checkpoint of %d bytes, %d in all", c, got, sum)
-		}
-	}
 }

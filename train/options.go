@@ -7,32 +7,39 @@ import (
 	"strings"
 	"time"
 
-	"diskgnn/featurestore"
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
+	"diskgnn/internal/secret"
 	"diskgnn/iostack/all"
+	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/decide"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
 
 // Engines, as --engine names them.
 const (
-	EngineAuto = "auto"
-	EngineCPU  = "cpu"
-	EngineGPU  = "gpu"
-	EngineNone = "none" // the loader alone: batches are assembled and thrown away
+	EngineAuto = decide.EngineAuto
+	EngineCPU  = decide.EngineCPU
+	EngineGPU  = decide.EngineGPU
+	EngineNone = decide.EngineNone
 )
 
-// How the page cache is held, as --page-cache names it.
-const (
-	PageCacheAuto   = "auto"
-	PageCacheCgroup = "cgroup"
-	PageCacheDrop   = "drop"
-)
+// Engines returns what --engine accepts.
+func Engines() []string { return []string{EngineAuto, EngineCPU, EngineGPU, EngineNone} }
+
+// PageCaches returns what --page-cache accepts.
+func PageCaches() []string {
+	return []string{decide.PageCacheAuto, decide.PageCacheCgroup, decide.PageCacheDrop}
+}
+
+// Reductions returns what --reduce accepts.
+func Reductions() []string { return []string{decide.ReduceAuto, decide.ReduceNCCL, decide.ReduceHost} }
 
 // Options describe a training run. Start from Defaults: a zero CheckpointEvery means the
 // ends of epochs, and some of the recipe's zeros are values too.
@@ -51,10 +58,13 @@ type Options struct {
 	// listener from others'.
 	Job   job.Place
 	RunID string
+	// Secret is what ranks of several hosts, and people who watch the run, have in common. Insecure
+	// says that they may do without one.
+	Secret   secret.Secret
+	Insecure bool
 	// Replicas is how many devices of this process train together, each as a rank; 0 means one,
 	// AllGPUs one for each GPU.
 	Replicas int
-	replica  int // that an engine is made for: options are those of all
 
 	// Reduce is where gradients of several ranks are summed; "" means auto.
 	Reduce string
@@ -65,34 +75,9 @@ type Options struct {
 	// they are; "": the seed draws them. Where it is given, Recipe.InitFrom follows from it.
 	WeightsPath string
 
-	RAMCache *budget.Size // nil: as much of what the pack holds as hot as Memory allows
-	// CachePolicy is what decides which rows the RAM cache of a store holds that reads rows
-	// while training; "" means the store's default.
-	CachePolicy string
-	// FaultThreads is the number of threads on which a store that maps its rows waits for
-	// their pages; 0 means the store's default.
-	FaultThreads int
-	// PageCache says how the page cache is held to Memory by a store that leaves rows to it:
-	// PageCacheCgroup, by a memory cgroup that the process makes and enters; PageCacheAuto, by
-	// one where the process's own cgroup was delegated to it; "" or PageCacheDrop, by dropping
-	// pages.
-	PageCache string
-	// Topology is where neighbours are read from, if batches are drawn while training. Under
-	// topology.Cached, what they take by default is a quarter of Memory; under topology.Pinned
-	// the engine's GPU draws the batches.
-	Topology topology.Choice
-	GPUCache *budget.Size // held by the GPU; nil: as much as it has room for
-	Memory   int64        // anonymous and locked bytes; 0 means budget.Default
-	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
-	// what the driver may still need.
-	GPUMemory int64
-	Threads   int // of the engine; 0 means GOMAXPROCS
-	// Slots is the number of batches under way; 0 means what memory allows, up to what
-	// serves. With one, nothing overlaps.
-	Slots int
+	rundir.Resources // what is used of the machine
 
 	Engine string // auto, cpu, gpu or none; "" means auto
-	IO     string // a kind that iostack/all knows; "" means auto
 	BLAS   string // a kind that blas.Open knows; "" means auto
 
 	Trace bool // write trace.json
@@ -112,11 +97,6 @@ type Options struct {
 	// Given names the flags that the user set: they must agree with a run that is
 	// resumed, where they decide its result, and it keeps the others of them.
 	Given []string
-
-	first    int       // epochs that a run which goes on was begun with; 0: it is begun now
-	planning bool      // a few batches are computed, nothing is written
-	apart    bool      // the ranks' gradients are summed on the host
-	reducing *reducing // what sums them on their devices; nil: NCCL
 }
 
 // Defaults returns the options of a run of which nothing is said.
@@ -134,7 +114,7 @@ func (o *Options) EnsureDefaults() {
 	o.DivideDefaults()
 	setDefault(&o.Threads, defaultThreads())
 	setDefault(&o.Engine, EngineAuto)
-	setDefault(&o.Reduce, ReduceAuto)
+	setDefault(&o.Reduce, decide.ReduceAuto)
 	setDefault(&o.IO, all.Auto)
 	setDefault(&o.BLAS, blas.Auto)
 	setDefault(&o.Keep, 3)
@@ -161,7 +141,18 @@ const (
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
 // been called.
 func (o *Options) Validate() error {
-	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	for _, check := range []func() error{o.checkStore, o.checkRun, o.checkResources, o.checkNames, o.Recipe.Validate, o.checkRanks, o.checkDrawing, o.checkTopology, o.checkPlateau} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+
+// checkStore names what the store has no use for.
+func (o *Options) checkStore() error {
 	store, err := stores.Choose(o.Store, o.places())
 	if err != nil {
 		return err
@@ -174,7 +165,7 @@ func (o *Options) Validate() error {
 		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store, strings.Join(policies, ", "))
 	case o.FaultThreads != 0 && !stores.Maps(store):
 		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
-	case o.PageCache != "" && o.PageCache != PageCacheAuto && !stores.Maps(store):
+	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !stores.Maps(store):
 		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store)
 	case o.FaultThreads < 0 || o.FaultThreads > maxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
@@ -182,6 +173,13 @@ func (o *Options) Validate() error {
 		return usage("--topology %s: only with --fanout batches are drawn while training", o.Topology.Level)
 	case o.Record != "" && stores.Maps(store):
 		return usage("--record: the store %s reads by page faults, of which nothing is known; simulate drives has them of samples", store)
+	}
+	return nil
+}
+
+// checkRun names what cannot be of a run's directory, and its weights.
+func (o *Options) checkRun() error {
+	switch {
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for this run")
 	case o.InitFrom != "" && o.Engine == EngineNone:
@@ -190,6 +188,13 @@ func (o *Options) Validate() error {
 		return usage("--resume and --force: go on with the run, or replace it")
 	case o.Keep < 1 || o.CheckpointEvery.Batches < 0 || o.CheckpointEvery.Time < 0:
 		return usage("--keep %d, --checkpoint-every %s: give a positive number", o.Keep, o.CheckpointEvery)
+	}
+	return nil
+}
+
+// checkResources names what no machine has.
+func (o *Options) checkResources() error {
+	switch {
 	case o.Memory < 0:
 		return usage("--memory %d: give a positive size", o.Memory)
 	case o.Threads < 1 || o.Threads > maxThreads:
@@ -207,33 +212,49 @@ func (o *Options) Validate() error {
 	case o.GPUCache != nil && o.GPUCache.Value != 0 && o.Engine == EngineNone:
 		return usage("--gpu-cache is for --engine %s", EngineGPU)
 	}
+	return nil
+}
+
+// servesCPU names what the CPU's engine has no use for.
+func servesCPU(precision string, r *rundir.Resources) error {
+	switch {
+	case precision != recipe.PrecisionFloat32:
+		return usage("--precision %s is for --engine %s", precision, EngineGPU)
+	case r.GPUCache != nil && r.GPUCache.Value != 0:
+		return usage("--gpu-cache %s is for --engine %s; use --ram-cache", r.GPUCache, EngineGPU)
+	}
+	return nil
+}
+
+// checkNames names a value that is none of those that its flag has.
+func (o *Options) checkNames() error {
 	for _, c := range []struct {
 		flag, value string
 		known       []string
 	}{
-		{"--reduce", cmp.Or(o.Reduce, ReduceAuto), []string{ReduceAuto, ReduceNCCL, ReduceHost}},
-		{"--engine", o.Engine, []string{EngineAuto, EngineCPU, EngineGPU, EngineNone}},
-		{"--page-cache", cmp.Or(o.PageCache, PageCacheDrop), []string{PageCacheAuto, PageCacheCgroup, PageCacheDrop}},
+		{"--reduce", cmp.Or(o.Reduce, decide.ReduceAuto), Reductions()},
+		{"--engine", o.Engine, Engines()},
+		{"--page-cache", cmp.Or(o.PageCache, decide.PageCacheDrop), PageCaches()},
 		{"--blas", o.BLAS, blas.Kinds()},
 	} {
 		if !slices.Contains(c.known, c.value) {
 			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))
 		}
 	}
-	if err := o.Recipe.Validate(); err != nil {
-		return err
+	return nil
+}
+
+// checkDrawing names what batches cannot be drawn by while training.
+func (o *Options) checkDrawing() error {
+	if !o.Live() {
+		return nil
 	}
-	if err := o.checkRanks(); err != nil {
-		return err
-	}
-	if o.Live() {
-		if _, err := o.sampling(); err != nil {
-			return err
-		}
-	}
-	if err := o.checkTopology(); err != nil {
-		return err
-	}
+	_, err := o.sampling()
+	return err
+}
+
+// checkPlateau names what another schedule has no use for.
+func (o *Options) checkPlateau() error {
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
 		if o.gave(flag) && o.Schedule != recipe.SchedulePlateau {
 			return usage("--%s is for --schedule plateau, not %s", flag, o.Schedule)
@@ -253,46 +274,101 @@ func isCache(s budget.Size) bool {
 	return s.Unit == budget.UnitUnlimited
 }
 
-// resolve replaces every auto that the pack decides, and refuses what the pack
-// cannot serve.
-func (o *Options) resolve(f featurestore.Facts, inOrder bool) error {
-	if err := o.accumulates(); err != nil {
-		return err
-	}
-	data := recipe.Data{Name: o.source(), Dim: f.Dim, Classes: f.Classes, MultiLabel: f.MultiLabel(), Metric: f.Metric, Layers: len(f.Fanout)}
-	if err := o.Recipe.Resolve(data); err != nil {
-		return err
-	}
-	if inOrder && o.world() > 1 {
-		if o.Pack != "" {
-			return fault.New(fault.ErrUsage, "%d ranks: %s has the policy min, whose cache follows all batches in their order; pack with the policy static", o.world(), o.source())
-		}
-		store, _ := stores.Choose(o.Store, o.places())
-		return fault.New(fault.ErrUsage, "%d ranks: the cache of the store %s follows all batches in their order", o.world(), store)
-	}
-	if o.ShuffleBatches && inOrder && o.Pack == "" {
-		store, _ := stores.Choose(o.Store, o.places())
-		return fault.New(fault.ErrUsage, "--shuffle-batches: the cache of the store %s follows the order of the batches", store)
-	}
-	if o.ShuffleBatches && inOrder {
-		return fault.New(fault.ErrUsage, "--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.source())
-	}
-	if err := o.checkPatience(f); err != nil {
-		return err
-	}
-	if f.Train == 0 || f.BatchesPerEpoch < 1 || f.Epochs < 1 || f.Train != f.BatchesPerEpoch*f.Epochs {
-		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.source(), f.Train, f.Epochs, f.BatchesPerEpoch)
+// world returns the number of ranks: processes, or the replicas of one.
+func (o *Options) world() int { return max(1, o.Job.Count, o.Replicas) }
+
+// replicas returns how many ranks are this process's.
+func (o *Options) replicas() int { return max(1, o.Replicas) }
+
+// root tells whether the process has the run's directory.
+func (o *Options) root() bool { return o.Job.Index == 0 }
+
+// places returns the directories that the options name a store of.
+func (o *Options) places() stores.Places {
+	return stores.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, Live: o.Live()}
+}
+
+// source returns the directory that messages about the batches name.
+func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
+
+// store names the store that the options choose, which Validate has let pass.
+func (o *Options) store() string {
+	name, _ := stores.Choose(o.Store, o.places())
+	return name
+}
+
+// gave tells whether the user set a flag.
+func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
+
+// decided are the options that a Decision follows from.
+func (o *Options) decided() decide.Options {
+	return decide.Options{Recipe: o.Recipe, Resources: o.Resources, Engine: o.Engine, Rank: o.Job.Index, Ranks: o.world(),
+		Out: o.Out, Source: o.source(), Packed: o.Pack != "", WeightsPath: o.WeightsPath}
+}
+
+// checkRanks names what several ranks cannot do.
+func (o *Options) checkRanks() error {
+	switch {
+	case o.world() == 1:
+		return nil
+	case o.Job.Count > 1 && o.Replicas > 1:
+		return usage("%d processes with %d replicas each: start a process for every device", o.Job.Count, o.Replicas)
+	case o.Record != "":
+		return usage("--record: a trace is of one process; train with one rank")
+	case o.Live() && o.DryEpochs != recipe.DryAll:
+		return usage("--fanout with %d ranks: all of them must know how large batches become: give --dry-epochs all", o.world())
 	}
 	return nil
 }
 
-// checkPatience refuses to wait for scores that never come.
-func (o *Options) checkPatience(f featurestore.Facts) error {
-	switch {
-	case o.Patience > 0 && o.Engine == EngineNone:
-		return fault.New(fault.ErrUsage, "--patience %d: with --engine none there are no scores to wait for", o.Patience)
-	case o.Patience > 0 && f.Valid == 0:
-		return fault.New(fault.ErrUsage, "--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.source())
+// checkTopology names the flag that does not go with --topology.
+func (o *Options) checkTopology() error {
+	c := o.Topology
+	if c.Level != topology.Pinned {
+		if levels := append(topology.Levels(), topology.Pinned); !slices.Contains(levels, c.Level) {
+			return usage("--topology %s: there are %s", c.Level, strings.Join(levels, ", "))
+		}
+		return c.Validate()
 	}
-	return nil
+	switch {
+	case o.Recipe.Sampler == mbfile.Labor:
+		return usage("--topology %s: a GPU draws uniformly alone, not by --sampler %s", c.Level, mbfile.Labor)
+	case o.Engine == EngineCPU || o.Engine == EngineNone:
+		return usage("--topology %s is for --engine %s", c.Level, EngineGPU)
+	}
+	c.Level = topology.Mapped
+	return c.Validate() // that nothing is said of what is held
+}
+
+// sampling returns what decides the batches that are drawn while training.
+func (o *Options) sampling() (mbfile.Params, error) {
+	p := mbfile.Params{BatchSize: o.BatchSize, Epochs: o.Epochs, TrainRatio: o.TrainRatio, Order: sampler.Random, Seed: o.SampleSeed, Sampler: sampler.Version}
+	var err error
+	if p.Fanout, err = sampler.ParseFanout(o.Fanout); err != nil {
+		return p, fault.New(err, "--fanout: %v", err)
+	}
+	if p.EvalFanout, err = sampler.EvalFanout(o.EvalFanout, p.Fanout); err != nil {
+		return p, err
+	}
+	if err := sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency); err != nil {
+		return p, err
+	}
+	return p, sampler.Check(&p)
+}
+
+// DivideDefaults divides what the machine has, of which nothing is said, among the processes
+// that train on it, and reports whether there are several.
+func (o *Options) DivideDefaults() bool {
+	n := o.Job.LocalCount
+	if n < 2 {
+		return false
+	}
+	if o.Threads == 0 {
+		o.Threads = max(1, defaultThreads()/n)
+	}
+	if o.Memory == 0 {
+		whole, _ := budget.Default()
+		o.Memory = whole / int64(n)
+	}
+	return true
 }

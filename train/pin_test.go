@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
-	"diskgnn/featurestore"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/memory"
 	singlerows "diskgnn/featurestore/rows"
@@ -24,9 +23,9 @@ func pinned(o *Options) { o.Topology.Level = topology.Pinned }
 // gpuLeaves is a GPU whose engine leaves so many bytes of its memory.
 func gpuLeaves(d *cuda.Device, bytes int64) func(*parts) {
 	return func(p *parts) {
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			e, needs, err := newGPUEngineOn(d, o, f)
-			needs.gpuLeft = min(needs.gpuLeft, bytes)
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			e, needs, err := newGPUEngineOn(d, w)
+			needs.GPULeft = min(needs.GPULeft, bytes)
 			return e, needs, err
 		}
 	}
@@ -108,8 +107,8 @@ func TestPinnedMemory(t *testing.T) {
 	r, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
 		gpuLeaves(d, 1<<30)(p)
 		made := p.engine
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			e, needs, err := made(o, f)
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			e, needs, err := made(w)
 			return &heldWatch{e, func() { held, _ := d.Held(); most = max(most, held) }}, needs, err
 		}
 	})
@@ -146,7 +145,7 @@ func TestPinnedResumes(t *testing.T) {
 	for _, given := range []string{"", topology.Mapped} {
 		cut := w.fresh(o)
 		w.interrupt(cut, 5, use)
-		again := Options{Out: cut.Out, Resume: true, Topology: topology.Choice{Level: given}}
+		again := Options{Out: cut.Out, Resume: true, Resources: rundir.Resources{Topology: topology.Choice{Level: given}}}
 		if given != "" {
 			again.Given = []string{"topology"}
 		}
@@ -178,8 +177,8 @@ func TestPinnedRefusals(t *testing.T) {
 	} {
 		o := w.options("", w.live, pinned, func(o *Options) { o.Engine = EngineGPU }, c.change)
 		_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {
-			p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-				return chooseEngine(o, f, func(*Options, featurestore.Facts) (engine.Engine, engineNeeds, error) {
+			p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+				return chooseEngine(w, func(engineWish) (engine.Engine, engineNeeds, error) {
 					return nil, engineNeeds{}, cuda.ErrNoDevice
 				})
 			}

@@ -10,6 +10,8 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
+	"diskgnn/train/collective"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -66,7 +68,7 @@ type LinkSeconds struct {
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
 	g := newGPUDevice(0)
 	defer g.close()
-	return makePlan(ctx, fsys, o, rep, parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks})
+	return makePlan(ctx, fsys, o, rep, usual(g.openStack, g.newEngine))
 }
 
 // Plannable refuses the options of a run that MakePlan does not plan.
@@ -80,13 +82,14 @@ func (o *Options) Plannable() error {
 	return nil
 }
 
-func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (Plan, error) {
+func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, parts parts) (Plan, error) {
 	if err := o.Plannable(); err != nil {
 		return Plan{}, err
 	}
-	o.planning, o.CheckpointEvery = true, rundir.Interval{}
+	o.CheckpointEvery = rundir.Interval{}
 	o.EnsureDefaults()
-	if err := o.hashWeights(fsys); err != nil {
+	unsummed, err := o.hashWeights(fsys)
+	if err != nil {
 		return Plan{}, err
 	}
 	if err := o.Validate(); err != nil {
@@ -104,16 +107,20 @@ func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	if err != nil {
 		return Plan{}, err
 	}
-	var d drawing
-	defer d.close()
-	for {
-		plan, err := planOnce(ctx, vfs.ReadOnly(fsys), o, rep, p, &d)
-		if !d.again(err) {
-			plan.FreeBytes = free
-			return plan, planError(ctx, err)
+	p := &process{fs: vfs.ReadOnly(fsys), report: rep, parts: parts, group: collective.One()}
+	defer p.drawing.close()
+	var plan Plan
+	err = p.attempts(func() (err error) {
+		r := &runner{process: p, options: o, began: time.Now(), planning: true, unsummed: unsummed}
+		defer r.close()
+		if err := r.prepare(ctx); err != nil {
+			return p.drawing.noRoom(r.remake(err), o.Out)
 		}
-		rep.Logf("%v: making room for it", d.grown)
-	}
+		plan, err = r.measure(ctx)
+		return r.remake(err)
+	})
+	plan.FreeBytes = free
+	return plan, planError(ctx, err)
 }
 
 // planError says of an error what to do about it.
@@ -127,16 +134,6 @@ func planError(ctx context.Context, err error) error {
 		return fault.New(fault.ErrUsage, "--plan writes nothing, and this store makes a file before it reads: train with it once, or plan with another --store (%v)", err)
 	}
 	return err
-}
-
-func planOnce(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts, d *drawing) (Plan, error) {
-	r := &runner{fs: fsys, options: o, report: rep, began: time.Now(), drawing: d}
-	defer r.close()
-	if err := r.prepare(ctx, p); err != nil {
-		return Plan{}, r.drawing.noRoom(r.remake(err), o.Out)
-	}
-	plan, err := r.measure(ctx)
-	return plan, r.remake(err)
 }
 
 // measure fills the cache, and trains and validates on a few batches.
@@ -156,17 +153,17 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 	}
 	n := min(plannedBatches, max(1, t.schedule.items()-1))
 	warmUp := min(1, t.schedule.items()-n)
-	t.task = r.report.Task("train on a few batches", int64(warmUp+n), progress.Batches)
-	defer t.task.Done()
+	t.events.tell(&started{name: "train on a few batches", items: warmUp + n, sums: t.sums})
+	defer t.events.tell(&ended{})
 	if err := t.setRate(); err != nil {
 		return p, err
 	}
-	if err := t.runSome(warmUp); err != nil {
+	if err := t.runSome(0, warmUp); err != nil {
 		return p, err
 	}
 	t.begin(0)
 	t.table = t.gpu.add(t.batches.Table())
-	if err := t.runSome(n); err != nil {
+	if err := t.runSome(warmUp, n); err != nil {
 		return p, err
 	}
 	if err := ctx.Err(); err != nil { // whole steps go on without it
@@ -186,10 +183,15 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 	return p, nil
 }
 
-// runSome trains on the next n batches.
-func (t *trainer) runSome(n int) error {
-	if err := t.batches.Run(n); err != nil {
-		return err
+// runSome trains on n items, the first of which comes after so many, by parts of epochs: of items
+// that are under way together, no two may have the same batch.
+func (t *trainer) runSome(after, n int) error {
+	for end := after + n; after < end; {
+		k := min(end-after, t.schedule.left(after))
+		if err := t.batches.Run(k); err != nil {
+			return err
+		}
+		after += k
 	}
 	ran := time.Now()
 	err := t.settle()
@@ -202,9 +204,9 @@ func (r *runner) describe(p *Plan, t *trainer, n int) {
 	o, s := &r.options, r.setup()
 	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
-	p.Slots, p.MemoryBytes = s.Slots, r.plan.total
+	p.Slots, p.MemoryBytes = s.Slots, r.decision.Memory.Total
 	p.CacheRows, p.CacheBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.GPUBytes
-	p.EmptyCache = r.plan.layout.ByUse && p.CacheRows > 0
+	p.EmptyCache = r.decision.Memory.Layout.ByUse && p.CacheRows > 0
 	p.DiskBytes = r.runBytes()
 
 	scale := float64(p.BatchesPerEpoch) / float64(n)
@@ -234,7 +236,7 @@ func chained(t pipeline.Table, n, batches, slots int) float64 {
 // checkpoints that are kept and the one that is written, and lines and pictures of the epochs.
 func (r *runner) runBytes() int64 {
 	o := &r.options
-	n := int64(o.Epochs) * epochBytes
+	n := int64(o.Epochs) * decide.EpochBytes
 	if r.engine() == nil {
 		return n
 	}
@@ -242,5 +244,5 @@ func (r *runner) runBytes() int64 {
 	for _, p := range r.engine().Params() {
 		weights += 4 * int64(p.Len())
 	}
-	return n + 2*weights + int64(o.Keep+1)*r.plan.checkpoint(r.needs)
+	return n + 2*weights + int64(o.Keep+1)*r.decision.Checkpoint()
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/device"
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -26,7 +26,7 @@ func (w *world) plan(ctx context.Context, o Options, change func(*parts)) (Plan,
 	w.t.Helper()
 	g := newGPUDevice(0)
 	defer g.close()
-	p := parts{g.openStack, g.newEngine, planMemory, enterGroup, joinRanks}
+	p := usual(g.openStack, g.newEngine)
 	if change != nil {
 		change(&p)
 	}
@@ -168,10 +168,10 @@ func TestPlanCountsRecording(t *testing.T) {
 	o.Record = w.path("trace")
 	var room int64
 	with, err := w.plan(t.Context(), o, func(p *parts) {
-		p.plan = func(c featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
-			f := c.Facts()
-			room = recordBytes(&f, 2)
-			return planMemory(c, o, needs)
+		inner := p.decide
+		p.decide = func(o decide.Options, f decide.Facts) (decide.Decision, error) {
+			room = recordBytes(&f.Store.Facts, 2)
+			return inner(o, f)
 		}
 	})
 	if err != nil {

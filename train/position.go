@@ -142,7 +142,7 @@ func (t *trainer) checkpoint() error {
 	if held != nil {
 		sections[sectionStore+t.dir.File.Store] = held
 	}
-	if err := t.dir.Checkpoints().Write(int64(t.position()), &p, sections, t.options.Keep); err != nil {
+	if err := t.dir.saveCheckpoint(int64(t.position()), &p, sections, t.options.Keep); err != nil {
 		return err
 	}
 	t.saved, t.fresh, t.kept = time.Now(), false, &standing{t.now.Epoch, t.done}

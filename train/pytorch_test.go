@@ -113,7 +113,7 @@ func (w *world) logits(o Options) map[int][]float32 {
 	if err := o.resolve(f, false); err != nil {
 		w.t.Fatal(err)
 	}
-	e, _, err := newCPUEngine(&o, f)
+	e, _, err := newCPUEngine(o.wish(&f, false))
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -10,15 +10,12 @@ import (
 	"maps"
 	"slices"
 
-	"diskgnn/featurestore"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/progress"
 	"diskgnn/train/collective"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
-	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -37,61 +34,8 @@ import (
 //	the epoch                       ─────►                     after it was judged
 //	the result                      ─────►
 
-// joinRanks joins the group that the options' place is of, nil where it is alone.
-func joinRanks(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
-	if o.Job.Count < 2 {
-		return nil, nil
-	}
-	j := &o.Job
-	m := collective.Member{Rank: j.Index, World: j.Count, Run: o.RunID, Program: version(), Limits: collective.Usual, Note: rep.Logf}
-	if j.Index > 0 {
-		return collective.Dial(ctx, m, j.Addresses())
-	}
-	l, err := j.Listen(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return collective.Listen(ctx, m, l)
-}
-
-// world returns the number of ranks: processes, or the replicas of one.
-func (o *Options) world() int { return max(1, o.Job.Count, o.Replicas) }
-
-// replicas returns how many ranks are this process's.
-func (o *Options) replicas() int { return max(1, o.Replicas) }
-
-// root tells whether the process has the run's directory.
-func (o *Options) root() bool { return o.Job.Index == 0 }
-
 // writes tells whether the process makes the run's directory: a plan has none.
-func (o *Options) writes() bool { return o.root() && !o.planning }
-
-// accumulates settles how many batches a step has, and refuses a number that the ranks cannot
-// divide.
-func (o *Options) accumulates() error {
-	if o.Accumulate == 0 {
-		o.Accumulate = o.world()
-	}
-	if o.Accumulate%o.world() != 0 {
-		return fault.New(fault.ErrUsage, "--accumulate %d: %d ranks cannot have equal parts of a step; give a multiple of their number, or another number of ranks", o.Accumulate, o.world())
-	}
-	return nil
-}
-
-// checkRanks names what several ranks cannot do.
-func (o *Options) checkRanks() error {
-	switch {
-	case o.world() == 1:
-		return nil
-	case o.Job.Count > 1 && o.Replicas > 1:
-		return fault.New(fault.ErrUsage, "%d processes with %d replicas each: start a process for every device", o.Job.Count, o.Replicas)
-	case o.Record != "":
-		return fault.New(fault.ErrUsage, "--record: a trace is of one process; train with one rank")
-	case o.Live() && o.DryEpochs != recipe.DryAll:
-		return fault.New(fault.ErrUsage, "--fanout with %d ranks: all of them must know how large batches become: give --dry-epochs all", o.world())
-	}
-	return nil
-}
+func (r *runner) writes() bool { return r.options.root() && !r.planning }
 
 // earlier is what rank 0 tells of the run that goes on, before the others open anything.
 type earlier struct {
@@ -102,6 +46,9 @@ type earlier struct {
 
 // shareEarlier gives every rank what rank 0 knows of the run.
 func shareEarlier(g *collective.Group, o *Options, was *rundir.File) (*rundir.File, *rundir.Result, error) {
+	if g.World() == 1 {
+		return was, nil, nil
+	}
 	e := earlier{Resume: o.Resume}
 	var epochs []rundir.Epoch
 	if was != nil {
@@ -115,7 +62,7 @@ func shareEarlier(g *collective.Group, o *Options, was *rundir.File) (*rundir.Fi
 		}
 		e.Was = &short
 	}
-	if err := broadcast(g, &e); err != nil {
+	if err := broadcast(g, &e, mostEarlier); err != nil {
 		return nil, nil, err
 	}
 	o.Resume = e.Resume
@@ -125,9 +72,16 @@ func shareEarlier(g *collective.Group, o *Options, was *rundir.File) (*rundir.Fi
 	return e.Was, e.Done, nil
 }
 
-// broadcast replaces v by rank 0's.
-func broadcast(g *collective.Group, v any) error {
-	if g == nil {
+// The most bytes of what ranks tell each other, as JSON: usually, and of a run.json without its
+// epochs.
+const (
+	mostTold    = 1 << 20
+	mostEarlier = 16 << 20
+)
+
+// broadcast replaces v by rank 0's, which has at most so many bytes as JSON.
+func broadcast(g *collective.Group, v any, most int64) error {
+	if g.World() == 1 {
 		return nil
 	}
 	var b []byte
@@ -137,7 +91,7 @@ func broadcast(g *collective.Group, v any) error {
 			return err
 		}
 	}
-	b, err := g.Broadcast(b)
+	b, err := g.Broadcast(b, most)
 	if err != nil || g.Rank() == 0 {
 		return err
 	}
@@ -147,13 +101,16 @@ func broadcast(g *collective.Group, v any) error {
 	return nil
 }
 
-// gather returns what the ranks say, by rank, on rank 0.
-func gather[T any](g *collective.Group, mine T) ([]T, error) {
+// gather returns what the ranks say, by rank, on rank 0. Each has at most so many bytes as JSON.
+func gather[T any](g *collective.Group, mine T, most int64) ([]T, error) {
+	if g.World() == 1 {
+		return []T{mine}, nil
+	}
 	b, err := json.Marshal(mine)
 	if err != nil {
 		return nil, err
 	}
-	texts, err := g.Gather(b)
+	texts, err := g.Gather(b, most)
 	if err != nil || g.Rank() > 0 {
 		return nil, err
 	}
@@ -181,16 +138,13 @@ type trainedOn struct {
 
 // agree refuses ranks that train on something else than rank 0, on all of them.
 func (r *runner) agree(file *rundir.File) error {
-	if r.group == nil {
-		return nil
-	}
 	text, err := json.Marshal(file.Params)
 	if err != nil {
 		return err
 	}
 	l := r.found.Lineage()
 	all, err := gather(r.group, trainedOn{Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset, Store: file.Store,
-		Recipe: string(text), Engine: file.Setup.Engine, Arithmetic: file.Setup.Info})
+		Recipe: string(text), Engine: file.Setup.Engine, Arithmetic: file.Setup.Info}, mostTold)
 	if err != nil {
 		return err
 	}
@@ -202,7 +156,7 @@ func (r *runner) agree(file *rundir.File) error {
 			verdict.Why = fmt.Sprintf("rank %d cannot train with rank 0: %s", rank, d)
 		}
 	}
-	if err := broadcast(r.group, &verdict); err != nil {
+	if err := broadcast(r.group, &verdict, mostTold); err != nil {
 		return err
 	}
 	if verdict.Why != "" {
@@ -241,31 +195,10 @@ func (t *trainedOn) differs(root *trainedOn) string {
 	}
 	before := rundir.File{}
 	before.Setup.Info = root.Arithmetic
-	if err := sameArithmetic(&before, t.Arithmetic); err != nil {
-		return "it would round otherwise: " + differentArithmetic(&before.Setup.Info, t.Arithmetic)
+	if err := decide.SameArithmetic(&before, t.Arithmetic); err != nil {
+		return "it would round otherwise: " + decide.DifferentArithmetic(&before.Setup.Info, t.Arithmetic)
 	}
 	return ""
-}
-
-// newEngines makes the engine of every replica, which share the threads.
-func (r *runner) newEngines(p *parts, f featurestore.Facts) (all engineNeeds, err error) {
-	o := &r.options
-	for i := range o.replicas() {
-		each := *o
-		each.replica, each.Threads = i, max(1, o.Threads/o.replicas())
-		e, needs, err := p.engine(&each, f)
-		if err != nil {
-			return all, err
-		}
-		r.replicas = append(r.replicas, &replica{device: needs.gpu, engine: e, reduction: collective.Alone{}})
-		if o.Engine = each.Engine; i == 0 {
-			all = needs
-		} else {
-			all.engine += needs.engine
-			all.gpuLeft = min(all.gpuLeft, needs.gpuLeft)
-		}
-	}
-	return all, nil
 }
 
 // engine returns the first replica's, nil where nothing is computed.
@@ -274,11 +207,11 @@ func (r *runner) engine() engine.Engine { return r.replicas[0].engine }
 // reducing counts the memory of what brings the ranks' gradients together.
 func (r *runner) reducing(needs *engineNeeds) {
 	o := &r.options
-	if !o.apart {
+	if !r.apart {
 		return
 	}
 	for i := range o.replicas() {
-		needs.engine += collective.OrderedBytes(r.layout(), o.Accumulate, o.Accumulate/o.world(), o.Job.Index+i, o.world())
+		needs.Engine += collective.OrderedBytes(r.layout(), o.Accumulate, o.Accumulate/o.world(), o.Job.Index+i, o.world())
 	}
 }
 
@@ -307,8 +240,8 @@ func (r *runner) unite() error {
 	}
 	for i, rep := range r.replicas {
 		switch rep.group = groups[i]; {
-		case rep.group == nil:
-		case o.apart:
+		case rep.alone():
+		case r.apart:
 			rep.reduction = collective.NewOrdered(rep.group, r.layout(), o.Accumulate, o.Accumulate/o.world())
 		default:
 			var err error
@@ -321,7 +254,7 @@ func (r *runner) unite() error {
 	return nil
 }
 
-// separate ends what unite made, which may be nothing: preparing may have failed before.
+// separate ends what unite made.
 func (r *runner) separate() {
 	for _, rep := range r.replicas {
 		if rep.group != nil && rep.group != r.group {
@@ -357,13 +290,10 @@ func (r *runner) alone(rep *replica, f func(rep *replica) error) error {
 
 // together waits until all ranks are about to take steps.
 func (r *runner) together() error {
-	if r.group == nil {
-		return nil
-	}
-	if _, err := r.group.Gather(nil); err != nil {
+	if _, err := r.group.Gather(nil, 0); err != nil {
 		return err
 	}
-	_, err := r.group.Broadcast(nil)
+	_, err := r.group.Broadcast(nil, 0)
 	return err
 }
 
@@ -376,21 +306,18 @@ type stand struct {
 
 // shareStand gives every rank the checkpoint that rank 0 goes on from.
 func (r *runner) shareStand() error {
-	if r.group == nil {
-		return nil
-	}
 	var s stand
 	sections := make(map[string][]byte)
 	if r.from != nil {
 		sections = engineSections(r.from.sections)
 		s = stand{At: &r.from.at, Epochs: r.from.epochs, Sections: slices.Sorted(maps.Keys(sections))}
 	}
-	if err := broadcast(r.group, &s); err != nil {
+	if err := broadcast(r.group, &s, max(mostEarlier, r.options.Memory/8)); err != nil {
 		return err
 	}
 	received := make(map[string][]byte)
 	for _, name := range s.Sections {
-		b, err := r.group.Broadcast(sections[name])
+		b, err := r.group.Broadcast(sections[name], r.decision.Checkpoint()+mostTold)
 		if err != nil {
 			return err
 		}
@@ -427,8 +354,8 @@ type share struct {
 // gatherShares brings what the ranks have summed up to rank 0, whose sums are the run's then,
 // with the bits that one rank's have. After an epoch their engines are compared.
 func (t *trainer) gatherShares(epochEnds bool) error {
-	if t.group == nil {
-		return nil
+	if t.alone() {
+		return nil // its sums are the run's
 	}
 	if err := t.settle(); err != nil {
 		return err
@@ -443,7 +370,7 @@ func (t *trainer) gatherShares(epochEnds bool) error {
 			return err
 		}
 	}
-	all, err := gather(t.group, mine)
+	all, err := gather(t.group, mine, t.mostShare())
 	if err != nil {
 		return err
 	}
@@ -464,6 +391,13 @@ func (t *trainer) gatherShares(epochEnds bool) error {
 		}
 	}
 	return t.sumShares(all, done)
+}
+
+// mostShare returns the most bytes of a rank's share: of its batches, and of a scorer's state in
+// base64.
+func (t *trainer) mostShare() int64 {
+	const each = 64
+	return mostTold + each*int64(t.done-t.shared) + 4*(t.scorerState/3+1)
 }
 
 // sumShares sums up what was found of the batches from done on, in their order.
@@ -535,27 +469,10 @@ var errAgreed = errors.New("all ranks end")
 
 // asLost returns why the group ended if that is why a run ends with err.
 func asLost(g *collective.Group, err error) (error, bool) {
-	if g == nil || err == nil {
+	if err == nil {
 		return nil, false
 	}
 	lost := g.Lost()
 	_, is := errors.AsType[*collective.Lost](err)
 	return lost, lost != nil && (is || errors.Is(err, context.Canceled) || errors.Is(err, lost))
-}
-
-// DivideDefaults divides what the machine has, of which nothing is said, among the processes
-// that train on it, and reports whether there are several.
-func (o *Options) DivideDefaults() bool {
-	n := o.Job.LocalCount
-	if n < 2 {
-		return false
-	}
-	if o.Threads == 0 {
-		o.Threads = max(1, defaultThreads()/n)
-	}
-	if o.Memory == 0 {
-		whole, _ := budget.Default()
-		o.Memory = whole / int64(n)
-	}
-	return true
 }

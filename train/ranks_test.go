@@ -15,18 +15,18 @@ import (
 	"time"
 
 	"diskgnn/device/cuda/cudatest"
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/job"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack/all"
 	"diskgnn/train/collective"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
 
 // atEase are limits under which no rank of a test is lost for being slow.
-var atEase = collective.Limits{Join: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 10 * time.Millisecond}
+var atEase = collective.Limits{Join: time.Minute, Greeting: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 10 * time.Millisecond, Drain: 2 * time.Second}
 
 // ranks is a run of several ranks within the test's process.
 type ranks struct {
@@ -108,21 +108,21 @@ func (r ranks) run(world int, o Options) ([]rundir.Result, []error) {
 		if r.ctx != nil {
 			ctx = r.ctx(rank)
 		}
-		p := parts{all.Open, newCPUEngine, planMemory, enterGroup,
-			func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
-				m := collective.Member{Rank: rank, World: o.Job.Count, Run: "test", Program: "1", Limits: r.limits}
-				if o.Job.Count == 1 {
-					return nil, nil
-				}
-				if rank == 0 {
-					return collective.Listen(ctx, m, l)
-				}
-				address := l.Addr().String()
-				if r.through != nil {
-					address = r.through(rank, address)
-				}
-				return collective.Dial(ctx, m, []string{address})
-			}}
+		p := usual(all.Open, newCPUEngine)
+		p.join = func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+			m := collective.Member{Rank: rank, World: o.Job.Count, Run: "test", Program: "1", Limits: r.limits}
+			if o.Job.Count == 1 {
+				return collective.One(), nil
+			}
+			if rank == 0 {
+				return collective.Listen(ctx, m, l)
+			}
+			address := l.Addr().String()
+			if r.through != nil {
+				address = r.through(rank, address)
+			}
+			return collective.Dial(ctx, m, []string{address})
+		}
 		if r.parts != nil {
 			r.parts(rank, &p)
 		}
@@ -394,10 +394,10 @@ func TestRankThatCannotPrepare(t *testing.T) {
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden = 1, 8 })
 	full := errors.New("no memory is left")
 	_, errs := ranks{w: w, parts: func(rank int, p *parts) {
-		if plan := p.plan; rank == 1 {
-			p.plan = func(found featurestore.Candidate, o *Options, needs engineNeeds) (memoryPlan, error) {
-				_, err := plan(found, o, needs)
-				return memoryPlan{}, errors.Join(err, full)
+		if inner := p.decide; rank == 1 {
+			p.decide = func(o decide.Options, f decide.Facts) (decide.Decision, error) {
+				_, err := inner(o, f)
+				return decide.Decision{}, errors.Join(err, full)
 			}
 		}
 	}}.run(2, o)
@@ -480,8 +480,8 @@ func TestReplicas(t *testing.T) {
 	_, err = w.run(context.Background(), w.fresh(o, func(o *Options) { o.Replicas = 3 }), progress.Discard, func(p *parts) {
 		onStep(4, func() error { return boom })(p)
 		inner := p.engine
-		p.engine = func(o *Options, f featurestore.Facts) (engine.Engine, engineNeeds, error) {
-			e, n, err := inner(o, f)
+		p.engine = func(w engineWish) (engine.Engine, engineNeeds, error) {
+			e, n, err := inner(w)
 			if made++; made == 2 {
 				return e, n, err
 			}
@@ -497,7 +497,7 @@ func TestReplicas(t *testing.T) {
 func TestGPURanks(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
 	o := w.options(w.pack(20), gpuRun, func(o *Options) {
-		o.Epochs, o.Hidden, o.Accumulate, o.Norm, o.Reduce = 2, 8, 4, "batch", ReduceHost
+		o.Epochs, o.Hidden, o.Accumulate, o.Norm, o.Reduce = 2, 8, 4, "batch", decide.ReduceHost
 	})
 	var want string
 	for _, world := range []int{1, 2, 4} {
@@ -577,7 +577,7 @@ func TestDivideDefaults(t *testing.T) {
 	if !o.DivideDefaults() || o.Memory != whole.Memory/2 || o.Threads != max(1, whole.Threads/2) {
 		t.Errorf("%d bytes, %d threads of %d, %d", o.Memory, o.Threads, whole.Memory, whole.Threads)
 	}
-	o = Options{Job: job.Place{Count: 4, LocalCount: 2}, Memory: 5, Threads: 7}
+	o = Options{Job: job.Place{Count: 4, LocalCount: 2}, Resources: rundir.Resources{Memory: 5, Threads: 7}}
 	if o.DivideDefaults(); o.Memory != 5 || o.Threads != 7 {
 		t.Errorf("%d bytes, %d threads, where 5 and 7 were given", o.Memory, o.Threads)
 	}

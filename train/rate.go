@@ -2,7 +2,6 @@ package train
 
 import (
 	"math"
-	"slices"
 
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -10,9 +9,10 @@ import (
 )
 
 // rate returns the learning rate of the epoch that follows those before. It is a
-// function of the options and of what metrics.jsonl holds, and of nothing else: so a
-// run that is resumed trains at the rates of one that never was interrupted.
-func rate(o *recipe.Recipe, before []rundir.Epoch) float64 {
+// function of the options, of whether there are validation batches and of what metrics.jsonl
+// holds, and of nothing else: so a run that is resumed trains at the rates of one that never
+// was interrupted, and all ranks at the same.
+func rate(o *recipe.Recipe, validated bool, before []rundir.Epoch) float64 {
 	epoch := len(before)
 	if epoch < o.Warmup {
 		return o.LR * float64(epoch+1) / float64(o.Warmup)
@@ -22,27 +22,29 @@ func rate(o *recipe.Recipe, before []rundir.Epoch) float64 {
 		done := float64(epoch-o.Warmup) / float64(o.Epochs-o.Warmup)
 		return o.MinLR + (o.LR-o.MinLR)*(1+math.Cos(math.Pi*done))/2
 	case recipe.SchedulePlateau:
-		return plateauRate(o, before[o.Warmup:])
+		return plateauRate(o, validated, before[o.Warmup:])
 	}
 	return o.LR
 }
 
 // plateauRate lowers the rate by PlateauFactor each time that more than
 // PlateauPatience epochs were no better than the best before them, as PyTorch's
-// ReduceLROnPlateau does with a threshold of 0. The epochs that are validated are
-// judged by their score, or all by the loss where none has one.
-func plateauRate(o *recipe.Recipe, epochs []rundir.Epoch) float64 {
-	merit := func(e *rundir.Epoch) float64 { return -float64(e.Loss) }
-	scored := slices.ContainsFunc(epochs, func(e rundir.Epoch) bool { return e.ValidAccuracy.Defined() })
-	if scored {
-		merit = func(e *rundir.Epoch) float64 { return float64(e.ValidAccuracy) }
-	}
-	rate, best, waited := o.LR, math.Inf(-1), 0
+// ReduceLROnPlateau does with a threshold of 0. Epochs count that judges says, by their
+// score, or by their loss where the first of them has no score. The first decides for the
+// whole run, so that the rate never rises again.
+func plateauRate(o *recipe.Recipe, validated bool, epochs []rundir.Epoch) float64 {
+	merit := func(e *rundir.Epoch) float64 { return float64(e.ValidAccuracy) }
+	rate, best, waited, first := o.LR, math.Inf(-1), 0, true
 	for i := range epochs {
-		if scored && !o.Validates(epochs[i].Epoch) {
+		e := &epochs[i]
+		if !judges(o, validated, e.Epoch) {
 			continue
 		}
-		if m := merit(&epochs[i]); m > best { // never of what is undefined
+		if first && !e.ValidAccuracy.Defined() {
+			merit = func(e *rundir.Epoch) float64 { return -float64(e.Loss) }
+		}
+		first = false
+		if m := merit(e); m > best { // never of what is undefined
 			best, waited = m, 0
 			continue
 		}
@@ -53,12 +55,18 @@ func plateauRate(o *recipe.Recipe, epochs []rundir.Epoch) float64 {
 	return rate
 }
 
+// judges tells whether the end of an epoch judges the weights: those of epochs that are
+// validated do, and all without validation batches.
+func judges(o *recipe.Recipe, validated bool, epoch int) bool {
+	return !validated || o.Validates(epoch)
+}
+
 // setRate gives the engine the rate of the epoch under way.
 func (t *trainer) setRate() error {
 	if t.engine == nil {
 		return nil
 	}
-	rate := rate(&t.options.Recipe, t.result.Epochs)
+	rate := rate(&t.options.Recipe, t.validated, t.result.Epochs)
 	t.now.LR = score.Score(rate)
 	return t.engine.SetLR(rate)
 }

@@ -43,6 +43,11 @@ func TestRateByHand(t *testing.T) {
 		o.Schedule, o.LR, o.PlateauFactor, o.PlateauPatience = recipe.SchedulePlateau, 1, 0.5, patience
 		return o
 	}
+	rare := func(patience, every int, o recipe.Recipe) recipe.Recipe {
+		o.Epochs, o.ValidateEvery = 100, every
+		return plateau(patience, o)
+	}
+	none, unvalidated := score.Undefined, []string{"plateau, by the loss", "plateau, nothing to validate"}
 	for what, c := range map[string]struct {
 		recipe recipe.Recipe
 		before []rundir.Epoch
@@ -65,11 +70,20 @@ func TestRateByHand(t *testing.T) {
 		"plateau, undefined once": {plateau(0, recipe.Recipe{}), scored(0.5, score.Undefined, 0.6), []float64{1, 1, 0.5, 0.5}},
 		"plateau, by the loss": {plateau(1, recipe.Recipe{}), lost(3, 2, 2.5, 2, 1.9, score.Undefined, 1.9),
 			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.5, 0.25}},
+		// Losses rise throughout, and count neither before the first validation nor after it.
+		"plateau, validated at times": {rare(0, 3, recipe.Recipe{}), scored(none, none, 0.5, none, none, 0.4, none, none, 0.6),
+			[]float64{1, 1, 1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5}},
+		"plateau, validated at times, warm-up": {rare(0, 2, recipe.Recipe{Warmup: 1}), scored(none, 0.5, none, 0.5, none, 0.6),
+			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.5}},
+		// The first validation has no score: the losses of validated epochs count to the end.
+		"plateau, no score at first": {rare(0, 2, recipe.Recipe{}), scored(none, none, none, none, none, 0.9, none, 0.8),
+			[]float64{1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125}},
+		"plateau, nothing to validate": {rare(0, 3, recipe.Recipe{}), lost(3, 3, 2, 2), []float64{1, 1, 0.5, 0.5, 0.25}},
 		// What was best in the warm-up is forgotten.
 		"plateau, warm-up": {plateau(0, recipe.Recipe{Warmup: 2}), scored(0.9, 0.9, 0.5, 0.6, 0.6), []float64{0.5, 1, 1, 1, 1, 0.5}},
 	} {
 		for n, want := range c.want {
-			if got := rate(&c.recipe, c.before[:n]); math.Abs(got-want) > 1e-6 {
+			if got := rate(&c.recipe, !slices.Contains(unvalidated, what), c.before[:n]); math.Abs(got-want) > 1e-6 {
 				t.Errorf("%s: epoch %d at %v, want %v", what, n, got, want)
 			}
 		}
@@ -124,7 +138,7 @@ func TestEpochsHaveTheirRates(t *testing.T) {
 		}
 		var want []float64
 		for i := range r.Epochs {
-			rate := rate(&o.Recipe, r.Epochs[:i])
+			rate := rate(&o.Recipe, true, r.Epochs[:i])
 			want = append(want, slices.Repeat([]float64{rate}, r.Epochs[i].Batches)...)
 			if r.Epochs[i].LR != score.Score(rate) {
 				t.Errorf("%s: epoch %d says %v, want %v", what, i, r.Epochs[i].LR, rate)
@@ -240,6 +254,35 @@ func TestResumesAStopping(t *testing.T) {
 			t.Errorf("failed at call %d of %d, then %d calls, want %d; stopped early: %t, %v", at, total, calls, left, r.StoppedEarly, err)
 		}
 		w.ending(o.Out).compare(t, at, want)
+	}
+}
+
+// A plateau is seen in the epochs that are validated, so the rate stays until the first of them and
+// never rises; without validation batches every epoch is judged by its loss.
+func TestPlateauOfRareValidation(t *testing.T) {
+	for _, noValid := range []bool{false, true} {
+		w := newWorld(t, worldParams{nodes: 150, noValid: noValid})
+		o := w.options(w.pack(20), func(o *Options) {
+			o.Epochs, o.LR, o.ValidateEvery = 10, 1e-9, 3
+			o.Schedule, o.PlateauPatience, o.PlateauFactor = recipe.SchedulePlateau, 0, 0.1
+		})
+		r, _ := w.mustRun(o, nil)
+		lowered := 0
+		for i := range r.Epochs {
+			if want := rate(&o.Recipe, !noValid, r.Epochs[:i]); r.Epochs[i].LR != score.Score(want) {
+				t.Errorf("validation %t: epoch %d at %v, want %v", !noValid, i, r.Epochs[i].LR, want)
+			}
+			if i == 0 || r.Epochs[i].LR == r.Epochs[i-1].LR {
+				continue
+			}
+			lowered++
+			if r.Epochs[i].LR > r.Epochs[i-1].LR || !noValid && i%3 != 0 {
+				t.Errorf("validation %t: epoch %d at %v after %v", !noValid, i, r.Epochs[i].LR, r.Epochs[i-1].LR)
+			}
+		}
+		if lowered == 0 {
+			t.Errorf("validation %t: the rate was never lowered", !noValid)
+		}
 	}
 }
 

@@ -12,44 +12,120 @@ import (
 	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/program"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
-	"diskgnn/train/engine"
+	"diskgnn/train/decide"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
 
+// preference is a flag that decides nothing of the result: a run that goes on keeps what an earlier
+// process was given, and says what became of it.
+type preference struct {
+	flag string // "": what is compared follows from others
+	// keep notes the value, and take takes it over from an earlier process: false where that had
+	// none, or where the store has no use for it.
+	keep func(p *rundir.Preferences, o *Options)
+	take func(o *Options, p *rundir.Preferences) bool
+	compared
+}
+
+// compared is a part of the setup that people read of where it changes.
+type compared struct {
+	name string // "": it is not compared
+	of   func(s *rundir.Setup) any
+}
+
+// resource is the preference for a field of Resources, which serves the options or not; nil: always.
+func resource[T comparable](flag string, field func(r *rundir.Resources) *T, serves func(o *Options, v T) bool, c compared) preference {
+	return preference{flag,
+		func(p *rundir.Preferences, o *Options) { *field(&p.Resources) = *field(&o.Resources) },
+		func(o *Options, p *rundir.Preferences) bool {
+			var none T
+			v := *field(&p.Resources)
+			if v == none || serves != nil && !serves(o, v) {
+				return false
+			}
+			*field(&o.Resources) = v
+			return true
+		}, c}
+}
+
+// preferences are all of them, in the order in which changes are told.
+var preferences = []preference{
+	resource("threads", func(r *rundir.Resources) *int { return &r.Threads }, nil,
+		compared{"threads", func(s *rundir.Setup) any { return s.Threads }}),
+	resource("io", func(r *rundir.Resources) *string { return &r.IO }, nil,
+		compared{"io", func(s *rundir.Setup) any { return s.IO }}),
+	resource("memory", func(r *rundir.Resources) *int64 { return &r.Memory }, nil,
+		compared{"memory", func(s *rundir.Setup) any { return budget.FormatBytes(s.Memory) }}),
+	resource("ram-cache", func(r *rundir.Resources) **budget.Size { return &r.RAMCache },
+		func(o *Options, _ *budget.Size) bool { return !all.HoldsAll(o.store()) },
+		compared{"cache", func(s *rundir.Setup) any { return budget.FormatBytes(s.CacheSize) }}),
+	resource("cache-policy", func(r *rundir.Resources) *string { return &r.CachePolicy },
+		func(o *Options, v string) bool { return slices.Contains(all.Policies(o.store()), v) },
+		compared{"cache policy", func(s *rundir.Setup) any { return s.CachePolicy }}),
+	resource("fault-threads", func(r *rundir.Resources) *int { return &r.FaultThreads },
+		func(o *Options, _ int) bool { return all.Maps(o.store()) },
+		compared{"fault threads", func(s *rundir.Setup) any { return s.FaultThreads }}),
+	resource("topology", func(r *rundir.Resources) *string { return &r.Topology.Level },
+		func(o *Options, _ string) bool { return o.Live() },
+		compared{"topology", func(s *rundir.Setup) any { return cmp.Or(s.Topology, topology.Mapped) }}),
+	resource("topology-memory", func(r *rundir.Resources) **budget.Size { return &r.Topology.Memory },
+		func(o *Options, _ *budget.Size) bool { return o.Topology.Level == topology.Cached },
+		compared{"held topology", func(s *rundir.Setup) any { return budget.FormatBytes(s.TopologySize) }}),
+	resource("topology-order", func(r *rundir.Resources) *string { return &r.Topology.Order },
+		func(o *Options, _ string) bool { return o.Topology.Level == topology.Cached }, compared{}),
+	resource("page-cache", func(r *rundir.Resources) *string { return &r.PageCache },
+		func(o *Options, _ string) bool { return all.Maps(o.store()) },
+		compared{"page cache", func(s *rundir.Setup) any { return s.PageCache }}),
+	resource("gpu-memory", func(r *rundir.Resources) *int64 { return &r.GPUMemory }, nil, compared{}),
+	resource("gpu-cache", func(r *rundir.Resources) **budget.Size { return &r.GPUCache }, nil,
+		compared{"GPU cache", func(s *rundir.Setup) any { return budget.FormatBytes(s.GPUCacheSize) }}),
+	resource("slots", func(r *rundir.Resources) *int { return &r.Slots }, nil,
+		compared{"slots", func(s *rundir.Setup) any { return s.Slots }}),
+	{compared: compared{"slots for evaluation", func(s *rundir.Setup) any { return s.EvalSlots }}},
+	{compared: compared{"ranks", func(s *rundir.Setup) any { return max(1, s.Ranks) }}},
+	{"checkpoint-every",
+		func(p *rundir.Preferences, o *Options) { p.CheckpointEvery = &o.CheckpointEvery },
+		func(o *Options, p *rundir.Preferences) bool { return takeOver(&o.CheckpointEvery, p.CheckpointEvery) }, compared{}},
+	{"keep",
+		func(p *rundir.Preferences, o *Options) { p.Keep = o.Keep },
+		func(o *Options, p *rundir.Preferences) bool { return p.Keep != 0 && takeOver(&o.Keep, &p.Keep) }, compared{}},
+	{"trace",
+		func(p *rundir.Preferences, o *Options) { p.Trace = &o.Trace },
+		func(o *Options, p *rundir.Preferences) bool { return takeOver(&o.Trace, p.Trace) }, compared{}},
+}
+
+// takeOver sets v to what was given, if it was.
+func takeOver[T any](v, given *T) bool {
+	if given != nil {
+		*v = *given
+	}
+	return given != nil
+}
+
 // preferences returns what was given of them.
-func (o *Options) preferences() rundir.Preferences {
-	var p rundir.Preferences
-	for flag, keep := range map[string]func(){
-		"memory":           func() { p.Memory = o.Memory },
-		"threads":          func() { p.Threads = o.Threads },
-		"ram-cache":        func() { p.RAMCache = o.RAMCache },
-		"cache-policy":     func() { p.CachePolicy = o.CachePolicy },
-		"fault-threads":    func() { p.FaultThreads = o.FaultThreads },
-		"topology":         func() { p.Topology = o.Topology.Level },
-		"topology-memory":  func() { p.TopologyMemory = o.Topology.Memory },
-		"topology-order":   func() { p.TopologyOrder = o.Topology.Order },
-		"page-cache":       func() { p.PageCache = o.PageCache },
-		"slots":            func() { p.Slots = o.Slots },
-		"gpu-memory":       func() { p.GPUMemory = o.GPUMemory },
-		"gpu-cache":        func() { p.GPUCache = o.GPUCache },
-		"io":               func() { p.IO = o.IO },
-		"checkpoint-every": func() { p.CheckpointEvery = &o.CheckpointEvery },
-		"keep":             func() { p.Keep = o.Keep },
-		"trace":            func() { p.Trace = &o.Trace },
-	} {
-		if o.gave(flag) {
-			keep()
+func (o *Options) preferences() (p rundir.Preferences) {
+	for _, f := range preferences {
+		if f.flag != "" && o.gave(f.flag) {
+			f.keep(&p, o)
 		}
 	}
 	return p
 }
 
-func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
+// prefer takes over what an earlier process was given and this one was not.
+func (o *Options) prefer(p *rundir.Preferences) {
+	for _, f := range preferences {
+		if f.flag != "" && !o.gave(f.flag) && f.take(o, p) {
+			o.Given = append(slices.Clip(o.Given), f.flag)
+		}
+	}
+}
 
 // params returns what decides the result.
 func (o *Options) params() rundir.Params {
@@ -79,7 +155,6 @@ func (o *Options) recall(was *rundir.File) error {
 		o.Engine = was.Setup.Engine
 	}
 	var differ []string
-	o.first = cmp.Or(was.FirstEpochs, was.Params.Epochs)
 	if was.FirstEpochs < 0 || was.FirstEpochs > was.Params.Epochs {
 		return fault.New(fault.ErrCorrupt, "it was begun with %d of %d epochs", was.FirstEpochs, was.Params.Epochs)
 	}
@@ -136,7 +211,7 @@ func (o *Options) done(was *rundir.File) bool {
 func (o *Options) checkLonger(was *rundir.File) error {
 	r := &was.Params.Recipe
 	why := r.Bound()
-	if r.Live() && r.Dry() > float64(o.first) && !inputOrderFree(&was.Params.Network, &was.Setup.Info) {
+	if r.Live() && r.Dry() > float64(was.First()) && !decide.InputOrderFree(&was.Params.Network, &was.Setup.Info) {
 		why = "all epochs are drawn before training, and how nodes are numbered by that decides last bits (--dry-epochs, --layer-order)"
 	}
 	if why == "" {
@@ -160,6 +235,14 @@ func (o *Options) sameDrawing(was *rundir.File) error {
 
 // checkOptions refuses a run at out whose options no run begins with.
 func checkOptions(f *rundir.File, out string) error {
+	if n := f.Params.Epochs; n > recipe.MaxEpochs && n <= recipe.EarlierEpochs {
+		if f.State != rundir.StateFinished {
+			return fault.New(fault.ErrVersion, "%s was begun with %d epochs, and this program goes on with %d at most: report, eval and predict read it; train another run, which may begin with its weights: --init-from %s", out, n, recipe.MaxEpochs, out)
+		}
+		all := *f
+		all.Params.Epochs, all.FirstEpochs = recipe.MaxEpochs, min(f.FirstEpochs, recipe.MaxEpochs)
+		f = &all // which is not to go on: the rest is checked
+	}
 	o := Defaults()
 	if o.Out = out; f.Params.Live() {
 		o.Dataset = "dataset"
@@ -176,33 +259,49 @@ func checkOptions(f *rundir.File, out string) error {
 	return nil
 }
 
-// prefer takes over what an earlier process was given and this one was not.
-func (o *Options) prefer(p *rundir.Preferences) {
-	take := func(flag string, was bool, set func()) {
-		if was && !o.gave(flag) {
-			set()
-			o.Given = append(slices.Clip(o.Given), flag)
+// earlier returns the run that goes on: nil where one is to be begun.
+func (o *Options) earlier(fsys vfs.FS) (was *rundir.File, err error) {
+	if !o.Resume || !o.root() {
+		return nil, nil
+	}
+	if was, err = runToResume(fsys, o.Out); err != nil {
+		return nil, err
+	}
+	if was == nil && o.Out != "" && o.places() == (all.Places{}) {
+		return nil, fault.New(fault.ErrUsage, "--resume: there is no run at %s; to begin it, say what to train on: --pack, or --dataset with --samples or --fanout", o.Out)
+	}
+	if was == nil {
+		return nil, nil
+	}
+	if err := checkOptions(was, o.Out); err != nil {
+		return nil, err
+	}
+	if o.done(was) {
+		if err = o.trainedOn(fsys, was); err == nil {
+			err = was.CheckWeights(fsys, o.Out)
 		}
 	}
-	take("memory", p.Memory != 0, func() { o.Memory = p.Memory })
-	take("threads", p.Threads != 0, func() { o.Threads = p.Threads })
-	store, _ := all.Choose(o.Store, o.places()) // another one may have no use for what follows
-	take("ram-cache", p.RAMCache != nil && !all.HoldsAll(store), func() { o.RAMCache = p.RAMCache })
-	take("cache-policy", slices.Contains(all.Policies(store), p.CachePolicy), func() { o.CachePolicy = p.CachePolicy })
-	take("fault-threads", p.FaultThreads != 0 && all.Maps(store), func() { o.FaultThreads = p.FaultThreads })
-	take("topology", p.Topology != "" && o.Live(), func() { o.Topology.Level = p.Topology })
-	if o.Topology.Level == topology.Cached { // another level has no use for them
-		take("topology-memory", p.TopologyMemory != nil, func() { o.Topology.Memory = p.TopologyMemory })
-		take("topology-order", p.TopologyOrder != "", func() { o.Topology.Order = p.TopologyOrder })
+	return was, err
+}
+
+// Agrees returns the error by which Run would refuse the options, for what is there of the run or
+// for themselves; what the run would read is not looked at. It changes nothing.
+func Agrees(fsys vfs.FS, o Options) error {
+	o.EnsureDefaults()
+	if _, err := o.hashWeights(fsys); err != nil {
+		return err
 	}
-	take("page-cache", p.PageCache != "" && all.Maps(store), func() { o.PageCache = p.PageCache })
-	take("slots", p.Slots != 0, func() { o.Slots = p.Slots })
-	take("gpu-memory", p.GPUMemory != 0, func() { o.GPUMemory = p.GPUMemory })
-	take("gpu-cache", p.GPUCache != nil, func() { o.GPUCache = p.GPUCache })
-	take("io", p.IO != "", func() { o.IO = p.IO })
-	take("checkpoint-every", p.CheckpointEvery != nil, func() { o.CheckpointEvery = *p.CheckpointEvery })
-	take("keep", p.Keep != 0, func() { o.Keep = p.Keep })
-	take("trace", p.Trace != nil, func() { o.Trace = *p.Trace })
+	was, err := o.earlier(fsys)
+	if err == nil && was != nil {
+		err = o.recall(was)
+	}
+	if err == nil {
+		err = o.Validate()
+	}
+	if err == nil && was == nil {
+		err = rundir.CheckOut(fsys, o.Out, o.Force)
+	}
+	return err
 }
 
 // runToResume returns run.json of the run at out, or nil where there is none.
@@ -221,53 +320,27 @@ func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 	return &was, nil
 }
 
-// sameArithmetic refuses to go on where other code would round otherwise.
-func sameArithmetic(f *rundir.File, now engine.Info) error {
-	differ := differentArithmetic(&f.Setup.Info, now)
-	if differ == "" {
-		return nil
-	}
-	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", differ)
-}
-
-// differentArithmetic says what would round otherwise, "" if nothing would.
-func differentArithmetic(i *engine.Info, now engine.Info) string {
-	var differ []string
-	for _, d := range []struct{ what, was, now string }{
-		{"matrix products by", i.BLAS, now.BLAS},
-		{"kernels", i.SIMD, now.SIMD},
-		{"the GPU", i.Device, now.Device},
-		{"layer orders", fmt.Sprint(i.Orders, i.EvalOrders), fmt.Sprint(now.Orders, now.EvalOrders)},
-	} {
-		if d.was != d.now {
-			differ = append(differ, fmt.Sprintf("%s %s, now %s", d.what, d.was, d.now))
-		}
-	}
-	return strings.Join(differ, "; ")
-}
-
 // changes says what differs that may, "" if nothing does.
 func changes(f, now *rundir.File) string {
-	a, b := &f.Setup, &now.Setup
 	var differ []string
 	add := func(what string, was, now any) {
 		if was != now {
 			differ = append(differ, fmt.Sprintf("%s %v (was %v)", what, now, was))
 		}
 	}
-	add("threads", a.Threads, b.Threads)
-	add("io", a.IO, b.IO)
-	add("memory", budget.FormatBytes(a.Memory), budget.FormatBytes(b.Memory))
-	add("cache", budget.FormatBytes(a.CacheSize), budget.FormatBytes(b.CacheSize))
-	add("cache policy", a.CachePolicy, b.CachePolicy)
-	add("fault threads", a.FaultThreads, b.FaultThreads)
-	add("topology", cmp.Or(a.Topology, topology.Mapped), cmp.Or(b.Topology, topology.Mapped))
-	add("held topology", budget.FormatBytes(a.TopologySize), budget.FormatBytes(b.TopologySize))
-	add("page cache", a.PageCache, b.PageCache)
-	add("GPU cache", budget.FormatBytes(a.GPUCacheSize), budget.FormatBytes(b.GPUCacheSize))
-	add("slots", a.Slots, b.Slots)
-	add("slots for evaluation", a.EvalSlots, b.EvalSlots)
-	add("ranks", max(1, a.Ranks), max(1, b.Ranks))
-	add("program", f.Version, now.Version)
+	for _, p := range preferences {
+		if p.name != "" {
+			add(p.name, p.of(&f.Setup), p.of(&now.Setup))
+		}
+	}
+	add("program", programOf(f, now), programOf(now, f))
 	return strings.Join(differ, ", ")
+}
+
+// programOf names the program of a run as it is told apart from another run's.
+func programOf(f, other *rundir.File) string {
+	if f.ProgramHash == "" || other.ProgramHash == "" {
+		return f.Version
+	}
+	return program.Name(f.Version, f.ProgramHash)
 }

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/presample/mbfile"
 	"diskgnn/simulate/trace"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -226,18 +227,18 @@ func TestRecordingIsPlanned(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	o := w.options(w.pack(10), func(o *Options) { o.Slots = 2 })
 	c := find(t, o.Pack)
-	without, err := planMemory(c, &o, engineNeeds{})
+	without, err := planMemory(c, &o, decide.Needs{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.recordTo(&o)
-	with, err := planMemory(c, &o, engineNeeds{})
+	with, err := planMemory(c, &o, decide.Needs{})
 	f := c.Facts()
-	if err != nil || with.fixed-without.fixed != recordBytes(&f, 2) {
-		t.Errorf("%d bytes more, want %d; %v", with.fixed-without.fixed, recordBytes(&f, 2), err)
+	if err != nil || with.Fixed-without.Fixed != recordBytes(&f, 2) {
+		t.Errorf("%d bytes more, want %d; %v", with.Fixed-without.Fixed, recordBytes(&f, 2), err)
 	}
 	o.Memory = budget.Reserve + recordBytes(&f, 2)
-	if _, err := planMemory(c, &o, engineNeeds{}); !errors.Is(err, fault.ErrBudget) {
+	if _, err := planMemory(c, &o, decide.Needs{}); !errors.Is(err, fault.ErrBudget) {
 		t.Error(err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/host"
+	"diskgnn/internal/program"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train/report"
@@ -81,7 +81,7 @@ func TestRecordedForPeople(t *testing.T) {
 	w.interrupt(o, 5)
 	o.Resume, o.Command = true, []string{"diskgnn", "train", "--resume"}
 	w.mustRun(o, nil)
-	if f := mustRead(t, o.Out); !slices.Equal(f.Command, []string{"diskgnn", "train", "--lr", "0.01"}) || f.Host == nil || *f.Host != host.Here() {
+	if f := mustRead(t, o.Out); !slices.Equal(f.Command, []string{"diskgnn", "train", "--lr", "0.01"}) || f.Host == nil || *f.Host != program.ThisHost() {
 		t.Errorf("command %q on %+v", f.Command, f.Host)
 	}
 }
@@ -137,7 +137,7 @@ func TestReportFails(t *testing.T) {
 		return strings.Contains(name, rundir.ReportFile) && op != vfs.OpRemove
 	}}
 	var rep logged
-	r, err := run(context.Background(), vfs.Inject(disk, in), o, &rep, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
+	r, err := run(context.Background(), vfs.Inject(disk, in), o, &rep, usual(all.Open, newCPUEngine))
 	if err != nil || len(r.Epochs) != 3 || state(t, o.Out).State != rundir.StateFinished {
 		t.Errorf("%d epochs, %v", len(r.Epochs), err)
 	}

@@ -22,27 +22,6 @@ type resumePoint struct {
 	damaged  []string       // newer checkpoints that cannot be used
 }
 
-// resume goes on with the run that is there.
-func (r *runner) resume(file rundir.File) (err error) {
-	if err := sameArithmetic(r.was, file.Setup.Info); err != nil {
-		return err
-	}
-	limits := limits{perEpoch: r.facts.BatchesPerEpoch, accumulate: r.options.Accumulate, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.plan.checkpoint(r.needs)}
-	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
-		return err
-	}
-	if had := r.was.Params.Epochs; r.options.Epochs > had {
-		r.report.Logf("%s had %d epochs: it goes on to %d", r.options.Out, had, r.options.Epochs)
-	}
-	r.from.restore(&r.result)
-	r.began = r.began.Add(-r.from.earlier())
-	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
-	if changed := changes(r.was, &file); changed != "" {
-		r.report.Logf("resumed with another setup: %s", changed)
-	}
-	return nil
-}
-
 // limits are what a checkpoint of the run cannot go beyond.
 type limits struct {
 	perEpoch   int   // batches
@@ -82,6 +61,9 @@ func (d *runDir) reopen(was *rundir.File, limits limits, rep progress.Reporter) 
 	if c == nil && was.State == rundir.StateFinished {
 		return nil, fault.New(fault.ErrInput, "%s is finished, and has no checkpoint from which it could be made longer: train another run, which may begin with its weights: --init-from %s", d.Path, d.Path)
 	}
+	if note := was.Note(d.Path); note != "" {
+		rep.Logf("%s; from here on they have checksums, and that version cannot go on with the run any more", note)
+	}
 	if c == nil {
 		rep.Logf("%s has no checkpoint yet: training begins anew", d.Path)
 		return nil, d.Clear(true)
@@ -90,7 +72,9 @@ func (d *runDir) reopen(was *rundir.File, limits limits, rep progress.Reporter) 
 	if p, had := &d.File.Params, was.Params.Epochs; p.Epochs > had && c.at.Epoch == had && had%p.ValidateEvery != 0 {
 		return nil, fault.New(fault.ErrInput, "%s cannot be made longer: its checkpoint follows the last of its %d epochs, which was validated for being the last; train another run, which may begin with its weights: --init-from %s", d.Path, had, d.Path)
 	}
-	d.File.Format, d.File.State, d.File.Begun, d.File.Resumed = rundir.Format, rundir.StateRunning, was.Begun, was.Resumed+1
+	// The version rises once the weights are written anew.
+	d.File.Format, d.File.State, d.File.Begun, d.File.Resumed = was.Format, rundir.StateRunning, was.Begun, was.Resumed+1
+	d.MetricsEnd = c.at.Metrics
 	if err := d.Save(); err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	want := w.ending(o.Out)
 	crash := func(o Options, n int) (bool, error) {
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
-		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks})
+		_, err := run(context.Background(), vfs.Inject(disk, in), o, progress.Discard, usual(all.Open, newCPUEngine))
 		return in.Fired(), err
 	}
 	for n := 0; ; n++ {
@@ -187,10 +187,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 // checkEnded compares a run that may have finished before its last cleaning was done.
 func (w *world) checkEnded(out string, what any, want ending) {
 	w.t.Helper()
-	for _, name := range []string{rundir.CheckpointsDir, rundir.LockFile} {
-		if err := os.RemoveAll(filepath.Join(out, name)); err != nil {
-			w.t.Fatal(err)
-		}
+	if err := os.RemoveAll(filepath.Join(out, rundir.CheckpointsDir)); err != nil {
+		w.t.Fatal(err)
 	}
 	w.ending(out).compare(w.t, what, want)
 }
@@ -261,6 +259,7 @@ func TestResumeRefuses(t *testing.T) {
 	given := func(flag string, change func(*Options)) func(*Options) {
 		return func(o *Options) { o.Given = []string{flag}; change(o) }
 	}
+	late := map[error]bool{fault.ErrLineage: true, fault.ErrCorrupt: true}
 	for want, c := range map[string]struct {
 		kind   error
 		change func(*Options)
@@ -281,7 +280,7 @@ func TestResumeRefuses(t *testing.T) {
 		"was trained on the pack ":                      {fault.ErrLineage, func(o *Options) { o.Pack = other }},
 		"kernels plain, now ":                           {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},
 		"matrix products by openblas 9, now gonum":      {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"blas": "gonum"`, `"blas": "openblas 9"`) }},
-		"diskgnn.run, version 1; this program reads":    {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 2`, `"version": 1`) }},
+		"diskgnn.run, version 1; this program reads":    {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 3`, `"version": 1`) }},
 		"can be used (--force starts over): ":           {fault.ErrCorrupt, func(o *Options) { w.damage(o.Out, 0) }},
 	} {
 		if strings.HasPrefix(want, "kernels") && kernel.Kind() == "plain" {
@@ -297,6 +296,10 @@ func TestResumeRefuses(t *testing.T) {
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v, want %q", err, want)
 		}
+		// What does not depend on what the run reads is told ahead.
+		if ahead := Agrees(disk, copied); (ahead != nil) != !late[c.kind] || ahead != nil && ahead.Error() != err.Error() {
+			t.Errorf("ahead of the run %v, then %v", ahead, err)
+		}
 	}
 	if after := string(w.file(o.Out, "run.json")); after != before {
 		t.Errorf("run.json was changed to %s", after)
@@ -304,6 +307,9 @@ func TestResumeRefuses(t *testing.T) {
 
 	// What is given in agreement, or decides nothing, is taken.
 	o.Resume, o.Given, o.Threads, o.Metric, o.Pack = true, []string{"epochs", "threads", "metric"}, 1, recipe.MetricAuto, ""
+	if err := Agrees(disk, o); err != nil {
+		t.Error(err)
+	}
 	var rep logged
 	r, err := w.run(context.Background(), o, &rep, nil)
 	if err != nil || r.State != rundir.ResultResumed || r.Threads != 1 || r.Memory != 1<<30 {
@@ -320,10 +326,38 @@ func TestResumeRefuses(t *testing.T) {
 	if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrLineage) || !strings.Contains(err.Error(), "was trained on the pack") {
 		t.Errorf("a finished run, on another pack: %v", err)
 	}
+	if err := Agrees(disk, o); !errors.Is(err, fault.ErrLineage) {
+		t.Errorf("ahead of a finished run, on another pack: %v", err)
+	}
 	for _, o.Pack = range []string{p, filepath.Join(w.dir, "gone"), ""} {
 		if same, err := w.run(context.Background(), o, &logged{}, nil); err != nil || same.State != rundir.ResultDone {
 			t.Errorf("a finished run, on %q: %+v, %v", o.Pack, same, err)
 		}
+	}
+	// What a process left that was killed at the end is put in order, unless it lives still.
+	lock, err := vfs.OS.Lock(filepath.Join(o.Out, rundir.LockFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []bool{true, false} {
+		if same, err := w.run(context.Background(), o, &logged{}, nil); err != nil || same.State != rundir.ResultDone {
+			t.Errorf("a finished run with a lock: %+v, %v", same, err)
+		}
+		if found, err := vfs.Exists(vfs.OS, filepath.Join(o.Out, rundir.LockFile)); err != nil || found != there {
+			t.Errorf("the lock's file is there: %t %v, want %t", found, err, there)
+		}
+		if err := errors.Join(lock.Close(), os.RemoveAll(filepath.Join(o.Out, rundir.ReportFile))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(o.Out, rundir.LockFile), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.run(context.Background(), o, &logged{}, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(o.Out, rundir.ReportFile)); err != nil {
+		t.Error(err)
 	}
 	// Nothing is needed for it.
 	if err := os.RemoveAll(p); err != nil {
@@ -425,9 +459,7 @@ func (w *world) edit(out, old, new string) {
 	if !strings.Contains(text, old) {
 		w.t.Fatalf("run.json has no %s: %s", old, text)
 	}
-	if err := os.WriteFile(filepath.Join(out, "run.json"), []byte(strings.ReplaceAll(text, old, new)), 0o666); err != nil {
-		w.t.Fatal(err)
-	}
+	traintest.WriteRun(w.t, out, []byte(strings.ReplaceAll(text, old, new)))
 }
 
 // damage flips a byte in all checkpoints but the oldest spare, and returns how many
@@ -513,7 +545,7 @@ func TestResumeFromNothing(t *testing.T) {
 	// The loader alone is resumed too.
 	alone := w.fresh(o, func(o *Options) { o.Engine, o.CheckpointEvery = EngineNone, rundir.Interval{Batches: 2} })
 	in := &vfs.FailAt{N: 40, After: true, Err: errors.New("crash")}
-	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, parts{all.Open, newCPUEngine, planMemory, enterGroup, joinRanks}); err == nil {
+	if _, err := run(context.Background(), vfs.Inject(disk, in), alone, progress.Discard, usual(all.Open, newCPUEngine)); err == nil {
 		t.Fatal("there was no crash")
 	}
 	if r, err := w.run(context.Background(), alone, &rep, nil); err != nil || r.State != rundir.ResultResumed || len(r.Epochs) != 3 {

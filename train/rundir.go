@@ -3,14 +3,19 @@ package train
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"path/filepath"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
+	"diskgnn/train/safetensors"
 )
+
+// traceSpans bounds a trace: 40 bytes and one line of JSON each. Beyond, the earliest
+// are dropped.
+const traceSpans = 1 << 18
 
 // runDir is the directory of this process' run, which makes its own report and trace.
 type runDir struct {
@@ -18,6 +23,9 @@ type runDir struct {
 	note     func(format string, args ...any) // what people should know, not errors
 	reports  throttle
 	recorder *pipeline.Recorder // of this process; nil: no trace was wanted
+	// unchanged compares what batches are made of with what was verified, before anything that
+	// was made of them is committed; nil: nothing is mapped.
+	unchanged func() error
 
 	extensible bool // the latest checkpoint is of the last epoch: the run can be made longer
 }
@@ -29,6 +37,15 @@ func beginRun(fsys vfs.FS, out string, force bool, file rundir.File) (*runDir, e
 		return nil, err
 	}
 	return &runDir{Dir: d, note: progress.Discard.Logf}, nil
+}
+
+// renew makes a run of an earlier version, all of whose files were written anew, one of this version.
+func (d *runDir) renew() error {
+	if d == nil || d.File.Format == rundir.Format {
+		return nil
+	}
+	d.File.Format = rundir.Format
+	return d.Save()
 }
 
 // writeTrace writes what this process recorded, if it did.
@@ -43,8 +60,35 @@ func (d *runDir) writeTrace() error {
 	return d.Replace(name, d.recorder.WriteTrace)
 }
 
+// checkSources returns the error of unchanged.
+func (d *runDir) checkSources() error {
+	if d.unchanged == nil {
+		return nil
+	}
+	return d.unchanged()
+}
+
+// SaveWeights replaces a file of weights as they are after an epoch.
+func (d *runDir) SaveWeights(name string, tensors []safetensors.Tensor, epoch int) error {
+	if err := d.checkSources(); err != nil {
+		return err
+	}
+	return d.Dir.SaveWeights(name, tensors, epoch)
+}
+
+// saveCheckpoint writes the checkpoint of a step, and keeps so many.
+func (d *runDir) saveCheckpoint(step int64, at *position, sections map[string][]byte, keep int) error {
+	if err := d.checkSources(); err != nil {
+		return err
+	}
+	return d.Checkpoints().Write(step, at, sections, keep)
+}
+
 // finish says that the run is complete: after everything else is.
 func (d *runDir) finish(r *rundir.Result) error {
+	if err := d.checkSources(); err != nil {
+		return err
+	}
 	if err := d.CloseMetrics(); err != nil {
 		return err
 	}
@@ -57,6 +101,22 @@ func (d *runDir) finish(r *rundir.Result) error {
 	d.keepLast()
 	d.Unlock()
 	return nil
+}
+
+// settle does what a process that was killed right after finish had saved the run left to do: the
+// report and the removal of the lock's file. Nothing is done where that lock is held, or where
+// this process may not write.
+func settle(fsys vfs.FS, was *rundir.File, out string) {
+	if left, err := vfs.Exists(fsys, filepath.Join(out, rundir.LockFile)); err != nil || !left {
+		return
+	}
+	dir, err := rundir.Lock(fsys, out, *was)
+	if err != nil {
+		return
+	}
+	d := &runDir{Dir: dir, note: progress.Discard.Logf}
+	d.report()
+	d.Unlock()
 }
 
 // keepLast removes the checkpoints of a finished run, but for the one from which it can be made
@@ -88,7 +148,7 @@ func (d *runDir) abandon(why error) error {
 	}
 	errs = append(errs, d.Close())
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("%w (and then: %s)", why, strings.ReplaceAll(err.Error(), "\n", "; "))
+		return fmt.Errorf("%w (and then: %s)", why, fault.Text(err))
 	}
 	return why
 }

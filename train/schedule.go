@@ -55,6 +55,9 @@ func (s *schedule) own() int { return s.before(s.perEpoch) }
 // items returns how many there are to do.
 func (s *schedule) items() int { return s.epochs*s.own() - s.first }
 
+// left returns how many items of its epoch there are from an item on.
+func (s *schedule) left(item int) int { return s.own() - (item+s.first)%s.own() }
+
 // begun returns how many of an epoch's batches were done before the step that ended with so
 // many.
 func (s *schedule) begun(done int) int { return max(0, done-1) / s.accumulate * s.accumulate }

@@ -27,6 +27,18 @@ func TestEpochsGoRoundTheSampledOnes(t *testing.T) {
 	}
 }
 
+// Of a run that begins after the first epoch and two batches, epochs of three batches end with items
+// 1 and 4.
+func TestLeft(t *testing.T) {
+	s := newSchedule(5, 3, 2, false, 7)
+	s.begin(1, 2)
+	for item, want := range []int{1, 3, 2, 1, 3} {
+		if got := s.left(item); got != want {
+			t.Errorf("item %d: %d are left of its epoch, want %d", item, got, want)
+		}
+	}
+}
+
 // Shuffled or not, an epoch visits the batches of its sample epoch once each, in an
 // order that only seed and epoch decide, whoever asks and in whatever sequence.
 func TestShuffle(t *testing.T) {

@@ -29,6 +29,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
 	"diskgnn/presample"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -275,7 +276,7 @@ func TestResumeReadingRows(t *testing.T) {
 	} {
 		o := w.fresh(whole)
 		w.interrupt(o, 7)
-		o = Options{Out: o.Out, Resume: true, Given: []string{"cache-policy", "ram-cache"}, CachePolicy: "lru", RAMCache: percent(10)}
+		o = Options{Out: o.Out, Resume: true, Given: []string{"cache-policy", "ram-cache"}, Resources: rundir.Resources{CachePolicy: "lru", RAMCache: percent(10)}}
 		change(&o)
 		var log logged
 		if _, err := w.run(context.Background(), o, &log, nil); err != nil {
@@ -386,7 +387,7 @@ func TestResumeReadingPages(t *testing.T) {
 	o := w.fresh(whole)
 	w.interrupt(o, 7)
 	var log logged
-	again := Options{Out: o.Out, Resume: true, Given: []string{"cache-policy"}, CachePolicy: gids.Paper}
+	again := Options{Out: o.Out, Resume: true, Given: []string{"cache-policy"}, Resources: rundir.Resources{CachePolicy: gids.Paper}}
 	if _, err := w.run(context.Background(), again, &log, nil); err != nil || !strings.Contains(log.String(), "the cache begins empty") {
 		t.Errorf("another mode: %v, reported %v", err, log.String())
 	}
@@ -400,7 +401,7 @@ func TestResumeReadingPages(t *testing.T) {
 func TestResumeMappingRows(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	whole := w.options("", w.mappingRows, func(o *Options) {
-		o.PageCache, o.Given = PageCacheDrop, []string{"ram-cache", "fault-threads", "page-cache"}
+		o.PageCache, o.Given = decide.PageCacheDrop, []string{"ram-cache", "fault-threads", "page-cache"}
 	})
 	w.mustRun(whole, nil)
 	for what, c := range map[string]struct {
@@ -409,7 +410,7 @@ func TestResumeMappingRows(t *testing.T) {
 		says    string
 	}{
 		"as it was":    {Options{}, 3, ""},
-		"more threads": {Options{Given: []string{"fault-threads"}, FaultThreads: 5}, 5, "fault threads 5 (was 3)"},
+		"more threads": {Options{Given: []string{"fault-threads"}, Resources: rundir.Resources{FaultThreads: 5}}, 5, "fault threads 5 (was 3)"},
 		"single rows":  {Options{Given: []string{"store"}, Store: singlerows.Name}, 0, "fault threads 0 (was 3)"},
 	} {
 		o := w.fresh(whole)
@@ -421,7 +422,7 @@ func TestResumeMappingRows(t *testing.T) {
 			t.Errorf("%s: %d threads, %v, reported %v", what, r.FaultThreads, err, log.String())
 		}
 		f, err := rundir.Read(disk, o.Out)
-		if kept := map[bool]string{true: PageCacheDrop}[c.threads > 0]; err != nil || f.Preferences.PageCache != kept || r.Setup.PageCache != kept {
+		if kept := map[bool]string{true: decide.PageCacheDrop}[c.threads > 0]; err != nil || f.Preferences.PageCache != kept || r.Setup.PageCache != kept {
 			t.Errorf("%s: the page cache is held by %q, %q is kept, %v", what, r.Setup.PageCache, f.Preferences.PageCache, err)
 		}
 		if got := w.ending(o.Out); got.final != w.ending(whole.Out).final {
@@ -627,7 +628,7 @@ func TestMemoryStoreBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	needs := engineNeeds{engine: 1 << 20}
+	needs := decide.Needs{Engine: 1 << 20}
 	o.Memory = budget.Reserve + 2<<20
 	_, err = planMemory(c, &o, needs)
 	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "all rows") {
@@ -638,7 +639,7 @@ func TestMemoryStoreBudget(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Memory = least
-	if p, err := planMemory(c, &o, needs); err != nil || p.total > least || p.slots < 1 {
+	if p, err := planMemory(c, &o, needs); err != nil || p.Total > least || p.Slots < 1 {
 		t.Errorf("with the memory that is named: %+v, %v", p, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/presample/sampler/topology"
+	"diskgnn/train/rundir"
 )
 
 // cachedTopology holds a share of the neighbours.
@@ -50,11 +51,11 @@ func TestCachedTopologyTrainsTheSame(t *testing.T) {
 	part := w.fresh(whole, cachedTopology(0))
 	w.interrupt(part, 7)
 	w.interrupt(Options{Out: part.Out, Resume: true}, 3)
-	if f := state(t, part.Out); f.Setup.Topology != topology.Cached || f.Preferences.Topology != topology.Cached || f.Preferences.TopologyMemory == nil {
+	if f := state(t, part.Out); f.Setup.Topology != topology.Cached || f.Preferences.Topology.Level != topology.Cached || f.Preferences.Topology.Memory == nil {
 		t.Errorf("resumed: %+v, %+v", f.Setup, f.Preferences)
 	}
 	log := new(logged)
-	r, err := w.run(t.Context(), Options{Out: part.Out, Resume: true, Topology: topology.Choice{Level: topology.Mapped}, Given: []string{"topology"}}, log, nil)
+	r, err := w.run(t.Context(), Options{Out: part.Out, Resume: true, Resources: rundir.Resources{Topology: topology.Choice{Level: topology.Mapped}}, Given: []string{"topology"}}, log, nil)
 	if err != nil || r.Topology != "" || !strings.Contains(log.String(), "topology mapped (was cached)") {
 		t.Fatalf("%q, %v, reported %v", r.Topology, err, log)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -33,6 +34,7 @@ type Trained struct {
 	fs   vfs.FS
 	dir  string
 	file rundir.File
+	sum  string // SHA-256 of the file of weights that was read
 }
 
 // OpenTrained reads what a run says of itself.
@@ -61,11 +63,20 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	return &Trained{fsys, dir, r}, nil
+	return &Trained{fs: fsys, dir: dir, file: r}, nil
 }
 
 // Dir returns the directory as it was given.
 func (t *Trained) Dir() string { return t.dir }
+
+// Note says that the run's files have no checksums, "" if they have.
+func (t *Trained) Note() string { return t.file.Note(t.dir) }
+
+// WeightsSum returns the SHA-256 of the file of weights that NewEngine read.
+func (t *Trained) WeightsSum() string { return t.sum }
+
+// Dataset returns the fingerprint of the dataset that the run was trained on.
+func (t *Trained) Dataset() string { return t.file.Dataset }
 
 // Model returns the model that was trained.
 func (t *Trained) Model() model.Model { return t.file.Params.Network }
@@ -208,10 +219,14 @@ func (t *Trained) tensors(which string, bytes int64) ([]safetensors.Tensor, erro
 	if err != nil {
 		return nil, err
 	}
-	tensors, _, err := safetensors.Decode(b)
+	tensors, metadata, err := safetensors.Decode(b)
+	if err == nil && t.file.Checked() && !safetensors.Checked(metadata) {
+		err = rundir.ErrNoChecksum
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	t.sum = binio.Hash(b)
 	return tensors, nil
 }
 

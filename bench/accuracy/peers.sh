@@ -5,7 +5,7 @@
 # of their neighbours, and the test score is that of the best validation epoch.
 #
 #   PEERS_DIR=… PEERS_DATA=… GB=…/gb/bin/python bench/accuracy/peers.sh fb100-sage fb100-gcn fb100-gat > peers.jsonl
-#   go run ./bench/accuracy -seeds 3 -peers peers.jsonl fb100-sage fb100-gcn fb100-gat
+#   go run ./bench accuracy -seeds 3 -peers peers.jsonl fb100-sage fb100-gcn fb100-gat
 #
 # PEERS_DIR holds peer_graphbolt.py and peer_train.py, PEERS_DATA their graphs. PEER=pyg
 # takes PyTorch Geometric, whose Python PYG names. SEEDS are those to train, THREADS how many

@@ -13,16 +13,16 @@ set -euo pipefail
 dir=${1:-${TMPDIR:-/tmp}/diskgnn-step} rounds=${2:-3}
 cd "$(dirname "$0")/../.."
 mkdir -p bin
-go build -o bin/step ./bench/step
+go build -o bin/diskgnn-bench ./bench
 go build -o bin/diskgnn ./cmd/diskgnn
-bin=bin/diskgnn step=bin/step
+bin=bin/diskgnn bench=bin/diskgnn-bench
 . bench/step/blocks.sh
 blocks
 for model in ${MODELS:-sage gcn gat}; do
-	bin/step "$dir/blocks" -model "$model" -save "$dir/weights" -threads 2 -steps 1 -warmup 0 -bound=false >/dev/null
+	"$bench" step "$dir/blocks" -model "$model" -save "$dir/weights" -threads 2 -steps 1 -warmup 0 -bound=false >/dev/null
 	for dropout in ${DROPOUTS:-0 0.5}; do
 		for ((r = 0; r < rounds; r++)); do
-			echo "diskgnn $model dropout $dropout $(bin/step "$dir/blocks" -model "$model" -dropout "$dropout" -threads 2 -steps 10)"
+			echo "diskgnn $model dropout $dropout $("$bench" step -json "$dir/blocks" -model "$model" -dropout "$dropout" -threads 2 -steps 10)"
 			for lib in dgl pyg pyg-bipartite; do
 				python=${PYG:-}
 				[ $lib != dgl ] || python=${GB:-}

@@ -1,5 +1,5 @@
 """One training step (forward, loss, backward, Adam) of PyTorch Geometric or DGL, on the blocks and from the
-weights that ./bench/step wrote. It first computes the losses of the first steps without dropout, and times
+weights that `bench step` wrote. It first computes the losses of the first steps without dropout, and times
 nothing unless they are ours: then both programs compute the same function. Prints one JSON line.
 
     peer.py BLOCKS WEIGHTS --lib pyg|dgl --model sage|gcn|gat [--dropout 0.5] [--device cuda] [--graphed]

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/progress/render"
+	"diskgnn/internal/vfs"
 )
 
 const about = `Samples every mini-batch before training, lays the features out on disk in the
@@ -32,7 +33,8 @@ Each stage writes one directory, does nothing when it is there already, and
 resumes when it was interrupted. 'diskgnn COMMAND --help' has examples.
 
 Exit codes: 0 done, 1 internal error, 2 usage or an output that exists, 3 bad or
-corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked.`
+corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked, 134 ended by
+the Go runtime.`
 
 // globals is what all commands share: where output goes, and the flags that
 // every command has.
@@ -41,6 +43,7 @@ type globals struct {
 	command        string   // the one that runs
 	args           []string // the command line, the program's name first
 	resumes        atomic.Pointer[string]
+	making         *making // the output of the command that runs
 
 	config   string
 	json     bool
@@ -48,6 +51,7 @@ type globals struct {
 	progress string // one of progressKinds
 
 	collect func(outcome) // takes what a command would print; nil: it prints
+	look    bool          // the command only checks what it is given, and what is there
 }
 
 // progressKinds are the ways of showing progress on stderr.
@@ -92,6 +96,9 @@ func (g *globals) goOn() string {
 // newApp returns the command line. Nothing below it prints errors or exits; run
 // does both, once.
 func newApp(g *globals) *cli.App {
+	if g.making == nil {
+		g.making = new(making)
+	}
 	return &cli.App{
 		Name:            "diskgnn",
 		Usage:           "train graph neural networks on graphs larger than memory",
@@ -155,6 +162,9 @@ type session struct {
 	args  []string // the positional arguments
 	rep   progress.Reporter
 	given []string // names of the flags that were set, by the configuration file too
+	out   string   // --out as it was named, where a link is one
+
+	making *making
 }
 
 // command describes a command: what it says of itself, takes and does.
@@ -165,7 +175,29 @@ type command struct {
 	operands []string // the names of its positional arguments; those in brackets may be left out; the last, if it ends in dots, stands for any number
 	flags    []cli.Flag
 	resumes  string // how one that was interrupted goes on; empty: it keeps nothing
-	run      func(context.Context, *session) (outcome, error)
+	// check completes the options and refuses what makes no sense by itself: it reads no
+	// file but a secret's.
+	// agrees returns the error by which run would refuse what is there of its output, and changes
+	// nothing. Commands that no pipeline has leave both to run.
+	check  func(*session) error
+	agrees func(context.Context) error
+	run    func(context.Context, *session) (outcome, error)
+}
+
+// ready checks all that can be checked before a command runs.
+func (cmd *command) ready(s *session) error {
+	if err := checkOperands(s.args, cmd.operands); err != nil || cmd.check == nil {
+		return err
+	}
+	return cmd.check(s)
+}
+
+// looks checks a command's flags and arguments, and what is there of its output, and does nothing.
+func (cmd *command) looks(ctx context.Context, s *session) error {
+	if err := cmd.ready(s); err != nil || cmd.agrees == nil {
+		return err
+	}
+	return cmd.agrees(ctx)
 }
 
 // add completes a command: the shared flags, the configuration file, the check of
@@ -207,13 +239,23 @@ func (g *globals) add(cmd command) *cli.Command {
 			return err
 		},
 		Action: func(c *cli.Context) error {
-			args := c.Args().Slice()
-			if err := checkOperands(args, cmd.operands); err != nil {
-				return err
+			s := &session{args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), making: new(making)}
+			if g.look {
+				return cmd.looks(c.Context, s)
 			}
 			rep := g.reporter()
 			defer rep.Close()
-			o, err := cmd.run(c.Context, &session{args, rep, given(c, fromEnvironment)})
+			to, err := vfs.Destination(s.out)
+			if err != nil {
+				return err
+			}
+			g.making.set(to)
+			s.rep, s.making = rep, g.making
+			noteMemory(c.String("memory"), rep)
+			if err := cmd.ready(s); err != nil {
+				return err
+			}
+			o, err := cmd.run(c.Context, s)
 			rep.Close()
 			if err != nil {
 				return err
@@ -262,6 +304,17 @@ func (s *session) settle(o settings, memory *int64) error {
 		s.rep.Logf("memory: up to %s, %.0f%% of %s (--memory sets it)", budget.FormatBytes(*memory), 100*budget.DefaultShare, of)
 	}
 	return nil
+}
+
+// noteMemory says of a --memory, if one was given, that it is more than there is.
+func noteMemory(given string, rep progress.Reporter) {
+	var memory int64
+	if err := parseBytes(given, &memory); err != nil {
+		return // none was given: its flag refuses others
+	}
+	if of := budget.Beyond(memory); of != "" {
+		rep.Logf("memory: --memory allows %s, which is more than %s: the kernel may end the process first", budget.FormatBytes(memory), of)
+	}
 }
 
 // required refuses a path that was not given.

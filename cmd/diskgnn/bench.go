@@ -18,7 +18,6 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/cufile"
-	"diskgnn/iostack/drive"
 )
 
 const benchIOTeaches = `Measures the drive that PATH lies on, through the storage backend that training uses:
@@ -74,19 +73,19 @@ type benchIO struct {
 
 // ioRates is what bench io prints.
 type ioRates struct {
-	Path       string        `json:"path"`
-	Bytes      int64         `json:"bytes"`
-	Backend    string        `json:"backend"`
-	Direct     bool          `json:"direct"`
-	Buffered   string        `json:"buffered_because,omitempty"`
-	Seconds    float64       `json:"measured_seconds"`
-	Drained    float64       `json:"drained_seconds"`
-	Sequential float64       `json:"sequential_bytes_per_second"`
-	Shape      drive.Shape   `json:"sequential_reads"`
-	AfterIdle  float64       `json:"after_idle_bytes_per_second"`
-	Write      *float64      `json:"write_bytes_per_second"`
-	Swept      []drive.Swept `json:"swept"`
-	Random     []randomRate  `json:"random"`
+	Path       string       `json:"path"`
+	Bytes      int64        `json:"bytes"`
+	Backend    string       `json:"backend"`
+	Direct     bool         `json:"direct"`
+	Buffered   string       `json:"buffered_because,omitempty"`
+	Seconds    float64      `json:"measured_seconds"`
+	Drained    float64      `json:"drained_seconds"`
+	Sequential float64      `json:"sequential_bytes_per_second"`
+	Shape      all.Shape    `json:"sequential_reads"`
+	AfterIdle  float64      `json:"after_idle_bytes_per_second"`
+	Write      *float64     `json:"write_bytes_per_second"`
+	Swept      []all.Swept  `json:"swept"`
+	Random     []randomRate `json:"random"`
 
 	CuFile cufile.Verdict `json:"cufile"`
 }
@@ -213,13 +212,13 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 		return r, fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
 	}
 	idle := b.effort().Drain
-	s.rep.Logf("reading in sequence for %s, after %s of rest", units.Seconds(drive.Total(b.effort()).Seconds()), units.Seconds(idle.Seconds()))
+	s.rep.Logf("reading in sequence for %s, after %s of rest", units.Seconds(all.SweepTime(b.effort()).Seconds()), units.Seconds(idle.Seconds()))
 	select {
 	case <-time.After(idle):
 	case <-ctx.Done():
 		return r, ctx.Err()
 	}
-	d := drive.Drive{Kind: b.backend, Paths: []string{path}, Most: b.size}
+	d := all.Drive{Kind: b.backend, Paths: []string{path}, Most: b.size}
 	sweep, err := d.Best(ctx, b.effort())
 	if err != nil {
 		return r, err

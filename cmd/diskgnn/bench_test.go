@@ -4,13 +4,13 @@ import (
 	"strings"
 	"testing"
 
-	"diskgnn/iostack/drive"
+	"diskgnn/iostack/all"
 )
 
 // TestBufferedRatesAreDoubted: nobody may take memory's rate for a drive's.
 func TestBufferedRatesAreDoubted(t *testing.T) {
 	r := ioRates{Path: "dir", Bytes: 1 << 20, Backend: "pread", Buffered: "the file system refuses O_DIRECT", Sequential: 3 << 30,
-		Shape: drive.Shape{Block: 1 << 20, Depth: 16}, Seconds: 1, Drained: 0.25, AfterIdle: 4 << 30}
+		Shape: all.Shape{Block: 1 << 20, Depth: 16}, Seconds: 1, Drained: 0.25, AfterIdle: 4 << 30}
 	var out strings.Builder
 	if err := r.outcome().print(&out, false); err != nil {
 		t.Fatal(err)

@@ -61,7 +61,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 				return nil
 			}),
 			boolFlag("live", "draw batches while training, fresh ones every epoch", &o.Live),
-			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Train.Model),
+			stringFlag("model", "NAME", modelUsage(), &o.Train.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Train.Hidden, 1),
 			intFlag("epochs", "passes over the training nodes", "", &o.Train.Epochs, 1),
 			seedFlag(&o.Train.Seed),
@@ -113,6 +113,11 @@ func compared(r comparison.Result) outcome {
 		{"page cache", cold},
 		{"time", fmt.Sprintf("%s; reads were estimated to take %s without caches", units.Seconds(r.Seconds), units.Seconds(r.EstimatedSeconds))},
 	}}
+	if r.Fastest != "" {
+		o.lines = append(o.lines, line{"fastest", r.Fastest})
+	} else {
+		o.lines = append(o.lines, line{"fastest", "none is named: " + r.Undecided})
+	}
 	if r.Page != "" {
 		o.lines = append(o.lines, line{"page", r.Page})
 	}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	stdflag "flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -15,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
-	"diskgnn/internal/shell"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/yaml"
 )
@@ -52,20 +54,30 @@ func openConfiguration(app *cli.App, file string) (*configuration, error) {
 }
 
 // of returns a command's settings, those of its section first: what is set by it is not set
-// again. A command that takes a pack, which its command line may name, gets none of the
-// dataset and samples beside sections, which it could take instead.
-func (c *configuration) of(command string, packed bool) []setting {
+// again. given tells which flags the command line has. A pack and the directories that a command
+// could take instead exclude each other: those of the command line win, then a pack over a
+// dataset and samples beside sections.
+func (c *configuration) of(command string, given func(flag string) bool) []setting {
 	own := flagNames(c.flags[command])
 	others := func(s setting) bool { return !slices.Contains(own, s.key) }
 	section, general := slices.DeleteFunc(slices.Clone(c.sections[command]), others), slices.DeleteFunc(slices.Clone(c.general), others)
 	isPack := func(s setting) bool { return s.key == "pack" }
-	if packed || slices.ContainsFunc(section, isPack) || slices.ContainsFunc(general, isPack) {
-		general = slices.DeleteFunc(general, func(s setting) bool { return s.key == "dataset" || s.key == "samples" })
+	isSource := func(s setting) bool { return s.key == "dataset" || s.key == "samples" }
+	switch {
+	case given("pack"):
+		section, general = slices.DeleteFunc(section, isSource), slices.DeleteFunc(general, isSource)
+	case given("dataset"), given("samples"):
+		section, general = slices.DeleteFunc(section, isPack), slices.DeleteFunc(general, isPack)
+	case slices.ContainsFunc(section, isPack), slices.ContainsFunc(general, isPack):
+		general = slices.DeleteFunc(general, isSource)
 	}
 	return append(section, general...)
 }
 
-// proposed is a flag of a command that is proposed, with its value as shell.Word writes it.
+// nothingGiven is a command line without flags.
+func nothingGiven(string) bool { return false }
+
+// proposed is a flag of a command that is proposed, with its value as units.ShellWord writes it.
 var proposed = regexp.MustCompile(` --([a-z-]+) ('(?:[^']|'\\'')*'|\S+)`)
 
 // What a proposed command has in place of a directory that is not known.
@@ -86,7 +98,7 @@ func (c *configuration) repeated(next string) string {
 	if len(words) > 2 && c.flags[command] == nil {
 		command += " " + words[2]
 	}
-	settings := c.of(command, strings.Contains(next, " --pack "))
+	settings := c.of(command, func(flag string) bool { return strings.Contains(next, " --"+flag+" ") })
 	if len(settings) == 0 {
 		return next
 	}
@@ -94,7 +106,7 @@ func (c *configuration) repeated(next string) string {
 		m := proposed.FindStringSubmatch(flag)
 		for _, s := range settings {
 			named := m[1] == "out" && slices.Contains(c.sections[command], s) || m[2] == someRun || m[2] == someDataset
-			if s.key == m[1] && (named || shell.Word(s.value) == m[2]) {
+			if s.key == m[1] && (named || units.ShellWord(s.value) == m[2]) {
 				return ""
 			}
 			if s.key == m[1] {
@@ -103,7 +115,7 @@ func (c *configuration) repeated(next string) string {
 		}
 		return flag
 	})
-	return next + " --config " + shell.Word(c.file)
+	return next + " --config " + units.ShellWord(c.file)
 }
 
 // applyConfig gives the flags that were not set on the command line the values
@@ -119,26 +131,65 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*confi
 	if err != nil {
 		return nil, err
 	}
-	known := flags
-	for name, section := range read.sections {
-		of := read.flags[name]
-		if err := knownKeys(section, file, of); err != nil {
-			return nil, err
-		}
-		known = append(slices.Clone(known), of...)
-	}
-	if err := knownKeys(read.general, file, known); err != nil {
+	if err := read.check(flags); err != nil {
 		return nil, err
 	}
-	for _, s := range read.of(command, c.IsSet("pack")) {
+	for _, s := range read.of(command, c.IsSet) {
 		if c.IsSet(s.key) {
 			continue
 		}
 		if err := c.Set(s.key, s.value); err != nil {
-			return nil, fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
+			return nil, s.wrong(file, err)
 		}
 	}
 	return read, nil
+}
+
+// check refuses keys that are no flags, of the given ones or of the sections' commands, and values
+// that the flags of sections' commands do not take.
+func (c *configuration) check(flags []cli.Flag) error {
+	known := slices.Clone(flags)
+	names := slices.Sorted(maps.Keys(c.sections))
+	for _, name := range names {
+		if err := knownKeys(c.sections[name], c.file, c.flags[name]); err != nil {
+			return err
+		}
+		known = append(known, c.flags[name]...)
+	}
+	if err := knownKeys(c.general, c.file, known); err != nil {
+		return err
+	}
+	// The flags of an app of their own take the values, which are not for the command that runs.
+	parsing := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
+	for _, name := range names {
+		if flags := parsing[name]; flags != nil {
+			if err := c.parses(name, flags); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wrong says where a setting is that its flag does not take.
+func (s *setting) wrong(file string, err error) error {
+	return fault.New(fault.ErrUsage, "%s:%d: %s: %s", file, s.line, s.key, strings.Replace(err.Error(), "parse error", "want true or false", 1))
+}
+
+// parses refuses a value among a command's settings that its flag does not take.
+func (c *configuration) parses(command string, flags []cli.Flag) error {
+	set := stdflag.NewFlagSet(command, stdflag.ContinueOnError)
+	for _, f := range flags {
+		if err := f.Apply(set); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.of(command, nothingGiven) {
+		if err := set.Set(s.key, s.value); err != nil {
+			return s.wrong(c.file, err)
+		}
+	}
+	return nil
 }
 
 // readConfig reads a configuration, which may come through a pipe.
@@ -236,7 +287,10 @@ func appendSetting(list []setting, e *ast.MappingValueNode, file string) ([]sett
 		return nil, fault.New(fault.ErrUsage, "%s:%d: %s is there twice", file, s.line, s.key)
 	}
 	var err error
-	if s.value, err = scalar(e.Value); err != nil {
+	if s.value, err = scalar(e.Value); err == nil {
+		s.value, err = expanded(s.value, os.LookupEnv)
+	}
+	if err != nil {
 		return nil, fault.New(fault.ErrUsage, "%s:%d: %s: %v", file, s.line, s.key, err)
 	}
 	return append(list, s), nil

@@ -200,6 +200,7 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "import's plan", docs["import"].plan, jsonKeys(reflect.TypeFor[importer.Plan]()))
 	compareKeys(t, "presample's plan", docs["presample"].plan, jsonKeys(reflect.TypeFor[presample.Plan]()))
 	compareKeys(t, "train's plan", docs["train"].plan, jsonKeys(reflect.TypeFor[train.Plan]()))
+	compareKeys(t, "eval's plan", docs["eval"].plan, jsonKeys(reflect.TypeFor[exact.Plan]()))
 	compareKeys(t, "pack's plan", docs["pack"].plan, jsonKeys(reflect.TypeFor[cut.Plan]()))
 	compareKeys(t, "a plan's choices", docs["pack"].choice, jsonKeys(reflect.TypeFor[cut.Choice]()))
 	compareKeys(t, "eval's layers", docs["eval"].layer, jsonKeys(reflect.TypeFor[score.LayerCost]()))
@@ -256,24 +257,6 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 			if words := missing(lists, func(w string) bool { return strings.Contains(row, "`"+w+"`") }); words != "" {
 				t.Errorf("docs/cli.md does not name %s: %s", words, row)
 			}
-		}
-	}
-}
-
-// bench/README.md has a row for every measurement.
-func TestBenchmarksAreListed(t *testing.T) {
-	text, err := os.ReadFile("../../bench/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir("../../bench")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		name := e.Name()
-		if e.IsDir() && name != "internal" && !regexp.MustCompile("(?m)^\\| `[^`]*bench/"+name+`\b`).Match(text) {
-			t.Errorf("bench/README.md has no row for bench/%s", name)
 		}
 	}
 }

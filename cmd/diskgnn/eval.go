@@ -10,7 +10,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
@@ -32,9 +31,11 @@ is removed again.`
 
 func newEvalCommand(g *globals) *cli.Command {
 	o := train.EvalOptions{Weights: train.WeightsBest, IO: "auto", BLAS: "auto"}
+	var x exact.Options // of --exact
 	var data, scratch string
-	var exactly bool
+	var exactly, plan bool
 	var accept []string
+	var maxRead *budget.Size
 	return g.add(command{
 		name:    "eval",
 		usage:   "score a run's weights, exactly or on a pack",
@@ -46,26 +47,31 @@ func newEvalCommand(g *globals) *cli.Command {
 			stringFlag("pack", "DIR", "score on this pack's batches", &o.Pack),
 			scratchFlag(&scratch),
 			acceptFlag(&accept),
+			planReadsFlag(&plan),
+			maxReadFlag(&maxRead),
 		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
-		run: func(ctx context.Context, s *session) (outcome, error) {
+		check: func(s *session) error {
 			switch {
 			case exactly == (o.Pack != ""):
-				return outcome{}, fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
-			case !exactly && (data != "" || scratch != "" || len(accept) > 0):
-				return outcome{}, fault.New(fault.ErrUsage, "--dataset, --scratch and --accept go with --exact, not with --pack")
+				return fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
+			case !exactly && (data != "" || scratch != "" || len(accept) > 0 || plan || maxRead != nil):
+				return fault.New(fault.ErrUsage, "--dataset, --scratch, --accept, --plan and --max-read go with --exact, not with --pack")
+			case !exactly:
+				return s.settle(&o, &o.Memory)
 			}
+			x = exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Accept: accept, MaxRead: maxRead}
+			return s.settle(&x, &x.Memory)
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			if !exactly {
-				if err := s.settle(&o, &o.Memory); err != nil {
-					return outcome{}, err
-				}
 				e, err := train.EvaluatePack(ctx, vfs.OS, o, s.rep)
 				out := evaluated(&e)
 				out.next = usedBy(predicting(o.Run, someDataset), o.Weights, nil)
 				return out, err
 			}
-			x := exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Accept: accept}
-			if err := s.settle(&x, &x.Memory); err != nil {
-				return outcome{}, err
+			if plan {
+				p, err := exact.PlanEvaluation(ctx, vfs.OS, x, s.rep)
+				return outcome{object: p, lines: inferencePlan(p, x.Memory)}, err
 			}
 			e, err := exact.Evaluate(ctx, vfs.OS, x, s.rep)
 			out := evaluated(&e)
@@ -77,7 +83,7 @@ func newEvalCommand(g *globals) *cli.Command {
 
 // predicting returns the command that uses a run on a dataset.
 func predicting(run, dataset string) string {
-	return fmt.Sprintf("diskgnn predict --run %s --dataset %s --out logits.npy", shell.Word(run), shell.Word(dataset))
+	return fmt.Sprintf("diskgnn predict --run %s --dataset %s --out logits.npy", units.ShellWord(run), units.ShellWord(dataset))
 }
 
 // usedBy gives a command that takes weights those that were chosen, and what of another graph
@@ -95,7 +101,7 @@ func usedBy(command, weights string, accept []string) string {
 // weightsFlags are those of the commands that use a run's weights.
 func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) []cli.Flag {
 	return []cli.Flag{
-		stringFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", weights),
+		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{train.WeightsBest, train.WeightsFinal}, weights),
 		memoryFlag(memory),
 		parallelFlag("threads", "threads that compute; the result is the same for any number", threads),
 		stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", io),
@@ -104,10 +110,19 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 }
 
 func scratchFlag(dst *string) cli.Flag {
-	return flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", func(s string) error {
-		*dst = s
-		return nil
+	return flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", func(s string) (err error) {
+		*dst, err = vfs.Destination(s)
+		return err
 	})
+}
+
+func planReadsFlag(dst *bool) cli.Flag {
+	return boolFlag("plan", "compute nothing, and say how much would be read and held", dst)
+}
+
+// maxReadFlag takes the most that exact inference may read.
+func maxReadFlag(dst **budget.Size) cli.Flag {
+	return sizeFlag("max-read", "most that may be read: bytes, a multiple (50x) of the feature table, or unlimited; less memory reads more", "100x", budget.UnitTimes, dst)
 }
 
 // acceptFlag takes the respects in which another graph may be preprocessed otherwise.

@@ -23,7 +23,7 @@ const (
 	exitInternal    = 1 // a bug, or a failure that nothing below names, such as a GPU's
 	exitUsage       = 2 // flags, configuration, permissions, an output that exists
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
-	exitSpace       = 4 // out of disk, or over the memory budget
+	exitSpace       = 4 // out of disk, memory or open files, or over the memory budget
 	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume, if it keeps anything
 	exitLocked      = 6 // another process works on the same directory
 )
@@ -37,6 +37,10 @@ var exitCodes = []struct {
 	{fault.ErrLocked, exitLocked},
 	{syscall.ENOSPC, exitSpace},
 	{syscall.EDQUOT, exitSpace},
+	{syscall.EFBIG, exitSpace},
+	{syscall.EMFILE, exitSpace},
+	{syscall.ENFILE, exitSpace},
+	{syscall.ENOMEM, exitSpace},
 	{fault.ErrBudget, exitSpace},
 	{fault.ErrCorrupt, exitInput},
 	{fault.ErrVersion, exitInput},
@@ -91,10 +95,31 @@ func interrupted(err error, goOn string) error {
 	return err
 }
 
+// remedies are what a user can do about failures whose text does not say it.
+var remedies = []struct {
+	kind error
+	text string
+}{
+	{syscall.EMFILE, "ulimit -n says how many this process may have"},
+	{syscall.ENFILE, "fs.file-max says how many the machine may have"},
+	{syscall.EFBIG, "ulimit -f says how large files may be, and so does the file system"},
+}
+
+// withRemedy returns an error's text with what can be done about it.
+func withRemedy(err error) string {
+	text := fault.Text(err)
+	for _, r := range remedies {
+		if errors.Is(err, r.kind) {
+			return text + "; " + r.text
+		}
+	}
+	return text
+}
+
 // fail reports an error, in one line, and returns the exit code. A panic's stack follows.
 func (g *globals) fail(err error, asJSON bool) int {
 	code := exitCode(err)
-	name, message := "diskgnn", oneLine(err)
+	name, message := "diskgnn", withRemedy(err)
 	if g.command != "" {
 		name += " " + g.command
 		message = strings.TrimPrefix(message, g.command+": ") // stages name themselves

@@ -35,6 +35,7 @@ func newExportCommand(g *globals) *cli.Command {
 			stringFlag("dataset", "DIR", "what generate or import made", &dir),
 			stringFlag("format", "NAME", "to write: "+strings.Join(export.Formats(), " or "), &o.Format),
 			outFlag(&o.Out, "the directory that is written"),
+			memoryFlag(&o.Memory),
 			spaceFlag(&skipSpace),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -42,6 +43,9 @@ func newExportCommand(g *globals) *cli.Command {
 				if err := required(f.name, f.value); err != nil {
 					return outcome{}, err
 				}
+			}
+			if err := s.settle(&o, &o.Memory); err != nil {
+				return outcome{}, err
 			}
 			d, err := dataset.Open(vfs.OS, dir)
 			if err != nil {
@@ -56,6 +60,7 @@ func newExportCommand(g *globals) *cli.Command {
 				{"graph", fmt.Sprintf("%s, %s", units.Of(r.Nodes, "node"), units.Of(r.Edges, "edge"))},
 				{"disk", budget.FormatBytes(r.DiskBytes)},
 				{"time", units.Seconds(r.Seconds)},
+				held(r.PeakAnon, o.Memory),
 			}}, nil
 		},
 	})

@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"diskgnn/internal/job"
 	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/cpu/blas"
 )
 
 // value is a flag's value that parses itself, so that every message is ours and
@@ -60,6 +62,22 @@ func bad(s, want string) error { return fault.New(fault.ErrUsage, "%q is no %s",
 
 func stringFlag(name, placeholder, usage string, dst *string) cli.Flag {
 	return flag(name, placeholder, usage, *dst, text(dst))
+}
+
+// nameFlag takes one of the names that there are.
+func nameFlag(name, placeholder, usage string, known []string, dst *string) cli.Flag {
+	return namedFlag(name, placeholder, usage, *dst, known, dst)
+}
+
+// namedFlag is nameFlag of a name that is not decided yet; the text describes the default.
+func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *string) cli.Flag {
+	return flag(name, placeholder, usage, byDefault, func(s string) error {
+		if !slices.Contains(known, s) {
+			return fault.New(fault.ErrUsage, "%q: there are %s", s, strings.Join(known, ", "))
+		}
+		*dst = s
+		return nil
+	})
 }
 
 // text takes any text but an empty one.
@@ -145,21 +163,24 @@ func parseFloat(s string) (float64, error) {
 
 // bytesFlag takes an amount of bytes; 0 is left for the stage's default.
 func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
-	return flag(name, "SIZE", usage, text, func(s string) error {
-		size, err := budget.ParseSize(s, budget.UnitBytes)
-		if err != nil {
-			return err
-		}
-		n, err := size.Bytes()
-		if err != nil {
-			return err
-		}
-		if n == 0 {
-			return fault.New(fault.ErrUsage, "must be more than nothing")
-		}
-		*dst = n
-		return nil
-	})
+	return flag(name, "SIZE", usage, text, func(s string) error { return parseBytes(s, dst) })
+}
+
+// parseBytes reads an amount of bytes above 0.
+func parseBytes(s string, dst *int64) error {
+	size, err := budget.ParseSize(s, budget.UnitBytes)
+	if err != nil {
+		return err
+	}
+	n, err := size.Bytes()
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fault.New(fault.ErrUsage, "must be more than nothing")
+	}
+	*dst = n
+	return nil
 }
 
 // sizeFlag takes a size in any unit that the stage understands: bytes, and the other one
@@ -236,9 +257,21 @@ func outFlag(dst *string, what string) cli.Flag {
 
 // outAs is the flag --out, -o of a command that makes what the placeholder says.
 func outAs(placeholder, usage string, dst *string) cli.Flag {
-	f := stringFlag("out", placeholder, usage, dst)
+	f := outputFlag("out", placeholder, usage, dst)
 	f.(*option).Aliases = []string{"o"}
 	return f
+}
+
+// outputFlag takes the name of something that is written. Where it is a symbolic link, dst is what
+// that leads to.
+func outputFlag(name, placeholder, usage string, dst *string) cli.Flag {
+	return flag(name, placeholder, usage, *dst, func(s string) (err error) {
+		if err := text(dst)(s); err != nil {
+			return err
+		}
+		*dst, err = vfs.Destination(s)
+		return err
+	})
 }
 
 func forceFlag(dst *bool) cli.Flag {
@@ -285,7 +318,7 @@ func memoryFlag(dst *int64) cli.Flag {
 }
 
 func blasFlag(dst *string) cli.Flag {
-	return stringFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", dst)
+	return nameFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", blas.Kinds(), dst)
 }
 
 // part is what --shard says: one part of a directory, or that the scheduler says which.
@@ -311,15 +344,16 @@ func shardFlag(usage string, dst *part) cli.Flag {
 // shard returns the part that the command makes, the zero value for the whole. What a
 // scheduler says is logged.
 func (s *session) shard(p part) (shard.Shard, error) {
-	if !p.ask.Auto {
-		return p.shard, nil
+	if p.ask.Auto {
+		place, err := job.Find(job.Shards, p.ask, job.Environ)
+		if err != nil {
+			return shard.Shard{}, err
+		}
+		s.rep.Logf("shard %s", place)
+		p.shard = shard.Shard{Index: place.Index, Count: place.Count}
 	}
-	place, err := job.Find(job.Shards, p.ask, job.Environ)
-	if err != nil {
-		return shard.Shard{}, err
-	}
-	s.rep.Logf("shard %s", place)
-	return shard.Shard{Index: place.Index, Count: place.Count}, nil
+	s.making.part(p.shard.DirName)
+	return p.shard, nil
 }
 
 func seedFlag(dst *uint64) cli.Flag {

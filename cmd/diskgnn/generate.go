@@ -8,8 +8,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
 )
 
 const generateTeaches = `Makes a graph to try things on: degrees follow a power law, most edges stay inside
@@ -48,13 +48,14 @@ func newGenerateCommand(g *globals) *cli.Command {
 			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
+		check: func(s *session) error {
 			if err := required("out", out); err != nil {
-				return outcome{}, err
+				return err
 			}
-			if err := s.settle(&o, &o.Memory); err != nil {
-				return outcome{}, err
-			}
+			return s.settle(&o, &o.Memory)
+		},
+		agrees: func(ctx context.Context) error { return dataset.GenerateAgrees(ctx, vfs.OS, out, o) },
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			r, err := dataset.Generate(ctx, outputDisk(skipSpace), out, o, s.rep)
 			if err != nil {
 				return outcome{}, err
@@ -98,7 +99,7 @@ func datasetMade(r dataset.Result, memory int64) outcome {
 	if r.FeaturesAlone != nil {
 		lines = append(lines, line{"baseline", fmt.Sprintf("features alone score %s", percent(*r.FeaturesAlone))})
 	}
-	next := fmt.Sprintf("diskgnn presample --dataset %s --out samples", shell.Word(r.Out))
+	next := fmt.Sprintf("diskgnn presample --dataset %s --out samples", units.ShellWord(r.Out))
 	if r.LabelKind == dataset.NoLabels {
 		next = predicting(someRun, r.Out)
 	}

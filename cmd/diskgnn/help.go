@@ -38,7 +38,7 @@ var groups = map[string][]group{
 		{"Drawing batches while training", []string{"fanout", "eval-fanout", "batch-size", "train-ratio", "sampler", "batch-dependency", "layer-dependency", "sample-seed",
 			"dry-epochs", "topology", "topology-memory", "topology-order"}},
 		{"Memory and caches", []string{"memory", "ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache"}},
-		{"Computing and reading", []string{"engine", "threads", "blas", "precision", "io", "gpus", "rank", "reduce"}},
+		{"Computing and reading", []string{"engine", "threads", "blas", "precision", "io", "gpus", "rank", "reduce", "secret-file", "insecure"}},
 	},
 	"presample": {
 		{"What to draw", []string{"dataset", "out", "batch-size", "fanout", "eval-fanout", "epochs", "train-ratio", "order", "partitions", "buffer", "walk", "sampler",

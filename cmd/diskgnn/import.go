@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
 )
 
 const importTeaches = `Makes a dataset of a graph in another format, in bounded memory: edges are sorted on
@@ -46,13 +47,13 @@ func newImportCommand(g *globals) *cli.Command {
 		operands: []string{"[SOURCE...]"},
 		flags: []cli.Flag{
 			stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &sources),
-			stringFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", &format),
+			nameFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", append([]string{formats.Auto}, formats.Names()...), &format),
 			outFlag(&out, "the dataset"),
 			boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &plan),
-			stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, where the source has none", &split.Parts),
+			stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, or as shares, as 0.6/0.2/0.2, where the source has none", &split.Parts),
 			seedFlag(&split.Seed),
 			boolFlag("stratify", "take the same shares of every class with --split", &stratify),
-			stringFlag("for", "USE", "what the dataset is for: predict, which needs no labels and splits, and stores none", &o.For),
+			nameFlag("for", "USE", "what the dataset is for: predict, which needs no labels and splits, and stores none", []string{importer.ForPredict}, &o.For),
 			stringFlag("task", "NAME", "of several tasks in the source", &o.Task),
 			stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &o.Features),
 			stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &o.Edges),
@@ -61,11 +62,11 @@ func newImportCommand(g *globals) *cli.Command {
 			stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &o.SplitFiles),
 			intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &o.Nodes, 1),
 			stringFlag("node-ids", "FILE", "likewise the ids of nodes that are not numbered from 0: a column of them, or edges, for those of the edges", &o.NodeIDs),
-			stringFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", &o.Reverse),
+			nameFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", importer.Reverses(), &o.Reverse),
 			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
 			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
-			stringFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", &o.SelfLoops),
-			stringFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", &o.Relabel),
+			nameFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", importer.Loops(), &o.SelfLoops),
+			nameFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", importer.Relabels(), &o.Relabel),
 			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
 			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
 			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
@@ -75,17 +76,17 @@ func newImportCommand(g *globals) *cli.Command {
 			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
+		check: func(s *session) error {
 			if plan {
 				s.planned(&out, "graph")
 			} else if err := required("out", out); err != nil {
-				return outcome{}, err
+				return err
 			}
 			if o.Sources = s.args; len(s.args) == 0 {
 				o.Sources = sources
 			}
 			if len(o.Sources) == 0 && o.Edges == "" {
-				return outcome{}, fault.New(fault.ErrUsage, "SOURCE is missing")
+				return fault.New(fault.ErrUsage, "SOURCE is missing")
 			}
 			o.Seed = split.Seed
 			switch {
@@ -93,11 +94,12 @@ func newImportCommand(g *globals) *cli.Command {
 				split.Stratify = stratify
 				o.Split = &split
 			case stratify:
-				return outcome{}, fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
+				return fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
 			}
-			if err := s.settle(&o, &o.Memory); err != nil {
-				return outcome{}, err
-			}
+			return s.settle(&o, &o.Memory)
+		},
+		agrees: func(ctx context.Context) error { return formats.Agrees(ctx, vfs.OS, out, format, o) },
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			if plan {
 				g.starts("import", "")
 				p, err := formats.MakePlan(ctx, outputDisk(skipSpace), out, format, o, s.rep)

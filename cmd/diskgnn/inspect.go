@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 )
 
 const inspectTeaches = `Says what a dataset, samples or a pack consists of, from its metadata and tables alone:
@@ -55,7 +56,7 @@ func newInspectCommand(g *globals) *cli.Command {
 		usage:    "say what a directory consists of",
 		teaches:  inspectTeaches,
 		operands: []string{"DIR"},
-		flags:    []cli.Flag{stringFlag("html", "FILE", "draw it on a page, which is written there", &page)},
+		flags:    []cli.Flag{outputFlag("html", "FILE", "draw it on a page, which is written there", &page)},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
 			m, err := readMeta(dir)
@@ -183,7 +184,7 @@ func datasetLines(f *dataset.Facts) []line {
 func samplesLines(d *mbfile.Description) []line {
 	f, p := &d.Facts, &d.Params
 	lines := []line{
-		{"sampled", fmt.Sprintf("fanout %v of batches of %d, %s, %s order%s, seed %d%s", p.Fanout, p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, bufferOf(p), p.Seed, methodOf(p))},
+		{"sampled", fmt.Sprintf("fanout %s of batches of %d, %s, %s order%s, seed %d%s", sampler.FormatFanout(p.Fanout), p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, bufferOf(p), p.Seed, methodOf(p))},
 		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.TrainBatches), units.Count(f.ValidBatches), units.Count(f.TestBatches))},
 		{"rows", fmt.Sprintf("%s read by training, of %s nodes", units.Count(f.Train.InputNodes), units.Count(d.Touched))},
 	}

@@ -116,15 +116,27 @@ func TestLaunchedRanks(t *testing.T) {
 			diskgnn(t, "pack --dataset g --samples s --out p")
 			const train = "train --pack p --epochs 2 --hidden 8 --dropout 0.5 --threads 1 "
 			diskgnn(t, train+"--out alone --accumulate 2")
-			out := launched(t, command, env, train+"--out run --rank auto")
-			for _, rank := range []string{"rank 0 of 2 by ", "rank 1 of 2 by "} {
-				if !strings.Contains(out, rank) {
-					t.Errorf("no %q:\n%s", rank, out)
+			for _, way := range []struct {
+				out string
+				env []string
+			}{
+				// All on one host: nobody else reaches them, whatever MASTER_ADDR says.
+				{"run", []string{"MASTER_ADDR=" + outward(t)}},
+				{"secret", []string{"DISKGNN_SECRET=0123456789abcdef0123"}},
+			} {
+				said := launched(t, command, append(slices.Clone(env), way.env...), train+"--rank auto --out "+way.out)
+				for _, rank := range []string{"rank 0 of 2 by ", "rank 1 of 2 by ", ", the first at 127.0.0.1:"} {
+					if !strings.Contains(said, rank) {
+						t.Errorf("no %q:\n%s", rank, said)
+					}
 				}
-			}
-			for _, file := range []string{"weights.safetensors", "final.safetensors"} {
-				if !bytes.Equal(read(t, "run", file), read(t, "alone", file)) {
-					t.Errorf("%s is not what one process trains", file)
+				if n := strings.Count(said, "only ranks with the secret take part"); n != 0 && way.out == "run" || n != 2 && way.out == "secret" {
+					t.Errorf("%s: %d ranks have a secret:\n%s", way.out, n, said)
+				}
+				for _, file := range []string{"weights.safetensors", "final.safetensors"} {
+					if !bytes.Equal(read(t, way.out, file), read(t, "alone", file)) {
+						t.Errorf("%s/%s is not what one process trains", way.out, file)
+					}
 				}
 			}
 		})

@@ -3,6 +3,9 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -88,4 +91,65 @@ func TestListen(t *testing.T) {
 		a.Body.Close()
 		t.Error("still served when the run is over")
 	}
+}
+
+// With --quiet the address is said all the same, and nothing else: where port 0 was asked for, it is
+// not known otherwise. A secret is not shown by the process's command line, nor by what it prints.
+func TestListenQuietly(t *testing.T) {
+	t.Chdir(t.TempDir())
+	diskgnn(t, "generate --out g --nodes 2000 --dim 16 --classes 4 --train-ratio 0.5")
+	diskgnn(t, "presample --dataset g --out s --batch-size 64 --fanout 4,4")
+	diskgnn(t, "pack --dataset g --samples s --out p")
+	const word = "0123456789abcdef0123"
+	t.Setenv("DISKGNN_SECRET", word)
+	for _, way := range []string{"--quiet", "--progress none"} {
+		cmd := exec.Command("diskgnn", strings.Fields("train --pack p --out r --force --epochs 100000 --hidden 8 --listen 0.0.0.0:0 "+way)...)
+		stderr, err := cmd.StderrPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
+		lines := bufio.NewScanner(stderr)
+		lines.Scan()
+		url := regexp.MustCompile(`^listening: the report is at (http://\S+/), metrics are at \S+/metrics$`).FindStringSubmatch(lines.Text())
+		if url == nil {
+			t.Fatalf("%s: says %q", way, lines.Text())
+		}
+		port := url[1][strings.LastIndex(url[1], ":"):]
+		for token, want := range map[string]int{"": 401, word: 401, "f2d0": 401, tokenOf(t, word): 200} {
+			r, err := http.NewRequest("GET", "http://127.0.0.1"+port+"metrics", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+token)
+			a, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Body.Close()
+			if a.StatusCode != want {
+				t.Errorf("%s: with the token %q: %s", way, token, a.Status)
+			}
+		}
+		p := &process{cmd: cmd}
+		p.send(t, syscall.SIGINT)
+		rest := ""
+		for lines.Scan() {
+			rest += lines.Text() + "\n"
+		}
+		if code := p.end(); code != exitInterrupted || strings.Count(rest, "\n") != 1 || strings.Contains(rest, word) {
+			t.Errorf("%s: exit code %d, then says\n%s", way, code, rest)
+		}
+	}
+}
+
+// tokenOf returns the token of a secret as the documentation has it made.
+func tokenOf(t *testing.T, word string) string {
+	t.Helper()
+	h := hmac.New(sha256.New, []byte(word))
+	h.Write([]byte("diskgnn listen"))
+	return hex.EncodeToString(h.Sum(nil))
 }

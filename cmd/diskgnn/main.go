@@ -24,6 +24,7 @@ func main() {
 	if cufile.Child() {
 		return
 	}
+	ownProcess()
 	os.Exit(run(os.Args, os.Stdout, os.Stderr))
 }
 
@@ -47,6 +48,7 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 		os.Exit(report(g.stdout, g.stderr, "diskgnn", message+"; "+g.goOn(), exitInterrupted, asJSON()))
 	})
 	defer stop()
+	defer g.stacksOnQuit()()
 	err := app.RunContext(ctx, arrange(app, args))
 	if err == nil {
 		return exitDone
@@ -56,6 +58,3 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 	}
 	return g.fail(err, asJSON())
 }
-
-// oneLine joins the lines of an error, so that a script finds one message.
-func oneLine(err error) string { return fault.Line(err.Error()) }

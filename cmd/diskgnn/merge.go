@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/shard"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/pack/packfile"
@@ -30,7 +29,7 @@ diskgnn train, of a pack, whose shards are made and merged alike.`
 
 // mergeNext is what follows the making of a shard.
 func mergeNext(out string, s shard.Shard) string {
-	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", shell.Word(out), s.Count)
+	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", units.ShellWord(out), s.Count)
 }
 
 // merges says how the shards of each format are made one.
@@ -87,9 +86,9 @@ func newMergeCommand(g *globals) *cli.Command {
 func afterMerge(r shard.Result) string {
 	switch {
 	case strings.Contains(r.Format, "samples"):
-		return fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", someDataset, shell.Word(r.Out))
+		return fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", someDataset, units.ShellWord(r.Out))
 	case strings.Contains(r.Format, "pack"):
-		return fmt.Sprintf("diskgnn train --pack %s --out run", shell.Word(r.Out))
+		return fmt.Sprintf("diskgnn train --pack %s --out run", units.ShellWord(r.Out))
 	}
 	return ""
 }

@@ -14,7 +14,6 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -33,7 +32,8 @@ interrupted load goes on where it was.
    diskgnn nvme load pack soft:drive0,drive1 --force
 
 A target is soft:FILE, or soft:FILE,FILE for several drives: files, each served by an
-NVMe controller in software; --size makes one that is not there. A drive of the machine is
+NVMe controller in software; a comma of a name has a backslash before it; --size makes one that
+is not there. A drive of the machine is
 sysfs:ADDRESS, by its PCI address: root takes it from the kernel's driver, and gives it back.
 One that is in use is never taken, and one with a partition table only with --force. Several
 drives are striped, in units of --unit. Drives with anything else on them, also another directory, are
@@ -144,9 +144,9 @@ func wasLoaded(l loaded) outcome {
 // is there.
 func afterLoad(l loaded) string {
 	if l.Format == packfile.Format.Name {
-		return fmt.Sprintf("diskgnn train --pack %s --out run --io %s", shell.Word(l.Dir), shell.Word(target.Prefix+l.Target))
+		return fmt.Sprintf("diskgnn train --pack %s --out run --io %s", units.ShellWord(l.Dir), units.ShellWord(target.Prefix+l.Target))
 	}
-	return "diskgnn nvme list " + shell.Word(l.Target)
+	return "diskgnn nvme list " + units.ShellWord(l.Target)
 }
 
 func spread(drives int, unit, capacity int64) string {
@@ -162,9 +162,22 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	if t.Kind != target.Soft && size > 0 {
 		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
 	}
+	var made []string
+	defer func() {
+		// What refuses has written nothing: the next command may give another size.
+		if refused(err) {
+			for _, file := range made {
+				err = errors.Join(err, vfs.OS.Remove(file))
+			}
+		}
+	}()
 	if t.Kind == target.Soft {
 		for _, file := range t.Parts {
-			if err := provide(file, size, m.Bytes()/int64(len(t.Parts))); err != nil {
+			name, err := provide(file, size, m.Bytes()/int64(len(t.Parts)))
+			if name != "" {
+				made = append(made, name)
+			}
+			if err != nil {
 				return r, err
 			}
 		}
@@ -179,41 +192,54 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	return r, err
 }
 
+// refused reports whether an error is of what was asked, or of the room for it.
+func refused(err error) bool {
+	return errors.Is(err, fault.ErrUsage) || errors.Is(err, fault.ErrInput) || errors.Is(err, fault.ErrBudget)
+}
+
 // provide makes a file of so many bytes, which take no room before they are written, and the
 // directories that it is in, unless it is there. A disk without room for what will be written to it
-// is refused: a drive could only say that a write failed.
-func provide(file string, size, need int64) error {
+// is refused: a drive could only say that a write failed. It returns the file that it has made, "" for
+// one that is there.
+func provide(file string, size, need int64) (made string, err error) {
+	if file, err = vfs.Destination(file); err != nil {
+		return "", err
+	}
 	st, err := vfs.OS.Stat(file)
 	switch {
 	case err == nil && !st.Mode().IsRegular():
-		return fault.New(fault.ErrInput, "%s is no regular file (%s), which a soft drive is", file, st.Mode())
+		return "", fault.New(fault.ErrInput, "%s is no regular file (%s), which a soft drive is", file, st.Mode())
 	case err == nil && st.Size() > 0:
 		if size > 0 && size != st.Size() {
-			return fault.New(fault.ErrUsage, "%s is there and has %d bytes, not the %d of --size", file, st.Size(), size)
+			return "", fault.New(fault.ErrUsage, "%s is there and has %d bytes, not the %d of --size", file, st.Size(), size)
 		}
-		return nil
+		return "", nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-		return err
+		return "", err
 	case size == 0:
-		return fault.New(fault.ErrInput, "there is no drive at %s: --size makes one", file)
+		return "", fault.New(fault.ErrInput, "there is no drive at %s: --size makes one", file)
 	case size%nvme.Page != 0:
-		return fault.New(fault.ErrUsage, "--size %d is no multiple of %d", size, nvme.Page)
+		return "", fault.New(fault.ErrUsage, "--size %d is no multiple of %d", size, nvme.Page)
 	}
 	if err := vfs.MakeParents(vfs.OS, file); err != nil {
-		return err
+		return "", err
 	}
+	absent := err
 	free, err := vfs.OS.Free(filepath.Dir(file))
 	if err != nil {
-		return err
+		return "", err
 	}
 	if free < need {
-		return fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left", file, budget.FormatBytes(need), budget.FormatBytes(free))
+		return "", fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left", file, budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	f, err := vfs.OS.OpenReadWrite(file)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return errors.Join(f.Truncate(size), f.Close())
+	if errors.Is(absent, fs.ErrNotExist) {
+		made = file
+	}
+	return made, errors.Join(f.Truncate(size), f.Close())
 }
 
 // onDrives calls f with the drives of a target.

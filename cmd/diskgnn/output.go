@@ -2,9 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"diskgnn/internal/budget"
@@ -23,7 +27,7 @@ type outcome struct {
 
 type line struct{ label, text string }
 
-// print writes the outcome to stdout.
+// print writes the outcome to stdout. One that nobody reads any more is no error: the work is done.
 func (o outcome) print(w io.Writer, asJSON bool) error {
 	var out strings.Builder
 	if asJSON {
@@ -35,10 +39,24 @@ func (o outcome) print(w io.Writer, asJSON bool) error {
 	} else {
 		o.human(&out)
 	}
-	if _, err := io.WriteString(w, out.String()); err != nil {
+	if _, err := io.WriteString(w, out.String()); err != nil && !wentAway(w, err) {
 		return fmt.Errorf("print the result: %w", err)
 	}
 	return nil
+}
+
+// wentAway reports whether a write failed because no reader is left: of a pipe, or of a terminal
+// that hung up, which fails by EIO, as a file on a damaged disk does.
+func wentAway(w io.Writer, err error) bool {
+	if errors.Is(err, syscall.EPIPE) {
+		return true
+	}
+	f, ok := w.(*os.File)
+	if !ok || !errors.Is(err, syscall.EIO) {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&fs.ModeCharDevice != 0
 }
 
 func (o outcome) human(out *strings.Builder) {

@@ -7,7 +7,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
@@ -53,29 +52,29 @@ func newPackCommand(g *globals) *cli.Command {
 			sizeFlag("cache", "least cache of every trainer: a share of the rows, or bytes", "", budget.UnitPercent, &o.Cache),
 			floatsFlag("bands", "larger caches to choose from, in percents of the rows; none for none", &o.Bands),
 			sizeFlag("max-disk", "most that the pack may take: bytes, or a multiple (3x) of the feature table", "", budget.UnitTimes, &o.MaxDisk),
-			stringFlag("policy", "NAME", "what the cache holds: static, the most used rows, or min, the rows needed soonest", &o.Policy),
+			nameFlag("policy", "NAME", "what the cache holds: static, the most used rows, or min, the rows needed soonest", pack.Policies(), &o.Policy),
 			stringFlag("dtype", "TYPE", "of the packed features: same, bf16, fp16 or int8", &o.DType),
-			stringFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", &o.Compress),
+			nameFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", pack.Codecs(), &o.Compress),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
 			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
 			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
-			stringFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
+			outputFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
 			workersFlag(&o.Workers),
 			memoryFlag(&o.Memory),
 			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			var err error
+		check: func(s *session) (err error) {
 			if plan {
 				s.planned(&o.Out, "pack")
 			}
 			if o.Shard, err = s.shard(part); err != nil {
-				return outcome{}, err
+				return err
 			}
-			if err := s.settle(&o, &o.Memory); err != nil {
-				return outcome{}, err
-			}
+			return s.settle(&o, &o.Memory)
+		},
+		agrees: func(ctx context.Context) error { return pack.Agrees(ctx, vfs.OS, o) },
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			if plan {
 				g.starts("pack", "")
 				p, err := pack.MakePlan(ctx, vfs.OS, o, s.rep)
@@ -94,7 +93,7 @@ func newPackCommand(g *globals) *cli.Command {
 }
 
 func packed(o pack.Options, r pack.Result) outcome {
-	next := fmt.Sprintf("diskgnn train --pack %s --out run", shell.Word(r.Out))
+	next := fmt.Sprintf("diskgnn train --pack %s --out run", units.ShellWord(r.Out))
 	if !o.Shard.Whole() {
 		next = mergeNext(o.Out, o.Shard)
 	}

@@ -20,6 +20,7 @@ const (
 	noSlurm    = "needs Slurm; make test-slurm runs examples/slurm on a cluster"
 	noCluster  = "needs a cluster; the tests of examples/kubernetes carry out the manifests"
 	noLauncher = "needs the launcher; TestLaunched runs it where there is one"
+	noOpenSSL  = "needs openssl"
 	noRclone   = "needs a remote; testdata/script/rclone.txtar runs it where there is rclone"
 	noDownload = "a download; a small file of the same layout stands in for it"
 	noDocker   = "needs Docker; make test-container carries out the Dockerfile's steps"
@@ -29,6 +30,8 @@ const (
 	installs   = "needs a build; TestInstall runs make install, make test-container all of them"
 	aPort      = "the port may be taken"
 	terminal   = "a person presses Ctrl-C"
+	noPeers    = "needs the peers' Pythons"
+	bigGraph   = "gigabytes, and minutes of a big machine"
 	noGo       = "compiles, and measures for minutes"
 )
 
@@ -42,6 +45,7 @@ var pageCommands = []pageCommand{
 
 	{"docs/cli.md", "diskgnn train --pack pack --out run --listen", aPort, "diskgnn train --pack pack --out run3 --listen 127.0.0.1:0"},
 	{"docs/cli.md", "ssh ", "needs another machine", ""},
+	{"docs/cli.md", "printf 'diskgnn listen'", noOpenSSL + "; TestListenQuietly makes the same token", ""},
 
 	{"docs/cluster.md", "cd /shared/work", noSlurm, ""},
 	{"docs/cluster.md", "cp path/to/examples/slurm", noSlurm, ""},
@@ -49,6 +53,8 @@ var pageCommands = []pageCommand{
 	{"docs/cluster.md", "kubectl ", noCluster, ""},
 	{"docs/cluster.md", "mpirun ", noLauncher, ""},
 	{"docs/cluster.md", "torchrun ", noLauncher, ""},
+	{"docs/cluster.md", "(umask 077; openssl", noOpenSSL, ""},
+	{"docs/cluster.md", "export DISKGNN_SECRET", noLauncher, ""},
 	{"docs/cluster.md", "rclone copy --transfers 16 pack", noRclone, ""},
 	{"docs/cluster.md", "rclone copy --transfers 16 --multi", noRclone, ""},
 	{"docs/cluster.md", "diskgnn verify /scratch/pack", noRclone, ""},
@@ -56,6 +62,12 @@ var pageCommands = []pageCommand{
 	{"docs/nvme.md", "cd examples/nvme-overlap", compiles, ""},
 	{"docs/nvme.md", "go run .", compiles, ""},
 
+	{"docs/results.md", "bench/accuracy/peers.sh", noPeers, ""},
+	{"docs/results.md", "go run ./bench accuracy", "needs graphs and a GPU, and measures for minutes", ": \\"},
+	{"docs/results.md", "diskgnn generate --out graph --nodes 5000000", bigGraph, ":"},
+	{"docs/results.md", "diskgnn presample --dataset graph --out samples --fanout 10,15,20", bigGraph, ":"},
+	{"docs/results.md", "diskgnn pack --dataset graph --samples samples --out pack --bands", bigGraph, ":"},
+	{"docs/results.md", "go run ./bench turns", noGo, ": \\"},
 	{"docs/results.md", "diskgnn generate --out graph --nodes 20000000", "20 million nodes and minutes of a big machine; TestPageMentions looks at the flags of other pages", ":"},
 	{"docs/results.md", "diskgnn bench stores --dataset graph --out table", "the same", ": \\"},
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime/debug"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"diskgnn/internal/errgroup"
@@ -16,8 +18,10 @@ import (
 	"diskgnn/pipeline"
 )
 
-// panics is the program with a command that panics where its argument says.
+// panics is the program with a command that panics, or has the runtime end it, where its argument
+// says.
 func panics() {
+	ownProcess()
 	g := &globals{stdout: os.Stdout, stderr: os.Stderr}
 	app := newApp(g)
 	app.Commands = append(app.Commands, g.add(command{
@@ -30,6 +34,13 @@ func panics() {
 
 // panicIn panics in the command's goroutine, or in another one that the program starts.
 func panicIn(ctx context.Context, where string) error {
+	switch where {
+	case "stack":
+		debug.SetMaxStack(1 << 20)
+		return fmt.Errorf("%d calls had room", endless(1))
+	case "address space":
+		return exhaust()
+	}
 	boom := func() error { panic(fmt.Errorf("index out of range\nof %w", fault.ErrInput)) }
 	switch where {
 	case "command":
@@ -55,6 +66,43 @@ func panicIn(ctx context.Context, where string) error {
 	})
 	worker.Wait()
 	return errors.New("the process did not end")
+}
+
+// exhaust takes memory beyond a limit of address space that it sets.
+func exhaust() error {
+	limit := syscall.Rlimit{Cur: 1 << 30, Max: 1 << 30}
+	if err := syscall.Setrlimit(syscall.RLIMIT_AS, &limit); err != nil {
+		return err
+	}
+	var held [][]byte
+	for range 1024 {
+		held = append(held, make([]byte, 16<<20))
+	}
+	return fmt.Errorf("%d pieces of memory were there", len(held))
+}
+
+// endless needs a stack without end, as long as n grows.
+func endless(n int) int {
+	if n == 0 {
+		return 0
+	}
+	return 1 + endless(n+1)
+}
+
+// A death of the runtime's own is none of this program's exit codes: the process ends by SIGABRT,
+// and a shell says 134.
+func TestRuntimeDeathsAreAborts(t *testing.T) {
+	// Which allocation fails first decides what the runtime says of memory, if it can: how it ends is
+	// what counts.
+	for where, says := range map[string]string{"stack": "stack overflow", "address space": "goroutine "} {
+		var stderr bytes.Buffer
+		cmd := exec.Command("panics", "probe", where, "--quiet")
+		cmd.Stderr = &stderr
+		_ = cmd.Run()
+		if by, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || !by.Signaled() || by.Signal() != syscall.SIGABRT || !strings.Contains(stderr.String(), says) {
+			t.Errorf("%s: %v, %s", where, cmd.ProcessState, stderr.String()[:min(stderr.Len(), 400)])
+		}
+	}
 }
 
 // A panic, wherever it happens, is an error in one line, with exit code 1 whatever the

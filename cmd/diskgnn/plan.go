@@ -7,13 +7,14 @@ import (
 	"strings"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/shell"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
 	"diskgnn/pack"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 	"diskgnn/train"
+	"diskgnn/train/exact"
 )
 
 // samplesPlan shows what samples would take.
@@ -24,6 +25,7 @@ func samplesPlan(p presample.Plan, memory int64) []line {
 		{"a batch", fmt.Sprintf("%s, %s, %s: mean of %s",
 			units.Of(int64(p.InputNodes), "input node"), units.Of(int64(p.Edges), "edge"), budget.FormatBytes(int64(p.BatchBytes)), units.Count(p.Measured))},
 		{"memory", fmt.Sprintf("up to %s of %s, by %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory), units.Of(p.Workers, "worker"))},
+		{"", fmt.Sprintf("%s at least", budget.FormatNeed(p.LeastBytes))},
 		{"disk", free(p.DiskBytes, p.FreeBytes)},
 		{"an epoch", fmt.Sprintf("draws and writes %s in %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds))},
 		{"time", fmt.Sprintf("%s, of them %s to check the dataset", units.Seconds(p.Seconds), units.Seconds(p.VerifySeconds))},
@@ -70,6 +72,23 @@ func runPlan(p train.Plan, memory int64) []line {
 	}
 	add("measured", "%s", units.Of(p.Measured, "batch"))
 	add("time", "%s in all", units.Seconds(p.Seconds))
+	return lines
+}
+
+// inferencePlan shows what computing all layers of a graph would take.
+func inferencePlan(p exact.Plan, memory int64) []line {
+	var lines []line
+	for _, l := range p.Layers {
+		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s: reads %s",
+			units.Of(l.Nodes, "node"), units.Of(l.Ranges, "range"), budget.FormatBytes(l.BytesRead))})
+	}
+	lines = append(lines,
+		line{"memory", fmt.Sprintf("up to %s of %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory))},
+		line{"scratch", free(p.DiskBytes, p.FreeBytes)},
+		line{"reads", exact.AgainstFeatures(p.BytesRead, p.FeatureBytes)})
+	for _, problem := range p.Problems {
+		lines = append(lines, line{"problem", fault.Line(problem)})
+	}
 	return lines
 }
 
@@ -155,7 +174,7 @@ func shareOf(rows, of int64) string {
 // packing returns the command that makes a choice.
 func packing(o pack.Options, p cut.Plan, c *cut.Choice) string {
 	s := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out %s --cache %s",
-		shell.Word(o.Dataset), shell.Word(o.Samples), shell.Word(o.Out), shareOf(c.CacheRows, p.Nodes))
+		units.ShellWord(o.Dataset), units.ShellWord(o.Samples), units.ShellWord(o.Out), shareOf(c.CacheRows, p.Nodes))
 	switch {
 	case c.DType != p.Chosen.DType:
 		s += " --dtype " + c.DType

@@ -17,11 +17,12 @@ import (
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/internal/vfs/powertest"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/pack/slice"
@@ -37,7 +38,7 @@ import (
 // compares the directory with one that was made in peace: byte by byte, since a fingerprint
 // says what a file should hold. make test-power cuts it after every operation, many times.
 func TestPower(t *testing.T) {
-	in := powertest.Dir(t) // inputs, which are durable
+	in := vfstest.DurableDir(t) // inputs, which are durable
 	quiet := vfs.Unsynced(vfs.OS)
 	g := generateOptions(0)
 	samples := presample.Options{Dataset: in + "/g", Out: in + "/s", BatchSize: 16, Fanout: []int{3, 3}, Epochs: 2, Workers: 1, Memory: 1 << 30}
@@ -61,7 +62,7 @@ func TestPower(t *testing.T) {
 	must(t, trains(t, in+"/p", func(*train.Options) {}).Run(quiet, in))
 	tree(t, in+"/tree")
 
-	generate := func(change func(o *dataset.GenerateOptions)) powertest.Command {
+	generate := func(change func(o *dataset.GenerateOptions)) vfstest.PowerCommand {
 		return directory(func(fsys vfs.FS, out string) error {
 			o := g
 			change(&o)
@@ -69,7 +70,7 @@ func TestPower(t *testing.T) {
 			return err
 		})
 	}
-	sample := func(change func(o *presample.Options)) powertest.Command {
+	sample := func(change func(o *presample.Options)) vfstest.PowerCommand {
 		return directory(func(fsys vfs.FS, out string) error {
 			o := samples
 			o.Out = out
@@ -78,7 +79,7 @@ func TestPower(t *testing.T) {
 			return err
 		})
 	}
-	packed := func(change func(o *pack.Options)) powertest.Command {
+	packed := func(change func(o *pack.Options)) vfstest.PowerCommand {
 		return directory(func(fsys vfs.FS, out string) error {
 			o := packs
 			o.Out = out
@@ -87,13 +88,13 @@ func TestPower(t *testing.T) {
 			return err
 		})
 	}
-	merge := func(shards []string) powertest.Command {
+	merge := func(shards []string) vfstest.PowerCommand {
 		return directory(func(fsys vfs.FS, out string) error {
 			_, err := shard.Merge(context.Background(), fsys, shard.Options{Out: out, Shards: shards, Formats: merges}, progress.Discard)
 			return err
 		})
 	}
-	for name, c := range map[string]powertest.Command{
+	for name, c := range map[string]vfstest.PowerCommand{
 		"generate":             generate(func(*dataset.GenerateOptions) {}),
 		"generate, compressed": generate(func(o *dataset.GenerateOptions) { o.Compress, o.MultiLabel = true, true }),
 		"import": directory(func(fsys vfs.FS, out string) error {
@@ -145,13 +146,13 @@ func TestPower(t *testing.T) {
 				return nil
 			},
 		},
-		"train --force": func() powertest.Command {
+		"train --force": func() vfstest.PowerCommand {
 			c := trains(t, in+"/p", func(o *train.Options) { o.Force = true })
 			other := trains(t, in+"/p", func(o *train.Options) { o.Seed = 5 })
 			c.Before, c.Left = func(root string) error { return other.Run(quiet, root) }, nil
 			return c
 		}(),
-		"train --force, then --resume": func() powertest.Command {
+		"train --force, then --resume": func() vfstest.PowerCommand {
 			c := trains(t, in+"/p", func(*train.Options) {})
 			c.Before, c.Left = func(root string) error { return cutOff(t, in+"/p", root) }, nil
 			c.Run = func(fsys vfs.FS, root string) error {
@@ -162,7 +163,7 @@ func TestPower(t *testing.T) {
 			return c
 		}(),
 	} {
-		t.Run(name, func(t *testing.T) { powertest.Sweep(t, c) })
+		t.Run(name, func(t *testing.T) { vfstest.SweepPower(t, c) })
 	}
 }
 
@@ -180,11 +181,11 @@ func generateOptions(seed uint64) dataset.GenerateOptions {
 }
 
 // directory is a command that makes a directory of a stage.
-func directory(run func(fsys vfs.FS, out string) error) powertest.Command {
-	return powertest.Command{
+func directory(run func(fsys vfs.FS, out string) error) vfstest.PowerCommand {
+	return vfstest.PowerCommand{
 		Run: func(fsys vfs.FS, root string) error { return run(fsys, filepath.Join(root, "out")) },
 		Made: func(root string) (map[string][]byte, error) {
-			files, err := powertest.Files(root, stage.RunFile) // all that is there: nothing else may be left
+			files, err := vfstest.Files(root, stage.RunFile) // all that is there: nothing else may be left
 			maps.DeleteFunc(files, func(name string, _ []byte) bool {
 				return strings.HasPrefix(name, "out.replaced"+string(filepath.Separator))
 			})
@@ -194,7 +195,7 @@ func directory(run func(fsys vfs.FS, out string) error) powertest.Command {
 }
 
 // linkless is a command on a file system that gives no file a second name.
-func linkless(c powertest.Command) powertest.Command {
+func linkless(c vfstest.PowerCommand) vfstest.PowerCommand {
 	run := c.Run
 	c.Run = func(fsys vfs.FS, root string) error { return run(noLinks{fsys}, root) }
 	return c
@@ -208,11 +209,11 @@ func (noLinks) Link(from, to string) error {
 
 // replacing is a command that makes a directory in place of another: one of the two is
 // always there, whole.
-func replacing(c powertest.Command, other func(out string) error) powertest.Command {
+func replacing(c vfstest.PowerCommand, other func(out string) error) vfstest.PowerCommand {
 	var was map[string][]byte
 	c.Before = func(root string) (err error) {
 		if err = other(filepath.Join(root, "out")); err == nil {
-			was, err = powertest.Files(filepath.Join(root, "out"), stage.RunFile)
+			was, err = vfstest.Files(filepath.Join(root, "out"), stage.RunFile)
 		}
 		return err
 	}
@@ -258,8 +259,8 @@ func cutOff(t *testing.T, dir, root string) error {
 }
 
 // trains is a command that trains. As soon as an epoch is said to be over, there are weights.
-func trains(t *testing.T, dir string, change func(o *train.Options)) powertest.Command {
-	return powertest.Command{
+func trains(t *testing.T, dir string, change func(o *train.Options)) vfstest.PowerCommand {
+	return vfstest.PowerCommand{
 		Run: func(fsys vfs.FS, root string) error {
 			o := train.Defaults()
 			o.Pack, o.Out = dir, filepath.Join(root, "out")
@@ -270,7 +271,7 @@ func trains(t *testing.T, dir string, change func(o *train.Options)) powertest.C
 			return err
 		},
 		Made: func(root string) (map[string][]byte, error) {
-			files, err := powertest.Files(filepath.Join(root, "out"), stage.RunFile, rundir.ReportFile, "lock")
+			files, err := vfstest.Files(filepath.Join(root, "out"), stage.RunFile, rundir.ReportFile, "lock")
 			// Checkpoints, and what was to become a report, may stay behind.
 			maps.DeleteFunc(files, func(name string, _ []byte) bool {
 				return filepath.Dir(name) == rundir.CheckpointsDir || name == rundir.ReportFile+vfs.TempSuffix
@@ -279,6 +280,9 @@ func trains(t *testing.T, dir string, change func(o *train.Options)) powertest.C
 			return files, err
 		},
 		Left: func(root string, _ map[string][]byte) error {
+			if _, err := rundir.Verify(vfs.OS, filepath.Join(root, "out")); errors.Is(err, fault.ErrCorrupt) {
+				return err
+			}
 			metrics, err := os.ReadFile(filepath.Join(root, "out", rundir.MetricsFile))
 			if err != nil || !bytes.Contains(metrics, []byte("}\n")) {
 				return nil

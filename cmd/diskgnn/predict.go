@@ -17,6 +17,7 @@ names, a row for each in node order: logits, classes, or embeddings, which are w
 last hidden layer puts out. Every node is computed from all of its neighbours, as eval
 --exact does it. The file's suffix says its form: .npy, an array, beside which NAME.nodes.npy
 has the nodes' ids where it is not of all; .csv or .parquet, tables that begin with the id.
+NAME.npy.lineage.json beside says which weights and which graph it was made of.
 
    diskgnn predict --run run --dataset graph --out logits.npy
    diskgnn predict --run run --dataset graph --out classes.npy --output classes --nodes test
@@ -28,6 +29,7 @@ import preprocessed likewise; import --for predict makes one without labels.`
 func newPredictCommand(g *globals) *cli.Command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
 	o.Weights, o.IO, o.BLAS = train.WeightsBest, "auto", "auto"
+	var plan bool
 	return g.add(command{
 		name:    "predict",
 		usage:   "write logits, classes or embeddings of nodes",
@@ -36,15 +38,25 @@ func newPredictCommand(g *globals) *cli.Command {
 			stringFlag("run", "DIR", "what train made", &o.Run),
 			stringFlag("dataset", "DIR", "what generate or import made, of the graph that was trained on or of another", &o.Dataset),
 			outAs("FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
-			stringFlag("output", "NAME", "what to write: logits, classes, embeddings", &o.Output),
+			nameFlag("output", "NAME", "what to write: logits, classes, embeddings", exact.Outputs(), &o.Output),
 			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
 			scratchFlag(&o.Scratch),
 			acceptFlag(&o.Accept),
+			planReadsFlag(&plan),
+			maxReadFlag(&o.MaxRead),
 			boolFlag("force", "replace a file that is there", &o.Force),
 		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
+		check: func(s *session) error {
+			if plan && o.Out == "" {
+				o.Out = "logits.npy" // whose form and place are the usual ones
+			}
+			return s.settle(&o, &o.Memory)
+		},
+		agrees: func(context.Context) error { return o.Agrees(vfs.OS) },
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if err := s.settle(&o, &o.Memory); err != nil {
-				return outcome{}, err
+			if plan {
+				p, err := exact.PlanPrediction(ctx, vfs.OS, o, s.rep)
+				return outcome{object: p, lines: inferencePlan(p, o.Memory)}, err
 			}
 			p, err := exact.Predict(ctx, vfs.OS, o, s.rep)
 			if err != nil {
@@ -54,6 +66,7 @@ func newPredictCommand(g *globals) *cli.Command {
 				{"made", p.Out},
 				{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
 			}}
+			out.lines = append(out.lines, line{"lineage", p.LineageFile})
 			out.lines = append(out.lines, graphLines(&p.Outcome)...)
 			out.lines = append(out.lines, line{"engine", fmt.Sprintf("%s, %s, %s, %s", p.Engine, p.BLAS, p.SIMD, units.Of(p.Threads, "thread"))})
 			out.lines = append(out.lines, layerLines(p.Layers)...)

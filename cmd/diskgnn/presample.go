@@ -8,9 +8,11 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
 	"diskgnn/presample"
+	"diskgnn/presample/sampler"
+	"diskgnn/presample/walk"
 )
 
 const presampleTeaches = `Draws every mini-batch of the training in advance, so that all its reads are known
@@ -52,15 +54,15 @@ func newPresampleCommand(g *globals) *cli.Command {
 			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
 			intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
 			positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
-			stringFlag("order", "NAME", "order of the batches: random; overlap: those that share input nodes follow each other; dispersed or sequential: drawn from some partitions at a time", &o.Order),
+			nameFlag("order", "NAME", "order of the batches: random; overlap: those that share input nodes follow each other; dispersed or sequential: drawn from some partitions at a time", sampler.Orders(), &o.Order),
 			intFlag("partitions", "of the graph, with dispersed and sequential", "", &o.Partitions, 0),
 			intFlag("buffer", "partitions that batches are drawn from at a time", "", &o.Buffer, 0),
-			stringFlag("walk", "NAME", "how dispersed changes partitions: sweep, beta or comet", &o.Walk),
-			stringFlag("sampler", "NAME", "how nodes choose neighbours: uniform, each by itself; labor: the same ones as other nodes, so that batches are smaller", &o.Sampler),
+			nameFlag("walk", "NAME", "how dispersed changes partitions: sweep, beta or comet", walk.Names(), &o.Walk),
+			nameFlag("sampler", "NAME", "how nodes choose neighbours: uniform, each by itself; labor: the same ones as other nodes, so that batches are smaller", sampler.Methods(), &o.Sampler),
 			intFlag("batch-dependency", "successive batches of labor over which the choices change; 1: each batch's are its own", "", &o.BatchDependency, 1),
 			boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
 			seedFlag(&o.Seed),
-			boolFlag("plan", "draw three batches, write nothing, and say what the samples would take", &plan),
+			boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
 			shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			levelFlag("", &o.Topology),
 			topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
@@ -70,17 +72,17 @@ func newPresampleCommand(g *globals) *cli.Command {
 			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			var err error
+		check: func(s *session) (err error) {
 			if plan {
 				s.planned(&o.Out, "samples")
 			}
 			if o.Shard, err = s.shard(part); err != nil {
-				return outcome{}, err
+				return err
 			}
-			if err := s.settle(&o, &o.Memory); err != nil {
-				return outcome{}, err
-			}
+			return s.settle(&o, &o.Memory)
+		},
+		agrees: func(ctx context.Context) error { return presample.Agrees(ctx, vfs.OS, o) },
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			if plan {
 				g.starts("presample", "")
 				p, err := presample.MakePlan(ctx, outputDisk(skipSpace), o, s.rep)
@@ -108,7 +110,7 @@ func sampled(o presample.Options, r presample.Result) outcome {
 	if r.EdgesPerSecond > 0 {
 		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", units.Count(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
 	}
-	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", shell.Word(o.Dataset), shell.Word(r.Out))
+	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", units.ShellWord(o.Dataset), units.ShellWord(r.Out))
 	if !o.Shard.Whole() {
 		next = mergeNext(o.Out, o.Shard)
 	}

@@ -138,7 +138,7 @@ func TestPython(t *testing.T) {
 	do(t, "pack --dataset pd --samples ps --out pz --compress-chunks zstd --cache 5%")
 	do(t, "pack --dataset pd --samples ps --out pm --policy min --cache 5%")
 	for args, says := range map[string]string{
-		"Dataset('zd')": "zd is diskgnn.dataset, version 2: this reads diskgnn.dataset, (1,), without compression",
+		"Dataset('zd')": "zd is diskgnn.dataset, version 2: this reads diskgnn.dataset, (1, 3), without compression",
 		"Pack('pz')":    "pz: its chunks are compressed (zstd): pack with --compress-chunks none",
 		"Pack('pm')":    "pm: its policy is min: pack with --policy static",
 		"Pack('ps')":    "ps is diskgnn.samples, version 1: this reads diskgnn.pack",

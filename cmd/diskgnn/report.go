@@ -14,7 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train"
@@ -60,20 +59,25 @@ func newReportCommand(g *globals) *cli.Command {
 		operands: []string{"RUN..."},
 		flags: []cli.Flag{
 			bytesFlag("drive-rate", "the drive's sequential rate, in bytes per second, to compare with", "not compared", &rate),
-			stringFlag("html", "FILE", "write the page there, and leave the run's directory as it is", &page),
-			stringFlag("tensorboard", "DIR", "write the epochs as an event file into this directory, and no page", &board),
+			outputFlag("html", "FILE", "write the page there, and leave the run's directory as it is", &page),
+			outputFlag("tensorboard", "DIR", "write the epochs as an event file into this directory, and no page", &board),
+		},
+		check: func(s *session) error {
+			switch {
+			case board == "":
+				return nil
+			case rate != 0:
+				return fault.New(fault.ErrUsage, "--drive-rate is for the page, which --tensorboard does not make")
+			case page != "":
+				return fault.New(fault.ErrUsage, "--html is for the page, which --tensorboard does not make")
+			case len(s.args) > 1:
+				return fault.New(fault.ErrUsage, "--tensorboard is of one run: give each a directory of its own below one DIR")
+			}
+			return nil
 		},
 		run: func(_ context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
 			if board != "" {
-				switch {
-				case rate != 0:
-					return outcome{}, fault.New(fault.ErrUsage, "--drive-rate is for the page, which --tensorboard does not make")
-				case page != "":
-					return outcome{}, fault.New(fault.ErrUsage, "--html is for the page, which --tensorboard does not make")
-				case len(s.args) > 1:
-					return outcome{}, fault.New(fault.ErrUsage, "--tensorboard is of one run: give each a directory of its own below one DIR")
-				}
 				return writeEvents(dir, board)
 			}
 			if len(s.args) > 1 {
@@ -193,7 +197,7 @@ func writeEvents(dir, board string) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	epochs, err := rundir.ReadLines(vfs.OS, dir)
+	epochs, err := f.ReadLines(vfs.OS, dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return outcome{}, err
 	}
@@ -204,6 +208,6 @@ func writeEvents(dir, board string) (outcome, error) {
 	return outcome{
 		object: v,
 		lines:  []line{{"made", v.TensorBoard}, {"run", v.State + ", " + units.Of(v.Epochs, "epoch")}},
-		next:   "tensorboard --logdir " + shell.Word(board),
+		next:   "tensorboard --logdir " + units.ShellWord(board),
 	}, nil
 }

@@ -32,6 +32,9 @@ an interruption, and does nothing when all is there.
    diskgnn run --config pipeline.yaml --dry-run      what would be done
    diskgnn run --config pipeline.yaml --until pack
 
+All sections are checked before the first command: keys, values, and whether what is there was made
+with the same parameters.
+
 The argument is import's, where the file does not name it (import: source: PATH). Sections
 are those of 'diskgnn COMMAND --config'; 'train' gets --resume. eval and report are done
 each time; predict is, unless its file is younger than the run's weights.`
@@ -76,6 +79,9 @@ func newRunCommand(g *globals) *cli.Command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			p, err := readPipeline(g, s.args, until)
+			if err == nil {
+				err = p.check(ctx)
+			}
 			if err != nil {
 				return outcome{}, err
 			}
@@ -103,6 +109,9 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 	if err != nil {
 		return nil, err
 	}
+	if err := read.check(nil); err != nil {
+		return nil, err
+	}
 	p := &pipelineFile{configuration: read, g: g, sources: sources}
 	for _, name := range pipelineOrder {
 		if _, ok := p.sections[name]; ok {
@@ -126,7 +135,7 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 
 // value returns what the file says of a command's flag, "" if nothing.
 func (p *pipelineFile) value(command, key string) string {
-	for _, s := range p.of(command, false) {
+	for _, s := range p.of(command, nothingGiven) {
 		if s.key == key {
 			return s.value
 		}
@@ -134,13 +143,63 @@ func (p *pipelineFile) value(command, key string) string {
 	return ""
 }
 
+// check refuses, before the first command begins, all that is wrong with the commands' sections,
+// and that the commands would refuse of what is there.
+func (p *pipelineFile) check(ctx context.Context) error {
+	for _, command := range p.commands {
+		flags, operands := p.words(command)
+		if _, err := p.command(ctx, command, true, flags, operands); err != nil {
+			return named(command, err)
+		}
+	}
+	made := make(map[string]bool)
+	for _, command := range p.commands {
+		if err := p.checkInputs(command, made); err != nil {
+			return named(command, err)
+		}
+		made[filepath.Clean(p.value(command, "out"))] = true
+	}
+	return nil
+}
+
+// checkInputs refuses a directory that a command would read and that is neither there nor made by
+// a command before it. What is finished is not read for again by train and predict.
+func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
+	if state, err := p.state(command, p.value(command, "out")); err != nil || state == "finished" && (command == "train" || command == "predict") {
+		return err
+	}
+	for _, key := range []string{"dataset", "samples", "pack", "run"} {
+		dir := p.value(command, key)
+		if dir == "" || made[filepath.Clean(dir)] {
+			continue
+		}
+		if there, err := vfs.Exists(vfs.OS, dir); err != nil {
+			return err
+		} else if !there {
+			return fault.New(fault.ErrInput, "there is no %s at %s, and no section before makes it", key, dir)
+		}
+	}
+	return nil
+}
+
+// named says which command an error is of. Stages name themselves.
+func named(command string, err error) error {
+	if strings.HasPrefix(err.Error(), command+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", command, err)
+}
+
 // run carries out the commands, or says what it would do.
 func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, error) {
 	began := time.Now()
 	var done pipelineRun
 	for i, command := range p.commands {
-		step := pipelineStep{Command: command, Out: p.value(command, "out")}
+		step := pipelineStep{Command: command}
 		var err error
+		if step.Out, err = vfs.Destination(p.value(command, "out")); err != nil {
+			return outcome{}, fmt.Errorf("%s: %w", command, err)
+		}
 		if step.State, err = p.state(command, step.Out); err != nil {
 			return outcome{}, err
 		}
@@ -223,28 +282,15 @@ func (p *pipelineFile) state(command, out string) (string, error) {
 
 // do carries out a command by its own command line, so that it is what it would be alone.
 func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
-	var flags, operands []string
-	switch step.Command {
-	case "import":
-		operands = p.sources
-	case "train":
-		flags = []string{"--resume"}
-	case "predict":
-		if step.State == "finished" {
-			step.State = "skipped"
-			return nil
-		}
-		flags = []string{"--force"}
-	case "report":
-		operands = []string{p.value("train", "out")}
+	if step.Command == "predict" && step.State == "finished" {
+		step.State = "skipped"
+		return nil
 	}
 	began := time.Now()
-	made, err := p.command(ctx, step.Command, flags, operands)
-	if err != nil && !strings.HasPrefix(err.Error(), step.Command+": ") { // stages name themselves
-		err = fmt.Errorf("%s: %w", step.Command, err)
-	}
+	flags, operands := p.words(step.Command)
+	made, err := p.command(ctx, step.Command, false, flags, operands)
 	if err != nil {
-		return err
+		return named(step.Command, err)
 	}
 	step.Seconds, step.Result, step.State = time.Since(began).Seconds(), made.object, "new"
 	if state := stateOf(made.object); state != "" {
@@ -258,9 +304,26 @@ func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	return nil
 }
 
+// words returns what a command is given beside the file.
+func (p *pipelineFile) words(command string) (flags, operands []string) {
+	switch command {
+	case "import":
+		return nil, p.sources
+	case "train":
+		return []string{"--resume"}, nil
+	case "predict":
+		return []string{"--force"}, nil
+	case "report":
+		if out := p.value("train", "out"); out != "" {
+			return nil, []string{out}
+		}
+	}
+	return nil, nil
+}
+
 // plan gives a step what pack would plan, where there is enough to plan with.
 func (p *pipelineFile) plan(ctx context.Context, step *pipelineStep) {
-	if made, err := p.command(ctx, "pack", []string{"--plan"}, nil); err == nil {
+	if made, err := p.command(ctx, "pack", false, []string{"--plan"}, nil); err == nil {
 		step.Result, step.shown = made.object, made.lines
 	}
 }
@@ -276,9 +339,11 @@ func stateOf(result any) string {
 	return v.State
 }
 
-func (p *pipelineFile) command(ctx context.Context, name string, flags, operands []string) (outcome, error) {
+// command carries out a command with the file, or, to look, only checks what it is given and what
+// is there of its output.
+func (p *pipelineFile) command(ctx context.Context, name string, look bool, flags, operands []string) (outcome, error) {
 	var made outcome
-	g := &globals{stdout: p.g.stdout, stderr: p.g.stderr, collect: func(o outcome) { made = o }}
+	g := &globals{stdout: p.g.stdout, stderr: p.g.stderr, making: p.g.making, collect: func(o outcome) { made = o }, look: look}
 	words := append([]string{"diskgnn", name, "--config", p.file, "--progress", p.g.progressKind()}, flags...)
 	g.args = append(append(words, "--"), operands...)
 	err := newApp(g).RunContext(ctx, g.args)

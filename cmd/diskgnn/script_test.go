@@ -47,6 +47,7 @@ func TestScripts(t *testing.T) {
 			"await":     scriptAwait,
 			"mount":     scriptMount,
 			"lock":      scriptLock,
+			"isLink":    scriptIsLink,
 		},
 		Condition: func(name string) (bool, error) {
 			if name == "mount" {
@@ -92,6 +93,18 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// scriptIsLink checks that a name is a symbolic link: isLink NAME.
+func scriptIsLink(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: isLink name")
+	}
+	st, err := os.Lstat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if st.Mode()&fs.ModeSymlink == 0 {
+		ts.Fatalf("%s is no link any more", args[0])
+	}
+}
+
 // scriptFlip inverts one byte of a file: flip FILE OFFSET; a negative offset
 // counts from the end.
 func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
@@ -111,8 +124,8 @@ func scriptFlip(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // scriptEveryByte inverts one byte of every file of a directory in turn, and
-// expects verify to name the file: everybyte DIR. What run.json says of the run is
-// covered by nothing.
+// expects verify to name the file: everybyte DIR. What run.json says of how a stage was
+// run is covered by nothing.
 func scriptEveryByte(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: everybyte dir")

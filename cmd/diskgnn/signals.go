@@ -4,12 +4,23 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"slices"
 	"syscall"
 	"time"
 
 	"diskgnn/internal/fault"
 )
+
+// ownProcess sets what holds for the whole process, before any command.
+func ownProcess() {
+	// A death of the runtime's own, as when no thread or no memory can be had, ends the process by
+	// SIGABRT. Its usual exit code, 2, is that of wrong usage, after which schedulers give up.
+	debug.SetTraceback("crash")
+	// A write to a pipe that nobody reads fails by EPIPE, and no signal ends the work. The
+	// signal is caught, not ignored, so that processes begun by this one do not inherit that.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+}
 
 // grace is how long a stage may take to abandon its step after a signal. What
 // it leaves behind is resumable at any instant, so leaving it then is safe.
@@ -46,9 +57,6 @@ func interruptible(parent context.Context, leave func(message string)) (context.
 		case <-over:
 			return
 		case <-signals:
-			// Whoever read the output may have been ended by the same signal: what is
-			// left to do must not end by writing to nobody.
-			signal.Ignore(syscall.SIGPIPE)
 			cancel(fault.ErrInterrupted)
 		}
 		late := time.NewTimer(grace)

@@ -179,6 +179,10 @@ func TestHangupOfTheReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A process that takes the signal starts others that do: under nohup they would ignore it.
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGHUP)
+	defer signal.Stop(taken)
 	cmd := exec.Command("diskgnn", strings.Fields("train --pack p --out r --epochs 100000 --hidden 32")...)
 	cmd.Stdout, cmd.Stderr = writer, writer
 	if err := cmd.Start(); err != nil {

@@ -18,7 +18,6 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
-	"diskgnn/simulate/cost"
 	"diskgnn/simulate/drives"
 	"diskgnn/simulate/trace"
 )
@@ -109,9 +108,9 @@ type simulated struct {
 	Enough        int                  `json:"enough_drives"`
 	Sensitivities []drives.Sensitivity `json:"sensitivities"`
 
-	Machine    string           `json:"machine"`
-	Currency   string           `json:"currency"`
-	Suggestion *cost.Suggestion `json:"suggestion"`
+	Machine    string             `json:"machine"`
+	Currency   string             `json:"currency"`
+	Suggestion *drives.Suggestion `json:"suggestion"`
 }
 
 // priced is a run and what its machine costs.
@@ -134,7 +133,7 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			stringFlag("dataset", "DIR", "dataset whose rows are read", &o.dataset),
 			stringFlag("samples", "DIR", "samples of it: the batches of the first sample epoch", &o.samples),
 			stringFlag("trace", "FILE", "trace to replay, in place of samples", &o.trace),
-			stringFlag("record", "FILE", "write the samples' batches to a new file, as a trace", &o.record),
+			outputFlag("record", "FILE", "write the samples' batches to a new file, as a trace", &o.record),
 			stringFlag("store", "NAME", "what reads: "+strings.Join(drives.Stores(), ", ")+"; of a trace that has reads alone, recorded", &o.store),
 			intFlag("batches", "the first of the training batches, which are held in memory", "", &o.batches, 1),
 			intFlag("warmup", "batches of them that fill caches and do not count", "a quarter; none of recorded", &o.warmup, 0),
@@ -188,7 +187,7 @@ func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err 
 	if o.compute < 0 || o.sampling < 0 || o.compute > 1e6 || o.sampling > 1e6 {
 		return v, fault.New(fault.ErrUsage, "--compute %v, --sampling %v: seconds of a batch, from 0 to a million", o.compute, o.sampling)
 	}
-	prices, err := cost.Read(vfs.OS, o.prices)
+	prices, err := drives.ReadPrices(vfs.OS, o.prices)
 	if err != nil {
 		return v, err
 	}
@@ -236,7 +235,7 @@ func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err 
 	for i := range v.Runs {
 		r := &v.Runs[i]
 		c := prices.With(priced, r.Drives, caches.Memory)
-		per := cost.PerCost(r.Batches, r.Seconds, c)
+		per := drives.PerCost(r.Batches, r.Seconds, c)
 		r.Cost, r.PerCost = &c, &per
 	}
 	best, err := prices.Suggest(priced, on, max(16, slices.Max(counts)), memories(w), func(memory int64) ([]drives.Load, error) {
@@ -280,7 +279,7 @@ func memories(w *drives.Workload) (m []int64) {
 
 // machineOf returns the machine that is simulated, but for the number of its drives. A
 // recorded run has as many batches and reads under way as it had.
-func (o *simulateDrives) machineOf(m cost.Machine, h trace.Header) (on drives.Machine, err error) {
+func (o *simulateDrives) machineOf(m drives.Priced, h trace.Header) (on drives.Machine, err error) {
 	p, err := drives.ReadPresets(vfs.OS, o.drives)
 	if err != nil {
 		return on, err

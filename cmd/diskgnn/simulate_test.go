@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"diskgnn/simulate/cost"
+	"diskgnn/simulate/drives"
 	"diskgnn/simulate/trace"
 )
 
@@ -24,7 +24,7 @@ func TestMachineOfTrace(t *testing.T) {
 		{"packed", run, 4, 64, 4},
 	} {
 		o := simulateDrives{store: c.store, drive: "intel-p5510", link: "pcie4x16", slots: c.slots}
-		m, err := o.machineOf(cost.Machine{}, c.h)
+		m, err := o.machineOf(drives.Priced{}, c.h)
 		if err != nil || m.Software.InFlight != c.wantFlight || m.Slots != c.want {
 			t.Errorf("%+v: %d reads and %d batches under way, %v", c, m.Software.InFlight, m.Slots, err)
 		}

@@ -89,7 +89,7 @@ func newSimulateBeaconCommand(g *globals) *cli.Command {
 			}),
 			stringFlag("run", "DIR", "training run on this machine, to stand beside", &o.run),
 			outFlag(&o.out, "result.json, result.csv and page.html"),
-			stringFlag("directgraph", "FILE", "write the dataset in DirectGraph's form to a new file; it is held in memory", &o.layout),
+			outputFlag("directgraph", "FILE", "write the dataset in DirectGraph's form to a new file; it is held in memory", &o.layout),
 			stringFlag("explain", "NAME", "say what a platform does, or list the parameters, and end", &o.explain),
 			seedFlag(&o.Seed),
 			parallelFlag("workers", "batches on platforms that are simulated at once", &o.Workers),
@@ -219,7 +219,7 @@ func measure(dir string) (*beacon.Measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	epochs, err := rundir.ReadLines(vfs.OS, dir)
+	epochs, err := f.ReadLines(vfs.OS, dir)
 	if err != nil {
 		return nil, err
 	}

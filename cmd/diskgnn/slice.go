@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
 	"diskgnn/pack/slice"
 )
 
@@ -54,7 +54,12 @@ func newSliceCommand(g *globals) *cli.Command {
 			if o.Accumulate == 0 {
 				o.Accumulate = o.World
 			}
-			o.Pack, o.Out = s.args[0], s.args[1]
+			o.Pack = s.args[0]
+			var err error
+			if o.Out, err = vfs.Destination(s.args[1]); err != nil {
+				return outcome{}, err
+			}
+			s.making.set(o.Out)
 			r, err := slice.Run(ctx, outputDisk(skipSpace), o, s.rep)
 			if err != nil {
 				return outcome{}, err
@@ -72,7 +77,7 @@ func newSliceCommand(g *globals) *cli.Command {
 
 // afterSlice is the training of the rank that has it.
 func afterSlice(r slice.Result) string {
-	next := fmt.Sprintf("diskgnn train --pack %s --out run --rank %d/%d", shell.Word(r.Out), r.Rank, r.World)
+	next := fmt.Sprintf("diskgnn train --pack %s --out run --rank %d/%d", units.ShellWord(r.Out), r.Rank, r.World)
 	if r.Accumulate != r.World {
 		next += fmt.Sprintf(" --accumulate %d", r.Accumulate)
 	}

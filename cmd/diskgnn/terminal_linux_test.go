@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
@@ -84,3 +87,46 @@ func TestTrainOnTerminal(t *testing.T) {
 		t.Errorf("%d bars with loss and rate, %d epochs:\n%s", bars, epochs, strings.Join(lines, "\n"))
 	}
 }
+
+// TestWentAway: nobody reads a pipe or a terminal any more, which is no error; a full disk is one.
+func TestWentAway(t *testing.T) {
+	o := outcome{text: "the result"}
+	in, shown := openTerminal(t)
+	defer in.Close()
+	if err := o.print(in, false); err != nil {
+		t.Errorf("a terminal: %v", err)
+	}
+	shown.Close()
+	if _, err := in.WriteString("x"); !errors.Is(err, syscall.EIO) {
+		t.Errorf("a terminal that hung up: %v", err)
+	}
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	reader.Close()
+	for _, f := range []*os.File{in, writer} {
+		if err := o.print(f, false); err != nil {
+			t.Errorf("%s: %v", f.Name(), err)
+		}
+	}
+	for _, want := range []error{syscall.ENOSPC, syscall.EIO} {
+		if err := o.print(broken{want}, false); !errors.Is(err, want) {
+			t.Errorf("%v became %v", want, err)
+		}
+	}
+	closed, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	if wentAway(closed, &os.PathError{Op: "write", Path: "out", Err: syscall.EIO}) {
+		t.Error("a file on a damaged disk went away")
+	}
+}
+
+// broken fails every write.
+type broken struct{ err error }
+
+func (b broken) Write([]byte) (int, error) { return 0, b.err }

@@ -9,12 +9,12 @@ import (
 
 // levelFlag says where neighbours are read from.
 func levelFlag(when string, c *topology.Choice) cli.Flag {
-	return flag("topology", "NAME", when+"where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Mapped, text(&c.Level))
+	return namedFlag("topology", "NAME", when+"where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Mapped, topology.Levels(), &c.Level)
 }
 
 // trainLevelFlag is levelFlag where a GPU may draw.
 func trainLevelFlag(c *topology.Choice) cli.Flag {
-	return flag("topology", "NAME", "with --fanout: where neighbours are read from: mapped; cached: some are held in memory, others read while drawing; or pinned: the GPU draws, of a topology in its memory or pinned in RAM", topology.Mapped, text(&c.Level))
+	return namedFlag("topology", "NAME", "with --fanout: where neighbours are read from: mapped; cached: some are held in memory, others read while drawing; or pinned: the GPU draws, of a topology in its memory or pinned in RAM", topology.Mapped, append(topology.Levels(), topology.Pinned), &c.Level)
 }
 
 // topologyMemoryFlag says what the neighbours that are held may take.
@@ -24,5 +24,5 @@ func topologyMemoryFlag(byDefault string, c *topology.Choice) cli.Flag {
 
 // topologyOrderFlag says whose neighbours these are.
 func topologyOrderFlag(byDefault string, c *topology.Choice) cli.Flag {
-	return flag("topology-order", "NAME", "with --topology cached: whose neighbours are held: reach, of nodes that batches reach often for their size; degree, of those with many; ginex, by out-degree over in-degree", byDefault, text(&c.Order))
+	return namedFlag("topology-order", "NAME", "with --topology cached: whose neighbours are held: reach, of nodes that batches reach often for their size; degree, of those with many; ginex, by out-degree over in-degree", byDefault, topology.Orders(), &c.Order)
 }

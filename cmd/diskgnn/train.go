@@ -1,24 +1,31 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/job"
-	"diskgnn/internal/shell"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/secret"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/sampler"
 	"diskgnn/train"
+	"diskgnn/train/decide"
+	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
 
-const trainTeaches = `Trains GraphSAGE, GCN or GAT on the batches of a pack, of samples, or drawn while training: as deep as
+const trainTeaches = `Trains a graph neural network on the batches of a pack, of samples, or drawn while training: as deep as
 the fanouts that were sampled, as wide as --hidden. Each epoch is validated; the test score is that of the epoch
 which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
 the weights of the best and the last epoch as safetensors, and report.html, which a
@@ -52,9 +59,10 @@ the same samples.`
 
 func newTrainCommand(g *globals) *cli.Command {
 	o := train.Defaults()
-	o.Threads, o.Memory, o.PageCache = 0, 0, train.PageCacheAuto
+	o.Threads, o.Memory, o.PageCache = 0, 0, decide.PageCacheAuto
 	var rank job.Ask
 	var plan bool
+	var secretFile string
 	return g.add(command{
 		name:    "train",
 		resumes: byFlag,
@@ -64,46 +72,48 @@ func newTrainCommand(g *globals) *cli.Command {
 			stringFlag("pack", "DIR", "what pack made", &o.Pack),
 			stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &o.Samples),
-			stringFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex, gnndrive, agnes, gids or hyperion (of --dataset, read while training), mmap (of --dataset, by page faults), marius (of --dataset, and --samples of some orders), or auto", &o.Store),
+			nameFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex, gnndrive, agnes, gids or hyperion (of --dataset, read while training), mmap (of --dataset, by page faults), marius (of --dataset, and --samples of some orders), or auto", stores.Names(), &o.Store),
 			fanoutFlag(&o.Fanout),
 			flag("eval-fanout", "LIST", "with --fanout, for validation and test: same, all, or a list", "same", text(&o.EvalFanout)),
 			intFlag("batch-size", "with --fanout: seed nodes of a mini-batch", "1024", &o.BatchSize, 1),
 			flag("train-ratio", "X", "with --fanout: share of the training nodes to use", "1", positive(&o.TrainRatio)),
-			flag("sampler", "NAME", "with --fanout: how nodes choose neighbours, uniform or labor", "uniform", text(&o.Sampler)),
+			namedFlag("sampler", "NAME", "with --fanout: how nodes choose neighbours, uniform or labor", sampler.Uniform, sampler.Methods(), &o.Sampler),
 			intFlag("batch-dependency", "with --sampler labor: successive batches over which the choices change", "1", &o.BatchDependency, 1),
 			boolFlag("layer-dependency", "with --sampler labor: the same choices in all layers", &o.LayerDependency),
 			intFlag("sample-seed", "with --fanout: of what is drawn", "", &o.SampleSeed, 0),
 			flag("dry-epochs", "X", "with --fanout: epochs to draw before training, to learn how large batches are: a number, or all", "1, or all with --input-projection", text(&o.DryEpochs)),
 			outFlag(&o.Out, "the run"),
-			stringFlag("model", "NAME", "model: sage, gcn or gat", &o.Model),
+			recipeFlag("model", modelUsage(), &o.Model),
 			intFlag("hidden", "width of the hidden layers", "", &o.Hidden, 1),
 			intFlag("heads", "of gat; the hidden width is divided among them", "", &o.Heads, 1),
 			intFlag("epochs", "passes over the training nodes", "", &o.Epochs, 1),
 			positiveFlag("lr", "Adam's learning rate", &o.LR),
 			floatFlag("dropout", "rate after every layer but the last", &o.Dropout),
-			stringFlag("norm", "NAME", "normalisation ahead of each activation: batch, layer, or none", &o.Norm),
+			recipeFlag("norm", "normalisation ahead of each activation: batch, layer, or none", &o.Norm),
 			boolFlag("residual", "add a linear map of a layer's input to its output", &o.Residual),
 			boolFlag("input-projection", "bring the features to the hidden width first, by a linear map", &o.InputProjection),
-			stringFlag("activation", "NAME", "after every layer but the last: relu, elu, or auto: elu for gat, else relu", &o.Activation),
-			stringFlag("aggregator", "NAME", "what sage takes of the neighbours: mean, sum or max", &o.Aggregator),
-			stringFlag("gcn-norm", "NAME", "degrees that weigh gcn's edges: of the graph, or of the block", &o.GCNNorm),
-			stringFlag("optimizer", "NAME", "adam, or adamw, whose weight decay is decoupled", &o.Optimizer),
+			recipeFlag("activation", "after every layer but the last: relu, elu, or auto: elu for gat, else relu", &o.Activation),
+			recipeFlag("aggregator", "what sage takes of the neighbours: mean, sum or max", &o.Aggregator),
+			recipeFlag("gcn-norm", "degrees that weigh gcn's edges: of the graph, or of the block", &o.GCNNorm),
+			recipeFlag("optimizer", "adam, or adamw, whose weight decay is decoupled", &o.Optimizer),
 			floatFlag("weight-decay", "of all parameters, as PyTorch's weight_decay", &o.WeightDecay),
 			floatFlag("label-smoothing", "share of a label that is spread over all classes", &o.LabelSmoothing),
-			stringFlag("schedule", "NAME", "of the learning rate: constant, cosine, or plateau: lower when scores do not improve", &o.Schedule),
+			recipeFlag("schedule", "of the learning rate: constant, cosine, or plateau: lower when scores do not improve", &o.Schedule),
 			intFlag("warmup", "epochs in which the rate rises to --lr", "", &o.Warmup, 0),
 			floatFlag("min-lr", "rate that cosine and plateau do not fall below", &o.MinLR),
 			positiveFlag("plateau-factor", "by which plateau lowers the rate", &o.PlateauFactor),
 			intFlag("plateau-patience", "epochs without a better score that plateau lets pass before it does", "", &o.PlateauPatience, 0),
 			intFlag("patience", "epochs without a better validation score that end the run; 0: it goes on", "", &o.Patience, 0),
 			intFlag("validate-every", "epochs from one validation to the next; the last epoch is validated", "", &o.ValidateEvery, 1),
-			stringFlag("loss", "NAME", "cross-entropy, binary, or auto: by the labels", &o.Loss),
-			stringFlag("metric", "NAME", "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", &o.Metric),
-			stringFlag("layer-order", "NAME", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
+			recipeFlag("loss", "cross-entropy, binary, or auto: by the labels", &o.Loss),
+			recipeFlag("metric", "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", &o.Metric),
+			recipeFlag("layer-order", "what a layer does first: aggregate, multiply, or auto: what costs less", &o.LayerOrder),
 			seedFlag(&o.Seed),
 			stringFlag("init-from", "FILE|RUN", "begin with these weights, of a safetensors file or the best of a run, of the same shapes", &o.WeightsPath),
 			intFlag("accumulate", "successive batches whose gradients a step sums; part of the result", "as many as there are ranks", &o.Accumulate, 1),
 			rankFlag(&rank),
+			stringFlag("secret-file", "FILE", "what ranks on several hosts, and those who watch by --listen from others, have to know: a random word; instead of "+secret.Variable+" in the environment", &secretFile),
+			boolFlag("insecure", "let other hosts take part, and watch, without a secret", &o.Insecure),
 			boolFlag("shuffle-batches", "visit each epoch's batches in another order", &o.ShuffleBatches),
 			sizeFlag("gpu-cache", "rows held by the GPU: a share of them, or bytes", "as much as it has room for", budget.UnitPercent, &o.GPUCache),
 			sizeFlag("ram-cache", "rows held in RAM: a share of them, or bytes; rounded down to a band edge", "as much as memory and the pack allow", budget.UnitPercent, &o.RAMCache),
@@ -112,19 +122,19 @@ func newTrainCommand(g *globals) *cli.Command {
 			trainLevelFlag(&o.Topology),
 			topologyMemoryFlag("a quarter of --memory", &o.Topology),
 			topologyOrderFlag("reach; with --store ginex: ginex", &o.Topology),
-			stringFlag("page-cache", "HOW", "what holds the page cache of --store mmap to --memory: cgroup, one that the process makes and enters; drop, dropping pages; auto: cgroup where one was delegated", &o.PageCache),
+			nameFlag("page-cache", "HOW", "what holds the page cache of --store mmap to --memory: cgroup, one that the process makes and enters; drop, dropping pages; auto: cgroup where one was delegated", train.PageCaches(), &o.PageCache),
 			memoryFlag(&o.Memory),
 			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.GPUMemory),
 			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Slots, 0),
 			parallelFlag("threads", "threads that compute; the result is the same for any number", &o.Threads),
-			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Engine),
+			nameFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", train.Engines(), &o.Engine),
 			flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", gpus(&o.Replicas)),
-			stringFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", &o.Reduce),
-			stringFlag("precision", "NAME", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
+			nameFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", train.Reductions(), &o.Reduce),
+			recipeFlag("precision", "of the gpu's matrix products: float32, tf32 or bf16", &o.Precision),
 			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
 			blasFlag(&o.BLAS),
 			boolFlag("trace", "write trace.json, for chrome://tracing or Perfetto, and trace-1.json when the run is resumed", &o.Trace),
-			stringFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
+			outputFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &o.Record),
 			stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on, port 0 at any that is free; without a host, and at 127.0.0.1, to this machine alone", &o.Listen),
 			intervalFlag(&o.CheckpointEvery),
 			intFlag("keep", "checkpoints to keep", "", &o.Keep, 1),
@@ -132,8 +142,15 @@ func newTrainCommand(g *globals) *cli.Command {
 			boolFlag("resume", "go on with the run that is there, if any", &o.Resume),
 			boolFlag("force", "replace a run that is there", &o.Force),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
+		check: func(s *session) error {
 			o.Given, o.Command = s.given, g.args
+			if o.Listen != "" && g.progressKind() == "none" {
+				s.rep = asked{s.rep, g.stderr}
+			}
+			var err error
+			if o.Secret, err = secret.Find(secretFile, os.LookupEnv); err != nil {
+				return err
+			}
 			if n, by := job.Restarts(job.Environ); n > 0 && !o.Resume && !o.Force {
 				s.rep.Logf("%s=%d: --resume", by, n)
 				o.Resume = true
@@ -142,17 +159,19 @@ func newTrainCommand(g *globals) *cli.Command {
 				s.planned(&o.Out, "run")
 				o.Job.Count = rank.Count // wherever the others are
 				if err := o.Plannable(); err != nil {
-					return outcome{}, err
+					return err
 				}
 			}
 			if err := s.rank(&o, rank); err != nil {
-				return outcome{}, err
+				return err
 			}
-			if !o.Resume { // then the run knows what is not given
-				if err := s.settle(&o, &o.Memory); err != nil {
-					return outcome{}, err
-				}
+			if o.Resume { // the run knows what is not given
+				return nil
 			}
+			return s.settle(&o, &o.Memory)
+		},
+		agrees: func(context.Context) error { return train.Agrees(vfs.OS, o) },
+		run: func(ctx context.Context, s *session) (outcome, error) {
 			if plan {
 				g.starts("train", "")
 				p, err := train.MakePlan(ctx, vfs.OS, o, s.rep)
@@ -165,6 +184,28 @@ func newTrainCommand(g *globals) *cli.Command {
 			return trained(o, r), nil
 		},
 	})
+}
+
+// modelUsage is the help of --model.
+func modelUsage() string { return "model: " + strings.Join(recipe.Names("model"), ", ") }
+
+// recipeFlag takes one of the names that an option of the recipe may be.
+func recipeFlag(name, usage string, dst *string) cli.Flag {
+	return nameFlag(name, "NAME", usage, recipe.Names(name), dst)
+}
+
+// asked is a reporter that says, though nothing else is to be said, where the run is to be seen:
+// that was asked for, and where port 0 was, nothing else says it.
+type asked struct {
+	progress.Reporter
+	to io.Writer
+}
+
+// Record implements progress.Recorder.
+func (a asked) Record(_ string, v any) {
+	if at, ok := v.(train.Listening); ok {
+		fmt.Fprintln(a.to, at)
+	}
 }
 
 // rankFlag takes a rank like 0/4, auto, or auto/4.
@@ -183,12 +224,13 @@ func (s *session) rank(o *train.Options, ask job.Ask) (err error) {
 	if !o.Job.Alone() || len(o.Job.Others) > 0 {
 		s.rep.Logf("rank %s", o.Job)
 	}
-	// Runs that wait at one host at the same time are told apart by what started them.
-	names := []string{o.Out, o.Pack, o.Dataset, o.Samples}
-	for _, v := range []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"} {
-		names = append(names, job.Environ(v))
+	if o.Job.Index > 0 { // rank 0 makes the run
+		s.making.part(func(out string) string { return fmt.Sprintf("%s.rank-%d", out, o.Job.Index) })
 	}
-	o.RunID = strings.Join(names, "\n")
+	// A link that the run is named by may lead elsewhere on each host.
+	if err := o.Identify(cmp.Or(s.out, o.Out), job.Environ); err != nil {
+		return err
+	}
 	if o.DivideDefaults() {
 		s.rep.Logf("%d processes train on this machine: of each of them %s and %s of memory, unless --threads and --memory say otherwise",
 			o.Job.LocalCount, units.Of(o.Threads, "thread"), budget.FormatBytes(o.Memory))
@@ -265,9 +307,9 @@ func trained(o train.Options, r rundir.Result) outcome {
 	switch {
 	case r.Engine == train.EngineNone: // which has no weights
 	case o.Dataset != "":
-		out.next = fmt.Sprintf("diskgnn eval --run %s --dataset %s --exact", shell.Word(o.Out), shell.Word(o.Dataset))
+		out.next = fmt.Sprintf("diskgnn eval --run %s --dataset %s --exact", units.ShellWord(o.Out), units.ShellWord(o.Dataset))
 	case o.Pack != "":
-		out.next = fmt.Sprintf("diskgnn eval --run %s --pack %s", shell.Word(o.Out), shell.Word(o.Pack))
+		out.next = fmt.Sprintf("diskgnn eval --run %s --pack %s", units.ShellWord(o.Out), units.ShellWord(o.Pack))
 	}
 	return out
 }

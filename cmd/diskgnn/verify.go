@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"time"
@@ -12,7 +13,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -22,22 +22,27 @@ import (
 	"diskgnn/train/rundir"
 )
 
-const verifyTeaches = `Reads a dataset, samples or a pack from beginning to end and checks every byte against
+const verifyTeaches = `Reads a dataset, samples, a pack or a run from beginning to end and checks every byte against
 its checksum, and what the format promises beyond: after a copy to another machine,
 or when a disk is in doubt. The first wrong byte is named. What diskgnn nvme load has
-put on raw drives is named by them.
+put on raw drives is named by them. Of a run, traces and the report have no checksums.
 
    diskgnn verify pack
+   diskgnn verify run
    diskgnn verify nvme:soft:drive`
 
 // verified is what verify prints.
 type verified struct {
-	Dir         string  `json:"dir"`
-	Format      string  `json:"format"`
-	Version     int     `json:"version"`
-	Fingerprint string  `json:"fingerprint"`
-	DiskBytes   int64   `json:"disk_bytes"`
-	Seconds     float64 `json:"seconds"`
+	Dir         string `json:"dir"`
+	Format      string `json:"format"`
+	Version     int    `json:"version"`
+	Fingerprint string `json:"fingerprint,omitempty"` // a run has none
+	State       string `json:"state,omitempty"`       // of a run
+	Checkpoints int    `json:"checkpoints,omitempty"` // of a run
+	// Unchecked are the files of a run that have no checksum.
+	Unchecked []string `json:"unchecked,omitempty"`
+	DiskBytes int64    `json:"disk_bytes"`
+	Seconds   float64  `json:"seconds"`
 }
 
 func newVerifyCommand(g *globals) *cli.Command {
@@ -48,6 +53,9 @@ func newVerifyCommand(g *globals) *cli.Command {
 		operands: []string{"DIR"},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			start, dir := time.Now(), s.args[0]
+			if isRun(dir) {
+				return verifyRun(dir, start)
+			}
 			m, err := s.verify(ctx, dir)
 			if err != nil {
 				return outcome{}, err
@@ -64,14 +72,44 @@ func newVerifyCommand(g *globals) *cli.Command {
 	})
 }
 
+// isRun tells whether a directory is one of train.
+func isRun(dir string) bool {
+	has := func(name string) bool {
+		ok, _ := vfs.Exists(vfs.OS, filepath.Join(dir, name))
+		return ok
+	}
+	return !has(stage.MetaFile) && (has(rundir.MetricsFile) || has(rundir.WeightsFile) || has(rundir.CheckpointsDir))
+}
+
+// verifyRun checks the files of a run.
+func verifyRun(dir string, start time.Time) (outcome, error) {
+	r, err := rundir.Verify(vfs.OS, dir)
+	if err != nil {
+		return outcome{}, err
+	}
+	f := &r.File
+	v := verified{Dir: dir, Format: f.Format.Name, Version: f.Format.Version, State: string(f.State), Checkpoints: r.Checkpoints,
+		Unchecked: r.Unchecked, DiskBytes: r.Bytes, Seconds: time.Since(start).Seconds()}
+	says := dir + ": every byte of its results is what was written"
+	if note := f.Note(dir); note != "" {
+		says = note
+	}
+	out := outcome{object: v, lines: []line{{"verified", says}, {"format", f.Format.String()}, {"run", fmt.Sprintf("%s, %s", f.State, units.Of(v.Checkpoints, "checkpoint"))}}}
+	if len(v.Unchecked) > 0 {
+		out.lines = append(out.lines, line{"unchecked", strings.Join(v.Unchecked, ", ")})
+	}
+	out.lines = append(out.lines, line{"checked", budget.FormatBytes(v.DiskBytes)}, line{"time", units.Seconds(v.Seconds)})
+	return out, nil
+}
+
 // readMeta reads what a directory says that it is.
 func readMeta(dir string) (*stage.Meta, error) {
 	m, err := stage.ReadMeta(vfs.OS, dir, "directory")
 	if err == nil {
 		return m, nil
 	}
-	if run, _ := vfs.Exists(vfs.OS, filepath.Join(dir, rundir.MetricsFile)); run {
-		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: diskgnn report %s shows what it did", dir, shell.Word(dir))
+	if isRun(dir) {
+		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: diskgnn report %s shows what it did", dir, units.ShellWord(dir))
 	}
 	return nil, err
 }

@@ -56,6 +56,22 @@ func Formats() []string { return []string{FormatGraphBolt, FormatNPY} }
 type Options struct {
 	Format string // one of Formats
 	Out    string // a directory, which must not exist
+	Memory int64  // anonymous and locked bytes; 0 means budget.Default
+}
+
+// EnsureDefaults replaces zero values by what they mean.
+func (o *Options) EnsureDefaults() {
+	if o.Memory == 0 {
+		o.Memory, _ = budget.Default()
+	}
+}
+
+// Validate names the flag that makes no sense.
+func (o *Options) Validate() error {
+	if !slices.Contains(Formats(), o.Format) {
+		return fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
+	}
+	return nil
 }
 
 // Result says what was written.
@@ -67,6 +83,8 @@ type Result struct {
 	DType     string  `json:"dtype"` // of the features written
 	DiskBytes int64   `json:"disk_bytes"`
 	Seconds   float64 `json:"seconds"`
+	PeakAnon  int64   `json:"peak_anon_bytes"`
+	PeakRSS   int64   `json:"peak_rss_bytes"`
 }
 
 // chunk is about how many bytes are written at a time.
@@ -76,20 +94,27 @@ const chunk = 1 << 20
 // are durable. A run that fails or is interrupted removes it; one that is killed leaves it to the next.
 // One process at a time writes there: another is refused by fault.ErrLocked.
 //
-// It holds graph.OffsetsBytes of the dataset, the labels and splits, 9 bytes a node at most, and a few
-// chunks.
+// It holds no more than Options.Memory, which is refused where it does not suffice for graph.OffsetsBytes
+// of the dataset, or its labels and a split, and a few chunks.
 func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep progress.Reporter) (Result, error) {
 	if err := d.CheckLabelled(); err != nil {
 		return Result{}, err
 	}
 	began := time.Now()
-	if !slices.Contains(Formats(), o.Format) {
-		return Result{}, fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Result{}, err
 	}
+	watch := budget.StartWatch(ctx)
+	defer watch.Stop()
 	if err := absent(fsys, o.Out); err != nil {
 		return Result{}, fmt.Errorf("export: %w", err)
 	}
 	e := &exporting{ctx: ctx, fs: fsys, d: d, f: d.Facts(), dir: filepath.Clean(o.Out) + ".exporting", rep: rep, buf: bufio.NewWriterSize(nil, chunk)}
+	if err := budget.Check("exporting", budget.Reserve+e.memory(), o.Memory); err != nil {
+		return Result{}, fmt.Errorf("export: %w", err)
+	}
+	defer budget.LimitHeap(o.Memory, 0)()
 	write := e.arrays
 	e.edgeBytes = 4 // the source, uint32
 	if o.Format == FormatGraphBolt {
@@ -99,8 +124,29 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 	if err := e.run(write, o.Out); err != nil {
 		return Result{}, fmt.Errorf("export: %w", err)
 	}
-	return Result{o.Out, o.Format, e.f.Nodes, e.f.Edges, string(e.featureType()), e.written, time.Since(began).Seconds()}, nil
+	anon, rss := watch.Stop()
+	return Result{o.Out, o.Format, e.f.Nodes, e.f.Edges, string(e.featureType()), e.written, time.Since(began).Seconds(), anon, rss}, nil
 }
+
+// memory is what the largest of the steps holds: offsets; labels and the nodes of a split, with the
+// classes of some; or rows as they are read and as they are written.
+func (e *exporting) memory() int64 {
+	f := &e.f
+	labels := 4*f.Nodes + 4*max(f.Train, f.Valid, f.Test)
+	if f.MultiLabel() {
+		labels += rowsAtOnce*int64(4+f.TargetBytes()) + int64(f.Classes)
+	}
+	rows := e.rows()
+	features := rows * int64(f.RowBytes()+f.Dim*e.featureType().Size())
+	features += 12 * (f.Nodes*int64(f.RowBytes())/dataset.Granule + 1) // checksums
+	if f.Compression != "" {
+		features += 4 * dataset.Granule
+	}
+	return chunk + dataset.Granule + max(graph.OffsetsBytes(f.Nodes), labels, features)
+}
+
+// rows is how many rows of features are written at a time.
+func (e *exporting) rows() int64 { return min(max(chunk/int64(e.f.RowBytes()), 1), e.f.Nodes) }
 
 // absent refuses what is there.
 func absent(fsys vfs.FS, out string) error {
@@ -303,7 +349,7 @@ func (e *exporting) features(name string) error {
 	return e.array(name, descr, []int64{e.f.Nodes, int64(e.f.Dim)}, func(w *file) error {
 		task := e.rep.Task("write features", e.f.Nodes*int64(e.f.RowBytes()), progress.Bytes)
 		defer task.Done()
-		rows := min(max(chunk/int64(e.f.RowBytes()), 1), e.f.Nodes)
+		rows := e.rows()
 		raw := make([]byte, rows*int64(e.f.RowBytes()))
 		wide := make([]byte, rows*int64(e.f.Dim*to.Size()))
 		for v := int64(0); v < e.f.Nodes; v += rows {

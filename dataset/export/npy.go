@@ -3,12 +3,9 @@ package export
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"diskgnn/internal/binio"
 )
@@ -76,7 +73,7 @@ func (e *exporting) create(name string, write func(*file) error) (err error) {
 // says.
 func (e *exporting) array(name, descr string, shape []int64, write func(*file) error) error {
 	return e.create(name, func(w *file) error {
-		head := header(descr, shape)
+		head := binio.NPYHeader(descr, shape)
 		if err := w.append(head); err != nil {
 			return err
 		}
@@ -92,21 +89,4 @@ func (e *exporting) array(name, descr string, shape []int64, write func(*file) e
 		}
 		return nil
 	})
-}
-
-// header is that of version 1 of the format, padded so that elements begin at a multiple of 64.
-func header(descr string, shape []int64) []byte {
-	dims := make([]string, len(shape))
-	for i, d := range shape {
-		dims[i] = strconv.FormatInt(d, 10)
-	}
-	tuple := strings.Join(dims, ", ")
-	if len(shape) == 1 {
-		tuple += ","
-	}
-	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
-	const fixed, align = 10, 64
-	text += strings.Repeat(" ", align-1-(fixed+len(text))%align) + "\n"
-	b := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(text)))
-	return append(b, text...)
 }

@@ -10,8 +10,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/internal/edgesort"
-	"diskgnn/dataset/internal/rowsort"
+	"diskgnn/dataset/internal/extsort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/errgroup"
@@ -67,6 +66,7 @@ func Import(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, r
 	if err != nil {
 		return dataset.Result{}, fmt.Errorf("import: %w", err)
 	}
+	im.Res.Notes = im.shape.Notes
 	return im.Result(fsys, state)
 }
 
@@ -166,7 +166,8 @@ func (im *importing) params(content string) importParams {
 		p.Relabel = o.Relabel
 	}
 	if im.split != nil {
-		p.Split, p.SplitSeed, p.Stratify = im.split.Parts, im.split.Seed, im.split.Stratify
+		_, p.Split, _ = im.split.percent() // which settleSplit has read
+		p.SplitSeed, p.Stratify = im.split.Seed, im.split.Stratify
 	}
 	return p
 }
@@ -213,7 +214,8 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if err != nil || state == stage.StateDone {
 		return state, err
 	}
-	defer func() { err = errors.Join(err, im.w.Close()) }()
+	defer func() { err = im.w.End(err) }()
+	im.w.Watch(func() error { return content.unchanged(im.fs) })
 	im.w.SetFrames(im.plan.frames)
 	im.w.Report(im.rep, state)
 
@@ -230,9 +232,6 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 		return im.w.Settle(im.params(content.sum))
 	}
 	if err := im.steps(ctx, settle); err != nil {
-		return state, err
-	}
-	if err := content.unchanged(im.fs); err != nil {
 		return state, err
 	}
 	return state, im.w.Commit(im.Facts())
@@ -344,12 +343,12 @@ func (im *importing) readsFirst() bool {
 
 // together tells whether topology and features are written at a time.
 func (im *importing) together() (bool, error) {
-	if im.o.Workers < 2 || im.plan.sort < im.plan.features+4*edgesort.Least {
+	if im.o.Workers < 2 || im.plan.sort < im.plan.features+4*extsort.LeastEdges {
 		return false, nil
 	}
 	free, err := im.fs.Free(im.w.Path())
 	table := im.shape.Nodes * int64(im.shape.Dim*im.o.DType.Size())
-	return free > edgesort.Bytes(im.storedEdges().Most)+dataset.DiskBytes(im.facts(), im.storedEdges().Most)+table/8, err
+	return free > extsort.EdgeBytes(im.storedEdges().Most)+dataset.DiskBytes(im.facts(), im.storedEdges().Most)+table/8, err
 }
 
 // importPlan divides the memory.
@@ -369,10 +368,10 @@ func (im *importing) leastMemory() int64 {
 		features += dataset.FrameMemory
 	}
 	if im.o.relabels() {
-		features += rows + rowsort.Least + 2*int64(s.Dim*im.o.DType.Size())
+		features += rows + extsort.LeastRecords + 2*int64(s.Dim*im.o.DType.Size())
 	}
 	numbers := im.numberMemory() // and twice as much while they are inverted: finding them takes more
-	return s.Held + max(numbers+s.labelMemory(), numbers+features, numbers+edgesort.Least, im.orderMemory()+edgesort.Least)
+	return s.Held + max(numbers+s.labelMemory(), numbers+features, numbers+extsort.LeastEdges, im.orderMemory()+extsort.LeastEdges)
 }
 
 // planMemory refuses a budget in which the import cannot be done. Steps that
@@ -383,7 +382,11 @@ func (im *importing) planMemory() error {
 	_, rows := dataset.BlockRows(s.Nodes, s.Dim, im.o.DType)
 	need := im.leastMemory()
 	if need > free {
-		return budget.Check("importing", budget.Reserve+need, im.o.Memory)
+		err := budget.Check("importing", budget.Reserve+need, im.o.Memory)
+		if s.HeldMost != "" && 2*s.Held > need {
+			err = fmt.Errorf("%w; %s", err, s.HeldMost)
+		}
+		return err
 	}
 	// Beside the frames that are compressed, one is filled.
 	im.plan = importPlan{sort: free - s.Held, features: 2 * rows, frames: int(min(int64(im.o.Workers+1), (free-s.Held-2*rows)/dataset.FrameMemory))}
@@ -471,7 +474,7 @@ func (im *importing) scratch() int64 {
 	if im.o.relabels() {
 		rows = im.rowScratch() + f.Nodes*int64(f.RowBytes())
 	}
-	return max(edgesort.Bytes(im.storedEdges().Most), im.orderScratch(), rows)
+	return max(extsort.EdgeBytes(im.storedEdges().Most), im.orderScratch(), rows)
 }
 
 // topology sorts the edges and writes indptr and indices, once the content parameters are settled
@@ -480,7 +483,7 @@ func (im *importing) topology(ctx context.Context, settled <-chan struct{}) (err
 	if im.w.Has(dataset.IndptrFile, dataset.IndicesFile) {
 		return nil
 	}
-	s, err := edgesort.New(im.fs, im.w.Scratch("edges"), edgesort.Options{
+	s, err := extsort.NewEdges(im.fs, im.w.Scratch("edges"), extsort.EdgeOptions{
 		Nodes: im.shape.Nodes, Edges: im.storedEdges().Most, Memory: im.plan.sort - im.numberMemory(), Workers: im.o.Workers, Unique: im.o.Dedupe,
 	})
 	if err != nil {

@@ -275,7 +275,7 @@ func TestTooManyEdges(t *testing.T) {
 			t.Errorf("%d edges more: %v", more, err)
 		}
 		if err == nil {
-			if err := w.Close(); err != nil {
+			if err := w.End(nil); err != nil {
 				t.Error(err)
 			}
 		}

@@ -23,7 +23,7 @@
 // neighbours of all nodes lie in a scratch file that is mapped, which the kernel reads page by page
 // where it does not fit in memory. A budget that is too small is refused before the work. Feature
 // rows are put in order through a scratch file, as large as they are: package
-// dataset/internal/rowsort.
+// dataset/internal/extsort.
 //
 // Splits that are drawn are those of the source's numbers: an import under other numbers has the
 // same nodes in each.
@@ -138,6 +138,8 @@ type Shape struct {
 	NameBytes int64
 	// Held are the bytes that the source holds beside what is streamed.
 	Held int64
+	// HeldMost says what takes most of these bytes, and what to do where there is not so much memory.
+	HeldMost string
 	// Notes are what a user should know of how the source is read.
 	Notes      []string
 	unlabelled bool // the dataset gets no labels

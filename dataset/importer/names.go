@@ -7,7 +7,7 @@ import (
 	"io"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/internal/rowsort"
+	"diskgnn/dataset/internal/extsort"
 )
 
 // names writes the names of the nodes, if they have any.
@@ -37,7 +37,7 @@ func (im *importing) names(ctx context.Context) (err error) {
 
 // moveNames writes the names in the order of the new numbers.
 func (im *importing) moveNames(ctx context.Context, src Namer, w *dataset.NameWriter) (err error) {
-	s, err := rowsort.New(im.fs, im.w.Scratch("names"), rowsort.Options{Records: im.shape.Nodes, Bytes: im.shape.NameBytes, Memory: im.plan.rows})
+	s, err := extsort.NewRecords(im.fs, im.w.Scratch("names"), extsort.RecordOptions{Records: im.shape.Nodes, Bytes: im.shape.NameBytes, Memory: im.plan.rows})
 	if err != nil {
 		return err
 	}

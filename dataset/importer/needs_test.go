@@ -8,8 +8,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/internal/edgesort"
-	"diskgnn/dataset/internal/rowsort"
+	"diskgnn/dataset/internal/extsort"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -39,16 +38,16 @@ func TestLeastMemory(t *testing.T) {
 		o    Options
 		want int64
 	}{
-		{Shape{Nodes: 10, Dim: 4}, Options{}, edgesort.Least},
-		{Shape{Nodes: 10, Dim: 4, Held: 1000}, Options{}, edgesort.Least + 1000},
+		{Shape{Nodes: 10, Dim: 4}, Options{}, extsort.LeastEdges},
+		{Shape{Nodes: 10, Dim: 4, Held: 1000}, Options{}, extsort.LeastEdges + 1000},
 		{Shape{Nodes: 2 << 20, Dim: 4, Held: 1000}, Options{}, 5*2<<20 + 1000},           // the labels
 		{Shape{Nodes: 10, Dim: 4}, Options{Compress: true}, 2*160 + dataset.FrameMemory}, // two blocks of ten rows
 		// The numbers of the nodes, and beside two blocks another one and the least sort of rows.
-		{Shape{Nodes: 10, Dim: 4}, Options{Compress: true, Relabel: RelabelDegree}, 40 + 3*160 + dataset.FrameMemory + rowsort.Least + 2*16},
-		{Shape{Nodes: 8 << 20, Dim: 1}, Options{Relabel: RelabelDegree}, 4*8*mib + 5*8*mib},                                               // numbers and labels
-		{Shape{Nodes: 4 << 20, Dim: 1, unlabelled: true}, Options{Relabel: RelabelDegree}, 8*4*mib + edgesort.Least},                      // both numbers
-		{Shape{Nodes: 4 << 20, Dim: 1, unlabelled: true}, Options{Relabel: RelabelBFS, Compress: true}, 8*4*mib + mib/2 + edgesort.Least}, // and a bit
-		{Shape{Nodes: 10, Dim: 1}, Options{Relabel: RelabelDegree}, 80 + edgesort.Least},
+		{Shape{Nodes: 10, Dim: 4}, Options{Compress: true, Relabel: RelabelDegree}, 40 + 3*160 + dataset.FrameMemory + extsort.LeastRecords + 2*16},
+		{Shape{Nodes: 8 << 20, Dim: 1}, Options{Relabel: RelabelDegree}, 4*8*mib + 5*8*mib},                                                   // numbers and labels
+		{Shape{Nodes: 4 << 20, Dim: 1, unlabelled: true}, Options{Relabel: RelabelDegree}, 8*4*mib + extsort.LeastEdges},                      // both numbers
+		{Shape{Nodes: 4 << 20, Dim: 1, unlabelled: true}, Options{Relabel: RelabelBFS, Compress: true}, 8*4*mib + mib/2 + extsort.LeastEdges}, // and a bit
+		{Shape{Nodes: 10, Dim: 1}, Options{Relabel: RelabelDegree}, 80 + extsort.LeastEdges},
 	} {
 		c.o.DType = dtype.Float32
 		im := &importing{shape: c.s, o: c.o}
@@ -91,7 +90,7 @@ func TestPlanMemory(t *testing.T) {
 	}
 	im := &importing{shape: Shape{Nodes: 10, Dim: 1}, o: Options{DType: dtype.Float32}}
 	for more, want := range map[int64]error{0: nil, -1: fault.ErrBudget} {
-		im.o.Memory = budget.Reserve + edgesort.Least + more
+		im.o.Memory = budget.Reserve + extsort.LeastEdges + more
 		if err := im.planMemory(); !errors.Is(err, want) || want != nil && !strings.Contains(err.Error(), "importing needs 36.0 MiB of memory") {
 			t.Errorf("%d bytes beside the least: %v", more, err)
 		}
@@ -121,7 +120,7 @@ func TestTogether(t *testing.T) {
 		if got, err := im.together(); err != nil || got != c.want {
 			t.Errorf("%+v: %v, %v", c, got, err)
 		}
-		if err := im.w.Close(); err != nil {
+		if err := im.w.End(nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -144,20 +143,20 @@ func TestReadsFirst(t *testing.T) {
 // TestSortEdgesFails returns the error of what reads the edges.
 func TestSortEdgesFails(t *testing.T) {
 	boom := errors.New("boom")
-	im := &importing{fs: vfs.OS, shape: Shape{Nodes: 10, Edges: 1, Dim: 1}, o: Options{DType: dtype.Float32}, rep: progress.Discard, plan: importPlan{sort: edgesort.Least}}
+	im := &importing{fs: vfs.OS, shape: Shape{Nodes: 10, Edges: 1, Dim: 1}, o: Options{DType: dtype.Float32}, rep: progress.Discard, plan: importPlan{sort: extsort.LeastEdges}}
 	im.o.Workers = 1
 	var err error
 	if im.w, _, err = im.begin(t.Context(), filepath.Join(t.TempDir(), "D"), nil); err != nil {
 		t.Fatal(err)
 	}
-	err = im.sortEdges(t.Context(), edgesort.Options{Edges: 1}, func(edgeSink) error { return boom }, func(_, _ []uint32) error {
+	err = im.sortEdges(t.Context(), extsort.EdgeOptions{Edges: 1}, func(edgeSink) error { return boom }, func(_, _ []uint32) error {
 		t.Error("edges that could not be read are sorted")
 		return nil
 	})
 	if !errors.Is(err, boom) {
 		t.Error(err)
 	}
-	if err := im.w.Close(); err != nil {
+	if err := im.w.End(nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -54,6 +54,12 @@ const (
 	LoopsAdd  = "add"
 )
 
+// Reverses returns what --add-reverse-edges accepts.
+func Reverses() []string { return []string{ReverseAuto, ReverseYes, ReverseNo} }
+
+// Loops returns what --self-loops accepts.
+func Loops() []string { return []string{LoopsKeep, LoopsDrop, LoopsAdd} }
+
 // EnsureDefaults fills in what was left open.
 func (o *Options) EnsureDefaults() {
 	if o.Reverse == "" {
@@ -81,10 +87,10 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--labels and --split-files: with --for %s neither is stored", o.For)
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
-	case !slices.Contains([]string{ReverseAuto, ReverseYes, ReverseNo}, o.Reverse):
-		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: known are auto, yes and no", o.Reverse)
-	case !slices.Contains([]string{LoopsKeep, LoopsDrop, LoopsAdd}, o.SelfLoops):
-		return fault.New(fault.ErrUsage, "--self-loops %s: known are keep, drop and add", o.SelfLoops)
+	case !slices.Contains(Reverses(), o.Reverse):
+		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: there are %s", o.Reverse, strings.Join(Reverses(), ", "))
+	case !slices.Contains(Loops(), o.SelfLoops):
+		return fault.New(fault.ErrUsage, "--self-loops %s: there are %s", o.SelfLoops, strings.Join(Loops(), ", "))
 	case !slices.Contains(Relabels(), o.Relabel):
 		return fault.New(fault.ErrUsage, "--relabel %s: known are %s", o.Relabel, strings.Join(Relabels(), ", "))
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -224,7 +223,7 @@ func (im *importing) lookAtEdges(ctx context.Context, p *Plan) error {
 // guessLines returns about how many lines a file of text has, by its first ones, or exactly if
 // these are the whole file.
 func (im *importing) guessLines(name string) (n int64, whole bool, err error) {
-	f, err := file.Open(im.fs, name)
+	f, err := OpenFile(im.fs, name)
 	if err != nil {
 		return 0, false, err
 	}

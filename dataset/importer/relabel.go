@@ -10,7 +10,8 @@ import (
 	"slices"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/internal/edgesort"
+	"diskgnn/dataset/internal/extsort"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/mapped"
@@ -57,10 +58,10 @@ func (im *importing) numberMemory() int64 {
 func (im *importing) orderScratch() int64 {
 	switch {
 	case im.o.Relabel == RelabelDegree && im.o.Dedupe:
-		return edgesort.Bytes(im.storedEdges().Most)
+		return extsort.EdgeBytes(im.storedEdges().Most)
 	case im.o.Relabel == RelabelBFS:
 		both := 2 * im.shape.Edges
-		return edgesort.Bytes(both) + 4*both + 8*(im.shape.Nodes+1)
+		return extsort.EdgeBytes(both) + 4*both + 8*(im.shape.Nodes+1)
 	}
 	return 0
 }
@@ -138,7 +139,7 @@ func (c degreeCounter) AddAll(pairs []uint32, both bool) error {
 func (im *importing) byDegree(ctx context.Context, from, degrees []uint32) error {
 	if im.o.Dedupe {
 		at := 0
-		err := im.sortEdges(ctx, edgesort.Options{Edges: im.storedEdges().Most, Unique: true},
+		err := im.sortEdges(ctx, extsort.EdgeOptions{Edges: im.storedEdges().Most, Unique: true},
 			func(s edgeSink) error { return im.readEdges(ctx, s, im.storing()) },
 			func(some, _ []uint32) error {
 				at += copy(degrees[at:], some)
@@ -158,9 +159,9 @@ func (im *importing) byDegree(ctx context.Context, from, degrees []uint32) error
 }
 
 // sortEdges sorts what read adds.
-func (im *importing) sortEdges(ctx context.Context, o edgesort.Options, read func(edgeSink) error, emit func(degrees, sources []uint32) error) (err error) {
+func (im *importing) sortEdges(ctx context.Context, o extsort.EdgeOptions, read func(edgeSink) error, emit func(degrees, sources []uint32) error) (err error) {
 	o.Nodes, o.Workers, o.Memory = im.shape.Nodes, im.o.Workers, im.plan.sort-im.orderMemory()
-	s, err := edgesort.New(im.fs, im.w.Scratch("order"), o)
+	s, err := extsort.NewEdges(im.fs, im.w.Scratch("order"), o)
 	if err != nil {
 		return err
 	}
@@ -189,10 +190,9 @@ func (im *importing) byBreadth(ctx context.Context, from, to []uint32) (err erro
 // adjacency is an undirected graph in two scratch files that are mapped: where the neighbours of
 // each node begin, and the neighbours, ascending, each once and never the node itself.
 type adjacency struct {
-	fs         vfs.FS
-	files      []*scratchFile
-	offsets    []int64
-	neighbours []uint32
+	graph.CSC
+	fs    vfs.FS
+	files []*scratchFile
 }
 
 // undirected sorts the edges of the source in both directions.
@@ -211,7 +211,7 @@ func (im *importing) undirected(ctx context.Context) (_ *adjacency, err error) {
 		g.files = append(g.files, f)
 	}
 	end, ends := int64(0), make([]int64, 1, Chunk)
-	err = im.sortEdges(ctx, edgesort.Options{Edges: 2 * im.shape.Edges, Unique: true},
+	err = im.sortEdges(ctx, extsort.EdgeOptions{Edges: 2 * im.shape.Edges, Unique: true},
 		func(s edgeSink) error { return im.readEdges(ctx, s, storing{both: true}) },
 		func(degrees, sources []uint32) error {
 			for _, n := range degrees {
@@ -231,14 +231,19 @@ func (im *importing) undirected(ctx context.Context) (_ *adjacency, err error) {
 	if err != nil {
 		return nil, err
 	}
+	return g, g.open(ctx)
+}
+
+// open maps the files, whose writing ends.
+func (g *adjacency) open(ctx context.Context) (err error) {
 	var data [2][]byte
 	for i, f := range g.files {
 		if data[i], err = f.read(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	g.offsets, g.neighbours = binio.View[int64](data[0]), binio.View[uint32](data[1])
-	return g, nil
+	g.CSC = graph.CSC{Indptr: binio.View[int64](data[0]), Indices: binio.View[uint32](data[1])}
+	return nil
 }
 
 func (g *adjacency) guard(fn func() error) error {
@@ -252,10 +257,6 @@ func (g *adjacency) close() error {
 	}
 	return err
 }
-
-func (g *adjacency) of(v uint32) []uint32 { return g.neighbours[g.offsets[v]:g.offsets[v+1]] }
-
-func (g *adjacency) degree(v uint32) int64 { return g.offsets[v+1] - g.offsets[v] }
 
 // checkEvery is how many nodes are looked at between two looks at the context.
 const checkEvery = 1 << 16
@@ -278,7 +279,11 @@ func (g *adjacency) search(ctx context.Context, from, to []uint32) error {
 		if v%checkEvery == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		for _, u := range g.of(v) {
+		neighbours, err := g.Row(v)
+		if err != nil {
+			return err
+		}
+		for _, u := range neighbours {
 			if u > v {
 				break
 			}
@@ -287,7 +292,7 @@ func (g *adjacency) search(ctx context.Context, from, to []uint32) error {
 		}
 	}
 	for v := range uint32(len(to)) {
-		if r := root(v); g.degree(v) > g.degree(from[r]) {
+		if r := root(v); g.Degree(v) > g.Degree(from[r]) {
 			from[r] = v
 		}
 	}
@@ -316,7 +321,11 @@ func (g *adjacency) search(ctx context.Context, from, to []uint32) error {
 				if head%checkEvery == 0 && ctx.Err() != nil {
 					return ctx.Err()
 				}
-				for _, u := range g.of(from[head]) {
+				neighbours, err := g.Sources(from[head])
+				if err != nil {
+					return err
+				}
+				for _, u := range neighbours {
 					push(u)
 				}
 			}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/internal/rowsort"
+	"diskgnn/dataset/internal/extsort"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
@@ -17,20 +17,20 @@ func (im *importing) rowScratch() int64 {
 	if !im.o.relabels() {
 		return 0
 	}
-	return rowsort.Bytes(im.shape.Nodes, im.shape.Nodes*int64(im.shape.Dim*im.o.DType.Size()))
+	return extsort.RecordBytes(im.shape.Nodes, im.shape.Nodes*int64(im.shape.Dim*im.o.DType.Size()))
 }
 
 // movedRows yields the feature rows in the order of the new numbers.
 type movedRows struct {
 	im *importing
-	s  *rowsort.Sorter
+	s  *extsort.Records
 }
 
 // movedRows reads all rows of the source, and yields those whose new number is first or more.
 func (im *importing) movedRows(ctx context.Context, first int64) (RowStream, error) {
 	f := im.w.Facts()
 	size := f.RowBytes()
-	s, err := rowsort.New(im.fs, im.w.Scratch("rows"), rowsort.Options{
+	s, err := extsort.NewRecords(im.fs, im.w.Scratch("rows"), extsort.RecordOptions{
 		Records: f.Nodes, Bytes: f.Nodes * int64(size), Memory: im.plan.rows,
 	})
 	if err != nil {

@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
@@ -26,6 +29,17 @@ func TestDegreeCounter(t *testing.T) {
 	}
 }
 
+// harm returns what does something to an existing file.
+func harm(do func(f *os.File) error) func(name string) error {
+	return func(name string) error {
+		f, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(f), f.Close())
+	}
+}
+
 // TestScratchFile writes two granules and a byte, and reads them back unless they changed.
 func TestScratchFile(t *testing.T) {
 	content := make([]byte, 2*dataset.Granule+1)
@@ -34,15 +48,6 @@ func TestScratchFile(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	harm := func(do func(f *os.File) error) func(name string) error {
-		return func(name string) error {
-			f, err := os.OpenFile(name, os.O_RDWR, 0)
-			if err != nil {
-				return err
-			}
-			return errors.Join(do(f), f.Close())
-		}
-	}
 	for _, c := range []struct {
 		ctx  context.Context
 		harm func(name string) error
@@ -77,6 +82,54 @@ func TestScratchFile(t *testing.T) {
 		}
 		if _, err := os.Stat(name); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the file is left: %v", err)
+		}
+	}
+}
+
+// TestScratchFilesChange changes one of the files that a graph is searched in after it was compared
+// with its checksums: the search's order is refused.
+func TestScratchFilesChange(t *testing.T) {
+	for what, change := range map[string]func(name string) error{
+		"cut inside the page": func(name string) error { return os.Truncate(name, 20) },
+		"an id out of range":  harm(func(f *os.File) error { _, err := f.WriteAt([]byte{0xFF}, 3); return err }),
+	} {
+		g, dir := &adjacency{fs: vfs.OS}, vfstest.TempDir(t)
+		// A path of nodes 0, 1, 2, …
+		for i, content := range [][]byte{binio.Bytes([]int64{0, 1, 3, 5, 6}), binio.Bytes([]uint32{1, 0, 2, 1, 3, 2})} {
+			s, err := createScratch(vfs.OS, filepath.Join(dir, fmt.Sprint(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			g.files = append(g.files, s)
+			err = errors.Join(s.write(content), s.buf.Flush())
+			if err == nil {
+				err = os.Chtimes(s.name, time.Time{}, time.Unix(1e9, 0)) // times are noted in steps
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		from, to := make([]uint32, 4), make([]uint32, 4)
+		search := func() error { return g.guard(func() error { return g.search(t.Context(), from, to) }) }
+		if err := search(); err != nil || !slices.Equal(from, []uint32{1, 0, 2, 3}) {
+			t.Errorf("%v, %v", from, err)
+		}
+		name := g.files[1].name
+		if err := change(name); err != nil {
+			t.Fatal(err)
+		}
+		if err := search(); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", what, err)
+		}
+		g.Indices = []uint32{1, 0, 900, 1, 3, 2}
+		if err := g.search(t.Context(), from, to); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("a neighbour that is no node: %v", err)
+		}
+		if err := g.close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

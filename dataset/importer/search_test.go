@@ -5,14 +5,16 @@ import (
 	"errors"
 	"slices"
 	"testing"
+
+	"diskgnn/graph"
 )
 
 // graphOf has the neighbours of each node.
 func graphOf(near ...[]uint32) *adjacency {
-	g := &adjacency{offsets: []int64{0}}
+	g := &adjacency{CSC: graph.CSC{Indptr: []int64{0}}}
 	for _, n := range near {
-		g.neighbours = append(g.neighbours, n...)
-		g.offsets = append(g.offsets, int64(len(g.neighbours)))
+		g.Indices = append(g.Indices, n...)
+		g.Indptr = append(g.Indptr, int64(len(g.Indices)))
 	}
 	return g
 }
@@ -33,7 +35,7 @@ func TestSearch(t *testing.T) {
 		// A path 4-0-3-1-2, whose roots are joined from both sides.
 		{graphOf([]uint32{3, 4}, []uint32{2, 3}, []uint32{1}, []uint32{0, 1}, []uint32{0}), []uint32{0, 3, 4, 1, 2}},
 	} {
-		n := len(c.g.offsets) - 1
+		n := len(c.g.Indptr) - 1
 		from, to := make([]uint32, n), make([]uint32, n)
 		if err := c.g.search(t.Context(), from, to); err != nil || !slices.Equal(from, c.want) {
 			t.Errorf("%d, %v; want %d", from, err, c.want)
@@ -64,15 +66,15 @@ func (s *soon) Err() error {
 // of them.
 func TestSearchStops(t *testing.T) {
 	const n = 1<<16 + 1
-	path := &adjacency{offsets: []int64{0}}
+	path := &adjacency{CSC: graph.CSC{Indptr: []int64{0}}}
 	for v := range uint32(n) {
 		if v > 0 {
-			path.neighbours = append(path.neighbours, v-1)
+			path.Indices = append(path.Indices, v-1)
 		}
 		if v < n-1 {
-			path.neighbours = append(path.neighbours, v+1)
+			path.Indices = append(path.Indices, v+1)
 		}
-		path.offsets = append(path.offsets, int64(len(path.neighbours)))
+		path.Indptr = append(path.Indptr, int64(len(path.Indices)))
 	}
 	from, to := make([]uint32, n), make([]uint32, n)
 	for looks := range 5 {

@@ -9,9 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
 
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -24,23 +26,22 @@ type sourceContent struct {
 }
 
 // sourceFile is what the file system says of a file: enough to notice that it
-// is written to meanwhile.
+// is written to meanwhile, or that another takes its name.
 type sourceFile struct {
-	name     string
-	size     int64
-	modified time.Time
-	lines    int64 // ends of lines, and what follows the last one
+	name  string
+	info  fs.FileInfo
+	lines int64 // ends of lines, and what follows the last one
 }
 
 // statSources lists the files as they are before anything is read that is imported.
 func statSources(fsys vfs.FS, names []string) (*sourceContent, error) {
 	c := &sourceContent{}
 	for _, name := range names {
-		st, err := file.Stat(fsys, name)
+		st, err := StatFile(fsys, name)
 		if err != nil {
 			return nil, err
 		}
-		c.files = append(c.files, sourceFile{name: name, size: st.Size(), modified: st.ModTime()})
+		c.files = append(c.files, sourceFile{name: name, info: st})
 	}
 	return c, nil
 }
@@ -50,7 +51,7 @@ func statSources(fsys vfs.FS, names []string) (*sourceContent, error) {
 func (c *sourceContent) hash(ctx context.Context, fsys vfs.FS, rep progress.Reporter) (err error) {
 	var total int64
 	for _, f := range c.files {
-		total += f.size
+		total += f.info.Size()
 	}
 	task := rep.Task("hash source", total, progress.Bytes)
 	defer task.Done()
@@ -58,7 +59,7 @@ func (c *sourceContent) hash(ctx context.Context, fsys vfs.FS, rep progress.Repo
 	buf := make([]byte, hashBuffer)
 	for i := range c.files {
 		f := &c.files[i]
-		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.size)))
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(f.info.Size())))
 		if f.lines, err = hashFile(ctx, fsys, f.name, h, buf, task); err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (c *sourceContent) lines() map[string]int64 {
 
 // hashFile adds a file to the hash and counts its lines.
 func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []byte, task progress.Task) (lines int64, err error) {
-	f, err := file.Open(fsys, name)
+	f, err := OpenFile(fsys, name)
 	if err != nil {
 		return 0, err
 	}
@@ -108,14 +109,15 @@ func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []
 	}
 }
 
-// unchanged refuses to publish what was read from files that changed meanwhile.
+// unchanged refuses to publish, or to keep for the next run, what was read from files that changed
+// meanwhile.
 func (c *sourceContent) unchanged(fsys vfs.FS) error {
 	for _, f := range c.files {
-		st, err := file.Stat(fsys, f.name)
+		st, err := StatFile(fsys, f.name)
 		if err != nil {
 			return err
 		}
-		if st.Size() != f.size || !st.ModTime().Equal(f.modified) {
+		if st.Size() != f.info.Size() || !st.ModTime().Equal(f.info.ModTime()) || !os.SameFile(st, f.info) {
 			return fault.New(fault.ErrInput, "%s changed while it was imported: import it again", f.name)
 		}
 	}
@@ -124,3 +126,25 @@ func (c *sourceContent) unchanged(fsys vfs.FS) error {
 
 // hashBuffer is what is read of a file at a time.
 const hashBuffer = 256 << 10
+
+// DropEdgeData notes that a file or directory has data of edges, such as weights and features, which
+// no dataset has.
+func (s *Shape) DropEdgeData(name string, data []string) {
+	if len(data) == 0 {
+		return
+	}
+	data = slices.Compact(slices.Sorted(slices.Values(data)))
+	s.Notes = append(s.Notes, fmt.Sprintf("%s: data of edges is not imported: %.400s", name, strings.Join(data, ", ")))
+}
+
+// EdgeData returns those of the names of arrays or files that are of data of edges, as libraries call
+// them, but for those given and for indices of edges.
+func EdgeData(names []string, but ...string) (data []string) {
+	for _, name := range names {
+		isData := strings.HasPrefix(name, "edge_") || strings.HasPrefix(name, "edge-") || name == "weight" || name == "weights"
+		if isData && !strings.HasPrefix(name, "edge_index") && !slices.Contains(but, name) {
+			data = append(data, name)
+		}
+	}
+	return data
+}

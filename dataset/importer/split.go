@@ -13,7 +13,7 @@ import (
 
 // Split says how the nodes that have a label are divided at random.
 type Split struct {
-	Parts    string // shares in percent: "60/20/20"
+	Parts    string // in percent, "60/20/20", or as shares, "0.6/0.2/0.2"
 	Seed     uint64
 	Stratify bool // the same shares of every class
 }
@@ -22,26 +22,79 @@ type Split struct {
 const splitVersion = 1
 
 // shares returns the shares of the nodes to train on, to validate and to test with. What
-// they leave of 100 is in no split.
+// they leave of 1 is in no split.
 func (s *Split) shares() (shares [3]float64, err error) {
-	bad := fault.New(fault.ErrUsage, "--split %s: want three percentages, as in 60/20/20", s.Parts)
-	parts := strings.Split(s.Parts, "/")
-	if len(parts) != len(shares) {
-		return shares, bad
-	}
-	sum := 0.0
-	for i, p := range parts {
-		x, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(p), "%"), 64)
-		if err != nil || !(x >= 0 && x <= 100) {
-			return shares, bad
-		}
+	percent, _, err := s.percent()
+	for i, x := range percent {
 		shares[i] = x / 100
-		sum += x
 	}
-	if sum > 100+1e-9 || shares[0] == 0 {
-		return shares, fault.New(fault.ErrUsage, "--split %s: the shares are more than 100 %% in all, or leave nothing to train on", s.Parts)
+	return shares, err
+}
+
+// nearOne is how far shares may be below 1 in all: rounded thirds are.
+const nearOne = 0.01 + 1e-9
+
+// percent reads Parts. Numbers below 1 that are 1 in all are shares, others are percentages; small
+// ones that may be either need the sign. The content parameters have the split as it was written, but
+// shares as the percentages that they are equal to.
+func (s *Split) percent() (percent [3]float64, content string, err error) {
+	bad := fault.New(fault.ErrUsage, "--split %s: want three percentages, as in 60/20/20, or shares, as in 0.6/0.2/0.2", s.Parts)
+	parts := strings.Split(s.Parts, "/")
+	if len(parts) != len(percent) {
+		return percent, "", bad
 	}
-	return shares, nil
+	sum, most, signs := 0.0, 0.0, 0
+	for i, p := range parts {
+		number, sign := strings.CutSuffix(strings.TrimSpace(p), "%")
+		x, err := strconv.ParseFloat(number, 64)
+		if err != nil || !(x >= 0 && x <= 100) {
+			return percent, "", bad
+		}
+		if sign {
+			signs++
+		}
+		percent[i], sum, most = x, sum+x, max(most, x)
+	}
+	whole := sum <= 1+1e-9 && sum >= 1-nearOne
+	switch {
+	case sum > 100+1e-9 || percent[0] == 0:
+		return percent, "", fault.New(fault.ErrUsage, "--split %s: the shares are more than 100 %% in all, or leave nothing to train on", s.Parts)
+	case signs == len(parts):
+	case signs > 0 || most < 1 && !whole || most == 1 && whole || math.Abs(sum-10) < 1e-9: // 8/1/1
+		return percent, "", fault.New(fault.ErrUsage, "--split %s: these may be percentages or shares: write %s", s.Parts, ways(percent, sum))
+	case most < 1:
+		percent = ofShares(percent)
+		return percent, written(percent, ""), nil
+	}
+	return percent, s.Parts, nil
+}
+
+// ofShares returns shares in percent: of 0.07 it is 7, which 100 · 0.07 is not.
+func ofShares(shares [3]float64) (percent [3]float64) {
+	for i, x := range shares {
+		percent[i] = math.Round(x*1e12) / 1e10
+	}
+	return percent
+}
+
+// ways says how numbers are written so that they are nothing but percentages, or shares.
+func ways(numbers [3]float64, sum float64) string {
+	way := written(numbers, "%")
+	switch {
+	case sum <= 1+1e-9:
+		way += " or " + written(ofShares(numbers), "%")
+	case math.Abs(sum-10) < 1e-9:
+		way += " or " + written([3]float64{10 * numbers[0], 10 * numbers[1], 10 * numbers[2]}, "%")
+	}
+	return way
+}
+
+func written(percent [3]float64, sign string) string {
+	var parts []string
+	for _, x := range percent {
+		parts = append(parts, strconv.FormatFloat(x, 'f', -1, 64)+sign)
+	}
+	return strings.Join(parts, "/")
 }
 
 // draw assigns the labelled nodes: each in turn goes to a part with the probability of what

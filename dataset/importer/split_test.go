@@ -3,6 +3,7 @@ package importer
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -79,9 +80,56 @@ func TestSplitIsUniform(t *testing.T) {
 	}
 }
 
+// TestSplitParts: percentages and shares by hand, and what the content parameters say of them.
+func TestSplitParts(t *testing.T) {
+	for _, c := range []struct {
+		parts, content string
+		percent        [3]float64
+	}{
+		{"60/20/20", "60/20/20", [3]float64{60, 20, 20}},
+		{" 60% / 20% /20%", " 60% / 20% /20%", [3]float64{60, 20, 20}},
+		{"5/2.5/0", "5/2.5/0", [3]float64{5, 2.5, 0}},
+		{"1/1/1", "1/1/1", [3]float64{1, 1, 1}},
+		{"1/0.2/0.2", "1/0.2/0.2", [3]float64{1, 0.2, 0.2}},
+		{"100/0/0", "100/0/0", [3]float64{100, 0, 0}},
+		{"0.6/0.2/0.2", "60/20/20", [3]float64{60, 20, 20}},
+		{"0.07/0.9/0.03", "7/90/3", [3]float64{7, 90, 3}},
+		{"0.33/0.33/0.33", "33/33/33", [3]float64{33, 33, 33}},
+		{"0.99999/0.00001/0", "99.999/0.001/0", [3]float64{99.999, 0.001, 0}},
+		{"0.6%/0.2%/0.2%", "0.6%/0.2%/0.2%", [3]float64{0.6, 0.2, 0.2}},
+		{"1%/0%/0%", "1%/0%/0%", [3]float64{1, 0, 0}},
+	} {
+		percent, content, err := (&Split{Parts: c.parts}).percent()
+		if err != nil || percent != c.percent || content != c.content {
+			t.Errorf("%q: %v, %q, want %v, %q; %v", c.parts, percent, content, c.percent, c.content, err)
+		}
+	}
+	// Equal shares in either form draw the same nodes.
+	for seed := range uint64(5) {
+		classes := make([]int32, 617)
+		if !slices.Equal(drawn(t, Split{Parts: "0.55/0.35/0.1", Seed: seed}, classes), drawn(t, Split{Parts: "55/35/10", Seed: seed}, classes)) {
+			t.Errorf("seed %d: shares draw other nodes than percentages", seed)
+		}
+	}
+}
+
 func TestSplitRefuses(t *testing.T) {
-	for _, parts := range []string{"", "60/40", "60/20/20/1", "a/b/c", "60/30/20", "0/50/50", "-1/50/50", "NaN/1/1"} {
+	for _, parts := range []string{"", "60/40", "60/20/20/1", "a/b/c", "60/30/20", "0/50/50", "-1/50/50", "NaN/1/1", "0/0.5/0.5", "101/0/0", "60%%/20/20", "%/1/1"} {
 		if _, err := (&Split{Parts: parts}).shares(); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%q: %v", parts, err)
+		}
+	}
+	// The way out is named where numbers may be either.
+	for parts, ways := range map[string]string{
+		"0.6/0.2/0.1":      "write 0.6%/0.2%/0.1% or 60%/20%/10%",
+		"0.01/0.002/0.002": "write 0.01%/0.002%/0.002% or 1%/0.2%/0.2%",
+		"1/0/0":            "write 1%/0%/0% or 100%/0%/0%",
+		"8/1/1":            "write 8%/1%/1% or 80%/10%/10%",
+		"0.6/0.3/0.2":      "write 0.6%/0.3%/0.2%",
+		"60%/20/20":        "write 60%/20%/20%",
+		"0.6%/0.2/0.2":     "write 0.6%/0.2%/0.2% or 60%/20%/20%",
+	} {
+		if _, err := (&Split{Parts: parts}).shares(); !errors.Is(err, fault.ErrUsage) || !strings.HasSuffix(err.Error(), ways) {
 			t.Errorf("%q: %v", parts, err)
 		}
 	}

@@ -151,7 +151,11 @@ func (c *controller) pod(ctx context.Context, pod core.PodSpec, index int, spare
 	cmd.Env = append(os.Environ(), fmt.Sprintf("JOB_COMPLETION_INDEX=%d", index))
 	for _, e := range container.Env {
 		value := e.Value
-		if e.ValueFrom != nil { // of the annotation with the index
+		switch from := e.ValueFrom; {
+		case from == nil:
+		case from.SecretKeyRef != nil:
+			value = "0123456789-" + from.SecretKeyRef.Name + "-" + from.SecretKeyRef.Key
+		default: // the annotation with the index
 			value = fmt.Sprint(index)
 		}
 		cmd.Env = append(cmd.Env, e.Name+"="+value)

@@ -228,6 +228,12 @@ func TestJobsAreSound(t *testing.T) {
 				t.Errorf("%s: %d pods, %s %s, want %s", name, *spec.Completions, word, c.Command[i+1], want)
 			}
 		}
+		secret := slices.ContainsFunc(c.Env, func(e core.EnvVar) bool {
+			return e.Name == "DISKGNN_SECRET" && e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil && e.ValueFrom.SecretKeyRef.Optional == nil
+		})
+		if ranks := *spec.Completions > 1 && slices.Contains(c.Command, "--rank"); ranks != secret {
+			t.Errorf("%s: ranks on several nodes: %t; a secret: %t", name, ranks, secret)
+		}
 		if *spec.Completions > 1 && !slices.Contains(c.Command, "--shard") && !slices.Contains(c.Command, "--rank") {
 			t.Errorf("%s: %d pods do the same", name, *spec.Completions)
 		}
@@ -244,6 +250,22 @@ func TestJobsAreSound(t *testing.T) {
 		}
 		if !slices.Equal(mounted, []string{"/data", "/config"}) || c.WorkingDir != "/data" {
 			t.Errorf("%s: mounts %v, works in %s", name, mounted, c.WorkingDir)
+		}
+	}
+}
+
+// TestDeathsAreAborts: in every pod a program that the Go runtime ends can abort. As process 1 it
+// could not; and before it has begun, only the environment tells the runtime to.
+func TestDeathsAreAborts(t *testing.T) {
+	for name, spec := range jobs(t) {
+		pod := spec.Template.Spec
+		if share := pod.ShareProcessNamespace; share == nil || !*share {
+			t.Errorf("%s: the program is process 1", name)
+		}
+		for _, c := range pod.Containers {
+			if !slices.Contains(c.Env, core.EnvVar{Name: "GOTRACEBACK", Value: "crash"}) {
+				t.Errorf("%s: %s: environment %v", name, c.Name, c.Env)
+			}
 		}
 	}
 }
@@ -265,6 +287,7 @@ func TestExitCodes(t *testing.T) {
 			{ending{code: 4}, batch.PodFailurePolicyActionCount},
 			{ending{code: 5}, batch.PodFailurePolicyActionIgnore},
 			{ending{code: 6}, batch.PodFailurePolicyActionCount},
+			{ending{code: 134}, batch.PodFailurePolicyActionCount},
 			{ending{code: 137}, batch.PodFailurePolicyActionCount},
 			{ending{code: 137, disrupted: true}, batch.PodFailurePolicyActionIgnore},
 			{ending{code: 5, disrupted: true}, batch.PodFailurePolicyActionIgnore},

@@ -15,6 +15,8 @@
 
 set -uo pipefail
 
+# A death of the Go runtime is exit code 134, also before diskgnn has begun.
+export GOTRACEBACK=crash
 # A step has the processors of a task only if srun says so too.
 export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
 # The program, once for each task of the job. It runs beside the script, since bash handles a

@@ -12,6 +12,12 @@ config=${CONFIG:-$here/pipeline.yaml}  # flags of all stages
 shards=${SHARDS:-4}                    # into how many tasks presample and pack are divided
 ranks=${RANKS:-2}                      # how many processes train one model; 1: by itself
 
+# What ranks on several nodes know and nobody else: made once, and read by its owner alone.
+secret=secret
+if [ ! -s "$secret" ]; then
+	(umask 077 && head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$secret")
+fi
+
 # What each kind of job takes of the cluster, and how long: change it to yours. An array may run
 # in any order and on any nodes, and as many tasks of it at a time as there is room for.
 sampling=(--cpus-per-task=2 --mem=2G --time=0:30:00)
@@ -60,6 +66,6 @@ pack=$(submit merge-pack "$packed" "${merging[@]}" -- merge --out pack $(shards_
 # Slurm says that it began this job again. --rank auto: srun starts every rank with this same
 # command line, and SLURM_PROCID says which one it is. The batches of a step, `accumulate` in
 # pipeline.yaml, are divided among the ranks: the weights are the same for any number of them.
-trained=$(submit train "$pack" "${training[@]}" -- train --config "$config" --rank auto --resume)
+trained=$(submit train "$pack" "${training[@]}" -- train --config "$config" --rank auto --resume --secret-file "$secret")
 
 echo "presample $sampled, merge $samples, pack $packed, merge $pack, train $trained"

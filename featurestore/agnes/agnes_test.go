@@ -74,7 +74,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.more, c.longest)
-			}, storetest.NoGPUCache, storetest.ReadsAhead)
+			}, storetest.NoGPURows, storetest.ReadsAhead)
 		})
 	}
 }

@@ -85,6 +85,9 @@ func Choose(name string, p Places) (string, error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
 		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, %s has batches: give --fanout with --dataset alone, or leave it out", from)
 	}
+	if from := cmp.Or(p.Dataset, p.Samples); p.Pack != "" && from != "" && (name == Auto || name == packed.Name) {
+		return "", fault.New(fault.ErrUsage, "--pack %s has all that training reads: leave %s out, or train without --pack on --dataset with --samples or --fanout", p.Pack, from)
+	}
 	for _, s := range stores {
 		switch {
 		case name == s.name && !s.given(&p):

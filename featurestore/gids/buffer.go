@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"diskgnn/featurestore/pagerank"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/progress"
 )
@@ -50,7 +49,7 @@ func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint
 	defer func() { err = errors.Join(err, topology.Close()) }()
 	task := rep.Task("rank the nodes", s.facts.Nodes, progress.Rows)
 	defer task.Done()
-	rank, err := pagerank.Compute(ctx, &topology.CSC, pagerank.Options{Script: s.mode == Script, Guard: topology.Guard})
+	rank, err := pageRanks(ctx, &topology.CSC, rankOptions{Script: s.mode == Script, Guard: topology.Guard})
 	if err != nil {
 		return nil, fmt.Errorf("rank the nodes: %w", err)
 	}
@@ -66,7 +65,7 @@ func (c *candidate) chooseBytes(rows int) int64 {
 	if rows == 0 {
 		return 0
 	}
-	return pagerank.Bytes(int(c.facts.Nodes)) + 4*c.facts.Nodes + 4*int64(rows)
+	return rankBytes(int(c.facts.Nodes)) + 4*c.facts.Nodes + 4*int64(rows)
 }
 
 // fillStep is how many rows of the buffer are read in one go.

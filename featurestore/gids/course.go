@@ -5,13 +5,13 @@ import (
 	"sync"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/rewind"
+	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 )
 
 // course decides for the training batches in their order, which is cyclic through all sample
 // epochs, whichever of them come first, and says when a batch may be under way. Decisions are ahead
-// of a run's position: a checkpoint holds an earlier state; see package rewind.
+// of a run's position: a checkpoint holds an earlier state; see residency.States.
 type course struct {
 	rowBytes int
 	buffer   *buffer
@@ -26,11 +26,11 @@ type course struct {
 	decided   int64     // batches, since begin
 	assembled int64     // of these
 	broken    error     // of the window, which shows nothing any more
-	states    rewind.States
+	states    residency.States
 }
 
 // newStates returns states of a circle of so many batches.
-func newStates(train int) rewind.States { return rewind.States{Circle: train, Kind: kindBytes} }
+func newStates(train int) residency.States { return residency.States{Circle: train, Kind: kindBytes} }
 
 // take returns the state as it is.
 func (c *course) take() []byte {
@@ -185,7 +185,7 @@ func (c *course) reset(next int) {
 // and the mode, 8 bytes. The content is the gathers and the cache.
 const (
 	kindBytes = 24
-	headBytes = kindBytes + rewind.HeadBytes
+	headBytes = kindBytes + residency.StateHeadBytes
 )
 
 // stateBytes returns the length of a state with so many lines.

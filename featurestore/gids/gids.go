@@ -29,15 +29,15 @@
 // # Modes
 //
 // GIDS' paper and the script that is published with it differ. By paper, ranks are those of
-// package pagerank, and the accumulator counts the accesses that the buffer does not serve. By
+// reverse PageRank, and the accumulator counts the accesses that the buffer does not serve. By
 // script, rank moves along the edges, and the accumulator counts all rows, and before each
 // batch raises the number that it needs by the buffer's hits of the whole gather before: see
 // gathers. On a graph with all edges in both directions the ranks agree.
 //
 // # What differs from GIDS
 //
-// Levels are in RAM. Pages are read by the host, or, where the storage stack lets it (package
-// devread), by the GPU, which then brings them to their lines and makes the matrix. BaM's records have 32 bytes for each page of the file, and so much is
+// Levels are in RAM. Pages are read by the host, or, where the storage stack lets it (an
+// iostack.DeviceStack), by the GPU, which then brings them to their lines and makes the matrix. BaM's records have 32 bytes for each page of the file, and so much is
 // counted. A page is read once for a batch. BaM keeps a line from the time when a batch uses it
 // that a later one of the window uses too, here the window keeps whatever it has; BaM waits for
 // a line where none can be taken, forever if need be, here pages pass by. Three batches may be

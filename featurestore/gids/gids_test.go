@@ -72,7 +72,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return cached{find(t, w), c.percent, c.mode}
-			}, storetest.NoGPUCache, storetest.GPUReads)
+			}, storetest.NoGPURows, storetest.GPUReads)
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/featurestore/internal/rewind"
+	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -41,8 +41,8 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 
 func (c *candidate) plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
-	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
-		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the levels of the store %s are in RAM; use --ram-cache", g, Name)
+	if err := o.NoGPURows("the levels of the store " + Name + " are in RAM"); err != nil {
+		return none, err
 	}
 	mode := o.Policy
 	if mode == "" {
@@ -121,7 +121,7 @@ func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 	}
 	repeating := carved(func(mem *carver) { new(wanted).lay(mem, c, c.facts.Inputs(false)) })
 	l.KeepBytes = max(c.source.RanksBytes(), c.data.PageSumsWork(), c.chooseBytes(rows), 4*int64(rows)+readerBytes()+c.fillBytes(rows), readerBytes(), repeating)
-	l.KeepBytes += rewind.Most * l.StateBytes
+	l.KeepBytes += residency.MostStates * l.StateBytes
 	if lines > 0 {
 		l.Ahead, l.WindowBytes = window, c.source.WindowBytes(window)
 	}

@@ -8,7 +8,6 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
@@ -17,16 +16,13 @@ import (
 
 // slot is a batch on its way.
 type slot struct {
-	store  *store
-	loader featurestore.Loader
-	host   *device.Host
+	featurestore.Loaded
+	store *store
+	host  *device.Host
 	buffers
 	onGPU *gpuMatrix // that reads and makes the matrix; nil: the host does
 
-	ref    featurestore.Ref
-	batch  *graph.Batch
-	counts featurestore.Counts // of the rows
-	ahead  int64               // bytes read of the graphs of batches to come
+	ahead  int64 // bytes read of the graphs of batches to come
 	flight devrows.Flight
 }
 
@@ -69,8 +65,8 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s}
 	var err error
 	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.candidate, eval, s.side != nil && !eval) }); err == nil {
-		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.counts, make([]iostack.Request, roundReads)
-		sl.loader, err = s.loaders.NewLoader(eval)
+		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.Rows, make([]iostack.Request, roundReads)
+		sl.Loader, err = s.loaders.NewLoader(eval)
 	}
 	if err == nil && s.side != nil && !eval {
 		sl.onGPU, err = s.side.matrix()
@@ -97,24 +93,22 @@ func (sl *slot) Start(r featurestore.Ref) error {
 	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
 		return err
 	}
-	sl.ref, sl.batch, sl.counts, sl.ahead = r, nil, featurestore.Counts{}, 0
-	return sl.loader.Start(r)
+	sl.ahead = 0
+	return sl.Loaded.Start(r)
 }
 
 // LoadGraph decodes the graph, finds out which pages the lines hold and submits the first reads
 // of the others. Batches of evaluation use the constant buffer alone, and change nothing.
-func (sl *slot) LoadGraph(ctx context.Context) (err error) {
-	if err := sl.loader.Wait(ctx); err != nil {
+func (sl *slot) LoadGraph(ctx context.Context) error {
+	input, err := sl.Load(ctx)
+	if err != nil {
 		return err
 	}
-	if sl.batch, err = sl.loader.Decode(); err != nil {
-		return err
-	}
-	s, w, input := sl.store, &sl.wanted, sl.batch.Input
+	s, w := sl.store, &sl.wanted
 	copy(sl.nodes, input)
 	nodes := sl.nodes[:len(input)]
-	if sl.ref.Split == featurestore.Train {
-		if sl.ahead, err = s.course.decide(ctx, sl.ref.Index, nodes, w); err != nil {
+	if sl.Ref.Split == featurestore.Train {
+		if sl.ahead, err = s.course.decide(ctx, sl.Ref.Index, nodes, w); err != nil {
 			return err
 		}
 	} else {
@@ -134,11 +128,11 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		}
 	}
 	hits, accesses := w.counts(s.facts.RowBytes)
-	sl.counts.BufferRows = len(nodes) - len(w.rows)
-	sl.counts.RAMRows = sl.counts.BufferRows + hits
-	sl.counts.PageMisses = misses
-	sl.counts.PageHits = int(accesses) - misses
-	return sl.flight.Begin(sl.ref, func() error {
+	sl.Rows.BufferRows = len(nodes) - len(w.rows)
+	sl.Rows.RAMRows = sl.Rows.BufferRows + hits
+	sl.Rows.PageMisses = misses
+	sl.Rows.PageHits = int(accesses) - misses
+	return sl.flight.Begin(sl.Ref, func() error {
 		if sl.onGPU != nil {
 			return sl.submit(nodes, sl.missed[:misses])
 		}
@@ -149,11 +143,11 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 // submit has the GPU read those pages that are missed.
 func (sl *slot) submit(nodes, missed []uint32) error {
 	s, m, w := sl.store, sl.onGPU, &sl.wanted
-	if err := m.slot.Pages(s.table.file, w.pages, missed, s.size(), &sl.counts); err != nil {
+	if err := m.slot.Pages(s.table.file, w.pages, missed, s.size(), &sl.Rows); err != nil {
 		return err
 	}
 	for _, j := range missed {
-		sl.counts.UsefulBytes += w.bytes(int(j), s.facts.RowBytes)
+		sl.Rows.UsefulBytes += w.bytes(int(j), s.facts.RowBytes)
 	}
 	m.begin(nodes, w, &s.buffer)
 	return nil
@@ -168,7 +162,7 @@ var _ featurestore.Landing = (*slot)(nil)
 // under way uses the page that was there.
 func (sl *slot) land(k int, content []byte) {
 	s, j := sl.store, int(sl.missed[k])
-	sl.counts.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.facts.RowBytes)
+	sl.Rows.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.facts.RowBytes)
 	if f := sl.wanted.into[j]; f != absent {
 		copy(s.line(f), content)
 	}
@@ -177,7 +171,7 @@ func (sl *slot) land(k int, content []byte) {
 // Wait reads the rest of the pages, round by round. Of a batch that is given up it ends the
 // reads.
 func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.loader.Wait(ctx); err != nil {
+	if err := sl.Loader.Wait(ctx); err != nil {
 		return err
 	}
 	return sl.flight.Wait(ctx)
@@ -189,10 +183,10 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	s, train := sl.store, sl.ref.Split == featurestore.Train
+	s, train := sl.store, sl.Ref.Split == featurestore.Train
 	if train {
-		if sl.ref.Index != s.next {
-			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.ref.Index, s.next)
+		if sl.Ref.Index != s.next {
+			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.Ref.Index, s.next)
 		}
 		s.next = (s.next + 1) % s.facts.Train
 		if sl.onGPU != nil {
@@ -202,7 +196,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		_ = s.copies.Run((*gather)(sl), len(sl.wanted.pages)) // nothing in it fails
 		s.course.done()
 	}
-	_ = s.copies.Run((*complete)(sl), len(sl.batch.Input))
+	_ = s.copies.Run((*complete)(sl), len(sl.Batch().Input))
 	return nil
 }
 
@@ -240,11 +234,8 @@ func (c *complete) Do(lo, hi int, _ *[]byte) error {
 	return nil
 }
 
-func (sl *slot) Batch() *graph.Batch { return sl.batch }
-
 func (sl *slot) Counts() featurestore.Counts {
-	c := sl.loader.Counts()
-	c.Add(sl.counts)
+	c := sl.Loaded.Counts()
 	if sl.ahead > 0 { // the window read one batch
 		c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead, Requests: 1})
 	}
@@ -255,7 +246,7 @@ func (sl *slot) X() []float32 {
 	if sl.onGPU != nil {
 		return nil
 	}
-	return binio.View[float32](sl.matrix[:4*len(sl.batch.Input)*sl.store.facts.Dim])
+	return binio.View[float32](sl.matrix[:4*len(sl.Batch().Input)*sl.store.facts.Dim])
 }
 
 func (sl *slot) Matrix() []byte { return sl.matrix }
@@ -268,9 +259,7 @@ func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 }
 
 func (sl *slot) Free() {
-	if sl.loader != nil {
-		sl.loader.Free()
-	}
+	sl.Loaded.Free()
 	if sl.onGPU != nil {
 		sl.onGPU.free()
 	}

@@ -2,7 +2,6 @@ package hyperion
 
 import (
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/division"
 	"diskgnn/featurestore/internal/online"
 )
 
@@ -10,9 +9,9 @@ import (
 const frameBytes = 4
 
 // rowDemand returns what is needed of rows, by the hotness of the nodes.
-func (c *candidate) rowDemand(hotness []uint32) division.Demand {
+func (c *candidate) rowDemand(hotness []uint32) demand {
 	row := c.facts.RowBytes
-	return division.Demand{
+	return demand{
 		Accesses: hotness,
 		Bytes:    func(uint32) int64 { return int64(row) + frameBytes },
 		Read: func(v uint32) int64 {
@@ -31,12 +30,12 @@ func (c *candidate) lists() featurestore.Lists {
 }
 
 // listDemand returns what is needed of them.
-func (c *candidate) listDemand() division.Demand {
+func (c *candidate) listDemand() demand {
 	l := c.lists()
 	if l == nil {
-		return division.Demand{}
+		return demand{}
 	}
-	return division.Demand{Accesses: l.Draws(), Bytes: l.ListBytes, Read: l.ListRead}
+	return demand{Accesses: l.Draws(), Bytes: l.ListBytes, Read: l.ListRead}
 }
 
 // choose divides the memory of a layout: it returns the nodes whose rows the frames have, and
@@ -48,12 +47,12 @@ func (c *candidate) choose(o own) (frames, lists []uint32, err error) {
 	}
 	ofRows, ofLists := c.rowDemand(hotness), c.listDemand()
 	row := ofRows.Bytes(0)
-	room := division.Room{GPU: o.near * row, RAM: o.room}
+	room := room{GPU: o.near * row, RAM: o.room}
 	if !o.shared {
-		lists = division.Divide(division.Demand{}, ofLists, room).RAM.Lists
-		ofLists, room.RAM = division.Demand{}, (o.rows-o.near)*row
+		lists = divide(demand{}, ofLists, room).RAM.Lists
+		ofLists, room.RAM = demand{}, (o.rows-o.near)*row
 	}
-	d := division.Divide(ofRows, ofLists, room)
+	d := divide(ofRows, ofLists, room)
 	if o.shared {
 		lists = d.RAM.Lists
 	}

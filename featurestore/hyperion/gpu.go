@@ -58,7 +58,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 func (g *gpu) ramBytes() int64 { return (g.rows - g.near) * g.RowBytes() }
 
 func (g *gpu) count(l *featurestore.Layout) {
-	l.GPUCacheBytes, l.GPUBytes = g.near*g.RowBytes(), gpurows.OpenBytes(&g.Table, g.lay)
+	l.GPURowsBytes, l.GPUBytes = g.near*g.RowBytes(), gpurows.OpenBytes(&g.Table, g.lay)
 	l.RAMBytes, l.KeepBytes = pages(g.ramBytes()), pages(g.arriving()*g.RowBytes())+pages(4*g.arriving())
 	slot := func(eval bool) int64 {
 		n := int64(g.facts.Inputs(eval))

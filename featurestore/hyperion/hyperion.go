@@ -3,7 +3,7 @@
 // one by one, as Hyperion does (Sun and others, ICDE 2025). There is no pack; graphs come from
 // a featurestore.Source.
 //
-//	Fill       package division chooses the rows; they are read, those of a GPU into its memory
+//	Fill       divide chooses the rows; they are read, those of a GPU into its memory
 //	LoadGraph  submit the reads of all rows that are not held, in micro-batches
 //	Wait       one completion: check their pages, bring the rows to their places
 //	Assemble   gather the rows that are held, on the GPU those of all three places at once
@@ -22,7 +22,7 @@
 //
 // A batch completes its reads at once where the memory for their pages suffices, and else in
 // as few rounds as that allows; the layout's note says so. Where the storage stack
-// lets a GPU read by itself (package devread), kernels submit all of them and complete them when
+// lets a GPU read by itself (iostack.DeviceStack), kernels submit all of them and complete them when
 // the batch is taken, as Hyperion's do, and check their pages; else the host does. It differs
 // from Hyperion in this: a read is whole pages, which are checked; a row may have any size.
 package hyperion

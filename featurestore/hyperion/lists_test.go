@@ -9,7 +9,6 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/division"
 	"diskgnn/featurestore/hyperion"
 	"diskgnn/featurestore/sampled"
 	"diskgnn/featurestore/storetest"
@@ -90,15 +89,15 @@ func TestRowsAndListsShareMemory(t *testing.T) {
 		// that did not fit.
 		hotness, err := l.Hotness()
 		must(t, err)
-		rows := division.Demand{Accesses: hotness, Bytes: func(uint32) int64 { return row + 4 },
+		rows := hyperion.Demand{Accesses: hotness, Bytes: func(uint32) int64 { return row + 4 },
 			Read: func(v uint32) int64 { return storetest.Covered([]uint32{v}, row, size) }}
-		lists := division.Demand{Accesses: l.draws, Bytes: l.ListBytes, Read: l.ListRead}
+		lists := hyperion.Demand{Accesses: l.draws, Bytes: l.ListBytes, Read: l.ListRead}
 		ofLists := int64(0)
 		for _, v := range l.held {
 			ofLists += l.ListBytes(v)
 		}
 		room := layout.CacheRows*(row+4) + ofLists
-		want := division.Divide(rows, lists, division.Room{RAM: room}).RAM
+		want := hyperion.Divide(rows, lists, hyperion.Room{RAM: room}).RAM
 		if int64(len(want.Rows)) != layout.CacheRows || !slices.Equal(want.Lists, l.held) {
 			t.Errorf("%d more bytes: %d rows and lists %v are held, divided %d and %v", more, layout.CacheRows, l.held, len(want.Rows), want.Lists)
 		}
@@ -149,8 +148,8 @@ func TestRowsAreGiven(t *testing.T) {
 	l.fails = nil
 	read, err := st.Fill(t.Context(), 0, progress.Discard)
 	must(t, err)
-	lists := division.Demand{Accesses: l.draws, Bytes: l.ListBytes, Read: l.ListRead}
-	want := division.Divide(division.Demand{}, lists, division.Room{RAM: layout.RAMBytes - without.RAMBytes - tableOfLists}).RAM.Lists
+	lists := hyperion.Demand{Accesses: l.draws, Bytes: l.ListBytes, Read: l.ListRead}
+	want := hyperion.Divide(hyperion.Demand{}, lists, hyperion.Room{RAM: layout.RAMBytes - without.RAMBytes - tableOfLists}).RAM.Lists
 	if len(want) == 0 || !slices.Equal(l.held, want) || read <= readForLists {
 		t.Errorf("lists %v, want %v; filling read %d bytes", l.held, want, read)
 	}

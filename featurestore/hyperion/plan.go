@@ -8,7 +8,6 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/division"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/internal/online"
@@ -116,7 +115,7 @@ func (c *candidate) framesOnGPU(o *featurestore.PlanOptions, reads *devrows.Plan
 	if o.Least {
 		return 0, nil
 	}
-	return gpurows.Fit(o.GPUCache, left, c.mostFrames(), c.facts.Nodes, c.facts.RowBytes)
+	return gpurows.Fit(o, left, c.mostFrames(), c.facts.Nodes, c.facts.RowBytes)
 }
 
 // most returns the largest number up to hi that fits. Zero does, and all below one that does.
@@ -142,10 +141,10 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 	}
 	c.side(&l).count(&l)
 	l.RAMBytes += c.ranksBytes() + residency.Size{Nodes: int(c.facts.Nodes), Frames: int(o.rows)}.Bytes(residency.Static)
-	choosing := c.source.RanksBytes() + division.Memory(c.facts.Nodes, 0)
+	choosing := c.source.RanksBytes() + divisionMemory(c.facts.Nodes, 0)
 	if lists := c.lists(); lists != nil {
 		l.RAMBytes += lists.ListsBytes(o.ofLists)
-		choosing += division.Memory(0, c.facts.Nodes) + lists.ListsWork()
+		choosing += divisionMemory(0, c.facts.Nodes) + lists.ListsWork()
 	}
 	l.KeepBytes = max(choosing, c.data.PageSumsWork(), c.fillBytes()+l.KeepBytes)
 	l.SlotBytes += c.slotBytes(false, o)

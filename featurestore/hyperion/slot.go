@@ -10,13 +10,12 @@ import (
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
-	"diskgnn/graph"
 )
 
 // slot is a batch on its way.
 type slot struct {
+	featurestore.Loaded
 	store  *store
-	loader featurestore.Loader
 	matrix matrix
 	reader *reader // nil: the GPU reads
 
@@ -24,10 +23,7 @@ type slot struct {
 	places []int32  // in the matrix, of those that are absent
 	missed []uint32 // their nodes
 
-	ref    featurestore.Ref
-	batch  *graph.Batch
-	counts featurestore.Counts // of the rows
-	reads  devrows.Flight
+	reads devrows.Flight
 }
 
 // listBytes is what a slot's lists take of an input node.
@@ -38,9 +34,9 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s, held: make([]int32, n), places: make([]int32, n), missed: make([]uint32, n)}
 	var errs [3]error
 	if eval || s.devices == nil {
-		sl.reader, errs[0] = s.newReader(min(s.requests, n), online.Single{}, &sl.counts)
+		sl.reader, errs[0] = s.newReader(min(s.requests, n), online.Single{}, &sl.Rows)
 	}
-	sl.loader, errs[1] = s.loaders.NewLoader(eval)
+	sl.Loader, errs[1] = s.loaders.NewLoader(eval)
 	sl.matrix, errs[2] = s.side.matrix(eval)
 	err := errors.Join(errs[:]...)
 	if err == nil && sl.reader != nil {
@@ -59,19 +55,16 @@ func (sl *slot) Start(r featurestore.Ref) error {
 	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
 		return err
 	}
-	sl.ref, sl.batch, sl.counts = r, nil, featurestore.Counts{}
-	return sl.loader.Start(r)
+	return sl.Loaded.Start(r)
 }
 
 // LoadGraph decodes the graph, and submits the reads of the rows that are not held.
-func (sl *slot) LoadGraph(ctx context.Context) (err error) {
-	if err := sl.loader.Wait(ctx); err != nil {
+func (sl *slot) LoadGraph(ctx context.Context) error {
+	nodes, err := sl.Load(ctx)
+	if err != nil {
 		return err
 	}
-	if sl.batch, err = sl.loader.Decode(); err != nil {
-		return err
-	}
-	nodes, ranks := sl.batch.Input, sl.store.ranks.Uint32s()
+	ranks := sl.store.ranks.Uint32s()
 	held := sl.held[:len(nodes)]
 	sl.store.policy.Batch(nodes, held, sl.places) // whose places none takes are not known yet
 	misses := 0
@@ -82,10 +75,10 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		}
 		nodes[i] = ranks[v]
 	}
-	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, sl.matrix.begin(held, sl.places[:misses])
-	return sl.reads.Begin(sl.ref, func() error {
+	sl.Rows.RAMRows, sl.Rows.GPURows = len(nodes)-misses, sl.matrix.begin(held, sl.places[:misses])
+	return sl.reads.Begin(sl.Ref, func() error {
 		if d := sl.reads.GPU; d != nil {
-			return d.Rows(sl.store.file, sl.missed[:misses], nil, online.Single{}, sl.store.size(), &sl.counts)
+			return d.Rows(sl.store.file, sl.missed[:misses], nil, online.Single{}, sl.store.size(), &sl.Rows)
 		}
 		return sl.reader.start(sl.missed[:misses], sl.matrix)
 	})
@@ -98,7 +91,7 @@ var _ featurestore.Landing = (*slot)(nil)
 
 // Wait completes the reads of the rows. Of a batch that is given up it ends them.
 func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.loader.Wait(ctx); err != nil {
+	if err := sl.Loader.Wait(ctx); err != nil {
 		return err
 	}
 	return sl.reads.Wait(ctx)
@@ -112,14 +105,6 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	return nil
 }
 
-func (sl *slot) Batch() *graph.Batch { return sl.batch }
-
-func (sl *slot) Counts() featurestore.Counts {
-	c := sl.loader.Counts()
-	c.Add(sl.counts)
-	return c
-}
-
 func (sl *slot) X() []float32 { return sl.matrix.x() }
 
 func (sl *slot) Matrix() []byte { return sl.matrix.memory() }
@@ -129,9 +114,7 @@ func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 }
 
 func (sl *slot) Free() {
-	if sl.loader != nil {
-		sl.loader.Free()
-	}
+	sl.Loaded.Free()
 	if sl.reader != nil {
 		_ = sl.store.stack.Unregister(sl.reader.staging.Bytes()) // Register was a hint
 		sl.reader.staging.Free()

@@ -114,7 +114,7 @@ func TestRowsOfTheGPU(t *testing.T) {
 	for _, c := range []struct{ gpu, ram float64 }{{0, 20}, {5, 20}, {20, 0}, {100, 0}} {
 		l, err := find(t, w, c.ram).Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, GPU: cudatest.Open(t), GPUMemory: 1 << 30, GPUCache: percent(c.gpu)})
 		must(t, err)
-		if l.GPURows != int64(4*c.gpu) || l.CacheRows != int64(4*c.gpu+4*c.ram) || l.GPUCacheBytes != 400*l.GPURows {
+		if l.GPURows != int64(4*c.gpu) || l.CacheRows != int64(4*c.gpu+4*c.ram) || l.GPURowsBytes != 400*l.GPURows {
 			t.Errorf("%+v: %+v", c, l)
 		}
 		st, err := find(t, w, c.ram).Open(stack, l)

@@ -213,6 +213,9 @@ func (s *Source) Close() error {
 	return s.topology.Close()
 }
 
+// Unchanged implements featurestore.Mapped. A pinned topology is a copy of the mapped one.
+func (s *Source) Unchanged() error { return s.topology.Unchanged() }
+
 // Dir returns the directory of the dataset.
 func (s *Source) Dir() string { return s.data.Dir() }
 

@@ -237,6 +237,30 @@ func TestTiny(t *testing.T) {
 	}
 }
 
+// TestTrainingAlone is a source without batches for evaluation: they take nothing, and have no loader.
+func TestTrainingAlone(t *testing.T) {
+	raw := datasettest.Params{Nodes: 40, AvgDegree: 3}.Raw()
+	raw.Train, raw.Valid, raw.Test = slices.Concat(raw.Train, raw.Valid, raw.Test), nil, nil
+	slices.Sort(raw.Train)
+	dir := t.TempDir()
+	datasettest.Create(t, dir, raw)
+	s := open(t, Options{Dataset: filepath.Join(dir, "dataset"), Params: params(4, 1, []int{2, 2}, []int{2, 2}), DryEpochs: all})
+	if a, b := s.LoaderBytes(true), s.HeapBytes(true); a != 0 || b != 0 {
+		t.Errorf("loaders for evaluation take %d bytes, %d of the heap", a, b)
+	}
+	if a, b := s.LoaderBytes(false), s.HeapBytes(false); a <= 0 || b <= 0 {
+		t.Errorf("loaders for training take %d bytes, %d of the heap", a, b)
+	}
+	train, _, of := newLoaders(t, s)
+	defer train.Free()
+	if _, err := of.NewLoader(true); err == nil {
+		t.Error("there is a loader for evaluation")
+	}
+	if _, err := load(train, featurestore.Ref{Split: featurestore.Train}); err != nil {
+		t.Error(err)
+	}
+}
+
 // The dry pass draws a part of an epoch, rounded up to a batch, or as many epochs as the run
 // has; means and hotness are of those batches, and maxima have room for others.
 func TestPartOfThePass(t *testing.T) {

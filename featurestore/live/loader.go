@@ -33,6 +33,13 @@ func (s *Source) sizes(eval bool) (*graph.Sizes, []int) {
 	return &s.facts.TrainSizes, s.options.Fanout
 }
 
+// none reports whether there are no batches that such a loader would be for: without nodes to
+// evaluate on there are no sizes.
+func (s *Source) none(eval bool) bool {
+	sizes, _ := s.sizes(eval)
+	return len(sizes.Src) == 0
+}
+
 // samplerBytes returns what a sampler holds for the largest batch that a loader is for, and
 // whether it numbers nodes by a hash table, where that is smaller than an array.
 func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
@@ -51,6 +58,9 @@ func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 // LoaderBytes returns the memory of a sampler, of the seed nodes that it draws for, and of
 // a loader's part of the visiting orders.
 func (s *Source) LoaderBytes(eval bool) int64 {
+	if s.none(eval) {
+		return 0
+	}
 	if s.pinned != nil {
 		return s.pinnedBytes(eval) + s.seedBytes(eval)
 	}
@@ -77,6 +87,9 @@ func (s *Source) seedBytes(eval bool) int64 {
 
 // HeapBytes returns what a loader has of Go's heap.
 func (s *Source) HeapBytes(eval bool) int64 {
+	if s.none(eval) {
+		return 0
+	}
 	if s.pinned != nil {
 		return s.seedBytes(eval)
 	}
@@ -105,6 +118,9 @@ func (l *loaders) Close() error { return nil }
 // NewLoader returns a loader whose memory is that of the largest batch, once it has drawn
 // some. It must not be called while loaders draw.
 func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
+	if l.source.none(eval) {
+		return nil, errors.New("a loader of batches that the source does not have")
+	}
 	if !eval {
 		l.train++
 	}

@@ -91,19 +91,19 @@ func (s *Source) Unpin() {
 
 // deviceBytes returns what a loader takes of the device's memory.
 func (s *Source) deviceBytes(eval bool) (int64, error) {
-	sizes, fanout := s.sizes(eval)
-	if len(sizes.Src) == 0 { // there are no such batches
+	if s.none(eval) {
 		return 0, nil
 	}
+	sizes, fanout := s.sizes(eval)
 	return gpusampler.DeviceBytes(*sizes, fanout)
 }
 
 // pinnedBytes returns what a loader has of pinned memory.
 func (s *Source) pinnedBytes(eval bool) int64 {
-	sizes, _ := s.sizes(eval)
-	if s.pinned == nil || len(sizes.Src) == 0 {
+	if s.pinned == nil || s.none(eval) {
 		return 0
 	}
+	sizes, _ := s.sizes(eval)
 	return gpusampler.HostBytes(*sizes)
 }
 

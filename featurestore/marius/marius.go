@@ -73,7 +73,8 @@ type Samples interface {
 
 // On returns the store of samples, and of the dataset that they are drawn from. Samples of
 // another order, and batches that are drawn while training, are an error of kind
-// fault.ErrUsage that says how to draw those that it takes.
+// fault.ErrUsage that says how to draw those that it takes. Samples that nothing can be written
+// beside are an error unless the file is there.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	const how = "draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`, or --order sequential"
 	drawn, ok := s.(Samples)
@@ -87,7 +88,13 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	case p.Sampler != sampler.Version:
 		return nil, fault.New(fault.ErrUsage, "--store %s: %s was drawn by version %d of the sampling, whose partitions this program does not know: %s", Name, s.Dir(), p.Sampler, how)
 	}
-	return phased.New(s, d, newDesign(drawn, d, p))
+	design := newDesign(drawn, d, p)
+	if _, err := design.readSums(); err != nil {
+		if err := vfs.CheckWritable(s.Dir()); err != nil {
+			return nil, fmt.Errorf("--store %s lays the rows out into %s, once for these samples: %w: train once where it may be written, or with another --store", Name, design.file(), err)
+		}
+	}
+	return phased.New(s, d, design)
 }
 
 // design implements phased.Design. A unit is the room of a partition.

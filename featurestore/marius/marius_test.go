@@ -8,9 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
@@ -75,7 +78,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, c.drawn.sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.more)
-			}, storetest.NoGPUCache, storetest.ReadsAhead)
+			}, storetest.NoGPURows, storetest.ReadsAhead)
 		})
 	}
 }
@@ -519,6 +522,65 @@ func TestRefusals(t *testing.T) {
 	if _, err := marius.On(drawing{}, d); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "no batches that are drawn while training") {
 		t.Errorf("batches that are drawn: %v", err)
 	}
+}
+
+// Samples that nothing can be written beside are refused before anything is read of the features,
+// unless the rows are there already.
+func TestReadOnlySamples(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, drawn{"dispersed", "sweep", 4, 2}.sample)
+	open := func() error {
+		var err error
+		powerless(t, w.Samples, func() {
+			_, _, err = stores.Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+		})
+		return err
+	}
+	if err := open(); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), filepath.Join(w.Samples, marius.FeaturesFile)) {
+		t.Errorf("without the rows: %v", err)
+	}
+	storetest.Open(t, find(t, w, 0), 1).FillFor(t, 0)
+	if err := open(); err != nil {
+		t.Errorf("with the rows: %v", err)
+	}
+}
+
+// powerless calls f where the process may not write to a directory, whoever runs the test.
+func powerless(t *testing.T, dir string, f func()) {
+	t.Helper()
+	st, err := os.Stat(dir)
+	if err == nil {
+		err = os.Chmod(dir, 0o555)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := os.Chmod(dir, st.Mode()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if os.Geteuid() == 0 {
+		for up := filepath.Dir(dir); strings.Contains(up, "Test"); up = filepath.Dir(up) { // t.TempDir's
+			if st, err := os.Stat(up); err == nil && st.Mode()&0o5 != 0o5 {
+				if err := os.Chmod(up, st.Mode()|0o055); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		// Of this thread alone; its real user may take the right back.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		const nobody, same = 65534, ^uintptr(0)
+		if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, nobody, same); errno != 0 {
+			t.Skip(errno)
+		}
+		defer func() {
+			if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, same, 0, same); errno != 0 {
+				panic(errno) // the thread is of no use to other tests
+			}
+		}()
+	}
+	f()
 }
 
 // drawing is a source without samples.

@@ -48,7 +48,7 @@ func (t *gpuTable) lay(a *cuda.Arena) error {
 func (t *gpuTable) farBytes() int64 { return (t.facts.Nodes - t.Near) * t.RowBytes() }
 
 func (t *gpuTable) count(l *featurestore.Layout) {
-	l.GPUCacheBytes, l.GPUBytes = t.Bytes(), gpurows.OpenBytes(&t.Table, t.lay)
+	l.GPURowsBytes, l.GPUBytes = t.Bytes(), gpurows.OpenBytes(&t.Table, t.lay)
 	l.RAMBytes, l.KeepBytes = pages(t.farBytes()), pages(depth*t.partBytes())
 	l.SlotBytes, l.EvalSlotBytes = pages(4*int64(t.facts.Inputs(false))), pages(4*int64(t.facts.Inputs(true)))
 }

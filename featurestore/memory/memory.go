@@ -21,7 +21,6 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/graph"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
@@ -126,7 +125,7 @@ func (s *store) Close() error {
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s}
 	var errs [2]error
-	sl.loader, errs[0] = s.loaders.NewLoader(eval)
+	sl.Loader, errs[0] = s.loaders.NewLoader(eval)
 	sl.matrix, errs[1] = s.table.matrix(eval)
 	if err := errors.Join(errs[:]...); err != nil {
 		sl.Free()
@@ -137,59 +136,41 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // slot is a batch on its way.
 type slot struct {
+	featurestore.Loaded
 	store  *store
-	loader featurestore.Loader
-	batch  *graph.Batch
 	matrix matrix
-	near   int // rows of the batch that the GPU's memory holds
 }
 
-func (sl *slot) Start(r featurestore.Ref) error { return sl.loader.Start(r) }
-
-func (sl *slot) LoadGraph(ctx context.Context) (err error) {
-	if err := sl.loader.Wait(ctx); err != nil {
+func (sl *slot) LoadGraph(ctx context.Context) error {
+	input, err := sl.Load(ctx)
+	if err != nil {
 		return err
 	}
-	if sl.batch, err = sl.loader.Decode(); err != nil {
-		return err
-	}
-	sl.near = sl.matrix.name(sl.batch.Input, sl.store.ranks.Uint32s())
+	sl.Rows.RAMRows, sl.Rows.GPURows = len(input), sl.matrix.name(input, sl.store.ranks.Uint32s())
 	return nil
 }
 
 // Wait has nothing to wait for but, of a batch that is given up, its graph.
-func (sl *slot) Wait(ctx context.Context) error { return sl.loader.Wait(ctx) }
+func (sl *slot) Wait(ctx context.Context) error { return sl.Loader.Wait(ctx) }
 
 func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	sl.matrix.assemble(len(sl.batch.Input))
+	sl.matrix.assemble(len(sl.Batch().Input))
 	return nil
 }
 
-func (sl *slot) Batch() *graph.Batch { return sl.batch }
-
-func (sl *slot) Counts() featurestore.Counts {
-	c := sl.loader.Counts()
-	if sl.batch != nil {
-		c.RAMRows, c.GPURows = len(sl.batch.Input), sl.near
-	}
-	return c
-}
-
-func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.batch.Input)) }
+func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.Batch().Input)) }
 
 func (sl *slot) Matrix() []byte { return sl.matrix.memory() }
 
 func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return sl.matrix.fill(len(sl.batch.Input), copies, x)
+	return sl.matrix.fill(len(sl.Batch().Input), copies, x)
 }
 
 func (sl *slot) Free() {
-	if sl.loader != nil {
-		sl.loader.Free()
-	}
+	sl.Loaded.Free()
 	if sl.matrix != nil {
 		sl.matrix.free()
 	}

@@ -98,7 +98,7 @@ func TestPlanForGPU(t *testing.T) {
 	size := func(v float64, u budget.Unit) *budget.Size { return &budget.Size{Value: v, Unit: u} }
 	none, err := plan(1<<30, size(0, budget.UnitPercent), nil)
 	must(t, err)
-	if none.GPURows != 0 || none.GPUCacheBytes != 0 || none.GPUBytes == 0 {
+	if none.GPURows != 0 || none.GPURowsBytes != 0 || none.GPUBytes == 0 {
 		t.Errorf("nothing on the GPU: %+v", none)
 	}
 	page := func(n int64) int64 { return (n + 4095) / 4096 * 4096 }
@@ -121,7 +121,7 @@ func TestPlanForGPU(t *testing.T) {
 	} {
 		l, err := plan(q.gpu, q.cache, q.ram)
 		ranks := page(4 * 300)
-		if err != nil || l.GPURows != q.rows || l.GPUCacheBytes != 36*q.rows || l.RAMBytes != page(36*(300-q.rows))+ranks || l.CacheRows != 300 || l.GPUBytes > q.gpu {
+		if err != nil || l.GPURows != q.rows || l.GPURowsBytes != 36*q.rows || l.RAMBytes != page(36*(300-q.rows))+ranks || l.CacheRows != 300 || l.GPUBytes > q.gpu {
 			t.Errorf("%d bytes, %v on the GPU, %v in RAM: %+v, %v", q.gpu, q.cache, q.ram, l, err)
 		}
 	}

@@ -49,7 +49,7 @@ func (c *candidate) mostOnGPU(o *featurestore.PlanOptions) (int64, error) {
 		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
 	}
-	return gpurows.Fit(o.GPUCache, o.GPUMemory-l.GPUBytes, c.facts.Nodes, c.facts.Nodes, c.facts.RowBytes)
+	return gpurows.Fit(o, o.GPUMemory-l.GPUBytes, c.facts.Nodes, c.facts.Nodes, c.facts.RowBytes)
 }
 
 // layout counts what a store holds whose matrices are for a GPU, which has the given number

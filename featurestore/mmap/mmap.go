@@ -35,8 +35,8 @@
 // threadFaults says.
 //
 // Nothing checks rows that are read so: the kernel hands a page to the thread that touches
-// it. A file that was truncated, or that a disk fails to read, is an error of kind
-// fault.ErrCorrupt.
+// it. A file that was truncated or written to since it was opened, or that a disk fails to read, is
+// an error of kind fault.ErrCorrupt.
 package mmap
 
 import (

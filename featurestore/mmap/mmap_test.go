@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda/cudatest"
@@ -74,7 +75,7 @@ func TestConformance(t *testing.T) {
 			w := storetest.NewWorld(t, storetest.Params{Params: c.params, Batch: 5, Epochs: 1}, sample)
 			storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return held{find(t, w), c.percent, c.threads}
-			}, storetest.NoGPUCache, storetest.PageCache)
+			}, storetest.NoGPURows, storetest.PageCache)
 		})
 	}
 }
@@ -160,6 +161,38 @@ func TestTruncated(t *testing.T) {
 			_, err = c.Open(stack, st.layout)
 			check("truncated before", err)
 		})
+	}
+}
+
+// A file that is written to in place while it is mapped is an error that names it; one that loses
+// its name is an error before a commit.
+func TestChangedWhileMapped(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{}, sample)
+	path := filepath.Join(w.Dataset, "features.bin")
+	if err := os.Chtimes(path, time.Time{}, time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	st := open(t, find(t, w))
+	unchanged := st.Store.(featurestore.Mapped).Unchanged
+	if err := errors.Join(storetest.Load(t.Context(), st.slot, featurestore.Ref{}), unchanged()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path, path+"-"); err != nil {
+		t.Fatal(err)
+	}
+	if err := unchanged(); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+		t.Errorf("renamed: %v", err)
+	}
+	if err := os.Rename(path+"-", path); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte{1}, 5)
+	if err := errors.Join(err, f.Close(), storetest.Load(t.Context(), st.slot, featurestore.Ref{Index: 1})); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), path) {
+		t.Errorf("written to: %v", err)
 	}
 }
 

@@ -76,11 +76,11 @@ func TestPageCache(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.file.Sync(); err != nil { // pages that were not written cannot be dropped
+		if err := s.mapping.Handle().Sync(); err != nil { // pages that were not written cannot be dropped
 			t.Fatal(err)
 		}
 		data := s.mapping.Data()
-		if err := dropPages(s.file, data); err != nil {
+		if err := dropPages(s.mapping.Handle(), data); err != nil {
 			t.Fatal(err)
 		}
 		if n := resident(t, data); n > 0 {
@@ -142,7 +142,7 @@ func TestConfinedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sl.Free()
-	if err := s.file.Sync(); err != nil {
+	if err := s.mapping.Handle().Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Fill(t.Context(), 0, progress.Discard); err != nil {
@@ -157,7 +157,7 @@ func TestConfinedCounts(t *testing.T) {
 		}
 		cached := resident(t, s.mapping.Data())
 		n, rows := sl.Counts(), len(sl.Batch().Input)
-		pages, useful := n.Requests-1, n.UsefulBytes-sl.(*slot).loader.Counts().UsefulBytes
+		pages, useful := n.Requests-1, n.UsefulBytes-sl.(*slot).Loader.Counts().UsefulBytes
 		if pages == 0 && again == 0 {
 			t.Skip("faults do not wait on this file system")
 		}

@@ -26,8 +26,8 @@ type own struct {
 // features have.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
-	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
-		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the store %s leaves rows to the page cache, which is in RAM; use --ram-cache", g, Name)
+	if err := o.NoGPURows("the store " + Name + " leaves rows to the page cache, which is in RAM"); err != nil {
+		return none, err
 	}
 	least := c.layout(0, o.FaultThreads)
 	left := o.Memory - least.Bytes(o.Slots, o.EvalSlots)

@@ -3,10 +3,7 @@ package mmap
 import (
 	"context"
 	"errors"
-	"os"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
@@ -18,9 +15,8 @@ import (
 // store is the store and its one view.
 type store struct {
 	*candidate
-	confined bool     // the kernel evicts pages, and counts its reads
-	file     *os.File // of the features
-	mapping  *mapped.File
+	confined bool         // the kernel evicts pages, and counts its reads
+	mapping  *mapped.File // of the features
 	threads  *threads
 	sets     *device.Host // of the pages
 	ranks    *device.Host // by node
@@ -38,10 +34,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 		return err
 	}
 	s.pages = newPages(s.size(), s.page, int64(s.facts.RowBytes), o.pages, s.sets.Uint32s())
-	if s.file, err = os.Open(s.data.FeaturesPath()); err != nil {
-		return err
-	}
-	if s.mapping, err = mapped.Map(s.file); err != nil {
+	if s.mapping, err = mapped.Open(s.data.FeaturesPath()); err != nil {
 		return err
 	}
 	if n := int64(len(s.mapping.Data())); n < s.size() {
@@ -74,7 +67,7 @@ func (s *store) Fill(context.Context, int, progress.Reporter) (int64, error) {
 // drop drops the pages from the page cache.
 func (s *store) drop() error {
 	s.pages.drop()
-	return dropPages(s.file, s.mapping.Data())
+	return dropPages(s.mapping.Handle(), s.mapping.Data())
 }
 
 // gather fills to with the rows of some nodes and adds to the counts what that reads.
@@ -84,10 +77,7 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 	if s.confined {
 		err := s.threads.gather(ctx, nodes, to)
 		s.count(s.threads.faults.Load(), s.threads.cold.Load(), len(nodes), counts)
-		if err != nil {
-			return s.damaged(err)
-		}
-		return s.whole()
+		return s.damaged(err)
 	}
 	s.pages.begin()
 	for {
@@ -100,7 +90,7 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 		counts.UsefulBytes += t.useful
 		counts.RAMRows += t.warm
 		if nodes, to = nodes[t.rows:], to[t.rows*s.facts.Dim:]; len(nodes) == 0 {
-			return s.whole()
+			return nil
 		}
 		if err := s.drop(); err != nil {
 			return err
@@ -117,18 +107,8 @@ func (s *store) count(pages, cold int64, rows int, counts *featurestore.Counts) 
 	counts.RAMRows += rows - int(cold)
 }
 
-// whole finds out whether the file still has all rows: the page on which a truncated one
-// ends can be touched, and holds zeros behind the end.
-func (s *store) whole() error {
-	var st unix.Stat_t
-	if err := unix.Fstat(int(s.file.Fd()), &st); err != nil {
-		return err
-	}
-	if st.Size < s.size() {
-		return s.truncated(st.Size)
-	}
-	return nil
-}
+// Unchanged implements featurestore.Mapped.
+func (s *store) Unchanged() error { return mapped.Unchanged(s.mapping) }
 
 // Close releases files and memory.
 func (s *store) Close() error {
@@ -141,9 +121,6 @@ func (s *store) Close() error {
 	}
 	if s.mapping != nil {
 		errs = append(errs, s.mapping.Close())
-	}
-	if s.file != nil {
-		errs = append(errs, s.file.Close())
 	}
 	for _, h := range []*device.Host{s.sets, s.ranks} {
 		if h != nil {

@@ -42,7 +42,7 @@
 // assembly, by several goroutines. For a GPU, chunks land in the registered memory that
 // rows are copied from, or, where reads can land in the device's memory
 // (iostack.Caps.Device), there, and are checked there; only rows read as runs of pages are
-// copied by the CPU. Where the stack lets the GPU read by itself (package devread), it submits
+// copied by the CPU. Where the stack lets the GPU read by itself (iostack.DeviceStack), it submits
 // the reads of a chunk when its batch begins and completes them when the matrix is made.
 //
 // Under policy min the plan of every batch says which entries of the cache its hits lie in,

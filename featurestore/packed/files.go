@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 
-	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -19,14 +18,14 @@ type source struct {
 	fs    vfs.FS
 	stack iostack.Stack
 
-	files     *filecache.Cache[lazySums]
+	files     *iostack.FileCache[lazySums]
 	hot, eval rowFile
 }
 
 // open opens what every store reads. On errors, close gives back what was opened.
 func (s *source) open(fsys vfs.FS, stack iostack.Stack) (err error) {
 	s.fs, s.stack = fsys, stack
-	s.files = s.newFiles(filecache.MaxIdle)
+	s.files = s.newFiles(iostack.MaxIdleFiles)
 	if s.hot, err = s.rows(packfile.HotFile, packfile.HotSums); err != nil {
 		return err
 	}
@@ -77,11 +76,11 @@ func openSized(stack iostack.Stack, r *packfile.Reader, name string) (iostack.Fi
 
 // cachedFile is a file that a cache of open files has, with its table of page checksums if
 // it has one.
-type cachedFile = filecache.File[lazySums]
+type cachedFile = iostack.CachedFile[lazySums]
 
 // newFiles returns a cache of the pack's files, by their names in it.
-func (s *source) newFiles(mostIdle int) *filecache.Cache[lazySums] {
-	return filecache.New[lazySums](func(name string) (iostack.File, error) { return openSized(s.stack, s.pack, name) }, mostIdle)
+func (s *source) newFiles(mostIdle int) *iostack.FileCache[lazySums] {
+	return iostack.NewFileCache[lazySums](func(name string) (iostack.File, error) { return openSized(s.stack, s.pack, name) }, mostIdle)
 }
 
 // lazySums is a file's table of page checksums, read when it is first needed.

@@ -95,7 +95,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 
 func (g *gpu) count(l *Layout) {
 	l.RAMBytes = g.table.ram.bytes()
-	l.GPUCacheBytes, l.GPUBytes = g.table.Bytes(), gpurows.OpenBytes(&g.table.Table, g.lay)
+	l.GPURowsBytes, l.GPUBytes = g.table.Bytes(), gpurows.OpenBytes(&g.table.Table, g.lay)
 }
 
 func (g *gpu) open() error { return g.turns.Open(&g.table.Table, g.bytes, g.lay, g.table.open) }

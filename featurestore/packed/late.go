@@ -11,16 +11,15 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
 	"diskgnn/pack/packfile"
 )
 
 // lateReads are reads of chunks that the GPU submits and completes by itself. Nil: the host
 // reads.
 type lateReads struct {
-	stack devread.Stack
-	need  devread.Need
-	terms devread.Terms
+	stack iostack.DeviceStack
+	need  iostack.DeviceNeed
+	terms iostack.DeviceTerms
 }
 
 // chunkRequest is the most bytes of a read: a few tens of such keep drives busy.
@@ -36,7 +35,7 @@ func newLateReads(r *packfile.Reader, o *PlanOptions) (*lateReads, error) {
 		t := &r.Index().Train[i]
 		most = max(most, t.Extent(r.Form(), len(t.Bands)-1))
 	}
-	l := &lateReads{stack: o.Reads, need: devread.Need{Request: chunkRequest, Bytes: binio.AlignUp(most, device.PageSize), Batches: max(1, o.MostSlots),
+	l := &lateReads{stack: o.Reads, need: iostack.DeviceNeed{Request: chunkRequest, Bytes: binio.AlignUp(most, device.PageSize), Batches: max(1, o.MostSlots),
 		Path: r.Path(packfile.ColdFile(r.Group(0)))}}
 	var err error
 	l.terms, err = o.Reads.DeviceTerms(l.need)
@@ -69,7 +68,7 @@ type late struct {
 	*chunk
 	reads  *lateReads
 	gpu    *gpu
-	reader devread.Reader
+	reader iostack.DeviceReader
 }
 
 func newLate(c *chunk, g *gpu, r *lateReads) *late { return &late{chunk: c, reads: r, gpu: g} }
@@ -78,7 +77,7 @@ func (l *late) open() (err error) {
 	if err = l.chunk.open(); err != nil {
 		return err
 	}
-	stack, err := devread.Of(l.src.stack)
+	stack, err := iostack.DeviceStackOf(l.src.stack)
 	if err == nil {
 		l.reader, err = stack.NewDeviceReader(l.gpu.device, l.reads.need)
 	}
@@ -108,7 +107,7 @@ type latePart struct {
 	*late
 	b            *batch
 	matrix       *gpuMatrix
-	batch        devread.Batch
+	batch        iostack.DeviceBatch
 	host         *device.Host // ranges, then sums
 	pinned       *cuda.Pinned
 	arena        *cuda.Arena

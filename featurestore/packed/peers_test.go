@@ -58,8 +58,8 @@ func TestPeers(t *testing.T) {
 				if !apart {
 					rows *= int64(devices)
 				}
-				if l.GPURows != rows || l.GPUCacheBytes != 7*int64(w.reader.Facts().RowBytes) || l.CacheRows <= rows {
-					t.Errorf("%d devices, apart %t: %d rows on them in %d bytes of each, of a cache of %d, want %d rows in 7 each", devices, apart, l.GPURows, l.GPUCacheBytes, l.CacheRows, rows)
+				if l.GPURows != rows || l.GPURowsBytes != 7*int64(w.reader.Facts().RowBytes) || l.CacheRows <= rows {
+					t.Errorf("%d devices, apart %t: %d rows on them in %d bytes of each, of a cache of %d, want %d rows in 7 each", devices, apart, l.GPURows, l.GPURowsBytes, l.CacheRows, rows)
 				}
 				for i := range got {
 					for ref, x := range want {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -98,7 +100,7 @@ func (p *planner) mostOnGPU() (int64, error) {
 		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
 	}
-	fits, err := gpurows.Fit(o.GPUCache, room, f.HotRows, f.Nodes, f.RowBytes)
+	fits, err := gpurows.Fit(o, room, f.HotRows, f.Nodes, f.RowBytes)
 	if o.Divide {
 		fits = min(fits*int64(1+len(o.Peers)), f.HotRows)
 	}
@@ -200,4 +202,42 @@ func list(r *packfile.Reader, edges []int64) string {
 		s[i] = share(r, e)
 	}
 	return strings.Join(s, ", ")
+}
+
+// PlanOptions say what a layout may use.
+type PlanOptions = featurestore.PlanOptions
+
+// Layout says which rows live where, and what the buffers take.
+type Layout struct {
+	CacheRows int64 // ranks below are in RAM or on the GPU
+	// Through is the last band that is read from disk: the chunk's bands
+	// 0 … Through hold the ranks from CacheRows up.
+	Through       int
+	RAMBytes      int64 // of the cache
+	KeepBytes     int64 // of what keeping the cache takes besides, under policy min
+	SlotBytes     int64 // of one training slot
+	EvalSlotBytes int64 // of one evaluation slot
+	DecodeBytes   int64 // of all slots' decompression
+	Note          string
+
+	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
+	// rows of the cache.
+	GPU          *cuda.Device
+	GPURows      int64 // ranks below are on the GPU, or on all GPUs together
+	GPURowsBytes int64 // of their rows, on each
+	// GPUBytes is what the store takes of the device's memory: for the rows, and for what
+	// batches land in and are checked with.
+	GPUBytes int64
+	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
+	// are read into it.
+	GPUSlotBytes int64
+	QueueBytes   int64 // of the host's memory, of queues by which the GPU reads by itself
+
+	// Peers are further devices, of further views: the hottest rows are divided among all
+	// devices, or each has them; GPUBytes are taken of each.
+	Peers   []*cuda.Device
+	Divided bool
+
+	direct bool       // reads can land in the GPU's memory
+	late   *lateReads // the GPU submits and completes the reads of chunks; nil: the host does
 }

@@ -94,7 +94,7 @@ func (c *candidate) layout(l Layout) featurestore.Layout {
 	return featurestore.Layout{
 		CacheRows: l.CacheRows, TableBytes: sumsBytes(c.pack), RAMBytes: l.RAMBytes, KeepBytes: l.KeepBytes,
 		SlotBytes: l.SlotBytes, EvalSlotBytes: l.EvalSlotBytes, DecodeBytes: l.DecodeBytes,
-		GPU: l.GPU, GPURows: l.GPURows, GPUCacheBytes: l.GPUCacheBytes, GPUBytes: l.GPUBytes, GPUSlotBytes: l.GPUSlotBytes, QueueBytes: l.QueueBytes,
+		GPU: l.GPU, GPURows: l.GPURows, GPURowsBytes: l.GPURowsBytes, GPUBytes: l.GPUBytes, GPUSlotBytes: l.GPUSlotBytes, QueueBytes: l.QueueBytes,
 		Note: l.Note, Own: l,
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -158,17 +157,17 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 
 // Open returns a maker of loaders that read through the stack, which must outlive it.
 func (s *Source) Open(stack iostack.Stack) (featurestore.Loaders, error) {
-	return &loaders{source: s, stack: stack, files: filecache.New[struct{}](stack.Open, filecache.MaxIdle)}, nil
+	return &loaders{source: s, stack: stack, files: iostack.NewFileCache[struct{}](stack.Open, iostack.MaxIdleFiles)}, nil
 }
 
 // loaders keeps the files of batches that loaders read open.
 type loaders struct {
 	source *Source
 	stack  iostack.Stack
-	files  *filecache.Cache[struct{}]
+	files  *iostack.FileCache[struct{}]
 }
 
-type file = filecache.File[struct{}]
+type file = iostack.CachedFile[struct{}]
 
 // take returns the open file of batch i, to be given back.
 func (l *loaders) take(i int) (*file, error) {

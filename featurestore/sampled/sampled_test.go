@@ -12,7 +12,6 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/filecache"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -161,7 +160,7 @@ func open(t *testing.T, s *Source) (featurestore.Loaders, featurestore.Loader, *
 func TestManyFiles(t *testing.T) {
 	s, _ := newSource(t, func(*graph.Batch) {})
 	_, one, stack := open(t, s)
-	if s.Facts().Train <= filecache.MaxIdle+2 {
+	if s.Facts().Train <= iostack.MaxIdleFiles+2 {
 		t.Fatalf("%d batches are too few", s.Facts().Train)
 	}
 	var buf []byte
@@ -182,7 +181,7 @@ func TestManyFiles(t *testing.T) {
 			if c := one.Counts(); c.UsefulBytes != s.samples.Info(i).Size || c.BytesRead < c.UsefulBytes || c.GraphRead != c.BytesRead {
 				t.Errorf("batch %d: %+v", i, c)
 			}
-			if stack.open > filecache.MaxIdle+1 {
+			if stack.open > iostack.MaxIdleFiles+1 {
 				t.Fatalf("%d files are open", stack.open)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 func (s *suite) gpuShare(t testing.TB, d *cuda.Device, percent float64) featurestore.PlanOptions {
 	t.Helper()
 	o := featurestore.PlanOptions{Memory: 1 << 40, GPU: d, GPUMemory: 1 << 30, GPUCache: &budget.Size{Value: percent, Unit: budget.UnitPercent}}
-	if percent == 0 || !s.has(NoGPUCache) {
+	if percent == 0 || !s.has(NoGPURows) {
 		return o
 	}
 	if _, err := s.c.Plan(o); !errors.Is(err, fault.ErrUsage) {
@@ -289,7 +289,7 @@ func (s *suite) budgetOfGPU(t *testing.T) {
 	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, EvalSlots: 1, MostSlots: 1, GPUMemory: 1 << 30, GPU: cudatest.Open(t)}
 	whole, err := s.c.Plan(o)
 	must(t)(err)
-	if s.has(NoGPUCache) {
+	if s.has(NoGPURows) {
 		if whole.GPUBytes+whole.GPUSlotBytes+whole.GPURows != 0 {
 			t.Errorf("a store without a cache on the GPU: %+v", whole)
 		}
@@ -318,4 +318,10 @@ func (s *suite) budgetOfGPU(t *testing.T) {
 	if refused == 0 || refused == 9 {
 		t.Errorf("%d of 9 sizes were refused", refused)
 	}
+}
+
+// withoutRows returns options of a plan with no rows on the GPU.
+func withoutRows(o featurestore.PlanOptions) featurestore.PlanOptions {
+	o.GPUCache = &budget.Size{Unit: budget.UnitPercent}
+	return o
 }

@@ -12,7 +12,6 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/iostack/nvme/gpuread/gpureadtest"
 )
 
 // rowsDir is the directory that a store reads rows from.
@@ -29,9 +28,9 @@ func (s *suite) readByGPU(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
 	}
-	kind := gpureadtest.Load(t, s.rowsDir(), 2)
+	kind := LoadDrives(t, s.rowsDir(), 2)
 	run := func(t *testing.T, d *cuda.Device) {
-		in := gpureadtest.Stack(t, kind, d)
+		in := OpenDrives(t, kind, d)
 		defer in.Close()
 		o := s.gpuShare(t, d, 10)
 		o.Reads = in
@@ -42,9 +41,9 @@ func (s *suite) readByGPU(t *testing.T) {
 		}
 		s.trained(t, d, in, o)
 	}
-	t.Run("emulated", func(t *testing.T) { run(t, gpureadtest.Open(t)) })
+	t.Run("emulated", func(t *testing.T) { run(t, OpenDriveDevice(t)) })
 	for seed := range uint64(4) {
-		t.Run("late", func(t *testing.T) { run(t, gpureadtest.Devices.OpenLate(t, 2*seed+1)) })
+		t.Run("late", func(t *testing.T) { run(t, DriveDevices.OpenLate(t, 2*seed+1)) })
 	}
 }
 
@@ -54,9 +53,9 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
 	}
-	d := gpureadtest.Open(t)
-	kind := gpureadtest.Load(t, s.rowsDir(), 1)
-	in := gpureadtest.Stack(t, kind, d)
+	d := OpenDriveDevice(t)
+	kind := LoadDrives(t, s.rowsDir(), 1)
+	in := OpenDrives(t, kind, d)
 	defer in.Close()
 	o := s.gpuShare(t, d, 0)
 	o.Reads, o.Cache = in, &budget.Size{Unit: budget.UnitPercent}
@@ -68,7 +67,7 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	defer func() { must(t)(st.close()) }()
 	_, err = st.Fill(t.Context(), 0, progress.Discard)
 	must(t)(err)
-	gpureadtest.Spoil(t, kind, s.rowsDir(), dataset.FeaturesFile, "cold-*.bin")
+	SpoilDrives(t, kind, s.rowsDir(), dataset.FeaturesFile, "cold-*.bin")
 	refused := 0
 	for _, ref := range refs(s.facts, featurestore.Train) {
 		sl := st.slot(ref)
@@ -100,18 +99,18 @@ func (s *suite) callsOfReadsFail(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
 	}
-	kind := gpureadtest.Load(t, s.rowsDir(), 1)
+	kind := LoadDrives(t, s.rowsDir(), 1)
 	for n, failed := 0, true; failed; n += 1 + n/2 {
 		failed = false
 		calls, closing := 0, false
-		d := gpureadtest.Devices.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
+		d := DriveDevices.OpenFaulty(t, cuda.Options{}, func(call string) *cuda.Fault {
 			if calls++; calls-1 != n || closing {
 				return nil
 			}
 			failed = true
 			return &cuda.Fault{Why: fmt.Sprintf("call %d, %s, fails", n, call), OutOfMemory: true}
 		})
-		in := gpureadtest.Stack(t, kind, d)
+		in := OpenDrives(t, kind, d)
 		o := s.gpuShare(t, d, 10)
 		o.Reads = in
 		if err := s.workWith(d, in, o, &closing); failed != (err != nil) {
@@ -126,8 +125,8 @@ func (s *suite) budgetOfReads(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
 	}
-	d := gpureadtest.Open(t)
-	in := gpureadtest.Stack(t, gpureadtest.Load(t, s.rowsDir(), 3), d)
+	d := OpenDriveDevice(t)
+	in := OpenDrives(t, LoadDrives(t, s.rowsDir(), 3), d)
 	defer in.Close()
 	o := many(s.gpuShare(t, d, 10))
 	o.Reads = in
@@ -142,7 +141,7 @@ func (s *suite) budgetOfReads(t *testing.T) {
 	}
 	sl.Free()
 	must(t)(st.Close())
-	o.GPUCache = &budget.Size{Unit: budget.UnitPercent}
+	o = withoutRows(o)
 	l, err = s.c.Plan(o)
 	must(t)(err)
 	o.GPUMemory = l.GPUBytes + l.GPUSlotBytes - 1

@@ -331,8 +331,8 @@ const (
 	// GPUReads is a store whose GPU submits and completes the reads of training batches by
 	// itself, where the storage stack lets it.
 	GPUReads Trait = "GPU reads"
-	// NoGPUCache is a store whose rows are all in RAM or on disk: it refuses --gpu-cache.
-	NoGPUCache Trait = "no GPU cache"
+	// NoGPURows is a store whose rows are all in RAM or on disk: it refuses any there.
+	NoGPURows Trait = "no GPU cache"
 	// PageCache is a store whose rows come through the page cache of the operating system,
 	// past the stack: of what it reads, the suite sees and spoils the graphs alone, and the
 	// rows that evaluation leaves in the page cache serve training too. The store's own tests

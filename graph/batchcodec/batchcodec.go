@@ -239,3 +239,6 @@ func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
 	}
 	k.Dst = d.Uints(k.Dst, h.dst, h.destWidth)
 }
+
+// HeadSize returns the bytes of a byte form before its first array.
+func HeadSize(layers int) int64 { return headBytes + int64(layers)*layerBytes }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -105,4 +106,21 @@ func FuzzDecodeSums(f *testing.F) {
 			t.Fatal("decoded a table that encodes to other bytes")
 		}
 	})
+}
+
+// TestNPYHeader compares what files begin with.
+func TestNPYHeader(t *testing.T) {
+	for _, c := range []struct {
+		descr string
+		shape []int64
+		want  string
+	}{
+		{"<i8", []int64{7}, "\x93NUMPY\x01\x00\x76\x00{'descr': '<i8', 'fortran_order': False, 'shape': (7,), }"},
+		{"|u1", []int64{20, 11}, "\x93NUMPY\x01\x00\x76\x00{'descr': '|u1', 'fortran_order': False, 'shape': (20, 11), }"},
+	} {
+		want := c.want + strings.Repeat(" ", 127-len(c.want)) + "\n"
+		if got := NPYHeader(c.descr, c.shape); string(got) != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

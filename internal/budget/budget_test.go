@@ -80,3 +80,18 @@ func TestUsage(t *testing.T) {
 	}
 	_ = hold[0]
 }
+
+// What is written as needed suffices, and is hardly more.
+func TestFormatNeed(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1 << 20: "1.0 MiB", 1<<20 + 1: "1.1 MiB", 41<<20 + 1<<17: "41.2 MiB", 1<<30 + 1: "1.01 GiB", 1<<40 + 1: "1.01 TiB", 1537: "1.6 KiB"} {
+		if got := FormatNeed(n); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+	for n := int64(1); n < 1<<45; n += n/7 + 1 {
+		size, err := ParseSize(FormatNeed(n))
+		if err != nil || int64(size.Value) < n || size.Value > 1.11*float64(n) {
+			t.Fatalf("%d: %s", n, FormatNeed(n))
+		}
+	}
+}

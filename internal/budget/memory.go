@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,16 +22,37 @@ const DefaultShare = 0.8
 // Default returns the memory that a stage may hold when the user names none,
 // and says what it is a share of.
 func Default() (bytes int64, of string) {
-	if limit, err := memlimit.FromCgroup(); err == nil && limit > 0 && limit < 1<<60 {
-		if sys, err := memlimit.FromSystem(); err != nil || limit < sys {
-			return int64(DefaultShare * float64(limit)), "the cgroup's " + FormatBytes(int64(limit))
-		}
+	return share(available(memlimit.FromCgroup, memlimit.FromSystem))
+}
+
+func share(all int64, of string) (int64, string) {
+	if all == 0 {
+		all, of = 4<<30, "the machine's "+FormatBytes(4<<30)
 	}
-	sys, err := memlimit.FromSystem()
-	if err != nil || sys == 0 {
-		sys = 4 << 30
+	return int64(DefaultShare * float64(all)), of
+}
+
+// Beyond says what a budget is more than: at that the kernel ends the process before the budget
+// is used up. It is "" of a budget that can be had.
+func Beyond(memory int64) string { return beyond(memory, memlimit.FromCgroup, memlimit.FromSystem) }
+
+func beyond(memory int64, cgroup, machine func() (uint64, error)) string {
+	if all, of := available(cgroup, machine); all > 0 && memory > all {
+		return of
 	}
-	return int64(DefaultShare * float64(sys)), "the machine's " + FormatBytes(int64(sys))
+	return ""
+}
+
+// available returns the memory that the process can have, 0 if it is not known, and what limits it.
+func available(cgroup, machine func() (uint64, error)) (bytes int64, of string) {
+	sys, err := machine()
+	if err != nil {
+		sys = 0
+	}
+	if limit, err := cgroup(); err == nil && limit > 0 && limit < 1<<60 && (sys == 0 || limit < sys) {
+		return int64(limit), "the cgroup's " + FormatBytes(int64(limit))
+	}
+	return int64(sys), "the machine's " + FormatBytes(int64(sys))
 }
 
 // Check refuses work that needs more than the budget.
@@ -38,7 +60,7 @@ func Check(what string, need, have int64) error {
 	if need <= have {
 		return nil
 	}
-	return fault.New(fault.ErrBudget, "%s needs %s of memory, --memory allows %s", what, FormatBytes(need), FormatBytes(have))
+	return fault.New(fault.ErrBudget, "%s needs %s of memory, --memory allows %s", what, FormatNeed(need), FormatBytes(have))
 }
 
 // Usage is what the kernel says the process holds, in bytes.
@@ -122,4 +144,31 @@ func (w *Watch) Stop() (peakAnon, peakRSS int64) {
 	w.done.Wait()
 	w.sample()
 	return w.peak.Load(), Now().Peak
+}
+
+// Reserve is what every stage plans for beside its buffers, in bytes: the program itself,
+// Go's runtime and the garbage that its collector has not come to yet, stacks of goroutines
+// and threads, open files, the bounce buffers of a storage stack. It does not grow with the
+// graph, the model or the flags.
+//
+// TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a
+// tiny graph, where buffers are next to nothing, the commands hold 4 to 20 MiB on two cores.
+// The rest is for garbage, and for machines with many cores, for each of which Go's runtime
+// keeps memory.
+const Reserve = 32 << 20
+
+// DriverReserve comes on top where a GPU computes: what its driver and cuBLAS take of the
+// host's memory, in bytes, once they are used.
+const DriverReserve = 128 << 20
+
+// foreignReserve is the part of the Reserve that Go's collector does not count: the
+// program's data, stacks of threads, bounce buffers.
+const foreignReserve = Reserve / 2
+
+// LimitHeap makes Go's collector keep to a budget of memory bytes, of which buffers outside
+// its heap take so many. What it manages has the rest, without the part of the Reserve that
+// it does not count; the other part it has in any case. The returned function undoes it.
+func LimitHeap(memory, outside int64) (undo func()) {
+	old := debug.SetMemoryLimit(max(memory-outside, Reserve) - foreignReserve)
+	return func() { debug.SetMemoryLimit(old) }
 }

@@ -151,3 +151,22 @@ func FormatBytes(n int64) string {
 	}
 	return fmt.Sprintf("%d B", n)
 }
+
+// FormatNeed is FormatBytes rounded up: so many bytes, as they are written, are enough.
+func FormatNeed(n int64) string {
+	text := FormatBytes(n)
+	written, err := ParseSize(text)
+	if err != nil || int64(written.Value) >= n {
+		return text
+	}
+	half := int64(1<<10) / 20
+	for _, unit := range []int64{1 << 20, 1 << 30, 1 << 40} {
+		if n >= unit {
+			half = unit / 20
+			if unit > 1<<20 {
+				half = unit / 200
+			}
+		}
+	}
+	return FormatBytes(n + half)
+}

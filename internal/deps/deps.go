@@ -3,13 +3,14 @@
 // every source file, whatever its build tags, and hold the repository to it.
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
-//	L3  train                           epoch loop, evaluation, checkpoints, RUN, report
+//	L3  train                           epoch loop, evaluation, checkpoints, RUN, report;
+//	                                    train/decide is what a run does, by values alone
 //	    simulate                        what other machines would take; imports formats alone
 //	    doctor                          what this machine can do
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu  train/collective
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine
-//	    featurestore/residency  featurestore/pagerank  featurestore/division  simulate/trace
+//	    featurestore/residency  simulate/trace
 //	L0  graph  device  train/model  presample/walk  internal/...
 //
 // Imports go strictly down. Packages of one layer don't know each other, except inside one tree
@@ -50,8 +51,6 @@ var Layers = []Tree{
 	{"train/score", 1},
 	{"train/engine", 1},
 	{"featurestore/residency", 1},
-	{"featurestore/pagerank", 1},
-	{"featurestore/division", 1},
 	{"simulate/trace", 1},
 
 	{"presample", 2},

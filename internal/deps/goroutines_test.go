@@ -11,10 +11,10 @@ import (
 func TestGoroutinesRecover(t *testing.T) {
 	found := 0
 	for _, s := range load(t) {
-		if s.test || isTestPackage(s.pkg) || within(s.pkg, "bench") || s.pkg == "internal/errgroup" {
+		if s.Test || isTestPackage(s.Pkg) || within(s.Pkg, "bench") || s.Pkg == "internal/errgroup" {
 			continue
 		}
-		ast.Inspect(s.file, func(n ast.Node) bool {
+		ast.Inspect(s.File, func(n ast.Node) bool {
 			var body *ast.FuncLit
 			switch n := n.(type) {
 			case *ast.GoStmt:
@@ -30,7 +30,7 @@ func TestGoroutinesRecover(t *testing.T) {
 				return true
 			}
 			if found++; body == nil || !defersCrash(body) {
-				t.Errorf("%s: a goroutine that does not begin with defer fault.Crash()", s.at(n.Pos()))
+				t.Errorf("%s: a goroutine that does not begin with defer fault.Crash()", s.At(n.Pos()))
 			}
 			return true
 		})

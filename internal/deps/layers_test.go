@@ -7,20 +7,36 @@ import (
 
 func TestImportsGoDown(t *testing.T) {
 	for _, s := range load(t) {
-		if _, ok := Find(s.pkg); !ok {
-			t.Errorf("%s: no layer claims the package %q: name it in Layers", s.path, s.pkg)
+		if _, ok := Find(s.Pkg); !ok {
+			t.Errorf("%s: no layer claims the package %q: name it in Layers", s.Path, s.Pkg)
 			continue
 		}
-		for _, im := range s.imports {
-			to, ours := strings.CutPrefix(im, module+"/")
+		for _, im := range s.Imports {
+			to, ours := strings.CutPrefix(im, Module+"/")
 			if !ours {
 				continue
 			}
-			if !MayImport(s.pkg, to, s.test) {
-				t.Errorf("%s: %s must not import %s", s.path, s.pkg, to)
+			if !MayImport(s.Pkg, to, s.Test) {
+				t.Errorf("%s: %s must not import %s", s.Path, s.Pkg, to)
 			}
-			if isTestPackage(to) && !s.test && !s.standIn() {
-				t.Errorf("%s: %s is for tests", s.path, to)
+			if isTestPackage(to) && !s.Test && !s.TestOnly() {
+				t.Errorf("%s: %s is for tests", s.Path, to)
+			}
+		}
+	}
+}
+
+// What a run does is decided without anything that is open: no file, device or engine.
+func TestDecidingOpensNothing(t *testing.T) {
+	for _, s := range load(t) {
+		if s.Test || s.Pkg != "train/decide" {
+			continue
+		}
+		for _, im := range s.Imports {
+			for _, tree := range []string{"device", "iostack", "internal/vfs", "train/cpu", "train/gpu"} {
+				if within(strings.TrimPrefix(im, Module+"/"), tree) || within(im, "os") || im == "context" {
+					t.Errorf("%s: train/decide must not import %s", s.Path, im)
+				}
 			}
 		}
 	}
@@ -28,12 +44,12 @@ func TestImportsGoDown(t *testing.T) {
 
 func TestForeignCodeIsConfined(t *testing.T) {
 	for _, s := range load(t) {
-		for _, im := range s.imports {
-			if ok, why := MayImportForeign(s.pkg, im); !ok {
-				t.Errorf("%s: must not import %s: %s", s.path, im, why)
+		for _, im := range s.Imports {
+			if ok, why := MayImportForeign(s.Pkg, im); !ok {
+				t.Errorf("%s: must not import %s: %s", s.Path, im, why)
 			}
-			if im == "C" && !s.constrained() {
-				t.Errorf("%s: cgo in a file that is always built", s.path)
+			if im == "C" && !s.Constrained() {
+				t.Errorf("%s: cgo in a file that is always built", s.Path)
 			}
 		}
 	}
@@ -42,17 +58,17 @@ func TestForeignCodeIsConfined(t *testing.T) {
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	docs := make(map[string]string)
 	for _, s := range load(t) {
-		if s.test && docs[s.pkg] == "" && strings.HasSuffix(s.file.Name.Name, "_test") {
+		if s.Test && docs[s.Pkg] == "" && strings.HasSuffix(s.File.Name.Name, "_test") {
 			continue // an external test is no package of its own
 		}
-		if _, seen := docs[s.pkg]; !seen {
-			docs[s.pkg] = ""
+		if _, seen := docs[s.Pkg]; !seen {
+			docs[s.Pkg] = ""
 		}
-		if s.file.Doc != nil {
-			docs[s.pkg] = s.file.Doc.Text()
-			name := s.file.Name.Name
-			if want := "Package " + name + " "; name != "main" && !strings.HasPrefix(docs[s.pkg], want) {
-				t.Errorf("%s: the package comment begins with %q", s.path, want)
+		if s.File.Doc != nil {
+			docs[s.Pkg] = s.File.Doc.Text()
+			name := s.File.Name.Name
+			if want := "Package " + name + " "; name != "main" && !strings.HasPrefix(docs[s.Pkg], want) {
+				t.Errorf("%s: the package comment begins with %q", s.Path, want)
 			}
 		}
 	}

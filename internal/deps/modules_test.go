@@ -76,15 +76,15 @@ const program = "cmd/diskgnn"
 
 // linkedInto returns the packages of the module that a package imports, directly or not,
 // itself among them, in any variant.
-func linkedInto(pkg string, all []*source) map[string]bool {
+func linkedInto(pkg string, all []*Source) map[string]bool {
 	imports := make(map[string][]string)
 	for _, s := range all {
-		if s.test {
+		if s.Test {
 			continue
 		}
-		for _, im := range s.imports {
-			if ours, ok := strings.CutPrefix(im, module+"/"); ok {
-				imports[s.pkg] = append(imports[s.pkg], ours)
+		for _, im := range s.Imports {
+			if ours, ok := strings.CutPrefix(im, Module+"/"); ok {
+				imports[s.Pkg] = append(imports[s.Pkg], ours)
 			}
 		}
 	}
@@ -104,12 +104,12 @@ func linkedInto(pkg string, all []*source) map[string]bool {
 }
 
 func TestLinkedInto(t *testing.T) {
-	all := []*source{
-		{pkg: "cmd/diskgnn", imports: []string{"fmt", "diskgnn/train"}},
-		{pkg: "train", imports: []string{"diskgnn/graph", "example.org/a"}},
-		{pkg: "train", test: true, imports: []string{"diskgnn/traintest"}},
-		{pkg: "graph", imports: []string{"diskgnn/graph/codec"}},
-		{pkg: "bench/step", imports: []string{"diskgnn/train", "diskgnn/bench/tool"}},
+	all := []*Source{
+		{Pkg: "cmd/diskgnn", Imports: []string{"fmt", "diskgnn/train"}},
+		{Pkg: "train", Imports: []string{"diskgnn/graph", "example.org/a"}},
+		{Pkg: "train", Test: true, Imports: []string{"diskgnn/traintest"}},
+		{Pkg: "graph", Imports: []string{"diskgnn/graph/codec"}},
+		{Pkg: "bench", Imports: []string{"diskgnn/train", "diskgnn/bench/tool"}},
 	}
 	want := map[string]bool{"cmd/diskgnn": true, "train": true, "graph": true, "graph/codec": true}
 	if got := linkedInto(program, all); !maps.Equal(got, want) {
@@ -125,16 +125,16 @@ func TestDependenciesAreDocumented(t *testing.T) {
 	all := load(t)
 	reached := linkedInto(program, all)
 	for _, s := range all {
-		for _, im := range s.imports {
+		for _, im := range s.Imports {
 			if first, _, _ := strings.Cut(im, "/"); !strings.Contains(first, ".") {
 				continue // the standard library, or ours
 			}
 			mod := moduleOf(im, versions)
 			if mod == "" {
-				t.Errorf("%s: go.mod requires no module for %s", s.path, im)
+				t.Errorf("%s: go.mod requires no module for %s", s.Path, im)
 				continue
 			}
-			if reached[s.pkg] && !s.test {
+			if reached[s.Pkg] && !s.Test {
 				linked[mod] = true
 			} else {
 				tested[mod] = true

@@ -27,7 +27,7 @@ func TestStandsAlone(t *testing.T) {
 			}
 			ours := 0
 			for line := range strings.Lines(string(b)) {
-				pkg, is := strings.CutPrefix(strings.TrimSpace(line), module+"/")
+				pkg, is := strings.CutPrefix(strings.TrimSpace(line), Module+"/")
 				if !is {
 					continue
 				}

@@ -41,16 +41,16 @@ var writeFlags = []string{"O_WRONLY", "O_RDWR", "O_CREATE", "O_CREAT", "O_TRUNC"
 
 // mayWrite lists the trees that are no stage, or that write no files: internal/memgroup and
 // iostack/nvme/sysfs write attributes of the kernel, the latter registers too, behind a prefix that
-// its tests replace; iostack/nvme/internal/ioctl opens devices.
-var mayWrite = []string{"internal/vfs", "internal/memgroup", "internal/demo", "internal/mutate", "bench", "iostack/nvme/sysfs", "iostack/nvme/internal/ioctl"}
+// its tests replace; iostack/nvme/internal/platform opens devices.
+var mayWrite = []string{"internal/vfs", "internal/memgroup", "internal/demo", "internal/mutate", "internal/gotest", "bench", "iostack/nvme/sysfs", "iostack/nvme/internal/platform"}
 
 func TestWritesPassTheSeam(t *testing.T) {
 	for _, s := range load(t) {
-		if s.test || s.standIn() || slices.ContainsFunc(mayWrite, func(tree string) bool { return within(s.pkg, tree) }) {
+		if s.Test || s.TestOnly() || slices.ContainsFunc(mayWrite, func(tree string) bool { return within(s.Pkg, tree) }) {
 			continue
 		}
-		for _, found := range writes(s.file) {
-			t.Errorf("%s: %s goes around internal/vfs", s.at(found.pos), found.call)
+		for _, found := range writes(s.File) {
+			t.Errorf("%s: %s goes around internal/vfs", s.At(found.pos), found.call)
 		}
 	}
 }

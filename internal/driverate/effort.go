@@ -1,6 +1,6 @@
 // Package driverate says how long a drive is loaded to measure it, keeps the clock
 // meanwhile, and measures how fast a drive takes what is written to it. Its reading
-// counterparts need a storage stack: iostack.Sequential, iostack.Random, and iostack/drive,
+// counterparts need a storage stack: iostack.Sequential, iostack.Random, and Drive of iostack/all,
 // which chooses the reads that suit the drive best.
 //
 // Drives of virtual machines are throttled: they earn the right to so many bytes a second

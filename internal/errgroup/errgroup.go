@@ -1,5 +1,6 @@
 // Package errgroup is golang.org/x/sync's, but for panics: the panic of a goroutine is returned
-// as an error, which ends its group as any other does.
+// as an error, which ends its group as any other does. A group can also hand the results of its
+// goroutines on in order (Ordered).
 package errgroup
 
 import (

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 )
 
 var (
@@ -45,6 +46,17 @@ type kinded struct {
 
 func (k *kinded) Error() string   { return k.err.Error() }
 func (k *kinded) Unwrap() []error { return []error{k.err, k.kind} }
+
+// Starved reports whether an error says that the process could have no more descriptors or memory:
+// nothing is known then of the file or directory that it names.
+func Starved(err error) bool {
+	for _, want := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, want) {
+			return true
+		}
+	}
+	return false
+}
 
 // EndedBy reports whether an error says that the context has ended. It is false for nil and
 // for another failure, whether the context has ended or not.

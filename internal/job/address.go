@@ -22,7 +22,8 @@ const defaultPort = 29400
 const loopback = "127.0.0.1"
 
 // address completes a place of one of several replicas: MASTER_ADDR and MASTER_PORT win over
-// what the set says, processes of one host need neither.
+// what the set says. Processes that are all on one host meet at its loopback, whatever MASTER_ADDR
+// says, which no other host reaches.
 func (p *Place) address(use Use, env Env, r reading) error {
 	if use != Replicas || p.Alone() {
 		return nil
@@ -30,6 +31,9 @@ func (p *Place) address(use Use, env Env, r reading) error {
 	p.Host, p.Port = r.host, r.port
 	if host := env("MASTER_ADDR"); host != "" {
 		p.Host = host
+	}
+	if r.localCount > 0 && r.localCount == r.count {
+		p.Host = loopback
 	}
 	if text := env("MASTER_PORT"); text != "" {
 		var ok bool
@@ -39,9 +43,6 @@ func (p *Place) address(use Use, env Env, r reading) error {
 	}
 	if p.Port == 0 {
 		p.Port = defaultPort
-	}
-	if p.Host == "" && r.localCount > 0 && r.localCount == r.count {
-		p.Host = loopback
 	}
 	if p.Host == "" {
 		return fault.New(fault.ErrUsage, "process %d of %d, by %s, needs to know where the first one is: set MASTER_ADDR to its host, the same for all", p.Index, p.Count, p.From)
@@ -68,27 +69,53 @@ func (p Place) Addresses() []string {
 	return list
 }
 
+// Local reports whether all processes of the job are on this host, and meet where no other host
+// reaches them. It goes by how the address is written, so that all of them say the same: a name that
+// is of a loopback address here, as Debian has the host's own, is another address elsewhere.
+func (p Place) Local() bool {
+	ip := net.ParseIP(p.Host)
+	return p.Count < 2 || p.Host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 // Listen listens on the first of the place's addresses that is free: for the process with
-// index 0. It listens on that address of the host alone where it is one of its own, else on
-// all, as where the name is a service's. The caller closes the listener. Where none of the
-// ports is free, the error wraps the last one's.
+// index 0. The caller closes the listener. Where none of the ports is free, the error wraps the
+// last one's.
 func (p Place) Listen(ctx context.Context) (net.Listener, error) {
+	hosts := []string{p.Host}
+	if !p.Local() {
+		hosts = p.own(ctx)
+	}
 	var config net.ListenConfig
-	for _, address := range p.Addresses() {
-		l, err := config.Listen(ctx, "tcp", address)
-		if err == nil {
-			return l, nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		_, port, _ := net.SplitHostPort(address)
-		if l, err = config.Listen(ctx, "tcp", ":"+port); err == nil {
-			return l, nil
-		}
-		if !errors.Is(err, syscall.EADDRINUSE) {
-			return nil, fmt.Errorf("listen for the other processes at %s: %w", address, err)
+	for i := range Ports {
+		for _, host := range hosts {
+			l, err := config.Listen(ctx, "tcp", net.JoinHostPort(host, strconv.Itoa(p.Port+i)))
+			if err == nil {
+				return l, nil
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if errors.Is(err, syscall.EADDRINUSE) {
+				break // the next port: on all interfaces it would be another process's for some
+			}
+			if host == hosts[len(hosts)-1] {
+				return nil, fmt.Errorf("listen for the other processes at %s: %w", net.JoinHostPort(p.Host, strconv.Itoa(p.Port+i)), err)
+			}
 		}
 	}
 	return nil, fault.New(fault.ErrUsage, "listen for the other processes: ports %d to %d of %s are taken; MASTER_PORT says another one", p.Port, p.Port+Ports-1, p.Host)
+}
+
+// own returns where the first process listens for other hosts: on the addresses that its name has,
+// but for those of the loopback, which others do not reach; else on all interfaces, as where the name
+// is a service's.
+func (p Place) own(ctx context.Context) []string {
+	var hosts []string
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.Host)
+	for _, a := range found {
+		if a = a.Unmap(); err == nil && !a.IsLoopback() {
+			hosts = append(hosts, a.String())
+		}
+	}
+	return append(hosts, "")
 }

@@ -110,3 +110,61 @@ func TestListenUnderAName(t *testing.T) {
 		t.Errorf("listens on %v", l.Addr())
 	}
 }
+
+// TestLocal: how the address is written says whether other hosts take part.
+func TestLocal(t *testing.T) {
+	for host, want := range map[string]bool{"127.0.0.1": true, "127.0.1.1": true, "::1": true, "localhost": true, "10.0.0.1": false, "n1": false, "0.0.0.0": false, "localhost.example": false} {
+		if got := (Place{Count: 2, Host: host}).Local(); got != want {
+			t.Errorf("%s: %t", host, got)
+		}
+	}
+	if !(Place{Count: 1}).Local() {
+		t.Error("a process by itself is not local")
+	}
+}
+
+// TestListensWhere: processes of one host meet at its loopback; for others the first one listens on
+// the address of its own that they were told, or on all interfaces.
+func TestListensWhere(t *testing.T) {
+	probe, err := net.Listen("tcp", ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := portOf(t, probe)
+	probe.Close()
+	if free > 1<<16-Ports {
+		t.Skip("the system gave one of the last ports")
+	}
+	cases := map[string]string{"localhost": "127.0.0.1", "127.0.0.1": "127.0.0.1", "203.0.113.1": ""}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			cases[n.IP.String()] = n.IP.String()
+		}
+	}
+	for host, want := range cases {
+		l, err := Place{Count: 2, Host: host, Port: free}.Listen(t.Context())
+		if err != nil {
+			t.Errorf("%s: %v", host, err)
+			continue
+		}
+		at := l.Addr().(*net.TCPAddr).IP
+		l.Close()
+		if want == "" && !at.IsUnspecified() || want != "" && !at.Equal(net.ParseIP(want)) && !(host == "localhost" && at.IsLoopback()) {
+			t.Errorf("%s: listens on %s, want %q", host, at, want)
+		}
+	}
+}
+
+// TestOwn: a host's own name may be that of its loopback, which other hosts do not reach.
+func TestOwn(t *testing.T) {
+	if got := (Place{Count: 2, Host: "127.0.1.1"}).own(t.Context()); len(got) != 1 || got[0] != "" {
+		t.Errorf("%q", got)
+	}
+	if got := (Place{Count: 2, Host: "203.0.113.1"}).own(t.Context()); len(got) != 2 || got[0] != "203.0.113.1" || got[1] != "" {
+		t.Errorf("%q", got)
+	}
+}

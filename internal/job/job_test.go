@@ -305,7 +305,11 @@ func TestEveryPlaceOnce(t *testing.T) {
 			if p.Index != l.index || p.Count != l.count || p.LocalIndex != l.local || p.LocalCount != l.localCount {
 				t.Fatalf("%v: %+v, want %+v", l.env, p, l)
 			}
-			if p.Count > 1 && p.Host != "h0" {
+			where := "h0"
+			if p.LocalCount == p.Count {
+				where = "127.0.0.1"
+			}
+			if p.Count > 1 && (p.Host != where || p.Local() != (where != "h0")) {
 				t.Fatalf("%v: the first at %q", l.env, p.Host)
 			}
 		}

@@ -86,7 +86,11 @@ func TestLinksFirst(t *testing.T) {
 	dirs := shards(t, filepath.Join(dir, "X"), spec, 2)
 	out := filepath.Join(dir, "Y")
 	boom := errors.New("boom")
-	in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpLink && filepath.Base(name) == "b" }}
+	dead := false // as after a crash
+	in := &vfs.FailAt{Err: boom, After: true, Match: func(op vfs.Op, name string) bool {
+		dead = dead || op == vfs.OpLink && filepath.Base(name) == "b"
+		return dead
+	}}
 	if _, err := merge(vfs.Inject(disk, in), out, dirs...); !errors.Is(err, boom) {
 		t.Fatal(err)
 	}
@@ -112,7 +116,7 @@ func TestSaysWhatIsDiscarded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := d.Close(); err != nil {
+			if err := errors.Join(d.SaveProgress(true), d.Close()); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -107,7 +106,7 @@ func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (
 		if err == nil {
 			_, err = dir.Commit(made.Files, made.Facts, runFacts{start.UTC().Format(time.RFC3339), r.Shards, time.Since(start).Seconds(), stage.RunFact(fsys, o.Shards[0], stage.PreprocessingFact)})
 		}
-		if err := errors.Join(err, dir.Close()); err != nil {
+		if err := dir.End(err); err != nil {
 			return Result{}, fmt.Errorf("merge into %s: %w", o.Out, err)
 		}
 		r.LinkedBytes, r.CopiedBytes = made.Adopted.Linked, made.Adopted.Copied
@@ -127,11 +126,15 @@ func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (
 // unknown says why there is nothing that assembles shards of their format.
 func unknown(set *Set, formats map[stage.Format]Assemble) error {
 	is := set.Spec.Format
-	for f := range formats {
+	known := stage.Versions[Assemble]{}
+	for f, assemble := range formats {
 		if f.Name == is.Name {
-			return fault.New(fault.ErrVersion, "%s is a shard of a %s, this program merges version %d: make the shards again, or use the program that made them",
-				set.Members[0].Dir, is, f.Version)
+			known[f.Version] = assemble
 		}
+	}
+	if len(known) > 0 {
+		_, err := known.Decoder(is.Version, "version %d, this program merges version %s: make the shards again, or use the program that made them")
+		return fmt.Errorf("%s is a shard of a %s, %w", set.Members[0].Dir, is.Name, err)
 	}
 	var names []string
 	for f := range formats {

@@ -222,7 +222,7 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%v, and no room: %v", err, err)
 		}
 		r, err := merge(linkless{disk, err, need}, out, dirs...)
-		if err != nil || r.State != "resumed" || r.LinkedBytes != 0 || r.CopiedBytes != need {
+		if err != nil || r.State != "new" || r.LinkedBytes != 0 || r.CopiedBytes != need {
 			t.Errorf("%+v, %v", r, err)
 		}
 		if d := cmp.Diff(want, bytesOf(t, out)); d != "" {

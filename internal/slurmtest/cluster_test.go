@@ -250,8 +250,11 @@ func pipeline(t *testing.T, c *cluster) {
 	c.same(t, "samples")
 	c.same(t, "pack")
 	c.sameRun(t)
-	if logs := shell(t, "cat train-*.log"); !strings.Contains(logs, "rank 0 of 2 by slurm (") || !strings.Contains(logs, "rank 1 of 2 by slurm (") {
-		t.Errorf("not two ranks trained:\n%s", logs)
+	if logs := shell(t, "cat train-*.log"); !strings.Contains(logs, "rank 0 of 2 by slurm (") || !strings.Contains(logs, "rank 1 of 2 by slurm (") || strings.Count(logs, "only ranks with the secret take part") != 2 {
+		t.Errorf("not two ranks trained, or without a secret:\n%s", logs)
+	}
+	if made := shell(t, "stat -c '%a %s' secret"); made != "600 64" {
+		t.Errorf("mode and size of the secret: %s", made)
 	}
 	// Again: all is there, and every job ends well.
 	shell(t, "rm *.log; CONFIG=pipeline.yaml SHARDS=3 "+c.scripts+"/pipeline.sh")
@@ -340,10 +343,16 @@ func late(t *testing.T, c *cluster) {
 	c.sameRun(t)
 }
 
-// ranks: a training on two nodes goes on after it was requeued, and after the warning that its time
+// ranks: a training on two nodes wants a secret. It goes on after it was requeued, and after the warning that its time
 // is almost up, from the step that all ranks stopped at.
 func ranks(t *testing.T, c *cluster) {
 	shell(t, "cp -r "+c.alone+"/pack .")
+	id := c.submit(t, "train --config pipeline.yaml --rank auto", "--ntasks=2", "--ntasks-per-node=1")
+	if state := finish(t, id); state != "FAILED" {
+		t.Errorf("without a secret: %s", state)
+	}
+	logs(t, id, "diskgnn train: rank 0 listens at n1, which other hosts reach: ")
+	t.Setenv("DISKGNN_SECRET", "0123456789abcdef0123") // which sbatch and srun pass on
 	for _, way := range []struct {
 		name  string
 		begin func(id string) // again

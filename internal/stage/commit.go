@@ -14,6 +14,7 @@ import (
 // become NAME with the given facts. run holds the run facts that no fingerprint
 // covers. It returns the fingerprint.
 func (d *Dir) Commit(files []File, facts, run any) (string, error) {
+	d.keep = true
 	m := Meta{Format: d.spec.Format, Parents: d.spec.Parents, Files: files}
 	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	var err error
@@ -33,13 +34,16 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	if err := d.writeJSON(RunFile, run); err != nil {
 		return "", err
 	}
+	if err := d.unchanged(); err != nil {
+		return "", err
+	}
 	if err := d.writeJSON(MetaFile, m); err != nil {
 		return "", err
 	}
 	if err := d.publish(m.Files); err != nil {
 		return "", fmt.Errorf("publish %s: %w", d.out, err)
 	}
-	return m.Fingerprint, d.Close()
+	return m.Fingerprint, d.unlock()
 }
 
 // sweep removes everything but the files, so that scratch never gets published.

@@ -2,6 +2,7 @@ package stage
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,6 +65,8 @@ func (d *Dir) look(m *Meta) error {
 func (d *Dir) unreadable(err error) error {
 	names, lerr := d.fs.List(d.out)
 	switch {
+	case fault.Starved(err):
+		return err
 	case lerr == nil && len(names) == 0:
 		return nil // an empty directory: publish moves it away
 	case !d.claims(d.out):
@@ -157,4 +160,25 @@ func tidy(fsys vfs.FS, dir string) error {
 func has(fsys vfs.FS, dir, name string) bool {
 	ok, err := vfs.Exists(fsys, filepath.Join(dir, name))
 	return ok && err == nil
+}
+
+// PreprocessingFact is the key of run.json under which what was made of a dataset keeps how that
+// was preprocessed: what is made of it in turn inherits the value.
+const PreprocessingFact = "preprocessing"
+
+// maxRunFile bounds what is read of a run.json, which takes a few hundred bytes.
+const maxRunFile = 1 << 20
+
+// RunFact returns a run fact of a finished directory, as JSON: nil if its run.json has none of the
+// name, or cannot be read. No checksum covers it.
+func RunFact(fsys vfs.FS, dir, key string) json.RawMessage {
+	b, err := vfs.ReadSmall(fsys, filepath.Join(dir, RunFile), maxRunFile)
+	if err != nil {
+		return nil
+	}
+	var facts map[string]json.RawMessage
+	if json.Unmarshal(b, &facts) != nil {
+		return nil
+	}
+	return facts[key]
 }

@@ -94,10 +94,14 @@ func (d *Dir) SaveProgress(v any) error {
 	if err != nil {
 		return err
 	}
+	if err := d.unchanged(); err != nil {
+		return err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.progress = raw
 	j := journal{Format: d.spec.Format, Hash: d.mark, Params: params, Parents: d.spec.Parents, By: d.spec.By, Progress: raw}
+	d.keep = d.keep || j.finished()
 	b, err := j.encode()
 	if err != nil {
 		return err

@@ -184,30 +184,30 @@ func (m *Meta) File(name string) (File, bool) {
 
 // Open reads and checks the meta.json of a finished directory: the format, the
 // fingerprint, and that every file is there with its size. It does not read the
-// files. kind, like "dataset", names in messages what the user meant to give. Where
-// the reader knows several versions, the later ones follow the first.
-func Open(fsys vfs.FS, dir, kind string, want Format, later ...Format) (*Meta, error) {
-	m, err := open(fsys, dir, kind, want, later...)
-	return m, Damaged(err, dir, want)
+// files. kind, like "dataset", names in messages what the user meant to give. formats are
+// the versions that the reader knows, one at least.
+func Open(fsys vfs.FS, dir, kind string, formats ...Format) (*Meta, error) {
+	m, err := open(fsys, dir, kind, formats)
+	return m, Damaged(err, dir, formats[0])
 }
 
-func open(fsys vfs.FS, dir, kind string, want Format, later ...Format) (*Meta, error) {
+func open(fsys vfs.FS, dir, kind string, formats []Format) (*Meta, error) {
 	m, err := readMeta(fsys, dir, kind)
 	if err != nil {
 		return nil, err
 	}
-	if m.Format.Name == want.Shard().Name {
+	if m.Format.Name == formats[0].Shard().Name {
 		return nil, fault.New(fault.ErrInput, "%s is one shard of a %s: make the whole of all its shards with diskgnn merge, and give that", dir, kind)
 	}
-	if m.Format.Name != want.Name {
+	if m.Format.Name != formats[0].Name {
 		return nil, fault.New(fault.ErrInput, "%s is a %s directory, not a %s", dir, m.Format.kind(), kind)
 	}
-	if m.Format != want && !slices.Contains(later, m.Format) {
-		reads := fmt.Sprint(want.Version)
-		for _, f := range later {
-			reads += fmt.Sprintf(" and %d", f.Version)
-		}
-		return nil, fault.New(fault.ErrVersion, "%s: %s is version %d, this program reads version %s: make it again, or use the program that made it", dir, m.Format.Name, m.Format.Version, reads)
+	known := Versions[Format]{}
+	for _, f := range formats {
+		known[f.Version] = f
+	}
+	if _, err := known.Of(dir, m.Format); err != nil {
+		return nil, err
 	}
 	if err := m.checkSizes(fsys, dir); err != nil {
 		return nil, err
@@ -350,6 +350,8 @@ func notFinished(fsys vfs.FS, dir, kind string, err error) error {
 	switch st, _ := fsys.Stat(dir); {
 	case st != nil && !st.IsDir():
 		return fault.New(fault.ErrInput, "%s is a file, not a %s", dir, kind)
+	case fault.Starved(err):
+		return err
 	case st != nil && errors.Is(err, fs.ErrNotExist):
 		return fault.New(fault.ErrInput, "%s is no finished %s: it has no %s", dir, kind, MetaFile)
 	case st != nil:

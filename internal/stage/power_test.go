@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"diskgnn/internal/vfs"
-	"diskgnn/internal/vfs/powertest"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // TestPower: progress that was saved is there after the power was cut, with the files that
 // it speaks of; and so is a directory that was committed.
 func TestPower(t *testing.T) {
-	root := filepath.Join(powertest.Dir(t), "root")
+	root := filepath.Join(vfstest.DurableDir(t), "root")
 	out := filepath.Join(root, "out")
 	for seed := range uint64(20) {
 		fresh := func() *vfs.Volatile {

@@ -11,7 +11,10 @@
 // one finds its .partial and goes on from the journal.
 //
 //	Begin ──► (Dir, StateNew | StateResumed) ──► write files, SaveProgress … ──► Commit
-//	      └─► (nil, StateDone)                                              └─► Close (keeps .partial)
+//	      └─► (nil, StateDone)                                              └─► End (keeps .partial, unless
+//	                                                                            nothing of it is finished)
+//
+// Agrees tells beforehand, without a change, whether Begin would refuse.
 //
 // # What is believed
 //
@@ -23,6 +26,10 @@
 // it would have been, or in an error, never in another directory. run.json alone is
 // covered by nothing.
 //
+// Inputs that are verified once and read later, such as a mapped topology, may change in between.
+// Watch has them compared with what they were before every journal entry and before meta.json, so
+// that neither names anything that was made of a change.
+//
 // # Locks
 //
 // A process that writes to NAME.partial holds a lock on the file "lock" in it, which moves with
@@ -33,6 +40,7 @@
 package stage
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -76,7 +84,9 @@ type Dir struct {
 	lock  io.Closer
 
 	mu       sync.Mutex
+	watched  []func() error // see Watch
 	progress json.RawMessage
+	keep     bool // something in NAME.partial is finished, which a later run goes on from
 	note     string
 }
 
@@ -93,14 +103,15 @@ const beginTries = 100
 //
 // Content parameters that are nil are not known yet: they equal none, and Settle gives them.
 // What was begun so and ended before is discarded by the next run.
+//
+// Where out is a symbolic link, the directory is that which it leads to. A mount point that is not
+// the finished directory is refused: Commit could not replace it.
 func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) {
-	out = filepath.Clean(out)
-	hash, err := hashJSON(spec)
-	if err != nil {
-		return nil, 0, err
-	}
 	for range beginTries {
-		d := &Dir{fs: fsys, out: out, path: out + partialSuffix, spec: spec, hash: hash, mark: markOf(hash, spec.By), force: force}
+		d, err := newDir(fsys, out, spec, force)
+		if err != nil {
+			return nil, 0, err
+		}
 		if done, err := d.finished(); err != nil || done {
 			return nil, StateDone, err
 		}
@@ -114,6 +125,19 @@ func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) 
 		return d, state, nil
 	}
 	return nil, 0, fault.New(fault.ErrLocked, "other processes begin and finish %s again and again", out)
+}
+
+// newDir returns the directory of a specification, not locked and not begun.
+func newDir(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, error) {
+	out, err := vfs.Destination(filepath.Clean(out))
+	if err != nil {
+		return nil, err
+	}
+	hash, err := hashJSON(spec)
+	if err != nil {
+		return nil, err
+	}
+	return &Dir{fs: fsys, out: out, path: out + partialSuffix, spec: spec, hash: hash, mark: markOf(hash, spec.By), force: force}, nil
 }
 
 // Settle gives the content parameters of a transaction that was begun with nil, before any
@@ -135,6 +159,9 @@ var errGone = errors.New("the directory is gone")
 
 // begin locks NAME.partial and finds what is in it.
 func (d *Dir) begin() (state State, err error) {
+	if err := vfs.CheckRenameable(d.out); err != nil {
+		return 0, err
+	}
 	parent := filepath.Dir(d.out)
 	if err := vfs.MakeParents(d.fs, d.out); err != nil {
 		return 0, err
@@ -152,8 +179,11 @@ func (d *Dir) begin() (state State, err error) {
 		return 0, err
 	}
 	defer func() {
+		if err != nil {
+			_ = d.leave() // what cannot be removed hinders nobody
+		}
 		if err != nil || state == StateDone {
-			err = errors.Join(err, d.Close())
+			err = errors.Join(err, d.unlock())
 		}
 	}()
 	// Another process may have finished between the first look and the lock.
@@ -186,7 +216,7 @@ func (d *Dir) leave() error {
 // complete publishes the directory of a run that died when only the rename was missing. All
 // files were durable then; complete checks that they have not changed since.
 func (d *Dir) complete() (bool, error) {
-	m, err := open(d.fs, d.path, "directory", d.spec.Format)
+	m, err := open(d.fs, d.path, "directory", []Format{d.spec.Format})
 	if err != nil || d.spec.Check == nil {
 		return false, nil
 	}
@@ -219,33 +249,22 @@ func (d *Dir) rewrite(m *Meta) error {
 
 // recover reads the journal of an interrupted run, or starts one.
 func (d *Dir) recover() (State, error) {
-	b, err := vfs.ReadSmall(d.fs, d.File(journalFile), maxJournal)
+	j, err := d.readJournal()
 	if errors.Is(err, fs.ErrNotExist) {
 		return d.start()
 	}
-	var j journal
-	if err == nil {
-		j, err = decodeJournal(b)
+	if refusal := d.refusal(&j, err); refusal != nil {
+		return 0, refusal
 	}
 	switch {
 	case err == nil && j.Hash == d.mark:
-		d.progress = j.Progress
+		d.progress, d.keep = j.Progress, j.finished()
 		return StateResumed, nil
 	case err == nil && !j.finished() && j.unsettled():
 		return StateNew, errors.Join(d.clear(), d.SaveProgress(nil))
 	case err == nil && !j.finished():
 		d.note = fmt.Sprintf("discarding %s, which was begun with other parameters: nothing of it is finished", d.path)
-	case err == nil && !d.force:
-		return 0, fault.New(fault.ErrExists, "%s was begun with other parameters (%s): give the same to go on with it, --force to discard it and begin anew, or another name than %s",
-			d.path, d.spec.changed(j.spec()), d.out)
-	case errors.Is(err, fault.ErrCorrupt) && !d.force:
-		return 0, fault.New(fault.ErrCorrupt, "%s cannot be gone on with: %w; --force discards it and begins anew", d.path, err)
-	case errors.Is(err, fault.ErrExists), errors.Is(err, fault.ErrInput):
-		return 0, d.foreign(journalFile)
-	case err != nil && !errors.Is(err, fault.ErrCorrupt):
-		return 0, fmt.Errorf("read %s: %w", d.File(journalFile), err)
-	}
-	if d.note == "" {
+	default:
 		d.note = fmt.Sprintf("discarding %s, which was begun with other parameters or is damaged", d.path)
 	}
 	if err := d.clear(); err != nil {
@@ -254,18 +273,54 @@ func (d *Dir) recover() (State, error) {
 	return StateNew, d.SaveProgress(nil) // until then the old journal says whose the files are
 }
 
+// readJournal returns the journal of what was begun.
+func (d *Dir) readJournal() (journal, error) {
+	b, err := vfs.ReadSmall(d.fs, d.File(journalFile), maxJournal)
+	if err != nil {
+		return journal{}, err
+	}
+	return decodeJournal(b)
+}
+
+// refusal returns why the run does not go on in a directory whose journal is given, or the error
+// of reading it: nil if it goes on, or discards what is there.
+func (d *Dir) refusal(j *journal, err error) error {
+	switch {
+	case err == nil && (j.Hash == d.mark || !j.finished() || d.force):
+		return nil
+	case err == nil:
+		return fault.New(fault.ErrExists, "%s was begun with other parameters (%s): give the same to go on with it, --force to discard it and begin anew, or another name than %s",
+			d.path, d.spec.changed(j.spec()), d.out)
+	case errors.Is(err, fault.ErrCorrupt) && !d.force:
+		return fault.New(fault.ErrCorrupt, "%s cannot be gone on with: %w; --force discards it and begins anew", d.path, err)
+	case errors.Is(err, fault.ErrExists), errors.Is(err, fault.ErrInput):
+		return d.foreign(journalFile)
+	case !errors.Is(err, fault.ErrCorrupt):
+		return fmt.Errorf("read %s: %w", d.File(journalFile), err)
+	}
+	return nil
+}
+
 // start begins in a directory without a journal. That comes before all other files.
 func (d *Dir) start() (State, error) {
+	if err := d.unused(); err != nil {
+		return 0, err
+	}
+	return StateNew, d.SaveProgress(nil)
+}
+
+// unused refuses a directory without a journal that has files of somebody else's.
+func (d *Dir) unused() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	for _, n := range names {
 		if n != lockFile && n != journalFile+vfs.TempSuffix {
-			return 0, d.foreign(n)
+			return d.foreign(n)
 		}
 	}
-	return StateNew, d.SaveProgress(nil)
+	return nil
 }
 
 func (d *Dir) foreign(name string) error {
@@ -284,6 +339,26 @@ func (d *Dir) clear() error {
 		}
 		if err := d.fs.RemoveAll(d.File(n)); err != nil {
 			return fmt.Errorf("clear %s: %w", d.path, err)
+		}
+	}
+	return nil
+}
+
+// Watch has every later SaveProgress and Commit call unchanged before anything is written: what the
+// directory is made of, and was verified before, must still be as it was. Its error ends them.
+func (d *Dir) Watch(unchanged func() error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.watched = append(d.watched, unchanged)
+}
+
+// unchanged calls what Watch was given.
+func (d *Dir) unchanged() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, unchanged := range d.watched {
+		if err := unchanged(); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -321,6 +396,35 @@ func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
+	return d.unlock()
+}
+
+// End closes a transaction that err ended, nil after Commit, and returns err. What was written
+// stays, to be resumed, if anything of it is finished or the work was interrupted. Else the
+// directory is removed: no later run would gain by it, and it would look like one under way.
+func (d *Dir) End(err error) error {
+	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.ErrInterrupted)
+	if d.lock != nil && err != nil && !d.keep && !interrupted {
+		_ = d.discard() // what cannot be removed is what a crash leaves
+	}
+	return errors.Join(err, d.Close())
+}
+
+// discard removes the directory, whose journal goes after all that it explains.
+func (d *Dir) discard() error {
+	if err := d.clear(); err != nil {
+		return err
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return err
+	}
+	if err := d.fs.Remove(d.File(journalFile)); err != nil {
+		return err
+	}
+	return d.leave()
+}
+
+func (d *Dir) unlock() error {
 	l := d.lock
 	d.lock = nil
 	return l.Close()

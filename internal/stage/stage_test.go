@@ -375,6 +375,82 @@ func TestPipes(t *testing.T) {
 	}
 }
 
+// TestLinks: a stage works where a link leads, and the link stays. One that leads nowhere is refused
+// before the work.
+func TestLinks(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := errors.Join(os.MkdirAll("big/out", 0o777), os.Symlink("big/out", "out"), os.Symlink("big/gone", "gone")); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		seed  int
+		force bool
+		state State
+	}{{1, false, StateNew}, {1, false, StateDone}, {2, true, StateNew}} {
+		if _, state, err := runStage(vfs.OS, "out", c.seed, c.force); err != nil || state != c.state {
+			t.Fatalf("%d: %v %v, want %v", i, state, err, c.state)
+		}
+		if st, err := os.Lstat("out"); err != nil || st.Mode()&os.ModeSymlink == 0 {
+			t.Errorf("%d: the link is gone: %v", i, err)
+		}
+		if got := names(t, "big"); !cmp.Equal(got, []string{"out"}) {
+			t.Errorf("%d: beside the target: %v", i, got)
+		}
+		if got := names(t, "big/out"); len(got) != 4 {
+			t.Errorf("%d: the target has %v", i, got)
+		}
+	}
+	if _, _, err := runStage(vfs.OS, "gone", 1, false); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a link to nothing: %v", err)
+	}
+	if got := names(t, "."); !cmp.Equal(got, []string{"big", "gone", "out"}) {
+		t.Errorf("the directory has %v", got)
+	}
+}
+
+// TestWatch: what a directory is made of is looked at before every journal entry and before
+// meta.json. Where it changed, neither is written.
+func TestWatch(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "d")
+	d, _, err := Begin(vfs.OS, out, specOf(1), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var looks int
+	var changed error
+	d.Watch(func() error { looks++; return changed })
+	if err := d.SaveProgress(1); err != nil || looks != 1 {
+		t.Fatalf("%d looks, %v", looks, err)
+	}
+	changed = errors.New("changed")
+	if err := d.SaveProgress(2); !errors.Is(err, changed) {
+		t.Errorf("journal: %v", err)
+	}
+	if _, err := d.Commit(nil, nil, nil); !errors.Is(err, changed) || looks != 3 {
+		t.Errorf("%d looks, commit: %v", looks, err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{out, filepath.Join(Partial(out), MetaFile)} {
+		if ok, err := vfs.Exists(vfs.OS, name); ok || err != nil {
+			t.Errorf("%s is there (%v)", name, err)
+		}
+	}
+	d, state, err := Begin(vfs.OS, out, specOf(1), false)
+	if err != nil || state != StateResumed {
+		t.Fatalf("%v, %v", state, err)
+	}
+	var kept int
+	if _, err := d.Progress(&kept); err != nil || kept != 1 {
+		t.Errorf("the journal has %d, %v", kept, err)
+	}
+	d.Watch(func() error { return nil })
+	if _, err := d.Commit(nil, nil, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestCheckFree(t *testing.T) {
 	d, _, err := Begin(vfs.OS, filepath.Join(t.TempDir(), "X"), specOf(1), false)
 	if err != nil {

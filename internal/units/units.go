@@ -1,4 +1,5 @@
-// Package units writes durations, counts and rates for people. Sizes are those of
+// Package units writes values as messages show them to people: durations, counts and rates, and
+// words of commands that can be copied into a shell (ShellWord). Sizes are those of
 // budget.FormatBytes.
 package units
 

@@ -29,7 +29,8 @@ const lockTries = 100
 // A lock file may become an output by its renaming: it has the permissions of other files.
 func lock(name string, taken func()) (io.Closer, error) {
 	// Opening a pipe for reading alone would wait for a writer.
-	return hold(name, os.O_CREATE|os.O_RDWR, (*flock.Flock).TryLock, taken)
+	// A link would lead to a file of somebody else, which an output that is written here replaced.
+	return hold(name, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, (*flock.Flock).TryLock, taken)
 }
 
 // Share takes a shared advisory lock on a file of the operating system's that is there: others
@@ -44,6 +45,9 @@ func hold(name string, flags int, try func(*flock.Flock) (bool, error), taken fu
 	for range lockTries {
 		l := flock.New(name, flock.SetFlag(flags), flock.SetPermissions(0o666))
 		ok, err := try(l)
+		if errors.Is(err, syscall.ELOOP) {
+			return nil, fault.New(fault.ErrUsage, "%s is a symbolic link: remove it", name)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("lock %s: %w", name, err)
 		}

@@ -25,6 +25,15 @@ func CheckParents(fsys FS, name string) error {
 	return err
 }
 
+// CheckWritable returns the error of making a file in a directory of the operating system's, as far
+// as permissions and the mount say it, and makes nothing.
+func CheckWritable(dir string) error {
+	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
+		return &fs.PathError{Op: "write to", Path: dir, Err: err}
+	}
+	return nil
+}
+
 func noDirectory(name, parent string) error {
 	return fault.New(fault.ErrUsage, "cannot write %s: %s is no directory", name, parent)
 }

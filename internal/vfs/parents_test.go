@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,5 +66,21 @@ func TestMakeParentsIsDurable(t *testing.T) {
 	}
 	if n := len(v.pending); n != 0 {
 		t.Errorf("%d changes are not durable", n)
+	}
+}
+
+func TestCheckWritable(t *testing.T) {
+	dir := t.TempDir()
+	if err := CheckWritable(dir); err != nil {
+		t.Error(err)
+	}
+	if err := CheckWritable(filepath.Join(dir, "absent")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("absent: %v", err)
+	}
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckWritable(dir); !errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		t.Errorf("not permitted: %v", err)
 	}
 }

@@ -299,3 +299,20 @@ func TestReadExact(t *testing.T) {
 		t.Error("a file that is not there is read")
 	}
 }
+
+// A lock is not taken by way of a link, whose file it would become part of.
+func TestLockOfALink(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("kept", link); err != nil {
+		t.Fatal(err)
+	}
+	for _, there := range []bool{false, true} {
+		if _, err := OS.Lock(link); !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("the file is there: %t: %v", there, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "kept"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,5 +1,6 @@
 // Package all is the registry of storage stacks: it lists every backend of this
-// build, opens one by its kind, and for "auto" chooses the best that works here.
+// build, opens one by its kind, and for "auto" chooses the best that works here. It also
+// finds the reads, through a backend, that suit a drive best.
 package all
 
 import (

@@ -10,8 +10,6 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
-	"diskgnn/iostack/joined"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/array"
 	"diskgnn/iostack/nvme/gpuread"
@@ -64,24 +62,24 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 		return nil, "", err
 	}
 	reason := fmt.Sprintf("nvme: %s in flight, %s; other files: %s", units.Of(s.Caps().Depth, "read"), strings.Join(about, "; "), how)
-	return &onDrives{Stack: joined.New(s, host.(joined.Part)), array: s}, reason, nil
+	return &onDrives{joined: join(s, host.(part)), array: s}, reason, nil
 }
 
 // onDrives is a stack on drives and the host's, of which the drives can lend queues to a GPU.
 type onDrives struct {
-	*joined.Stack
+	*joined
 	array *array.Stack
 }
 
-var _ devread.Stack = (*onDrives)(nil)
+var _ iostack.DeviceStack = (*onDrives)(nil)
 
-// DeviceTerms implements devread.Stack.
-func (s *onDrives) DeviceTerms(n devread.Need) (devread.Terms, error) {
+// DeviceTerms implements iostack.DeviceStack.
+func (s *onDrives) DeviceTerms(n iostack.DeviceNeed) (iostack.DeviceTerms, error) {
 	return gpuread.Terms(s.array, n)
 }
 
-// NewDeviceReader implements devread.Stack.
-func (s *onDrives) NewDeviceReader(d *cuda.Device, n devread.Need) (devread.Reader, error) {
+// NewDeviceReader implements iostack.DeviceStack.
+func (s *onDrives) NewDeviceReader(d *cuda.Device, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
 	r, err := gpuread.New(d, s.array, n)
 	if err != nil {
 		return nil, err

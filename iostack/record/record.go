@@ -23,7 +23,6 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
 )
 
 // Read is a request as the store made it: bytes of a file, which the stack numbers.
@@ -57,7 +56,7 @@ type Stack struct {
 	number  int32        // and its number
 }
 
-var _ devread.Stack = (*Stack)(nil)
+var _ iostack.DeviceStack = (*Stack)(nil)
 
 // Wrap returns inner with its requests kept. Closing the result closes inner.
 func Wrap(inner iostack.Stack) *Stack {
@@ -151,12 +150,12 @@ func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
 }
 
 // DeviceTerms says that a GPU does not read by itself: nothing would be kept of its reads.
-func (s *Stack) DeviceTerms(devread.Need) (devread.Terms, error) {
-	return devread.Terms{}, fault.New(fault.ErrUsage, "reads are recorded, which the host does of its own alone")
+func (s *Stack) DeviceTerms(iostack.DeviceNeed) (iostack.DeviceTerms, error) {
+	return iostack.DeviceTerms{}, fault.New(fault.ErrUsage, "reads are recorded, which the host does of its own alone")
 }
 
 // NewDeviceReader says the same.
-func (s *Stack) NewDeviceReader(_ *cuda.Device, n devread.Need) (devread.Reader, error) {
+func (s *Stack) NewDeviceReader(_ *cuda.Device, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
 	_, err := s.DeviceTerms(n)
 	return nil, err
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/internal/spill"
+	"diskgnn/pack/internal/rowfile"
 )
 
 // writeTrace puts a trace of few nodes on disk, by definition: next uses are found by
@@ -25,9 +25,9 @@ func writeTrace(t interface{ Fatal(...any) }, dir string, batches [][]uint32) *t
 		}
 	}
 	var err error
-	tr.nodes, err = spill.NewLists(vfs.OS, filepath.Join(dir, traceNodesFile), tr.start)
+	tr.nodes, err = rowfile.NewLists(vfs.OS, filepath.Join(dir, traceNodesFile), tr.start)
 	must(err)
-	tr.next, err = spill.NewLists(vfs.OS, filepath.Join(dir, traceNextFile), tr.start)
+	tr.next, err = rowfile.NewLists(vfs.OS, filepath.Join(dir, traceNextFile), tr.start)
 	must(err)
 	for i, b := range batches {
 		next := make([]uint32, len(b))

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"diskgnn/internal/binio"
-	"diskgnn/internal/ordered"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/progress"
 	"diskgnn/presample/mbfile"
 )
@@ -62,7 +62,7 @@ func takeCensus(ctx context.Context, samples *mbfile.Reader, rank []uint32, edge
 	for i := range list {
 		list[i] = &batchSlot{count: make([]int, len(edges)+1)}
 	}
-	err := ordered.Run(ctx, batches, list, func(ctx context.Context, s *batchSlot, i int) (err error) {
+	err := errgroup.Ordered(ctx, batches, list, func(ctx context.Context, s *batchSlot, i int) (err error) {
 		var nodes []uint32
 		if nodes, s.raw, err = samples.Inputs(ctx, i, s.raw); err != nil {
 			return err

@@ -91,7 +91,7 @@ func Count(ctx context.Context, r Request) (*Counts, error) {
 	if r.minimal() {
 		c.costs.edges = []int64{min(r.Params.CacheRows, touched)}
 	} else {
-		c.costs.edges = BandEdges(r.Facts.Nodes, touched, r.Params.CacheRows, r.Params.Bands)
+		c.costs.edges = packfile.BandEdges(r.Facts.Nodes, touched, r.Params.CacheRows, r.Params.Bands)
 		least = c.costs.lowest()
 	}
 	for v, n := range hotness {

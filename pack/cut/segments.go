@@ -3,7 +3,7 @@ package cut
 import (
 	"context"
 
-	"diskgnn/internal/ordered"
+	"diskgnn/internal/errgroup"
 	"diskgnn/presample/mbfile"
 )
 
@@ -51,7 +51,7 @@ func NewSegments(samples *mbfile.Reader, lo, hi int, rank []uint32, edges []int6
 // in turn, by place; the list is valid during the call.
 func (p *Segments) Run(ctx context.Context, found func(segment int, nodes []uint32) error) error {
 	var now *Segment
-	return ordered.Run(ctx, p.hi-p.lo, p.slots, func(ctx context.Context, s *batchSlot, i int) (err error) {
+	return errgroup.Ordered(ctx, p.hi-p.lo, p.slots, func(ctx context.Context, s *batchSlot, i int) (err error) {
 		var nodes []uint32
 		if nodes, s.raw, err = p.samples.Inputs(ctx, p.lo+i, s.raw); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"diskgnn/internal/idset"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/internal/spill"
+	"diskgnn/pack/internal/rowfile"
 	"diskgnn/presample/mbfile"
 )
 
@@ -46,9 +46,9 @@ type Recorder interface {
 
 // Record is what a Recorder leaves in files.
 type Record struct {
-	Codes   spill.ListSums // the codes of the batches that the part packs
-	Files   []stage.File   // that are part of the pack
-	Entries uint32         // the CRC-32C of the list of the nodes of Begin
+	Codes   rowfile.ListSums // the codes of the batches that the part packs
+	Files   []stage.File     // that are part of the pack
+	Entries uint32           // the CRC-32C of the list of the nodes of Begin
 }
 
 // A Simulator simulates caches of any number of rows over the training batches of one

@@ -6,10 +6,9 @@ import (
 	"path/filepath"
 
 	"diskgnn/internal/binio"
-	"diskgnn/internal/ordered"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/vfs"
-	"diskgnn/pack/internal/radix"
-	"diskgnn/pack/internal/spill"
+	"diskgnn/pack/internal/rowfile"
 	"diskgnn/presample/mbfile"
 )
 
@@ -26,7 +25,7 @@ const (
 type trace struct {
 	batches     int
 	start       []int64 // first access of every batch
-	nodes, next *spill.Lists
+	nodes, next *rowfile.Lists
 }
 
 // traceSlot is the memory that one batch travels in through a pass over the trace.
@@ -59,15 +58,15 @@ func buildTrace(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Re
 			err = errors.Join(err, t.remove())
 		}
 	}()
-	if t.nodes, err = spill.NewLists(fsys, filepath.Join(dir, traceNodesFile), t.start); err != nil {
+	if t.nodes, err = rowfile.NewLists(fsys, filepath.Join(dir, traceNodesFile), t.start); err != nil {
 		return nil, err
 	}
-	if t.next, err = spill.NewLists(fsys, filepath.Join(dir, traceNextFile), t.start); err != nil {
+	if t.next, err = rowfile.NewLists(fsys, filepath.Join(dir, traceNextFile), t.start); err != nil {
 		return nil, err
 	}
 	// Forwards: the nodes of every batch, and every node's first use.
 	empty(last)
-	err = ordered.Run(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
+	err = errgroup.Ordered(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
 		var nodes []uint32
 		if nodes, s.raw, err = samples.Inputs(ctx, i, s.raw); err != nil {
 			return err
@@ -86,7 +85,7 @@ func buildTrace(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Re
 		return nil, err
 	}
 	// Backwards: how far every use is from the one after it.
-	return t, ordered.Run(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
+	return t, errgroup.Ordered(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
 		s.nodes, err = t.nodes.Read(batches-1-i, s.nodes)
 		return err
 	}, func(s *traceSlot, i int) error {
@@ -105,7 +104,7 @@ func (s *traceSlot) sort(nodes []uint32) {
 	for i, v := range nodes {
 		s.key[i] = uint64(v)
 	}
-	radix.Sort(s.key, s.keyTmp, s.order, s.orderTmp)
+	SortPairs(s.key, s.keyTmp, s.order, s.orderTmp)
 	s.nodes = binio.Grow(s.nodes, len(nodes))
 	for i, k := range s.key {
 		s.nodes[i] = uint32(k)
@@ -120,7 +119,7 @@ func (s *traceSlot) grow(n int) {
 // each calls do for every batch in order, with its nodes, their next uses, and the
 // order of the latter.
 func (t *trace) each(ctx context.Context, slots []*traceSlot, do func(s *traceSlot, i int) error) error {
-	return ordered.Run(ctx, t.batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
+	return errgroup.Ordered(ctx, t.batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
 		if s.nodes, err = t.nodes.Read(i, s.nodes); err != nil {
 			return err
 		}
@@ -131,7 +130,7 @@ func (t *trace) each(ctx context.Context, slots []*traceSlot, do func(s *traceSl
 		for k, d := range s.next {
 			s.key[k], s.order[k] = uint64(d), uint32(k)
 		}
-		radix.Sort(s.key, s.keyTmp, s.order, s.orderTmp)
+		SortPairs(s.key, s.keyTmp, s.order, s.orderTmp)
 		s.codes = binio.Grow(s.codes, len(s.nodes))
 		return nil
 	}, do)
@@ -162,4 +161,41 @@ func newTraceSlots(n int) []*traceSlot {
 		slots[i] = new(traceSlot)
 	}
 	return slots
+}
+
+// SortPairs orders key ascending, carrying val along; both tmp slices are
+// scratch of the same length. Bytes that all keys share cost one counting pass.
+func SortPairs(key, keyTmp []uint64, val, valTmp []uint32) {
+	n := len(key)
+	src, dst, sv, dv := key, keyTmp[:n], val[:n], valTmp[:n]
+	for shift := 0; shift < 40; shift += 8 {
+		var at [256]int
+		for _, k := range src {
+			at[byte(k>>shift)]++
+		}
+		if n == 0 || at[byte(src[0]>>shift)] == n {
+			continue
+		}
+		sum := 0
+		for i, c := range at {
+			at[i], sum = sum, sum+c
+		}
+		for i, k := range src {
+			p := &at[byte(k>>shift)]
+			dst[*p], dv[*p] = k, sv[i]
+			*p++
+		}
+		src, dst, sv, dv = dst, src, dv, sv
+	}
+	if n > 0 && &src[0] != &key[0] {
+		copy(key, src)
+		copy(val, sv)
+	}
+}
+
+// Rank returns rank[v], the row of node v in the hot order, and how many nodes any training
+// batch touches, as mbfile.Ranks counts both.
+func Rank(hotness []uint32) (rank []uint32, touched int64) {
+	rank = make([]uint32, len(hotness))
+	return rank, mbfile.Ranks(hotness, rank)
 }

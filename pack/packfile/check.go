@@ -50,7 +50,7 @@ func (r *Reader) checkFacts() error {
 		return r.damaged("rows of %d bytes for %d elements of type %s", f.RowBytes, f.Dim, f.DType)
 	case f.Classes < 1 || f.Classes > math.MaxInt32:
 		return r.damaged("%d classes", f.Classes)
-	case f.MultiLabel() != (r.meta.Format.Version == MultiLabelFormat.Version) || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
+	case f.MultiLabel() != r.version.targets || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
 		return r.damaged("%d bytes for %d classes of a seed node, in a %s", f.TargetBytes, f.Classes, r.meta.Format)
 	case !within(f.HotRows, 0, f.Nodes) || !within(f.EvalRows, 0, f.Nodes) || f.HotRows+f.EvalRows > graph.MaxNodes:
 		return r.damaged("%d hot rows and %d of evaluation, of %d nodes", f.HotRows, f.EvalRows, f.Nodes)

@@ -149,9 +149,9 @@
 //
 // # Versions
 //
-// The version in meta.json rises with any change of the bytes; a reader accepts
-// its own version only. Packs are made again rather than converted. Version 2 is of
-// nodes with one class; in version 3, of multi-label graphs, every batch has Targets, of
+// The version in meta.json rises with any change of the bytes, and a reader keeps the
+// decoders of all versions that a landed program wrote (versions). Version 1 is older than
+// these, and refused: such a pack is made again. Version 2 is of nodes with one class; in version 3, of multi-label graphs, every batch has Targets, of
 // as many bytes per seed node as the fact target_bytes says, and nothing else differs.
 package packfile
 
@@ -167,6 +167,17 @@ var (
 	Format           = stage.Format{Name: "diskgnn.pack", Version: 2}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 3}
 )
+
+// version is what a version of the format has: Targets in its batches, and an index.
+type version struct {
+	targets     bool
+	decodeIndex func([]byte, Form) (*Index, error)
+}
+
+var versions = stage.Versions[version]{
+	Format.Version:           {false, DecodeIndex},
+	MultiLabelFormat.Version: {true, DecodeIndex},
+}
 
 // FormatFor returns the format for batches with the given bytes of Targets per seed
 // node.

@@ -1,6 +1,8 @@
 package packfile
 
 import (
+	"slices"
+
 	"diskgnn/graph"
 	"diskgnn/internal/dtype"
 )
@@ -58,3 +60,19 @@ type Facts struct {
 
 // MultiLabel tells whether nodes have any number of classes.
 func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
+
+// BandEdges turns the wanted edges, in percent of the nodes, into descending
+// ranks. The last is the least hot set; wanted edges at or below it vanish, and
+// none lies above what training touches, since rows beyond are never read.
+func BandEdges(nodes, touched, cacheRows int64, percent []float64) []int64 {
+	least := min(cacheRows, touched)
+	edges := []int64{least}
+	for _, p := range percent {
+		if e := min(int64(p/100*float64(nodes)), touched); e > least {
+			edges = append(edges, e)
+		}
+	}
+	slices.Sort(edges)
+	slices.Reverse(edges)
+	return slices.Compact(edges)
+}

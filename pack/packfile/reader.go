@@ -20,15 +20,16 @@ import (
 // files; a reader of features opens them with the I/O of its choice. Safe for
 // concurrent use.
 type Reader struct {
-	dir    string
-	meta   *stage.Meta
-	files  map[string]stage.File // of meta, by name
-	params Params
-	facts  Facts
-	index  *Index
-	part   Part // what of it is here: all, but for shards
-	whole  bool // it is no shard
-	slice  *Slice
+	dir     string
+	meta    *stage.Meta
+	version version
+	files   map[string]stage.File // of meta, by name
+	params  Params
+	facts   Facts
+	index   *Index
+	part    Part // what of it is here: all, but for shards
+	whole   bool // it is no shard
+	slice   *Slice
 }
 
 // Open reads a pack's metadata and index and checks that they fit together. A slice of a
@@ -48,7 +49,11 @@ func newWholeReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
 
 // newReader reads the index of a pack or of a shard, and checks all that they say.
 func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, error) {
-	r := &Reader{dir: dir, meta: m, files: make(map[string]stage.File, len(m.Files)), whole: s.Whole()}
+	version, err := versions.Of(dir, m.Format)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{dir: dir, meta: m, version: version, files: make(map[string]stage.File, len(m.Files)), whole: s.Whole()}
 	for _, f := range m.Files {
 		r.files[f.Name] = f
 	}
@@ -66,7 +71,7 @@ func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, 
 	if err != nil {
 		return nil, err
 	}
-	if r.index, err = DecodeIndex(b, r.Form()); err != nil {
+	if r.index, err = r.version.decodeIndex(b, r.Form()); err != nil {
 		return nil, fmt.Errorf("%s: %w", r.Path(IndexFile), err)
 	}
 	return r, r.checkIndex()

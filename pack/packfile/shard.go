@@ -53,7 +53,7 @@ func (x *Index) segments(p Part, f *Facts) (lo, hi int) {
 // OpenShard opens one shard of a pack. It counts the batches and segments of the whole,
 // and knows those of its part.
 func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
-	m, err := stage.Open(fsys, dir, "shard of a pack", Format.Shard(), MultiLabelFormat.Shard())
+	m, err := stage.Open(fsys, dir, "shard of a pack", versions.Formats(Format.Shard().Name)...)
 	if err != nil {
 		return nil, err
 	}

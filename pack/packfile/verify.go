@@ -42,6 +42,9 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 			tables = append(tables, [2]string{SSDFile(g), SSDSums(g)})
 		}
 	}
+	if err := r.verifyFacts(); err != nil {
+		return err
+	}
 	parts := &partReader{r: r, fs: fsys, task: task, buf: make([]byte, max(r.mostPiece(), r.facts.GraphBytes, binio.Page))}
 	for _, f := range tables {
 		if err := r.verifyRows(ctx, parts, f[0], f[1]); err != nil {
@@ -96,6 +99,7 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 		return err
 	}
 	defer pieces.decoder.Close()
+	counts := newTally(len(r.facts.Fanout))
 	cold, graphs := parts.in(""), parts.in("")
 	defer func() { cold.close(); graphs.close() }()
 	lo, hi := r.part.Batches(&r.facts)
@@ -127,8 +131,14 @@ func (r *Reader) verifyTrain(ctx context.Context, parts *partReader) error {
 		if err := r.DecodeTrainGraph(i, raw, &b, &plan); err != nil {
 			return err
 		}
+		if err := counts.add(&b, r.facts.Fanout); err != nil {
+			return r.damaged("training batch %d: %v", i, err)
+		}
 	}
-	return errors.Join(cold.end(ctx), graphs.end(ctx))
+	if err := errors.Join(cold.end(ctx), graphs.end(ctx)); err != nil {
+		return err
+	}
+	return r.verifyTrained(counts)
 }
 
 // mostPiece returns the bytes of the longest piece of a chunk as stored.
@@ -175,7 +185,7 @@ func (c *pieceChecker) check(name string, t *Train, piece []byte, p Piece) error
 // verifyEval checks the evaluation batches' graphs.
 func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 	var b graph.Batch
-	graphs := parts.in(EvalGraphFile)
+	graphs, counts := parts.in(EvalGraphFile), newTally(len(r.facts.Fanout))
 	defer graphs.close()
 	for _, evals := range [][]Eval{r.index.Valid, r.index.Test} {
 		for i := range evals {
@@ -186,9 +196,15 @@ func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 			if err := r.DecodeEvalGraph(&evals[i], raw, &b); err != nil {
 				return err
 			}
+			if err := counts.add(&b, r.facts.EvalFanout); err != nil {
+				return r.damaged("evaluation batch %d: %v", i, err)
+			}
 		}
 	}
-	return graphs.end(ctx)
+	if err := graphs.end(ctx); err != nil {
+		return err
+	}
+	return r.same("sizes of evaluation", r.facts.EvalSizes, counts.most)
 }
 
 // partReader reads files whose parts begin on pages, and checks that the gaps

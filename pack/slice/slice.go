@@ -115,7 +115,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 		if err == nil {
 			_, err = dir.Commit(m.Files, m.Facts, runFacts{start.UTC().Format(time.RFC3339), o.Slice.String(), time.Since(start).Seconds(), stage.RunFact(fsys, o.Pack, stage.PreprocessingFact)})
 		}
-		if err := errors.Join(err, dir.Close()); err != nil {
+		if err := dir.End(err); err != nil {
 			return Result{}, fmt.Errorf("slice into %s: %w", o.Out, err)
 		}
 		res.Copied = c.copied

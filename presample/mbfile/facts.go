@@ -29,7 +29,7 @@ func (r *Reader) checkFacts() error {
 	_, part := r.meta.Format.Whole()
 	counts := []int{f.TrainBatches, f.ValidBatches, f.TestBatches}
 	switch {
-	case f.TargetBytes < 0 || f.TargetBytes > maxTargetBytes || (r.meta.Format.Version == MultiLabelFormat.Version) != (f.TargetBytes > 0):
+	case f.TargetBytes < 0 || f.TargetBytes > maxTargetBytes || r.version.targets != (f.TargetBytes > 0):
 		return bad("%d bytes of classes per seed node, in a %s", f.TargetBytes, r.meta.Format)
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
 		return bad("%d nodes", f.Nodes)

@@ -146,7 +146,7 @@ func TestForgedSamples(t *testing.T) {
 		"layers 1<<40": set("layers", int64(1)<<40),
 		"three layers": set("layers", 3),
 		"no epochs":    set("epochs", 0),
-		"two epochs":   set("epochs", 2),
+		"three epochs": set("epochs", 3),
 		"epochs 1<<62": set("epochs", int64(1)<<62),
 		"products that overflow": func(f *forgery) {
 			f.facts["epochs"], f.params["epochs"], f.facts["batches_per_epoch"] = int64(1)<<33, int64(1)<<33, int64(1)<<31

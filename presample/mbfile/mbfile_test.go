@@ -45,14 +45,14 @@ func testBatches() []*graph.Batch {
 				{NumSrc: 4, NumDst: 3, Indptr: []uint32{0, 1, 2, 2}, Indices: []uint32{1, 3}},
 				{NumSrc: 3, NumDst: 1, Indptr: []uint32{0, 2}, Indices: []uint32{1, 2}},
 			},
-			Input: []uint32{3, 4, 0, 1}, Degree: []uint32{2, 2, 1, 0}, Labels: []int32{graph.Unlabelled},
+			Input: []uint32{3, 4, 0, 1}, Degree: []uint32{2, 2, 0, 0}, Labels: []int32{graph.Unlabelled},
 		},
 		{ // 0 alone
 			Blocks: []graph.Block{
 				{NumSrc: 1, NumDst: 1, Indptr: []uint32{0, 0}, Indices: []uint32{}},
 				{NumSrc: 1, NumDst: 1, Indptr: []uint32{0, 0}, Indices: []uint32{}},
 			},
-			Input: []uint32{0}, Degree: []uint32{1}, Labels: []int32{2},
+			Input: []uint32{0}, Degree: []uint32{0}, Labels: []int32{2},
 		},
 	}
 }
@@ -60,7 +60,7 @@ func testBatches() []*graph.Batch {
 // disk is what the tests write to: a stage's syncs are counted, not waited for.
 var disk = vfs.Unsynced(vfs.OS)
 
-var testParams = Params{BatchSize: 2, Fanout: []int{1, 1}, EvalFanout: []int{2, AllNeighbours}, Epochs: 1, TrainRatio: 1, Order: "random", Seed: 7}
+var testParams = Params{BatchSize: 2, Fanout: []int{1, 1}, EvalFanout: []int{1, AllNeighbours}, Epochs: 2, TrainRatio: 1, Order: "random", Seed: 7}
 
 // write writes the test batches, cut every perFile, and returns the fingerprint.
 func write(fsys vfs.FS, out string, perFile int, rep progress.Reporter) (fingerprint string, err error) {
@@ -83,7 +83,7 @@ func write(fsys vfs.FS, out string, perFile int, rep progress.Reporter) (fingerp
 			return "", err
 		}
 	}
-	files, facts, err := w.Finish(1)
+	files, facts, err := w.Finish(2)
 	if err != nil {
 		return "", err
 	}
@@ -118,7 +118,7 @@ func TestValues(t *testing.T) {
 		t.Error(d)
 	}
 	facts := Facts{
-		Nodes: 6, Layers: 2, Epochs: 1, BatchesPerEpoch: 2, TrainBatches: 2, ValidBatches: 1, TestBatches: 1,
+		Nodes: 6, Layers: 2, Epochs: 2, BatchesPerEpoch: 1, TrainBatches: 2, ValidBatches: 1, TestBatches: 1,
 		Train: Summary{SeedNodes: 3, InputNodes: 5, Edges: 2, Bytes: r.Info(0).Size + r.Info(1).Size,
 			Max:  graph.Sizes{Src: []int{3, 2}, Dst: []int{2, 2}, Edges: []int{1, 1}},
 			Mean: graph.Sizes{Src: []int{3, 2}, Dst: []int{2, 2}, Edges: []int{1, 1}}}, // 2.5, 2; 2, 1.5; 0.5, 0.5
@@ -497,7 +497,7 @@ func manyFiles(t *testing.T) (string, error) {
 			return "", err
 		}
 	}
-	files, facts, err := w.Finish(1)
+	files, facts, err := w.Finish(2)
 	if err != nil {
 		return "", err
 	}

@@ -14,6 +14,17 @@ var (
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 2}
 )
 
+// version is what a version of the format has: Targets in its batches, and an index.
+type version struct {
+	targets     bool
+	decodeIndex func([]byte) (*index, error)
+}
+
+var versions = stage.Versions[version]{
+	Format.Version:           {false, decodeIndex},
+	MultiLabelFormat.Version: {true, decodeIndex},
+}
+
 // FormatFor returns the format for batches with the given bytes of Targets per seed
 // node.
 func FormatFor(targetBytes int) stage.Format {

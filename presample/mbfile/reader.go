@@ -20,13 +20,14 @@ import (
 // Reader reads a finished SAMPLES directory. Its methods are safe for concurrent
 // use; Close must come after all others.
 type Reader struct {
-	fs     vfs.FS
-	dir    string
-	meta   *stage.Meta
-	params Params
-	facts  Facts
-	index  *index
-	files  *handles
+	fs      vfs.FS
+	dir     string
+	meta    *stage.Meta
+	version version
+	params  Params
+	facts   Facts
+	index   *index
+	files   *handles
 }
 
 // Open opens a SAMPLES directory and checks its meta.json, its index and the
@@ -34,7 +35,7 @@ type Reader struct {
 // fault.ErrCorrupt that says how the directory is made again, as all errors of that kind
 // are that come from a Reader.
 func Open(fsys vfs.FS, dir string) (*Reader, error) {
-	meta, err := stage.Open(fsys, dir, "samples directory", Format, MultiLabelFormat)
+	meta, err := stage.Open(fsys, dir, "samples directory", versions.Formats(Format.Name)...)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 // its own: its batches are numbered from 0, its hotness is what they add to the
 // whole's.
 func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
-	meta, err := stage.Open(fsys, dir, "shard of samples", Format.Shard(), MultiLabelFormat.Shard())
+	meta, err := stage.Open(fsys, dir, "shard of samples", versions.Formats(Format.Shard().Name)...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +55,11 @@ func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 
 // openReader reads what meta.json, which is given, and the index say.
 func openReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
-	r := &Reader{fs: fsys, dir: dir, meta: meta, files: newHandles(fsys, dir)}
+	version, err := versions.Of(dir, meta.Format)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{fs: fsys, dir: dir, meta: meta, version: version, files: newHandles(fsys, dir)}
 	if err := r.open(); err != nil {
 		return nil, r.damaged(fmt.Errorf("%s: %w", dir, err))
 	}
@@ -72,7 +77,7 @@ func (r *Reader) open() error {
 	if err != nil {
 		return err
 	}
-	if r.index, err = decodeIndex(b); err != nil {
+	if r.index, err = r.version.decodeIndex(b); err != nil {
 		return err
 	}
 	return r.checkIndex()
@@ -303,10 +308,16 @@ func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 	}
 	var buf []byte
 	var b graph.Batch
+	if err := r.verifyParams(); err != nil {
+		return r.damaged(fmt.Errorf("%s: %w", filepath.Join(r.dir, stage.MetaFile), err))
+	}
 	for i := range r.facts.Batches() {
 		var err error
 		if buf, err = r.Read(ctx, i, buf, &b); err != nil {
 			return err
+		}
+		if err := r.verifyDrawn(i, &b); err != nil {
+			return r.damaged(fmt.Errorf("%s: %w", filepath.Join(r.dir, stage.MetaFile), err))
 		}
 		if i < r.facts.TrainBatches {
 			for _, v := range b.Input {

@@ -29,6 +29,8 @@
 //	LABOR's lot of a node          (seed, 5, e, b, hop, node)
 //	parts of a lot that depends    (seed, 6, split, group, hop, node)
 //	  on the batches before
+//	a lot of the edge behind n     (…, node, n)
+//	  parallel ones
 //	partitions of the graph        (seed, 7)
 //	states of epoch e              (seed, 8, e)
 //

@@ -15,11 +15,12 @@ import (
 // NeurIPS 2023). In every hop each node has a lot, the same for all destinations, and
 // a destination takes the neighbours with the least lots, as many as the fanout says:
 // the same ones as other destinations wherever it can, so that the batch needs fewer
-// input nodes.
+// input nodes. Of parallel edges, which lie beside each other, the first has the lot of
+// the node, and the n-th further one the node's n-th further lot, likewise the same for
+// all destinations.
 //
-// Lots of nodes are independent and alike in distribution: each set of a destination's
-// neighbours is as likely as under uniform sampling, but for parallel edges, which go
-// together. The zero value is uniform sampling.
+// Lots are independent and alike in distribution: each set of a destination's edges is as
+// likely as under uniform sampling. The zero value is uniform sampling.
 type labor struct {
 	first, second uint64 // keys, of the batch or of its group and the next
 	cos, sin      int64  // weights of the two; cos is 0 where batches are independent
@@ -73,9 +74,22 @@ func (l *labor) lots(to []uint64, nodes []uint32) {
 		return
 	}
 	for i, v := range nodes {
-		a, b := normal(rng.Join(l.first, uint64(v))), normal(rng.Join(l.second, uint64(v)))
-		to[i] = uint64(l.cos*a+l.sin*b) ^ 1<<63 // in the order of signed numbers
+		to[i] = l.weighed(rng.Join(l.first, uint64(v)), rng.Join(l.second, uint64(v)))
 	}
+}
+
+// further returns a node's n-th lot after that of lots: of the edge behind n parallel ones.
+func (l *labor) further(v uint32, n int) uint64 {
+	first := rng.Join(rng.Join(l.first, uint64(v)), uint64(n))
+	if l.cos == 0 {
+		return first
+	}
+	return l.weighed(first, rng.Join(rng.Join(l.second, uint64(v)), uint64(n)))
+}
+
+// weighed returns the lot whose parts have the given keys.
+func (l *labor) weighed(first, second uint64) uint64 {
+	return uint64(l.cos*normal(first)+l.sin*normal(second)) ^ 1<<63 // in the order of signed numbers
 }
 
 // normal returns a number of a distribution close to the normal one, of mean 0 and
@@ -114,12 +128,12 @@ func times(a, b uint64) uint64 {
 	return hi<<2 | lo>>62
 }
 
-// chooser takes those of a destination's edges whose sources have the least lots.
-// Parallel edges have the lot of their common source: they are taken one by one, in the
-// order of the graph, as long as there is room. Nodes of equal lots, which no two nodes
-// of independent batches have, are taken by their id.
+// chooser takes those of a destination's edges that have the least lots. Of equal lots,
+// which no two nodes of independent batches have, those of lower ids are taken.
 type chooser struct {
-	lot  []uint64 // of a piece of the edges' sources
+	lot  []uint64 // of a piece of the edges
+	from uint32   // source of the edge looked at before
+	nth  int      // how many parallel ones that edge is behind
 	kept []edge   // a heap, once they are n: what is given up first is on top
 	n    int      // edges that the destination takes
 	at   uint32   // those that were looked at
@@ -164,6 +178,7 @@ func (c *chooser) prepare(fanout []int) {
 // begin begins a destination that takes n edges, of more.
 func (c *chooser) begin(n int) {
 	c.kept, c.n, c.at, c.last = c.kept[:0], n, 0, math.MaxUint64
+	c.from, c.nth = 0, -1 // an edge from node 0 is the first
 }
 
 // add takes the sources of the destination's next edges.
@@ -178,6 +193,7 @@ func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 		}
 		lot := c.lot[:len(piece)]
 		l.lots(lot, piece)
+		c.parallel(lot, piece, l)
 		for i, r := range lot {
 			if r > last {
 				continue
@@ -201,6 +217,21 @@ func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	}
 	c.kept, c.last = kept, last
 	return nil
+}
+
+// parallel gives edges their own lots whose source is that of the edge before.
+func (c *chooser) parallel(lot []uint64, piece []uint32, l *labor) {
+	from, nth := c.from, c.nth
+	for i, v := range piece {
+		if v != from {
+			from, nth = v, 0
+			continue
+		}
+		if nth++; nth > 0 {
+			lot[i] = l.further(v, nth)
+		}
+	}
+	c.from, c.nth = from, nth
 }
 
 // end puts the sources of the edges that are taken into out, in the order of the graph.

@@ -256,38 +256,53 @@ func choose(ctx context.Context, c *chooser, pos []int64, sources []uint32, star
 	return nil
 }
 
-// TestParallelEdges: node 0 has in-neighbours 5, 7, 5, 5, 9. Of the two edges that are taken,
-// those of 5 come first and second where its lot is the least, and one of them is the second
-// where it is in the middle.
+// TestParallelEdges: node 0 has in-neighbours 0, 0, 5, 5, 5, 9. By hand, edges have the lots of the
+// keys that the package's comment lists, and the two least are taken, however the list is cut into
+// pieces. A destination that shares neighbours 0, 5, 9 has their first lots.
 func TestParallelEdges(t *testing.T) {
-	list := []uint32{5, 7, 5, 5, 9}
+	list, nth := []uint32{0, 0, 5, 5, 5, 9}, []uint64{0, 1, 0, 1, 2, 0}
 	var c chooser
 	c.prepare([]int{2})
-	seen := map[string]bool{}
-	for key := range uint64(200) {
-		l := labor{first: key, on: true}
-		lot := make([]uint64, 3)
-		l.lots(lot, []uint32{5, 7, 9})
-		five, seven, nine := lot[0], lot[1], lot[2]
-		var want [2]int64
-		var name string
-		switch {
-		case five < min(seven, nine):
-			want, name = [2]int64{100, 102}, "5 5"
-		case seven < five && five < nine:
-			want, name = [2]int64{100, 101}, "7 5"
-		case nine < five && five < seven:
-			want, name = [2]int64{100, 104}, "9 5"
-		default:
-			want, name = [2]int64{101, 104}, "7 9"
+	seen := map[[2]int64]bool{}
+	for seed := range uint64(500) {
+		for _, dependency := range []int{0, 2} {
+			batch := laborSeeds(mbfile.Params{BatchDependency: dependency, Seed: seed}, 1).labor(ID{Train, 1, 0})
+			l := batch.hop(4)
+			key := func(words []uint64, i int) uint64 {
+				if words = append(words, 4, uint64(list[i])); nth[i] > 0 {
+					words = append(words, nth[i])
+				}
+				return rng.Key(words...)
+			}
+			lot := make([]uint64, len(list))
+			for i := range list {
+				if lot[i] = key([]uint64{seed, 5, 1, 0}, i); dependency > 0 { // batch 1 of 2: an eighth of a turn
+					a, b := normal(key([]uint64{seed, 6, 0, 0}, i)), normal(key([]uint64{seed, 6, 0, 1}, i))
+					lot[i] = uint64(11863283*a+11863283*b) ^ 1<<63
+				}
+			}
+			at := []int64{0, 1, 2, 3, 4, 5}
+			slices.SortFunc(at, func(i, j int64) int { return cmpstd.Compare(lot[i], lot[j]) })
+			want := [2]int64{min(at[0], at[1]), max(at[0], at[1])}
+			for cut := range list {
+				c.begin(2)
+				if err := errors.Join(c.add(t.Context(), list[:cut], &l), c.add(t.Context(), list[cut:], &l)); err != nil {
+					t.Fatal(err)
+				}
+				c.end(make([]uint32, 2))
+				if got := [2]int64{int64(c.kept[0].at), int64(c.kept[1].at)}; got != want {
+					t.Fatalf("seed %d, dependency %d, cut at %d: %v, want %v", seed, dependency, cut, got, want)
+				}
+			}
+			seen[want] = true
+
+			l.lots(c.lot, []uint32{0, 5, 9})
+			if c.lot[0] != lot[0] || c.lot[1] != lot[2] || c.lot[2] != lot[5] {
+				t.Fatalf("seed %d: nodes without parallel edges have other lots", seed)
+			}
 		}
-		var pos [2]int64
-		if err := choose(t.Context(), &c, pos[:], list, 100, &l); err != nil || pos != want {
-			t.Fatalf("lots %d %d %d: %v, want %s at %v; %v", five, seven, nine, pos, name, want, err)
-		}
-		seen[name] = true
 	}
-	if len(seen) != 4 {
+	if len(seen) != 15 {
 		t.Errorf("only %v were there", seen)
 	}
 }
@@ -302,7 +317,7 @@ func TestEqualLots(t *testing.T) {
 	for range 50 {
 		nodes, at, lot := make([]uint32, 40), make([]int64, 40), make([]uint64, 40)
 		for i := range nodes {
-			nodes[i], at[i] = src.Uint32n(1000), int64(i)
+			nodes[i], at[i] = uint32(i%2)+2*src.Uint32n(500), int64(i) // no two beside each other are equal
 		}
 		l.lots(lot, nodes)
 		slices.SortStableFunc(at, func(i, j int64) int {
@@ -425,6 +440,45 @@ func TestLaborIsUniform(t *testing.T) {
 			t.Errorf("%d of 20 sets of three drawn", len(sets))
 		}
 		checkChi(t, 19, chi)
+	}
+}
+
+// TestLaborOfParallelEdges: of seven edges, three of them from node 0 and two from node 1, three
+// are taken. By hand each edge is taken in 3/7 of the batches, and each of the 35 sets of three in
+// one of 35.
+func TestLaborOfParallelEdges(t *testing.T) {
+	const draws, p = 20000, 3. / 7
+	list := []uint32{0, 0, 0, 1, 1, 2, 3}
+	for _, dependency := range []int{0, 2, 7} {
+		from := laborSeeds(mbfile.Params{BatchDependency: dependency, Seed: 3}, 1)
+		var d chooser
+		d.prepare([]int{3})
+		sets, count := map[[3]int64]int{}, [7]int{}
+		for i := range draws {
+			batch := from.labor(ID{Train, max(dependency, 1)*2*i + dependency/2, 0})
+			l := batch.hop(i % 3)
+			var pos [3]int64
+			if err := choose(t.Context(), &d, pos[:], list, 0, &l); err != nil {
+				t.Fatal(err)
+			}
+			sets[pos]++
+			for _, at := range pos {
+				count[at]++
+			}
+		}
+		for at, got := range count {
+			if share := float64(got) / draws; math.Abs(share-p) > 4*math.Sqrt(p*(1-p)/draws) {
+				t.Errorf("dependency %d: edge %d in %.4f of the batches, want %.4f", dependency, at, share, p)
+			}
+		}
+		chi := 0.0
+		for _, got := range sets {
+			chi += math.Pow(float64(got)-draws/35., 2) / (draws / 35.)
+		}
+		if len(sets) != 35 {
+			t.Errorf("dependency %d: %d of 35 sets of three drawn", dependency, len(sets))
+		}
+		checkChi(t, 34, chi)
 	}
 }
 

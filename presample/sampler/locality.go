@@ -39,15 +39,15 @@ func locality(ctx context.Context, t *dataset.Topology, nodes []uint32, key uint
 	}
 	type place struct{ community, two, one, at uint32 }
 	places := make([]place, len(nodes))
-	err = w.each(ctx, len(nodes), func(lo, hi int) {
-		for i := lo; i < hi; i++ {
-			v := nodes[i]
-			two := least[v]
-			for _, u := range t.Neighbors(v) {
-				two = min(two, least[u])
-			}
-			places[i] = place{label[v], two, least[v], uint32(i)}
+	err = w.each(ctx, len(nodes), func(i int) error {
+		v := nodes[i]
+		neighbours, err := t.Sources(v)
+		two := least[v]
+		for _, u := range neighbours {
+			two = min(two, least[u])
 		}
+		places[i] = place{label[v], two, least[v], uint32(i)}
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -83,19 +83,20 @@ func (w walker) communities(ctx context.Context, key uint64) (label, spare []uin
 	for round := range mostRounds {
 		key := rng.Join(key, uint64(round))
 		var moved atomic.Int64
-		err := w.each(ctx, n, func(lo, hi int) {
+		err := w.ranges(ctx, n, func(lo, hi int) (err error) {
 			var votes [mostVotes]uint32
 			m := 0
-			for v := lo; v < hi; v++ {
+			for v := lo; v < hi && err == nil; v++ {
 				next[v] = label[v]
 				if draw := rng.Join(key, uint64(v)); draw&1 != 0 {
-					next[v] = w.vote(&votes, label, uint32(v), draw)
+					next[v], err = w.vote(&votes, label, uint32(v), draw)
 				}
 				if next[v] != label[v] {
 					m++
 				}
 			}
 			moved.Add(int64(m))
+			return err
 		})
 		if err != nil {
 			return nil, nil, err
@@ -111,8 +112,11 @@ func (w walker) communities(ctx context.Context, key uint64) (label, spare []uin
 // vote returns the label that most neighbours have, by lot when several do, or a
 // node's own where it has no neighbours. Of many neighbours some are counted, evenly
 // spread.
-func (w walker) vote(votes *[mostVotes]uint32, label []uint32, v uint32, key uint64) uint32 {
-	neighbours := w.t.Neighbors(v)
+func (w walker) vote(votes *[mostVotes]uint32, label []uint32, v uint32, key uint64) (uint32, error) {
+	neighbours, err := w.t.Sources(v)
+	if err != nil {
+		return label[v], err
+	}
 	step := max((len(neighbours)+mostVotes-1)/mostVotes, 1)
 	n := 0
 	for i := 0; i < len(neighbours); i += step {
@@ -135,26 +139,37 @@ func (w walker) vote(votes *[mostVotes]uint32, label []uint32, v uint32, key uin
 		}
 		cast = cast[k:]
 	}
-	return best
+	return best, nil
 }
 
 // leastHashes writes the least hash of each node and its neighbours.
 func (w walker) leastHashes(ctx context.Context, least []uint32, key uint64) error {
 	hash := func(v uint32) uint32 { return uint32(rng.Join(key, uint64(v)) >> 32) }
-	return w.each(ctx, len(least), func(lo, hi int) {
-		for v := lo; v < hi; v++ {
-			h := hash(uint32(v))
-			for _, u := range w.t.Neighbors(uint32(v)) {
-				h = min(h, hash(u))
-			}
-			least[v] = h
+	return w.each(ctx, len(least), func(v int) error {
+		neighbours, err := w.t.Sources(uint32(v))
+		h := hash(uint32(v))
+		for _, u := range neighbours {
+			h = min(h, hash(u))
 		}
+		least[v] = h
+		return err
 	})
 }
 
-// each calls fn for pieces that cover 0 … n-1, in any order, and may touch the graph
-// in it.
-func (w walker) each(ctx context.Context, n int, fn func(lo, hi int)) error {
+// each calls fn for 0 … n-1, in any order, and may touch the graph in it.
+func (w walker) each(ctx context.Context, n int, fn func(i int) error) error {
+	return w.ranges(ctx, n, func(lo, hi int) error {
+		for i := lo; i < hi; i++ {
+			if err := fn(i); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ranges is each for ranges of them.
+func (w walker) ranges(ctx context.Context, n int, fn func(lo, hi int) error) error {
 	var next atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
 	for range min(w.workers, n/nodesAtOnce+1) {
@@ -168,7 +183,9 @@ func (w walker) each(ctx context.Context, n int, fn func(lo, hi int)) error {
 					if err := ctx.Err(); err != nil {
 						return err
 					}
-					fn(hi-nodesAtOnce, min(hi, n))
+					if err := fn(hi-nodesAtOnce, min(hi, n)); err != nil {
+						return err
+					}
 				}
 			})
 		})

@@ -39,14 +39,20 @@ func Check(p *mbfile.Params) error {
 		return usage("--epochs %d: needs 1 to %d", p.Epochs, maxEpochs)
 	case !(p.TrainRatio > 0 && p.TrainRatio <= 1):
 		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", p.TrainRatio)
-	case !slices.Contains([]string{Random, Overlap, Dispersed, Sequential}, p.Order):
-		return usage("--order %s: unknown; use random, overlap, dispersed or sequential", p.Order)
+	case !slices.Contains(Orders(), p.Order):
+		return usage("--order %s: there are %s", p.Order, strings.Join(Orders(), ", "))
 	}
 	return checkFanout("--fanout", p.Fanout)
 }
 
 // Uniform names the method that Params leave empty.
 const Uniform = "uniform"
+
+// Methods returns the names of how destinations choose.
+func Methods() []string { return []string{Uniform, mbfile.Labor} }
+
+// Orders returns the names of the orders of batches.
+func Orders() []string { return []string{Random, Overlap, Dispersed, Sequential} }
 
 // SetMethod sets how destinations choose, by its name, and what depends on it: over how many
 // batches the choices of labor change, 1 or more, and whether they are the same in all hops.
@@ -55,8 +61,8 @@ const Uniform = "uniform"
 func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
-	case name != Uniform && name != mbfile.Labor:
-		return usage("--sampler %s: unknown; use uniform or labor", name)
+	case !slices.Contains(Methods(), name):
+		return usage("--sampler %s: there are %s", name, strings.Join(Methods(), ", "))
 	case batches < 1 || batches > mbfile.MaxBatchDependency:
 		return usage("--batch-dependency %d: needs 1 to %d", batches, mbfile.MaxBatchDependency)
 	case batches > 1 && name != mbfile.Labor:

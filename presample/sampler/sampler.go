@@ -84,7 +84,10 @@ func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, ke
 	s.table.begin()
 	k := binio.Grow(b.Blocks, len(fanout))
 	b.Blocks = k
-	n := s.numberAll(seeds)
+	n, err := s.numberAll(seeds)
+	if err != nil {
+		return err
+	}
 	if n != len(seeds) {
 		return fault.New(fault.ErrInput, "a seed node is listed twice")
 	}
@@ -136,19 +139,25 @@ func (s *Sampler) allow(x Extent) error {
 }
 
 // numberAll numbers the seed nodes.
-func (s *Sampler) numberAll(seeds []uint32) int {
+func (s *Sampler) numberAll(seeds []uint32) (_ int, err error) {
 	n := uint32(0)
 	for piece := range slices.Chunk(seeds, chunkEdges) {
-		n = s.number(s.ids, piece, n)
+		if n, err = s.number(s.ids, piece, n); err != nil {
+			return 0, err
+		}
 	}
-	return int(n)
+	return int(n), nil
 }
 
 // number gives nodes that are new the numbers from n on, and puts those of ids into out. The
 // list of nodes grows with the nodes that are found, which may be far fewer than edges.
-func (s *Sampler) number(out, ids []uint32, n uint32) uint32 {
+func (s *Sampler) number(out, ids []uint32, n uint32) (uint32, error) {
 	s.nodes = enlarge(s.nodes, int(n), int(n)+len(ids)+1)
-	return s.table.number(out, ids, s.nodes, n)
+	n, ok := s.table.number(out, ids, s.nodes, n)
+	if !ok {
+		return n, outside(slices.Max(ids), s.from.NumNodes())
+	}
+	return n, nil
 }
 
 // locate looks up where the edges of the nodes lo to hi-1 lie, and how many of them may be
@@ -180,10 +189,13 @@ func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key u
 	}
 	n := uint32(dst)
 	for piece := range slices.Chunk(k.Indices, chunkEdges) {
-		if err := ctx.Err(); err != nil {
+		err := ctx.Err()
+		if err == nil {
+			n, err = s.number(piece, piece, n)
+		}
+		if err != nil {
 			return err
 		}
-		n = s.number(piece, piece, n)
 	}
 	k.NumDst, k.NumSrc, k.Dst = dst, int(n), nil
 	return nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,8 +14,10 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/rng"
 	"diskgnn/presample/mbfile"
@@ -184,10 +188,28 @@ func TestSampleRefusals(t *testing.T) {
 	if err := s.sample(t.Context(), &b, []uint32{3}, 1); !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("a batch that is refused: %v", err)
 	}
-	huge := &graph.CSC{Indptr: []int64{0, 1 << 33}}
+	huge := &graph.CSC{Indptr: []int64{0, 1 << 33}, Indices: manyEdges(t, 1<<33)}
 	if err := New(huge, []int{1}, Options{}).sample(t.Context(), &b, []uint32{0}, 1); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a degree beyond 32 bits: %v", err)
 	}
+}
+
+// manyEdges returns the sources of so many edges, all zero, of a file that takes no room.
+func manyEdges(t *testing.T, n int64) []uint32 {
+	name := filepath.Join(t.TempDir(), "indices")
+	err := os.WriteFile(name, nil, 0o666)
+	if err == nil {
+		err = os.Truncate(name, 4*n)
+	}
+	if err != nil {
+		t.Skipf("no file of %d bytes: %v", 4*n, err)
+	}
+	f, err := mapped.Open(name)
+	if err != nil {
+		t.Skipf("no mapping of %d bytes: %v", 4*n, err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return binio.View[uint32](f.Data())
 }
 
 func TestSampleStopsWhenCancelled(t *testing.T) {

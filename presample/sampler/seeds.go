@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/rng"
 	"diskgnn/internal/units"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/walk"
 )
 
 // Validation and test batches draw with epoch numbers that training never reaches.
@@ -200,6 +201,35 @@ func (s *Seeds) Memory(underWay int) int64 {
 		n += int64(8+s.split[i].row) * int64(len(s.split[i].nodes))
 	}
 	return n
+}
+
+// MostMemory bounds what Memory returns for a dataset, before it is loaded: nodes of its splits may
+// have no label, and batches of some orders may be as many as seed nodes.
+func MostMemory(p *mbfile.Params, d dataset.Facts, targetBytes, underWay int) int64 {
+	perSeed, visit, held := int64(4), int64(0), int64(0)
+	switch {
+	case p.Partitions > 0:
+		states := 1
+		if p.Order == Dispersed {
+			states = walk.States(p.Walk, p.Partitions, p.Buffer)
+		}
+		walked, assignment := walk.Memory(p.Partitions, states)
+		perSeed, visit, held = 4+8, walked, 2*d.Nodes+4*d.Train+16*int64(states+1)+assignment
+	case p.Order == Overlap:
+		held = newCutting(int(d.Train), p.BatchSize).memory()
+	}
+	// Of the visits of 2 + underWay/batches epochs; a batch has as many seed nodes at most.
+	ahead := 2*d.Train + int64(underWay)*min(int64(p.BatchSize), d.Train)
+	visits := min(perSeed*ahead+int64(2+underWay)*visit, int64(p.Epochs+1)*(perSeed*d.Train+visit))
+	return held + visits + int64(8+targetBytes)*(d.Train+d.Valid+d.Test)
+}
+
+// MostLocalizeMemory bounds what LocalizeMemory returns, likewise.
+func MostLocalizeMemory(p *mbfile.Params, d dataset.Facts) int64 {
+	if p.Order != Overlap {
+		return 0
+	}
+	return localityMemory(d.Nodes, d.Train)
 }
 
 // LocalizeMemory returns the bytes that Localize holds in a graph of so many nodes.

@@ -14,8 +14,9 @@ type table interface {
 	begin()
 	// number writes the number of ids[i] to out[i], giving nodes not seen in
 	// this batch the next numbers from n on and appending them at nodes[n:],
-	// which has room for one more than the new ones. It returns the new n.
-	number(out, ids, nodes []uint32, n uint32) uint32
+	// which has room for one more than the new ones. It returns the new n, or false where an
+	// id is found that no node of the graph has.
+	number(out, ids, nodes []uint32, n uint32) (_ uint32, ok bool)
 	// memory returns the bytes that the table needs for a batch of n nodes.
 	memory(n int64) int64
 }
@@ -50,10 +51,14 @@ func (t *arrayTable) begin() {
 // good as random, and a misprediction would wait for the entry to arrive from
 // memory. An entry of another batch lies below base, so that the subtraction
 // wraps to more than any number.
-func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) uint32 {
+func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) (uint32, bool) {
 	entry, base := t.entry, t.base
 	out = out[:len(ids)]
 	for i, id := range ids {
+		if int(id) >= len(entry) {
+			t.used = n
+			return n, false
+		}
 		num := min(entry[id]-base, n)
 		entry[id] = base + num
 		out[i] = num
@@ -65,7 +70,7 @@ func (t *arrayTable) number(out, ids, nodes []uint32, n uint32) uint32 {
 		n += fresh
 	}
 	t.used = n
-	return n
+	return n, true
 }
 
 func (t *arrayTable) memory(int64) int64 { return ArrayMemory(int64(len(t.entry))) }
@@ -109,7 +114,8 @@ func (t *hashTable) memory(n int64) int64 { return HashMemory(n) }
 // home returns where the search for a node begins (Fibonacci hashing).
 func (t *hashTable) home(id uint32) uint64 { return uint64(id) * 0x9E3779B97F4A7C15 >> t.shift }
 
-func (t *hashTable) number(out, ids, nodes []uint32, n uint32) uint32 {
+// number knows no ids of the graph: it numbers any.
+func (t *hashTable) number(out, ids, nodes []uint32, n uint32) (uint32, bool) {
 	t.reserve(nodes, n, uint32(len(ids)))
 	entry, base, mask := t.entry, t.base, uint64(len(t.entry)-1)
 	out = out[:len(ids)]
@@ -133,7 +139,7 @@ func (t *hashTable) number(out, ids, nodes []uint32, n uint32) uint32 {
 		}
 	}
 	t.used = n
-	return n
+	return n, true
 }
 
 // reserve grows the table to hold more nodes beside the n it has.

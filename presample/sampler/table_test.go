@@ -23,7 +23,7 @@ func TestTables(t *testing.T) {
 				n := uint32(0)
 				for _, ids := range pieces {
 					out := make([]uint32, len(ids))
-					n = table.number(out, ids, got, n)
+					n, _ = table.number(out, ids, got, n)
 					for i, id := range ids {
 						if _, ok := want[id]; !ok {
 							want[id] = uint32(len(want))
@@ -39,6 +39,21 @@ func TestTables(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTableAfterARefusal: what a batch numbered before it was refused does not show in the next.
+func TestTableAfterARefusal(t *testing.T) {
+	table, out, nodes := newArrayTable(4), make([]uint32, 3), make([]uint32, 4)
+	for range 3 {
+		table.begin()
+		if n, ok := table.number(out, []uint32{2, 1, 4}, nodes, 0); ok || n != 2 {
+			t.Fatalf("node 4 of 4 is numbered: %d", n)
+		}
+		table.begin()
+		if n, ok := table.number(out, []uint32{3, 2, 3}, nodes, 0); !ok || n != 2 || !slices.Equal(out, []uint32{0, 1, 0}) {
+			t.Errorf("%d, numbers %v", n, out)
+		}
+	}
 }
 
 // TestTablesWrap writes entries, lets so many batches pass elsewhere that base
@@ -58,7 +73,7 @@ func TestTablesWrap(t *testing.T) {
 		out, got := make([]uint32, nodes), make([]uint32, nodes+1)
 		for range 2 {
 			c.begin()
-			if n := c.number(out, ids, got, 0); n != nodes || !slices.Equal(got[:nodes], ids) {
+			if n, _ := c.number(out, ids, got, 0); n != nodes || !slices.Equal(got[:nodes], ids) {
 				t.Errorf("%s: %d nodes numbered", name, n)
 			}
 			slices.Reverse(ids)

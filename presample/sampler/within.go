@@ -45,6 +45,9 @@ func (w *within) count(ctx context.Context, sources []uint32) (n uint32, err err
 			return 0, err
 		}
 		for _, u := range piece {
+			if int(u) >= len(w.of) {
+				return 0, outside(u, len(w.of))
+			}
 			if w.held[w.of[u]] {
 				n++
 			}
@@ -68,6 +71,9 @@ func (w *within) take(ctx context.Context, out, sources []uint32) (n int, err er
 			return n, err
 		}
 		for _, u := range piece {
+			if int(u) >= len(w.of) {
+				return n, outside(u, len(w.of))
+			}
 			if !w.held[w.of[u]] {
 				continue
 			}

@@ -29,6 +29,9 @@ const (
 	Comet = "comet"
 )
 
+// Names returns the kinds of walks.
+func Names() []string { return []string{Sweep, Beta, Comet} }
+
 // MaxPartitions bounds the partitions of a graph.
 const MaxPartitions = 1 << 14
 

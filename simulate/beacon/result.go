@@ -159,6 +159,11 @@ func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Samples != nil {
+		if err := o.Samples.Unchanged(); err != nil {
+			return nil, err
+		}
+	}
 	for i, row := range rows {
 		for _, out := range outcomes[i] {
 			row.Outcome = out

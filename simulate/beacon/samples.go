@@ -38,7 +38,9 @@ func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, w
 		hop = next
 	}
 	for _, u := range hop {
-		r.read(len(b.Blocks), u)
+		if err := r.read(len(b.Blocks), u); err != nil {
+			return nil, err
+		}
 	}
 	return r.build.trace(), nil
 }
@@ -112,7 +114,9 @@ func (r *replay) hop(h int, nodes []uint32, b *graph.Block, paths Paths) (next [
 		if err := r.slots(r.batch.Input[u]); err != nil {
 			return nil, err
 		}
-		r.read(h, u)
+		if err := r.read(h, u); err != nil {
+			return nil, err
+		}
 	}
 	return next, nil
 }
@@ -124,7 +128,10 @@ func (r *replay) slots(node uint32) error {
 		return fault.New(fault.ErrInput, "the batch has node %d, the graph %d nodes", node, r.graph.NumNodes())
 	}
 	slices.SortFunc(r.ids, func(x, y neighbour) int { return int(int64(x.id) - int64(y.id)) })
-	list := r.graph.Neighbors(node)
+	list, err := r.graph.Row(node)
+	if err != nil {
+		return err
+	}
 	r.drawn = r.drawn[:0]
 	at := 0
 	for _, n := range r.ids {
@@ -139,8 +146,13 @@ func (r *replay) slots(node uint32) error {
 }
 
 // read adds a node and what was drawn of it.
-func (r *replay) read(h int, u uint32) {
+func (r *replay) read(h int, u uint32) error {
 	node := r.batch.Input[u]
-	r.build.read(h, int64(r.graph.Degree(node)), r.drawn, func(section int64) int64 { return r.layout.At(node, section).Page() })
+	row, err := r.graph.Row(node)
+	if err != nil {
+		return err
+	}
+	r.build.read(h, int64(len(row)), r.drawn, func(section int64) int64 { return r.layout.At(node, section).Page() })
 	r.drawn = r.drawn[:0]
+	return nil
 }

@@ -1,6 +1,7 @@
 package beacon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -60,11 +61,20 @@ func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, 
 	}
 	err = s.topology.Guard(func() (err error) {
 		g := &s.topology.CSC
-		s.layout, err = directgraph.New(shape, facts.Nodes, func(v int64) int64 { return int64(g.Degree(uint32(v))) })
-		return err
+		var failed error
+		s.layout, err = directgraph.New(shape, facts.Nodes, func(v int64) int64 {
+			row, err := g.Row(uint32(v))
+			failed = cmp.Or(failed, err)
+			return int64(len(row))
+		})
+		return cmp.Or(failed, err)
 	})
 	return s, err
 }
+
+// Unchanged returns an error of kind fault.ErrCorrupt if the graph that was verified has changed
+// since.
+func (s *Samples) Unchanged() error { return s.topology.Unchanged() }
 
 // Close releases the mapped topology and the samples.
 func (s *Samples) Close() error {
@@ -120,7 +130,8 @@ func (s *Samples) Write(ctx context.Context, fsys vfs.FS, name string, memory in
 	defer func() { err = errors.Join(err, features.Close()) }()
 	return s.topology.Guard(func() error {
 		return directgraph.Write(fsys, name, s.layout, directgraph.Graph{
-			Neighbors: s.topology.Neighbors,
+			Neighbors: s.topology.Sources,
+			Unchanged: s.topology.Unchanged,
 			Vector: func(b []byte, node uint32) ([]byte, error) {
 				at := len(b)
 				b = append(b, make([]byte, shape.Feature)...)

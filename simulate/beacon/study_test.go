@@ -263,3 +263,37 @@ func TestSamples(t *testing.T) {
 		}
 	}
 }
+
+// The graph changes after it was laid out: nothing is simulated, and nothing written.
+func TestSamplesChange(t *testing.T) {
+	dir := t.TempDir()
+	data, samples := filepath.Join(dir, "dataset"), filepath.Join(dir, "samples")
+	datasettest.Create(t, dir, datasettest.Params{Nodes: 300, AvgDegree: 8, Dim: 25, Seed: 2}.Raw())
+	if _, err := presample.Run(t.Context(), vfs.OS, presample.Options{Dataset: data, Out: samples, BatchSize: 6, Epochs: 1, Fanout: []int{2, 3}}, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range datasettest.Changes() {
+		datasettest.Age(t, data)
+		changed, err := OpenSamples(t.Context(), progress.Discard, vfs.OS, data, samples, Tree, 4096, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		undo := c.Do(t, data)
+		o := Options{Samples: changed, Platforms: platforms[7:], Modes: []Mode{Strict}, Batches: 1, Workers: 1}
+		_, simulated := Simulate(t.Context(), o, nil)
+		name := filepath.Join(dir, "changed")
+		written := changed.Write(t.Context(), vfs.OS, name, 1<<30)
+		for _, err := range []error{simulated, written} {
+			if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.File) {
+				t.Errorf("%s: %v", c.Name, err)
+			}
+		}
+		if found, err := vfs.Exists(vfs.OS, name); found || err != nil {
+			t.Errorf("%s: a graph is written (%v)", c.Name, err)
+		}
+		undo()
+		if err := changed.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

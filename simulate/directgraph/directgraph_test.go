@@ -131,7 +131,7 @@ func TestBytes(t *testing.T) {
 		before = live()
 		name := filepath.Join(t.TempDir(), "graph")
 		if err := Write(writes{vfs.OS, func() { held = live() - before }}, name, l, Graph{
-			Neighbors: func(v uint32) []uint32 { return make([]uint32, degree(int64(v))) },
+			Neighbors: func(v uint32) ([]uint32, error) { return make([]uint32, degree(int64(v))), nil },
 			Vector:    func(b []byte, v uint32) ([]byte, error) { return append(b, make([]byte, 8)...), nil },
 		}); err != nil {
 			t.Fatal(err)
@@ -175,7 +175,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Write(vfs.OS, name, l, Graph{Neighbors: func(v uint32) []uint32 { return graph[v] }, Vector: vector}); err != nil {
+		if err := Write(vfs.OS, name, l, Graph{Neighbors: func(v uint32) ([]uint32, error) { return graph[v], nil }, Vector: vector}); err != nil {
 			t.Fatal(err)
 		}
 		f, err := Open(vfs.OS, name)
@@ -223,7 +223,7 @@ func TestDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := Graph{
-		Neighbors: func(v uint32) []uint32 { return make([]uint32, v*8) },
+		Neighbors: func(v uint32) ([]uint32, error) { return make([]uint32, v*8), nil },
 		Vector:    func(b []byte, v uint32) ([]byte, error) { return append(b, make([]byte, 8)...), nil },
 	}
 	if err := Write(vfs.OS, name, l, g); err != nil {
@@ -253,7 +253,7 @@ func TestDamagedNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages, err := l.fill(Graph{
-		Neighbors: func(uint32) []uint32 { return make([]uint32, 13) },
+		Neighbors: func(uint32) ([]uint32, error) { return make([]uint32, 13), nil },
 		Vector:    func(b []byte, _ uint32) ([]byte, error) { return append(b, make([]byte, 8)...), nil },
 	})
 	if err != nil {
@@ -327,7 +327,7 @@ func TestRefusals(t *testing.T) {
 	}
 	lost := errors.New("lost")
 	err = Write(vfs.OS, filepath.Join(dir, "new"), l, Graph{
-		Neighbors: func(uint32) []uint32 { return make([]uint32, 1) },
+		Neighbors: func(uint32) ([]uint32, error) { return make([]uint32, 1), nil },
 		Vector:    func(b []byte, _ uint32) ([]byte, error) { return nil, lost },
 	})
 	if _, found := os.Stat(filepath.Join(dir, "new")); !errors.Is(err, lost) || found == nil {

@@ -7,17 +7,20 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
 
-const magic = "DGNNDG01"
+const magic = "DGNNDG01" // its last byte is the version
 
 // Graph is what is laid out.
 type Graph struct {
 	// Neighbors returns a node's neighbours; what it returns is read before the next call.
-	Neighbors func(node uint32) []uint32
+	Neighbors func(node uint32) ([]uint32, error)
 	// Vector appends a node's vector, of Shape.Feature bytes, to b.
 	Vector func(b []byte, node uint32) ([]byte, error)
+	// Unchanged, if not nil, is called before anything is written: its error ends Write.
+	Unchanged func() error
 }
 
 // Write writes a graph by a layout that was made of its degrees, and makes the directories that
@@ -49,6 +52,11 @@ func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	table := binio.Bytes(sums)
 	out.Write(table)
 	out.Write(binary.LittleEndian.AppendUint32(nil, binio.CRC(table)))
+	if g.Unchanged != nil {
+		if err := g.Unchanged(); err != nil {
+			return err
+		}
+	}
 	if err := vfs.MakeParents(fsys, name); err != nil {
 		return err
 	}
@@ -67,12 +75,14 @@ func (l *Layout) fill(g Graph) ([]byte, error) {
 	}
 	for v := range l.primary {
 		node := uint32(v)
-		neighbors := g.Neighbors(node)
+		neighbors, err := g.Neighbors(node)
+		if err != nil {
+			return nil, err
+		}
 		degree := int64(len(neighbors))
 		n, own := l.shape.Secondaries(degree), l.shape.own(degree)
 		section = appendHeader(section[:0], l.shape.bytes(0, degree), 1, n)
 		section = binary.LittleEndian.AppendUint16(section, uint16(own))
-		var err error
 		if section, err = g.Vector(section, node); err != nil {
 			return nil, err
 		}
@@ -126,20 +136,34 @@ func Open(fsys vfs.FS, name string) (*File, error) {
 	return f, nil
 }
 
+// versions has what decodes each version.
+var versions = stage.Versions[func([]byte) (*File, error)]{1: decode}
+
 // Decode checks the bytes of a file. The File refers to them.
 func Decode(b []byte) (*File, error) {
-	corrupt := func(what string) error { return fault.New(fault.ErrCorrupt, "it is no DirectGraph: %s", what) }
-	if len(b) < minPage || string(b[:8]) != magic {
+	if len(b) < minPage || string(b[:7]) != magic[:7] {
 		return nil, corrupt("it does not begin with " + magic)
 	}
+	if size := binary.LittleEndian.Uint32(b[8:]); size < minPage || int(size) > len(b) {
+		return nil, corrupt("its pages have no room")
+	} else if binio.CRC(b[:size-4]) != binary.LittleEndian.Uint32(b[size-4:]) {
+		return nil, corrupt("the checksum of its first page is wrong")
+	}
+	decode, err := versions.Decoder(int(b[7]-'0'), "it is a DirectGraph of version %d; this program reads %s")
+	if err != nil {
+		return nil, err
+	}
+	return decode(b)
+}
+
+func corrupt(what string) error { return fault.New(fault.ErrCorrupt, "it is no DirectGraph: %s", what) }
+
+func decode(b []byte) (*File, error) {
 	f := &File{shape: Shape{Page: int(binary.LittleEndian.Uint32(b[8:])), Feature: int(binary.LittleEndian.Uint32(b[12:]))}}
 	nodes, pages := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
 	size := uint64(f.shape.Page)
-	if f.shape.Page > len(b) || f.shape.Feature > MaxPage || f.shape.Check() != nil {
+	if f.shape.Feature > MaxPage || f.shape.Check() != nil {
 		return nil, corrupt("its pages have no room")
-	}
-	if binio.CRC(b[:size-4]) != binary.LittleEndian.Uint32(b[size-4:]) {
-		return nil, corrupt("the checksum of its first page is wrong")
 	}
 	if pages > MaxPages || nodes > pages*PageSections || uint64(len(b)) != size*(1+pages)+4*nodes+4*(pages+2) {
 		return nil, corrupt(fmt.Sprintf("%d bytes are not %d pages and %d nodes", len(b), pages, nodes))

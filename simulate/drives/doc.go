@@ -8,7 +8,8 @@
 // what a store reads of it, given its caches: it knows of bytes, not of time. Run plays the
 // loads on a Machine: threads submit requests, each drive serves one after another and adds
 // its latency, the host assembles, the GPU's link carries what arrives, the GPU computes. Estimate is the bound
-// that the busiest of them gives; what it leaves out is queueing.
+// that the busiest of them gives; what it leaves out is queueing. Prices say which machine gives
+// the most for the money.
 //
 // # Stores
 //

@@ -56,7 +56,7 @@ func TestExponent(t *testing.T) {
 }
 
 // TestSimulated holds the simulation to how close it came when its assumptions were fixed:
-// each time within 20 % of the published one. At a finer scale: bench/gids.
+// each time within 20 % of the published one. At a finer scale: go run ./bench gids.
 func TestSimulated(t *testing.T) {
 	a := Assumed()
 	a.Scale = 1024

@@ -55,9 +55,6 @@ func (h *Histogram) Mean() Time {
 	return Time(h.sum / float64(h.n))
 }
 
-// Max returns the longest, exactly.
-func (h *Histogram) Max() Time { return h.most }
-
 // Quantile returns a duration that at least the share q of all do not exceed: the end of
 // the bucket, at most 1/16 too long.
 func (h *Histogram) Quantile(q float64) Time {

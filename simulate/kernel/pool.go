@@ -5,12 +5,6 @@ type Pool struct {
 	free    int
 	size    int
 	waiters fifo[Event]
-
-	granted int64
-	most    int     // units lent at once
-	lent    float64 // Σ units × picoseconds, up to since
-	since   Time
-	queue   int // most that waited at once
 }
 
 // NewPool returns a pool of k units; k must be positive.
@@ -21,20 +15,15 @@ func NewPool(k int) *Pool { return &Pool{free: k, size: k} }
 func (p *Pool) Acquire(s *Sim, e Event) bool {
 	if p.free == 0 {
 		p.waiters.push(e)
-		p.queue = max(p.queue, p.waiters.len())
 		return false
 	}
-	p.count(s.now)
 	p.free--
-	p.granted++
-	p.most = max(p.most, p.size-p.free)
 	return true
 }
 
 // Release gives a unit back, or hands it to the first that waits.
 func (p *Pool) Release(s *Sim) {
 	if p.waiters.len() > 0 {
-		p.granted++
 		s.After(0, *p.waiters.front())
 		p.waiters.pop()
 		return
@@ -42,13 +31,7 @@ func (p *Pool) Release(s *Sim) {
 	if p.free == p.size {
 		panic("simulate/kernel: a unit is given back that was not lent")
 	}
-	p.count(s.now)
 	p.free++
-}
-
-func (p *Pool) count(now Time) {
-	p.lent += float64(p.size-p.free) * float64(now-p.since)
-	p.since = now
 }
 
 // Lent returns the units that are lent.
@@ -57,15 +40,30 @@ func (p *Pool) Lent() int { return p.size - p.free }
 // Waiting returns how many wait.
 func (p *Pool) Waiting() int { return p.waiters.len() }
 
-// Granted returns how often a unit was lent, the most that were at once, and the most that
-// waited at once.
-func (p *Pool) Granted() (times int64, most, queue int) { return p.granted, p.most, p.queue }
+// fifo is a queue in a ring that grows to the most it ever held.
+type fifo[T any] struct {
+	ring []T // of a power of two
+	head int
+	n    int
+}
 
-// Mean returns the units that were lent on average, from the beginning to now.
-func (p *Pool) Mean(s *Sim) float64 {
-	p.count(s.now)
-	if s.now == 0 {
-		return 0
+func (q *fifo[T]) len() int { return q.n }
+
+// front is what was pushed first; there must be something.
+func (q *fifo[T]) front() *T { return &q.ring[q.head] }
+
+func (q *fifo[T]) push(v T) {
+	if q.n == len(q.ring) {
+		ring := make([]T, max(16, 2*len(q.ring)))
+		k := copy(ring, q.ring[q.head:])
+		copy(ring[k:], q.ring[:q.head])
+		q.ring, q.head = ring, 0
 	}
-	return p.lent / float64(s.now)
+	q.ring[(q.head+q.n)&(len(q.ring)-1)] = v
+	q.n++
+}
+
+func (q *fifo[T]) pop() {
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.n--
 }

@@ -25,9 +25,6 @@ func (s *Sim) Now() Time { return s.now }
 // Events returns the number of events that came.
 func (s *Sim) Events() int64 { return s.events }
 
-// Pending returns the number of events to come.
-func (s *Sim) Pending() int { return len(s.heap) }
-
 // After schedules an event a duration from now, which must not be negative.
 func (s *Sim) After(d Time, e Event) { s.At(s.now+d, e) }
 

@@ -3,6 +3,7 @@ package trace
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"diskgnn/internal/fault"
@@ -16,6 +17,7 @@ type Recording struct {
 	fsys vfs.FS
 	name string
 	file vfs.File
+	lock io.Closer // of the file under its other name
 }
 
 // partial ends the name of a file that is not whole.
@@ -31,19 +33,25 @@ func CheckNew(fsys vfs.FS, name string) error {
 }
 
 // Begin begins a trace in a file that does not exist, whose directories are made. Finish or
-// Abandon must follow.
+// Abandon must follow. A trace of that name which another process writes is an error of kind
+// fault.ErrLocked.
 func Begin(fsys vfs.FS, name string, h Header) (*Recording, error) {
-	if err := CheckNew(fsys, name); err != nil {
-		return nil, err
-	}
 	if err := vfs.MakeParents(fsys, name); err != nil {
 		return nil, err
 	}
-	f, err := fsys.Create(name + partial)
+	lock, err := fsys.Lock(name + partial)
 	if err != nil {
 		return nil, err
 	}
-	r := &Recording{fsys: fsys, name: name, file: f}
+	err = CheckNew(fsys, name)
+	var f vfs.File
+	if err == nil {
+		f, err = fsys.Create(name + partial)
+	}
+	if err != nil {
+		return nil, errors.Join(err, fsys.Remove(name+partial), lock.Close())
+	}
+	r := &Recording{fsys: fsys, name: name, file: f, lock: lock}
 	if r.Writer, err = NewWriter(f, h); err != nil {
 		return nil, r.Abandon(err)
 	}
@@ -61,20 +69,20 @@ func (r *Recording) Finish() error {
 	}
 	temp := r.name + partial
 	if err := r.file.Close(); err != nil {
-		return r.failed(errors.Join(err, r.fsys.Remove(temp)))
+		return r.failed(errors.Join(err, r.fsys.Remove(temp), r.lock.Close()))
 	}
 	if err := r.fsys.Rename(temp, r.name); err != nil {
-		return r.failed(errors.Join(err, r.fsys.Remove(temp)))
+		return r.failed(errors.Join(err, r.fsys.Remove(temp), r.lock.Close()))
 	}
 	if err := r.fsys.SyncDir(filepath.Dir(r.name)); err != nil {
-		return r.failed(errors.Join(err, r.fsys.Remove(r.name)))
+		return r.failed(errors.Join(err, r.fsys.Remove(r.name), r.lock.Close()))
 	}
-	return nil
+	return r.failed(r.lock.Close())
 }
 
 // Abandon leaves nothing of the trace. It returns why, with what went wrong on the way.
 func (r *Recording) Abandon(why error) error {
-	return r.failed(errors.Join(why, r.file.Close(), r.fsys.Remove(r.name+partial)))
+	return r.failed(errors.Join(why, r.file.Close(), r.fsys.Remove(r.name+partial), r.lock.Close()))
 }
 
 func (r *Recording) failed(err error) error {

@@ -26,7 +26,7 @@
 //	  u32     CRC-32C of the header's line and of the next field
 //	  u64     number of batches
 //
-// A reader accepts this version only, and only what ends properly: a trace that was cut off
+// A reader accepts only what ends properly: a trace that was cut off
 // is corrupt. Nodes are below the header's, reads are of at least one byte and within a file
 // that was named, and the file ends after its last field. Version 1 had no files and offsets.
 package trace
@@ -45,6 +45,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 )
@@ -137,11 +138,13 @@ type Batch struct {
 
 // check refuses what the format has no room for.
 func (h *Header) check() error {
-	switch {
-	case h.Format != Format:
+	if h.Format != Format {
 		return fault.New(fault.ErrInput, "it is no trace: its format is %q", h.Format)
-	case h.Version != Version:
-		return fault.New(fault.ErrVersion, "it is a trace of version %d; this program reads %d", h.Version, Version)
+	}
+	if _, err := versions.Decoder(h.Version, "it is a trace of version %d; this program reads %s"); err != nil {
+		return err
+	}
+	switch {
 	case h.Nodes < 0 || h.Nodes > MaxNodes || h.RowBytes < 0 || h.RowBytes > MaxBytes || (h.Nodes > 0) != (h.RowBytes > 0):
 		return fault.New(fault.ErrCorrupt, "%d rows of %d bytes", h.Nodes, h.RowBytes)
 	}
@@ -331,7 +334,7 @@ func (t *Reader) Next(b *Batch) error {
 	if got := crc32.Checksum(p, castagnoli); got != sum {
 		return t.corrupt("does not match its checksum")
 	}
-	if err := t.decode(p, b); err != nil {
+	if err := versions[t.header.Version](t, p, b); err != nil {
 		return err
 	}
 	t.batches++
@@ -371,6 +374,9 @@ func (t *Reader) failed(err error) error {
 func (t *Reader) corrupt(format string, args ...any) error {
 	return fault.New(fault.ErrCorrupt, "batch %d of the trace %s", t.batches, fmt.Sprintf(format, args...))
 }
+
+// versions has what decodes a batch of each version.
+var versions = stage.Versions[func(*Reader, []byte, *Batch) error]{Version: (*Reader).decode}
 
 // decode reads a payload.
 func (t *Reader) decode(p []byte, b *Batch) error {

@@ -22,19 +22,23 @@
 //
 // A file is named after the number of training steps done, step-000000001234.ckpt, so
 // that names order as time does. It is written as NAME.partial, made durable and
-// renamed; a .partial that is there belongs to nobody. A program reads its own version
-// only; any change of the bytes raises it.
+// renamed; a .partial that is there belongs to nobody. Any change of the bytes raises the
+// version; versions has what decodes each. Version 1 is refused: a run that stopped with one is
+// trained anew, or by the program that began it.
 package checkpoint
 
 import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"slices"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 )
 
 const (
@@ -87,48 +91,119 @@ func Decode(b []byte) (head json.RawMessage, sections map[string][]byte, err err
 		return nil, nil, err
 	}
 	sections = make(map[string][]byte, len(h.Sections))
-	for i, s := range h.Sections {
-		if i > 0 && s.Name <= h.Sections[i-1].Name {
-			return nil, nil, corrupt("the section %q after %q", s.Name, h.Sections[i-1].Name)
-		}
-		if s.Bytes < 0 || s.Bytes > int64(len(b)-at) {
-			return nil, nil, corrupt("%q has %d bytes, %d are left", s.Name, s.Bytes, len(b)-at)
-		}
-		end := at + int(s.Bytes)
-		if binio.CRC(b[at:end]) != s.CRC {
-			return nil, nil, corrupt("%q, bytes %d to %d, does not match its checksum", s.Name, at, end)
-		}
+	err = h.each(int64(at), int64(len(b)), func(s *section, at int64) error {
+		end := at + s.Bytes
 		sections[s.Name] = b[at:end:end]
-		at = end
-	}
-	if at != len(b) {
-		return nil, nil, corrupt("%d bytes after the last section", len(b)-at)
+		return s.compare(at, binio.CRC(b[at:end]))
+	})
+	if err != nil {
+		return nil, nil, err
 	}
 	return h.Head, sections, nil
 }
 
-// decodeHeader returns the header and where the sections begin.
-func decodeHeader(b []byte) (h header, at int, err error) {
+// Verify checks a file of so many bytes as Decode does, in the memory of its header, and returns
+// the head.
+func Verify(r io.ReaderAt, size int64) (head json.RawMessage, err error) {
+	front := make([]byte, max(0, min(size, int64(fixedBytes))))
+	if n, err := r.ReadAt(front, 0); n < len(front) {
+		return nil, err
+	}
+	n, err := headerBytes(front, size)
+	if err != nil {
+		return nil, err
+	}
+	front = make([]byte, int64(fixedBytes)+n+crcBytes)
+	if n, err := r.ReadAt(front, 0); n < len(front) {
+		return nil, err
+	}
+	h, at, err := decodeHeader(front)
+	if err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 1<<16)
+	err = h.each(int64(at), size, func(s *section, at int64) error {
+		crc := uint32(0)
+		for from := io.NewSectionReader(r, at, s.Bytes); ; {
+			n, err := from.Read(buf)
+			crc = binio.UpdateCRC(crc, buf[:n])
+			if errors.Is(err, io.EOF) {
+				return s.compare(at, crc)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+	return h.Head, err
+}
+
+// each calls f for every section and its offset, from at to the end of the file.
+func (h *header) each(at, size int64, f func(s *section, at int64) error) error {
+	for i := range h.Sections {
+		s := &h.Sections[i]
+		if i > 0 && s.Name <= h.Sections[i-1].Name {
+			return corrupt("the section %q after %q", s.Name, h.Sections[i-1].Name)
+		}
+		if s.Bytes < 0 || s.Bytes > size-at {
+			return corrupt("%q has %d bytes, %d are left", s.Name, s.Bytes, size-at)
+		}
+		if err := f(s, at); err != nil {
+			return err
+		}
+		at += s.Bytes
+	}
+	if at != size {
+		return corrupt("%d bytes after the last section", size-at)
+	}
+	return nil
+}
+
+// compare refuses a section at an offset whose bytes have another checksum.
+func (s *section) compare(at int64, crc uint32) error {
+	if crc != s.CRC {
+		return corrupt("%q, bytes %d to %d, does not match its checksum", s.Name, at, at+s.Bytes)
+	}
+	return nil
+}
+
+// headerBytes returns the length of the header by the first bytes of a file of so many.
+func headerBytes(b []byte, size int64) (int64, error) {
 	if len(b) < fixedBytes || string(b[:len(magic)]) != magic {
-		return h, 0, corrupt("no checkpoint of this program")
+		return 0, corrupt("no checkpoint of this program")
 	}
 	n := int64(binary.LittleEndian.Uint32(b[fixedBytes-4:]))
-	if n > mostHeader || n > int64(len(b)-fixedBytes-crcBytes) {
-		return h, 0, corrupt("a header of %d bytes in a file of %d", n, len(b))
+	if n > mostHeader || n > size-int64(fixedBytes+crcBytes) {
+		return 0, corrupt("a header of %d bytes in a file of %d", n, size)
+	}
+	return n, nil
+}
+
+// decodeHeader returns the header and where the sections begin.
+func decodeHeader(b []byte) (h header, at int, err error) {
+	n, err := headerBytes(b, int64(len(b)))
+	if err != nil {
+		return h, 0, err
 	}
 	end := fixedBytes + int(n)
 	if binio.CRC(b[:end]) != binary.LittleEndian.Uint32(b[end:]) {
 		return h, 0, corrupt("the header, bytes 0 to %d, does not match its checksum", end)
 	}
-	if v := b[len(magic)]; v != version {
-		return h, 0, fault.New(fault.ErrVersion, "a checkpoint of version %q; this program reads version %q", v, version)
+	decode, err := versions.Decoder(int(b[len(magic)]-'0'), "a checkpoint of version '%d'; this program reads version '%s'")
+	if err != nil {
+		return h, 0, err
 	}
-	d := json.NewDecoder(bytes.NewReader(b[fixedBytes:end]))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&h); err != nil {
+	if err := decode(b[fixedBytes:end], &h); err != nil {
 		return h, 0, corrupt("header: %v", err)
 	}
 	return h, end + crcBytes, nil
 }
+
+// versions has what decodes the header of each version.
+var versions = stage.Versions[func([]byte, *header) error]{version - '0': func(b []byte, h *header) error {
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	return d.Decode(h)
+}}
 
 func corrupt(format string, args ...any) error { return fault.New(fault.ErrCorrupt, format, args...) }

@@ -56,25 +56,36 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// decode decodes a file, and makes sure that Verify says the same of it.
+func decode(t testing.TB, b []byte) (json.RawMessage, map[string][]byte, error) {
+	t.Helper()
+	head, sections, err := Decode(b)
+	verified, verr := Verify(bytes.NewReader(b), int64(len(b)))
+	if (err == nil) != (verr == nil) || err != nil && err.Error() != verr.Error() || err == nil && !bytes.Equal(head, verified) {
+		t.Fatalf("decoded: %s, %v; verified: %s, %v", head, err, verified, verr)
+	}
+	return head, sections, err
+}
+
 // Every byte is checked: any that is wrong, missing or too many is an error.
 func TestEveryByte(t *testing.T) {
 	b := whole(t, map[string]int{"epoch": 3}, map[string][]byte{"a": {1, 2, 3}, "b": nil, "c": []byte("weights")})
-	if _, _, err := Decode(b); err != nil {
+	if _, _, err := decode(t, b); err != nil {
 		t.Fatal(err)
 	}
 	for i := range b {
 		for _, mask := range []byte{1, 0x80, 0xFF} {
 			wrong := bytes.Clone(b)
 			wrong[i] ^= mask
-			if _, _, err := Decode(wrong); !errors.Is(err, fault.ErrCorrupt) {
+			if _, _, err := decode(t, wrong); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("byte %d: %v", i, err)
 			}
 		}
-		if _, _, err := Decode(b[:i]); !errors.Is(err, fault.ErrCorrupt) {
+		if _, _, err := decode(t, b[:i]); !errors.Is(err, fault.ErrCorrupt) {
 			t.Errorf("cut at %d: %v", i, err)
 		}
 	}
-	if _, _, err := Decode(append(b, 0)); !errors.Is(err, fault.ErrCorrupt) {
+	if _, _, err := decode(t, append(b, 0)); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a byte too many: %v", err)
 	}
 }
@@ -226,7 +237,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(whole(f, nil, nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, b := range [][]byte{b, sealed(b)} {
-			head, sections, err := Decode(b)
+			head, sections, err := decode(t, b)
 			if err != nil {
 				if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 					t.Fatal(err)
@@ -260,7 +271,7 @@ func FuzzForged(f *testing.F) {
 			t.Fatal(err)
 		}
 		b := append(sealed(text), content...)
-		_, sections, err := Decode(b)
+		_, sections, err := decode(t, b)
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) {
 				t.Fatal(err)

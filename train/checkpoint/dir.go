@@ -165,3 +165,20 @@ func (d Dir) Clear() error {
 	}
 	return d.FS.SyncDir(filepath.Dir(d.Path))
 }
+
+// Verify checks a checkpoint, whatever its length, and returns its head and its length.
+func (d Dir) Verify(name string) (head json.RawMessage, size int64, err error) {
+	f, err := d.FS.Open(d.File(name))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if head, err = Verify(f, st.Size()); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", d.File(name), err)
+	}
+	return head, st.Size(), nil
+}

@@ -9,14 +9,14 @@ import (
 	"testing"
 
 	"diskgnn/internal/vfs"
-	"diskgnn/internal/vfs/powertest"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // TestPower: whenever the power is cut, and whatever of the rest the drive kept, the newest
 // checkpoint is whole, and is the one that was written last, or the one under way; those
 // that were cleared do not come back.
 func TestPower(t *testing.T) {
-	root := filepath.Join(powertest.Dir(t), "root")
+	root := filepath.Join(vfstest.DurableDir(t), "root")
 	for n, done := 0, false; !done; n++ {
 		for seed := range uint64(10) {
 			if err := errors.Join(os.RemoveAll(root), os.Mkdir(root, 0o777)); err != nil {

@@ -20,7 +20,7 @@ import (
 var ctx = context.Background()
 
 // quick are limits of tests in which nobody is to be lost.
-var quick = Limits{Join: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 5 * time.Millisecond}
+var quick = Limits{Join: time.Minute, Greeting: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 5 * time.Millisecond, Drain: 2 * time.Second}
 
 // adder is an engine that knows its contributions ahead, and keeps the sums that it takes.
 type adder struct {
@@ -191,14 +191,14 @@ func TestGatherAndBroadcast(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	errs := each(groups, func(g *Group) error {
 		for range 3 {
-			all, err := g.Gather([]byte(fmt.Sprint("of ", g.Rank(), big)))
+			all, err := g.Gather([]byte(fmt.Sprint("of ", g.Rank(), big)), 4+1<<20)
 			if err != nil {
 				return err
 			}
 			if g.Rank() == 0 && (len(all) != 3 || string(all[2]) != "of 2"+big) {
 				return fmt.Errorf("gathered %d", len(all))
 			}
-			b, err := g.Broadcast([]byte(fmt.Sprint("from ", g.Rank())))
+			b, err := g.Broadcast([]byte(fmt.Sprint("from ", g.Rank())), 6)
 			if err != nil || string(b) != "from 0" {
 				return fmt.Errorf("%q, %w", b, err)
 			}
@@ -248,7 +248,7 @@ func TestLostRank(t *testing.T) {
 		"rootful": {0, func(g *Group) { g.Fail(errors.New("the disk is full")); g.Close() }, "rank 0 of 3 is lost: the disk is full"},
 		"leaves":  {1, func(g *Group) { g.Close() }, "it ended before the run did"},
 		"garbage": {2, func(g *Group) { g.peers[0].conn.Write([]byte(strings.Repeat("garbage ", 9))) }, "is no frame of this version"},
-		"astray":  {1, func(g *Group) { g.number = 7; g.Gather(nil) }, "it takes part in another call"},
+		"astray":  {1, func(g *Group) { g.number = 7; g.Gather(nil, 0) }, "it takes part in another call"},
 	} {
 		groups := join(t, 3, nil)
 		errs := each(groups, func(g *Group) error {
@@ -256,9 +256,9 @@ func TestLostRank(t *testing.T) {
 				c.end(g)
 				return nil
 			}
-			_, err := g.Gather(nil)
+			_, err := g.Gather(nil, 0)
 			if err == nil {
-				_, err = g.Broadcast(nil)
+				_, err = g.Broadcast(nil, 0)
 			}
 			return err
 		})

@@ -66,10 +66,10 @@ func TestDevices(t *testing.T) {
 			return err
 		}
 		defer d.Close()
-		if _, err := g.Gather(nil); err != nil { // all are ready
+		if _, err := g.Gather(nil, 0); err != nil { // all are ready
 			return err
 		}
-		if _, err := g.Broadcast(nil); err != nil {
+		if _, err := g.Broadcast(nil, 0); err != nil {
 			return err
 		}
 		for step, batches := range []int{2, 2 - 2*g.Rank()} {

@@ -10,12 +10,24 @@
 // Group calls are collective: all ranks make the same ones, in the same order. Their messages
 // carry numbers, so that a rank which made another call is noticed.
 //
-// # Wire
+// # Connections
 //
-// A connection carries frames, in both directions. Numbers are little-endian.
+// Rank 0 listens on a TCP port; every other rank connects to it. Where the ranks have a secret, a
+// connection is TLS 1.3, in which both ends have Ed25519 keys that package diskgnn/internal/secret
+// derives from it: rank 0 is TLS's server and has the key of "diskgnn ranks 1 listener", the others are
+// clients and have that of "diskgnn ranks 1 dialer". The seed of each key is
+// HKDF-SHA-256(secret, no salt, info = that text, 32 bytes). Each end sends one self-signed
+// certificate, in which only the public key is looked at, and ends the connection unless that is the
+// other text's. There are no session tickets, names, or authorities. Without a secret a connection is
+// plain TCP: whoever reaches the port is believed. Everything below is what is inside.
+//
+// # Frames
+//
+// A connection carries frames, in both directions. Numbers are little-endian, floats IEEE 754, CRCs
+// those of Castagnoli's polynomial.
 //
 //	offset  bytes  what
-//	0       4      "DGC1"; the last byte is the version
+//	0       4      "DGC2"; the last byte is the version
 //	4       1      kind
 //	5       3      zero
 //	8       4      CRC-32C of the payload
@@ -23,18 +35,92 @@
 //	20      4      CRC-32C of bytes 0 to 20
 //	24             the payload
 //
-//	kind          payload
-//	hello         JSON: which run and rank it is; the first frame of a rank
-//	welcome       none: the rank is of the run; once more when all ranks are there, and it begins
-//	refusal       JSON: why it is not
-//	message       u64 number, then bytes: of Gather and Broadcast
-//	contribution  u64 number, u32 labelled seed nodes, u32 0, float32 … : of a batch
-//	ask           u64 number, u32 signals, u32 batches, u64 labelled seed nodes: the rank's step is computed
-//	sum           u64 number, u32 signals, u32 batches, u64 labelled seed nodes, float32 … : the step
-//	beat          u64: what the rank is doing; one every second
-//	lost          JSON: the rank that is lost, and why; all end
-//	bye           none: the rank is done
+//	kind             most bytes  payload
+//	1  hello         4096        JSON: which run and rank it is; the first frame of a rank
+//	2  welcome       0           the rank is of the run; once more when all ranks are there, and it begins
+//	3  refusal       4096        JSON: why it is not
+//	4  message       see below   u64 number, then bytes: of Gather and Broadcast
+//	5  contribution  exact       u64 number, u32 labelled seed nodes, u32 0, float32 … : of a batch
+//	6  ask           24          u64 number, u32 signals, u32 batches, u64 labelled seed nodes: the rank's step is computed
+//	7  sum           exact       u64 number, u32 signals, u32 batches, u64 labelled seed nodes, float32 … : the step
+//	8  beat          8           u64: 1 while the rank takes steps, else 0; one every second
+//	9  lost          4096        JSON: the rank that is lost, and why; all end
+//	10 bye           0           the rank is done
 //
-// Every byte is checked. Memory is taken for what has come and for what was computed before,
-// never for what a length says.
+// A length above the most of its kind ends the connection before a byte of the payload is read, and
+// so do a checksum that does not match, a kind that is not expected, and any other kind. Memory is
+// taken for a payload only once its length is within bounds.
+//
+// # Joining
+//
+//	rank                     rank 0
+//	hello        ───────►              within 5 seconds of connecting, TLS included
+//	             ◄───────    welcome   the rank has its place
+//	beat         ◄──────►    beat      each second, while other ranks are missing
+//	             ◄───────    welcome   all ranks are there: the run begins
+//
+// JSON of a hello: {"run": …, "program": …, "rank": 1, "world": 4}. Run identifies the run (Options.Identify
+// of package diskgnn/train: 64 hexadecimal digits), program is "VERSION, SHA-256 HASH" of what
+// diskgnn version prints; both are compared as text. JSON of a refusal: {"why": …, "other": true, "later": true, "ended": true},
+// where what is false is left out:
+//
+//	other   another run listens there; the rank goes on looking, at all ports of rank 0's host
+//	later   another process has the place, or the run has begun; the rank goes on looking
+//	ended   rank 0 ends before the run begins, which can be resumed; the rank ends
+//	none    the program or the world is another one, or there is no such rank; the rank ends
+//
+// Rank 0 goes on waiting in every case but the third. It may also send a lost frame in place of the
+// second welcome. A rank whose connection ends before the second welcome, that says nothing for 30
+// seconds, or sends anything but beats, loses its place, which the next process that says hello as
+// that rank gets. A rank that does not hear from rank 0 for 30 seconds looks for it anew. Connections
+// that have not been welcomed or refused are at most 64, or two for each rank: the oldest is closed for
+// the next one.
+//
+// # Calls
+//
+// After the second welcome every call has a number, from 0: all ranks make the same calls in the same
+// order, and a frame with another number than that of the call that takes it ends the run. A rank
+// sends ahead what it can; at most four frames of a rank wait for rank 0's calls, then the connection
+// does.
+//
+//	Broadcast   rank 0 sends each rank one message
+//	Gather      each rank sends rank 0 one message
+//	Agree       each rank sends an ask; when rank 0 has all, it sends each a sum without floats
+//	Step        each rank sends a contribution for each of its batches, in order, then an ask; when
+//	            rank 0 has all, it sends each a sum
+//
+// Each Gather and Broadcast says how long its messages may be (without the number). One of up to
+// 65536 bytes, with the number, is read when it comes and compared with the bound by the call. Of a longer
+// one header and number are read; the rest stays in the connection until the call with that number
+// says its bound, and is never read if it is longer.
+//
+// A contribution has a float32 for each parameter of the model and each running statistic: the
+// gradients of the batch summed over its labelled seed nodes, then the statistics. Rank 0 adds them
+// to its own in the order of ranks, each rank's batches in theirs. A sum has the summed gradients, then
+// the statistics of every batch one after the other, and in its head how many batches and labelled
+// seed nodes these are of: every rank divides, and takes the step, by itself. Signals are bits: 1 ends
+// the run after this step, 2 writes a checkpoint after it; the sum has those of all asks.
+//
+// The calls of a run of train, with JSON in the messages:
+//
+//	Broadcast  is the run resumed, and its run.json          16 MiB
+//	Gather     where gradients could be summed                1 MiB
+//	Broadcast  where they are                                 1 MiB
+//	Gather     fingerprints, options, arithmetic              1 MiB
+//	Broadcast  why they do not fit rank 0's, if they don't    1 MiB
+//	Broadcast  the position and epochs of the checkpoint     16 MiB, or an eighth of --memory
+//	Broadcast  each of its sections, no JSON                 the bytes of a checkpoint
+//	Gather     nothing: all are prepared                      0
+//	Broadcast  nothing                                        0
+//	Step …     and after one with a signal: Gather shares     1 MiB, 64 bytes a batch, scores
+//	Gather     shares, after an epoch's steps
+//	Broadcast  the epoch as it was judged                     1 MiB
+//	Broadcast  the result, after the last epoch               1 MiB
+//
+// # Ends
+//
+// JSON of a lost frame: {"Rank": 2, "World": 4, "Address": "…", "Why": "…"}. A rank other than 0 speaks for itself
+// alone, whatever rank it names; rank 0 passes on which rank is lost to all others. A rank is lost
+// whose connection ends without bye, that breaks a rule above, from which nothing comes for 30
+// seconds, or whose step takes longer than a minute and than 20 times the median of the latest.
 package collective

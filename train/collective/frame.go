@@ -4,13 +4,14 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"strings"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 )
 
 const (
-	magic       = "DGC1"
+	magic       = "DGC2"
 	headerBytes = 24
 	// numbersBytes is what precedes the float32s of a contribution and a sum.
 	contributionHead = 16
@@ -34,8 +35,38 @@ const (
 	kinds
 )
 
-// mostSmall bounds the payloads that say something about ranks, in bytes.
-const mostSmall = 64 << 10
+// The most bytes of payloads. Those of contributions and sums follow from the model that is trained,
+// and those of messages above mostUnasked from the call that waits for them.
+const (
+	mostText    = 4 << 10  // of JSON
+	mostUnasked = 64 << 10 // of a message that no call waits for yet
+)
+
+// most returns the most bytes of a frame that is no message and has no floats; −1 for the others.
+func (k kind) most() int64 {
+	switch k {
+	case hello, refusal, lost:
+		return mostText
+	case welcome, bye:
+		return 0
+	case beat:
+		return 8
+	case ask:
+		return sumHead
+	}
+	return -1
+}
+
+// short cuts a text that goes into a frame of JSON, in which a byte may take six, or comes from
+// one: in one line, whoever wrote it.
+func short(text string) string {
+	text = fault.Line(text)
+	const most = 512
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
 
 // header is the head of a frame.
 type header struct {
@@ -72,29 +103,20 @@ func readHeader(r io.Reader) (h header, err error) {
 	return h, nil
 }
 
-// readPayload reads a payload of at most so many bytes into memory that grows with what comes.
-func (h *header) readPayload(r io.Reader, most int64) ([]byte, error) {
-	if h.length > most {
+// readPayload reads a payload that is as small as its kind says.
+func (h *header) readPayload(r io.Reader) ([]byte, error) {
+	if most := h.kind.most(); h.length > most {
 		return nil, bad("a frame of kind %d has %d bytes, of at most %d", h.kind, h.length, most)
 	}
-	const first = 64 << 10
-	b := make([]byte, 0, min(h.length, first))
-	for int64(len(b)) < h.length {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n := min(cap(b), int(h.length))
-		if _, err := io.ReadFull(r, b[len(b):n]); err != nil {
-			return nil, ended(err)
-		}
-		b = b[:n]
-	}
-	return b, h.check(binio.CRC(b))
+	b := make([]byte, h.length)
+	return b, h.readParts(r, b)
 }
 
 // readParts reads a payload into memory that is there, part after part, all of it.
-func (h *header) readParts(r io.Reader, parts ...[]byte) error {
-	var crc uint32
+func (h *header) readParts(r io.Reader, parts ...[]byte) error { return h.readRest(r, 0, parts...) }
+
+// readRest is readParts for a payload of which a part with a checksum was read before.
+func (h *header) readRest(r io.Reader, crc uint32, parts ...[]byte) error {
 	for _, p := range parts {
 		if _, err := io.ReadFull(r, p); err != nil {
 			return ended(err)

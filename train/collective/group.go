@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -13,12 +14,6 @@ import (
 
 	"diskgnn/internal/fault"
 )
-
-// mostMessage bounds a message, in bytes: the state of a model that fits in memory is smaller.
-const mostMessage = 1 << 40
-
-// drainTime is how long the end of a group waits for the others to take what was sent last.
-const drainTime = 2 * time.Second
 
 // Group is the ranks of a run, as one of them sees the others. Its collective calls belong to
 // one goroutine; Context, Fail and Lost may be called from any.
@@ -43,6 +38,8 @@ type Group struct {
 
 	beats  sync.WaitGroup
 	closed bool
+
+	listener net.Listener // that refuses who comes late, as long as the group lasts; nil: none
 }
 
 // doingSteps says that a rank takes steps, one after the other, rather than something that may
@@ -54,11 +51,20 @@ func newGroup(rank, world int, peers []*peer, limits Limits) *Group {
 	g := &Group{rank: rank, world: world, peers: peers, limits: limits, watch: newWatch(limits)}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
 	for _, p := range peers {
-		p.heard.Store(time.Now().UnixNano())
-		go func() {
-			defer fault.Crash()
-			g.reader(p)
-		}()
+		p.heardAt(time.Now())
+		p.group.Store(g)
+		if !p.attended {
+			p.attended = true
+			go func() {
+				defer fault.Crash()
+				p.attend(nil, nil)
+			}()
+		}
+		select {
+		case <-p.ended: // before it had a group
+			g.without(p)
+		default:
+		}
 	}
 	g.beats.Add(1)
 	go func() {
@@ -68,8 +74,18 @@ func newGroup(rank, world int, peers []*peer, limits Limits) *Group {
 	return g
 }
 
+// One returns the group of a run with one rank: it has nobody to wait for, to send to or to lose.
+func One() *Group {
+	g := &Group{world: 1}
+	g.ctx, g.cancel = context.WithCancelCause(context.Background())
+	return g
+}
+
 // Local returns the groups of ranks within one process.
 func Local(world int, limits Limits) []*Group {
+	if world == 1 {
+		return []*Group{One()}
+	}
 	groups, peers := make([]*Group, world), make([]*peer, 0, world)
 	for rank := 1; rank < world; rank++ {
 		here, there := net.Pipe()
@@ -106,32 +122,41 @@ func (g *Group) Lost() error {
 	return nil
 }
 
-// Broadcast returns rank 0's bytes on every rank. The others' are not looked at. It may wait for
-// rank 0 for any time.
-func (g *Group) Broadcast(b []byte) ([]byte, error) {
+// Broadcast returns rank 0's bytes, at most so many, on every rank. The others' are not looked at. It
+// may wait for rank 0 for any time.
+func (g *Group) Broadcast(b []byte, most int64) ([]byte, error) {
+	if g.world == 1 {
+		return b, nil
+	}
 	if g.rank == 0 {
+		if err := tooLong(b, most); err != nil {
+			return nil, err
+		}
 		if err := g.toAll(message, g.numbered(), b); err != nil {
 			return nil, err
 		}
 		g.number++
 		return b, nil
 	}
-	m, err := g.receive(g.peers[0], message, false)
+	m, err := g.receiveMessage(g.peers[0], most)
 	g.number++
 	return m.bytes, err
 }
 
-// Gather returns every rank's bytes on rank 0, by rank, and nil on the others. It may wait for
-// them for any time.
-func (g *Group) Gather(b []byte) ([][]byte, error) {
+// Gather returns every rank's bytes, at most so many of each, on rank 0, by rank, and nil on the
+// others. It may wait for them for any time.
+func (g *Group) Gather(b []byte, most int64) ([][]byte, error) {
 	if g.rank != 0 {
+		if err := tooLong(b, most); err != nil {
+			return nil, err
+		}
 		err := g.send(g.peers[0], message, g.numbered(), b)
 		g.number++
 		return nil, err
 	}
 	all := [][]byte{b}
 	for _, p := range g.peers {
-		m, err := g.receive(p, message, false)
+		m, err := g.receiveMessage(p, most)
 		if err != nil {
 			return nil, err
 		}
@@ -139,6 +164,24 @@ func (g *Group) Gather(b []byte) ([][]byte, error) {
 	}
 	g.number++
 	return all, nil
+}
+
+// tooLong refuses a message that the other end would.
+func tooLong(b []byte, most int64) error {
+	if int64(len(b)) > most {
+		return fmt.Errorf("a message to other ranks has %d bytes, of at most %d", len(b), most)
+	}
+	return nil
+}
+
+// receiveMessage waits for the message of this call, of at most so many bytes.
+func (g *Group) receiveMessage(p *peer, most int64) (received, error) {
+	p.expect(g.number, most)
+	m, err := g.receive(p, message, false)
+	if err == nil && int64(len(m.bytes)) > most {
+		err = g.lose(g.lost(p, fmt.Sprintf("a message has %d bytes, of at most %d", len(m.bytes), most)))
+	}
+	return m, err
 }
 
 func (g *Group) numbered() []byte { return binary.LittleEndian.AppendUint64(nil, g.number) }
@@ -204,6 +247,7 @@ func (g *Group) toAll(k kind, parts ...[]byte) error {
 // step it waits as long as a step may take.
 func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 	if inStep {
+		p.expect(g.number, 0)
 		g.mu.Lock()
 		g.watch.waiting, g.watch.since = p.rank, time.Now()
 		g.mu.Unlock()
@@ -226,26 +270,26 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 	}
 	switch {
 	case m.number != g.number:
-		return m, g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it takes part in another call of the run"})
+		return m, g.lose(g.lost(p, "it takes part in another call of the run"))
 	case m.kind != want && !(want == ask && m.kind == contribution):
-		return m, g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it takes part in something else"})
+		return m, g.lose(g.lost(p, "it takes part in something else"))
 	}
 	return m, nil
 }
 
-// reader reads what a peer sends.
-func (g *Group) reader(p *peer) {
-	err := p.read(g)
-	p.err = err
-	close(p.ended)
+// without goes on, or ends, as the reader of a peer has ended.
+func (g *Group) without(p *peer) {
 	switch {
 	case p.left.Load() && g.rank != 0: // rank 0 ends when all is done
-	case errors.Is(err, errDone):
+	case errors.Is(p.err, errDone):
 	default:
-		_ = g.broken(p, err) // tells the others
+		_ = g.broken(p, p.err) // tells the others
 	}
-	// What comes after the end is read and thrown away: else what was sent last could be lost.
-	_, _ = io.Copy(io.Discard, p.conn)
+}
+
+// lost returns the error of a peer that is.
+func (g *Group) lost(p *peer, why string) *Lost {
+	return &Lost{Rank: p.rank, World: g.world, Address: p.address, Why: why}
 }
 
 // broken ends the group as a peer's connection did.
@@ -254,32 +298,34 @@ func (g *Group) broken(p *peer, err error) error {
 		return lost
 	}
 	if p.left.Load() {
-		return g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it ended before the run did"})
+		return g.lose(g.lost(p, "it ended before the run did"))
 	}
 	select { // what it said of its end comes before the end
 	case <-p.ended:
 		if p.err != nil && !errors.Is(p.err, errDone) {
 			err = p.err
 		}
-	case <-time.After(drainTime / 2):
+	case <-time.After(g.limits.Drain / 2):
 	}
-	return g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: describe(err)})
+	return g.lose(g.lost(p, describe(err)))
 }
 
 // lose ends the group, once, and tells the others why. It returns why it ended.
 func (g *Group) lose(l *Lost) error {
 	g.once.Do(func() {
 		g.cancel(l)
-		b, _ := json.Marshal(l) // which always can be
+		said := *l
+		said.Why = short(l.Why)
+		b, _ := json.Marshal(&said) // which always can be
 		for _, p := range g.peers {
 			if p.rank == l.Rank && g.rank == 0 {
-				_ = p.conn.SetDeadline(time.Now().Add(drainTime))
+				_ = p.conn.SetDeadline(time.Now().Add(g.limits.Drain))
 			}
 			g.said.Add(1)
 			go func() {
 				defer fault.Crash()
 				defer g.said.Done()
-				_ = p.conn.SetDeadline(time.Now().Add(drainTime))
+				_ = p.conn.SetDeadline(time.Now().Add(g.limits.Drain))
 				_ = p.send(lost, b) // whoever does not hear it notices the end
 			}()
 		}
@@ -301,17 +347,20 @@ func (g *Group) Close() {
 	g.closed = true
 	if g.Lost() == nil {
 		for _, p := range g.peers {
-			_ = p.conn.SetDeadline(time.Now().Add(drainTime))
+			_ = p.conn.SetDeadline(time.Now().Add(g.limits.Drain))
 			_ = p.send(bye)
 		}
 		g.once.Do(func() { g.cancel(errDone) })
 	}
 	g.said.Wait()
+	if g.listener != nil {
+		_ = g.listener.Close() // again: the next run at this address finds it free
+	}
 	for _, p := range g.peers {
 		if c, ok := p.conn.(interface{ CloseWrite() error }); ok && c.CloseWrite() == nil {
 			select {
 			case <-p.ended:
-			case <-time.After(drainTime):
+			case <-time.After(g.limits.Drain):
 			}
 		}
 		_ = p.conn.Close()
@@ -351,8 +400,11 @@ func (g *Group) look(now time.Time) {
 		if p.left.Load() {
 			continue
 		}
+		why := ""
 		g.mu.Lock()
-		why := g.watch.silent(time.Unix(0, p.heard.Load()), now)
+		if !p.held.Load() {
+			why = g.watch.silent(time.Unix(0, p.heard.Load()), now)
+		}
 		if why == "" && g.watch.waiting == p.rank {
 			switch {
 			case g.rank == 0:
@@ -366,7 +418,7 @@ func (g *Group) look(now time.Time) {
 		}
 		g.mu.Unlock()
 		if why != "" {
-			_ = g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: why})
+			_ = g.lose(g.lost(p, why))
 			return
 		}
 	}

@@ -39,8 +39,22 @@ type peer struct {
 	free    chan []float32 // for contributions; nil before the first step was prepared
 	ended   chan struct{}  // the reader is
 	err     error          // why; to be read then
+	// group is that of the run; nil: it has not begun.
+	group    atomic.Pointer[Group]
+	attended bool // there is a reader
+	// expected is the message that a call of the group waits for, or waited for last.
+	expected atomic.Pointer[expectation]
+	posted   chan struct{} // has room for one: expected has changed
+	held     atomic.Bool   // the reader waits for a call
+	over     uint64        // calls whose frames have all come: the reader's alone
 
 	write sync.Mutex
+}
+
+// expectation is what a call says of its message before any of it is read.
+type expectation struct {
+	number uint64
+	most   int64 // bytes
 }
 
 // heardConn notes when something came.
@@ -56,9 +70,20 @@ func (c heardConn) Read(b []byte) (int, error) {
 }
 
 func newPeer(rank int, address string, conn net.Conn) *peer {
-	p := &peer{rank: rank, address: address, conn: conn, inbox: make(chan received, 4), ended: make(chan struct{})}
-	p.heard.Store(time.Now().UnixNano())
+	p := &peer{rank: rank, address: address, conn: conn, inbox: make(chan received, 4), ended: make(chan struct{}), posted: make(chan struct{}, 1)}
+	p.heardAt(time.Now())
 	return p
+}
+
+func (p *peer) heardAt(t time.Time) { p.heard.Store(t.UnixNano()) }
+
+// expect says what the next message may be.
+func (p *peer) expect(number uint64, most int64) {
+	p.expected.Store(&expectation{number, most})
+	select {
+	case p.posted <- struct{}{}:
+	default: // the reader has yet to notice an earlier one
+	}
 }
 
 // send writes a frame.
@@ -75,49 +100,124 @@ func (p *peer) send(k kind, parts ...[]byte) error {
 // errDone ends a reader whose peer is done.
 var errDone = errors.New("done")
 
+// attend reads what the peer sends, as long as it does. Who gathers ranks hears on gone of one that
+// ends before the run begins, and closes its connection.
+func (p *peer) attend(gone chan<- *peer, over <-chan struct{}) {
+	p.err = p.read()
+	close(p.ended)
+	if g := p.group.Load(); g != nil {
+		g.without(p)
+	} else {
+		select {
+		case gone <- p:
+		case <-over:
+		}
+	}
+	// What comes after the end is read and thrown away: else what was sent last could be lost.
+	_, _ = io.Copy(io.Discard, p.conn)
+}
+
 // read takes frames until the peer is done, the connection ends or the group does.
-func (p *peer) read(g *Group) error {
+func (p *peer) read() error {
 	r := heardConn{p}
 	for {
 		h, err := readHeader(r)
 		if err != nil {
 			return err
 		}
-		if err := p.take(g, r, &h); err != nil {
+		if err := p.take(p.group.Load(), r, &h); err != nil {
 			return err
 		}
 	}
 }
 
-// take takes one frame.
+// take takes one frame. The group is nil before the run begins.
 func (p *peer) take(g *Group, r io.Reader, h *header) error {
+	if g == nil && h.kind != beat {
+		return bad("a frame of kind %d before the run begins", h.kind)
+	}
 	m := received{kind: h.kind}
 	switch h.kind {
 	case message:
-		b, err := h.readPayload(r, mostMessage)
-		if err != nil {
+		if err := p.takeMessage(g, r, h, &m); err != nil {
 			return err
 		}
-		if len(b) < 8 {
-			return bad("a message of %d bytes", len(b))
-		}
-		m.number, m.bytes = binary.LittleEndian.Uint64(b), b[8:]
 	case contribution, sum, ask:
 		if err := p.takeNumbers(g, r, h, &m); err != nil {
 			return err
 		}
 	default:
-		b, err := h.readPayload(r, mostSmall)
+		b, err := h.readPayload(r)
 		if err != nil {
 			return err
 		}
 		return p.hear(g, h.kind, b)
 	}
+	defer p.hold()()
 	select {
 	case p.inbox <- m:
+		if m.kind != contribution {
+			p.over = m.number + 1
+		}
 		return nil
 	case <-g.ctx.Done():
 		return errDone
+	}
+}
+
+// hold says that the reader waits for this rank, which is no silence of the peer: what it says
+// meanwhile is not heard. The function that it returns ends that.
+func (p *peer) hold() (end func()) {
+	p.held.Store(true)
+	return func() {
+		p.heardAt(time.Now())
+		p.held.Store(false)
+	}
+}
+
+// takeMessage takes a message. One that is not small stays where it is until a call waits for it,
+// which says how large it may be.
+func (p *peer) takeMessage(g *Group, r io.Reader, h *header, m *received) error {
+	var number [8]byte
+	n := h.length - int64(len(number))
+	if n < 0 {
+		return bad("a message of %d bytes", h.length)
+	}
+	if _, err := io.ReadFull(r, number[:]); err != nil {
+		return ended(err)
+	}
+	m.number = binary.LittleEndian.Uint64(number[:])
+	if h.length > mostUnasked {
+		if err := p.allowed(g, m.number, n); err != nil {
+			return err
+		}
+	}
+	m.bytes = make([]byte, n)
+	return h.readRest(r, binio.CRC(number[:]), m.bytes)
+}
+
+// allowed waits until a call waits for the message of a number, and refuses one that is larger than
+// that call's may be.
+func (p *peer) allowed(g *Group, number uint64, n int64) error {
+	defer p.hold()()
+	for {
+		e := p.expected.Load()
+		switch {
+		case e != nil && e.number < number && e.number >= p.over:
+			return bad("it takes part in another call of the run") // frames are in order: that one never comes
+		case e == nil || e.number < number:
+			select {
+			case <-p.posted:
+			case <-g.ctx.Done():
+				return errDone
+			}
+		case e.number > number:
+			return bad("a message of %d bytes for a call that is over", n)
+		case n > e.most:
+			return bad("a message has %d bytes, of at most %d", n, e.most)
+		default:
+			return nil
+		}
 	}
 }
 
@@ -133,9 +233,7 @@ func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error 
 		if g.rank != 0 || h.length != contributionHead+4*int64(s.elements) {
 			return bad("a contribution of %d bytes, of %d parameters", h.length, s.elements)
 		}
-		select {
-		case m.floats = <-p.free:
-		case <-g.ctx.Done():
+		if m.floats = p.room(g); m.floats == nil {
 			return errDone
 		}
 		if err := h.readParts(r, head[:contributionHead], binio.Bytes(m.floats)); err != nil {
@@ -163,6 +261,17 @@ func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error 
 	return nil
 }
 
+// room waits for the floats of a contribution. It returns nil when the group has ended.
+func (p *peer) room(g *Group) []float32 {
+	defer p.hold()()
+	select {
+	case floats := <-p.free:
+		return floats
+	case <-g.ctx.Done():
+		return nil
+	}
+}
+
 // hear takes what says something of ranks.
 func (p *peer) hear(g *Group, k kind, b []byte) error {
 	switch k {
@@ -178,7 +287,7 @@ func (p *peer) hear(g *Group, k kind, b []byte) error {
 	case lost:
 		var l Lost
 		if err := json.Unmarshal(b, &l); err != nil {
-			return bad("what is lost: %v", err)
+			return bad("who is lost: %v", err)
 		}
 		if g.rank == 0 { // a rank speaks for itself alone
 			l.Rank, l.Address = p.rank, p.address

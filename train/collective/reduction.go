@@ -124,7 +124,7 @@ func (o *Ordered) Step(e engine.Engine, asked Signals) (Signals, error) {
 				continue
 			}
 			if s.sum.Batches == s.batches {
-				return 0, g.lose(&Lost{Rank: p.rank, World: g.world, Address: p.address, Why: "it has more batches than the step"})
+				return 0, g.lose(g.lost(p, "it has more batches than the step"))
 			}
 			s.add(m.floats, int(m.labelled))
 			p.free <- m.floats

@@ -10,17 +10,19 @@ import (
 
 // Limits say how long a rank may take, before it is taken for lost.
 type Limits struct {
-	Join    time.Duration // for all ranks to join
-	Silence time.Duration // between two signs of life of a rank
+	Join     time.Duration // for all ranks to join
+	Greeting time.Duration // for a connection to prove that it is of the run: at the other end may be no rank
+	Silence  time.Duration // between two signs of life of a rank
 	// A step of a rank may take Step, or Factor times the median of the latest steps, whichever
 	// is more.
 	Step   time.Duration
 	Factor int
 	Beat   time.Duration // between two beats
+	Drain  time.Duration // for the others to take what was sent last, when a group ends
 }
 
 // Usual are the limits that runs have.
-var Usual = Limits{Join: 10 * time.Minute, Silence: 30 * time.Second, Step: time.Minute, Factor: 20, Beat: time.Second}
+var Usual = Limits{Join: 10 * time.Minute, Greeting: 5 * time.Second, Silence: 30 * time.Second, Step: time.Minute, Factor: 20, Beat: time.Second, Drain: 2 * time.Second}
 
 // watch knows how long steps take, and finds the one that takes too long. Times are the
 // caller's.
@@ -75,5 +77,9 @@ func (w *watch) silent(heard, now time.Time) string {
 	if now.Sub(heard) <= w.limits.Silence {
 		return ""
 	}
-	return fmt.Sprintf("nothing was heard of it for %s", units.Seconds(w.limits.Silence.Seconds()))
+	return silentFor(w.limits.Silence)
+}
+
+func silentFor(limit time.Duration) string {
+	return fmt.Sprintf("nothing was heard of it for %s", units.Seconds(limit.Seconds()))
 }

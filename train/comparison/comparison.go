@@ -67,7 +67,12 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 	if err != nil {
 		return r, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
+	defer func() {
+		if err != nil && !fault.EndedBy(ctx, err) {
+			_ = c.leave() // what cannot be removed is what an interrupted one leaves
+		}
+		err = errors.Join(err, lock.Close())
+	}()
 	return c.run(ctx)
 }
 
@@ -161,6 +166,7 @@ func (c *comparison) run(ctx context.Context) (Result, error) {
 		r.Stores = append(r.Stores, s)
 	}
 	payback(r.Stores)
+	r.judge()
 	r.Seconds = time.Since(began).Seconds()
 	return *r, c.writePage()
 }

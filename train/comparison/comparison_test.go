@@ -220,6 +220,14 @@ func TestFailures(t *testing.T) {
 		t.Errorf("no samples: %v", err)
 	}
 	f.expect("presample")
+	if _, err := os.Stat(o.Out); err == nil {
+		t.Error("a refusal left its directory")
+	}
+	delete(f.fail, "presample")
+	o.Train.Epochs++ // which is another comparison
+	if _, err := f.compare(o); err != nil {
+		t.Error("after a refusal:", err)
+	}
 }
 
 // TestInterrupted: when the context ends, so does the comparison, whose finished rounds stay.
@@ -232,6 +240,14 @@ func TestInterrupted(t *testing.T) {
 			return nil, context.Cause(ctx)
 		}
 		return f.run(ctx, args)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := Run(ended, disk, o, program, progress.Discard); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(o.Out); err != nil {
+		t.Error("interrupted at once:", err)
 	}
 	if _, err := Run(ctx, disk, o, program, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
 		t.Fatal(err)

@@ -78,6 +78,22 @@ func (c *comparison) begin() (lock io.Closer, err error) {
 	return lock, nil
 }
 
+// leave removes the locked directory if nothing was made in it: it would refuse a comparison with
+// other flags.
+func (c *comparison) leave() error {
+	out := filepath.Clean(c.o.Out)
+	names, err := c.fs.List(out)
+	if err != nil || slices.ContainsFunc(names, func(n string) bool { return n != specFile && n != lockFile }) {
+		return err
+	}
+	for _, name := range []string{filepath.Join(out, specFile), filepath.Join(out, lockFile), out} {
+		if err := c.fs.Remove(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // claim writes what is compared in the locked directory, or finds the same there.
 func (c *comparison) claim(out string, want []byte) error {
 	name := filepath.Join(out, specFile)

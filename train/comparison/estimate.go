@@ -14,7 +14,6 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
-	"diskgnn/iostack/drive"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
@@ -41,8 +40,8 @@ func (c *comparison) measureDrive(ctx context.Context) (d Drive, err error) {
 	scale := c.o.DriveSeconds / driverate.Limited.For.Seconds()
 	times := func(d time.Duration) time.Duration { return time.Duration(scale * float64(d)) }
 	effort := driverate.Effort{Drain: times(driverate.Limited.Drain), For: times(driverate.Limited.For)}
-	c.rep.Logf("measuring the drive of %s for %s", d.Path, units.Seconds((drive.Total(effort) + effort.Total()).Seconds()))
-	sequence := drive.Drive{Kind: c.o.Train.IO, Paths: []string{d.Path}}
+	c.rep.Logf("measuring the drive of %s for %s", d.Path, units.Seconds((all.SweepTime(effort) + effort.Total()).Seconds()))
+	sequence := all.Drive{Kind: c.o.Train.IO, Paths: []string{d.Path}}
 	sweep, err := sequence.Best(ctx, effort)
 	if err != nil {
 		return d, err

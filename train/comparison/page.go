@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -106,30 +105,16 @@ func (r *Result) ran() (list []*Store) {
 	return list
 }
 
-// ends returns the fastest and the slowest row of those from which nothing was taken away,
-// or of all.
-func (r *Result) ends() (fastest, slowest *Store) {
-	list := r.ran()
-	if whole := slices.DeleteFunc(slices.Clone(list), func(s *Store) bool { return s.Ablation != "" }); len(whole) > 0 {
-		list = whole
-	}
-	if len(list) == 0 {
-		return nil, nil
-	}
-	by := func(a, b *Store) int { return int(math.Copysign(1, float64(a.EpochSeconds-b.EpochSeconds))) }
-	return slices.MinFunc(list, by), slices.MaxFunc(list, by)
-}
-
 func (r *Result) sentence() string {
-	fastest, slowest := r.ends()
-	if fastest == nil {
+	shortest, longest := r.ends()
+	switch {
+	case shortest == nil:
 		return "No store has run."
+	case r.Fastest == "":
+		return "No store is called the fastest: " + r.Undecided + "."
 	}
-	s := fmt.Sprintf("The store %s is the fastest: an epoch takes %s", fastest.Name(), show(fastest.EpochSeconds, units.Seconds))
-	if fastest != slowest && fastest.EpochSeconds > 0 {
-		s += fmt.Sprintf("; with %s, the slowest, it takes %s, %.3g times as long", slowest.Name(), show(slowest.EpochSeconds, units.Seconds), float64(slowest.EpochSeconds/fastest.EpochSeconds))
-	}
-	return s + "."
+	return fmt.Sprintf("The store %s is the fastest: an epoch takes %s; with %s, the slowest, it takes %s, %.3g times as long.",
+		r.Fastest, show(shortest.EpochSeconds, units.Seconds), longest.Name(), show(longest.EpochSeconds, units.Seconds), float64(longest.EpochSeconds/shortest.EpochSeconds))
 }
 
 func (r *Result) how() string {
@@ -148,8 +133,8 @@ func (r *Result) how() string {
 
 func (r *Result) tiles() []tile {
 	var list []tile
-	if fastest, _ := r.ends(); fastest != nil {
-		list = append(list, tile{"the fastest store", fastest.Name()}, tile{"an epoch with it", show(fastest.EpochSeconds, units.Seconds)})
+	if fastest, _ := r.ends(); r.Fastest != "" {
+		list = append(list, tile{"the fastest store", r.Fastest}, tile{"an epoch with it", show(fastest.EpochSeconds, units.Seconds)})
 	}
 	for _, s := range r.ran() {
 		if needsPack(s.Store) && s.Ablation == "" {

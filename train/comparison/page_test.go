@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 	for _, want := range []string{
 		"<h1>Stores compared on g</h1>",
 		"The store packed is the fastest: an epoch takes 1.00 s; with rows&lt;script&gt;, the slowest, it takes 30.0 s, 30 times as long.",
-		"1 round of 2 epochs each, within 1.00 GiB of memory, on the same mini-batches.",
+		"2 rounds of 2 epochs each, within 1.00 GiB of memory, on the same mini-batches.",
 		"<h2>Seconds of an epoch</h2>", "by round: 30.0 s", "the first: 20.0 s",
 		"<h2>Seconds of each link, alone</h2>", "read features: 15.0 s", "bound by read features",
 		"<h2>Bytes read in an epoch</h2>", "4.0 KiB, 25.0% useful", "read beside: 3.0 KiB",

@@ -26,6 +26,10 @@ type Result struct {
 	Seconds          float64     `json:"seconds"`           // of this call
 	Sampling         Preparation `json:"sampling"`          // zero where samples were given
 	Stores           []Store     `json:"stores"`
+	// Fastest is the name of the row whose epochs are shortest, "" where the runs do not tell;
+	// Undecided is why. See judge.
+	Fastest   string `json:"fastest,omitempty"`
+	Undecided string `json:"undecided_because,omitempty"`
 
 	estimates map[string]float64
 }
@@ -73,6 +77,11 @@ type Store struct {
 	Scores    []Scored    `json:"scores"`                    // of the first round
 	PackPays  *int        `json:"epochs_until_packing_pays"` // null: never, or nothing to compare
 	PackSaves score.Score `json:"packing_saves_seconds"`     // an epoch
+
+	// batches and seconds are what the epochs that count of a round have and take: the least of
+	// all rounds.
+	batches int
+	seconds float64
 }
 
 // Link is what a stage of the pipeline takes in an epoch, mean.
@@ -128,6 +137,7 @@ func summarize(r *row) Store {
 		firsts = append(firsts, run.Epochs[0].Seconds)
 		medians = append(medians, median(epochSeconds(run)))
 		s.RoundSeconds = append(s.RoundSeconds, score.Score(medians[len(medians)-1]))
+		s.shortest(counted(run), len(medians) == 1)
 		s.PeakAnon = max(s.PeakAnon, run.PeakAnonBytes)
 	}
 	s.FirstSeconds, s.EpochSeconds = score.Score(median(firsts)), score.Score(median(medians))
@@ -142,6 +152,20 @@ func summarize(r *row) Store {
 		}
 	}
 	return s
+}
+
+// shortest takes over the batches and seconds of a round's epochs, where they are fewer.
+func (s *Store) shortest(epochs []rundir.Epoch, first bool) {
+	batches, seconds := 0, 0.0
+	for _, e := range epochs {
+		batches, seconds = batches+e.Batches, seconds+e.Seconds
+	}
+	if first || batches < s.batches {
+		s.batches = batches
+	}
+	if first || seconds < s.seconds {
+		s.seconds = seconds
+	}
 }
 
 // traffic adds up what the epochs read and were served.

@@ -20,7 +20,7 @@ import (
 // requests, and had 300 bytes of rows from RAM, 100 of them on the GPU, of 100 rows or, with an
 // odd number, 50.
 func epoch(n int, seconds float64, valid score.Score) rundir.Epoch {
-	return rundir.Epoch{Epoch: n, Seconds: seconds, ValidAccuracy: valid, BytesRead: 4096, UsefulBytes: 1024, ReadRate: 8192, RAMBytes: 300, GPUServedBytes: 100, Requests: 16,
+	return rundir.Epoch{Epoch: n, Seconds: seconds, ValidAccuracy: valid, BytesRead: 4096, UsefulBytes: 1024, ReadRate: 8192, RAMBytes: 300, GPUServedBytes: 100, Requests: 16, Batches: 20,
 		InputNodes:   []int64{100, 50}[n%2],
 		ValidSeconds: 0.5, Links: []pipeline.LinkTime{{Link: "read features", Workers: 2, Busy: seconds}, {Link: "compute", Workers: 1, Busy: 0.25}}}
 }
@@ -145,14 +145,15 @@ func TestPaybackIsLeast(t *testing.T) {
 // three are stores of which one failed, and one that has a part taken away.
 func three() *Result {
 	cut := &variant{name: "no-pipeline", w: small.w}
-	r := &Result{Dataset: "data/g", Out: "out", Epochs: 2, Rounds: 1, Memory: 1 << 30, Drive: Drive{Sequential: 1 << 30, Random: 250_000}, Stores: []Store{
-		summarize(&row{store: "packed", of: small, runs: []*rundir.Result{run(9, 1)}}),
-		summarize(&row{store: "rows", of: small, runs: []*rundir.Result{run(20, 30)}}),
+	r := &Result{Dataset: "data/g", Out: "out", Epochs: 2, Rounds: 2, Memory: 1 << 30, Drive: Drive{Sequential: 1 << 30, Random: 250_000}, Stores: []Store{
+		summarize(&row{store: "packed", of: small, runs: []*rundir.Result{run(9, 1), run(9, 1)}}),
+		summarize(&row{store: "rows", of: small, runs: []*rundir.Result{run(20, 30), run(20, 30)}}),
 		summarize(&row{store: "memory", of: small, failed: errors.New("too\nlittle")}),
-		summarize(&row{store: "rows", of: cut, runs: []*rundir.Result{run(20, 40)}}),
+		summarize(&row{store: "rows", of: cut, runs: []*rundir.Result{run(20, 40), run(20, 40)}}),
 	}}
 	r.Stores[0].Preparation = Preparation{Seconds: 40, DiskBytes: 3 << 20}
 	payback(r.Stores)
+	r.judge()
 	return r
 }
 

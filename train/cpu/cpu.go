@@ -16,7 +16,7 @@
 package cpu
 
 import (
-	"math"
+	"context"
 	"runtime"
 
 	"diskgnn/device"
@@ -94,25 +94,9 @@ func New(o engine.Config) (*Engine, error) {
 	return e, nil
 }
 
-func lossOf(o *engine.Config) *lossOptions {
-	l := &lossOptions{model.Loss(o.Loss), o.LabelSmoothing, o.Sums()}
-	if l.kind == "" {
-		l.kind = model.CrossEntropy
-	}
-	return l
-}
-
 // resolve checks the options, fills in what they leave open and plans the buffers.
 func resolve(o *engine.Config) (*plan, *blas.Library, error) {
-	if err := o.Network.Validate(); err != nil {
-		return nil, nil, err
-	}
-	if err := prepare.CheckSizes(o.Network.Layers(), o.Sizes); err != nil {
-		return nil, nil, err
-	}
-	if o.Typical.Src == nil {
-		o.Typical = o.Sizes
-	} else if err := prepare.CheckSizes(o.Network.Layers(), o.Typical); err != nil {
+	if err := o.Resolve(); err != nil {
 		return nil, nil, err
 	}
 	if o.Threads < 0 {
@@ -120,15 +104,6 @@ func resolve(o *engine.Config) (*plan, *blas.Library, error) {
 	}
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
-	}
-	if !(o.LR > 0) || math.IsInf(o.LR, 0) {
-		return nil, nil, fault.New(fault.ErrUsage, "cpu engine: learning rate %v", o.LR)
-	}
-	if !(o.WeightDecay >= 0) || math.IsInf(o.WeightDecay, 0) {
-		return nil, nil, fault.New(fault.ErrUsage, "cpu engine: weight decay %v", o.WeightDecay)
-	}
-	if err := lossOf(o).kind.Validate(o.LabelSmoothing); err != nil {
-		return nil, nil, err
 	}
 	lib, err := blas.Open(o.BLAS)
 	if err != nil {
@@ -146,13 +121,7 @@ func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Lib
 	}
 	orders := make([]model.Order, len(typical.Src))
 	for i := range orders {
-		l := first + i
-		switch orders[i] = m.Order(l); {
-		case !m.Commutes():
-			orders[i] = model.Aggregate
-		case orders[i] == model.Auto:
-			orders[i] = model.ChooseOrder(m.CostLayer(l, typical.Src[i], typical.Dst[i], typical.Edges[i], training), rates)
-		}
+		orders[i] = m.ResolveOrder(first+i, typical.Src[i], typical.Dst[i], typical.Edges[i], training, rates)
 	}
 	return orders
 }
@@ -210,14 +179,66 @@ func checkInput(p *plan, r *Preparer, in *Input) error {
 
 // SetLR changes the learning rate of the steps to come.
 func (e *Engine) SetLR(rate float64) error {
-	if !validRate(rate) {
-		return fault.New(fault.ErrUsage, "cpu engine: learning rate %v", rate)
+	if err := engine.CheckRate(rate); err != nil {
+		return err
 	}
 	e.opt.rate = rate
 	return nil
 }
 
-func validRate(rate float64) bool { return rate >= 0 && !math.IsInf(rate, 0) }
-
 // Close ends the engine's goroutines. Its evaluators end with it.
 func (e *Engine) Close() { e.pool.close() }
+
+var _ engine.Engine = (*Engine)(nil)
+
+// work is a batch prepared for the engine or its evaluator.
+type work struct {
+	by       *Preparer
+	prepared Prepared
+	input    Input
+}
+
+func (w *work) Prepare(b *graph.Batch) error { return w.by.Prepare(&w.prepared, b) }
+
+func (w *work) Close() {}
+
+func (w *work) with(f engine.Features) *Input {
+	w.input.Prepared, w.input.X = &w.prepared, f.X()
+	return &w.input
+}
+
+// NewWork implements engine.Engine. Features may lie anywhere.
+func (e *Engine) NewWork(eval bool, _ []byte) (engine.Work, error) {
+	switch {
+	case !eval:
+		return &work{by: e.preparer}, nil
+	case e.eval == nil:
+		return nil, fault.New(fault.ErrUsage, "cpu engine: there are no sizes for evaluation")
+	}
+	return &work{by: e.eval.preparer}, nil
+}
+
+// EvaluateAt lets Infer take batches of at most these sizes, as the config's EvalSizes do.
+func (e *Engine) EvaluateAt(sizes graph.Sizes) (err error) {
+	e.eval, err = e.NewEvaluator(sizes)
+	return err
+}
+
+// WorkBytes returns the memory of a work for Backward, and of one for Infer.
+func (e *Engine) WorkBytes() (train, eval int64) {
+	if train = e.preparer.Bytes(); e.eval != nil {
+		eval = e.eval.preparer.Bytes()
+	}
+	return train, eval
+}
+
+// Finish implements engine.Engine: batches are over when Backward returns.
+func (e *Engine) Finish() (*engine.Outcome, error) { return nil, nil }
+
+// Infer implements engine.Engine.
+func (e *Engine) Infer(ctx context.Context, w engine.Work, f engine.Features) ([]float32, error) {
+	return e.eval.Infer(ctx, w.(*work).with(f))
+}
+
+// Params implements engine.Engine.
+func (e *Engine) Params() []model.Param { return e.plan.Params }

@@ -254,9 +254,9 @@ func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float3
 		if err != nil {
 			t.Fatal(err)
 		}
-		bytes, err := e.LayerEvaluatorBytes(l, graphtest.Roomy(one))
-		if err != nil || bytes != v.net.held() {
-			t.Errorf("layer %d: allocated %d bytes, predicted %d, %v", l, v.net.held(), bytes, err)
+		bytes, err := e.LayerBytes(l, graphtest.Roomy(one))
+		if held := v.net.held() + v.preparer.Bytes(); err != nil || bytes != held {
+			t.Errorf("layer %d: allocated %d bytes, predicted %d, %v", l, held, bytes, err)
 		}
 		v.net.poison()
 		rows, err := v.Infer(context.Background(), input(t, v.preparer, one, x))
@@ -330,7 +330,11 @@ func TestLoadState(t *testing.T) {
 		in := input(t, e.preparer, b, x)
 		step(t, e, in)
 		saved := make(map[string][]byte)
-		for name, b := range e.parts() {
+		state, err := e.State()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, b := range state {
 			saved[name] = slices.Clone(b)
 		}
 		weights := snapshot(e)
@@ -609,6 +613,19 @@ type bomb struct{ at int }
 func (b *bomb) chunk(_, lo, _ int) {
 	if lo == b.at && lo > 0 {
 		panic("boom")
+	}
+}
+
+// Every kind of model has a layer, and a test of its gradients: see variants.
+func TestEveryKindHasALayer(t *testing.T) {
+	tested := map[model.Kind]bool{gat(2, 0, 4, 3).Kind: true}
+	for _, m := range variants {
+		tested[m.Kind] = true
+	}
+	for _, kind := range model.Kinds() {
+		if convs[kind] == nil || !tested[kind] {
+			t.Errorf("%s: there is a layer: %v, and a test: %v", kind, convs[kind] != nil, tested[kind])
+		}
 	}
 }
 

@@ -64,19 +64,9 @@ func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
 	return networkBytes(p, nil), nil
 }
 
-// LayerEvaluatorBytes predicts the memory that NewLayerEvaluator's evaluator will
-// hold.
-func (e *Engine) LayerEvaluatorBytes(layer int, sizes graph.Sizes) (int64, error) {
-	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
-	if err != nil {
-		return 0, err
-	}
-	return networkBytes(p, nil), nil
-}
-
 // evaluationPlan is the plan of an evaluator beside a plan for training.
 func evaluationPlan(p *plan, lib *blas.Library, first, layers int, sizes graph.Sizes) (*plan, error) {
-	if err := prepare.CheckSizes(layers, sizes); err != nil {
+	if err := engine.CheckSizes(layers, sizes); err != nil {
 		return nil, err
 	}
 	return newPlan(p.model, first, resolveOrders(p.model, first, sizes, lib, false), sizes, p.threads), nil
@@ -102,4 +92,37 @@ func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	}
 	last := v.net.last()
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width], nil
+}
+
+// InferenceOrders returns the layers' orders with every Auto replaced by the order
+// that is cheaper for forward passes at these counts, given a kind of BLAS.
+func InferenceOrders(m *model.Model, counts graph.Sizes, kind string) ([]model.Order, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	lib, err := blas.Open(kind)
+	if err != nil {
+		return nil, err
+	}
+	return resolveOrders(m, 0, counts, lib, false), nil
+}
+
+// LayerBytes predicts the memory that computing one layer on blocks of at most these
+// sizes takes: that of NewLayerEvaluator's evaluator and of one Prepared. It grows
+// with each of the sizes.
+func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
+	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
+	if err != nil {
+		return 0, err
+	}
+	return networkBytes(p, nil) + prepare.New(p.model, p.orders, p.sizes, false).Bytes(), nil
+}
+
+// Finite tells whether all values are numbers: neither NaN nor infinite.
+func Finite(values []float32) bool {
+	sum := float32(0)
+	for _, v := range values {
+		sum += v - v // zero, or NaN from here on
+	}
+	return sum == 0
 }

@@ -50,6 +50,13 @@ type headSums interface {
 	gather(row []float32, sources []uint32, w []float32, add bool)
 }
 
+func newAttention(k *layer) conv {
+	if k.net.orders[k.index-k.net.first] == model.Multiply {
+		return newAttentionProducts(k)
+	}
+	return newAttentionSums(k)
+}
+
 func (a *attention) make(k *layer, of headSums) {
 	n, m := k.net, k.net.model
 	*a = attention{layer: k, heads: m.Heads, part: m.HeadWidth(k.index), mean: k.index == m.Layers()-1, of: of}

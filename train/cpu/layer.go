@@ -52,22 +52,23 @@ func newLayer(n *network, index int, below *layer) *layer {
 	return k
 }
 
+// convs has the convolution of every kind of model.
+var convs = map[model.Kind]func(*layer) conv{
+	model.SAGE: newLinear,
+	model.GCN:  newLinear,
+	model.GAT:  newAttention,
+}
+
 // newConv makes a layer's convolution. The kind is one that Validate of the model accepts.
 func newConv(k *layer) conv {
 	if k.index == model.InputLayer {
 		return newProjection(k)
 	}
-	switch kind := k.net.model.Kind; kind {
-	case model.SAGE, model.GCN:
-		return newLinear(k)
-	case model.GAT:
-		if k.net.orders[k.index-k.net.first] == model.Multiply {
-			return newAttentionProducts(k)
-		}
-		return newAttentionSums(k)
-	default:
+	kind := k.net.model.Kind
+	if convs[kind] == nil {
 		panic(fmt.Sprintf("cpu: no layer of the kind %q", kind))
 	}
+	return convs[kind](k)
 }
 
 // param returns the values of the layer's parameter with this role and, in training,
@@ -167,3 +168,53 @@ func (o *backward) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
 type computed struct{ node }
 
 func (o *computed) Do(...gorgonia.Value) (gorgonia.Value, error) { return o.out, nil }
+
+// projection is the input projection's linear map: z = x·W for every input node. In
+// training the input nodes come in the order of their ids, and their rows are gathered:
+// see prepare.Prepared.
+type projection struct {
+	*layer
+	weights, dWeights []float32
+	x                 []float32
+	order             []uint32 // where the rows lie in x; nil: in order
+	product           groupedProduct
+}
+
+func newProjection(k *layer) *projection {
+	p := &projection{layer: k, product: groupedProduct{n: k.width}}
+	p.weights, p.dWeights = k.param(model.Self)
+	if k.net.training {
+		k.net.needPartial(k.rows, k.in*k.width)
+		k.net.needScratch(k.in)
+	}
+	return p
+}
+
+func (p *projection) forward(x []float32) error {
+	p.x, p.order = x, p.net.in.Prepared.Order
+	return p.net.each(p.count(), chunkRows, p)
+}
+
+func (p *projection) chunk(worker, lo, hi int) {
+	x := p.x[lo*p.in:]
+	if p.order != nil {
+		x = p.net.workerScratch(worker, hi-lo, p.in)
+		gatherColumns(x, p.in, p.x, p.order[lo:hi], 0)
+	}
+	p.net.blas.Sgemm(false, false, hi-lo, p.width, p.in, 1, x, p.in, p.weights, p.width, 0, p.data[lo*p.width:], p.width)
+	p.tail.finish(lo, hi)
+}
+
+func (p *projection) backward(x, dz []float32) error {
+	p.product.order = p.order
+	return p.product.run(p.layer, p.dWeights, x, dz, p.count(), p.rows)
+}
+
+// gatherColumns stores columns of the given rows of x, which are in wide: as many from the
+// first on as the rows of to have.
+func gatherColumns(to []float32, in int, x []float32, rows []uint32, from int) {
+	width := len(to) / len(rows)
+	for i, at := range rows {
+		copy(to[i*width:(i+1)*width], x[int(at)*in+from:])
+	}
+}

@@ -8,7 +8,7 @@ import (
 )
 
 // linear is a convolution whose sums are linear in the neighbours' aggregate A(x)
-// and, with own weights, in the destination's features: GraphSAGE's and GCN's.
+// and, with own weights, in the destination's features.
 //
 //	[A(x) | x[dst]]·W                        aggregate first
 //	A(x·Wneigh) + x[dst]·Wself               multiply first
@@ -40,9 +40,9 @@ type linear struct {
 	prepared *prepare.Block
 }
 
-func newLinear(k *layer) *linear {
-	n, m := k.net, k.net.model
-	o := &linear{layer: k, order: n.orders[k.index-n.first], max: !m.Commutes(), own: m.Kind == model.SAGE || m.Residual,
+func newLinear(k *layer) conv {
+	n := k.net
+	o := &linear{layer: k, order: n.orders[k.index-n.first], max: !n.model.Commutes(), own: n.Has(k.index, model.Self) || n.model.Residual,
 		product: groupedProduct{n: k.width}}
 	o.takeWeights()
 	outermost, width := k.index == n.first, o.operandWidth()
@@ -81,13 +81,12 @@ func newLinear(k *layer) *linear {
 
 // takeWeights finds the layer's weights, which lie below one another.
 func (o *linear) takeWeights() {
-	m := o.net.model
-	if m.Kind != model.SAGE {
+	if !o.net.Has(o.index, model.Self) {
 		o.weights, o.dWeights = o.params(model.Neighbour, model.ResidualWeight)
 		return
 	}
 	o.weights, o.dWeights = o.params(model.Neighbour, model.Self)
-	if m.Residual {
+	if o.net.model.Residual {
 		o.residual, o.dMore = o.param(model.ResidualWeight)
 		o.folded = o.net.floats(2 * o.in * o.width)
 	}

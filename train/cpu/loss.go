@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/graph"
+	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/score"
 )
@@ -16,6 +17,10 @@ type lossOptions struct {
 	kind      model.Loss
 	smoothing float64 // share of a label that is spread over all classes
 	sums      bool    // gradients are those of the sum of the rows' losses, not of their mean
+}
+
+func lossOf(o *engine.Config) *lossOptions {
+	return &lossOptions{model.Loss(o.Loss), o.LabelSmoothing, o.Sums()}
 }
 
 // loss computes the loss of the logits and, on the way, its gradient.
@@ -42,17 +47,9 @@ func newLoss(n *network, l *lossOptions) *loss {
 
 func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	p := o.net.in.Prepared
-	terms := p.Labelled
-	if o.kind == model.Binary {
-		terms *= o.last.width
-	}
-	switch {
-	case terms == 0:
-		o.inv = 0
-	case o.sums:
+	terms := o.kind.Terms(int64(p.Labelled), o.last.width)
+	if o.inv = engine.Inverse(terms); o.sums && terms > 0 {
 		o.inv = 1
-	default:
-		o.inv = 1 / float32(terms)
 	}
 	seeds := p.Batch().NumSeeds()
 	if err := o.net.each(seeds, chunkRows, o); err != nil {

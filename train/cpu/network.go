@@ -188,9 +188,8 @@ func (n *network) track(batch []float32) {
 func (n *network) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	for _, k := range n.layers {
 		if o := k.tail.norm; o != nil && o.batch {
-			mean, _ := n.Span(k.index, model.RunningMean, model.RunningMean)
-			variance, _ := n.Span(k.index, model.RunningVar, model.RunningVar)
-			f(o, mean-n.Trained, variance-n.Trained)
+			mean, variance := n.Statistics(k.index)
+			f(o, mean, variance)
 		}
 	}
 }

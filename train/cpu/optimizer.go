@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"diskgnn/device"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/train/engine"
@@ -79,5 +80,30 @@ func (e *Engine) Restore(weights []float32) error {
 		return fault.New(fault.ErrInput, "cpu engine: %d weights for %d parameters", len(weights), len(e.opt.weights))
 	}
 	copy(e.opt.weights, weights)
+	return nil
+}
+
+// State returns everything that training goes on from, in named parts whose content
+// is the engine's business. The bytes may be its own memory: to keep what they hold,
+// copy it before the next step.
+func (e *Engine) State() (map[string][]byte, error) {
+	s := engine.NewState(e.opt.step)
+	s[engine.WeightsPart] = binio.Bytes(e.opt.weights)
+	s[engine.Moment1Part], s[engine.Moment2Part] = binio.Bytes(e.opt.moment1), binio.Bytes(e.opt.moment2)
+	return s, nil
+}
+
+// LoadState puts back a state of an engine with equal parameters; steps from there
+// give the same bits as if there had been no interruption. After an error the engine
+// is as before.
+func (e *Engine) LoadState(s map[string][]byte) error {
+	step, err := engine.CheckState(s, &e.plan.Layout)
+	if err != nil {
+		return err
+	}
+	copy(binio.Bytes(e.opt.weights), s[engine.WeightsPart])
+	copy(binio.Bytes(e.opt.moment1), s[engine.Moment1Part])
+	copy(binio.Bytes(e.opt.moment2), s[engine.Moment2Part])
+	e.opt.step = step
 	return nil
 }

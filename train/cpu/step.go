@@ -3,9 +3,11 @@ package cpu
 import (
 	"context"
 	"math"
+	"sync"
 
 	"diskgnn/device"
 	"diskgnn/internal/fault"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
@@ -102,7 +104,7 @@ func (e *Engine) ApplySum(s *engine.Sum) error {
 // apply takes the step of a sum.
 func (e *Engine) apply(s *engine.Sum) {
 	o := &e.opt
-	inverse := s.Inverse(e.net.loss.kind, e.plan.model.Classes())
+	inverse := engine.Inverse(e.net.loss.kind.Terms(s.Labelled, e.plan.model.Classes()))
 	for i, g := range s.Gradients {
 		o.grads[i] = g * inverse
 	}
@@ -111,4 +113,30 @@ func (e *Engine) apply(s *engine.Sum) {
 	for b := range s.Batches {
 		e.net.track(s.Statistics[b*each : (b+1)*each])
 	}
+}
+
+// Logits returns the logits of the batch's seed nodes, row-major, a column per
+// class, as the last Step computed them: with dropout, and with the weights from
+// before it. in must be that step's input. They are the engine's own memory, valid
+// until its next step.
+func (e *Engine) Logits(in *Input) []float32 {
+	last := e.net.last()
+	return last.data[:in.Prepared.Batch().NumSeeds()*last.width]
+}
+
+// StepProducts takes a step on a batch and returns how often it computed
+// a matrix product of which shape: what is left of a step when all else costs nothing.
+func (e *Engine) StepProducts(ctx context.Context, w engine.Work, f engine.Features) (map[blas.Product]int, error) {
+	var mu sync.Mutex
+	counts := make(map[blas.Product]int)
+	e.net.blas = e.blas.Watched(func(p blas.Product) {
+		mu.Lock()
+		defer mu.Unlock()
+		counts[p]++
+	})
+	defer func() { e.net.blas = e.blas }()
+	if _, err := e.Backward(ctx, w, f, engine.Place{}); err != nil {
+		return nil, err
+	}
+	return counts, e.Apply()
 }

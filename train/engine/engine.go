@@ -17,40 +17,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/train/model"
-	"diskgnn/train/recipe"
 )
-
-// Config describes an engine. Of its recipe engines take the seed, the learning rate, the
-// optimizer, its decay, the loss, its smoothing and the precision, all resolved; the rest is
-// in Network.
-type Config struct {
-	recipe.Recipe
-	Network model.Model
-	// Sizes are the largest counts of the training batches, EvalSizes those of the batches
-	// for Infer; without the latter there is none.
-	Sizes, EvalSizes graph.Sizes
-	// Typical are the mean counts of the training batches, by which Auto orders are chosen;
-	// the zero value stands for Sizes.
-	Typical graph.Sizes
-
-	Threads int    // of the CPU's: workers, the caller's goroutine included; 0 stands for GOMAXPROCS
-	BLAS    string // the CPU's, a kind that blas.Open knows; "" stands for "auto"
-
-	// Device is the GPU's, on which it wants features: opened with kernels.Code, and closed
-	// after the engine. The CPU's wants them in host memory.
-	Device *cuda.Device
-	// Buckets are smaller sizes, the smallest first: of a batch that fits one of them, the
-	// GPU gets only so much work.
-	Buckets  []graph.Sizes
-	NoGraphs bool // launch every step kernel by kernel, without CUDA graphs
-	// Apart leaves what batches add to a step to the caller, who takes it by Contribution and
-	// brings back the whole by ApplySum, in Apply's place.
-	Apart bool
-}
-
-// Sums reports whether gradients of batches are added up, rather than divided by the labelled
-// seed nodes of the only batch of a step.
-func (c *Config) Sums() bool { return c.Apart || c.Accumulate > 1 }
 
 // Place says which batch of a run is trained on: what its dropout depends on beside the seed.
 type Place struct {
@@ -175,4 +142,24 @@ type Info struct {
 	Orders     []model.Order `json:"layer_orders,omitempty"`      // of training
 	EvalOrders []model.Order `json:"eval_layer_orders,omitempty"` // of evaluation
 	Note       string        `json:"-"`                           // what the user should know
+}
+
+// Reducer sums memory of several devices: nccl.Comm is one.
+type Reducer interface {
+	// AllReduce enqueues what replaces x, of float32, by its sum over all devices, which is the
+	// same on each. All of them enqueue the same, in the same order.
+	AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) error
+}
+
+// Sharing is an Engine whose gradients lie on a device, where those of several engines can be
+// summed. The config has more than one batch a step, and is not Apart.
+type Sharing interface {
+	Engine
+	// Share makes the engine one of several, whose batches make a step together: its own begin
+	// with the first-th.
+	Share(first int) error
+	// Reduce enqueues what makes the sum of the step under way, which may have no batch of this
+	// engine, that of all engines' batches. labelled and batches are those of all. Apply takes
+	// the step along it.
+	Reduce(ctx context.Context, r Reducer, labelled int64, batches int) error
 }

@@ -41,13 +41,9 @@ func (s *Sum) Add(gradients, statistics []float32, labelled int) {
 // Reset makes the sum empty.
 func (s *Sum) Reset() { s.Statistics, s.Labelled, s.Batches = s.Statistics[:0], 0, 0 }
 
-// Inverse returns what gradients are multiplied by: 1 over the terms of the loss, 0 where there
-// are none. Of the loss Binary each of the classes is a term.
-func (s *Sum) Inverse(loss model.Loss, classes int) float32 {
-	terms := s.Labelled
-	if loss == model.Binary {
-		terms *= int64(classes)
-	}
+// Inverse returns what the gradients of a loss of so many terms are multiplied by: 1 over them, 0
+// where there are none.
+func Inverse(terms int64) float32 {
 	if terms == 0 {
 		return 0
 	}

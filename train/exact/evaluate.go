@@ -26,16 +26,8 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	j := &job{fs: fsys, options: o, report: rep, parts: p, scores: true}
 	var result train.Evaluation
 	err := j.do(ctx, func(ctx context.Context) error {
-		f, last := j.data.Facts(), j.model.Layers()-1
-		more := examBytes(&f, j.run.Metric())
-		if j.fixed+more > j.options.Memory && j.parts.room == 0 { // no range fits
-			return j.prepare(ctx, last, targets{nodes: f.Nodes, ids: []uint32{}}, more)
-		}
-		e, err := newExam(ctx, j.data, j.run.Metric())
+		e, err := j.examine(ctx, j.prepare)
 		if err != nil {
-			return j.ofDataset(err)
-		}
-		if err := j.prepare(ctx, last, targets{nodes: f.Nodes, ids: e.nodes}, more); err != nil {
 			return err
 		}
 		classes := j.model.Classes()
@@ -56,6 +48,20 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	result.PeakAnonBytes, result.PeakRSSBytes = j.watch.Stop()
 	result.Seconds = time.Since(j.began).Seconds()
 	return result, nil
+}
+
+// examine reads what is scored, and has it prepared, or decided, how it is computed.
+func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
+	f, last := j.data.Facts(), j.model.Layers()-1
+	more := examBytes(&f, j.run.Metric())
+	if j.fixed+more > j.options.Memory && j.parts.room == 0 { // no range fits
+		return nil, prepare(ctx, last, targets{nodes: f.Nodes, ids: []uint32{}}, more)
+	}
+	e, err := newExam(ctx, j.data, j.run.Metric())
+	if err != nil {
+		return nil, j.ofDataset(err)
+	}
+	return e, prepare(ctx, last, targets{nodes: f.Nodes, ids: e.nodes}, more)
 }
 
 // outcome says what the job computed with, and what that took.

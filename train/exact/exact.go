@@ -11,6 +11,10 @@
 // the engine that trains. What it gives is appended to the file of the layer's states.
 // The last layer is computed for the nodes named alone.
 //
+// Short ranges read a table many times: where sources are spread, each needs nearly all of it. How
+// much is read follows from the graph and the memory, and is found before the work: more than
+// Options.MaxRead is refused.
+//
 // No result depends on how the nodes were cut: each is computed from its own edges,
 // in their order, and where the weight of an edge follows from the others in its block
 // (model.BlockNorm), the block is the whole graph. (OpenBLAS may round a row otherwise in a product of other height:
@@ -43,6 +47,9 @@ type Options struct {
 	Threads int    // 0 means GOMAXPROCS
 	IO      string // a kind that iostack/all knows; "" means auto
 	BLAS    string // a kind that blas.Open knows; "" means auto
+	// MaxRead is the most that may be read: bytes, a multiple of the feature table, or unlimited.
+	// Nil: a hundred feature tables, or ten times all tables that are read where that is more.
+	MaxRead *budget.Size
 	// Accept names in which respects another graph may be preprocessed otherwise than the one that
 	// the run was trained on, as dataset.PreprocessingNames; AcceptAll stands for all.
 	Accept []string
@@ -80,6 +87,9 @@ func (o *Options) Validate() error {
 		if name != AcceptAll && !slices.Contains(dataset.PreprocessingNames, name) {
 			return fault.New(fault.ErrUsage, "--accept %s: there are %s, %s", name, strings.Join(dataset.PreprocessingNames, ", "), AcceptAll)
 		}
+	}
+	if o.MaxRead != nil && o.MaxRead.Unit == budget.UnitPercent {
+		return fault.New(fault.ErrUsage, "--max-read %s: give bytes (2TiB), a multiple of the features (50x) or unlimited", o.MaxRead)
 	}
 	return train.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
 }

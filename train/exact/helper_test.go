@@ -2,7 +2,6 @@ package exact
 
 import (
 	"context"
-	"encoding/json"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -68,7 +68,7 @@ func newWorldOf(t datasettest.TB, dir string, raw dataset.Raw, m model.Model) *w
 
 func (w *world) writeRun(t datasettest.TB, tensors []safetensors.Tensor, fingerprint string) {
 	t.Helper()
-	run, err := json.Marshal(map[string]any{
+	run, err := rundir.Encode(map[string]any{
 		"format": rundir.Format, "state": "finished", "dataset": fingerprint,
 		"params": map[string]any{"metric": "accuracy", "network": w.model}, "setup": map[string]any{"engine": "cpu"},
 	})
@@ -91,7 +91,7 @@ func check(t datasettest.TB, err error) {
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 
 func (w *world) options() Options {
-	return Options{Run: w.path("run"), Dataset: w.path("dataset"), Threads: 2, BLAS: "gonum", Memory: 1 << 30}
+	return Options{Run: w.path("run"), Dataset: w.path("dataset"), Threads: 2, BLAS: "gonum", Memory: 1 << 30, MaxRead: &budget.Size{Unit: budget.UnitUnlimited}}
 }
 
 // reference returns the output of layer last for all nodes, in float64.

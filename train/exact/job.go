@@ -56,6 +56,8 @@ type job struct {
 
 	fixed  int64 // bytes held besides what ranges take
 	layers []layerPlan
+	states int64 // most bytes of hidden states on disk
+	reads  reads
 	costs  []score.LayerCost
 }
 
@@ -99,6 +101,9 @@ func (j *job) open(ctx context.Context) (err error) {
 	o := &j.options
 	if j.run, err = train.OpenTrained(j.fs, o.Run); err != nil {
 		return err
+	}
+	if note := j.run.Note(); note != "" {
+		j.report.Logf("%s", note)
 	}
 	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
 		return j.ofDataset(err)
@@ -207,16 +212,30 @@ func (j *job) orders() ([]model.Order, error) {
 	return cpu.InferenceOrders(&j.model, counts, j.options.BLAS)
 }
 
+// preparing is prepare or decide.
+type preparing func(ctx context.Context, last int, t targets, more int64) error
+
 // prepare decides how the layers up to the last one are computed, which is computed
-// for the given targets alone, and takes the buffers that stay. more is memory that
-// the caller holds.
+// for the given targets alone, refuses what would read too much, and takes the buffers that stay.
+// more is memory that the caller holds.
 func (j *job) prepare(ctx context.Context, last int, t targets, more int64) error {
+	if err := j.decide(ctx, last, t, more); err != nil {
+		return err
+	}
+	if err := j.checkReads(ctx, &j.reads); err != nil {
+		return err
+	}
+	return j.take(ctx)
+}
+
+// decide is what prepare decides. It takes the set of sources alone.
+func (j *job) decide(ctx context.Context, last int, t targets, more int64) error {
 	dry := new(device.Arena)
 	all := targets{nodes: j.data.Facts().Nodes}
 	if j.model.CountsBlocks() {
 		takeOut(dry, all.nodes)
 	}
-	var states, peak int64
+	var states int64
 	in := j.model.Features()
 	for l := range last + 1 {
 		p := layerPlan{targets: all, in: in, out: j.model.Out(l), writesState: l < last}
@@ -229,7 +248,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 			states = stateBytes(all.nodes, p.out)
 			j.fixed += stateMemory(all.nodes, p.out)
 		}
-		peak = max(peak, before+states)
+		j.states = max(j.states, before+states)
 		j.layers = append(j.layers, p)
 	}
 	j.fixed += more + dry.Used()
@@ -240,32 +259,44 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	if err := j.plan(room); err != nil {
 		return err
 	}
+	most, err := j.capacities(room)
+	if err != nil {
+		return err
+	}
+	for l := range most {
+		j.layers[l].most = most[l]
+	}
+	j.sources = idset.New(all.nodes)
+	j.reads, err = j.survey(ctx, most)
+	return j.ofDataset(err)
+}
+
+// take takes the buffers that stay.
+func (j *job) take(ctx context.Context) (err error) {
 	outside := int64(0)
 	for l := range j.layers {
 		outside = max(outside, matrixBytes(j.layers[l].most.src, j.layers[l].in))
 	}
 	outside += pieces.Memory(dataset.Granule, j.features.Compressed())
 	j.undo = budget.LimitHeap(j.options.Memory, outside)
-	var err error
-	if last > 0 {
+	if len(j.layers) > 1 {
 		dir, err := scratchDir(j.options.Run, j.options.Scratch)
 		if err != nil {
 			return err
 		}
-		if j.scratch, err = openScratch(j.fs, dir, peak); err != nil {
+		if j.scratch, err = openScratch(j.fs, dir, j.states); err != nil {
 			return err
 		}
 	}
-	j.sources = idset.New(all.nodes)
 	if j.wires, err = pieces.NewBuffers(dataset.Granule, j.features.Compressed()); err != nil || !j.model.CountsBlocks() {
 		return err
 	}
-	j.out = takeOut(device.NewArena(), all.nodes)
-	return j.topology.Guard(func() error { return countOut(ctx, &j.topology.CSC, j.out) })
+	j.out = takeOut(device.NewArena(), j.data.Facts().Nodes)
+	return j.ofDataset(j.topology.Guard(func() error { return countOut(ctx, &j.topology.CSC, j.out) }))
 }
 
-// plan decides how long the ranges of the layers are. Where memory does not suffice, the
-// layer that needs most is named, with what would do for all.
+// plan measures the layers, and refuses memory that does not suffice: the layer that needs most is
+// named, with what would do for all.
 func (j *job) plan(room int64) error {
 	var need int64
 	var worst, neighbours int
@@ -282,25 +313,31 @@ func (j *job) plan(room int64) error {
 		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
 			worst, neighbours, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), (j.fixed+need+1<<20-1)>>20)
 	}
+	return nil
+}
+
+// capacities returns how long the ranges of the layers are that take no more than room.
+func (j *job) capacities(room int64) ([]capacity, error) {
+	most := make([]capacity, len(j.layers))
 	for l := range j.layers {
 		p := &j.layers[l]
-		if p.most = fit(p.all, p.least, p.bytes, room); p.failed != nil {
-			return p.failed
+		if most[l] = fit(p.all, p.least, p.bytes, room); p.failed != nil {
+			return nil, p.failed
 		}
 	}
-	return nil
+	return most, nil
 }
 
 // measure finds out what ranges of a layer take, and returns the bytes of the shortest: of
 // the node with the most neighbours, which are that many.
 func (j *job) measure(l int) (need int64, most int, err error) {
 	p := &j.layers[l]
-	err = j.topology.Guard(func() error {
-		p.edges, most = p.targets.measure(&j.topology.CSC)
-		return nil
+	err = j.topology.Guard(func() (err error) {
+		p.edges, most, err = p.targets.measure(&j.topology.CSC)
+		return err
 	})
 	if err != nil {
-		return 0, 0, err
+		return 0, 0, j.ofDataset(err)
 	}
 	nodes := j.data.Facts().Nodes
 	limit := func(n int64) int { return int(min(n, maxInBlock)) }

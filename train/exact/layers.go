@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -18,11 +17,11 @@ import (
 )
 
 // compute computes all layers and hands the last one's rows on, range by range: those
-// of the targets from lo on.
+// of the targets from lo on. When it returns nil, the graph was until then what was verified.
 func (j *job) compute(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
 	f := j.data.Facts()
 	var in table = j.features
-	rows := layout{dataset.Granule, f.Dim, f.DType}
+	rows := features(&f)
 	for l := range j.layers {
 		var out *state
 		e := emit
@@ -48,7 +47,7 @@ func (j *job) compute(ctx context.Context, emit func(ctx context.Context, lo int
 			release()
 		}
 	}
-	return nil
+	return j.topology.Unchanged()
 }
 
 // release gives the buffers of a layer back before those of the next are taken. They
@@ -59,63 +58,43 @@ func release() {
 	debug.FreeOSMemory()
 }
 
+// layerRun computes one layer from the rows of a table, range by range.
+type layerRun struct {
+	job       *job
+	index     int
+	plan      *layerPlan
+	cost      score.LayerCost
+	reader    *rowReader
+	matrix    *device.Host
+	evaluator *cpu.Evaluator
+	input     cpu.Input
+	cut       *cutter
+}
+
 // layer computes one layer of its targets from the rows of a table.
 func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
 	p := &j.layers[l]
 	began := time.Now()
-	cost := score.LayerCost{Layer: l, Order: string(j.model.Orders[l]), Nodes: int64(p.targets.len()), Edges: p.edges}
-	task := j.report.Task(fmt.Sprintf("layer %d of %d", l+1, len(j.layers)), cost.Nodes, progress.Nodes)
+	r := &layerRun{job: j, index: l, plan: p, input: cpu.Input{Prepared: new(cpu.Prepared)}, cut: newCutter(&j.topology.CSC, p.targets, p.most, j.sources, j.out),
+		cost: score.LayerCost{Layer: l, Order: string(j.model.Orders[l]), Nodes: int64(p.targets.len()), Edges: p.edges}}
+	task := j.report.Task(fmt.Sprintf("layer %d of %d", l+1, len(j.layers)), r.cost.Nodes, progress.Nodes)
 	defer task.Done()
-	reader, err := newRowReader(j.stack, in, rows, j.wires)
-	if err != nil {
+	if r.reader, err = newRowReader(j.stack, in, rows, j.wires); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, reader.Close()) }()
-	matrix, err := device.NewHost(int(matrixBytes(p.most.src, p.in)))
-	if err != nil {
+	defer func() { err = errors.Join(err, r.reader.Close()) }()
+	if r.matrix, err = device.NewHost(int(matrixBytes(p.most.src, p.in))); err != nil {
 		return err
 	}
-	defer matrix.Free()
-	evaluator, err := j.engine.NewLayerEvaluator(l, p.most.sizes())
-	if err != nil {
+	defer r.matrix.Free()
+	if r.evaluator, err = j.engine.NewLayerEvaluator(l, p.most.sizes()); err != nil {
 		return err
 	}
-	input := &cpu.Input{Prepared: new(cpu.Prepared)}
-	cut := newCutter(&j.topology.CSC, p.targets, p.most, j.sources, j.out)
 	for lo := 0; lo < p.targets.len(); {
-		next := lo
-		err := j.topology.Guard(func() (err error) {
-			_, next, err = cut.next(ctx, lo)
-			return err
-		})
-		if err != nil {
-			return j.ofDataset(err)
-		}
-		b := &cut.batch
-		x := matrix.Float32s()[:len(b.Input)*p.in]
-		start := time.Now()
-		if err := reader.read(ctx, b.Input, x); err != nil {
-			if l == 0 {
-				err = j.ofDataset(err)
-			}
-			return err
-		}
-		cost.ReadSeconds += time.Since(start).Seconds()
-		start = time.Now()
-		if j.out == nil {
-			err = evaluator.Preparer().Prepare(input.Prepared, b)
-		} else {
-			err = evaluator.Preparer().PrepareRange(input.Prepared, b, cut.outs)
-		}
+		next, out, err := r.next(ctx, lo)
 		if err != nil {
 			return err
 		}
-		input.X = x
-		out, err := evaluator.Infer(ctx, input)
-		if err != nil {
-			return err
-		}
-		cost.ComputeSeconds += time.Since(start).Seconds()
 		if l == len(j.layers)-1 {
 			err = j.checkFinite(out, p.out, p.targets, lo)
 		}
@@ -125,17 +104,52 @@ func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func
 		if err != nil {
 			return err
 		}
-		cost.Ranges++
-		cost.Sources += int64(len(b.Input))
+		r.cost.Ranges++
+		r.cost.Sources += int64(len(r.cut.batch.Input))
 		task.Add(int64(next - lo))
 		lo = next
 	}
-	cost.BytesRead = reader.Bytes()
-	cost.Seconds = time.Since(began).Seconds()
-	j.costs = append(j.costs, cost)
-	j.report.Logf("layer %d: %s in %s, %s read, %s (reading %s, computing %s)", l, units.Of(cost.Nodes, "node"), units.Of(cost.Ranges, "range"),
-		budget.FormatBytes(cost.BytesRead), units.Seconds(cost.Seconds), units.Seconds(cost.ReadSeconds), units.Seconds(cost.ComputeSeconds))
+	r.cost.BytesRead = r.reader.Bytes()
+	r.cost.Seconds = time.Since(began).Seconds()
+	j.costs = append(j.costs, r.cost)
+	j.report.Logf("layer %d: %s in %s, %s read, %s (reading %s, computing %s)", l, units.Of(r.cost.Nodes, "node"), units.Of(r.cost.Ranges, "range"),
+		budget.FormatBytes(r.cost.BytesRead), units.Seconds(r.cost.Seconds), units.Seconds(r.cost.ReadSeconds), units.Seconds(r.cost.ComputeSeconds))
 	return nil
+}
+
+// next computes the range of targets that begins at lo. It returns where the range ends, and
+// the layer's output for it, valid until the next one.
+func (r *layerRun) next(ctx context.Context, lo int) (next int, out []float32, err error) {
+	j := r.job
+	err = j.topology.Guard(func() (err error) {
+		_, next, err = r.cut.next(ctx, lo)
+		return err
+	})
+	if err != nil {
+		return 0, nil, j.ofDataset(err)
+	}
+	b := &r.cut.batch
+	r.input.X = r.matrix.Float32s()[:len(b.Input)*r.plan.in]
+	start := time.Now()
+	if err := r.reader.read(ctx, b.Input, r.input.X); err != nil {
+		if r.index == 0 {
+			err = j.ofDataset(err)
+		}
+		return 0, nil, err
+	}
+	r.cost.ReadSeconds += time.Since(start).Seconds()
+	start = time.Now()
+	if j.out == nil {
+		err = r.evaluator.Preparer().Prepare(r.input.Prepared, b)
+	} else {
+		err = r.evaluator.Preparer().PrepareRange(r.input.Prepared, b, r.cut.outs)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	out, err = r.evaluator.Infer(ctx, &r.input)
+	r.cost.ComputeSeconds += time.Since(start).Seconds()
+	return next, out, err
 }
 
 // checkFinite refuses rows of the last layer, of the targets from lo on, of which no

@@ -3,12 +3,13 @@ package exact
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
-	"fmt"
+	"hash"
 	"path/filepath"
-	"strings"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/vfs"
 )
 
@@ -18,37 +19,37 @@ type newFile struct {
 	name string
 	file vfs.File
 	buf  *bufio.Writer
+	sum  hash.Hash // SHA-256 of what was flushed
+	size int64
+	// before, unless nil, is called with both when the file is complete, before it gets its name.
+	before func(sum string, size int64) error
 }
 
 func createFile(fsys vfs.FS, name string) (*newFile, error) {
 	f, err := fsys.Create(name + vfs.TempSuffix)
 	if err != nil {
+		_ = fsys.Remove(name + vfs.TempSuffix) // which a claim may have made
 		return nil, err
 	}
-	return &newFile{fs: fsys, name: name, file: f, buf: bufio.NewWriterSize(f, fileBuffer)}, nil
+	n := &newFile{fs: fsys, name: name, file: f, sum: sha256.New()}
+	n.buf = bufio.NewWriterSize(flushed{n}, fileBuffer)
+	return n, nil
 }
+
+// flushed takes what the buffer of a file lets go.
+type flushed struct{ *newFile }
+
+func (f flushed) Write(b []byte) (int, error) {
+	n, err := f.file.Write(b)
+	f.sum.Write(b[:n])
+	f.size += int64(n)
+	return n, err
+}
+
+// beside sets what is done when the file is complete, before it gets its name.
+func (n *newFile) beside(do func(sum string, size int64) error) { n.before = do }
 
 const fileBuffer = 1 << 20
-
-// npyHeader returns what precedes the elements, of a type like <f4.
-func npyHeader(descr string, shape []int64) []byte {
-	const magic, align = "\x93NUMPY\x01\x00", 64
-	text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (", descr)
-	for _, n := range shape {
-		text += fmt.Sprintf("%d, ", n)
-	}
-	if len(shape) > 1 {
-		text = strings.TrimSuffix(text, " ")
-		text = strings.TrimSuffix(text, ",")
-	} else {
-		text = strings.TrimSuffix(text, " ") // (5,) is a tuple, (5) a number
-	}
-	text += "), }"
-	length := len(magic) + 2 + len(text) + 1
-	text += strings.Repeat(" ", (align-length%align)%align) + "\n"
-	b := binary.LittleEndian.AppendUint16([]byte(magic), uint16(len(text)))
-	return append(b, text...)
-}
 
 // createNPY begins a file in NumPy's format, version 1.
 func createNPY(fsys vfs.FS, name, descr string, shape []int64) (*newFile, error) {
@@ -56,7 +57,7 @@ func createNPY(fsys vfs.FS, name, descr string, shape []int64) (*newFile, error)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := n.buf.Write(npyHeader(descr, shape)); err != nil {
+	if _, err := n.buf.Write(binio.NPYHeader(descr, shape)); err != nil {
 		return nil, errors.Join(err, n.abandon())
 	}
 	return n, nil
@@ -78,6 +79,9 @@ func (n *newFile) finish() error {
 	}
 	if err == nil {
 		err = n.close()
+	}
+	if err == nil && n.before != nil {
+		err = n.before(hex.EncodeToString(n.sum.Sum(nil)), n.size)
 	}
 	if err == nil {
 		err = n.fs.Rename(n.name+vfs.TempSuffix, n.name)

@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
-	"diskgnn/train/cpu"
+	"diskgnn/train/score"
 )
 
 // Suffixes of the files that a prediction is written as.
@@ -72,10 +72,44 @@ func (v *values) name(i int) string {
 	return "class"
 }
 
+// each calls do for one computed row after the other, until the context ends.
+func (v *values) each(ctx context.Context, rows []float32, do func(i int, row []float32) error) error {
+	for i := 0; i*v.width < len(rows); i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := do(i, rows[i*v.width:][:v.width]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of calls one of the functions for each of the values that a computed row gives.
+func (v *values) of(row []float32, float func(float32), integer func(int32)) {
+	switch {
+	case v.kind != Classes:
+		for _, x := range row {
+			float(x)
+		}
+	case v.multi: // one for a class that its logit speaks for
+		for _, x := range row {
+			if x > 0 {
+				integer(1)
+			} else {
+				integer(0)
+			}
+		}
+	default:
+		integer(int32(score.Largest(row)))
+	}
+}
+
 // sink takes the rows of a prediction, in the order of its nodes, and makes a file of them.
 type sink interface {
 	// add takes the computed rows of the nodes from the given one on.
 	add(ctx context.Context, first int, rows []float32) error
+	beside(do func(sum string, size int64) error)
 	finish() error
 	abandon() error
 }
@@ -102,8 +136,9 @@ func sinkBytes(name string, columns int) int64 {
 // array writes a NumPy array.
 type array struct {
 	*newFile
-	v   values
-	ids *newFile // nil: all nodes
+	v     values
+	ids   *newFile // nil: all nodes
+	cells []byte   // of a row
 }
 
 func newArray(fsys vfs.FS, name string, v values, t *targets) (_ *array, err error) {
@@ -175,13 +210,21 @@ func (t *targets) writeIDs(f *newFile) error {
 }
 
 func (a *array) add(ctx context.Context, _ int, rows []float32) error {
-	switch {
-	case a.v.kind != Classes:
+	if a.v.kind != Classes {
 		return a.write(ctx, binio.Bytes(rows))
-	case a.v.multi:
-		return writeEachClass(ctx, a.newFile, rows)
 	}
-	return writeClasses(ctx, a.newFile, rows, a.v.width)
+	return a.v.each(ctx, rows, func(_ int, row []float32) error {
+		a.cells = a.cells[:0]
+		a.v.of(row, nil, func(x int32) {
+			if a.v.multi {
+				a.cells = append(a.cells, byte(x))
+			} else {
+				a.cells = binary.LittleEndian.AppendUint32(a.cells, uint32(x))
+			}
+		})
+		_, err := a.buf.Write(a.cells)
+		return err
+	})
 }
 
 func (a *array) finish() error {
@@ -225,40 +268,15 @@ func newCSV(fsys vfs.FS, name string, v values, t *targets) (*csv, error) {
 }
 
 func (c *csv) add(ctx context.Context, first int, rows []float32) error {
-	for i := 0; i*c.v.width < len(rows); i++ {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		row := rows[i*c.v.width:][:c.v.width]
-		var err error
+	return c.v.each(ctx, rows, func(i int, row []float32) (err error) {
 		if c.line, err = c.t.appendID(c.line[:0], first+i); err != nil {
 			return err
 		}
-		switch {
-		case c.v.kind != Classes:
-			for _, x := range row {
-				c.line = strconv.AppendFloat(append(c.line, ','), float64(x), 'g', -1, 32)
-			}
-		case c.v.multi:
-			for _, x := range row {
-				c.line = strconv.AppendInt(append(c.line, ','), int64(speaks(x)), 10)
-			}
-		default:
-			c.line = strconv.AppendInt(append(c.line, ','), int64(cpu.Class(row)), 10)
-		}
-		if _, err := c.buf.Write(append(c.line, '\n')); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// speaks returns one where a class's logit speaks for it, else zero.
-func speaks(logit float32) int32 {
-	if logit > 0 {
-		return 1
-	}
-	return 0
+		c.v.of(row, func(x float32) { c.line = strconv.AppendFloat(append(c.line, ','), float64(x), 'g', -1, 32) },
+			func(x int32) { c.line = strconv.AppendInt(append(c.line, ','), int64(x), 10) })
+		_, err = c.buf.Write(append(c.line, '\n'))
+		return err
+	})
 }
 
 // parquetGroup bounds the bytes of a row group: all of it is held until it is written.
@@ -297,39 +315,23 @@ func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, err
 }
 
 func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
-	for i := 0; i*p.v.width < len(rows); i++ {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		row := rows[i*p.v.width:][:p.v.width]
+	return p.v.each(ctx, rows, func(i int, row []float32) error {
 		id, n, err := p.id(first + i)
 		if err != nil {
 			return err
 		}
-		p.row[0] = id.Level(0, 0, 0)
-		for k := range p.v.columns {
-			var x parquet.Value
-			switch {
-			case p.v.kind != Classes:
-				x = parquet.FloatValue(row[k])
-			case p.v.multi:
-				x = parquet.Int32Value(speaks(row[k]))
-			default:
-				x = parquet.Int32Value(int32(cpu.Class(row)))
-			}
-			p.row[1+k] = x.Level(0, 0, 1+k)
-		}
+		p.row = append(p.row[:0], id.Level(0, 0, 0))
+		put := func(x parquet.Value) { p.row = append(p.row, x.Level(0, 0, len(p.row))) }
+		p.v.of(row, func(x float32) { put(parquet.FloatValue(x)) }, func(x int32) { put(parquet.Int32Value(x)) })
 		if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
 			return err
 		}
-		if p.held += n + 4*p.v.columns; p.held >= parquetGroup {
-			p.held = 0
-			if err := p.w.Flush(); err != nil {
-				return err
-			}
+		if p.held += n + 4*p.v.columns; p.held < parquetGroup {
+			return nil
 		}
-	}
-	return nil
+		p.held = 0
+		return p.w.Flush()
+	})
 }
 
 // id returns the id of a target, and how many bytes it takes.

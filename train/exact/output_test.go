@@ -88,7 +88,7 @@ func TestTables(t *testing.T) {
 			}
 			if nodes != AllNodes {
 				b, err := os.ReadFile(w.path("out.nodes.npy"))
-				if want := append(npyHeader("<u4", []int64{int64(len(ids))}), bytesOf(ids)...); err != nil || !slices.Equal(b, want) {
+				if want := append(binio.NPYHeader("<u4", []int64{int64(len(ids))}), bytesOf(ids)...); err != nil || !slices.Equal(b, want) {
 					t.Errorf("%s of %s: the ids beside are %q, %v", output, nodes, b, err)
 				}
 			} else if _, err := os.Stat(w.path("out.nodes.npy")); err == nil {

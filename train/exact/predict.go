@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -11,13 +12,11 @@ import (
 	"time"
 
 	"diskgnn/dataset"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/train/cpu"
 	"diskgnn/train/score"
 )
 
@@ -27,6 +26,9 @@ const (
 	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
 	Embeddings = "embeddings" // float32, what the last hidden layer puts out
 )
+
+// Outputs returns what --output accepts.
+func Outputs() []string { return []string{Logits, Classes, Embeddings} }
 
 // AllNodes is --nodes for every node; the splits' names stand for theirs.
 const AllNodes = "all"
@@ -54,12 +56,11 @@ func (o *PredictOptions) EnsureDefaults() {
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
 // been called.
 func (o *PredictOptions) Validate() error {
-	outputs := []string{Logits, Classes, Embeddings}
 	switch {
 	case o.Out == "":
 		return fault.New(fault.ErrUsage, "--out is missing: name the file to make")
-	case !slices.Contains(outputs, o.Output):
-		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(outputs, ", "))
+	case !slices.Contains(Outputs(), o.Output):
+		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(Outputs(), ", "))
 	}
 	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
 }
@@ -74,6 +75,9 @@ type Prediction struct {
 	// OriginalIDs says which ids the rows have, if nodes have ids of their own: see dataset.Facts.
 	OriginalIDs string `json:"original_ids,omitempty"`
 	IDs         string `json:"ids,omitempty"` // the file of ids beside an array
+	// Lineage is what LineageFile holds.
+	Lineage     *Lineage `json:"lineage"`
+	LineageFile string   `json:"lineage_file"`
 
 	score.Outcome
 }
@@ -89,16 +93,17 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 	if err := o.Validate(); err != nil {
 		return Prediction{}, err
 	}
-	if err := o.checkOut(fsys); err != nil {
+	c, err := o.claim(fsys)
+	if err != nil {
 		return Prediction{}, err
 	}
 	j := &job{fs: fsys, options: o.Options, report: rep, parts: p}
 	var result Prediction
-	err := j.do(ctx, func(ctx context.Context) (err error) {
-		result, err = j.predict(ctx, &o)
+	err = j.do(ctx, func(ctx context.Context) (err error) {
+		result, err = j.predict(ctx, &o, c)
 		return err
 	})
-	if err != nil {
+	if err := errors.Join(err, c.close()); err != nil {
 		return Prediction{}, err
 	}
 	result.PeakAnonBytes, result.PeakRSSBytes = j.watch.Stop()
@@ -112,6 +117,12 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 	if err := vfs.MakeParents(fsys, o.Out); err != nil {
 		return err
 	}
+	return o.Agrees(fsys)
+}
+
+// Agrees returns the error by which Predict would refuse what is there of its output. It changes
+// nothing.
+func (o *PredictOptions) Agrees(fsys vfs.FS) error {
 	ok, err := vfs.Exists(fsys, o.Out)
 	if err != nil || !ok {
 		return err
@@ -122,56 +133,120 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 	if !o.Force {
 		return fault.New(fault.ErrExists, "%s exists; --force replaces it", o.Out)
 	}
-	return nil
+	return vfs.CheckRenameable(o.Out)
 }
 
-// predict computes and writes what the options name.
-func (j *job) predict(ctx context.Context, o *PredictOptions) (_ Prediction, err error) {
-	t := targets{nodes: j.data.Facts().Nodes}
-	own := j.data.Facts().OriginalIDs
+// claim is the right to make an output: the lock of the file that becomes it.
+type claim struct {
+	fs   vfs.FS
+	temp string
+	lock io.Closer
+	used bool // a sink has begun the file, and gives it its name or removes it
+}
+
+// claim claims the output, which checkOut allows. One that another process makes is an error of kind
+// fault.ErrLocked.
+func (o *PredictOptions) claim(fsys vfs.FS) (*claim, error) {
+	if err := o.checkOut(fsys); err != nil {
+		return nil, err
+	}
+	c := &claim{fs: fsys, temp: o.Out + vfs.TempSuffix}
+	var err error
+	switch c.lock, err = fsys.Lock(c.temp); {
+	case errors.Is(err, fault.ErrLocked):
+		return nil, fault.New(fault.ErrLocked, "another process makes %s (it holds %s)", o.Out, c.temp)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("--out %s: %w: name a place where you may write", o.Out, err)
+	case err != nil:
+		return nil, fmt.Errorf("write %s: %w", o.Out, err)
+	}
+	// Another process may have made it before the lock.
+	if err := o.checkOut(fsys); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// close gives the claim up, and removes the file that nothing was written to.
+func (c *claim) close() (err error) {
+	if !c.used {
+		err = c.fs.Remove(c.temp)
+	}
+	return errors.Join(err, c.lock.Close())
+}
+
+// asked is what a prediction is of.
+type asked struct {
+	targets
+	values
+}
+
+// ask finds the nodes and the values that the options name, and has it prepared, or decided, how
+// they are computed. The caller closes what it returns.
+func (j *job) ask(ctx context.Context, o *PredictOptions, prepare preparing) (_ *asked, err error) {
+	f := j.data.Facts()
+	a := &asked{targets: targets{nodes: f.Nodes}}
+	own := f.OriginalIDs
 	switch {
 	case o.Nodes == AllNodes:
 	case slices.Contains(splits, o.Nodes):
-		t.ids, err = j.data.Split(o.Nodes)
+		a.ids, err = j.data.Split(o.Nodes)
 	case own != "":
-		t.ids, err = findNodes(ctx, j.fs, o.Nodes, j.data)
+		a.ids, err = findNodes(ctx, j.fs, o.Nodes, j.data)
 	default:
-		t.ids, err = readNodes(j.fs, o.Nodes, t.nodes)
+		a.ids, err = readNodes(j.fs, o.Nodes, f.Nodes)
 	}
 	if err != nil {
-		return Prediction{}, err
-	}
-	if own != "" {
-		if t.own, err = j.data.IDs(); err != nil {
-			return Prediction{}, err
-		}
-		defer func() { err = errors.Join(err, t.own.Close()) }()
-		t.named = own == dataset.IDNames
+		return nil, err
 	}
 	last := j.model.Layers() - 1
 	if o.Output == Embeddings {
 		if last--; last < 0 {
-			return Prediction{}, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
+			return nil, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
 		}
 	}
-	v := values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(last), columns: j.model.Out(last)}
-	if o.Output == Classes && !v.multi {
-		v.columns = 1
+	a.values = values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(last), columns: j.model.Out(last)}
+	if o.Output == Classes && !a.multi {
+		a.columns = 1
 	}
-	if err := j.checkRoom(o.Out, &v, int64(t.len())); err != nil {
+	if err := j.checkRoom(o.Out, &a.values, int64(a.len())); err != nil {
+		return nil, err
+	}
+	if own != "" {
+		if a.own, err = j.data.IDs(); err != nil {
+			return nil, err
+		}
+		a.named = own == dataset.IDNames
+	}
+	if err := prepare(ctx, last, a.targets, 4*int64(len(a.ids))+sinkBytes(o.Out, a.columns)+idsBytes(own)); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+func (a *asked) close() error {
+	if a.own == nil {
+		return nil
+	}
+	return a.own.Close()
+}
+
+// predict computes and writes what the options name.
+func (j *job) predict(ctx context.Context, o *PredictOptions, c *claim) (_ Prediction, err error) {
+	a, err := j.ask(ctx, o, j.prepare)
+	if err != nil {
 		return Prediction{}, err
 	}
-	if err := j.prepare(ctx, last, t, 4*int64(len(t.ids))+sinkBytes(o.Out, v.columns)+idsBytes(own)); err != nil {
-		return Prediction{}, err
-	}
-	p := Prediction{Out: o.Out, Output: o.Output, OriginalIDs: own, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns}
-	out, err := newSink(j.fs, o.Out, v, &t)
-	if errors.Is(err, fs.ErrPermission) {
-		return Prediction{}, fmt.Errorf("--out %s: %w: name a place where you may write", o.Out, err)
-	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	t, v := &a.targets, a.values
+	p := Prediction{Out: o.Out, Output: o.Output, OriginalIDs: j.data.Facts().OriginalIDs, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns,
+		Lineage: j.lineage(o), LineageFile: lineageFile(o.Out)}
+	c.used = true
+	out, err := newSink(j.fs, o.Out, v, t)
 	if err != nil {
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
+	out.beside(func(sum string, size int64) error { return p.Lineage.write(j.fs, o.Out, sum, size) })
 	err = j.compute(ctx, func(ctx context.Context, first int, y []float32) error {
 		if err := out.add(ctx, first, y); err != nil {
 			return fmt.Errorf("write %s: %w", o.Out, err)
@@ -201,7 +276,10 @@ func (j *job) checkRoom(out string, v *values, rows int64) error {
 	if v.dtype() != "uint8" {
 		size *= 4
 	}
-	dir := filepath.Dir(out)
+	dir, err := vfs.Nearest(j.fs, out)
+	if err != nil {
+		return err
+	}
 	free, err := j.fs.Free(dir)
 	if err == nil && free < size {
 		err = fault.New(fault.ErrBudget, "--out %s takes %s, %s has %s free: name another place", out, budget.FormatBytes(size), dir, budget.FormatBytes(free))
@@ -215,36 +293,4 @@ func idsBytes(kind string) int64 {
 		return 0
 	}
 	return 2*dataset.Granule + dataset.MaxName
-}
-
-// writeClasses writes the classes that rows of logits speak for.
-func writeClasses(ctx context.Context, out *newFile, logits []float32, classes int) error {
-	const step = 1 << 14
-	for rows := range slices.Chunk(logits, step*classes) {
-		list := make([]int32, len(rows)/classes)
-		for i := range list {
-			list[i] = int32(cpu.Class(rows[i*classes : (i+1)*classes]))
-		}
-		if err := out.write(ctx, binio.Bytes(list)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// writeEachClass writes for every class of multi-label nodes whether its logit speaks
-// for it: one or zero.
-func writeEachClass(ctx context.Context, out *newFile, logits []float32) error {
-	const step = 1 << 16
-	list := make([]byte, min(step, len(logits)))
-	for part := range slices.Chunk(logits, step) {
-		list = list[:len(part)]
-		for i, v := range part {
-			list[i] = byte(speaks(v))
-		}
-		if err := out.write(ctx, list); err != nil {
-			return err
-		}
-	}
-	return nil
 }

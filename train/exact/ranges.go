@@ -11,6 +11,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
 )
 
@@ -66,14 +67,18 @@ func (t *targets) at(i int) uint32 {
 	return uint32(i)
 }
 
-// measure returns the in-edges of all targets, and those of the one that has most.
-func (t *targets) measure(g *graph.CSC) (edges int64, most int) {
+// measure returns the in-edges of all targets, and those of the one that has most. It touches the
+// graph: call it under Guard.
+func (t *targets) measure(g *graph.CSC) (edges int64, most int, err error) {
 	for i := range t.len() {
-		d := g.Degree(t.at(i))
-		edges += int64(d)
-		most = max(most, d)
+		row, err := g.Row(t.at(i))
+		if err != nil {
+			return 0, 0, err
+		}
+		edges += int64(len(row))
+		most = max(most, len(row))
 	}
-	return edges, most
+	return edges, most, nil
 }
 
 // capacity is what a range of targets may come to at most: its buffers are made for
@@ -125,6 +130,9 @@ func countOut(ctx context.Context, g *graph.CSC, out []uint32) error {
 			return err
 		}
 		for _, u := range indices[:min(run, len(indices))] {
+			if int(u) >= len(out) {
+				return fault.New(fault.ErrCorrupt, "an edge begins at node %d of %d", u, len(out))
+			}
 			if out[u] < math.MaxUint32 {
 				out[u]++
 			}
@@ -195,7 +203,11 @@ func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 	b.Input = c.sources.Sorted(b.Input[:0])
 	b.Degree = b.Degree[:0]
 	for _, id := range b.Input {
-		b.Degree = append(b.Degree, uint32(min(c.graph.Degree(id), math.MaxUint32)))
+		row, err := c.graph.Row(id)
+		if err != nil {
+			return nil, 0, err
+		}
+		b.Degree = append(b.Degree, uint32(min(len(row), math.MaxUint32)))
 	}
 	c.outs = c.outs[:0]
 	if c.out != nil {
@@ -210,7 +222,11 @@ func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 		}
 		v := c.targets.at(i)
 		k.Dst = append(k.Dst, c.sources.Place(v))
-		for _, u := range c.graph.Neighbors(v) {
+		from, err := c.graph.Row(v)
+		if err != nil {
+			return nil, 0, err
+		}
+		for _, u := range from {
 			k.Indices = append(k.Indices, c.sources.Place(u))
 		}
 		k.Indptr = append(k.Indptr, uint32(len(k.Indices)))
@@ -221,44 +237,68 @@ func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 	return b, hi, nil
 }
 
-// collect adds the sources of the targets from lo on, until a target would exceed the
-// capacity.
+// collect adds the sources of the targets from lo on to the set and the block, until a target
+// would exceed the capacity.
 func (c *cutter) collect(ctx context.Context, lo int) (hi int, err error) {
-	end := min(lo+c.most.dst, c.targets.len())
-	found, edges := c.batch.Input[:0], 0
+	found := c.batch.Input[:0]
+	hi, err = c.walk(ctx, lo, func(v uint32, from []uint32) (fits bool) {
+		found, fits = c.reach(v, from, c.most.src, found)
+		return fits
+	})
+	if err != nil {
+		c.sources.RemoveAll(found)
+	}
+	return hi, err
+}
+
+// walk hands on the targets from lo on with their in-neighbours, one after the other, as far as
+// their number and edges keep to the capacity and reach says that their sources do. It returns where
+// the next range begins, which is beyond lo: the capacity was measured to fit every target.
+func (c *cutter) walk(ctx context.Context, lo int, reach func(v uint32, from []uint32) (fits bool)) (hi int, err error) {
+	end, edges := min(lo+c.most.dst, c.targets.len()), 0
 	for hi = lo; hi < end; hi++ {
 		if err := ctx.Err(); hi%checkEvery == 0 && err != nil {
-			c.sources.RemoveAll(found)
-			return 0, err
+			return hi, err
 		}
 		v := c.targets.at(hi)
-		from := c.graph.Neighbors(v)
-		before := len(found)
-		if edges += len(from); edges > c.most.edges {
+		from, err := c.graph.Sources(v)
+		if err != nil {
+			return hi, err
+		}
+		if edges += len(from); edges > c.most.edges || !reach(v, from) {
 			break
 		}
-		fits := true
-		if found, fits = c.include(found, v); fits {
-			for _, u := range from {
-				if found, fits = c.include(found, u); !fits {
-					break
-				}
-			}
-		}
-		if !fits {
-			c.sources.RemoveAll(found[before:])
-			break
-		}
+	}
+	if hi == lo && lo < end {
+		return hi, fault.New(fault.ErrCorrupt, "node %d has more in-neighbours than when they were counted", c.targets.at(lo))
 	}
 	return hi, nil
 }
 
+// reach adds a node and its in-neighbours to the set, and appends those that are new to found, of
+// which there may be most. Where they would be more, it adds none.
+func (c *cutter) reach(v uint32, from []uint32, most int, found []uint32) (_ []uint32, fits bool) {
+	before := len(found)
+	found, fits = c.include(found, most, v)
+	for _, u := range from {
+		if !fits {
+			break
+		}
+		found, fits = c.include(found, most, u)
+	}
+	if !fits {
+		c.sources.RemoveAll(found[before:])
+		found = found[:before]
+	}
+	return found, fits
+}
+
 // include adds a source, unless there are as many as may be.
-func (c *cutter) include(found []uint32, id uint32) (_ []uint32, fits bool) {
+func (c *cutter) include(found []uint32, most int, id uint32) (_ []uint32, fits bool) {
 	if !c.sources.Add(id) {
 		return found, true
 	}
-	if len(found) == c.most.src {
+	if len(found) == most {
 		c.sources.Remove(id)
 		return found, false
 	}

@@ -22,7 +22,10 @@ func TestRanges(t *testing.T) {
 		if rapid.Bool().Draw(t, "some") {
 			of.ids = raw.Train
 		}
-		edges, most := of.measure(g)
+		edges, most, err := of.measure(g)
+		if err != nil {
+			t.Fatal(err)
+		}
 		all := capacity{g.NumNodes(), of.len(), int(edges)}
 		least := capacity{min(g.NumNodes(), most+1), 1, most}
 		bytes := func(c capacity) int64 { return 40*int64(c.src) + 16*int64(c.dst) + 4*int64(c.edges) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
 	"diskgnn/iostack"
@@ -21,6 +22,9 @@ type layout struct {
 	dim     int
 	dtype   dtype.Type
 }
+
+// features is the layout of a dataset's.
+func features(f *dataset.Facts) layout { return layout{dataset.Granule, f.Dim, f.DType} }
 
 func (l layout) rowBytes() int64 { return int64(l.dim) * int64(l.dtype.Size()) }
 

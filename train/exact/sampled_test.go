@@ -56,36 +56,6 @@ func TestEqualsAllNeighboursSampled(t *testing.T) {
 	})
 }
 
-// Every kind of model is computed as the engine computes it on the whole graph at once.
-func TestEveryModel(t *testing.T) {
-	raw := datasettest.Params{Nodes: 90, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 8}.Raw()
-	dims := []int{6, 8, 4, 3}
-	for name, m := range map[string]model.Model{
-		"gcn":          {Kind: model.GCN, Dims: dims},
-		"gcn of all":   {Kind: model.GCN, Dims: dims, Norm: model.BatchNorm, Residual: true, InputProjection: 7, Activation: model.ELU},
-		"gcn by block": {Kind: model.GCN, Dims: dims, GCNNorm: model.BlockNorm},
-		"gcn by block of all": {Kind: model.GCN, Dims: dims, GCNNorm: model.BlockNorm, Norm: model.LayerNorm, Residual: true, InputProjection: 7,
-			Orders: slices.Repeat([]model.Order{model.Multiply}, 3)},
-		"sage of all": {Kind: model.SAGE, Dims: dims, Norm: model.LayerNorm, Residual: true, InputProjection: 5},
-		"sum":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Sum},
-		"max":         {Kind: model.SAGE, Dims: dims, Aggregator: model.Max, Norm: model.BatchNorm},
-		"gat":         {Kind: model.GAT, Dims: dims, Heads: 2, Orders: slices.Repeat([]model.Order{model.Aggregate}, 3)},
-		"gat of all": {Kind: model.GAT, Dims: dims, Heads: 4, Norm: model.LayerNorm, Residual: true, InputProjection: 5,
-			Orders: slices.Repeat([]model.Order{model.Multiply}, 3)},
-	} {
-		w := newWorldOf(t, t.TempDir(), raw, m)
-		want := w.atOnce(t)
-		for _, share := range []float64{0, 0.5, 1} {
-			got, _ := w.predict(t, PredictOptions{}, w.tight(t, share))
-			for i := range want {
-				if d := math.Abs(float64(got[i] - want[i])); !(d < 1e-5*max(1, math.Abs(float64(want[i])))) {
-					t.Fatalf("%s: value %d is %v, of the whole graph at once %v", name, i, got[i], want[i])
-				}
-			}
-		}
-	}
-}
-
 // The norm that counts a block's edges counts the graph's: bits and scores are the same
 // for any memory, and those of a split are those of all nodes.
 func TestBlockNormIsOfTheGraph(t *testing.T) {

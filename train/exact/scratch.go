@@ -32,13 +32,17 @@ type scratch struct {
 }
 
 // scratchDir returns where the states of a run lie: beside it, or in a directory that
-// the user chose.
+// the user chose. Beside a symbolic link to a run is beside what it leads to.
 func scratchDir(run, chosen string) (string, error) {
 	run, err := filepath.Abs(run)
-	if err != nil || chosen == "" {
-		return run + scratchSuffix, err
+	if err != nil {
+		return "", err
 	}
-	return filepath.Join(chosen, filepath.Base(run)+scratchSuffix), nil
+	if chosen != "" {
+		return filepath.Join(chosen, filepath.Base(run)+scratchSuffix), nil
+	}
+	run, err = vfs.Destination(run)
+	return run + scratchSuffix, err
 }
 
 // openScratch makes the directory, where this many bytes will be written, and those that it is in.

@@ -8,7 +8,7 @@ import (
 	"diskgnn/train/model"
 )
 
-// attention is GAT's convolution. It aggregates first:
+// attention is the convolution of a graph attention network. It aggregates first:
 //
 //	Σ weight · (x·W_h) = (Σ weight · x)·W_h
 //	asrc_h·(x·W_h)     = x·(W_h·asrc_h)
@@ -42,7 +42,7 @@ type attention struct {
 	dOwn cuda.Buffer // gradient of these rows
 }
 
-func newAttention(k *layer) *attention {
+func newAttention(k *layer) conv {
 	n, m := k.net, k.net.model
 	a := &attention{layer: k, heads: m.Heads, part: m.HeadWidth(k.index), mean: k.index == m.Layers()-1}
 	a.weights, a.dWeights = k.param(model.Neighbour, model.Neighbour)

@@ -24,7 +24,7 @@ type frame struct {
 // span is a range of bytes; of none there is no part.
 type span struct{ from, bytes int64 }
 
-// blockFrame is a block. Of GAT's, edges are those of prepare.Looped.
+// blockFrame is a block. Its edges are those of prepare.Looped where the preparer loops.
 type blockFrame struct {
 	outer, inner, own         span // weights: prepare.Block's Dst, Src and Own
 	indptr, indices           span
@@ -45,7 +45,7 @@ func newFrame(n *network) *frame {
 	for l := range s.Src {
 		k := n.preparer.Lengths(l)
 		b := blockFrame{outer: f.take(k.Dst), inner: f.take(k.Src), own: f.take(k.Own), place: f.take(k.Place)}
-		if n.model.Kind == model.GAT {
+		if n.preparer.Loops() {
 			b.indptr, b.indices = f.take(k.Indptr), f.take(k.Indices)
 			b.tindptr, b.tindices, b.tedges = f.take(k.LoopTIndptr), f.take(k.LoopTIndices), f.take(k.LoopTEdges)
 		} else {
@@ -86,13 +86,13 @@ func in[T binio.Number](memory []byte, s span) []T {
 }
 
 // room makes a Prepared whose slices lie in the frame.
-func (f *frame) room(memory []byte, kind model.Kind) prepare.Prepared {
+func (f *frame) room(memory []byte, loops bool) prepare.Prepared {
 	floats := func(s span) []float32 { return in[float32](memory, s) }
 	words := func(s span) []uint32 { return in[uint32](memory, s) }
 	p := prepare.Prepared{Order: words(f.order)}
 	for _, b := range f.blocks {
 		k := prepare.Block{Dst: floats(b.outer), Src: floats(b.inner), Own: floats(b.own), Place: words(b.place)}
-		if kind == model.GAT {
+		if loops {
 			k.Looped = prepare.Looped{Indptr: words(b.indptr), Indices: words(b.indices),
 				TIndptr: words(b.tindptr), TIndices: words(b.tindices), TEdges: words(b.tedges)}
 		} else {

@@ -26,7 +26,7 @@
 package gpu
 
 import (
-	"math"
+	"slices"
 	"time"
 
 	"diskgnn/device/cuda"
@@ -34,8 +34,6 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
-	"diskgnn/train/prepare"
-	"diskgnn/train/recipe"
 )
 
 // parsePrecision returns the precision of that name; "" is float32.
@@ -95,19 +93,10 @@ func New(o engine.Config) (*Engine, error) {
 
 // resolve checks the options and fills in what they leave open.
 func resolve(o *engine.Config) error {
-	if err := o.Network.Validate(); err != nil {
+	if err := o.Resolve(); err != nil {
 		return err
-	}
-	if o.Typical.Src == nil {
-		o.Typical = o.Sizes
-	}
-	if o.Loss == "" {
-		o.Loss = recipe.LossCrossEntropy
 	}
 	if err := checkSizes(o.Network.Layers(), o.Sizes); err != nil {
-		return err
-	}
-	if err := prepare.CheckSizes(o.Network.Layers(), o.Typical); err != nil {
 		return err
 	}
 	if o.EvalSizes.Src != nil {
@@ -120,21 +109,13 @@ func resolve(o *engine.Config) error {
 	if err := resolveBuckets(o); err != nil {
 		return err
 	}
-	_, known := parsePrecision(o.Precision)
-	switch {
-	case !known:
+	if _, known := parsePrecision(o.Precision); !known {
 		return fault.New(fault.ErrUsage, "gpu: products in %s", o.Precision)
-	case !(o.LR > 0) || math.IsInf(o.LR, 0):
-		return fault.New(fault.ErrUsage, "gpu: learning rate %v", o.LR)
-	case !(o.WeightDecay >= 0) || math.IsInf(o.WeightDecay, 0):
-		return fault.New(fault.ErrUsage, "gpu: weight decay %v", o.WeightDecay)
 	}
-	for l := range o.Network.Layers() {
-		if o.Network.Kind == model.GAT && o.Network.Order(l) == model.Multiply {
-			return fault.New(fault.ErrUsage, "gpu: %s multiplies first on the CPU alone: let it aggregate first", model.GAT)
-		}
+	if kind := o.Network.Kind; !convolutions[kind].multiplies && slices.Contains(o.Network.Orders, model.Multiply) {
+		return fault.New(fault.ErrUsage, "gpu: %s multiplies first on the CPU alone: let it aggregate first", kind)
 	}
-	return model.Loss(o.Loss).Validate(o.LabelSmoothing)
+	return nil
 }
 
 // make takes the memory and makes everything that lies in it, with the initial weights.

@@ -242,7 +242,7 @@ func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance f
 	check(t, err)
 	want, err := cpu.State()
 	check(t, err)
-	for _, part := range []string{moment1Part, moment2Part} {
+	for _, part := range []string{engine.Moment1Part, engine.Moment2Part} {
 		got, want := binio.View[float32](state[part]), binio.View[float32](want[part])
 		whole := 0.0
 		for _, v := range want {
@@ -260,6 +260,19 @@ func compareMoments(t *testing.T, i int, g *Engine, cpu *cpu.Engine, tolerance f
 	for at := g.adam.layout.Trained; at < len(weights); at++ {
 		if d := math.Abs(float64(weights[at]) - float64(cpuWeights[at])); !(d <= tolerance*max(1, math.Abs(float64(cpuWeights[at])))) {
 			t.Fatalf("step %d: statistic %d is %v, on the CPU %v", i, at-g.adam.layout.Trained, weights[at], cpuWeights[at])
+		}
+	}
+}
+
+// Every kind of model has a layer, and is among the variants.
+func TestEveryKindHasALayer(t *testing.T) {
+	tested := map[model.Kind]bool{}
+	for _, m := range variants {
+		tested[m.Kind] = true
+	}
+	for _, kind := range model.Kinds() {
+		if convolutions[kind].make == nil || !tested[kind] {
+			t.Errorf("%s: there is a layer: %v, and a test: %v", kind, convolutions[kind].make != nil, tested[kind])
 		}
 	}
 }

@@ -28,7 +28,7 @@ func hostStep(t testing.TB, e *cpu.Engine, b *graph.Batch, x []float32) *engine.
 	check(t, w.Prepare(b))
 	state, err := e.State()
 	check(t, err)
-	o, err := e.Backward(context.Background(), w, engine.Rows(x), engine.Place{Batch: int(binary.LittleEndian.Uint64(state[stepPart]))})
+	o, err := e.Backward(context.Background(), w, engine.Rows(x), engine.Place{Batch: int(binary.LittleEndian.Uint64(state[engine.StepPart]))})
 	check(t, err)
 	check(t, e.Apply())
 	return o

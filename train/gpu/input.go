@@ -82,7 +82,7 @@ func (i *input) blocks(sizes graph.Sizes) []block {
 			return kernels.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
 		}
 		edges := sizes.Edges[l]
-		if n.model.Kind == model.GAT {
+		if n.preparer.Loops() {
 			edges += sizes.Dst[l]
 		}
 		blocks = append(blocks, block{src: count(sizes.Src[l], 2*l), dst: count(sizes.Dst[l], 2*l+1), edges: edges,

@@ -47,19 +47,31 @@ func newLayer(n *network, index int, below *layer) *layer {
 	return k
 }
 
+// convolution is a row of the table of convolutions.
+type convolution struct {
+	make       func(*layer) conv
+	multiplies bool // it can multiply first
+	bySource   bool // training sums by source in every block, which is transposed for it
+}
+
+// convolutions has a row for every kind of model.
+var convolutions = map[model.Kind]convolution{
+	model.SAGE: {make: newLinear, multiplies: true},
+	model.GCN:  {make: newLinear, multiplies: true},
+	model.GAT:  {make: newAttention, bySource: true},
+}
+
 // newConv makes a layer's convolution. The kind is one that Validate of the model accepts.
 func newConv(k *layer) conv {
 	if k.index == model.InputLayer {
 		return newProjection(k)
 	}
-	switch kind := k.net.model.Kind; kind {
-	case model.SAGE, model.GCN:
-		return newLinear(k)
-	case model.GAT:
-		return newAttention(k)
-	default:
+	kind := k.net.model.Kind
+	c, ok := convolutions[kind]
+	if !ok {
 		panic(fmt.Sprintf("gpu: no layer of the kind %q", kind))
 	}
+	return c.make(k)
 }
 
 // param returns the values of the layer's parameters with roles from one to another and,

@@ -6,7 +6,7 @@ import (
 	"diskgnn/train/model"
 )
 
-// linear is GraphSAGE's and GCN's convolution:
+// linear is a convolution of a sum and a product:
 //
 //	[A(x) | x[dst]]·W                        aggregate first
 //	A(x·Wneigh) + x[dst]·Wself               multiply first
@@ -31,10 +31,10 @@ type linear struct {
 	dy       cuda.Buffer // multiply first: gradient of the products
 }
 
-func newLinear(k *layer) *linear {
-	n, m := k.net, k.net.model
-	o := &linear{layer: k, order: n.orders[k.index], max: !m.Commutes(), own: m.Kind == model.SAGE || m.Residual}
-	if m.Kind == model.SAGE {
+func newLinear(k *layer) conv {
+	n, self := k.net, k.net.layout.Has(k.index, model.Self)
+	o := &linear{layer: k, order: n.orders[k.index], max: !n.model.Commutes(), own: self || n.model.Residual}
+	if self {
 		o.weights, o.dWeights = k.param(model.Neighbour, model.Self)
 		o.third, o.dThird = k.param(model.ResidualWeight, model.ResidualWeight)
 	} else {
@@ -46,7 +46,7 @@ func newLinear(k *layer) *linear {
 	if o.order == model.Aggregate || o.own && k.index == 0 {
 		o.operands = n.floats(k.rows() * o.operandWidth())
 	}
-	o.beside = m.Kind == model.SAGE && o.order == model.Aggregate && !o.max
+	o.beside = self && o.order == model.Aggregate && !o.max
 	if !n.training {
 		return o
 	}

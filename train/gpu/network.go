@@ -51,23 +51,21 @@ func newNetwork(m *memory, o *engine.Config, buckets []graph.Sizes, typical grap
 	sizes := buckets[len(buckets)-1]
 	precision, _ := parsePrecision(o.Precision)
 	n := &network{memory: m, model: &o.Network, layout: o.Network.Layout(), sizes: sizes, buckets: buckets, asked: sizes, training: training}
+	kind := convolutions[n.model.Kind]
 	for l := range n.model.Layers() {
-		order := n.model.Order(l)
-		switch {
-		case !n.model.Commutes() || n.model.Kind == model.GAT:
-			order = model.Aggregate
-		case order == model.Auto:
-			order = model.ChooseOrder(n.model.CostLayer(l, typical.Src[l], typical.Dst[l], typical.Edges[l], training), rates[precision])
+		order := model.Aggregate
+		if kind.multiplies {
+			order = n.model.ResolveOrder(l, typical.Src[l], typical.Dst[l], typical.Edges[l], training, rates[precision])
 		}
 		n.orders = append(n.orders, order)
 	}
 	n.preparer = prepare.New(n.model, n.orders, sizes, training)
 	if training {
-		if n.model.Kind == model.GAT {
-			n.preparer.TransposeAll() // gradients of scores are summed by source
+		if kind.bySource {
+			n.preparer.TransposeAll()
 		}
 		n.dropout, n.sums = kernel.NewDropout(n.model.Dropout), o.Sums()
-		n.loss = &loss{net: n, kind: model.Loss(o.Loss), smoothing: o.LabelSmoothing}
+		n.loss = newLoss(n, o)
 	}
 	n.frame = newFrame(n)
 	return n
@@ -163,3 +161,65 @@ func (n *network) pad(x cuda.Buffer, width int, rows kernels.Count) {
 }
 
 var oneBytes = binio.Bytes([]float32{1})
+
+// memory hands out the device's memory. The first error stays.
+type memory struct {
+	arena *cuda.Arena
+	err   error
+}
+
+func (m *memory) bytes(n int64) cuda.Buffer {
+	b, err := m.arena.Take(n)
+	if m.err == nil {
+		m.err = err
+	}
+	return b
+}
+
+// floats takes so many float32s or words.
+func (m *memory) floats(n int) cuda.Buffer { return m.bytes(4 * int64(n)) }
+
+// part returns some elements of a buffer of four bytes each.
+func part(b cuda.Buffer, from, to int) cuda.Buffer {
+	if b == (cuda.Buffer{}) {
+		return b
+	}
+	return b.Slice(4*int64(from), 4*int64(to-from))
+}
+
+// after returns what follows so many elements.
+func after(b cuda.Buffer, elements int) cuda.Buffer { return part(b, elements, int(b.Bytes()/4)) }
+
+// loss computes the loss of the logits, and its gradient.
+type loss struct {
+	net       *network
+	kind      model.Loss
+	smoothing float64
+
+	last                  *layer
+	grad                  cuda.Buffer
+	rowLoss, right, score cuda.Buffer
+}
+
+func newLoss(n *network, o *engine.Config) *loss {
+	return &loss{net: n, kind: model.Loss(o.Loss), smoothing: o.LabelSmoothing}
+}
+
+// make takes the loss's memory, above the last layer.
+func (o *loss) make(last *layer) {
+	n := o.net
+	o.last = last
+	o.grad = n.floats(last.rows() * last.width)
+	o.rowLoss, o.right, o.score = n.bytes(8*int64(last.rows())), n.floats(last.rows()), n.bytes(kernels.ScoreBytes)
+}
+
+func (o *loss) run() {
+	n, f := o.net, o.net.frame
+	a := kernels.CrossEntropy{G: o.grad, Z: o.last.data, Classes: o.last.width, Labels: f.labels.on(n.in.frame), Inverse: f.inverse.on(n.in.frame),
+		Smoothing: o.smoothing, RowLoss: o.rowLoss, Right: o.right, Score: o.score, Rows: o.last.count()}
+	if o.kind == model.Binary {
+		n.try(kernels.Binary{CrossEntropy: a, Targets: f.targets.on(n.in.frame)}.Launch(n.stream))
+		return
+	}
+	n.try(a.Launch(n.stream))
+}

@@ -1,10 +1,7 @@
 package gpu
 
 import (
-	"encoding/binary"
 	"errors"
-	"maps"
-	"math"
 	"slices"
 
 	"diskgnn/device/cuda"
@@ -50,8 +47,8 @@ func (o *optimizer) update(s *cuda.Stream, step cuda.Buffer) error {
 
 // SetLR changes the learning rate of the steps to come.
 func (e *Engine) SetLR(rate float64) error {
-	if !(rate >= 0) || math.IsInf(rate, 0) {
-		return fault.New(fault.ErrUsage, "gpu: learning rate %v", rate)
+	if err := engine.CheckRate(rate); err != nil {
+		return err
 	}
 	e.adam.rate = rate
 	return nil
@@ -89,16 +86,8 @@ func (e *Engine) Restore(weights []float32) error {
 	})
 }
 
-// Names of the parts of a state: the CPU engine's.
-const (
-	weightsPart = "weights"
-	moment1Part = "adam.moment1"
-	moment2Part = "adam.moment2"
-	stepPart    = "adam.step"
-)
-
 func (o *optimizer) parts() map[string]cuda.Buffer {
-	return map[string]cuda.Buffer{weightsPart: o.weights, moment1Part: o.moment1, moment2Part: o.moment2}
+	return map[string]cuda.Buffer{engine.WeightsPart: o.weights, engine.Moment1Part: o.moment1, engine.Moment2Part: o.moment2}
 }
 
 // State returns a copy of everything that training goes on from, in named parts.
@@ -106,7 +95,7 @@ func (e *Engine) State() (map[string][]byte, error) {
 	if e.broken != nil {
 		return nil, e.broken
 	}
-	s := map[string][]byte{stepPart: binary.LittleEndian.AppendUint64(nil, e.adam.step)}
+	s := engine.NewState(e.adam.step)
 	return s, e.device.Attached(func() error {
 		for name, from := range e.adam.parts() {
 			s[name] = make([]byte, from.Bytes())
@@ -122,18 +111,13 @@ func (e *Engine) State() (map[string][]byte, error) {
 // the same bits as if there had been no interruption. A state that does not fit leaves
 // the engine as it is.
 func (e *Engine) LoadState(s map[string][]byte) error {
-	parts := e.adam.parts()
-	for _, name := range slices.Sorted(maps.Keys(parts)) {
-		if b, ok := s[name]; !ok || int64(len(b)) != parts[name].Bytes() {
-			return fault.New(fault.ErrInput, "gpu: a state with %d bytes of %s, %d are wanted", len(b), name, parts[name].Bytes())
-		}
+	step, err := engine.CheckState(s, &e.adam.layout)
+	if err != nil {
+		return err
 	}
-	if len(s) != len(parts)+1 || len(s[stepPart]) != 8 {
-		return fault.New(fault.ErrInput, "gpu: a state of %d parts, %d bytes of %s", len(s), len(s[stepPart]), stepPart)
-	}
-	e.adam.step, e.stale = binary.LittleEndian.Uint64(s[stepPart]), true
+	e.adam.step, e.stale = step, true
 	return e.device.Attached(func() error {
-		for name, to := range parts {
+		for name, to := range e.adam.parts() {
 			if err := e.main.CopyIn(to, s[name]); err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ func parts(t testing.TB, e *Engine) (weights, moment1, moment2 []float32) {
 	t.Helper()
 	s, err := e.State()
 	check(t, err)
-	return binio.View[float32](s[weightsPart]), binio.View[float32](s[moment1Part]), binio.View[float32](s[moment2Part])
+	return binio.View[float32](s[engine.WeightsPart]), binio.View[float32](s[engine.Moment1Part]), binio.View[float32](s[engine.Moment2Part])
 }
 
 // TestWeightDecay: steps of Adam and AdamW, written out in float64 over the engine's own

@@ -6,7 +6,6 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
-	"diskgnn/train/prepare"
 )
 
 // resolveBuckets checks that buckets grow, up to the sizes.
@@ -25,7 +24,7 @@ func resolveBuckets(o *engine.Config) error {
 
 // checkSizes makes sure that buffers follow from the sizes.
 func checkSizes(layers int, s graph.Sizes) error {
-	if err := prepare.CheckSizes(layers, s); err != nil {
+	if err := engine.CheckSizes(layers, s); err != nil {
 		return err
 	}
 	for l := range layers {

@@ -11,7 +11,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
-	"diskgnn/train/model"
 )
 
 // Backward computes the gradients of the batch that w holds, whose features are f: forward,
@@ -153,14 +152,11 @@ func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	if err := e.wait(i.computing); err != nil {
 		return nil, err
 	}
-	results, terms := i.results.Bytes(), i.labelled
+	results := i.results.Bytes()
 	o := &i.outcome
 	*o = engine.Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
 	o.Loss, o.Correct = kernels.Score(results[:kernels.ScoreBytes])
-	if e.train.loss.kind == model.Binary {
-		terms *= e.opts.Network.Classes()
-	}
-	if terms > 0 {
+	if terms := e.train.loss.kind.Terms(int64(i.labelled), e.opts.Network.Classes()); terms > 0 {
 		o.Loss /= float64(terms)
 	}
 	if err := e.times(&o.Times, i); err != nil {
@@ -190,4 +186,56 @@ func (e *Engine) times(t *engine.Times, i *input) error {
 	t.Gather, errs[1] = e.clock.tell(i.gathering)
 	t.Compute, errs[2] = e.clock.tell(i.computing)
 	return errors.Join(errs[:]...)
+}
+
+// Again trains once more on the batch of the last step, whose copy is on the device, and
+// returns the device's time for it, for benchmarks. There is no outcome.
+func (e *Engine) Again() (took time.Duration, err error) {
+	if _, err := e.Finish(); err != nil {
+		return 0, err
+	}
+	return took, e.device.Attached(func() error {
+		i := &e.inputs[(e.batches+1)%2]
+		adam := e.adam.next(&e.opts)
+		i.put(e.opts.Seed, engine.Place{Batch: int(e.adam.step)}, &adam)
+		began, err := e.device.NewEvent()
+		if err != nil {
+			return err
+		}
+		defer began.Free()
+		if err := e.main.CopyIn(i.constants, i.given.Bytes()); err != nil {
+			return err
+		}
+		if err := errors.Join(began.Record(e.main), e.compute(i), i.computing.End(e.main), e.main.Synchronize()); err != nil {
+			return err
+		}
+		e.adam.step++
+		took, err = i.computing.Ended().Since(began)
+		return err
+	})
+}
+
+// clock tells the host's time of a mark on the device.
+type clock struct {
+	mark *cuda.Event
+	at   time.Time
+}
+
+// set makes the present the time that others are counted from: the closer, the more precise.
+// It waits for the stream.
+func (c *clock) set(s *cuda.Stream) error {
+	if err := errors.Join(c.mark.Record(s), c.mark.Synchronize()); err != nil {
+		return err
+	}
+	c.at = time.Now()
+	return nil
+}
+
+// tell returns when a span was, that is done; nothing of nil.
+func (c *clock) tell(s *cuda.Span) (engine.Period, error) {
+	if s == nil {
+		return engine.Period{}, nil
+	}
+	began, took, err := s.Since(c.mark)
+	return engine.Period{Began: c.at.Add(began), Took: took}, err
 }

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"context"
 	"errors"
 
 	"diskgnn/device/cuda"
@@ -8,7 +9,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
-	"diskgnn/train/model"
 )
 
 // sum is an engine.Sum on the device, of the step under way.
@@ -64,9 +64,8 @@ func (e *Engine) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	n := e.train
 	for _, k := range n.layers {
 		if o := k.tail.norm; o != nil && o.batch {
-			mean, _ := n.layout.Span(k.index, model.RunningMean, model.RunningMean)
-			variance, _ := n.layout.Span(k.index, model.RunningVar, model.RunningVar)
-			f(o, mean-n.layout.Trained, variance-n.layout.Trained)
+			mean, variance := n.layout.Statistics(k.index)
+			f(o, mean, variance)
 		}
 	}
 }
@@ -74,12 +73,11 @@ func (e *Engine) eachBatchNorm(f func(o *norm, mean, variance int)) {
 // update enqueues the step along the sum, and lets running statistics follow its batches.
 func (e *Engine) update() error {
 	s, n := &e.sum, e.train
-	whole := engine.Sum{Labelled: s.labelled}
 	adam, given := e.adam.next(&e.opts), make([]float32, kernels.AdamStepBytes/4)
 	adam.Put(given)
 	n.failed = nil
 	n.try(e.main.CopyIn(s.constants, binio.Bytes(given)))
-	n.combine(n.layout.Trained, whole.Inverse(n.loss.kind, n.model.Classes()), s.gradients, 0, e.adam.grads)
+	n.combine(n.layout.Trained, engine.Inverse(n.loss.kind.Terms(s.labelled, n.model.Classes())), s.gradients, 0, e.adam.grads)
 	n.try(e.adam.update(e.main, s.constants))
 	for b := range s.batches {
 		e.eachBatchNorm(func(o *norm, mean, variance int) {
@@ -129,5 +127,47 @@ func (e *Engine) ApplySum(whole *engine.Sum) error {
 		e.adam.step++
 	}
 	e.drop()
+	return e.broken
+}
+
+var _ engine.Sharing = (*Engine)(nil)
+
+// Share implements engine.Sharing.
+func (e *Engine) Share(first int) error {
+	if !e.opts.Sums() || e.opts.Apart || first < 0 || first >= e.opts.Accumulate {
+		return fault.New(fault.ErrUsage, "gpu: batches of a step of %d from %d on", e.opts.Accumulate, first)
+	}
+	e.sum.first = first
+	return nil
+}
+
+// Reduce implements engine.Sharing. Nothing is waited for: when an engine is missing, the
+// device's work does not end until the reducer gives up.
+func (e *Engine) Reduce(ctx context.Context, r engine.Reducer, labelled int64, batches int) error {
+	s := &e.sum
+	if e.broken != nil {
+		return e.broken
+	}
+	if batches < 1 || batches > e.opts.Accumulate || s.batches > batches {
+		return fault.New(fault.ErrUsage, "gpu: a step of %d batches, of which this engine has %d", batches, s.batches)
+	}
+	e.broken = e.device.Attached(func() error {
+		var errs []error
+		if s.batches == 0 {
+			errs = append(errs, e.main.Fill(s.gradients, 0))
+		}
+		if s.each > 0 { // of other engines' batches there are zeros, which add nothing
+			errs = append(errs, e.main.Fill(part(s.statistics, 0, s.first*s.each), 0),
+				e.main.Fill(after(s.statistics, (s.first+s.batches)*s.each), 0))
+		}
+		errs = append(errs, r.AllReduce(ctx, e.main, s.gradients))
+		if s.each > 0 {
+			errs = append(errs, r.AllReduce(ctx, e.main, s.statistics))
+		}
+		return errors.Join(errs...)
+	})
+	if e.broken == nil {
+		s.labelled, s.batches, e.pending, e.stale = labelled, batches, true, true
+	}
 	return e.broken
 }

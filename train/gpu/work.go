@@ -44,7 +44,7 @@ func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 			return nil, err
 		}
 	}
-	w.prepared = w.net.frame.room(w.pinned.Bytes(), e.opts.Network.Kind)
+	w.prepared = w.net.frame.room(w.pinned.Bytes(), w.net.preparer.Loops())
 	e.works[w] = true
 	return w, nil
 }
@@ -93,7 +93,7 @@ func (w *Work) Prepare(b *graph.Batch) error {
 	for l := range b.Blocks {
 		k, to := &b.Blocks[l], &f.blocks[l]
 		counts[2*l], counts[2*l+1] = uint32(k.NumSrc), uint32(k.NumDst)
-		if n.model.Kind != model.GAT {
+		if !n.preparer.Loops() {
 			copy(in[uint32](memory, to.indptr), k.Indptr)
 			copy(in[uint32](memory, to.indices), k.Indices)
 		}
@@ -122,9 +122,8 @@ func (w *Work) Prepare(b *graph.Batch) error {
 func (w *Work) label(b *graph.Batch) {
 	n, f, memory := w.net, w.net.frame, w.pinned.Bytes()
 	copy(in[int32](memory, f.labels), b.Labels)
-	classes, terms := n.model.Classes(), w.prepared.Labelled
+	classes := n.model.Classes()
 	if n.loss.kind == model.Binary {
-		terms *= classes
 		row := graph.TargetBytes(classes)
 		targets := memory[f.targets.from:][:len(b.Labels)*row]
 		if copy(targets, b.Targets) == 0 {
@@ -137,13 +136,9 @@ func (w *Work) label(b *graph.Batch) {
 		}
 	}
 	inverse := in[float32](memory, f.inverse)
-	switch {
-	case terms == 0:
-		inverse[0] = 0
-	case n.sums:
+	terms := n.loss.kind.Terms(int64(w.prepared.Labelled), classes)
+	if inverse[0] = engine.Inverse(terms); n.sums && terms > 0 {
 		inverse[0] = 1
-	default:
-		inverse[0] = 1 / float32(terms)
 	}
 }
 

@@ -16,26 +16,6 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// Kind names an architecture: what a layer makes of the features x of a block's
-// sources.
-type Kind string
-
-const (
-	// SAGE is GraphSAGE (Hamilton et al. 2017, as PyTorch Geometric's SAGEConv
-	// computes it), with the neighbours' mean, sum or maximum:
-	//
-	//	mean of x over the sampled neighbours · Wneigh + x of the destination · Wself + b
-	//
-	// A destination without neighbours has mean zero.
-	SAGE Kind = "sage"
-	// GCN is the graph convolution (Kipf and Welling 2017, as PyTorch Geometric's
-	// GCNConv computes it): neighbours and the destination itself, weighted by their
-	// degrees as GCNNorm says:
-	//
-	//	(Σ weight · x over the sampled neighbours + weight · x of the destination) · W + b
-	GCN Kind = "gcn"
-)
-
 // Model describes a network:
 //
 //	h = x, or with an input projection dropout(relu(x·W + b))
@@ -58,10 +38,11 @@ type Model struct {
 	Residual bool `json:"residual,omitempty"`
 	// InputProjection is the width to which a linear map brings the features before
 	// the first layer; 0 is none.
-	InputProjection int        `json:"input_projection,omitempty"`
-	Aggregator      Aggregator `json:"aggregator,omitempty"` // SAGE's
-	GCNNorm         GCNNorm    `json:"gcn_norm,omitempty"`
-	Heads           int        `json:"heads,omitempty"` // GAT's
+	InputProjection int `json:"input_projection,omitempty"`
+	// Options of some kinds.
+	Aggregator Aggregator `json:"aggregator,omitempty"`
+	GCNNorm    GCNNorm    `json:"gcn_norm,omitempty"`
+	Heads      int        `json:"heads,omitempty"`
 }
 
 // Layers returns the number of layers.
@@ -102,8 +83,8 @@ func (m *Model) Order(l int) Order {
 
 // Validate checks the description. Its errors are of kind fault.ErrUsage.
 func (m *Model) Validate() error {
-	if !slices.Contains(kinds, m.Kind) {
-		return unknown("kind", m.Kind, kinds)
+	if m.Kind.row() == nil {
+		return unknown("kind", m.Kind, Kinds())
 	}
 	if len(m.Dims) < 2 {
 		return fault.New(fault.ErrUsage, "model: %d widths describe no layer", len(m.Dims))
@@ -135,13 +116,9 @@ func (m *Model) Validate() error {
 // overflow.
 func (m *Model) validateCount() error {
 	const most = 1 << 48
-	sum := float64(m.Features()) * float64(m.InputProjection)
-	for l := range m.Layers() {
-		matrices := 3.0 // of neighbours, of the row itself, of a residual
-		if m.Kind == GAT {
-			matrices = float64(m.Heads) + 1
-		}
-		sum += matrices * float64(m.In(l)) * float64(m.Out(l))
+	sum := 0.0
+	for _, p := range m.Params() {
+		sum += float64(p.Rows) * float64(p.Cols)
 	}
 	if sum > most {
 		return fault.New(fault.ErrUsage, "model: layers of widths %v have more than %d parameters", m.Dims, int64(most))

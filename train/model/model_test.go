@@ -195,29 +195,3 @@ func TestAttentionCost(t *testing.T) {
 		t.Errorf("wide sums cost %v, want %v", got, want)
 	}
 }
-
-// Every kind that Validate accepts has parameters of its own; any other is a bug of the
-// caller, not GraphSAGE.
-func TestEveryKindHasParameters(t *testing.T) {
-	seen := map[string]Kind{}
-	for _, kind := range kinds {
-		m := Model{Kind: kind, Dims: []int{4, 2}}
-		if kind == GAT {
-			m.Heads = 1
-		}
-		names := ""
-		for _, p := range m.Params() {
-			names += p.Name + " "
-		}
-		if other, ok := seen[names]; ok || names == "" {
-			t.Errorf("%s has the parameters %sof %s", kind, names, other)
-		}
-		seen[names] = kind
-	}
-	defer func() {
-		if r := fmt.Sprint(recover()); r != `model: no parameters of the kind "mlp"` {
-			t.Error("a kind that is not known:", r)
-		}
-	}()
-	(&Model{Kind: "mlp", Dims: []int{4, 2}}).Params()
-}

@@ -1,7 +1,7 @@
 package model
 
 // Order is the order of a layer's two linear operations. Weighted sums and linear maps
-// commute, GAT's for every head, so both give the same function; which one is cheaper
+// commute, with attention for every head, so both give the same function; which one is cheaper
 // depends on the block and the widths.
 type Order string
 
@@ -49,20 +49,27 @@ type Layer struct {
 	Self            bool // destinations' own features are multiplied, too
 	Input           bool // the outermost layer: its input needs no gradient
 	Train           bool // the backward pass counts too
-	Heads, Part     int  // GAT's, and the width of a head's result; else 0
+	Heads, Part     int  // of attention, and the width of a head's result; else 0
 }
 
 // CostLayer describes layer l to the cost model, for blocks of these counts.
 func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
-	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Kind == SAGE || m.Residual,
+	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Residual,
 		Input: l == 0 && m.InputProjection == 0, Train: train}
-	if m.Kind != SAGE {
-		k.Edges += dst // the self-loops
-	}
-	if m.Kind == GAT {
-		k.Heads, k.Part = m.Heads, m.HeadWidth(l)
-	}
+	m.row().costs(m, l, &k)
 	return k
+}
+
+// ResolveOrder returns layer l's order: in place of Auto the cheaper one for blocks of these
+// counts.
+func (m *Model) ResolveOrder(l, src, dst, edges int, train bool, r Rates) Order {
+	switch o := m.Order(l); {
+	case !m.Commutes():
+		return Aggregate
+	case o != Auto:
+		return o
+	}
+	return ChooseOrder(m.CostLayer(l, src, dst, edges, train), r)
 }
 
 // Rates are the speeds of one core. Only their ratio decides.
@@ -137,7 +144,7 @@ func (l Layer) passes() float64 {
 	return 3
 }
 
-// attentionCost is Cost of GAT, without a residual, which both orders have in common.
+// attentionCost is Cost of attention, without a residual, which both orders have in common.
 func (l Layer) attentionCost(o Order, r Rates) float64 {
 	var (
 		src, dst, edges = float64(l.Src), float64(l.Dst), float64(l.Edges)

@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -17,7 +16,7 @@ const (
 	Neighbour      Role = iota // multiplies what is aggregated
 	Self                       // multiplies the row's own features
 	ResidualWeight             // the same, as a linear map of its own
-	AttentionSrc               // GAT: gives a source its part of an edge's score
+	AttentionSrc               // gives a source its part of an edge's score
 	AttentionDst               // and a destination its part
 	Bias
 	ResidualBias
@@ -75,22 +74,8 @@ func (m *Model) Params() []Param {
 }
 
 func (m *Model) layerParams(l int) []Param {
-	in, out := m.In(l), m.Out(l)
-	bound := linearBound(in)
-	var weights, biases []Param
-	switch m.Kind {
-	case GAT:
-		weights, biases = m.gatParams(l)
-	case GCN: // Glorot's weight, no bias at first
-		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, math.Sqrt(6/float64(in+out)))}
-		biases = []Param{vector(numbered("convs", l, "bias"), l, Bias, out, 0, 0)}
-	case SAGE:
-		weights = []Param{matrix(numbered("convs", l, "lin_l.weight"), l, Neighbour, in, out, bound),
-			matrix(numbered("convs", l, "lin_r.weight"), l, Self, in, out, bound)}
-		biases = []Param{vector(numbered("convs", l, "lin_l.bias"), l, Bias, out, 0, bound)}
-	default:
-		panic(fmt.Sprintf("model: no parameters of the kind %q", m.Kind))
-	}
+	in, out, bound := m.In(l), m.Out(l), linearBound(m.In(l))
+	weights, biases := m.row().params(m, l)
 	if m.Residual {
 		weights = append(weights, matrix(numbered("lins", l, "weight"), l, ResidualWeight, in, out, bound))
 		biases = append(biases, vector(numbered("lins", l, "bias"), l, ResidualBias, out, 0, bound))
@@ -126,5 +111,63 @@ func (p *Param) Init(values []float32, seed uint64, i int) {
 	for k := range values {
 		u := float64(rng.Uint64()>>11) / (1 << 53)
 		values[k] = float32(p.Value + (2*u-1)*p.Bound)
+	}
+}
+
+// Layout says where a model's parameters lie when they lie one after the other, in the
+// order of Params: as engines keep them.
+type Layout struct {
+	Params  []Param
+	Offsets []int // where each begins, and where the last ends, in elements
+	Trained int   // elements that have a gradient; they come first
+}
+
+// Layout returns the layout of the model's parameters.
+func (m *Model) Layout() Layout {
+	l := Layout{Params: m.Params(), Offsets: []int{0}}
+	for i := range l.Params {
+		l.Offsets = append(l.Offsets, l.Offsets[i]+l.Params[i].Len())
+		if l.Params[i].Trained() {
+			l.Trained = l.Offsets[i+1]
+		}
+	}
+	return l
+}
+
+// Count returns the elements of all parameters.
+func (l *Layout) Count() int { return l.Offsets[len(l.Params)] }
+
+// Span returns where a layer's parameters with roles from one to another lie, which are
+// next to each other; nothing, at 0, where it has none.
+func (l *Layout) Span(layer int, from, to Role) (lo, hi int) {
+	for i := range l.Params {
+		if p := &l.Params[i]; p.Layer == layer && from <= p.Role && p.Role <= to {
+			if hi == 0 {
+				lo = l.Offsets[i]
+			}
+			hi = l.Offsets[i+1]
+		}
+	}
+	return lo, hi
+}
+
+// Statistics returns where the running mean and variance of a layer lie behind the parameters
+// that are trained.
+func (l *Layout) Statistics(layer int) (mean, variance int) {
+	mean, _ = l.Span(layer, RunningMean, RunningMean)
+	variance, _ = l.Span(layer, RunningVar, RunningVar)
+	return mean - l.Trained, variance - l.Trained
+}
+
+// Has tells whether a layer has a parameter with the role.
+func (l *Layout) Has(layer int, r Role) bool {
+	lo, hi := l.Span(layer, r, r)
+	return lo < hi
+}
+
+// Init fills values, one for every element, with the initial ones of a seed.
+func (l *Layout) Init(values []float32, seed uint64) {
+	for i := range l.Params {
+		l.Params[i].Init(values[l.Offsets[i]:l.Offsets[i+1]], seed, i)
 	}
 }

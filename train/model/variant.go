@@ -6,8 +6,6 @@ import (
 	"diskgnn/internal/fault"
 )
 
-var kinds = []Kind{SAGE, GCN, GAT}
-
 // Norm is the normalisation between a hidden layer's sums and its activation.
 type Norm string
 
@@ -88,14 +86,10 @@ func (m *Model) validateVariant() error {
 		return unknown("gcn norm", m.GCNNorm, GCNNorms)
 	case m.InputProjection < 0 || m.InputProjection > maxWidth:
 		return fault.New(fault.ErrUsage, "model: an input projection of width %d", m.InputProjection)
-	case m.Kind != SAGE && m.Aggregator != "" && m.Aggregator != Mean:
-		return fault.New(fault.ErrUsage, "model: aggregator %s is for %s, not %s", m.Aggregator, SAGE, m.Kind)
-	case m.Kind != GCN && m.GCNNorm != "" && m.GCNNorm != GraphNorm:
-		return fault.New(fault.ErrUsage, "model: gcn norm %s is for %s, not %s", m.GCNNorm, GCN, m.Kind)
 	case !m.Commutes() && slices.Contains(m.Orders, Multiply):
 		return fault.New(fault.ErrUsage, "model: aggregator %s cannot multiply first", m.Aggregator)
 	}
-	return m.validateGAT()
+	return m.validateOptions()
 }
 
 // known tells whether a name is in the list, or left open.
@@ -103,13 +97,50 @@ func known[T ~string](name T, list []T) bool { return name == "" || slices.Conta
 
 // Commutes tells whether a layer's aggregation commutes with linear maps, so that
 // there is a choice between both orders of operations.
-func (m *Model) Commutes() bool { return m.Kind != SAGE || m.Aggregator != Max }
+func (m *Model) Commutes() bool { return m.Aggregator != Max }
 
 // CountsBlocks tells whether the weight of an edge follows from the other edges in its
 // block.
-func (m *Model) CountsBlocks() bool { return m.Kind == GCN && m.GCNNorm == BlockNorm }
+func (m *Model) CountsBlocks() bool { return m.GCNNorm == BlockNorm }
 
 // HasNorm tells whether layer l's sums are normalised.
 func (m *Model) HasNorm(l int) bool {
 	return l >= 0 && l < m.Layers()-1 && m.Norm != "" && m.Norm != NoNorm
+}
+
+// Loss names what training makes small. A seed node without a label has neither loss
+// nor gradient.
+type Loss string
+
+const (
+	// CrossEntropy is the mean over the labelled seed nodes of the softmax
+	// cross-entropy, in nats: of one class per node, smoothed where the recipe says so.
+	CrossEntropy Loss = "cross-entropy"
+	// Binary is the mean over the labelled seed nodes and all classes of the binary
+	// cross-entropy of the logits' sigmoids: any number of classes per node, which the
+	// batch's Targets name, or, where it has none, the class of its label.
+	Binary Loss = "binary"
+)
+
+// Terms counts the terms of the loss of so many labelled seed nodes: one each or, of Binary, one
+// for every class.
+func (l Loss) Terms(labelled int64, classes int) int64 {
+	if l == Binary {
+		return labelled * int64(classes)
+	}
+	return labelled
+}
+
+// Validate checks the loss, and with it the share of a label that is spread over all
+// classes.
+func (l Loss) Validate(smoothing float64) error {
+	switch {
+	case l != CrossEntropy && l != Binary:
+		return fault.New(fault.ErrUsage, "model: unknown loss %q (known: %s, %s)", l, CrossEntropy, Binary)
+	case !(smoothing >= 0 && smoothing < 1):
+		return fault.New(fault.ErrUsage, "model: label smoothing %v is not in [0, 1)", smoothing)
+	case smoothing > 0 && l != CrossEntropy:
+		return fault.New(fault.ErrUsage, "model: label smoothing is for %s, not %s", CrossEntropy, l)
+	}
+	return nil
 }

@@ -12,9 +12,14 @@
 // What is served is a copy that the trainer leaves after each step: serving reads nothing of
 // the trainer's, takes nothing from it, and waits for nothing but the copy. The pages load
 // nothing from elsewhere. Nothing can be changed through them.
+//
+// Requests name the server by an IP address, by localhost, by the host's own name or by the one that
+// is listened at; others are answered with 421. Beyond the loopback all but /healthz asks for a
+// token, in "Authorization: Bearer TOKEN" or as the password of basic authentication.
 package monitor
 
 import (
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -48,6 +53,12 @@ type Monitor struct {
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
+	names    map[string]bool // that requests may have for the server
+	access   Access
+	asks     bool // for the token
+
+	counting sync.Mutex
+	open     []net.Conn
 
 	mu    sync.Mutex
 	state state
@@ -91,14 +102,17 @@ type state struct {
 // Listen listens at an address, HOST:PORT, and serves that the run is being prepared. Without
 // a host it is the loopback's; port 0 is any that is free. What goes wrong while serving is
 // noted.
-func Listen(address string, note func(format string, args ...any)) (*Monitor, error) {
+func Listen(address string, access Access, note func(format string, args ...any)) (*Monitor, error) {
 	l, err := listen(address)
 	if err != nil {
 		return nil, err
 	}
-	m := &Monitor{listener: l, state: newState()}
+	m := &Monitor{listener: l, state: newState(), names: names(address), access: access}
+	if m.asks, err = access.permit(address, m.Loopback()); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	m.server = &http.Server{Handler: m.handler(), ErrorLog: log.New(firstLine(note), "", 0),
-		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: m.count}
 	m.serve()
 	return m, nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,9 @@ func (m *Monitor) Loopback() bool {
 // closing is how long Close waits for answers under way.
 const closing = 200 * time.Millisecond
 
+// Asks tells whether whoever looks has to show the token.
+func (m *Monitor) Asks() bool { return m.asks }
+
 // Close stops serving. What is being answered is finished, if that takes no time to speak of.
 func (m *Monitor) Close() {
 	if m == nil {
@@ -73,6 +77,27 @@ func (m *Monitor) Close() {
 		_ = m.server.Close() // its listener was only read from
 	}
 	m.served.Wait()
+}
+
+// mostConnections is how many there may be at a time: the descriptors belong to the run.
+const mostConnections = 64
+
+// count keeps the connections, the one whose state is oldest first, and closes that for one that is
+// too many: who holds connections open does not keep others out.
+func (m *Monitor) count(c net.Conn, s http.ConnState) {
+	m.counting.Lock()
+	defer m.counting.Unlock()
+	if i := slices.Index(m.open, c); i >= 0 {
+		m.open = slices.Delete(m.open, i, i+1)
+	}
+	if s == http.StateClosed || s == http.StateHijacked {
+		return
+	}
+	if len(m.open) == mostConnections {
+		_ = m.open[0].Close() // it was only read from
+		m.open = slices.Delete(m.open, 0, 1)
+	}
+	m.open = append(m.open, c)
 }
 
 func (m *Monitor) serve() {
@@ -111,7 +136,7 @@ func (m *Monitor) handler() http.Handler {
 		return s.metrics(budget.Now()), nil
 	})
 	get("/healthz", "text/plain; charset=utf-8", func() ([]byte, error) { return []byte("ok\n"), nil })
-	return mux
+	return m.guard(mux)
 }
 
 // report returns the run's report, which is rendered once for all that ask until an epoch is

@@ -22,7 +22,7 @@ import (
 // serving returns a Monitor at a free port of the loopback.
 func serving(t *testing.T) *Monitor {
 	t.Helper()
-	m, err := Listen("127.0.0.1:0", t.Logf)
+	m, err := Listen("127.0.0.1:0", Access{}, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,12 +132,12 @@ func TestListenRefuses(t *testing.T) {
 		"127.0.0.1:99999": "--listen 127.0.0.1:99999: address 99999: invalid port",
 		"":                `--listen "": give HOST:PORT, like 127.0.0.1:9090, or port 0 for any that is free`,
 	} {
-		_, err := Listen(address, t.Logf)
+		_, err := Listen(address, Access{Open: true}, t.Logf)
 		if err == nil || err.Error() != want || !errors.Is(err, fault.ErrUsage) {
 			t.Errorf("%q: %v", address, err)
 		}
 	}
-	if _, err := Listen(taken, t.Logf); !errors.Is(err, syscall.EADDRINUSE) {
+	if _, err := Listen(taken, Access{}, t.Logf); !errors.Is(err, syscall.EADDRINUSE) {
 		t.Errorf("%v", err)
 	}
 }
@@ -145,7 +145,7 @@ func TestListenRefuses(t *testing.T) {
 // Without a host only this machine is listened to.
 func TestLoopback(t *testing.T) {
 	for address, want := range map[string]bool{":0": true, "localhost:0": true, "127.0.0.1:0": true, "0.0.0.0:0": false} {
-		m, err := Listen(address, t.Logf)
+		m, err := Listen(address, Access{Open: true}, t.Logf)
 		if err != nil {
 			t.Errorf("%s: %v", address, err)
 			continue

@@ -3,6 +3,8 @@
 package prepare
 
 import (
+	"fmt"
+
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/model"
@@ -41,7 +43,7 @@ type Block struct {
 	// Place holds, where the backward pass needs it and destinations are scattered
 	// among the sources, which destination a source is, plus one.
 	Place []uint32
-	// GAT's edges, transposed by themselves.
+	// The block with loops, transposed by itself, where a layer weighs edges itself.
 	Looped Looped
 }
 
@@ -67,14 +69,12 @@ func (p *Prepared) By(r *Preparer) bool { return p.by == r }
 // any number of goroutines may share one, each with its own Prepared, also while
 // the engine computes.
 type Preparer struct {
-	model     *model.Model
-	sizes     graph.Sizes
-	classes   int    // of the labels; 0: no label is looked at
-	transpose []bool // blocks that are needed transposed
-	place     bool   // the outermost block's destinations are looked for among its sources
-	degrees   *degreeTable
-
-	sortsInput bool // the input nodes are numbered by their ids
+	weighing   weighing
+	sizes      graph.Sizes
+	classes    int    // of the labels; 0: no label is looked at
+	transpose  []bool // blocks that are needed transposed
+	place      bool   // the outermost block's destinations are looked for among its sources
+	sortsInput bool   // the input nodes are numbered by their ids
 }
 
 // New returns what prepares batches of at most these sizes for layers with these orders
@@ -84,15 +84,16 @@ type Preparer struct {
 // the sums comes back per source. Those of the outermost block, whose destinations may
 // be scattered, must know then which of them are destinations.
 func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool) *Preparer {
-	r := &Preparer{model: m, sizes: sizes, classes: m.Classes(), transpose: make([]bool, len(sizes.Src))}
+	weighing, ok := weighings[m.Weighing()]
+	if !ok {
+		panic(fmt.Sprintf("prepare: edges weighed %q", m.Weighing()))
+	}
+	r := &Preparer{weighing: weighing, sizes: sizes, classes: m.Classes(), transpose: make([]bool, len(sizes.Src))}
 	projects := m.InputProjection > 0
 	for l := range r.transpose {
 		r.transpose[l] = training && (l > 0 || projects || orders[l] == model.Multiply)
 	}
-	if m.Kind == model.GCN {
-		r.degrees = weightsByDegree()
-	}
-	r.place = training && (projects || m.Kind == model.GCN && r.transpose[0])
+	r.place = training && (projects || r.weighing.own && r.transpose[0])
 	r.sortsInput = training && projects
 	return r
 }
@@ -141,7 +142,7 @@ func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	for l := range b.Blocks {
 		r.weigh(p.Blocks, b, l, out)
 		switch k := &b.Blocks[l]; {
-		case r.loops():
+		case r.weighing.loops:
 			r.loopBlock(p, k, l)
 		case r.transpose[l]:
 			r.transposeBlock(&p.Blocks[l], k, l)
@@ -192,26 +193,12 @@ func (r *Preparer) check(b *graph.Batch) error {
 	return nil
 }
 
-// CheckSizes makes sure that the sizes can be those of the layers' blocks.
-func CheckSizes(layers int, s graph.Sizes) error {
-	n := layers
-	if len(s.Src) != n || len(s.Dst) != n || len(s.Edges) != n {
-		return fault.New(fault.ErrUsage, "prepare: sizes of %d blocks for %d layers", len(s.Src), n)
-	}
-	for l := range n {
-		if s.Src[l] < 0 || s.Dst[l] < 0 || s.Edges[l] < 0 || l > 0 && s.Src[l] > s.Dst[l-1] {
-			return fault.New(fault.ErrUsage, "prepare: impossible sizes at layer %d", l)
-		}
-	}
-	return nil
-}
+// Loops tells whether blocks are Looped.
+func (r *Preparer) Loops() bool { return r.weighing.loops }
 
-// loops tells whether the model takes blocks Looped.
-func (r *Preparer) loops() bool { return r.model.Kind == model.GAT }
-
-// edges returns the most edges that block l has, with those of GAT's own.
+// edges returns the most edges that block l has, with loops.
 func (r *Preparer) edges(l int) int {
-	if r.loops() {
+	if r.weighing.loops {
 		return r.sizes.Edges[l] + r.sizes.Dst[l]
 	}
 	return r.sizes.Edges[l]

@@ -191,3 +191,17 @@ func TestInputOrder(t *testing.T) {
 		t.Errorf("to evaluate: %v, in the order %v", err, kept.Order)
 	}
 }
+
+// Every way to weigh edges has a row, and computes weights where it has any. One that has none
+// is refused.
+func TestEveryWeighing(t *testing.T) {
+	for _, w := range model.Weighings {
+		k, ok := weighings[w]
+		if weighs := k.dst || k.src || k.own; !ok || weighs != (k.weigh != nil) {
+			t.Errorf("%s: %+v", w, k)
+		}
+	}
+	if len(weighings) != len(model.Weighings) {
+		t.Errorf("%d rows for %d ways", len(weighings), len(model.Weighings))
+	}
+}

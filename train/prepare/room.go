@@ -3,7 +3,6 @@ package prepare
 import (
 	"diskgnn/device"
 	"diskgnn/graph"
-	"diskgnn/train/model"
 )
 
 // Lengths are the elements of a Block's slices at the maximum sizes, all of them of four
@@ -20,14 +19,17 @@ type Lengths struct {
 func (r *Preparer) Lengths(l int) Lengths {
 	var n Lengths
 	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.edges(l)
-	switch {
-	case r.model.Kind == model.GCN:
-		n.Dst, n.Own, n.Src = dst, dst, src
-	case r.model.Kind == model.SAGE && r.averages():
+	if r.weighing.dst {
 		n.Dst = dst
 	}
+	if r.weighing.own {
+		n.Own = dst
+	}
+	if r.weighing.src {
+		n.Src = src
+	}
 	switch {
-	case r.loops():
+	case r.weighing.loops:
 		n.Indptr, n.Indices = dst+1, edges
 		if r.transpose[l] {
 			n.LoopTIndptr, n.LoopTIndices, n.LoopTEdges = src+2, edges, edges

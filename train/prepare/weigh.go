@@ -9,32 +9,50 @@ import (
 	"diskgnn/train/model"
 )
 
-// weigh computes the weights of the sums over block l, after those of the blocks before.
-// out has the edges of the whole graph that begin at each source, where the block is a
-// range of it, and is nil for any other.
-func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int, out []uint32) {
-	k, q := &b.Blocks[l], &blocks[l]
-	switch {
-	case r.model.Kind == model.GCN:
-		q.Dst = q.Dst[:k.NumDst]
-		q.Own = q.Own[:k.NumDst]
-		q.Src = q.Src[:k.NumSrc]
-		switch {
-		case r.model.CountsBlocks():
-			q.weighByBlock(k, r.degrees, out)
-		case l == 0:
-			q.weighByGraph(b, r.degrees)
-		default:
-			q.weighInner(b, l, &blocks[l-1], r.degrees)
-		}
-	case r.model.Kind == model.SAGE && r.averages():
-		q.Dst = q.Dst[:k.NumDst]
-		q.average(k)
-	}
+// weighing is how the edges of blocks are weighed: what a Block has, and how it is computed.
+type weighing struct {
+	dst, src, own bool // weights that the Block has
+	loops         bool // it is Looped
+	// weigh computes the weights of block l of a batch, after those of the blocks before; nil
+	// where there are none. out has the edges of the whole graph that begin at each source,
+	// where the block is a range of it, and is nil for any other.
+	weigh func(blocks []Block, b *graph.Batch, l int, out []uint32)
 }
 
-func (r *Preparer) averages() bool {
-	return r.model.Aggregator == "" || r.model.Aggregator == model.Mean
+// weighings has a row for every model.Weighing.
+var weighings = map[model.Weighing]weighing{
+	model.Unweighed: {},
+	model.Attended:  {loops: true},
+	model.Averaged: {dst: true, weigh: func(blocks []Block, b *graph.Batch, l int, _ []uint32) {
+		blocks[l].average(&b.Blocks[l])
+	}},
+	model.ByGraph: {dst: true, src: true, own: true, weigh: func(blocks []Block, b *graph.Batch, l int, _ []uint32) {
+		if t := weightsByDegree(); l == 0 {
+			blocks[0].weighByGraph(b, t)
+		} else {
+			blocks[l].weighInner(b, l, &blocks[l-1], t)
+		}
+	}},
+	model.ByBlock: {dst: true, src: true, own: true, weigh: func(blocks []Block, b *graph.Batch, l int, out []uint32) {
+		blocks[l].weighByBlock(&b.Blocks[l], weightsByDegree(), out)
+	}},
+}
+
+// weigh computes the weights of the sums over block l.
+func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int, out []uint32) {
+	k, q := &b.Blocks[l], &blocks[l]
+	if r.weighing.dst {
+		q.Dst = q.Dst[:k.NumDst]
+	}
+	if r.weighing.own {
+		q.Own = q.Own[:k.NumDst]
+	}
+	if r.weighing.src {
+		q.Src = q.Src[:k.NumSrc]
+	}
+	if r.weighing.weigh != nil {
+		r.weighing.weigh(blocks, b, l, out)
+	}
 }
 
 // average gives every destination the mean of its sampled neighbours.

@@ -132,7 +132,7 @@ func Defaults() Recipe {
 
 // EnsureDefaults replaces zero values that mean a default.
 func (r *Recipe) EnsureDefaults() {
-	setDefault(&r.Model, string(model.SAGE))
+	setDefault(&r.Model, string(model.Kinds()[0]))
 	setDefault(&r.Hidden, 256)
 	setDefault(&r.Heads, 8)
 	setDefault(&r.Epochs, 10)

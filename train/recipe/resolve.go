@@ -55,19 +55,13 @@ func (r *Recipe) Resolve(d Data) error {
 
 // Network returns the model of a resolved recipe.
 func (r *Recipe) Network() model.Model {
-	m := model.Model{Kind: model.Kind(r.Model), Dims: slices.Clone(r.Dims), Dropout: r.Dropout, Norm: model.Norm(r.Norm), Residual: r.Residual}
+	m := model.Model{Kind: model.Kind(r.Model), Dims: slices.Clone(r.Dims), Dropout: r.Dropout, Norm: model.Norm(r.Norm), Residual: r.Residual,
+		Aggregator: model.Aggregator(r.Aggregator), GCNNorm: model.GCNNorm(r.GCNNorm), Heads: r.Heads}
 	if r.Activation != ActivationAuto {
 		m.Activation = model.Activation(r.Activation)
 	}
 	m.Activation = m.Unit()
-	switch m.Kind {
-	case model.SAGE:
-		m.Aggregator = model.Aggregator(r.Aggregator)
-	case model.GAT:
-		m.Heads = r.Heads
-	case model.GCN:
-		m.GCNNorm = model.GCNNorm(r.GCNNorm)
-	}
+	m.ClearOthers()
 	if r.InputProjection {
 		m.InputProjection = r.Hidden
 	}

@@ -12,27 +12,26 @@ import (
 // What is beyond these is a slip, and would overflow what is counted from it.
 const (
 	maxHidden = 1 << 24
-	maxEpochs = 1 << 19 // of which run.json, with two thousand bytes for each, is still read
+	// MaxEpochs is of which run.json is still read. Earlier programs began runs of up to EarlierEpochs.
+	MaxEpochs     = 1 << 20
+	EarlierEpochs = 1 << 30
 )
 
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have been
 // called.
 func (r *Recipe) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
-	_, knownOrder := model.ParseOrder(r.LayerOrder)
 	switch {
 	case r.Hidden < 1 || r.Hidden > maxHidden:
 		return usage("--hidden %d: give a width from 1 to %d", r.Hidden, maxHidden)
 	case r.Heads < 1 || r.Heads > model.MaxHeads:
 		return usage("--heads %d: give a number from 1 to %d", r.Heads, model.MaxHeads)
-	case r.Epochs < 1 || r.Epochs > maxEpochs:
-		return usage("--epochs %d: give a number from 1 to %d", r.Epochs, maxEpochs)
+	case r.Epochs < 1 || r.Epochs > MaxEpochs:
+		return usage("--epochs %d: give a number from 1 to %d", r.Epochs, MaxEpochs)
 	case !(r.LR > 0 && r.LR < 1e6):
 		return usage("--lr %v: give a learning rate above 0 and below a million", r.LR)
 	case kernel.CheckDropout(r.Dropout) != nil:
 		return usage("--dropout %v: %w", r.Dropout, kernel.CheckDropout(r.Dropout))
-	case !knownOrder:
-		return usage("--layer-order %s: no such order (auto, aggregate, multiply)", r.LayerOrder)
 	case !(r.WeightDecay >= 0 && r.WeightDecay < 1e6):
 		return usage("--weight-decay %v: give a number from 0 up, below a million", r.WeightDecay)
 	case r.Accumulate < 0 || r.Accumulate > MaxAccumulate:
@@ -40,31 +39,17 @@ func (r *Recipe) Validate() error {
 	case !(r.LabelSmoothing >= 0 && r.LabelSmoothing < 1):
 		return usage("--label-smoothing %v: give a share from 0 up to, not including, 1", r.LabelSmoothing)
 	}
-	for _, c := range []struct {
-		flag, value string
-		known       []string
-	}{
-		{"--model", r.Model, namesOf(model.SAGE, model.GCN, model.GAT)},
-		{"--norm", r.Norm, namesOf(model.Norms...)},
-		{"--activation", r.Activation, append([]string{ActivationAuto}, namesOf(model.Activations...)...)},
-		{"--aggregator", r.Aggregator, namesOf(model.Aggregators...)},
-		{"--gcn-norm", r.GCNNorm, namesOf(model.GCNNorms...)},
-		{"--optimizer", r.Optimizer, []string{OptimizerAdam, OptimizerAdamW}},
-		{"--schedule", r.Schedule, []string{ScheduleConstant, ScheduleCosine, SchedulePlateau}},
-		{"--loss", r.Loss, []string{LossAuto, LossCrossEntropy, LossBinary}},
-		{"--metric", r.Metric, []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
-		{"--precision", r.Precision, []string{PrecisionFloat32, PrecisionTF32, PrecisionBF16}},
-	} {
-		if !slices.Contains(c.known, c.value) {
-			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))
+	for _, c := range r.named() {
+		if known := Names(c.flag); !slices.Contains(known, c.value) {
+			return usage("--%s %s: there are %s", c.flag, c.value, strings.Join(known, ", "))
 		}
 	}
+	m := model.Model{Kind: model.Kind(r.Model), Aggregator: model.Aggregator(r.Aggregator), GCNNorm: model.GCNNorm(r.GCNNorm)} // heads have a default
+	if o, value := m.Foreign(); o != "" {
+		return usage("--%s %v is for --model %s, not %s", o, value, o.Kinds(), m.Kind)
+	}
 	switch {
-	case r.Model != string(model.SAGE) && r.Aggregator != string(model.Mean):
-		return usage("--aggregator %s is for --model sage, not %s", r.Aggregator, r.Model)
-	case r.Model != string(model.GCN) && r.GCNNorm != string(model.GraphNorm):
-		return usage("--gcn-norm %s is for --model gcn, not %s", r.GCNNorm, r.Model)
-	case r.Model == string(model.GAT) && r.Hidden%r.Heads != 0:
+	case r.Hidden%r.Heads != 0 && m.Kind.Has(model.HeadsOption):
 		return usage("--heads %d: a hidden width of %d cannot be divided among them", r.Heads, r.Hidden)
 	case r.Aggregator == string(model.Max) && r.LayerOrder == string(model.Multiply):
 		return usage("--layer-order multiply: --aggregator max must come first")
@@ -73,6 +58,46 @@ func (r *Recipe) Validate() error {
 		return err
 	}
 	return r.validateRate()
+}
+
+// Names returns what an option may be that is one of several names; nil for another option.
+func Names(flag string) []string {
+	switch flag {
+	case "model":
+		return namesOf(model.Kinds()...)
+	case "layer-order":
+		return namesOf(model.Auto, model.Aggregate, model.Multiply)
+	case "norm":
+		return namesOf(model.Norms...)
+	case "activation":
+		return append([]string{ActivationAuto}, namesOf(model.Activations...)...)
+	case "aggregator":
+		return namesOf(model.Aggregators...)
+	case "gcn-norm":
+		return namesOf(model.GCNNorms...)
+	case "optimizer":
+		return []string{OptimizerAdam, OptimizerAdamW}
+	case "schedule":
+		return []string{ScheduleConstant, ScheduleCosine, SchedulePlateau}
+	case "loss":
+		return []string{LossAuto, LossCrossEntropy, LossBinary}
+	case "metric":
+		return []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}
+	case "precision":
+		return []string{PrecisionFloat32, PrecisionTF32, PrecisionBF16}
+	}
+	return nil
+}
+
+// option is an option of the recipe by its flag, and its value.
+type option struct{ flag, value string }
+
+// named returns the options that have Names.
+func (r *Recipe) named() []option {
+	return []option{
+		{"layer-order", r.LayerOrder}, {"model", r.Model}, {"norm", r.Norm}, {"activation", r.Activation}, {"aggregator", r.Aggregator},
+		{"gcn-norm", r.GCNNorm}, {"optimizer", r.Optimizer}, {"schedule", r.Schedule}, {"loss", r.Loss}, {"metric", r.Metric}, {"precision", r.Precision},
+	}
 }
 
 // validateRate names the flag about the learning rate's schedule, or early stopping,

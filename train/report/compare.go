@@ -107,7 +107,7 @@ func (r *Run) compared(name string) Compared {
 			c.MemoryBytes = score.Score(res.PeakAnonBytes)
 		}
 	}
-	c.EpochSeconds = score.Score(r.mean(func(e *rundir.Epoch) float64 { return e.Seconds }))
+	c.EpochSeconds = r.epochSeconds()
 	c.ReadBytes = score.Score(r.mean(func(e *rundir.Epoch) float64 { return float64(e.BytesRead) }))
 	c.Hits = score.Score(r.mean(r.hits))
 	return c
@@ -171,10 +171,11 @@ func (r *Run) facts() []Row {
 		}
 		return fmt.Sprintf("%.3g\u00a0%% of the rows", 100*float64(n)/float64(p.Nodes))
 	}
+	onGPU, _ := s.OnGPU()
 	list := []Row{
 		{"dataset", fmt.Sprintf("%.12s", r.Dataset)}, {"samples", fmt.Sprintf("%.12s", r.Samples)}, {"pack", fmt.Sprintf("%.12s", r.Pack)},
 		{"store", r.Store}, {"rows of", string(p.DType)}, {"policy", p.Policy}, {"sample epochs", fmt.Sprint(p.Epochs)},
-		{"cache", rows(s.CacheRows)}, {"on the GPU", rows(s.GPUCacheRows)},
+		{"cache", rows(s.CacheRows)}, {"on the GPU", rows(onGPU)},
 		{"memory given", budget.FormatBytes(s.Memory)}, {"engine", s.Engine}, {"GPU", s.Device}, {"threads", fmt.Sprint(s.Threads)}, {"slots", fmt.Sprint(s.Slots)},
 		{"storage backend", s.IO}, {"BLAS", s.BLAS}, {"SIMD", s.SIMD}, {"ranks", fmt.Sprint(max(1, s.Ranks))}, {"program", r.Version}, {"host", r.host()},
 	}

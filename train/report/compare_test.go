@@ -13,7 +13,7 @@ import (
 	"diskgnn/internal/chart"
 	"diskgnn/internal/chart/charttest"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/host"
+	"diskgnn/internal/program"
 	"diskgnn/pipeline"
 )
 
@@ -58,7 +58,7 @@ func TestCompareGolden(t *testing.T) {
 // by hand.
 func TestCompare(t *testing.T) {
 	runs := append(two(t), tiny(t))
-	runs[2].Dir, runs[2].Params.Model, runs[2].Host = "c", "gat", &host.Facts{Name: "other", Processors: 1, System: "linux"}
+	runs[2].Dir, runs[2].Params.Model, runs[2].Host = "c", "gat", &program.Host{Name: "other", Processors: 1, System: "linux"}
 	c, err := Compare(runs)
 	if err != nil {
 		t.Fatal(err)

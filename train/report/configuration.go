@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"diskgnn/internal/units"
+	"diskgnn/train/model"
 	"diskgnn/train/recipe"
 )
 
@@ -19,9 +20,10 @@ func (r *Run) configuration() Table {
 	}
 	add(true, "model", p.Model)
 	add(true, "widths", numbers(p.Dims, " → "))
-	add(p.Model == "gat" && p.Heads > 0, "heads", fmt.Sprint(p.Heads))
-	add(p.Model == "sage" && p.Aggregator != "", "aggregator", p.Aggregator)
-	add(p.Model == "gcn" && p.GCNNorm != "", "edges weighed by", "degrees in the "+p.GCNNorm)
+	kind := model.Kind(p.Model)
+	add(kind.Has(model.HeadsOption) && p.Heads > 0, "heads", fmt.Sprint(p.Heads))
+	add(kind.Has(model.AggregatorOption) && p.Aggregator != "", "aggregator", p.Aggregator)
+	add(kind.Has(model.GCNNormOption) && p.GCNNorm != "", "edges weighed by", "degrees in the "+p.GCNNorm)
 	add(p.Norm != "" && p.Norm != "none", "norm", p.Norm)
 	add(p.Activation != "" && p.Activation != "auto", "activation", p.Activation)
 	add(p.Residual, "residual", "yes")

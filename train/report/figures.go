@@ -123,14 +123,20 @@ func (r *Run) figures() []Figure {
 }
 
 func (r *Run) lossFigure() Figure {
+	return r.curve(Figure{ID: "loss", Title: "Loss", Unit: "loss"}, 180, false, 5, "training, dropout included", func(e *rundir.Epoch) score.Score { return e.Loss })
+}
+
+// curve draws one value of the epochs, in f, whose title it has over it; from zero, and with so
+// many ticks.
+func (r *Run) curve(f Figure, height float64, fromZero bool, ticks int, name string, of func(*rundir.Epoch) score.Score) Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
-	loss := g.means(func(e *rundir.Epoch) float64 { return value(e.Loss) })
-	c := chart.NewPlot("loss over epochs", 180, first, last, chart.NewScale(false, 5, loss), plain)
-	c.Curve(g.at, chart.Series{Class: "train", Values: loss})
-	const name = "training, dropout included"
-	return Figure{ID: "loss", Title: "Loss", X: "epoch", Unit: "loss", Series: []chart.Data{series(name, g.at, loss)},
-		Charts: []template.HTML{c.SVG()}, Note: g.note("point"), Legend: []chart.Key{{Class: "train", Name: name}}}
+	values := g.means(func(e *rundir.Epoch) float64 { return value(of(e)) })
+	c := chart.NewPlot(strings.ToLower(f.Title)+" over epochs", height, first, last, chart.NewScale(fromZero, ticks, values), plain)
+	c.Curve(g.at, chart.Series{Class: "train", Values: values})
+	f.X, f.Series, f.Legend = "epoch", []chart.Data{series(name, g.at, values)}, []chart.Key{{Class: "train", Name: name}}
+	f.Charts, f.Note = []template.HTML{c.SVG()}, g.note("point")
+	return f
 }
 
 // Scores rise steeply at first and little later on. Where the later ones lie within this share of
@@ -219,13 +225,7 @@ func (r *Run) rateVaries() bool {
 }
 
 func (r *Run) learningRateFigure() Figure {
-	g := groupEpochs(r.Epochs, mostPoints)
-	first, last := r.span()
-	rates := g.means(func(e *rundir.Epoch) float64 { return value(e.LR) })
-	c := chart.NewPlot("learning rate over epochs", 120, first, last, chart.NewScale(true, 4, rates), plain)
-	c.Curve(g.at, chart.Series{Class: "train", Values: rates})
-	return Figure{ID: "rate", Title: "Learning rate", X: "epoch", Unit: "rate", Series: []chart.Data{series("learning rate", g.at, rates)},
-		Charts: []template.HTML{c.SVG()}, Note: g.note("point"), Legend: []chart.Key{{Class: "train", Name: "learning rate"}}}
+	return r.curve(Figure{ID: "rate", Title: "Learning rate", Unit: "rate"}, 120, true, 4, "learning rate", func(e *rundir.Epoch) score.Score { return e.LR })
 }
 
 // linkClass returns the colour of a link: that of what it works on.
@@ -524,7 +524,7 @@ func (r *Run) cacheFigure() Figure {
 			dots = append(dots, chart.Mark{Class: "ring ram", X: at, Y: hit, Radius: 6, Tell: name})
 		}
 	}
-	if g := r.Setup.GPUCacheRows; g > 0 {
+	if g, _ := r.Setup.OnGPU(); g > 0 {
 		at := 100 * float64(g) / float64(p.Nodes)
 		name := fmt.Sprintf("on the GPU: %.3g %% of the rows", at)
 		f.Series = append(f.Series, series(name, []float64{at}, []float64{math.NaN()}))
@@ -572,7 +572,8 @@ func (r *Run) memoryFigure() Figure {
 	}
 	if s.GPUBytes > 0 {
 		add("of the GPU", "gpu pale", s.GPUBytes)
-		add("of it: the GPU's cache", "gpu", s.GPUCacheSize)
+		_, bytes := s.OnGPU()
+		add("of it: the GPU's cache", "gpu", bytes)
 	}
 	to := max(most, min(s.Memory, 2*most)) // others can be shown beside what is far longer
 	add("given (--memory)", "rest", s.Memory)

@@ -12,6 +12,8 @@ import (
 	"io"
 
 	"diskgnn/internal/chart"
+	"diskgnn/internal/vfs"
+	"diskgnn/train/rundir"
 )
 
 //go:embed page.html
@@ -44,7 +46,7 @@ const mostRows = 100
 func Write(w io.Writer, r *Run) error {
 	p := page{Style: chart.Style(), Things: chart.Things(), Refresh: r.Refresh, Document: r.Document()}
 	p.Columns = []string{"epoch", "seconds", "loss", "train", "valid", "read", "useful"}
-	if r.Setup.GPUCacheRows > 0 {
+	if n, _ := r.Setup.OnGPU(); n > 0 {
 		p.Columns = append(p.Columns, "from the GPU")
 	}
 	p.Columns = append(p.Columns, "from RAM", "rate")
@@ -54,4 +56,43 @@ func Write(w io.Writer, r *Run) error {
 		p.Epochs = append(p.Epochs, epochRow{i == best, r.cells(&r.Epochs[i])})
 	}
 	return pageTemplate.Execute(w, p)
+}
+
+// Killed is the state of a run that run.json calls running, but that no process trains.
+const Killed rundir.State = "killed"
+
+// Run is a run as its directory tells it: run.json, and metrics.jsonl as Epochs.
+type Run struct {
+	rundir.File
+	Dir    string
+	Epochs []rundir.Epoch
+	// DriveRate is the drive's sequential rate in bytes per second, 0 where it was not
+	// measured.
+	DriveRate float64
+	// Refresh is after how many seconds a browser loads the page again, for a page that is
+	// served while the run trains; 0: never.
+	Refresh int
+}
+
+// Read reads a run's directory, whatever the run's state.
+func Read(fsys vfs.FS, dir string) (*Run, error) {
+	f, err := rundir.ReadSummary(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Run{File: f, Dir: dir}
+	r.Epochs, err = f.ReadLines(fsys, dir)
+	return r, err
+}
+
+// best returns the index of the first epoch with the best validation score, -1 where
+// nothing was validated.
+func (r *Run) best() int {
+	best := -1
+	for i := range r.Epochs {
+		if v := r.Epochs[i].ValidAccuracy; v.Defined() && (best < 0 || v > r.Epochs[best].ValidAccuracy) {
+			best = i
+		}
+	}
+	return best
 }

@@ -394,7 +394,8 @@ func TestReadRefuses(t *testing.T) {
 		"a torn first line": {string(good), `{"epoch":0,"sec` + "\n" + `{"epoch":1}` + "\n", 0, fault.ErrCorrupt},
 		"epochs backwards":  {string(good), `{"epoch":1}` + "\n" + `{"epoch":0}` + "\n", 0, fault.ErrCorrupt},
 		"no JSON":           {"{", "", 0, fault.ErrCorrupt},
-		"another version":   {strings.Replace(string(good), `"version": 2`, `"version": 3`, 1), "", 0, fault.ErrVersion},
+		"another version":   {strings.Replace(string(good), `"version": 2`, `"version": 4`, 1), "", 0, fault.ErrVersion},
+		"no checksum":       {strings.Replace(string(good), `"version": 2`, `"version": 3`, 1), "", 0, fault.ErrCorrupt},
 		"something else":    {`{"format":{"name":"diskgnn.pack","version":2}}`, "", 0, fault.ErrInput},
 	} {
 		dir := t.TempDir()

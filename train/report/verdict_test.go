@@ -8,7 +8,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
-	"diskgnn/internal/host"
+	"diskgnn/internal/program"
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -81,9 +81,9 @@ func TestVerdict(t *testing.T) {
 		"gonum by choice": {compute, 2, func(r *Run) { r.Setup.BLAS = "gonum" }, []Finding{{"bound", byCPU},
 			{"computing", "The matrix products are gonum's, a tenth as fast as the program's own (--blas builtin) or OpenBLAS's."}}},
 		"gonum, and the drive": {read, 2, func(r *Run) { r.Setup.BLAS, r.PackFacts.Caches, r.PackFacts.DType = "gonum", nil, "float16" }, []Finding{{"bound", byDrive}}},
-		"idle processors": {compute, 2, func(r *Run) { r.Host = &host.Facts{Processors: 4} }, []Finding{{"bound", byCPU},
+		"idle processors": {compute, 2, func(r *Run) { r.Host = &program.Host{Processors: 4} }, []Finding{{"bound", byCPU},
 			{"computing", "It computes on 2 threads of the machine's 4 processors (--threads)."}}},
-		"all processors": {compute, 2, func(r *Run) { r.Host = &host.Facts{Processors: 3} }, []Finding{{"bound", byCPU}, {"computing", spare}}},
+		"all processors": {compute, 2, func(r *Run) { r.Host = &program.Host{Processors: 3} }, []Finding{{"bound", byCPU}, {"computing", spare}}},
 		"a GPU": {links(0.1, 0.95, pipeline.LinkTime{Link: "launch", Workers: 1, Busy: 0.3}), 2, func(r *Run) { r.Setup.Device, r.Setup.Precision = "H200", "float32" },
 			[]Finding{{"bound", "Bound by the GPU: computing takes 950 ms of an epoch's 1.00 s, launching the GPU's work 300 ms."},
 				{"computing", "Products in TF32 are faster (--precision tf32), and less exact."}}},
@@ -131,5 +131,42 @@ func TestCeilMemory(t *testing.T) {
 		if got := ceilMemory(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
+	}
+}
+
+// TestOneEpochTime: all that says how long an epoch takes says the same.
+func TestOneEpochTime(t *testing.T) {
+	for _, c := range []struct {
+		seconds []float64
+		name    string
+		want    string
+		value   score.Score
+	}{
+		{[]float64{9, 1, 2, 6}, "an epoch after the first", "3.00 s", 3},
+		{[]float64{4}, "an epoch", "4.00 s", 4},
+	} {
+		r := judged(len(c.seconds), links(2, 1))
+		for i, s := range c.seconds {
+			r.Epochs[i].Seconds = s
+		}
+		if says := r.sentence(); !strings.HasSuffix(says, " "+capital(c.name)+" takes "+c.want+".") {
+			t.Error(says)
+		}
+		tiles := map[string]string{}
+		for _, row := range r.tiles() {
+			tiles[row.Name] = row.Value
+		}
+		if tiles[c.name] != c.want {
+			t.Errorf("tiles %v", tiles)
+		}
+		if bound := r.Verdict()[0].Text; !strings.Contains(bound, " of an epoch's "+c.want) {
+			t.Error(bound)
+		}
+		if got := r.compared("r").EpochSeconds; got != c.value {
+			t.Errorf("compared by %v", got)
+		}
+	}
+	if judged(0, nil).compared("r").EpochSeconds.Defined() {
+		t.Error("an epoch of none")
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/shell"
 	"diskgnn/internal/units"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
@@ -21,13 +20,10 @@ func (r *Run) title() string {
 }
 
 func modelName(m string) string {
-	switch m {
-	case "sage":
-		return "GraphSAGE"
-	case "":
+	if m == "" {
 		return "A model"
 	}
-	return strings.ToUpper(m)
+	return model.Kind(m).Title()
 }
 
 func (r *Run) metric() string {
@@ -71,8 +67,7 @@ func (r *Run) sentence() string {
 	s := r.progress()
 	if last := len(r.Epochs) - 1; last >= 0 {
 		s += r.outcome(&r.Epochs[last])
-		s += fmt.Sprintf(" An epoch takes %s", units.Seconds(r.medianSeconds()))
-		s += "."
+		s += fmt.Sprintf(" %s takes %s.", capital(r.anEpoch()), units.Seconds(float64(r.epochSeconds())))
 	}
 	return s
 }
@@ -115,13 +110,21 @@ func (r *Run) outcome(last *rundir.Epoch) string {
 	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(e.ValidAccuracy), e.Epoch)
 }
 
-func (r *Run) medianSeconds() float64 {
-	list := make([]float64, len(r.Epochs))
-	for i := range r.Epochs {
-		list[i] = r.Epochs[i].Seconds
+// epochSeconds returns how long an epoch takes, as all that tells it does: see steady.
+func (r *Run) epochSeconds() score.Score {
+	if len(r.Epochs) == 0 {
+		return score.Undefined
 	}
-	slices.Sort(list)
-	return list[len(list)/2]
+	seconds, _ := r.steady()
+	return score.Score(seconds)
+}
+
+// anEpoch names what takes epochSeconds.
+func (r *Run) anEpoch() string {
+	if len(r.Epochs) > 1 {
+		return "an epoch after the first"
+	}
+	return "an epoch"
 }
 
 // tiles are the figures that one looks for first.
@@ -135,7 +138,7 @@ func (r *Run) tiles() []Row {
 	}
 	if n := len(r.Epochs); n > 0 {
 		e := &r.Epochs[n-1]
-		t = append(t, Row{"an epoch", units.Seconds(r.medianSeconds())}, Row{"read in the last", budget.FormatBytes(e.BytesRead)})
+		t = append(t, Row{r.anEpoch(), units.Seconds(float64(r.epochSeconds()))}, Row{"read in the last", budget.FormatBytes(e.BytesRead)})
 		t = append(t, r.served(e)...)
 		if r.DriveRate > 0 && e.ReadRate.Defined() {
 			t = append(t, Row{"of the drive's rate", fmt.Sprintf("%.0f %%", 100*float64(e.ReadRate)/r.DriveRate)})
@@ -158,16 +161,17 @@ func (r *Run) served(e *rundir.Epoch) []Row {
 	}
 	share := func(n int64) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/rows) }
 	var list []Row
-	if r.Setup.GPUCacheRows > 0 {
+	onGPU, _ := r.Setup.OnGPU()
+	if onGPU > 0 {
 		list = append(list, Row{"of rows from the GPU", share(e.GPUServedBytes)})
 	}
-	if r.Setup.GPUCacheRows == 0 || r.Setup.GPUCacheRows < r.Setup.CacheRows {
+	if onGPU == 0 || onGPU < r.Setup.CacheRows {
 		list = append(list, Row{"of rows from RAM", share(e.RAMBytes - e.GPUServedBytes)})
 	}
 	return list
 }
 
-// flagName is what shell.Word would take for a path.
+// flagName is what units.ShellWord would take for a path.
 var flagName = regexp.MustCompile(`^--?([a-z][a-z0-9-]*)?$`)
 
 // command is the command line that began the run, as one would type it.
@@ -176,11 +180,11 @@ func (r *Run) command() string {
 	for i, w := range r.Command {
 		switch name, value, given := strings.Cut(w, "="); {
 		case i == 0:
-			words[i] = shell.Word(filepath.Base(w))
+			words[i] = units.ShellWord(filepath.Base(w))
 		case !flagName.MatchString(name):
-			words[i] = shell.Word(w)
+			words[i] = units.ShellWord(w)
 		case given:
-			words[i] = name + "=" + shell.Word(value)
+			words[i] = name + "=" + units.ShellWord(value)
 		default:
 			words[i] = name
 		}
@@ -197,6 +201,7 @@ func (r *Run) pack() Table {
 		}
 		return text
 	}
+	onGPU, bytes := s.OnGPU()
 	rows := []Row{
 		{"directory", p.Dir},
 		{"fingerprint", fmt.Sprintf("%.12s", r.Pack)},
@@ -207,11 +212,11 @@ func (r *Run) pack() Table {
 		{"policy", p.Policy},
 		{"chunks compressed", p.Codec},
 		{"cache, at least", share(p.LeastCacheRows)},
-		{"cached in RAM", share(s.CacheRows - s.GPUCacheRows)},
+		{"cached in RAM", share(s.CacheRows - onGPU)},
 		{"size", fmt.Sprintf("%s, blow-up %.2f", budget.FormatBytes(p.DiskBytes), p.Blowup)},
 	}
-	if s.GPUCacheRows > 0 {
-		rows = append(rows, Row{"cached on the GPU", share(s.GPUCacheRows) + ", " + budget.FormatBytes(s.GPUCacheSize)})
+	if onGPU > 0 {
+		rows = append(rows, Row{"cached on the GPU", share(onGPU) + ", " + budget.FormatBytes(bytes)})
 	}
 	if p.Segment > 1 {
 		rows = append(rows, Row{"segments", fmt.Sprintf("%d batches share rows", p.Segment)})
@@ -277,7 +282,7 @@ func (r *Run) cells(e *rundir.Epoch) []string {
 	}
 	cells := []string{fmt.Sprint(e.Epoch), fmt.Sprintf("%.2f", e.Seconds), loss, r.optional(e.TrainAccuracy), r.optional(e.ValidAccuracy),
 		budget.FormatBytes(e.BytesRead), budget.FormatBytes(e.UsefulBytes)}
-	if r.Setup.GPUCacheRows > 0 {
+	if n, _ := r.Setup.OnGPU(); n > 0 {
 		cells = append(cells, budget.FormatBytes(e.GPUServedBytes))
 	}
 	return append(cells, budget.FormatBytes(e.RAMBytes-e.GPUServedBytes), mbs)

@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -125,11 +124,17 @@ func CheckOut(fsys vfs.FS, out string, force bool) error {
 	if errors.Is(err, fault.ErrVersion) {
 		return fault.New(fault.ErrExists, "%s exists: %w; use --force to train anew in its place, or another name", out, err)
 	}
+	if fault.Starved(err) {
+		return err
+	}
 	if err != nil {
 		names, lerr := fsys.List(out)
 		ours := []string{LockFile, stage.RunFile + tmpExt} // what a run leaves that ended before it began
 		if lerr == nil && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(ours, n) }) {
 			return nil
+		}
+		if errors.Is(err, fault.ErrCorrupt) {
+			return fault.New(fault.ErrExists, "%s exists and is not a run that can be read (%v); remove it or choose another name", out, err)
 		}
 		return fault.New(fault.ErrExists, "%s exists and is not a run of this program; remove it or choose another name", out)
 	}
@@ -160,11 +165,13 @@ func (d *Dir) Remove(file string) error {
 
 // Save replaces run.json.
 func (d *Dir) Save() error {
-	b, err := json.MarshalIndent(d.File, "", "  ")
+	end := d.MetricsEnd
+	d.File.Metrics = &end
+	b, err := Encode(d.File)
 	if err != nil {
 		return err
 	}
-	if err := vfs.ReplaceFile(d.FS, d.Name(stage.RunFile), append(b, '\n')); err != nil {
+	if err := vfs.ReplaceFile(d.FS, d.Name(stage.RunFile), b); err != nil {
 		return fmt.Errorf("write %s: %w", d.Name(stage.RunFile), err)
 	}
 	return nil

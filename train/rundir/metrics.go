@@ -135,23 +135,44 @@ func (d *Dir) CloseMetrics() error {
 	return nil
 }
 
-// ReadLines returns the epochs of metrics.jsonl whose lines were written whole: a run that
-// was killed may have left a part of one more.
-func ReadLines(fsys vfs.FS, dir string) ([]Epoch, error) {
+// ReadLines returns the epochs of a run's metrics.jsonl whose lines were written whole: one that
+// was killed may have left a part of one more, and one whose power failed a line with holes. As far
+// as run.json knows the file, it is what was written.
+func (f *File) ReadLines(fsys vfs.FS, dir string) ([]Epoch, error) {
 	name := filepath.Join(dir, MetricsFile)
-	f, err := fsys.Open(name)
+	file, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	epochs, err := decodeLines(f)
+	defer file.Close()
+	if err := f.checkLines(file, name); err != nil {
+		return nil, err
+	}
+	epochs, err := decodeLines(file, f.State != StateFinished)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return epochs, nil
 }
 
-func decodeLines(from io.Reader) ([]Epoch, error) {
+// checkLines compares metrics.jsonl with what run.json says of it. Nothing follows the lines of a
+// finished run.
+func (f *File) checkLines(file vfs.File, name string) error {
+	if f.Metrics == nil {
+		return nil
+	}
+	if err := checkMetrics(file, name, *f.Metrics); err != nil {
+		return err
+	}
+	st, err := file.Stat()
+	if err == nil && f.State == StateFinished && st.Size() != f.Metrics.Bytes {
+		err = fault.New(fault.ErrCorrupt, "%s has %d bytes, %d were written", name, st.Size(), f.Metrics.Bytes)
+	}
+	return err
+}
+
+// decodeLines returns the epochs that lines have. The last line may be torn.
+func decodeLines(from io.Reader, torn bool) ([]Epoch, error) {
 	var epochs []Epoch
 	for lines := bufio.NewReaderSize(from, mostLine); ; {
 		n := len(epochs)
@@ -169,6 +190,9 @@ func decodeLines(from io.Reader) ([]Epoch, error) {
 		}
 		var e Epoch
 		if err := e.decode(line); err != nil {
+			if _, end := lines.Peek(1); torn && errors.Is(end, io.EOF) {
+				return epochs, nil
+			}
 			return nil, bad("%w", err)
 		}
 		if e.Epoch < 0 || e.Epoch > math.MaxInt32 || n > 0 && e.Epoch <= epochs[n-1].Epoch {

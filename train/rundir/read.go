@@ -18,12 +18,13 @@ import (
 // Of run.json, all but the result is some ten thousand bytes long, and in the result an
 // epoch no less than these.
 const (
-	mostRun        = 1 << 30 // of half a million epochs
+	mostRun        = 1 << 32 // of a million epochs
 	mostRunFacts   = 1 << 20
 	leastEpochText = 256
 )
 
-// Read reads run.json and makes sure that it is one, of this version.
+// Read reads run.json and makes sure that it is one, of a version that is read, and as it was
+// written.
 func Read(fsys vfs.FS, dir string) (File, error) { return read(fsys, dir, true) }
 
 // ReadSummary is Read without the result's epochs, which metrics.jsonl has too.
@@ -43,12 +44,19 @@ func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
 	if kind := stage.Kind(fsys, dir); kind != "" { // whose run.json says how it was made
 		return File{}, fault.New(fault.ErrInput, "%s is a %s directory, not a run", dir, kind)
 	}
+	summed, err := checkSum(b)
+	if err != nil {
+		return File{}, fault.New(fault.ErrCorrupt, "%s: %w", name, err)
+	}
 	if err := checkFormat(b, dir); err != nil {
 		return File{}, err
 	}
 	r, err := decode(b, epochs)
+	if err == nil && r.Checked() && !summed {
+		err = errors.New("its checksum is missing: it was edited or damaged")
+	}
 	if err != nil {
-		return r, fault.New(fault.ErrCorrupt, "%s: %w", name, err)
+		return File{}, fault.New(fault.ErrCorrupt, "%s: %w", name, err)
 	}
 	return r, nil
 }
@@ -65,8 +73,8 @@ func checkFormat(b []byte, dir string) error {
 	if of.Format.Name != Format.Name {
 		return fault.New(fault.ErrInput, "%s is no run of this program", dir)
 	}
-	if of.Format != Format {
-		return fault.New(fault.ErrVersion, "%s is a %s; this program reads %s", dir, of.Format, Format)
+	if _, err := versions.Decoder(of.Format.Version, "version %d; this program reads versions %s"); err != nil {
+		return fmt.Errorf("%s is a %s, %w", dir, of.Format.Name, err)
 	}
 	return nil
 }

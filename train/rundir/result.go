@@ -42,6 +42,9 @@ type Setup struct {
 	engine.Info
 }
 
+// OnGPU returns how many rows the GPU holds, and their bytes.
+func (s *Setup) OnGPU() (rows, bytes int64) { return s.GPUCacheRows, s.GPUCacheSize }
+
 // Epoch is a line of metrics.jsonl. Epochs count from 0.
 type Epoch struct {
 	Epoch int `json:"epoch"`

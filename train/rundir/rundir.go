@@ -30,8 +30,28 @@
 // how many epochs there are in all: not with a cosine, nor where a run stopped early. A run that
 // ended early has checkpoints, and no final.safetensors.
 //
-// run.json names the format, diskgnn.run, and its version. A program reads its own version
-// only. Keys that a version adds without meaning anything else by the old ones do not raise
+// Every file that something is computed from is checked when it is read:
+//
+//	run.json             its last member is "checksum", two spaces before it on a line of its own:
+//	                     the SHA-256, in hexadecimal digits, of all bytes before the comma that
+//	                     precedes the member; "}" and a newline follow
+//	*.safetensors        have a checksum in their metadata (package safetensors)
+//	metrics.jsonl        "metrics" of run.json, and of every checkpoint, says how many bytes
+//	                     were written when that was, and their CRC-32C; lines may follow
+//	checkpoints/         have checksums of their own
+//
+// A checksum lies in the file that it protects, or is of a part that nothing replaces: whichever
+// file was replaced last before a crash, each matches. trace.json and report.html are for people,
+// and unchecked.
+//
+// run.json names the format, diskgnn.run, and its version:
+//
+//	2    without checksums, but for those of checkpoints; a checksum that is there is compared
+//	3    with checksums: a file that has none is damaged
+//
+// A program writes version 3 and reads both; earlier ones are refused. A run of version 2 that goes
+// on becomes one of version 3 once its weights have a checksum.
+// Keys that a version adds without meaning anything else by the old ones do not raise
 // it: readers ignore keys that they do not know, and take keys that are missing for those of
 // a run that had no such choice.
 package rundir
@@ -48,9 +68,10 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
-	"diskgnn/internal/host"
+	"diskgnn/internal/program"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
@@ -71,7 +92,10 @@ const (
 )
 
 // Format names the directory's format in run.json.
-var Format = stage.Format{Name: "diskgnn.run", Version: 2}
+var Format = stage.Format{Name: "diskgnn.run", Version: 3}
+
+// versions says of each version that is read whether its files have checksums.
+var versions = stage.Versions[struct{ summed bool }]{2: {}, 3: {summed: true}}
 
 // State says how far a run got.
 type State string
@@ -91,12 +115,15 @@ type File struct {
 	State   State        `json:"state"`
 	Error   string       `json:"error,omitempty"`
 	Version string       `json:"program"`
+	// ProgramHash is the SHA-256 of the program's file; "" in runs of earlier versions, and where it
+	// could not be read.
+	ProgramHash string `json:"program_sha256,omitempty"`
 	// Command is the command line that began the run, and Host the machine that it runs on, or
 	// ran on last. They are for people.
-	Command []string    `json:"command,omitempty"`
-	Host    *host.Facts `json:"host,omitempty"`
-	Begun   time.Time   `json:"begun"`
-	Ended   *time.Time  `json:"ended,omitempty"`
+	Command []string      `json:"command,omitempty"`
+	Host    *program.Host `json:"host,omitempty"`
+	Begun   time.Time     `json:"begun"`
+	Ended   *time.Time    `json:"ended,omitempty"`
 	// Params and Pack are what the weights follow from, together with BLAS.
 	Params Params `json:"params"`
 	// Store is the kind of the store; "" in runs of earlier versions, which are packed.
@@ -120,6 +147,8 @@ type File struct {
 	WeightsPath string      `json:"weights_path,omitempty"`
 	Preferences Preferences `json:"preferences"`
 	Resumed     int         `json:"resumed,omitempty"` // how often
+	// Metrics is how far metrics.jsonl was written when run.json was; nil in runs of earlier versions.
+	Metrics *MetricsEnd `json:"metrics,omitempty"`
 	// FirstEpochs is how many epochs the run was begun with, if it has more now; else 0.
 	FirstEpochs int `json:"first_epochs,omitempty"`
 	// PackFacts are for people: Pack implies them.
@@ -153,23 +182,46 @@ type Params struct {
 // Preferences are options that decide nothing of the result, as far as they were
 // given: a resumed run keeps them.
 type Preferences struct {
-	Memory          int64        `json:"memory,omitempty"`
-	Threads         int          `json:"threads,omitempty"`
-	RAMCache        *budget.Size `json:"ram_cache,omitempty"`
-	CachePolicy     string       `json:"cache_policy,omitempty"`
-	FaultThreads    int          `json:"fault_threads,omitempty"`
-	Topology        string       `json:"topology,omitempty"`
-	TopologyMemory  *budget.Size `json:"topology_memory,omitempty"`
-	TopologyOrder   string       `json:"topology_order,omitempty"`
-	PageCache       string       `json:"page_cache,omitempty"`
-	Slots           int          `json:"slots,omitempty"`
-	GPUMemory       int64        `json:"gpu_memory,omitempty"`
-	GPUCache        *budget.Size `json:"gpu_cache,omitempty"`
-	IO              string       `json:"io,omitempty"`
-	CheckpointEvery *Interval    `json:"checkpoint_every,omitempty"`
-	Keep            int          `json:"keep,omitempty"`
-	Trace           *bool        `json:"trace,omitempty"`
+	Resources
+	CheckpointEvery *Interval `json:"checkpoint_every,omitempty"`
+	Keep            int       `json:"keep,omitempty"`
+	Trace           *bool     `json:"trace,omitempty"`
 }
+
+// Resources say how a run uses its machine: memory, caches, threads, slots, storage and the
+// topology. A zero value leaves the choice to the run.
+type Resources struct {
+	Memory  int64 `json:"memory,omitempty"`  // anonymous and locked bytes; 0 means budget.Default
+	Threads int   `json:"threads,omitempty"` // of the engine; 0 means GOMAXPROCS
+	// RAMCache is what RAM holds of the rows; nil: as much of what the pack holds as hot as Memory
+	// allows.
+	RAMCache *budget.Size `json:"ram_cache,omitempty"`
+	// CachePolicy is what decides which rows the RAM cache of a store holds that reads rows
+	// while training; "" means the store's default.
+	CachePolicy string `json:"cache_policy,omitempty"`
+	// FaultThreads is the number of threads on which a store that maps its rows waits for
+	// their pages; 0 means the store's default.
+	FaultThreads int `json:"fault_threads,omitempty"`
+	// Topology is where neighbours are read from, if batches are drawn while training. Under
+	// topology.Cached, what they take by default is a quarter of Memory; under topology.Pinned
+	// the engine's GPU draws the batches.
+	Topology
+	// PageCache says how the page cache is held to Memory by a store that leaves rows to it:
+	// "cgroup", by a memory cgroup that the process makes and enters; "auto", by one where the
+	// process's own cgroup was delegated to it; "" or "drop", by dropping pages.
+	PageCache string `json:"page_cache,omitempty"`
+	// Slots is the number of batches under way; 0 means what memory allows, up to what
+	// serves. With one, nothing overlaps.
+	Slots int `json:"slots,omitempty"`
+	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
+	// what the driver may still need.
+	GPUMemory int64        `json:"gpu_memory,omitempty"`
+	GPUCache  *budget.Size `json:"gpu_cache,omitempty"` // held by the GPU; nil: as much as it has room for
+	IO        string       `json:"io,omitempty"`        // a kind that iostack/all knows; "" means auto
+}
+
+// Topology names the embedded field of Resources.
+type Topology = topology.Choice
 
 // PackFacts say in run.json what was trained on.
 type PackFacts struct {
@@ -185,17 +237,36 @@ type PackFacts struct {
 	featurestore.Description
 }
 
+// First returns how many epochs the run was begun with: 0 where there is none yet, of which f is nil.
+func (f *File) First() int {
+	if f == nil {
+		return 0
+	}
+	return cmp.Or(f.FirstEpochs, f.Params.Epochs)
+}
+
 // Identity returns the hash of what a run's weights follow from, which it keeps when it is made
 // longer.
 func (f *File) Identity() (string, error) {
 	params := f.Params
-	params.Epochs = cmp.Or(f.FirstEpochs, params.Epochs)
+	params.Epochs = f.First()
 	b, err := json.Marshal(struct {
 		Params Params
 		Pack   string
 		Engine engine.Info
 	}{params, cmp.Or(f.Pack, f.Samples), f.Setup.Info})
 	return binio.Hash(b), err
+}
+
+// Checked tells whether the run's files have checksums.
+func (f *File) Checked() bool { return versions[f.Format.Version].summed }
+
+// Note says of a run whose files have no checksums that damage would not be noticed; "" of others.
+func (f *File) Note(dir string) string {
+	if f.Checked() {
+		return ""
+	}
+	return dir + " is a run of an earlier version of this program: run.json, metrics and weights have no checksums and are read unchecked"
 }
 
 // Unlocked makes sure that no process trains the run.

@@ -27,10 +27,10 @@ func write(t *testing.T, text string) string {
 
 // Every reader refuses another version; only --force replaces it.
 func TestOtherVersions(t *testing.T) {
-	for _, version := range []int{0, 1, 3} {
+	for _, version := range []int{0, 1, 4} {
 		dir := write(t, fmt.Sprintf(`{"format":{"name":"diskgnn.run","version":%d},"state":"finished"}`, version))
 		for what, read := range map[string]func(vfs.FS, string) (File, error){"Read": Read, "ReadSummary": ReadSummary} {
-			if _, err := read(vfs.OS, dir); !errors.Is(err, fault.ErrVersion) || !strings.Contains(err.Error(), fmt.Sprintf("version %d; this program reads diskgnn.run, version 2", version)) {
+			if _, err := read(vfs.OS, dir); !errors.Is(err, fault.ErrVersion) || !strings.Contains(err.Error(), fmt.Sprintf("version %d; this program reads versions 2 and 3", version)) {
 				t.Errorf("%s of version %d: %v", what, version, err)
 			}
 		}
@@ -59,7 +59,7 @@ func TestMissingNumbersAreUndefined(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, MetricsFile), []byte(`{"epoch":0,"loss":0}`+"\n"+`{"epoch":1,"lr":0.5`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	epochs, err := ReadLines(vfs.OS, dir)
+	epochs, err := f.ReadLines(vfs.OS, dir)
 	if err != nil || len(epochs) != 1 || epochs[0].LR.Defined() || !epochs[0].Loss.Defined() {
 		t.Errorf("%+v, %v", epochs, err)
 	}

@@ -15,20 +15,30 @@
 // without gaps or overlap; the header is padded with spaces so that data begins at a
 // multiple of 8 bytes; "__metadata__", which may be absent, maps strings to strings.
 //
-// This package writes and reads F32 tensors. There is no checksum in the format: a
-// reader proves that the bytes are consistent, not that they are the ones written.
-// The format has no version either; what does not fit the above is refused.
+// This package writes and reads F32 tensors. The format has no checksum of its own, so the
+// metadata of what is written here has one:
+//
+//	"diskgnn.sha256": "f6b2…"
+//
+// It is the SHA-256, in 64 hexadecimal digits, of the whole file with zeros ('0') in place of
+// these digits: every other byte is covered, those of names and shapes too. A reader refuses a
+// file that does not match it. Files of other programs have none, and are only consistent; a
+// program that writes such a file anew, with its metadata, leaves the key out.
+// The format has no version; what does not fit the above is refused.
 package safetensors
 
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"slices"
+	"strings"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -40,7 +50,15 @@ const (
 	lengthBytes = 8
 	// maxHeader is what the reference implementation accepts.
 	maxHeader = 100 << 20
+
+	checksumKey = "diskgnn.sha256" // of the metadata
+	// checksumText precedes the digits in a header. It can begin no other value: quotes in a
+	// text are escaped.
+	checksumText = `"` + checksumKey + `":"`
 )
+
+// noChecksum takes the place of the digits in what they are the checksum of.
+var noChecksum = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 
 // Tensor is a named array of float32, row-major.
 type Tensor struct {
@@ -56,12 +74,25 @@ type entry struct {
 	Offsets *[2]int64 `json:"data_offsets"`
 }
 
-// Write writes the tensors in the order given.
+// Write writes the tensors in the order given, and adds the checksum to the metadata.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
-	head, err := header(tensors, metadata)
+	summed := map[string]string{checksumKey: noChecksum}
+	for key, value := range metadata {
+		if key != checksumKey {
+			summed[key] = value
+		}
+	}
+	head, err := header(tensors, summed)
 	if err != nil {
 		return err
 	}
+	h := sha256.New()
+	h.Write(head)
+	for i := range tensors {
+		h.Write(binio.Bytes(tensors[i].Data))
+	}
+	digits := bytes.Index(head, []byte(checksumText)) + len(checksumText)
+	hex.Encode(head[digits:], h.Sum(nil))
 	if _, err := w.Write(head); err != nil {
 		return err
 	}
@@ -138,6 +169,35 @@ func elements(shape []int) (int64, error) {
 	return n, nil
 }
 
+// Checked tells by a file's metadata whether it has a checksum, which Decode and Verify compare.
+func Checked(metadata map[string]string) bool { return metadata[checksumKey] != "" }
+
+// compare makes sure that a header and the data after it match the checksum in the metadata, if
+// there is one.
+func compare(front []byte, data io.Reader, metadata map[string]string) error {
+	want, ok := metadata[checksumKey]
+	if !ok {
+		return nil
+	}
+	text := []byte(checksumText + want + `"`)
+	at := bytes.Index(front, text)
+	if at < 0 || len(want) != len(noChecksum) {
+		return corrupt("the checksum %.80q is none", want)
+	}
+	at += len(checksumText)
+	h := sha256.New()
+	h.Write(front[:at])
+	h.Write([]byte(noChecksum))
+	h.Write(front[at+len(want):])
+	if _, err := io.Copy(h, data); err != nil {
+		return err
+	}
+	if hex.EncodeToString(h.Sum(nil)) != want {
+		return corrupt("the file does not match the checksum in it: it was damaged or changed")
+	}
+	return nil
+}
+
 // Decode reads a whole file's content. It returns the tensors in the order of their
 // data, which it copies, and the metadata. Whatever the bytes, the result is
 // consistent or an error of kind fault.ErrCorrupt is returned; a dtype other than
@@ -147,21 +207,59 @@ func Decode(b []byte) (tensors []Tensor, metadata map[string]string, err error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(head, &fields); err != nil {
-		return nil, nil, corrupt("header: %v", err)
+	fields, metadata, err := decodeHeader(head)
+	if err != nil {
+		return nil, nil, err
 	}
-	if raw, ok := fields[metadataKey]; ok {
-		if err := json.Unmarshal(raw, &metadata); err != nil {
-			return nil, nil, corrupt("%s: %v", metadataKey, err)
-		}
-		delete(fields, metadataKey)
+	if err := compare(b[:len(b)-len(data)], bytes.NewReader(data), metadata); err != nil {
+		return nil, nil, err
 	}
+	list, err := locateAll(fields, int64(len(data)))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range list {
+		l.Data = make([]float32, (l.end-l.begin)/4)
+		copy(binio.Bytes(l.Data), data[l.begin:l.end])
+		tensors = append(tensors, l.Tensor)
+	}
+	return tensors, metadata, nil
+}
+
+// Verify checks a file of so many bytes as Decode does, in the memory of its header alone, and
+// returns the metadata.
+func Verify(r io.ReaderAt, size int64) (metadata map[string]string, err error) {
+	length := make([]byte, max(0, min(size, lengthBytes)))
+	if n, err := r.ReadAt(length, 0); n < len(length) {
+		return nil, err
+	}
+	n, err := headerLength(length, size)
+	if err != nil {
+		return nil, err
+	}
+	front := make([]byte, lengthBytes+n)
+	if n, err := r.ReadAt(front, 0); n < len(front) {
+		return nil, err
+	}
+	fields, metadata, err := decodeHeader(front[lengthBytes:])
+	if err != nil {
+		return nil, err
+	}
+	rest := size - int64(len(front))
+	if err := compare(front, io.NewSectionReader(r, int64(len(front)), rest), metadata); err != nil {
+		return nil, err
+	}
+	_, err = locateAll(fields, rest)
+	return metadata, err
+}
+
+// locateAll returns the tensors in the order of their data, which they fill.
+func locateAll(fields map[string]json.RawMessage, bytes int64) ([]located, error) {
 	found := make([]located, 0, len(fields))
 	for name, raw := range fields {
 		l, err := locate(name, raw)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		found = append(found, l)
 	}
@@ -171,18 +269,32 @@ func Decode(b []byte) (tensors []Tensor, metadata map[string]string, err error) 
 	})
 	at := int64(0)
 	for _, l := range found {
-		if l.begin != at || l.end > int64(len(data)) {
-			return nil, nil, corrupt("%q: its data are bytes %d to %d of %d, after %d", l.Name, l.begin, l.end, len(data), at)
+		if l.begin != at || l.end > bytes {
+			return nil, corrupt("%q: its data are bytes %d to %d of %d, after %d", l.Name, l.begin, l.end, bytes, at)
 		}
-		l.Data = make([]float32, (l.end-l.begin)/4)
-		copy(binio.Bytes(l.Data), data[l.begin:l.end])
-		tensors = append(tensors, l.Tensor)
 		at = l.end
 	}
-	if at != int64(len(data)) {
-		return nil, nil, corrupt("%d bytes after the last tensor", int64(len(data))-at)
+	if at != bytes {
+		return nil, corrupt("%d bytes after the last tensor", bytes-at)
 	}
-	return tensors, metadata, nil
+	return found, nil
+}
+
+// decodeHeader returns the tensors' entries by name, and the metadata.
+func decodeHeader(head []byte) (fields map[string]json.RawMessage, metadata map[string]string, err error) {
+	if !bytes.HasPrefix(head, []byte("{")) {
+		return nil, nil, corrupt("the header is no JSON object")
+	}
+	if err := json.Unmarshal(head, &fields); err != nil {
+		return nil, nil, corrupt("header: %v", err)
+	}
+	if raw, ok := fields[metadataKey]; ok {
+		if err := json.Unmarshal(raw, &metadata); err != nil {
+			return nil, nil, corrupt("%s: %v", metadataKey, err)
+		}
+		delete(fields, metadataKey)
+	}
+	return fields, metadata, nil
 }
 
 // located is a tensor without its data, and where they are.
@@ -192,24 +304,32 @@ type located struct {
 }
 
 func split(b []byte) (head, data []byte, err error) {
-	if len(b) < lengthBytes {
-		return nil, nil, corrupt("%d bytes are too few", len(b))
+	n, err := headerLength(b, int64(len(b)))
+	if err != nil {
+		return nil, nil, err
+	}
+	return b[lengthBytes : lengthBytes+n], b[lengthBytes+n:], nil
+}
+
+// headerLength returns the length of the header by the first bytes of a file of so many.
+func headerLength(b []byte, size int64) (int64, error) {
+	if size < lengthBytes {
+		return 0, corrupt("%d bytes are too few", size)
 	}
 	n := binary.LittleEndian.Uint64(b)
-	if n > maxHeader || n > uint64(len(b)-lengthBytes) {
-		return nil, nil, corrupt("a header of %d bytes in a file of %d", n, len(b))
+	if n > maxHeader || n > uint64(size-lengthBytes) {
+		return 0, corrupt("a header of %d bytes in a file of %d", n, size)
 	}
-	head, data = b[lengthBytes:lengthBytes+n], b[lengthBytes+n:]
-	if !bytes.HasPrefix(head, []byte("{")) {
-		return nil, nil, corrupt("the header is no JSON object")
-	}
-	return head, data, nil
+	return int64(n), nil
 }
 
 func locate(name string, raw json.RawMessage) (located, error) {
 	var e entry
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return located{}, corrupt("%q: %v", name, err)
+	}
+	if e.DType == "" {
+		return located{}, corrupt("%q: it has no dtype", name)
 	}
 	if e.DType != dtypeF32 {
 		return located{}, fault.New(fault.ErrVersion, "safetensors: %q is of dtype %q; this program reads %s", name, e.DType, dtypeF32)

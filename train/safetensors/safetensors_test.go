@@ -2,13 +2,17 @@ package safetensors_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
+	"maps"
 	"math"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"diskgnn/internal/fault"
@@ -28,10 +32,12 @@ func TestBytesByValue(t *testing.T) {
 		{Name: "w", Shape: []int{2, 1}, Data: []float32{1, -2}},
 		{Name: "scalar", Data: []float32{0.5}},
 	}, map[string]string{"format": "pt"})
-	want := "\x98\x00\x00\x00\x00\x00\x00\x00" +
-		`{"__metadata__":{"format":"pt"},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},` +
-		`"scalar":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}       ` +
+	want := "\xe8\x00\x00\x00\x00\x00\x00\x00" +
+		`{"__metadata__":{"diskgnn.sha256":"DIGITS","format":"pt"},"w":{"dtype":"F32","shape":[2,1],"data_offsets":[0,8]},` +
+		`"scalar":{"dtype":"F32","shape":[],"data_offsets":[8,12]}}` + strings.Repeat(" ", 3) +
 		"\x00\x00\x80\x3f" + "\x00\x00\x00\xc0" + "\x00\x00\x00\x3f"
+	sum := sha256.Sum256([]byte(strings.Replace(want, "DIGITS", strings.Repeat("0", 64), 1)))
+	want = strings.Replace(want, "DIGITS", hex.EncodeToString(sum[:]), 1)
 	if d := cmp.Diff(want, string(got)); d != "" {
 		t.Error(d)
 	}
@@ -72,6 +78,10 @@ func TestRoundTrip(t *testing.T) {
 			}
 			return m
 		}
+		if !safetensors.Checked(meta) {
+			t.Error("there is no checksum")
+		}
+		delete(meta, "diskgnn.sha256")
 		if d := cmp.Diff(byName(tensors), byName(got)) + cmp.Diff(metadata, meta); d != "" {
 			t.Error(d)
 		}
@@ -118,8 +128,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{file("{", 0), fault.ErrCorrupt, "header:"},
 		{file("{}", 4), fault.ErrCorrupt, "4 bytes after"},
 		{file(`{"__metadata__":{"a":1}}`, 0), fault.ErrCorrupt, "__metadata__"},
+		{file(`{"__metadata__":{"diskgnn.sha256":"12"}}`, 0), fault.ErrCorrupt, "is none"},
+		{file(`{"__metadata__":{"diskgnn.sha256":""}}`, 0), fault.ErrCorrupt, "is none"},
+		{file(`{"__metadata__":{"diskgnn.sha256": "`+strings.Repeat("0", 64)+`"}}`, 0), fault.ErrCorrupt, "is none"},
+		{file(`{"__metadata__":{"diskgnn.sha256":"`+strings.Repeat("0", 64)+`"}}`, 0), fault.ErrCorrupt, "does not match the checksum"},
 		{file(`{"a":7}`, 0), fault.ErrCorrupt, `"a"`},
-		{file(`{"a":{}}`, 0), fault.ErrVersion, "dtype"},
+		{file(`{"a":{}}`, 0), fault.ErrCorrupt, "no dtype"},
 		{file(`{"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]}}`, 4), fault.ErrVersion, "BF16"},
 		{file(`{"a":{"dtype":"F32","data_offsets":[0,4]}}`, 4), fault.ErrCorrupt, "shape"},
 		{file(`{"a":{"dtype":"F32","shape":[1]}}`, 4), fault.ErrCorrupt, "shape"},
@@ -134,6 +148,28 @@ func TestDecodeRefuses(t *testing.T) {
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q", c.b, err, c.want)
 		}
+		if _, err := safetensors.Verify(bytes.NewReader(c.b), int64(len(c.b))); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: verified: %v, want %q", c.b, err, c.want)
+		}
+	}
+}
+
+// Every bit of a file is covered: changed, the file is refused, or has no checksum any more.
+func TestEveryBitIsChecked(t *testing.T) {
+	good := write(t, []safetensors.Tensor{{Name: "a", Shape: []int{3, 2}, Data: []float32{1, 2, 3, 4, 5, 6}}}, map[string]string{"format": "pt", "epoch": "3"})
+	if meta, err := safetensors.Verify(bytes.NewReader(good), int64(len(good))); err != nil || !safetensors.Checked(meta) || meta["epoch"] != "3" {
+		t.Fatalf("%v, %v", meta, err)
+	}
+	for bit := range 8 * len(good) {
+		b := bytes.Clone(good)
+		b[bit/8] ^= 1 << (bit % 8)
+		_, meta, err := safetensors.Decode(b)
+		if verified, verr := safetensors.Verify(bytes.NewReader(b), int64(len(b))); (err == nil) != (verr == nil) || !maps.Equal(meta, verified) {
+			t.Errorf("bit %d: decoded %v, verified %v", bit, err, verr)
+		}
+		if err == nil && safetensors.Checked(meta) {
+			t.Errorf("bit %d of byte %d, %q, is not covered", bit%8, bit/8, good[bit/8])
+		}
 	}
 }
 
@@ -144,6 +180,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0]}}`, 4))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		tensors, metadata, err := safetensors.Decode(b)
+		if _, verr := safetensors.Verify(bytes.NewReader(b), int64(len(b))); (verr == nil) != (err == nil) {
+			t.Fatalf("decoded: %v, verified: %v", err, verr)
+		}
 		if err != nil {
 			if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrVersion) {
 				t.Fatalf("an error without a kind: %v", err)
@@ -154,8 +193,10 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		delete(metadata, "diskgnn.sha256")
+		delete(metadata2, "diskgnn.sha256")
 		sameBits := cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) })
-		if d := cmp.Diff(tensors, again, sameBits) + cmp.Diff(metadata, metadata2); d != "" {
+		if d := cmp.Diff(tensors, again, sameBits) + cmp.Diff(metadata, metadata2, cmpopts.EquateEmpty()); d != "" {
 			t.Error(d)
 		}
 	})

@@ -165,7 +165,7 @@ func TestJoin(t *testing.T) {
 		}
 		more := New(Options{Metric: o.Metric, MultiLabel: o.MultiLabel, Classes: 2, Rows: 30})
 		for range 21 {
-			more.Add([]float32{1, -1}, []int32{0}, []byte{1})
+			more.Add([]float32{1, 1}, []int32{0}, []byte{3}) // two decisions that F1 counts
 		}
 		if err := parts[0].Join(more.State()); err == nil {
 			t.Fatal("21 rows more than there may be")

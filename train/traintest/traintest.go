@@ -5,9 +5,29 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"diskgnn/internal/stage"
+	"diskgnn/train/rundir"
 )
+
+var checksum = regexp.MustCompile(`,\s*"checksum":\s*"[0-9a-f]*"`)
+
+// WriteRun writes text as a run's run.json, with its checksum.
+func WriteRun(t testing.TB, dir string, text []byte) {
+	t.Helper()
+	b, err := rundir.Encode(json.RawMessage(checksum.ReplaceAll(text, nil)))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, stage.RunFile), b, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // WithoutTimes returns metrics.jsonl without what follows from the clock: all else is
 // the same in a run that was interrupted.

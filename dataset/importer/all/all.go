@@ -92,6 +92,16 @@ func Import(ctx context.Context, fsys vfs.FS, out, format string, o importer.Opt
 	return importer.Import(ctx, fsys, out, f, o, rep)
 }
 
+// Agrees finds the format of a source and returns the error by which Import would refuse what is
+// there of the dataset out: see importer.Agrees.
+func Agrees(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options) error {
+	f, err := find(fsys, format, &o, progress.Discard)
+	if err != nil {
+		return err
+	}
+	return importer.Agrees(ctx, fsys, out, f, o)
+}
+
 // MakePlan says what Import would make; see importer.MakePlan.
 func MakePlan(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options, rep progress.Reporter) (importer.Plan, error) {
 	f, err := find(fsys, format, &o, rep)

@@ -27,9 +27,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/matrix"
-	"diskgnn/dataset/importer/internal/rowstream"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -63,6 +62,7 @@ type metadata struct {
 	Edges    [][]int64                       `json:"num_edges_per_chunk"`
 	EdgeData map[string]*document            `json:"edges"`
 	NodeData map[string]map[string]*document `json:"node_data"`
+	EdgeMore map[string]map[string]*document `json:"edge_data"`
 	Info     struct {
 		Label    []string `json:"ntype_label"`
 		Property []string `json:"ntype_label_property"`
@@ -123,7 +123,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err != nil {
 		return nil, err
 	}
-	st, err := file.Stat(fsys, name)
+	st, err := importer.StatFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if !st.IsDir() {
 		s.dir, s.meta = filepath.Dir(name), name
 	}
-	if _, err := file.Stat(fsys, s.meta); err != nil {
+	if _, err := importer.StatFile(fsys, s.meta); err != nil {
 		return nil, err
 	}
 	content, err := vfs.ReadSmall(fsys, s.meta, maxMetadata)
@@ -146,7 +146,58 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 			return nil, fmt.Errorf("%s: %w", s.meta, err)
 		}
 	}
-	return s, s.readShapes()
+	if err := s.readShapes(); err != nil {
+		return nil, err
+	}
+	return s, s.addTables(o.ScratchMemory)
+}
+
+// addTables counts what reading chunks of tables holds: of edges, and meanwhile of labels or a
+// mask, or of all features, which are read side by side.
+func (s *source) addTables(most int64) error {
+	var largest matrix.Need
+	take := func(d *document) (n int64, err error) {
+		if d == nil || d.Format.Name != "parquet" {
+			return 0, nil
+		}
+		for _, name := range d.paths {
+			held, err := matrix.Held(s.fs, matrix.Spec{Path: name}, most)
+			if err != nil {
+				return 0, err
+			}
+			if n = max(n, held.Bytes); held.Bytes > largest.Bytes {
+				largest = held
+			}
+		}
+		return n, nil
+	}
+	var edges, labels, features int64
+	for _, name := range s.m.EdgeType {
+		n, err := take(s.m.EdgeData[name])
+		if err != nil {
+			return err
+		}
+		edges = max(edges, n)
+	}
+	for _, t := range append([]*table{&s.label}, s.masks[:]...) {
+		if t == nil {
+			continue
+		}
+		n, err := take(t.d)
+		if err != nil {
+			return err
+		}
+		labels = max(labels, n)
+	}
+	for i := range s.feats {
+		n, err := take(s.feats[i].d)
+		if err != nil {
+			return err
+		}
+		features += n
+	}
+	s.sh.Held, s.sh.HeldMost = s.sh.Held+edges+max(labels, features), largest.Most
+	return nil
 }
 
 // sum adds up counts, as far as they are those of a graph.
@@ -218,7 +269,7 @@ func (s *source) check(d *document, what string, chunks int) error {
 				name = filepath.ToSlash(rel)
 			}
 		}
-		path, err := file.Inside(s.dir, name)
+		path, err := importer.Inside(s.dir, name)
 		if err != nil {
 			return fmt.Errorf("%.80s: %w", what, err)
 		}
@@ -279,6 +330,13 @@ func (s *source) readEdgeTypes(*importer.Reading) error {
 			return err
 		}
 	}
+	var dropped []string
+	for kind, data := range s.m.EdgeMore {
+		for name := range data {
+			dropped = append(dropped, kind+" "+name)
+		}
+	}
+	s.sh.DropEdgeData(s.meta, dropped)
 	return nil
 }
 
@@ -462,7 +520,9 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 		if err == nil && t.dim > 0 && m.Columns() != t.dim {
 			err = bad("%s: it has %d columns, other chunks %d", m.Name(), m.Columns(), t.dim)
 		}
-		t.dim = m.Columns()
+		if t.dim = m.Columns(); err == nil && t.dim > 1 {
+			err = matrix.CheckColumns(m)
+		}
 		t.counts = append(t.counts, n)
 		rows += n
 		if err == nil {
@@ -640,6 +700,9 @@ func (s *source) readEdges(ctx context.Context, name string, chunk int, n int64,
 	if err != nil || m == nil {
 		return err
 	}
+	if m, _, err = matrix.Edges(m); err != nil {
+		return err
+	}
 	dst, src := make([]int64, 0, importer.Chunk), make([]int64, 0, importer.Chunk)
 	rows := int64(0)
 	if m.Columns() != 2 {
@@ -677,13 +740,13 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	for i := range counts {
 		counts[i] = s.first[i+1] - s.first[i]
 	}
-	return rowstream.Behind(counts, s.sh.Dim, first, func(kind int, first int64) (importer.RowStream, error) {
+	return stream.Behind(counts, s.sh.Dim, first, func(kind int, first int64) (importer.RowStream, error) {
 		if kind != s.kind {
 			return zeros{}, nil
 		}
-		var parts []rowstream.Part
+		var parts []stream.Part
 		for _, f := range s.feats {
-			parts = append(parts, rowstream.Part{Dim: f.dim, Rows: rowstream.Behind(f.counts, f.dim, first, func(i int, first int64) (importer.RowStream, error) {
+			parts = append(parts, stream.Part{Dim: f.dim, Rows: stream.Behind(f.counts, f.dim, first, func(i int, first int64) (importer.RowStream, error) {
 				m, err := s.openChunk(f.d, i, f.counts[i])
 				if err != nil {
 					return nil, err
@@ -691,7 +754,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 				return matrix.NewRows(m, f.counts[i], first)
 			})})
 		}
-		return rowstream.Beside(parts), nil
+		return stream.Beside(parts), nil
 	}), nil
 }
 

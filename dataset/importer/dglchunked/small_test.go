@@ -43,6 +43,7 @@ func write(t *testing.T, metadata string) string {
 	importertest.Tree{
 		"metadata.json": []byte(strings.ReplaceAll(metadata, "DIR", dir)),
 		"e.csv":         []byte("0,1\n1,2\n"), "semicolons.csv": []byte("0;1\n1;2\n"), "columns.csv": []byte("0,1,2\n1,2,2\n"),
+		"reversed.csv": []byte("dst,src\n1,0\n2,1\n"), "twice.csv": []byte("dst,to\n1,0\n"), "ids0.csv": []byte("nid,x\n0,1\n1,2\n"), "ids2.csv": []byte("nid,x\n2,3\n"),
 		"f0.npy": importertest.NPY("(2, 1)", []float32{5, 6}), "f1.npy": importertest.NPY("(0, 1)", []float32{}), "f2.npy": importertest.NPY("(1, 1)", []float32{7}),
 		"half.npy": importertest.Vector([]uint16{0, 0x3c00, 0x4000}), "f.npy": importertest.Vector([]float32{1, 2, 3}),
 		"l0.csv": []byte("1\n0\n"), "l2.csv": []byte("1\n"), "l.npy": importertest.Vector([]float32{0, 1, 0}), "more.csv": []byte("1\n0\n"),
@@ -74,6 +75,9 @@ func TestSmall(t *testing.T) {
 	for _, c := range []struct{ metadata, says string }{
 		{three(feat + ", " + label + `, "train_mask": ` + files("m.npy")), ""},
 		{three(feat + ", " + label + `, "train_mask": ` + files("m.npy") + `, "test_mask": ` + files("m2.npy")), ""},
+		{replaced(`"e.csv"`, `"reversed.csv"`), ""},
+		{replaced(`"e.csv"`, `"twice.csv"`), `twice.csv: its columns are "dst" and "to"`},
+		{three(label + `, "x": ` + files("ids0.csv", "ids2.csv") + `, "train_mask": ` + files("m.npy")), `ids0.csv: column 1, "nid", has ids`},
 		{three(feat + ", " + label + `, "test_mask": ` + files("m.npy")), "has masks, but no train_mask"},
 		{three(feat + ", " + label + `, "val_mask": ` + files("m.npy")), "has masks, but no train_mask"},
 		{three(feat + ", " + label + `, "train_mask": ` + files("wide.npy")), "wide.npy: a mask of 2 columns"},

@@ -93,6 +93,11 @@ func (s *source) readShape(z *npz.Archive, labelled bool) error {
 	}); err != nil {
 		return err
 	}
+	data := importer.EdgeData(z.Keys())
+	if z.Weighted("adj_data") {
+		data = append(data, "adj_data")
+	}
+	s.sh.DropEdgeData(s.graph, data)
 	if labelled {
 		if err := s.readLabelShape(z); err != nil {
 			return err
@@ -156,7 +161,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) (err error) 
 	if s.sh.Multi {
 		err = s.readRows(ctx, z, l)
 	} else {
-		err = s.each(ctx, z, "labels", s.sh.Nodes, l.Label)
+		err = z.Header("labels", func(a *npz.Array) error { return npz.EachLabel(ctx, a, s.sh.Nodes, l) })
 	}
 	if err != nil {
 		return err
@@ -170,25 +175,21 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) (err error) 
 	}
 	defer func() { err = errors.Join(err, splits.Close()) }()
 	for i, name := range dataset.SplitNames {
-		if err := s.each(ctx, splits, name, -1, func(_, v int64) error { return l.Assign(v, uint8(i+1)) }); err != nil {
+		if err := s.each(ctx, splits, name, func(_, v int64) error { return l.Assign(v, uint8(i+1)) }); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// each calls do for every element of a vector, of the given length if that is
-// not negative.
-func (s *source) each(ctx context.Context, z *npz.Archive, key string, length int64, do func(i, v int64) error) (err error) {
-	a, err := z.Array(key)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	if err := a.Vector(length); err != nil {
-		return err
-	}
-	return a.Each(ctx, do)
+// each calls do for every element of a vector.
+func (s *source) each(ctx context.Context, z *npz.Archive, key string, do func(i, v int64) error) error {
+	return z.Header(key, func(a *npz.Array) error {
+		if err := a.Vector(-1); err != nil {
+			return err
+		}
+		return a.Each(ctx, do)
+	})
 }
 
 // Edges reads the adjacency: row r's entries are its edges.
@@ -242,4 +243,26 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		return nil, errors.Join(err, r.Close())
 	}
 	return r, nil
+}
+
+// readLabelShape looks whether the labels have a column per class.
+func (s *source) readLabelShape(z *npz.Archive) error {
+	return z.Header("labels", func(a *npz.Array) (err error) {
+		if !npz.MultiLabel(a) {
+			return nil
+		}
+		if a.Shape[0] != s.sh.Nodes {
+			return a.Fail(fault.New(fault.ErrInput, "labels of %d nodes, the graph has %d", a.Shape[0], s.sh.Nodes))
+		}
+		s.sh.Multi = true
+		s.sh.Classes, err = npz.LabelClasses(a)
+		return err
+	})
+}
+
+// readRows reads the labels of multi-label nodes.
+func (s *source) readRows(ctx context.Context, z *npz.Archive, l *importer.Labelling) error {
+	return z.Header("labels", func(a *npz.Array) error {
+		return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
+	})
 }

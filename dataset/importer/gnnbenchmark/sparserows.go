@@ -4,13 +4,13 @@ import (
 	"errors"
 
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/csr"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/fault"
 )
 
 // openRows opens the matrix that an archive has as PREFIX_indptr and PREFIX_indices.
-func openRows(z *npz.Archive, prefix string, rows int64) (*csr.Rows, error) {
+func openRows(z *npz.Archive, prefix string, rows int64) (*stream.CompressedRows, error) {
 	indptr, err := z.Array(prefix + "_indptr")
 	if err != nil {
 		return nil, err
@@ -19,13 +19,13 @@ func openRows(z *npz.Archive, prefix string, rows int64) (*csr.Rows, error) {
 	if err != nil {
 		return nil, errors.Join(err, indptr.Close())
 	}
-	return csr.New(indptr, indices, rows)
+	return stream.NewCompressedRows(indptr, indices, rows)
 }
 
 // sparseRows makes dense feature rows of sparse ones.
 type sparseRows struct {
 	z       *npz.Archive
-	rows    *csr.Rows
+	rows    *stream.CompressedRows
 	data    *npz.Array
 	dim     int
 	columns [importer.Chunk]int64

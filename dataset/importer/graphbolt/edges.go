@@ -5,9 +5,8 @@ import (
 	"errors"
 
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/internal/fault"
 )
@@ -15,7 +14,7 @@ import (
 // checkEdges looks at the header of a file of edges, and counts those of an array.
 func (s *source) checkEdges(f document) error {
 	if f.Format == "csv" {
-		_, err := file.Stat(s.fs, s.path(f))
+		_, err := importer.StatFile(s.fs, s.path(f))
 		return err
 	}
 	return s.openNumbers(f, func(a *npz.Array) error {
@@ -57,27 +56,27 @@ func (s *source) readEdges(ctx context.Context, f document, add func(dst, src []
 		return err
 	}
 	defer func() { err = errors.Join(err, pairs.Close()) }()
-	return edges.Each(ctx, s.path(f), pairs, s.sh.Nodes, add)
+	return stream.EachPair(ctx, s.path(f), pairs, s.sh.Nodes, add)
 }
 
-func (s *source) openPairs(f document) (edges.Pairs, error) {
+func (s *source) openPairs(f document) (stream.Pairs, error) {
 	name := s.path(f)
 	if f.Format == "csv" {
 		c, err := text.Open(s.fs, name, 2)
 		if err != nil {
 			return nil, err
 		}
-		return edges.Interleave(c), nil
+		return stream.Interleave(c), nil
 	}
 	a, err := npz.Open(s.fs, name)
 	if err != nil {
 		return nil, err
 	}
 	if a.Fortran { // column-major: source, destination, source, …
-		return edges.Interleave(npz.NewInts(a)), nil
+		return stream.Interleave(npz.NewInts(a)), nil
 	}
 	if err := a.Close(); err != nil {
 		return nil, err
 	}
-	return edges.TwoRows(func() (*npz.Array, error) { return npz.Open(s.fs, name) })
+	return stream.TwoRows(func() (*npz.Array, error) { return npz.Open(s.fs, name) })
 }

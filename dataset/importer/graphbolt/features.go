@@ -9,7 +9,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/dataset/importer/internal/rowstream"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/dtype"
 )
 
@@ -59,6 +59,13 @@ func (m *metadata) nodeFeature(name string) *metadataFeature {
 // readFeatures picks the node features: those that were named; or else the only one, or the one
 // named feat, or, where there is none of that name, all that are no labels.
 func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
+	var dropped []string
+	for _, f := range m.Features {
+		if f.Domain == "edge" {
+			dropped = append(dropped, f.Name)
+		}
+	}
+	s.sh.DropEdgeData(s.meta, dropped)
 	all := m.nodeFeatures()
 	if len(all) == 0 {
 		return bad("it has no feature_data of the domain node")
@@ -148,13 +155,13 @@ func featureDim(a *npz.Array, nodes int64) (int64, error) {
 
 // Features implements importer.Source: the tables' rows side by side.
 func (s *source) Features(first int64) (importer.RowStream, error) {
-	var parts []rowstream.Part
+	var parts []stream.Part
 	for _, f := range s.feats {
 		a, err := s.openArray(f.file)
 		if err == nil {
 			var rows *npz.Rows
 			if rows, err = npz.NewRows(a, nil, first, f.dim); err == nil {
-				parts = append(parts, rowstream.Part{Rows: rows, Dim: f.dim})
+				parts = append(parts, stream.Part{Rows: rows, Dim: f.dim})
 				continue
 			}
 		}
@@ -163,5 +170,5 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		}
 		return nil, err
 	}
-	return rowstream.Beside(parts), nil
+	return stream.Beside(parts), nil
 }

@@ -17,9 +17,8 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/dglgraph"
-	"diskgnn/dataset/importer/internal/edges"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
@@ -88,14 +87,14 @@ type metadata struct {
 // locate returns the metadata.yaml that a path means, and the directory that its paths begin in:
 // that of a source tree, of which a preprocessed one is a part.
 func locate(fsys vfs.FS, name string) (meta, dir string, err error) {
-	st, err := file.Stat(fsys, name)
+	st, err := importer.StatFile(fsys, name)
 	if err != nil {
 		return "", "", err
 	}
 	meta = name
 	if st.IsDir() {
 		meta = filepath.Join(name, metadataFile)
-		if _, err := file.Stat(fsys, meta); err != nil {
+		if _, err := importer.StatFile(fsys, meta); err != nil {
 			made := filepath.Join(name, preprocessed, metadataFile)
 			if there, errMade := vfs.Exists(fsys, made); errMade != nil || !there {
 				return "", "", errors.Join(err, errMade)
@@ -226,7 +225,7 @@ func (s *source) choose(option, value string) {
 func (s *source) checkFile(f document, what string, formats ...string) error {
 	for _, known := range formats {
 		if f.Format == known {
-			if _, err := file.Inside(s.dir, f.Path); err != nil {
+			if _, err := importer.Inside(s.dir, f.Path); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
 			return nil
@@ -245,6 +244,7 @@ func (s *source) readShape() error {
 			return err
 		}
 		s.graph, s.sh.Nodes, s.sh.Edges = g, g.Nodes, g.Edges
+		s.sh.DropEdgeData(s.path(*s.topo), g.Dropped)
 	}
 	for _, e := range s.edge {
 		if err := s.checkEdges(e); err != nil {
@@ -276,22 +276,30 @@ func (s *source) openNumbers(f document, do func(*npz.Array) error) (err error) 
 }
 
 // openInts opens a vector of integers.
-func (s *source) openInts(f document) (edges.Integers, error) {
+func (s *source) openInts(f document) (stream.Integers, error) {
 	if f.Format == "csv" {
 		return text.Open(s.fs, s.path(f), 1)
 	}
+	a, err := s.openVector(f, func(a *npz.Array) error { return a.Vector(-1) })
+	if err != nil {
+		return nil, err
+	}
+	return npz.NewInts(a), nil
+}
+
+// openVector opens an array that check accepts as a vector. A column vector is as good as a vector.
+func (s *source) openVector(f document, check func(*npz.Array) error) (*npz.Array, error) {
 	a, err := s.openArray(f)
 	if err != nil {
 		return nil, err
 	}
-	// A column vector is as good as a vector.
 	if len(a.Shape) == 2 && a.Shape[1] == 1 {
 		a.Shape = a.Shape[:1]
 	}
-	if err := a.Vector(-1); err != nil {
+	if err := check(a); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	return npz.NewInts(a), nil
+	return a, nil
 }
 
 func (s *source) Shape() importer.Shape { return s.sh }

@@ -6,8 +6,10 @@ import (
 	"fmt"
 
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/text"
 )
 
 // readLabelShape looks whether the labels have a column per class.
@@ -77,10 +79,7 @@ func (s *source) readAll(ctx context.Context, l *importer.Labelling) error {
 			if len(a.Shape) == 2 {
 				a.Shape = a.Shape[:1]
 			}
-			if err := a.Vector(s.sh.Nodes); err != nil {
-				return err
-			}
-			return a.Each(ctx, l.Label)
+			return npz.EachLabel(ctx, a, s.sh.Nodes, l)
 		}
 		return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
 	})
@@ -117,14 +116,32 @@ func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importe
 		return err
 	}
 	defer func() { err = errors.Join(err, seeds.Close()) }()
-	labels, err := s.openInts(set.labels)
+	labels, err := s.openLabels(set.labels)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, labels.Close()) }()
-	classes := make([]int64, importer.Chunk)
-	next := func() (int, error) { return labels.Next(classes) }
-	return s.walkSet(ctx, set, split, l, seeds, importer.Chunk, next, func(i int, v int64) error { return l.Label(v, classes[i]) })
+	classes := make([]float64, importer.Chunk)
+	next := func() (int, error) { return labels.Doubles(classes) }
+	return s.walkSet(ctx, set, split, l, seeds, importer.Chunk, next, func(i int, v int64) error { return l.Number(v, classes[i]) })
+}
+
+// numbers is a stream of numbers, of which NaN stands for none.
+type numbers interface {
+	Doubles(dst []float64) (int, error)
+	Close() error
+}
+
+// openLabels opens a vector of labels.
+func (s *source) openLabels(f document) (numbers, error) {
+	if f.Format == "csv" {
+		return text.Open(s.fs, s.path(f), 1)
+	}
+	a, err := s.openVector(f, func(a *npz.Array) error { return a.LabelVector(-1) })
+	if err != nil {
+		return nil, err
+	}
+	return matrix.FromArray(a)
 }
 
 // readRows reads the seeds and the labels of one set of multi-label nodes.
@@ -155,7 +172,7 @@ func (s *source) readRows(ctx context.Context, set piece, split uint8, l *import
 
 // walkSet puts the seeds of a set into a split, at most so many at a time: for as many,
 // next makes the labels ready, of which give gives the i-th to node v.
-func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds edges.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
+func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds stream.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
 	ids := make([]int64, most)
 	for {
 		if err := ctx.Err(); err != nil {

@@ -25,10 +25,8 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/csr"
-	"diskgnn/dataset/importer/internal/edges"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -59,7 +57,7 @@ var graphFiles = []string{"reddit_graph.npz", "reddit_self_loop_graph.npz"}
 
 // locate returns the directory of a layout's files, and the adjacency, of which there is one.
 func locate(fsys vfs.FS, name string) (dir, graph string, err error) {
-	if _, err := file.Stat(fsys, name); err != nil {
+	if _, err := importer.StatFile(fsys, name); err != nil {
 		return "", "", err
 	}
 	for _, dir := range []string{name, filepath.Join(name, "raw")} {
@@ -131,6 +129,9 @@ func (c *common) readGraph(entries string) error {
 			return bad("%s: shape: the adjacency is %d × %d", c.graph, n[0], n[1])
 		}
 		c.sh.Nodes = n[0]
+		if z.Weighted("data") {
+			c.sh.DropEdgeData(c.graph, []string{"data"})
+		}
 		if err := dataset.CheckNodes(c.graph, c.sh.Nodes); err != nil {
 			return err
 		}
@@ -162,7 +163,7 @@ func openSaint(c common, dir string, labelled bool) (_ *saint, err error) {
 		s.classes, s.roles = filepath.Join(dir, classFile), filepath.Join(dir, roleFile)
 	}
 	for _, name := range s.labelFiles() {
-		if _, err := file.Stat(s.fs, name); err != nil {
+		if _, err := importer.StatFile(s.fs, name); err != nil {
 			return nil, err
 		}
 	}
@@ -332,7 +333,7 @@ func (s *saint) Edges(ctx context.Context, add func(dst, src []int64) error) err
 		if err != nil {
 			return errors.Join(err, indptr.Close())
 		}
-		rows, err := csr.New(indptr, indices, s.sh.Nodes)
+		rows, err := stream.NewCompressedRows(indptr, indices, s.sh.Nodes)
 		if err != nil {
 			return err
 		}
@@ -370,22 +371,19 @@ func (s *reddit) Files() []string { return []string{s.graph, s.data} }
 // Labels implements importer.Source.
 func (s *reddit) Labels(ctx context.Context, l *importer.Labelling) error {
 	return s.archive(s.data, func(z *npz.Archive) error {
-		each := func(key string, do func(v, x int64) error) error {
-			return z.Header(key, func(a *npz.Array) error {
-				if err := a.Vector(s.sh.Nodes); err != nil {
-					return err
-				}
-				return a.Each(ctx, do)
-			})
-		}
-		if err := each("label", l.Label); err != nil {
+		if err := z.Header("label", func(a *npz.Array) error { return npz.EachLabel(ctx, a, s.sh.Nodes, l) }); err != nil {
 			return err
 		}
-		return each("node_types", func(v, part int64) error {
-			if part < 1 || part > int64(len(dataset.SplitNames)) || part > math.MaxUint8 {
-				return bad("node %d has the type %d: 1, 2 and 3 stand for the sets", v, part)
+		return z.Header("node_types", func(a *npz.Array) error {
+			if err := a.Vector(s.sh.Nodes); err != nil {
+				return err
 			}
-			return l.Assign(v, uint8(part))
+			return a.Each(ctx, func(v, part int64) error {
+				if part < 1 || part > int64(len(dataset.SplitNames)) || part > math.MaxUint8 {
+					return bad("node %d has the type %d: 1, 2 and 3 stand for the sets", v, part)
+				}
+				return l.Assign(v, uint8(part))
+			})
 		})
 	})
 }
@@ -400,12 +398,12 @@ func (s *reddit) Edges(ctx context.Context, add func(dst, src []int64) error) er
 		if format != "coo" {
 			return bad("%s: an adjacency in the form %q, coo is needed", s.graph, format)
 		}
-		pairs, err := edges.TwoVectors(func(key string) (*npz.Array, error) { return z.Array(key) }, "row", "col")
+		pairs, err := stream.TwoVectors(func(key string) (*npz.Array, error) { return z.Array(key) }, "row", "col")
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, pairs.Close()) }()
-		return edges.Each(ctx, s.graph, pairs, s.sh.Nodes, add)
+		return stream.EachPair(ctx, s.graph, pairs, s.sh.Nodes, add)
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strconv"
 
-	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -24,7 +24,7 @@ type lists struct {
 }
 
 func openLists(fsys vfs.FS, name string) (*lists, error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}

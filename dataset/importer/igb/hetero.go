@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
-	"diskgnn/dataset/importer/internal/rowstream"
-	"diskgnn/dataset/importer/internal/typed"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -32,10 +30,10 @@ type hetero struct {
 	papers *source
 	dir    string
 	sh     importer.Shape
-	types  *typed.Types
+	types  *stream.Types
 	feats  map[string]string // files by type; none of a type that has zeros
 	files  []string          // of edges
-	rels   []typed.Relation
+	rels   []stream.Relation
 }
 
 // relations lists the types of edges of a directory.
@@ -85,24 +83,24 @@ func (h *hetero) path(name ...string) string {
 
 // number finds the types of nodes that edges join, and numbers their nodes.
 func (h *hetero) number(relations []string) error {
-	types := []typed.Type{{Name: paper, Count: h.papers.sh.Nodes}}
+	types := []stream.Type{{Name: paper, Count: h.papers.sh.Nodes}}
 	var found importer.Problems
 	for _, relation := range relations {
 		parts := strings.Split(relation, separator)
 		for _, name := range []string{parts[0], parts[len(parts)-1]} {
-			if slices.ContainsFunc(types, func(t typed.Type) bool { return t.Name == name }) {
+			if slices.ContainsFunc(types, func(t stream.Type) bool { return t.Name == name }) {
 				continue
 			}
 			n, err := h.count(name, relations)
 			found.Add(err)
-			types = append(types, typed.Type{Name: name, Count: n})
+			types = append(types, stream.Type{Name: name, Count: n})
 		}
 	}
 	if err := found.Err(); err != nil {
 		return err
 	}
 	var err error
-	if h.types, err = typed.Number(h.dir, types); err != nil {
+	if h.types, err = stream.Number(h.dir, types); err != nil {
 		return err
 	}
 	at, err := h.types.Labelled(paper)
@@ -177,12 +175,12 @@ func (h *hetero) withEdges(relation string, do func(matrix.Matrix) error) error 
 func (h *hetero) addRelation(relation string) error {
 	name := h.path(relation, edgeFile)
 	h.files = append(h.files, name)
-	r := typed.Relation{Name: name, Open: func() (edges.Pairs, error) {
+	r := stream.Relation{Name: name, Open: func() (stream.Pairs, error) {
 		m, err := h.papers.array(name, "int64", 2)
 		if err != nil {
 			return nil, err
 		}
-		return edges.Interleave(matrix.Stream{Matrix: m}), nil
+		return stream.Interleave(matrix.Stream{Matrix: m}), nil
 	}}
 	if err := h.types.Join(&r, relation, separator); err != nil {
 		return err
@@ -237,13 +235,13 @@ func (h *hetero) Features(first int64) (importer.RowStream, error) {
 	for _, t := range h.types.All {
 		counts = append(counts, t.Count)
 	}
-	return rowstream.Behind(counts, h.sh.Dim, first, func(i int, first int64) (importer.RowStream, error) {
+	return stream.Behind(counts, h.sh.Dim, first, func(i int, first int64) (importer.RowStream, error) {
 		t := h.types.All[i]
 		switch {
 		case t.Name == paper:
 			return h.papers.Features(first)
 		case h.feats[t.Name] == "":
-			return rowstream.Zeros{}, nil
+			return stream.Zeros{}, nil
 		}
 		m, err := h.features(t.Name)
 		if err != nil {

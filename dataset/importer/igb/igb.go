@@ -32,10 +32,9 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -161,7 +160,7 @@ func (s *source) array(name, kind string, columns int64) (matrix.Matrix, error) 
 	if headed {
 		return matrix.Open(s.fs, matrix.Spec{Path: name})
 	}
-	st, err := file.Stat(s.fs, name)
+	st, err := importer.StatFile(s.fs, name)
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +284,7 @@ func splitPrefix(l *importer.Labelling, first, n int64) error {
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
 	return with(s.openEdges, func(m matrix.Matrix) error {
-		return edges.Each(ctx, s.edge, edges.Interleave(matrix.Stream{Matrix: m}), s.sh.Nodes, add)
+		return stream.EachPair(ctx, s.edge, stream.Interleave(matrix.Stream{Matrix: m}), s.sh.Nodes, add)
 	})
 }
 

@@ -26,7 +26,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/dglgraph"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
@@ -127,7 +126,7 @@ func isTorch(name string) bool { return filepath.Ext(name) == ".pth" }
 
 func (s *source) readConf() error {
 	name := s.path(confFile)
-	if _, err := file.Stat(s.fs, name); err != nil {
+	if _, err := importer.StatFile(s.fs, name); err != nil {
 		return err
 	}
 	content, err := vfs.ReadSmall(s.fs, name, maxConf)
@@ -168,6 +167,7 @@ func (s *source) readGraph() (err error) {
 		return bad("%s: a graph of %d nodes, conf.json has %d", name, n, s.sh.Nodes)
 	}
 	s.sh.Edges = s.graph.Edges
+	s.sh.DropEdgeData(name, s.graph.Dropped)
 	return nil
 }
 

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"strings"
 
-	"diskgnn/dataset/importer/internal/edges"
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/dataset/importer/internal/typed"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/fault"
 )
 
@@ -45,15 +45,15 @@ func (r *relation) ofTwoRows(a *npz.Array, open func() (*npz.Array, error)) erro
 	}
 	r.Edges = a.Shape[1]
 	if !a.Fortran {
-		r.Open = func() (edges.Pairs, error) { return edges.TwoRows(open) }
+		r.Open = func() (stream.Pairs, error) { return stream.TwoRows(open) }
 		return nil
 	}
-	r.Open = func() (edges.Pairs, error) {
+	r.Open = func() (stream.Pairs, error) {
 		a, err := open()
 		if err != nil {
 			return nil, err
 		}
-		return edges.Interleave(npz.NewInts(a)), nil
+		return stream.Interleave(npz.NewInts(a)), nil
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (s *source) Glance() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, edges.CheckSources(a, r.Src.Count, func(src int64) error {
+	return true, stream.CheckSources(a, r.Src.Count, func(src int64) error {
 		return fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.Name, src, r.Src.Count, r.Dst.Count)
 	})
 }
@@ -108,15 +108,17 @@ func (s *source) openBinary() (err error) {
 	if e != r.Edges {
 		return fault.New(fault.ErrInput, "%s: num_edges_list says %d edges, edge_index has %d", name, e, r.Edges)
 	}
-	r.Src = typed.Span{First: 0, Count: n}
+	r.Src = stream.Span{First: 0, Count: n}
 	r.Dst = r.Src
 	s.rels = []relation{r}
+	used := ""
 	switch {
 	case z.Has("node_feat"):
 		s.feat = s.member(name, "node_feat")
 	case z.Has("edge_feat"):
-		s.edge = s.member(name, "edge_feat")
+		used, s.edge = "edge_feat", s.member(name, "edge_feat")
 	}
+	s.sh.DropEdgeData(name, importer.EdgeData(z.Keys(), used))
 	s.label = s.member(s.raw("node-label.npz"), "node_label")
 	return nil
 }
@@ -130,13 +132,13 @@ func (s *source) openTypedBinary() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, z.Close()) }()
-	var types []typed.Type
+	var types []stream.Type
 	for _, key := range z.Keys() {
 		n, err := one(z, key)
 		if err != nil {
 			return err
 		}
-		types = append(types, typed.Type{Name: key, Count: n})
+		types = append(types, stream.Type{Name: key, Count: n})
 	}
 	labels := s.raw("node-label.npz")
 	lz, err := npz.OpenArchive(s.fs, labels)
@@ -169,5 +171,5 @@ func (s *source) openTypedBinary() (err error) {
 	}
 	s.label = s.member(labels, labelled)
 	s.feat = s.member(s.raw("node_feat_dict.npz"), labelled)
-	return nil
+	return s.dropEdgeData("", s.raw())
 }

@@ -11,10 +11,9 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
-	"diskgnn/dataset/importer/internal/typed"
 	"diskgnn/internal/fault"
 )
 
@@ -49,14 +48,14 @@ func (s *source) number(name string) (n int64, err error) {
 }
 
 // pairs opens the edges of a file of "source,destination".
-func (s *source) pairs(name string) func() (edges.Pairs, error) {
+func (s *source) pairs(name string) func() (stream.Pairs, error) {
 	s.files = append(s.files, name)
-	return func() (edges.Pairs, error) {
+	return func() (stream.Pairs, error) {
 		t, err := text.Open(s.fs, name, 2)
 		if err != nil {
 			return nil, err
 		}
-		return edges.Interleave(t), nil
+		return stream.Interleave(t), nil
 	}
 }
 
@@ -73,15 +72,18 @@ func (s *source) openCSV() error {
 	if err := s.setNodes(n); err != nil {
 		return err
 	}
-	name, all := s.raw("edge.csv.gz"), typed.Span{First: 0, Count: n}
-	s.rels = []relation{{Relation: typed.Relation{Name: name, Edges: e, Open: s.pairs(name), Src: all, Dst: all}}}
+	name, all := s.raw("edge.csv.gz"), stream.Span{First: 0, Count: n}
+	s.rels = []relation{{Relation: stream.Relation{Name: name, Edges: e, Open: s.pairs(name), Src: all, Dst: all}}}
 	s.label = s.table(s.raw("node-label.csv.gz"))
+	const edgeFeatures = "edge-feat.csv.gz"
 	if exists(s.fs, s.raw("node-feat.csv.gz")) {
 		s.feat = s.table(s.raw("node-feat.csv.gz"))
-	} else if exists(s.fs, s.raw("edge-feat.csv.gz")) {
-		s.edge = s.table(s.raw("edge-feat.csv.gz"))
+		return s.dropEdgeData("", s.raw())
 	}
-	return nil
+	if exists(s.fs, s.raw(edgeFeatures)) {
+		s.edge = s.table(s.raw(edgeFeatures))
+	}
+	return s.dropEdgeData(edgeFeatures, s.raw())
 }
 
 // setNodes is for graphs of one type.
@@ -94,8 +96,8 @@ func (s *source) setNodes(n int64) error {
 }
 
 // setTypes numbers the nodes of all types, and sets the type that has labels.
-func (s *source) setTypes(types []typed.Type, labelled string) (*typed.Types, error) {
-	t, err := typed.Number(s.dir, types)
+func (s *source) setTypes(types []stream.Type, labelled string) (*stream.Types, error) {
+	t, err := stream.Number(s.dir, types)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +112,7 @@ func (s *source) setTypes(types []typed.Type, labelled string) (*typed.Types, er
 }
 
 // addRelation adds the edges of a type that is named "HEAD___RELATION___TAIL".
-func (s *source) addRelation(triplet string, types *typed.Types, r relation) error {
+func (s *source) addRelation(triplet string, types *stream.Types, r relation) error {
 	if err := types.Join(&r.Relation, triplet, separator); err != nil {
 		return err
 	}
@@ -143,7 +145,7 @@ func (s *source) words(name string) (lines [][]string, err error) {
 		fields := strings.Split(string(line), ",")
 		for i, f := range fields {
 			fields[i] = strings.TrimSpace(f)
-			if f := fields[i]; !typed.IsName(f) {
+			if f := fields[i]; !stream.IsName(f) {
 				return nil, fault.New(fault.ErrInput, "%s: %.80q is no name of a type", name, f)
 			}
 		}
@@ -164,13 +166,13 @@ func (s *source) openTypedCSV() error {
 	if len(counts) != 2 || len(counts[0]) != len(counts[1]) {
 		return fault.New(fault.ErrInput, "%s: a line of types and one of their counts are needed", name)
 	}
-	var types []typed.Type
+	var types []stream.Type
 	for i, t := range counts[0] {
 		n, err := strconv.ParseInt(counts[1][i], 10, 64)
 		if err != nil {
 			return fault.New(fault.ErrInput, "%s: %.80q nodes of type %s", name, counts[1][i], t)
 		}
-		types = append(types, typed.Type{Name: t, Count: n})
+		types = append(types, stream.Type{Name: t, Count: n})
 	}
 	labelled, err := s.labelledType()
 	if err != nil {
@@ -186,23 +188,28 @@ func (s *source) openTypedCSV() error {
 		return err
 	}
 	slices.SortFunc(triplets, slices.Compare[[]string])
+	var dirs []string
 	for _, t := range triplets {
 		if len(t) != 3 {
 			return fault.New(fault.ErrInput, "%s: %q is no head, relation and tail", name, strings.Join(t, ","))
 		}
 		dir := s.raw("relations", strings.Join(t, separator))
+		dirs = append(dirs, dir)
 		n, err := s.number(filepath.Join(dir, "num-edge-list.csv.gz"))
 		if err != nil {
 			return err
 		}
 		file := filepath.Join(dir, "edge.csv.gz")
-		if err := s.addRelation(strings.Join(t, separator), all, relation{Relation: typed.Relation{Name: file, Edges: n, Open: s.pairs(file)}}); err != nil {
+		if err := s.addRelation(strings.Join(t, separator), all, relation{Relation: stream.Relation{Name: file, Edges: n, Open: s.pairs(file)}}); err != nil {
 			return err
 		}
 	}
 	s.label = s.table(s.raw("node-label", labelled, "node-label.csv.gz"))
 	s.feat = s.table(s.raw("node-feat", labelled, "node-feat.csv.gz"))
-	return nil
+	if len(dirs) == 0 {
+		return nil
+	}
+	return s.dropEdgeData("", dirs...)
 }
 
 // labelledType returns the only type of nodes that has labels.

@@ -11,8 +11,8 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/torchfile"
-	"diskgnn/dataset/importer/internal/typed"
 	"diskgnn/internal/fault"
 )
 
@@ -50,7 +50,7 @@ func (s *source) openLSC() error {
 
 // readMeta returns how many nodes there are of each type: meta.pt is a dictionary of these, and of
 // num_classes.
-func (s *source) readMeta() (types []typed.Type, err error) {
+func (s *source) readMeta() (types []stream.Type, err error) {
 	name := filepath.Join(s.dir, metaFile)
 	s.files = append(s.files, name)
 	f, err := torchfile.Open(s.fs, name)
@@ -73,10 +73,10 @@ func (s *source) readMeta() (types []typed.Type, err error) {
 				return nil, fault.New(fault.ErrInput, "%s: %d classes", name, n)
 			}
 			s.sh.Classes = int(n)
-		case !typed.IsName(key):
+		case !stream.IsName(key):
 			return nil, fault.New(fault.ErrInput, "%s: %.80q is no name of a type", name, key)
 		default:
-			types = append(types, typed.Type{Name: key, Count: n})
+			types = append(types, stream.Type{Name: key, Count: n})
 		}
 	}
 	return types, nil
@@ -95,7 +95,7 @@ func (s *source) processed(name ...string) func() (matrix.Matrix, error) {
 }
 
 // typeWithLabels returns the only type of nodes that has labels.
-func (s *source) typeWithLabels(types []typed.Type) (string, error) {
+func (s *source) typeWithLabels(types []stream.Type) (string, error) {
 	var found []string
 	for _, t := range types {
 		if exists(s.fs, s.path(t.Name, "node_label.npy")) {
@@ -109,17 +109,19 @@ func (s *source) typeWithLabels(types []typed.Type) (string, error) {
 }
 
 // findRelations adds the types of edges, whose directories lie in processed.
-func (s *source) findRelations(all *typed.Types) error {
+func (s *source) findRelations(all *stream.Types) error {
 	names, err := s.fs.List(s.path())
 	if err != nil {
 		return fmt.Errorf("list %s: %w", s.path(), err)
 	}
 	slices.Sort(names)
 	var found importer.Problems
+	var dirs []string
 	for _, name := range names {
 		if !strings.Contains(name, separator) {
 			continue
 		}
+		dirs = append(dirs, s.path(name))
 		r, err := s.twoRows(s.path(name, "edge_index.npy"))
 		if err == nil {
 			err = s.addRelation(name, all, r)
@@ -129,7 +131,10 @@ func (s *source) findRelations(all *typed.Types) error {
 	if len(s.rels) == 0 && len(found) == 0 {
 		return fault.New(fault.ErrInput, "%s has no edges, in directories like author___writes___paper", s.path())
 	}
-	return found.Err()
+	if err := found.Err(); err != nil {
+		return err
+	}
+	return s.dropEdgeData("", dirs...)
 }
 
 // twoRows returns the edges of a .npy file of shape (2, E).

@@ -40,7 +40,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/dataset/importer/internal/typed"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -107,7 +107,7 @@ type source struct {
 
 // relation is the edges of one type.
 type relation struct {
-	typed.Relation
+	stream.Relation
 	row func() (*npz.Array, error) // an archive's array of two rows, or nil
 }
 
@@ -152,6 +152,20 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 
 func (s *source) raw(name ...string) string {
 	return filepath.Join(append([]string{s.dir, "raw"}, name...)...)
+}
+
+// dropEdgeData notes files of data of edges in directories beside their ends, but for a given one.
+func (s *source) dropEdgeData(but string, dirs ...string) error {
+	var data []string
+	for _, dir := range dirs {
+		names, err := s.fs.List(dir)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", dir, err)
+		}
+		data = append(data, importer.EdgeData(names, but)...)
+	}
+	s.sh.DropEdgeData(filepath.Dir(dirs[0]), data)
+	return nil
 }
 
 // findSplit finds the files of the split: the only one, or the task's.
@@ -311,7 +325,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.feat == nil {
 		return s.meanRows(first)
 	}
-	return typed.Rows(s.sh.Dim, typed.Span{First: s.first, Count: s.count}, first, func(first int64) (importer.RowStream, error) {
+	return stream.RowsOfType(s.sh.Dim, stream.Span{First: s.first, Count: s.count}, first, func(first int64) (importer.RowStream, error) {
 		m, err := s.feat()
 		if err != nil {
 			return nil, err

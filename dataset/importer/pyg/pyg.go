@@ -1,7 +1,8 @@
 // Package pyg imports graphs that PyTorch Geometric saved: the files processed/*.pt of its data
 // sets, and graphs that were saved by themselves.
 //
-// Such a file is one of torch.save. It holds a tuple of a graph's attributes, of None and of the
+// Such a file is one of torch.save, whether or not the library has remembered which attributes are those
+// of nodes and of edges. It holds a tuple of a graph's attributes, of None and of the
 // graph's class, or of the graph and None, or the graph alone. Attributes are tensors by name: x,
 // a row of features per node; edge_index of shape (2, E), sources and destinations; y, a class
 // per node, or a column per class; train_mask, val_mask and test_mask, by node. Of masks with
@@ -19,10 +20,9 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
-	"diskgnn/dataset/importer/internal/file"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/pickle"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -52,7 +52,7 @@ var known = []string{"processed/data.pt", "data.pt", "processed/geometric_data_p
 
 // locate returns the file that a path means.
 func locate(fsys vfs.FS, name string) (string, error) {
-	st, err := file.Stat(fsys, name)
+	st, err := importer.StatFile(fsys, name)
 	if err != nil || !st.IsDir() {
 		return name, err
 	}
@@ -234,13 +234,36 @@ func (s *source) readShape(labelled bool) error {
 		}
 		s.sh.Edges = importer.AddEdges(0, a.Shape[1])
 		return nil
-	}); err != nil || !labelled {
+	}); err != nil {
+		return err
+	}
+	if err := s.findEdgeData(); err != nil || !labelled {
 		return err
 	}
 	if err := s.with("y", s.readLabelShape); err != nil {
 		return err
 	}
 	return s.readMaskShapes()
+}
+
+// findEdgeData notes the attributes that are data of edges.
+func (s *source) findEdgeData() error {
+	f, err := torchfile.Open(s.fs, s.name)
+	if err != nil {
+		return err
+	}
+	d, err := attributes(f.Root())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	var names []string
+	for i, k := range d.Keys {
+		if name, ok := k.(string); ok && d.Values[i] != nil {
+			names = append(names, name)
+		}
+	}
+	s.sh.DropEdgeData(s.name, importer.EdgeData(names))
+	return nil
 }
 
 // readMaskShapes looks which masks there are. A graph without any has no split.
@@ -298,10 +321,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 			return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
 		}
 		a.Shape = a.Shape[:1] // a column is as good as a vector
-		if err := a.Vector(-1); err != nil {
-			return err
-		}
-		return a.Each(ctx, l.Label)
+		return npz.EachLabel(ctx, a, s.sh.Nodes, l)
 	}); err != nil {
 		return err
 	}
@@ -350,19 +370,19 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) (e
 	if err != nil {
 		return err
 	}
-	var pairs edges.Pairs
+	var pairs stream.Pairs
 	if a.Fortran { // source, destination, source, …
-		pairs = edges.Interleave(npz.NewInts(a))
+		pairs = stream.Interleave(npz.NewInts(a))
 	} else {
 		if err := a.Close(); err != nil {
 			return err
 		}
-		if pairs, err = edges.TwoRows(func() (*npz.Array, error) { return s.array("edge_index") }); err != nil {
+		if pairs, err = stream.TwoRows(func() (*npz.Array, error) { return s.array("edge_index") }); err != nil {
 			return err
 		}
 	}
 	defer func() { err = errors.Join(err, pairs.Close()) }()
-	return edges.Each(ctx, fmt.Sprintf("%s: edge_index", s.name), pairs, s.sh.Nodes, add)
+	return stream.EachPair(ctx, fmt.Sprintf("%s: edge_index", s.name), pairs, s.sh.Nodes, add)
 }
 
 // Features implements importer.Source.

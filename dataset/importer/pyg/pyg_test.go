@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,14 +22,14 @@ import (
 
 // TestFixtures compares what is imported with what PyTorch Geometric loads from its files.
 func TestFixtures(t *testing.T) {
-	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60, "arrays": 60} {
+	for name, edges := range map[string]int64{"data": 60, "tuple": 60, "object": 60, "many": 60, "arrays": 60, "cached": 60, "builtins": 60, "builtins3": 60, "builtins4": 60} {
 		t.Run(name, func(t *testing.T) {
 			out, res := importertest.Imported(t, pyg.Format, filepath.Join("testdata", name+".pt"), importer.Reading{})
 			if res.Edges != edges || res.Nodes != 20 || res.Dim != 4 || (res.DType == dtype.Float16) != (name == "many") {
 				t.Errorf("%+v", res)
 			}
 			golden := name
-			if name == "object" { // the graph of tuple
+			if name == "object" || name == "cached" || strings.HasPrefix(name, "builtins") { // the graph of tuple
 				golden = "tuple"
 			}
 			importertest.SameNodes(t, out, filepath.Join("testdata", golden+".txt"))
@@ -139,6 +140,8 @@ func TestAttributes(t *testing.T) {
 		}
 		return ndarray(t, "b1", false, b, 4, columns)
 	}
+	nan := float32(math.NaN())
+	nanBytes := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(nan)))
 	const columns = "columns: the first is taken"
 	good := map[string]string{"x": floats(false, 4, 2), "edge_index": ints(2, 3), "y": ints(4), "train_mask": mask(1, 0), "val_mask": mask(1, 1), "test_mask": mask(1, 2, 3)}
 	for _, c := range []struct {
@@ -158,7 +161,12 @@ func TestAttributes(t *testing.T) {
 		{"edge_index", ints(2), "edges are integers of shape (2, E), not int64 of shape (2,)", ""},
 		{"edge_index", floats(false, 2, 3), "not float32 of shape (2, 3)", ""},
 		{"edge_index", ints(2, 0), "", ""},
+		{"edge_attr", floats(false, 3, 2), "", "g.pt: data of edges is not imported: edge_attr"},
+		{"edge_weight", "N", "", ""},
 		{"y", ints(4, 1), "", ""},
+		{"y", ndarray(t, "f4", false, []float32{0, nan, 1, nan}, 4), "", ""},
+		{"y", ndarray(t, "f8", false, []float64{0, 0.5, 1, 2}, 4, 1), "y: node 1 has label 0.5: classes are whole numbers", ""},
+		{"y", ndarray(t, "b1", false, make([]bool, 4), 4), "y: its elements are bool, it takes integers", ""},
 		{"y", ints(3), "labels of shape (3,), the graph has 4 nodes", ""},
 		{"y", ints(4, 1, 1), "labels of shape (4, 1, 1), the graph has 4 nodes", ""},
 		{"y", ints(), "labels of shape (), the graph has 4 nodes", ""},
@@ -191,6 +199,9 @@ func TestAttributes(t *testing.T) {
 		}
 		if notes := strings.Join(p.Notes, "; "); c.says == "" && (c.note == "" && notes != "" || !strings.HasSuffix(notes, c.note)) {
 			t.Errorf("%s: %q is noted, want %q", c.key, notes, c.note)
+		}
+		if missing := map[bool]int64{true: 2}[strings.Contains(c.value, nanBytes)]; c.says == "" && p.Unlabelled != missing {
+			t.Errorf("%s: %d nodes without a label, want %d", c.key, p.Unlabelled, missing)
 		}
 		if c.says == "" && c.key != "edge_index" && p.Edges != 3 {
 			t.Errorf("%s: %d edges", c.key, p.Edges)

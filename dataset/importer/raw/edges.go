@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -22,11 +22,13 @@ type table struct {
 	spec    matrix.Spec
 	twoRows bool // an array of shape (2, E), row-major
 	pairs   bool // one of shape (2, E), column-major: as good as (E, 2)
+	ends    matrix.Ends
 }
 
 func (t *table) file() string          { return t.spec.Path }
 func (t *table) listSpec() matrix.Spec { return t.spec }
 func (t *table) nodes() (int64, error) { return 0, nil }
+func (t *table) columns() matrix.Ends  { return t.ends }
 
 func (t *table) count() (n int64, err error) {
 	a, err := matrix.OpenArray(t.fs, t.spec)
@@ -34,13 +36,14 @@ func (t *table) count() (n int64, err error) {
 		return 0, err
 	}
 	if a == nil {
-		m, err := matrix.Open(t.fs, t.spec)
+		m, ends, err := t.matrix()
 		if err != nil {
 			return 0, err
 		}
+		t.ends = ends
 		defer func() { err = errors.Join(err, m.Close()) }()
 		if m.Columns() != 2 || !m.Integer() {
-			return 0, fault.New(fault.ErrInput, "%s: edges are two columns of integers, not %d columns", m.Name(), m.Columns())
+			return 0, fault.New(fault.ErrInput, "%s: edges are two columns of integers, not %d columns; weights and features of edges are not imported: leave them out", m.Name(), m.Columns())
 		}
 		if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
 			p, err := t.open() // lines of packed text cannot be seen
@@ -65,6 +68,15 @@ func (t *table) count() (n int64, err error) {
 	return a.Shape[0], nil
 }
 
+// matrix opens a table of two columns, sources first.
+func (t *table) matrix() (matrix.Matrix, matrix.Ends, error) {
+	m, err := matrix.Open(t.fs, t.spec)
+	if err != nil {
+		return nil, matrix.Ends{}, err
+	}
+	return matrix.Edges(m)
+}
+
 // rows opens an array of two rows.
 func (t *table) rows() (*npz.Array, error) {
 	a, err := matrix.OpenArray(t.fs, t.spec)
@@ -83,27 +95,27 @@ func (t *table) glance(nodes int64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, edges.CheckSources(a, nodes, func(src int64) error {
+	return true, stream.CheckSources(a, nodes, func(src int64) error {
 		return a.Fail(fault.New(fault.ErrInput, "an edge from %d leaves the graph of %d nodes", src, nodes))
 	})
 }
 
-func (t *table) open() (edges.Pairs, error) {
+func (t *table) open() (stream.Pairs, error) {
 	if t.twoRows {
-		return edges.TwoRows(t.rows)
+		return stream.TwoRows(t.rows)
 	}
 	if t.pairs {
 		a, err := matrix.OpenArray(t.fs, t.spec)
 		if err != nil {
 			return nil, err
 		}
-		return edges.Interleave(npz.NewInts(a)), nil
+		return stream.Interleave(npz.NewInts(a)), nil
 	}
-	m, err := matrix.Open(t.fs, t.spec)
+	m, _, err := t.matrix()
 	if err != nil {
 		return nil, err
 	}
-	return edges.Interleave(matrix.Stream{Matrix: m}), nil
+	return stream.Interleave(matrix.Stream{Matrix: m}), nil
 }
 
 // SNAP reads SNAP's lists of edges.
@@ -142,12 +154,22 @@ var snapLines = text.Format{Columns: 2, Blanks: true, Comments: "#%"}
 // snap is a list of edges, one to a line.
 type snap struct{ table }
 
+// matrix opens the list, sources first.
+func (s *snap) matrix() (matrix.Matrix, matrix.Ends, error) {
+	m, err := matrix.OpenText(s.fs, s.spec.Path, snapLines)
+	if err != nil {
+		return nil, matrix.Ends{}, err
+	}
+	return matrix.Edges(m)
+}
+
 func (s *snap) count() (int64, error) {
-	t, err := text.OpenTable(s.fs, s.spec.Path, snapLines)
+	m, ends, err := s.matrix()
 	if err != nil {
 		return 0, err
 	}
-	if err := t.Close(); err != nil {
+	s.ends = ends
+	if err := m.Close(); err != nil {
 		return 0, err
 	}
 	if !strings.HasSuffix(s.spec.Path, ".gz") {
@@ -161,7 +183,7 @@ func (s *snap) count() (int64, error) {
 }
 
 // drain counts the edges of a stream, and closes it.
-func drain(p edges.Pairs) (n int64, err error) {
+func drain(p stream.Pairs) (n int64, err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
 	for {
@@ -172,12 +194,12 @@ func drain(p edges.Pairs) (n int64, err error) {
 	}
 }
 
-func (s *snap) open() (edges.Pairs, error) {
-	t, err := text.OpenTable(s.fs, s.spec.Path, snapLines)
+func (s *snap) open() (stream.Pairs, error) {
+	m, _, err := s.matrix()
 	if err != nil {
 		return nil, err
 	}
-	return edges.Interleave(t), nil
+	return stream.Interleave(matrix.Stream{Matrix: m}), nil
 }
 
 // WebGraph reads WebGraph's ASCII graphs.
@@ -205,7 +227,8 @@ type webgraph struct {
 	name string
 }
 
-func (w *webgraph) file() string { return w.name }
+func (w *webgraph) file() string         { return w.name }
+func (w *webgraph) columns() matrix.Ends { return matrix.Ends{} }
 
 func (w *webgraph) nodes() (n int64, err error) {
 	l, err := text.OpenLists(w.fs, w.name)
@@ -224,7 +247,7 @@ func (w *webgraph) count() (int64, error) {
 	return drain(p)
 }
 
-func (w *webgraph) open() (edges.Pairs, error) {
+func (w *webgraph) open() (stream.Pairs, error) {
 	l, err := text.OpenLists(w.fs, w.name)
 	if err != nil {
 		return nil, err

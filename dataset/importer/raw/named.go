@@ -10,7 +10,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/names"
-	"diskgnn/dataset/internal/rowsort"
+	"diskgnn/dataset/internal/extsort"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -28,15 +28,16 @@ type named struct {
 	memory  int64
 	dict    *names.Dict
 	edges   *names.List // source and destination by turns
+	ends    matrix.Ends // once edges are open
 	splits  []*names.List
 	label   *names.List // of each row of the labels its node; nil: rows are in the order of ids
 	feat    *names.List // likewise of the features
-	rows    *rowsort.Sorter
+	rows    *extsort.Records
 }
 
-// openNamed numbers the ids.
-func openNamed(fsys vfs.FS, o *importer.Reading) (*named, error) {
-	n := &named{fs: fsys, scratch: o.Scratch, memory: max(o.ScratchMemory/2, names.Least)}
+// openNamed numbers the ids, of tables that hold so many bytes while they are read.
+func openNamed(fsys vfs.FS, o *importer.Reading, held int64) (*named, error) {
+	n := &named{fs: fsys, scratch: o.Scratch, memory: max((o.ScratchMemory-held)/2, names.Least)}
 	if n.scratch == "" {
 		return nil, fmt.Errorf("raw: no place for scratch files")
 	}
@@ -77,7 +78,11 @@ func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
 	if n.spec != nil {
 		spec, columns = *n.spec, 1
 	}
-	w, err := matrix.OpenWords(n.fs, spec, columns, columns == 2)
+	open := func() (matrix.Words, error) { return matrix.OpenWords(n.fs, spec, columns, false) }
+	if columns == 2 {
+		open = n.openEdges(spec)
+	}
+	w, err := open()
 	if err != nil {
 		return err
 	}
@@ -112,6 +117,14 @@ func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
 		return fault.New(fault.ErrInput, "%s: row %d: the id %.40q is there before: %s", w.Name(), row, id, many(twice, "row repeats an id", "rows repeat ids"))
 	}
 	return nil
+}
+
+// openEdges opens the ends of edges, sources first.
+func (n *named) openEdges(spec matrix.Spec) func() (matrix.Words, error) {
+	return func() (w matrix.Words, err error) {
+		w, n.ends, err = matrix.OpenEnds(n.fs, spec)
+		return w, err
+	}
 }
 
 func many(n int64, one, more string) string {
@@ -212,9 +225,6 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 	if n.spec == nil {
 		s.sh.Reading["node-ids"] = ByEdges
 	}
-	words := func(spec matrix.Spec, columns int) func() (matrix.Words, error) {
-		return func() (matrix.Words, error) { return matrix.OpenWords(n.fs, spec, columns, true) }
-	}
 	var found importer.Problems
 	take := func(to **names.List, what string, columns int, open func() (matrix.Words, error)) error {
 		l, err := n.resolve(ctx, what, columns, open)
@@ -225,8 +235,12 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 		found.Add(err)
 		return nil
 	}
-	if err := take(&n.edges, "edges", 2, words(edges, 2)); err != nil {
+	if err := take(&n.edges, "edges", 2, n.openEdges(edges)); err != nil {
 		return err
+	}
+	s.settleEnds(n.ends)
+	if n.edges != nil {
+		found.Add(s.findEdgeData())
 	}
 	n.splits = make([]*names.List, len(s.splits))
 	for i, spec := range s.splits {
@@ -237,7 +251,8 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 			found.Add(err)
 			continue
 		}
-		if err := take(&n.splits[i], fmt.Sprintf("split-%d", i), 1, words(spec, 1)); err != nil {
+		words := func() (matrix.Words, error) { return matrix.OpenWords(n.fs, spec, 1, true) }
+		if err := take(&n.splits[i], fmt.Sprintf("split-%d", i), 1, words); err != nil {
 			return err
 		}
 	}
@@ -296,7 +311,7 @@ func (s *source) isMask(spec matrix.Spec) (bool, error) {
 }
 
 // rowMemory is what putting the features in order holds.
-func (n *named) rowMemory(dim int) int64 { return max(n.memory/4, rowsort.Least) + 8*int64(dim) }
+func (n *named) rowMemory(dim int) int64 { return max(n.memory/4, extsort.LeastRecords) + 8*int64(dim) }
 
 // keyedRows yields the features in the order of the nodes, which lie in a file in any other.
 func (s *source) keyedRows(first int64) (_ importer.RowStream, err error) {
@@ -309,14 +324,14 @@ func (s *source) keyedRows(first int64) (_ importer.RowStream, err error) {
 	return &sortedRows{n.rows}, n.rows.Start(first)
 }
 
-func (s *source) sortRows(ctx context.Context) (_ *rowsort.Sorter, err error) {
+func (s *source) sortRows(ctx context.Context) (_ *extsort.Records, err error) {
 	n := s.named
 	m, err := matrix.OpenKeyed(s.fs, *s.feat)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	rows, err := rowsort.New(s.fs, n.path("rows"), rowsort.Options{Records: s.sh.Nodes, Bytes: 4 * s.sh.Nodes * int64(s.sh.Dim), Memory: max(n.memory/4, rowsort.Least), Hidden: true})
+	rows, err := extsort.NewRecords(s.fs, n.path("rows"), extsort.RecordOptions{Records: s.sh.Nodes, Bytes: 4 * s.sh.Nodes * int64(s.sh.Dim), Memory: max(n.memory/4, extsort.LeastRecords), Hidden: true})
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +358,7 @@ func (s *source) sortRows(ctx context.Context) (_ *rowsort.Sorter, err error) {
 }
 
 // sortedRows yields rows; the sorter stays the source's.
-type sortedRows struct{ s *rowsort.Sorter }
+type sortedRows struct{ s *extsort.Records }
 
 func (r *sortedRows) Close() error { return nil }
 

@@ -12,6 +12,13 @@
 // A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS),
 // text (.csv with commas; .tsv, .txt with white space; .gz of them), or Parquet.
 //
+// # Names of columns
+//
+// A first line of text without numbers, the comment before the first line, and Parquet, name columns. Where those of edges are called
+// like a destination and a source, in this order, the destination comes first; where they
+// contradict each other, they are refused. A first column of features or labels whose name says that
+// it has ids counts the rows, and is left out; such a column elsewhere is refused.
+//
 // # Names
 //
 // With node ids, files call nodes by text of any form, not by numbers from 0: strings and
@@ -38,8 +45,9 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -68,7 +76,9 @@ type edgeList interface {
 	file() string
 	// count returns how many edges there are, or -1 if only the lines of the file tell.
 	count() (int64, error)
-	open() (edges.Pairs, error)
+	open() (stream.Pairs, error)
+	// columns returns what the names of its columns say, once they are counted.
+	columns() matrix.Ends
 	// nodes returns how many nodes there are, or 0 if only all edges tell.
 	nodes() (int64, error)
 }
@@ -92,6 +102,10 @@ type source struct {
 
 func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err error) {
 	s := &source{fs: fsys, edge: e, seed: o.Seed}
+	held, err := heldByTables(fsys, o, e)
+	if err != nil {
+		return nil, err
+	}
 	var spec matrix.Spec
 	if o.NodeIDs != "" {
 		list, ok := e.(interface{ listSpec() matrix.Spec })
@@ -102,7 +116,7 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 			return nil, fault.New(fault.ErrUsage, "--nodes: --node-ids says how many there are")
 		}
 		spec = list.listSpec()
-		if s.named, err = openNamed(fsys, o); err != nil {
+		if s.named, err = openNamed(fsys, o, held.Bytes); err != nil {
 			return nil, err
 		}
 		defer func() {
@@ -137,7 +151,52 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	if len(s.sh.Reading) == 0 {
 		s.sh.Reading = nil
 	}
+	s.sh.Held, s.sh.HeldMost = s.sh.Held+held.Bytes, held.Most
 	return s, nil
+}
+
+// heldByTables returns what reading files of tables holds: the edges, and one of the others
+// meanwhile. Where nodes have names, files are read while the source is opened: they are refused
+// here, others when all of the import is planned.
+func heldByTables(fsys vfs.FS, o *importer.Reading, e edgeList) (held matrix.Need, err error) {
+	texts := append([]string{o.FeatureFile, o.LabelFile, o.NodeIDs}, o.SplitFiles...)
+	var specs []matrix.Spec
+	for _, text := range texts {
+		if spec, err := matrix.ParseSpec(text); err == nil { // what opens it says what is wrong with it
+			specs = append(specs, spec)
+		}
+	}
+	other := matrix.Need{}
+	for _, spec := range specs {
+		n, err := tableNeed(fsys, spec, o)
+		if err != nil {
+			return held, err
+		}
+		if n.Bytes > other.Bytes {
+			other = n
+		}
+	}
+	if list, ok := e.(interface{ listSpec() matrix.Spec }); ok {
+		if held, err = tableNeed(fsys, list.listSpec(), o); err != nil {
+			return held, err
+		}
+	}
+	if other.Bytes > held.Bytes {
+		held.Most = other.Most
+	}
+	held.Bytes += other.Bytes
+	if o.NodeIDs != "" && o.ScratchMemory != 0 && held.Bytes > max(o.ScratchMemory, 0) {
+		err = fault.New(fault.ErrBudget, "%s", held.Most)
+	}
+	return held, err
+}
+
+func tableNeed(fsys vfs.FS, spec matrix.Spec, o *importer.Reading) (matrix.Need, error) {
+	n, err := matrix.Held(fsys, spec, o.ScratchMemory)
+	if errors.Is(err, fault.ErrInput) {
+		return matrix.Need{}, nil // likewise
+	}
+	return n, err
 }
 
 // parseRandom reads random:N.
@@ -162,13 +221,22 @@ func (s *source) openFeatures(text string) error {
 		s.record("features", text)
 		return err
 	}
-	return s.look(text, &s.feat, func(m matrix.Matrix) error {
+	return s.lookAtTable(text, &s.feat, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.Features = m.Columns(), m.Name()
+		s.noteIDs("features", m)
 		if m.Half() {
 			s.sh.DType = dtype.Float16
 		}
 		return s.setNodes("features", m.Name(), m.Rows())
 	})
+}
+
+// noteIDs records that a table has a column that counts its rows.
+func (s *source) noteIDs(what string, m matrix.Matrix) {
+	if name, is := matrix.LeftOut(m); is {
+		s.sh.Reading["counted_"+what] = "yes"
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: its column %q counts the rows, and is left out of the %s", m.Name(), name, what))
+	}
 }
 
 // record keeps what was drawn, and by what seed.
@@ -186,10 +254,11 @@ func (s *source) openLabels(text string) error {
 		s.record("labels", text)
 		return err
 	}
-	return s.look(text, &s.label, func(m matrix.Matrix) error {
+	return s.lookAtTable(text, &s.label, func(m matrix.Matrix) error {
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
 		}
+		s.noteIDs("labels", m)
 		return s.setNodes("labels", m.Name(), m.Rows())
 	})
 }
@@ -247,15 +316,38 @@ func (s *source) look(text string, spec **matrix.Spec, do func(matrix.Matrix) er
 		return err
 	}
 	*spec = &parsed
-	return s.with(parsed, do)
+	return with(func() (matrix.Matrix, error) { return matrix.Open(s.fs, parsed) }, do)
 }
 
-func (s *source) with(spec matrix.Spec, do func(matrix.Matrix) error) (err error) {
-	open := matrix.Open
-	if s.named != nil && s.named.spec == nil { // rows begin with ids
-		open = matrix.OpenKeyed
+// lookAtTable is look for features and labels.
+func (s *source) lookAtTable(text string, spec **matrix.Spec, do func(matrix.Matrix) error) error {
+	parsed, err := matrix.ParseSpec(text)
+	if err != nil {
+		return err
 	}
-	m, err := open(s.fs, spec)
+	*spec = &parsed
+	return s.withTable(parsed, do)
+}
+
+// openTable opens features or labels, without the ids that rows begin with.
+func (s *source) openTable(spec matrix.Spec) (matrix.Matrix, error) {
+	if s.named != nil && s.named.spec == nil {
+		return matrix.OpenKeyed(s.fs, spec)
+	}
+	m, err := matrix.Open(s.fs, spec)
+	if err != nil {
+		return nil, err
+	}
+	return matrix.WithoutIDs(m)
+}
+
+func (s *source) withTable(spec matrix.Spec, do func(matrix.Matrix) error) error {
+	return with(func() (matrix.Matrix, error) { return s.openTable(spec) }, do)
+}
+
+// with calls do with a matrix that is open.
+func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
+	m, err := open()
 	if err != nil {
 		return err
 	}
@@ -271,7 +363,32 @@ func (s *source) openEdges() error {
 	if s.counted = n >= 0; s.counted {
 		s.sh.Edges = importer.AddEdges(0, n)
 	}
-	return nil
+	s.settleEnds(s.edge.columns())
+	return s.findEdgeData()
+}
+
+// findEdgeData notes what the archive of the edges has of them beside their ends.
+func (s *source) findEdgeData() error {
+	t, ok := s.edge.(*table)
+	if !ok || t.spec.Key == "" {
+		return nil
+	}
+	z, err := npz.OpenArchive(s.fs, t.spec.Path)
+	if err != nil {
+		return err
+	}
+	s.sh.DropEdgeData(t.spec.Path, importer.EdgeData(z.Keys(), t.spec.Key))
+	return z.Close()
+}
+
+// settleEnds records which column of the edges has the sources, where it is not the first.
+func (s *source) settleEnds(e matrix.Ends) {
+	if e.Reversed {
+		s.sh.Reading["edge_columns"] = "destination,source"
+	}
+	if e.Note != "" {
+		s.sh.Notes = append(s.sh.Notes, e.Note)
+	}
 }
 
 // countNodes settles how many nodes there are: what was given, what files say, or what the
@@ -326,7 +443,7 @@ func (s *source) eachEdge(ctx context.Context, nodes int64, add func(dst, src []
 		return err
 	}
 	defer func() { err = errors.Join(err, pairs.Close()) }()
-	return edges.Each(ctx, s.edge.file(), pairs, nodes, add)
+	return stream.EachPair(ctx, s.edge.file(), pairs, nodes, add)
 }
 
 func (s *source) Shape() importer.Shape { return s.sh }
@@ -400,7 +517,7 @@ func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
 	if s.named != nil && s.named.label != nil {
 		return s.keyedLabels(ctx, l)
 	}
-	return s.with(*s.label, func(m matrix.Matrix) error {
+	return s.withTable(*s.label, func(m matrix.Matrix) error {
 		values, rows := make([]float32, m.Columns()), int64(0)
 		err := matrix.EachDouble(ctx, m, func(v int64, row []float64) (err error) {
 			if rows++; rows > s.sh.Nodes {
@@ -428,7 +545,7 @@ func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
 
 // readSplit reads node ids, or a boolean for each node.
 func (s *source) readSplit(ctx context.Context, l *importer.Labelling, spec matrix.Spec, split uint8) error {
-	return s.with(spec, func(m matrix.Matrix) error {
+	return with(func() (matrix.Matrix, error) { return matrix.Open(s.fs, spec) }, func(m matrix.Matrix) error {
 		named := func(err error) error {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", m.Name(), err)
@@ -457,7 +574,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.named != nil && s.named.feat != nil {
 		return s.keyedRows(first)
 	}
-	m, err := matrix.Open(s.fs, *s.feat)
+	m, err := s.openTable(*s.feat)
 	if err != nil {
 		return nil, err
 	}

@@ -359,7 +359,7 @@ func TestNamedShape(t *testing.T) {
 		}
 	}
 	// Rows are put in order within an eighth of the memory, and a row of two floats more is held twice.
-	const least = 1 << 20 // of rowsort
+	const least = 1 << 20 // of extsort.Records
 	if got, want := held["nf.csv0"]-held["random:20"], int64(least+8*2); got != want {
 		t.Errorf("of little memory, features in any order take %d bytes, want %d", got, want)
 	}

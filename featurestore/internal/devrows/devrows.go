@@ -9,19 +9,18 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
 )
 
 // Reader makes slots. It belongs to a store.
 type Reader struct {
 	*Plan
 	device *cuda.Device
-	queues devread.Reader
+	queues iostack.DeviceReader
 }
 
 // Open takes the queues.
 func (p *Plan) Open(s iostack.Stack, d *cuda.Device) (*Reader, error) {
-	stack, err := devread.Of(s)
+	stack, err := iostack.DeviceStackOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +51,7 @@ type Slot struct {
 	host                 *cuda.Pinned
 	hostRanges, hostFrom []uint64
 	hostSums             []uint32
-	batch                devread.Batch
+	batch                iostack.DeviceBatch
 	reads                []read
 	pages                int // of the reads
 	step                 int // of the places of rows

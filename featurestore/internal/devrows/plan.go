@@ -1,5 +1,5 @@
 // Package devrows is rows that a GPU reads from drives by itself: what stores that read single
-// rows have in common where the storage stack lets them (package devread).
+// rows have in common where the storage stack lets them (iostack.DeviceStack).
 //
 //	Rows, Pages   on the host: which bytes are read, and where rows lie in them; the reads are
 //	              under way then, while earlier batches are computed
@@ -20,7 +20,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/iostack/devread"
+	"diskgnn/iostack"
 )
 
 // Shape is what the training batches of a store read.
@@ -35,19 +35,19 @@ type Shape struct {
 // Plan is how they are read. Nil: by the host.
 type Plan struct {
 	Shape
-	need  devread.Need
-	terms devread.Terms
+	need  iostack.DeviceNeed
+	terms iostack.DeviceTerms
 }
 
 // newPlan returns the plan for so many slots, or why the host must read.
-func newPlan(s devread.Stack, shape Shape, slots int) (*Plan, error) {
+func newPlan(s iostack.DeviceStack, shape Shape, slots int) (*Plan, error) {
 	if shape.Rows == 0 {
 		return nil, nil
 	}
 	if shape.Bytes == 0 {
 		shape.Bytes = int64(shape.Rows) * shape.Most
 	}
-	p := &Plan{Shape: shape, need: devread.Need{Request: int(shape.Most), Bytes: shape.Bytes, Batches: max(1, slots), Path: shape.Path}}
+	p := &Plan{Shape: shape, need: iostack.DeviceNeed{Request: int(shape.Most), Bytes: shape.Bytes, Batches: max(1, slots), Path: shape.Path}}
 	var err error
 	p.terms, err = s.DeviceTerms(p.need)
 	return p, err

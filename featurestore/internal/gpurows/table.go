@@ -9,6 +9,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -173,11 +174,12 @@ func (t *Table) Place(s *cuda.Stream, source, ids cuda.Buffer, rows int) error {
 }
 
 // Fit returns how many of most rows a device holds that has room for so many bytes of them:
-// as many as fit or, with a wish, that many. The wish is a share of the nodes, or bytes;
-// what does not fit is refused with fault.ErrBudget.
-func Fit(wish *budget.Size, room, most, nodes int64, rowBytes int) (int64, error) {
+// as many as fit or, where a cache is wished for, that many. The wish is a share of the nodes, or
+// bytes; what does not fit is refused with fault.ErrBudget.
+func Fit(o *featurestore.PlanOptions, room, most, nodes int64, rowBytes int) (int64, error) {
 	room = room / cuda.Align * cuda.Align // which is how it is handed out
 	fits := min(room/int64(rowBytes), most)
+	wish := o.GPUCache
 	if wish == nil {
 		return fits, nil
 	}

@@ -54,5 +54,5 @@ func (c *candidate) newCache(o own) cache {
 	if o.gpu == nil {
 		return &hostCache{facts: &c.facts, frames: int64(o.frames)}
 	}
-	return newGPUCache(&c.facts, o)
+	return newOnGPU(&c.facts, o)
 }

@@ -5,13 +5,12 @@ import (
 	"slices"
 	"sync"
 
-	"diskgnn/featurestore/internal/rewind"
 	"diskgnn/featurestore/residency"
 )
 
 // course has the policy decide for the training batches in their order, which is cyclic
 // through all sample epochs, whichever of them come first. Decisions are ahead of a run's position:
-// a checkpoint holds an earlier state of the policy; see package rewind.
+// a checkpoint holds an earlier state of the policy; see residency.States.
 type course struct {
 	// records has the accesses of superbatches recorded for the policy; nil: the policy needs
 	// no such thing, and states of it are kept.
@@ -21,11 +20,11 @@ type course struct {
 	policy  residency.Policy
 	next    int // the batch to decide for
 	waiting []*turn
-	states  rewind.States
+	states  residency.States
 }
 
 // newStates returns states of a circle of so many batches.
-func newStates(train int) rewind.States { return rewind.States{Circle: train, Kind: kindBytes} }
+func newStates(train int) residency.States { return residency.States{Circle: train, Kind: kindBytes} }
 
 // take returns a state of the policy as it is.
 func (c *course) take() []byte { return append(c.states.New(0), c.policy.State()...) }
@@ -119,7 +118,7 @@ func (c *course) begin(next, since int) {
 // each.
 const (
 	kindBytes = 16
-	headBytes = kindBytes + rewind.HeadBytes
+	headBytes = kindBytes + residency.StateHeadBytes
 )
 
 // stateBytes bounds a state with so many frames. No policy's has more: a node for each

@@ -377,7 +377,7 @@ func TestPlanOnGPU(t *testing.T) {
 		is := func(what string, o featurestore.PlanOptions, near, all int64) featurestore.Layout {
 			t.Helper()
 			l, err := plan(o)
-			if err != nil || l.GPURows != near || l.CacheRows != all || l.GPUCacheBytes != near*row || l.GPUBytes != least.GPUBytes+near*row || need(l) > o.Memory || l.GPUBytes > o.GPUMemory {
+			if err != nil || l.GPURows != near || l.CacheRows != all || l.GPURowsBytes != near*row || l.GPUBytes != least.GPUBytes+near*row || need(l) > o.Memory || l.GPUBytes > o.GPUMemory {
 				t.Errorf("%v, %s: %d of %d rows on the GPU, want %d of %d; %d of %d bytes, and %d of %d of the GPU's, %v", kind, what, l.GPURows, l.CacheRows, near, all, need(l), o.Memory, l.GPUBytes, o.GPUMemory, err)
 			}
 			return l

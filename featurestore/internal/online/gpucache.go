@@ -39,7 +39,7 @@ type gpuCache struct {
 	devices       *devrows.Reader // the same, opened
 }
 
-func newGPUCache(f *featurestore.Facts, o own) *gpuCache {
+func newOnGPU(f *featurestore.Facts, o own) *gpuCache {
 	c := &gpuCache{facts: f, near: int64(o.near), frames: int64(o.frames), reads: o.reads}
 	c.Table = gpurows.Table{Device: o.gpu, Near: c.near + c.landing(), DType: f.DType, Dim: f.Dim}
 	c.bytes = gpurows.OpenBytes(&c.Table, c.lay)
@@ -71,7 +71,7 @@ func (c *gpuCache) ramBytes() int64 {
 
 func (c *gpuCache) count(l *featurestore.Layout) {
 	l.GPU, l.GPURows = c.Device, c.near
-	l.GPUCacheBytes, l.GPUBytes = c.near*c.RowBytes(), c.bytes
+	l.GPURowsBytes, l.GPUBytes = c.near*c.RowBytes(), c.bytes
 	l.RAMBytes += c.ramBytes()
 }
 

@@ -33,7 +33,6 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/featurestore/internal/rewind"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/stage"
@@ -114,7 +113,7 @@ func (c *candidate) layout(o own) featurestore.Layout {
 	} else {
 		l.StateBytes = stateBytes(frames)
 		l.RAMBytes += residency.Size{Nodes: int(c.facts.Nodes), Frames: o.frames}.Bytes(o.policy)
-		l.KeepBytes += rewind.Most * l.StateBytes
+		l.KeepBytes += residency.MostStates * l.StateBytes
 	}
 	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(of, false, o.reads), c.slotBytes(of, true, nil)
 	o.reads.Count(&l)

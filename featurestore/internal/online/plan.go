@@ -92,7 +92,7 @@ func newPlanner(c *candidate, o *featurestore.PlanOptions, reads *devrows.Plan) 
 	if err != nil {
 		return nil, err
 	}
-	p.onGPU, err = gpurows.Fit(o.GPUCache, left, p.limit(), c.facts.Nodes, c.facts.RowBytes)
+	p.onGPU, err = gpurows.Fit(o, left, p.limit(), c.facts.Nodes, c.facts.RowBytes)
 	return p, err
 }
 

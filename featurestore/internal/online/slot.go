@@ -8,23 +8,19 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
-	"diskgnn/graph"
 )
 
 // slot is a batch on its way.
 type slot struct {
+	featurestore.Loaded
 	store  *store
 	eval   bool
-	loader featurestore.Loader
 	memory memory
 	buffers
 
-	ref    featurestore.Ref
-	batch  *graph.Batch
-	counts featurestore.Counts // of the rows
-	ahead  int64               // bytes read of the graphs of batches to come
-	turn   *turn
-	reads  devrows.Flight
+	ahead int64 // bytes read of the graphs of batches to come
+	turn  *turn
+	reads devrows.Flight
 }
 
 // buffers is the memory of a slot, but for the loader's.
@@ -60,13 +56,13 @@ func (c *candidate) slotBytes(of cache, eval bool, reads *devrows.Plan) int64 {
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s, eval: eval, turn: newTurn()}
-	sl.lay(&sl.memory, &s.table, s.cache, &sl.counts, eval, eval || s.devices == nil)
+	sl.lay(&sl.memory, &s.table, s.cache, &sl.Rows, eval, eval || s.devices == nil)
 	err := sl.memory.err
 	if err == nil {
 		err = sl.matrix.open()
 	}
 	if err == nil {
-		sl.loader, err = s.loaders.NewLoader(eval)
+		sl.Loader, err = s.loaders.NewLoader(eval)
 	}
 	if err == nil && sl.reader != nil {
 		err = s.table.stack.Register(sl.reader.staging.Bytes())
@@ -87,23 +83,20 @@ func (sl *slot) Start(r featurestore.Ref) error {
 	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
 		return err
 	}
-	sl.ref, sl.batch, sl.counts, sl.ahead = r, nil, featurestore.Counts{}, 0
-	return sl.loader.Start(r)
+	sl.ahead = 0
+	return sl.Loaded.Start(r)
 }
 
 // LoadGraph decodes the graph, finds out which rows the frames will hold and submits the
 // first reads of the others.
-func (sl *slot) LoadGraph(ctx context.Context) (err error) {
-	if err := sl.loader.Wait(ctx); err != nil {
+func (sl *slot) LoadGraph(ctx context.Context) error {
+	nodes, err := sl.Load(ctx)
+	if err != nil {
 		return err
 	}
-	if sl.batch, err = sl.loader.Decode(); err != nil {
-		return err
-	}
-	nodes := sl.batch.Input
 	held, into := sl.held[:len(nodes)], sl.into[:len(nodes)]
-	if sl.ref.Split == featurestore.Train {
-		if sl.ahead, err = sl.store.course.decide(ctx, sl.turn, sl.ref.Index, nodes, held, into); err != nil {
+	if sl.Ref.Split == featurestore.Train {
+		if sl.ahead, err = sl.store.course.decide(ctx, sl.turn, sl.Ref.Index, nodes, held, into); err != nil {
 			return err
 		}
 	} else {
@@ -120,11 +113,11 @@ func (sl *slot) LoadGraph(ctx context.Context) (err error) {
 		}
 		nodes[i] = ranks[v]
 	}
-	sl.counts.RAMRows, sl.counts.GPURows = len(nodes)-misses, near
-	return sl.reads.Begin(sl.ref, func() error {
+	sl.Rows.RAMRows, sl.Rows.GPURows = len(nodes)-misses, near
+	return sl.reads.Begin(sl.Ref, func() error {
 		if d := sl.reads.GPU; d != nil {
 			t := &sl.store.table
-			return d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.counts)
+			return d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.Rows)
 		}
 		return sl.reader.start(sl.missed[:misses], sl.places[:misses], rows)
 	})
@@ -138,7 +131,7 @@ var _ featurestore.Landing = (*slot)(nil)
 // Wait reads the rest of the rows, round by round. Of a batch that is given up it ends the
 // reads.
 func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.loader.Wait(ctx); err != nil {
+	if err := sl.Loader.Wait(ctx); err != nil {
 		return err
 	}
 	return sl.reads.Wait(ctx)
@@ -152,9 +145,9 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		return err
 	}
 	s := sl.store
-	if sl.ref.Split == featurestore.Train {
-		if sl.ref.Index != s.next {
-			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.ref.Index, s.next)
+	if sl.Ref.Split == featurestore.Train {
+		if sl.Ref.Index != s.next {
+			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.Ref.Index, s.next)
 		}
 		s.next = (s.next + 1) % s.facts.Train
 	}
@@ -162,29 +155,24 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	return nil
 }
 
-func (sl *slot) Batch() *graph.Batch { return sl.batch }
-
 func (sl *slot) Counts() featurestore.Counts {
-	c := sl.loader.Counts()
-	c.Add(sl.counts)
+	c := sl.Loaded.Counts()
 	if sl.ahead > 0 {
 		c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead, Requests: sl.turn.reads})
 	}
 	return c
 }
 
-func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.batch.Input)) }
+func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.Batch().Input)) }
 
 func (sl *slot) Matrix() []byte { return sl.matrix.memory() }
 
 func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return sl.matrix.fill(len(sl.batch.Input), copies, x)
+	return sl.matrix.fill(len(sl.Batch().Input), copies, x)
 }
 
 func (sl *slot) Free() {
-	if sl.loader != nil {
-		sl.loader.Free()
-	}
+	sl.Loaded.Free()
 	if sl.reader != nil {
 		_ = sl.store.table.stack.Unregister(sl.reader.staging.Bytes()) // Register was a hint
 	}

@@ -22,8 +22,8 @@ func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.single.Pl
 // Plan takes as many units as are wanted, or as the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
-	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
-		return none, fault.New(fault.ErrUsage, "--gpu-cache %s: the store %s holds rows in RAM; use --ram-cache", g, c.Name())
+	if err := o.NoGPURows("the store " + c.Name() + " holds rows in RAM"); err != nil {
+		return none, err
 	}
 	single, err := c.single.PlanEval()
 	if err != nil {

@@ -1,4 +1,6 @@
-// Package vfstest is for tests that make and remove many small files.
+// Package vfstest is the file system of tests that make and remove many small files: in memory, and
+// with its power cut under a command at every operation, which is run again on what is left until it
+// makes what it would have made.
 package vfstest
 
 import (

@@ -12,7 +12,6 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
-	"diskgnn/iostack/internal/split"
 )
 
 // File implements iostack.File.
@@ -22,7 +21,7 @@ type File struct {
 	size   int64
 	direct bool
 	reason string // why not direct
-	splits split.Splitter
+	splits Splitter
 
 	// Slot is the file's number with a backend that numbers its files. OnClose,
 	// unless nil, is called once by Close, when no read uses the file any more

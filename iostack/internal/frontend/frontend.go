@@ -19,7 +19,6 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
-	"diskgnn/iostack/internal/split"
 )
 
 // bounceBytes is the size of a bounce buffer: at this length copying costs about
@@ -31,8 +30,8 @@ const bounceBytes = 128 << 10
 type Stack struct {
 	name    string
 	options iostack.Options
-	splits  split.Splitter // of direct files
-	device  bool           // requests may have destinations in device memory
+	splits  Splitter // of direct files
+	device  bool     // requests may have destinations in device memory
 	open    func(path string) (*File, error)
 	queue   Queue
 	stats   counters
@@ -54,7 +53,7 @@ func New(name string, options iostack.Options) (*Stack, *Queue, error) {
 	s := &Stack{
 		name:    name,
 		options: options,
-		splits:  split.Splitter{Align: iostack.Align, MaxIO: options.MaxIO, Bounce: min(bounceBytes, options.MaxIO)},
+		splits:  Splitter{Align: iostack.Align, MaxIO: options.MaxIO, Bounce: min(bounceBytes, options.MaxIO)},
 	}
 	if options.Direct == iostack.DirectNever {
 		s.splits.Bounce = 0 // buffered reads all land in place

@@ -38,8 +38,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/ioctl"
-	"diskgnn/iostack/nvme/internal/pool"
+	"diskgnn/iostack/nvme/internal/platform"
 )
 
 // Unproven is what users are told.
@@ -53,11 +52,11 @@ const (
 
 // Calls of the nodes.
 var (
-	create         = ioctl.Write('u', 0x42, int(unsafe.Sizeof(creation{})))
-	attach         = ioctl.ReadWrite('u', 0x47, 8)
-	detach         = ioctl.Write('u', 0x48, 4)
-	addresses      = ioctl.ReadWrite('u', 0x49, 8)
-	attachFunction = ioctl.ReadWrite('u', 0x4b, int(unsafe.Sizeof(attachment{})))
+	create         = platform.WriteRequest('u', 0x42, int(unsafe.Sizeof(creation{})))
+	attach         = platform.ReadWriteRequest('u', 0x47, 8)
+	detach         = platform.WriteRequest('u', 0x48, 4)
+	addresses      = platform.ReadWriteRequest('u', 0x49, 8)
+	attachFunction = platform.ReadWriteRequest('u', 0x4b, int(unsafe.Sizeof(attachment{})))
 )
 
 type creation struct {
@@ -82,11 +81,11 @@ const piece = 32 << 20
 // Transport reaches one drive. It implements nvme.Transport.
 type Transport struct {
 	nvme.Transport // of the registers
-	system         ioctl.System
+	system         platform.System
 	function       string
 	importer       int // descriptors
 	exporter       int
-	pool           *pool.Pool
+	pool           *platform.Pool
 	chunks         map[*nvme.Memory]chunk
 	closed         bool
 }
@@ -104,22 +103,22 @@ var _ nvme.Transport = (*Transport)(nil)
 // drive is taken in vain, and what it returns is closed with the transport. What is missing is
 // an error of kind fault.ErrUsage.
 func Open(function string, registers func() (nvme.Transport, error)) (*Transport, error) {
-	return open(ioctl.Kernel, function, registers)
+	return open(platform.Kernel, function, registers)
 }
 
-func open(system ioctl.System, function string, registers func() (nvme.Transport, error)) (_ *Transport, err error) {
+func open(system platform.System, function string, registers func() (nvme.Transport, error)) (_ *Transport, err error) {
 	t := &Transport{
 		system: system, function: function, chunks: map[*nvme.Memory]chunk{},
 	}
 	if len(function) >= len(attachment{}.function) {
 		return nil, fault.New(fault.ErrUsage, "dmabuf: %q is no address of a PCI function", function)
 	}
-	t.pool = pool.New(t.Name(), source{t})
+	t.pool = platform.NewPool(t.Name(), source{t})
 	if t.importer, err = system.Open(Importer); err != nil {
-		return nil, fmt.Errorf("dmabuf: %w", ioctl.Refused(Importer, err, "the module dmabuf-import of uPCIe is not loaded (modprobe dmabuf_import)"))
+		return nil, fmt.Errorf("dmabuf: %w", platform.Refused(Importer, err, "the module dmabuf-import of uPCIe is not loaded (modprobe dmabuf_import)"))
 	}
 	if t.exporter, err = system.Open(Exporter); err != nil {
-		err = fmt.Errorf("dmabuf: %w", ioctl.Refused(Exporter, err, "the kernel's udmabuf is not loaded (modprobe udmabuf)"))
+		err = fmt.Errorf("dmabuf: %w", platform.Refused(Exporter, err, "the kernel's udmabuf is not loaded (modprobe udmabuf)"))
 		return nil, errors.Join(err, system.Close(t.importer))
 	}
 	if t.Transport, err = registers(); err != nil {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/ioctl"
+	"diskgnn/iostack/nvme/internal/platform"
 	"diskgnn/iostack/nvme/soft"
 	"diskgnn/iostack/nvme/spec"
 )
@@ -17,7 +17,7 @@ const function = "0000:01:00.0"
 // nodes imitates both nodes in front of a controller in software. Descriptors are numbers of
 // its own; at the end of the test none is open.
 type nodes struct {
-	ioctl.System
+	platform.System
 	t        *testing.T
 	d        *soft.Drive
 	files    map[int]*file

@@ -1,5 +1,5 @@
 // Package gpuread has a GPU read files that lie on NVMe drives: it is what stands behind
-// package devread, by the queues of package gpuqueue. The host finds out where the bytes of a
+// iostack.DeviceStack, by the queues of package gpuqueue. The host finds out where the bytes of a
 // file lie, and writes lists of requests; kernels do the rest.
 package gpuread
 
@@ -14,7 +14,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/gpuqueue"
 )
@@ -48,7 +47,7 @@ type Drives interface {
 
 // options returns the queues for a need, and the most requests of a batch: any range of bytes
 // may lie in pages here and there.
-func options(d Drives, n devread.Need) (o gpuqueue.Options, drives, depth, most int, err error) {
+func options(d Drives, n iostack.DeviceNeed) (o gpuqueue.Options, drives, depth, most int, err error) {
 	drives, queues, depth, largest, err := d.Lent()
 	if err != nil {
 		return o, 0, 0, 0, err
@@ -72,8 +71,8 @@ func options(d Drives, n devread.Need) (o gpuqueue.Options, drives, depth, most 
 	return o, drives, depth, most, nil
 }
 
-// Terms returns what a reader takes; see devread.Stack.
-func Terms(d Drives, n devread.Need) (t devread.Terms, err error) {
+// Terms returns what a reader takes; see iostack.DeviceStack.
+func Terms(d Drives, n iostack.DeviceNeed) (t iostack.DeviceTerms, err error) {
 	o, drives, depth, most, err := options(d, n)
 	if err != nil {
 		return t, err
@@ -84,7 +83,7 @@ func Terms(d Drives, n devread.Need) (t devread.Terms, err error) {
 	return t, nil
 }
 
-// Reader implements devread.Reader.
+// Reader implements iostack.DeviceReader.
 type Reader struct {
 	device *cuda.Device
 	drives Drives
@@ -96,10 +95,10 @@ type Reader struct {
 	pending []*part      // submitted, and not completed, in this order
 }
 
-var _ devread.Reader = (*Reader)(nil)
+var _ iostack.DeviceReader = (*Reader)(nil)
 
 // New makes a reader.
-func New(device *cuda.Device, d Drives, n devread.Need) (_ *Reader, err error) {
+func New(device *cuda.Device, d Drives, n iostack.DeviceNeed) (_ *Reader, err error) {
 	o, _, _, most, err := options(d, n)
 	if err != nil {
 		return nil, err
@@ -123,7 +122,7 @@ func New(device *cuda.Device, d Drives, n devread.Need) (_ *Reader, err error) {
 	return r, nil
 }
 
-// Check implements devread.Reader.
+// Check implements iostack.DeviceReader.
 func (r *Reader) Check(f iostack.File) error {
 	if f.Size() == 0 {
 		return nil
@@ -132,10 +131,10 @@ func (r *Reader) Check(f iostack.File) error {
 	return err
 }
 
-// Abort implements devread.Reader.
+// Abort implements iostack.DeviceReader.
 func (r *Reader) Abort() { r.array.Abort() }
 
-// Close implements devread.Reader.
+// Close implements iostack.DeviceReader.
 func (r *Reader) Close() error {
 	return r.device.Attached(func() error {
 		if r.stream != nil {
@@ -180,7 +179,7 @@ type place struct {
 	off, n int64
 }
 
-// batch implements devread.Batch.
+// batch implements iostack.DeviceBatch.
 type batch struct {
 	r                *Reader
 	to               cuda.Buffer
@@ -194,8 +193,8 @@ type batch struct {
 	submitted        bool
 }
 
-// NewBatch implements devread.Reader.
-func (r *Reader) NewBatch(to cuda.Buffer) (devread.Batch, error) {
+// NewBatch implements iostack.DeviceReader.
+func (r *Reader) NewBatch(to cuda.Buffer) (iostack.DeviceBatch, error) {
 	b := &batch{r: r, to: to, places: make([]place, 0, r.most)}
 	err := r.device.Attached(func() (err error) {
 		n := gpuqueue.RequestBytes * int64(r.most)
@@ -220,7 +219,7 @@ func (r *Reader) NewBatch(to cuda.Buffer) (devread.Batch, error) {
 	return b, nil
 }
 
-// Add implements devread.Batch.
+// Add implements iostack.DeviceBatch.
 func (b *batch) Add(f iostack.File, off, n, at int64) error {
 	if off%iostack.Align != 0 || at%iostack.Align != 0 || off < 0 || n < 0 || at < 0 || at+binio.AlignUp(n, iostack.Align) > b.to.Bytes() {
 		return fault.New(fault.ErrUsage, "read %s: %d bytes at %d to byte %d of %d", f.Name(), n, off, at, b.to.Bytes())
@@ -249,7 +248,7 @@ func (b *batch) Add(f iostack.File, off, n, at int64) error {
 	return nil
 }
 
-// Submit implements devread.Batch.
+// Submit implements iostack.DeviceBatch.
 func (b *batch) Submit() error {
 	if len(b.places) == 0 {
 		return nil
@@ -301,7 +300,7 @@ func (b *batch) submit(from, n int) error {
 	return nil
 }
 
-// Complete implements devread.Batch.
+// Complete implements iostack.DeviceBatch.
 func (b *batch) Complete(s *cuda.Stream) error {
 	r := b.r
 	r.mu.Lock()
@@ -320,7 +319,7 @@ func (b *batch) Complete(s *cuda.Stream) error {
 	return nil
 }
 
-// End implements devread.Batch.
+// End implements iostack.DeviceBatch.
 func (b *batch) End() error {
 	var errs []error
 	if b.submitted {
@@ -363,7 +362,7 @@ func (b *batch) end() error {
 	return errors.Join(others...)
 }
 
-// Free implements devread.Batch.
+// Free implements iostack.DeviceBatch.
 func (b *batch) Free() {
 	_ = b.r.device.Attached(func() error { // fails only after a fault, which was reported
 		if b.host != nil {

@@ -16,7 +16,6 @@ import (
 	training "diskgnn/device/cuda/kernels/plain"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
-	"diskgnn/iostack/devread"
 	"diskgnn/iostack/nvme"
 	"diskgnn/iostack/nvme/array"
 	"diskgnn/iostack/nvme/gpuqueue"
@@ -62,7 +61,7 @@ func (none) Find(name string) (array.File, error) {
 }
 
 // newWorld lends queues of five entries, of which the reader takes those that it needs.
-func newWorld(t *testing.T, d *cuda.Device, drives int, s soft.Options, n devread.Need) *world {
+func newWorld(t *testing.T, d *cuda.Device, drives int, s soft.Options, n iostack.DeviceNeed) *world {
 	t.Helper()
 	w := &world{TB: t, Device: d, rnd: rand.New(rand.NewPCG(uint64(drives), uint64(n.Request)))}
 	var transports []nvme.Transport
@@ -112,7 +111,7 @@ func newWorld(t *testing.T, d *cuda.Device, drives int, s soft.Options, n devrea
 
 // reads is a batch with what it should bring.
 type reads struct {
-	devread.Batch
+	iostack.DeviceBatch
 	to   cuda.Buffer
 	want []byte
 }
@@ -123,7 +122,7 @@ func (w *world) newReads(bytes int64) *reads {
 	var err error
 	r.to, err = w.arena.Take(bytes)
 	check(w, err)
-	r.Batch, err = w.reader.NewBatch(r.to)
+	r.DeviceBatch, err = w.reader.NewBatch(r.to)
 	check(w, err)
 	w.Cleanup(r.Free)
 	return r
@@ -168,7 +167,7 @@ func TestBatches(t *testing.T) {
 		for _, pages := range []int{0, 1, 3, 40} {
 			t.Run(fmt.Sprintf("%d drives, %d pages", drives, pages), func(t *testing.T) {
 				onDevices(t, func(t *testing.T, d *cuda.Device) {
-					w := newWorld(t, d, drives, soft.Options{}, devread.Need{Request: 2 * iostack.Align, Bytes: int64(pages * iostack.Align), Batches: 3})
+					w := newWorld(t, d, drives, soft.Options{}, iostack.DeviceNeed{Request: 2 * iostack.Align, Bytes: int64(pages * iostack.Align), Batches: 3})
 					var under []*reads
 					for range 3 {
 						under = append(under, w.newReads(int64(pages*iostack.Align)))
@@ -212,7 +211,7 @@ func TestFailure(t *testing.T) {
 				f.Status = spec.UnrecoveredReadError
 			}
 			return f
-		}}, devread.Need{Request: iostack.Align, Bytes: 12 * iostack.Align, Batches: 2})
+		}}, iostack.DeviceNeed{Request: iostack.Align, Bytes: 12 * iostack.Align, Batches: 2})
 		a, b := w.newReads(12*iostack.Align), w.newReads(12*iostack.Align)
 		for i := range int64(12) {
 			check(t, a.Add(w.file, (70+i)*iostack.Align, iostack.Align, i*iostack.Align))
@@ -237,7 +236,7 @@ func TestAbort(t *testing.T) {
 	onDevices(t, func(t *testing.T, d *cuda.Device) {
 		var drop atomic.Bool
 		w := newWorld(t, d, 1, soft.Options{Fate: func(c *spec.Command) soft.Fate { return soft.Fate{Drop: drop.Load()} }},
-			devread.Need{Request: iostack.Align, Bytes: 4 * iostack.Align, Batches: 1})
+			iostack.DeviceNeed{Request: iostack.Align, Bytes: 4 * iostack.Align, Batches: 1})
 		r := w.newReads(4 * iostack.Align)
 		w.draw(r, 1, 2)
 		drop.Store(true)
@@ -254,7 +253,7 @@ func TestRefused(t *testing.T) {
 	d, err := cuda.OpenEmulated(emulator.Run, cuda.Options{Code: kernels.Code})
 	check(t, err)
 	t.Cleanup(d.Close)
-	w := newWorld(t, d, 1, soft.Options{}, devread.Need{Request: iostack.Align, Bytes: 2 * iostack.Align, Batches: 1})
+	w := newWorld(t, d, 1, soft.Options{}, iostack.DeviceNeed{Request: iostack.Align, Bytes: 2 * iostack.Align, Batches: 1})
 	r := w.newReads(8 * iostack.Align)
 	for what, err := range map[string]error{
 		"an offset within a page":  r.Add(w.file, 512, 512, 0),
@@ -270,10 +269,10 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	check(t, w.reader.Check(w.file))
-	if _, err := gpuread.New(d, w.stack, devread.Need{Request: iostack.Align, Bytes: 1, Batches: 1}); err == nil {
+	if _, err := gpuread.New(d, w.stack, iostack.DeviceNeed{Request: iostack.Align, Bytes: 1, Batches: 1}); err == nil {
 		t.Error("queues are lent twice")
 	}
-	for _, n := range []devread.Need{{Request: 0, Batches: 1}, {Request: 1000, Batches: 1}, {Request: iostack.Align, Batches: 0}, {Request: iostack.Align, Bytes: -1, Batches: 1}} {
+	for _, n := range []iostack.DeviceNeed{{Request: 0, Batches: 1}, {Request: 1000, Batches: 1}, {Request: iostack.Align, Batches: 0}, {Request: iostack.Align, Bytes: -1, Batches: 1}} {
 		if _, err := gpuread.Terms(w.stack, n); err == nil {
 			t.Errorf("%+v is possible", n)
 		}
@@ -292,7 +291,7 @@ func TestTerms(t *testing.T) {
 	t.Cleanup(d.Close)
 	for _, request := range []int{1, 2, 8} {
 		before, _ := d.Held()
-		n := devread.Need{Request: request * iostack.Align, Bytes: 100 * iostack.Align, Batches: 2}
+		n := iostack.DeviceNeed{Request: request * iostack.Align, Bytes: 100 * iostack.Align, Batches: 2}
 		w := newWorld(t, d, 2, soft.Options{}, n)
 		terms, err := gpuread.Terms(w.stack, n)
 		check(t, err)

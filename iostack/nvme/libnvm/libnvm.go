@@ -38,9 +38,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/ioctl"
-	"diskgnn/iostack/nvme/internal/mmio"
-	"diskgnn/iostack/nvme/internal/pool"
+	"diskgnn/iostack/nvme/internal/platform"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -49,9 +47,9 @@ const Unproven = "the transport libnvm is unproven on hardware: it was tested ov
 
 // Calls of the module.
 var (
-	mapHost   = ioctl.Write(0x80, 1, int(unsafe.Sizeof(request{})))
-	mapDevice = ioctl.Write(0x80, 2, int(unsafe.Sizeof(request{})))
-	unmap     = ioctl.Write(0x80, 3, 8)
+	mapHost   = platform.WriteRequest(0x80, 1, int(unsafe.Sizeof(request{})))
+	mapDevice = platform.WriteRequest(0x80, 2, int(unsafe.Sizeof(request{})))
+	unmap     = platform.WriteRequest(0x80, 3, 8)
 )
 
 // request is what both calls that map read.
@@ -69,12 +67,12 @@ const (
 
 // Transport reaches one drive. It implements nvme.Transport.
 type Transport struct {
-	system ioctl.System
+	system platform.System
 	node   string
 	fd     int
-	bar    mmio.Registers
+	bar    platform.Registers
 	caller *caller
-	pool   *pool.Pool
+	pool   *platform.Pool
 	starts map[uint64]bool // where mappings begin
 	closed bool
 }
@@ -83,17 +81,17 @@ var _ nvme.Transport = (*Transport)(nil)
 
 // Open opens a drive by its node, such as /dev/libnvm0. An error of kind fault.ErrUsage says
 // what is missing.
-func Open(node string) (*Transport, error) { return open(ioctl.Kernel, node) }
+func Open(node string) (*Transport, error) { return open(platform.Kernel, node) }
 
-func open(system ioctl.System, node string) (*Transport, error) {
+func open(system platform.System, node string) (*Transport, error) {
 	fd, err := system.Open(node)
 	if err != nil {
-		return nil, fmt.Errorf("libnvm: %w", ioctl.Refused(node, err, "BaM's module is not loaded, or the drive is still bound to the kernel's driver"))
+		return nil, fmt.Errorf("libnvm: %w", platform.Refused(node, err, "BaM's module is not loaded, or the drive is still bound to the kernel's driver"))
 	}
 	t := &Transport{
 		system: system, node: node, fd: fd, caller: newCaller(), starts: map[uint64]bool{},
 	}
-	t.pool = pool.New(t.Name(), chunks{t})
+	t.pool = platform.NewPool(t.Name(), chunks{t})
 	if t.bar, err = system.Map(fd, window); err != nil {
 		t.caller.end()
 		return nil, errors.Join(fault.New(fault.ErrUsage, "libnvm: map the registers of %s: %w", node, err), system.Close(fd))

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/ioctl"
+	"diskgnn/iostack/nvme/internal/platform"
 	"diskgnn/iostack/nvme/soft"
 )
 
@@ -17,7 +17,7 @@ const node = "/dev/libnvm0"
 // module imitates BaM's kernel module in front of a controller in software: lookups,
 // threads and silences are the module's.
 type module struct {
-	ioctl.System
+	platform.System
 	t         *testing.T
 	d         *soft.Drive
 	opened    int

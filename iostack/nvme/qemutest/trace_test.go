@@ -238,10 +238,10 @@ const (
 		"what is written is dropped"
 	dwords = "4.3, PRP entry: the offset shall be of dwords, and controllers are not required to check that bits 1:0 are 0"
 	lists  = "4.3, PRP list: its address shall be of qwords; 4.6.1.2.1, 13h, demands no check of it"
-	cqids  = "5.3, CDW11.CQID: 0 or outside of the range is an invalid queue identifier; QEMU does not tell that from a queue " +
+	cqids  = "5.4, CDW11.CQID: 0 or outside of the range is an invalid queue identifier; QEMU does not tell that from a queue " +
 		"that was not created. Its error, not an option: both are errors of the same field"
 	logs      = "5.14, status values: invalid log page; 4.2 has invalid field for a reserved value of any field"
-	deletions = "5.4, status values: invalid queue identifier alone; QEMU answers as for a submission queue without one. " +
+	deletions = "5.5, status values: invalid queue identifier alone; QEMU answers as for a submission queue without one. " +
 		"Its error, not an option"
 )
 

@@ -19,9 +19,6 @@ type Capabilities uint64
 // MaxEntries returns the most entries of a queue (MQES).
 func (c Capabilities) MaxEntries() int { return int(c&0xffff) + 1 }
 
-// Contiguous reports whether queues must be contiguous (CQR).
-func (c Capabilities) Contiguous() bool { return c>>16&1 == 1 }
-
 // Timeout returns how long enabling and disabling may take, in units of 500 ms (TO).
 func (c Capabilities) Timeout() int { return int(c >> 24 & 0xff) }
 

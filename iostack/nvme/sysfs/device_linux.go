@@ -9,19 +9,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/mmio"
-	"diskgnn/iostack/nvme/internal/pool"
+	"diskgnn/iostack/nvme/internal/platform"
 )
 
 // Device is a PCI function that was taken: a transport.
 type Device struct {
 	f         *function
-	registers mmio.Registers
+	registers platform.Registers
 	helper    *helper
 
 	mu     sync.Mutex // of what follows
 	memory *memory
-	pool   *pool.Pool // of it
+	pool   *platform.Pool // of it
 	closed bool
 }
 
@@ -44,7 +43,7 @@ func open(address string, o Options, flags int, frame func(uintptr) (uint64, err
 	if d.memory, err = newMemory(flags, frame); err != nil {
 		return nil, errors.Join(err, f.close())
 	}
-	d.pool = pool.New(d.Name(), d.memory)
+	d.pool = platform.NewPool(d.Name(), d.memory)
 	// What fails for want of rights or memory fails before anything is changed.
 	first, err := d.pool.Take(nvme.Page)
 	if err == nil {

@@ -20,7 +20,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/pool"
+	"diskgnn/iostack/nvme/internal/platform"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -439,7 +439,7 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := pool.New("drive", source)
+	p := platform.NewPool("drive", source)
 	for range 2 {
 		var held []*nvme.Memory
 		for i, n := range []int{1, 2 << 20, 2<<20 + 1, 5 << 20, 64, 1 << 20} {

@@ -11,7 +11,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/nvme"
-	"diskgnn/iostack/nvme/internal/mmio"
+	"diskgnn/iostack/nvme/internal/platform"
 	"diskgnn/iostack/nvme/spec"
 )
 
@@ -109,7 +109,7 @@ func (t tree) stop(address string) error {
 		return err
 	}
 	defer unix.Munmap(b)
-	registers := mmio.Registers(b)
+	registers := platform.Registers(b)
 	config := registers.Load32(spec.CC)
 	if config == ^uint32(0) {
 		return nil // it is gone, or was not enabled: it does nothing
@@ -124,4 +124,14 @@ func (t tree) stop(address string) error {
 			return fmt.Errorf("%w: %s stays ready for %v after it was disabled", nvme.ErrTimeout, address, longest)
 		}
 	}
+}
+
+// Options are how a function is taken.
+type Options struct {
+	// Force takes a drive that has a partition table, or that no driver has. One that is in
+	// use is not taken even so.
+	Force bool
+
+	root  tree
+	pause func() bool // waits for block devices; false: long enough
 }

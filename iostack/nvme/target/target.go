@@ -8,7 +8,8 @@
 //	dmabuf:ADDRESS   a PCI function as of sysfs, with memory of the module dmabuf-import
 //
 // Several drives of one kind are separated by commas. They are one array, in the order in which
-// they are named. The last two kinds are unproven on hardware, as nvme.Caution says of their
+// they are named. A comma of a name has a backslash before it, as in soft:/data/a\,b/drive; names that
+// look as if it were missing are refused. The last two kinds are unproven on hardware, as nvme.Caution says of their
 // transports.
 package target
 
@@ -17,6 +18,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -131,7 +134,12 @@ func Parse(text string) (Target, error) {
 	if !known {
 		return Target{}, fault.New(fault.ErrUsage, "%q names no NVMe drive: want %s; several of a kind with commas between them", text, strings.Join(Forms(), ", "))
 	}
-	t := Target{Kind: name, Parts: strings.Split(parts, ",")}
+	t := Target{Kind: name, Parts: split(parts)}
+	if t.Kind == Soft {
+		if err := unescaped(t.Parts); err != nil {
+			return Target{}, fault.New(fault.ErrUsage, "%q: %w", text, err)
+		}
+	}
 	for i, p := range t.Parts {
 		switch {
 		case p == "":
@@ -144,7 +152,62 @@ func Parse(text string) (Target, error) {
 }
 
 // String returns the target as it is named, without Prefix.
-func (t Target) String() string { return t.Kind + ":" + strings.Join(t.Parts, ",") }
+func (t Target) String() string {
+	names := make([]string, len(t.Parts))
+	for i, p := range t.Parts {
+		names[i] = strings.ReplaceAll(p, separator, escaped)
+	}
+	return t.Kind + ":" + strings.Join(names, separator)
+}
+
+// What separates names, and how it is written within one.
+const (
+	separator = ","
+	escaped   = `\` + separator
+)
+
+// split returns the names in a list.
+func split(list string) (names []string) {
+	whole := true
+	parts := strings.Split(list, separator)
+	for i, part := range parts {
+		joins := i < len(parts)-1 && strings.HasSuffix(part, `\`)
+		if joins {
+			part = strings.TrimSuffix(part, `\`) + separator
+		}
+		if whole {
+			names = append(names, part)
+		} else {
+			names[len(names)-1] += part
+		}
+		whole = !joins
+	}
+	return names
+}
+
+// unescaped refuses names of files of which two are one with a comma in it, as far as can be seen: a
+// relative path after an absolute one, and two that together are a file, or one in a directory,
+// that is there.
+func unescaped(names []string) error {
+	for i := range len(names) - 1 {
+		a, b := names[i], names[i+1]
+		if a == "" || b == "" {
+			continue
+		}
+		together := a + separator + b
+		_, err := os.Stat(together)
+		if dir := filepath.Dir(together); err != nil && strings.Contains(dir[min(len(dir), len(filepath.Dir(a))):], separator) {
+			_, err = os.Stat(dir)
+		}
+		if err == nil {
+			return fmt.Errorf("%s and %s are two drives: write %s for a comma in a name", a, b, escaped)
+		}
+		if filepath.IsAbs(a) && !filepath.IsAbs(b) && !strings.HasPrefix(b, ".") {
+			return fmt.Errorf("%s and %s are two drives: write %s for a comma in a name, ./%s for a file of the working directory", a, b, escaped, b)
+		}
+	}
+	return nil
+}
 
 // Open reaches the drives. Their user closes the transports; if one cannot be had, those before
 // it are closed. What is absent, not permitted or in use is an error of kind fault.ErrInput,

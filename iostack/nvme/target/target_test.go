@@ -28,6 +28,12 @@ func TestParse(t *testing.T) {
 		"nvme:sysfs:0000:01:00.0,0000:02:00.0": {Sysfs, []string{"0000:01:00.0", "0000:02:00.0"}},
 		"libnvm:/dev/libnvm0,/dev/libnvm1":     {Libnvm, []string{"/dev/libnvm0", "/dev/libnvm1"}},
 		"dmabuf:0000:01:00.0":                  {DMABuf, []string{"0000:01:00.0"}},
+		`soft:/x/a\,b/drv,/x/c`:                {Soft, []string{"/x/a,b/drv", "/x/c"}},
+		`soft:x/q\`:                            {Soft, []string{`x/q\`}},
+		`soft:\,`:                              {Soft, []string{","}},
+		`soft:a\,\,b,c\d`:                      {Soft, []string{"a,,b", `c\d`}},
+		"soft:/x/a,./b/drv":                    {Soft, []string{"/x/a", "./b/drv"}},
+		"soft:a,/x/b":                          {Soft, []string{"a", "/x/b"}},
 	} {
 		got, err := Parse(text)
 		if err != nil || !reflect.DeepEqual(got, want) || got.String() != strings.TrimPrefix(text, Prefix) {
@@ -37,10 +43,34 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "names no NVMe drive", "drive": "names no", "nvme:": "names no", "hard:x": "names no", "soft": "drive 0 is missing",
 		"soft:": "drive 0 is missing", "soft:a,": "drive 1 is missing", "soft:,a": "drive 0 is missing", "soft:a,b,a": "a is named twice",
-		"sysfs:": "want sysfs:ADDRESS", "disk:x": "want soft:FILE, sysfs:ADDRESS, libnvm:NODE, dmabuf:ADDRESS;",
+		"soft:/x/a,b/drv": `/x/a and b/drv are two drives: write \, for a comma in a name, ./b/drv for a file of the working directory`,
+		"soft:/x/a,b":     `write \,`,
+		"sysfs:":          "want sysfs:ADDRESS", "disk:x": "want soft:FILE, sysfs:ADDRESS, libnvm:NODE, dmabuf:ADDRESS;",
 	} {
 		if _, err := Parse(text); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// Names that are one with a comma in it, by what is there, are not taken for two.
+func TestParseWhatIsThere(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for _, name := range []string{"a,b/c", "d,e"} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o777), os.WriteFile(name, nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, ok := range map[string]bool{
+		"soft:a,b/c": false, "soft:a,b/absent": false, "soft:d,e": false, "soft:x,d,e": false,
+		"soft:" + dir + "/a,b/drive": false, "soft:" + dir + "/d," + dir + "/e": true,
+		"soft:d,f": true, "soft:a,e/c": true, `soft:a\,b/c`: true, `soft:d\,e,f`: true,
+		// The comma that is there is in the first name's directory alone.
+		`soft:a\,b/x,y`: true, `soft:a\,b/x,a\,b/y`: true,
+	} {
+		if got, err := Parse(text); (err == nil) != ok || !ok && !errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%s: %v %v", text, got, err)
 		}
 	}
 }

@@ -90,5 +90,5 @@
 // # Versions
 //
 // The digit at the end of each magic is its version; it rises with any change of the bytes
-// below it. A volume of another version is refused, not converted.
+// below it. labels, supers and tables have what decodes each version.
 package volume

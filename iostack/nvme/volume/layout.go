@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 )
 
 // Parts of a drive, in bytes.
@@ -51,10 +52,6 @@ func (l Layout) Locate(at int64) (drive int, offset, n int64) {
 	}
 	return int(unit % int64(l.Drives)), head + unit/int64(l.Drives)*l.Unit + in, n
 }
-
-// Flat returns the address of a drive's block where drives follow each other, each with the
-// given number of blocks: blocks × drive + block.
-func Flat(drive int, block, blocks uint64) uint64 { return uint64(drive)*blocks + block }
 
 func (l Layout) validate() error {
 	if l.Drives < 1 || l.Drives > MaxDrives || l.Unit < MinUnit || l.Unit > MaxUnit || bits.OnesCount64(uint64(l.Unit)) != 1 ||
@@ -115,26 +112,45 @@ func sign(b []byte) []byte {
 	return b
 }
 
-// signed checks a sector that sign has ended, and its magic. What is no such sector at all is
+// signed checks a sector that sign has ended, and its magic, and returns what decodes its version. What is no such sector at all is
 // neither known nor an error; one of another version or with a wrong CRC is an error.
-func signed(b []byte, magic string) (known bool, err error) {
+func signed[D any](b []byte, magic string, versions stage.Versions[D]) (decode D, known bool, err error) {
 	n := len(magic) - 1
-	switch {
-	case string(b[:n]) != magic[:n]:
-		return false, nil
-	case b[n] != magic[n]:
-		return true, fault.New(fault.ErrVersion, "%q is not of this program's version, which is %q", b[:n+1], magic)
-	case binary.LittleEndian.Uint32(b[sector-4:]) != binio.CRC(b[:sector-4]):
-		return true, fault.New(fault.ErrCorrupt, "its label or superblock does not match its checksum")
+	if string(b[:n]) != magic[:n] {
+		return decode, false, nil
 	}
-	return true, nil
+	if decode, err = versions.Decoder(int(b[n]-'0'), refusal(magic)); err != nil {
+		return decode, true, err
+	}
+	if binary.LittleEndian.Uint32(b[sector-4:]) != binio.CRC(b[:sector-4]) {
+		return decode, true, fault.New(fault.ErrCorrupt, "its label or superblock does not match its checksum")
+	}
+	return decode, true, nil
 }
+
+// refusal is the sentence that refuses other versions of what begins with a magic.
+func refusal(magic string) string {
+	kind := magic[:len(magic)-1]
+	return `"` + kind + `%d" is not of this program's version, which is "` + kind + `%s"`
+}
+
+// What decodes each version, by the digit at the end of its magic.
+var (
+	labels = stage.Versions[func([]byte) (label, error)]{1: labelOf}
+	supers = stage.Versions[func(b []byte, pages int64) (super, error)]{1: superOf}
+	tables = stage.Versions[func(b []byte, pages int64) (*Contents, error)]{1: tableOf}
+)
 
 // decodeLabel reads a drive's first page; known is false where it is no label.
 func decodeLabel(b []byte) (l label, known bool, err error) {
-	if known, err = signed(b, labelMagic); !known || err != nil {
-		return l, known, err
+	decode, known, err := signed(b, labelMagic, labels)
+	if known && err == nil {
+		l, err = decode(b)
 	}
+	return l, known, err
+}
+
+func labelOf(b []byte) (l label, err error) {
 	l.drive = int(binary.LittleEndian.Uint32(b[8:]))
 	l.layout = Layout{
 		Drives: int(binary.LittleEndian.Uint32(b[12:])),
@@ -143,12 +159,12 @@ func decodeLabel(b []byte) (l label, known bool, err error) {
 	}
 	copy(l.id[:], b[32:])
 	if err := l.layout.validate(); err != nil {
-		return l, true, fault.New(fault.ErrCorrupt, "its label says %v", err)
+		return l, fault.New(fault.ErrCorrupt, "its label says %v", err)
 	}
 	if l.drive >= l.layout.Drives {
-		return l, true, fault.New(fault.ErrCorrupt, "its label says drive %d of %d", l.drive, l.layout.Drives)
+		return l, fault.New(fault.ErrCorrupt, "its label says drive %d of %d", l.drive, l.layout.Drives)
 	}
-	return l, true, nil
+	return l, nil
 }
 
 // ref says where a table lies.
@@ -186,15 +202,22 @@ func (s *super) encode() []byte {
 // decodeSuper reads a superblock of a volume. One that is not whole, or of another volume, is
 // as if it were not there, which is what a loss of power leaves.
 func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) {
-	known, err := signed(b, superMagic)
+	decode, known, err := signed(b, superMagic, supers)
 	if !known || err != nil {
 		if errors.Is(err, fault.ErrVersion) {
 			return s, false, err
 		}
 		return s, false, nil
 	}
+	if s, err = decode(b, pages); err != nil {
+		return s, false, err
+	}
+	return s, s.id == id, nil
+}
+
+func superOf(b []byte, pages int64) (s super, err error) {
 	if s.generation = binary.LittleEndian.Uint64(b[8:]); s.generation > maxGeneration {
-		return s, false, fault.New(fault.ErrCorrupt, "its superblock is of generation %d, behind which there is none", s.generation)
+		return s, fault.New(fault.ErrCorrupt, "its superblock is of generation %d, behind which there is none", s.generation)
 	}
 	copy(s.id[:], b[16:])
 	for i, r := range []*ref{&s.force, &s.underWay} {
@@ -202,8 +225,8 @@ func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) 
 		r.bytes = int64(binary.LittleEndian.Uint64(b[40+24*i:]))
 		r.crc = binary.LittleEndian.Uint32(b[48+24*i:])
 		if r.bytes < 0 || r.bytes > maxTable || r.first < 0 || r.first > pages-r.pages() {
-			return s, false, fault.New(fault.ErrCorrupt, "its superblock names a table of %d bytes in page %d", r.bytes, r.first)
+			return s, fault.New(fault.ErrCorrupt, "its superblock names a table of %d bytes in page %d", r.bytes, r.first)
 		}
 	}
-	return s, s.id == id, nil
+	return s, nil
 }

@@ -154,13 +154,19 @@ func (c *Contents) encode() []byte {
 // ascend, have as many pages as their sizes need, lie on the volume, and share no page with
 // each other. What it allocates is bounded by a few times the bytes of the table.
 func decodeTable(b []byte, pages int64) (*Contents, error) {
-	d := binio.NewDecoder(b)
-	if magic := d.Raw(len(tableMagic)); string(magic) != tableMagic {
-		if len(magic) == len(tableMagic) && string(magic[:7]) == tableMagic[:7] {
-			return nil, fault.New(fault.ErrVersion, "a table %q, this program reads %q", magic, tableMagic)
-		}
+	if len(b) < len(tableMagic) || string(b[:7]) != tableMagic[:7] {
 		return nil, fault.New(fault.ErrCorrupt, "not a table of a volume")
 	}
+	decode, err := tables.Decoder(int(b[7]-'0'), refusal(tableMagic))
+	if err != nil {
+		return nil, err
+	}
+	return decode(b, pages)
+}
+
+func tableOf(b []byte, pages int64) (*Contents, error) {
+	d := binio.NewDecoder(b)
+	d.Raw(len(tableMagic))
 	c := &Contents{}
 	files := d.Count(16)
 	format := d.Count(1)

@@ -85,9 +85,6 @@ func TestLocate(t *testing.T) {
 	if drive, offset, n := (Layout{Drives: 1, Unit: 8192, Units: 5}).Locate(10000); drive != 0 || offset != mib+10000 || n != 30960 {
 		t.Errorf("on one drive: byte %d of drive %d, %d from there on", offset, drive, n)
 	}
-	if Flat(3, 7, 1000) != 3007 {
-		t.Error(Flat(3, 7, 1000))
-	}
 	f := hand().Files[0]
 	for _, x := range [][3]int64{{0, 7 * Page, Granule}, {Granule - 1, 263*Page - 1, 1}, {Granule, 300 * Page, Page}, {Granule + 4, 300*Page + 4, Page - 4}} {
 		if at, n := f.Locate(x[0]); at != x[1] || n != x[2] {

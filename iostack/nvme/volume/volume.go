@@ -1,12 +1,14 @@
 package volume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 )
 
 // Volume is an open volume, for reading. It is for one goroutine at a time, as its drives are;
@@ -240,6 +242,31 @@ func (v *Volume) readAny(at int64, b []byte) error {
 		}
 		n := copy(b, page[at%Page:])
 		at, b = at+int64(n), b[n:]
+	}
+	return nil
+}
+
+// Verify reads every byte of all files and checks it against the volume's checksums. It holds a
+// granule.
+func (v *Volume) Verify(ctx context.Context, rep progress.Reporter) error {
+	task := rep.Task("verify volume", v.contents.Bytes(), progress.Bytes)
+	defer task.Done()
+	b := make([]byte, Granule)
+	for i := range v.contents.Files {
+		f := &v.contents.Files[i]
+		for at := int64(0); at < f.Size; at += Granule {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			b := b[:min(Granule, f.Size-at)]
+			if err := v.Read(f, b, at); err != nil {
+				return err
+			}
+			if err := f.Sums.Verify(names(v.drives)+": "+f.Name, at, b); err != nil {
+				return err
+			}
+			task.Add(int64(len(b)))
+		}
 	}
 	return nil
 }

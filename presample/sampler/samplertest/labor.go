@@ -11,8 +11,9 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Lots are the numbers by which LABOR chooses: the lower a node's, the sooner it is taken.
-type Lots func(hop int, v uint32) *big.Int
+// Lots are the numbers by which LABOR chooses: the lower that of the edge from a node behind so
+// many parallel ones, the sooner it is taken.
+type Lots func(hop int, v uint32, behind int) *big.Int
 
 // Labor draws a batch by LABOR: it sorts all neighbours. Labels are left out.
 func Labor(g *graph.CSC, seeds []uint32, fanout []int, lots Lots) *graph.Batch {
@@ -23,7 +24,11 @@ func Labor(g *graph.CSC, seeds []uint32, fanout []int, lots Lots) *graph.Batch {
 		}
 		list, lot := g.Neighbors(v), make([]*big.Int, n)
 		for i, u := range list {
-			lot[i] = lots(hop, u)
+			first := i
+			for first > 0 && list[first-1] == u {
+				first--
+			}
+			lot[i] = lots(hop, u, i-first)
 		}
 		slices.SortStableFunc(at, func(i, j int) int {
 			return cmp.Or(lot[i].Cmp(lot[j]), cmp.Compare(list[i], list[j]))
@@ -44,13 +49,19 @@ type Which struct {
 
 // LotsOf returns the lots of a batch.
 func LotsOf(p mbfile.Params, of Which) Lots {
-	return func(hop int, v uint32) *big.Int {
+	return func(hop int, v uint32, behind int) *big.Int {
 		if p.LayerDependency {
 			hop = 0
 		}
-		h, t := uint64(hop), uint64(v)
+		key := func(words ...uint64) uint64 {
+			words = append(words, uint64(hop), uint64(v))
+			if behind > 0 {
+				words = append(words, uint64(behind))
+			}
+			return rng.Key(words...)
+		}
 		if p.BatchDependency == 0 {
-			return new(big.Int).SetUint64(rng.Key(p.Seed, 5, of.Epoch, uint64(of.Index), h, t))
+			return new(big.Int).SetUint64(key(p.Seed, 5, of.Epoch, uint64(of.Index)))
 		}
 		epoch, i := of.Epoch, of.Index
 		if of.PerEpoch > 0 {
@@ -60,7 +71,7 @@ func LotsOf(p mbfile.Params, of Which) Lots {
 		sin, cos := math.Sincos(math.Pi / 2 * f)
 		sum := new(big.Int)
 		for i, weight := range []float64{cos, sin} {
-			n := normal(rng.Key(p.Seed, 6, epoch, group+uint64(i), h, t))
+			n := normal(key(p.Seed, 6, epoch, group+uint64(i)))
 			sum.Add(sum, n.Mul(n, big.NewInt(int64(math.Round(weight*(1<<24))))))
 		}
 		return sum

@@ -73,6 +73,9 @@ func (c *cached) ReaderBytes() int64 { return readerBytes() }
 
 func (c *cached) Guard(fn func() error) error { return fn() }
 
+// Unchanged has nothing to compare: every page is checked when it is read.
+func (c *cached) Unchanged() error { return nil }
+
 func (c *cached) Bytes() int64 {
 	bytes, _ := Needs(c.data, Cached)
 	return bytes + c.held.bytes()

@@ -12,13 +12,14 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Choice is what a user says of a topology. The zero value is the default.
+// Choice is what a user says of a topology. The zero value is the default. A run's directory
+// keeps it under the names of its flags.
 type Choice struct {
-	Level string // one of Levels; "" means mapped
+	Level string `json:"topology,omitempty"` // one of Levels; "" means mapped
 	// Memory is what the in-neighbours that are held may take, with what finds them: bytes, or
 	// a share of the indices. Nil leaves it to the caller.
-	Memory *budget.Size
-	Order  string // whose they are: one of Orders; "" means the first
+	Memory *budget.Size `json:"topology_memory,omitempty"`
+	Order  string       `json:"topology_order,omitempty"` // whose they are: one of Orders; "" means the first
 }
 
 // EnsureDefaults fills in what was left zero, but for Memory.

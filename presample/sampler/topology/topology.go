@@ -66,8 +66,11 @@ type Topology interface {
 	// ReaderBytes is the memory of a reader.
 	ReaderBytes() int64
 	// Guard runs fn, which reads on the calling goroutine, and returns an error of kind
-	// fault.ErrCorrupt where a mapped file can no longer be read.
+	// fault.ErrCorrupt where a mapped file can no longer be read, or was changed meanwhile.
 	Guard(fn func() error) error
+	// Unchanged returns an error of kind fault.ErrCorrupt if a mapped file was changed or
+	// replaced since it was verified. It comes before what was drawn is committed.
+	Unchanged() error
 	// Bytes is the memory that the topology holds; of it HostBytes is outside Go's heap.
 	Bytes() int64
 	HostBytes() int64

@@ -370,7 +370,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// go test -bench Multiply ./train/cpu/sgemm; bench/sgemm compares it with others.
+// go test -bench Multiply ./train/cpu/sgemm; go run ./bench sgemm compares it with others.
 func BenchmarkMultiply(b *testing.B) {
 	const m, n, k = 512, 256, 256
 	x, y, z := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)

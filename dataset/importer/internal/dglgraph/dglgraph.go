@@ -6,13 +6,13 @@ package dglgraph
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/csr"
-	"diskgnn/dataset/importer/internal/edges"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/pickle"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -26,6 +26,9 @@ type Graph struct {
 	// Nodes is how many nodes there are, or 0 where the file does not say it.
 	Nodes int64
 	Edges int64 // importer.MaxEdges + 1 at most
+	// Dropped are the names of data of edges, of which none is read. DGL's own columns, whose names begin with an
+	// underscore, are no data.
+	Dropped []string
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
@@ -53,7 +56,31 @@ func OpenFused(fsys vfs.FS, name string) (_ *Graph, err error) {
 	}
 	defer func() { err = errors.Join(err, indices.Close()) }()
 	g.Edges = importer.AddEdges(0, indices.Count())
+	if err := g.findData(); err != nil {
+		return nil, err
+	}
 	return g, indices.Vector(-1)
+}
+
+// findData lists the attributes of the edges of a FusedCSCSamplingGraph.
+func (g *Graph) findData() error {
+	f, err := torchfile.Open(g.fs, g.name)
+	if err != nil {
+		return err
+	}
+	parts, err := fusedParts(f.Root())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	v, _ := parts.Get("edge_attributes")
+	if attributes, ok := torchfile.Dict(v); ok {
+		for _, k := range attributes.Keys {
+			if name, ok := k.(string); ok && !strings.HasPrefix(name, "_") {
+				g.Dropped = append(g.Dropped, name)
+			}
+		}
+	}
+	return nil
 }
 
 // Open reads the shapes of a graph of either kind.
@@ -106,10 +133,11 @@ func (g *Graph) part(key string) (*npz.Array, error) {
 	})
 }
 
-// fused returns what a FusedCSCSamplingGraph consists of: the state of the object that it wraps
-// has a dictionary of tensors by name.
-func fused(root any) (*pickle.Dict, error) {
-	no := bad("it holds no FusedCSCSamplingGraph")
+var errNotFused = bad("it holds no FusedCSCSamplingGraph")
+
+// fusedParts returns the state of the object that a FusedCSCSamplingGraph wraps.
+func fusedParts(root any) (*pickle.Dict, error) {
+	no := errNotFused
 	graph, ok := root.(*pickle.Object)
 	if !ok || graph.Class.Name != "FusedCSCSamplingGraph" {
 		return nil, no
@@ -131,10 +159,19 @@ func fused(root any) (*pickle.Dict, error) {
 	if !ok {
 		return nil, no
 	}
-	v, _ = parts.Get("independent_tensors")
+	return parts, nil
+}
+
+// fused returns the tensors by name that a FusedCSCSamplingGraph consists of.
+func fused(root any) (*pickle.Dict, error) {
+	parts, err := fusedParts(root)
+	if err != nil {
+		return nil, err
+	}
+	v, _ := parts.Get("independent_tensors")
 	d, ok := v.(*pickle.Dict)
 	if !ok {
-		return nil, no
+		return nil, errNotFused
 	}
 	for _, key := range []string{"node_type_offset", "type_per_edge"} {
 		if v, _ := d.Get(key); torchfile.IsArray(v) {
@@ -188,11 +225,11 @@ func listed(root any) ([]any, error) {
 // Each calls add for all edges, some at a time; their ends must be nodes of so many.
 func (g *Graph) Each(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
 	if !g.columns {
-		pairs, err := edges.TwoVectors(g.part, "source", "destination")
+		pairs, err := stream.TwoVectors(g.part, "source", "destination")
 		if err != nil {
 			return err
 		}
-		return errors.Join(edges.Each(ctx, g.name, pairs, nodes, add), pairs.Close())
+		return errors.Join(stream.EachPair(ctx, g.name, pairs, nodes, add), pairs.Close())
 	}
 	indptr, err := g.part("indptr")
 	if err != nil {
@@ -202,7 +239,7 @@ func (g *Graph) Each(ctx context.Context, nodes int64, add func(dst, src []int64
 	if err != nil {
 		return errors.Join(err, indptr.Close())
 	}
-	columns, err := csr.New(indptr, indices, nodes)
+	columns, err := stream.NewCompressedRows(indptr, indices, nodes)
 	if err != nil {
 		return err
 	}

@@ -126,6 +126,26 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+// TestDataOfEdges lists attributes of edges, but for DGL's own.
+func TestDataOfEdges(t *testing.T) {
+	tensors := text("independent_tensors") + "}" + text("indptr") + vector("0", 4) + "s" + text("indices") + vector("1", 4) + "ss"
+	for attributes, want := range map[string]string{
+		"": "[]", text("edge_attributes") + "Ns": "[]",
+		text("edge_attributes") + "}" + text("weight") + vector("1", 4) + "s" + text("_ORIGINAL_EDGE_ID") + vector("1", 4) + "s" + text("kind") + vector("1", 4) + "ss": "[weight kind]",
+	} {
+		f := compressed()
+		f.state = "}" + tensors + attributes + text("name") + "\x86"
+		files := importertest.NewFiles(vfs.OS)
+		g, err := dglgraph.OpenFused(files, write(t, f.pickle()))
+		if err != nil || fmt.Sprint(g.Dropped) != want {
+			t.Errorf("%q: %+v, want %s; %v", attributes, g, want, err)
+		}
+		if left := files.StillOpen(); len(left) > 0 {
+			t.Errorf("%q are open", left)
+		}
+	}
+}
+
 // TestOneNode opens a graph of one node.
 func TestOneNode(t *testing.T) {
 	f := compressed()

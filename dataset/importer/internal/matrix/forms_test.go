@@ -380,7 +380,7 @@ func TestParquetEmpty(t *testing.T) {
 		if _, err := f.WriteAt(append(binary.LittleEndian.AppendUint32(nil, n), "PAR1"...), size-8); err != nil {
 			t.Fatal(err)
 		}
-		if err := (&parquetFile{f: f}).checkFooter(size); errors.Is(err, fault.ErrInput) != bad || !bad && err != nil {
+		if _, err := (&parquetFile{f: f}).checkFooter(size); errors.Is(err, fault.ErrInput) != bad || !bad && err != nil {
 			t.Errorf("a description of %d bytes: %v", n, err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"diskgnn/dataset"
-	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/text"
@@ -27,6 +27,8 @@ type Matrix interface {
 	// Rows is how many there are, or -1 if that is not known before they are read.
 	Rows() int64
 	Columns() int
+	// Names are those of the columns; nil where the file has none.
+	Names() []string
 	// Integer tells whether all elements are integers; of text that is not known, and it is
 	// true. Half tells whether they are float16.
 	Integer() bool
@@ -124,7 +126,7 @@ func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {
 	rows := s.Rows
 	if rows == 0 {
-		st, err := file.Stat(fsys, s.Path)
+		st, err := importer.StatFile(fsys, s.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -176,6 +178,7 @@ const maxColumns = min(dataset.MaxDim, dataset.MaxTargets)
 func (m *array) Name() string  { return m.a.Name() }
 func (m *array) Rows() int64   { return m.a.Shape[0] }
 func (m *array) Columns() int  { return m.cols }
+func (*array) Names() []string { return nil }
 func (m *array) Integer() bool { return m.a.Integer() }
 func (m *array) Mask() bool    { return m.a.Kind == 'b' }
 func (m *array) Half() bool    { return m.a.Kind == 'f' && m.a.Size == 2 }
@@ -208,8 +211,9 @@ func (m *array) Close() error { return m.a.Close() }
 // table is a matrix of text.
 type table struct {
 	*text.Table
-	name string
-	cols int
+	name  string
+	cols  int
+	names []string
 }
 
 // OpenText opens a file of text. Columns of the format are counted where they are 0, and a
@@ -227,17 +231,28 @@ func OpenText(fsys vfs.FS, name string, f text.Format) (Matrix, error) {
 	case f.Columns == 0:
 		f.Columns = n
 	}
-	f.Header = f.Header || n > 0 && isHeader(first)
+	var names []string
+	if n > 0 && isHeader(first) {
+		f.Header, names = true, first
+	} else if f.Comments != "" {
+		if names, err = namesInComment(fsys, name, f, n); err != nil {
+			return nil, err
+		}
+	}
 	t, err := text.OpenTable(fsys, name, f)
 	if err != nil {
 		return nil, err
 	}
-	return &table{t, name, f.Columns}, nil
+	return &table{t, name, f.Columns, names}, nil
 }
 
-// isHeader tells whether no field is a number, and none is missing.
+// isHeader tells whether no field is a number, and none is missing but the first of several, which
+// pandas leaves empty above its index.
 func isHeader(fields []string) bool {
-	for _, f := range fields {
+	for i, f := range fields {
+		if i == 0 && len(fields) > 1 && text.Missing([]byte(f)) {
+			continue
+		}
 		if _, ok := text.ParseFloat([]byte(f)); ok {
 			return false
 		}
@@ -248,6 +263,7 @@ func isHeader(fields []string) bool {
 func (t *table) Name() string                      { return t.name }
 func (t *table) Rows() int64                       { return -1 }
 func (t *table) Columns() int                      { return t.cols }
+func (t *table) Names() []string                   { return t.names }
 func (t *table) Integer() bool                     { return true }
 func (t *table) Half() bool                        { return false }
 func (t *table) Mask() bool                        { return false }

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
-	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -60,7 +61,7 @@ type columnsOf struct {
 }
 
 func openParquetColumns(fsys vfs.FS, name string, which columnsOf) (_ *parquetFile, err error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +92,12 @@ func (m *parquetFile) open(which columnsOf) error {
 	if err != nil {
 		return err
 	}
-	if err := m.checkFooter(st.Size()); err != nil {
+	if _, err := m.checkFooter(st.Size()); err != nil {
 		return err
 	}
-	p, err := parquet.OpenFile(m.f, st.Size(), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	p, err := m.openLibrary(st.Size())
 	if err != nil {
-		return m.bad("no Parquet file: %v", err)
+		return err
 	}
 	m.rows = p.NumRows()
 	columns := p.Schema().Columns()
@@ -107,7 +108,7 @@ func (m *parquetFile) open(which columnsOf) error {
 		if i < which.skip || which.words > 0 && i >= which.words {
 			continue
 		}
-		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, chunk)}
+		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, valuesOf(len(columns)))}
 		column, ok := p.Schema().Lookup(path...)
 		if !ok {
 			return m.bad("column %s cannot be read", path[0])
@@ -154,6 +155,19 @@ func (m *parquetFile) open(which columnsOf) error {
 	return nil
 }
 
+// openLibrary has the library read the file's description, which checkFooter found well.
+func (m *parquetFile) openLibrary(size int64) (*parquet.File, error) {
+	p, err := parquet.OpenFile(m.f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+	if err != nil {
+		return nil, m.bad("no Parquet file: %v", err)
+	}
+	return p, nil
+}
+
+// valuesOf returns how many values are taken of a column's page at a time, of so many columns: about
+// a chunk of all together.
+func valuesOf(columns int) int { return max(chunk/columns, 16) }
+
 // checkGroup looks at the bytes of a column in a row group.
 func (m *parquetFile) checkGroup(column string, n int64) error {
 	if n < 0 || n > maxGroup {
@@ -166,20 +180,21 @@ func (m *parquetFile) checkGroup(column string, n int64) error {
 // every row group.
 const maxFooter = 64 << 20
 
-// checkFooter looks at the length of the description before the library takes memory for it.
-func (m *parquetFile) checkFooter(size int64) error {
+// checkFooter returns the length of the description, before the library takes memory for it.
+func (m *parquetFile) checkFooter(size int64) (int64, error) {
 	const ends = 4 + 8 // magic; length and magic
 	tail := make([]byte, 8)
 	if size < ends {
-		return m.bad("no Parquet file: %d bytes", size)
+		return 0, m.bad("no Parquet file: %d bytes", size)
 	}
 	if _, err := m.f.ReadAt(tail, size-int64(len(tail))); err != nil {
-		return fmt.Errorf("%s: %w", m.name, err)
+		return 0, fmt.Errorf("%s: %w", m.name, err)
 	}
-	if n := int64(binary.LittleEndian.Uint32(tail)); string(tail[4:]) != "PAR1" || n > size-ends || n > maxFooter {
-		return m.bad("no Parquet file, or a truncated one")
+	n := int64(binary.LittleEndian.Uint32(tail))
+	if string(tail[4:]) != "PAR1" || n > size-ends || n > maxFooter {
+		return 0, m.bad("no Parquet file, or a truncated one")
 	}
-	return nil
+	return n, nil
 }
 
 func (m *parquetFile) Name() string  { return m.name }
@@ -189,6 +204,15 @@ func (m *parquetFile) Integer() bool { return m.integer }
 func (m *parquetFile) Half() bool    { return false }
 func (m *parquetFile) Mask() bool    { return m.mask }
 func (m *parquetFile) End() error    { return nil }
+
+// Names has the name of a list for each of its elements.
+func (m *parquetFile) Names() []string {
+	var names []string
+	for _, l := range m.leaves {
+		names = append(names, slices.Repeat([]string{l.name}, l.width)...)
+	}
+	return names
+}
 
 func (m *parquetFile) Close() error {
 	var errs []error

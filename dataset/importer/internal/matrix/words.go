@@ -19,6 +19,8 @@ import (
 // use.
 type Words interface {
 	Name() string // the file's, for messages
+	// Names are those of the columns; nil where the file has none.
+	Names() []string
 	// Next returns the words of the next row, valid until the call after, or io.EOF.
 	Next() ([][]byte, error)
 	Close() error
@@ -27,6 +29,17 @@ type Words interface {
 // ColumnNames are the words of a line of text that is taken for the names of columns, where it has
 // nothing else.
 var ColumnNames = []string{"id", "node", "node_id", "name", "source", "src", "from", "target", "destination", "dst", "to", "label", "class", "y"}
+
+// areColumns tells whether the words of a line are names of columns: all of ColumnNames or, of edges,
+// those of an edge's ends.
+func areColumns(words []string, edges bool) bool {
+	known, ends := true, edges
+	for _, w := range words {
+		known = known && slices.Contains(ColumnNames, strings.ToLower(w))
+		ends = ends && endOf(w) != 0
+	}
+	return known || ends
+}
 
 // OpenWords opens a file for its first columns: of text as they are written, of Parquet strings or
 // integers, of arrays integers. If exact, it must have no others.
@@ -42,7 +55,16 @@ func OpenWords(fsys vfs.FS, s Spec, columns int, exact bool) (Words, error) {
 		if f.Blanks = ext != ".csv"; f.Blanks {
 			f.Comments = "#%"
 		}
-		return openTextWords(fsys, s.Path, f, exact, func(word string) bool { return slices.Contains(ColumnNames, word) })
+		w, err := openTextWords(fsys, s.Path, f, exact, func(words []string) bool { return areColumns(words, exact) })
+		if err == nil && w.names == nil && f.Blanks {
+			if w.names, err = namesInComment(fsys, s.Path, f, columns); err != nil {
+				err = errors.Join(err, w.Close())
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
 	m, err := Open(fsys, s)
 	if err != nil {
@@ -55,20 +77,22 @@ func OpenWords(fsys vfs.FS, s Spec, columns int, exact bool) (Words, error) {
 	return &numberWords{Matrix: m, row: make([]int64, m.Columns()), words: make([][]byte, columns)}, nil
 }
 
-func openTextWords(fsys vfs.FS, name string, f text.Format, exact bool, isColumn func(string) bool) (Words, error) {
-	w, err := text.OpenWords(fsys, name, f, exact, isColumn)
+func openTextWords(fsys vfs.FS, name string, f text.Format, exact bool, areColumns func([]string) bool) (*textWords, error) {
+	w, err := text.OpenWords(fsys, name, f, exact, areColumns)
 	if err != nil {
 		return nil, err
 	}
-	return &textWords{w, name}, nil
+	return &textWords{w, name, w.Header()}, nil
 }
 
 type textWords struct {
 	*text.Words
-	name string
+	name  string
+	names []string
 }
 
-func (w *textWords) Name() string { return w.name }
+func (w *textWords) Name() string    { return w.name }
+func (w *textWords) Names() []string { return w.names }
 
 // numberWords are integers, written in decimals.
 type numberWords struct {
@@ -141,9 +165,13 @@ func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
 		if err != nil {
 			return nil, err
 		}
-		return m, nil
+		return checked(m, CheckColumns(m))
 	case "text":
-		return OpenText(fsys, s.Path, keyedText(s))
+		m, err := OpenText(fsys, s.Path, keyedText(s))
+		if err != nil {
+			return nil, err
+		}
+		return checked(m, CheckColumns(m))
 	}
 	return nil, notKeyed(s)
 }
@@ -161,7 +189,11 @@ func OpenKeys(fsys vfs.FS, s Spec) (Words, error) {
 		}
 		header := n > 0 && isHeader(first)
 		f.Columns, f.Keyed = 1, false
-		return openTextWords(fsys, s.Path, f, false, func(string) bool { return header })
+		w, err := openTextWords(fsys, s.Path, f, false, func([]string) bool { return header })
+		if err != nil {
+			return nil, err
+		}
+		return w, nil
 	}
 	return nil, notKeyed(s)
 }

@@ -15,7 +15,7 @@ import (
 
 	"github.com/klauspost/compress/flate"
 
-	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -66,10 +66,16 @@ func (n *Array) End() error {
 // Vector checks that the array is one row of integers, of the given length, or
 // of any if that is negative.
 func (n *Array) Vector(length int64) error {
-	switch {
-	case !n.Integer():
+	if !n.Integer() {
 		return n.Fail(fault.New(fault.ErrInput, "its elements are %s, it takes integers", n.Type()))
-	case len(n.Shape) != 1 || length >= 0 && n.Shape[0] != length:
+	}
+	return n.oneDimension(length)
+}
+
+// oneDimension checks that the array has so many elements in one dimension, or any number if that is
+// negative.
+func (n *Array) oneDimension(length int64) error {
+	if len(n.Shape) != 1 || length >= 0 && n.Shape[0] != length {
 		want := "one dimension"
 		if length >= 0 {
 			want = fmt.Sprintf("(%d,)", length)
@@ -82,7 +88,7 @@ func (n *Array) Vector(length int64) error {
 // Open opens a .npy file. It must be as long as its header says: what follows the elements, such
 // as a second array that was saved to the same file, would be left out without a word.
 func Open(fsys vfs.FS, name string) (*Array, error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +122,7 @@ type Archive struct {
 
 // OpenArchive opens a .npz archive.
 func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +162,7 @@ func (z *Archive) Array(key string) (*Array, error) {
 	name := fmt.Sprintf("%s: %s", z.name, key)
 	c, err := e.Open()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, file.Unpacking(err))
+		return nil, fmt.Errorf("%s: %w", name, importer.Unpacking(err))
 	}
 	r, err := npy.NewReader(bufio.NewReaderSize(inflated{c}, inflateBuffer))
 	if err != nil {
@@ -173,7 +179,7 @@ func (z *Archive) Text(key string) (text string, err error) {
 	}
 	c, err := e.Open()
 	if err != nil {
-		return "", fmt.Errorf("%s: %s: %w", z.name, key, file.Unpacking(err))
+		return "", fmt.Errorf("%s: %s: %w", z.name, key, importer.Unpacking(err))
 	}
 	const most = 512 // the header takes 128
 	b, err := io.ReadAll(io.LimitReader(inflated{c}, most))
@@ -205,7 +211,7 @@ type inflated struct{ r io.Reader }
 func (i inflated) Read(b []byte) (int, error) {
 	n, err := i.r.Read(b)
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = file.Unpacking(err)
+		err = importer.Unpacking(err)
 	}
 	return n, err
 }
@@ -338,7 +344,7 @@ func (n *Array) Doubles(dst []float64) error { return n.Fail(n.Reader.Doubles(ds
 // OpenRaw opens a file of numbers without a header, which h describes. The file must be as
 // long as that says.
 func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -356,7 +362,7 @@ func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
 
 // IsNPY tells whether a file begins as a .npy array does.
 func IsNPY(fsys vfs.FS, name string) (is bool, err error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return false, err
 	}

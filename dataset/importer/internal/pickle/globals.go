@@ -10,6 +10,19 @@ var allowed = map[Global]bool{
 	{"__builtin__", "dict"}:        true,
 	{"__builtin__", "bytes"}:       true, // that are empty, in protocol 2
 
+	// Builtin types that values among a graph's attributes may have; protocol 3 names their module
+	// as Python 3 does.
+	{"__builtin__", "set"}:       true,
+	{"__builtin__", "frozenset"}: true,
+	{"__builtin__", "slice"}:     true,
+	{"__builtin__", "complex"}:   true,
+	{"__builtin__", "xrange"}:    true,
+	{"builtins", "set"}:          true,
+	{"builtins", "frozenset"}:    true,
+	{"builtins", "slice"}:        true,
+	{"builtins", "complex"}:      true,
+	{"builtins", "range"}:        true,
+
 	// Tensors and where their elements are.
 	{"torch._utils", "_rebuild_tensor_v2"}: true,
 	{"torch", "Size"}:                      true,
@@ -38,6 +51,7 @@ var allowed = map[Global]bool{
 	{"torch_geometric.data.data", "DataEdgeAttr"}:      true,
 	{"torch_geometric.data.data", "DataTensorAttr"}:    true,
 	{"torch_geometric.data.storage", "GlobalStorage"}:  true,
+	{"torch_geometric.data.storage", "AttrType"}:       true,
 	{"torch_geometric.data.hetero_data", "HeteroData"}: true,
 
 	// GraphBolt's graph.

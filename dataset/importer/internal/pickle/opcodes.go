@@ -1,5 +1,7 @@
 package pickle
 
+import "slices"
+
 // Opcodes of protocols 2 to 4, as far as they are read.
 const (
 	opMark            = '('
@@ -44,6 +46,9 @@ const (
 	opShortBinUnicode = 0x8c
 	opBinUnicode8     = 0x8d
 	opBinBytes8       = 0x8e
+	opEmptySet        = 0x8f
+	opAddItems        = 0x90
+	opFrozenSet       = 0x91
 	opStackGlobal     = 0x93
 	opMemoize         = 0x94
 	opFrame           = 0x95
@@ -126,7 +131,15 @@ func (m *machine) step(op byte) error {
 		return m.push(&List{})
 	case opEmptyDict:
 		return m.push(&Dict{})
-	case opAppend, opAppends, opSetItem, opSetItems:
+	case opEmptySet:
+		return m.push(&Object{Class: Global{"builtins", "set"}})
+	case opFrozenSet:
+		items, err := m.popMark()
+		if err != nil {
+			return err
+		}
+		return m.push(&Object{Class: Global{"builtins", "frozenset"}, List: slices.Clone(items)})
+	case opAppend, opAppends, opSetItem, opSetItems, opAddItems:
 		return m.into(op)
 	case opBinPut, opLongBinPut, opBinGet, opLongBinGet, opMemoize:
 		return m.memory(op)
@@ -223,7 +236,7 @@ func (m *machine) into(op byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if op == opAppend || op == opAppends {
+	if op == opAppend || op == opAppends || op == opAddItems {
 		return extend(v, items)
 	}
 	return fill(v, items)

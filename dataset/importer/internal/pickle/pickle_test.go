@@ -61,6 +61,11 @@ func TestValues(t *testing.T) {
 		"\x80\x02ccollections\nOrderedDict\n)RK\x01K\x02s.": &Object{Class: Global{"collections", "OrderedDict"}, Items: Dict{[]any{int64(1)}, []any{int64(2)}}},
 		"\x80\x02ctorch\nSize\n)RK\x01a.":                   &Object{Class: Global{"torch", "Size"}, List: []any{int64(1)}},
 		"\x80\x02K\x07Q.":                                   &Persistent{int64(7)},
+		// Sets: by a call, and by their opcodes, empty, filled twice, and frozen.
+		"\x80\x02c__builtin__\nset\n]K\x01a\x85R.": &Object{Class: Global{"__builtin__", "set"}, Args: []any{shared}},
+		"\x80\x04\x8f.":                          &Object{Class: Global{"builtins", "set"}},
+		"\x80\x04\x8f(K\x01K\x02\x90(K\x03\x90.": &Object{Class: Global{"builtins", "set"}, List: []any{int64(1), int64(2), int64(3)}},
+		"\x80\x04(K\x01K\x02\x91K\x03\x86.":      &Tuple{[]any{&Object{Class: Global{"builtins", "frozenset"}, List: []any{int64(1), int64(2)}}, int64(3)}},
 	} {
 		got, err := Load(text, Default)
 		if err != nil {
@@ -106,8 +111,12 @@ var evil = map[string]string{
 	"\x80\x02ios\nsystem\n.":                                                "opcode 'i'",
 	"\x80\x02(cos\nsystem\nX\x02\x00\x00\x00lso.":                           `"os.system"`,
 	"\x80\x02(ctorch\nSize\no.":                                             "opcode 'o'",
-	"\x80\x02\x82\x01.":                                                     "opcode 0x82", // EXT1
-	"\x80\x04\x8f.":                                                         "opcode 0x8f", // EMPTY_SET
+	"\x80\x02\x82\x01.":                                                     "opcode 0x82",                // EXT1
+	"\x80\x04\x90.":                                                         "more values than there are", // ADDITEMS
+	"\x80\x04(N\x90.":                                                       "more values than there are",
+	"\x80\x04K\x01(N\x90.":                                                  "no list",
+	"\x80\x04\x91.":                                                         "more values than there are", // FROZENSET
+	"\x80\x04]\x94(h\x00\x91a.":                                             "contains itself",
 	"\x80\x04ctorch\nSize\n)}\x92.":                                         "opcode 0x92", // NEWOBJ_EX
 	"\x80\x02P1\n.":                                                         "opcode 'P'",
 	"\x80\x01N.":                                                            "protocol 1, known are 2 to 4",

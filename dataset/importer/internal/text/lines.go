@@ -10,7 +10,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -33,7 +33,7 @@ type Lines struct {
 // OpenLines opens a file. Lines that begin with one of the given characters are passed over,
 // as empty ones are.
 func OpenLines(fsys vfs.FS, name, comments string) (*Lines, error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func (l *Lines) Close() error { return l.f.Close() }
 
 // unpacking says what is wrong with a compressed file.
 func (l *Lines) unpacking(err error) error {
-	return fmt.Errorf("%s: %w", l.name, file.Unpacking(err))
+	return fmt.Errorf("%s: %w", l.name, importer.Unpacking(err))
 }
 
 // Next returns the next line, valid until the call after, or io.EOF.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
-	"diskgnn/dataset/importer/internal/file"
+	"diskgnn/dataset/importer"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -28,7 +28,7 @@ type Lists struct {
 
 // OpenLists opens a file, also one that is gzipped, and reads the number of nodes.
 func OpenLists(fsys vfs.FS, name string) (*Lists, error) {
-	f, err := file.Open(fsys, name)
+	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func OpenLists(fsys vfs.FS, name string) (*Lists, error) {
 	if strings.HasSuffix(name, ".gz") {
 		z, err := gzip.NewReader(l.r)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("%s: %w", name, file.Unpacking(err)), f.Close())
+			return nil, errors.Join(fmt.Errorf("%s: %w", name, importer.Unpacking(err)), f.Close())
 		}
 		l.packed, l.r = true, bufio.NewReaderSize(z, bufferBytes)
 	}
@@ -104,7 +104,7 @@ func (l *Lists) number() (n int64, end byte, err error) {
 		case errors.Is(err, io.EOF):
 			return n, 0, nil
 		case err != nil && l.packed:
-			return 0, 0, fmt.Errorf("%s: %w", l.name, file.Unpacking(err))
+			return 0, 0, fmt.Errorf("%s: %w", l.name, importer.Unpacking(err))
 		case err != nil:
 			return 0, 0, fmt.Errorf("%s: %w", l.name, err)
 		case c >= '0' && c <= '9':

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"diskgnn/internal/vfs"
@@ -161,9 +162,32 @@ func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err
 	return n, first, nil
 }
 
+// Heading returns the words of the last of the comments that a file begins with, nil if there is none.
+func Heading(fsys vfs.FS, name string, f Format) (words []string, err error) {
+	l, err := OpenLines(fsys, name, "")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	for {
+		line, err := l.Next()
+		if errors.Is(err, io.EOF) || err == nil && strings.IndexByte(f.Comments, line[0]) < 0 {
+			return words, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		words = strings.Fields(string(line[1:]))
+	}
+}
+
+// Missing tells whether a field is empty. It may be so in quotes: Python's csv module, and pandas with
+// it, writes the missing value of a table of one column in this way, as an empty line would be none.
+func Missing(b []byte) bool { return len(b) == 0 || string(b) == `""` }
+
 // ParseFloat reads a decimal number; nothing stands for NaN.
 func ParseFloat(b []byte) (float64, bool) {
-	if len(b) == 0 {
+	if Missing(b) {
 		return math.NaN(), true
 	}
 	if v, ok := ParseInt(b); ok && len(b) < 16 {

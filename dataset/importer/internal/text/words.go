@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"diskgnn/internal/vfs"
 )
@@ -18,11 +17,12 @@ type Words struct {
 	fields [][]byte
 	text   []byte // of fields in quotes
 	ahead  bool   // fields has the first line's
+	header []string
 }
 
 // OpenWords opens a file for its first f.Columns fields, which are all there are if exact. If the first line
-// has nothing but names of columns, as isColumn knows them, it is passed over.
-func OpenWords(fsys vfs.FS, name string, f Format, exact bool, isColumn func(word string) bool) (*Words, error) {
+// has nothing but names of columns, as areColumns knows them, it is passed over.
+func OpenWords(fsys vfs.FS, name string, f Format, exact bool, areColumns func(words []string) bool) (*Words, error) {
 	t, err := OpenTable(fsys, name, f)
 	if err != nil {
 		return nil, err
@@ -35,11 +35,18 @@ func OpenWords(fsys vfs.FS, name string, f Format, exact bool, isColumn func(wor
 	case err != nil:
 		return nil, errors.Join(err, w.Close())
 	}
+	var words []string
 	for _, word := range first {
-		w.ahead = w.ahead || !isColumn(strings.ToLower(string(word)))
+		words = append(words, string(word))
+	}
+	if w.ahead = !areColumns(words); !w.ahead {
+		w.header = words
 	}
 	return w, nil
 }
+
+// Header returns the names of the columns, nil if the first line has none.
+func (w *Words) Header() []string { return w.header }
 
 // Next returns the fields of the next line, valid until the call after, or io.EOF.
 func (w *Words) Next() ([][]byte, error) {

@@ -1,0 +1,182 @@
+// Package main measures what is claimed of diskgnn: each subcommand measures one claim, and all
+// share one harness, which takes turns, round by round, and prints medians with the least and the
+// most.
+//
+//	go run ./bench SUB [flags] [arguments]
+//	go run ./bench SUB -help
+//
+// What is measured is built beforehand (-bin); README.md beside this lists the subcommands. With
+// -json each round and each summary is a line of JSON on standard output; without, rounds go to
+// standard error and the summaries are a table. Where -dir names a directory, what is made there is
+// kept, and used again by the next call; without, all is made in a temporary one.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+)
+
+// command is a subcommand.
+type command struct {
+	name, about string
+	rounds      int // by default; 0: it has none
+	// set registers flags, and returns the measurement, which gets the other arguments.
+	set func(h *harness, f *flag.FlagSet) func(ctx context.Context, args []string) error
+}
+
+func commands() []command {
+	return []command{
+		{"turns", "any command of the program with several lists of flags, in turn", 5, turnsCommand},
+		{"accuracy", "scores of examples beside others', and by ways of sampling and packing", 0, accuracyCommand},
+		{"importing", "importing a generated set beside inflating and writing its bytes", 0, importingCommand},
+		{"loader", "the loader alone against the drive", 5, loaderCommand},
+		{"packing", "packing against the drive", 5, packingCommand},
+		{"topology", "whose neighbours are best held", 0, topologyCommand},
+		{"sample", "sampling beside GraphBolt and PyTorch Geometric", 5, sampleCommand},
+		{"epoch", "whole epochs beside GraphBolt and PyTorch Geometric", 3, epochCommand},
+		{"step", "a training step on blocks that other programs can read", 0, stepCommand},
+		{"sgemm", "matrix products of the program beside OpenBLAS'", 7, sgemmCommand},
+		{"stream", "rows streamed to the GPU beside what cannot be avoided", 3, streamCommand},
+		{"simulated", "simulated drives against measured epochs", 3, simulatedCommand},
+		{"gids", "published figures of GIDS beside the simulation", 0, gidsCommand},
+		{"beacon", "figures of BeaconGNN's authors beside the simulation", 0, beaconCommand},
+	}
+}
+
+func main() {
+	log.SetFlags(0)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		log.Fatal("bench: ", err)
+	}
+}
+
+// run carries out a subcommand.
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
+	for _, c := range commands() {
+		if len(args) == 0 || args[0] != c.name {
+			continue
+		}
+		h := &harness{out: out, rounds: c.rounds}
+		f := newFlags(h)
+		f.Usage = func() {
+			_, _ = fmt.Fprintf(f.Output(), "bench %s: %s\n", c.name, c.about)
+			f.PrintDefaults()
+		}
+		measure := c.set(h, f)
+		rest, err := h.parse(f, args[1:])
+		if err != nil {
+			return err
+		}
+		err = measure(ctx, rest)
+		if err = errors.Join(err, h.close()); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		return nil
+	}
+	for _, c := range commands() {
+		if _, err := fmt.Fprintf(os.Stderr, "%-10s %s\n", c.name, c.about); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("usage: bench SUB [flags]: SUB is one of these")
+}
+
+// harness has what subcommands share: the program, places, rounds, and how results are printed.
+type harness struct {
+	program
+	out       io.Writer
+	json      bool
+	rounds    int
+	swap      bool // odd rounds go backwards
+	io        string
+	threads   int
+	dir       string // "": a temporary one is made
+	temporary string
+	needed    []string          // flags that must be given
+	inputs    map[string]string // of need, by flag
+	rows      []row             // that the table gets
+}
+
+// newFlags returns those that all subcommands have.
+func newFlags(h *harness) *flag.FlagSet {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.StringVar(&h.binary, "bin", "bin/diskgnn", "the program")
+	f.BoolVar(&h.loud, "progress", false, "show the program's progress")
+	f.BoolVar(&h.json, "json", false, "print lines of JSON")
+	f.StringVar(&h.dir, "dir", "", "directory for what is made, kept; none: a temporary one")
+	f.StringVar(&h.io, "io", "auto", "--io")
+	f.IntVar(&h.threads, "threads", 2, "of a run")
+	if h.rounds > 0 {
+		f.IntVar(&h.rounds, "rounds", h.rounds, "rounds")
+	}
+	return f
+}
+
+// parse parses arguments among which flags may stand, up to a --, and checks those that are needed.
+func (h *harness) parse(f *flag.FlagSet, args []string) (rest []string, err error) {
+	for {
+		if err := f.Parse(args); err != nil {
+			return nil, err
+		}
+		left := f.Args()
+		ended := len(args) > len(left) && args[len(args)-len(left)-1] == "--"
+		if len(left) == 0 || ended {
+			rest = append(rest, left...)
+			break
+		}
+		rest, args = append(rest, left[0]), left[1:]
+	}
+	for _, name := range h.needed {
+		if h.inputs[name] = f.Lookup(name).Value.String(); h.inputs[name] == "" {
+			return nil, fmt.Errorf("-%s is missing", name)
+		}
+	}
+	return rest, nil
+}
+
+// need registers directories that must be given, which lie in h.inputs later.
+func (h *harness) need(f *flag.FlagSet, names ...string) {
+	h.needed, h.inputs = names, map[string]string{}
+	for _, name := range names {
+		f.String(name, "", "the "+name)
+	}
+}
+
+// place returns the directory for what is made.
+func (h *harness) place() (string, error) {
+	if h.dir != "" {
+		return h.dir, os.MkdirAll(h.dir, 0o777)
+	}
+	if h.temporary == "" {
+		var err error
+		if h.temporary, err = os.MkdirTemp("", "diskgnn-bench"); err != nil {
+			return "", err
+		}
+	}
+	return h.temporary, nil
+}
+
+// path returns a file's in the place, which is there.
+func (h *harness) path(name string) string {
+	return filepath.Join(cmp.Or(h.dir, h.temporary), name)
+}
+
+// close prints the table, and removes the temporary directory.
+func (h *harness) close() error {
+	err := table(h.out, h.rows)
+	if h.temporary != "" {
+		err = errors.Join(err, os.RemoveAll(h.temporary))
+	}
+	return err
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"diskgnn/pipeline"
+)
+
+// program is the program under measurement.
+type program struct {
+	binary  string
+	loud    bool          // show its progress
+	every   time.Duration // how often its memory is looked at; 0: not at all
+	watched watched       // of the last run
+}
+
+// run calls a subcommand with --json and decodes the last line of its output.
+func (p *program) run(ctx context.Context, result any, args ...string) error {
+	cmd := exec.CommandContext(ctx, p.binary, append(args, "--json")...)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if p.loud {
+		cmd.Stderr = os.Stderr
+	}
+	p.watched = watched{}
+	if out := flagOf(args, "--out"); out != "" {
+		p.watched.metrics = filepath.Join(out, "metrics.jsonl")
+	}
+	if err := p.watched.over(cmd, p.every); err != nil {
+		return fmt.Errorf("%s %v: %w\n%s", p.binary, args, err, out.Bytes())
+	}
+	if err := lastLine(out.Bytes(), result); err != nil {
+		return fmt.Errorf("%s %v: %w", p.binary, args, err)
+	}
+	return nil
+}
+
+// flagOf returns a flag's value.
+func flagOf(args []string, name string) string {
+	if i := slices.Index(args, name); i >= 0 && i+1 < len(args) {
+		return args[i+1]
+	}
+	return ""
+}
+
+// lastLine decodes the last line of a program's output.
+func lastLine(out []byte, result any) error {
+	lines := bytes.Split(bytes.TrimSpace(out), []byte("\n"))
+	if err := json.Unmarshal(lines[len(lines)-1], result); err != nil {
+		return fmt.Errorf("last line is no JSON: %w", err)
+	}
+	return nil
+}
+
+// do runs commands of the program for what they make, one after the other.
+func (p *program) do(ctx context.Context, commands ...[]string) error {
+	for _, args := range commands {
+		if err := p.run(ctx, new(any), args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// epoch is what a training run reports of one epoch.
+type epoch struct {
+	Seconds      float64             `json:"seconds"`
+	Loss         float64             `json:"loss"`
+	BytesRead    int64               `json:"bytes_read"`
+	UsefulBytes  int64               `json:"useful_bytes"`
+	BoundLink    string              `json:"bound_stage"`
+	BoundSeconds float64             `json:"bound_seconds"`
+	Links        []pipeline.LinkTime `json:"stages"`
+}
+
+// training is what a training run reports.
+type training struct {
+	Device       string  `json:"device"`
+	Epochs       []epoch `json:"epochs"`
+	BestEpoch    int     `json:"best_epoch"`
+	TestAccuracy float64 `json:"test_accuracy"`
+	CacheRows    int64   `json:"cache_rows"`
+	GPUCacheRows int64   `json:"gpu_cache_rows"`
+	GPUBytes     int64   `json:"gpu_bytes"`
+	Memory       int64   `json:"memory_bytes"`
+	Planned      int64   `json:"planned_bytes"`
+	PeakAnon     int64   `json:"peak_anon_bytes"`
+	PeakRSS      int64   `json:"peak_rss_bytes"`
+
+	weights string // hash of the last epoch's; empty without a model
+}
+
+func (t *training) last() *epoch { return &t.Epochs[len(t.Epochs)-1] }
+
+// epochSeconds returns the median over the epochs, the first left out when there
+// are others: it fills the caches.
+func (t *training) epochSeconds() float64 {
+	return median(secondsOf(t.Epochs[min(1, len(t.Epochs)-1):]))
+}
+
+func secondsOf(epochs []epoch) (s []float64) {
+	for _, e := range epochs {
+		s = append(s, e.Seconds)
+	}
+	return s
+}
+
+// train trains once. What it makes is removed, unless --out says where it goes.
+func (h *harness) train(ctx context.Context, args ...string) (training, error) {
+	t, _, err := h.made(ctx, append([]string{"train"}, args...)...)
+	if err == nil && len(t.Epochs) == 0 {
+		err = fmt.Errorf("%v: no epoch was trained", args)
+	}
+	return t, err
+}
+
+// made runs a command that makes a directory, which is removed unless --out says where it goes,
+// and returns what it says of itself, as far as it is a training, and in full.
+func (h *harness) made(ctx context.Context, args ...string) (t training, raw json.RawMessage, err error) {
+	out := flagOf(args, "--out")
+	if out == "" {
+		dir, err := h.place()
+		if err != nil {
+			return t, nil, err
+		}
+		if dir, err = os.MkdirTemp(dir, "run"); err != nil {
+			return t, nil, err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		out = filepath.Join(dir, "out")
+		args = append(slices.Clone(args), "--out", out)
+	}
+	if err := h.run(ctx, &raw, args...); err != nil || args[0] != "train" {
+		return t, raw, err
+	}
+	if err := json.Unmarshal(raw, &t); err != nil {
+		return t, nil, err
+	}
+	final, err := os.ReadFile(filepath.Join(out, "final.safetensors"))
+	if err == nil {
+		t.weights = fmt.Sprintf("%x", sha256.Sum256(final))
+	} else if errors.Is(err, os.ErrNotExist) {
+		err = nil
+	}
+	return t, raw, err
+}
+
+// watched is what the kernel says of a process while it runs.
+type watched struct {
+	metrics                     string // has a line once the first epoch of a training is over
+	looks                       int
+	processors                  float64 // that were busy
+	anon, locked, resident, gpu level
+}
+
+// level is a quantity of memory over time.
+type level struct {
+	most  int64
+	first int64 // the most until the first epoch was over
+	later int64 // and since
+}
+
+func (l *level) see(n int64, later bool) {
+	l.most = max(l.most, n)
+	if later {
+		l.later = max(l.later, n)
+	} else {
+		l.first = max(l.first, n)
+	}
+}
+
+func (l *level) growth() int64 { return max(0, l.later-l.first) }
+
+func (w *watched) fields() row {
+	return row{{"kernel_anonymous_bytes", w.anon.most}, {"kernel_locked_bytes", w.locked.most}, {"kernel_resident_bytes", w.resident.most}, {"samples", w.looks}}
+}
+
+// over runs a command, and looks at its memory so often.
+func (w *watched) over(cmd *exec.Cmd, every time.Duration) error {
+	began := time.Now()
+	if every == 0 {
+		return cmd.Run()
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	for {
+		select {
+		case err := <-done:
+			if s := cmd.ProcessState; s != nil {
+				w.processors = (s.UserTime() + s.SystemTime()).Seconds() / time.Since(began).Seconds()
+			}
+			return err
+		case <-time.After(every):
+			w.look(cmd.Process.Pid)
+		}
+	}
+}
+
+// look reads what the kernel, and nvidia-smi where it is there, say now.
+func (w *watched) look(pid int) {
+	info, err := os.Stat(w.metrics)
+	later := err == nil && info.Size() > 0
+	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return
+	}
+	w.looks++
+	w.anon.see(kibibytes(rollup, "Anonymous:"), later)
+	w.resident.see(kibibytes(rollup, "Rss:"), later)
+	w.locked.see(kibibytes(status, "VmLck:")+kibibytes(status, "VmPin:"), later)
+	b, err := exec.Command("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits").Output()
+	if err != nil {
+		return
+	}
+	if n, err := strconv.ParseInt(strings.TrimSpace(string(bytes.Split(b, []byte("\n"))[0])), 10, 64); err == nil {
+		w.gpu.see(n<<20, later)
+	}
+}
+
+// kibibytes returns a quantity of a file of /proc, in bytes.
+func kibibytes(status []byte, name string) int64 {
+	for line := range bytes.Lines(status) {
+		f := strings.Fields(string(line))
+		if len(f) > 1 && f[0] == name {
+			n, _ := strconv.ParseInt(f[1], 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"slices"
+	"strconv"
+	"time"
+
+	"diskgnn/internal/vfs"
+	"diskgnn/pack/packfile"
+)
+
+// streamCommand shows what streaming rows from disk to the GPU costs over what cannot be avoided:
+// epochs of training, over the larger of what the drive needs for the bytes that batches are made
+// of and what the GPU needs to compute. What the drive keeps up in sequence is measured first in
+// each round:
+//
+//	go run ./bench stream -pack PACK -memory 100% -serial -- --model gat --gpu-cache 50% --ram-cache 0
+//
+// Arguments go to train. With -memory every round also trains with so many rows on the GPU, none
+// read from disk, if the pack was made for that: what the GPU needs alone. With -serial it trains
+// with one batch under way at a time. Each run's first epoch, which fills the caches, is left out,
+// and nothing is validated between the others: the drive is never idle. Let the others read 10 GB
+// or last ten seconds (-epochs).
+//
+// Rows say how busy the GPU was with kernels (in steps and gathers), how many processors were, and
+// what the kernel says of the run's memory: anonymous, and the GPU's by nvidia-smi, at most, and by
+// how much they grew after the first epoch.
+func streamCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
+	h.need(f, "pack")
+	h.binary = "bin/diskgnn-gpu"
+	engine := f.String("engine", "gpu", "--engine")
+	memory := f.String("memory", "", "--gpu-cache that holds all rows; empty: don't")
+	serial := f.Bool("serial", false, "also train with one batch at a time")
+	epochs := f.Int("epochs", 3, "epochs of a run")
+	return func(ctx context.Context, more []string) error {
+		r, err := packfile.Open(vfs.OS, h.inputs["pack"])
+		if err != nil {
+			return err
+		}
+		h.every = 250 * time.Millisecond
+		train := func(name string, flags ...string) side {
+			args := slices.Concat([]string{"--pack", r.Dir(), "--engine", *engine, "--io", h.io, "--epochs", strconv.Itoa(*epochs), "--validate-every", strconv.Itoa(*epochs)}, more, flags)
+			return side{name, func(ctx context.Context, _ int) (row, error) {
+				t, err := h.train(ctx, args...)
+				if err != nil {
+					return nil, err
+				}
+				return streamed(&t, &h.watched), nil
+			}}
+		}
+		sides := []side{coldDrive(h.io, r).side(), train("streamed")}
+		computing := "streamed"
+		if *memory != "" {
+			computing = "in memory"
+			sides = append(sides, train(computing, "--gpu-cache", *memory))
+		}
+		if *serial {
+			sides = append(sides, train("serial", "--slots", "1"))
+		}
+		all, err := h.turns(ctx, sides...)
+		if err != nil {
+			return err
+		}
+		return h.report(unavoidable(all, computing))
+	}
+}
+
+// streamed returns the figures of a run, of its epochs' medians where they have some.
+func streamed(t *training, w *watched) row {
+	epochs := t.Epochs[min(1, len(t.Epochs)-1):]
+	busy := make(map[string][]float64)
+	var links []string
+	var over, shares []float64
+	for i := range epochs {
+		e := &epochs[i]
+		over = append(over, e.Seconds/e.BoundSeconds)
+		share := 0.0
+		for _, s := range e.Links {
+			if busy[s.Link] == nil {
+				links = append(links, s.Link)
+			}
+			busy[s.Link] = append(busy[s.Link], s.Alone())
+			if s.Link == "compute" || s.Link == "GPU gather" {
+				share += s.Busy / e.Seconds
+			}
+		}
+		shares = append(shares, share)
+	}
+	last := t.last()
+	r := row{
+		{"device", t.Device}, {"cache_rows", t.CacheRows}, {"gpu_cache_rows", t.GPUCacheRows}, {"epoch_seconds", t.epochSeconds()}, {"all_epochs", secondsOf(epochs)},
+		{"useful_bytes", last.UsefulBytes}, {"bytes_read", last.BytesRead}, {"bound_stage", last.BoundLink}, {"epoch_over_slowest_stage", median(over)},
+		{"gpu_busy_share", median(shares)}, {"processors_busy", w.processors},
+		{"memory_allowed", t.Memory}, {"memory_planned", t.Planned}, {"peak_anonymous", w.anon.most}, {"anonymous_growth", w.anon.growth()},
+		{"peak_locked", w.locked.most}, {"locked_growth", w.locked.growth()}, {"gpu_held", t.GPUBytes}, {"peak_gpu", w.gpu.most}, {"gpu_growth", w.gpu.growth()},
+	}
+	for _, link := range links { // of each, over its workers
+		r = append(r, field{"busy_seconds_of_" + link, median(busy[link])})
+	}
+	return r
+}
+
+// unavoidable compares: disk is what the drive needs for the useful bytes of an epoch, compute what
+// the GPU needs for its steps, without anything beside them or else while rows are streamed.
+func unavoidable(all found, computing string) row {
+	var disk, compute, ratios []float64
+	seconds, rates := all.values("streamed", "epoch_seconds"), all.values("drive", "sequential_bytes_per_second")
+	for i, useful := range all.values("streamed", "useful_bytes") {
+		disk = append(disk, useful/rates[i])
+		compute = append(compute, all.values(computing, "busy_seconds_of_compute")[i])
+		ratios = append(ratios, seconds[i]/max(disk[i], compute[i]))
+	}
+	r := row{{"disk_seconds", spreadOf(disk)}, {"compute_seconds", spreadOf(compute)}, {"streamed_epoch", spreadOf(seconds)}, {"ratio", spreadOf(ratios)}}
+	if serial := all.values("serial", "epoch_seconds"); serial != nil {
+		r = append(r, field{"serial_over_streamed", median(serial) / median(seconds)})
+	}
+	return r
+}

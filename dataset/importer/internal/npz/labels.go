@@ -1,0 +1,156 @@
+package npz
+
+import (
+	"context"
+
+	"diskgnn/dataset"
+	"diskgnn/internal/fault"
+)
+
+// Labels takes the labels of nodes.
+type Labels interface {
+	Label(v, class int64) error
+	Number(v int64, x float64) error // NaN stands for no label
+}
+
+// LabelVector checks that the array is one row of integers or floats, of the given length, or of any if
+// that is negative.
+func (n *Array) LabelVector(length int64) error {
+	if n.Kind == 'f' {
+		return n.oneDimension(length)
+	}
+	return n.Vector(length)
+}
+
+// EachLabel gives every node its label of a vector of integers or floats, of the given length, or of any
+// if that is negative.
+func EachLabel(ctx context.Context, a *Array, length int64, l Labels) error {
+	if err := a.LabelVector(length); err != nil {
+		return err
+	}
+	if a.Integer() {
+		return a.Each(ctx, l.Label)
+	}
+	var buf [chunk]float64
+	for v, count := int64(0), a.Count(); v < count; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		part := buf[:min(chunk, count-v)]
+		if err := a.Doubles(part); err != nil {
+			return err
+		}
+		for _, x := range part {
+			if err := l.Number(v, x); err != nil {
+				return a.Fail(err)
+			}
+			v++
+		}
+	}
+	return a.End()
+}
+
+// LabelRows reads the labels of multi-label nodes: an array with a row per node and a
+// column per class, of ones and zeros in any type. A row of -1 or of NaN throughout
+// stands for no label.
+type LabelRows struct {
+	a       *Array
+	classes int
+	left    int64 // rows
+	buf     []float32
+}
+
+// MultiLabel tells whether an array of labels has a column per class. One column is as
+// good as a vector.
+func MultiLabel(a *Array) bool { return len(a.Shape) == 2 && a.Shape[1] > 1 }
+
+// LabelClasses returns the classes of an array with a column for each.
+func LabelClasses(a *Array) (int, error) {
+	switch n := a.Shape[1]; {
+	case n > dataset.MaxTargets:
+		return 0, a.Fail(fault.New(fault.ErrInput, "labels of %d classes; nodes of many labels have at most %d", n, dataset.MaxTargets))
+	case a.Fortran:
+		return 0, a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+	default:
+		return int(n), nil
+	}
+}
+
+// NewLabelRows reads the rows of an array, which must have so many columns.
+func NewLabelRows(a *Array, classes int) (*LabelRows, error) {
+	if len(a.Shape) != 2 || a.Shape[1] != int64(classes) {
+		return nil, a.Fail(fault.New(fault.ErrInput, "its shape is %s, other labels have %d columns", a.ShapeString(), classes))
+	}
+	rows := max(chunk/classes, 1)
+	return &LabelRows{a, classes, a.Shape[0], make([]float32, rows*classes)}, nil
+}
+
+// Most returns how many rows Next yields at most.
+func (r *LabelRows) Most() int { return len(r.buf) / r.classes }
+
+// Next yields the next rows, as far as there are any, and their number.
+func (r *LabelRows) Next() ([]float32, int, error) {
+	n := int(min(int64(r.Most()), r.left))
+	r.left -= int64(n)
+	values := r.buf[:n*r.classes]
+	return values, n, r.a.Floats(values)
+}
+
+// EachLabelRow calls do for every row of an array with so many columns, one per class.
+func EachLabelRow(ctx context.Context, a *Array, classes int, do func(v int64, values []float32) error) error {
+	rows, err := NewLabelRows(a, classes)
+	if err != nil {
+		return err
+	}
+	for v := int64(0); ; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		values, n, err := rows.Next()
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return a.End()
+		}
+		for i := range n {
+			if err := do(v, values[i*classes:(i+1)*classes]); err != nil {
+				return a.Fail(err)
+			}
+			v++
+		}
+	}
+}
+
+// mostWeights bounds the elements of an array that Weighted looks at.
+const mostWeights = 1 << 24
+
+// Weighted tells whether an archive has an array of a sparse matrix's values that are not all one,
+// and so may be weights of edges: adjacencies without weights have ones. An array that cannot be read,
+// or is too long to be looked at whole, counts as weights.
+func (z *Archive) Weighted(key string) bool {
+	if !z.Has(key) {
+		return false
+	}
+	weighted := true
+	err := z.Header(key, func(a *Array) error {
+		left := a.Count()
+		if left > mostWeights {
+			return nil
+		}
+		for values := make([]float64, chunk); left > 0; left -= int64(len(values)) {
+			values = values[:min(left, int64(len(values)))]
+			if err := a.Doubles(values); err != nil {
+				return err
+			}
+			for _, x := range values {
+				if x != 1 {
+					return nil
+				}
+			}
+		}
+		weighted = false
+		return nil
+	})
+	return weighted || err != nil
+}

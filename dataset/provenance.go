@@ -1,0 +1,167 @@
+package dataset
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"diskgnn/dataset/internal/synth"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+)
+
+// Verify compares the content parameters with the content, as far as that implies them. A generated
+// graph is generated again, a part of it; the content of a graph from memory is hashed again. What
+// import read is elsewhere: the hash of its source, and the options that left no mark, are believed.
+// So are, of facts, classes that no node has, and the one of two 16-bit types that features have.
+
+// origin is what content parameters of any source have.
+type origin struct {
+	Source string `json:"source"`
+
+	// of imported ones
+	Importer int    `json:"importer"`
+	DType    string `json:"dtype"`
+	For      string `json:"for"`
+
+	Content     string `json:"content_sha256"`
+	Compression string `json:"compression"`
+}
+
+// verifyOrigin checks the parameters, of a dataset whose files were found to be what was written.
+func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
+	f := &d.facts
+	bad := func(format string, args ...any) error {
+		return fault.New(fault.ErrCorrupt, "%s: "+format, append([]any{filepath.Join(d.dir, stage.MetaFile)}, args...)...)
+	}
+	metric := map[string]string{labelClass: classMetric, labelMultiHot: multiHotMetric, NoLabels: ""}
+	if want := metric[f.LabelKind]; f.Metric != want {
+		return bad("%s labels are judged by %.20q, not %.20q", f.LabelKind, want, f.Metric)
+	}
+	var p origin
+	if err := d.meta.DecodeParams(&p); err != nil {
+		return err
+	}
+	if (p.Compression != "") != (f.Compression != "") {
+		return bad("features compressed by %.40q, and the facts say %.20q", p.Compression, f.Compression)
+	}
+	hash, err := hex.DecodeString(p.Content)
+	hashed := err == nil && len(hash) == sha256.Size
+	switch p.Source {
+	case "generator":
+		return d.verifyGenerated(t, bad)
+	case "memory":
+		sum, err := d.hashContent(ctx)
+		if err == nil && sum != p.Content {
+			err = bad("content_sha256 is not that of the files")
+		}
+		return err
+	case "import":
+		if !hashed || p.Importer < 1 || p.DType != "" && p.DType != string(f.DType) || (p.For == "predict") == f.Labelled() {
+			return bad("imported by version %d for %.20q as %.20q, from %.80q: the facts say otherwise", p.Importer, p.For, p.DType, p.Content)
+		}
+		return nil
+	}
+	return bad("the source is %.40q", p.Source)
+}
+
+const (
+	generatedAgain = 1024     // nodes
+	mostGenerator  = 16 << 20 // numbers that the generator holds, so that it may be asked again
+)
+
+// verifyGenerated compares the parameters with the facts, and the first nodes with what the
+// generator makes of them.
+func (d *Dataset) verifyGenerated(t *Topology, bad func(format string, args ...any) error) error {
+	var p generateParams
+	if err := d.meta.DecodeParams(&p); err != nil {
+		return err
+	}
+	f := &d.facts
+	if p.Nodes != f.Nodes || p.Dim != f.Dim || p.Classes != f.Classes || p.DType != f.DType || p.Train != f.Train || p.Valid != f.Valid || p.Test != f.Test || p.MultiLabel != f.MultiLabel() {
+		return bad("the parameters are of %d nodes of %d × %s, %d classes, splits of %d, %d and %d, the facts of %d of %d × %s, %d, and %d, %d and %d",
+			p.Nodes, p.Dim, p.DType, p.Classes, p.Train, p.Valid, p.Test, f.Nodes, f.Dim, f.DType, f.Classes, f.Train, f.Valid, f.Test)
+	}
+	if p.Generator < 1 || p.Generator > generatorVersion {
+		return bad("made by version %d of the generator; this program knows version %d", p.Generator, generatorVersion)
+	}
+	if p.Generator != generatorVersion || int64(p.Dim)*int64(p.Classes) > mostGenerator {
+		return nil
+	}
+	model, err := synth.New(synth.Params{Nodes: p.Nodes, AvgDegree: p.AvgDegree, Dim: p.Dim, Classes: p.Classes, Seed: p.Seed, Train: p.Train, Valid: p.Valid, Test: p.Test})
+	if err != nil {
+		return bad("%v", err)
+	}
+	return t.Guard(func() error {
+		var row []uint32
+		for v := range uint32(min(generatedAgain, p.Nodes)) {
+			row = model.Neighbors(row[:0], v)
+			if !slices.Equal(row, t.Neighbors(v)) {
+				return bad("seed %d and an average degree of %v give node %d other neighbours", p.Seed, p.AvgDegree, v)
+			}
+		}
+		return nil
+	})
+}
+
+// hashContent returns the hash of a dataset's content, as Raw has it.
+func (d *Dataset) hashContent(ctx context.Context) (string, error) {
+	f := &d.facts
+	h := sha256.New()
+	word := func(n int64) { h.Write(binary.LittleEndian.AppendUint64(nil, uint64(n))) }
+	word(int64(f.Dim))
+	word(int64(f.Classes))
+	h.Write([]byte(f.DType))
+	names := []string{IndptrFile, IndicesFile, FeaturesFile}
+	if f.Labelled() {
+		names = append(names, LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test))
+	}
+	if f.MultiLabel() {
+		names = append(names, TargetsFile)
+	}
+	for _, name := range append(names, f.idFiles()...) {
+		if err := ctx.Err(); err != nil {
+			return "", err
+		}
+		word(f.size(name))
+		if err := d.copyTo(h, name); err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// copyTo writes the content of a data file, of features before they were compressed.
+func (d *Dataset) copyTo(w io.Writer, name string) (err error) {
+	if name != FeaturesFile {
+		file, err := d.fs.Open(d.path(name))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(w, io.NewSectionReader(file, 0, d.facts.size(name)))
+		return errors.Join(err, file.Close())
+	}
+	r, err := d.Features()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	buf, s := make([]byte, min(4*Granule, r.pieces.size)), newScratch()
+	for off := int64(0); off < r.pieces.size; {
+		part := buf[:min(int64(len(buf)), r.pieces.size-off)]
+		n, err := r.read(s, part, off)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(part[:n]); err != nil {
+			return err
+		}
+		off += n
+	}
+	return nil
+}

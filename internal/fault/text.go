@@ -1,0 +1,68 @@
+package fault
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Text returns an error as one line, which names each failure and each file once. Those who call
+// the operating system's errors by the file's name have it twice, as in "write x: write x: no
+// space left on device", and those who join the errors of several workers have equal ones.
+func Text(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if line = once(line); !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return Line(strings.Join(lines, "\n"))
+}
+
+// attempt is what an error says was attempted with a file.
+var attempt = regexp.MustCompile(`^(?:check|clear|create|load|lock|make|open|read|remove|sync|write) (.+)$`)
+
+// once leaves out of a line the attempts that the next one says more exactly: with the same file,
+// or with its whole path.
+func once(line string) string {
+	const between = ": "
+	parts := strings.Split(line, between)
+	file := func(part string) string {
+		if m := attempt.FindStringSubmatch(part); m != nil {
+			return m[1]
+		}
+		return ""
+	}
+	var kept []string
+	for i, part := range parts {
+		if i+1 < len(parts) {
+			outer, inner := file(part), file(parts[i+1])
+			if outer != "" && (inner == outer || strings.HasSuffix(inner, "/"+outer)) {
+				continue
+			}
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, between)
+}
+
+// Line returns a text as one line for a terminal, whoever chose the names in it: lines are joined,
+// and other control characters, which may move the cursor or change colours, are written as in a
+// quoted string.
+func Line(text string) string {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
+	if strings.IndexFunc(text, unicode.IsControl) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsControl(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,84 @@
+package stage
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"diskgnn/internal/vfs"
+)
+
+// Agrees returns the error by which Begin would refuse what is there of the directory out,
+// finished or begun: nil where it would begin, go on, or find it finished. It changes nothing and
+// takes no lock.
+func Agrees(fsys vfs.FS, out string, spec Spec, force bool) error {
+	d, err := newDir(vfs.ReadOnly(fsys), out, spec, force)
+	if err != nil {
+		return err
+	}
+	if done, err := d.finished(); err != nil || done {
+		return err
+	}
+	if ok, err := vfs.Exists(d.fs, d.path); err != nil || !ok {
+		return err
+	}
+	j, err := d.readJournal()
+	if errors.Is(err, fs.ErrNotExist) {
+		return d.unused()
+	}
+	return d.refusal(&j, err)
+}
+
+// Made returns the specification by which the directory out was made, or begun. Its Params are
+// JSON. It returns false where nothing is there that can be read.
+func Made(fsys vfs.FS, out string) (Spec, bool) {
+	out, err := vfs.Destination(filepath.Clean(out))
+	if err != nil {
+		return Spec{}, false
+	}
+	if m, err := readMeta(fsys, out, "directory"); err == nil {
+		return m.spec(), true
+	}
+	d := &Dir{fs: fsys, path: out + partialSuffix}
+	if j, err := d.readJournal(); err == nil {
+		return j.spec(), true
+	}
+	return Spec{}, false
+}
+
+// Matching returns the first of several specifications that out, finished or
+// interrupted, was made by, or -1. It is for parameters that are found by measuring:
+// what an earlier run found is kept.
+func Matching(fsys vfs.FS, out string, specs []Spec) (int, error) {
+	out = filepath.Clean(out)
+	var done Spec
+	if m, err := readMeta(fsys, out, "directory"); err == nil {
+		done = m.spec()
+	}
+	was, err := hashJSON(done)
+	if err != nil {
+		return -1, err
+	}
+	var begun journal
+	if b, err := vfs.ReadSmall(fsys, filepath.Join(out+partialSuffix, journalFile), maxJournal); err == nil {
+		begun, _ = decodeJournal(b) // a journal that cannot be read matches nothing
+	}
+	for i, s := range specs {
+		hash, err := hashJSON(s)
+		if err != nil {
+			return -1, err
+		}
+		if hash == was || markOf(hash, s.By) == begun.Hash {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+// markOf says whose a journal is: of which specification, and which way.
+func markOf(hash, by string) string {
+	if by == "" {
+		return hash
+	}
+	return hash + " by " + by
+}

@@ -1,0 +1,22 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+func (osFS) openDirect(name string) (File, error) {
+	return nil, fmt.Errorf("open %s past the page cache: %w", name, errors.ErrUnsupported)
+}
+
+func reserve(*os.File, int64) error { return nil }
+
+func fragment(s *unix.Statfs_t) int64 { return int64(s.Bsize) }
+
+// mounted reports whether a name is a mount point: it is not known here.
+func mounted(string) bool { return false }

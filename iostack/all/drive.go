@@ -1,0 +1,90 @@
+package all
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"diskgnn/internal/driverate"
+	"diskgnn/iostack"
+)
+
+// Shape is how large reads are, in bytes, and how many are in flight.
+type Shape struct {
+	Block int `json:"block_bytes"`
+	Depth int `json:"depth"`
+}
+
+// shapes are those that Best compares, the one that stacks have by themselves first. Drives
+// and what throttles them differ in what they like: some reach their rate with each.
+var shapes = []Shape{
+	{1 << 20, 16}, {1 << 20, 64},
+	{256 << 10, 32}, {256 << 10, 128},
+	{4 << 20, 8}, {4 << 20, 32},
+}
+
+// Swept is what a short measurement found of a shape, in bytes per second.
+type Swept struct {
+	Shape
+	PerSecond float64 `json:"bytes_per_second"`
+}
+
+// Sweep is what was found of all shapes.
+type Sweep struct {
+	Best  Shape
+	All   []Swept
+	First float64 // bytes per second in the first second of all: the burst of a drive that was idle
+}
+
+// Drive is what is measured: files, read through a backend of the given kind.
+type Drive struct {
+	Kind  string // as Open knows it
+	Paths []string
+	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
+}
+
+// Best loads the drive with reads of the files from front to back, shape after shape
+// without a pause, each for a tenth of the effort's time after a sixth of its drain, and
+// says which was the fastest. Before the first, the whole drain is spent. Files are read
+// again as often as that takes.
+func (d *Drive) Best(ctx context.Context, e driverate.Effort) (Sweep, error) {
+	var found Sweep
+	each := driverate.Effort{Drain: e.Drain + 1, For: e.For/10 + 1} // never a single pass
+	for i, s := range shapes {
+		r, err := d.At(ctx, s, each)
+		if err != nil {
+			return Sweep{}, err
+		}
+		found.All = append(found.All, Swept{s, r.PerSecond})
+		if i == 0 {
+			found.First = r.First
+		}
+		each.Drain = e.Drain/6 + 1
+	}
+	found.Best = slices.MaxFunc(found.All, func(a, b Swept) int { return cmp.Compare(a.PerSecond, b.PerSecond) }).Shape
+	return found, nil
+}
+
+// At measures reads of one shape, in bytes per second; see iostack.Sequential.
+func (d *Drive) At(ctx context.Context, s Shape, e driverate.Effort) (r driverate.Rate, err error) {
+	stack, _, err := Open(d.Kind, iostack.Options{MaxIO: s.Block, Workers: s.Depth})
+	if err != nil {
+		return r, err
+	}
+	defer func() { err = errors.Join(err, stack.Close()) }()
+	// Twice as many requests as reads in flight: the stack never runs dry.
+	r, err = iostack.Sequential(ctx, stack, iostack.Reads{Paths: d.Paths, Most: d.Most, Bytes: s.Block, Depth: 2 * s.Depth, Load: e})
+	if err != nil {
+		return r, fmt.Errorf("%d reads of %d bytes: %w", s.Depth, s.Block, err)
+	}
+	return r, nil
+}
+
+// SweepTime returns how long Best loads a drive, and then At once.
+func SweepTime(e driverate.Effort) time.Duration {
+	n := time.Duration(len(shapes))
+	return e.Drain + e.For/10 + (n-1)*(e.Drain/6+e.For/10) + e.Total()
+}

@@ -1,0 +1,155 @@
+package all
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"diskgnn/iostack"
+)
+
+// part is a stack that can be joined with another one, as those of the frontend can.
+type part interface {
+	iostack.Stack
+	OpenStriped(paths []string, unit int) (iostack.File, error)
+	// Owns reports whether a file is one of the stack's.
+	Owns(iostack.File) bool
+	// Check returns what Submit would refuse of the requests.
+	Check([]iostack.Request) error
+	// Drop ends the requests of a group that have not begun.
+	Drop(*iostack.Group)
+}
+
+// joined is one storage stack of two: files that the first has on drives of its own are read by
+// it, and all others by the second. A group may hold requests of both.
+type joined struct {
+	first, second part
+
+	use    sync.RWMutex // held for reading to submit, for writing to close
+	closed bool
+}
+
+var _ iostack.Stack = (*joined)(nil)
+
+// join joins two stacks, which are closed with the result. The first says of files that the
+// second is to read that they are elsewhere (iostack.ErrElsewhere).
+func join(first, second part) *joined { return &joined{first: first, second: second} }
+
+// Name returns the first stack's.
+func (s *joined) Name() string { return s.first.Name() }
+
+// Caps returns what both can do, and as Depth the reads of both.
+func (s *joined) Caps() iostack.Caps {
+	a, b := s.first.Caps(), s.second.Caps()
+	return iostack.Caps{Align: max(a.Align, b.Align), MaxIO: min(a.MaxIO, b.MaxIO), Depth: a.Depth + b.Depth}
+}
+
+// Open opens a file of the stack that has it.
+func (s *joined) Open(path string) (iostack.File, error) {
+	f, err := s.first.Open(path)
+	if errors.Is(err, iostack.ErrElsewhere) {
+		return s.second.Open(path)
+	}
+	return f, err
+}
+
+// OpenStriped opens files, all of one stack, as one.
+func (s *joined) OpenStriped(paths []string, unit int) (iostack.File, error) {
+	f, err := s.first.OpenStriped(paths, unit)
+	if errors.Is(err, iostack.ErrElsewhere) {
+		return s.second.OpenStriped(paths, unit)
+	}
+	return f, err
+}
+
+// Register announces memory to both.
+func (s *joined) Register(bufs ...[]byte) error {
+	return errors.Join(s.first.Register(bufs...), s.second.Register(bufs...))
+}
+
+// Unregister takes Register back.
+func (s *joined) Unregister(bufs ...[]byte) error {
+	return errors.Join(s.first.Unregister(bufs...), s.second.Unregister(bufs...))
+}
+
+func (s *joined) owner(r *iostack.Request) part {
+	if s.first.Owns(r.File) {
+		return s.first
+	}
+	return s.second
+}
+
+// run returns the owner of the first request, and how many from it on have the same.
+func (s *joined) run(reqs []iostack.Request) (of part, n int) {
+	of = s.owner(&reqs[0])
+	for n = 1; n < len(reqs) && s.owner(&reqs[n]) == of; n++ {
+	}
+	return of, n
+}
+
+// Submit queues each request with the stack that has its file; see iostack.Stack.
+func (s *joined) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	s.use.RLock()
+	defer s.use.RUnlock()
+	if s.closed {
+		return fmt.Errorf("%s: submit: %w", s.Name(), iostack.ErrClosed)
+	}
+	if len(reqs) == 0 {
+		return s.first.Submit(g, reqs)
+	}
+	of, n := s.run(reqs)
+	if n == len(reqs) {
+		return of.Submit(g, reqs)
+	}
+	for rest := reqs; len(rest) > 0; rest = rest[n:] { // all of them, or none
+		of, n = s.run(rest)
+		if err := of.Check(rest[:n]); err != nil {
+			return err
+		}
+	}
+	for rest := reqs; len(rest) > 0; rest = rest[n:] {
+		of, n = s.run(rest)
+		if err := of.Submit(g, rest[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Wait completes a group; see iostack.Stack.
+func (s *joined) Wait(ctx context.Context, g *iostack.Group) error {
+	stopped := g.Await(ctx)
+	if stopped == nil {
+		return g.Take()
+	}
+	s.first.Drop(g)
+	s.second.Drop(g)
+	_ = g.Await(context.Background())
+	_ = g.Take()
+	return fmt.Errorf("%s: wait: %w", s.Name(), stopped)
+}
+
+// Held returns what both hold; see iostack.Held.
+func (s *joined) Held() int64 { return iostack.Held(s.first) + iostack.Held(s.second) }
+
+// Stats adds what both have done. The time in flight is longer than it was, by what was in
+// flight in both.
+func (s *joined) Stats() iostack.Stats {
+	a, b := s.first.Stats(), s.second.Stats()
+	return iostack.Stats{
+		Requests:    a.Requests + b.Requests,
+		BytesAsked:  a.BytesAsked + b.BytesAsked,
+		DeviceReads: a.DeviceReads + b.DeviceReads,
+		BytesRead:   a.BytesRead + b.BytesRead,
+		InFlight:    a.InFlight + b.InFlight,
+	}
+}
+
+// Close closes both; see iostack.Stack.
+func (s *joined) Close() error {
+	s.use.Lock()
+	s.closed = true
+	s.use.Unlock()
+	return errors.Join(s.first.Close(), s.second.Close())
+}

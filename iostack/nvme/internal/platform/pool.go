@@ -1,0 +1,147 @@
+package platform
+
+import (
+	"errors"
+	"fmt"
+
+	"diskgnn/iostack/nvme"
+)
+
+// Source makes and gives back chunks.
+type Source interface {
+	// Grow returns zeroed memory of n bytes, a multiple of nvme.Contiguous, of which every
+	// nvme.Contiguous bytes are contiguous for the controller.
+	Grow(n int) (*nvme.Memory, error)
+	// Shrink gives back what Grow returned.
+	Shrink(m *nvme.Memory) error
+}
+
+// Pool cuts the memory of a transport out of chunks of contiguous pages, and hands out whole
+// pages: a huge page has room for the rings of many queues, and what a kernel module maps is a
+// chunk at a time. It keeps what a transport maps beside that, until it is given back too. It is
+// for one goroutine at a time.
+type Pool struct {
+	source Source
+	owner  string
+	chunks []*chunk
+	taken  map[*nvme.Memory]place
+	kept   map[*nvme.Memory]func() error
+}
+
+// chunk is of nvme.Contiguous bytes, or larger and all of one owner.
+type chunk struct {
+	memory *nvme.Memory
+	used   []bool // pages
+}
+
+type place struct {
+	c     *chunk
+	first int // page
+}
+
+// NewPool returns a pool without memory, of the transport of the given name.
+func NewPool(owner string, s Source) *Pool {
+	return &Pool{source: s, owner: owner, taken: map[*nvme.Memory]place{}, kept: map[*nvme.Memory]func() error{}}
+}
+
+// Alloc is Take, with an error that says for whom.
+func (p *Pool) Alloc(n int) (*nvme.Memory, error) {
+	m, err := p.Take(n)
+	if err != nil {
+		return nil, fmt.Errorf("memory of %d bytes for %s: %w", n, p.owner, err)
+	}
+	return m, nil
+}
+
+// Take returns zeroed memory of at least n bytes; see nvme.Transport's Alloc.
+func (p *Pool) Take(n int) (*nvme.Memory, error) {
+	if n <= 0 {
+		return nil, fmt.Errorf("memory of %d bytes: no such size", n)
+	}
+	pages := (n + nvme.Page - 1) / nvme.Page
+	for _, c := range p.chunks {
+		if first := c.find(pages); first >= 0 {
+			return p.cut(c, first, pages), nil
+		}
+	}
+	m, err := p.source.Grow((n + nvme.Contiguous - 1) / nvme.Contiguous * nvme.Contiguous)
+	if err != nil {
+		return nil, err
+	}
+	c := &chunk{memory: m, used: make([]bool, len(m.Pages))}
+	p.chunks = append(p.chunks, c)
+	return p.cut(c, 0, pages), nil
+}
+
+// find returns the first of so many free pages of one contiguous chunk, -1 if it has none.
+func (c *chunk) find(pages int) int {
+	if len(c.used) > nvme.Contiguous/nvme.Page {
+		return -1
+	}
+	free := 0
+	for i, used := range c.used {
+		if free++; used {
+			free = 0
+		}
+		if free == pages {
+			return i + 1 - pages
+		}
+	}
+	return -1
+}
+
+func (p *Pool) cut(c *chunk, first, pages int) *nvme.Memory {
+	for i := range pages {
+		c.used[first+i] = true
+	}
+	from, to := first*nvme.Page, (first+pages)*nvme.Page
+	m := &nvme.Memory{Bytes: c.memory.Bytes[from:to:to], Pages: c.memory.Pages[first : first+pages : first+pages]}
+	clear(m.Bytes)
+	p.taken[m] = place{c, first}
+	return m
+}
+
+// Keep takes memory of the transport's own, which back gives back.
+func (p *Pool) Keep(m *nvme.Memory, back func() error) { p.kept[m] = back }
+
+// Give takes back memory that Take returned, or Keep took; other memory is an error. Chunks
+// larger than nvme.Contiguous go back to the source, others stay for later.
+func (p *Pool) Give(m *nvme.Memory) error {
+	if back, kept := p.kept[m]; kept {
+		delete(p.kept, m)
+		return back()
+	}
+	at, known := p.taken[m]
+	if !known {
+		return fmt.Errorf("free memory that %s did not give", p.owner)
+	}
+	delete(p.taken, m)
+	for i := range m.Pages {
+		at.c.used[at.first+i] = false
+	}
+	if len(at.c.used) > nvme.Contiguous/nvme.Page {
+		for i, c := range p.chunks {
+			if c == at.c {
+				p.chunks = append(p.chunks[:i], p.chunks[i+1:]...)
+				break
+			}
+		}
+		return p.source.Shrink(at.c.memory)
+	}
+	return nil
+}
+
+// Close gives all memory back.
+func (p *Pool) Close() error {
+	var errs []error
+	for _, c := range p.chunks {
+		errs = append(errs, p.source.Shrink(c.memory))
+	}
+	for _, back := range p.kept {
+		errs = append(errs, back())
+	}
+	p.chunks = nil
+	clear(p.taken)
+	clear(p.kept)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,6 @@
+//go:build race
+
+package table
+
+// racing: the detector makes pools forget what they hold.
+const racing = true

@@ -1,0 +1,123 @@
+package packfile
+
+import (
+	"fmt"
+	"slices"
+
+	"diskgnn/graph"
+)
+
+// What the facts and parameters of a pack say of its graphs is counted again when it is verified. A
+// shard and a slice have some of the training batches, and sizes of all: these are only held to the
+// most. Merge compares the facts of shards.
+//
+// Not to be seen in a pack are the sizes of hot sets beyond the nodes that training touches, classes
+// that no node has, a fanout above what was drawn (a buffer of partitions yields fewer), the type of the
+// dataset's features beyond the bytes of its table, and the limit of the disk.
+
+// allNeighbours as a fanout takes every in-neighbour of a destination.
+const allNeighbours = -1
+
+// tally counts the sizes of batches.
+type tally struct {
+	most    graph.Sizes
+	sums    graph.Sizes
+	batches int
+	touched int64 // one more than the highest rank that they read
+}
+
+func newTally(layers int) *tally {
+	sizes := func() graph.Sizes {
+		return graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+	}
+	return &tally{most: sizes(), sums: sizes()}
+}
+
+// add counts a batch, which has no more edges than its fanout lets it draw.
+func (t *tally) add(b *graph.Batch, fanout []int) error {
+	for l := range b.Blocks {
+		k := &b.Blocks[l]
+		for _, c := range []struct {
+			n         int
+			most, sum *int
+		}{{k.NumSrc, &t.most.Src[l], &t.sums.Src[l]}, {k.NumDst, &t.most.Dst[l], &t.sums.Dst[l]}, {len(k.Indices), &t.most.Edges[l], &t.sums.Edges[l]}} {
+			*c.most, *c.sum = max(*c.most, c.n), *c.sum+c.n
+		}
+	}
+	for _, rank := range b.Input {
+		t.touched = max(t.touched, int64(rank)+1)
+	}
+	t.batches++
+	return b.Drawn(func(layer, dst int, edges, degree uint32) error {
+		n := fanout[layer]
+		if edges > degree || n == allNeighbours && edges < degree || n != allNeighbours && edges > uint32(n) {
+			return fmt.Errorf("destination %d of layer %d has %d neighbours of %d, and the fanout is %d", dst, layer, edges, degree, n)
+		}
+		return nil
+	})
+}
+
+// means returns the rounded means.
+func (t *tally) means() graph.Sizes {
+	mean := func(sums []int) []int {
+		list := slices.Clone(sums)
+		for i := range list {
+			list[i] = (list[i] + t.batches/2) / max(t.batches, 1)
+		}
+		return list
+	}
+	return graph.Sizes{Src: mean(t.sums.Src), Dst: mean(t.sums.Dst), Edges: mean(t.sums.Edges)}
+}
+
+// verifyFacts checks facts that follow from others.
+func (r *Reader) verifyFacts() error {
+	f := &r.facts
+	metric := "accuracy"
+	if f.MultiLabel() {
+		metric = "f1"
+	}
+	if f.Metric != "" && f.Metric != metric {
+		return r.damaged("labels judged by %.20q, not %s", f.Metric, metric)
+	}
+	elements := f.Nodes * int64(f.Dim)
+	if f.TableBytes != 2*elements && f.TableBytes != 4*elements {
+		return r.damaged("a table of %d bytes, for %d rows of %d elements", f.TableBytes, f.Nodes, f.Dim)
+	}
+	return nil
+}
+
+// same refuses sizes that are not those that the batches come to.
+func (r *Reader) same(what string, have, want graph.Sizes) error {
+	if len(have.Src) == 0 { // there are none
+		return nil
+	}
+	if slices.Equal(have.Src, want.Src) && slices.Equal(have.Dst, want.Dst) && slices.Equal(have.Edges, want.Edges) {
+		return nil
+	}
+	return r.damaged("%s: %v, where the batches come to %v", what, have, want)
+}
+
+// verifyTrained compares the facts and parameters with what the training batches come to.
+func (r *Reader) verifyTrained(t *tally) error {
+	if r.whole && r.slice == nil {
+		if err := r.same("sizes of training", r.facts.TrainSizes, t.most); err != nil {
+			return err
+		}
+		if err := r.same("means of training", r.facts.TrainMeans, t.means()); err != nil {
+			return err
+		}
+	}
+	have := r.index.Edges
+	touched := max(t.touched, have[0]) // by all shards: beyond it there are no hot rows
+	edges := []int64{min(r.params.CacheRows, touched)}
+	if r.params.Policy == PolicyStatic {
+		edges = BandEdges(r.facts.Nodes, touched, r.params.CacheRows, r.params.Bands)
+	}
+	if more := len(edges) - len(have); more > 0 && r.params.MaxDisk > 0 {
+		edges = edges[more:] // those that the disk has room for
+	}
+	if !slices.Equal(have, edges) {
+		return r.damaged("hot sets of %v rows, where %d rows at least and bands of %v%% of %d nodes come to %v", have, r.params.CacheRows, r.params.Bands, r.facts.Nodes, edges)
+	}
+	return nil
+}

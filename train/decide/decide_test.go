@@ -1,0 +1,167 @@
+package decide
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"diskgnn/featurestore"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/presample/sampler/topology"
+	"diskgnn/train/engine"
+	"diskgnn/train/model"
+	"diskgnn/train/recipe"
+)
+
+var update = flag.Bool("update", false, "write testdata/decisions.txt anew")
+
+// A decided is a case of the table: what a user wants and what was found, as they differ from a run of ten
+// epochs of fifty batches on the CPU, with 1 GiB of memory and nothing else said.
+type decided struct {
+	name   string
+	change func(o *Options, f *Facts)
+}
+
+var table = []decided{
+	{"nothing is said", func(*Options, *Facts) {}},
+	{"little memory: what is left of it is the cache", func(o *Options, _ *Facts) { o.Memory = 125 << 20 }},
+	{"a cache of its own size", func(o *Options, _ *Facts) { o.RAMCache = &budget.Size{Value: 32 << 20, Unit: budget.UnitBytes} }},
+	{"one slot: nothing overlaps", func(o *Options, _ *Facts) { o.Slots = 1 }},
+	{"an epoch of two batches", func(o *Options, f *Facts) { o.Epochs, f.Store.BatchesPerEpoch = 1, 2 }},
+	{"too little memory", func(o *Options, _ *Facts) { o.Memory = 75 << 20 }},
+	{"a cache that memory does not hold", func(o *Options, _ *Facts) { o.RAMCache = &budget.Size{Value: 2 << 30, Unit: budget.UnitBytes} }},
+	{"a checkpoint that does not fit when the run goes on", func(_ *Options, f *Facts) { f.Needs.Resume = 2 << 30 }},
+	{"an earlier process' store had a large state", func(_ *Options, f *Facts) { f.Needs.State = 900 << 20 }},
+	{"a store that refuses whatever the memory", func(_ *Options, f *Facts) {
+		f.Plan = func(featurestore.PlanOptions) (featurestore.Layout, error) {
+			return featurestore.Layout{}, fault.New(fault.ErrUsage, "--gpu-cache 10%%: this store holds rows in RAM")
+		}
+	}},
+	{"no validation and no test batches", func(_ *Options, f *Facts) { f.Store.Valid, f.Store.Test = 0, 0 }},
+	{"nothing computes", func(o *Options, f *Facts) { o.Engine, f.Info, f.Needs = EngineNone, nil, Needs{} }},
+	{"a GPU", func(o *Options, f *Facts) {
+		o.Engine = EngineGPU
+		f.Needs.OnGPU, f.Needs.GPULeft = true, 4<<30
+		f.Info = &engine.Info{Device: "NVIDIA H100", BLAS: "cuBLAS 12.4", Precision: recipe.PrecisionTF32, Orders: []model.Order{model.Aggregate, model.Multiply}}
+	}},
+	{"a GPU that was left alone", func(_ *Options, f *Facts) { f.Note = "the GPU is left alone: 3 GiB do not fit" }},
+	{"four ranks, two of them here", func(o *Options, f *Facts) { o.Ranks, o.Accumulate, f.Needs.Replicas = 4, 8, 2 }},
+	{"weights of another run", func(o *Options, _ *Facts) { o.InitFrom, o.WeightsPath = "1234", "old/weights.safetensors" }},
+	{"weights without a checksum", func(o *Options, f *Facts) { o.InitFrom, o.WeightsPath, f.Unsummed = "1234", "torch.safetensors", true }},
+	{"batches are drawn, on a held topology", func(_ *Options, f *Facts) {
+		f.Drawing = &Drawing{Topology: topology.Cached, TopologyBytes: 40 << 20, Heap: [2]int64{1 << 20, 2 << 20}, Host: 8 << 20}
+	}},
+	{"a store whose rows lie in the page cache", func(_ *Options, f *Facts) { f.Store.Paged = true }},
+	{"what happens is recorded", func(_ *Options, f *Facts) { f.Records = 50 << 20 }},
+}
+
+// divided is the arithmetic of a store whose rows are 64 MiB, and whose slots are of 10 and 6 MiB.
+func divided(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	l := featurestore.Layout{TableBytes: 1 << 20, SlotBytes: 10 << 20, EvalSlotBytes: 6 << 20}
+	const rows = 64 << 20
+	left := o.Memory - l.Bytes(o.Slots, o.EvalSlots)
+	switch {
+	case o.Least:
+	case o.Cache != nil:
+		l.RAMBytes = int64(o.Cache.Value)
+	default:
+		l.RAMBytes = min(rows, left)
+	}
+	if left < l.RAMBytes || left < 0 {
+		return l, fault.New(fault.ErrBudget, "%d slots and the cache need %s, %s is left for them", o.Slots, budget.FormatBytes(l.Bytes(o.Slots, o.EvalSlots)), budget.FormatBytes(o.Memory))
+	}
+	l.CacheRows = l.RAMBytes >> 10
+	return l, nil
+}
+
+// ordinary is the run that the cases differ from.
+func ordinary() (Options, Facts) {
+	o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 1}
+	o.Memory, o.Threads, o.Epochs, o.Accumulate = 1<<30, 4, 10, 1
+	f := Facts{
+		Store: Store{Facts: featurestore.Facts{BatchesPerEpoch: 50, Epochs: 1, Train: 50, Valid: 5, Test: 5}, Name: "packed", Dir: "pack", Which: "packed, of --pack"},
+		IO:    Stack{Name: "uring", How: "uring: auto took the best"},
+		Needs: Needs{Engine: 20 << 20, Work: 1 << 20, EvalWork: 1 << 20, Resume: 6 << 20},
+		Info:  &engine.Info{BLAS: "OpenBLAS 0.3.26", SIMD: "avx2", Orders: []model.Order{model.Aggregate, model.Multiply}},
+		Plan:  divided,
+	}
+	return o, f
+}
+
+// TestDecide: what is decided, recorded and said, by options and facts alone.
+func TestDecide(t *testing.T) {
+	var b strings.Builder
+	for _, c := range table {
+		o, f := ordinary()
+		c.change(&o, &f)
+		fmt.Fprintf(&b, "# %s\n", c.name)
+		d, err := Decide(o, f)
+		if err != nil {
+			kind := "usage"
+			if errors.Is(err, ErrMemory) {
+				kind = "memory"
+			}
+			fmt.Fprintf(&b, "refused (%s): %v\n\n", kind, err)
+			continue
+		}
+		s := d.Setup(1 << 30)
+		for _, line := range d.Lines(&s) {
+			fmt.Fprintln(&b, line)
+		}
+		fmt.Fprintf(&b, "-> slots %d+%d, planned %s, cache %s, checkpoint %s, outside the heap %s", s.Slots, s.EvalSlots,
+			budget.FormatBytes(s.Planned), budget.FormatBytes(s.CacheSize), budget.FormatBytes(d.Checkpoint()), budget.FormatBytes(d.Outside()))
+		for _, what := range []struct {
+			name  string
+			value any
+			none  bool
+		}{{"ranks", s.Ranks, s.Ranks == 0}, {"page cache", s.PageCache, s.PageCache == ""}, {"topology", s.Topology, s.Topology == ""}, {"state", budget.FormatBytes(s.StoreState), s.StoreState == 0}} {
+			if !what.none {
+				fmt.Fprintf(&b, ", %s %v", what.name, what.value)
+			}
+		}
+		fmt.Fprint(&b, "\n\n")
+		if s.Planned > o.Memory {
+			t.Errorf("%s: %d bytes are planned, of %d", c.name, s.Planned, o.Memory)
+		}
+	}
+	const golden = "testdata/decisions.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(b.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), b.String()); d != "" {
+		t.Errorf("decided otherwise (-update writes it anew):\n%s", d)
+	}
+}
+
+// TestReduce: all ranks sum on their devices, or none does.
+func TestReduce(t *testing.T) {
+	able, not := AbleToReduce{By: "NCCL 2.20"}, AbleToReduce{Why: "no library"}
+	for _, c := range []struct {
+		wanted string
+		all    []AbleToReduce
+		want   Reduction
+	}{
+		{ReduceAuto, []AbleToReduce{able, able}, Reduction{By: "NCCL 2.20"}},
+		{ReduceAuto, []AbleToReduce{able, {By: "NCCL 2.19"}}, Reduction{By: "NCCL 2.20, rank 1 has NCCL 2.19"}},
+		{ReduceAuto, []AbleToReduce{able, not}, Reduction{Why: "rank 1: no library"}},
+		{ReduceAuto, []AbleToReduce{not, not}, Reduction{Why: "no library"}},
+		{ReduceNCCL, []AbleToReduce{able, not}, Reduction{Why: "rank 1: no library", Refused: true}},
+		{ReduceHost, []AbleToReduce{{Why: "--reduce host"}, {Why: "--reduce host"}}, Reduction{Why: "--reduce host"}},
+	} {
+		if d := cmp.Diff(c.want, Reduce(c.wanted, c.all)); d != "" {
+			t.Errorf("%s, %+v: %s", c.wanted, c.all, d)
+		}
+	}
+}

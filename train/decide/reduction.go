@@ -1,0 +1,42 @@
+package decide
+
+import "fmt"
+
+// Where gradients of several ranks are summed, as --reduce names it.
+const (
+	ReduceAuto = "auto"
+	ReduceNCCL = "nccl" // on the GPUs
+	ReduceHost = "host" // on the host of rank 0, in the order of the batches
+)
+
+// AbleToReduce is what a rank says before engines are made.
+type AbleToReduce struct {
+	By  string `json:"by,omitempty"`
+	Why string `json:"why,omitempty"` // not
+}
+
+// Reduction is what rank 0 makes of it.
+type Reduction struct {
+	By      string `json:"by,omitempty"` // "": the host
+	Why     string `json:"why,omitempty"`
+	Refused bool   `json:"refused,omitempty"`
+	ID      []byte `json:"id,omitempty"`
+}
+
+// Reduce decides for all ranks, by what each of them says.
+func Reduce(wanted string, all []AbleToReduce) (by Reduction) {
+	others := ""
+	for rank, a := range all {
+		if a.Why != "" {
+			by = Reduction{Why: fmt.Sprintf("rank %d: %s", rank, a.Why), Refused: wanted == ReduceNCCL}
+			if all[0].Why == a.Why {
+				by.Why = a.Why
+			}
+			return by
+		}
+		if a.By != all[0].By {
+			others = fmt.Sprintf(", rank %d has %s", rank, a.By)
+		}
+	}
+	return Reduction{By: all[0].By + others}
+}

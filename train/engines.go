@@ -1,0 +1,271 @@
+package train
+
+import (
+	"errors"
+	"slices"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/kernels"
+	"diskgnn/featurestore"
+	"diskgnn/internal/budget"
+	"diskgnn/iostack"
+	"diskgnn/iostack/all"
+	"diskgnn/train/cpu"
+	"diskgnn/train/decide"
+	"diskgnn/train/engine"
+	"diskgnn/train/gpu"
+	"diskgnn/train/rundir"
+	"diskgnn/train/safetensors"
+	"diskgnn/train/score"
+)
+
+// gpuReserve is what is left free of the device's memory: the driver takes some for
+// graphs, and cuBLAS for its kernels, when they are first used.
+const gpuReserve = 512 << 20
+
+// engineWish says which engine is wanted, of which model, for which batches.
+type engineWish struct {
+	engine.Config                  // but for its device
+	kind          string           // auto, cpu or gpu
+	uses          rundir.Resources // of the machine
+	replica       int              // of the process, that it is for
+}
+
+// wish returns the engine that the options name for the batches of a store. Apart says that ranks'
+// gradients are summed on the host.
+func (o *Options) wish(f *featurestore.Facts, apart bool) engineWish {
+	w := engineWish{Config: engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Buckets: decide.Buckets(f),
+		Threads: o.Threads, BLAS: o.BLAS, Apart: apart}, kind: o.Engine, uses: o.Resources}
+	if f.Valid+f.Test > 0 {
+		w.EvalSizes = f.EvalSizes
+	}
+	return w
+}
+
+// engineNeeds is the memory that an engine holds, and where it computes.
+type engineNeeds struct {
+	decide.Needs
+	gpu    *cuda.Device        // that it computes on, if any
+	direct bool                // reads can land there
+	reads  iostack.DeviceStack // from which it can read by itself; nil: none
+	beside *beside             // the process' other devices; nil: there are none
+	kind   string              // that auto came to; "" where one was named
+	note   string              // why this engine was chosen, for the user
+}
+
+// beside are the devices of the process' other replicas.
+type beside struct {
+	peers  []*cuda.Device
+	divide bool // all devices reach each other's memory
+}
+
+// scorers adds the memory of what scores the batches of a store.
+func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
+	train, state := score.Bytes(trainJudging(metric, f))
+	eval, _ := score.Bytes(evalJudging(metric, f))
+	n.Engine += train + eval + state // which a checkpoint holds
+	n.Resume += state
+}
+
+// chooseEngine makes the engine that is wanted: auto is the GPU's, which onGPU makes, where there
+// is one that the model fits.
+func chooseEngine(w engineWish, onGPU func(engineWish) (engine.Engine, engineNeeds, error)) (engine.Engine, engineNeeds, error) {
+	var note string
+	switch w.kind {
+	case EngineGPU:
+		e, needs, err := onGPU(w)
+		return e, needs, noGPUEngine(err)
+	case EngineAuto:
+		e, needs, err := onGPU(w)
+		if err == nil {
+			needs.kind = EngineGPU
+			return e, needs, nil
+		}
+		if !errors.Is(err, cuda.ErrNoDevice) {
+			note = "the GPU is left alone: " + err.Error()
+		}
+	}
+	if err := servesCPU(w.Precision, &w.uses); err != nil {
+		return nil, engineNeeds{}, err
+	}
+	e, needs, err := newCPUEngine(w)
+	needs.kind, needs.note = EngineCPU, note
+	return e, needs, err
+}
+
+// newCPUEngine makes the engine of the host, if its buffers fit in memory.
+func newCPUEngine(w engineWish) (engine.Engine, engineNeeds, error) {
+	var needs engineNeeds
+	train, eval, err := cpu.MemoryBytes(w.Config)
+	if err != nil {
+		return nil, needs, err
+	}
+	if err := budget.Check("the engine", train, w.uses.Memory); err != nil {
+		return nil, needs, err
+	}
+	if err := budget.Check("the engine, evaluation included,", train+eval, w.uses.Memory); err != nil {
+		return nil, needs, err
+	}
+	e, err := cpu.New(w.Config)
+	if err != nil {
+		return nil, needs, err
+	}
+	needs.Engine = train + eval
+	needs.Work, needs.EvalWork = e.WorkBytes()
+	needs.weights(e, 3) // the best weights, and two copies to write
+	return e, needs, nil
+}
+
+// weights adds the memory of so many copies of an engine's weights, and what a checkpoint
+// takes of them.
+func (n *engineNeeds) weights(e engine.Engine, copies int64) {
+	for _, p := range e.Params() {
+		n.Engine += copies * 4 * int64(p.Len())
+		n.Resume += checkpointArrays * 4 * int64(p.Len())
+	}
+}
+
+// newGPUEngine makes the engine on the GPU that open opens.
+func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engine, engineNeeds, error) {
+	before := budget.Now().Anon
+	d, err := open()
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	if w.uses.GPUMemory > 0 {
+		d.Limit(w.uses.GPUMemory)
+	}
+	w.Device = d
+	e, err := gpu.New(w.Config)
+	if err != nil {
+		return nil, engineNeeds{}, err
+	}
+	needs := engineNeeds{gpu: d}
+	needs.OnGPU = true
+	needs.Engine = budget.DriverReserve + max(0, budget.Now().Anon-before) // most of it is the driver's
+	needs.Work, needs.EvalWork = e.WorkBytes()
+	if needs.GPULeft, err = gpuLeft(d, w.uses.GPUMemory); err != nil {
+		e.Close()
+		return nil, needs, err
+	}
+	needs.weights(e, 5) // the best weights, two copies to write, and a state's moments
+	if err := budget.Check("the engine", needs.Engine, w.uses.Memory); err != nil {
+		e.Close()
+		return nil, needs, err
+	}
+	return e, needs, nil
+}
+
+// gpuLeft returns what of the device's memory may still be taken.
+func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
+	detach, err := d.Attach()
+	if err != nil {
+		return 0, err
+	}
+	defer detach()
+	left, err := d.Free()
+	left -= gpuReserve
+	if held, _ := d.Held(); limit > 0 {
+		left = min(left, limit-held)
+	}
+	return left, err
+}
+
+// tensors returns a copy of the weights, named and oriented as PyTorch has them.
+func tensors(e engine.Engine) ([]safetensors.Tensor, error) {
+	weights, err := e.Snapshot(nil)
+	if err != nil {
+		return nil, err
+	}
+	params := e.Params()
+	list := make([]safetensors.Tensor, len(params))
+	for i, p := range params {
+		t := &list[i]
+		t.Name, t.Shape, t.Data = p.Name, p.Shape, make([]float32, p.Len())
+		for in := range p.Rows {
+			for out := range p.Cols {
+				t.Data[out*p.Rows+in] = weights[in*p.Cols+out]
+			}
+		}
+		weights = weights[p.Len():]
+	}
+	return list, nil
+}
+
+// gpuDevice is a GPU of the machine, the first one unless several ranks are on it, which a run's
+// storage stack and its engine share. The first of them that needs it opens it.
+type gpuDevice struct {
+	from   func(index int, o cuda.Options) (*cuda.Device, error)
+	stacks func(kind string, o iostack.Options) (iostack.Stack, string, error)
+	device *cuda.Device   // nil: it is not open
+	peers  []*cuda.Device // of the process' other replicas
+}
+
+// newGPUDevice is the device of the machine's rank of that number, and those after it of further
+// replicas. Where a scheduler shows each rank one GPU, that is its.
+func newGPUDevice(rank int) *gpuDevice {
+	from := func(index int, o cuda.Options) (*cuda.Device, error) {
+		infos, err := cuda.Devices()
+		if err != nil {
+			return nil, err
+		}
+		return kernels.Open((rank+index)%len(infos), o)
+	}
+	return &gpuDevice{from: from, stacks: all.Open}
+}
+
+// open returns the device.
+func (g *gpuDevice) open() (*cuda.Device, error) {
+	if g.device != nil {
+		return g.device, nil
+	}
+	d, err := g.from(0, cuda.Options{})
+	if err != nil {
+		return nil, err
+	}
+	g.device = d
+	return d, nil
+}
+
+// openPeer returns the device of a further replica.
+func (g *gpuDevice) openPeer(replica int) (*cuda.Device, error) {
+	d, err := g.from(replica, cuda.Options{})
+	if err == nil {
+		g.peers = append(g.peers, d)
+	}
+	return d, err
+}
+
+// openStack opens a storage stack, which reads into the device if it can.
+func (g *gpuDevice) openStack(kind string, o iostack.Options) (iostack.Stack, string, error) {
+	o.Device = g.open
+	return g.stacks(kind, o)
+}
+
+// newEngine makes the engine that is wanted. A device that was opened for an engine
+// which cannot be made is closed again.
+func (g *gpuDevice) newEngine(w engineWish) (engine.Engine, engineNeeds, error) {
+	return chooseEngine(w, func(w engineWish) (engine.Engine, engineNeeds, error) {
+		if w.replica > 0 {
+			return newGPUEngine(func() (*cuda.Device, error) { return g.openPeer(w.replica) }, w)
+		}
+		shared := g.device != nil
+		e, needs, err := newGPUEngine(g.open, w)
+		if err != nil && !shared {
+			g.close()
+		}
+		return e, needs, err
+	})
+}
+
+// close gives the device back, after all that uses it was closed.
+func (g *gpuDevice) close() {
+	for _, d := range slices.Backward(g.peers) {
+		d.Close()
+	}
+	g.peers = nil
+	if g.device != nil {
+		g.device.Close()
+		g.device = nil
+	}
+}

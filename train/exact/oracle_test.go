@@ -1,0 +1,325 @@
+package exact
+
+// The oracle computes a run's logits from its files and from the formulas, in float64, and shares
+// no code with what it judges: it has the format of safetensors, the names of PyTorch Geometric's
+// parameters and the definitions of its SAGEConv, GCNConv and GATConv written down anew.
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// oracleGraph is a graph by its edges, of which each counts.
+type oracleGraph struct {
+	x    [][]float64
+	from [][]int // of each node, the sources of the edges into it, in order
+}
+
+// oracleRun is a run as its directory describes it.
+type oracleRun struct {
+	Kind       string
+	Dims       []int
+	Norm       string
+	Activation string
+	Residual   bool
+	Projection int `json:"input_projection"`
+	Aggregator string
+	GCNNorm    string `json:"gcn_norm"`
+	Heads      int
+
+	tensors map[string]oracleTensor
+	used    map[string]bool
+	largest float64 // sum of a layer, each term without its sign
+}
+
+type oracleTensor struct {
+	shape  []int
+	values []float64 // row-major
+}
+
+func openOracle(dir string) (*oracleRun, error) {
+	b, err := os.ReadFile(filepath.Join(dir, "run.json"))
+	if err != nil {
+		return nil, err
+	}
+	run := struct{ Params struct{ Network oracleRun } }{}
+	if err := json.Unmarshal(b, &run); err != nil {
+		return nil, err
+	}
+	r := run.Params.Network
+	r.used = make(map[string]bool)
+	r.tensors, err = readOracleTensors(filepath.Join(dir, "weights.safetensors"))
+	return &r, err
+}
+
+func readOracleTensors(file string) (map[string]oracleTensor, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(b)
+	var header map[string]json.RawMessage
+	if err := json.Unmarshal(b[8:8+n], &header); err != nil {
+		return nil, err
+	}
+	delete(header, "__metadata__")
+	tensors := make(map[string]oracleTensor)
+	for name, text := range header {
+		var h struct {
+			DType   string
+			Shape   []int
+			Offsets [2]uint64 `json:"data_offsets"`
+		}
+		if err := json.Unmarshal(text, &h); err != nil || h.DType != "F32" {
+			return nil, fmt.Errorf("%s: %s (%v)", name, text, err)
+		}
+		t := oracleTensor{shape: h.Shape}
+		for at := 8 + n + h.Offsets[0]; at < 8+n+h.Offsets[1]; at += 4 {
+			t.values = append(t.values, float64(math.Float32frombits(binary.LittleEndian.Uint32(b[at:]))))
+		}
+		tensors[name] = t
+	}
+	return tensors, nil
+}
+
+// tensor returns the values of a parameter, which has to be there with that shape.
+func (r *oracleRun) tensor(name string, shape ...int) []float64 {
+	t, ok := r.tensors[name]
+	if !ok || !slices.Equal(t.shape, shape) {
+		panic(fmt.Sprintf("%s is of shape %v, want %v", name, t.shape, shape))
+	}
+	r.used[name] = true
+	return t.values
+}
+
+// linear returns x·Wᵀ, for every row of x; W is of out rows.
+func (r *oracleRun) linear(x [][]float64, weight string, out int) [][]float64 {
+	w := r.tensor(weight, out, len(x[0]))
+	y := make([][]float64, len(x))
+	for v := range x {
+		y[v] = make([]float64, out)
+		for o := range out {
+			size := 0.0
+			for i, a := range x[v] {
+				term := a * w[o*len(x[v])+i]
+				y[v][o], size = y[v][o]+term, size+math.Abs(term)
+			}
+			r.largest = max(r.largest, size)
+		}
+	}
+	return y
+}
+
+// addRow adds a row to all rows.
+func addRow(x [][]float64, row []float64) [][]float64 {
+	for v := range x {
+		for i, a := range row {
+			x[v][i] += a
+		}
+	}
+	return x
+}
+
+func addRows(x, y [][]float64) [][]float64 {
+	for v := range x {
+		for i, a := range y[v] {
+			x[v][i] += a
+		}
+	}
+	return x
+}
+
+func eachValue(x [][]float64, f func(float64) float64) [][]float64 {
+	for v := range x {
+		for i, a := range x[v] {
+			x[v][i] = f(a)
+		}
+	}
+	return x
+}
+
+func relu64(a float64) float64 { return math.Max(a, 0) }
+
+func elu64(a float64) float64 {
+	if a < 0 {
+		return math.Expm1(a)
+	}
+	return a
+}
+
+// layers returns the output of every layer, for all nodes: the last are the logits, those before are
+// the embeddings.
+func (r *oracleRun) layers(g *oracleGraph) (states [][][]float64) {
+	x := g.x
+	if r.Projection > 0 {
+		x = eachValue(addRow(r.linear(x, "lin_in.weight", r.Projection), r.tensor("lin_in.bias", r.Projection)), relu64)
+	}
+	last := len(r.Dims) - 2
+	for l := range last + 1 {
+		out := r.Dims[l+1]
+		y := r.conv(l, g, x, out, l == last)
+		if r.Residual {
+			lin := fmt.Sprintf("lins.%d.", l)
+			y = addRows(y, addRow(r.linear(x, lin+"weight", out), r.tensor(lin+"bias", out)))
+		}
+		if l < last {
+			y = r.norm(l, y, out)
+			unit := relu64
+			if r.Activation == "elu" || r.Activation == "" && r.Kind == "gat" {
+				unit = elu64
+			}
+			y = eachValue(y, unit)
+		}
+		states, x = append(states, y), y
+	}
+	return states
+}
+
+// norm is BatchNorm1d in evaluation, or LayerNorm.
+func (r *oracleRun) norm(l int, y [][]float64, out int) [][]float64 {
+	if r.Norm == "" || r.Norm == "none" {
+		return y
+	}
+	const epsilon = 1e-5
+	name := fmt.Sprintf("norms.%d.", l)
+	scale, shift := r.tensor(name+"weight", out), r.tensor(name+"bias", out)
+	for v, row := range y {
+		mean, variance := make([]float64, out), make([]float64, out)
+		if r.Norm == "batch" {
+			mean, variance = r.tensor(name+"running_mean", out), r.tensor(name+"running_var", out)
+		} else {
+			m, s := 0.0, 0.0
+			for _, a := range row {
+				m += a / float64(out)
+			}
+			for _, a := range row {
+				s += (a - m) * (a - m) / float64(out)
+			}
+			for i := range out {
+				mean[i], variance[i] = m, s
+			}
+		}
+		for i, a := range row {
+			y[v][i] = (a-mean[i])/math.Sqrt(variance[i]+epsilon)*scale[i] + shift[i]
+		}
+	}
+	return y
+}
+
+func (r *oracleRun) conv(l int, g *oracleGraph, x [][]float64, out int, last bool) [][]float64 {
+	name := fmt.Sprintf("convs.%d.", l)
+	switch r.Kind {
+	case "sage":
+		y := addRow(r.linear(r.aggregate(g, x), name+"lin_l.weight", out), r.tensor(name+"lin_l.bias", out))
+		return addRows(y, r.linear(x, name+"lin_r.weight", out))
+	case "gcn":
+		return addRow(r.propagate(g, r.linear(x, name+"lin.weight", out)), r.tensor(name+"bias", out))
+	case "gat":
+		return addRow(r.attend(l, g, x, out, last), r.tensor(name+"bias", out))
+	}
+	panic(r.Kind)
+}
+
+// aggregate is SAGEConv's mean, sum or maximum over the edges into each node; zero where there are
+// none.
+func (r *oracleRun) aggregate(g *oracleGraph, x [][]float64) [][]float64 {
+	y := make([][]float64, len(x))
+	for v, from := range g.from {
+		y[v] = make([]float64, len(x[v]))
+		for i := range y[v] {
+			most, sum, size := math.Inf(-1), 0.0, 0.0
+			for _, u := range from {
+				most, sum, size = math.Max(most, x[u][i]), sum+x[u][i], size+math.Abs(x[u][i])
+			}
+			if r.Aggregator == "sum" {
+				r.largest = max(r.largest, size)
+			}
+			switch {
+			case len(from) == 0:
+			case r.Aggregator == "max":
+				y[v][i] = most
+			case r.Aggregator == "sum":
+				y[v][i] = sum
+			default:
+				y[v][i] = sum / float64(len(from))
+			}
+		}
+	}
+	return y
+}
+
+// propagate is D^-½ (A + I) D^-½ x. GCNConv has the edges into a node for its degree on both sides;
+// the norm of blocks has those out of it on the left.
+func (r *oracleRun) propagate(g *oracleGraph, x [][]float64) [][]float64 {
+	in, left := make([]float64, len(x)), make([]float64, len(x))
+	for v, from := range g.from {
+		in[v] += 1 + float64(len(from))
+		left[v]++
+		for _, u := range from {
+			left[u]++
+		}
+	}
+	if r.GCNNorm != "block" {
+		left = in
+	}
+	y := make([][]float64, len(x))
+	for v, from := range g.from {
+		y[v] = make([]float64, len(x[v]))
+		for _, u := range slices.Concat(from, []int{v}) {
+			for i, a := range x[u] {
+				y[v][i] += a / math.Sqrt(left[u]*in[v])
+			}
+		}
+	}
+	return y
+}
+
+// attend is GATConv: every node has one edge to itself; heads are joined, in the last layer their
+// mean is taken.
+func (r *oracleRun) attend(l int, g *oracleGraph, x [][]float64, out int, last bool) [][]float64 {
+	const slope = 0.2
+	part := out / r.Heads
+	if last {
+		part = out
+	}
+	name := fmt.Sprintf("convs.%d.", l)
+	h := r.linear(x, name+"lin.weight", r.Heads*part)
+	source, destination := r.tensor(name+"att_src", 1, r.Heads, part), r.tensor(name+"att_dst", 1, r.Heads, part)
+	y := make([][]float64, len(x))
+	for v := range x {
+		y[v] = make([]float64, out)
+		from := append(slices.DeleteFunc(slices.Clone(g.from[v]), func(u int) bool { return u == v }), v)
+		for k := range r.Heads {
+			of := func(u int) []float64 { return h[u][k*part : (k+1)*part] }
+			scores := make([]float64, len(from))
+			for e, u := range from {
+				for i := range part {
+					scores[e] += source[k*part+i]*of(u)[i] + destination[k*part+i]*of(v)[i]
+				}
+				if scores[e] < 0 {
+					scores[e] *= slope
+				}
+			}
+			most, all := slices.Max(scores), 0.0
+			for e := range scores {
+				scores[e] = math.Exp(scores[e] - most)
+				all += scores[e]
+			}
+			for e, u := range from {
+				for i, a := range of(u) {
+					if last {
+						y[v][i] += scores[e] / all * a / float64(r.Heads)
+					} else {
+						y[v][k*part+i] += scores[e] / all * a
+					}
+				}
+			}
+		}
+	}
+	return y
+}

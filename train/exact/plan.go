@@ -1,0 +1,108 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack/all"
+)
+
+// Plan says what an evaluation or a prediction would take. The JSON keys are stable.
+type Plan struct {
+	Layers []LayerPlan `json:"layers"`
+
+	MemoryBytes int64 `json:"memory_bytes"` // held at most
+	DiskBytes   int64 `json:"disk_bytes"`   // of hidden states, at most at a time
+	FreeBytes   int64 `json:"free_bytes"`   // where they would be
+
+	BytesRead    int64 `json:"bytes_read"`     // of all layers
+	FeatureBytes int64 `json:"feature_bytes"`  // of the feature table
+	MaxReadBytes int64 `json:"max_read_bytes"` // that may be read
+
+	Problems []string `json:"problems,omitempty"` // for which the work would be refused
+}
+
+// LayerPlan is what a layer would take. Ranges and bytes are estimated where ranges are many.
+type LayerPlan struct {
+	Layer     int   `json:"layer"` // from 0, the one that takes the features
+	Nodes     int64 `json:"nodes"` // to be computed
+	Edges     int64 `json:"edges"`
+	Ranges    int64 `json:"ranges"`
+	BytesRead int64 `json:"bytes_read"`
+}
+
+// PlanEvaluation says what Evaluate would take. It reads the topology and checks it, and writes
+// nothing.
+func PlanEvaluation(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Plan{}, err
+	}
+	j := &job{fs: vfs.ReadOnly(fsys), options: o, report: rep, parts: parts{stack: all.Open}, scores: true}
+	return j.planned(ctx, func(ctx context.Context) error {
+		_, err := j.examine(ctx, j.decide)
+		return err
+	})
+}
+
+// PlanPrediction says what Predict would take, likewise.
+func PlanPrediction(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter) (Plan, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Plan{}, err
+	}
+	j := &job{fs: vfs.ReadOnly(fsys), options: o.Options, report: rep, parts: parts{stack: all.Open}}
+	return j.planned(ctx, func(ctx context.Context) error {
+		a, err := j.ask(ctx, &o, j.decide)
+		if err != nil {
+			return err
+		}
+		return a.close()
+	})
+}
+
+// planned describes what is decided.
+func (j *job) planned(ctx context.Context, decide func(context.Context) error) (p Plan, err error) {
+	err = j.do(ctx, func(ctx context.Context) error {
+		if err := decide(ctx); err != nil {
+			return err
+		}
+		return j.fill(ctx, &p)
+	})
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan: %w", err)
+	}
+	return p, nil
+}
+
+// fill completes the plan by what was decided.
+func (j *job) fill(ctx context.Context, p *Plan) error {
+	for l := range j.layers {
+		layer, read := &j.layers[l], j.reads.layers[l]
+		p.Layers = append(p.Layers, LayerPlan{l, int64(layer.targets.len()), layer.edges, read.ranges, read.bytes})
+		p.MemoryBytes = max(p.MemoryBytes, j.fixed+layer.bytes(layer.most))
+	}
+	p.BytesRead, p.FeatureBytes, p.MaxReadBytes = j.reads.bytes, j.reads.features, j.options.maxRead(&j.reads)
+	err := j.checkReads(ctx, &j.reads)
+	if errors.Is(err, fault.ErrBudget) {
+		p.Problems, err = append(p.Problems, err.Error()), nil
+	}
+	if err != nil {
+		return err
+	}
+	dir, err := scratchDir(j.options.Run, j.options.Scratch)
+	if err != nil {
+		return err
+	}
+	where, err := vfs.Nearest(j.fs, dir)
+	if err != nil {
+		return err
+	}
+	p.DiskBytes = j.states
+	p.FreeBytes, err = j.fs.Free(where)
+	return err
+}

@@ -1,0 +1,261 @@
+package exact
+
+import (
+	"context"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/progress"
+	"diskgnn/iostack/all"
+)
+
+// inferred runs a job of all layers in ranges that take no more than room, 0 for what memory leaves.
+func (w *world) inferred(t *testing.T, o Options, of targets, room int64, rep progress.Reporter) *job {
+	t.Helper()
+	j := &job{fs: disk, options: o, report: rep, parts: parts{stack: all.Open, room: room}}
+	j.options.EnsureDefaults()
+	check(t, j.do(t.Context(), func(ctx context.Context) error {
+		of.nodes = j.data.Facts().Nodes
+		if err := j.prepare(ctx, j.model.Layers()-1, of, 0); err != nil {
+			return err
+		}
+		return j.compute(ctx, func(context.Context, int, []float32) error { return nil })
+	}))
+	return j
+}
+
+// with returns the raw graph with other edges: degree(v) to sources that draw picks.
+func with(raw dataset.Raw, degree func(v int) int, draw func(v int) int) dataset.Raw {
+	nodes := len(raw.Labels)
+	raw.Indptr, raw.Indices = []int64{0}, nil
+	for v := range nodes {
+		for range degree(v) {
+			raw.Indices = append(raw.Indices, uint32((draw(v)%nodes+nodes)%nodes))
+		}
+		slices.Sort(raw.Indices[raw.Indptr[v]:])
+		raw.Indptr = append(raw.Indptr, int64(len(raw.Indices)))
+	}
+	return raw
+}
+
+// What layers are said to read is what they read, to the byte where there are fewer ranges than
+// strata, within a tenth where there are more: of sources that are spread, near, or of few nodes;
+// of nodes whose degrees differ; with features compressed; with little memory and with much.
+func TestReadsAreForetold(t *testing.T) {
+	const nodes = 8000
+	raw := datasettest.Params{Nodes: nodes, Dim: 96, AvgDegree: 3, Seed: 7}.Raw()
+	compressed := raw
+	compressed.Compress = true
+	rng := rand.New(rand.NewPCG(1, 2))
+	spread := func(int) int { return rng.IntN(nodes) }
+	sampled := 0
+	for name, raw := range map[string]dataset.Raw{
+		"compressed": compressed,
+		"spread":     with(raw, func(int) int { return 4 }, spread),
+		"near":       with(raw, func(int) int { return 4 }, func(v int) int { return v + rng.IntN(41) - 20 }),
+		"skewed":     with(raw, func(v int) int { return 1 + 40*(nodes-v)/nodes*(nodes-v)/nodes }, spread),
+	} {
+		w := newWorld(t, t.TempDir(), raw, 40)
+		for _, share := range []float64{0.25, 0.4, 1} {
+			j := w.inferred(t, w.options(), targets{ids: raw.Valid}, w.tight(t, share), progress.Discard)
+			for l, got := range j.reads.layers {
+				read, ranges := j.costs[l].BytesRead, int64(j.costs[l].Ranges)
+				off := math.Abs(float64(got.bytes)/float64(read) - 1)
+				few := ranges < strata/2
+				if few && (got.bytes != read || got.ranges != ranges) || off > 0.1 {
+					t.Errorf("%s, %v of the memory, layer %d: %d bytes in %d ranges were foretold, %d in %d were read", name, share, l, got.bytes, got.ranges, read, ranges)
+				}
+				if !few {
+					sampled++
+				}
+				t.Logf("%10s %5v layer %d: %5d ranges, %5.1f tables, %+.3f", name, share, l, ranges, float64(read)/float64(j.reads.once), float64(got.bytes)/float64(read)-1)
+			}
+		}
+	}
+	if sampled < 4 {
+		t.Errorf("of %d layers alone reads were estimated", sampled)
+	}
+}
+
+// foretold returns what an evaluation with so much memory would read.
+func (w *world) foretold(t *testing.T, o Options, memory int64) int64 {
+	t.Helper()
+	o.Memory = memory
+	p, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
+	check(t, err)
+	return p.BytesRead
+}
+
+// logged is what a reporter was given.
+type logged struct {
+	progress.Reporter
+	lines []string
+}
+
+func (l *logged) Logf(format string, args ...any) {
+	l.lines = append(l.lines, fmt.Sprintf(format, args...))
+}
+
+// Little memory that would read hundreds of tables is refused before the work, with the memory that
+// is enough: with that it runs, and reads what the refusal said within what may be read.
+func TestReadsAreBounded(t *testing.T) {
+	const nodes = 8000
+	rng := rand.New(rand.NewPCG(3, 4))
+	raw := with(datasettest.Params{Nodes: nodes, Dim: 96, Seed: 7}.Raw(), func(int) int { return 4 }, func(int) int { return rng.IntN(nodes) })
+	w := newWorld(t, t.TempDir(), raw, 40)
+	o := w.options()
+	o.MaxRead, o.Memory = nil, 1<<20
+	_, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
+	o.Memory = mebibytes(t, err) << 20
+	p, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
+	check(t, err)
+	const features = 4 * nodes * 96
+	if p.FeatureBytes != features || p.MaxReadBytes != 100*features || p.BytesRead <= p.MaxReadBytes || len(p.Problems) != 1 || p.MemoryBytes > o.Memory || p.DiskBytes != 4*nodes*40 {
+		t.Fatalf("%+v", p)
+	}
+	_, err = Evaluate(t.Context(), disk, o, progress.Discard)
+	if !errors.Is(err, fault.ErrBudget) || err.Error() != p.Problems[0] {
+		t.Fatalf("%v, planned %+v", err, p)
+	}
+	po := PredictOptions{Options: o, Out: w.path("out.npy")}
+	if _, err := Predict(t.Context(), disk, po, progress.Discard); !errors.Is(err, fault.ErrBudget) {
+		t.Errorf("%v", err)
+	}
+	for _, c := range []struct {
+		limit *budget.Size
+		bytes int64
+	}{
+		{nil, 100 * features},
+		{&budget.Size{Value: 20, Unit: budget.UnitTimes}, 20 * features},
+		{&budget.Size{Value: 5 << 20}, 5 << 20},
+	} {
+		o := o
+		o.MaxRead = c.limit
+		p, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
+		check(t, err)
+		if p.MaxReadBytes != c.bytes {
+			t.Errorf("%v: %+v", c.limit, p)
+		}
+		o.Memory = mebibytes(t, errors.New(p.Problems[0])) << 20
+		e, err := Evaluate(t.Context(), disk, o, progress.Discard)
+		check(t, err)
+		if less := w.foretold(t, o, (o.Memory>>20-2)<<20); e.BytesRead > c.bytes || less <= c.bytes {
+			t.Errorf("%v with %d MiB: %d bytes were read; with 2 MiB less %d", c.limit, o.Memory>>20, e.BytesRead, less)
+		}
+	}
+	o.MaxRead = &budget.Size{Value: 1 << 20}
+	p, err = PlanEvaluation(t.Context(), disk, o, progress.Discard)
+	check(t, err)
+	if !strings.Contains(p.Problems[0], "no --memory reads less than 4.2 MiB") { // features and states, once
+		t.Errorf("%q", p.Problems)
+	}
+	o.MaxRead = &budget.Size{Value: 10, Unit: budget.UnitPercent}
+	if _, err := PlanEvaluation(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) {
+		t.Errorf("a share: %v", err)
+	}
+}
+
+// A note says how much is read where that is more than ten feature tables, however much may be.
+func TestManyReadsAreNoted(t *testing.T) {
+	const nodes = 8000
+	rng := rand.New(rand.NewPCG(3, 4))
+	raw := with(datasettest.Params{Nodes: nodes, Dim: 96, Seed: 7}.Raw(), func(int) int { return 4 }, func(int) int { return rng.IntN(nodes) })
+	w := newWorld(t, t.TempDir(), raw, 40)
+	for share, warns := range map[float64]bool{0.3: true, 0.75: false} {
+		said := &logged{Reporter: progress.Discard}
+		j := w.inferred(t, w.options(), targets{}, w.tight(t, share), said)
+		warned := slices.ContainsFunc(said.lines, func(s string) bool { return strings.HasPrefix(s, "warning: about ") })
+		if tables := float64(j.reads.bytes) / (4 * nodes * 96); warned != warns || warns != (tables > 10) || tables < 2 {
+			t.Errorf("%v of the memory, %.1f tables: said %q", share, tables, said.lines)
+		}
+	}
+}
+
+// mebibytes returns the memory that a refusal names.
+func mebibytes(t *testing.T, refusal error) int64 {
+	t.Helper()
+	if refusal == nil {
+		t.Fatal("nothing was refused")
+	}
+	m := regexp.MustCompile(`--memory (\d+)MiB(?:\)$| it is )`).FindStringSubmatch(refusal.Error())
+	if m == nil {
+		t.Fatalf("no memory is named: %v", refusal)
+	}
+	n, err := strconv.ParseInt(m[1], 10, 64)
+	check(t, err)
+	return n
+}
+
+// Hidden states that are much wider than the features may be read as often as ten times all tables;
+// a note begins where all were read once.
+func TestLimitByHand(t *testing.T) {
+	for _, c := range []struct{ features, once, limit int64 }{
+		{1000, 1000, 100_000},
+		{1000, 9000, 100_000},
+		{1000, 33_000, 330_000},
+	} {
+		if got := (&reads{features: c.features, once: c.once}).limit(); got != c.limit {
+			t.Errorf("%+v: %d", c, got)
+		}
+	}
+}
+
+func TestAgainstFeatures(t *testing.T) {
+	for bytes, want := range map[int64]string{1536: "1.5 KiB, 1.5 times the features", 10_500 << 10: "10.3 MiB, 10,500 times the features", 10 << 10: "10.0 KiB, 10 times the features"} {
+		if got := AgainstFeatures(bytes, 1<<10); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A plan is of what the work is of, and writes nothing.
+func TestPlanOfPrediction(t *testing.T) {
+	raw := datasettest.Params{Nodes: 500, Dim: 8, AvgDegree: 3, Seed: 7}.Raw()
+	w := newWorld(t, t.TempDir(), raw, 5, 6)
+	before, err := os.ReadDir(w.dir)
+	check(t, err)
+	o := PredictOptions{Options: w.options(), Out: w.path("new/out.npy"), Nodes: dataset.Test}
+	p, err := PlanPrediction(t.Context(), disk, o, progress.Discard)
+	check(t, err)
+	after, err := os.ReadDir(w.dir)
+	check(t, err)
+	if len(after) != len(before) {
+		t.Errorf("%v are there, before %v", after, before)
+	}
+	_, done := w.predict(t, PredictOptions{Options: o.Options, Nodes: dataset.Test}, 0)
+	if len(p.Layers) != 3 || p.DiskBytes != 4*500*(5+6) || p.FreeBytes <= 0 || p.MaxReadBytes != math.MaxInt64 || p.Problems != nil || p.BytesRead != done.BytesRead {
+		t.Errorf("%+v", p)
+	}
+	for l, c := range done.Layers {
+		if want := (LayerPlan{l, c.Nodes, c.Edges, int64(c.Ranges), c.BytesRead}); p.Layers[l] != want {
+			t.Errorf("%+v, then %+v", p.Layers[l], want)
+		}
+	}
+	o.Output = Embeddings
+	if p, err = PlanPrediction(t.Context(), disk, o, progress.Discard); err != nil || len(p.Layers) != 2 || p.DiskBytes != 4*500*5 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// A row that lies in two pieces takes both: of node 1638, 160 bytes a row, in pieces of 256 KiB.
+func TestReadsOfOneRow(t *testing.T) {
+	w := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 8000, Dim: 2, Seed: 7}.Raw(), 40)
+	for node, pieces := range map[uint32]int64{1637: 1, 1638: 2, 1639: 1} {
+		j := w.inferred(t, w.options(), targets{ids: []uint32{node}}, 0, progress.Discard)
+		if got := j.reads.layers[1].bytes; got != pieces*stateGranule || j.costs[1].BytesRead != got {
+			t.Errorf("node %d: %d bytes were foretold, %d were read, want %d pieces", node, got, j.costs[1].BytesRead, pieces)
+		}
+	}
+}

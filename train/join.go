@@ -1,0 +1,105 @@
+package train
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"path/filepath"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/job"
+	"diskgnn/internal/program"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/secret"
+	"diskgnn/train/collective"
+)
+
+// joinRanks joins the group that the options' place is of.
+func joinRanks(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+	if o.Job.Count < 2 {
+		return collective.One(), nil
+	}
+	if err := o.trusts(rep); err != nil {
+		return nil, err
+	}
+	j := &o.Job
+	m := collective.Member{Rank: j.Index, World: j.Count, Run: o.RunID, Program: program.Name(program.Version(), program.Hash()),
+		Secret: o.Secret, Limits: collective.Usual, Note: rep.Logf}
+	if j.Index > 0 {
+		return collective.Dial(ctx, m, j.Addresses())
+	}
+	l, err := j.Listen(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return collective.Listen(ctx, m, l)
+}
+
+// trusts refuses ranks that other hosts could reach and that nothing protects, unless that is wanted.
+func (o *Options) trusts(rep progress.Reporter) error {
+	switch {
+	case o.Secret.Given():
+		rep.Logf("ranks: connections are encrypted, and only ranks with the secret take part")
+	case o.Job.Local():
+	case o.Insecure:
+		rep.Logf("--insecure: whoever reaches %s can take part in the run, and read and change what ranks send", o.Job.Host)
+	default:
+		return fault.New(fault.ErrUsage, "rank 0 listens at %s, which other hosts reach: give all ranks one secret, in %s or --secret-file (openssl rand -hex 32 makes one), or --insecure where nobody else reaches it", o.Job.Host, secret.Variable)
+	}
+	return nil
+}
+
+// jobs are the variables by which schedulers and launchers tell runs apart.
+var jobs = []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"}
+
+// Identify sets RunID, by which ranks of other runs that meet at the same host know that it is not
+// theirs. It is a hash over what all ranks of a run have in common: what started them, the port and
+// the directories on their command line. Ranks of one host have a working directory in common too.
+// Ranks of several hosts may have mounted it at different places, so that their directories count as
+// they are written: out is Out so.
+func (o *Options) Identify(out string, env job.Env) error {
+	var common struct {
+		Jobs, Dirs []string
+		Port       int
+	}
+	for _, name := range jobs {
+		common.Jobs = append(common.Jobs, env(name))
+	}
+	common.Port = o.Job.Port
+	base := ""
+	if o.Job.Local() {
+		var err error
+		if base, err = workingDirectory(); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{out, o.Pack, o.Dataset, o.Samples} {
+		switch {
+		case filepath.IsAbs(dir):
+			dir = filepath.Clean(dir)
+		case dir != "":
+			dir = filepath.Join(base, dir)
+		}
+		common.Dirs = append(common.Dirs, dir)
+	}
+	b, err := json.Marshal(&common)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(b)
+	o.RunID = hex.EncodeToString(sum[:])
+	return nil
+}
+
+// workingDirectory returns its path without symbolic links: ranks may have come there by others.
+func workingDirectory() (string, error) {
+	path, err := filepath.Abs(".")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return "", fault.New(fault.ErrUsage, "the working directory: %w", err)
+	}
+	return path, nil
+}

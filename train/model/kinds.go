@@ -1,0 +1,253 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/fault"
+)
+
+// Kind names an architecture: what a layer makes of the features x of a block's
+// sources.
+type Kind string
+
+const (
+	// SAGE is GraphSAGE (Hamilton et al. 2017, as PyTorch Geometric's SAGEConv
+	// computes it), with the neighbours' mean, sum or maximum:
+	//
+	//	mean of x over the sampled neighbours · Wneigh + x of the destination · Wself + b
+	//
+	// A destination without neighbours has mean zero.
+	SAGE Kind = "sage"
+	// GCN is the graph convolution (Kipf and Welling 2017, as PyTorch Geometric's
+	// GCNConv computes it): neighbours and the destination itself, weighted by their
+	// degrees as GCNNorm says:
+	//
+	//	(Σ weight · x over the sampled neighbours + weight · x of the destination) · W + b
+	GCN Kind = "gcn"
+	// GAT is the graph attention network (Veličković et al. 2018, as PyTorch Geometric's
+	// GATConv computes it). Of several heads, each weighs a destination's sampled
+	// neighbours and the destination itself by a softmax over them:
+	//
+	//	h = x·W        weight = softmax(leaky(asrc·h of the source + adst·h of the destination))
+	//	Σ weight · h, the heads side by side, in the last layer their mean,  + b
+	//
+	// Edges from a destination to itself, however many were sampled, count as one.
+	GAT Kind = "gat"
+)
+
+// architecture is a row of the table of kinds: how one kind of model differs from the others.
+// Each engine has a table of its own with the layer of every kind. Tests fail for a part that a
+// row lacks, and for a row that another table lacks.
+type architecture struct {
+	kind    Kind
+	title   string                                           // the name in prose
+	unit    Activation                                       // of the hidden layers, where it is left open
+	options []Option                                         // beside those of every kind
+	edges   func(m *Model) Weighing                          // how a block's edges are weighed
+	costs   func(m *Model, l int, k *Layer)                  // completes layer l for the cost model
+	params  func(m *Model, l int) (weights, vectors []Param) // of layer l's convolution, by PyTorch's names
+}
+
+// architectures is the table of kinds, the default first.
+var architectures = []architecture{{
+	kind: SAGE, title: "GraphSAGE", unit: ReLU, options: []Option{AggregatorOption},
+	edges: func(m *Model) Weighing {
+		if m.Aggregator == "" || m.Aggregator == Mean {
+			return Averaged
+		}
+		return Unweighed
+	},
+	costs: func(_ *Model, _ int, k *Layer) { k.Self = true },
+	params: func(m *Model, l int) (weights, vectors []Param) {
+		in, out, bound := m.In(l), m.Out(l), linearBound(m.In(l))
+		weights = []Param{matrix(numbered("convs", l, "lin_l.weight"), l, Neighbour, in, out, bound),
+			matrix(numbered("convs", l, "lin_r.weight"), l, Self, in, out, bound)}
+		return weights, []Param{vector(numbered("convs", l, "lin_l.bias"), l, Bias, out, 0, bound)}
+	},
+}, {
+	kind: GCN, title: "GCN", unit: ReLU, options: []Option{GCNNormOption},
+	edges: func(m *Model) Weighing {
+		if m.GCNNorm == BlockNorm {
+			return ByBlock
+		}
+		return ByGraph
+	},
+	costs: func(_ *Model, _ int, k *Layer) { k.Edges += k.Dst },
+	params: func(m *Model, l int) (weights, vectors []Param) { // Glorot's weight, no bias at first
+		in, out := m.In(l), m.Out(l)
+		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, math.Sqrt(6/float64(in+out)))}
+		return weights, []Param{vector(numbered("convs", l, "bias"), l, Bias, out, 0, 0)}
+	},
+}, {
+	kind: GAT, title: "GAT", unit: ELU, options: []Option{HeadsOption},
+	edges: func(*Model) Weighing { return Attended },
+	costs: func(m *Model, l int, k *Layer) {
+		k.Edges += k.Dst
+		k.Heads, k.Part = m.Heads, m.HeadWidth(l)
+	},
+	params: (*Model).attentionParams,
+}}
+
+// Kinds returns the kinds of models, the default first.
+func Kinds() []Kind {
+	kinds := make([]Kind, len(architectures))
+	for i := range architectures {
+		kinds[i] = architectures[i].kind
+	}
+	return kinds
+}
+
+// row returns the kind's row of the table, nil for a kind that is not in it.
+func (k Kind) row() *architecture {
+	i := slices.IndexFunc(architectures, func(a architecture) bool { return a.kind == k })
+	if i < 0 {
+		return nil
+	}
+	return &architectures[i]
+}
+
+// row returns the row of the model's kind, which is one that Validate accepts.
+func (m *Model) row() *architecture {
+	a := m.Kind.row()
+	if a == nil {
+		panic(fmt.Sprintf("model: unknown kind %q", m.Kind))
+	}
+	return a
+}
+
+// Title returns the kind's name in prose; of a kind that is not known its name in capitals.
+func (k Kind) Title() string {
+	if a := k.row(); a != nil {
+		return a.title
+	}
+	return strings.ToUpper(string(k))
+}
+
+// Option is an option of a Model that some kinds alone have, by the name of its flag.
+type Option string
+
+const (
+	AggregatorOption Option = "aggregator"
+	GCNNormOption    Option = "gcn-norm"
+	HeadsOption      Option = "heads"
+)
+
+// Has tells whether models of the kind have the option.
+func (k Kind) Has(o Option) bool {
+	a := k.row()
+	return a != nil && slices.Contains(a.options, o)
+}
+
+// Kinds names the kinds that have the option.
+func (o Option) Kinds() string {
+	var names []string
+	for _, k := range Kinds() {
+		if k.Has(o) {
+			names = append(names, string(k))
+		}
+	}
+	return strings.Join(names, " and ")
+}
+
+// ClearOthers clears the options that are of other kinds.
+func (m *Model) ClearOthers() {
+	if !m.Kind.Has(AggregatorOption) {
+		m.Aggregator = ""
+	}
+	if !m.Kind.Has(GCNNormOption) {
+		m.GCNNorm = ""
+	}
+	if !m.Kind.Has(HeadsOption) {
+		m.Heads = 0
+	}
+}
+
+// Foreign returns an option that the model has though it is of other kinds, with its value; ""
+// where there is none.
+func (m *Model) Foreign() (o Option, value any) {
+	switch k := m.Kind; {
+	case !k.Has(AggregatorOption) && m.Aggregator != "" && m.Aggregator != Mean:
+		return AggregatorOption, m.Aggregator
+	case !k.Has(GCNNormOption) && m.GCNNorm != "" && m.GCNNorm != GraphNorm:
+		return GCNNormOption, m.GCNNorm
+	case !k.Has(HeadsOption) && m.Heads != 0:
+		return HeadsOption, m.Heads
+	}
+	return "", nil
+}
+
+func (m *Model) validateOptions() error {
+	if o, value := m.Foreign(); o != "" {
+		return fault.New(fault.ErrUsage, "model: %s %v is for %s, not %s", o, value, o.Kinds(), m.Kind)
+	}
+	if !m.Kind.Has(HeadsOption) {
+		return nil
+	}
+	if m.Heads < 1 || m.Heads > MaxHeads {
+		return fault.New(fault.ErrUsage, "model: %d heads (1 to %d)", m.Heads, MaxHeads)
+	}
+	for l := range m.Layers() - 1 {
+		if m.Out(l)%m.Heads != 0 {
+			return fault.New(fault.ErrUsage, "model: a hidden width of %d for %d heads, which do not divide it", m.Out(l), m.Heads)
+		}
+	}
+	return nil
+}
+
+// Unit returns the activation of the hidden layers.
+func (m *Model) Unit() Activation {
+	if m.Activation != "" {
+		return m.Activation
+	}
+	return m.row().unit
+}
+
+// Weighing says how the edges of a block are weighed, and whether destinations have an edge
+// to themselves.
+type Weighing string
+
+const (
+	Unweighed Weighing = "unweighed" // all alike: in a sum, or a maximum
+	Averaged  Weighing = "averaged"  // for the mean over a destination's edges
+	ByGraph   Weighing = "by graph"  // as GraphNorm says, the destination itself too
+	ByBlock   Weighing = "by block"  // as BlockNorm says, the destination itself too
+	Attended  Weighing = "attended"  // by the layer itself, over edges of which one is from the destination to itself
+)
+
+// Weighings lists them.
+var Weighings = []Weighing{Unweighed, Averaged, ByGraph, ByBlock, Attended}
+
+// Weighing returns how the model's edges are weighed.
+func (m *Model) Weighing() Weighing { return m.row().edges(m) }
+
+// MaxHeads bounds what is counted from heads.
+const MaxHeads = 1024
+
+// LeakySlope is what GAT's leaky ReLU multiplies negative scores by.
+const LeakySlope = 0.2
+
+// HeadWidth returns the width of one of the heads in layer l.
+func (m *Model) HeadWidth(l int) int {
+	if l == m.Layers()-1 {
+		return m.Out(l)
+	}
+	return m.Out(l) / m.Heads
+}
+
+// attentionParams returns the parameters of layer l of GAT. W has a column block for every
+// head, and the attention vectors have as many parts.
+func (m *Model) attentionParams(l int) (weights, vectors []Param) {
+	in, part := m.In(l), m.HeadWidth(l)
+	width := m.Heads * part
+	attention := func(name string, r Role) Param {
+		p := vector(numbered("convs", l, name), l, r, width, 0, math.Sqrt(6/float64(m.Heads+part)))
+		p.Shape = []int{1, m.Heads, part}
+		return p
+	}
+	weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, width, math.Sqrt(6/float64(in+width)))}
+	return weights, []Param{attention("att_src", AttentionSrc), attention("att_dst", AttentionDst),
+		vector(numbered("convs", l, "bias"), l, Bias, m.Out(l), 0, 0)}
+}

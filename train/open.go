@@ -1,0 +1,167 @@
+package train
+
+import (
+	"context"
+
+	"diskgnn/dataset"
+	"diskgnn/featurestore"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/program"
+	"diskgnn/iostack"
+	"diskgnn/train/decide"
+	"diskgnn/train/engine"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+)
+
+// usual are the parts of a run outside of tests, with what makes its storage stack and engine.
+func usual(stack func(kind string, o iostack.Options) (iostack.Stack, string, error), engine func(w engineWish) (engine.Engine, engineNeeds, error)) parts {
+	return parts{stack, engine, decide.Decide, enterGroup, joinRanks, &byNCCL}
+}
+
+// prepare opens everything and makes the run's directory last, so that what cannot
+// work leaves nothing behind.
+func (r *runner) prepare(ctx context.Context) error {
+	facts, err := r.probe(ctx)
+	if err != nil {
+		return err
+	}
+	if r.decision, err = r.parts.decide(r.options.decided(), facts); err != nil {
+		return r.drawing.refused(err)
+	}
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	return r.enter()
+}
+
+// open opens the store as was decided, and unites the replicas.
+func (r *runner) open(ctx context.Context) (err error) {
+	if err := r.confine(r.parts.enter); err != nil {
+		return err
+	}
+	r.onClose(budget.LimitHeap(r.options.Memory, r.decision.Outside()))
+	if err = r.drawing.place(ctx, r.report); err != nil {
+		return err
+	}
+	if r.store, err = r.found.Open(r.stack, r.decision.Memory.Layout); err != nil {
+		return ofPack(err)
+	}
+	r.onClose(func() { _ = r.store.Close() }) // only read from
+	for i, rep := range r.replicas {
+		if rep.device == nil {
+			i = 0 // the host's
+		}
+		rep.view = r.store.View(i)
+	}
+	return r.unite()
+}
+
+// enter says what was decided, and begins the run's directory or goes on with it, once all ranks
+// agree.
+func (r *runner) enter() (err error) {
+	o := &r.options
+	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
+	for _, line := range r.decision.Lines(&r.result.Setup) {
+		r.report.Logf("%s", line)
+	}
+	file := r.file()
+	if err := r.agree(&file); err != nil {
+		return err
+	}
+	switch {
+	case !r.writes():
+	case r.was != nil:
+		err = r.resume(file)
+	default:
+		r.dir, err = beginRun(r.fs, o.Out, o.Force, file)
+	}
+	if r.dir != nil {
+		r.dir.note, r.dir.unchanged = r.report.Logf, r.unchanged
+		r.monitor.Begin(o.Out, r.dir.File, r.result.Epochs, pageOf(r.fs, r.dir.Path))
+	}
+	if err == nil {
+		err = r.shareStand()
+	}
+	return err
+}
+
+// unchanged returns an error of kind fault.ErrCorrupt if files that the batches come from, which
+// are mapped, are not as they were opened.
+func (r *runner) unchanged() error {
+	if source := r.drawing.source; source != nil {
+		if err := source.Unchanged(); err != nil {
+			return err
+		}
+	}
+	if m, ok := r.store.(featurestore.Mapped); ok {
+		return m.Unchanged()
+	}
+	return nil
+}
+
+// setup returns what the run records of how it is done.
+func (r *runner) setup() rundir.Setup {
+	var held int64
+	if d := r.needs.gpu; d != nil {
+		held, _ = d.Held()
+	}
+	return r.decision.Setup(held)
+}
+
+func (r *runner) file() rundir.File {
+	o, l := &r.options, r.found.Lineage()
+	here := program.ThisHost()
+	f := rundir.File{Version: program.Version(), ProgramHash: program.Hash(), Command: o.Command, Host: &here, Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
+		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples), WeightsPath: absolute(o.WeightsPath),
+		Preprocessing: r.preprocessing(), LabelKind: dataset.LabelKind(r.facts.MultiLabel()),
+		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
+	if r.was != nil {
+		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
+		if r.was.Command != nil {
+			f.Command = r.was.Command
+		}
+	}
+	if first := r.was.First(); r.was != nil && first != o.Epochs {
+		f.FirstEpochs = first
+	}
+	return f
+}
+
+// preprocessing returns how the dataset was preprocessed, nil where that is not known: a pack has it
+// from its dataset.
+func (r *runner) preprocessing() *dataset.Preprocessing {
+	if r.options.Pack != "" {
+		return dataset.RecordedPreprocessing(r.fs, r.options.Pack)
+	}
+	d, err := dataset.Open(r.fs, r.options.Dataset)
+	if err != nil {
+		return nil // the store, which is open, says what is wrong with it
+	}
+	p, err := d.Preprocessing()
+	if err != nil {
+		return nil
+	}
+	return &p
+}
+
+// resume goes on with the run that is there.
+func (r *runner) resume(file rundir.File) (err error) {
+	if err := decide.SameArithmetic(r.was, file.Setup.Info); err != nil {
+		return err
+	}
+	limits := limits{perEpoch: r.facts.BatchesPerEpoch, accumulate: r.options.Accumulate, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.decision.Checkpoint()}
+	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
+		return err
+	}
+	if had := r.was.Params.Epochs; r.options.Epochs > had {
+		r.report.Logf("%s had %d epochs: it goes on to %d", r.options.Out, had, r.options.Epochs)
+	}
+	r.from.restore(&r.result)
+	r.began = r.began.Add(-r.from.earlier())
+	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
+	if changed := changes(r.was, &file); changed != "" {
+		r.report.Logf("resumed with another setup: %s", changed)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package train
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	stacks "diskgnn/iostack/all"
+	"diskgnn/train/cpu"
+	"diskgnn/train/cpu/blas"
+	"diskgnn/train/decide"
+	"diskgnn/train/score"
+)
+
+// EvalOptions say which weights to score on which pack, and with what.
+type EvalOptions struct {
+	Run     string // directory of a run
+	Pack    string // directory of a finished pack of the same dataset
+	Weights string // best or final; "" means best
+	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
+	Threads int    // 0 means GOMAXPROCS
+	IO      string // a kind that iostack/all knows; "" means auto
+	BLAS    string // a kind that blas.Open knows; "" means auto
+}
+
+// EnsureDefaults replaces zero values by what they mean.
+func (o *EvalOptions) EnsureDefaults() {
+	setDefault(&o.Weights, WeightsBest)
+	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
+	setDefault(&o.IO, stacks.Auto)
+	setDefault(&o.BLAS, blas.Auto)
+	if o.Memory == 0 {
+		o.Memory, _ = budget.Default()
+	}
+}
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have
+// been called.
+func (o *EvalOptions) Validate() error {
+	if o.Pack == "" {
+		return fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made")
+	}
+	return CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
+}
+
+// CheckEngineFlags checks the options that all uses of a run's weights have.
+func CheckEngineFlags(run, weights, library string, memory int64, threads int) error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	choices := []string{WeightsBest, WeightsFinal}
+	libraries := blas.Kinds()
+	switch {
+	case run == "":
+		return usage("--run is missing: name the directory that `diskgnn train` made")
+	case !slices.Contains(choices, weights):
+		return usage("--weights %s: there are %s", weights, strings.Join(choices, ", "))
+	case !slices.Contains(libraries, library):
+		return usage("--blas %s: there are %s", library, strings.Join(libraries, ", "))
+	case memory < 0:
+		return usage("--memory %d: give a positive size", memory)
+	case threads < 1 || threads > maxThreads:
+		return usage("--threads %d: give a number from 1 to %d", threads, maxThreads)
+	}
+	return nil
+}
+
+// EvaluatePack scores a run's weights on the validation and test batches of a pack,
+// which may be another than the run's if it was made from the same dataset.
+func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.Reporter) (Evaluation, error) {
+	o.EnsureDefaults()
+	if err := o.Validate(); err != nil {
+		return Evaluation{}, err
+	}
+	began := time.Now()
+	watch := budget.StartWatch(ctx)
+	defer watch.Stop()
+	p := &packEvaluation{fs: fsys, options: o, report: rep}
+	defer p.close()
+	err := p.prepare()
+	if err == nil {
+		err = p.score(ctx)
+	}
+	if fault.EndedBy(ctx, err) {
+		err = fault.New(fault.ErrInterrupted, "interrupted before there were scores")
+	}
+	if err != nil {
+		return Evaluation{}, remakePack(err, o.Pack)
+	}
+	p.result.PeakAnonBytes, p.result.PeakRSSBytes = watch.Stop()
+	p.result.Seconds = time.Since(began).Seconds()
+	return p.result, nil
+}
+
+// packEvaluation holds what EvaluatePack opens, in the order in which it is opened.
+type packEvaluation struct {
+	fs      vfs.FS
+	options EvalOptions
+	report  progress.Reporter
+
+	pack   featurestore.Candidate
+	facts  featurestore.Facts
+	stack  iostack.Stack
+	engine *cpu.Engine
+	undo   func() // of the heap's limit
+	store  featurestore.Store
+	slots  int
+	result Evaluation
+}
+
+func (p *packEvaluation) prepare() error {
+	o := &p.options
+	run, err := OpenTrained(p.fs, o.Run)
+	if err != nil {
+		return err
+	}
+	if note := run.Note(); note != "" {
+		p.report.Logf("%s", note)
+	}
+	if p.pack, _, err = all.Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
+		return ofPack(err)
+	}
+	p.facts = p.pack.Facts()
+	if err := checkPack(run, p.pack); err != nil {
+		return err
+	}
+	var how string
+	if p.stack, how, err = stacks.Open(o.IO, iostack.Options{}); err != nil {
+		return err
+	}
+	p.report.Logf("I/O: %s", how)
+	layout, err := p.pack.PlanEval()
+	if err != nil {
+		return err
+	}
+	if err := p.newEngine(run, layout); err != nil {
+		return err
+	}
+	p.undo = budget.LimitHeap(o.Memory, iostack.Held(p.stack)+int64(p.slots)*layout.EvalSlotBytes)
+	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
+		return ofPack(err)
+	}
+	info := p.engine.Info()
+	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS,
+		SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(), Weights: o.Weights, Memory: o.Memory}}
+	return nil
+}
+
+// checkPack makes sure that the run's weights can be scored on the pack.
+func checkPack(run *Trained, pack featurestore.Candidate) error {
+	f := pack.Facts()
+	if err := run.CheckDataset("that of "+pack.Dir(), pack.Lineage().Dataset); err != nil {
+		return err
+	}
+	if err := run.CheckShape(pack.Dir(), f.Dim, f.Classes, f.MultiLabel()); err != nil {
+		return err
+	}
+	if m := run.Model(); m.Layers() != len(f.Fanout) {
+		return fault.New(fault.ErrInput, "%s has %d layers, %s was sampled for %d", run.Dir(), m.Layers(), pack.Dir(), len(f.Fanout))
+	}
+	if f.Valid+f.Test == 0 {
+		return fault.New(fault.ErrInput, "%s has no validation and no test batches", pack.Dir())
+	}
+	return nil
+}
+
+// newEngine makes the engine, if all that will be held fits in memory.
+func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) error {
+	o, f := &p.options, &p.facts
+	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
+	fixed := budget.Reserve + iostack.Held(p.stack) + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
+	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
+	if err != nil {
+		return err
+	}
+	p.engine = e
+	more, err := e.EvaluatorBytes(f.EvalSizes)
+	if err != nil {
+		return err
+	}
+	fixed += bytes + more
+	if err := budget.Check("the engine", fixed, o.Memory); err != nil {
+		return err
+	}
+	if err := e.EvaluateAt(f.EvalSizes); err != nil {
+		return err
+	}
+	_, work := e.WorkBytes()
+	slot := layout.EvalSlotBytes + work
+	if p.slots = decide.MostEvalSlots; fixed+2*slot > o.Memory || f.Valid+f.Test == 1 {
+		p.slots = 1
+	}
+	return budget.Check("the evaluation", fixed+int64(p.slots)*slot, o.Memory)
+}
+
+// score evaluates all batches.
+func (p *packEvaluation) score(ctx context.Context) error {
+	r := &replica{view: p.store.View(0), engine: p.engine}
+	slots, err := r.newSlots(p.slots, true)
+	if err != nil {
+		return err
+	}
+	f := &p.facts
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(evalJudging(p.result.Metric, f)), events: stream{newTerminal(p.report, nil)}, diverged: p.diverged}
+	defer v.close()
+	if err := v.start(ctx, slots, nil); err != nil {
+		return err
+	}
+	if p.result.ValidAccuracy, p.result.BytesRead, err = v.validate(); err != nil {
+		return err
+	}
+	if p.result.TestAccuracy, err = v.test(); err != nil {
+		return err
+	}
+	p.result.BytesRead += v.bytes
+	return nil
+}
+
+// diverged is the error of weights that make of some batch what no score can be made of.
+func (p *packEvaluation) diverged(what string) error {
+	return fault.New(fault.ErrInput, "%s: the weights of %s diverged, or the features of %s are not finite", what, p.options.Run, p.options.Pack)
+}
+
+// close releases what prepare opened, in reverse.
+func (p *packEvaluation) close() {
+	if p.store != nil {
+		_ = p.store.Close() // only read from
+	}
+	if p.undo != nil {
+		p.undo()
+	}
+	if p.engine != nil {
+		p.engine.Close()
+	}
+	if p.stack != nil {
+		_ = p.stack.Close()
+	}
+}

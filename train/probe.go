@@ -1,0 +1,188 @@
+package train
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"diskgnn/featurestore"
+	"diskgnn/featurestore/all"
+	"diskgnn/iostack"
+	"diskgnn/pipeline"
+	"diskgnn/train/collective"
+	"diskgnn/train/decide"
+	"diskgnn/train/rundir"
+)
+
+// mostState is more than the state of any store has.
+const mostState = 1 << 50
+
+// probe opens what must be open to know what the run can do: the store's metadata, the storage
+// stack, the devices and their engines. It refuses what does not go together on the way, before
+// more is opened.
+func (r *runner) probe(ctx context.Context) (f decide.Facts, err error) {
+	if err := r.checkOut(); err != nil {
+		return f, err
+	}
+	which, err := r.find(ctx)
+	if err != nil {
+		return f, ofPack(err)
+	}
+	f.Store = storeOf(r.found, which)
+	r.facts = f.Store.Facts
+	if r.options.Recipe, err = decide.Resolve(r.options.decided(), &f.Store, r.was); err != nil {
+		return f, err
+	}
+	if err := r.chooseReduction(r.parts.reduce); err != nil {
+		return f, err
+	}
+	if f.IO.How, err = r.openStack(); err != nil {
+		return f, err
+	}
+	f.IO.Name = r.stack.Name()
+	if err := r.openEngines(ctx); err != nil {
+		return f, err
+	}
+	o := &r.options
+	steps := o.Epochs * r.facts.BatchesPerEpoch
+	r.onClose(r.drawing.unpin)
+	if err := r.drawing.pin(o, &r.needs, steps); err != nil {
+		return f, err
+	}
+	f.Needs, f.Note, f.Unsummed, f.Drawing = r.needs.Needs, r.needs.note, r.unsummed, r.drawing.facts()
+	if e := r.engine(); e != nil {
+		info := e.Info()
+		f.Info = &info
+	}
+	f.Records, f.Plan = o.records(&r.facts), planOn(r.found, r.needs)
+	return f, nil
+}
+
+// records returns the memory in which the run records what happens.
+func (o *Options) records(f *featurestore.Facts) (n int64) {
+	if o.Trace {
+		n = pipeline.RecorderBytes(traceSpans)
+	}
+	if o.Record != "" {
+		wanted := o.decided()
+		n += recordBytes(f, wanted.UnderWay(o.Epochs*f.BatchesPerEpoch))
+	}
+	return n
+}
+
+// planOn returns a store's division of its memory on the devices that engines have.
+func planOn(c featurestore.Candidate, needs engineNeeds) func(featurestore.PlanOptions) (featurestore.Layout, error) {
+	return func(o featurestore.PlanOptions) (featurestore.Layout, error) {
+		o.GPU, o.Direct, o.Reads = needs.gpu, needs.direct, needs.reads
+		if b := needs.beside; b != nil {
+			o.Peers, o.Divide = b.peers, b.divide
+		}
+		return c.Plan(o)
+	}
+}
+
+// checkOut refuses a run's directory that cannot be made, or gone on with.
+func (r *runner) checkOut() error {
+	switch {
+	case !r.writes():
+		return nil
+	case r.was == nil:
+		return rundir.CheckOut(r.fs, r.options.Out, r.options.Force)
+	}
+	return r.was.Unlocked(r.fs, r.options.Out)
+}
+
+// reads returns the options of the storage stack that suits a store.
+func reads(c featurestore.Candidate) iostack.Options {
+	if r, ok := c.(featurestore.Reads); ok {
+		return r.Reads()
+	}
+	return iostack.Options{}
+}
+
+// find finds the store, and with it where batches come from. It returns which it is.
+func (r *runner) find(ctx context.Context) (which string, err error) {
+	o := &r.options
+	if !o.Live() {
+		r.found, which, err = all.Find(r.fs, o.Store, o.places())
+		return which, err
+	}
+	source, err := r.drawing.open(ctx, r.fs, o, r.was.First(), r.report)
+	if err != nil {
+		return "", err
+	}
+	r.found, which, err = all.On(o.Store, o.places(), source)
+	return which, err
+}
+
+// openStack opens the storage stack, and returns why it is this one.
+func (r *runner) openStack() (how string, err error) {
+	stack, how, err := r.parts.stack(r.options.IO, reads(r.found))
+	if err != nil {
+		return "", err
+	}
+	r.needs.Stack = iostack.Held(stack)
+	r.stack = r.recording.wrap(stack)
+	r.onClose(func() { _ = r.stack.Close() })
+	return how, nil
+}
+
+// openEngines makes an engine for every replica, joins the ranks' devices, and settles what the
+// engines hold and leave.
+func (r *runner) openEngines(ctx context.Context) error {
+	o, held := &r.options, r.needs.Stack
+	r.needs = engineNeeds{}
+	if o.Engine == EngineNone {
+		for range o.replicas() {
+			r.replicas = append(r.replicas, &replica{reduction: collective.Alone{}})
+		}
+	} else if err := r.newEngines(); err != nil {
+		return err
+	}
+	needs := &r.needs
+	needs.Stack, needs.Replicas = held, o.replicas()
+	r.reducing(needs)
+	needs.direct = r.stack.Caps().Device
+	if needs.gpu != nil {
+		needs.reads, _ = iostack.DeviceStackOf(r.stack)
+	}
+	r.onClose(r.separate)
+	r.onClose(r.leaveDevices)
+	if err := errors.Join(r.joinDevices(ctx, r.parts.reduce, needs), r.connect(needs)); err != nil {
+		return err
+	}
+	if r.was != nil {
+		needs.State = min(max(r.was.Setup.StoreState, 0), mostState)
+	}
+	return nil
+}
+
+// newEngines makes the engine of every replica, which share the threads.
+func (r *runner) newEngines() error {
+	o, all := &r.options, &r.needs
+	for i := range o.replicas() {
+		w := o.wish(&r.facts, r.apart)
+		w.replica, w.Threads = i, max(1, o.Threads/o.replicas())
+		e, needs, err := r.parts.engine(w)
+		if err != nil {
+			return err
+		}
+		r.onClose(e.Close)
+		r.replicas = append(r.replicas, &replica{device: needs.gpu, engine: e, reduction: collective.Alone{}})
+		if o.Engine = cmp.Or(needs.kind, o.Engine); i == 0 {
+			*all = needs
+		} else {
+			all.Engine += needs.Engine
+			all.GPULeft = min(all.GPULeft, needs.GPULeft)
+		}
+	}
+	for _, rep := range r.replicas {
+		all.scorers(o.Metric, &r.facts)
+		if r.was == nil {
+			if err := r.beginWith(rep); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

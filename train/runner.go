@@ -1,0 +1,103 @@
+package train
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
+	"diskgnn/iostack"
+	"diskgnn/train/collective"
+	"diskgnn/train/decide"
+	"diskgnn/train/engine"
+	"diskgnn/train/monitor"
+	"diskgnn/train/rundir"
+)
+
+// parts are what a run is put together from; tests put faulty ones in.
+type parts struct {
+	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
+	engine func(w engineWish) (engine.Engine, engineNeeds, error)
+	decide func(o decide.Options, f decide.Facts) (decide.Decision, error)
+	enter  func(limit int64, delegated bool) (group, error) // see memgroup.Enter
+	join   func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error)
+	reduce *reducing // what sums the ranks' gradients on their devices
+}
+
+// group is a memory cgroup that the process is in.
+type group interface{ Leave() error }
+
+// reducing is how ranks sum on their devices; tests have one of their own.
+type reducing struct {
+	// available names what sums, or says why nothing does.
+	available func() (string, error)
+	// id names a new communicator, on rank 0.
+	id func() ([]byte, error)
+	// join makes this rank of it, on its device. The goroutine is attached.
+	join func(ctx context.Context, d *cuda.Device, id []byte, world, rank int) (collective.Communicator, error)
+}
+
+// process is what outlives the attempts at a run.
+type process struct {
+	fs        vfs.FS
+	report    progress.Reporter
+	parts     parts
+	drawing   drawing
+	recording *recording
+	group     *collective.Group // of the ranks
+	monitor   *monitor.Monitor  // that shows the run; nil: none
+}
+
+// attempts attempts a run, or a plan, until no batch that is drawn is larger than what was made
+// for it: of a larger one there are other facts, which come to another decision.
+func (p *process) attempts(attempt func() error) error {
+	for {
+		err := attempt()
+		if !p.drawing.again(err) {
+			return err
+		}
+		p.report.Logf("%v: making room for it", p.drawing.grown)
+	}
+}
+
+// runner holds what an attempt opens, in the order in which it is opened.
+type runner struct {
+	*process
+	options Options
+	began   time.Time    // when the run would have begun, had it never been interrupted
+	was     *rundir.File // of the run that goes on, or nil
+
+	planning bool // a few batches are computed, nothing is written
+	unsummed bool // the file of weights that the run begins with has no checksum
+
+	found    featurestore.Candidate
+	facts    featurestore.Facts
+	stack    iostack.Stack
+	needs    engineNeeds
+	decision decide.Decision
+	store    featurestore.Store
+	// replicas train together, each on one device or, as the only one, on the host.
+	replicas []*replica
+	apart    bool   // the ranks' gradients are summed on the host
+	reduceID []byte // of the communicator of the ranks' devices, where they are summed there
+	dir      *runDir
+	from     *resumePoint // nil: the beginning
+	result   rundir.Result
+	closes   []func() // in reverse
+
+	trainer *trainer
+}
+
+// onClose has close call f, before what was opened earlier.
+func (r *runner) onClose(f func()) { r.closes = append(r.closes, f) }
+
+// close releases what was opened, in reverse.
+func (r *runner) close() {
+	for _, f := range slices.Backward(r.closes) {
+		f()
+	}
+	r.closes = nil
+}
