@@ -1,7 +1,10 @@
 # diskgnn with OpenBLAS, for jobs that run in containers:
 #
 #	docker build -t diskgnn .
-#	docker run --rm -v /data:/data -w /data diskgnn train --pack pack --out run
+#	docker run --rm --init -v /data:/data -w /data diskgnn train --pack pack --out run
+#
+# Without --init, as process 1, a program that the Go runtime ends cannot abort: its exit code is 2,
+# not 134 (docs/cli.md).
 #
 # io_uring needs a seccomp profile that allows it (--security-opt seccomp=FILE); without one
 # reads go by pread, and the program says so. `docker run diskgnn doctor` tells what is missing.
@@ -22,5 +25,6 @@ RUN apt-get update \
  && useradd --system --uid 1000 diskgnn
 COPY --from=build /diskgnn /usr/local/bin/diskgnn
 COPY --from=build /THIRD_PARTY_LICENCES.txt /src/LICENSE /usr/share/doc/diskgnn/
+ENV GOTRACEBACK=crash
 USER 1000
 ENTRYPOINT ["diskgnn"]

@@ -2,11 +2,18 @@
 # `make help` lists the verbs.
 
 GO    ?= go
+export GO
 BIN   := bin/diskgnn
 TOOLS := $(GO) tool -modfile=internal/tools/go.mod
 RELEASE := $(GO) tool -modfile=internal/tools/release/go.mod goreleaser
-# Time given to each fuzz target by `make fuzz`.
+# Time given to each fuzz target by `make fuzz`, and the packages that have them.
 FUZZTIME ?= 30s
+FUZZ ?= ./...
+# Where test verbs append the outcomes of tests, in place of a list of skipped ones: .ci/run lists
+# the tests that none of its parts ran.
+OUTCOMES ?=
+# How often test-kill kills.
+KILLS ?= 50
 # What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
 # own, which of them; and what a changed line, or the kind of change, has to match.
 PKG   ?= ./pipeline
@@ -43,10 +50,16 @@ ZSH  := share/zsh/site-functions/_diskgnn
 FISH := share/fish/vendor_completions.d/diskgnn.fish
 INSTALLED := bin/diskgnn $(MAN) $(BASH) $(ZSH) $(FISH)
 
-# QEMU for programs of arm64; QEMU and a kernel for its guest; Slurm and Open MPI.
+# QEMU for programs of arm64; QEMU and a kernel for its guest; Slurm and Open MPI; a Python with
+# PyTorch Geometric.
 ARM64 := $(CURDIR)/.arm64
 NVME := $(CURDIR)/.nvme
 SLURM := $(CURDIR)/.slurm
+PYG_DIR := $(CURDIR)/.pyg
+
+# go test, with a list of skipped tests at its end.
+GOTEST := $(CURDIR)/bin/gotest
+GO_TEST = $(GOTEST) $(if $(OUTCOMES),-log $(OUTCOMES))
 
 .DEFAULT_GOAL := help
 # How a GPU test is run: of package train, only what is about GPUs.
@@ -56,10 +69,13 @@ RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;
 PACKAGES_AT_ONCE := $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
 # Those that take longest begin first: at the end no processor waits for one of them.
 LONGEST := ./cmd/diskgnn ./train ./featurestore/packed ./pack ./dataset/importer/all
+# What test-race and test-nocgo test.
+RACE  ?= ./...
+NOCGO ?= $(LONGEST) ./...
 
-.PHONY: help build test test-race test-nocgo test-kill test-flips test-power test-many-edges mutate lint fuzz bench demo clean \
+.PHONY: help build test test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
 	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
-	slurm-toolchain test-slurm
+	slurm-toolchain test-slurm pyg-toolchain test-pyg
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,34 +83,33 @@ help: ## list the verbs
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
 
-test: ## run all tests (less than five minutes on two cores)
-	$(GO) test -p $(PACKAGES_AT_ONCE) $(LONGEST) ./...
-	cd $(EXAMPLE) && $(GO) test ./...
-	set -e; for module in $(MANIFESTS); do (cd $$module && $(GO) test ./...); done
+test: $(GOTEST) ## run all tests (less than five minutes on two cores)
+	$(GO_TEST) -p $(PACKAGES_AT_ONCE) $(LONGEST) ./... $(foreach module,$(EXAMPLE) $(MANIFESTS),-- -C $(module) ./...)
 
-test-race: ## run all tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race ./...
-	cd $(EXAMPLE) && CGO_ENABLED=1 $(GO) test -race ./...
+test-race: $(GOTEST) ## run all tests under the race detector (needs a C compiler), or those of RACE
+	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m -p $(PACKAGES_AT_ONCE) $(RACE) -- -C $(EXAMPLE) -race ./...
 
-test-nocgo: ## build everything and run all tests without cgo
+test-nocgo: $(GOTEST) ## build everything and run all tests without cgo, or those of NOCGO
 	CGO_ENABLED=0 $(GO) build ./...
-	CGO_ENABLED=0 $(GO) test ./...
-	cd $(EXAMPLE) && CGO_ENABLED=0 $(GO) test ./...
+	CGO_ENABLED=0 $(GO_TEST) -p $(PACKAGES_AT_ONCE) $(NOCGO) -- -C $(EXAMPLE) ./...
 
-test-kill: ## kill training at 50 random moments and compare what the resumed runs end with
-	DISKGNN_KILLS=50 $(GO) test -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
+test-kill: $(GOTEST) ## kill training at KILLS random moments and compare what the resumed runs end with
+	DISKGNN_KILLS=$(KILLS) $(GO_TEST) -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
 
-test-flips: ## interrupt packing at every operation, change a bit of every file that is there, and go on
-	DISKGNN_FLIPS=all $(GO) test -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
+test-flips: $(GOTEST) ## interrupt packing at every operation, change a bit of every file that is there, and go on
+	DISKGNN_FLIPS=all $(GO_TEST) -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
 
-test-power: ## cut the power after every operation of every command, and compare what the next run makes
-	DISKGNN_POWER=5 $(GO) test -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
+test-power: $(GOTEST) ## cut the power after every operation of every command, and compare what the next run makes
+	DISKGNN_POWER=5 $(GO_TEST) -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
 
-test-many-edges: ## import more edges than 31 bits count, in MANY (26 GB of disk, minutes)
-	DISKGNN_MANY_EDGES=$(MANY) $(GO) test -count=1 -v -run '^TestManyEdges$$' -timeout 60m ./dataset/importer
+test-many-edges: $(GOTEST) ## import more edges than 31 bits count, in MANY (26 GB of disk, minutes)
+	DISKGNN_MANY_EDGES=$(MANY) $(GO_TEST) -count=1 -v -run '^TestManyEdges$$' -timeout 60m ./dataset/importer
 
 mutate: ## change PKG in N places, drawn by SEED, and list the changes that no test notices (also of TESTS)
 	@$(GO) run ./internal/mutate -n $(N) -seed $(SEED) -only '$(ONLY)' -tests '$(TESTS)' -run '$(RUN)' $(PKG)
+
+house: ## print lines, packages, functions, and the arrows between files that run back
+	@$(GO) run ./internal/house
 
 lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	@unformatted=$$(gofmt -l .); \
@@ -107,12 +122,7 @@ lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
 	$(GO) test -count=1 ./internal/deps
 
 fuzz: ## fuzz every decoder for FUZZTIME each
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "== $$pkg $$target"; \
-			$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$pkg; \
-		done; \
-	done
+	internal/tools/fuzz.sh $(FUZZTIME) $(FUZZ)
 
 bench: ## run every Go benchmark
 	$(GO) test -run '^$$' -bench . -benchmem ./...
@@ -175,12 +185,12 @@ lint-gpu: $(KERNELS) ## go vet and staticcheck of the gpu variant
 	$(GPU_ENV) $$($(TOOLS) -n staticcheck) -tags gpu ./device/... ./iostack/... ./presample/sampler/gpusampler ./train/gpu
 	cd $(EXAMPLE) && $(GPU_ENV) $(GO) vet -tags gpu ./...
 
-test-gpu: $(KERNELS) ## build the gpu variant's tests as bin/gpu/*.test and run them; without a GPU most skip
+test-gpu: $(KERNELS) $(GOTEST) ## build the gpu variant's tests as bin/gpu/*.test and run them; without a GPU most skip
 	mkdir -p bin/gpu
 	$(GPU_ENV) $(GO) test -c -tags gpu -o bin/gpu/ $(GPU_TESTS)
 	cd $(EXAMPLE) && $(GPU_ENV) $(GO) test -c -tags gpu -o $(CURDIR)/bin/gpu/ .
 	@[ -e /dev/nvidiactl ] || echo "no GPU here: the tests that need one are built, and skip"
-	@set -e; for t in bin/gpu/*.test; do echo "== $$t"; $(RUN_GPU_TEST); done
+	@set -e; run="$(GO_TEST)"; for t in bin/gpu/*.test; do echo "== $$t"; $(RUN_GPU_TEST); done
 
 sanitize-gpu: ## run what test-gpu built under compute-sanitizer, on a machine with a GPU
 	@set -e; for tool in memcheck racecheck; do \
@@ -194,8 +204,8 @@ $(NVME)/version: internal/tools/nvme/setup.sh internal/tools/debian/unpacked.sh
 	internal/tools/nvme/setup.sh $(NVME)
 	@touch $@
 
-test-nvme: nvme-toolchain ## run the NVMe driver on QEMU's controller, and train from it, in a guest (three minutes)
-	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
+test-nvme: nvme-toolchain $(GOTEST) ## run the NVMe driver on QEMU's controller, and train from it, in a guest (three minutes)
+	DISKGNN_NVME_TOOLCHAIN=$(NVME) DISKGNN_NVME_RUN='$(RUN)' $(GO_TEST) -count=1 -v -run '^TestQEMU$$' -timeout 15m ./iostack/nvme/qemutest
 
 slurm-toolchain: $(SLURM)/version ## fetch Slurm and Open MPI for test-slurm into .slurm (10 MB)
 
@@ -203,8 +213,20 @@ $(SLURM)/version: internal/tools/slurm/setup.sh internal/tools/debian/unpacked.s
 	internal/tools/slurm/setup.sh $(SLURM)
 	@touch $@
 
-test-slurm: slurm-toolchain ## run examples/slurm on a cluster of two nodes in namespaces (needs root; a minute)
-	DISKGNN_SLURM_TOOLCHAIN=$(SLURM) DISKGNN_SLURM_RUN='$(RUN)' $(GO) test -count=1 -v -run '^TestSlurm$$' -timeout 15m ./internal/slurmtest
+test-slurm: slurm-toolchain $(GOTEST) ## run examples/slurm on a cluster of two nodes in namespaces (needs root; a minute)
+	DISKGNN_SLURM_TOOLCHAIN=$(SLURM) DISKGNN_SLURM_RUN='$(RUN)' $(GO_TEST) -count=1 -v -run '^TestSlurm$$' -timeout 15m ./internal/slurmtest
+
+pyg-toolchain: $(PYG_DIR)/version ## fetch PyTorch Geometric for test-pyg into .pyg (570 MB)
+
+$(PYG_DIR)/version: $(wildcard internal/tools/pyg/*)
+	internal/tools/pyg/setup.sh $(PYG_DIR)
+	@touch $@
+
+test-pyg: pyg-toolchain $(GOTEST) ## compare with PyTorch Geometric, NumPy and torchrun (two minutes)
+	PYG=$(PYG_DIR)/bin/python $(GO_TEST) -count=1 -run 'PyTorch|Python|Launched' ./train ./train/exact ./cmd/diskgnn
+
+$(GOTEST): $(wildcard internal/gotest/*.go)
+	$(GO) build -o $@ ./internal/gotest
 
 clean: ## remove what build and demo made
 	rm -rf bin demo $(KERNELS)

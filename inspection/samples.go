@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 )
 
 // hotPoints is the number of points of the curve of hotness after its beginning.
@@ -33,7 +34,7 @@ func Samples(r *mbfile.Reader) (*Page, error) {
 	}
 	return &Page{
 		Title: "The samples " + filepath.Base(r.Dir()),
-		Sentence: fmt.Sprintf("%s of %s, fanout %v; %s to train on, %s to validate, %s to test.", units.Of(p.Epochs, "sample epoch"), units.Of(f.Nodes, "node"), p.Fanout,
+		Sentence: fmt.Sprintf("%s of %s, fanout %s; %s to train on, %s to validate, %s to test.", units.Of(p.Epochs, "sample epoch"), units.Of(f.Nodes, "node"), sampler.FormatFanout(p.Fanout),
 			units.Of(f.TrainBatches, "batch"), units.Count(f.ValidBatches), units.Count(f.TestBatches)),
 		Figures: []chart.Figure{
 			files(r.Meta(), []kind{
