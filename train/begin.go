@@ -16,7 +16,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
-	"diskgnn/train/model"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
@@ -110,11 +110,11 @@ func checkHead(f io.ReaderAt, size int64) error {
 }
 
 // beginWith gives a replica the weights that the run begins with, if it names some.
-func (r *runner) beginWith(rep *replica) error {
-	if r.options.InitFrom == "" || rep.engine == nil {
+func (r *runner) beginWith(rep *epoch.Replica) error {
+	if r.options.InitFrom == "" || rep.Engine == nil {
 		return nil
 	}
-	return r.options.beginWith(r.fs, rep.engine)
+	return r.options.beginWith(r.fs, rep.Engine)
 }
 
 // beginWith gives an engine the weights of the file that the run begins with, which must have just
@@ -147,7 +147,7 @@ func (o *Options) beginWith(fsys vfs.FS, e engine.Engine) error {
 	if err != nil {
 		return bad("%v", err)
 	}
-	if err := fits(params, tensors); err != nil {
+	if err := rundir.Fits(params, tensors); err != nil {
 		return bad("%v", err)
 	}
 	for i := range tensors {
@@ -155,26 +155,7 @@ func (o *Options) beginWith(fsys vfs.FS, e engine.Engine) error {
 			return bad("the weights %s are not finite", tensors[i].Name)
 		}
 	}
-	return e.Restore(flatten(params, tensors))
-}
-
-// flatten returns tensors that fit as a snapshot has them: the inverse of tensors of an engine.
-func flatten(params []model.Param, list []safetensors.Tensor) []float32 {
-	byName := make(map[string]*safetensors.Tensor, len(list))
-	for i := range list {
-		byName[list[i].Name] = &list[i]
-	}
-	var weights []float32
-	for _, p := range params {
-		t, at := byName[p.Name], len(weights)
-		weights = append(weights, make([]float32, p.Len())...)
-		for in := range p.Rows {
-			for out := range p.Cols {
-				weights[at+in*p.Cols+out] = t.Data[out*p.Rows+in]
-			}
-		}
-	}
-	return weights
+	return e.Restore(rundir.FromTensors(params, tensors))
 }
 
 // absolute returns where a directory is for the process that goes on, "" for none.

@@ -158,15 +158,15 @@ func TestRanksBeginWithWeights(t *testing.T) {
 	w.mustRun(o, nil)
 	want := w.ending(o.Out)
 	both := w.fresh(o, func(o *Options) { o.Epochs = 2 })
-	ranks{w: w}.must(2, both)
+	party{w: w}.must(2, both)
 	more := longer(both.Out, 4)
-	ranks{w: w}.must(2, more)
+	party{w: w}.must(2, more)
 	if got := w.ending(both.Out); got.final != want.final || got.weights != want.weights {
 		t.Error("other weights than one rank has")
 	}
 	other := w.options(p, func(o *Options) { o.Epochs, o.Seed = 1, 9 })
 	w.mustRun(other, nil)
-	_, errs := ranks{w: w, change: func(rank int, o *Options) {
+	_, errs := party{w: w, change: func(rank int, o *Options) {
 		if rank == 1 {
 			o.WeightsPath = other.Out
 		}

@@ -11,6 +11,7 @@ import (
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/ranks"
 )
 
 // byNCCL sums by NVIDIA's library.
@@ -62,7 +63,7 @@ func (r *runner) chooseReduction(on *reducing) error {
 			mine.Why = err.Error()
 		}
 	}
-	all, err := gather(r.group, mine, mostTold)
+	all, err := ranks.Gather(r.group, mine, ranks.MostTold)
 	if err != nil {
 		return err
 	}
@@ -74,12 +75,12 @@ func (r *runner) chooseReduction(on *reducing) error {
 			}
 		}
 	}
-	if err := broadcast(r.group, &by, mostTold); err != nil {
+	if err := ranks.Broadcast(r.group, &by, ranks.MostTold); err != nil {
 		return err
 	}
 	switch {
 	case by.Refused:
-		return agreed{fault.New(fault.ErrUsage, "--reduce nccl: %s", by.Why)}
+		return ranks.Agreed(fault.New(fault.ErrUsage, "--reduce nccl: %s", by.Why))
 	case by.By == "":
 		r.report.Logf("gradients are summed on the host of rank 0: %s", by.Why)
 	default:
@@ -97,7 +98,7 @@ func (r *runner) joinDevices(ctx context.Context, on *reducing, needs *engineNee
 		return nil
 	}
 	for _, rep := range r.replicas {
-		if _, ok := rep.engine.(engine.Sharing); !ok || rep.device == nil {
+		if _, ok := rep.Engine.(engine.Sharing); !ok || rep.Device == nil {
 			return fault.New(fault.ErrUsage, "the engine is %s, whose gradients are not on a GPU; give --engine gpu, or --reduce host, to all ranks", o.Engine)
 		}
 	}
@@ -107,8 +108,8 @@ func (r *runner) joinDevices(ctx context.Context, on *reducing, needs *engineNee
 	g, ctx := errgroup.WithContext(ctx)
 	for i, rep := range r.replicas {
 		g.Go(func() error {
-			return rep.device.Attached(func() (err error) {
-				rep.comm, err = on.join(ctx, rep.device, r.reduceID, o.world(), o.Job.Index+i)
+			return rep.Device.Attached(func() (err error) {
+				rep.Comm, err = on.join(ctx, rep.Device, r.reduceID, o.world(), o.Job.Index+i)
 				return err
 			})
 		})
@@ -117,7 +118,7 @@ func (r *runner) joinDevices(ctx context.Context, on *reducing, needs *engineNee
 		return err
 	}
 	for _, rep := range r.replicas {
-		left, err := gpuLeft(rep.device, o.GPUMemory)
+		left, err := gpuLeft(rep.Device, o.GPUMemory)
 		if err != nil {
 			return err
 		}
@@ -132,11 +133,11 @@ var errNoMore = errors.New("the run is over")
 // leaveDevices gives the communicators up: what they do has ended, or never will.
 func (r *runner) leaveDevices() {
 	for _, rep := range r.replicas {
-		if rep.devices != nil {
-			rep.devices.Close()
+		if rep.Devices != nil {
+			rep.Devices.Close()
 		}
-		if rep.comm != nil {
-			rep.comm.Abort(errNoMore)
+		if rep.Comm != nil {
+			rep.Comm.Abort(errNoMore)
 		}
 	}
 }

@@ -8,33 +8,23 @@ import (
 	"syscall"
 
 	"diskgnn/internal/fault"
+	"diskgnn/train/epoch"
+	"diskgnn/train/ranks"
 )
-
-// standing is how far a run came: epochs, and batches of the next.
-type standing struct{ epoch, batch int }
-
-func (t *trainer) describe(s standing) string {
-	text := fmt.Sprintf("after %d of %d epochs", s.epoch, t.schedule.epochs)
-	if s.batch > 0 {
-		text += fmt.Sprintf(" and %d of %d batches", s.batch, t.schedule.perEpoch)
-	}
-	return text
-}
 
 // interrupted says how far the run came and how to go on.
 func (r *runner) interrupted() error {
-	t := r.trainer
-	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", t.describe(standing{t.now.Epoch, t.done}), r.resumeCommand())
+	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", r.trainer.Stands(), r.resumeCommand())
 }
 
 // ended says of the error that ended training how far the run came and how to go on.
 func (r *runner) ended(ctx context.Context, err error) error {
-	lost, isLost := asLost(r.group, err)
+	lost, isLost := ranks.AsLost(r.group, err)
 	switch {
 	case isLost:
 		return r.lostRank(lost)
-	case errors.Is(err, errStopped):
-		return agreed{r.interrupted()}
+	case errors.Is(err, ranks.ErrStopped):
+		return ranks.Agreed(r.interrupted())
 	case fault.EndedBy(ctx, err):
 		return r.interrupted()
 	}
@@ -59,7 +49,7 @@ var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENO
 // failed adds to such a failure where the run goes on. What was done since is lost: it may
 // be in a GPU that does not answer any more. A pack that is damaged is made again first.
 func (r *runner) failed(err error) error {
-	_, ofPack := errors.AsType[*damagedPack](err)
+	_, ofPack := errors.AsType[*epoch.DamagedPack](err)
 	err = r.remake(err)
 	t := r.trainer
 	if t == nil || !ofPack && !slices.ContainsFunc(passing, func(kind error) bool { return errors.Is(err, kind) }) {
@@ -69,12 +59,25 @@ func (r *runner) failed(err error) error {
 	if ofPack {
 		then = "then "
 	}
-	if t.kept == nil {
+	if t.Kept() == nil {
 		return fault.New(err, "%s; there is no checkpoint yet: %sbegin anew with: %s", once(err), then, r.resumeCommand())
 	}
-	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", once(err), then, t.describe(*t.kept), r.resumeCommand())
+	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", once(err), then, t.Kept(), r.resumeCommand())
 }
 
 func (r *runner) remake(err error) error { return remakePack(err, r.options.source()) }
 
 func (r *runner) resumeCommand() string { return resumeCommand(r.options.Out) }
+
+// lostRank is the error of a run whose group has lost a rank.
+func (r *runner) lostRank(lost error) error {
+	text := once(lost)
+	switch t := r.trainer; {
+	case !r.options.root():
+	case t != nil && t.Kept() != nil:
+		text += fmt.Sprintf("; the latest checkpoint is %s", t.Kept())
+	default:
+		text += "; there is no checkpoint yet"
+	}
+	return fault.New(fault.ErrInterrupted, "%s; all ranks go on with: %s", text, r.resumeCommand())
+}

@@ -13,9 +13,9 @@ import (
 	"diskgnn/train/cpu"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 	"diskgnn/train/gpu"
 	"diskgnn/train/rundir"
-	"diskgnn/train/safetensors"
 	"diskgnn/train/score"
 )
 
@@ -61,8 +61,8 @@ type beside struct {
 
 // scorers adds the memory of what scores the batches of a store.
 func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
-	train, state := score.Bytes(trainJudging(metric, f))
-	eval, _ := score.Bytes(evalJudging(metric, f))
+	train, state := score.Bytes(epoch.TrainJudging(metric, f))
+	eval, _ := score.Bytes(epoch.EvalJudging(metric, f))
 	n.Engine += train + eval + state // which a checkpoint holds
 	n.Resume += state
 }
@@ -121,7 +121,7 @@ func newCPUEngine(w engineWish) (engine.Engine, engineNeeds, error) {
 func (n *engineNeeds) weights(e engine.Engine, copies int64) {
 	for _, p := range e.Params() {
 		n.Engine += copies * 4 * int64(p.Len())
-		n.Resume += checkpointArrays * 4 * int64(p.Len())
+		n.Resume += epoch.CheckpointArrays * 4 * int64(p.Len())
 	}
 }
 
@@ -169,27 +169,6 @@ func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
 		left = min(left, limit-held)
 	}
 	return left, err
-}
-
-// tensors returns a copy of the weights, named and oriented as PyTorch has them.
-func tensors(e engine.Engine) ([]safetensors.Tensor, error) {
-	weights, err := e.Snapshot(nil)
-	if err != nil {
-		return nil, err
-	}
-	params := e.Params()
-	list := make([]safetensors.Tensor, len(params))
-	for i, p := range params {
-		t := &list[i]
-		t.Name, t.Shape, t.Data = p.Name, p.Shape, make([]float32, p.Len())
-		for in := range p.Rows {
-			for out := range p.Cols {
-				t.Data[out*p.Rows+in] = weights[in*p.Cols+out]
-			}
-		}
-		weights = weights[p.Len():]
-	}
-	return list, nil
 }
 
 // gpuDevice is a GPU of the machine, the first one unless several ranks are on it, which a run's

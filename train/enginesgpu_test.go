@@ -21,6 +21,7 @@ import (
 	"diskgnn/pack"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
@@ -294,7 +295,7 @@ func TestGPULinks(t *testing.T) {
 			for _, s := range e.Links {
 				busy[s.Link] = s.Busy
 			}
-			if busy[linkCopy] <= 0 || busy[linkGather] <= 0 || e.ComputeSeconds != busy[linkCompute] || e.ComputeSeconds <= 0 || e.BoundSeconds < e.ComputeSeconds {
+			if busy[epoch.LinkCopy] <= 0 || busy[epoch.LinkGather] <= 0 || e.ComputeSeconds != busy[epoch.LinkCompute] || e.ComputeSeconds <= 0 || e.BoundSeconds < e.ComputeSeconds {
 				t.Errorf("epoch %d: bound by %s in %v, links %v", e.Epoch, e.BoundLink, e.BoundSeconds, e.Links)
 			}
 		}
@@ -302,7 +303,7 @@ func TestGPULinks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, lane := range gpuLinks {
+		for _, lane := range epoch.GPULinks {
 			if n := bytes.Count(b, []byte(`"name":"`+lane+`","ts"`)); n != r.Epochs[0].Batches*2 {
 				t.Errorf("%d spans of %s for %d batches", n, lane, r.Epochs[0].Batches*2)
 			}
@@ -321,7 +322,7 @@ func TestGPULinksAcrossCheckpoints(t *testing.T) {
 		for _, e := range r.Epochs {
 			seen := 0
 			for _, s := range e.Links {
-				if s.Link != linkCopy && s.Link != linkGather && s.Link != linkCompute {
+				if s.Link != epoch.LinkCopy && s.Link != epoch.LinkGather && s.Link != epoch.LinkCompute {
 					continue
 				}
 				seen++
@@ -332,7 +333,7 @@ func TestGPULinksAcrossCheckpoints(t *testing.T) {
 					t.Errorf("%s, epoch %d: %s was busy for %v s and blocked for %v, of %v", what, e.Epoch, s.Link, s.Busy, s.Blocked, e.Seconds)
 				}
 			}
-			if seen != len(gpuLinks) {
+			if seen != len(epoch.GPULinks) {
 				t.Errorf("%s, epoch %d: links %v", what, e.Epoch, e.Links)
 			}
 		}

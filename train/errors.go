@@ -4,27 +4,15 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
+	"diskgnn/train/epoch"
 	"errors"
 	"fmt"
 	"strings"
 )
 
-// damagedPack is an error of kind fault.ErrCorrupt about a file of the pack.
-type damagedPack struct{ error }
-
-func (d *damagedPack) Unwrap() error { return d.error }
-
-// ofPack marks an error of what reads a pack, if that is damaged.
-func ofPack(err error) error {
-	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
-		return err
-	}
-	return &damagedPack{err}
-}
-
 // remakePack adds to an error about a damaged pack how it is made again.
 func remakePack(err error, dir string) error {
-	if _, ok := errors.AsType[*damagedPack](err); !ok {
+	if _, ok := errors.AsType[*epoch.DamagedPack](err); !ok {
 		return err
 	}
 	return Remake(err, dir, "its diskgnn pack")

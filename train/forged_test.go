@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/train/checkpoint"
+	"diskgnn/train/epoch"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
@@ -30,7 +31,7 @@ type tree = map[string]any
 
 // forgeCheckpoint changes the only checkpoint of a run: checksums are made anew, so that
 // what it says holds together. It returns the position that was there.
-func (w *world) forgeCheckpoint(out string, change func(head tree, sections map[string][]byte)) (was position) {
+func (w *world) forgeCheckpoint(out string, change func(head tree, sections map[string][]byte)) (was epoch.Position) {
 	w.t.Helper()
 	dir := checkpoint.Dir{FS: disk, Path: filepath.Join(out, rundir.CheckpointsDir)}
 	names, err := dir.List()
@@ -95,12 +96,12 @@ func TestForgedCheckpoints(t *testing.T) {
 		"metrics.jsonl: line 2: ":          func(h tree, _ map[string][]byte) { w.forgeMetrics(o.Out, h, strings.Repeat("[", 1000)) },
 		"head: ":                           func(h tree, _ map[string][]byte) { h["loss"] = "much" },
 		"the section \"engine\"":           func(_ tree, s map[string][]byte) { s["engine"] = nil },
-		"no section \"scorer\"":            func(_ tree, s map[string][]byte) { delete(s, sectionScorer) },
-		"rows, of which there are at most": func(_ tree, s map[string][]byte) { s[sectionScorer] = make([]byte, 9*1000) },
-		"\"best\" has 4 bytes of":          func(_ tree, s map[string][]byte) { s[sectionBest] = make([]byte, 4) },
-		"of adam.moment1, ":                func(_ tree, s map[string][]byte) { s[sectionEngine+"adam.moment1"] = make([]byte, 8) },
-		"a state of 5 parts":               func(_ tree, s map[string][]byte) { s[sectionEngine+"more"] = u64(3) },
-		"where ":                           func(_ tree, s map[string][]byte) { s[sectionScorer] = make([]byte, 4<<20) },
+		"no section \"scorer\"":            func(_ tree, s map[string][]byte) { delete(s, epoch.SectionScorer) },
+		"rows, of which there are at most": func(_ tree, s map[string][]byte) { s[epoch.SectionScorer] = make([]byte, 9*1000) },
+		"\"best\" has 4 bytes of":          func(_ tree, s map[string][]byte) { s[epoch.SectionBest] = make([]byte, 4) },
+		"of adam.moment1, ":                func(_ tree, s map[string][]byte) { s[epoch.SectionEngine+"adam.moment1"] = make([]byte, 8) },
+		"a state of 5 parts":               func(_ tree, s map[string][]byte) { s[epoch.SectionEngine+"more"] = u64(3) },
+		"where ":                           func(_ tree, s map[string][]byte) { s[epoch.SectionScorer] = make([]byte, 4<<20) },
 	} {
 		c := w.fresh(o)
 		if err := os.CopyFS(c.Out, os.DirFS(o.Out)); err != nil {

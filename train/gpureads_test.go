@@ -18,6 +18,7 @@ import (
 	"diskgnn/pack"
 	"diskgnn/pipeline"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 )
 
 // readingOn is what makes a run's engine and its storage stack those of a device.
@@ -120,7 +121,7 @@ func TestGPUReadsWrong(t *testing.T) {
 		o := w.options(static, gpuRun, c.change, func(o *Options) { o.IO = kind })
 		_, err := w.run(context.Background(), o, &logged{}, readingOn(d))
 		var at *pipeline.Error
-		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.file[:4]) || !errors.As(err, &at) || at.Link != linkLaunch || at.Item != 0 {
+		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), c.file[:4]) || !errors.As(err, &at) || at.Link != epoch.LinkLaunch || at.Item != 0 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -44,14 +44,14 @@ func (r *runner) connect(needs *engineNeeds) error {
 	needs.beside, needs.direct, needs.reads = b, false, nil // what lands on a GPU lands on one
 	for _, rep := range r.replicas {
 		if rep != r.replicas[0] {
-			b.peers = append(b.peers, rep.device)
+			b.peers = append(b.peers, rep.Device)
 		}
-		err := rep.device.Attached(func() error {
+		err := rep.Device.Attached(func() error {
 			for _, peer := range r.replicas {
 				if peer == rep {
 					continue
 				}
-				can, err := rep.device.Reach(peer.device)
+				can, err := rep.Device.Reach(peer.Device)
 				if err != nil {
 					return err
 				}

@@ -2,10 +2,8 @@ package train
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -187,10 +185,10 @@ func TestSecretKeepsBits(t *testing.T) {
 	}
 	w := newWorld(t, worldParams{nodes: 120})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden, o.Accumulate, o.Norm = 2, 8, 2, "batch" })
-	r := ranks{w: w}.must(2, o)
+	r := party{w: w}.must(2, o)
 	want := w.learned(o.Out, &r)
 	port := freePort(t)
-	all := ranks{w: w, parts: func(rank int, p *parts) {
+	all := party{w: w, parts: func(rank int, p *parts) {
 		p.join = func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
 			with := *o
 			with.RunID, with.Secret, with.Job = "run", s, job.Place{Index: rank, Count: 2, Host: "localhost", Port: port}
@@ -268,23 +266,4 @@ func TestAnotherSecret(t *testing.T) {
 		})
 	}
 	wg.Wait()
-}
-
-// A share keeps to its bound, whatever a rank has found.
-func TestMostShare(t *testing.T) {
-	mine := share{Scorer: make([]byte, 3e6+1), State: strings.Repeat("x", 64)}
-	for range 50_000 {
-		mine.Found = append(mine.Found, found{Loss: -1.2345678901234567e-308, Seeds: math.MaxInt32})
-	}
-	b, err := json.Marshal(mine)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := trainer{done: 50_007, shared: 7, scorerState: 3e6 + 1}
-	if most := tr.mostShare(); int64(len(b)) > most || most > int64(len(b))+2<<20 {
-		t.Errorf("%d bytes, at most %d", len(b), most)
-	}
-	if without := (&trainer{}).mostShare(); int64(len(b)) < without {
-		t.Errorf("%d bytes are few: %d", len(b), without)
-	}
 }

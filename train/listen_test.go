@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/job"
 	"diskgnn/internal/secret"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 )
 
@@ -75,8 +76,8 @@ func (v *viewer) metrics() map[string]float64 {
 // Whoever watches a run sees what it does, and changes nothing: it ends with the bytes of one
 // that nobody watches. Counters agree with metrics.jsonl, also of a run that goes on.
 func TestListen(t *testing.T) {
-	defer func(d time.Duration) { timesEvery = d }(timesEvery)
-	timesEvery = 0
+	defer func(d time.Duration) { epoch.TimesEvery = d }(epoch.TimesEvery)
+	epoch.TimesEvery = 0
 	w := newWorld(t, worldParams{})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.CheckpointEvery = 3, rundir.Interval{Batches: 1000} })
 	w.mustRun(o, nil)
@@ -217,7 +218,7 @@ func TestListenOfRanks(t *testing.T) {
 	v := []*viewer{{t: t}, {t: t}}
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Accumulate, o.Listen = 2, 2, "127.0.0.1:0" })
 	var last map[string]float64
-	r := ranks{w: w, reports: func(rank int) *viewer { return v[rank] }, parts: func(rank int, p *parts) {
+	r := party{w: w, reports: func(rank int) *viewer { return v[rank] }, parts: func(rank int, p *parts) {
 		if rank == 0 {
 			wrapEngine(p, func(e engine.Engine) engine.Engine {
 				return &bad{Engine: e, before: func() error { last = v[0].metrics(); return nil }}

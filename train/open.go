@@ -10,6 +10,8 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -45,28 +47,32 @@ func (r *runner) open(ctx context.Context) (err error) {
 		return err
 	}
 	if r.store, err = r.found.Open(r.stack, r.decision.Memory.Layout); err != nil {
-		return ofPack(err)
+		return epoch.OfPack(err)
 	}
 	r.onClose(func() { _ = r.store.Close() }) // only read from
 	for i, rep := range r.replicas {
-		if rep.device == nil {
+		if rep.Device == nil {
 			i = 0 // the host's
 		}
-		rep.view = r.store.View(i)
+		rep.View = r.store.View(i)
 	}
 	return r.unite()
 }
 
 // enter says what was decided, and begins the run's directory or goes on with it, once all ranks
 // agree.
-func (r *runner) enter() (err error) {
+func (r *runner) enter() error {
 	o := &r.options
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	for _, line := range r.decision.Lines(&r.result.Setup) {
 		r.report.Logf("%s", line)
 	}
 	file := r.file()
-	if err := r.agree(&file); err != nil {
+	mine, err := decide.IdentityOf(r.found.Lineage(), &file)
+	if err != nil {
+		return err
+	}
+	if err := ranks.Agree(r.group, mine); err != nil {
 		return err
 	}
 	switch {
@@ -77,13 +83,23 @@ func (r *runner) enter() (err error) {
 		r.dir, err = beginRun(r.fs, o.Out, o.Force, file)
 	}
 	if r.dir != nil {
-		r.dir.note, r.dir.unchanged = r.report.Logf, r.unchanged
+		r.dir.note, r.dir.Sources = r.report.Logf, r.unchanged
 		r.monitor.Begin(o.Out, r.dir.File, r.result.Epochs, pageOf(r.fs, r.dir.Path))
 	}
-	if err == nil {
-		err = r.shareStand()
+	if err != nil {
+		return err
+	}
+	from, err := epoch.ShareStand(r.group, r.from, o.Epochs, max(ranks.MostEarlier, o.Memory/8), r.limits())
+	if err == nil && from != r.from {
+		r.goOn(from)
+		r.report.Logf("rank %d goes on after %d epochs and %d batches", o.Job.Index, from.At.Epoch, from.At.Batch)
 	}
 	return err
+}
+
+// limits returns what a checkpoint of the run cannot go beyond.
+func (r *runner) limits() epoch.Limits {
+	return epoch.Limits{PerEpoch: r.facts.BatchesPerEpoch, Accumulate: r.options.Accumulate, Seeds: epoch.TrainJudging(r.options.Metric, &r.facts).Rows, Sections: r.decision.Checkpoint()}
 }
 
 // unchanged returns an error of kind fault.ErrCorrupt if files that the batches come from, which
@@ -150,16 +166,15 @@ func (r *runner) resume(file rundir.File) (err error) {
 	if err := decide.SameArithmetic(r.was, file.Setup.Info); err != nil {
 		return err
 	}
-	limits := limits{perEpoch: r.facts.BatchesPerEpoch, accumulate: r.options.Accumulate, seeds: trainJudging(r.options.Metric, &r.facts).Rows, sections: r.decision.Checkpoint()}
-	if r.dir, r.from, err = continueRun(r.fs, r.options.Out, r.was, file, limits, r.report); err != nil || r.from == nil {
+	var from *epoch.Point
+	if r.dir, from, err = continueRun(r.fs, r.options.Out, r.was, file, r.limits(), r.report); err != nil || from == nil {
 		return err
 	}
 	if had := r.was.Params.Epochs; r.options.Epochs > had {
 		r.report.Logf("%s had %d epochs: it goes on to %d", r.options.Out, had, r.options.Epochs)
 	}
-	r.from.restore(&r.result)
-	r.began = r.began.Add(-r.from.earlier())
-	r.report.Logf("resumed after %d epochs and %d batches", r.from.at.Epoch, r.from.at.Batch)
+	r.goOn(from)
+	r.report.Logf("resumed after %d epochs and %d batches", from.At.Epoch, from.At.Batch)
 	if changed := changes(r.was, &file); changed != "" {
 		r.report.Logf("resumed with another setup: %s", changed)
 	}

@@ -18,8 +18,22 @@ import (
 	"diskgnn/train/cpu"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
+	"diskgnn/train/epoch"
 	"diskgnn/train/score"
 )
+
+// Evaluation is how a run's weights score, and what it took to find out.
+type Evaluation struct {
+	score.Outcome
+	// Exact tells that every node was computed from all of its neighbours, and not
+	// from the sampled ones of a pack.
+	Exact  bool   `json:"exact"`
+	Metric string `json:"metric"`
+	// Packs hold no batches to score the training nodes by: theirs is undefined then.
+	TrainAccuracy score.Score `json:"train_accuracy"`
+	ValidAccuracy score.Score `json:"valid_accuracy"`
+	TestAccuracy  score.Score `json:"test_accuracy"`
+}
 
 // EvalOptions say which weights to score on which pack, and with what.
 type EvalOptions struct {
@@ -125,7 +139,7 @@ func (p *packEvaluation) prepare() error {
 		p.report.Logf("%s", note)
 	}
 	if p.pack, _, err = all.Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
-		return ofPack(err)
+		return epoch.OfPack(err)
 	}
 	p.facts = p.pack.Facts()
 	if err := checkPack(run, p.pack); err != nil {
@@ -145,7 +159,7 @@ func (p *packEvaluation) prepare() error {
 	}
 	p.undo = budget.LimitHeap(o.Memory, iostack.Held(p.stack)+int64(p.slots)*layout.EvalSlotBytes)
 	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
-		return ofPack(err)
+		return epoch.OfPack(err)
 	}
 	info := p.engine.Info()
 	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS,
@@ -174,7 +188,7 @@ func checkPack(run *Trained, pack featurestore.Candidate) error {
 // newEngine makes the engine, if all that will be held fits in memory.
 func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
-	scorer, _ := score.Bytes(evalJudging(run.Metric(), f))
+	scorer, _ := score.Bytes(epoch.EvalJudging(run.Metric(), f))
 	fixed := budget.Reserve + iostack.Held(p.stack) + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
@@ -202,25 +216,11 @@ func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) err
 
 // score evaluates all batches.
 func (p *packEvaluation) score(ctx context.Context) error {
-	r := &replica{view: p.store.View(0), engine: p.engine}
-	slots, err := r.newSlots(p.slots, true)
-	if err != nil {
-		return err
-	}
-	f := &p.facts
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(evalJudging(p.result.Metric, f)), events: stream{newTerminal(p.report, nil)}, diverged: p.diverged}
-	defer v.close()
-	if err := v.start(ctx, slots, nil); err != nil {
-		return err
-	}
-	if p.result.ValidAccuracy, p.result.BytesRead, err = v.validate(); err != nil {
-		return err
-	}
-	if p.result.TestAccuracy, err = v.test(); err != nil {
-		return err
-	}
-	p.result.BytesRead += v.bytes
-	return nil
+	r := &epoch.Replica{View: p.store.View(0), Engine: p.engine}
+	events := epoch.Stream{newTerminal(p.report, nil, true, true)}
+	var err error
+	p.result.ValidAccuracy, p.result.TestAccuracy, p.result.BytesRead, err = r.Evaluate(ctx, &p.facts, p.result.Metric, p.slots, events, p.diverged)
+	return err
 }
 
 // diverged is the error of weights that make of some batch what no score can be made of.

@@ -142,65 +142,35 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	defer t.close()
-	began := time.Now()
-	if p.PreloadBytes, err = r.store.Fill(ctx, t.schedule.next(), r.report); err != nil {
-		return p, ofPack(err)
-	}
-	p.PreloadSeconds = time.Since(began).Seconds()
-	if err := r.begin(ctx, t); err != nil {
+	defer t.Close()
+	if p.PreloadBytes, err = t.Fill(ctx, r.report); err != nil {
 		return p, err
 	}
-	n := min(plannedBatches, max(1, t.schedule.items()-1))
-	warmUp := min(1, t.schedule.items()-n)
-	t.events.tell(&started{name: "train on a few batches", items: warmUp + n, sums: t.sums})
-	defer t.events.tell(&ended{})
-	if err := t.setRate(); err != nil {
+	p.PreloadSeconds = r.result.PreloadSeconds
+	slots := r.slots()
+	slots.Few = plannedBatches
+	if err := t.Start(ctx, slots); err != nil {
 		return p, err
 	}
-	if err := t.runSome(0, warmUp); err != nil {
+	n, sums, table, err := t.Sample(ctx, plannedBatches)
+	if err != nil {
 		return p, err
 	}
-	t.begin(0)
-	t.table = t.gpu.add(t.batches.Table())
-	if err := t.runSome(warmUp, n); err != nil {
+	r.describe(&p, n, &sums, table)
+	validated, seconds, err := t.SampleValidation()
+	if err != nil {
 		return p, err
 	}
-	if err := ctx.Err(); err != nil { // whole steps go on without it
-		return p, err
+	if validated > 0 {
+		p.ValidSeconds = seconds * float64(r.facts.Valid) / float64(validated)
 	}
-	r.describe(&p, t, n)
-	if t.eval != nil && t.eval.valid > 0 {
-		scale := float64(r.facts.Valid) / float64(t.eval.valid)
-		began := time.Now()
-		if _, _, err := t.eval.validate(); err != nil {
-			return p, err
-		}
-		p.ValidSeconds = time.Since(began).Seconds() * scale
-	}
-	validated := (p.Epochs + r.options.ValidateEvery - 1) / r.options.ValidateEvery
-	p.Seconds = p.PreloadSeconds + float64(p.Epochs)*p.EpochSeconds + float64(validated)*p.ValidSeconds
+	times := (p.Epochs + r.options.ValidateEvery - 1) / r.options.ValidateEvery
+	p.Seconds = p.PreloadSeconds + float64(p.Epochs)*p.EpochSeconds + float64(times)*p.ValidSeconds
 	return p, nil
 }
 
-// runSome trains on n items, the first of which comes after so many, by parts of epochs: of items
-// that are under way together, no two may have the same batch.
-func (t *trainer) runSome(after, n int) error {
-	for end := after + n; after < end; {
-		k := min(end-after, t.schedule.left(after))
-		if err := t.batches.Run(k); err != nil {
-			return err
-		}
-		after += k
-	}
-	ran := time.Now()
-	err := t.settle()
-	t.tally(time.Since(ran))
-	return err
-}
-
-// describe fills in what the run holds, and what the n batches since the last look took.
-func (r *runner) describe(p *Plan, t *trainer, n int) {
+// describe fills in what the run holds, and what n batches took.
+func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Table) {
 	o, s := &r.options, r.setup()
 	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
@@ -210,12 +180,12 @@ func (r *runner) describe(p *Plan, t *trainer, n int) {
 	p.DiskBytes = r.runBytes()
 
 	scale := float64(p.BatchesPerEpoch) / float64(n)
-	p.EpochBytes, p.UsefulBytes = int64(float64(t.now.BytesRead)*scale), int64(float64(t.now.UsefulBytes)*scale)
-	for _, l := range t.table.Links {
+	p.EpochBytes, p.UsefulBytes = int64(float64(sums.BytesRead)*scale), int64(float64(sums.UsefulBytes)*scale)
+	for _, l := range table.Links {
 		p.Links = append(p.Links, LinkSeconds{l.Link, l.Alone() / float64(n)})
 	}
-	p.Bound = t.table.Bound().Link
-	p.EpochSeconds = chained(t.table, n, p.BatchesPerEpoch, p.Slots)
+	p.Bound = table.Bound().Link
+	p.EpochSeconds = chained(table, n, p.BatchesPerEpoch, p.Slots)
 }
 
 // chained returns how long the chain takes for so many batches, if it took the table's times

@@ -11,6 +11,7 @@ import (
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 )
 
@@ -26,7 +27,7 @@ func (r *runner) probe(ctx context.Context) (f decide.Facts, err error) {
 	}
 	which, err := r.find(ctx)
 	if err != nil {
-		return f, ofPack(err)
+		return f, epoch.OfPack(err)
 	}
 	f.Store = storeOf(r.found, which)
 	r.facts = f.Store.Facts
@@ -134,7 +135,7 @@ func (r *runner) openEngines(ctx context.Context) error {
 	r.needs = engineNeeds{}
 	if o.Engine == EngineNone {
 		for range o.replicas() {
-			r.replicas = append(r.replicas, &replica{reduction: collective.Alone{}})
+			r.replicas = append(r.replicas, &epoch.Replica{Reduction: collective.Alone{}})
 		}
 	} else if err := r.newEngines(); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (r *runner) newEngines() error {
 			return err
 		}
 		r.onClose(e.Close)
-		r.replicas = append(r.replicas, &replica{device: needs.gpu, engine: e, reduction: collective.Alone{}})
+		r.replicas = append(r.replicas, &epoch.Replica{Device: needs.gpu, Engine: e, Reduction: collective.Alone{}})
 		if o.Engine = cmp.Or(needs.kind, o.Engine); i == 0 {
 			*all = needs
 		} else {

@@ -28,8 +28,8 @@ import (
 // atEase are limits under which no rank of a test is lost for being slow.
 var atEase = collective.Limits{Join: time.Minute, Greeting: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 10 * time.Millisecond, Drain: 2 * time.Second}
 
-// ranks is a run of several ranks within the test's process.
-type ranks struct {
+// party is a run of several ranks within the test's process.
+type party struct {
 	w      *world
 	limits collective.Limits
 	change func(rank int, o *Options)
@@ -84,7 +84,7 @@ func (c *wire) cut() {
 }
 
 // run trains with so many ranks, and returns what each came to.
-func (r ranks) run(world int, o Options) ([]rundir.Result, []error) {
+func (r party) run(world int, o Options) ([]rundir.Result, []error) {
 	r.w.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -137,7 +137,7 @@ func (r ranks) run(world int, o Options) ([]rundir.Result, []error) {
 }
 
 // must is run where nothing goes wrong. It returns rank 0's result.
-func (r ranks) must(world int, o Options) rundir.Result {
+func (r party) must(world int, o Options) rundir.Result {
 	r.w.t.Helper()
 	results, errs := r.run(world, o)
 	if err := errors.Join(errs...); err != nil {
@@ -186,7 +186,7 @@ func TestRanksEqualBits(t *testing.T) {
 			var want string
 			for _, world := range c.worlds {
 				o := w.fresh(o)
-				r := ranks{w: w}.must(world, o)
+				r := party{w: w}.must(world, o)
 				if e := r.Epochs[0]; e.Batches%c.accumulate == 0 || e.BytesRead == 0 {
 					t.Fatalf("%d batches are whole steps: %+v", e.Batches, e)
 				}
@@ -206,7 +206,7 @@ func TestRanksEqualBits(t *testing.T) {
 func TestAccumulateDefault(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs = 1 })
-	ranks{w: w}.must(3, o)
+	party{w: w}.must(3, o)
 	if f, err := rundir.Read(disk, o.Out); err != nil || f.Params.Accumulate != 3 {
 		t.Errorf("%d, %v", f.Params.Accumulate, err)
 	}
@@ -241,7 +241,7 @@ func TestRankIsLost(t *testing.T) {
 		o.Epochs, o.Hidden, o.Accumulate, o.Norm = 3, 8, 6, "batch"
 		o.CheckpointEvery = rundir.Interval{Batches: 7}
 	})
-	r := ranks{w: w}.must(2, first)
+	r := party{w: w}.must(2, first)
 	want := w.learned(first.Out, &r)
 	boom := errors.New("no space left on the device of the test")
 	for what, c := range map[string]struct {
@@ -260,7 +260,7 @@ func TestRankIsLost(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			o := w.fresh(first)
-			all := ranks{w: w}
+			all := party{w: w}
 			connection := &wire{t: t}
 			lost := make(chan context.Context, 1)
 			all.through = func(rank int, address string) string {
@@ -301,7 +301,7 @@ func TestRankIsLost(t *testing.T) {
 			}
 			o.Resume = true
 			for _, world := range []int{2} {
-				r := ranks{w: w}.must(world, o)
+				r := party{w: w}.must(world, o)
 				if r.State != rundir.ResultResumed {
 					t.Errorf("%d ranks: %s", world, r.State)
 				}
@@ -318,13 +318,13 @@ func TestSignalStopsAllRanks(t *testing.T) {
 	w := newWorld(t, worldParams{batch: 8})
 	p := w.pack(10)
 	first := w.options(p, func(o *Options) { o.Epochs, o.Hidden, o.Accumulate, o.Metric = 3, 8, 6, "f1" })
-	r := ranks{w: w}.must(1, first)
+	r := party{w: w}.must(1, first)
 	want := w.learned(first.Out, &r)
 	for _, c := range []struct{ signalled, call int }{{0, 3}, {0, 7}, {2, 7}, {1, 1}} { // the seventh call of rank 0 evaluates
 		signalled := c.signalled
 		o := w.fresh(first)
 		ctx, cancel := context.WithCancel(context.Background())
-		all := ranks{w: w,
+		all := party{w: w,
 			ctx: func(rank int) context.Context {
 				if rank == signalled {
 					return ctx
@@ -350,7 +350,7 @@ func TestSignalStopsAllRanks(t *testing.T) {
 		}
 		w.unfinished(o.Out, rundir.StateInterrupted)
 		o.Resume = true
-		r := ranks{w: w}.must(6, o)
+		r := party{w: w}.must(6, o)
 		if got := w.learned(o.Out, &r); got != want {
 			t.Errorf("%+v, resumed:\n%.500s\nwant:\n%.500s", c, got, want)
 		}
@@ -368,7 +368,7 @@ func TestOtherRanksRefused(t *testing.T) {
 		"it would round otherwise":                      func(o *Options) { o.LayerOrder = "auto"; o.BLAS = "openblas" },
 	} {
 		o := w.options(p, func(o *Options) { o.Epochs, o.Hidden, o.BLAS = 1, 8, "gonum" })
-		_, errs := ranks{w: w, change: func(rank int, o *Options) {
+		_, errs := party{w: w, change: func(rank int, o *Options) {
 			if rank == 1 {
 				change(o)
 			}
@@ -393,7 +393,7 @@ func TestRankThatCannotPrepare(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden = 1, 8 })
 	full := errors.New("no memory is left")
-	_, errs := ranks{w: w, parts: func(rank int, p *parts) {
+	_, errs := party{w: w, parts: func(rank int, p *parts) {
 		if inner := p.decide; rank == 1 {
 			p.decide = func(o decide.Options, f decide.Facts) (decide.Decision, error) {
 				_, err := inner(o, f)
@@ -413,9 +413,9 @@ func TestRankThatCannotPrepare(t *testing.T) {
 func TestFinishedOnAnotherPack(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 120})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden, o.Accumulate = 1, 8, 2 })
-	ranks{w: w}.must(2, o)
+	party{w: w}.must(2, o)
 	o.Resume, o.Pack = true, w.pack(50)
-	_, errs := ranks{w: w}.run(2, o)
+	_, errs := party{w: w}.run(2, o)
 	for rank, err := range errs {
 		if err == nil || !strings.Contains(err.Error(), "was trained on the pack") {
 			t.Errorf("rank %d: %v", rank, err)
@@ -436,7 +436,7 @@ func TestRanksRefuse(t *testing.T) {
 		"give --dry-epochs all":               {"", func(o *Options) { w.live(o) }},
 	} {
 		o := w.options(c.pack, func(o *Options) { o.Epochs = 1 }, c.change)
-		_, errs := ranks{w: w}.run(3, o)
+		_, errs := party{w: w}.run(3, o)
 		for rank, err := range errs {
 			if !errors.Is(err, fault.ErrUsage) && !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("%s: rank %d: %v", want, rank, err)
@@ -502,7 +502,7 @@ func TestGPURanks(t *testing.T) {
 	var want string
 	for _, world := range []int{1, 2, 4} {
 		o := w.fresh(o)
-		r := ranks{w: w, parts: func(_ int, p *parts) { onDevice(cudatest.Open(t))(p) }}.must(world, o)
+		r := party{w: w, parts: func(_ int, p *parts) { onDevice(cudatest.Open(t))(p) }}.must(world, o)
 		got := w.learned(o.Out, &r)
 		if want == "" {
 			want = got
@@ -527,7 +527,7 @@ func TestRanksOfOtherStores(t *testing.T) {
 		o := w.options("", func(o *Options) { o.Epochs, o.Hidden, o.Accumulate = 2, 8, 2 }, change)
 		r, _ := w.mustRun(o, nil)
 		two := w.fresh(o)
-		both := ranks{w: w}.must(2, two)
+		both := party{w: w}.must(2, two)
 		if w.learned(o.Out, &r) != w.learned(two.Out, &both) {
 			t.Errorf("%s: %+v, of one rank %+v", name, both.Epochs, r.Epochs)
 		}
@@ -537,7 +537,7 @@ func TestRanksOfOtherStores(t *testing.T) {
 	}
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Engine, o.Accumulate = 2, EngineNone, 2 })
 	r, _ := w.mustRun(o, nil)
-	if both := (ranks{w: w}).must(2, w.fresh(o)); both.Epochs[1].InputNodes != r.Epochs[1].InputNodes || both.Epochs[1].UsefulBytes != r.Epochs[1].UsefulBytes {
+	if both := (party{w: w}).must(2, w.fresh(o)); both.Epochs[1].InputNodes != r.Epochs[1].InputNodes || both.Epochs[1].UsefulBytes != r.Epochs[1].UsefulBytes {
 		t.Errorf("without an engine %+v, of one rank %+v", both.Epochs[1], r.Epochs[1])
 	}
 }
@@ -546,7 +546,7 @@ func TestRanksOfOtherStores(t *testing.T) {
 func TestRanksAreCompared(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	o := w.options(w.pack(10), func(o *Options) { o.Epochs, o.Hidden = 3, 8 })
-	_, errs := ranks{w: w, parts: func(rank int, p *parts) {
+	_, errs := party{w: w, parts: func(rank int, p *parts) {
 		if rank != 1 {
 			return
 		}

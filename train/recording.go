@@ -14,6 +14,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/record"
 	"diskgnn/simulate/trace"
+	"diskgnn/train/epoch"
 )
 
 // recording writes a run's trace: of each training batch that was computed, in that order,
@@ -73,14 +74,14 @@ func (r *recording) wrap(s iostack.Stack) iostack.Stack {
 
 // begin makes slots of training batches keep their reads, and begins the file, whose header
 // is the first attempt's.
-func (r *recording) begin(h trace.Header, slots []*slot, f *featurestore.Facts) (err error) {
+func (r *recording) begin(h trace.Header, slots []*epoch.Slot, f *featurestore.Facts) (err error) {
 	if r == nil {
 		return nil
 	}
 	caps := r.stack.Caps()
 	h.InFlight, h.LongestRead = caps.Depth, caps.MaxIO
 	for _, sl := range slots {
-		sl.kept = &kept{Batch: record.NewBatch(int(recordRoom(f))), of: r}
+		sl.Watcher = &kept{Batch: record.NewBatch(int(recordRoom(f))), of: r}
 	}
 	if r.file == nil {
 		r.file, err = trace.Begin(r.fsys, r.name, h)
@@ -95,39 +96,26 @@ type kept struct {
 	began     time.Time     // in the first link
 	drawn     time.Duration // at work there, and none of the batches before it
 	assembled time.Duration // at work in the links after it
+
+	entered time.Time     // the link that it is in
+	waited  time.Duration // for reads, before that
 }
 
-// load begins with another batch.
-func (k *kept) load() {
-	if k != nil {
+// Enter begins with another batch in the first link, and counts the time of the others.
+func (k *kept) Enter(link string) {
+	now := time.Now()
+	if link == epoch.LinkLoad {
 		k.Reset()
-		k.began, k.assembled = time.Now(), 0
+		k.began, k.assembled = now, 0
+		return
 	}
+	k.entered, k.waited = now, k.Waited()
 }
 
-// mark is when a link began with a batch, and how long that had waited for reads.
-type mark struct {
-	at     time.Time
-	waited time.Duration
-}
-
-func (k *kept) mark() (m mark) {
-	if k != nil {
-		m = mark{time.Now(), k.Waited()}
-	}
-	return m
-}
-
-// since adds to the time of assembling what a link took, but for waiting.
-func (k *kept) since(m mark) {
-	if k != nil {
-		k.assembled += max(0, time.Since(m.at)-(k.Waited()-m.waited))
-	}
-}
-
-// done says that the batch has left the first link.
-func (k *kept) done() {
-	if k == nil {
+// Leave adds to the time of assembling what a link took, but for waiting.
+func (k *kept) Leave(link string) {
+	if link != epoch.LinkLoad {
+		k.assembled += max(0, time.Since(k.entered)-(k.Waited()-k.waited))
 		return
 	}
 	r, now := k.of, time.Now()
@@ -135,6 +123,14 @@ func (k *kept) done() {
 	defer r.mu.Unlock()
 	k.drawn = alone(k.began, now, r.loaded, k.Waited())
 	r.loaded = now
+}
+
+// On writes the batch that was computed.
+func (r *recording) On(e epoch.Event) error {
+	if e, ok := e.(*epoch.Computed); ok {
+		return r.add(e.Slot.Watcher.(*kept), e.Took)
+	}
+	return nil
 }
 
 // alone returns the time of a batch in a link where several are side by side, so that the

@@ -20,6 +20,7 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/simulate/trace"
 	"diskgnn/train/decide"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 )
 
@@ -259,6 +260,34 @@ func TestAlone(t *testing.T) {
 		got := alone(at(c.began), at(c.now), at(c.left), time.Duration(c.waited*1e9))
 		if want := time.Duration(c.want * 1e9); got != want {
 			t.Errorf("%+v: %v, want %v", c, got, want)
+		}
+	}
+}
+
+// TestRunHasItsTimeline: every run records it, with a trace and without.
+func TestRunHasItsTimeline(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	p := w.pack(10)
+	for _, trace := range []bool{false, true} {
+		o := w.options(p, func(o *Options) { o.Epochs, o.Trace = 2, trace })
+		w.mustRun(o, nil)
+		l := mustRead(t, o.Out).Timeline
+		if l == nil || l.Epoch != 1 || len(l.Spans) < 4*9 {
+			t.Fatalf("trace %t: %+v", trace, l)
+		}
+		lanes := map[string]bool{}
+		for _, s := range l.Spans {
+			if lanes[s.Lane] = true; s.Begin < 0 || s.Seconds < 0 || s.Batch < 0 {
+				t.Errorf("%+v", s)
+			}
+		}
+		for _, link := range []string{epoch.LinkRead, epoch.LinkAssemble, epoch.LinkCompute} {
+			if !lanes[link] {
+				t.Errorf("no %s in %v", link, lanes)
+			}
+		}
+		if _, err := disk.Stat(o.Out + "/" + rundir.TraceFile); (err == nil) != trace {
+			t.Errorf("trace %t: %v", trace, err)
 		}
 	}
 }

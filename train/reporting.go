@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"time"
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
@@ -19,32 +18,6 @@ func summarize(c featurestore.Candidate) rundir.PackFacts {
 	f := c.Facts()
 	return rundir.PackFacts{Dir: c.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
 		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch, Description: c.Describe()}
-}
-
-// throttle keeps what is done between epochs to a hundredth of the time.
-type throttle struct{ next time.Time }
-
-func (t *throttle) do(f func()) {
-	began := time.Now()
-	if began.Before(t.next) {
-		return
-	}
-	f()
-	t.next = time.Now().Add(99 * time.Since(began))
-}
-
-// reportProgress renews the report of a run under way, unless that was done lately.
-func (d *runDir) reportProgress() { d.reports.do(d.report) }
-
-// report renews the report. No run fails for want of one: what went wrong is a note.
-func (d *runDir) report() {
-	r, err := report.Read(d.FS, d.Path)
-	if err == nil {
-		err = d.Replace(rundir.ReportFile, func(w io.Writer) error { return report.Write(w, r) })
-	}
-	if err != nil {
-		d.note("no %s: %v", rundir.ReportFile, err)
-	}
 }
 
 // Report makes the report of a run that is over, however it ended, from its directory

@@ -10,29 +10,13 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/checkpoint"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 )
 
-// resumePoint is a checkpoint that a run goes on from.
-type resumePoint struct {
-	name     string
-	at       position
-	sections map[string][]byte
-	epochs   []rundir.Epoch // those before
-	damaged  []string       // newer checkpoints that cannot be used
-}
-
-// limits are what a checkpoint of the run cannot go beyond.
-type limits struct {
-	perEpoch   int   // batches
-	accumulate int   // of them in a step
-	seeds      int64 // seed nodes of an epoch
-	sections   int64 // bytes
-}
-
 // continueRun locks the directory of the run that was and returns where it goes on:
 // nil if there was no checkpoint yet, and it begins anew.
-func continueRun(fsys vfs.FS, out string, was *rundir.File, file rundir.File, limits limits, rep progress.Reporter) (d *runDir, c *resumePoint, err error) {
+func continueRun(fsys vfs.FS, out string, was *rundir.File, file rundir.File, limits epoch.Limits, rep progress.Reporter) (d *runDir, c *epoch.Point, err error) {
 	dir, err := rundir.Lock(fsys, out, file)
 	if err != nil {
 		return nil, nil, err
@@ -46,7 +30,7 @@ func continueRun(fsys vfs.FS, out string, was *rundir.File, file rundir.File, li
 
 // reopen makes the locked directory what it was at the latest checkpoint. Whenever it
 // is cut short, doing it again comes to the same.
-func (d *runDir) reopen(was *rundir.File, limits limits, rep progress.Reporter) (*resumePoint, error) {
+func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Reporter) (*epoch.Point, error) {
 	now, err := rundir.Read(d.FS, d.Path)
 	if err != nil {
 		return nil, err
@@ -69,27 +53,27 @@ func (d *runDir) reopen(was *rundir.File, limits limits, rep progress.Reporter) 
 		return nil, d.Clear(true)
 	}
 	// Earlier versions of this program leave one that follows the judgement of the last epoch.
-	if p, had := &d.File.Params, was.Params.Epochs; p.Epochs > had && c.at.Epoch == had && had%p.ValidateEvery != 0 {
+	if p, had := &d.File.Params, was.Params.Epochs; p.Epochs > had && c.At.Epoch == had && had%p.ValidateEvery != 0 {
 		return nil, fault.New(fault.ErrInput, "%s cannot be made longer: its checkpoint follows the last of its %d epochs, which was validated for being the last; train another run, which may begin with its weights: --init-from %s", d.Path, had, d.Path)
 	}
 	// The version rises once the weights are written anew.
 	d.File.Format, d.File.State, d.File.Begun, d.File.Resumed = was.Format, rundir.StateRunning, was.Begun, was.Resumed+1
-	d.MetricsEnd = c.at.Metrics
+	d.MetricsEnd = c.At.Metrics
 	if err := d.Save(); err != nil {
 		return nil, err
 	}
 	// Else they would hide what comes.
-	if err := d.Checkpoints().Remove(c.damaged...); err != nil {
+	if err := d.Checkpoints().Remove(c.Damaged...); err != nil {
 		return nil, err
 	}
 	if err := d.Remove(rundir.FinalFile); err != nil {
 		return nil, fmt.Errorf("clear %s: %w", d.Path, err)
 	}
-	return c, d.OpenMetrics(c.at.Metrics)
+	return c, d.OpenMetrics(c.At.Metrics)
 }
 
 // latest returns the newest checkpoint that can be used, nil if there never was one.
-func (d *runDir) latest(limits limits, rep progress.Reporter) (*resumePoint, error) {
+func (d *runDir) latest(limits epoch.Limits, rep progress.Reporter) (*epoch.Point, error) {
 	dir := d.Checkpoints()
 	names, err := dir.List()
 	if err != nil {
@@ -100,7 +84,7 @@ func (d *runDir) latest(limits limits, rep progress.Reporter) (*resumePoint, err
 	for _, name := range names {
 		c, err := d.resumePoint(dir, name, limits)
 		if err == nil {
-			c.damaged = damaged
+			c.Damaged = damaged
 			return c, nil
 		}
 		if !errors.Is(err, fault.ErrCorrupt) {
@@ -119,40 +103,37 @@ func (d *runDir) latest(limits limits, rep progress.Reporter) (*resumePoint, err
 }
 
 // resumePoint reads a checkpoint, and what it says of metrics.jsonl.
-func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits limits) (*resumePoint, error) {
-	head, sections, err := dir.Read(name, limits.sections)
+func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits epoch.Limits) (*epoch.Point, error) {
+	head, sections, err := dir.Read(name, limits.Sections)
 	if err != nil {
 		return nil, err
 	}
-	c := &resumePoint{name: dir.File(name), sections: sections}
-	if err := json.Unmarshal(head, &c.at); err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s: head: %v", c.name, err)
+	c := &epoch.Point{Name: dir.File(name), Sections: sections}
+	if err := json.Unmarshal(head, &c.At); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: head: %v", c.Name, err)
 	}
 	run, err := d.File.Identity()
 	if err != nil {
 		return nil, err
 	}
-	p := &c.at
+	p := &c.At
 	if p.Run != run {
-		return nil, fault.New(fault.ErrLineage, "%s is a checkpoint of another run", c.name)
+		return nil, fault.New(fault.ErrLineage, "%s is a checkpoint of another run", c.Name)
 	}
-	if err := errors.Join(p.check(d.File.Params.Epochs, limits), p.checkSections(sections)); err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %s", c.name, once(err))
+	if err := errors.Join(p.Check(d.File.Params.Epochs, limits), p.CheckSections(sections)); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "%s: %s", c.Name, once(err))
 	}
-	if c.epochs, err = rundir.ReadMetrics(d.FS, d.Name(rundir.MetricsFile), p.Metrics, p.Epoch); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+	if c.Epochs, err = rundir.ReadMetrics(d.FS, d.Name(rundir.MetricsFile), p.Metrics, p.Epoch); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return c, nil
 }
 
-// restore makes a result what it was there.
-func (c *resumePoint) restore(r *rundir.Result) {
-	r.State = rundir.ResultResumed
-	r.Epochs, r.BestEpoch, r.ValidAccuracy = c.epochs, c.at.BestEpoch, c.at.ValidAccuracy
-	r.PreloadBytes, r.PreloadSeconds = c.at.PreloadBytes, c.at.PreloadSeconds
-}
-
-// earlier returns how long the run took up to there.
-func (c *resumePoint) earlier() time.Duration {
-	return time.Duration(c.at.Seconds * float64(time.Second))
+// goOn makes the result and the clock of a run what they were at the point where it goes on.
+func (r *runner) goOn(c *epoch.Point) {
+	r.from = c
+	r.result.State = rundir.ResultResumed
+	r.result.Epochs, r.result.BestEpoch, r.result.ValidAccuracy = c.Epochs, c.At.BestEpoch, c.At.ValidAccuracy
+	r.result.PreloadBytes, r.result.PreloadSeconds = c.At.PreloadBytes, c.At.PreloadSeconds
+	r.began = r.began.Add(-time.Duration(c.At.Seconds * float64(time.Second)))
 }

@@ -28,6 +28,8 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
 	"diskgnn/simulate/trace"
+	"diskgnn/train/epoch"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -64,7 +66,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, par
 	defer cancel(nil)
 	defer context.AfterFunc(p.group.Context(), func() { cancel(p.group.Lost()) })()
 	defer func() {
-		if err != nil && !errors.Is(err, errAgreed) {
+		if err != nil && !errors.Is(err, ranks.ErrAgreed) {
 			p.group.Fail(err)
 		}
 		p.group.Close()
@@ -92,7 +94,7 @@ func (p *process) attempt(ctx context.Context, o Options) (rundir.Result, error)
 	defer watch.Stop()
 	defer r.close()
 	if err := r.prepare(ctx); err != nil {
-		if lost, ok := asLost(p.group, err); ok {
+		if lost, ok := ranks.AsLost(p.group, err); ok {
 			return rundir.Result{}, r.lostRank(lost)
 		}
 		return rundir.Result{}, r.unprepared(ctx, err)
@@ -138,12 +140,19 @@ func (r *runner) recall() (done *rundir.Result, err error) {
 	if was != nil && o.done(was) {
 		settle(r.fs, was, o.Out)
 	}
-	if was, done, err = shareEarlier(r.group, o, was); err != nil {
-		return nil, err
-	}
-	if done != nil {
-		o.sayDone(done, r.report)
-		return done, nil
+	if r.group.World() > 1 {
+		e := ranks.Earlier{Resume: o.Resume, Was: was}
+		if was != nil && o.done(was) {
+			e.Done = was.Result
+		}
+		if err := e.Share(r.group); err != nil {
+			return nil, err
+		}
+		if e.Done != nil {
+			o.sayDone(e.Done, r.report)
+			return e.Done, nil
+		}
+		o.Resume, was = e.Resume, e.Was
 	}
 	if was != nil {
 		given := o.gave("memory")
@@ -186,7 +195,7 @@ func (r *runner) finish() error {
 		TestAccuracy  score.Score `json:"test_accuracy"`
 		StoppedEarly  bool        `json:"stopped_early"`
 	}{r.result.BestEpoch, r.result.ValidAccuracy, r.result.TestAccuracy, r.result.StoppedEarly}
-	err := broadcast(r.group, &end, mostTold)
+	err := ranks.Broadcast(r.group, &end, ranks.MostTold)
 	r.result.BestEpoch, r.result.ValidAccuracy, r.result.TestAccuracy, r.result.StoppedEarly = end.BestEpoch, end.ValidAccuracy, end.TestAccuracy, end.StoppedEarly
 	return err
 }
@@ -196,7 +205,7 @@ func (r *runner) train(ctx context.Context) error {
 	var recorder *pipeline.Recorder
 	lane := pipeline.Lane(0)
 	if r.dir != nil {
-		spans := timelineSpans // which budget.Reserve has room for
+		spans := epoch.TimelineSpans // which budget.Reserve has room for
 		if r.options.Trace {
 			spans = traceSpans
 		}
@@ -206,7 +215,7 @@ func (r *runner) train(ctx context.Context) error {
 			r.dir.recorder = recorder
 		}
 	}
-	trainers := make(map[*replica]*trainer)
+	trainers := make(map[*epoch.Replica]*epoch.Trainer)
 	for _, rep := range r.replicas {
 		var err error
 		if trainers[rep], err = r.newTrainer(rep, recorder); err != nil {
@@ -217,115 +226,61 @@ func (r *runner) train(ctx context.Context) error {
 	if err := r.dir.renew(); err != nil {
 		return err
 	}
-	t := r.trainer
 	began := time.Now()
-	t.events.tell(&phaseBegan{phaseFilling})
-	bytes, err := r.store.Fill(ctx, t.schedule.next(), r.report)
-	if err != nil {
-		return ofPack(err)
+	if _, err := r.trainer.Fill(ctx, r.report); err != nil {
+		return err
 	}
-	t.preload = time.Since(began).Seconds()
-	r.result.PreloadBytes += bytes
-	r.result.PreloadSeconds += t.preload
-	t.events.tell(&filled{bytes, t.preload})
 	if recorder != nil {
 		recorder.Add(lane, 0, began)
 	}
-	if err := r.together(); err != nil {
+	if err := ranks.Together(r.group); err != nil {
 		return err
 	}
-	if err := r.each(func(rep *replica) error { return r.epochs(ctx, trainers[rep]) }); err != nil || r.dir == nil {
+	err := r.each(func(rep *epoch.Replica) error {
+		t := trainers[rep]
+		defer t.Close()
+		if err := t.Start(ctx, r.slots()); err != nil {
+			return err
+		}
+		return t.Run(ctx)
+	})
+	if err != nil || r.dir == nil {
 		return err
 	}
 	return r.dir.writeTrace()
 }
 
 // newTrainer returns a replica's trainer, which stands where the run goes on.
-func (r *runner) newTrainer(rep *replica, recorder *pipeline.Recorder) (*trainer, error) {
-	f, o := r.facts, &r.options
-	sch := newSchedule(o.Epochs, f.BatchesPerEpoch, f.Epochs, o.ShuffleBatches, o.Seed)
-	t := &trainer{options: o, schedule: sch, store: r.store, replica: rep, dir: r.dir, result: &r.result,
-		recorder: recorder, stack: r.stack, counted: r.stack.Stats(), rowBytes: int64(f.RowBytes),
-		began: r.began, scorer: score.New(trainJudging(o.Metric, &r.facts)), validated: f.Valid > 0}
-	sch.divide(o.Accumulate, rep.rank(), o.world())
-	t.unscored = t.scorer.State()
-	_, t.scorerState = score.Bytes(trainJudging(o.Metric, &r.facts))
+func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t *epoch.Trainer, err error) {
+	o := &r.options
+	c := epoch.Config{Recipe: &o.Recipe, Schedule: r.decision.Schedule(rep.Group.Rank()), Facts: &r.facts, Store: r.store, Stack: r.stack, Serial: o.Slots == 1,
+		CheckpointEvery: o.CheckpointEvery, Keep: o.Keep, Result: &r.result, Began: r.began, From: r.from}
+	if r.dir != nil {
+		c.Dir = r.dir.Dir
+	}
 	if rep == r.replicas[0] {
-		r.trainer, t.events = t, r.subscribers()
+		c.Recorder, c.Events = recorder, r.subscribers()
 	} else {
-		t.result, t.recorder = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}, nil
+		c.Result = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}
 	}
-	t.begin(0)
-	if r.from == nil {
-		if r.was != nil { // else probe has done so
-			return t, r.beginWith(rep)
-		}
-		return t, nil
+	if t, err = epoch.New(c, rep); rep == r.replicas[0] {
+		r.trainer = t
 	}
-	t.kept = &standing{r.from.at.Epoch, r.from.at.Batch}
-	sch.begin(r.from.at.Epoch, r.from.at.Batch)
-	return t, t.goOn(r.from)
+	if err == nil && r.from == nil && r.was != nil { // else probe has done so
+		err = r.beginWith(rep)
+	}
+	return t, err
 }
 
-// subscribers returns who takes the events of the process' first replica. What must be on the disk
-// comes first.
-func (r *runner) subscribers() stream {
-	var s stream
+// slots returns those of a trainer, whose batches are watched where their reads are recorded.
+func (r *runner) slots() epoch.Slots {
+	s := epoch.Slots{Train: r.decision.Memory.Slots, Eval: r.decision.Memory.EvalSlots}
 	if r.recording != nil {
-		s = append(s, r.recording)
-	}
-	if r.dir != nil {
-		s = append(s, metricsFile{r.dir})
-	}
-	said := newTerminal(r.report, &r.options.Recipe)
-	said.computes, said.validates = r.engine() != nil, r.decision.Memory.EvalSlots > 0
-	s = append(s, said)
-	if r.dir != nil {
-		s = append(s, reportPage{r.dir})
-	}
-	if r.monitor != nil {
-		s = append(s, monitoring{r.monitor})
+		s.Watch = func(slots []*epoch.Slot) error {
+			l := r.found.Lineage()
+			h := trace.Header{Source: r.found.Name(), Dataset: l.Dataset, Samples: l.Samples, BatchesPerEpoch: r.facts.BatchesPerEpoch, Slots: len(slots)}
+			return r.recording.begin(h, slots, &r.facts)
+		}
 	}
 	return s
-}
-
-// epochs runs the trainer and, whatever comes of it, gives its slots back.
-func (r *runner) epochs(ctx context.Context, t *trainer) error {
-	defer t.close()
-	if err := r.begin(ctx, t); err != nil {
-		return err
-	}
-	return t.run(ctx)
-}
-
-// begin makes the trainer's pipelines.
-func (r *runner) begin(ctx context.Context, t *trainer) error {
-	slots, err := t.newSlots(r.decision.Memory.Slots, false)
-	if err != nil {
-		return err
-	}
-	l := r.found.Lineage()
-	h := trace.Header{Source: r.found.Name(), Dataset: l.Dataset, Samples: l.Samples, BatchesPerEpoch: r.facts.BatchesPerEpoch, Slots: len(slots)}
-	if err := r.recording.begin(h, slots, &r.facts); err != nil {
-		freeAll(slots)
-		return err
-	}
-	if err := t.start(ctx, slots); err != nil {
-		return err
-	}
-	if r.decision.Memory.EvalSlots > 0 && t.root() {
-		slots, err := t.newSlots(r.decision.Memory.EvalSlots, true)
-		if err != nil {
-			return err
-		}
-		f := r.facts
-		t.eval = &evaluation{valid: f.Valid, tests: f.Test, rounds: r.options.Epochs - t.now.Epoch, replica: t.replica, scorer: score.New(evalJudging(r.options.Metric, &r.facts)), events: t.events, diverged: t.diverged}
-		if r.planning {
-			t.eval.valid, t.eval.tests, t.eval.rounds = min(f.Valid, plannedBatches), 0, 1
-		}
-		if err := t.eval.start(ctx, slots, t.recorder); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -3,14 +3,16 @@ package train
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
+	"time"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pipeline"
+	"diskgnn/train/report"
 	"diskgnn/train/rundir"
-	"diskgnn/train/safetensors"
 )
 
 // traceSpans bounds a trace: 40 bytes and one line of JSON each. Beyond, the earliest
@@ -23,11 +25,6 @@ type runDir struct {
 	note     func(format string, args ...any) // what people should know, not errors
 	reports  throttle
 	recorder *pipeline.Recorder // of this process; nil: no trace was wanted
-	// unchanged compares what batches are made of with what was verified, before anything that
-	// was made of them is committed; nil: nothing is mapped.
-	unchanged func() error
-
-	extensible bool // the latest checkpoint is of the last epoch: the run can be made longer
 }
 
 // beginRun makes the run's directory.
@@ -60,33 +57,9 @@ func (d *runDir) writeTrace() error {
 	return d.Replace(name, d.recorder.WriteTrace)
 }
 
-// checkSources returns the error of unchanged.
-func (d *runDir) checkSources() error {
-	if d.unchanged == nil {
-		return nil
-	}
-	return d.unchanged()
-}
-
-// SaveWeights replaces a file of weights as they are after an epoch.
-func (d *runDir) SaveWeights(name string, tensors []safetensors.Tensor, epoch int) error {
-	if err := d.checkSources(); err != nil {
-		return err
-	}
-	return d.Dir.SaveWeights(name, tensors, epoch)
-}
-
-// saveCheckpoint writes the checkpoint of a step, and keeps so many.
-func (d *runDir) saveCheckpoint(step int64, at *position, sections map[string][]byte, keep int) error {
-	if err := d.checkSources(); err != nil {
-		return err
-	}
-	return d.Checkpoints().Write(step, at, sections, keep)
-}
-
 // finish says that the run is complete: after everything else is.
 func (d *runDir) finish(r *rundir.Result) error {
-	if err := d.checkSources(); err != nil {
+	if err := d.CheckSources(); err != nil {
 		return err
 	}
 	if err := d.CloseMetrics(); err != nil {
@@ -123,7 +96,7 @@ func settle(fsys vfs.FS, was *rundir.File, out string) {
 // longer. Those that stay behind do no harm.
 func (d *runDir) keepLast() {
 	c := d.Checkpoints()
-	if !d.extensible {
+	if !d.Extensible {
 		_ = c.Clear()
 		return
 	}
@@ -151,4 +124,30 @@ func (d *runDir) abandon(why error) error {
 		return fmt.Errorf("%w (and then: %s)", why, fault.Text(err))
 	}
 	return why
+}
+
+// throttle keeps what is done between epochs to a hundredth of the time.
+type throttle struct{ next time.Time }
+
+func (t *throttle) do(f func()) {
+	began := time.Now()
+	if began.Before(t.next) {
+		return
+	}
+	f()
+	t.next = time.Now().Add(99 * time.Since(began))
+}
+
+// reportProgress renews the report of a run under way, unless that was done lately.
+func (d *runDir) reportProgress() { d.reports.do(d.report) }
+
+// report renews the report. No run fails for want of one: what went wrong is a note.
+func (d *runDir) report() {
+	r, err := report.Read(d.FS, d.Path)
+	if err == nil {
+		err = d.Replace(rundir.ReportFile, func(w io.Writer) error { return report.Write(w, r) })
+	}
+	if err != nil {
+		d.note("no %s: %v", rundir.ReportFile, err)
+	}
 }

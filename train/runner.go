@@ -13,6 +13,7 @@ import (
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 	"diskgnn/train/monitor"
 	"diskgnn/train/rundir"
 )
@@ -80,15 +81,15 @@ type runner struct {
 	decision decide.Decision
 	store    featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
-	replicas []*replica
+	replicas []*epoch.Replica
 	apart    bool   // the ranks' gradients are summed on the host
 	reduceID []byte // of the communicator of the ranks' devices, where they are summed there
 	dir      *runDir
-	from     *resumePoint // nil: the beginning
+	from     *epoch.Point // nil: the beginning
 	result   rundir.Result
 	closes   []func() // in reverse
 
-	trainer *trainer
+	trainer *epoch.Trainer
 }
 
 // onClose has close call f, before what was opened earlier.

@@ -182,7 +182,7 @@ func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, i
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := fits(layout.Params, tensors); err != nil {
+	if err := rundir.Fits(layout.Params, tensors); err != nil {
 		return nil, 0, fault.New(fault.ErrInput, "%s: %w", filepath.Join(t.dir, weightsFile(o.Weights)), err)
 	}
 	e, err := cpu.New(options)
@@ -230,31 +230,7 @@ func (t *Trained) tensors(which string, bytes int64) ([]safetensors.Tensor, erro
 	return tensors, nil
 }
 
-// fits checks that tensors are just the parameters, by name and shape.
-func fits(params []model.Param, tensors []safetensors.Tensor) error {
-	byName := make(map[string]*safetensors.Tensor, len(tensors))
-	for i := range tensors {
-		byName[tensors[i].Name] = &tensors[i]
-	}
-	for _, p := range params {
-		t, ok := byName[p.Name]
-		if !ok {
-			return fmt.Errorf("there is no %s", p.Name)
-		}
-		delete(byName, p.Name)
-		if !slices.Equal(t.Shape, p.Shape) {
-			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, p.Shape)
-		}
-	}
-	for _, t := range tensors {
-		if byName[t.Name] != nil {
-			return fmt.Errorf("the model has no %s", t.Name)
-		}
-	}
-	return nil
-}
-
-// fill sets parameters to tensors that fit, by name: the inverse of tensors of an engine.
+// fill sets parameters to tensors that fit, by name: as rundir.FromTensors has them.
 func fill(params []cpu.Param, tensors []safetensors.Tensor) {
 	byName := make(map[string]*safetensors.Tensor, len(tensors))
 	for i := range tensors {

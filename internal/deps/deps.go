@@ -3,8 +3,9 @@
 // every source file, whatever its build tags, and hold the repository to it.
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
-//	L3  train                           epoch loop, evaluation, checkpoints, RUN, report;
-//	                                    train/decide is what a run does, by values alone
+//	L3  train                           a run: probe, decide, open, train, finish. Its rooms, from below:
+//	                                    rundir (RUN), decide (by values alone), ranks (what they
+//	                                    say), epoch (loop, evaluation, checkpoints)
 //	    simulate                        what other machines would take; imports formats alone
 //	    doctor                          what this machine can do
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu  train/collective

@@ -12,84 +12,10 @@ import (
 	"cmp"
 	"fmt"
 
-	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
-	"diskgnn/train/engine"
-	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
-
-// Engines, as --engine names them.
-const (
-	EngineAuto = "auto"
-	EngineCPU  = "cpu"
-	EngineGPU  = "gpu"
-	EngineNone = "none" // the loader alone: batches are assembled and thrown away
-)
-
-// How the page cache is held, as --page-cache names it.
-const (
-	PageCacheAuto   = "auto"
-	PageCacheCgroup = "cgroup"
-	PageCacheDrop   = "drop"
-)
-
-// Options are what a run's user wants, as far as it is decided here: resolved, and made complete by
-// those of the run that goes on.
-type Options struct {
-	recipe.Recipe
-	rundir.Resources
-	Engine      string // auto, until the engines are made; then cpu, gpu or none
-	Rank, Ranks int
-	Out         string // the run's directory
-	Source      string // of the batches: the directory that messages name
-	Packed      bool   // it is a pack
-	WeightsPath string // of the weights that training begins with; "": the seed draws them
-}
-
-// Facts are what was found before a run begins.
-type Facts struct {
-	Store Store
-	IO    Stack
-	Needs Needs // of the engines, the stack and the run that goes on
-	// Info is what the engines say of themselves, nil where nothing computes, and Note why these
-	// were chosen.
-	Info *engine.Info
-	Note string
-
-	Records  int64    // bytes of what is recorded for a trace
-	Drawing  *Drawing // where batches are drawn while training; nil: they were drawn before
-	Unsummed bool     // the file of weights that training begins with has no checksum
-	// Plan is the store's division of its memory, on the devices that the run has.
-	Plan func(featurestore.PlanOptions) (featurestore.Layout, error)
-}
-
-// Store is a store that was found.
-type Store struct {
-	featurestore.Facts
-	Name, Dir string
-	Which     string // says why it is this one
-	Lineage   featurestore.Lineage
-	InOrder   bool                // see featurestore.Candidate
-	Slice     *featurestore.Slice // whose batches alone it has; nil: it has all
-	Paged     bool                // its rows lie in the page cache, which a cgroup can hold
-}
-
-// Stack is a storage stack that was opened.
-type Stack struct {
-	Name string
-	How  string // says why it is this one
-}
-
-// Drawing is the memory of batches that are drawn while training.
-type Drawing struct {
-	Topology      string // where neighbours are read from
-	TopologyBytes int64
-	Heap          [2]int64 // of a slot for training, and of one for evaluation
-	Host          int64    // outside Go's heap
-	GPU           [2]int64 // of a slot on the GPU that draws
-}
 
 // Decision is what a run does.
 type Decision struct {

@@ -28,17 +28,6 @@ const EpochBytes = 10 << 10
 // ErrMemory is the kind of the refusal that more of --memory would end.
 var ErrMemory = fault.New(fault.ErrBudget, "--memory does not suffice")
 
-// Needs is the memory that engines hold and that their works hold.
-type Needs struct {
-	Engine, Work, EvalWork int64
-	Replicas               int   // that works are for, each in its own slots; 0 means one
-	Stack                  int64 // what the storage stack holds beyond a few buffers
-	Resume                 int64 // what a checkpoint takes while it is gone on from
-	State                  int64 // of it, what an earlier process' store may have in its checkpoints
-	OnGPU                  bool  // a GPU computes
-	GPULeft                int64 // bytes that the engine leaves of its memory
-}
-
 // Memory says how --memory is used.
 type Memory struct {
 	Layout           featurestore.Layout

@@ -22,6 +22,11 @@ type Dir struct {
 	Path string
 	File File // what run.json holds, once it was saved
 	MetricsEnd
+	// Sources returns an error if what batches are made of is not what was verified. It is called before
+	// anything that was made of them is committed. Nil: nothing is mapped.
+	Sources func() error
+	// Extensible says that the latest checkpoint is of the last epoch: the run can be made longer.
+	Extensible bool
 
 	lock    io.Closer
 	metrics vfs.File
@@ -177,8 +182,27 @@ func (d *Dir) Save() error {
 	return nil
 }
 
+// CheckSources returns the error of Sources.
+func (d *Dir) CheckSources() error {
+	if d.Sources == nil {
+		return nil
+	}
+	return d.Sources()
+}
+
+// SaveCheckpoint writes the checkpoint of a step, and keeps the latest ones of that number.
+func (d *Dir) SaveCheckpoint(step int64, head any, sections map[string][]byte, keep int) error {
+	if err := d.CheckSources(); err != nil {
+		return err
+	}
+	return d.Checkpoints().Write(step, head, sections, keep)
+}
+
 // SaveWeights replaces a file of weights as they are after an epoch.
 func (d *Dir) SaveWeights(name string, tensors []safetensors.Tensor, epoch int) error {
+	if err := d.CheckSources(); err != nil {
+		return err
+	}
 	metadata := map[string]string{
 		"format": "pt", // the orientation is PyTorch's
 		"model":  d.File.Params.Model,

@@ -1,4 +1,4 @@
-package train
+package epoch
 
 import (
 	"math"
@@ -13,7 +13,7 @@ import (
 // Where no trace was wanted, the latest spans are kept for the report all the same, 40 bytes each:
 // enough for the batches that it draws, on however many lanes.
 const (
-	timelineSpans   = 1024
+	TimelineSpans   = 1024
 	timelineBatches = 12
 )
 
@@ -25,7 +25,7 @@ func timeline(spans []pipeline.Span, position func(item int) (epoch, batch int))
 	last := -1
 	for _, s := range spans {
 		switch link, ok := strings.CutPrefix(s.Lane, trainLanes); {
-		case ok && (link == linkCompute || link == linkLaunch || link == linkConsume):
+		case ok && (link == LinkCompute || link == LinkLaunch || link == linkConsume):
 			last = max(last, s.Item)
 		}
 	}
@@ -38,11 +38,11 @@ func timeline(spans []pipeline.Span, position func(item int) (epoch, batch int))
 	var list []pipeline.Span
 	for _, s := range spans {
 		lane, ok := strings.CutPrefix(s.Lane, trainLanes)
-		if !ok && !slices.Contains(gpuLinks[:], lane) || s.Item > last || s.Item <= last-timelineBatches {
+		if !ok && !slices.Contains(GPULinks[:], lane) || s.Item > last || s.Item <= last-timelineBatches {
 			continue
 		}
 		s.Lane = lane
-		if !ok && lane == linkCompute {
+		if !ok && lane == LinkCompute {
 			s.Lane = "GPU " + lane
 		}
 		if epoch, _ := position(s.Item); epoch == t.Epoch {

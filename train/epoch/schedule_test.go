@@ -1,12 +1,18 @@
-package train
+package epoch
 
 import (
+	"diskgnn/train/decide"
 	"slices"
 	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
 )
+
+// plain is the schedule of the only rank, with a step for every batch.
+func plain(epochs, per, sampled int, shuffle bool, seed uint64) *schedule {
+	return newSchedule(decide.Schedule{Epochs: epochs, PerEpoch: per, Sampled: sampled, Shuffle: shuffle, Seed: seed, Accumulate: 1, World: 1})
+}
 
 func visited(s *schedule) (batches []int) {
 	for step := range s.items() {
@@ -17,7 +23,7 @@ func visited(s *schedule) (batches []int) {
 }
 
 func TestEpochsGoRoundTheSampledOnes(t *testing.T) {
-	s := newSchedule(5, 3, 2, false, 7)
+	s := plain(5, 3, 2, false, 7)
 	want := []int{0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5, 0, 1, 2}
 	if got := visited(s); !slices.Equal(got, want) {
 		t.Errorf("visited %v, want %v", got, want)
@@ -30,7 +36,7 @@ func TestEpochsGoRoundTheSampledOnes(t *testing.T) {
 // Of a run that begins after the first epoch and two batches, epochs of three batches end with items
 // 1 and 4.
 func TestLeft(t *testing.T) {
-	s := newSchedule(5, 3, 2, false, 7)
+	s := plain(5, 3, 2, false, 7)
 	s.begin(1, 2)
 	for item, want := range []int{1, 3, 2, 1, 3} {
 		if got := s.left(item); got != want {
@@ -45,7 +51,7 @@ func TestShuffle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		epochs, per, sampled := rapid.IntRange(1, 6).Draw(t, "epochs"), rapid.IntRange(1, 20).Draw(t, "batches"), rapid.IntRange(1, 4).Draw(t, "sampled")
 		seed := rapid.Uint64().Draw(t, "seed")
-		got := visited(newSchedule(epochs, per, sampled, true, seed))
+		got := visited(plain(epochs, per, sampled, true, seed))
 		for e := range epochs {
 			part := slices.Sorted(slices.Values(got[e*per : (e+1)*per]))
 			for i, b := range part {
@@ -54,7 +60,7 @@ func TestShuffle(t *testing.T) {
 				}
 			}
 		}
-		again := newSchedule(epochs, per, sampled, true, seed)
+		again := plain(epochs, per, sampled, true, seed)
 		var wg sync.WaitGroup
 		for w := range 3 {
 			wg.Go(func() {
@@ -70,12 +76,12 @@ func TestShuffle(t *testing.T) {
 }
 
 func TestShufflesDiffer(t *testing.T) {
-	s := newSchedule(2, 10, 1, true, 1)
+	s := plain(2, 10, 1, true, 1)
 	a, b := visited(s)[:10], visited(s)[10:]
 	if slices.Equal(a, b) || slices.IsSorted(a) {
 		t.Errorf("epochs are visited as %v and %v", a, b)
 	}
-	if other := visited(newSchedule(1, 10, 1, true, 2)); slices.Equal(a, other) {
+	if other := visited(plain(1, 10, 1, true, 2)); slices.Equal(a, other) {
 		t.Errorf("two seeds give %v", a)
 	}
 }
@@ -100,8 +106,7 @@ func TestDividedSteps(t *testing.T) {
 			}
 		}
 		for rank := range world {
-			s := newSchedule(epochs, per, epochs, false, 0)
-			s.divide(g, rank, world)
+			s := newSchedule(decide.Schedule{Epochs: epochs, PerEpoch: per, Sampled: epochs, Accumulate: g, Rank: rank, World: world})
 			var got []int
 			for item := range s.items() {
 				e, b := s.position(item)

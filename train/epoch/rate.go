@@ -1,18 +1,16 @@
-package train
+package epoch
 
 import (
-	"math"
-
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
-	"diskgnn/train/score"
+	"math"
 )
 
-// rate returns the learning rate of the epoch that follows those before. It is a
+// Rate returns the learning rate of the epoch that follows those before. It is a
 // function of the options, of whether there are validation batches and of what metrics.jsonl
 // holds, and of nothing else: so a run that is resumed trains at the rates of one that never
 // was interrupted, and all ranks at the same.
-func rate(o *recipe.Recipe, validated bool, before []rundir.Epoch) float64 {
+func Rate(o *recipe.Recipe, validated bool, before []rundir.Epoch) float64 {
 	epoch := len(before)
 	if epoch < o.Warmup {
 		return o.LR * float64(epoch+1) / float64(o.Warmup)
@@ -59,21 +57,4 @@ func plateauRate(o *recipe.Recipe, validated bool, epochs []rundir.Epoch) float6
 // validated do, and all without validation batches.
 func judges(o *recipe.Recipe, validated bool, epoch int) bool {
 	return !validated || o.Validates(epoch)
-}
-
-// setRate gives the engine the rate of the epoch under way.
-func (t *trainer) setRate() error {
-	if t.engine == nil {
-		return nil
-	}
-	rate := rate(&t.options.Recipe, t.validated, t.result.Epochs)
-	t.now.LR = score.Score(rate)
-	return t.engine.SetLR(rate)
-}
-
-// stalled tells whether Patience is at its end: the epoch before this one was validated,
-// and so many have passed since the best one. A checkpoint knows which that is.
-func (t *trainer) stalled() bool {
-	patience, last := t.options.Patience, t.now.Epoch-1
-	return patience > 0 && last >= 0 && t.options.Validates(last) && last-t.result.BestEpoch >= patience
 }

@@ -1,4 +1,4 @@
-package train
+package epoch
 
 import (
 	"testing"
@@ -37,33 +37,5 @@ func TestTimeline(t *testing.T) {
 	early := timeline([]pipeline.Span{{Lane: "train launch", Item: 19, Begin: 5}, {Lane: "train launch", Item: 20, Begin: 6}}, position)
 	if early == nil || early.Epoch != 1 || len(early.Spans) != 1 || early.Spans[0] != (rundir.TimelineSpan{Lane: "launch"}) {
 		t.Errorf("of two epochs: %+v", early)
-	}
-}
-
-// TestRunHasItsTimeline: every run records it, with a trace and without.
-func TestRunHasItsTimeline(t *testing.T) {
-	w := newWorld(t, worldParams{})
-	p := w.pack(10)
-	for _, trace := range []bool{false, true} {
-		o := w.options(p, func(o *Options) { o.Epochs, o.Trace = 2, trace })
-		w.mustRun(o, nil)
-		l := mustRead(t, o.Out).Timeline
-		if l == nil || l.Epoch != 1 || len(l.Spans) < 4*min(timelineBatches, 9) {
-			t.Fatalf("trace %t: %+v", trace, l)
-		}
-		lanes := map[string]bool{}
-		for _, s := range l.Spans {
-			if lanes[s.Lane] = true; s.Begin < 0 || s.Seconds < 0 || s.Batch < 0 {
-				t.Errorf("%+v", s)
-			}
-		}
-		for _, link := range []string{linkRead, linkAssemble, linkCompute} {
-			if !lanes[link] {
-				t.Errorf("no %s in %v", link, lanes)
-			}
-		}
-		if _, err := disk.Stat(o.Out + "/" + rundir.TraceFile); (err == nil) != trace {
-			t.Errorf("trace %t: %v", trace, err)
-		}
 	}
 }

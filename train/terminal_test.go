@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"diskgnn/pipeline"
+	"diskgnn/train/epoch"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -47,14 +48,14 @@ func TestEpochLine(t *testing.T) {
 func TestBoundIsSaid(t *testing.T) {
 	var said logged
 	on := terminal{report: &said}
-	epoch := func(read, compute float64) {
+	after := func(read, compute float64) {
 		table := pipeline.Table{Seconds: 10, Links: []pipeline.LinkTime{{Link: "read features", Workers: 1, Busy: read}, {Link: "compute", Workers: 1, Busy: compute}}}
 		on.sayBound(&table)
 	}
-	epoch(1, 9)
-	epoch(2, 8)
-	epoch(9.5, 8)
-	epoch(0, 0)
+	after(1, 9)
+	after(2, 8)
+	after(9.5, 8)
+	after(0, 0)
 	want := "bound by compute: it is at work for 90% of the time\nbound by read features: it is at work for 95% of the time"
 	if got := said.String(); got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -66,9 +67,9 @@ func TestMeter(t *testing.T) {
 	if got := m.String(); got != "" {
 		t.Errorf("before anything: %q", got)
 	}
-	m.found(found{Seeds: 0, Loss: math.NaN()})
-	m.found(found{Seeds: 1, Loss: 1})
-	m.found(found{Seeds: 3, Loss: 2})
+	m.found(epoch.Found{Seeds: 0, Loss: math.NaN()})
+	m.found(epoch.Found{Seeds: 1, Loss: 1})
+	m.found(epoch.Found{Seeds: 3, Loss: 2})
 	if got := m.String(); got != "loss 1.7500" {
 		t.Errorf("%q", got)
 	}
@@ -79,7 +80,7 @@ func TestMeter(t *testing.T) {
 	if got := m.String(); got != "loss 1.7500 · 2.0 MiB/s" && got != "loss 1.7500 · 1.9 MiB/s" && got != "loss 1.7500 · 2.00 MiB/s" {
 		t.Errorf("in the next epoch: %q", got)
 	}
-	m.found(found{Seeds: 2, Loss: 0.5})
+	m.found(epoch.Found{Seeds: 2, Loss: 0.5})
 	if got := m.String()[:11]; got != "loss 0.5000" {
 		t.Errorf("%q", got)
 	}

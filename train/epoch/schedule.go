@@ -1,4 +1,4 @@
-package train
+package epoch
 
 import (
 	"fmt"
@@ -6,38 +6,24 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/rng"
+	"diskgnn/train/decide"
 )
 
 // shuffleKey keeps the shuffle's random stream apart from those of other purposes.
 const shuffleKey = 0x7368_7566_666C_6521
 
-// schedule says which batches a replica trains on. Epoch e visits the batches of sample epoch
-// e mod the number of those, in an order; successive ones, as many as accumulate says, make a
-// step, and an epoch's last step has what is left. Of a step's batches each replica has the
-// next accumulate/world in turn. Items are a replica's own batches, counted through the whole
-// run, or from the step that it goes on with. Safe for concurrent use.
+// schedule says which batches a replica trains on, by counting items: a replica's own batches,
+// through the whole run, or from the step that it goes on with. Safe for concurrent use.
 type schedule struct {
-	epochs, perEpoch, sampled int
-	shuffle                   bool
-	seed                      uint64
-	accumulate                int // batches of a step; a multiple of world
-	rank, world               int // of the replica
-	first                     int // the item that position calls 0: where a resumed run goes on
+	decide.Schedule
+	first int // the item that position calls 0: where a resumed run goes on
 
 	mu    sync.Mutex
 	kept  int // the epoch that order belongs to
 	order []int
 }
 
-// newSchedule returns the schedule of the only replica, with a step for every batch.
-func newSchedule(epochs, perEpoch, sampled int, shuffle bool, seed uint64) *schedule {
-	return &schedule{epochs: epochs, perEpoch: perEpoch, sampled: sampled, shuffle: shuffle, seed: seed, accumulate: 1, world: 1, kept: -1}
-}
-
-// divide makes steps of so many batches, and the schedule that of one of so many replicas.
-func (s *schedule) divide(accumulate, rank, world int) {
-	s.accumulate, s.rank, s.world = accumulate, rank, world
-}
+func newSchedule(s decide.Schedule) *schedule { return &schedule{Schedule: s, kept: -1} }
 
 // begin makes the run go on after so many epochs and batches of the next, a whole number of
 // steps.
@@ -45,26 +31,26 @@ func (s *schedule) begin(epoch, batches int) { s.first = epoch*s.own() + s.befor
 
 // before returns how many of an epoch's first batches are the replica's.
 func (s *schedule) before(batches int) int {
-	each := s.accumulate / s.world
-	return batches/s.accumulate*each + min(max(batches%s.accumulate-s.rank*each, 0), each)
+	each := s.Accumulate / s.World
+	return batches/s.Accumulate*each + min(max(batches%s.Accumulate-s.Rank*each, 0), each)
 }
 
 // own returns how many of an epoch's batches are the replica's.
-func (s *schedule) own() int { return s.before(s.perEpoch) }
+func (s *schedule) own() int { return s.before(s.PerEpoch) }
 
 // items returns how many there are to do.
-func (s *schedule) items() int { return s.epochs*s.own() - s.first }
+func (s *schedule) items() int { return s.Epochs*s.own() - s.first }
 
 // left returns how many items of its epoch there are from an item on.
 func (s *schedule) left(item int) int { return s.own() - (item+s.first)%s.own() }
 
 // begun returns how many of an epoch's batches were done before the step that ended with so
 // many.
-func (s *schedule) begun(done int) int { return max(0, done-1) / s.accumulate * s.accumulate }
+func (s *schedule) begun(done int) int { return max(0, done-1) / s.Accumulate * s.Accumulate }
 
 // after returns how many of an epoch's batches are done after the step with the given one.
 func (s *schedule) after(batch int) int {
-	return min((batch/s.accumulate+1)*s.accumulate, s.perEpoch)
+	return min((batch/s.Accumulate+1)*s.Accumulate, s.PerEpoch)
 }
 
 // last reports whether of a step's batches no later one is the replica's.
@@ -82,14 +68,14 @@ func (s *schedule) next() int {
 // position returns an item's epoch, and the how manieth of its batches it is.
 func (s *schedule) position(item int) (epoch, batch int) {
 	item += s.first
-	each, k := s.accumulate/s.world, item%s.own()
-	return item / s.own(), k/each*s.accumulate + s.rank*each + k%each
+	each, k := s.Accumulate/s.World, item%s.own()
+	return item / s.own(), k/each*s.Accumulate + s.Rank*each + k%each
 }
 
 // at returns an item's epoch and its batch's number among those of training.
 func (s *schedule) at(item int) (epoch, batch int) {
 	epoch, batch = s.position(item)
-	return epoch, epoch%s.sampled*s.perEpoch + s.place(epoch, batch)
+	return epoch, epoch%s.Sampled*s.PerEpoch + s.place(epoch, batch)
 }
 
 // ref names the batch of an item.
@@ -100,19 +86,19 @@ func (s *schedule) ref(item int) featurestore.Ref {
 
 // place returns which of an epoch's batches comes at a position.
 func (s *schedule) place(epoch, position int) int {
-	if !s.shuffle {
+	if !s.Shuffle {
 		return position
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept != epoch {
 		if s.order == nil {
-			s.order = make([]int, s.perEpoch)
+			s.order = make([]int, s.PerEpoch)
 		}
 		for i := range s.order {
 			s.order[i] = i
 		}
-		stream := rng.New(rng.Key(s.seed, uint64(epoch), shuffleKey))
+		stream := rng.New(rng.Key(s.Seed, uint64(epoch), shuffleKey))
 		rng.Shuffle(&stream, s.order)
 		s.kept = epoch
 	}

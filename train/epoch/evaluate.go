@@ -1,4 +1,4 @@
-package train
+package epoch
 
 import (
 	"context"
@@ -19,18 +19,18 @@ type evaluation struct {
 	valid, tests, rounds int // batches of each, and how often at most the former come
 	asked                int // items to validate with so far: those beyond are test batches
 	epoch                int // that is validated
-	replica              *replica
+	replica              *Replica
 	scorer               score.Scorer
-	events               stream
+	events               Stream
 	diverged             func(what string) error // the error of logits that are not finite
-	batches              *pipeline.Pipeline[*slot]
+	batches              *pipeline.Pipeline[*Slot]
 	bytes                int64 // read for the batches scored since the last look
 }
 
 // start makes the evaluation's pipeline over slots, which it takes over.
-func (v *evaluation) start(ctx context.Context, slots []*slot, r *pipeline.Recorder) error {
-	p, err := pipeline.Start(ctx, pipeline.Config[*slot]{
-		Links: append(loadingLinks(v.ref, len(slots)), pipeline.Link[*slot]{Name: linkCompute, Do: v.infer}),
+func (v *evaluation) start(ctx context.Context, slots []*Slot, r *pipeline.Recorder) error {
+	p, err := pipeline.Start(ctx, pipeline.Config[*Slot]{
+		Links: append(loadingLinks(v.ref, len(slots)), pipeline.Link[*Slot]{Name: LinkCompute, Do: v.infer}),
 		Slots: slots, Items: v.rounds*v.valid + v.tests, Label: v.label,
 		Abort: drain, Free: free, Recorder: r, Name: "evaluate",
 	})
@@ -66,8 +66,8 @@ func (v *evaluation) label(item int) string {
 	return fmt.Sprintf("epoch %d, validation batch %d", v.epoch, item%v.valid)
 }
 
-func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
-	logits, err := v.replica.engine.Infer(ctx, sl.work, sl.Slot)
+func (v *evaluation) infer(ctx context.Context, sl *Slot, _ int) error {
+	logits, err := v.replica.Engine.Infer(ctx, sl.work, sl.Slot)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (v *evaluation) infer(ctx context.Context, sl *slot, _ int) error {
 	b := sl.Batch()
 	v.scorer.Add(logits, b.Labels, b.Targets)
 	v.bytes += sl.Counts().BytesRead
-	v.events.tell(&evaluated{})
+	v.events.Tell(&Evaluated{})
 	return nil
 }
 
@@ -98,19 +98,45 @@ func (v *evaluation) run(name string, n int) (score.Score, error) {
 	if n == 0 {
 		return score.Undefined, nil
 	}
-	v.events.tell(&evaluationBegan{name, n})
-	defer v.events.tell(&evaluationEnded{})
+	v.events.Tell(&EvaluationBegan{name, n})
+	defer v.events.Tell(&EvaluationEnded{})
 	if err := v.batches.Run(n); err != nil {
 		return score.Undefined, err
 	}
 	return v.scorer.Score(), nil
 }
 
-// visibleBatches are so many that evaluating them deserves a line of its own.
-const visibleBatches = 32
-
 func (v *evaluation) close() {
 	if v.batches != nil {
 		v.batches.Close()
 	}
+}
+
+// Evaluate scores an engine's weights on the validation and test batches of a store, once, in slots of
+// that number. Diverged returns the error of logits that are not finite.
+func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric string, slots int, events Stream, diverged func(what string) error) (valid, test score.Score, bytes int64, err error) {
+	all, err := r.newSlots(slots, true)
+	if err != nil {
+		return valid, test, 0, err
+	}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(EvalJudging(metric, f)), events: events, diverged: diverged}
+	defer v.close()
+	if err := v.start(ctx, all, nil); err != nil {
+		return valid, test, 0, err
+	}
+	if valid, bytes, err = v.validate(); err != nil {
+		return valid, test, bytes, err
+	}
+	test, err = v.test()
+	return valid, test, bytes + v.bytes, err
+}
+
+// TrainJudging says what the scorer of a store's training batches is for.
+func TrainJudging(metric string, f *featurestore.Facts) score.Options {
+	return score.Options{Metric: metric, MultiLabel: f.MultiLabel(), Classes: f.Classes, Rows: f.EpochSeeds}
+}
+
+// EvalJudging says what the scorer of a store's evaluation batches is for.
+func EvalJudging(metric string, f *featurestore.Facts) score.Options {
+	return score.Options{Metric: metric, MultiLabel: f.MultiLabel(), Classes: f.Classes, Rows: f.EvalSeeds}
 }

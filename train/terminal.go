@@ -8,12 +8,72 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/pipeline"
+	"diskgnn/train/epoch"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
+
+// visibleBatches is the number of batches from which on their evaluation has a bar of its own.
+const visibleBatches = 32
+
+// terminal says what happens: lines and bars, or the lines of --progress json.
+type terminal struct {
+	report    progress.Reporter
+	recipe    *recipe.Recipe
+	computes  bool // there is an engine
+	validates bool // there are batches to evaluate on
+	meter     meter
+	bound     string // the link that was last said to be the slowest
+	training  progress.Task
+	scoring   progress.Task
+}
+
+// newTerminal returns the terminal of a run whose recipe is settled.
+func newTerminal(report progress.Reporter, r *recipe.Recipe, computes, validates bool) *terminal {
+	none := progress.Discard.Task("", 0, progress.Batches)
+	return &terminal{report: report, recipe: r, computes: computes, validates: validates, training: none, scoring: none}
+}
+
+func (p *terminal) On(e epoch.Event) error {
+	switch e := e.(type) {
+	case *epoch.Started:
+		p.training = p.report.Task(e.Name, int64(e.Items), progress.Batches)
+		if e.Whole {
+			progress.Describe(p.training, p.meter.String)
+		}
+	case *epoch.Ended:
+		p.training.Done()
+	case *epoch.Began:
+		p.meter.reset()
+	case *epoch.BatchesRan:
+		p.meter.runs(e.Since)
+	case *epoch.Computed:
+		p.training.Add(1)
+		p.meter.read(e.BytesRead)
+	case *epoch.Outcome:
+		p.meter.found(e.Found)
+	case *epoch.Judged:
+		p.report.Logf("%s", p.line(e.Epoch, e.Best))
+		p.sayBound(e.Table)
+		progress.Record(p.report, "epoch", *e.Epoch)
+	case *epoch.EvaluationBegan:
+		p.scoring = progress.Discard.Task(e.Name, 0, progress.Batches)
+		if e.Batches >= visibleBatches {
+			p.scoring = p.report.Task(e.Name, int64(e.Batches), progress.Batches)
+		}
+	case *epoch.Evaluated:
+		p.scoring.Add(1)
+	case *epoch.EvaluationEnded:
+		p.scoring.Done()
+	case *epoch.Note:
+		p.report.Logf("%s", e.Text)
+	}
+	return nil
+}
 
 // lineWidth is the most columns of what is said of an epoch.
 const lineWidth = 80
@@ -110,7 +170,7 @@ func (m *meter) runs(since time.Time) { m.since.Store(since.UnixNano()) }
 
 func (m *meter) read(bytes int64) { m.bytes.Add(bytes) }
 
-func (m *meter) found(f found) {
+func (m *meter) found(f epoch.Found) {
 	if f.Seeds == 0 {
 		return
 	}

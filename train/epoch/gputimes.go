@@ -1,4 +1,4 @@
-package train
+package epoch
 
 import (
 	"time"
@@ -9,8 +9,8 @@ import (
 
 // Names of what a GPU's streams do, which are links too.
 const (
-	linkCopy   = "GPU copy"
-	linkGather = "GPU gather"
+	LinkCopy   = "GPU copy"
+	LinkGather = "GPU gather"
 )
 
 // gpuTimes collects what the GPU did for the steps of which it is known, on the clock of
@@ -25,12 +25,12 @@ type gpuTimes struct {
 	waited time.Duration // by the last link, for the GPU
 }
 
-var gpuLinks = [3]string{linkCopy, linkGather, linkCompute}
+var GPULinks = [3]string{LinkCopy, LinkGather, LinkCompute}
 
 func newGPUTimes(r *pipeline.Recorder) *gpuTimes {
 	g := &gpuTimes{recorder: r}
 	if r != nil {
-		for i, name := range gpuLinks {
+		for i, name := range GPULinks {
 			g.lanes[i] = r.Lane(name)
 		}
 	}
@@ -63,7 +63,7 @@ func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {
 	last := &t.Links[len(t.Links)-1]
 	waited := min(g.waited, time.Duration(last.Busy*float64(time.Second))) // the rest is of a batch that is yet to leave it
 	last.Busy, last.Blocked = last.Busy-waited.Seconds(), last.Blocked+waited.Seconds()
-	for i, name := range gpuLinks {
+	for i, name := range GPULinks {
 		t.Links = append(t.Links, pipeline.LinkTime{Link: name, Workers: 1, Busy: g.busy[i].Seconds()})
 	}
 	g.busy, g.waited = [3]time.Duration{}, g.waited-waited
@@ -76,7 +76,7 @@ func (g *gpuTimes) idle(t pipeline.Table, seconds float64) {
 	if g == nil {
 		return
 	}
-	for i := len(t.Links) - len(gpuLinks); i < len(t.Links); i++ {
+	for i := len(t.Links) - len(GPULinks); i < len(t.Links); i++ {
 		s := &t.Links[i]
 		s.Blocked = max(0, seconds-s.Busy)
 	}

@@ -1,0 +1,63 @@
+package decide
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"diskgnn/featurestore"
+	"diskgnn/train/engine"
+	"diskgnn/train/rundir"
+)
+
+// Identity is the part of a decision that the weights follow from. It is the same on all ranks, which
+// may differ in memory, paths and devices.
+type Identity struct {
+	Pack       string      `json:"pack,omitempty"`
+	Samples    string      `json:"samples,omitempty"`
+	Dataset    string      `json:"dataset"`
+	Store      string      `json:"store"`
+	Recipe     string      `json:"recipe"` // as JSON
+	Engine     string      `json:"engine"`
+	Arithmetic engine.Info `json:"arithmetic"`
+}
+
+// IdentityOf returns the identity of a run that trains on a store, by what its run.json says.
+func IdentityOf(l featurestore.Lineage, f *rundir.File) (Identity, error) {
+	text, err := json.Marshal(f.Params)
+	return Identity{Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset, Store: f.Store,
+		Recipe: string(text), Engine: f.Setup.Engine, Arithmetic: f.Setup.Info}, err
+}
+
+// Differs says what a rank has that rank 0 has not, "" if it is the same.
+func (t *Identity) Differs(root *Identity) string {
+	short := func(s string) string {
+		if s == "" {
+			return "none"
+		}
+		return fmt.Sprintf("%.12s…", s)
+	}
+	switch {
+	case t.Pack != root.Pack:
+		return fmt.Sprintf("its pack is %s, rank 0's is %s", short(t.Pack), short(root.Pack))
+	case t.Samples != root.Samples:
+		return fmt.Sprintf("its samples are %s, rank 0's are %s", short(t.Samples), short(root.Samples))
+	case t.Dataset != root.Dataset:
+		return fmt.Sprintf("its dataset is %s, rank 0's is %s", short(t.Dataset), short(root.Dataset))
+	case t.Store != root.Store:
+		return fmt.Sprintf("its store is %s, rank 0's is %s", t.Store, root.Store)
+	case t.Recipe != root.Recipe:
+		var a, b rundir.Params
+		if json.Unmarshal([]byte(t.Recipe), &a) == nil && json.Unmarshal([]byte(root.Recipe), &b) == nil {
+			for _, d := range a.Difference(&b.Recipe) {
+				return fmt.Sprintf("its --%s is %v, rank 0's is %v", d.Flag, d.Value, d.Than)
+			}
+		}
+		return "its options are others"
+	case t.Engine != root.Engine:
+		return fmt.Sprintf("its engine is %s, rank 0's is %s", t.Engine, root.Engine)
+	}
+	if d := DifferentArithmetic(&root.Arithmetic, t.Arithmetic); d != "" {
+		return "it would round otherwise: " + d
+	}
+	return ""
+}

@@ -1,0 +1,21 @@
+package decide
+
+// Schedule says which batches a rank trains on. Epoch e visits the batches of sample epoch e mod
+// Sampled, in an order; Accumulate successive ones make a step, and an epoch's last step has what is
+// left. Of a step's batches each rank has the next Accumulate/World in turn.
+type Schedule struct {
+	Epochs      int
+	PerEpoch    int // batches
+	Sampled     int // epochs of the store
+	Shuffle     bool
+	Seed        uint64
+	Accumulate  int // batches of a step; a multiple of World
+	Rank, World int
+}
+
+// Schedule returns the schedule of a rank of the run.
+func (d *Decision) Schedule(rank int) Schedule {
+	o, f := &d.Options, &d.Facts.Store
+	return Schedule{Epochs: o.Epochs, PerEpoch: f.BatchesPerEpoch, Sampled: f.Epochs, Shuffle: o.ShuffleBatches, Seed: o.Seed,
+		Accumulate: o.Accumulate, Rank: rank, World: o.Ranks}
+}

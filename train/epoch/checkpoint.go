@@ -1,0 +1,181 @@
+package epoch
+
+import (
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/train/cpu"
+	"diskgnn/train/rundir"
+	"fmt"
+	"time"
+)
+
+// CheckpointArrays are the arrays as long as the weights in a checkpoint: these, two
+// moments, and the best weights.
+const CheckpointArrays = 4
+
+// position returns how many of the run's batches are done.
+func (t *Trainer) position() int { return t.now.Epoch*t.schedule.PerEpoch + t.done }
+
+// checkpointDue tells whether it is time for a checkpoint once so many of the epoch's batches
+// are done.
+func (t *Trainer) checkpointDue(done int, epochEnds bool) bool {
+	batches := t.now.Epoch*t.schedule.PerEpoch + done
+	return t.CheckpointEvery.Due(batches, done-t.schedule.begun(done), time.Since(t.saved), epochEnds)
+}
+
+// checkpoint writes where the run stands after the last step.
+func (t *Trainer) checkpoint() error {
+	if err := t.settle(); err != nil {
+		return err
+	}
+	run, err := t.Dir.File.Identity()
+	if err != nil {
+		return err
+	}
+	t.tally(0)
+	p := Position{
+		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.now, Loss: t.loss, SeedNodes: t.seeds,
+		BestEpoch: t.Result.BestEpoch, ValidAccuracy: t.Result.ValidAccuracy,
+		PreloadBytes: t.Result.PreloadBytes, PreloadSeconds: t.Result.PreloadSeconds,
+		Seconds: time.Since(t.Began).Seconds(), Metrics: t.Dir.MetricsEnd,
+	}
+	p.Sums.Seconds, p.Sums.Links = t.table.Seconds+t.preload, t.table.Links
+	if !t.running.IsZero() {
+		p.Sums.Seconds += time.Since(t.running).Seconds()
+	}
+	t.gpu.idle(t.table, p.Sums.Seconds-t.preload)
+	sections := map[string][]byte{SectionScorer: t.scorer.State()}
+	if t.best != nil {
+		sections[SectionBest] = binio.Bytes(t.best)
+	}
+	if t.Engine != nil {
+		state, err := t.Engine.State()
+		if err != nil {
+			return err
+		}
+		for name, b := range state {
+			sections[SectionEngine+name] = b
+		}
+	}
+	held, err := t.Store.State()
+	if err != nil {
+		return err
+	}
+	if held != nil {
+		sections[SectionStore+t.Dir.File.Store] = held
+	}
+	if err := t.Dir.SaveCheckpoint(int64(t.position()), &p, sections, t.Keep); err != nil {
+		return err
+	}
+	t.saved, t.fresh, t.kept = time.Now(), false, t.standing(t.now.Epoch, t.done)
+	return nil
+}
+
+// leave writes a checkpoint of what was done, since the run ends here.
+func (t *Trainer) leave() {
+	if !t.fresh {
+		return
+	}
+	if err := t.checkpoint(); err != nil {
+		t.note("what was done since the latest checkpoint is lost: %v", err)
+	}
+}
+
+// checkpointLast leaves a checkpoint of the last epoch before it is judged, from which the run goes
+// on to more epochs as if it had been begun with them: the last epoch may be validated for the only
+// reason that it is the last. The run does without it, where it cannot be written.
+func (t *Trainer) checkpointLast() {
+	if t.Engine == nil || t.now.Epoch != t.schedule.Epochs-1 || t.Recipe.Bound() != "" {
+		return
+	}
+	if err := t.checkpoint(); err != nil {
+		_ = t.Dir.Checkpoints().Remove() // the part of it, whose room the weights may need
+		t.note("no checkpoint of the last epoch, from which the run could be made longer: %v", err)
+		return
+	}
+	t.Dir.Extensible = true
+}
+
+// goOn takes over what a checkpoint holds, before memory is needed for batches. What it has
+// summed up is rank 0's.
+func (t *Trainer) goOn(c *Point) error {
+	t.done, t.shared = c.At.Batch, c.At.Batch
+	if !t.Root() {
+		t.begin(c.At.Epoch)
+		t.done, t.shared = c.At.Batch, c.At.Batch
+		if t.Engine == nil {
+			return nil
+		}
+		return t.Engine.LoadState(engineSections(c.Sections))
+	}
+	state := engineSections(c.Sections)
+	if err := t.scorer.Load(c.Sections[SectionScorer]); err != nil {
+		return fmt.Errorf("%s: %s: %w", c.Name, SectionScorer, err)
+	}
+	// Another store of the same samples takes over nothing, and begins with an empty cache.
+	if held, ok := c.Sections[SectionStore+t.Dir.File.Store]; ok {
+		if err := t.Store.LoadState(held); err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	t.now, t.done, t.loss, t.seeds = c.At.Sums, c.At.Batch, c.At.Loss, c.At.SeedNodes
+	if t.Engine == nil {
+		return nil
+	}
+	if err := t.goOnBest(c); err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	if err := t.Engine.LoadState(state); err != nil {
+		return fmt.Errorf("%s: %w", c.Name, err)
+	}
+	return nil
+}
+
+// takeTimes continues the table of links with those of an earlier process.
+func (t *Trainer) takeTimes(sums *rundir.Epoch) {
+	t.table.Seconds = sums.Seconds
+	for i := range t.table.Links {
+		for _, was := range sums.Links {
+			if s := &t.table.Links[i]; s.Link == was.Link {
+				s.Busy, s.Blocked = was.Busy, was.Blocked
+			}
+		}
+	}
+}
+
+// goOnBest takes over the best weights, and makes weights.safetensors what it was.
+func (t *Trainer) goOnBest(c *Point) error {
+	b, ok := c.Sections[SectionBest]
+	if !ok {
+		return t.Dir.Remove(rundir.WeightsFile)
+	}
+	count := 0
+	for _, p := range t.Engine.Params() {
+		count += p.Len()
+	}
+	if len(b) != 4*count {
+		return fault.New(fault.ErrCorrupt, "%q has %d bytes of %d weights", SectionBest, len(b), count)
+	}
+	t.best = make([]float32, len(b)/4)
+	copy(binio.Bytes(t.best), b)
+	if err := t.Engine.Restore(t.best); err != nil {
+		return err
+	}
+	return t.saveWeights(rundir.WeightsFile, c.At.BestEpoch)
+}
+
+// saveWeights writes the present weights, those after an epoch. The last update of an
+// epoch shows in no loss, so they are looked at.
+func (t *Trainer) saveWeights(name string, epoch int) error {
+	weights, err := t.Engine.Snapshot(nil)
+	if err != nil {
+		return err
+	}
+	list := rundir.ToTensors(t.Engine.Params(), weights)
+	for i := range list {
+		if !cpu.Finite(list[i].Data) {
+			return t.diverged(fmt.Sprintf("after epoch %d the weights %s are not finite", epoch, list[i].Name))
+		}
+	}
+	return t.Dir.SaveWeights(name, list, epoch)
+}

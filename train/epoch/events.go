@@ -1,0 +1,117 @@
+package epoch
+
+import (
+	"time"
+
+	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+)
+
+// An Event is something that happens while a run trains. The trainer publishes events, and names
+// no subscriber. An event belongs to the trainer, which uses it again: a subscriber copies what it
+// keeps.
+type Event interface{ isEvent() }
+
+type (
+	// PhaseBegan says what the run does from now on.
+	PhaseBegan struct{ Phase Phase }
+	// Filled says that the caches are filled.
+	Filled struct {
+		Bytes   int64
+		Seconds float64
+	}
+	// Started says that batches are to come. From the first call on, Sums returns the sums of the
+	// epoch under way, of which Done batches are done in whole steps.
+	Started struct {
+		Name  string
+		Items int
+		Whole bool // the run's epochs, not a few batches
+		Sums  func() rundir.Epoch
+		Done  int
+	}
+	// Ended says that no more batches come.
+	Ended struct{}
+	// Began says that another epoch is the one under way.
+	Began struct{}
+	// BatchesRan says since when batches of the epoch run.
+	BatchesRan struct{ Since time.Time }
+	// Computed says that a batch was computed.
+	Computed struct {
+		Slot      *Slot
+		Took      time.Duration // computing
+		BytesRead int64
+	}
+	// Outcome is the loss of a batch, which may be known some batches after it was computed.
+	Outcome struct{ Found }
+	// StepTaken says how many of the epoch's batches are done.
+	StepTaken struct {
+		Sums func() rundir.Epoch
+		Done int
+	}
+	// Judged says what an epoch came to.
+	Judged struct {
+		Epoch *rundir.Epoch
+		Best  bool            // so far
+		Table *pipeline.Table // where its time went
+	}
+	// EvaluationBegan, Evaluated and EvaluationEnded are of batches that are scored.
+	EvaluationBegan struct {
+		Name    string
+		Batches int
+	}
+	Evaluated       struct{}
+	EvaluationEnded struct{}
+	// Note is a sentence for the user.
+	Note struct{ Text string }
+)
+
+func (*PhaseBegan) isEvent()      {}
+func (*Filled) isEvent()          {}
+func (*Started) isEvent()         {}
+func (*Ended) isEvent()           {}
+func (*Began) isEvent()           {}
+func (*BatchesRan) isEvent()      {}
+func (*Computed) isEvent()        {}
+func (*Outcome) isEvent()         {}
+func (*StepTaken) isEvent()       {}
+func (*Judged) isEvent()          {}
+func (*EvaluationBegan) isEvent() {}
+func (*Evaluated) isEvent()       {}
+func (*EvaluationEnded) isEvent() {}
+func (*Note) isEvent()            {}
+
+// Found is the loss of a batch: the mean over its labelled seed nodes.
+type Found struct {
+	Loss  float64 `json:"loss"`
+	Seeds int     `json:"seeds"` // with a label
+}
+
+// Phase is what a run does.
+type Phase int
+
+const (
+	Filling Phase = iota
+	Training
+	Validating
+	Testing
+)
+
+// Subscriber takes events, on the goroutine that publishes them, in their order. Its error ends
+// the run.
+type Subscriber interface{ On(e Event) error }
+
+// Stream is the subscribers, which take an event in turn.
+type Stream []Subscriber
+
+// Publish gives an event to all subscribers, up to the first error.
+func (s Stream) Publish(e Event) error {
+	for _, to := range s {
+		if err := to.On(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Tell publishes an event by which no subscriber fails.
+func (s Stream) Tell(e Event) { _ = s.Publish(e) }

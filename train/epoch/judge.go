@@ -1,0 +1,146 @@
+package epoch
+
+import (
+	"context"
+	"diskgnn/internal/fault"
+	"diskgnn/train/ranks"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+	"errors"
+	"time"
+)
+
+// epoch trains the rest of the epoch under way, validates, records both and begins the
+// next.
+func (t *Trainer) epoch(ctx context.Context) error {
+	t.Events.Tell(&PhaseBegan{Training})
+	if err := t.setRate(); err != nil {
+		return err
+	}
+	if err := t.runBatches(); err != nil {
+		return err
+	}
+	t.now.Seconds, t.now.Links = t.table.Seconds+t.preload, t.table.Links
+	bound := t.table.Bound()
+	t.now.BoundLink, t.now.BoundSeconds = bound.Link, bound.Alone()
+	for _, s := range t.table.Links {
+		switch s.Link {
+		case LinkRead:
+			t.now.ReadSeconds = s.Busy
+		case LinkCompute:
+			t.now.ComputeSeconds = s.Busy
+		}
+	}
+	if err := t.gatherShares(true); err != nil {
+		return err
+	}
+	if !t.Root() {
+		return t.follow()
+	}
+	t.checkpointLast()
+	isBest, err := t.judge()
+	if t.Group.Lost() == nil && fault.EndedBy(ctx, err) {
+		t.leave()
+		return errors.Join(ranks.Broadcast(t.Group, &judged{Stop: true}, ranks.MostTold), ranks.ErrStopped)
+	}
+	if err != nil {
+		return err
+	}
+	t.now.ReadRate = t.readRate()
+	before := t.exchanged
+	t.exchanged = t.Group.Bytes()
+	t.now.RankBytes = t.exchanged - before
+	t.Result.Epochs = append(t.Result.Epochs, t.now)
+	if err := t.Events.Publish(&Judged{&t.now, isBest, &t.table}); err != nil {
+		return err
+	}
+	if err := ranks.Broadcast(t.Group, &judged{Epoch: t.now, BestEpoch: t.Result.BestEpoch, ValidAccuracy: t.Result.ValidAccuracy}, ranks.MostTold); err != nil {
+		return err
+	}
+	t.begin(t.now.Epoch + 1)
+	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
+	if t.now.Epoch == t.schedule.Epochs && t.Dir.Extensible {
+		t.fresh = false // what it goes on from comes before the last epoch was judged
+	} else if t.checkpointDue(0, true) {
+		if err := t.checkpoint(); err != nil {
+			return err
+		}
+	}
+	if t.Alone() {
+		return ctx.Err()
+	}
+	return nil // ranks stop after a step
+}
+
+// judged is what rank 0 tells of an epoch.
+type judged struct {
+	Stop          bool         `json:"stop,omitempty"` // the run ends before it is judged
+	Epoch         rundir.Epoch `json:"epoch"`
+	BestEpoch     int          `json:"best_epoch"`
+	ValidAccuracy score.Score  `json:"valid_accuracy"` // of the best epoch
+}
+
+// follow takes over what rank 0 says of the epoch, and begins the next.
+func (t *Trainer) follow() error {
+	var j judged
+	if err := ranks.Broadcast(t.Group, &j, ranks.MostTold); err != nil {
+		return err
+	}
+	if j.Stop {
+		return ranks.ErrStopped
+	}
+	t.Result.Epochs = append(t.Result.Epochs, j.Epoch)
+	t.Result.BestEpoch, t.Result.ValidAccuracy = j.BestEpoch, j.ValidAccuracy
+	t.begin(t.now.Epoch + 1)
+	t.table, t.preload = t.gpu.add(t.batches.Table()), 0
+	return nil
+}
+
+// judge scores the epoch, and keeps its weights if they are the best so far. Until the
+// validation is over, what the epoch has summed up stays.
+func (t *Trainer) judge() (isBest bool, err error) {
+	if t.Engine == nil {
+		return false, nil
+	}
+	validates := t.judges(t.now.Epoch)
+	if t.eval != nil && validates {
+		t.Events.Tell(&PhaseBegan{Validating})
+		began := time.Now()
+		t.eval.epoch = t.now.Epoch
+		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
+			return false, err
+		}
+		t.now.ValidSeconds = time.Since(began).Seconds()
+	}
+	if t.seeds > 0 {
+		t.now.Loss = score.Score(t.loss / float64(t.seeds))
+	}
+	t.now.TrainAccuracy = t.scorer.Score()
+	// Where nothing is scored, the latest is the best.
+	r := t.Result
+	if !validates || r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
+		return false, nil
+	}
+	r.BestEpoch, r.ValidAccuracy = t.now.Epoch, t.now.ValidAccuracy
+	if t.best, err = t.Engine.Snapshot(t.best[:0]); err != nil {
+		return true, err
+	}
+	return true, t.saveWeights(rundir.WeightsFile, t.now.Epoch)
+}
+
+// setRate gives the engine the rate of the epoch under way.
+func (t *Trainer) setRate() error {
+	if t.Engine == nil {
+		return nil
+	}
+	rate := Rate(t.Recipe, t.Facts.Valid > 0, t.Result.Epochs)
+	t.now.LR = score.Score(rate)
+	return t.Engine.SetLR(rate)
+}
+
+// stalled tells whether Patience is at its end: the epoch before this one was validated,
+// and so many have passed since the best one. A checkpoint knows which that is.
+func (t *Trainer) stalled() bool {
+	patience, last := t.Recipe.Patience, t.now.Epoch-1
+	return patience > 0 && last >= 0 && t.Recipe.Validates(last) && last-t.Result.BestEpoch >= patience
+}

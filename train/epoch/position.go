@@ -1,0 +1,112 @@
+package epoch
+
+import (
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+	"fmt"
+	"strings"
+)
+
+// Position is the head of a checkpoint: where a run stands, and what it has summed up.
+type Position struct {
+	// Run is a hash over what the weights follow from: only that run goes on from here.
+	Run string `json:"run"`
+	// Epoch is under way, Batch of its batches are trained on, in whole steps. If all are, it
+	// is yet to be validated.
+	Epoch int `json:"epoch"`
+	Batch int `json:"batch"`
+
+	Sums      rundir.Epoch `json:"sums"` // of the epoch under way, so far
+	Loss      float64      `json:"loss"` // summed over its labelled seed nodes
+	SeedNodes int          `json:"seed_nodes"`
+
+	BestEpoch      int         `json:"best_epoch"`
+	ValidAccuracy  score.Score `json:"valid_accuracy"` // of the best epoch
+	PreloadBytes   int64       `json:"preload_bytes"`
+	PreloadSeconds float64     `json:"preload_seconds"`
+	Seconds        float64     `json:"seconds"` // of the whole run
+
+	Metrics rundir.MetricsEnd `json:"metrics"`
+}
+
+// Check refuses a position that no run with so many epochs can be at.
+func (p *Position) Check(epochs int, l Limits) error {
+	whole := func(v int64, most float64) bool { return v >= 0 && float64(v) <= most }
+	const long = 1 << 60 // bytes that no run reads, and seconds that none takes
+	s := &p.Sums
+	switch {
+	case p.Epoch < 0 || p.Epoch > epochs || p.Batch < 0 || p.Batch > l.PerEpoch || p.Epoch == epochs && p.Batch > 0:
+		return fmt.Errorf("epoch %d, batch %d of %d epochs of %d batches", p.Epoch, p.Batch, epochs, l.PerEpoch)
+	case p.Batch < l.PerEpoch && p.Batch%l.Accumulate != 0:
+		return fmt.Errorf("batch %d is within a step of %d", p.Batch, l.Accumulate)
+	case s.Epoch != p.Epoch || s.Batches != l.PerEpoch:
+		return fmt.Errorf("sums of epoch %d, of %d batches, in epoch %d of %d", s.Epoch, s.Batches, p.Epoch, l.PerEpoch)
+	case !whole(int64(p.SeedNodes), float64(l.Seeds)):
+		return fmt.Errorf("%d seed nodes of at most %d", p.SeedNodes, l.Seeds)
+	case p.BestEpoch < -1 || p.BestEpoch >= max(p.Epoch, 0):
+		return fmt.Errorf("epoch %d is the best of %d", p.BestEpoch, p.Epoch)
+	case !whole(p.PreloadBytes, long) || !whole(s.BytesRead, long) || !whole(s.UsefulBytes, long) || !whole(s.SSDBytesRead, long) ||
+		!whole(s.SSDUsefulBytes, long) || !whole(s.GraphBytesRead, long) || !whole(s.RAMBytes, long) || !whole(s.GPUServedBytes, long) || !whole(s.BufferBytes, long) ||
+		!whole(s.TopologyBytesRead, long) || !whole(s.TopologyRequests, long):
+		return fmt.Errorf("impossible numbers of bytes")
+	case !whole(s.InputNodes, long) || !whole(s.Requests, long):
+		return fmt.Errorf("impossible numbers of rows and requests")
+	case !whole(s.PageHits, long) || !whole(s.PageMisses, long):
+		return fmt.Errorf("impossible numbers of accesses of pages")
+	case !(p.PreloadSeconds >= 0 && p.PreloadSeconds < 1e9) || !(p.Seconds >= 0 && p.Seconds < 1e9) || !(s.Seconds >= 0 && s.Seconds < 1e9):
+		return fmt.Errorf("impossible times")
+	}
+	return nil
+}
+
+// Sections of a checkpoint, beside the engine's.
+const (
+	SectionEngine = "engine/" // begins the names of the engine's parts
+	SectionBest   = "best"    // weights of the best epoch, absent before the first
+	SectionScorer = "scorer"
+	SectionStore  = "store/" // begins the name of what a store holds, which its own ends
+)
+
+// CheckSections refuses sections that are not those of the position.
+func (p *Position) CheckSections(sections map[string][]byte) error {
+	for name := range sections {
+		if name != SectionBest && name != SectionScorer && !strings.HasPrefix(name, SectionEngine) && !strings.HasPrefix(name, SectionStore) {
+			return fmt.Errorf("the section %.40q", name)
+		}
+	}
+	if _, ok := sections[SectionScorer]; !ok {
+		return fmt.Errorf("no section %q", SectionScorer)
+	}
+	if _, ok := sections[SectionBest]; ok != (p.BestEpoch >= 0) {
+		return fmt.Errorf("epoch %d is the best, and the section %q is there: %t", p.BestEpoch, SectionBest, ok)
+	}
+	return nil
+}
+
+// engineSections returns the engine's parts of a checkpoint.
+func engineSections(sections map[string][]byte) map[string][]byte {
+	state := make(map[string][]byte)
+	for name, b := range sections {
+		if part, ok := strings.CutPrefix(name, SectionEngine); ok {
+			state[part] = b
+		}
+	}
+	return state
+}
+
+// Point is a checkpoint that a run goes on from.
+type Point struct {
+	Name     string // of its file, for errors
+	At       Position
+	Sections map[string][]byte
+	Epochs   []rundir.Epoch // those before
+	Damaged  []string       // newer checkpoints that cannot be used
+}
+
+// Limits are what a checkpoint of the run cannot go beyond.
+type Limits struct {
+	PerEpoch   int   // batches
+	Accumulate int   // of them in a step
+	Seeds      int64 // seed nodes of an epoch
+	Sections   int64 // bytes
+}

@@ -1,0 +1,56 @@
+package epoch
+
+import (
+	"context"
+	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"time"
+)
+
+// Sample trains on n batches, or fewer where the run has not so many, after one whose times do not
+// count, and returns how many these were, their sums and where their time went.
+func (t *Trainer) Sample(ctx context.Context, n int) (measured int, sums rundir.Epoch, table pipeline.Table, err error) {
+	n = min(n, max(1, t.schedule.items()-1))
+	warmUp := min(1, t.schedule.items()-n)
+	t.Events.Tell(&Started{Name: "train on a few batches", Items: warmUp + n, Sums: t.sums})
+	defer t.Events.Tell(&Ended{})
+	if err := t.setRate(); err != nil {
+		return 0, sums, table, err
+	}
+	if err := t.runSome(0, warmUp); err != nil {
+		return 0, sums, table, err
+	}
+	t.begin(0)
+	t.table = t.gpu.add(t.batches.Table())
+	if err := t.runSome(warmUp, n); err != nil {
+		return 0, sums, table, err
+	}
+	return n, t.now, t.table, ctx.Err() // whole steps go on without it
+}
+
+// SampleValidation scores the validation batches that Start was given, and returns how many these are
+// and how long that takes.
+func (t *Trainer) SampleValidation() (batches int, seconds float64, err error) {
+	if t.eval == nil || t.eval.valid == 0 {
+		return 0, 0, nil
+	}
+	began := time.Now()
+	_, _, err = t.eval.validate()
+	return t.eval.valid, time.Since(began).Seconds(), err
+}
+
+// runSome trains on n items, the first of which comes after so many, by parts of epochs: of items
+// that are under way together, no two may have the same batch.
+func (t *Trainer) runSome(after, n int) error {
+	for end := after + n; after < end; {
+		k := min(end-after, t.schedule.left(after))
+		if err := t.batches.Run(k); err != nil {
+			return err
+		}
+		after += k
+	}
+	ran := time.Now()
+	err := t.settle()
+	t.tally(time.Since(ran))
+	return err
+}

@@ -1,0 +1,46 @@
+package epoch
+
+import (
+	"diskgnn/internal/fault"
+	"diskgnn/train/collective"
+	"diskgnn/train/ranks"
+	"diskgnn/train/rundir"
+	"maps"
+	"slices"
+)
+
+// stand is where a run goes on, as the other ranks need it. The sections follow it, one by one.
+type stand struct {
+	At       *Position      `json:"at,omitempty"` // nil: at its beginning
+	Epochs   []rundir.Epoch `json:"epochs,omitempty"`
+	Sections []string       `json:"sections,omitempty"` // the engine's
+}
+
+// ShareStand gives every rank the checkpoint from which rank 0 goes on, nil where the run begins. The
+// list of epochs has at most most bytes as JSON.
+func ShareStand(g *collective.Group, from *Point, epochs int, most int64, l Limits) (*Point, error) {
+	var s stand
+	sections := make(map[string][]byte)
+	if from != nil {
+		sections = engineSections(from.Sections)
+		s = stand{At: &from.At, Epochs: from.Epochs, Sections: slices.Sorted(maps.Keys(sections))}
+	}
+	if err := ranks.Broadcast(g, &s, most); err != nil {
+		return nil, err
+	}
+	received := make(map[string][]byte)
+	for _, name := range s.Sections {
+		b, err := g.Broadcast(sections[name], l.Sections+ranks.MostTold)
+		if err != nil {
+			return nil, err
+		}
+		received[SectionEngine+name] = b
+	}
+	if g.Rank() == 0 || s.At == nil {
+		return from, nil
+	}
+	if err := s.At.Check(epochs, l); err != nil {
+		return nil, fault.New(fault.ErrCorrupt, "the checkpoint of rank 0: %v", err)
+	}
+	return &Point{Name: "the checkpoint of rank 0", At: *s.At, Epochs: s.Epochs, Sections: received}, nil
+}

@@ -1,0 +1,129 @@
+package epoch
+
+import (
+	"diskgnn/featurestore"
+	"diskgnn/internal/fault"
+	"diskgnn/iostack"
+	"diskgnn/pipeline"
+	"diskgnn/train/decide"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+	"fmt"
+	"time"
+)
+
+// Config is what a trainer works with.
+type Config struct {
+	Recipe   *recipe.Recipe // resolved
+	Schedule decide.Schedule
+	Facts    *featurestore.Facts
+	Store    featurestore.Store
+	Stack    iostack.Stack // whose reads are counted
+	Serial   bool          // there is one slot: all is known of a batch before the next begins
+
+	CheckpointEvery rundir.Interval
+	Keep            int         // checkpoints at a time
+	Dir             *rundir.Dir // of rank 0; nil: nothing is written
+	Result          *rundir.Result
+	Events          Stream
+	Recorder        *pipeline.Recorder // of spans; nil: none are recorded
+	Began           time.Time          // when the run would have begun, had it never been interrupted
+	From            *Point             // nil: the beginning
+}
+
+// Trainer drives the epochs of one replica. All of it belongs to one goroutine.
+type Trainer struct {
+	Config
+	*Replica
+	schedule *schedule
+	batches  *pipeline.Pipeline[*Slot]
+	counted  iostack.Stats // of earlier epochs
+
+	looked time.Time // when the times of links were last looked at for subscribers
+
+	eval        *evaluation // nil without validation and test batches, or engine
+	scorer      score.Scorer
+	scorerState int64 // its most bytes
+
+	now       rundir.Epoch   // the epoch under way
+	done      int            // how many of its batches are trained on, in whole steps
+	open      bool           // a step is under way: some of its batches are computed
+	release   func()         // of the pipeline's context; nil: it is the run's
+	exchanged int64          // bytes between ranks in earlier epochs
+	shared    int            // batches of the epoch that rank 0's sums are of
+	found     []Found        // of this rank's batches since
+	unscored  []byte         // the state of a scorer that nothing was added to
+	ended     func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
+	loss      float64        // summed over their labelled seed nodes
+	seeds     int            // number of these
+	table     pipeline.Table // where their time went
+	gpu       *gpuTimes      // nil without a GPU
+	running   time.Time      // since when batches run; zero while none do
+	preload   float64        // seconds of filling the cache that no epoch has yet
+
+	// Events of every step, which are used again.
+	computed Computed
+	outcome  Outcome
+	taken    StepTaken
+
+	best []float32 // weights of the best epoch
+
+	saved time.Time // when the latest checkpoint was written, or training began
+	fresh bool      // something was done since
+	kept  *Standing // where the run stood at the latest checkpoint; nil: there is none
+}
+
+// Standing is how far a run came: epochs, and batches of the next.
+type Standing struct {
+	Epoch, Batch     int
+	epochs, perEpoch int
+}
+
+// String says "after 3 of 10 epochs and 7 of 20 batches".
+func (s Standing) String() string {
+	text := fmt.Sprintf("after %d of %d epochs", s.Epoch, s.epochs)
+	if s.Batch > 0 {
+		text += fmt.Sprintf(" and %d of %d batches", s.Batch, s.perEpoch)
+	}
+	return text
+}
+
+func (t *Trainer) standing(epoch, batch int) *Standing {
+	return &Standing{epoch, batch, t.schedule.Epochs, t.schedule.PerEpoch}
+}
+
+// Stands returns where the run stands after its last step.
+func (t *Trainer) Stands() Standing { return *t.standing(t.now.Epoch, t.done) }
+
+// Kept returns where the run stood at its latest checkpoint, nil if there is none.
+func (t *Trainer) Kept() *Standing { return t.kept }
+
+// judges tells whether the end of an epoch judges the weights.
+func (t *Trainer) judges(epoch int) bool { return judges(t.Recipe, t.Facts.Valid > 0, epoch) }
+
+// begin makes an epoch the one under way.
+func (t *Trainer) begin(epoch int) {
+	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.PerEpoch}
+	t.done, t.loss, t.seeds, t.shared = 0, 0, 0, 0
+	t.Events.Tell(&Began{})
+}
+
+// note says what there is to know.
+func (t *Trainer) note(format string, args ...any) {
+	t.Events.Tell(&Note{fmt.Sprintf(format, args...)})
+}
+
+// sum sums up what was found of a batch.
+func (t *Trainer) sum(f Found) {
+	for range f.Seeds {
+		t.seeds++
+		t.loss += f.Loss
+	}
+}
+
+// diverged is the error of training that left the numbers which a float32 can hold: as
+// what, a whole clause, shows.
+func (t *Trainer) diverged(what string) error {
+	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.Recipe.LR)
+}

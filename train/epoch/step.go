@@ -1,0 +1,148 @@
+package epoch
+
+import (
+	"context"
+	"diskgnn/graph"
+	"diskgnn/train/collective"
+	"diskgnn/train/engine"
+	"diskgnn/train/ranks"
+	"time"
+)
+
+// runBatches trains on what is left of the epoch's batches.
+func (t *Trainer) runBatches() error {
+	t.running = time.Now()
+	t.Events.Tell(&BatchesRan{t.running})
+	t.Group.Steps(true)
+	defer t.Group.Steps(false)
+	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
+	for err == nil && t.done < t.schedule.PerEpoch { // a step of the others alone
+		err = t.endStep(t.schedule.after(t.done))
+	}
+	ran := time.Now()
+	if err == nil {
+		err = t.settle()
+	}
+	t.tally(time.Since(ran))
+	t.gpu.idle(t.table, t.table.Seconds)
+	t.running = time.Time{}
+	if err == nil && t.Recorder != nil {
+		if l := timeline(t.Recorder.Latest(TimelineSpans), t.schedule.position); l != nil {
+			t.Dir.File.Timeline = l
+		}
+	}
+	return err
+}
+
+// step is the last link of the training pipeline, which computes a batch, and takes the step
+// of which it is the last. A batch that fails or is abandoned leaves no trace in what is
+// summed up.
+func (t *Trainer) step(ctx context.Context, sl *Slot, item int) error {
+	began := time.Now()
+	epoch, batch := t.schedule.position(item)
+	if t.Engine != nil {
+		if err := t.take(t.Engine.Backward(ctx, sl.work, sl.Slot, engine.Place{Epoch: epoch, Batch: batch})); err != nil {
+			return err
+		}
+	}
+	t.open = true
+	c, rowBytes := sl.Counts(), int64(t.Facts.RowBytes)
+	t.now.BytesRead += c.BytesRead
+	t.now.UsefulBytes += c.UsefulBytes
+	t.now.SSDBytesRead += c.SSDRead
+	t.now.SSDUsefulBytes += c.SSDUseful
+	t.now.GraphBytesRead += c.GraphRead
+	t.now.TopologyBytesRead += c.TopologyRead
+	t.now.TopologyRequests += c.TopologyRequests
+	t.now.RAMBytes += int64(c.RAMRows) * rowBytes
+	t.now.GPUServedBytes += int64(c.GPURows) * rowBytes
+	t.now.InputNodes += int64(len(sl.Batch().Input))
+	t.now.Requests += c.Requests
+	t.now.BufferBytes += int64(c.BufferRows) * rowBytes
+	t.now.PageHits += int64(c.PageHits)
+	t.now.PageMisses += int64(c.PageMisses)
+	if t.Engine != nil {
+		if err := t.Reduction.Add(t.Engine, labelled(sl.Batch())); err != nil {
+			return err
+		}
+	}
+	done := t.schedule.after(batch)
+	last := t.schedule.last(batch)
+	var signals collective.Signals
+	if last {
+		var err error
+		if signals, err = t.takeStep(done); err != nil {
+			return err
+		}
+	}
+	if t.Serial {
+		if err := t.settle(); err != nil {
+			return err
+		}
+	}
+	t.computed = Computed{sl, time.Since(began), c.BytesRead}
+	if err := t.Events.Publish(&t.computed); err != nil || !last {
+		return err
+	}
+	return t.stepped(done, signals)
+}
+
+// labelled counts the seed nodes of a batch that have a label.
+func labelled(b *graph.Batch) int {
+	n := 0
+	for _, y := range b.Labels {
+		if y != graph.Unlabelled {
+			n++
+		}
+	}
+	return n
+}
+
+// endStep takes a step in which the replica has no batch.
+func (t *Trainer) endStep(done int) error {
+	signals, err := t.takeStep(done)
+	if err != nil {
+		return err
+	}
+	return t.stepped(done, signals)
+}
+
+// takeStep takes the step after which so many of the epoch's batches are done, with those of
+// all ranks, and returns what any of them wants to follow.
+func (t *Trainer) takeStep(done int) (collective.Signals, error) {
+	var ask collective.Signals
+	if t.ended != nil && t.ended() != nil {
+		ask |= collective.Stop
+	}
+	if t.Root() && t.checkpointDue(done, false) {
+		ask |= collective.Save
+	}
+	return t.Reduction.Step(t.Engine, ask)
+}
+
+// stepped counts the step that was taken, writes a checkpoint if one is due, and ends the run if
+// it is to end here.
+func (t *Trainer) stepped(done int, signals collective.Signals) error {
+	t.done, t.open, t.fresh = done, false, true
+	t.taken.Done = done
+	t.Events.Tell(&t.taken)
+	if signals == 0 {
+		return nil
+	}
+	t.Group.Steps(false)
+	defer t.Group.Steps(true)
+	if err := t.gatherShares(false); err != nil {
+		return err
+	}
+	stop := signals&collective.Stop != 0
+	switch {
+	case t.Root() && stop:
+		t.leave()
+	case t.Root():
+		return t.checkpoint()
+	}
+	if stop {
+		return ranks.ErrStopped
+	}
+	return nil
+}

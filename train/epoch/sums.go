@@ -1,0 +1,88 @@
+package epoch
+
+import (
+	"diskgnn/graph"
+	"diskgnn/train/engine"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+	"fmt"
+	"math"
+	"time"
+)
+
+// settle waits until all is known of the batches so far.
+func (t *Trainer) settle() error {
+	if t.Engine == nil {
+		return nil
+	}
+	return t.take(t.Engine.Finish())
+}
+
+// take sums up what was found of a batch.
+func (t *Trainer) take(o *engine.Outcome, err error) error {
+	if o != nil && (math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0)) {
+		return t.diverged(fmt.Sprintf("the loss is %v", o.Loss))
+	}
+	if err != nil || o == nil {
+		return err
+	}
+	t.gpu.take(&o.Times)
+	t.scorer.Add(o.Logits, o.Labels, o.Targets)
+	f := Found{Loss: o.Loss}
+	for _, y := range o.Labels {
+		if y != graph.Unlabelled {
+			f.Seeds++
+		}
+	}
+	t.outcome.Found = f
+	t.Events.Tell(&t.outcome)
+	if t.Alone() {
+		t.sum(f)
+	} else {
+		t.found = append(t.found, f)
+	}
+	return nil
+}
+
+// tally adds to the table where the time went since the last call. The last link went on
+// for some more after the batches had run.
+func (t *Trainer) tally(more time.Duration) {
+	u := t.batches.Table()
+	u.Seconds += more.Seconds()
+	u.Links[len(u.Links)-1].Busy += more.Seconds()
+	t.table.Add(t.gpu.add(u))
+}
+
+// TimesEvery is how often the times of links are looked at while batches run; tests look after
+// every step.
+var TimesEvery = time.Second
+
+// sums returns what the monitor shows of the epoch under way.
+func (t *Trainer) sums() rundir.Epoch {
+	if now := time.Now(); now.Sub(t.looked) >= TimesEvery {
+		t.tally(0)
+		t.looked = now
+	}
+	e := t.now
+	e.Seconds = t.table.Seconds
+	if !t.running.IsZero() {
+		e.Seconds += time.Since(t.running).Seconds()
+	}
+	t.gpu.idle(t.table, e.Seconds)
+	e.Links, e.Loss = t.table.Links, score.Undefined
+	if t.seeds > 0 {
+		e.Loss = score.Score(t.loss / float64(t.seeds))
+	}
+	return e
+}
+
+// readRate returns the rate of all reads since the last call.
+func (t *Trainer) readRate() score.Score {
+	before := t.counted
+	t.counted = t.Stack.Stats()
+	done := t.counted.Sub(before)
+	if done.BytesRead == 0 || done.InFlight <= 0 {
+		return score.Undefined
+	}
+	return score.Score(float64(done.BytesRead) / done.InFlight.Seconds())
+}

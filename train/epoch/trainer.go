@@ -1,0 +1,195 @@
+// Package epoch trains one replica, epoch by epoch: it runs the batches of a schedule through a
+// pipeline, takes steps with the other ranks, validates, keeps the best weights and writes
+// checkpoints. What happens it publishes as typed events.
+//
+//	store ─► load graph ─► read features ─► assemble ─► compute ─► step ─► sums of the epoch
+//	      └► evaluation batches ─────────────────────► validation and test scores
+//
+// A trainer that begins at a checkpoint ends with the bits of one that was never interrupted, but for
+// times.
+package epoch
+
+import (
+	"context"
+	"diskgnn/featurestore/live"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/pipeline"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
+	"errors"
+	"time"
+)
+
+// New returns a replica's trainer, which stands where the run goes on.
+func New(c Config, rep *Replica) (*Trainer, error) {
+	t := &Trainer{Config: c, Replica: rep, schedule: newSchedule(c.Schedule), counted: c.Stack.Stats(), scorer: score.New(TrainJudging(c.Recipe.Metric, c.Facts))}
+	t.unscored = t.scorer.State()
+	_, t.scorerState = score.Bytes(TrainJudging(c.Recipe.Metric, c.Facts))
+	t.begin(0)
+	from := c.From
+	if t.From = nil; from == nil { // its memory is needed
+		return t, nil
+	}
+	t.schedule.begin(from.At.Epoch, from.At.Batch)
+	t.kept = t.standing(from.At.Epoch, from.At.Batch)
+	return t, t.goOn(from)
+}
+
+// Fill fills the store's cache for the batch that comes first, and returns the bytes that it reads.
+func (t *Trainer) Fill(ctx context.Context, rep progress.Reporter) (bytes int64, err error) {
+	t.Events.Tell(&PhaseBegan{Filling})
+	began := time.Now()
+	if bytes, err = t.Store.Fill(ctx, t.schedule.next(), rep); err != nil {
+		return bytes, OfPack(err)
+	}
+	t.preload = time.Since(began).Seconds()
+	t.Result.PreloadBytes += bytes
+	t.Result.PreloadSeconds += t.preload
+	t.Events.Tell(&Filled{bytes, t.preload})
+	return bytes, nil
+}
+
+// Slots say what the pipelines of a trainer work on.
+type Slots struct {
+	Train, Eval int
+	// Few is how many validation batches there are to score, once, and no test batches; 0: all of both,
+	// as often as the recipe says.
+	Few int
+	// Watch is called with the slots of training before any batch is loaded; nil: it is not.
+	Watch func([]*Slot) error
+}
+
+// Start makes the trainer's pipelines. Close gives their slots back, also after an error.
+func (t *Trainer) Start(ctx context.Context, s Slots) error {
+	slots, err := t.newSlots(s.Train, false)
+	if err != nil {
+		return err
+	}
+	if s.Watch != nil {
+		if err := s.Watch(slots); err != nil {
+			freeAll(slots)
+			return err
+		}
+	}
+	if err := t.start(ctx, slots); err != nil {
+		return err
+	}
+	if s.Eval == 0 || !t.Root() {
+		return nil
+	}
+	if slots, err = t.newSlots(s.Eval, true); err != nil {
+		return err
+	}
+	t.eval = &evaluation{valid: t.Facts.Valid, tests: t.Facts.Test, rounds: t.schedule.Epochs - t.now.Epoch, replica: t.Replica,
+		scorer: score.New(EvalJudging(t.Recipe.Metric, t.Facts)), events: t.Events, diverged: t.diverged}
+	if s.Few > 0 {
+		t.eval.valid, t.eval.tests, t.eval.rounds = min(t.eval.valid, s.Few), 0, 1
+	}
+	return t.eval.start(ctx, slots, t.Recorder)
+}
+
+// start makes the training pipeline over slots, which it takes over.
+func (t *Trainer) start(ctx context.Context, slots []*Slot) error {
+	name := LinkCompute
+	switch {
+	case t.Engine == nil:
+		name = linkConsume
+	case t.Device != nil:
+		name, t.gpu = LinkLaunch, newGPUTimes(t.Recorder)
+	}
+	links := append(loadingLinks(t.schedule.ref, len(slots)), pipeline.Link[*Slot]{Name: name, Do: t.step})
+	p, err := pipeline.Start(t.whole(ctx), pipeline.Config[*Slot]{
+		Links: links, Slots: slots, Items: t.schedule.items(), Label: t.schedule.label,
+		Abort: drain, Free: free, Recorder: t.Recorder, Name: "train",
+	})
+	if err != nil {
+		freeAll(slots)
+		return err
+	}
+	t.batches = p
+	t.table = t.gpu.add(p.Table())
+	t.takeTimes(&t.now)
+	t.taken.Sums = t.sums
+	return nil
+}
+
+// whole returns the context of the training pipeline. Of a step that has several batches all
+// are computed before the run ends, so that it ends between two steps: the pipeline's context
+// outlives the run's then.
+func (t *Trainer) whole(ctx context.Context) context.Context {
+	if t.schedule.Accumulate == 1 {
+		return ctx
+	}
+	t.ended = ctx.Err
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ended := context.AfterFunc(t.Group.Context(), func() { cancel(t.Group.Lost()) })
+	t.release = func() { ended(); cancel(nil) }
+	return ctx
+}
+
+// Run trains what is left of the epochs, or until it stops early, and judges the best
+// one's weights on the test batches. Interrupted, or ended by a batch that outgrew what was
+// made for it, it leaves a checkpoint of the last step that was finished.
+func (t *Trainer) Run(ctx context.Context) error {
+	t.Events.Tell(&Started{Name: "train", Items: t.schedule.items(), Whole: true, Sums: t.sums, Done: t.done})
+	defer t.Events.Tell(&Ended{})
+	t.saved = time.Now()
+	err := t.train(ctx)
+	_, outgrown := errors.AsType[*live.Outgrown](err)
+	// Ranks stop after a step that they agree on, with a checkpoint; elsewhere rank 0 can write one
+	// if it knows what all have summed up.
+	known := t.Alone() || t.Root() && t.shared == t.done
+	if err != nil && !t.open && known && (outgrown || fault.EndedBy(ctx, err)) {
+		t.leave()
+	}
+	return err
+}
+
+func (t *Trainer) train(ctx context.Context) error {
+	for t.now.Epoch < t.schedule.Epochs && !t.stalled() {
+		if err := t.epoch(ctx); err != nil {
+			return err
+		}
+	}
+	if t.Engine == nil || !t.Root() {
+		return nil
+	}
+	if t.Result.StoppedEarly = t.now.Epoch < t.schedule.Epochs; t.Result.StoppedEarly {
+		t.note("stopped early: no epoch was better than epoch %d in the %d after it", t.Result.BestEpoch, t.Recipe.Patience)
+	}
+	if err := t.saveWeights(rundir.FinalFile, t.now.Epoch-1); err != nil {
+		return err
+	}
+	if t.eval == nil {
+		return nil
+	}
+	return t.test()
+}
+
+// test judges the best weights. Afterwards the engine is as it was.
+func (t *Trainer) test() error {
+	t.Events.Tell(&PhaseBegan{Testing})
+	last, err := t.Engine.Snapshot(nil)
+	if err != nil {
+		return err
+	}
+	if err := t.Engine.Restore(t.best); err != nil {
+		return err
+	}
+	t.Result.TestAccuracy, err = t.eval.test()
+	return errors.Join(err, t.Engine.Restore(last))
+}
+
+// Close stops loading and gives the slots back.
+func (t *Trainer) Close() {
+	if t.batches != nil {
+		t.batches.Close()
+	}
+	if t.eval != nil {
+		t.eval.close()
+	}
+	if t.release != nil {
+		t.release()
+	}
+}

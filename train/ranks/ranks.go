@@ -1,0 +1,88 @@
+// Package ranks is what the ranks of a run say to each other beside the sums of their steps
+// (package collective). Several ranks train one model: processes that each read their own part of
+// every step. Rank 0 has the run's directory, evaluates, and decides; the others have a store and an
+// engine. The messages, in order:
+//
+//	rank 0                                the others
+//	run.json of a run that goes on ─────►                      before anything is opened
+//	                                ◄──── what sums            before engines are made
+//	what sums for all               ─────►
+//	                                ◄──── what they train on   once it is open
+//	whether it is the same          ─────►
+//	the checkpoint                  ─────►
+//	   ⟳ steps (package collective)
+//	                                ◄──── a share              before checkpoints, after epochs
+//	the epoch                       ─────►                     after it was judged
+//	the result                      ─────►
+//
+// A process alone is a group of one rank, which says nothing.
+package ranks
+
+import (
+	"encoding/json"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/collective"
+)
+
+// The most bytes of a message, as JSON: usually, and of a run.json without its epochs.
+const (
+	MostTold    = 1 << 20
+	MostEarlier = 16 << 20
+)
+
+// Broadcast replaces v by rank 0's, which has most bytes as JSON at most.
+func Broadcast(g *collective.Group, v any, most int64) error {
+	if g.World() == 1 {
+		return nil
+	}
+	var b []byte
+	if g.Rank() == 0 {
+		var err error
+		if b, err = json.Marshal(v); err != nil {
+			return err
+		}
+	}
+	b, err := g.Broadcast(b, most)
+	if err != nil || g.Rank() == 0 {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fault.New(fault.ErrCorrupt, "what rank 0 says: %v", err)
+	}
+	return nil
+}
+
+// Gather returns the values of all ranks, by rank, on rank 0; nil on the others. Each has most bytes
+// as JSON at most.
+func Gather[T any](g *collective.Group, mine T, most int64) ([]T, error) {
+	if g.World() == 1 {
+		return []T{mine}, nil
+	}
+	b, err := json.Marshal(mine)
+	if err != nil {
+		return nil, err
+	}
+	texts, err := g.Gather(b, most)
+	if err != nil || g.Rank() > 0 {
+		return nil, err
+	}
+	all := []T{mine}
+	for rank, text := range texts[1:] {
+		var v T
+		if err := json.Unmarshal(text, &v); err != nil {
+			return nil, fault.New(fault.ErrCorrupt, "what rank %d says: %v", rank+1, err)
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}
+
+// Together waits until all ranks are here.
+func Together(g *collective.Group) error {
+	if _, err := g.Gather(nil, 0); err != nil {
+		return err
+	}
+	_, err := g.Broadcast(nil, 0)
+	return err
+}

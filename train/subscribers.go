@@ -1,0 +1,71 @@
+package train
+
+import (
+	"diskgnn/train/epoch"
+	"diskgnn/train/monitor"
+	"diskgnn/train/rundir"
+)
+
+// subscribers returns who takes the events of the process' first replica. What must be on the disk
+// comes first.
+func (r *runner) subscribers() epoch.Stream {
+	var s epoch.Stream
+	if r.recording != nil {
+		s = append(s, r.recording)
+	}
+	if r.dir != nil {
+		s = append(s, metricsFile{r.dir.Dir})
+	}
+	s = append(s, newTerminal(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0))
+	if r.dir != nil {
+		s = append(s, reportPage{r.dir})
+	}
+	if r.monitor != nil {
+		s = append(s, monitoring{r.monitor})
+	}
+	return s
+}
+
+// metricsFile writes metrics.jsonl.
+type metricsFile struct{ dir *rundir.Dir }
+
+func (m metricsFile) On(e epoch.Event) error {
+	if e, ok := e.(*epoch.Judged); ok {
+		return m.dir.AppendMetrics(*e.Epoch)
+	}
+	return nil
+}
+
+// reportPage renews the report of a run under way.
+type reportPage struct{ dir *runDir }
+
+func (p reportPage) On(e epoch.Event) error {
+	if _, ok := e.(*epoch.Judged); ok {
+		p.dir.reportProgress()
+	}
+	return nil
+}
+
+// monitoring shows the run under way to whoever watches it.
+type monitoring struct{ *monitor.Monitor }
+
+var monitored = map[epoch.Phase]monitor.Phase{epoch.Filling: monitor.Filling, epoch.Training: monitor.Training,
+	epoch.Validating: monitor.Validating, epoch.Testing: monitor.Testing}
+
+func (w monitoring) On(e epoch.Event) error {
+	switch e := e.(type) {
+	case *epoch.PhaseBegan:
+		w.Phase(monitored[e.Phase])
+	case *epoch.Filled:
+		w.Preloaded(e.Bytes, e.Seconds)
+	case *epoch.Started:
+		sums := e.Sums()
+		w.Start(&sums, e.Done)
+	case *epoch.StepTaken:
+		sums := e.Sums()
+		w.Step(&sums, e.Done)
+	case *epoch.Judged:
+		w.Epoch(e.Epoch)
+	}
+	return nil
+}
