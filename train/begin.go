@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
-	"diskgnn/train/engine"
+	"diskgnn/train/decide"
 	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
@@ -109,17 +109,13 @@ func checkHead(f io.ReaderAt, size int64) error {
 	return nil
 }
 
-// beginWith gives a replica the weights that the run begins with, if it names some.
-func (r *runner) beginWith(rep *epoch.Replica) error {
-	if r.options.InitFrom == "" || rep.Engine == nil {
+// beginWith gives a replica the weights of the file that the run begins with, if it names one. The
+// file must have just the model's parameters, by name and shape.
+func beginWith(fsys vfs.FS, o *decide.Options, rep *epoch.Replica) error {
+	e := rep.Engine
+	if o.InitFrom == "" || e == nil {
 		return nil
 	}
-	return r.options.beginWith(r.fs, rep.Engine)
-}
-
-// beginWith gives an engine the weights of the file that the run begins with, which must have just
-// the model's parameters, by name and shape.
-func (o *Options) beginWith(fsys vfs.FS, e engine.Engine) error {
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("--init-from %s: %w", o.WeightsPath, fault.New(fault.ErrInput, format, args...))
 	}

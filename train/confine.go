@@ -21,17 +21,17 @@ func enterGroup(limit int64, delegated bool) (group, error) {
 // has already is not charged to the cgroup. Without one the store drops pages by itself.
 func (r *runner) confine(enter func(limit int64, delegated bool) (group, error)) error {
 	c, ok := r.found.(featurestore.Confinable)
-	if how := r.options.PageCache; !ok || how == "" || how == decide.PageCacheDrop {
+	if how := r.decision.Options.PageCache; !ok || how == "" || how == decide.PageCacheDrop {
 		return nil
 	}
-	must := r.options.PageCache == decide.PageCacheCgroup
+	must := r.decision.Options.PageCache == decide.PageCacheCgroup
 	l, ok := c.Confine(r.decision.Memory.Layout)
 	if !ok {
 		return nil // its note says what is done instead
 	}
 	g, err := enter(r.decision.Memory.Total, !must)
 	if err != nil && must {
-		return fmt.Errorf("--page-cache %s: %w", r.options.PageCache, err)
+		return fmt.Errorf("--page-cache %s: %w", r.decision.Options.PageCache, err)
 	}
 	if err != nil {
 		r.decision.Memory.Layout.Note += fmt.Sprintf(" (no memory cgroup: %v)", err)

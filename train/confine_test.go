@@ -58,7 +58,7 @@ func TestConfine(t *testing.T) {
 	} {
 		var log logged
 		_, paged := c.found.(featurestore.Confinable)
-		r := &runner{options: Options{Resources: rundir.Resources{PageCache: c.how}}, found: c.found, process: &process{report: &log}, decision: decide.Decision{
+		r := &runner{found: c.found, process: &process{report: &log}, decision: decide.Decision{Options: decide.Options{Resources: rundir.Resources{PageCache: c.how}},
 			Facts: decide.Facts{Store: decide.Store{Paged: paged}}, Memory: decide.Memory{Total: 77, Layout: featurestore.Layout{Note: "pages are dropped"}}}}
 		g, tried := &entered{}, false
 		err := r.confine(func(limit int64, delegated bool) (group, error) {

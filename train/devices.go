@@ -45,8 +45,7 @@ var byNCCL = reducing{
 
 // chooseReduction settles where the ranks' gradients are summed, which engines must know: on the
 // devices if all ranks have one, and the library.
-func (r *runner) chooseReduction(on *reducing) error {
-	o := &r.options
+func (r *runner) chooseReduction(o *Options, on *reducing) error {
 	if o.world() == 1 {
 		return nil
 	}
@@ -82,9 +81,9 @@ func (r *runner) chooseReduction(on *reducing) error {
 	case by.Refused:
 		return ranks.Agreed(fault.New(fault.ErrUsage, "--reduce nccl: %s", by.Why))
 	case by.By == "":
-		r.report.Logf("gradients are summed on the host of rank 0: %s", by.Why)
+		r.say("gradients are summed on the host of rank 0: %s", by.Why)
 	default:
-		r.report.Logf("gradients are summed on the GPUs by %s", by.By)
+		r.say("gradients are summed on the GPUs by %s", by.By)
 		r.apart, r.reduceID = false, by.ID
 	}
 	return nil
@@ -92,8 +91,7 @@ func (r *runner) chooseReduction(on *reducing) error {
 
 // joinDevices makes the communicator on the engines' devices, before what is left of their memory
 // is divided.
-func (r *runner) joinDevices(ctx context.Context, on *reducing, needs *engineNeeds) error {
-	o := &r.options
+func (r *runner) joinDevices(ctx context.Context, o *Options, on *reducing, needs *engineNeeds) error {
 	if o.world() == 1 || r.apart {
 		return nil
 	}

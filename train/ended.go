@@ -35,7 +35,7 @@ func (r *runner) ended(ctx context.Context, err error) error {
 func (r *runner) unprepared(ctx context.Context, err error) error {
 	switch {
 	case !fault.EndedBy(ctx, err):
-		return r.drawing.noRoom(r.remake(err), r.options.Out)
+		return r.drawing.noRoom(r.remake(err), r.out)
 	case r.was != nil:
 		return fault.New(fault.ErrInterrupted, "interrupted before training went on; go on with: %s", r.resumeCommand())
 	}
@@ -65,15 +65,15 @@ func (r *runner) failed(err error) error {
 	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", once(err), then, t.Kept(), r.resumeCommand())
 }
 
-func (r *runner) remake(err error) error { return remakePack(err, r.options.source()) }
+func (r *runner) remake(err error) error { return remakePack(err, r.source) }
 
-func (r *runner) resumeCommand() string { return resumeCommand(r.options.Out) }
+func (r *runner) resumeCommand() string { return resumeCommand(r.out) }
 
 // lostRank is the error of a run whose group has lost a rank.
 func (r *runner) lostRank(lost error) error {
 	text := once(lost)
 	switch t := r.trainer; {
-	case !r.options.root():
+	case !r.root:
 	case t != nil && t.Kept() != nil:
 		text += fmt.Sprintf("; the latest checkpoint is %s", t.Kept())
 	default:

@@ -64,9 +64,9 @@ func (r *runner) connect(needs *engineNeeds) error {
 		}
 	}
 	if b.divide {
-		r.report.Logf("GPUs: %d, which reach each other's memory (cuDeviceCanAccessPeer: 1): the hottest rows are divided among them; RAM's are the process' once", len(r.replicas))
+		r.say("GPUs: %d, which reach each other's memory (cuDeviceCanAccessPeer: 1): the hottest rows are divided among them; RAM's are the process' once", len(r.replicas))
 	} else {
-		r.report.Logf("GPUs: %d, which do not all reach each other's memory (cuDeviceCanAccessPeer: 0): each has the hottest rows; RAM's are the process' once", len(r.replicas))
+		r.say("GPUs: %d, which do not all reach each other's memory (cuDeviceCanAccessPeer: 0): each has the hottest rows; RAM's are the process' once", len(r.replicas))
 	}
 	return nil
 }

@@ -23,12 +23,12 @@ func usual(stack func(kind string, o iostack.Options) (iostack.Stack, string, er
 
 // prepare opens everything and makes the run's directory last, so that what cannot
 // work leaves nothing behind.
-func (r *runner) prepare(ctx context.Context) error {
-	facts, err := r.probe(ctx)
+func (r *runner) prepare(ctx context.Context, o *Options) error {
+	facts, err := r.probe(ctx, o)
 	if err != nil {
 		return err
 	}
-	if r.decision, err = r.parts.decide(r.options.decided(), facts); err != nil {
+	if r.decision, err = r.parts.decide(o.decided(), facts); err != nil {
 		return r.drawing.refused(err)
 	}
 	if err := r.open(ctx); err != nil {
@@ -42,7 +42,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if err := r.confine(r.parts.enter); err != nil {
 		return err
 	}
-	r.onClose(budget.LimitHeap(r.options.Memory, r.decision.Outside()))
+	r.onClose(budget.LimitHeap(r.decision.Options.Memory, r.decision.Outside()))
 	if err = r.drawing.place(ctx, r.report); err != nil {
 		return err
 	}
@@ -62,13 +62,13 @@ func (r *runner) open(ctx context.Context) (err error) {
 // enter says what was decided, and begins the run's directory or goes on with it, once all ranks
 // agree.
 func (r *runner) enter() error {
-	o := &r.options
+	o := &r.decision.Options
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	for _, line := range r.decision.Lines(&r.result.Setup) {
 		r.report.Logf("%s", line)
 	}
 	file := r.file()
-	mine, err := decide.IdentityOf(r.found.Lineage(), &file)
+	mine, err := r.decision.Identity(&file)
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,15 @@ func (r *runner) enter() error {
 	from, err := epoch.ShareStand(r.group, r.from, o.Epochs, max(ranks.MostEarlier, o.Memory/8), r.limits())
 	if err == nil && from != r.from {
 		r.goOn(from)
-		r.report.Logf("rank %d goes on after %d epochs and %d batches", o.Job.Index, from.At.Epoch, from.At.Batch)
+		r.report.Logf("rank %d goes on after %d epochs and %d batches", o.Rank, from.At.Epoch, from.At.Batch)
 	}
 	return err
 }
 
 // limits returns what a checkpoint of the run cannot go beyond.
 func (r *runner) limits() epoch.Limits {
-	return epoch.Limits{PerEpoch: r.facts.BatchesPerEpoch, Accumulate: r.options.Accumulate, Seeds: epoch.TrainJudging(r.options.Metric, &r.facts).Rows, Sections: r.decision.Checkpoint()}
+	o := &r.decision.Options
+	return epoch.Limits{PerEpoch: r.facts.BatchesPerEpoch, Accumulate: o.Accumulate, Seeds: epoch.TrainJudging(o.Metric, &r.facts).Rows, Sections: r.decision.Checkpoint()}
 }
 
 // unchanged returns an error of kind fault.ErrCorrupt if files that the batches come from, which
@@ -125,32 +126,22 @@ func (r *runner) setup() rundir.Setup {
 	return r.decision.Setup(held)
 }
 
+// file returns what the run's directory records.
 func (r *runner) file() rundir.File {
-	o, l := &r.options, r.found.Lineage()
-	here := program.ThisHost()
-	f := rundir.File{Version: program.Version(), ProgramHash: program.Hash(), Command: o.Command, Host: &here, Store: r.found.Name(), Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset,
-		PackPath: absolute(o.Pack), DatasetPath: absolute(o.Dataset), SamplesPath: absolute(o.Samples), WeightsPath: absolute(o.WeightsPath),
-		Preprocessing: r.preprocessing(), LabelKind: dataset.LabelKind(r.facts.MultiLabel()),
-		Preferences: o.preferences(), PackFacts: summarize(r.found), Setup: r.result.Setup, Params: o.params()}
-	if r.was != nil {
-		f.Pack, f.Samples = r.was.Pack, r.was.Samples // which checkpoints name
-		if r.was.Command != nil {
-			f.Command = r.was.Command
-		}
-	}
-	if first := r.was.First(); r.was != nil && first != o.Epochs {
-		f.FirstEpochs = first
-	}
+	f, o, here := r.decision.File(r.result.Setup), &r.decision.Options, program.ThisHost()
+	f.Version, f.ProgramHash, f.Host = program.Version(), program.Hash(), &here
+	f.PackPath, f.DatasetPath, f.SamplesPath, f.WeightsPath = absolute(o.Pack), absolute(o.Dataset), absolute(o.Samples), absolute(o.WeightsPath)
+	f.Preprocessing = r.preprocessing()
 	return f
 }
 
 // preprocessing returns how the dataset was preprocessed, nil where that is not known: a pack has it
 // from its dataset.
 func (r *runner) preprocessing() *dataset.Preprocessing {
-	if r.options.Pack != "" {
-		return dataset.RecordedPreprocessing(r.fs, r.options.Pack)
+	if r.decision.Options.Pack != "" {
+		return dataset.RecordedPreprocessing(r.fs, r.decision.Options.Pack)
 	}
-	d, err := dataset.Open(r.fs, r.options.Dataset)
+	d, err := dataset.Open(r.fs, r.decision.Options.Dataset)
 	if err != nil {
 		return nil // the store, which is open, says what is wrong with it
 	}
@@ -167,11 +158,12 @@ func (r *runner) resume(file rundir.File) (err error) {
 		return err
 	}
 	var from *epoch.Point
-	if r.dir, from, err = continueRun(r.fs, r.options.Out, r.was, file, r.limits(), r.report); err != nil || from == nil {
+	o := &r.decision.Options
+	if r.dir, from, err = continueRun(r.fs, o.Out, r.was, file, r.limits(), r.report); err != nil || from == nil {
 		return err
 	}
-	if had := r.was.Params.Epochs; r.options.Epochs > had {
-		r.report.Logf("%s had %d epochs: it goes on to %d", r.options.Out, had, r.options.Epochs)
+	if had := r.was.Params.Epochs; o.Epochs > had {
+		r.report.Logf("%s had %d epochs: it goes on to %d", o.Out, had, o.Epochs)
 	}
 	r.goOn(from)
 	r.report.Logf("resumed after %d epochs and %d batches", from.At.Epoch, from.At.Batch)

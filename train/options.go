@@ -300,12 +300,6 @@ func (o *Options) store() string {
 // gave tells whether the user set a flag.
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
-// decided are the options that a Decision follows from.
-func (o *Options) decided() decide.Options {
-	return decide.Options{Recipe: o.Recipe, Resources: o.Resources, Engine: o.Engine, Rank: o.Job.Index, Ranks: o.world(),
-		Out: o.Out, Source: o.source(), Packed: o.Pack != "", WeightsPath: o.WeightsPath}
-}
-
 // checkRanks names what several ranks cannot do.
 func (o *Options) checkRanks() error {
 	switch {

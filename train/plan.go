@@ -111,9 +111,9 @@ func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	defer p.drawing.close()
 	var plan Plan
 	err = p.attempts(func() (err error) {
-		r := &runner{process: p, options: o, began: time.Now(), planning: true, unsummed: unsummed}
+		r := &runner{process: p, out: o.Out, source: o.source(), root: true, began: time.Now(), planning: true, unsummed: unsummed}
 		defer r.close()
-		if err := r.prepare(ctx); err != nil {
+		if err := r.prepare(ctx, &o); err != nil {
 			return p.drawing.noRoom(r.remake(err), o.Out)
 		}
 		plan, err = r.measure(ctx)
@@ -164,14 +164,14 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 	if validated > 0 {
 		p.ValidSeconds = seconds * float64(r.facts.Valid) / float64(validated)
 	}
-	times := (p.Epochs + r.options.ValidateEvery - 1) / r.options.ValidateEvery
+	times := (p.Epochs + r.decision.Options.ValidateEvery - 1) / r.decision.Options.ValidateEvery
 	p.Seconds = p.PreloadSeconds + float64(p.Epochs)*p.EpochSeconds + float64(times)*p.ValidSeconds
 	return p, nil
 }
 
 // describe fills in what the run holds, and what n batches took.
 func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Table) {
-	o, s := &r.options, r.setup()
+	o, s := &r.decision.Options, r.setup()
 	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
 	p.Slots, p.MemoryBytes = s.Slots, r.decision.Memory.Total
@@ -205,7 +205,7 @@ func chained(t pipeline.Table, n, batches, slots int) float64 {
 // runBytes returns the most that the run's directory will have: the weights of two epochs, the
 // checkpoints that are kept and the one that is written, and lines and pictures of the epochs.
 func (r *runner) runBytes() int64 {
-	o := &r.options
+	o := &r.decision.Options
 	n := int64(o.Epochs) * decide.EpochBytes
 	if r.engine() == nil {
 		return n

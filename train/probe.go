@@ -21,30 +21,29 @@ const mostState = 1 << 50
 // probe opens what must be open to know what the run can do: the store's metadata, the storage
 // stack, the devices and their engines. It refuses what does not go together on the way, before
 // more is opened.
-func (r *runner) probe(ctx context.Context) (f decide.Facts, err error) {
-	if err := r.checkOut(); err != nil {
+func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err error) {
+	if err := r.checkOut(o); err != nil {
 		return f, err
 	}
-	which, err := r.find(ctx)
+	which, err := r.find(ctx, o)
 	if err != nil {
 		return f, epoch.OfPack(err)
 	}
 	f.Store = storeOf(r.found, which)
 	r.facts = f.Store.Facts
-	if r.options.Recipe, err = decide.Resolve(r.options.decided(), &f.Store, r.was); err != nil {
+	if o.Recipe, err = decide.Resolve(o.decided(), &f.Store, r.was); err != nil {
 		return f, err
 	}
-	if err := r.chooseReduction(r.parts.reduce); err != nil {
+	if err := r.chooseReduction(o, r.parts.reduce); err != nil {
 		return f, err
 	}
-	if f.IO.How, err = r.openStack(); err != nil {
+	if f.IO.How, err = r.openStack(o.IO); err != nil {
 		return f, err
 	}
 	f.IO.Name = r.stack.Name()
-	if err := r.openEngines(ctx); err != nil {
+	if err := r.openEngines(ctx, o); err != nil {
 		return f, err
 	}
-	o := &r.options
 	steps := o.Epochs * r.facts.BatchesPerEpoch
 	r.onClose(r.drawing.unpin)
 	if err := r.drawing.pin(o, &r.needs, steps); err != nil {
@@ -55,7 +54,7 @@ func (r *runner) probe(ctx context.Context) (f decide.Facts, err error) {
 		info := e.Info()
 		f.Info = &info
 	}
-	f.Records, f.Plan = o.records(&r.facts), planOn(r.found, r.needs)
+	f.Was, f.Said, f.Records, f.Plan = r.was, r.said, o.records(&r.facts), planOn(r.found, r.needs)
 	return f, nil
 }
 
@@ -83,14 +82,14 @@ func planOn(c featurestore.Candidate, needs engineNeeds) func(featurestore.PlanO
 }
 
 // checkOut refuses a run's directory that cannot be made, or gone on with.
-func (r *runner) checkOut() error {
+func (r *runner) checkOut(o *Options) error {
 	switch {
 	case !r.writes():
 		return nil
 	case r.was == nil:
-		return rundir.CheckOut(r.fs, r.options.Out, r.options.Force)
+		return rundir.CheckOut(r.fs, o.Out, o.Force)
 	}
-	return r.was.Unlocked(r.fs, r.options.Out)
+	return r.was.Unlocked(r.fs, o.Out)
 }
 
 // reads returns the options of the storage stack that suits a store.
@@ -102,8 +101,7 @@ func reads(c featurestore.Candidate) iostack.Options {
 }
 
 // find finds the store, and with it where batches come from. It returns which it is.
-func (r *runner) find(ctx context.Context) (which string, err error) {
-	o := &r.options
+func (r *runner) find(ctx context.Context, o *Options) (which string, err error) {
 	if !o.Live() {
 		r.found, which, err = all.Find(r.fs, o.Store, o.places())
 		return which, err
@@ -117,8 +115,8 @@ func (r *runner) find(ctx context.Context) (which string, err error) {
 }
 
 // openStack opens the storage stack, and returns why it is this one.
-func (r *runner) openStack() (how string, err error) {
-	stack, how, err := r.parts.stack(r.options.IO, reads(r.found))
+func (r *runner) openStack(kind string) (how string, err error) {
+	stack, how, err := r.parts.stack(kind, reads(r.found))
 	if err != nil {
 		return "", err
 	}
@@ -130,26 +128,26 @@ func (r *runner) openStack() (how string, err error) {
 
 // openEngines makes an engine for every replica, joins the ranks' devices, and settles what the
 // engines hold and leave.
-func (r *runner) openEngines(ctx context.Context) error {
-	o, held := &r.options, r.needs.Stack
+func (r *runner) openEngines(ctx context.Context, o *Options) error {
+	held := r.needs.Stack
 	r.needs = engineNeeds{}
 	if o.Engine == EngineNone {
 		for range o.replicas() {
 			r.replicas = append(r.replicas, &epoch.Replica{Reduction: collective.Alone{}})
 		}
-	} else if err := r.newEngines(); err != nil {
+	} else if err := r.newEngines(o); err != nil {
 		return err
 	}
 	needs := &r.needs
 	needs.Stack, needs.Replicas = held, o.replicas()
-	r.reducing(needs)
+	r.reducing(o, needs)
 	needs.direct = r.stack.Caps().Device
 	if needs.gpu != nil {
 		needs.reads, _ = iostack.DeviceStackOf(r.stack)
 	}
 	r.onClose(r.separate)
 	r.onClose(r.leaveDevices)
-	if err := errors.Join(r.joinDevices(ctx, r.parts.reduce, needs), r.connect(needs)); err != nil {
+	if err := errors.Join(r.joinDevices(ctx, o, r.parts.reduce, needs), r.connect(needs)); err != nil {
 		return err
 	}
 	if r.was != nil {
@@ -159,8 +157,8 @@ func (r *runner) openEngines(ctx context.Context) error {
 }
 
 // newEngines makes the engine of every replica, which share the threads.
-func (r *runner) newEngines() error {
-	o, all := &r.options, &r.needs
+func (r *runner) newEngines(o *Options) error {
+	all := &r.needs
 	for i := range o.replicas() {
 		w := o.wish(&r.facts, r.apart)
 		w.replica, w.Threads = i, max(1, o.Threads/o.replicas())
@@ -177,10 +175,11 @@ func (r *runner) newEngines() error {
 			all.GPULeft = min(all.GPULeft, needs.GPULeft)
 		}
 	}
+	wanted := o.decided()
 	for _, rep := range r.replicas {
 		all.scorers(o.Metric, &r.facts)
 		if r.was == nil {
-			if err := r.beginWith(rep); err != nil {
+			if err := beginWith(r.fs, &wanted, rep); err != nil {
 				return err
 			}
 		}

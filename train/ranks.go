@@ -9,56 +9,51 @@ import (
 	"diskgnn/train/epoch"
 	"diskgnn/train/model"
 	"diskgnn/train/ranks"
+	"diskgnn/train/recipe"
 )
 
 // writes tells whether the process makes the run's directory: a plan has none.
-func (r *runner) writes() bool { return r.options.root() && !r.planning }
+func (r *runner) writes() bool { return r.root && !r.planning }
 
 // engine returns the first replica's, nil where nothing is computed.
 func (r *runner) engine() engine.Engine { return r.replicas[0].Engine }
 
 // reducing counts the memory of what brings the ranks' gradients together.
-func (r *runner) reducing(needs *engineNeeds) {
-	o := &r.options
+func (r *runner) reducing(o *Options, needs *engineNeeds) {
 	if !r.apart {
 		return
 	}
 	for i := range o.replicas() {
-		needs.Engine += collective.OrderedBytes(r.layout(), o.Accumulate, o.Accumulate/o.world(), o.Job.Index+i, o.world())
+		needs.Engine += collective.OrderedBytes(r.layout(&o.Recipe), o.Accumulate, o.Accumulate/o.world(), o.Job.Index+i, o.world())
 	}
 }
 
 // layout returns that of the weights, or of nothing.
-func (r *runner) layout() *model.Layout {
+func (r *runner) layout(o *recipe.Recipe) *model.Layout {
 	if r.engine() == nil {
 		return &model.Layout{Offsets: []int{0}}
 	}
-	l := r.options.network().Layout()
-	return &l
-}
-
-// network returns the model of the resolved options.
-func (o *Options) network() *model.Model {
 	m := o.Network()
-	return &m
+	l := m.Layout()
+	return &l
 }
 
 // unite gives every replica its place among the ranks, and its reduction: before any rank may
 // send anything of a step.
 func (r *runner) unite() error {
-	o := &r.options
+	o := &r.decision.Options
 	groups := []*collective.Group{r.group}
-	if o.replicas() > 1 {
-		groups = collective.Local(o.replicas(), collective.Usual)
+	if o.Replicas > 1 {
+		groups = collective.Local(o.Replicas, collective.Usual)
 	}
 	for i, rep := range r.replicas {
 		switch rep.Group = groups[i]; {
 		case rep.Alone():
 		case r.apart:
-			rep.Reduction = collective.NewOrdered(rep.Group, r.layout(), o.Accumulate, o.Accumulate/o.world())
+			rep.Reduction = collective.NewOrdered(rep.Group, r.layout(&o.Recipe), o.Accumulate, o.Accumulate/o.Ranks)
 		default:
 			var err error
-			if rep.Devices, err = collective.NewDevices(rep.Group, rep.Comm, rep.Engine, o.Accumulate, o.Accumulate/o.world()); err != nil {
+			if rep.Devices, err = collective.NewDevices(rep.Group, rep.Comm, rep.Engine, o.Accumulate, o.Accumulate/o.Ranks); err != nil {
 				return err
 			}
 			rep.Reduction = rep.Devices

@@ -118,6 +118,13 @@ func (o *Options) preferences() (p rundir.Preferences) {
 	return p
 }
 
+// decided are the options that a Decision follows from.
+func (o *Options) decided() decide.Options {
+	return decide.Options{Recipe: o.Recipe, Resources: o.Resources, Engine: o.Engine, Rank: o.Job.Index, Ranks: o.world(),
+		Replicas: o.replicas(), Out: o.Out, Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, WeightsPath: o.WeightsPath, Command: o.Command,
+		Preferences: o.preferences(), Force: o.Force, Trace: o.Trace, CheckpointEvery: o.CheckpointEvery, Keep: o.Keep}
+}
+
 // prefer takes over what an earlier process was given and this one was not.
 func (o *Options) prefer(p *rundir.Preferences) {
 	for _, f := range preferences {
@@ -125,15 +132,6 @@ func (o *Options) prefer(p *rundir.Preferences) {
 			o.Given = append(slices.Clip(o.Given), f.flag)
 		}
 	}
-}
-
-// params returns what decides the result.
-func (o *Options) params() rundir.Params {
-	p := rundir.Params{Recipe: o.Recipe, Network: o.Network()}
-	if o.Engine != EngineGPU {
-		p.Precision = "" // which the other engines have none of
-	}
-	return p
 }
 
 // recall completes the options by those of the run that is resumed, and refuses flags

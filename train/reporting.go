@@ -7,18 +7,11 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/report"
 	"diskgnn/train/rundir"
 )
-
-func summarize(c featurestore.Candidate) rundir.PackFacts {
-	f := c.Facts()
-	return rundir.PackFacts{Dir: c.Dir(), Nodes: f.Nodes, Dim: f.Dim, Classes: f.Classes, DType: f.DType, RowBytes: f.RowBytes,
-		Fanout: f.Fanout, Epochs: f.Epochs, BatchesPerEpoch: f.BatchesPerEpoch, Description: c.Describe()}
-}
 
 // Report makes the report of a run that is over, however it ended, from its directory
 // alone. driveRate, the drive's sequential rate in bytes per second, is for comparison;

@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -567,11 +568,12 @@ func TestRecallsTheRecipe(t *testing.T) {
 	if o.Engine != EngineGPU { // which auto stands for in a run that was begun on one
 		t.Errorf("goes on with --engine %s", o.Engine)
 	}
-	if got := o.params(); !reflect.DeepEqual(got.Recipe, was.Params.Recipe) {
+	params := func() rundir.Params { return (&decide.Decision{Options: o.decided()}).File(rundir.Setup{}).Params }
+	if got := params(); !reflect.DeepEqual(got.Recipe, was.Params.Recipe) {
 		t.Errorf("recalled %+v, want %+v", got, was.Params)
 	}
-	if o.Engine = EngineCPU; o.params().Precision != "" {
-		t.Errorf("on the CPU: %+v", o.params())
+	if o.Engine = EngineCPU; params().Precision != "" {
+		t.Errorf("on the CPU: %+v", params())
 	}
 	o.Given = []string{"hidden", "engine"}
 	if o.Hidden = 5; !strings.Contains(fmt.Sprint(o.recall(&was)), "--hidden 5 was given, it is 77; --engine cpu was given, it is gpu") {

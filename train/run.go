@@ -85,15 +85,16 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, par
 
 // attempt begins a run, or goes on with it, to its end or to a batch that is too large.
 func (p *process) attempt(ctx context.Context, o Options) (rundir.Result, error) {
-	r := &runner{process: p, options: o}
-	if done, err := r.recall(); err != nil || done != nil {
+	r := &runner{process: p, out: o.Out, root: o.root()}
+	if done, err := r.recall(&o); err != nil || done != nil {
 		return finished(done, err)
 	}
+	r.source = o.source()
 	r.began = time.Now()
 	watch := budget.StartWatch(ctx)
 	defer watch.Stop()
 	defer r.close()
-	if err := r.prepare(ctx); err != nil {
+	if err := r.prepare(ctx, &o); err != nil {
 		if lost, ok := ranks.AsLost(p.group, err); ok {
 			return rundir.Result{}, r.lostRank(lost)
 		}
@@ -127,8 +128,7 @@ func finished(done *rundir.Result, err error) (rundir.Result, error) {
 
 // recall completes the options by those of the run that goes on, if there is one, and returns the
 // result of one that is finished.
-func (r *runner) recall() (done *rundir.Result, err error) {
-	o := &r.options
+func (r *runner) recall(o *Options) (done *rundir.Result, err error) {
 	o.EnsureDefaults()
 	if r.unsummed, err = o.hashWeights(r.fs); err != nil {
 		return nil, err
@@ -206,12 +206,12 @@ func (r *runner) train(ctx context.Context) error {
 	lane := pipeline.Lane(0)
 	if r.dir != nil {
 		spans := epoch.TimelineSpans // which budget.Reserve has room for
-		if r.options.Trace {
+		if r.decision.Options.Trace {
 			spans = traceSpans
 		}
 		recorder = pipeline.NewRecorder(spans)
 		lane = recorder.Lane("fill the cache")
-		if r.options.Trace {
+		if r.decision.Options.Trace {
 			r.dir.recorder = recorder
 		}
 	}
@@ -252,7 +252,7 @@ func (r *runner) train(ctx context.Context) error {
 
 // newTrainer returns a replica's trainer, which stands where the run goes on.
 func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t *epoch.Trainer, err error) {
-	o := &r.options
+	o := &r.decision.Options
 	c := epoch.Config{Recipe: &o.Recipe, Schedule: r.decision.Schedule(rep.Group.Rank()), Facts: &r.facts, Store: r.store, Stack: r.stack, Serial: o.Slots == 1,
 		CheckpointEvery: o.CheckpointEvery, Keep: o.Keep, Result: &r.result, Began: r.began, From: r.from}
 	if r.dir != nil {
@@ -267,7 +267,7 @@ func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t 
 		r.trainer = t
 	}
 	if err == nil && r.from == nil && r.was != nil { // else probe has done so
-		err = r.beginWith(rep)
+		err = beginWith(r.fs, o, rep)
 	}
 	return t, err
 }

@@ -2,6 +2,7 @@ package train
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -67,9 +68,10 @@ func (p *process) attempts(attempt func() error) error {
 // runner holds what an attempt opens, in the order in which it is opened.
 type runner struct {
 	*process
-	options Options
-	began   time.Time    // when the run would have begun, had it never been interrupted
-	was     *rundir.File // of the run that goes on, or nil
+	out, source string       // the directories of the run and of its batches, as messages name them
+	root        bool         // rank 0 is here
+	began       time.Time    // when the run would have begun, had it never been interrupted
+	was         *rundir.File // of the run that goes on, or nil
 
 	planning bool // a few batches are computed, nothing is written
 	unsummed bool // the file of weights that the run begins with has no checksum
@@ -82,14 +84,20 @@ type runner struct {
 	store    featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
 	replicas []*epoch.Replica
-	apart    bool   // the ranks' gradients are summed on the host
-	reduceID []byte // of the communicator of the ranks' devices, where they are summed there
+	said     []string // of devices and ranks, while these were opened
+	apart    bool     // the ranks' gradients are summed on the host
+	reduceID []byte   // of the communicator of the ranks' devices, where they are summed there
 	dir      *runDir
 	from     *epoch.Point // nil: the beginning
 	result   rundir.Result
 	closes   []func() // in reverse
 
 	trainer *epoch.Trainer
+}
+
+// say keeps a line for the decision, which says it with the others.
+func (r *runner) say(format string, args ...any) {
+	r.said = append(r.said, fmt.Sprintf(format, args...))
 }
 
 // onClose has close call f, before what was opened earlier.

@@ -25,7 +25,7 @@ func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 
 // storeOf returns what is decided by of a store, and says why it is this one.
 func storeOf(c featurestore.Candidate, which string) decide.Store {
-	s := decide.Store{Facts: c.Facts(), Name: c.Name(), Dir: c.Dir(), Which: which, Lineage: c.Lineage(), InOrder: c.InOrder()}
+	s := decide.Store{Facts: c.Facts(), Name: c.Name(), Dir: c.Dir(), Which: which, Lineage: c.Lineage(), InOrder: c.InOrder(), Description: c.Describe()}
 	_, s.Paged = c.(featurestore.Confinable)
 	if sliced, ok := c.(featurestore.Sliced); ok {
 		if has, ok := sliced.Slice(); ok {

@@ -90,6 +90,7 @@ func (d *Decision) pageCache() string {
 func (d *Decision) Lines(s *rundir.Setup) (lines []string) {
 	o, f, l := &d.Options, &d.Facts, &d.Memory.Layout
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+	lines = append(lines, f.Said...)
 	say("store: %s", f.Store.Which)
 	say("I/O: %s", f.IO.How)
 	say("%s", d.Memory.String())

@@ -51,7 +51,10 @@ var table = []decided{
 		f.Info = &engine.Info{Device: "NVIDIA H100", BLAS: "cuBLAS 12.4", Precision: recipe.PrecisionTF32, Orders: []model.Order{model.Aggregate, model.Multiply}}
 	}},
 	{"a GPU that was left alone", func(_ *Options, f *Facts) { f.Note = "the GPU is left alone: 3 GiB do not fit" }},
-	{"four ranks, two of them here", func(o *Options, f *Facts) { o.Ranks, o.Accumulate, f.Needs.Replicas = 4, 8, 2 }},
+	{"four ranks, two of them here", func(o *Options, f *Facts) {
+		o.Ranks, o.Accumulate, f.Needs.Replicas = 4, 8, 2
+		f.Said = []string{"gradients are summed on the GPUs by NCCL 2.20"}
+	}},
 	{"weights of another run", func(o *Options, _ *Facts) { o.InitFrom, o.WeightsPath = "1234", "old/weights.safetensors" }},
 	{"weights without a checksum", func(o *Options, f *Facts) { o.InitFrom, o.WeightsPath, f.Unsummed = "1234", "torch.safetensors", true }},
 	{"batches are drawn, on a held topology", func(_ *Options, f *Facts) {

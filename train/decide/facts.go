@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"diskgnn/featurestore"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
@@ -27,16 +28,28 @@ const (
 type Options struct {
 	recipe.Recipe
 	rundir.Resources
-	Engine      string // auto, until the engines are made; then cpu, gpu or none
-	Rank, Ranks int
-	Out         string // the run's directory
-	Source      string // of the batches: the directory that messages name
-	Packed      bool   // it is a pack
-	WeightsPath string // of the weights that training begins with; "": the seed draws them
+	Engine                 string // auto, until the engines are made; then cpu, gpu or none
+	Rank, Ranks            int    // of the process: its first
+	Replicas               int    // ranks of the process
+	Out                    string // the run's directory
+	Pack, Dataset, Samples string // directories of the batches; "": none
+	WeightsPath            string // of the weights that training begins with; "": the seed draws them
+
+	Command     []string           // that the run's directory records
+	Preferences rundir.Preferences // as far as they were given: a run that goes on keeps them
+	Force       bool               // replaces a run at Out
+	Trace       bool               // writes what happened when
+
+	CheckpointEvery rundir.Interval
+	Keep            int // checkpoints at a time
 }
+
+// Source returns the directory that messages about the batches name.
+func (o *Options) Source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
 
 // Facts are what was found before a run begins.
 type Facts struct {
+	Was   *rundir.File // of the run that goes on; nil: one is begun
 	Store Store
 	IO    Stack
 	Needs Needs // of the engines, the stack and the run that goes on
@@ -44,6 +57,7 @@ type Facts struct {
 	// were chosen.
 	Info *engine.Info
 	Note string
+	Said []string // lines of what was found of the ranks' devices
 
 	Records  int64    // bytes of what is recorded for a trace
 	Drawing  *Drawing // where batches are drawn while training; nil: they were drawn before
@@ -61,6 +75,8 @@ type Store struct {
 	InOrder   bool                // see featurestore.Candidate
 	Slice     *featurestore.Slice // whose batches alone it has; nil: it has all
 	Paged     bool                // its rows lie in the page cache, which a cgroup can hold
+	// Description is what run.json says of it.
+	Description featurestore.Description
 }
 
 // Stack is a storage stack that was opened.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"diskgnn/featurestore"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 )
@@ -21,8 +20,9 @@ type Identity struct {
 	Arithmetic engine.Info `json:"arithmetic"`
 }
 
-// IdentityOf returns the identity of a run that trains on a store, by what its run.json says.
-func IdentityOf(l featurestore.Lineage, f *rundir.File) (Identity, error) {
+// Identity returns the identity of the run, by what its run.json says.
+func (d *Decision) Identity(f *rundir.File) (Identity, error) {
+	l := d.Facts.Store.Lineage
 	text, err := json.Marshal(f.Params)
 	return Identity{Pack: l.Store, Samples: l.Samples, Dataset: l.Dataset, Store: f.Store,
 		Recipe: string(text), Engine: f.Setup.Engine, Arithmetic: f.Setup.Info}, err
@@ -45,6 +45,8 @@ func (t *Identity) Differs(root *Identity) string {
 		return fmt.Sprintf("its dataset is %s, rank 0's is %s", short(t.Dataset), short(root.Dataset))
 	case t.Store != root.Store:
 		return fmt.Sprintf("its store is %s, rank 0's is %s", t.Store, root.Store)
+	case t.Engine != root.Engine:
+		return fmt.Sprintf("its engine is %s, rank 0's is %s", t.Engine, root.Engine)
 	case t.Recipe != root.Recipe:
 		var a, b rundir.Params
 		if json.Unmarshal([]byte(t.Recipe), &a) == nil && json.Unmarshal([]byte(root.Recipe), &b) == nil {
@@ -53,8 +55,6 @@ func (t *Identity) Differs(root *Identity) string {
 			}
 		}
 		return "its options are others"
-	case t.Engine != root.Engine:
-		return fmt.Sprintf("its engine is %s, rank 0's is %s", t.Engine, root.Engine)
 	}
 	if d := DifferentArithmetic(&root.Arithmetic, t.Arithmetic); d != "" {
 		return "it would round otherwise: " + d

@@ -23,7 +23,7 @@ func Resolve(o Options, s *Store, was *rundir.File) (recipe.Recipe, error) {
 	if o.Accumulate%o.Ranks != 0 {
 		return o.Recipe, usage("--accumulate %d: %d ranks cannot have equal parts of a step; give a multiple of their number, or another number of ranks", o.Accumulate, o.Ranks)
 	}
-	data := recipe.Data{Name: o.Source, Dim: s.Dim, Classes: s.Classes, MultiLabel: s.MultiLabel(), Metric: s.Metric, Layers: len(s.Fanout)}
+	data := recipe.Data{Name: o.Source(), Dim: s.Dim, Classes: s.Classes, MultiLabel: s.MultiLabel(), Metric: s.Metric, Layers: len(s.Fanout)}
 	if err := o.Recipe.Resolve(data); err != nil {
 		return o.Recipe, err
 	}
@@ -39,12 +39,12 @@ func Resolve(o Options, s *Store, was *rundir.File) (recipe.Recipe, error) {
 func (o *Options) checkOrder(s *Store) error {
 	switch {
 	case !s.InOrder:
-	case o.Ranks > 1 && o.Packed:
-		return usage("%d ranks: %s has the policy min, whose cache follows all batches in their order; pack with the policy static", o.Ranks, o.Source)
+	case o.Ranks > 1 && o.Pack != "":
+		return usage("%d ranks: %s has the policy min, whose cache follows all batches in their order; pack with the policy static", o.Ranks, o.Source())
 	case o.Ranks > 1:
 		return usage("%d ranks: the cache of the store %s follows all batches in their order", o.Ranks, s.Name)
-	case o.ShuffleBatches && o.Packed:
-		return usage("--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Source)
+	case o.ShuffleBatches && o.Pack != "":
+		return usage("--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Source())
 	case o.ShuffleBatches:
 		return usage("--shuffle-batches: the cache of the store %s follows the order of the batches", s.Name)
 	}
@@ -57,7 +57,7 @@ func (o *Options) checkPatience(s *Store) error {
 	case o.Patience > 0 && o.Engine == EngineNone:
 		return usage("--patience %d: with --engine none there are no scores to wait for", o.Patience)
 	case o.Patience > 0 && s.Valid == 0:
-		return usage("--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.Source)
+		return usage("--patience %d: %s has no validation batches, and so no scores to wait for", o.Patience, o.Source())
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (o *Options) checkPatience(s *Store) error {
 // checkCounts refuses batches that are not those of whole epochs.
 func (o *Options) checkCounts(s *Store) error {
 	if s.Train == 0 || s.BatchesPerEpoch < 1 || s.Epochs < 1 || s.Train != s.BatchesPerEpoch*s.Epochs {
-		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Source, s.Train, s.Epochs, s.BatchesPerEpoch)
+		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Source(), s.Train, s.Epochs, s.BatchesPerEpoch)
 	}
 	return nil
 }

@@ -49,9 +49,9 @@ func TestResolve(t *testing.T) {
 		"plain":                   {func(*Options, *Store) {}, nil, ""},
 		"ranks share a step":      {func(o *Options, _ *Store) { o.Ranks, o.Accumulate = 2, 6 }, nil, ""},
 		"ranks that cannot":       {func(o *Options, _ *Store) { o.Ranks, o.Accumulate = 4, 6 }, fault.ErrUsage, "--accumulate 6: 4 ranks cannot have equal parts of a step"},
-		"min, ranks":              {func(o *Options, s *Store) { o.Ranks, o.Packed, s.InOrder = 2, true, true }, fault.ErrUsage, "2 ranks: pack has the policy min"},
+		"min, ranks":              {func(o *Options, s *Store) { o.Ranks, o.Pack, s.InOrder = 2, "pack", true }, fault.ErrUsage, "2 ranks: pack has the policy min"},
 		"a window, ranks":         {func(o *Options, s *Store) { o.Ranks, s.InOrder = 2, true }, fault.ErrUsage, "2 ranks: the cache of the store ginex follows all batches"},
-		"min, shuffled":           {func(o *Options, s *Store) { o.ShuffleBatches, o.Packed, s.InOrder = true, true, true }, fault.ErrUsage, "--shuffle-batches: pack has the policy min"},
+		"min, shuffled":           {func(o *Options, s *Store) { o.ShuffleBatches, o.Pack, s.InOrder = true, "pack", true }, fault.ErrUsage, "--shuffle-batches: pack has the policy min"},
 		"a window, shuffled":      {func(o *Options, s *Store) { o.ShuffleBatches, s.InOrder = true, true }, fault.ErrUsage, "--shuffle-batches: the cache of the store ginex follows"},
 		"patience, no engine":     {func(o *Options, _ *Store) { o.Patience, o.Engine = 3, EngineNone }, fault.ErrUsage, "--patience 3: with --engine none"},
 		"patience, no scores":     {func(o *Options, s *Store) { o.Patience, s.Valid = 3, 0 }, fault.ErrUsage, "--patience 3: pack has no validation batches"},
@@ -59,7 +59,7 @@ func TestResolve(t *testing.T) {
 		"a metric of two classes": {func(o *Options, _ *Store) { o.Metric = recipe.MetricAUC }, fault.ErrUsage, "--metric auc"},
 		"another rank's slice":    {func(_ *Options, s *Store) { s.Slice = &featurestore.Slice{Rank: 1, World: 2, Accumulate: 2} }, fault.ErrUsage, "the slice of rank 1 of 2"},
 	} {
-		o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 1, Source: "pack"}
+		o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 1, Samples: "pack"}
 		s := Store{Facts: facts, Name: "ginex", Dir: "pack"}
 		c.change(&o, &s)
 		r, err := Resolve(o, &s, nil)

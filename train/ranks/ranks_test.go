@@ -1,0 +1,151 @@
+package ranks
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/collective"
+	"diskgnn/train/decide"
+	"diskgnn/train/rundir"
+)
+
+var atEase = collective.Limits{Join: time.Minute, Greeting: time.Minute, Silence: time.Minute, Step: time.Minute, Factor: 20, Beat: 10 * time.Millisecond, Drain: 2 * time.Second}
+
+// together runs f on each of so many ranks, and closes their groups.
+func together(world int, f func(g *collective.Group)) {
+	var wg sync.WaitGroup
+	for _, g := range collective.Local(world, atEase) {
+		wg.Go(func() {
+			defer g.Close()
+			f(g)
+		})
+	}
+	wg.Wait()
+}
+
+// TestTalk: rank 0's value reaches all, and all values reach rank 0, by rank; alone, nothing is said.
+func TestTalk(t *testing.T) {
+	for _, world := range []int{1, 2, 3} {
+		together(world, func(g *collective.Group) {
+			v := struct{ N int }{100 + g.Rank()}
+			if err := Broadcast(g, &v, MostTold); err != nil || v.N != 100 {
+				t.Errorf("rank %d of %d: %+v, %v", g.Rank(), world, v, err)
+			}
+			all, err := Gather(g, 10*g.Rank(), MostTold)
+			if err != nil || (g.Rank() > 0) != (all == nil) {
+				t.Errorf("rank %d of %d: %v, %v", g.Rank(), world, all, err)
+			}
+			for rank, n := range all {
+				if len(all) != world || n != 10*rank {
+					t.Errorf("%v", all)
+				}
+			}
+			if err := Together(g); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestNonsense: a message that is no JSON of the type is corrupt, and names its rank.
+func TestNonsense(t *testing.T) {
+	together(2, func(g *collective.Group) {
+		if g.Rank() == 0 {
+			if _, err := g.Broadcast([]byte(`"text"`), MostTold); err != nil {
+				t.Error(err)
+			}
+			if _, err := Gather(g, 0, MostTold); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "rank 1") {
+				t.Error(err)
+			}
+			return
+		}
+		n := 0
+		if err := Broadcast(g, &n, MostTold); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "rank 0") {
+			t.Error(err)
+		}
+		if _, err := g.Gather([]byte(`"text"`), MostTold); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestShareEarlier: all ranks know of the run that goes on, or that is finished; its epochs stay with
+// rank 0, whose own values do not change.
+func TestShareEarlier(t *testing.T) {
+	result := &rundir.Result{BestEpoch: 3, Epochs: make([]rundir.Epoch, 5)}
+	was := &rundir.File{Dataset: "d", Result: result}
+	for _, c := range []struct {
+		mine      Earlier
+		was, done bool
+	}{
+		{Earlier{}, false, false},
+		{Earlier{Resume: true, Was: was}, true, false},
+		{Earlier{Resume: true, Was: was, Done: result}, true, true},
+	} {
+		together(2, func(g *collective.Group) {
+			e := Earlier{Resume: g.Rank() > 0}
+			if g.Rank() == 0 {
+				e = c.mine
+			}
+			if err := e.Share(g); err != nil {
+				t.Error(err)
+				return
+			}
+			if e.Resume != c.mine.Resume || (e.Was != nil) != c.was || (e.Done != nil) != c.done || c.was && (e.Was.Dataset != "d" || e.Was.Result != nil) {
+				t.Errorf("rank %d of %+v: %+v", g.Rank(), c.mine, e)
+			}
+			if c.done && (e.Done.BestEpoch != 3 || (len(e.Done.Epochs) == 5) != (g.Rank() == 0)) {
+				t.Errorf("rank %d: %+v", g.Rank(), e.Done)
+			}
+		})
+	}
+	if was.Result != result || len(result.Epochs) != 5 {
+		t.Error("rank 0's file changed")
+	}
+}
+
+// TestAgree: ranks that train on something else end together, for rank 0's reason.
+func TestAgree(t *testing.T) {
+	for _, other := range []string{"d", "another"} {
+		together(3, func(g *collective.Group) {
+			mine := decide.Identity{Dataset: "d"}
+			if g.Rank() == 2 {
+				mine.Dataset = other
+			}
+			err := Agree(g, mine)
+			switch {
+			case other == "d" && err != nil:
+				t.Error(err)
+			case other != "d" && (!errors.Is(err, ErrAgreed) || !errors.Is(err, fault.ErrLineage) || err.Error() != "rank 2 cannot train with rank 0: its dataset is another…, rank 0's is d…"):
+				t.Errorf("rank %d: %v", g.Rank(), err)
+			}
+		})
+	}
+}
+
+// TestAsLost: a run ends for the reason of its group where it ends for that, or was cancelled by it.
+func TestAsLost(t *testing.T) {
+	together(2, func(g *collective.Group) {
+		if lost, is := AsLost(g, context.Canceled); lost != nil || is {
+			t.Errorf("a group that is whole: %v", lost)
+		}
+		if _, is := AsLost(g, nil); is {
+			t.Error("no error is taken for a loss")
+		}
+		if g.Rank() == 0 {
+			g.Fail(errors.New("out of paper"))
+			return
+		}
+		<-g.Context().Done()
+		for err, want := range map[error]bool{context.Canceled: true, g.Lost(): true, errors.New("own"): false} {
+			if lost, is := AsLost(g, err); is != want || !strings.Contains(lost.Error(), "out of paper") {
+				t.Errorf("%v: %t, %v", err, is, lost)
+			}
+		}
+	})
+}
