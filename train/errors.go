@@ -1,13 +1,14 @@
 package train
 
 import (
+	"errors"
+	"fmt"
+	"strings"
+
 	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
 	"diskgnn/train/epoch"
-	"errors"
-	"fmt"
-	"strings"
 )
 
 // remakePack adds to an error about a damaged pack how it is made again.

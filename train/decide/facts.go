@@ -2,6 +2,7 @@ package decide
 
 import (
 	"cmp"
+
 	"diskgnn/featurestore"
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"

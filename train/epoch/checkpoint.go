@@ -1,12 +1,13 @@
 package epoch
 
 import (
+	"fmt"
+	"time"
+
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/cpu"
 	"diskgnn/train/rundir"
-	"fmt"
-	"time"
 )
 
 // CheckpointArrays are the arrays as long as the weights in a checkpoint: these, two
@@ -32,18 +33,14 @@ func (t *Trainer) checkpoint() error {
 	if err != nil {
 		return err
 	}
-	t.tally(0)
+	t.tally(t.batches, 0)
 	p := Position{
-		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.now, Loss: t.loss, SeedNodes: t.seeds,
+		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.soFar(), Loss: t.loss, SeedNodes: t.seeds,
 		BestEpoch: t.Result.BestEpoch, ValidAccuracy: t.Result.ValidAccuracy,
 		PreloadBytes: t.Result.PreloadBytes, PreloadSeconds: t.Result.PreloadSeconds,
 		Seconds: time.Since(t.Began).Seconds(), Metrics: t.Dir.MetricsEnd,
 	}
-	p.Sums.Seconds, p.Sums.Links = t.table.Seconds+t.preload, t.table.Links
-	if !t.running.IsZero() {
-		p.Sums.Seconds += time.Since(t.running).Seconds()
-	}
-	t.gpu.idle(t.table, p.Sums.Seconds-t.preload)
+	p.Sums.Seconds += t.preload
 	sections := map[string][]byte{SectionScorer: t.scorer.State()}
 	if t.best != nil {
 		sections[SectionBest] = binio.Bytes(t.best)
@@ -129,18 +126,6 @@ func (t *Trainer) goOn(c *Point) error {
 		return fmt.Errorf("%s: %w", c.Name, err)
 	}
 	return nil
-}
-
-// takeTimes continues the table of links with those of an earlier process.
-func (t *Trainer) takeTimes(sums *rundir.Epoch) {
-	t.table.Seconds = sums.Seconds
-	for i := range t.table.Links {
-		for _, was := range sums.Links {
-			if s := &t.table.Links[i]; s.Link == was.Link {
-				s.Busy, s.Blocked = was.Busy, was.Blocked
-			}
-		}
-	}
 }
 
 // goOnBest takes over the best weights, and makes weights.safetensors what it was.

@@ -2,12 +2,13 @@ package epoch
 
 import (
 	"context"
+	"errors"
+	"time"
+
 	"diskgnn/internal/fault"
 	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
-	"errors"
-	"time"
 )
 
 // epoch trains the rest of the epoch under way, validates, records both and begins the
@@ -20,17 +21,7 @@ func (t *Trainer) epoch(ctx context.Context) error {
 	if err := t.runBatches(); err != nil {
 		return err
 	}
-	t.now.Seconds, t.now.Links = t.table.Seconds+t.preload, t.table.Links
-	bound := t.table.Bound()
-	t.now.BoundLink, t.now.BoundSeconds = bound.Link, bound.Alone()
-	for _, s := range t.table.Links {
-		switch s.Link {
-		case LinkRead:
-			t.now.ReadSeconds = s.Busy
-		case LinkCompute:
-			t.now.ComputeSeconds = s.Busy
-		}
-	}
+	t.finish()
 	if err := t.gatherShares(true); err != nil {
 		return err
 	}
@@ -58,7 +49,8 @@ func (t *Trainer) epoch(ctx context.Context) error {
 		return err
 	}
 	t.begin(t.now.Epoch + 1)
-	t.table, t.preload, t.fresh = t.gpu.add(t.batches.Table()), 0, true
+	t.restart(t.batches)
+	t.preload, t.fresh = 0, true
 	if t.now.Epoch == t.schedule.Epochs && t.Dir.Extensible {
 		t.fresh = false // what it goes on from comes before the last epoch was judged
 	} else if t.checkpointDue(0, true) {
@@ -92,7 +84,8 @@ func (t *Trainer) follow() error {
 	t.Result.Epochs = append(t.Result.Epochs, j.Epoch)
 	t.Result.BestEpoch, t.Result.ValidAccuracy = j.BestEpoch, j.ValidAccuracy
 	t.begin(t.now.Epoch + 1)
-	t.table, t.preload = t.gpu.add(t.batches.Table()), 0
+	t.restart(t.batches)
+	t.preload = 0
 	return nil
 }
 
@@ -112,9 +105,7 @@ func (t *Trainer) judge() (isBest bool, err error) {
 		}
 		t.now.ValidSeconds = time.Since(began).Seconds()
 	}
-	if t.seeds > 0 {
-		t.now.Loss = score.Score(t.loss / float64(t.seeds))
-	}
+	t.now.Loss = t.meanLoss()
 	t.now.TrainAccuracy = t.scorer.Score()
 	// Where nothing is scored, the latest is the best.
 	r := t.Result

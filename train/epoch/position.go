@@ -1,10 +1,11 @@
 package epoch
 
 import (
-	"diskgnn/train/rundir"
-	"diskgnn/train/score"
 	"fmt"
 	"strings"
+
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // Position is the head of a checkpoint: where a run stands, and what it has summed up.

@@ -1,9 +1,10 @@
 package epoch
 
 import (
+	"math"
+
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
-	"math"
 )
 
 // Rate returns the learning rate of the epoch that follows those before. It is a

@@ -1,12 +1,13 @@
 package epoch
 
 import (
-	"diskgnn/train/recipe"
-	"diskgnn/train/rundir"
-	"diskgnn/train/score"
 	"math"
 	"slices"
 	"testing"
+
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
+	"diskgnn/train/score"
 )
 
 // scored makes epochs of validation scores.

@@ -2,9 +2,10 @@ package epoch
 
 import (
 	"context"
+	"time"
+
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
-	"time"
 )
 
 // Sample trains on n batches, or fewer where the run has not so many, after one whose times do not
@@ -21,7 +22,7 @@ func (t *Trainer) Sample(ctx context.Context, n int) (measured int, sums rundir.
 		return 0, sums, table, err
 	}
 	t.begin(0)
-	t.table = t.gpu.add(t.batches.Table())
+	t.restart(t.batches)
 	if err := t.runSome(warmUp, n); err != nil {
 		return 0, sums, table, err
 	}
@@ -51,6 +52,6 @@ func (t *Trainer) runSome(after, n int) error {
 	}
 	ran := time.Now()
 	err := t.settle()
-	t.tally(time.Since(ran))
+	t.tally(t.batches, time.Since(ran))
 	return err
 }

@@ -1,12 +1,13 @@
 package epoch
 
 import (
-	"diskgnn/train/decide"
 	"slices"
 	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"diskgnn/train/decide"
 )
 
 // plain is the schedule of the only rank, with a step for every batch.

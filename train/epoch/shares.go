@@ -2,14 +2,15 @@ package epoch
 
 import (
 	"crypto/sha256"
-	"diskgnn/internal/fault"
-	"diskgnn/train/engine"
-	"diskgnn/train/ranks"
-	"diskgnn/train/rundir"
 	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
+	"diskgnn/train/ranks"
+	"diskgnn/train/rundir"
 )
 
 // share is what a rank has summed up since the last time that it told rank 0.

@@ -1,12 +1,13 @@
 package epoch
 
 import (
+	"maps"
+	"slices"
+
 	"diskgnn/internal/fault"
 	"diskgnn/train/collective"
 	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
-	"maps"
-	"slices"
 )
 
 // stand is where a run goes on, as the other ranks need it. The sections follow it, one by one.

@@ -1,6 +1,9 @@
 package epoch
 
 import (
+	"fmt"
+	"time"
+
 	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
@@ -9,8 +12,6 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
-	"fmt"
-	"time"
 )
 
 // Config is what a trainer works with.
@@ -46,21 +47,15 @@ type Trainer struct {
 	scorer      score.Scorer
 	scorerState int64 // its most bytes
 
-	now       rundir.Epoch   // the epoch under way
-	done      int            // how many of its batches are trained on, in whole steps
-	open      bool           // a step is under way: some of its batches are computed
-	release   func()         // of the pipeline's context; nil: it is the run's
-	exchanged int64          // bytes between ranks in earlier epochs
-	shared    int            // batches of the epoch that rank 0's sums are of
-	found     []Found        // of this rank's batches since
-	unscored  []byte         // the state of a scorer that nothing was added to
-	ended     func() error   // why to stop after a step that has several batches; nil: the pipeline stops by itself
-	loss      float64        // summed over their labelled seed nodes
-	seeds     int            // number of these
-	table     pipeline.Table // where their time went
-	gpu       *gpuTimes      // nil without a GPU
-	running   time.Time      // since when batches run; zero while none do
-	preload   float64        // seconds of filling the cache that no epoch has yet
+	account
+	done      int          // batches of the epoch that are trained on, in whole steps
+	open      bool         // a step is under way: some of its batches are computed
+	release   func()       // of the pipeline's context; nil: it is the run's
+	exchanged int64        // bytes between ranks in earlier epochs
+	shared    int          // batches of the epoch that rank 0's sums are of
+	found     []Found      // of this rank's batches since
+	unscored  []byte       // the state of a scorer that nothing was added to
+	ended     func() error // why to stop after a step that has several batches; nil: the pipeline stops by itself
 
 	// Events of every step, which are used again.
 	computed Computed
@@ -104,22 +99,14 @@ func (t *Trainer) judges(epoch int) bool { return judges(t.Recipe, t.Facts.Valid
 
 // begin makes an epoch the one under way.
 func (t *Trainer) begin(epoch int) {
-	t.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: t.schedule.PerEpoch}
-	t.done, t.loss, t.seeds, t.shared = 0, 0, 0, 0
+	t.reset(epoch, t.schedule.PerEpoch)
+	t.done, t.shared = 0, 0
 	t.Events.Tell(&Began{})
 }
 
 // note says what there is to know.
 func (t *Trainer) note(format string, args ...any) {
 	t.Events.Tell(&Note{fmt.Sprintf(format, args...)})
-}
-
-// sum sums up what was found of a batch.
-func (t *Trainer) sum(f Found) {
-	for range f.Seeds {
-		t.seeds++
-		t.loss += f.Loss
-	}
 }
 
 // diverged is the error of training that left the numbers which a float32 can hold: as

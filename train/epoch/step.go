@@ -2,11 +2,12 @@ package epoch
 
 import (
 	"context"
+	"time"
+
 	"diskgnn/graph"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
 	"diskgnn/train/ranks"
-	"time"
 )
 
 // runBatches trains on what is left of the epoch's batches.
@@ -23,7 +24,7 @@ func (t *Trainer) runBatches() error {
 	if err == nil {
 		err = t.settle()
 	}
-	t.tally(time.Since(ran))
+	t.tally(t.batches, time.Since(ran))
 	t.gpu.idle(t.table, t.table.Seconds)
 	t.running = time.Time{}
 	if err == nil && t.Recorder != nil {
@@ -46,21 +47,8 @@ func (t *Trainer) step(ctx context.Context, sl *Slot, item int) error {
 		}
 	}
 	t.open = true
-	c, rowBytes := sl.Counts(), int64(t.Facts.RowBytes)
-	t.now.BytesRead += c.BytesRead
-	t.now.UsefulBytes += c.UsefulBytes
-	t.now.SSDBytesRead += c.SSDRead
-	t.now.SSDUsefulBytes += c.SSDUseful
-	t.now.GraphBytesRead += c.GraphRead
-	t.now.TopologyBytesRead += c.TopologyRead
-	t.now.TopologyRequests += c.TopologyRequests
-	t.now.RAMBytes += int64(c.RAMRows) * rowBytes
-	t.now.GPUServedBytes += int64(c.GPURows) * rowBytes
-	t.now.InputNodes += int64(len(sl.Batch().Input))
-	t.now.Requests += c.Requests
-	t.now.BufferBytes += int64(c.BufferRows) * rowBytes
-	t.now.PageHits += int64(c.PageHits)
-	t.now.PageMisses += int64(c.PageMisses)
+	c := sl.Counts()
+	t.read(c, len(sl.Batch().Input), int64(t.Facts.RowBytes))
 	if t.Engine != nil {
 		if err := t.Reduction.Add(t.Engine, labelled(sl.Batch())); err != nil {
 			return err

@@ -1,13 +1,14 @@
 package epoch
 
 import (
+	"fmt"
+	"math"
+	"time"
+
 	"diskgnn/graph"
 	"diskgnn/train/engine"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
-	"fmt"
-	"math"
-	"time"
 )
 
 // settle waits until all is known of the batches so far.
@@ -44,15 +45,6 @@ func (t *Trainer) take(o *engine.Outcome, err error) error {
 	return nil
 }
 
-// tally adds to the table where the time went since the last call. The last link went on
-// for some more after the batches had run.
-func (t *Trainer) tally(more time.Duration) {
-	u := t.batches.Table()
-	u.Seconds += more.Seconds()
-	u.Links[len(u.Links)-1].Busy += more.Seconds()
-	t.table.Add(t.gpu.add(u))
-}
-
 // TimesEvery is how often the times of links are looked at while batches run; tests look after
 // every step.
 var TimesEvery = time.Second
@@ -60,19 +52,11 @@ var TimesEvery = time.Second
 // sums returns what the monitor shows of the epoch under way.
 func (t *Trainer) sums() rundir.Epoch {
 	if now := time.Now(); now.Sub(t.looked) >= TimesEvery {
-		t.tally(0)
+		t.tally(t.batches, 0)
 		t.looked = now
 	}
-	e := t.now
-	e.Seconds = t.table.Seconds
-	if !t.running.IsZero() {
-		e.Seconds += time.Since(t.running).Seconds()
-	}
-	t.gpu.idle(t.table, e.Seconds)
-	e.Links, e.Loss = t.table.Links, score.Undefined
-	if t.seeds > 0 {
-		e.Loss = score.Score(t.loss / float64(t.seeds))
-	}
+	e := t.soFar()
+	e.Loss = t.meanLoss()
 	return e
 }
 

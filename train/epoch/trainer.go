@@ -11,14 +11,15 @@ package epoch
 
 import (
 	"context"
+	"errors"
+	"time"
+
 	"diskgnn/featurestore/live"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
-	"errors"
-	"time"
 )
 
 // New returns a replica's trainer, which stands where the run goes on.
@@ -108,8 +109,8 @@ func (t *Trainer) start(ctx context.Context, slots []*Slot) error {
 		return err
 	}
 	t.batches = p
-	t.table = t.gpu.add(p.Table())
-	t.takeTimes(&t.now)
+	t.restart(p)
+	t.inherit(&t.now)
 	t.taken.Sums = t.sums
 	return nil
 }
