@@ -19,6 +19,7 @@ import (
 	"diskgnn/iostack/faultio"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -233,7 +234,7 @@ func TestGPURunAndTheDiskFails(t *testing.T) {
 	// A disk that is full is no different.
 	o := w.fresh(first)
 	in := &vfs.FailAt{N: 30, Err: syscall.ENOSPC}
-	p := parts{stack: all.Open, decide: decide.Decide, join: joinRanks}
+	p := parts{stack: all.Open, decide: decide.Decide, join: ranks.Join}
 	onDevice(cudatest.Open(t))(&p)
 	_, err := run(context.Background(), vfs.Inject(disk, in), o, &logged{}, p)
 	if !in.Fired() || !errors.Is(err, syscall.ENOSPC) || !strings.HasSuffix(message(err), " --resume") {

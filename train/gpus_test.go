@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -42,11 +43,11 @@ func newHall(world int) *hall {
 }
 
 // reducing returns what ranks sum by.
-func (h *hall) reducing() *reducing {
-	return &reducing{
-		available: func() (string, error) { return "a hall", nil },
-		id:        func() ([]byte, error) { return []byte("hall"), nil },
-		join: func(_ context.Context, _ *cuda.Device, id []byte, world, rank int) (collective.Communicator, error) {
+func (h *hall) reducing() *ranks.Reducing {
+	return &ranks.Reducing{
+		Available: func() (string, error) { return "a hall", nil },
+		ID:        func() ([]byte, error) { return []byte("hall"), nil },
+		Join: func(_ context.Context, _ *cuda.Device, id []byte, world, rank int) (collective.Communicator, error) {
 			if string(id) != "hall" || world != h.world {
 				return nil, errors.New("another hall")
 			}

@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/secret"
 	"diskgnn/train/collective"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -29,7 +30,7 @@ func identity(t *testing.T, dir string, o Options, env job.Env) string {
 	if dir != "" {
 		t.Chdir(dir)
 	}
-	if err := o.Identify(o.Out, env); err != nil {
+	if err := o.Identify([]string{o.Out, o.Pack, o.Dataset, o.Samples}, env); err != nil {
 		t.Fatal(err)
 	}
 	return o.RunID
@@ -48,7 +49,7 @@ func TestIdentify(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, b := filepath.Join(root, "a"), filepath.Join(root, "b")
-	here := Options{Out: "run", Pack: "pack", Job: job.Place{Count: 2, Host: "127.0.0.1", Port: 29400}}
+	here := Options{Out: "run", Pack: "pack", Membership: ranks.Membership{Job: job.Place{Count: 2, Host: "127.0.0.1", Port: 29400}}}
 	there := here
 	there.Job.Host = "n1"
 	with := func(o Options, change func(*Options)) Options { change(&o); return o }
@@ -103,7 +104,7 @@ func TestRunsSideBySide(t *testing.T) {
 		if err := os.Mkdir(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Out: "run", Pack: "pack", Job: job.Place{Count: world, Host: "127.0.0.1", Port: port}}
+		o := Options{Out: "run", Pack: "pack", Membership: ranks.Membership{Job: job.Place{Count: world, Host: "127.0.0.1", Port: port}}}
 		o.RunID = identity(t, dir, o, noVariable)
 		options[run] = o
 	}
@@ -115,7 +116,7 @@ func TestRunsSideBySide(t *testing.T) {
 		o := options[run]
 		o.Job.Index, _ = strconv.Atoi(rank[1:])
 		wg.Go(func() {
-			g, err := joinRanks(context.Background(), &o, progress.Discard)
+			g, err := ranks.Join(context.Background(), &o.Membership, progress.Discard)
 			if err != nil {
 				t.Errorf("%s: %v", rank, err)
 				return
@@ -163,13 +164,13 @@ func TestSecretIsWanted(t *testing.T) {
 			"several, open secret": {"n1", s, true, false, "only ranks with the secret take part"},
 		} {
 			var log logged
-			o := Options{Job: job.Place{Index: index, Count: 2, Host: c.host, Port: 29400}, Secret: c.secret, Insecure: c.insecure}
-			err := o.trusts(&log)
+			o := Options{Membership: ranks.Membership{Job: job.Place{Index: index, Count: 2, Host: c.host, Port: 29400}, Secret: c.secret, Insecure: c.insecure}}
+			err := o.Trusts(&log)
 			if (err != nil) != c.refused || err != nil && !errors.Is(err, fault.ErrUsage) || !strings.Contains(log.String(), c.says) || c.says == "" && log.String() != "" {
 				t.Errorf("%s: %v, said %q", what, err, log.String())
 			}
 			if c.refused {
-				if g, err := joinRanks(t.Context(), &o, progress.Discard); g != nil || !errors.Is(err, fault.ErrUsage) {
+				if g, err := ranks.Join(t.Context(), &o.Membership, progress.Discard); g != nil || !errors.Is(err, fault.ErrUsage) {
 					t.Errorf("%s: joined: %v", what, err)
 				}
 			}
@@ -189,10 +190,10 @@ func TestSecretKeepsBits(t *testing.T) {
 	want := w.learned(o.Out, &r)
 	port := freePort(t)
 	all := party{w: w, parts: func(rank int, p *parts) {
-		p.join = func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+		p.join = func(ctx context.Context, o *ranks.Membership, rep progress.Reporter) (*collective.Group, error) {
 			with := *o
 			with.RunID, with.Secret, with.Job = "run", s, job.Place{Index: rank, Count: 2, Host: "localhost", Port: port}
-			return joinRanks(ctx, &with, rep)
+			return ranks.Join(ctx, &with, rep)
 		}
 	}}
 	secretly := w.fresh(o)
@@ -253,9 +254,9 @@ func TestAnotherSecret(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Job: job.Place{Index: index, Count: 2, Host: "127.0.0.1", Port: port}, RunID: "run", Secret: s}
+		o := Options{Membership: ranks.Membership{Job: job.Place{Index: index, Count: 2, Host: "127.0.0.1", Port: port}, RunID: "run", Secret: s}}
 		wg.Go(func() {
-			g, err := joinRanks(ctx, &o, sayer(func(text string) {
+			g, err := ranks.Join(ctx, &o.Membership, sayer(func(text string) {
 				if strings.Contains(text, "does not prove that it has the secret") {
 					cancel()
 				}

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/secret"
 	"diskgnn/train/engine"
 	"diskgnn/train/epoch"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -250,11 +251,11 @@ func TestListenBeyondLoopback(t *testing.T) {
 		says    string
 	}{
 		"loopback":            {Options{Listen: "127.0.0.1:0"}, false, ""},
-		"loopback, a secret":  {Options{Listen: "127.0.0.1:0", Secret: s}, false, ""},
+		"loopback, a secret":  {Options{Listen: "127.0.0.1:0", Membership: ranks.Membership{Secret: s}}, false, ""},
 		"all addresses":       {Options{Listen: "0.0.0.0:0"}, true, ""},
-		"all, a secret":       {Options{Listen: "0.0.0.0:0", Secret: s}, false, "the password is the token of the secret"},
-		"all, open":           {Options{Listen: "0.0.0.0:0", Insecure: true}, false, "whoever reaches this address can read them"},
-		"all, open, a secret": {Options{Listen: "0.0.0.0:0", Insecure: true, Secret: s}, false, "the password is the token of the secret"},
+		"all, a secret":       {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Secret: s}}, false, "the password is the token of the secret"},
+		"all, open":           {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Insecure: true}}, false, "whoever reaches this address can read them"},
+		"all, open, a secret": {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Insecure: true, Secret: s}}, false, "the password is the token of the secret"},
 	} {
 		var log logged
 		c.o.Job = job.Place{Count: 1}

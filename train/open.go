@@ -18,7 +18,7 @@ import (
 
 // usual are the parts of a run outside of tests, with what makes its storage stack and engine.
 func usual(stack func(kind string, o iostack.Options) (iostack.Stack, string, error), engine func(w engineWish) (engine.Engine, engineNeeds, error)) parts {
-	return parts{stack, engine, decide.Decide, enterGroup, joinRanks, &byNCCL}
+	return parts{stack, engine, decide.Decide, enterGroup, ranks.Join, &ranks.ByNCCL}
 }
 
 // prepare opens everything and makes the run's directory last, so that what cannot

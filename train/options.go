@@ -10,14 +10,13 @@ import (
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/job"
-	"diskgnn/internal/secret"
 	"diskgnn/iostack/all"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
+	"diskgnn/train/ranks"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
@@ -53,15 +52,7 @@ type Options struct {
 	// Command is the command line that the options are of, which the run's directory records.
 	Command []string
 
-	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
-	// is that of a run of one rank. RunID is what all ranks of the run know: it tells a run's
-	// listener from others'.
-	Job   job.Place
-	RunID string
-	// Secret is what ranks of several hosts, and people who watch the run, have in common. Insecure
-	// says that they may do without one.
-	Secret   secret.Secret
-	Insecure bool
+	ranks.Membership // of a run of several ranks
 	// Replicas is how many devices of this process train together, each as a rank; 0 means one,
 	// AllGPUs one for each GPU.
 	Replicas int

@@ -22,6 +22,7 @@ import (
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -109,7 +110,7 @@ func (r party) run(world int, o Options) ([]rundir.Result, []error) {
 			ctx = r.ctx(rank)
 		}
 		p := usual(all.Open, newCPUEngine)
-		p.join = func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+		p.join = func(ctx context.Context, o *ranks.Membership, rep progress.Reporter) (*collective.Group, error) {
 			m := collective.Member{Rank: rank, World: o.Job.Count, Run: "test", Program: "1", Limits: r.limits}
 			if o.Job.Count == 1 {
 				return collective.One(), nil
@@ -274,7 +275,7 @@ func TestRankIsLost(t *testing.T) {
 					return
 				}
 				join := p.join
-				p.join = func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+				p.join = func(ctx context.Context, o *ranks.Membership, rep progress.Reporter) (*collective.Group, error) {
 					g, err := join(ctx, o, rep)
 					if err == nil {
 						lost <- g.Context()
@@ -573,11 +574,11 @@ func TestRanksAreCompared(t *testing.T) {
 // was given.
 func TestDivideDefaults(t *testing.T) {
 	whole := Defaults()
-	o := Options{Job: job.Place{Count: 4, LocalCount: 2}}
+	o := Options{Membership: ranks.Membership{Job: job.Place{Count: 4, LocalCount: 2}}}
 	if !o.DivideDefaults() || o.Memory != whole.Memory/2 || o.Threads != max(1, whole.Threads/2) {
 		t.Errorf("%d bytes, %d threads of %d, %d", o.Memory, o.Threads, whole.Memory, whole.Threads)
 	}
-	o = Options{Job: job.Place{Count: 4, LocalCount: 2}, Resources: rundir.Resources{Memory: 5, Threads: 7}}
+	o = Options{Membership: ranks.Membership{Job: job.Place{Count: 4, LocalCount: 2}}, Resources: rundir.Resources{Memory: 5, Threads: 7}}
 	if o.DivideDefaults(); o.Memory != 5 || o.Threads != 7 {
 		t.Errorf("%d bytes, %d threads, where 5 and 7 were given", o.Memory, o.Threads)
 	}

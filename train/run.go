@@ -56,7 +56,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, par
 		return r, err
 	}
 	defer p.monitor.Close()
-	if p.group, err = parts.join(ctx, &o, rep); err != nil {
+	if p.group, err = parts.join(ctx, &o.Membership, rep); err != nil {
 		if fault.EndedBy(ctx, err) {
 			err = fault.New(fault.ErrInterrupted, "interrupted before all ranks were there; run the command again")
 		}

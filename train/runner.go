@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -16,6 +15,7 @@ import (
 	"diskgnn/train/engine"
 	"diskgnn/train/epoch"
 	"diskgnn/train/monitor"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -25,22 +25,12 @@ type parts struct {
 	engine func(w engineWish) (engine.Engine, engineNeeds, error)
 	decide func(o decide.Options, f decide.Facts) (decide.Decision, error)
 	enter  func(limit int64, delegated bool) (group, error) // see memgroup.Enter
-	join   func(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error)
-	reduce *reducing // what sums the ranks' gradients on their devices
+	join   func(ctx context.Context, m *ranks.Membership, rep progress.Reporter) (*collective.Group, error)
+	reduce *ranks.Reducing
 }
 
 // group is a memory cgroup that the process is in.
 type group interface{ Leave() error }
-
-// reducing is how ranks sum on their devices; tests have one of their own.
-type reducing struct {
-	// available names what sums, or says why nothing does.
-	available func() (string, error)
-	// id names a new communicator, on rank 0.
-	id func() ([]byte, error)
-	// join makes this rank of it, on its device. The goroutine is attached.
-	join func(ctx context.Context, d *cuda.Device, id []byte, world, rank int) (collective.Communicator, error)
-}
 
 // process is what outlives the attempts at a run.
 type process struct {

@@ -228,7 +228,7 @@ func (s *session) rank(o *train.Options, ask job.Ask) (err error) {
 		s.making.part(func(out string) string { return fmt.Sprintf("%s.rank-%d", out, o.Job.Index) })
 	}
 	// A link that the run is named by may lead elsewhere on each host.
-	if err := o.Identify(cmp.Or(s.out, o.Out), job.Environ); err != nil {
+	if err := o.Identify([]string{cmp.Or(s.out, o.Out), o.Pack, o.Dataset, o.Samples}, job.Environ); err != nil {
 		return err
 	}
 	if o.DivideDefaults() {

@@ -1,4 +1,4 @@
-package train
+package ranks
 
 import (
 	"context"
@@ -15,12 +15,25 @@ import (
 	"diskgnn/train/collective"
 )
 
-// joinRanks joins the group that the options' place is of.
-func joinRanks(ctx context.Context, o *Options, rep progress.Reporter) (*collective.Group, error) {
+// Membership is how a process takes part in a run of several ranks.
+type Membership struct {
+	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
+	// is that of a run of one rank.
+	Job job.Place
+	// RunID is what all ranks of the run know: it tells a run's listener from others'.
+	RunID string
+	// Secret is what ranks of several hosts, and people who watch the run, have in common. Insecure
+	// says that they may do without one.
+	Secret   secret.Secret
+	Insecure bool
+}
+
+// Join joins the group of the ranks, once all of them are there.
+func Join(ctx context.Context, o *Membership, rep progress.Reporter) (*collective.Group, error) {
 	if o.Job.Count < 2 {
 		return collective.One(), nil
 	}
-	if err := o.trusts(rep); err != nil {
+	if err := o.Trusts(rep); err != nil {
 		return nil, err
 	}
 	j := &o.Job
@@ -36,8 +49,8 @@ func joinRanks(ctx context.Context, o *Options, rep progress.Reporter) (*collect
 	return collective.Listen(ctx, m, l)
 }
 
-// trusts refuses ranks that other hosts could reach and that nothing protects, unless that is wanted.
-func (o *Options) trusts(rep progress.Reporter) error {
+// Trusts refuses ranks that other hosts could reach and that nothing protects, unless that is wanted.
+func (o *Membership) Trusts(rep progress.Reporter) error {
 	switch {
 	case o.Secret.Given():
 		rep.Logf("ranks: connections are encrypted, and only ranks with the secret take part")
@@ -54,11 +67,10 @@ func (o *Options) trusts(rep progress.Reporter) error {
 var jobs = []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"}
 
 // Identify sets RunID, by which ranks of other runs that meet at the same host know that it is not
-// theirs. It is a hash over what all ranks of a run have in common: what started them, the port and
-// the directories on their command line. Ranks of one host have a working directory in common too.
-// Ranks of several hosts may have mounted it at different places, so that their directories count as
-// they are written: out is Out so.
-func (o *Options) Identify(out string, env job.Env) error {
+// theirs. It is a hash over the variables of schedulers, the port and the directories on the command
+// line of the ranks. Ranks of one host have a working directory in common, too. Ranks of several hosts
+// may have mounted it at different places, so that their directories count as they are written.
+func (o *Membership) Identify(dirs []string, env job.Env) error {
 	var common struct {
 		Jobs, Dirs []string
 		Port       int
@@ -74,7 +86,7 @@ func (o *Options) Identify(out string, env job.Env) error {
 			return err
 		}
 	}
-	for _, dir := range []string{out, o.Pack, o.Dataset, o.Samples} {
+	for _, dir := range dirs {
 		switch {
 		case filepath.IsAbs(dir):
 			dir = filepath.Clean(dir)
