@@ -24,6 +24,11 @@ func TestBuckets(t *testing.T) {
 		{"nearer", sizes(1000, 200, 90), sizes(1100, 220, 100), []graph.Sizes{
 			{Src: []int{1026, 206}, Dst: []int{206, 100}, Edges: []int{2051, 411}}}},
 		{"alike", sizes(1000, 200, 90), sizes(1010, 201, 100), nil},
+		{"neither are known", graph.Sizes{}, graph.Sizes{}, nil},
+		// Half of the way there are 95 rows of the largest's 100, which is just worth it, and a quarter of
+		// the way 92 of these 95, which is not.
+		{"the least that is worth it", graph.Sizes{Src: []int{68}, Dst: []int{19}, Edges: []int{6}}, graph.Sizes{Src: []int{80}, Dst: []int{20}, Edges: []int{10}}, []graph.Sizes{
+			{Src: []int{75}, Dst: []int{20}, Edges: []int{9}}}},
 		{"unknown", graph.Sizes{}, sizes(1010, 201, 100), nil},
 		{"fewer sources than seed nodes", sizes(40, 20, 10), sizes(400, 300, 100), []graph.Sizes{
 			{Src: []int{131, 100}, Dst: []int{100, 100}, Edges: []int{261, 181}},

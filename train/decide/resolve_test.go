@@ -2,6 +2,7 @@ package decide
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,6 +57,15 @@ func TestResolve(t *testing.T) {
 		"patience, no engine":     {func(o *Options, _ *Store) { o.Patience, o.Engine = 3, EngineNone }, fault.ErrUsage, "--patience 3: with --engine none"},
 		"patience, no scores":     {func(o *Options, s *Store) { o.Patience, s.Valid = 3, 0 }, fault.ErrUsage, "--patience 3: pack has no validation batches"},
 		"half an epoch":           {func(_ *Options, s *Store) { s.Train = 15 }, fault.ErrCorrupt, "pack: 15 training batches in 2 epochs of 10"},
+		"patience of one epoch":   {func(o *Options, s *Store) { o.Patience, s.Valid = 1, 0 }, fault.ErrUsage, "--patience 1: pack has no validation batches"},
+		"one epoch, no engine":    {func(o *Options, _ *Store) { o.Patience, o.Engine = 1, EngineNone }, fault.ErrUsage, "--patience 1: with --engine none"},
+		"patience, scores":        {func(o *Options, s *Store) { o.Patience, s.Valid = 1, 1 }, nil, ""},
+		"no patience, no engine":  {func(o *Options, s *Store) { o.Engine, s.Valid = EngineNone, 0 }, nil, ""},
+		"epochs of one batch":     {func(_ *Options, s *Store) { s.Epochs, s.BatchesPerEpoch = 20, 1 }, nil, ""},
+		"an epoch of all":         {func(_ *Options, s *Store) { s.Epochs, s.BatchesPerEpoch = 1, 20 }, nil, ""},
+		"less than an epoch":      {func(_ *Options, s *Store) { s.Epochs, s.BatchesPerEpoch = -2, -10 }, fault.ErrCorrupt, "pack: 20 training batches in -2 epochs of -10"},
+		"no batches":              {func(_ *Options, s *Store) { s.Train, s.BatchesPerEpoch = 0, 0 }, fault.ErrCorrupt, "pack: 0 training batches"},
+		"auc of two classes":      {func(o *Options, s *Store) { o.Metric, s.Classes = recipe.MetricAUC, 3 }, fault.ErrUsage, "--metric auc is of two classes, pack has 3"},
 		"a metric of two classes": {func(o *Options, _ *Store) { o.Metric = recipe.MetricAUC }, fault.ErrUsage, "--metric auc"},
 		"another rank's slice":    {func(_ *Options, s *Store) { s.Slice = &featurestore.Slice{Rank: 1, World: 2, Accumulate: 2} }, fault.ErrUsage, "the slice of rank 1 of 2"},
 	} {
@@ -66,8 +76,21 @@ func TestResolve(t *testing.T) {
 		if (err == nil) != (c.says == "") || err != nil && (!errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v", name, err)
 		}
+		if want := max(1, o.Accumulate); err == nil && r.Accumulate != want {
+			t.Errorf("%s: steps of %d batches, not %d", name, r.Accumulate, want)
+		}
 		if err == nil && (r.Accumulate%o.Ranks != 0 || r.Accumulate == 0 || r.Metric != recipe.MetricAccuracy) {
 			t.Errorf("%s: %+v", name, r)
 		}
+	}
+}
+
+// Steps have a batch of each rank where nothing else is said, and layers the widths of the store.
+func TestResolveByTheStore(t *testing.T) {
+	o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 4, Source: "pack"}
+	s := Store{Facts: featurestore.Facts{Dim: 8, Classes: 3, Train: 20, Epochs: 2, BatchesPerEpoch: 10, Fanout: []int{3, 4}, TargetBytes: 1, Metric: recipe.MetricAUC}, Name: "ginex"}
+	r, err := Resolve(o, &s, nil)
+	if err != nil || r.Accumulate != 4 || fmt.Sprint(r.Dims) != "[8 256 3]" || r.Metric != recipe.MetricAUC || r.Loss != recipe.LossBinary {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
