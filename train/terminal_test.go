@@ -85,3 +85,17 @@ func TestMeter(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// TestEpochLineLeavesOut: without a score to improve there is no best, nor a rate without time.
+func TestEpochLineLeavesOut(t *testing.T) {
+	p := terminal{recipe: &recipe.Recipe{Metric: recipe.MetricF1, Schedule: recipe.ScheduleCosine}, computes: true}
+	e := rundir.Epoch{Epoch: 1, LR: 0.25, Loss: 31.4, TrainAccuracy: 0.5, ValidAccuracy: 1, BytesRead: 5}
+	if got, want := p.line(&e, true), "epoch 1: lr 0.25, loss 31.40, train 50.00%, valid 100.00%, 0 s"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+	for loss, want := range map[float64]string{9.5: "9.5000", 10: "10.00", 999: "999.00", 1000: "1000", 0: "0.0000"} {
+		if got := lossText(loss); got != want {
+			t.Errorf("%v: %s, not %s", loss, got, want)
+		}
+	}
+}

@@ -87,7 +87,7 @@ func TestResolve(t *testing.T) {
 
 // Steps have a batch of each rank where nothing else is said, and layers the widths of the store.
 func TestResolveByTheStore(t *testing.T) {
-	o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 4, Source: "pack"}
+	o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 4, Samples: "pack"}
 	s := Store{Facts: featurestore.Facts{Dim: 8, Classes: 3, Train: 20, Epochs: 2, BatchesPerEpoch: 10, Fanout: []int{3, 4}, TargetBytes: 1, Metric: recipe.MetricAUC}, Name: "ginex"}
 	r, err := Resolve(o, &s, nil)
 	if err != nil || r.Accumulate != 4 || fmt.Sprint(r.Dims) != "[8 256 3]" || r.Metric != recipe.MetricAUC || r.Loss != recipe.LossBinary {

@@ -77,7 +77,7 @@ func TestOtherStores(t *testing.T) {
 
 // Resolve refuses the store of another run.
 func TestResolveAsksTheRunThatGoesOn(t *testing.T) {
-	o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 1, Source: "pack", Out: "RUN"}
+	o := Options{Recipe: recipe.Defaults(), Engine: EngineCPU, Ranks: 1, Samples: "pack", Out: "RUN"}
 	s := Store{Facts: featurestore.Facts{Dim: 8, Classes: 3, Train: 20, Epochs: 2, BatchesPerEpoch: 10, Fanout: []int{3, 4}}, Dir: "DIR", Lineage: featurestore.Lineage{Samples: "others"}}
 	if _, err := Resolve(o, &s, earlierRun()); !errors.Is(err, fault.ErrLineage) || !strings.Contains(err.Error(), "RUN was trained on the samples drawn") {
 		t.Error(err)
