@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -83,6 +84,13 @@ func TestSubcommands(t *testing.T) {
 		if !ran[c.name] && c.name != "sample" && c.name != "epoch" { // which need graphs and peers
 			t.Errorf("%s was not run", c.name)
 		}
+	}
+}
+
+// A name that is no subcommand's is repeated in the error.
+func TestUnknownSubcommand(t *testing.T) {
+	if err := run(t.Context(), []string{"nosuch"}, io.Discard); err == nil || !strings.Contains(err.Error(), `"nosuch"`) {
+		t.Errorf("%v", err)
 	}
 }
 

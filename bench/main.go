@@ -89,7 +89,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	return fmt.Errorf("usage: bench SUB [flags]: SUB is one of these")
+	const usage = "usage: bench SUB [flags]: SUB is one of these"
+	if len(args) > 0 {
+		return fmt.Errorf("there is no subcommand %q; %s", args[0], usage)
+	}
+	return errors.New(usage)
 }
 
 // harness has what subcommands share: the program, places, rounds, and how results are printed.
