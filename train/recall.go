@@ -6,132 +6,23 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"diskgnn/featurestore/all"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/program"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
 
-// preference is a flag that decides nothing of the result: a run that goes on keeps what an earlier
-// process was given, and says what became of it.
-type preference struct {
-	flag string // "": what is compared follows from others
-	// keep notes the value, and take takes it over from an earlier process: false where that had
-	// none, or where the store has no use for it.
-	keep func(p *rundir.Preferences, o *Options)
-	take func(o *Options, p *rundir.Preferences) bool
-	compared
-}
-
-// compared is a part of the setup that people read of where it changes.
-type compared struct {
-	name string // "": it is not compared
-	of   func(s *rundir.Setup) any
-}
-
-// resource is the preference for a field of Resources, which serves the options or not; nil: always.
-func resource[T comparable](flag string, field func(r *rundir.Resources) *T, serves func(o *Options, v T) bool, c compared) preference {
-	return preference{flag,
-		func(p *rundir.Preferences, o *Options) { *field(&p.Resources) = *field(&o.Resources) },
-		func(o *Options, p *rundir.Preferences) bool {
-			var none T
-			v := *field(&p.Resources)
-			if v == none || serves != nil && !serves(o, v) {
-				return false
-			}
-			*field(&o.Resources) = v
-			return true
-		}, c}
-}
-
-// preferences are all of them, in the order in which changes are told.
-var preferences = []preference{
-	resource("threads", func(r *rundir.Resources) *int { return &r.Threads }, nil,
-		compared{"threads", func(s *rundir.Setup) any { return s.Threads }}),
-	resource("io", func(r *rundir.Resources) *string { return &r.IO }, nil,
-		compared{"io", func(s *rundir.Setup) any { return s.IO }}),
-	resource("memory", func(r *rundir.Resources) *int64 { return &r.Memory }, nil,
-		compared{"memory", func(s *rundir.Setup) any { return budget.FormatBytes(s.Memory) }}),
-	resource("ram-cache", func(r *rundir.Resources) **budget.Size { return &r.RAMCache },
-		func(o *Options, _ *budget.Size) bool { return !all.HoldsAll(o.store()) },
-		compared{"cache", func(s *rundir.Setup) any { return budget.FormatBytes(s.CacheSize) }}),
-	resource("cache-policy", func(r *rundir.Resources) *string { return &r.CachePolicy },
-		func(o *Options, v string) bool { return slices.Contains(all.Policies(o.store()), v) },
-		compared{"cache policy", func(s *rundir.Setup) any { return s.CachePolicy }}),
-	resource("fault-threads", func(r *rundir.Resources) *int { return &r.FaultThreads },
-		func(o *Options, _ int) bool { return all.Maps(o.store()) },
-		compared{"fault threads", func(s *rundir.Setup) any { return s.FaultThreads }}),
-	resource("topology", func(r *rundir.Resources) *string { return &r.Topology.Level },
-		func(o *Options, _ string) bool { return o.Live() },
-		compared{"topology", func(s *rundir.Setup) any { return cmp.Or(s.Topology, topology.Mapped) }}),
-	resource("topology-memory", func(r *rundir.Resources) **budget.Size { return &r.Topology.Memory },
-		func(o *Options, _ *budget.Size) bool { return o.Topology.Level == topology.Cached },
-		compared{"held topology", func(s *rundir.Setup) any { return budget.FormatBytes(s.TopologySize) }}),
-	resource("topology-order", func(r *rundir.Resources) *string { return &r.Topology.Order },
-		func(o *Options, _ string) bool { return o.Topology.Level == topology.Cached }, compared{}),
-	resource("page-cache", func(r *rundir.Resources) *string { return &r.PageCache },
-		func(o *Options, _ string) bool { return all.Maps(o.store()) },
-		compared{"page cache", func(s *rundir.Setup) any { return s.PageCache }}),
-	resource("gpu-memory", func(r *rundir.Resources) *int64 { return &r.GPUMemory }, nil, compared{}),
-	resource("gpu-cache", func(r *rundir.Resources) **budget.Size { return &r.GPUCache }, nil,
-		compared{"GPU cache", func(s *rundir.Setup) any { return budget.FormatBytes(s.GPUCacheSize) }}),
-	resource("slots", func(r *rundir.Resources) *int { return &r.Slots }, nil,
-		compared{"slots", func(s *rundir.Setup) any { return s.Slots }}),
-	{compared: compared{"slots for evaluation", func(s *rundir.Setup) any { return s.EvalSlots }}},
-	{compared: compared{"ranks", func(s *rundir.Setup) any { return max(1, s.Ranks) }}},
-	{"checkpoint-every",
-		func(p *rundir.Preferences, o *Options) { p.CheckpointEvery = &o.CheckpointEvery },
-		func(o *Options, p *rundir.Preferences) bool { return takeOver(&o.CheckpointEvery, p.CheckpointEvery) }, compared{}},
-	{"keep",
-		func(p *rundir.Preferences, o *Options) { p.Keep = o.Keep },
-		func(o *Options, p *rundir.Preferences) bool { return p.Keep != 0 && takeOver(&o.Keep, &p.Keep) }, compared{}},
-	{"trace",
-		func(p *rundir.Preferences, o *Options) { p.Trace = &o.Trace },
-		func(o *Options, p *rundir.Preferences) bool { return takeOver(&o.Trace, p.Trace) }, compared{}},
-}
-
-// takeOver sets v to what was given, if it was.
-func takeOver[T any](v, given *T) bool {
-	if given != nil {
-		*v = *given
-	}
-	return given != nil
-}
-
-// preferences returns what was given of them.
-func (o *Options) preferences() (p rundir.Preferences) {
-	for _, f := range preferences {
-		if f.flag != "" && o.gave(f.flag) {
-			f.keep(&p, o)
-		}
-	}
-	return p
-}
-
 // decided are the options that a Decision follows from.
 func (o *Options) decided() decide.Options {
 	return decide.Options{Recipe: o.Recipe, Resources: o.Resources, Engine: o.Engine, Rank: o.Job.Index, Ranks: o.world(),
 		Replicas: o.replicas(), Out: o.Out, Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, WeightsPath: o.WeightsPath, Command: o.Command,
 		Preferences: o.preferences(), Force: o.Force, Trace: o.Trace, CheckpointEvery: o.CheckpointEvery, Keep: o.Keep}
-}
-
-// prefer takes over what an earlier process was given and this one was not.
-func (o *Options) prefer(p *rundir.Preferences) {
-	for _, f := range preferences {
-		if f.flag != "" && !o.gave(f.flag) && f.take(o, p) {
-			o.Given = append(slices.Clip(o.Given), f.flag)
-		}
-	}
 }
 
 // recall completes the options by those of the run that is resumed, and refuses flags
@@ -316,29 +207,4 @@ func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 		return nil, err
 	}
 	return &was, nil
-}
-
-// changes says what differs that may, "" if nothing does.
-func changes(f, now *rundir.File) string {
-	var differ []string
-	add := func(what string, was, now any) {
-		if was != now {
-			differ = append(differ, fmt.Sprintf("%s %v (was %v)", what, now, was))
-		}
-	}
-	for _, p := range preferences {
-		if p.name != "" {
-			add(p.name, p.of(&f.Setup), p.of(&now.Setup))
-		}
-	}
-	add("program", programOf(f, now), programOf(now, f))
-	return strings.Join(differ, ", ")
-}
-
-// programOf names the program of a run as it is told apart from another run's.
-func programOf(f, other *rundir.File) string {
-	if f.ProgramHash == "" || other.ProgramHash == "" {
-		return f.Version
-	}
-	return program.Name(f.Version, f.ProgramHash)
 }

@@ -174,7 +174,8 @@ type command struct {
 	teaches  string   // what it does, an example, what comes next
 	operands []string // the names of its positional arguments; those in brackets may be left out; the last, if it ends in dots, stands for any number
 	flags    []cli.Flag
-	resumes  string // how one that was interrupted goes on; empty: it keeps nothing
+	groups   []group // more flags, by subject
+	resumes  string  // how one that was interrupted goes on; empty: it keeps nothing
 	// check completes the options and refuses what makes no sense by itself: it reads no
 	// file but a secret's.
 	// agrees returns the error by which run would refuse what is there of its output, and changes
@@ -200,10 +201,9 @@ func (cmd *command) looks(ctx context.Context, s *session) error {
 	return cmd.agrees(ctx)
 }
 
-// add completes a command: the shared flags, the configuration file, the check of
-// its arguments, progress, and the output.
-func (g *globals) add(cmd command) *cli.Command {
-	flags := append(cmd.flags,
+// flags returns those that all commands have.
+func (g *globals) flags() []cli.Flag {
+	return []cli.Flag{
 		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr, but what --progress json writes", Destination: &g.quiet, DisableDefaultText: true},
@@ -214,7 +214,17 @@ func (g *globals) add(cmd command) *cli.Command {
 			g.progress = s
 			return nil
 		}),
-	)
+	}
+}
+
+// add completes a command: the shared flags, the configuration file, the check of
+// its arguments, progress, and the output.
+func (g *globals) add(cmd command) *cli.Command {
+	cmd.groups = slices.Concat([]group{{"", cmd.flags}}, cmd.groups, []group{{"Configuration and output", g.flags()}})
+	var flags []cli.Flag
+	for _, g := range cmd.groups {
+		flags = append(flags, g.flags...)
+	}
 	var file *configuration
 	var fromEnvironment []string
 	return &cli.Command{
@@ -225,7 +235,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		HideHelpCommand: true,
 		Flags:           flags,
 
-		CustomHelpTemplate: helpOf(&cmd, flags),
+		CustomHelpTemplate: helpOf(&cmd),
 
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = cmd.name

@@ -104,7 +104,7 @@ func newBenchIOCommand(g *globals) *cli.Command {
 		teaches:  benchIOTeaches,
 		operands: []string{"PATH"},
 		flags: []cli.Flag{
-			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &b.backend),
+			ioFlag(&b.backend),
 			bytesFlag("size", "of the scratch file; of a file, what is read in sequence, again and again", "4GiB", &b.size),
 			positiveFlag("seconds", "of measuring sequential reads, and writes; before each, 0.3 times as long of load that does not count", &b.seconds),
 		},

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -11,8 +10,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
-	"diskgnn/presample"
 	"diskgnn/train/comparison"
+	"diskgnn/train/recipe"
 )
 
 const benchStoresTeaches = `Trains one model with several stores, on the same mini-batches and with the same memory,
@@ -44,10 +43,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "what presample made of it; without, the next four say what is drawn", &o.Samples),
 			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.Sampling.BatchSize, 1),
-			flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(o.Sampling.Fanout, ",", strconv.Itoa), func(s string) (err error) {
-				o.Sampling.Fanout, err = presample.ParseFanout(s)
-				return err
-			}),
+			fanoutFlag(&o.Sampling.Fanout),
 			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.Sampling.EvalFanout),
 			intFlag("sample-epochs", "different epochs to draw; training goes round them", "", &o.Sampling.Epochs, 1),
 			outFlag(&o.Out, "the comparison"),
@@ -61,16 +57,16 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 				return nil
 			}),
 			boolFlag("live", "draw batches while training, fresh ones every epoch", &o.Live),
-			stringFlag("model", "NAME", modelUsage(), &o.Train.Model),
-			intFlag("hidden", "width of the hidden layers", "", &o.Train.Hidden, 1),
-			intFlag("epochs", "passes over the training nodes", "", &o.Train.Epochs, 1),
+			stringFlag("model", "NAME", recipe.Find("model").Help, &o.Train.Model),
+			rowFlag(recipe.Find("hidden"), &o.Train.Hidden),
+			rowFlag(recipe.Find("epochs"), &o.Train.Epochs),
 			seedFlag(&o.Train.Seed),
 			memoryFlag(&o.Train.Memory),
-			bytesFlag("gpu-memory", "GPU memory to stay under", "all that is free but 512 MiB", &o.Train.GPUMemory),
-			intFlag("slots", "batches under way at a time; 1: nothing overlaps", "what memory allows, up to 6", &o.Train.Slots, 0),
+			rowFlag(o.Train.Preference("gpu-memory")),
+			rowFlag(o.Train.Preference("slots")),
 			parallelFlag("threads", "threads that compute", &o.Train.Threads),
-			stringFlag("engine", "NAME", "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one", &o.Train.Engine),
-			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.Train.IO),
+			stringFlag("engine", "NAME", engineUsage, &o.Train.Engine),
+			ioFlag(&o.Train.IO),
 			blasFlag(&o.Train.BLAS),
 			positiveFlag("drive-seconds", "of measuring the drive's sequential reads", &o.DriveSeconds),
 		},

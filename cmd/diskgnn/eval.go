@@ -104,7 +104,7 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{train.WeightsBest, train.WeightsFinal}, weights),
 		memoryFlag(memory),
 		parallelFlag("threads", "threads that compute; the result is the same for any number", threads),
-		stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", io),
+		ioFlag(io),
 		blasFlag(library),
 	}
 }

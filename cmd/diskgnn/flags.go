@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -14,7 +16,10 @@ import (
 	"diskgnn/internal/job"
 	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
+	"diskgnn/presample"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/recipe"
+	"diskgnn/train/rundir"
 )
 
 // value is a flag's value that parses itself, so that every message is ours and
@@ -241,6 +246,43 @@ func join[T any](list []T, separator string, format func(T) string) string {
 	return strings.Join(parts, separator)
 }
 
+// rowFlag makes a flag of an option's row, for a value that dst points to.
+func rowFlag(o recipe.Option, dst any) cli.Flag {
+	shown := o.Shown
+	if shown == "" && o.Default != nil {
+		shown = fmt.Sprint(o.Default)
+	}
+	switch dst := dst.(type) {
+	case *bool:
+		return boolFlag(o.Name, o.Help, dst)
+	case *int:
+		return intFlag(o.Name, o.Help, shown, dst, int(o.Least))
+	case *uint64:
+		return intFlag(o.Name, o.Help, shown, dst, uint64(o.Least))
+	case *int64:
+		return bytesFlag(o.Name, o.Help, shown, dst)
+	case *float64:
+		if o.Positive {
+			return flag(o.Name, "X", o.Help, shown, positive(dst))
+		}
+		return floatFlag(o.Name, o.Help, dst)
+	case **budget.Size:
+		return sizeFlag(o.Name, o.Help, shown, budget.UnitPercent, dst)
+	case *rundir.Interval:
+		return flag(o.Name, o.Takes, o.Help, dst.String(), func(s string) (err error) {
+			*dst, err = rundir.ParseInterval(s)
+			return err
+		})
+	case *string:
+		takes, shown := cmp.Or(o.Takes, "NAME"), cmp.Or(shown, *dst)
+		if o.Names == nil {
+			return flag(o.Name, takes, o.Help, shown, text(dst))
+		}
+		return namedFlag(o.Name, takes, o.Help, shown, o.Names, dst)
+	}
+	panic(fmt.Sprintf("--%s: no flag sets a %T", o.Name, dst))
+}
+
 // dtypeFlag takes a type's name, or its short form.
 func dtypeFlag(usage, text string, dst *dtype.Type) cli.Flag {
 	return flag("dtype", "TYPE", usage, text, func(s string) (err error) {
@@ -276,6 +318,14 @@ func outputFlag(name, placeholder, usage string, dst *string) cli.Flag {
 
 func forceFlag(dst *bool) cli.Flag {
 	return boolFlag("force", "replace an output that was made with other parameters or is damaged, or discard one that was begun with others", dst)
+}
+
+// fanoutFlag takes how many neighbours are drawn in advance.
+func fanoutFlag(dst *[]int) cli.Flag {
+	return flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(*dst, ",", strconv.Itoa), func(s string) (err error) {
+		*dst, err = presample.ParseFanout(s)
+		return err
+	})
 }
 
 // spaceFlag turns off what a stage says of the room on its disk.
@@ -356,6 +406,11 @@ func (s *session) shard(p part) (shard.Shard, error) {
 	return p.shard, nil
 }
 
-func seedFlag(dst *uint64) cli.Flag {
-	return intFlag("seed", "of all random choices", "", dst, 0)
+func seedFlag(dst *uint64) cli.Flag { return rowFlag(recipe.Find("seed"), dst) }
+
+func ioFlag(dst *string) cli.Flag {
+	return stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", dst)
 }
+
+// engineUsage is the help of --engine.
+const engineUsage = "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one"

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,57 +16,22 @@ const (
 	flagWidth = 24
 )
 
-// group is flags that are listed together in a command's help.
+// group is flags that are listed together in a command's help; those without a title come first.
 type group struct {
 	title string
-	flags []string
-}
-
-// everywhere is the group of what all commands have.
-var everywhere = group{"Configuration and output", []string{"config", "json", "quiet", "progress", "help"}}
-
-// groups are those of commands with many flags, in the order of their help. A flag that is in
-// none of them is listed before them.
-var groups = map[string][]group{
-	"train": {
-		{"What to train on", []string{"pack", "dataset", "samples", "store"}},
-		{"The run", []string{"out", "plan", "resume", "force", "checkpoint-every", "keep", "trace", "record", "listen"}},
-		{"The model", []string{"model", "hidden", "heads", "aggregator", "gcn-norm", "norm", "residual", "input-projection", "activation", "dropout", "layer-order"}},
-		{"Learning", []string{"epochs", "lr", "optimizer", "weight-decay", "label-smoothing", "schedule", "warmup", "min-lr", "plateau-factor", "plateau-patience",
-			"patience", "validate-every", "loss", "metric", "seed", "accumulate", "shuffle-batches", "init-from"}},
-		{"Drawing batches while training", []string{"fanout", "eval-fanout", "batch-size", "train-ratio", "sampler", "batch-dependency", "layer-dependency", "sample-seed",
-			"dry-epochs", "topology", "topology-memory", "topology-order"}},
-		{"Memory and caches", []string{"memory", "ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache"}},
-		{"Computing and reading", []string{"engine", "threads", "blas", "precision", "io", "gpus", "rank", "reduce", "secret-file", "insecure"}},
-	},
-	"presample": {
-		{"What to draw", []string{"dataset", "out", "batch-size", "fanout", "eval-fanout", "epochs", "train-ratio", "order", "partitions", "buffer", "walk", "sampler",
-			"batch-dependency", "layer-dependency", "seed"}},
-		{"How to draw it", []string{"plan", "shard", "topology", "topology-memory", "topology-order", "workers", "memory", "skip-space-check", "force"}},
-	},
+	flags []cli.Flag
 }
 
 // helpOf returns the help of a command as a template without fields.
-func helpOf(cmd *command, flags []cli.Flag) string {
+func helpOf(cmd *command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "NAME:\n%s\n\n", indented(wrap("diskgnn "+cmd.name+" - "+cmd.usage, helpWidth-3)))
 	fmt.Fprintf(&b, "USAGE:\n   %s\n\n", usageOf(cmd))
 	fmt.Fprintf(&b, "DESCRIPTION:\n%s\n\nOPTIONS:\n", indented(reflow(cmd.teaches, helpWidth-3)))
-	flags = append(slices.Clone(flags), cli.HelpFlag)
-	list := append(slices.Clone(groups[cmd.name]), everywhere)
-	rest := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool {
-		return slices.ContainsFunc(list, func(g group) bool { return slices.Contains(g.flags, f.Names()[0]) })
-	})
-	writeFlags(&b, "", rest)
-	for _, g := range list {
-		var of []cli.Flag
-		for _, name := range g.flags {
-			if i := slices.IndexFunc(flags, func(f cli.Flag) bool { return f.Names()[0] == name }); i >= 0 {
-				of = append(of, flags[i])
-			}
-		}
-		writeFlags(&b, g.title, of)
+	for _, g := range cmd.groups {
+		writeFlags(&b, g)
 	}
+	writeFlags(&b, group{flags: []cli.Flag{cli.HelpFlag}})
 	return strings.ReplaceAll(b.String(), "{{", `{{"{{"}}`)
 }
 
@@ -77,14 +41,11 @@ func usageOf(cmd *command) string {
 }
 
 // writeFlags writes a group of flags: what each means stands beside it.
-func writeFlags(b *strings.Builder, title string, flags []cli.Flag) {
-	if len(flags) == 0 {
-		return
+func writeFlags(b *strings.Builder, g group) {
+	if g.title != "" {
+		fmt.Fprintf(b, "\n   %s\n\n", g.title)
 	}
-	if title != "" {
-		fmt.Fprintf(b, "\n   %s\n\n", title)
-	}
-	for _, f := range flags {
+	for _, f := range g.flags {
 		name, meaning, _ := strings.Cut(f.String(), "\t")
 		lines := strings.Split(wrap(meaning, helpWidth-3-flagWidth-2), "\n")
 		if utf8.RuneCountInString(name) > flagWidth {

@@ -30,88 +30,99 @@ says what the dataset would take and what is wrong, and imports nothing.
 
 The next command is diskgnn presample, or, with --for predict, diskgnn predict.`
 
+// imported is the options of import.
+type imported struct {
+	importer.Options
+	out, format               string
+	sources                   []string // of a configuration file
+	split                     importer.Split
+	skipSpace, plan, stratify bool
+}
+
 func newImportCommand(g *globals) *cli.Command {
-	var out string
-	var sources []string
-	var skipSpace, plan, stratify bool
-	var split importer.Split
-	format := formats.Auto
-	var o importer.Options
-	o.EnsureDefaults()
-	o.Workers, o.Memory = 0, 0
+	c := imported{format: formats.Auto}
+	c.EnsureDefaults()
+	c.Workers, c.Memory = 0, 0
 	return g.add(command{
 		name:     "import",
 		resumes:  byItself,
 		usage:    "make a dataset of a graph in another format",
 		teaches:  importTeaches,
 		operands: []string{"[SOURCE...]"},
-		flags: []cli.Flag{
-			stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &sources),
-			nameFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", append([]string{formats.Auto}, formats.Names()...), &format),
-			outFlag(&out, "the dataset"),
-			boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &plan),
-			stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, or as shares, as 0.6/0.2/0.2, where the source has none", &split.Parts),
-			seedFlag(&split.Seed),
-			boolFlag("stratify", "take the same shares of every class with --split", &stratify),
-			nameFlag("for", "USE", "what the dataset is for: predict, which needs no labels and splits, and stores none", []string{importer.ForPredict}, &o.For),
-			stringFlag("task", "NAME", "of several tasks in the source", &o.Task),
-			stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &o.Features),
-			stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &o.Edges),
-			stringFlag("features", "FILE", "of raw arrays and tables, and of lists of edges: the features, or random:DIM", &o.FeatureFile),
-			stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &o.LabelFile),
-			stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &o.SplitFiles),
-			intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &o.Nodes, 1),
-			stringFlag("node-ids", "FILE", "likewise the ids of nodes that are not numbered from 0: a column of them, or edges, for those of the edges", &o.NodeIDs),
-			nameFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", importer.Reverses(), &o.Reverse),
-			boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &o.Symmetrize),
-			boolFlag("dedupe", "store equal edges once", &o.Dedupe),
-			nameFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", importer.Loops(), &o.SelfLoops),
-			nameFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", importer.Relabels(), &o.Relabel),
-			boolFlag("binarize", "make features above zero one, and others zero", &o.Binarize),
-			boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &o.RowNormalize),
-			dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &o.DType),
-			boolFlag("compress", "store the features compressed", &o.Compress),
-			workersFlag(&o.Workers),
-			memoryFlag(&o.Memory),
-			spaceFlag(&skipSpace),
-			forceFlag(&o.Force),
-		},
-		check: func(s *session) error {
-			if plan {
-				s.planned(&out, "graph")
-			} else if err := required("out", out); err != nil {
-				return err
-			}
-			if o.Sources = s.args; len(s.args) == 0 {
-				o.Sources = sources
-			}
-			if len(o.Sources) == 0 && o.Edges == "" {
-				return fault.New(fault.ErrUsage, "SOURCE is missing")
-			}
-			o.Seed = split.Seed
-			switch {
-			case split.Parts != "":
-				split.Stratify = stratify
-				o.Split = &split
-			case stratify:
-				return fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
-			}
-			return s.settle(&o, &o.Memory)
-		},
-		agrees: func(ctx context.Context) error { return formats.Agrees(ctx, vfs.OS, out, format, o) },
+		flags:    c.flags(),
+		check:    c.check,
+		agrees:   func(ctx context.Context) error { return formats.Agrees(ctx, vfs.OS, c.out, c.format, c.Options) },
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			if plan {
+			if c.plan {
 				g.starts("import", "")
-				p, err := formats.MakePlan(ctx, outputDisk(skipSpace), out, format, o, s.rep)
+				p, err := formats.MakePlan(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
 				return importPlan(p), err
 			}
-			r, err := formats.Import(ctx, outputDisk(skipSpace), out, format, o, s.rep)
+			r, err := formats.Import(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}
-			return datasetMade(r, o.Memory), nil
+			return datasetMade(r, c.Memory), nil
 		},
 	})
+}
+
+func (c *imported) flags() []cli.Flag {
+	return []cli.Flag{
+		stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &c.sources),
+		nameFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", append([]string{formats.Auto}, formats.Names()...), &c.format),
+		outFlag(&c.out, "the dataset"),
+		boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &c.plan),
+		stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, or as shares, as 0.6/0.2/0.2, where the source has none", &c.split.Parts),
+		seedFlag(&c.split.Seed),
+		boolFlag("stratify", "take the same shares of every class with --split", &c.stratify),
+		nameFlag("for", "USE", "what the dataset is for: predict, which needs no labels and splits, and stores none", []string{importer.ForPredict}, &c.For),
+		stringFlag("task", "NAME", "of several tasks in the source", &c.Task),
+		stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &c.Features),
+		stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &c.Edges),
+		stringFlag("features", "FILE", "of raw arrays and tables, and of lists of edges: the features, or random:DIM", &c.FeatureFile),
+		stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &c.LabelFile),
+		stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &c.SplitFiles),
+		intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &c.Nodes, 1),
+		stringFlag("node-ids", "FILE", "likewise the ids of nodes that are not numbered from 0: a column of them, or edges, for those of the edges", &c.NodeIDs),
+		nameFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", importer.Reverses(), &c.Reverse),
+		boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &c.Symmetrize),
+		boolFlag("dedupe", "store equal edges once", &c.Dedupe),
+		nameFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", importer.Loops(), &c.SelfLoops),
+		nameFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", importer.Relabels(), &c.Relabel),
+		boolFlag("binarize", "make features above zero one, and others zero", &c.Binarize),
+		boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &c.RowNormalize),
+		dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &c.DType),
+		boolFlag("compress", "store the features compressed", &c.Compress),
+		workersFlag(&c.Workers),
+		memoryFlag(&c.Memory),
+		spaceFlag(&c.skipSpace),
+		forceFlag(&c.Force),
+	}
+}
+
+// check completes the options, and refuses what makes no sense.
+func (c *imported) check(s *session) error {
+	if c.plan {
+		s.planned(&c.out, "graph")
+	} else if err := required("out", c.out); err != nil {
+		return err
+	}
+	if c.Sources = s.args; len(s.args) == 0 {
+		c.Sources = c.sources
+	}
+	if len(c.Sources) == 0 && c.Edges == "" {
+		return fault.New(fault.ErrUsage, "SOURCE is missing")
+	}
+	c.Seed = c.split.Seed
+	switch {
+	case c.split.Parts != "":
+		c.split.Stratify = c.stratify
+		c.Split = &c.split
+	case c.stratify:
+		return fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
+	}
+	return s.settle(&c.Options, &c.Memory)
 }
 
 // importPlan describes what an import would make.

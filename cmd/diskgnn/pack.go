@@ -55,7 +55,7 @@ func newPackCommand(g *globals) *cli.Command {
 			nameFlag("policy", "NAME", "what the cache holds: static, the most used rows, or min, the rows needed soonest", pack.Policies(), &o.Policy),
 			stringFlag("dtype", "TYPE", "of the packed features: same, bf16, fp16 or int8", &o.DType),
 			nameFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", pack.Codecs(), &o.Compress),
-			stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", &o.IO),
+			ioFlag(&o.IO),
 			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
 			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			outputFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"github.com/urfave/cli/v2"
 
@@ -43,34 +42,35 @@ func newPresampleCommand(g *globals) *cli.Command {
 		resumes: byItself,
 		usage:   "draw every mini-batch in advance",
 		teaches: presampleTeaches,
-		flags: []cli.Flag{
-			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
-			outFlag(&o.Out, "the samples"),
-			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
-			flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(o.Fanout, ",", strconv.Itoa), func(s string) (err error) {
-				o.Fanout, err = presample.ParseFanout(s)
-				return err
-			}),
-			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
-			intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
-			positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
-			nameFlag("order", "NAME", "order of the batches: random; overlap: those that share input nodes follow each other; dispersed or sequential: drawn from some partitions at a time", sampler.Orders(), &o.Order),
-			intFlag("partitions", "of the graph, with dispersed and sequential", "", &o.Partitions, 0),
-			intFlag("buffer", "partitions that batches are drawn from at a time", "", &o.Buffer, 0),
-			nameFlag("walk", "NAME", "how dispersed changes partitions: sweep, beta or comet", walk.Names(), &o.Walk),
-			nameFlag("sampler", "NAME", "how nodes choose neighbours: uniform, each by itself; labor: the same ones as other nodes, so that batches are smaller", sampler.Methods(), &o.Sampler),
-			intFlag("batch-dependency", "successive batches of labor over which the choices change; 1: each batch's are its own", "", &o.BatchDependency, 1),
-			boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
-			seedFlag(&o.Seed),
-			boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
-			shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
-			levelFlag("", &o.Topology),
-			topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
-			topologyOrderFlag("reach", &o.Topology),
-			workersFlag(&o.Workers),
-			memoryFlag(&o.Memory),
-			spaceFlag(&skipSpace),
-			forceFlag(&o.Force),
+		groups: []group{
+			{"What to draw", []cli.Flag{
+				stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
+				outFlag(&o.Out, "the samples"),
+				intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
+				fanoutFlag(&o.Fanout),
+				stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
+				intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
+				positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
+				nameFlag("order", "NAME", "order of the batches: random; overlap: those that share input nodes follow each other; dispersed or sequential: drawn from some partitions at a time", sampler.Orders(), &o.Order),
+				intFlag("partitions", "of the graph, with dispersed and sequential", "", &o.Partitions, 0),
+				intFlag("buffer", "partitions that batches are drawn from at a time", "", &o.Buffer, 0),
+				nameFlag("walk", "NAME", "how dispersed changes partitions: sweep, beta or comet", walk.Names(), &o.Walk),
+				nameFlag("sampler", "NAME", "how nodes choose neighbours: uniform, each by itself; labor: the same ones as other nodes, so that batches are smaller", sampler.Methods(), &o.Sampler),
+				intFlag("batch-dependency", "successive batches of labor over which the choices change; 1: each batch's are its own", "", &o.BatchDependency, 1),
+				boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
+				seedFlag(&o.Seed),
+			}},
+			{"How to draw it", []cli.Flag{
+				boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
+				shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
+				levelFlag("", &o.Topology),
+				topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
+				topologyOrderFlag("reach", &o.Topology),
+				workersFlag(&o.Workers),
+				memoryFlag(&o.Memory),
+				spaceFlag(&skipSpace),
+				forceFlag(&o.Force),
+			}},
 		},
 		check: func(s *session) (err error) {
 			if plan {

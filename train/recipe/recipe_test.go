@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,6 +174,17 @@ func other() Recipe {
 		}
 	})
 	return r
+}
+
+// Every field is an option with one row, and every row has a field.
+func TestEveryOptionHasARow(t *testing.T) {
+	var rows []string
+	for _, o := range slices.Concat(always, Drawing) {
+		rows = append(rows, o.Name)
+	}
+	if want := slices.Sorted(slices.Values(Flags())); !slices.Equal(slices.Sorted(slices.Values(rows)), want) {
+		t.Errorf("rows of %v, fields of %v", rows, want)
+	}
 }
 
 func TestRecallTakesEveryOption(t *testing.T) {

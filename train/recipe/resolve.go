@@ -3,7 +3,6 @@ package recipe
 import (
 	"slices"
 
-	"diskgnn/internal/fault"
 	"diskgnn/train/model"
 )
 
@@ -22,7 +21,6 @@ func (r *Recipe) Resolve(d Data) error {
 	if r.Accumulate == 0 {
 		r.Accumulate = 1
 	}
-	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	if r.Loss == LossAuto {
 		if r.Loss = LossCrossEntropy; d.MultiLabel {
 			r.Loss = LossBinary

@@ -3,8 +3,6 @@ package recipe
 import (
 	"math"
 	"strconv"
-
-	"diskgnn/internal/fault"
 )
 
 // Values of DryEpochs that are no number.
@@ -15,19 +13,6 @@ const (
 
 // Live reports whether batches are drawn while training.
 func (r *Recipe) Live() bool { return r.Fanout != "" }
-
-// ensureSampling is EnsureDefaults of what is drawn while training, if anything is.
-func (r *Recipe) ensureSampling() {
-	if !r.Live() {
-		return
-	}
-	setDefault(&r.EvalFanout, "same")
-	setDefault(&r.BatchSize, 1024)
-	setDefault(&r.TrainRatio, 1)
-	setDefault(&r.Sampler, "uniform")
-	setDefault(&r.BatchDependency, 1)
-	setDefault(&r.DryEpochs, DryAuto)
-}
 
 // Dry returns how many epochs are drawn before training: infinitely many for all. A recipe
 // that Validate accepts has some.
@@ -48,23 +33,15 @@ func (r *Recipe) Dry() float64 {
 // validateSampling names the flag about drawing while training that makes no sense, but for
 // what whoever draws knows better: fanouts and sizes.
 func (r *Recipe) validateSampling() error {
-	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	if r.Live() {
 		if n := r.Dry(); !(n > 0) || math.IsInf(n, 0) && r.DryEpochs != DryAll && r.DryEpochs != DryAuto {
 			return usage("--dry-epochs %s: give a number of epochs above 0, all or auto", r.DryEpochs)
 		}
 		return nil
 	}
-	for _, o := range []struct {
-		flag  string
-		given bool
-	}{
-		{"eval-fanout", r.EvalFanout != ""}, {"batch-size", r.BatchSize != 0}, {"train-ratio", r.TrainRatio != 0},
-		{"sample-seed", r.SampleSeed != 0}, {"sampler", r.Sampler != ""}, {"batch-dependency", r.BatchDependency != 0}, {"layer-dependency", r.LayerDependency},
-		{"dry-epochs", r.DryEpochs != ""},
-	} {
-		if o.given {
-			return usage("--%s is for batches that are drawn while training, by --fanout", o.flag)
+	for _, o := range Drawing {
+		if !r.field(o.Name).IsZero() {
+			return usage("--%s is for batches that are drawn while training, by --fanout", o.Name)
 		}
 	}
 	return nil

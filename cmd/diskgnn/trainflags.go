@@ -1,0 +1,128 @@
+package main
+
+import (
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	stores "diskgnn/featurestore/all"
+	"diskgnn/internal/job"
+	"diskgnn/internal/secret"
+	"diskgnn/presample/sampler"
+	"diskgnn/train"
+	"diskgnn/train/recipe"
+)
+
+// training is the options of train.
+type training struct {
+	train.Options
+	rank       job.Ask
+	plan       bool
+	secretFile string
+}
+
+// flags returns train's, by subject.
+func (t *training) flags() []group {
+	return []group{
+		{"What to train on", t.sources()},
+		{"The run", t.output()},
+		{"The model", t.recipe(recipe.Model)},
+		{"Learning", t.recipe(recipe.Learning)},
+		{"Drawing batches while training", append(t.recipe(recipe.Drawing), trainLevelFlag(&t.Topology),
+			topologyMemoryFlag("a quarter of --memory", &t.Topology), topologyOrderFlag("reach; with --store ginex: ginex", &t.Topology))},
+		{"Memory and caches", append([]cli.Flag{memoryFlag(&t.Memory)},
+			t.preferences("ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache")...)},
+		{"Computing and reading", slices.Concat(t.engine(), t.recipe(recipe.Computing), []cli.Flag{ioFlag(&t.IO)}, t.ranks())},
+	}
+}
+
+func (t *training) sources() []cli.Flag {
+	return []cli.Flag{
+		stringFlag("pack", "DIR", "what pack made", &t.Pack),
+		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &t.Dataset),
+		stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &t.Samples),
+		nameFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex, gnndrive, agnes, gids or hyperion (of --dataset, read while training), mmap (of --dataset, by page faults), marius (of --dataset, and --samples of some orders), or auto", stores.Names(), &t.Store),
+	}
+}
+
+func (t *training) output() []cli.Flag {
+	return slices.Concat([]cli.Flag{
+		outFlag(&t.Out, "the run"),
+		boolFlag("plan", "compute three batches, write nothing, and say what the run would take", &t.plan),
+		boolFlag("resume", "go on with the run that is there, if any", &t.Resume),
+		boolFlag("force", "replace a run that is there", &t.Force),
+	}, t.preferences("checkpoint-every", "keep", "trace"), []cli.Flag{
+		outputFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &t.Record),
+		stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on, port 0 at any that is free; without a host, and at 127.0.0.1, to this machine alone", &t.Listen),
+	})
+}
+
+func (t *training) engine() []cli.Flag {
+	return []cli.Flag{
+		nameFlag("engine", "NAME", engineUsage, train.Engines(), &t.Engine),
+		parallelFlag("threads", "threads that compute; the result is the same for any number", &t.Threads),
+		blasFlag(&t.BLAS),
+	}
+}
+
+// ranks are the flags of processes and devices that train together.
+func (t *training) ranks() []cli.Flag {
+	return []cli.Flag{
+		flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", gpus(&t.Replicas)),
+		flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", func(s string) (err error) {
+			t.rank, err = job.ParseAsk(s)
+			return err
+		}),
+		nameFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", train.Reductions(), &t.Reduce),
+		stringFlag("secret-file", "FILE", "what ranks on several hosts, and those who watch by --listen from others, have to know: a random word; instead of "+secret.Variable+" in the environment", &t.secretFile),
+		boolFlag("insecure", "let other hosts take part, and watch, without a secret", &t.Insecure),
+	}
+}
+
+// gpus takes a number of GPUs, or all.
+func gpus(dst *int) func(string) error {
+	return func(s string) error {
+		if s == "all" {
+			*dst = train.AllGPUs
+			return nil
+		}
+		n, err := parseInt(s, 1)
+		*dst = int(n)
+		return err
+	}
+}
+
+// recipe returns flags of the recipe.
+func (t *training) recipe(list recipe.Options) (flags []cli.Flag) {
+	for _, o := range list {
+		dst := t.Field(o.Name)
+		switch o.Name {
+		case "fanout":
+			flags = append(flags, flag(o.Name, o.Takes, o.Help, "", fanout(&t.Fanout)))
+			continue
+		case "sampler":
+			o.Names = sampler.Methods()
+		case "init-from": // whose field is the hash of what the flag names
+			dst = &t.WeightsPath
+		}
+		flags = append(flags, rowFlag(o, dst))
+	}
+	return flags
+}
+
+// fanout takes a list of fanouts, and keeps it as it is compared with a run's.
+func fanout(dst *string) func(string) error {
+	return func(s string) error {
+		list, err := sampler.ParseFanout(s)
+		*dst = sampler.FormatFanout(list)
+		return err
+	}
+}
+
+// preferences returns flags that decide nothing of the result.
+func (t *training) preferences(names ...string) (flags []cli.Flag) {
+	for _, name := range names {
+		flags = append(flags, rowFlag(t.Preference(name)))
+	}
+	return flags
+}

@@ -1,0 +1,183 @@
+package recipe
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"diskgnn/internal/fault"
+	"diskgnn/train/model"
+)
+
+// An Option is a row of the recipe: what one option is called, what it means, what it is by default,
+// and what it may be. The command line makes a flag of it. The option's key in run.json, and so
+// its field of Recipe, is its name with underscores.
+type Option struct {
+	Name string // of the flag
+	Help string
+	// Takes is what the help calls the value; "": what values of its type are called.
+	Takes string
+	// Shown is what the help says of the default; "": Default.
+	Shown string
+	// Default is what EnsureDefaults puts in the place of zero; nil: zero stays. Where Zero is set,
+	// zero is a value too, and only Defaults sets the option.
+	Default any
+	Zero    bool
+	Names   []string // that the option may be; nil: it is not one of several names
+	Least   int64    // that the command line takes of a whole number
+	// Positive says that the command line takes only numbers above 0.
+	Positive bool
+
+	allows func(x float64) bool // of a number; nil: other checks know what it may be
+	give   string               // what allows takes, for an error
+}
+
+// Options are the rows, by subject, in the order in which a help lists them.
+type Options []Option
+
+// Model are the options of the network.
+var Model = Options{
+	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", "), Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
+	{Name: "hidden", Help: "width of the hidden layers", Default: 256, Least: 1, allows: closed(1, maxHidden), give: fmt.Sprintf("a width from 1 to %d", maxHidden)},
+	{Name: "heads", Help: "of gat; the hidden width is divided among them", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
+	{Name: "aggregator", Help: "what sage takes of the neighbours: mean, sum or max", Default: string(model.Mean), Names: namesOf(model.Aggregators...)},
+	{Name: "gcn-norm", Help: "degrees that weigh gcn's edges: of the graph, or of the block", Default: string(model.GraphNorm), Names: namesOf(model.GCNNorms...)},
+	{Name: "norm", Help: "normalisation ahead of each activation: batch, layer, or none", Default: string(model.NoNorm), Names: namesOf(model.Norms...)},
+	{Name: "residual", Help: "add a linear map of a layer's input to its output"},
+	{Name: "input-projection", Help: "bring the features to the hidden width first, by a linear map"},
+	{Name: "activation", Help: "after every layer but the last: relu, elu, or auto: elu for gat, else relu", Default: ActivationAuto,
+		Names: append([]string{ActivationAuto}, namesOf(model.Activations...)...)},
+	{Name: "dropout", Help: "rate after every layer but the last", Default: 0.5, Zero: true},
+	{Name: "layer-order", Help: "what a layer does first: aggregate, multiply, or auto: what costs less", Default: string(model.Auto),
+		Names: namesOf(model.Auto, model.Aggregate, model.Multiply)},
+}
+
+// Learning are the options of the steps, and of what they are judged by.
+var Learning = Options{
+	{Name: "epochs", Help: "passes over the training nodes", Default: 10, Least: 1, allows: closed(1, MaxEpochs), give: fmt.Sprintf("a number from 1 to %d", MaxEpochs)},
+	{Name: "lr", Help: "Adam's learning rate", Default: 0.003, Positive: true, allows: open(0, 1e6), give: "a learning rate above 0 and below a million"},
+	{Name: "optimizer", Help: "adam, or adamw, whose weight decay is decoupled", Default: OptimizerAdam, Names: []string{OptimizerAdam, OptimizerAdamW}},
+	{Name: "weight-decay", Help: "of all parameters, as PyTorch's weight_decay", allows: below(1e6), give: "a number from 0 up, below a million"},
+	{Name: "label-smoothing", Help: "share of a label that is spread over all classes", allows: below(1), give: "a share from 0 up to, not including, 1"},
+	{Name: "schedule", Help: "of the learning rate: constant, cosine, or plateau: lower when scores do not improve", Default: ScheduleConstant,
+		Names: []string{ScheduleConstant, ScheduleCosine, SchedulePlateau}},
+	{Name: "warmup", Help: "epochs in which the rate rises to --lr"},
+	{Name: "min-lr", Help: "rate that cosine and plateau do not fall below"},
+	{Name: "plateau-factor", Help: "by which plateau lowers the rate", Default: 0.5, Positive: true, allows: open(0, 1), give: "a factor above 0 and below 1"},
+	{Name: "plateau-patience", Help: "epochs without a better score that plateau lets pass before it does", Default: 10, Zero: true, allows: from(0), give: "a number from 0 up"},
+	{Name: "patience", Help: "epochs without a better validation score that end the run; 0: it goes on", allows: from(0), give: "a number from 0 up"},
+	{Name: "validate-every", Help: "epochs from one validation to the next; the last epoch is validated", Default: 1, Least: 1, allows: from(1), give: "a number of epochs from 1 up"},
+	{Name: "loss", Help: "cross-entropy, binary, or auto: by the labels", Default: LossAuto, Names: []string{LossAuto, LossCrossEntropy, LossBinary}},
+	{Name: "metric", Help: "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", Default: MetricAuto,
+		Names: []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
+	{Name: "seed", Help: "of all random choices"},
+	{Name: "accumulate", Help: "successive batches whose gradients a step sums; part of the result", Shown: "as many as there are ranks", Least: 1,
+		allows: closed(0, MaxAccumulate), give: fmt.Sprintf("a number of batches from 1 to %d", MaxAccumulate)},
+	{Name: "shuffle-batches", Help: "visit each epoch's batches in another order"},
+	{Name: "init-from", Help: "begin with these weights, of a safetensors file or the best of a run, of the same shapes", Takes: "FILE|RUN"},
+}
+
+// Drawing are the options of batches that are drawn while training; all but the first have their
+// defaults only where the first is given.
+var Drawing = Options{
+	{Name: "fanout", Help: "instead of --samples: draw batches while training, so many neighbours per layer, the seeds' last; all for every neighbour", Takes: "LIST"},
+	{Name: "eval-fanout", Help: "with --fanout, for validation and test: same, all, or a list", Takes: "LIST", Default: "same"},
+	{Name: "batch-size", Help: "with --fanout: seed nodes of a mini-batch", Default: 1024, Least: 1},
+	{Name: "train-ratio", Help: "with --fanout: share of the training nodes to use", Default: 1.0, Positive: true},
+	{Name: "sampler", Help: "with --fanout: how nodes choose neighbours, uniform or labor", Default: "uniform"},
+	{Name: "batch-dependency", Help: "with --sampler labor: successive batches over which the choices change", Default: 1, Least: 1},
+	{Name: "layer-dependency", Help: "with --sampler labor: the same choices in all layers"},
+	{Name: "sample-seed", Help: "with --fanout: of what is drawn"},
+	{Name: "dry-epochs", Help: "with --fanout: epochs to draw before training, to learn how large batches are: a number, or all", Takes: "X",
+		Shown: "1, or all with --input-projection", Default: DryAuto},
+}
+
+// Computing are the options of how a GPU computes.
+var Computing = Options{
+	{Name: "precision", Help: "of the gpu's matrix products: float32, tf32 or bf16", Default: PrecisionFloat32, Names: []string{PrecisionFloat32, PrecisionTF32, PrecisionBF16}},
+}
+
+// always are the options that every run has.
+var always = slices.Concat(Model, Learning, Computing)
+
+// Find returns the option of a name that a row has.
+func Find(name string) Option {
+	for _, o := range slices.Concat(always, Drawing) {
+		if o.Name == name {
+			return o
+		}
+	}
+	panic("no option " + name)
+}
+
+// Field returns a pointer to the option's field.
+func (r *Recipe) Field(name string) any { return r.field(name).Addr().Interface() }
+
+func (r *Recipe) field(name string) reflect.Value {
+	return reflect.ValueOf(r).Elem().Field(fields[name])
+}
+
+// fields are the indices of the options' fields.
+var fields = func() map[string]int {
+	m := map[string]int{}
+	eachOption(func(flag string, field int) { m[flag] = field })
+	return m
+}()
+
+// ensure replaces zero values that mean a default.
+func (list Options) ensure(r *Recipe) {
+	for _, o := range list {
+		if f := r.field(o.Name); o.Default != nil && !o.Zero && f.IsZero() {
+			f.Set(reflect.ValueOf(o.Default))
+		}
+	}
+}
+
+// validate names the first option that is beyond what its row allows.
+func (list Options) validate(r *Recipe) error {
+	for _, o := range list {
+		f := r.field(o.Name)
+		switch {
+		case o.Names != nil && !slices.Contains(o.Names, f.String()):
+			return usage("--%s %s: there are %s", o.Name, f, strings.Join(o.Names, ", "))
+		case o.allows != nil && !o.allows(number(f)):
+			return usage("--%s %v: give %s", o.Name, f, o.give)
+		}
+	}
+	return nil
+}
+
+// number returns a whole or other number.
+func number(f reflect.Value) float64 {
+	if f.CanInt() {
+		return float64(f.Int())
+	}
+	return f.Float()
+}
+
+func closed(least, most float64) func(float64) bool {
+	return func(x float64) bool { return x >= least && x <= most }
+}
+
+func open(least, most float64) func(float64) bool {
+	return func(x float64) bool { return x > least && x < most }
+}
+
+func below(most float64) func(float64) bool {
+	return func(x float64) bool { return x >= 0 && x < most }
+}
+
+func from(least float64) func(float64) bool {
+	return func(x float64) bool { return x >= least }
+}
+
+func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+
+func namesOf[T ~string](list ...T) []string {
+	s := make([]string, len(list))
+	for i, v := range list {
+		s[i] = string(v)
+	}
+	return s
+}
