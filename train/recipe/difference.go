@@ -4,28 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 )
-
-// Flags returns the names of the options, as the command line has them, in the order of
-// the fields.
-func Flags() []string {
-	var names []string
-	eachOption(func(flag string, _ int) { names = append(names, flag) })
-	return names
-}
-
-// eachOption calls f with the flag and the field of every option.
-func eachOption(f func(flag string, field int)) {
-	t := reflect.TypeFor[Recipe]()
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name == "dims" { // which follow from the options and the data
-			continue
-		}
-		f(strings.ReplaceAll(name, "_", "-"), i)
-	}
-}
 
 // A Difference is an option of which two recipes have different values.
 type Difference struct {

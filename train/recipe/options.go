@@ -101,6 +101,46 @@ var Computing = Options{
 // always are the options that every run has.
 var always = slices.Concat(Model, Learning, Computing)
 
+// Flags returns the names of the options, as the command line has them, in the order of
+// the fields.
+func Flags() []string {
+	var names []string
+	eachOption(func(flag string, _ int) { names = append(names, flag) })
+	return names
+}
+
+// eachOption calls f with the flag and the field of every option.
+func eachOption(f func(flag string, field int)) {
+	t := reflect.TypeFor[Recipe]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		if name == "dims" { // which follow from the options and the data
+			continue
+		}
+		f(strings.ReplaceAll(name, "_", "-"), i)
+	}
+}
+
+// Defaults returns the recipe of a run of which nothing is said.
+func Defaults() Recipe {
+	var r Recipe
+	for _, o := range always {
+		if o.Zero {
+			r.field(o.Name).Set(reflect.ValueOf(o.Default))
+		}
+	}
+	r.EnsureDefaults()
+	return r
+}
+
+// EnsureDefaults replaces zero values that mean a default.
+func (r *Recipe) EnsureDefaults() {
+	always.ensure(r)
+	if r.Live() {
+		Drawing.ensure(r)
+	}
+}
+
 // Find returns the option of a name that a row has.
 func Find(name string) Option {
 	for _, o := range slices.Concat(always, Drawing) {

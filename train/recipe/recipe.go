@@ -10,8 +10,6 @@
 package recipe
 
 import (
-	"reflect"
-
 	"diskgnn/train/model"
 )
 
@@ -116,28 +114,17 @@ type Recipe struct {
 	InitFrom string `json:"init_from,omitempty"`
 }
 
-// MaxAccumulate bounds Accumulate: what is beyond it is a slip.
-const MaxAccumulate = 1 << 12
+// What is beyond these is a slip, and would overflow what is counted from it.
+const (
+	maxHidden     = 1 << 24
+	MaxAccumulate = 1 << 12
+	// MaxEpochs is of which run.json is still read. Earlier programs began runs of up to EarlierEpochs.
+	MaxEpochs     = 1 << 20
+	EarlierEpochs = 1 << 30
+)
 
-// Defaults returns the recipe of a run of which nothing is said.
-func Defaults() Recipe {
-	var r Recipe
-	for _, o := range always {
-		if o.Zero {
-			r.field(o.Name).Set(reflect.ValueOf(o.Default))
-		}
-	}
-	r.EnsureDefaults()
-	return r
-}
-
-// EnsureDefaults replaces zero values that mean a default.
-func (r *Recipe) EnsureDefaults() {
-	always.ensure(r)
-	if r.Live() {
-		Drawing.ensure(r)
-	}
-}
+// Live reports whether batches are drawn while training.
+func (r *Recipe) Live() bool { return r.Fanout != "" }
 
 // Validates tells whether an epoch is one that is validated.
 func (r *Recipe) Validates(epoch int) bool {

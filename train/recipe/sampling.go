@@ -11,9 +11,6 @@ const (
 	DryAll  = "all"
 )
 
-// Live reports whether batches are drawn while training.
-func (r *Recipe) Live() bool { return r.Fanout != "" }
-
 // Dry returns how many epochs are drawn before training: infinitely many for all. A recipe
 // that Validate accepts has some.
 func (r *Recipe) Dry() float64 {

@@ -5,14 +5,6 @@ import (
 	"diskgnn/train/model"
 )
 
-// What is beyond these is a slip, and would overflow what is counted from it.
-const (
-	maxHidden = 1 << 24
-	// MaxEpochs is of which run.json is still read. Earlier programs began runs of up to EarlierEpochs.
-	MaxEpochs     = 1 << 20
-	EarlierEpochs = 1 << 30
-)
-
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have been
 // called.
 func (r *Recipe) Validate() error {
