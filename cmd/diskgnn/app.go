@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -182,7 +183,48 @@ type command struct {
 	// nothing. Commands that no pipeline has leave both to run.
 	check  func(*session) error
 	agrees func(context.Context) error
-	run    func(context.Context, *session) (outcome, error)
+	run    runs
+	// plan takes the place of run where planning is set: it keeps nothing.
+	planning *bool
+	plan     runs
+}
+
+// runs carries out a command.
+type runs func(context.Context, *session) (outcome, error)
+
+// shows carries out a command by run, and describes the result.
+func shows[R any](run func(context.Context, *session) (R, error), describe func(R) outcome) runs {
+	return func(ctx context.Context, s *session) (outcome, error) {
+		r, err := run(ctx, s)
+		if err != nil {
+			return outcome{}, err
+		}
+		return describe(r), nil
+	}
+}
+
+// family completes a command whose subcommands have names that begin with its own. The action answers
+// a command line that names none of them.
+func (g *globals) family(c cli.Command, unknown, missing string) *cli.Command {
+	var forms []string
+	for _, sub := range c.Subcommands {
+		forms = append(forms, sub.UsageText)
+		sub.Name = strings.TrimPrefix(sub.Name, c.Name+" ")
+	}
+	c.UsageText = cmp.Or(c.UsageText, strings.Join(forms, "\n"))
+	c.HideHelpCommand = true
+	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error {
+		g.command = c.Name
+		return usageError(err, ctx.Command.Flags, "diskgnn "+c.Name)
+	}
+	c.Action = func(ctx *cli.Context) error {
+		g.command = c.Name
+		if what := ctx.Args().First(); what != "" {
+			return fault.New(fault.ErrUsage, unknown, what)
+		}
+		return fault.New(fault.ErrUsage, "%s", missing)
+	}
+	return &c
 }
 
 // ready checks all that can be checked before a command runs.
@@ -265,7 +307,12 @@ func (g *globals) add(cmd command) *cli.Command {
 			if err := cmd.ready(s); err != nil {
 				return err
 			}
-			o, err := cmd.run(c.Context, s)
+			do := cmd.run
+			if cmd.planning != nil && *cmd.planning {
+				g.starts(cmd.name, "")
+				do = cmd.plan
+			}
+			o, err := do(c.Context, s)
 			rep.Close()
 			if err != nil {
 				return err

@@ -38,30 +38,11 @@ directly, in compatibility mode, or why not.`
 
 // newBenchCommand holds what measures the machine and the stores on it.
 func newBenchCommand(g *globals) *cli.Command {
-	io := newBenchIOCommand(g)
-	io.Name = "io"
-	stores := newBenchStoresCommand(g)
-	stores.Name = "stores"
-	queues := newBenchNVMeCommand(g)
-	queues.Name = "nvme"
-	return &cli.Command{
-		Name:            "bench",
-		Usage:           "measure the machine, and compare stores on it",
-		UsageText:       "diskgnn bench io [flags] PATH\ndiskgnn bench stores [flags]\ndiskgnn bench nvme [flags] TARGET",
-		HideHelpCommand: true,
-		Subcommands:     []*cli.Command{io, stores, queues},
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			g.command = "bench"
-			return usageError(err, c.Command.Flags, "diskgnn bench")
-		},
-		Action: func(c *cli.Context) error {
-			g.command = "bench"
-			if what := c.Args().First(); what != "" {
-				return fault.New(fault.ErrUsage, "%q cannot be measured; there are io, stores and nvme", what)
-			}
-			return fault.New(fault.ErrUsage, "name what to measure: io, stores or nvme")
-		},
-	}
+	return g.family(cli.Command{
+		Name:        "bench",
+		Usage:       "measure the machine, and compare stores on it",
+		Subcommands: []*cli.Command{newBenchIOCommand(g), newBenchStoresCommand(g), newBenchNVMeCommand(g)},
+	}, "%q cannot be measured; there are io, stores and nvme", "name what to measure: io, stores or nvme")
 }
 
 // benchIO is the options of bench io.
@@ -108,13 +89,7 @@ func newBenchIOCommand(g *globals) *cli.Command {
 			bytesFlag("size", "of the scratch file; of a file, what is read in sequence, again and again", "4GiB", &b.size),
 			positiveFlag("seconds", "of measuring sequential reads, and writes; before each, 0.3 times as long of load that does not count", &b.seconds),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			r, err := b.measure(ctx, s)
-			if err != nil {
-				return outcome{}, err
-			}
-			return r.outcome(), nil
-		},
+		run: shows(b.measure, ioRates.outcome),
 	})
 }
 

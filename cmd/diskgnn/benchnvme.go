@@ -124,30 +124,8 @@ func newBenchNVMeCommand(g *globals) *cli.Command {
 			stringFlag("io", "NAME", "storage backend to compare with: uring, pread, cufile, or auto", &b.backend),
 			positiveFlag("seconds", "of each measurement; before each, 0.3 times as long of load that does not count", &b.seconds),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			r, err := b.measure(ctx, s)
-			if err != nil {
-				return outcome{}, err
-			}
-			return r.outcome(), nil
-		},
+		run: shows(b.measure, nvmeRates.outcome),
 	})
-}
-
-// listOf takes a list of what one takes.
-func listOf(dst *[]int, one func(string) (int, error)) func(string) error {
-	return func(s string) error {
-		var list []int
-		for part := range strings.SplitSeq(s, ",") {
-			v, err := one(strings.TrimSpace(part))
-			if err != nil {
-				return err
-			}
-			list = append(list, v)
-		}
-		*dst = list
-		return nil
-	}
 }
 
 // measure measures every size and depth, and the backend beside each.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -32,34 +33,27 @@ is removed again.`
 func newEvalCommand(g *globals) *cli.Command {
 	o := train.EvalOptions{Weights: train.WeightsBest, IO: "auto", BLAS: "auto"}
 	var x exact.Options // of --exact
-	var data, scratch string
 	var exactly, plan bool
-	var accept []string
-	var maxRead *budget.Size
 	return g.add(command{
 		name:    "eval",
 		usage:   "score a run's weights, exactly or on a pack",
 		teaches: evalTeaches,
-		flags: append([]cli.Flag{
+		flags: slices.Concat([]cli.Flag{
 			stringFlag("run", "DIR", "what train made", &o.Run),
-			stringFlag("dataset", "DIR", "with --exact: what generate or import made, of the graph that was trained on or of another", &data),
+			stringFlag("dataset", "DIR", "with --exact: what generate or import made, of the graph that was trained on or of another", &x.Dataset),
 			boolFlag("exact", "compute every node from all of its neighbours", &exactly),
 			stringFlag("pack", "DIR", "score on this pack's batches", &o.Pack),
-			scratchFlag(&scratch),
-			acceptFlag(&accept),
-			planReadsFlag(&plan),
-			maxReadFlag(&maxRead),
-		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
+		}, exactFlags(&x, &plan), weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
 		check: func(s *session) error {
 			switch {
 			case exactly == (o.Pack != ""):
 				return fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
-			case !exactly && (data != "" || scratch != "" || len(accept) > 0 || plan || maxRead != nil):
+			case !exactly && (x.Dataset != "" || x.Scratch != "" || len(x.Accept) > 0 || plan || x.MaxRead != nil):
 				return fault.New(fault.ErrUsage, "--dataset, --scratch, --accept, --plan and --max-read go with --exact, not with --pack")
 			case !exactly:
 				return s.settle(&o, &o.Memory)
 			}
-			x = exact.Options{Run: o.Run, Dataset: data, Weights: o.Weights, Scratch: scratch, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Accept: accept, MaxRead: maxRead}
+			x.Run, x.Weights, x.Memory, x.Threads, x.IO, x.BLAS = o.Run, o.Weights, o.Memory, o.Threads, o.IO, o.BLAS
 			return s.settle(&x, &x.Memory)
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -71,7 +65,7 @@ func newEvalCommand(g *globals) *cli.Command {
 			}
 			if plan {
 				p, err := exact.PlanEvaluation(ctx, vfs.OS, x, s.rep)
-				return outcome{object: p, lines: inferencePlan(p, x.Memory)}, err
+				return inferencePlan(p, x.Memory), err
 			}
 			e, err := exact.Evaluate(ctx, vfs.OS, x, s.rep)
 			out := evaluated(&e)
@@ -109,25 +103,14 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 	}
 }
 
-func scratchFlag(dst *string) cli.Flag {
-	return flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", func(s string) (err error) {
-		*dst, err = vfs.Destination(s)
-		return err
-	})
-}
-
-func planReadsFlag(dst *bool) cli.Flag {
-	return boolFlag("plan", "compute nothing, and say how much would be read and held", dst)
-}
-
-// maxReadFlag takes the most that exact inference may read.
-func maxReadFlag(dst **budget.Size) cli.Flag {
-	return sizeFlag("max-read", "most that may be read: bytes, a multiple (50x) of the feature table, or unlimited; less memory reads more", "100x", budget.UnitTimes, dst)
-}
-
-// acceptFlag takes the respects in which another graph may be preprocessed otherwise.
-func acceptFlag(dst *[]string) cli.Flag {
-	return stringsFlag("accept", "NAMES", "go on though another graph was preprocessed otherwise than the one trained on: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, dst)
+// exactFlags are those of the commands that compute every node from all of its neighbours.
+func exactFlags(x *exact.Options, plan *bool) []cli.Flag {
+	return []cli.Flag{
+		flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", parsed(&x.Scratch, vfs.Destination)),
+		stringsFlag("accept", "NAMES", "go on though another graph was preprocessed otherwise than the one trained on: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
+		boolFlag("plan", "compute nothing, and say how much would be read and held", plan),
+		sizeFlag("max-read", "most that may be read: bytes, a multiple (50x) of the feature table, or unlimited; less memory reads more", "100x", budget.UnitTimes, &x.MaxRead),
+	}
 }
 
 func evaluated(e *train.Evaluation) outcome {
@@ -140,10 +123,9 @@ func evaluated(e *train.Evaluation) outcome {
 			out.lines = append(out.lines, line{split.label, fmt.Sprintf("%s %s", e.Metric, percent(float64(split.score)))})
 		}
 	}
-	out.lines = append(out.lines, graphLines(&e.Outcome)...)
-	out.lines = append(out.lines, line{"weights", e.Weights}, line{"engine", fmt.Sprintf("%s, %s, %s, %s", e.Engine, e.BLAS, e.SIMD, units.Of(e.Threads, "thread"))})
-	out.lines = append(out.lines, layerLines(e.Layers)...)
-	return withCost(out, e.BytesRead, e.BytesWritten, e.Seconds, e.PeakAnonBytes, e.Memory)
+	out.lines = append(append(out.lines, graphLines(&e.Outcome)...), line{"weights", e.Weights})
+	out.lines = append(out.lines, costLines(&e.Outcome)...)
+	return out
 }
 
 // graphLines says what the weights were used on, if it is not what they were trained on.
@@ -154,20 +136,21 @@ func graphLines(o *score.Outcome) []line {
 	return []line{{"graph", "another than " + o.Run + " was trained on"}}
 }
 
-func layerLines(layers []score.LayerCost) []line {
-	var lines []line
-	for _, l := range layers {
+// costLines says what computed, and what it took.
+func costLines(o *score.Outcome) []line {
+	lines := []line{engineLine(o.Engine, o.BLAS, o.SIMD, o.Threads)}
+	for _, l := range o.Layers {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s, %s: reading %s, computing %s",
 			units.Of(l.Nodes, "node"), units.Of(l.Ranges, "range"), units.Seconds(l.Seconds), units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds))})
 	}
-	return lines
+	read := budget.FormatBytes(o.BytesRead)
+	if o.BytesWritten > 0 {
+		read += fmt.Sprintf(", %s of scratch written", budget.FormatBytes(o.BytesWritten))
+	}
+	return append(lines, line{"read", read}, line{"time", units.Seconds(o.Seconds)}, held(o.PeakAnonBytes, o.Memory))
 }
 
-func withCost(out outcome, read, written int64, took float64, peakAnon, memory int64) outcome {
-	text := budget.FormatBytes(read)
-	if written > 0 {
-		text += fmt.Sprintf(", %s of scratch written", budget.FormatBytes(written))
-	}
-	out.lines = append(out.lines, line{"read", text}, line{"time", units.Seconds(took)}, held(peakAnon, memory))
-	return out
+// engineLine says what computes where no GPU does.
+func engineLine(engine, library, simd string, threads int) line {
+	return line{"engine", fmt.Sprintf("%s, %s, %s, %s", engine, library, simd, units.Of(threads, "thread"))}
 }

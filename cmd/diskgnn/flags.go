@@ -85,6 +85,14 @@ func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *
 	})
 }
 
+// parsed takes what parse takes.
+func parsed[T any](dst *T, parse func(string) (T, error)) func(string) error {
+	return func(s string) (err error) {
+		*dst, err = parse(s)
+		return err
+	}
+}
+
 // text takes any text but an empty one.
 func text(dst *string) func(string) error {
 	return func(s string) error {
@@ -132,15 +140,12 @@ func parseInt(s string, least int64) (int64, error) {
 
 // floatFlag takes any number: its range is for the stage to check.
 func floatFlag(name, usage string, dst *float64) cli.Flag {
-	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), func(s string) (err error) {
-		*dst, err = parseFloat(s)
-		return err
-	})
+	return flag(name, "X", usage, formatFloat(*dst), parsed(dst, parseFloat))
 }
 
 // positiveFlag takes numbers above 0, which stages would take for "not given".
 func positiveFlag(name, usage string, dst *float64) cli.Flag {
-	return flag(name, "X", usage, strconv.FormatFloat(*dst, 'g', -1, 64), positive(dst))
+	return flag(name, "X", usage, formatFloat(*dst), positive(dst))
 }
 
 // positive takes numbers above 0.
@@ -157,6 +162,8 @@ func positive(dst *float64) func(string) error {
 		return nil
 	}
 }
+
+func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func parseFloat(s string) (float64, error) {
 	x, err := strconv.ParseFloat(s, 64)
@@ -206,35 +213,40 @@ func sizeFlag(name, usage, text string, other budget.Unit, dst **budget.Size) cl
 
 // floatsFlag takes a list like 50,30,20; "none" is the empty one.
 func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
-	return flag(name, "LIST", usage, join(*dst, ",", func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }), func(s string) error {
+	return flag(name, "LIST", usage, join(*dst, ",", formatFloat), func(s string) error {
 		if s == "none" {
 			*dst = []float64{}
 			return nil
 		}
-		list := []float64{}
+		return listOf(dst, func(s string) (float64, error) { return parseFloat(strings.TrimSuffix(s, "%")) })(s)
+	})
+}
+
+// listOf takes a list of what one takes, with commas between.
+func listOf[T any](dst *[]T, one func(string) (T, error)) func(string) error {
+	return func(s string) error {
+		var list []T
 		for part := range strings.SplitSeq(s, ",") {
-			x, err := parseFloat(strings.TrimSuffix(strings.TrimSpace(part), "%"))
+			v, err := one(strings.TrimSpace(part))
 			if err != nil {
 				return err
 			}
-			list = append(list, x)
+			list = append(list, v)
 		}
 		*dst = list
 		return nil
-	})
+	}
 }
 
 // stringsFlag takes a list like a,b.
 func stringsFlag(name, placeholder, usage string, dst *[]string) cli.Flag {
 	return flag(name, placeholder, usage, strings.Join(*dst, ","), func(s string) error {
-		list := strings.Split(s, ",")
-		for i, part := range list {
-			if list[i] = strings.TrimSpace(part); list[i] == "" {
-				return fault.New(fault.ErrUsage, "%q has an empty part", s)
+		return listOf(dst, func(part string) (string, error) {
+			if part == "" {
+				return "", fault.New(fault.ErrUsage, "%q has an empty part", s)
 			}
-		}
-		*dst = list
-		return nil
+			return part, nil
+		})(s)
 	})
 }
 
@@ -269,10 +281,7 @@ func rowFlag(o recipe.Option, dst any) cli.Flag {
 	case **budget.Size:
 		return sizeFlag(o.Name, o.Help, shown, budget.UnitPercent, dst)
 	case *rundir.Interval:
-		return flag(o.Name, o.Takes, o.Help, dst.String(), func(s string) (err error) {
-			*dst, err = rundir.ParseInterval(s)
-			return err
-		})
+		return flag(o.Name, o.Takes, o.Help, dst.String(), parsed(dst, rundir.ParseInterval))
 	case *string:
 		takes, shown := cmp.Or(o.Takes, "NAME"), cmp.Or(shown, *dst)
 		if o.Names == nil {
@@ -285,10 +294,7 @@ func rowFlag(o recipe.Option, dst any) cli.Flag {
 
 // dtypeFlag takes a type's name, or its short form.
 func dtypeFlag(usage, text string, dst *dtype.Type) cli.Flag {
-	return flag("dtype", "TYPE", usage, text, func(s string) (err error) {
-		*dst, err = dtype.Parse(s)
-		return err
-	})
+	return flag("dtype", "TYPE", usage, text, parsed(dst, dtype.Parse))
 }
 
 // The flags that stages share.
@@ -322,10 +328,7 @@ func forceFlag(dst *bool) cli.Flag {
 
 // fanoutFlag takes how many neighbours are drawn in advance.
 func fanoutFlag(dst *[]int) cli.Flag {
-	return flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(*dst, ",", strconv.Itoa), func(s string) (err error) {
-		*dst, err = presample.ParseFanout(s)
-		return err
-	})
+	return flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(*dst, ",", strconv.Itoa), parsed(dst, presample.ParseFanout))
 }
 
 // spaceFlag turns off what a stage says of the room on its disk.
@@ -379,16 +382,14 @@ type part struct {
 
 // shardFlag takes a part like 0/4, auto, or auto/4.
 func shardFlag(usage string, dst *part) cli.Flag {
-	return flag("shard", "I/N", usage, "", func(s string) (err error) {
-		var p part
+	return flag("shard", "I/N", usage, "", parsed(dst, func(s string) (p part, err error) {
 		if strings.HasPrefix(s, "auto") {
 			p.ask, err = job.ParseAsk(s)
 		} else {
 			p.shard, err = shard.Parse(s)
 		}
-		*dst = p
-		return err
-	})
+		return p, err
+	}))
 }
 
 // shard returns the part that the command makes, the zero value for the whole. What a

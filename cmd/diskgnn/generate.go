@@ -55,13 +55,9 @@ func newGenerateCommand(g *globals) *cli.Command {
 			return s.settle(&o, &o.Memory)
 		},
 		agrees: func(ctx context.Context) error { return dataset.GenerateAgrees(ctx, vfs.OS, out, o) },
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			r, err := dataset.Generate(ctx, outputDisk(skipSpace), out, o, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			return datasetMade(r, o.Memory), nil
-		},
+		run: shows(func(ctx context.Context, s *session) (dataset.Result, error) {
+			return dataset.Generate(ctx, outputDisk(skipSpace), out, o, s.rep)
+		}, func(r dataset.Result) outcome { return datasetMade(r, o.Memory) }),
 	})
 }
 

@@ -52,18 +52,13 @@ func newImportCommand(g *globals) *cli.Command {
 		flags:    c.flags(),
 		check:    c.check,
 		agrees:   func(ctx context.Context) error { return formats.Agrees(ctx, vfs.OS, c.out, c.format, c.Options) },
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			if c.plan {
-				g.starts("import", "")
-				p, err := formats.MakePlan(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
-				return importPlan(p), err
-			}
-			r, err := formats.Import(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			return datasetMade(r, c.Memory), nil
-		},
+		planning: &c.plan,
+		plan: shows(func(ctx context.Context, s *session) (importer.Plan, error) {
+			return formats.MakePlan(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
+		}, importPlan),
+		run: shows(func(ctx context.Context, s *session) (dataset.Result, error) {
+			return formats.Import(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
+		}, func(r dataset.Result) outcome { return datasetMade(r, c.Memory) }),
 	})
 }
 

@@ -48,26 +48,11 @@ const nvmeListTeaches = `Says what diskgnn nvme load has put on drives: the dire
 
 // newNVMeCommand holds what is done to raw drives.
 func newNVMeCommand(g *globals) *cli.Command {
-	load, list := newNVMeLoadCommand(g), newNVMeListCommand(g)
-	load.Name, list.Name = "load", "list"
-	return &cli.Command{
-		Name:            "nvme",
-		Usage:           "put directories on raw NVMe drives",
-		UsageText:       "diskgnn nvme load [flags] DIR TARGET\ndiskgnn nvme list [flags] TARGET",
-		HideHelpCommand: true,
-		Subcommands:     []*cli.Command{load, list},
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			g.command = "nvme"
-			return usageError(err, c.Command.Flags, "diskgnn nvme")
-		},
-		Action: func(c *cli.Context) error {
-			g.command = "nvme"
-			if what := c.Args().First(); what != "" {
-				return fault.New(fault.ErrUsage, "%q is nothing to do with drives; there are load and list", what)
-			}
-			return fault.New(fault.ErrUsage, "name what to do: load or list")
-		},
-	}
+	return g.family(cli.Command{
+		Name:        "nvme",
+		Usage:       "put directories on raw NVMe drives",
+		Subcommands: []*cli.Command{newNVMeLoadCommand(g), newNVMeListCommand(g)},
+	}, "%q is nothing to do with drives; there are load and list", "name what to do: load or list")
 }
 
 // loaded is what nvme load prints.

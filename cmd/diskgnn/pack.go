@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 )
 
@@ -73,22 +74,14 @@ func newPackCommand(g *globals) *cli.Command {
 			}
 			return s.settle(&o, &o.Memory)
 		},
-		agrees: func(ctx context.Context) error { return pack.Agrees(ctx, vfs.OS, o) },
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			if plan {
-				g.starts("pack", "")
-				p, err := pack.MakePlan(ctx, vfs.OS, o, s.rep)
-				if err != nil {
-					return outcome{}, err
-				}
-				return packPlan(o, p), nil
-			}
-			r, err := pack.Run(ctx, outputDisk(skipSpace), o, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			return packed(o, r), nil
-		},
+		agrees:   func(ctx context.Context) error { return pack.Agrees(ctx, vfs.OS, o) },
+		planning: &plan,
+		plan: shows(func(ctx context.Context, s *session) (cut.Plan, error) {
+			return pack.MakePlan(ctx, vfs.OS, o, s.rep)
+		}, func(p cut.Plan) outcome { return packPlan(o, p) }),
+		run: shows(func(ctx context.Context, s *session) (pack.Result, error) {
+			return pack.Run(ctx, outputDisk(skipSpace), o, s.rep)
+		}, func(r pack.Result) outcome { return packed(o, r) }),
 	})
 }
 

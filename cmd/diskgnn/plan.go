@@ -76,7 +76,7 @@ func runPlan(p train.Plan, memory int64) []line {
 }
 
 // inferencePlan shows what computing all layers of a graph would take.
-func inferencePlan(p exact.Plan, memory int64) []line {
+func inferencePlan(p exact.Plan, memory int64) outcome {
 	var lines []line
 	for _, l := range p.Layers {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s: reads %s",
@@ -89,7 +89,7 @@ func inferencePlan(p exact.Plan, memory int64) []line {
 	for _, problem := range p.Problems {
 		lines = append(lines, line{"problem", fault.Line(problem)})
 	}
-	return lines
+	return outcome{object: p, lines: lines}
 }
 
 // inLines joins items by commas, in lines of at most width characters, and breaks none of them.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -34,43 +35,36 @@ func newPredictCommand(g *globals) *cli.Command {
 		name:    "predict",
 		usage:   "write logits, classes or embeddings of nodes",
 		teaches: predictTeaches,
-		flags: append([]cli.Flag{
+		flags: slices.Concat([]cli.Flag{
 			stringFlag("run", "DIR", "what train made", &o.Run),
 			stringFlag("dataset", "DIR", "what generate or import made, of the graph that was trained on or of another", &o.Dataset),
 			outAs("FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
 			nameFlag("output", "NAME", "what to write: logits, classes, embeddings", exact.Outputs(), &o.Output),
 			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
-			scratchFlag(&o.Scratch),
-			acceptFlag(&o.Accept),
-			planReadsFlag(&plan),
-			maxReadFlag(&o.MaxRead),
-			boolFlag("force", "replace a file that is there", &o.Force),
-		}, weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)...),
+		}, exactFlags(&o.Options, &plan), []cli.Flag{boolFlag("force", "replace a file that is there", &o.Force)},
+			weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
 		check: func(s *session) error {
 			if plan && o.Out == "" {
 				o.Out = "logits.npy" // whose form and place are the usual ones
 			}
 			return s.settle(&o, &o.Memory)
 		},
-		agrees: func(context.Context) error { return o.Agrees(vfs.OS) },
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			if plan {
-				p, err := exact.PlanPrediction(ctx, vfs.OS, o, s.rep)
-				return outcome{object: p, lines: inferencePlan(p, o.Memory)}, err
-			}
-			p, err := exact.Predict(ctx, vfs.OS, o, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			out := outcome{object: p, lines: []line{
-				{"made", p.Out},
-				{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
-			}}
-			out.lines = append(out.lines, line{"lineage", p.LineageFile})
-			out.lines = append(out.lines, graphLines(&p.Outcome)...)
-			out.lines = append(out.lines, line{"engine", fmt.Sprintf("%s, %s, %s, %s", p.Engine, p.BLAS, p.SIMD, units.Of(p.Threads, "thread"))})
-			out.lines = append(out.lines, layerLines(p.Layers)...)
-			return withCost(out, p.BytesRead, p.BytesWritten, p.Seconds, p.PeakAnonBytes, p.Memory), nil
-		},
+		agrees:   func(context.Context) error { return o.Agrees(vfs.OS) },
+		planning: &plan,
+		plan: shows(func(ctx context.Context, s *session) (exact.Plan, error) {
+			return exact.PlanPrediction(ctx, vfs.OS, o, s.rep)
+		}, func(p exact.Plan) outcome { return inferencePlan(p, o.Memory) }),
+		run: shows(func(ctx context.Context, s *session) (exact.Prediction, error) {
+			return exact.Predict(ctx, vfs.OS, o, s.rep)
+		}, predicted),
 	})
+}
+
+func predicted(p exact.Prediction) outcome {
+	lines := []line{
+		{"made", p.Out},
+		{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
+		{"lineage", p.LineageFile},
+	}
+	return outcome{object: p, lines: slices.Concat(lines, graphLines(&p.Outcome), costLines(&p.Outcome))}
 }

@@ -81,19 +81,14 @@ func newPresampleCommand(g *globals) *cli.Command {
 			}
 			return s.settle(&o, &o.Memory)
 		},
-		agrees: func(ctx context.Context) error { return presample.Agrees(ctx, vfs.OS, o) },
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			if plan {
-				g.starts("presample", "")
-				p, err := presample.MakePlan(ctx, outputDisk(skipSpace), o, s.rep)
-				return outcome{object: p, lines: samplesPlan(p, o.Memory)}, err
-			}
-			r, err := presample.Run(ctx, outputDisk(skipSpace), o, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			return sampled(o, r), nil
-		},
+		agrees:   func(ctx context.Context) error { return presample.Agrees(ctx, vfs.OS, o) },
+		planning: &plan,
+		plan: shows(func(ctx context.Context, s *session) (presample.Plan, error) {
+			return presample.MakePlan(ctx, outputDisk(skipSpace), o, s.rep)
+		}, func(p presample.Plan) outcome { return outcome{object: p, lines: samplesPlan(p, o.Memory)} }),
+		run: shows(func(ctx context.Context, s *session) (presample.Result, error) {
+			return presample.Run(ctx, outputDisk(skipSpace), o, s.rep)
+		}, func(r presample.Result) outcome { return sampled(o, r) }),
 	})
 }
 

@@ -49,26 +49,12 @@ predicted, none of it measured.`
 
 // newSimulateCommand holds what is computed about machines that are not here.
 func newSimulateCommand(g *globals) *cli.Command {
-	drives, beacon := newSimulateDrivesCommand(g), newSimulateBeaconCommand(g)
-	drives.Name, beacon.Name = "drives", "beacon"
-	return &cli.Command{
-		Name:            "simulate",
-		Usage:           "say what other machines would take",
-		UsageText:       "diskgnn simulate drives|beacon [flags]",
-		HideHelpCommand: true,
-		Subcommands:     []*cli.Command{drives, beacon},
-		OnUsageError: func(c *cli.Context, err error, _ bool) error {
-			g.command = "simulate"
-			return usageError(err, c.Command.Flags, "diskgnn simulate")
-		},
-		Action: func(c *cli.Context) error {
-			g.command = "simulate"
-			if what := c.Args().First(); what != "" {
-				return fault.New(fault.ErrUsage, "%q cannot be simulated; there are drives, beacon", what)
-			}
-			return fault.New(fault.ErrUsage, "name what to simulate: drives or beacon")
-		},
-	}
+	return g.family(cli.Command{
+		Name:        "simulate",
+		Usage:       "say what other machines would take",
+		UsageText:   "diskgnn simulate drives|beacon [flags]",
+		Subcommands: []*cli.Command{newSimulateDrivesCommand(g), newSimulateBeaconCommand(g)},
+	}, "%q cannot be simulated; there are drives, beacon", "name what to simulate: drives or beacon")
 }
 
 // simulateDrives is the options of simulate drives.
@@ -153,13 +139,7 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			stringFlag("machine", "NAME", "machine of the prices whose drives are simulated", &o.machine),
 			memoryFlag(&o.memory),
 		},
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			v, err := o.run(ctx, s)
-			if err != nil {
-				return outcome{}, err
-			}
-			return v.outcome(), nil
-		},
+		run: shows(o.run, simulated.outcome),
 	})
 }
 
@@ -438,7 +418,7 @@ func (o *simulateDrives) draw(ctx context.Context, rep progress.Reporter) (w *dr
 	})
 }
 
-func (v *simulated) outcome() outcome {
+func (v simulated) outcome() outcome {
 	o := outcome{object: v, lines: []line{
 		{"simulated", fmt.Sprintf("%s of the store %s, after %s that fill caches; nothing here is measured", units.Of(v.Batches, "batch"), v.Store, units.Of(v.Warmup, "batch"))},
 		{"drive", fmt.Sprintf("%s: %s, %s requests/s, %s (%s)", v.Drive, units.BytesPerSecond(float64(v.Figures.Bytes)), units.Short(v.Figures.Requests), units.Seconds(v.Figures.LatencyMicros/1e6), v.Figures.Source)},

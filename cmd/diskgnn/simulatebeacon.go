@@ -99,17 +99,13 @@ func newSimulateBeaconCommand(g *globals) *cli.Command {
 			if o.explain != "" {
 				return explained(o.explain)
 			}
-			v, err := o.simulate(ctx, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			return v.outcome(), nil
+			return shows(o.simulate, beaconed.outcome)(ctx, s)
 		},
 	})
 }
 
 // simulate checks the options, opens what is simulated, and writes the results.
-func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v beaconed, err error) {
+func (o *simulateBeacon) simulate(ctx context.Context, s *session) (v beaconed, err error) {
 	if o.Platforms, err = beacon.FindPlatforms(o.platforms); err != nil {
 		return v, err
 	}
@@ -134,7 +130,7 @@ func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v
 			return v, err
 		}
 	}
-	if err := o.open(ctx, rep); err != nil {
+	if err := o.open(ctx, s.rep); err != nil {
 		return v, err
 	}
 	if o.Samples != nil {
@@ -158,7 +154,7 @@ func (o *simulateBeacon) simulate(ctx context.Context, rep progress.Reporter) (v
 	if err != nil {
 		return v, err
 	}
-	task := rep.Task("simulate", n, progress.Batches)
+	task := s.rep.Task("simulate", n, progress.Batches)
 	result, err := beacon.Simulate(ctx, o.Options, func() { task.Add(1) })
 	task.Done()
 	if err != nil {
@@ -302,7 +298,7 @@ func explained(name string) (outcome, error) {
 	return o, nil
 }
 
-func (v *beaconed) outcome() outcome {
+func (v beaconed) outcome() outcome {
 	o := outcome{object: v, lines: []line{
 		{"simulated", fmt.Sprintf("%s on each platform; no such drive exists, nothing here is measured", units.Of(v.Batches, "batch"))},
 	}}

@@ -57,25 +57,20 @@ func newTrainCommand(g *globals) *cli.Command {
 	t := training{Options: train.Defaults()}
 	t.Threads, t.Memory, t.PageCache = 0, 0, decide.PageCacheAuto
 	return g.add(command{
-		name:    "train",
-		resumes: byFlag,
-		usage:   "train on a pack, or on samples",
-		teaches: trainTeaches,
-		groups:  t.flags(),
-		check:   func(s *session) error { return t.check(g, s) },
-		agrees:  func(context.Context) error { return train.Agrees(vfs.OS, t.Options) },
-		run: func(ctx context.Context, s *session) (outcome, error) {
-			if t.plan {
-				g.starts("train", "")
-				p, err := train.MakePlan(ctx, vfs.OS, t.Options, s.rep)
-				return outcome{object: p, lines: runPlan(p, t.Memory)}, err
-			}
-			r, err := train.Run(ctx, vfs.OS, t.Options, s.rep)
-			if err != nil {
-				return outcome{}, err
-			}
-			return trained(t.Options, r), nil
-		},
+		name:     "train",
+		resumes:  byFlag,
+		usage:    "train on a pack, or on samples",
+		teaches:  trainTeaches,
+		groups:   t.flags(),
+		check:    func(s *session) error { return t.check(g, s) },
+		agrees:   func(context.Context) error { return train.Agrees(vfs.OS, t.Options) },
+		planning: &t.plan,
+		plan: shows(func(ctx context.Context, s *session) (train.Plan, error) {
+			return train.MakePlan(ctx, vfs.OS, t.Options, s.rep)
+		}, func(p train.Plan) outcome { return outcome{object: p, lines: runPlan(p, t.Memory)} }),
+		run: shows(func(ctx context.Context, s *session) (rundir.Result, error) {
+			return train.Run(ctx, vfs.OS, t.Options, s.rep)
+		}, func(r rundir.Result) outcome { return trained(t.Options, r) }),
 	})
 }
 
@@ -175,7 +170,7 @@ func trained(o train.Options, r rundir.Result) outcome {
 		if r.Engine == train.EngineGPU {
 			add("engine", "%s, %s, %s, products in %s", r.Engine, r.Device, r.BLAS, r.Precision)
 		} else {
-			add("engine", "%s, %s, %s, %s", r.Engine, r.BLAS, r.SIMD, units.Of(r.Threads, "thread"))
+			out.lines = append(out.lines, engineLine(r.Engine, r.BLAS, r.SIMD, r.Threads))
 		}
 	}
 	add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))

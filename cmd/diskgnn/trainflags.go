@@ -68,28 +68,21 @@ func (t *training) engine() []cli.Flag {
 // ranks are the flags of processes and devices that train together.
 func (t *training) ranks() []cli.Flag {
 	return []cli.Flag{
-		flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", gpus(&t.Replicas)),
-		flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", func(s string) (err error) {
-			t.rank, err = job.ParseAsk(s)
-			return err
-		}),
+		flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", parsed(&t.Replicas, gpus)),
+		flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", parsed(&t.rank, job.ParseAsk)),
 		nameFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", train.Reductions(), &t.Reduce),
 		stringFlag("secret-file", "FILE", "what ranks on several hosts, and those who watch by --listen from others, have to know: a random word; instead of "+secret.Variable+" in the environment", &t.secretFile),
 		boolFlag("insecure", "let other hosts take part, and watch, without a secret", &t.Insecure),
 	}
 }
 
-// gpus takes a number of GPUs, or all.
-func gpus(dst *int) func(string) error {
-	return func(s string) error {
-		if s == "all" {
-			*dst = train.AllGPUs
-			return nil
-		}
-		n, err := parseInt(s, 1)
-		*dst = int(n)
-		return err
+// gpus reads a number of GPUs, or all.
+func gpus(s string) (int, error) {
+	if s == "all" {
+		return train.AllGPUs, nil
 	}
+	n, err := parseInt(s, 1)
+	return int(n), err
 }
 
 // recipe returns flags of the recipe.
@@ -98,7 +91,7 @@ func (t *training) recipe(list recipe.Options) (flags []cli.Flag) {
 		dst := t.Field(o.Name)
 		switch o.Name {
 		case "fanout":
-			flags = append(flags, flag(o.Name, o.Takes, o.Help, "", fanout(&t.Fanout)))
+			flags = append(flags, flag(o.Name, o.Takes, o.Help, "", parsed(&t.Fanout, fanout)))
 			continue
 		case "sampler":
 			o.Names = sampler.Methods()
@@ -110,13 +103,10 @@ func (t *training) recipe(list recipe.Options) (flags []cli.Flag) {
 	return flags
 }
 
-// fanout takes a list of fanouts, and keeps it as it is compared with a run's.
-func fanout(dst *string) func(string) error {
-	return func(s string) error {
-		list, err := sampler.ParseFanout(s)
-		*dst = sampler.FormatFanout(list)
-		return err
-	}
+// fanout returns a list of fanouts as it is compared with a run's.
+func fanout(s string) (string, error) {
+	list, err := sampler.ParseFanout(s)
+	return sampler.FormatFanout(list), err
 }
 
 // preferences returns flags that decide nothing of the result.
