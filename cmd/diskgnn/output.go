@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +13,9 @@ import (
 	"unicode/utf8"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
+	"diskgnn/internal/vfs"
 )
 
 // outcome is what a command prints when it is done: an object for scripts, or a
@@ -101,4 +104,42 @@ func how(state string) string {
 // held says how much memory a stage took.
 func held(peakAnon, memory int64) line {
 	return line{"memory", fmt.Sprintf("%s at most, of %s", budget.FormatBytes(peakAnon), budget.FormatBytes(memory))}
+}
+
+// pageMark is in every page of this program, near its beginning.
+const pageMark = `<meta name="generator" content="diskgnn `
+
+// writePage writes a page to a file that is not there, or is a page of this program: any other is
+// left alone.
+func writePage(name string, content func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := content(&b); err != nil {
+		return err
+	}
+	f, err := vfs.OS.Open(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := vfs.MakeParents(vfs.OS, name); err != nil {
+			return err
+		}
+	case err != nil:
+		return err
+	default:
+		head := make([]byte, 1024)
+		n, err := f.ReadAt(head, 0)
+		if err = errors.Join(ignoreEnd(err), f.Close()); err != nil {
+			return err
+		}
+		if !bytes.Contains(head[:n], []byte(pageMark)) {
+			return fault.New(fault.ErrExists, "%s exists and is no page of this program: remove it or choose another name", name)
+		}
+	}
+	return vfs.ReplaceFile(vfs.OS, name, b.Bytes())
+}
+
+func ignoreEnd(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }

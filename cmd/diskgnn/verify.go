@@ -11,14 +11,18 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/dataset"
+	"diskgnn/inspection"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/chart"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/nvme/target"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
+	"diskgnn/presample/sampler"
 	"diskgnn/train/rundir"
 )
 
@@ -164,4 +168,234 @@ func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *s
 		return r.Verify(ctx, fsys, s.rep)
 	}
 	return fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", dir, m.Format.Name)
+}
+
+const inspectTeaches = `Says what a dataset, samples or a pack consists of, from its metadata and tables alone:
+no row is read. Of samples, how hot the hottest nodes are, which tells what a cache
+will serve; of a pack, what lies on which level and, for every cache that a trainer
+may choose, what it reads. With --html, a page draws this: what lies where, degrees and
+classes of a dataset, hotness; it reads index pointers, labels and counts for that.
+
+   diskgnn inspect samples
+   diskgnn inspect pack --json
+   diskgnn inspect pack --html pack.html`
+
+// inspected is what inspect prints.
+type inspected struct {
+	Dir         string            `json:"dir"`
+	Format      string            `json:"format"`
+	Version     int               `json:"version"`
+	Fingerprint string            `json:"fingerprint"`
+	Parents     map[string]string `json:"parents"` // fingerprints by role
+	Files       int               `json:"files"`
+	DiskBytes   int64             `json:"disk_bytes"`
+
+	Dataset *dataset.Facts        `json:"dataset,omitempty"`
+	Samples *mbfile.Description   `json:"samples,omitempty"`
+	Pack    *packfile.Description `json:"pack,omitempty"`
+	Slice   *packfile.Slice       `json:"slice,omitempty"`
+
+	Page    string         `json:"page,omitempty"`    // that was written, and
+	Figures []chart.Figure `json:"figures,omitempty"` // what it shows, as data
+}
+
+func newInspectCommand(g *globals) *cli.Command {
+	var page string
+	return g.add(command{
+		name:     "inspect",
+		usage:    "say what a directory consists of",
+		teaches:  inspectTeaches,
+		operands: []string{"DIR"},
+		flags:    []cli.Flag{outputFlag("html", "FILE", "draw it on a page, which is written there", &page)},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			dir := s.args[0]
+			m, err := readMeta(dir)
+			if err != nil {
+				return outcome{}, err
+			}
+			v := inspected{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, Parents: m.Parents, Files: len(m.Files), DiskBytes: m.Bytes()}
+			lines := []line{
+				{"directory", dir},
+				{"format", m.Format.String()},
+				{"fingerprint", m.Fingerprint},
+				{"disk", fmt.Sprintf("%s in %s", budget.FormatBytes(v.DiskBytes), units.Of(v.Files, "file"))},
+			}
+			more, err := inspect(&v)
+			if err == nil && page != "" {
+				err = drawPage(ctx, &v, page, s.rep)
+				more = append(more, line{"made", page})
+			}
+			return outcome{object: v, lines: append(lines, more...)}, err
+		},
+	})
+}
+
+// drawPage draws a directory of the format that v names.
+func drawPage(ctx context.Context, v *inspected, name string, rep progress.Reporter) error {
+	var p *inspection.Page
+	switch {
+	case v.Dataset != nil:
+		d, err := dataset.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return err
+		}
+		if p, err = inspection.Dataset(ctx, d, rep); err != nil {
+			return err
+		}
+	case v.Samples != nil:
+		r, err := mbfile.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return err
+		}
+		p, err = inspection.Samples(r)
+		if err = errors.Join(err, r.Close()); err != nil {
+			return err
+		}
+	case v.Pack != nil && v.Format == packfile.Format.Name:
+		r, err := packfile.OpenSlice(vfs.OS, v.Dir)
+		if err != nil {
+			return err
+		}
+		p = inspection.Pack(r)
+	default:
+		return fault.New(fault.ErrUsage, "--html: %s is a shard: diskgnn merge makes the whole of all of them", v.Dir)
+	}
+	v.Page, v.Figures = name, p.Figures
+	return writePage(name, p.Write)
+}
+
+// inspect describes a directory of the format that v names.
+func inspect(v *inspected) ([]line, error) {
+	part := []line{{"part", "a shard: diskgnn merge makes the whole of all of them"}}
+	switch v.Format {
+	case dataset.Format.Name:
+		d, err := dataset.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		f := d.Facts()
+		v.Dataset = &f
+		return datasetLines(&f), nil
+	case mbfile.Format.Name:
+		r, err := mbfile.Open(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		d, err := r.Describe()
+		v.Samples = &d
+		return samplesLines(&d), errors.Join(err, r.Close())
+	case mbfile.Format.Shard().Name:
+		return part, nil
+	case packfile.Format.Name:
+		r, err := packfile.OpenSlice(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		d := r.Describe()
+		v.Pack, v.Slice = &d, r.Slice()
+		if v.Slice != nil {
+			part = []line{{"part", v.Slice.String() + "; what follows is of the whole pack"}}
+			return append(part, packLines(&d)...), nil
+		}
+		return packLines(&d), nil
+	case packfile.Format.Shard().Name:
+		r, err := packfile.OpenShard(vfs.OS, v.Dir)
+		if err != nil {
+			return nil, err
+		}
+		d := r.Describe()
+		v.Pack = &d
+		return append(part, packLines(&d)...), nil
+	}
+	return nil, fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", v.Dir, v.Format)
+}
+
+func datasetLines(f *dataset.Facts) []line {
+	lines := []line{
+		{"graph", fmt.Sprintf("%s, %s", units.Of(f.Nodes, "node"), units.Of(f.Edges, "edge"))},
+		{"features", fmt.Sprintf("%d of %s: %s a row, %s", f.Dim, f.DType, budget.FormatBytes(int64(f.RowBytes())), budget.FormatBytes(f.Nodes*int64(f.RowBytes())))},
+	}
+	if f.Labelled() {
+		lines = append(lines,
+			line{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
+			line{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))})
+	} else {
+		lines = append(lines, labelLines(f.LabelKind, 0, 0, 0, 0, 0)...)
+	}
+	switch f.OriginalIDs {
+	case dataset.IDNumbers:
+		lines = append(lines, line{"ids", "nodes have other numbers than in the source, which are here too"})
+	case dataset.IDNames:
+		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
+	}
+	return lines
+}
+
+func samplesLines(d *mbfile.Description) []line {
+	f, p := &d.Facts, &d.Params
+	lines := []line{
+		{"sampled", fmt.Sprintf("fanout %s of batches of %d, %s, %s order%s, seed %d%s", sampler.FormatFanout(p.Fanout), p.BatchSize, units.Of(p.Epochs, "epoch"), p.Order, bufferOf(p), p.Seed, methodOf(p))},
+		{"batches", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.TrainBatches), units.Count(f.ValidBatches), units.Count(f.TestBatches))},
+		{"rows", fmt.Sprintf("%s read by training, of %s nodes", units.Count(f.Train.InputNodes), units.Count(d.Touched))},
+	}
+	for _, h := range d.Curve {
+		if h.Share < 1 {
+			lines = append(lines, line{"hotness", fmt.Sprintf("%3.0f%% of the nodes are %s of the rows", 100*h.Share, percent(h.Accesses))})
+		}
+	}
+	return lines
+}
+
+// bufferOf says which partitions of the graph batches are drawn from.
+func bufferOf(p *mbfile.Params) string {
+	if p.Partitions == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(" of %d of %d partitions", p.Buffer, p.Partitions)
+	if p.Walk != "" {
+		text += ", walk " + p.Walk
+	}
+	return text
+}
+
+// methodOf says what of the sampling is not uniform.
+func methodOf(p *mbfile.Params) string {
+	if p.Method == "" {
+		return ""
+	}
+	text := ", sampler " + p.Method
+	if p.BatchDependency > 0 {
+		text += fmt.Sprintf(", batch dependency %d", p.BatchDependency)
+	}
+	if p.LayerDependency {
+		text += ", layer dependency"
+	}
+	return text
+}
+
+func packLines(d *packfile.Description) []line {
+	segments := ""
+	if d.Segment > 1 {
+		segments = fmt.Sprintf(", those to train on in %s segments of %d", units.Count(d.Segments), d.Segment)
+	}
+	lines := []line{
+		{"batches", fmt.Sprintf("%s%s, policy %s", units.Count(d.Batches), segments, d.Policy)},
+		{"rows", fmt.Sprintf("%s each, %s, chunks compressed: %s", budget.FormatBytes(int64(d.RowBytes)), d.DType, d.Codec)},
+		{"blow-up", fmt.Sprintf("%.2f times the features", d.Blowup)},
+	}
+	for _, l := range d.Levels {
+		text := budget.FormatBytes(l.Bytes)
+		if l.Rows > 0 {
+			text = rows(l.Rows, l.Bytes)
+		}
+		lines = append(lines, line{l.Name, text})
+	}
+	for _, c := range d.Caches {
+		text := fmt.Sprintf("%.3g%% of the nodes (%s): serves %s of the rows; a round of epochs reads %s", 100*c.Share, budget.FormatBytes(c.Bytes), percent(c.Hits), budget.FormatBytes(c.ColdBytes+c.SSDBytes+c.GraphBytes))
+		if c.SSDRows > 0 {
+			text += fmt.Sprintf(", %s of it shared rows", budget.FormatBytes(c.SSDBytes))
+		}
+		lines = append(lines, line{"cache", text})
+	}
+	return lines
 }

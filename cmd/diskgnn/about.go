@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"diskgnn/doctor"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/program"
+)
+
+const doctorTeaches = `Says what this machine can do, and why not, with the one thing to change: processor,
+OpenBLAS, memory, locked memory, huge pages; io_uring, direct I/O and the drive of a
+directory; GPU, drives that write to its memory, cuFile; NVMe drives for queues of one's
+own. It ends with exit code 0 whatever it finds.
+
+   diskgnn doctor
+   diskgnn doctor --dir /mnt/nvme --json
+
+How fast the drive is, 'diskgnn bench io' measures.`
+
+// newDoctorCommand says what the machine can do.
+func newDoctorCommand(g *globals) *cli.Command {
+	directory := "."
+	return g.add(command{
+		name:    "doctor",
+		usage:   "say what this machine can do, and what to change",
+		teaches: doctorTeaches,
+		flags: []cli.Flag{
+			stringFlag("dir", "DIR", "where data will lie: direct I/O and the drive are those of this directory", &directory),
+		},
+		run: func(ctx context.Context, s *session) (outcome, error) {
+			r := doctor.Here().Examine(ctx, directory)
+			var lines []line
+			for _, f := range r.Findings {
+				lines = append(lines, line{f.Name, f.State + ": " + f.Found})
+				if f.Change != "" {
+					lines = append(lines, line{"", "to change it: " + f.Change})
+				}
+			}
+			return outcome{object: r, lines: lines}, ctx.Err()
+		},
+	})
+}
+
+// completing is the flag by which a shell asks for the words that may follow.
+const completing = "--generate-bash-completion"
+
+//go:embed completion/diskgnn.bash
+var bashCompletion string
+
+//go:embed completion/diskgnn.zsh
+var zshCompletion string
+
+const completionTeaches = `Prints a script for a shell, with which it completes commands and flags.
+
+   source <(diskgnn completion bash)                                     # this shell
+   diskgnn completion bash > /etc/bash_completion.d/diskgnn              # all shells
+   diskgnn completion zsh > "${fpath[1]}/_diskgnn"
+   diskgnn completion fish > ~/.config/fish/completions/diskgnn.fish`
+
+// completion is what the command prints with --json.
+type completion struct {
+	Shell  string `json:"shell"`
+	Script string `json:"script"`
+}
+
+func newCompletionCommand(g *globals) *cli.Command {
+	return g.add(command{
+		name:     "completion",
+		usage:    "print a script by which a shell completes commands and flags",
+		teaches:  completionTeaches,
+		operands: []string{"SHELL"},
+		run: func(_ context.Context, s *session) (outcome, error) {
+			c := completion{Shell: s.args[0]}
+			switch c.Shell {
+			case "bash":
+				c.Script = bashCompletion
+			case "zsh":
+				c.Script = zshCompletion
+			case "fish":
+				var err error
+				if c.Script, err = newApp(&globals{}).ToFishCompletion(); err != nil {
+					return outcome{}, fmt.Errorf("write the script: %w", err)
+				}
+			default:
+				return outcome{}, fault.New(fault.ErrUsage, "no script for %q; there are bash, zsh and fish", c.Shell)
+			}
+			return outcome{object: c, text: c.Script}, nil
+		},
+	})
+}
+
+// manual is what man prints with --json.
+type manual struct {
+	Page string `json:"page"`
+}
+
+const manTeaches = `Prints the manual page of the program with all its commands, section 1.
+
+   diskgnn man | man -l -
+   diskgnn man > /usr/local/share/man/man1/diskgnn.1`
+
+func newManCommand(g *globals) *cli.Command {
+	return g.add(command{
+		name:    "man",
+		usage:   "print the manual page",
+		teaches: manTeaches,
+		run: func(context.Context, *session) (outcome, error) {
+			page, err := newApp(&globals{}).ToManWithSection(1)
+			if err != nil {
+				return outcome{}, fmt.Errorf("write the manual page: %w", err)
+			}
+			page = strings.TrimRight(page, "\n") + "\n"
+			return outcome{object: manual{page}, text: page}, nil
+		},
+	})
+}
+
+// version is what this binary was built from.
+type version struct {
+	Version  string `json:"version"`
+	Revision string `json:"revision,omitempty"`
+	Time     string `json:"time,omitempty"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+	GPU      bool   `json:"gpu"`      // the variant that can use one
+	Assembly bool   `json:"assembly"` // kernels for this platform's processors
+	Cgo      bool   `json:"cgo"`
+	Tags     string `json:"tags,omitempty"` // of the build, with commas between
+	SHA256   string `json:"sha256"`         // of the program's file
+}
+
+func buildVersion() version {
+	v := version{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return v
+	}
+	if info.Main.Version != "" {
+		v.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Revision = s.Value
+		case "vcs.time":
+			v.Time = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
+		case "CGO_ENABLED":
+			v.Cgo = s.Value == "1"
+		case "-tags":
+			v.Tags = s.Value
+		}
+	}
+	tags := strings.Split(v.Tags, ",")
+	v.GPU = slices.Contains(tags, "gpu")
+	v.Assembly = runtime.GOARCH == "amd64" && !slices.Contains(tags, "noasm")
+	return v
+}
+
+func (v version) String() string {
+	s := v.Version
+	if v.Revision != "" {
+		s += fmt.Sprintf(" %.12s", v.Revision)
+	}
+	if v.Time != "" {
+		s += " of " + v.Time
+	}
+	if v.Modified {
+		s += ", modified"
+	}
+	return fmt.Sprintf("%s (%s, %s)", s, v.Go, v.Platform)
+}
+
+// builtIn says what of the parts that a build may lack is there.
+func (v version) builtIn() string {
+	gpu, assembly := "no GPU support (make build-gpu has it)", "no kernels in assembly"
+	if v.GPU {
+		gpu = "GPU support"
+	}
+	if v.Assembly {
+		assembly = "kernels in assembly"
+	}
+	return gpu + ", " + assembly
+}
+
+func newVersionCommand(g *globals) *cli.Command {
+	return g.add(command{
+		name:    "version",
+		usage:   "say what this program was built from",
+		teaches: "Prints the version, the revision, the Go release that built it, what was built in, and the SHA-256 of its file, by which ranks tell that all run one program.",
+		run: func(context.Context, *session) (outcome, error) {
+			v := buildVersion()
+			v.SHA256 = program.Hash()
+			return outcome{object: v, lines: []line{{"diskgnn", v.String()}, {"built in", v.builtIn()}, {"SHA-256", v.SHA256}}}, nil
+		},
+	})
+}
