@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/doctor"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/program"
@@ -27,13 +25,13 @@ own. It ends with exit code 0 whatever it finds.
 How fast the drive is, 'diskgnn bench io' measures.`
 
 // newDoctorCommand says what the machine can do.
-func newDoctorCommand(g *globals) *cli.Command {
+func doctorCommand() command {
 	directory := "."
-	return g.add(command{
+	return command{
 		name:    "doctor",
 		usage:   "say what this machine can do, and what to change",
 		teaches: doctorTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			stringFlag("dir", "DIR", "where data will lie: direct I/O and the drive are those of this directory", &directory),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -47,7 +45,7 @@ func newDoctorCommand(g *globals) *cli.Command {
 			}
 			return outcome{object: r, lines: lines}, ctx.Err()
 		},
-	})
+	}
 }
 
 // completing is the flag by which a shell asks for the words that may follow.
@@ -72,8 +70,8 @@ type completion struct {
 	Script string `json:"script"`
 }
 
-func newCompletionCommand(g *globals) *cli.Command {
-	return g.add(command{
+func completionCommand() command {
+	return command{
 		name:     "completion",
 		usage:    "print a script by which a shell completes commands and flags",
 		teaches:  completionTeaches,
@@ -95,7 +93,7 @@ func newCompletionCommand(g *globals) *cli.Command {
 			}
 			return outcome{object: c, text: c.Script}, nil
 		},
-	})
+	}
 }
 
 // manual is what man prints with --json.
@@ -108,8 +106,8 @@ const manTeaches = `Prints the manual page of the program with all its commands,
    diskgnn man | man -l -
    diskgnn man > /usr/local/share/man/man1/diskgnn.1`
 
-func newManCommand(g *globals) *cli.Command {
-	return g.add(command{
+func manCommand() command {
+	return command{
 		name:    "man",
 		usage:   "print the manual page",
 		teaches: manTeaches,
@@ -121,7 +119,7 @@ func newManCommand(g *globals) *cli.Command {
 			page = strings.TrimRight(page, "\n") + "\n"
 			return outcome{object: manual{page}, text: page}, nil
 		},
-	})
+	}
 }
 
 // version is what this binary was built from.
@@ -194,8 +192,8 @@ func (v version) builtIn() string {
 	return gpu + ", " + assembly
 }
 
-func newVersionCommand(g *globals) *cli.Command {
-	return g.add(command{
+func versionCommand() command {
+	return command{
 		name:    "version",
 		usage:   "say what this program was built from",
 		teaches: "Prints the version, the revision, the Go release that built it, what was built in, and the SHA-256 of its file, by which ranks tell that all run one program.",
@@ -204,5 +202,5 @@ func newVersionCommand(g *globals) *cli.Command {
 			v.SHA256 = program.Hash()
 			return outcome{object: v, lines: []line{{"diskgnn", v.String()}, {"built in", v.builtIn()}, {"SHA-256", v.SHA256}}}, nil
 		},
-	})
+	}
 }

@@ -114,29 +114,34 @@ func newApp(g *globals) *cli.App {
 		ExitErrHandler:       func(*cli.Context, error) {},
 		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags, "diskgnn") },
 		Action:               noCommand,
-		Commands: []*cli.Command{
-			newGenerateCommand(g),
-			newImportCommand(g),
-			newPresampleCommand(g),
-			newMergeCommand(g),
-			newSliceCommand(g),
-			newPackCommand(g),
-			newTrainCommand(g),
-			newEvalCommand(g),
-			newPredictCommand(g),
-			newExportCommand(g),
-			newReportCommand(g),
-			newRunCommand(g),
-			newInspectCommand(g),
-			newVerifyCommand(g),
-			newNVMeCommand(g),
-			newBenchCommand(g),
-			newSimulateCommand(g),
-			newDoctorCommand(g),
-			newCompletionCommand(g),
-			newManCommand(g),
-			newVersionCommand(g),
-		},
+		Commands:             g.all(commands()),
+	}
+}
+
+// commands returns all of them, in the order of the help.
+func commands() []command {
+	return []command{
+		generateCommand(),
+		importCommand(),
+		presampleCommand(),
+		mergeCommand(),
+		sliceCommand(),
+		packCommand(),
+		trainCommand(),
+		evalCommand(),
+		predictCommand(),
+		exportCommand(),
+		reportCommand(),
+		runCommand(),
+		inspectCommand(),
+		verifyCommand(),
+		nvmeCommand(),
+		benchCommand(),
+		simulateCommand(),
+		doctorCommand(),
+		completionCommand(),
+		manCommand(),
+		versionCommand(),
 	}
 }
 
@@ -160,6 +165,7 @@ func noCommand(c *cli.Context) error {
 
 // session is what a command's action works with, besides its own options.
 type session struct {
+	g     *globals
 	args  []string // the positional arguments
 	rep   progress.Reporter
 	given []string // names of the flags that were set, by the configuration file too
@@ -172,10 +178,12 @@ type session struct {
 type command struct {
 	name     string
 	usage    string   // one line
+	form     string   // of its command line; "": its name, flags and operands
 	teaches  string   // what it does, an example, what comes next
 	operands []string // the names of its positional arguments; those in brackets may be left out; the last, if it ends in dots, stands for any number
-	flags    []cli.Flag
+	flags    flags
 	groups   []group // more flags, by subject
+	ofOthers bool    // a configuration file's keys are other commands' flags, and each of them checks its own
 	resumes  string  // how one that was interrupted goes on; empty: it keeps nothing
 	// check completes the options and refuses what makes no sense by itself: it reads no
 	// file but a secret's.
@@ -187,6 +195,11 @@ type command struct {
 	// plan takes the place of run where planning is set: it keeps nothing.
 	planning *bool
 	plan     runs
+
+	// Subcommands, whose names begin with the command's. It does nothing itself, but says that a word
+	// is unknown, or missing.
+	subs             []command
+	unknown, missing string
 }
 
 // runs carries out a command.
@@ -201,30 +214,6 @@ func shows[R any](run func(context.Context, *session) (R, error), describe func(
 		}
 		return describe(r), nil
 	}
-}
-
-// family completes a command whose subcommands have names that begin with its own. The action answers
-// a command line that names none of them.
-func (g *globals) family(c cli.Command, unknown, missing string) *cli.Command {
-	var forms []string
-	for _, sub := range c.Subcommands {
-		forms = append(forms, sub.UsageText)
-		sub.Name = strings.TrimPrefix(sub.Name, c.Name+" ")
-	}
-	c.UsageText = cmp.Or(c.UsageText, strings.Join(forms, "\n"))
-	c.HideHelpCommand = true
-	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error {
-		g.command = c.Name
-		return usageError(err, ctx.Command.Flags, "diskgnn "+c.Name)
-	}
-	c.Action = func(ctx *cli.Context) error {
-		g.command = c.Name
-		if what := ctx.Args().First(); what != "" {
-			return fault.New(fault.ErrUsage, unknown, what)
-		}
-		return fault.New(fault.ErrUsage, "%s", missing)
-	}
-	return &c
 }
 
 // ready checks all that can be checked before a command runs.
@@ -244,8 +233,8 @@ func (cmd *command) looks(ctx context.Context, s *session) error {
 }
 
 // flags returns those that all commands have.
-func (g *globals) flags() []cli.Flag {
-	return []cli.Flag{
+func (g *globals) flags() flags {
+	return flags{
 		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr, but what --progress json writes", Destination: &g.quiet, DisableDefaultText: true},
@@ -259,13 +248,49 @@ func (g *globals) flags() []cli.Flag {
 	}
 }
 
+// all completes commands.
+func (g *globals) all(list []command) []*cli.Command {
+	made := make([]*cli.Command, len(list))
+	for i, cmd := range list {
+		if cmd.subs != nil {
+			made[i] = g.family(cmd)
+		} else {
+			made[i] = g.add(cmd)
+		}
+	}
+	return made
+}
+
+// family completes a command that has subcommands.
+func (g *globals) family(cmd command) *cli.Command {
+	c := &cli.Command{Name: cmd.name, Usage: cmd.usage, UsageText: cmd.form, HideHelpCommand: true, Subcommands: g.all(cmd.subs)}
+	var forms []string
+	for _, sub := range c.Subcommands {
+		forms = append(forms, sub.UsageText)
+		sub.Name = strings.TrimPrefix(sub.Name, cmd.name+" ")
+	}
+	c.UsageText = cmp.Or(cmd.form, strings.Join(forms, "\n"))
+	c.OnUsageError = func(ctx *cli.Context, err error, _ bool) error {
+		g.command = cmd.name
+		return usageError(err, ctx.Command.Flags, "diskgnn "+cmd.name)
+	}
+	c.Action = func(ctx *cli.Context) error {
+		g.command = cmd.name
+		if what := ctx.Args().First(); what != "" {
+			return fault.New(fault.ErrUsage, cmd.unknown, what)
+		}
+		return fault.New(fault.ErrUsage, "%s", cmd.missing)
+	}
+	return c
+}
+
 // add completes a command: the shared flags, the configuration file, the check of
 // its arguments, progress, and the output.
 func (g *globals) add(cmd command) *cli.Command {
 	cmd.groups = slices.Concat([]group{{"", cmd.flags}}, cmd.groups, []group{{"Configuration and output", g.flags()}})
-	var flags []cli.Flag
+	var all flags
 	for _, g := range cmd.groups {
-		flags = append(flags, g.flags...)
+		all = append(all, g.flags...)
 	}
 	var file *configuration
 	var fromEnvironment []string
@@ -275,23 +300,25 @@ func (g *globals) add(cmd command) *cli.Command {
 		UsageText:       usageOf(&cmd),
 		Description:     cmd.teaches,
 		HideHelpCommand: true,
-		Flags:           flags,
+		Flags:           all,
 
 		CustomHelpTemplate: helpOf(&cmd),
 
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = cmd.name
-			return usageError(err, flags, "diskgnn "+cmd.name)
+			return usageError(err, all, "diskgnn "+cmd.name)
 		},
 		Before: func(c *cli.Context) (err error) {
-			g.starts(cmd.name, cmd.resumes)
-			if file, err = applyConfig(c, cmd.name, g.config, flags); err == nil {
-				fromEnvironment, err = applyEnvironment(c, cmd.name, flags)
+			if g.starts(cmd.name, cmd.resumes); cmd.ofOthers {
+				return nil
+			}
+			if file, err = applyConfig(c, cmd.name, g.config, all); err == nil {
+				fromEnvironment, err = applyEnvironment(c, cmd.name, all)
 			}
 			return err
 		},
 		Action: func(c *cli.Context) error {
-			s := &session{args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), making: new(making)}
+			s := &session{g: g, args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), making: new(making)}
 			if g.look {
 				return cmd.looks(c.Context, s)
 			}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
@@ -37,12 +35,14 @@ is said. So is whether a GPU could read the file by itself (cufile, GPUDirect St
 directly, in compatibility mode, or why not.`
 
 // newBenchCommand holds what measures the machine and the stores on it.
-func newBenchCommand(g *globals) *cli.Command {
-	return g.family(cli.Command{
-		Name:        "bench",
-		Usage:       "measure the machine, and compare stores on it",
-		Subcommands: []*cli.Command{newBenchIOCommand(g), newBenchStoresCommand(g), newBenchNVMeCommand(g)},
-	}, "%q cannot be measured; there are io, stores and nvme", "name what to measure: io, stores or nvme")
+func benchCommand() command {
+	return command{
+		name:    "bench",
+		usage:   "measure the machine, and compare stores on it",
+		subs:    []command{benchIOCommand(), benchStoresCommand(), benchNVMeCommand()},
+		unknown: "%q cannot be measured; there are io, stores and nvme",
+		missing: "name what to measure: io, stores or nvme",
+	}
 }
 
 // benchIO is the options of bench io.
@@ -77,20 +77,20 @@ type randomRate struct {
 	RequestsPerSecond float64 `json:"requests_per_second"`
 }
 
-func newBenchIOCommand(g *globals) *cli.Command {
+func benchIOCommand() command {
 	b := benchIO{backend: all.Auto, size: 4 << 30, seconds: driverate.Sustained.For.Seconds()}
-	return g.add(command{
+	return command{
 		name:     "bench io",
 		usage:    "measure a drive",
 		teaches:  benchIOTeaches,
 		operands: []string{"PATH"},
-		flags: []cli.Flag{
+		flags: flags{
 			ioFlag(&b.backend),
 			bytesFlag("size", "of the scratch file; of a file, what is read in sequence, again and again", "4GiB", &b.size),
 			positiveFlag("seconds", "of measuring sequential reads, and writes; before each, 0.3 times as long of load that does not count", &b.seconds),
 		},
 		run: shows(b.measure, ioRates.outcome),
-	})
+	}
 }
 
 // effort is what --seconds says, in proportion to a sustained measurement.

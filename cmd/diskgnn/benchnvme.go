@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/device/cuda"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/driverate"
@@ -93,14 +91,14 @@ type gpuCost struct {
 // benchFrom is who may drive the queues.
 var benchFrom = []string{"host", "gpu"}
 
-func newBenchNVMeCommand(g *globals) *cli.Command {
+func benchNVMeCommand() command {
 	b := benchNVMe{blocks: []int{512, 4 << 10, 64 << 10}, depths: []int{64}, queues: 4, submitters: 1, completers: 32, from: "host", backend: all.Auto, seconds: 3}
-	return g.add(command{
+	return command{
 		name:     "bench nvme",
 		usage:    "measure NVMe queues",
 		teaches:  benchNVMeTeaches,
 		operands: []string{"TARGET"},
-		flags: []cli.Flag{
+		flags: flags{
 			flag("block", "LIST", "sizes of reads", "512,4KiB,64KiB", listOf(&b.blocks, func(s string) (int, error) {
 				if n, err := strconv.ParseUint(s, 10, 30); err == nil {
 					return int(n), nil // 512 is a size that everybody says in bytes
@@ -125,7 +123,7 @@ func newBenchNVMeCommand(g *globals) *cli.Command {
 			positiveFlag("seconds", "of each measurement; before each, 0.3 times as long of load that does not count", &b.seconds),
 		},
 		run: shows(b.measure, nvmeRates.outcome),
-	})
+	}
 }
 
 // measure measures every size and depth, and the backend beside each.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -31,15 +29,15 @@ page cache. A store that fails, as for want of memory, has the reason in its row
 The directory keeps the samples, the pack, every run, and report.html, which shows it all. The same command goes on where
 one was interrupted, and with more --rounds or --stores runs those alone.`
 
-func newBenchStoresCommand(g *globals) *cli.Command {
+func benchStoresCommand() command {
 	o := comparison.Defaults()
 	o.Train.Threads, o.Train.Memory = 0, 0
-	return g.add(command{
+	return command{
 		name:    "bench stores",
 		resumes: byItself,
 		usage:   "compare the stores in training",
 		teaches: benchStoresTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "what presample made of it; without, the next four say what is drawn", &o.Samples),
 			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.Sampling.BatchSize, 1),
@@ -84,7 +82,7 @@ func newBenchStoresCommand(g *globals) *cli.Command {
 			}
 			return compared(r), nil
 		},
-	})
+	}
 }
 
 func compared(r comparison.Result) outcome {

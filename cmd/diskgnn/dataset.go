@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/dataset"
 	"diskgnn/dataset/export"
 	"diskgnn/dataset/importer"
@@ -26,18 +24,18 @@ its own features. It is streamed to disk, so that it may be far larger than memo
 
 The next command is diskgnn presample.`
 
-func newGenerateCommand(g *globals) *cli.Command {
+func generateCommand() command {
 	var out string
 	var skipSpace bool
 	var o dataset.GenerateOptions
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	return g.add(command{
+	return command{
 		name:    "generate",
 		resumes: byItself,
 		usage:   "make a synthetic graph",
 		teaches: generateTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			outFlag(&out, "the dataset"),
 			intFlag("nodes", "number of nodes", "", &o.Nodes, 1),
 			positiveFlag("avg-degree", "stored directed edges per node", &o.AvgDegree),
@@ -63,7 +61,7 @@ func newGenerateCommand(g *globals) *cli.Command {
 		run: shows(func(ctx context.Context, s *session) (dataset.Result, error) {
 			return dataset.Generate(ctx, outputDisk(skipSpace), out, o, s.rep)
 		}, func(r dataset.Result) outcome { return datasetMade(r, o.Memory) }),
-	})
+	}
 }
 
 // ofLabels says after the number of classes that a node may have several.
@@ -137,11 +135,11 @@ type imported struct {
 	skipSpace, plan, stratify bool
 }
 
-func newImportCommand(g *globals) *cli.Command {
+func importCommand() command {
 	c := imported{format: formats.Auto}
 	c.EnsureDefaults()
 	c.Workers, c.Memory = 0, 0
-	return g.add(command{
+	return command{
 		name:     "import",
 		resumes:  byItself,
 		usage:    "make a dataset of a graph in another format",
@@ -157,11 +155,11 @@ func newImportCommand(g *globals) *cli.Command {
 		run: shows(func(ctx context.Context, s *session) (dataset.Result, error) {
 			return formats.Import(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
 		}, func(r dataset.Result) outcome { return datasetMade(r, c.Memory) }),
-	})
+	}
 }
 
-func (c *imported) flags() []cli.Flag {
-	return []cli.Flag{
+func (c *imported) flags() flags {
+	return flags{
 		stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &c.sources),
 		nameFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", append([]string{formats.Auto}, formats.Names()...), &c.format),
 		outFlag(&c.out, "the dataset"),
@@ -258,15 +256,15 @@ graphbolt is a source tree of GraphBolt's OnDiskDataset, which diskgnn import re
 npy is the dataset's arrays, as NumPy's files. docs/python/diskgnn.py opens datasets, samples
 and packs from Python without a copy.`
 
-func newExportCommand(g *globals) *cli.Command {
+func exportCommand() command {
 	var o export.Options
 	var dir string
 	var skipSpace bool
-	return g.add(command{
+	return command{
 		name:    "export",
 		usage:   "write a dataset in a form that other tools read",
 		teaches: exportTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			stringFlag("dataset", "DIR", "what generate or import made", &dir),
 			stringFlag("format", "NAME", "to write: "+strings.Join(export.Formats(), " or "), &o.Format),
 			outFlag(&o.Out, "the directory that is written"),
@@ -298,5 +296,5 @@ func newExportCommand(g *globals) *cli.Command {
 				held(r.PeakAnon, o.Memory),
 			}}, nil
 		},
-	})
+	}
 }

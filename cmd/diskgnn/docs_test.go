@@ -154,7 +154,7 @@ func jsonKeys(t reflect.Type) []string {
 // What run.json calls an option of the recipe is what train's flag is called.
 func TestRecipeIsFlags(t *testing.T) {
 	var names []string
-	for _, f := range newTrainCommand(&globals{}).Flags {
+	for _, f := range new(globals).add(trainCommand()).Flags {
 		names = append(names, f.Names()...)
 	}
 	for _, flag := range recipe.Flags() {

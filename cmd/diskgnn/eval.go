@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -30,15 +28,15 @@ Exactly, the features are those of the dataset, whatever dtype the pack had. Wha
 hidden layers put out lies in a scratch directory beside the run, or in --scratch, and
 is removed again.`
 
-func newEvalCommand(g *globals) *cli.Command {
+func evalCommand() command {
 	o := train.EvalOptions{Weights: train.WeightsBest, IO: "auto", BLAS: "auto"}
 	var x exact.Options // of --exact
 	var exactly, plan bool
-	return g.add(command{
+	return command{
 		name:    "eval",
 		usage:   "score a run's weights, exactly or on a pack",
 		teaches: evalTeaches,
-		flags: slices.Concat([]cli.Flag{
+		flags: slices.Concat(flags{
 			stringFlag("run", "DIR", "what train made", &o.Run),
 			stringFlag("dataset", "DIR", "with --exact: what generate or import made, of the graph that was trained on or of another", &x.Dataset),
 			boolFlag("exact", "compute every node from all of its neighbours", &exactly),
@@ -72,7 +70,7 @@ func newEvalCommand(g *globals) *cli.Command {
 			out.next = usedBy(predicting(x.Run, x.Dataset), x.Weights, x.Accept)
 			return out, err
 		},
-	})
+	}
 }
 
 // predicting returns the command that uses a run on a dataset.
@@ -93,8 +91,8 @@ func usedBy(command, weights string, accept []string) string {
 }
 
 // weightsFlags are those of the commands that use a run's weights.
-func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) []cli.Flag {
-	return []cli.Flag{
+func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) flags {
+	return flags{
 		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{train.WeightsBest, train.WeightsFinal}, weights),
 		memoryFlag(memory),
 		parallelFlag("threads", "threads that compute; the result is the same for any number", threads),
@@ -104,8 +102,8 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 }
 
 // exactFlags are those of the commands that compute every node from all of its neighbours.
-func exactFlags(x *exact.Options, plan *bool) []cli.Flag {
-	return []cli.Flag{
+func exactFlags(x *exact.Options, plan *bool) flags {
+	return flags{
 		flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", parsed(&x.Scratch, vfs.Destination)),
 		stringsFlag("accept", "NAMES", "go on though another graph was preprocessed otherwise than the one trained on: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
 		boolFlag("plan", "compute nothing, and say how much would be read and held", plan),
@@ -169,21 +167,21 @@ NAME.npy.lineage.json beside says which weights and which graph it was made of.
 The graph may be another than the one that was trained on, with as many features a node, which
 import preprocessed likewise; import --for predict makes one without labels.`
 
-func newPredictCommand(g *globals) *cli.Command {
+func predictCommand() command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
 	o.Weights, o.IO, o.BLAS = train.WeightsBest, "auto", "auto"
 	var plan bool
-	return g.add(command{
+	return command{
 		name:    "predict",
 		usage:   "write logits, classes or embeddings of nodes",
 		teaches: predictTeaches,
-		flags: slices.Concat([]cli.Flag{
+		flags: slices.Concat(flags{
 			stringFlag("run", "DIR", "what train made", &o.Run),
 			stringFlag("dataset", "DIR", "what generate or import made, of the graph that was trained on or of another", &o.Dataset),
 			outAs("FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
 			nameFlag("output", "NAME", "what to write: logits, classes, embeddings", exact.Outputs(), &o.Output),
 			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
-		}, exactFlags(&o.Options, &plan), []cli.Flag{boolFlag("force", "replace a file that is there", &o.Force)},
+		}, exactFlags(&o.Options, &plan), flags{boolFlag("force", "replace a file that is there", &o.Force)},
 			weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
 		check: func(s *session) error {
 			if plan && o.Out == "" {
@@ -199,7 +197,7 @@ func newPredictCommand(g *globals) *cli.Command {
 		run: shows(func(ctx context.Context, s *session) (exact.Prediction, error) {
 			return exact.Predict(ctx, vfs.OS, o, s.rep)
 		}, predicted),
-	})
+	}
 }
 
 func predicted(p exact.Prediction) outcome {

@@ -59,6 +59,9 @@ func (o *option) String() string {
 	return s
 }
 
+// flags is a list of them.
+type flags = []cli.Flag
+
 // flag makes an option whose default is shown as the given text.
 func flag(name, placeholder, usage, text string, set func(string) error) cli.Flag {
 	return &option{&cli.GenericFlag{Name: name, Usage: usage, DefaultText: text, Value: &value{set: set}}, placeholder}

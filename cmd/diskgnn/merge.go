@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/shard"
@@ -51,16 +49,16 @@ var checks = map[stage.Format]shard.Check{
 	packfile.MultiLabelFormat: packfile.Check,
 }
 
-func newMergeCommand(g *globals) *cli.Command {
+func mergeCommand() command {
 	o := shard.Options{Formats: merges, Checks: checks}
 	var skipSpace bool
-	return g.add(command{
+	return command{
 		name:     "merge",
 		resumes:  byItself,
 		usage:    "make one directory of its shards",
 		teaches:  mergeTeaches,
 		operands: []string{"SHARD..."},
-		flags: []cli.Flag{
+		flags: flags{
 			outFlag(&o.Out, "the whole"),
 			spaceFlag(&skipSpace),
 			forceFlag(&o.Force),
@@ -82,7 +80,7 @@ func newMergeCommand(g *globals) *cli.Command {
 				{"time", units.Seconds(r.Seconds)},
 			}, next: afterMerge(r)}, nil
 		},
-	})
+	}
 }
 
 // afterMerge is what follows the whole: what follows it without shards.
@@ -108,15 +106,15 @@ Every byte is checked on the way. diskgnn verify checks a slice by itself. Train
 refuses a slice on another rank, in another world, with another --accumulate, and with
 --shuffle-batches. The next command is diskgnn train, of that rank.`
 
-func newSliceCommand(g *globals) *cli.Command {
+func sliceCommand() command {
 	var o slice.Options
 	var skipSpace, given bool
-	return g.add(command{
+	return command{
 		name:     "slice",
 		usage:    "copy what one rank needs of a pack",
 		teaches:  sliceTeaches,
 		operands: []string{"PACK", "DIR"},
-		flags: []cli.Flag{
+		flags: flags{
 			flag("rank", "R/W", "which of how many ranks the slice is for, such as 0/2", "", func(text string) error {
 				s, err := shard.Parse(text)
 				if err != nil {
@@ -154,7 +152,7 @@ func newSliceCommand(g *globals) *cli.Command {
 				{"time", units.Seconds(r.Seconds)},
 			}, next: afterSlice(r)}, nil
 		},
-	})
+	}
 }
 
 // afterSlice is the training of the rank that has it.

@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
@@ -47,12 +45,14 @@ const nvmeListTeaches = `Says what diskgnn nvme load has put on drives: the dire
    diskgnn nvme list soft:drive0,drive1 --json`
 
 // newNVMeCommand holds what is done to raw drives.
-func newNVMeCommand(g *globals) *cli.Command {
-	return g.family(cli.Command{
-		Name:        "nvme",
-		Usage:       "put directories on raw NVMe drives",
-		Subcommands: []*cli.Command{newNVMeLoadCommand(g), newNVMeListCommand(g)},
-	}, "%q is nothing to do with drives; there are load and list", "name what to do: load or list")
+func nvmeCommand() command {
+	return command{
+		name:    "nvme",
+		usage:   "put directories on raw NVMe drives",
+		subs:    []command{nvmeLoadCommand(), nvmeListCommand()},
+		unknown: "%q is nothing to do with drives; there are load and list",
+		missing: "name what to do: load or list",
+	}
 }
 
 // loaded is what nvme load prints.
@@ -72,16 +72,16 @@ type loaded struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-func newNVMeLoadCommand(g *globals) *cli.Command {
+func nvmeLoadCommand() command {
 	var o volume.Options
 	var size int64
-	return g.add(command{
+	return command{
 		name:     "nvme load",
 		resumes:  byItself,
 		usage:    "copy a directory to raw drives",
 		teaches:  nvmeLoadTeaches,
 		operands: []string{"DIR", "TARGET"},
-		flags: []cli.Flag{
+		flags: flags{
 			bytesFlag("size", "of each drive that is a file and is not there yet", "", &size),
 			bytesFlag("unit", "of striping, a power of two", "1MiB", &o.Unit),
 			boolFlag("force", "replace what the drives hold, whatever it is", &o.Force),
@@ -111,7 +111,7 @@ func newNVMeLoadCommand(g *globals) *cli.Command {
 				Drives: r.Volume.Layout().Drives, Unit: r.Volume.Layout().Unit, Capacity: r.Volume.Layout().Bytes(), Seconds: time.Since(start).Seconds(),
 			}), nil
 		},
-	})
+	}
 }
 
 func wasLoaded(l loaded) outcome {
@@ -303,8 +303,8 @@ type fileOnVolume struct {
 	Extents [][2]int64 `json:"extents"` // first page, pages
 }
 
-func newNVMeListCommand(g *globals) *cli.Command {
-	return g.add(command{
+func nvmeListCommand() command {
+	return command{
 		name:     "nvme list",
 		usage:    "say what is on raw drives",
 		teaches:  nvmeListTeaches,
@@ -324,7 +324,7 @@ func newNVMeListCommand(g *globals) *cli.Command {
 			})
 			return o, err
 		},
-	})
+	}
 }
 
 func listed(t target.Target, v *volume.Volume) outcome {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -35,18 +33,18 @@ of four, each packs its own.
 
 The next command is diskgnn train.`
 
-func newPackCommand(g *globals) *cli.Command {
+func packCommand() command {
 	var o pack.Options
 	var part part
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
 	var plan, skipSpace bool
-	return g.add(command{
+	return command{
 		name:    "pack",
 		resumes: byItself,
 		usage:   "lay the features out in the order of their reading",
 		teaches: packTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "what presample drew from it", &o.Samples),
 			outFlag(&o.Out, "the pack"),
@@ -82,7 +80,7 @@ func newPackCommand(g *globals) *cli.Command {
 		run: shows(func(ctx context.Context, s *session) (pack.Result, error) {
 			return pack.Run(ctx, outputDisk(skipSpace), o, s.rep)
 		}, func(r pack.Result) outcome { return packed(o, r) }),
-	})
+	}
 }
 
 func packed(o pack.Options, r pack.Result) outcome {

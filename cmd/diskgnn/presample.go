@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -31,19 +29,19 @@ task of a Slurm array, --shard auto/4 in a Kubernetes Job of four, each draws it
 
 --plan draws a few batches alone, and says what all of them would take.`
 
-func newPresampleCommand(g *globals) *cli.Command {
+func presampleCommand() command {
 	var o presample.Options
 	var part part
 	var plan, skipSpace bool
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	return g.add(command{
+	return command{
 		name:    "presample",
 		resumes: byItself,
 		usage:   "draw every mini-batch in advance",
 		teaches: presampleTeaches,
 		groups: []group{
-			{"What to draw", []cli.Flag{
+			{"What to draw", flags{
 				stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
 				outFlag(&o.Out, "the samples"),
 				intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
@@ -60,7 +58,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 				boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
 				seedFlag(&o.Seed),
 			}},
-			{"How to draw it", []cli.Flag{
+			{"How to draw it", flags{
 				boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
 				shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 				levelFlag("", &o.Topology),
@@ -89,7 +87,7 @@ func newPresampleCommand(g *globals) *cli.Command {
 		run: shows(func(ctx context.Context, s *session) (presample.Result, error) {
 			return presample.Run(ctx, outputDisk(skipSpace), o, s.rep)
 		}, func(r presample.Result) outcome { return sampled(o, r) }),
-	})
+	}
 }
 
 func sampled(o presample.Options, r presample.Result) outcome {

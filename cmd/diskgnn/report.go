@@ -11,8 +11,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -49,15 +47,15 @@ type comparedRuns struct {
 	*runreport.Comparison
 }
 
-func newReportCommand(g *globals) *cli.Command {
+func reportCommand() command {
 	var rate int64
 	var board, page string
-	return g.add(command{
+	return command{
 		name:     "report",
 		usage:    "show a run on a page, or compare several",
 		teaches:  reportTeaches,
 		operands: []string{"RUN..."},
-		flags: []cli.Flag{
+		flags: flags{
 			bytesFlag("drive-rate", "the drive's sequential rate, in bytes per second, to compare with", "not compared", &rate),
 			outputFlag("html", "FILE", "write the page there, and leave the run's directory as it is", &page),
 			outputFlag("tensorboard", "DIR", "write the epochs as an event file into this directory, and no page", &board),
@@ -85,7 +83,7 @@ func newReportCommand(g *globals) *cli.Command {
 			}
 			return reportRun(dir, page, float64(rate))
 		},
-	})
+	}
 }
 
 // reportRun makes the page of a run: in its directory, unless another file is named.

@@ -13,8 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
@@ -59,15 +57,17 @@ type pipelineRun struct {
 	Seconds float64        `json:"seconds"`
 }
 
-func newRunCommand(g *globals) *cli.Command {
+func runCommand() command {
 	var dry bool
 	var until string
-	c := g.add(command{
+	return command{
 		name:     "run",
+		resumes:  byItself,
+		ofOthers: true,
 		usage:    "carry out all stages of a configuration file that are missing",
 		teaches:  runTeaches,
 		operands: []string{"[SOURCE...]"},
-		flags: []cli.Flag{
+		flags: flags{
 			boolFlag("dry-run", "say what is there and what would be done, and do nothing", &dry),
 			flag("until", "COMMAND", "the last command to carry out", "all of the file's", func(s string) error {
 				if !slices.Contains(pipelineOrder, s) {
@@ -78,7 +78,7 @@ func newRunCommand(g *globals) *cli.Command {
 			}),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
-			p, err := readPipeline(g, s.args, until)
+			p, err := readPipeline(s.g, s.args, until)
 			if err == nil {
 				err = p.check(ctx)
 			}
@@ -87,10 +87,7 @@ func newRunCommand(g *globals) *cli.Command {
 			}
 			return p.run(ctx, s, dry)
 		},
-	})
-	// The file's keys are other commands' flags; each of them checks its own.
-	c.Before = func(*cli.Context) error { g.starts("run", byItself); return nil }
-	return c
+	}
 }
 
 // pipelineFile is a configuration file's commands.

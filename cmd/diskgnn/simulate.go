@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -48,13 +46,15 @@ and how much memory give the most batches for the money. All of it is simulated 
 predicted, none of it measured.`
 
 // newSimulateCommand holds what is computed about machines that are not here.
-func newSimulateCommand(g *globals) *cli.Command {
-	return g.family(cli.Command{
-		Name:        "simulate",
-		Usage:       "say what other machines would take",
-		UsageText:   "diskgnn simulate drives|beacon [flags]",
-		Subcommands: []*cli.Command{newSimulateDrivesCommand(g), newSimulateBeaconCommand(g)},
-	}, "%q cannot be simulated; there are drives, beacon", "name what to simulate: drives or beacon")
+func simulateCommand() command {
+	return command{
+		name:    "simulate",
+		usage:   "say what other machines would take",
+		form:    "diskgnn simulate drives|beacon [flags]",
+		subs:    []command{simulateDrivesCommand(), simulateBeaconCommand()},
+		unknown: "%q cannot be simulated; there are drives, beacon",
+		missing: "name what to simulate: drives or beacon",
+	}
 }
 
 // simulateDrives is the options of simulate drives.
@@ -106,16 +106,16 @@ type priced struct {
 	PerCost *float64 `json:"batches_per_second_per_cost"`
 }
 
-func newSimulateDrivesCommand(g *globals) *cli.Command {
+func simulateDrivesCommand() command {
 	o := simulateDrives{
 		store: "rows", batches: 64, cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, gpuCache: 4 << 30, window: 8,
 		drive: "intel-p5510", count: []float64{1, 2, 4, 8}, machine: "a", warmup: -1,
 	}
-	return g.add(command{
+	return command{
 		name:    "simulate drives",
 		usage:   "say what an epoch would take on other drives",
 		teaches: simulateDrivesTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			stringFlag("dataset", "DIR", "dataset whose rows are read", &o.dataset),
 			stringFlag("samples", "DIR", "samples of it: the batches of the first sample epoch", &o.samples),
 			stringFlag("trace", "FILE", "trace to replay, in place of samples", &o.trace),
@@ -140,7 +140,7 @@ func newSimulateDrivesCommand(g *globals) *cli.Command {
 			memoryFlag(&o.memory),
 		},
 		run: shows(o.run, simulated.outcome),
-	})
+	}
 }
 
 // counts returns the numbers of drives to simulate.

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -59,14 +57,14 @@ type beaconed struct {
 	Measured *beacon.Measured `json:"measured"`
 }
 
-func newSimulateBeaconCommand(g *globals) *cli.Command {
+func simulateBeaconCommand() command {
 	o := simulateBeacon{platforms: "all", workload: "", mode: "both", paths: string(beacon.Tree)}
 	o.Batches = 8
-	return g.add(command{
+	return command{
 		name:    "simulate beacon",
 		usage:   "say what sampling inside the drive would do",
 		teaches: simulateBeaconTeaches,
-		flags: []cli.Flag{
+		flags: flags{
 			stringFlag("platforms", "LIST", "all, or of "+strings.Join(beacon.PlatformNames(), ", "), &o.platforms),
 			flag("workload", "LIST", "all, or of "+strings.Join(beacon.WorkloadNames(), ", "), "amazon", text(&o.workload)),
 			stringFlag("dataset", "DIR", "dataset, which is laid out as DirectGraph has it", &o.dataset),
@@ -101,7 +99,7 @@ func newSimulateBeaconCommand(g *globals) *cli.Command {
 			}
 			return shows(o.simulate, beaconed.outcome)(ctx, s)
 		},
-	})
+	}
 }
 
 // simulate checks the options, opens what is simulated, and writes the results.

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/internal/budget"
 	"diskgnn/internal/job"
 	"diskgnn/internal/progress"
@@ -53,16 +51,16 @@ all evaluation batches and one epoch of training, to learn how large batches are
 A larger --ram-cache reads less from disk; it never changes what is computed from
 the same samples.`
 
-func newTrainCommand(g *globals) *cli.Command {
+func trainCommand() command {
 	t := training{Options: train.Defaults()}
 	t.Threads, t.Memory, t.PageCache = 0, 0, decide.PageCacheAuto
-	return g.add(command{
+	return command{
 		name:     "train",
 		resumes:  byFlag,
 		usage:    "train on a pack, or on samples",
 		teaches:  trainTeaches,
 		groups:   t.flags(),
-		check:    func(s *session) error { return t.check(g, s) },
+		check:    t.check,
 		agrees:   func(context.Context) error { return train.Agrees(vfs.OS, t.Options) },
 		planning: &t.plan,
 		plan: shows(func(ctx context.Context, s *session) (train.Plan, error) {
@@ -71,14 +69,14 @@ func newTrainCommand(g *globals) *cli.Command {
 		run: shows(func(ctx context.Context, s *session) (rundir.Result, error) {
 			return train.Run(ctx, vfs.OS, t.Options, s.rep)
 		}, func(r rundir.Result) outcome { return trained(t.Options, r) }),
-	})
+	}
 }
 
 // check completes the options, and refuses what makes no sense.
-func (t *training) check(g *globals, s *session) (err error) {
-	t.Given, t.Command = s.given, g.args
-	if t.Listen != "" && g.progressKind() == "none" {
-		s.rep = asked{s.rep, g.stderr}
+func (t *training) check(s *session) (err error) {
+	t.Given, t.Command = s.given, s.g.args
+	if t.Listen != "" && s.g.progressKind() == "none" {
+		s.rep = asked{s.rep, s.g.stderr}
 	}
 	if t.Secret, err = secret.Find(t.secretFile, os.LookupEnv); err != nil {
 		return err

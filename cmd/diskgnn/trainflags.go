@@ -3,8 +3,6 @@ package main
 import (
 	"slices"
 
-	"github.com/urfave/cli/v2"
-
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/job"
 	"diskgnn/internal/secret"
@@ -30,14 +28,14 @@ func (t *training) flags() []group {
 		{"Learning", t.recipe(recipe.Learning)},
 		{"Drawing batches while training", append(t.recipe(recipe.Drawing), trainLevelFlag(&t.Topology),
 			topologyMemoryFlag("a quarter of --memory", &t.Topology), topologyOrderFlag("reach; with --store ginex: ginex", &t.Topology))},
-		{"Memory and caches", append([]cli.Flag{memoryFlag(&t.Memory)},
+		{"Memory and caches", append(flags{memoryFlag(&t.Memory)},
 			t.preferences("ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache")...)},
-		{"Computing and reading", slices.Concat(t.engine(), t.recipe(recipe.Computing), []cli.Flag{ioFlag(&t.IO)}, t.ranks())},
+		{"Computing and reading", slices.Concat(t.engine(), t.recipe(recipe.Computing), flags{ioFlag(&t.IO)}, t.ranks())},
 	}
 }
 
-func (t *training) sources() []cli.Flag {
-	return []cli.Flag{
+func (t *training) sources() flags {
+	return flags{
 		stringFlag("pack", "DIR", "what pack made", &t.Pack),
 		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &t.Dataset),
 		stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &t.Samples),
@@ -45,20 +43,20 @@ func (t *training) sources() []cli.Flag {
 	}
 }
 
-func (t *training) output() []cli.Flag {
-	return slices.Concat([]cli.Flag{
+func (t *training) output() flags {
+	return slices.Concat(flags{
 		outFlag(&t.Out, "the run"),
 		boolFlag("plan", "compute three batches, write nothing, and say what the run would take", &t.plan),
 		boolFlag("resume", "go on with the run that is there, if any", &t.Resume),
 		boolFlag("force", "replace a run that is there", &t.Force),
-	}, t.preferences("checkpoint-every", "keep", "trace"), []cli.Flag{
+	}, t.preferences("checkpoint-every", "keep", "trace"), flags{
 		outputFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &t.Record),
 		stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on, port 0 at any that is free; without a host, and at 127.0.0.1, to this machine alone", &t.Listen),
 	})
 }
 
-func (t *training) engine() []cli.Flag {
-	return []cli.Flag{
+func (t *training) engine() flags {
+	return flags{
 		nameFlag("engine", "NAME", engineUsage, train.Engines(), &t.Engine),
 		parallelFlag("threads", "threads that compute; the result is the same for any number", &t.Threads),
 		blasFlag(&t.BLAS),
@@ -66,8 +64,8 @@ func (t *training) engine() []cli.Flag {
 }
 
 // ranks are the flags of processes and devices that train together.
-func (t *training) ranks() []cli.Flag {
-	return []cli.Flag{
+func (t *training) ranks() flags {
+	return flags{
 		flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", parsed(&t.Replicas, gpus)),
 		flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", parsed(&t.rank, job.ParseAsk)),
 		nameFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", train.Reductions(), &t.Reduce),
@@ -86,7 +84,7 @@ func gpus(s string) (int, error) {
 }
 
 // recipe returns flags of the recipe.
-func (t *training) recipe(list recipe.Options) (flags []cli.Flag) {
+func (t *training) recipe(list recipe.Options) (flags flags) {
 	for _, o := range list {
 		dst := t.Field(o.Name)
 		switch o.Name {
@@ -110,7 +108,7 @@ func fanout(s string) (string, error) {
 }
 
 // preferences returns flags that decide nothing of the result.
-func (t *training) preferences(names ...string) (flags []cli.Flag) {
+func (t *training) preferences(names ...string) (flags flags) {
 	for _, name := range names {
 		flags = append(flags, rowFlag(t.Preference(name)))
 	}

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"diskgnn/dataset"
 	"diskgnn/inspection"
 	"diskgnn/internal/budget"
@@ -49,8 +47,8 @@ type verified struct {
 	Seconds   float64  `json:"seconds"`
 }
 
-func newVerifyCommand(g *globals) *cli.Command {
-	return g.add(command{
+func verifyCommand() command {
+	return command{
 		name:     "verify",
 		usage:    "check every byte of a directory",
 		teaches:  verifyTeaches,
@@ -73,7 +71,7 @@ func newVerifyCommand(g *globals) *cli.Command {
 				{"time", units.Seconds(v.Seconds)},
 			}}, nil
 		},
-	})
+	}
 }
 
 // isRun tells whether a directory is one of train.
@@ -199,14 +197,14 @@ type inspected struct {
 	Figures []chart.Figure `json:"figures,omitempty"` // what it shows, as data
 }
 
-func newInspectCommand(g *globals) *cli.Command {
+func inspectCommand() command {
 	var page string
-	return g.add(command{
+	return command{
 		name:     "inspect",
 		usage:    "say what a directory consists of",
 		teaches:  inspectTeaches,
 		operands: []string{"DIR"},
-		flags:    []cli.Flag{outputFlag("html", "FILE", "draw it on a page, which is written there", &page)},
+		flags:    flags{outputFlag("html", "FILE", "draw it on a page, which is written there", &page)},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
 			m, err := readMeta(dir)
@@ -227,7 +225,7 @@ func newInspectCommand(g *globals) *cli.Command {
 			}
 			return outcome{object: v, lines: append(lines, more...)}, err
 		},
-	})
+	}
 }
 
 // drawPage draws a directory of the format that v names.
