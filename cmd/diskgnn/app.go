@@ -238,13 +238,7 @@ func (g *globals) flags() flags {
 		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
 		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr, but what --progress json writes", Destination: &g.quiet, DisableDefaultText: true},
-		flag("progress", "KIND", "on stderr: auto, json (an object a line), none", "auto", func(s string) error {
-			if !slices.Contains(progressKinds, s) {
-				return fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(progressKinds, ", "))
-			}
-			g.progress = s
-			return nil
-		}),
+		flag("progress", "KIND", "on stderr: auto, json (an object a line), none", "auto", oneOf(&g.progress, "known are", progressKinds)),
 	}
 }
 
@@ -392,8 +386,8 @@ func (s *session) settle(o settings, memory *int64) error {
 
 // noteMemory says of a --memory, if one was given, that it is more than there is.
 func noteMemory(given string, rep progress.Reporter) {
-	var memory int64
-	if err := parseBytes(given, &memory); err != nil {
+	memory, err := parseBytes(given)
+	if err != nil {
 		return // none was given: its flag refuses others
 	}
 	if of := budget.Beyond(memory); of != "" {

@@ -35,7 +35,7 @@ func generateCommand() command {
 		resumes: byItself,
 		usage:   "make a synthetic graph",
 		teaches: generateTeaches,
-		flags: flags{
+		flags: append(flags{
 			outFlag(&out, "the dataset"),
 			intFlag("nodes", "number of nodes", "", &o.Nodes, 1),
 			positiveFlag("avg-degree", "stored directed edges per node", &o.AvgDegree),
@@ -46,11 +46,7 @@ func generateCommand() command {
 			boolFlag("multi-label", "give nodes any number of classes", &o.MultiLabel),
 			positiveFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio),
 			seedFlag(&o.Seed),
-			workersFlag(&o.Workers),
-			memoryFlag(&o.Memory),
-			spaceFlag(&skipSpace),
-			forceFlag(&o.Force),
-		},
+		}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...),
 		check: func(s *session) error {
 			if err := required("out", out); err != nil {
 				return err
@@ -159,7 +155,7 @@ func importCommand() command {
 }
 
 func (c *imported) flags() flags {
-	return flags{
+	return append(flags{
 		stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &c.sources),
 		nameFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", append([]string{formats.Auto}, formats.Names()...), &c.format),
 		outFlag(&c.out, "the dataset"),
@@ -185,11 +181,7 @@ func (c *imported) flags() flags {
 		boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &c.RowNormalize),
 		dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &c.DType),
 		boolFlag("compress", "store the features compressed", &c.Compress),
-		workersFlag(&c.Workers),
-		memoryFlag(&c.Memory),
-		spaceFlag(&c.skipSpace),
-		forceFlag(&c.Force),
-	}
+	}, stageFlags(&c.Workers, &c.Memory, &c.skipSpace, &c.Force)...)
 }
 
 // check completes the options, and refuses what makes no sense.

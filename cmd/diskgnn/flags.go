@@ -80,12 +80,16 @@ func nameFlag(name, placeholder, usage string, known []string, dst *string) cli.
 
 // namedFlag is nameFlag of a name that is not decided yet; the text describes the default.
 func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *string) cli.Flag {
-	return flag(name, placeholder, usage, byDefault, func(s string) error {
+	return flag(name, placeholder, usage, byDefault, oneOf(dst, "there are", known))
+}
+
+// oneOf takes one of some words, and says otherwise which there are.
+func oneOf(dst *string, say string, known []string) func(string) error {
+	return parsed(dst, func(s string) (string, error) {
 		if !slices.Contains(known, s) {
-			return fault.New(fault.ErrUsage, "%q: there are %s", s, strings.Join(known, ", "))
+			return "", fault.New(fault.ErrUsage, "%q: %s %s", s, say, strings.Join(known, ", "))
 		}
-		*dst = s
-		return nil
+		return s, nil
 	})
 }
 
@@ -118,17 +122,13 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 	if text == "" {
 		text = strconv.FormatInt(int64(*dst), 10)
 	}
-	return flag(name, "N", usage, text, func(s string) error {
+	return flag(name, "N", usage, text, parsed(dst, func(s string) (T, error) {
 		n, err := parseInt(s, int64(least))
-		if err != nil {
-			return err
+		if err == nil && (T(n) < 0 || int64(T(n)) != n) {
+			err = bad(s, "number in range")
 		}
-		if T(n) < 0 || int64(T(n)) != n {
-			return bad(s, "number in range")
-		}
-		*dst = T(n)
-		return nil
-	})
+		return T(n), err
+	}))
 }
 
 func parseInt(s string, least int64) (int64, error) {
@@ -149,22 +149,15 @@ func floatFlag(name, usage string, dst *float64) cli.Flag {
 
 // positiveFlag takes numbers above 0, which stages would take for "not given".
 func positiveFlag(name, usage string, dst *float64) cli.Flag {
-	return flag(name, "X", usage, formatFloat(*dst), positive(dst))
+	return flag(name, "X", usage, formatFloat(*dst), parsed(dst, parsePositive))
 }
 
-// positive takes numbers above 0.
-func positive(dst *float64) func(string) error {
-	return func(s string) error {
-		x, err := parseFloat(s)
-		if err != nil {
-			return err
-		}
-		if x <= 0 {
-			return fault.New(fault.ErrUsage, "%v is not more than 0", x)
-		}
-		*dst = x
-		return nil
+func parsePositive(s string) (float64, error) {
+	x, err := parseFloat(s)
+	if err == nil && x <= 0 {
+		err = fault.New(fault.ErrUsage, "%v is not more than 0", x)
 	}
+	return x, err
 }
 
 func formatFloat(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
@@ -179,24 +172,20 @@ func parseFloat(s string) (float64, error) {
 
 // bytesFlag takes an amount of bytes; 0 is left for the stage's default.
 func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
-	return flag(name, "SIZE", usage, text, func(s string) error { return parseBytes(s, dst) })
+	return flag(name, "SIZE", usage, text, parsed(dst, parseBytes))
 }
 
 // parseBytes reads an amount of bytes above 0.
-func parseBytes(s string, dst *int64) error {
+func parseBytes(s string) (int64, error) {
 	size, err := budget.ParseSize(s, budget.UnitBytes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	n, err := size.Bytes()
-	if err != nil {
-		return err
+	if err == nil && n == 0 {
+		err = fault.New(fault.ErrUsage, "must be more than nothing")
 	}
-	if n == 0 {
-		return fault.New(fault.ErrUsage, "must be more than nothing")
-	}
-	*dst = n
-	return nil
+	return n, err
 }
 
 // sizeFlag takes a size in any unit that the stage understands: bytes, and the other one
@@ -205,14 +194,10 @@ func sizeFlag(name, usage, text string, other budget.Unit, dst **budget.Size) cl
 	if text == "" && *dst != nil {
 		text = (*dst).String()
 	}
-	return flag(name, "SIZE", usage, text, func(s string) error {
+	return flag(name, "SIZE", usage, text, parsed(dst, func(s string) (*budget.Size, error) {
 		size, err := budget.ParseSize(s, budget.UnitBytes, other)
-		if err != nil {
-			return err
-		}
-		*dst = &size
-		return nil
-	})
+		return &size, err
+	}))
 }
 
 // floatsFlag takes a list like 50,30,20; "none" is the empty one.
@@ -279,7 +264,7 @@ func rowFlag(o recipe.Option, dst any) cli.Flag {
 		return bytesFlag(o.Name, o.Help, shown, dst)
 	case *float64:
 		if o.Positive {
-			return flag(o.Name, "X", o.Help, shown, positive(dst))
+			return flag(o.Name, "X", o.Help, shown, parsed(dst, parsePositive))
 		}
 		return floatFlag(o.Name, o.Help, dst)
 	case **budget.Size:
@@ -330,6 +315,16 @@ func forceFlag(dst *bool) cli.Flag {
 	return boolFlag("force", "replace an output that was made with other parameters or is damaged, or discard one that was begun with others", dst)
 }
 
+// stageFlags are those of a stage that keeps to the machine's processors, memory and disk.
+func stageFlags(workers *int, memory *int64, skipSpace, force *bool) flags {
+	return flags{
+		parallelFlag("workers", "goroutines; the output is the same for any number", workers),
+		memoryFlag(memory),
+		spaceFlag(skipSpace),
+		forceFlag(force),
+	}
+}
+
 // fanoutFlag takes how many neighbours are drawn in advance.
 func fanoutFlag(dst *[]int) cli.Flag {
 	return flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(*dst, ",", strconv.Itoa), parsed(dst, presample.ParseFanout))
@@ -348,26 +343,19 @@ func outputDisk(skipSpaceCheck bool) vfs.FS {
 	return vfs.OS
 }
 
-func workersFlag(dst *int) cli.Flag {
-	return parallelFlag("workers", "goroutines; the output is the same for any number", dst)
-}
-
 // mostParallel is more than any machine has, and few enough that what each takes
 // of memory can be counted.
 const mostParallel = 4096
 
 // parallelFlag takes a number of workers or threads.
 func parallelFlag(name, usage string, dst *int) cli.Flag {
-	return flag(name, "N", usage, "all processors", func(s string) error {
+	return flag(name, "N", usage, "all processors", parsed(dst, func(s string) (int, error) {
 		n, err := parseInt(s, 1)
 		if err == nil && n > mostParallel {
 			err = fault.New(fault.ErrUsage, "%d is more than %d", n, mostParallel)
 		}
-		if err == nil {
-			*dst = int(n)
-		}
-		return err
-	})
+		return int(n), err
+	}))
 }
 
 func memoryFlag(dst *int64) cli.Flag {

@@ -30,6 +30,11 @@ type outcome struct {
 
 type line struct{ label, text string }
 
+// add adds a line.
+func (o *outcome) add(label, format string, args ...any) {
+	o.lines = append(o.lines, line{label, fmt.Sprintf(format, args...)})
+}
+
 // print writes the outcome to stdout. One that nobody reads any more is no error: the work is done.
 func (o outcome) print(w io.Writer, asJSON bool) error {
 	var out strings.Builder

@@ -44,7 +44,7 @@ func packCommand() command {
 		resumes: byItself,
 		usage:   "lay the features out in the order of their reading",
 		teaches: packTeaches,
-		flags: flags{
+		flags: append(flags{
 			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
 			stringFlag("samples", "DIR", "what presample drew from it", &o.Samples),
 			outFlag(&o.Out, "the pack"),
@@ -58,11 +58,7 @@ func packCommand() command {
 			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
 			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			outputFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
-			workersFlag(&o.Workers),
-			memoryFlag(&o.Memory),
-			spaceFlag(&skipSpace),
-			forceFlag(&o.Force),
-		},
+		}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...),
 		check: func(s *session) (err error) {
 			if plan {
 				s.planned(&o.Out, "pack")

@@ -37,29 +37,26 @@ func samplesPlan(p presample.Plan, memory int64) []line {
 }
 
 // runPlan shows what a run would take.
-func runPlan(p train.Plan, memory int64) []line {
-	lines := []line{
+func runPlan(p train.Plan, memory int64) outcome {
+	out := outcome{object: p, lines: []line{
 		{"run", fmt.Sprintf("%s of %s, engine %s, store %s",
 			units.Of(p.Epochs, "epoch"), units.Of(p.BatchesPerEpoch, "batch"), p.Engine, p.Store)},
 		{"memory", fmt.Sprintf("%s of %s, with %s of cache and %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory),
 			budget.FormatBytes(p.CacheBytes), units.Of(p.Slots, "slot"))},
-	}
-	add := func(label, format string, args ...any) {
-		lines = append(lines, line{label, fmt.Sprintf(format, args...)})
-	}
+	}}
 	if p.GPUBytes > 0 {
-		add("GPU memory", "%s", budget.FormatBytes(p.GPUBytes))
+		out.add("GPU memory", "%s", budget.FormatBytes(p.GPUBytes))
 	}
-	add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
+	out.add("disk", "%s", free(p.DiskBytes, p.FreeBytes))
 	if p.PreloadBytes > 0 {
-		add("at first", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
+		out.add("at first", "reads %s in %s, before the first epoch", budget.FormatBytes(p.PreloadBytes), units.Seconds(p.PreloadSeconds))
 	}
-	add("an epoch", "reads %s in %s, bound by %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound)
+	out.add("an epoch", "reads %s in %s, bound by %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound)
 	if p.EmptyCache {
-		add("", "with an empty cache; as batches fill it, later ones read less")
+		out.add("", "with an empty cache; as batches fill it, later ones read less")
 	}
 	if p.ValidSeconds > 0 {
-		add("validation", "%s each time", units.Seconds(p.ValidSeconds))
+		out.add("validation", "%s each time", units.Seconds(p.ValidSeconds))
 	}
 	var links []string
 	for _, l := range p.Links {
@@ -67,12 +64,12 @@ func runPlan(p train.Plan, memory int64) []line {
 	}
 	label := "a batch"
 	for _, text := range inLines(links, helpWidth-len("validation  ")) {
-		add(label, "%s", text)
+		out.add(label, "%s", text)
 		label = ""
 	}
-	add("measured", "%s", units.Of(p.Measured, "batch"))
-	add("time", "%s in all", units.Seconds(p.Seconds))
-	return lines
+	out.add("measured", "%s", units.Of(p.Measured, "batch"))
+	out.add("time", "%s in all", units.Seconds(p.Seconds))
+	return out
 }
 
 // inferencePlan shows what computing all layers of a graph would take.

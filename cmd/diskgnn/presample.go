@@ -58,17 +58,13 @@ func presampleCommand() command {
 				boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
 				seedFlag(&o.Seed),
 			}},
-			{"How to draw it", flags{
+			{"How to draw it", append(flags{
 				boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
 				shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 				levelFlag("", &o.Topology),
 				topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
 				topologyOrderFlag("reach", &o.Topology),
-				workersFlag(&o.Workers),
-				memoryFlag(&o.Memory),
-				spaceFlag(&skipSpace),
-				forceFlag(&o.Force),
-			}},
+			}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...)},
 		},
 		check: func(s *session) (err error) {
 			if plan {

@@ -69,13 +69,7 @@ func runCommand() command {
 		operands: []string{"[SOURCE...]"},
 		flags: flags{
 			boolFlag("dry-run", "say what is there and what would be done, and do nothing", &dry),
-			flag("until", "COMMAND", "the last command to carry out", "all of the file's", func(s string) error {
-				if !slices.Contains(pipelineOrder, s) {
-					return fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(pipelineOrder, ", "))
-				}
-				until = s
-				return nil
-			}),
+			flag("until", "COMMAND", "the last command to carry out", "all of the file's", oneOf(&until, "known are", pipelineOrder)),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			p, err := readPipeline(s.g, s.args, until)

@@ -425,7 +425,7 @@ func (v simulated) outcome() outcome {
 		{"link", units.BytesPerSecond(float64(v.Link))},
 	}}
 	first := v.Runs[0]
-	o.lines = append(o.lines, line{"reads", fmt.Sprintf("%s, %s; %s of %s hit; %s useful", units.Of(first.Requests, "request"), budget.FormatBytes(first.BytesRead), percent(first.HitRatio), units.Of(first.Rows, "row"), budget.FormatBytes(first.UsefulBytes))})
+	o.add("reads", "%s, %s; %s of %s hit; %s useful", units.Of(first.Requests, "request"), budget.FormatBytes(first.BytesRead), percent(first.HitRatio), units.Of(first.Rows, "row"), budget.FormatBytes(first.UsefulBytes))
 	for _, r := range v.Runs {
 		text := fmt.Sprintf("%s, %.2f× the first; reading at %s, %s requests/s; bound by %s", units.Seconds(r.Seconds), ratio(first.Seconds, r.Seconds), units.BytesPerSecond(r.BytesPerSecond), units.Short(int64(r.RequestsPerSecond)), r.Bound)
 		if r.Cost != nil {
@@ -433,10 +433,10 @@ func (v simulated) outcome() outcome {
 		}
 		o.lines = append(o.lines, line{units.Of(r.Drives, "drive"), text})
 	}
-	o.lines = append(o.lines, line{"enough", fmt.Sprintf("%s: more would be less than 5%% faster, however many (predicted)", units.Of(v.Enough, "drive"))})
+	o.add("enough", "%s: more would be less than 5%% faster, however many (predicted)", units.Of(v.Enough, "drive"))
 	for _, s := range v.Sensitivities {
 		if s.Change <= -0.005 || s.Change >= 0.005 {
-			o.lines = append(o.lines, line{"sensitivity", fmt.Sprintf("%s: %+.1f%%, %s", s.What, 100*s.Change, units.Seconds(s.Seconds))})
+			o.add("sensitivity", "%s: %+.1f%%, %s", s.What, 100*s.Change, units.Seconds(s.Seconds))
 		}
 	}
 	if b := v.Suggestion; b != nil {

@@ -118,11 +118,8 @@ func (o *simulateBeacon) simulate(ctx context.Context, s *session) (v beaconed, 
 		o.memory, _ = budget.Default()
 	}
 	if o.out != "" {
-		switch found, err := vfs.Exists(vfs.OS, o.out); {
-		case err != nil:
+		if err := absent(o.out, "name a new directory"); err != nil {
 			return v, err
-		case found:
-			return v, fault.New(fault.ErrExists, "%s exists: name a new directory", o.out)
 		}
 		if err := vfs.CheckParents(vfs.OS, o.out); err != nil {
 			return v, err
@@ -197,13 +194,19 @@ func (o *simulateBeacon) open(ctx context.Context, rep progress.Reporter) (err e
 
 // lay writes the dataset in DirectGraph's form.
 func (o *simulateBeacon) lay(ctx context.Context) error {
-	switch found, err := vfs.Exists(vfs.OS, o.layout); {
-	case err != nil:
+	if err := absent(o.layout, "a DirectGraph is written to a new file only"); err != nil {
 		return err
-	case found:
-		return fault.New(fault.ErrExists, "%s exists: a DirectGraph is written to a new file only", o.layout)
 	}
 	return o.Samples.Write(ctx, vfs.OS, o.layout, o.memory)
+}
+
+// absent refuses a name that something has.
+func absent(name, advice string) error {
+	found, err := vfs.Exists(vfs.OS, name)
+	if found {
+		return fault.New(fault.ErrExists, "%s exists: %s", name, advice)
+	}
+	return err
 }
 
 // measure reads the batches per second of a run: of the median epoch after the first, which
@@ -304,7 +307,7 @@ func (v beaconed) outcome() outcome {
 		o.lines = append(o.lines, line{"made", v.Out})
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Inflation)) {
-		o.lines = append(o.lines, line{"DirectGraph", fmt.Sprintf("%s grows by %.1f%%", name, 100*v.Inflation[name])})
+		o.add("DirectGraph", "%s grows by %.1f%%", name, 100*v.Inflation[name])
 	}
 	before := ""
 	for i := range v.Rows {
@@ -318,7 +321,7 @@ func (v beaconed) outcome() outcome {
 	}
 	for i, c := range v.Claims {
 		if i == 0 {
-			o.lines = append(o.lines, line{"published", fmt.Sprintf("%7s %8s %8s %8s %10s %10s", "paper", "authors'", "faithful", "strict", "σ halved", "σ × 1.5")})
+			o.add("published", "%7s %8s %8s %8s %10s %10s", "paper", "authors'", "faithful", "strict", "σ halved", "σ × 1.5")
 		}
 		text := fmt.Sprintf("%7.2f %8.2f %8.2f %8.2f %10.2f %10.2f  %s", c.Paper, c.Authors, c.Faithful, c.Strict, v.Doubts[i].Halved, v.Doubts[i].More, c.What)
 		if !c.Holds() {
@@ -328,12 +331,12 @@ func (v beaconed) outcome() outcome {
 	}
 	for i, d := range v.EnergyDoubts {
 		if i == 0 {
-			o.lines = append(o.lines, line{"energy", fmt.Sprintf("%7s %8s %8s %10s %10s", "/ CC", "/ BG-1", "watts", "BG-1 DRAM", "CC PCIe")})
+			o.add("energy", "%7s %8s %8s %10s %10s", "/ CC", "/ BG-1", "watts", "BG-1 DRAM", "CC PCIe")
 		}
-		o.lines = append(o.lines, line{"", fmt.Sprintf("%7.2f %8.2f %8.1f %9.0f%% %9.0f%%  %s", d.OverCC, d.OverBG1, d.Watts, 100*d.DRAMShare, 100*d.PCIeShare, d.What)})
+		o.add("", "%7.2f %8.2f %8.1f %9.0f%% %9.0f%%  %s", d.OverCC, d.OverBG1, d.Watts, 100*d.DRAMShare, 100*d.PCIeShare, d.What)
 	}
 	if m := v.Measured; m != nil {
-		o.lines = append(o.lines, line{"measured here", fmt.Sprintf("%.4g batches/s: %s of the store %s, engine %s", m.PerSecond, m.Run, m.Store, m.Engine)})
+		o.add("measured here", "%.4g batches/s: %s of the store %s, engine %s", m.PerSecond, m.Run, m.Store, m.Engine)
 		for i := range v.Rows {
 			if r := &v.Rows[i]; r.Setting == "" {
 				o.lines = append(o.lines, line{r.Platform, fmt.Sprintf("%.4g batches/s, %s, simulated: %.2f× the run's", r.PerSecond, r.Mode, r.PerSecond/m.PerSecond)})

@@ -65,7 +65,7 @@ func trainCommand() command {
 		planning: &t.plan,
 		plan: shows(func(ctx context.Context, s *session) (train.Plan, error) {
 			return train.MakePlan(ctx, vfs.OS, t.Options, s.rep)
-		}, func(p train.Plan) outcome { return outcome{object: p, lines: runPlan(p, t.Memory)} }),
+		}, func(p train.Plan) outcome { return runPlan(p, t.Memory) }),
 		run: shows(func(ctx context.Context, s *session) (rundir.Result, error) {
 			return train.Run(ctx, vfs.OS, t.Options, s.rep)
 		}, func(r rundir.Result) outcome { return trained(t.Options, r) }),
@@ -155,37 +155,34 @@ func trained(o train.Options, r rundir.Result) outcome {
 		{"made", o.Out + how(r.State)},
 		{"epochs", fmt.Sprintf("%d in %s%s", len(r.Epochs), units.Seconds(training), early)},
 	}}
-	add := func(label, format string, args ...any) {
-		out.lines = append(out.lines, line{label, fmt.Sprintf(format, args...)})
-	}
 	if r.Engine != train.EngineNone {
 		if r.ValidAccuracy.Defined() {
-			add("validation", "%s %s, at epoch %d", r.Metric, percent(float64(r.ValidAccuracy)), r.BestEpoch)
+			out.add("validation", "%s %s, at epoch %d", r.Metric, percent(float64(r.ValidAccuracy)), r.BestEpoch)
 		}
 		if r.TestAccuracy.Defined() {
-			add("test", "%s %s", r.Metric, percent(float64(r.TestAccuracy)))
+			out.add("test", "%s %s", r.Metric, percent(float64(r.TestAccuracy)))
 		}
 		if r.Engine == train.EngineGPU {
-			add("engine", "%s, %s, %s, products in %s", r.Engine, r.Device, r.BLAS, r.Precision)
+			out.add("engine", "%s, %s, %s, products in %s", r.Engine, r.Device, r.BLAS, r.Precision)
 		} else {
 			out.lines = append(out.lines, engineLine(r.Engine, r.BLAS, r.SIMD, r.Threads))
 		}
 	}
-	add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))
+	out.add("cache", "%s", rows(r.CacheRows-r.GPUCacheRows, r.CacheSize))
 	if r.Unchecked {
-		add("unchecked", "the rows: no checksum was compared when they were read")
+		out.add("unchecked", "the rows: no checksum was compared when they were read")
 	}
 	if r.GPUCacheRows > 0 {
-		add("GPU cache", "%s", rows(r.GPUCacheRows, r.GPUCacheSize))
+		out.add("GPU cache", "%s", rows(r.GPUCacheRows, r.GPUCacheSize))
 	}
-	add("read", "%s into the cache, %s for the epochs, of them %s useful",
+	out.add("read", "%s into the cache, %s for the epochs, of them %s useful",
 		budget.FormatBytes(r.PreloadBytes), budget.FormatBytes(read), budget.FormatBytes(useful))
-	add("time", "%s: waiting for reads %s, computing %s", units.Seconds(r.Seconds), units.Seconds(reading), units.Seconds(computing))
+	out.add("time", "%s: waiting for reads %s, computing %s", units.Seconds(r.Seconds), units.Seconds(reading), units.Seconds(computing))
 	out.lines = append(out.lines, held(r.PeakAnonBytes, r.Memory))
 	if r.Engine != train.EngineNone {
-		add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))
+		out.add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))
 	}
-	add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
+	out.add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
 	switch {
 	case r.Engine == train.EngineNone: // which has no weights
 	case o.Dataset != "":
