@@ -56,14 +56,16 @@ func resource[T comparable](flag recipe.Option, field func(r *rundir.Resources) 
 		}, c}
 }
 
-// preferences are all of them, in the order in which changes are told. Those without a help are flags
-// that other commands have as well.
+// preferences are all of them, in the order in which changes are told.
 var preferences = []preference{
-	resource(recipe.Option{Name: "threads"}, func(r *rundir.Resources) *int { return &r.Threads }, nil,
+	resource(recipe.Option{Name: "threads", Help: "threads that compute; the result is the same for any number", Shown: "all processors", Least: 1, Most: maxThreads},
+		func(r *rundir.Resources) *int { return &r.Threads }, nil,
 		compared{"threads", func(s *rundir.Setup) any { return s.Threads }}),
-	resource(recipe.Option{Name: "io"}, func(r *rundir.Resources) *string { return &r.IO }, nil,
+	resource(recipe.Option{Name: "io", Help: "storage backend: uring, pread, cufile, nvme:TARGET, or auto"},
+		func(r *rundir.Resources) *string { return &r.IO }, nil,
 		compared{"io", func(s *rundir.Setup) any { return s.IO }}),
-	resource(recipe.Option{Name: "memory"}, func(r *rundir.Resources) *int64 { return &r.Memory }, nil,
+	resource(recipe.Option{Name: "memory", Help: "hold less memory than this, like 4GiB", Shown: "80% of the machine's or the cgroup's"},
+		func(r *rundir.Resources) *int64 { return &r.Memory }, nil,
 		compared{"memory", func(s *rundir.Setup) any { return budget.FormatBytes(s.Memory) }}),
 	resource(recipe.Option{Name: "ram-cache", Help: "rows held in RAM: a share of them, or bytes; rounded down to a band edge", Shown: "as much as memory and the pack allow"},
 		func(r *rundir.Resources) **budget.Size { return &r.RAMCache },
@@ -77,13 +79,18 @@ var preferences = []preference{
 		func(r *rundir.Resources) *int { return &r.FaultThreads },
 		func(o *Options, _ int) bool { return all.Maps(o.store()) },
 		compared{"fault threads", func(s *rundir.Setup) any { return s.FaultThreads }}),
-	resource(recipe.Option{Name: "topology"}, func(r *rundir.Resources) *string { return &r.Topology.Level },
+	resource(recipe.Option{Name: "topology", Default: topology.Mapped, Names: append(topology.Levels(), topology.Pinned),
+		Help: "with --fanout: where neighbours are read from: mapped; cached: some are held in memory, others read while drawing; or pinned: the GPU draws, of a topology in its memory or pinned in RAM"},
+		func(r *rundir.Resources) *string { return &r.Topology.Level },
 		func(o *Options, _ string) bool { return o.Live() },
 		compared{"topology", func(s *rundir.Setup) any { return cmp.Or(s.Topology, topology.Mapped) }}),
-	resource(recipe.Option{Name: "topology-memory"}, func(r *rundir.Resources) **budget.Size { return &r.Topology.Memory },
+	resource(recipe.Option{Name: "topology-memory", Help: "with --topology cached: neighbours held, as bytes or a share of them all", Shown: "a quarter of --memory"},
+		func(r *rundir.Resources) **budget.Size { return &r.Topology.Memory },
 		func(o *Options, _ *budget.Size) bool { return o.Topology.Level == topology.Cached },
 		compared{"held topology", func(s *rundir.Setup) any { return budget.FormatBytes(s.TopologySize) }}),
-	resource(recipe.Option{Name: "topology-order"}, func(r *rundir.Resources) *string { return &r.Topology.Order },
+	resource(recipe.Option{Name: "topology-order", Names: topology.Orders(), Shown: "reach; with --store ginex: ginex",
+		Help: "with --topology cached: whose neighbours are held: reach, of nodes that batches reach often for their size; degree, of those with many; ginex, by out-degree over in-degree"},
+		func(r *rundir.Resources) *string { return &r.Topology.Order },
 		func(o *Options, _ string) bool { return o.Topology.Level == topology.Cached }, compared{}),
 	resource(recipe.Option{Name: "page-cache", Takes: "HOW", Names: PageCaches(),
 		Help: "what holds the page cache of --store mmap to --memory: cgroup, one that the process makes and enters; drop, dropping pages; auto: cgroup where one was delegated"},

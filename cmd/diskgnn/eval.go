@@ -95,7 +95,7 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 	return flags{
 		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{train.WeightsBest, train.WeightsFinal}, weights),
 		memoryFlag(memory),
-		parallelFlag("threads", "threads that compute; the result is the same for any number", threads),
+		rowFlag(preference("threads", ""), threads),
 		ioFlag(io),
 		blasFlag(library),
 	}

@@ -17,7 +17,7 @@ import (
 	"diskgnn/internal/shard"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
-	"diskgnn/presample/sampler/topology"
+	"diskgnn/train"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -122,13 +122,21 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 	if text == "" {
 		text = strconv.FormatInt(int64(*dst), 10)
 	}
-	return flag(name, "N", usage, text, parsed(dst, func(s string) (T, error) {
+	return flag(name, "N", usage, text, parsed(dst, integer(least, 0)))
+}
+
+// integer reads whole numbers from least to most; a most of 0 bounds nothing.
+func integer[T int | int64 | uint64](least, most T) func(string) (T, error) {
+	return func(s string) (T, error) {
 		n, err := parseInt(s, int64(least))
-		if err == nil && (T(n) < 0 || int64(T(n)) != n) {
+		switch {
+		case err == nil && (T(n) < 0 || int64(T(n)) != n):
 			err = bad(s, "number in range")
+		case err == nil && most > 0 && T(n) > most:
+			err = fault.New(fault.ErrUsage, "%d is more than %d", n, most)
 		}
 		return T(n), err
-	}))
+	}
 }
 
 func parseInt(s string, least int64) (int64, error) {
@@ -257,7 +265,7 @@ func rowFlag(o recipe.Option, dst any) cli.Flag {
 	case *bool:
 		return boolFlag(o.Name, o.Help, dst)
 	case *int:
-		return intFlag(o.Name, o.Help, shown, dst, int(o.Least))
+		return flag(o.Name, "N", o.Help, cmp.Or(shown, strconv.Itoa(*dst)), parsed(dst, integer(int(o.Least), int(o.Most))))
 	case *uint64:
 		return intFlag(o.Name, o.Help, shown, dst, uint64(o.Least))
 	case *int64:
@@ -349,18 +357,18 @@ const mostParallel = 4096
 
 // parallelFlag takes a number of workers or threads.
 func parallelFlag(name, usage string, dst *int) cli.Flag {
-	return flag(name, "N", usage, "all processors", parsed(dst, func(s string) (int, error) {
-		n, err := parseInt(s, 1)
-		if err == nil && n > mostParallel {
-			err = fault.New(fault.ErrUsage, "%d is more than %d", n, mostParallel)
-		}
-		return int(n), err
-	}))
+	return flag(name, "N", usage, "all processors", parsed(dst, integer(1, mostParallel)))
 }
 
-func memoryFlag(dst *int64) cli.Flag {
-	return bytesFlag("memory", "hold less memory than this, like 4GiB", "80% of the machine's or the cgroup's", dst)
+// preference is the row of a flag of train's that decides nothing of the result, for another command
+// that has the flag, and maybe another default.
+func preference(name, shown string) recipe.Option {
+	o, _ := new(train.Options).Preference(name)
+	o.Shown = cmp.Or(shown, o.Shown)
+	return o
 }
+
+func memoryFlag(dst *int64) cli.Flag { return rowFlag(preference("memory", ""), dst) }
 
 func blasFlag(dst *string) cli.Flag {
 	return nameFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", blas.Kinds(), dst)
@@ -401,29 +409,7 @@ func (s *session) shard(p part) (shard.Shard, error) {
 
 func seedFlag(dst *uint64) cli.Flag { return rowFlag(recipe.Find("seed"), dst) }
 
-func ioFlag(dst *string) cli.Flag {
-	return stringFlag("io", "NAME", "storage backend: uring, pread, cufile, nvme:TARGET, or auto", dst)
-}
+func ioFlag(dst *string) cli.Flag { return rowFlag(preference("io", ""), dst) }
 
 // engineUsage is the help of --engine.
 const engineUsage = "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one"
-
-// levelFlag says where neighbours are read from.
-func levelFlag(when string, c *topology.Choice) cli.Flag {
-	return namedFlag("topology", "NAME", when+"where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Mapped, topology.Levels(), &c.Level)
-}
-
-// trainLevelFlag is levelFlag where a GPU may draw.
-func trainLevelFlag(c *topology.Choice) cli.Flag {
-	return namedFlag("topology", "NAME", "with --fanout: where neighbours are read from: mapped; cached: some are held in memory, others read while drawing; or pinned: the GPU draws, of a topology in its memory or pinned in RAM", topology.Mapped, append(topology.Levels(), topology.Pinned), &c.Level)
-}
-
-// topologyMemoryFlag says what the neighbours that are held may take.
-func topologyMemoryFlag(byDefault string, c *topology.Choice) cli.Flag {
-	return sizeFlag("topology-memory", "with --topology cached: neighbours held, as bytes or a share of them all", byDefault, budget.UnitPercent, &c.Memory)
-}
-
-// topologyOrderFlag says whose neighbours these are.
-func topologyOrderFlag(byDefault string, c *topology.Choice) cli.Flag {
-	return namedFlag("topology-order", "NAME", "with --topology cached: whose neighbours are held: reach, of nodes that batches reach often for their size; degree, of those with many; ginex, by out-degree over in-degree", byDefault, topology.Orders(), &c.Order)
-}

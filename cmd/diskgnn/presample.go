@@ -9,6 +9,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
 	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
 	"diskgnn/presample/walk"
 )
 
@@ -61,9 +62,9 @@ func presampleCommand() command {
 			{"How to draw it", append(flags{
 				boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
 				shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
-				levelFlag("", &o.Topology),
-				topologyMemoryFlag("what the rest leaves of --memory", &o.Topology),
-				topologyOrderFlag("reach", &o.Topology),
+				nameFlag("topology", "NAME", "where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Levels(), &o.Topology.Level),
+				rowFlag(preference("topology-memory", "what the rest leaves of --memory"), &o.Topology.Memory),
+				rowFlag(preference("topology-order", "reach"), &o.Topology.Order),
 			}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...)},
 		},
 		check: func(s *session) (err error) {

@@ -26,11 +26,9 @@ func (t *training) flags() []group {
 		{"The run", t.output()},
 		{"The model", t.recipe(recipe.Model)},
 		{"Learning", t.recipe(recipe.Learning)},
-		{"Drawing batches while training", append(t.recipe(recipe.Drawing), trainLevelFlag(&t.Topology),
-			topologyMemoryFlag("a quarter of --memory", &t.Topology), topologyOrderFlag("reach; with --store ginex: ginex", &t.Topology))},
-		{"Memory and caches", append(flags{memoryFlag(&t.Memory)},
-			t.preferences("ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache")...)},
-		{"Computing and reading", slices.Concat(t.engine(), t.recipe(recipe.Computing), flags{ioFlag(&t.IO)}, t.ranks())},
+		{"Drawing batches while training", append(t.recipe(recipe.Drawing), t.preferences("topology", "topology-memory", "topology-order")...)},
+		{"Memory and caches", t.preferences("memory", "ram-cache", "gpu-cache", "gpu-memory", "slots", "cache-policy", "fault-threads", "page-cache")},
+		{"Computing and reading", slices.Concat(t.engine(), t.recipe(recipe.Computing), t.preferences("io"), t.ranks())},
 	}
 }
 
@@ -56,11 +54,7 @@ func (t *training) output() flags {
 }
 
 func (t *training) engine() flags {
-	return flags{
-		nameFlag("engine", "NAME", engineUsage, train.Engines(), &t.Engine),
-		parallelFlag("threads", "threads that compute; the result is the same for any number", &t.Threads),
-		blasFlag(&t.BLAS),
-	}
+	return slices.Concat(flags{nameFlag("engine", "NAME", engineUsage, train.Engines(), &t.Engine)}, t.preferences("threads"), flags{blasFlag(&t.BLAS)})
 }
 
 // ranks are the flags of processes and devices that train together.

@@ -25,7 +25,8 @@ type Option struct {
 	Default any
 	Zero    bool
 	Names   []string // that the option may be; nil: it is not one of several names
-	Least   int64    // that the command line takes of a whole number
+	// Least and Most bound a whole number on the command line; no Most: nothing does.
+	Least, Most int64
 	// Positive says that the command line takes only numbers above 0.
 	Positive bool
 
