@@ -38,7 +38,6 @@ const (
 // pageCommands are all commands of pages that are not run as they stand.
 var pageCommands = []pageCommand{
 	{"README.md", "make demo", minutes, ""},
-	{"README.md", "make test", minutes, ""},
 	{"README.md", "make build", isMade, ""},
 
 	{"docs/cli.md", "diskgnn train --pack pack --out run --io nvme", "a block before has made run", "diskgnn train --pack pack --out run2 --io nvme:soft:drive0,drive1"},
