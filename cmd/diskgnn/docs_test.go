@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -64,7 +65,7 @@ var results = map[string]any{
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// reference is what docs/cli.md says of one command.
+// reference is what a page of docs/cli says of one command.
 type reference struct {
 	flags      map[string]string // default by name
 	keys       []string
@@ -77,27 +78,57 @@ type reference struct {
 	found      []string
 }
 
-// cliReference reads docs/cli.md by section. The section Everywhere is under "".
+// cliPage returns the path of a command's page, seen from this package; of "", the index.
+func cliPage(command string) string {
+	if command == "" {
+		return root + "/docs/cli.md"
+	}
+	return root + "/docs/cli/" + strings.ReplaceAll(command, " ", "-") + ".md"
+}
+
+// cliPages returns the text of docs/cli.md and of all pages in docs/cli, by path.
+func cliPages(t *testing.T) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(cliPage("*"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no pages of commands: %v", err)
+	}
+	pages := map[string]string{}
+	for _, name := range append(names, cliPage("")) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = string(text)
+	}
+	return pages
+}
+
+// cliReference reads the tables of every command's page. The index, with the flags of all commands, is under "".
 func cliReference(t *testing.T) map[string]*reference {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]*reference{}
-	var r *reference
-	table := ""
-	for line := range strings.Lines(string(text)) {
-		line = strings.TrimSuffix(line, "\n")
-		if name, ok := strings.CutPrefix(line, "## "); ok {
-			if name == "Everywhere" {
-				name = ""
-			}
-			r = &reference{flags: map[string]string{}}
-			all[name] = r
+	for name, text := range cliPages(t) {
+		title, _, _ := strings.Cut(text, "\n")
+		command, ok := strings.CutPrefix(title, "# diskgnn ")
+		if !ok {
+			command = ""
 		}
-		cells := strings.Split(line, "|")
-		if r == nil || len(cells) < 4 {
+		if cliPage(command) != name {
+			t.Errorf("%s has the title %q", name, title)
+		}
+		all[command] = parseReference(text)
+	}
+	return all
+}
+
+// parseReference reads the tables of a page, which the heading of their first column tells apart.
+func parseReference(text string) *reference {
+	r := &reference{flags: map[string]string{}}
+	table := ""
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.TrimSuffix(line, "\n"), "|")
+		if len(cells) < 4 {
 			table = ""
 			continue
 		}
@@ -129,7 +160,7 @@ func cliReference(t *testing.T) map[string]*reference {
 			}
 		}
 	}
-	return all
+	return r
 }
 
 // jsonKeys returns the keys of a struct, embedded ones included.
@@ -166,11 +197,23 @@ func TestRecipeIsFlags(t *testing.T) {
 
 func TestReferenceIsComplete(t *testing.T) {
 	docs := cliReference(t)
-	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
-	for command, flags := range commandFlags(app) {
+	commands := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
+	index := cliPages(t)[cliPage("")]
+	for command := range docs {
+		if command == "" {
+			continue
+		}
+		if commands[command] == nil {
+			t.Errorf("%s: there is no such command", cliPage(command))
+		}
+		if page := "cli/" + filepath.Base(cliPage(command)); !strings.Contains(index, "["+command+"]("+page+")") {
+			t.Errorf("docs/cli.md has no link to %s", page)
+		}
+	}
+	for command, flags := range commands {
 		r := docs[command]
 		if r == nil {
-			t.Errorf("docs/cli.md has no section on %s", command)
+			t.Errorf("%s has no page %s", command, cliPage(command))
 			continue
 		}
 		var names []string
@@ -182,16 +225,16 @@ func TestReferenceIsComplete(t *testing.T) {
 				text, ok = docs[""].flags[name]
 			}
 			if !ok {
-				t.Errorf("docs/cli.md, %s: --%s is missing", command, name)
+				t.Errorf("%s: --%s is missing", cliPage(command), name)
 				continue
 			}
 			if d, ok := f.(cli.DocGenerationFlag); ok && d.TakesValue() && d.GetDefaultText() != text {
-				t.Errorf("docs/cli.md, %s: the default of --%s is %q, the program's %q", command, name, text, d.GetDefaultText())
+				t.Errorf("%s: the default of --%s is %q, the program's %q", cliPage(command), name, text, d.GetDefaultText())
 			}
 		}
 		for name := range r.flags {
 			if !slices.Contains(names, name) {
-				t.Errorf("docs/cli.md, %s: there is no --%s", command, name)
+				t.Errorf("%s: there is no --%s", cliPage(command), name)
 			}
 		}
 		compareKeys(t, command, r.keys, jsonKeys(reflect.TypeOf(results[command])))
@@ -209,13 +252,10 @@ func TestReferenceIsComplete(t *testing.T) {
 	compareKeys(t, "train's epochs", docs["train"].epoch, jsonKeys(reflect.TypeFor[rundir.Epoch]()))
 }
 
-// Help texts and docs/cli.md name every store, backend, format, BLAS and policy of a store; of stores, a simulation
-// has a list of its own. Rows of docs/cli.md may refer to train's.
+// Help texts and the pages of commands name every store, backend, format, BLAS and policy of a store; of stores, a
+// simulation has a list of its own. Rows of pages may refer to train's.
 func TestHelpNamesEveryChoice(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/cli.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := cliPages(t)
 	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
 	var policies []string
 	for _, store := range stores.Names() {
@@ -250,12 +290,14 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("no command has --%s", name)
 		}
-		for row := range strings.Lines(string(docs)) {
-			if !strings.HasPrefix(row, "| `--"+name+"` |") || strings.Contains(row, "as of `train`") {
-				continue
-			}
-			if words := missing(lists, func(w string) bool { return strings.Contains(row, "`"+w+"`") }); words != "" {
-				t.Errorf("docs/cli.md does not name %s: %s", words, row)
+		for page, text := range pages {
+			for row := range strings.Lines(text) {
+				if !strings.HasPrefix(row, "| `--"+name+"` |") || strings.Contains(row, "as of `train`") {
+					continue
+				}
+				if words := missing(lists, func(w string) bool { return strings.Contains(row, "`"+w+"`") }); words != "" {
+					t.Errorf("%s does not name %s: %s", page, words, row)
+				}
 			}
 		}
 	}
@@ -265,12 +307,12 @@ func compareKeys(t *testing.T, of string, documented, printed []string) {
 	t.Helper()
 	for _, k := range printed {
 		if !slices.Contains(documented, k) {
-			t.Errorf("docs/cli.md, %s: the key %s is missing", of, k)
+			t.Errorf("docs/cli, %s: the key %s is missing", of, k)
 		}
 	}
 	for _, k := range documented {
 		if !slices.Contains(printed, k) {
-			t.Errorf("docs/cli.md, %s: nothing prints the key %s", of, k)
+			t.Errorf("docs/cli, %s: nothing prints the key %s", of, k)
 		}
 	}
 }

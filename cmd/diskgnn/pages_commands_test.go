@@ -40,11 +40,9 @@ var pageCommands = []pageCommand{
 	{"README.md", "make demo", minutes, ""},
 	{"README.md", "make build", isMade, ""},
 
-	{"docs/cli.md", "diskgnn train --pack pack --out run --io nvme", "a block before has made run", "diskgnn train --pack pack --out run2 --io nvme:soft:drive0,drive1"},
-
-	{"docs/cli.md", "diskgnn train --pack pack --out run --listen", aPort, "diskgnn train --pack pack --out run3 --listen 127.0.0.1:0"},
-	{"docs/cli.md", "ssh ", "needs another machine", ""},
-	{"docs/cli.md", "printf 'diskgnn listen'", noOpenSSL + "; TestListenQuietly makes the same token", ""},
+	{"docs/watching.md", "diskgnn train --pack pack --out run --listen", aPort, "diskgnn train --pack pack --out run --listen 127.0.0.1:0"},
+	{"docs/watching.md", "ssh ", "needs another machine", ""},
+	{"docs/watching.md", "printf 'diskgnn listen'", noOpenSSL + "; TestListenQuietly makes the same token", ""},
 
 	{"docs/cluster.md", "cd /shared/work", noSlurm, ""},
 	{"docs/cluster.md", "cp path/to/examples/slurm", noSlurm, ""},
@@ -111,8 +109,10 @@ type pageSetup struct {
 }
 
 var pageSetups = map[string]pageSetup{
-	"README.md":   {commands: `mkdir -p path/to; cp -r "$WORLD"/source path/to/source`},
-	"docs/cli.md": {copies: "pack", commands: `: >drive0; : >drive1`},
+	"README.md":                  {commands: `mkdir -p work/path/to; cp -r "$WORLD"/source work/path/to/source`},
+	"docs/explanation/drives.md": {copies: "pack", commands: `: >drive0; : >drive1`},
+	"docs/explanation/ranks.md":  {copies: "pack"},
+	"docs/watching.md":           {copies: "pack"},
 	"docs/howto/another-graph.md": {commands: `
 		diskgnn import --out graph --edges "$FIXTURES"/edges.csv --features "$FIXTURES"/features.npy --labels "$FIXTURES"/labels.csv --split 60/20/20 --seed 1
 		diskgnn train --dataset graph --fanout 3,3 --epochs 2 --out run

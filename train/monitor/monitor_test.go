@@ -129,7 +129,7 @@ func TestMetricsByHand(t *testing.T) {
 	}
 }
 
-// docs/cli.md lists every metric, and nothing else.
+// docs/watching.md lists every metric, and nothing else.
 func TestMetricsAreDocumented(t *testing.T) {
 	m := quiet()
 	f := file()
@@ -141,7 +141,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		name, _, _ := strings.Cut(sample, "{")
 		served[name] = true
 	}
-	text, err := os.ReadFile("../../docs/cli.md")
+	text, err := os.ReadFile("../../docs/watching.md")
 	if err != nil {
 		t.Fatal(err)
 	}
