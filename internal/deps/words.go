@@ -1,0 +1,114 @@
+package deps
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"strings"
+)
+
+// Wordings are expressions that make a sentence hard to read when they are frequent: each stands in
+// for a noun, or bends the order of subject, verb and object.
+var Wordings = []Wording{
+	{"what", regexp.MustCompile(`(?i)\bwhat\b`), 15},
+	{"whose", regexp.MustCompile(`(?i)\bwhose\b`), 5},
+	{"so many, as many", regexp.MustCompile(`(?i)\b(so|as)\s+many\b`), 3},
+	{"those of, that of", regexp.MustCompile(`(?i)\b(those|that)\s+of\b`), 4},
+}
+
+// Wording is an expression, and how often 10,000 words of documents may have it.
+type Wording struct {
+	Name    string
+	Pattern *regexp.Regexp
+	Most    int
+}
+
+// Count is the number of words of a text, and of each of Wordings in it.
+type Count struct {
+	Words int
+	Uses  [4]int
+}
+
+// Add adds another text's count.
+func (c *Count) Add(d Count) {
+	c.Words += d.Words
+	for i, n := range d.Uses {
+		c.Uses[i] += n
+	}
+}
+
+// Allowed returns how often the words counted may have each of Wordings, rounded up.
+func (c Count) Allowed() (most [4]int) {
+	for i, w := range Wordings {
+		most[i] = (c.Words*w.Most + 9999) / 10000
+	}
+	return most
+}
+
+var word = regexp.MustCompile(`[\pL\pN][\pL\pN_'’-]*`)
+
+// CountText counts the words of a prose text.
+func CountText(text string) (c Count) {
+	c.Words = len(word.FindAllString(text, -1))
+	for i, w := range Wordings {
+		c.Uses[i] = len(w.Pattern.FindAllString(text, -1))
+	}
+	return c
+}
+
+var (
+	fenced   = regexp.MustCompile("(?ms)^```.*?^```")
+	codeSpan = regexp.MustCompile("`[^`]*`")
+	target   = regexp.MustCompile(`\]\([^)]*\)`)
+)
+
+// CountPage counts the words of a Markdown page without its code and the targets of its links.
+func CountPage(text string) Count {
+	text = fenced.ReplaceAllString(text, "")
+	text = codeSpan.ReplaceAllString(text, "code")
+	return CountText(target.ReplaceAllString(text, "]"))
+}
+
+// CountDocs counts the words of a source's package comment and of the comments of its exported
+// declarations: the text that go doc prints.
+func (s *Source) CountDocs() (c Count) {
+	var texts []string
+	add := func(g *ast.CommentGroup) {
+		if g != nil {
+			texts = append(texts, g.Text())
+		}
+	}
+	add(s.File.Doc)
+	for _, d := range s.File.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			if receiver := Receiver(d); d.Name.IsExported() && (receiver == "" || token.IsExported(receiver)) {
+				add(d.Doc)
+			}
+		case *ast.GenDecl:
+			if exportsAny(d) {
+				add(d.Doc)
+			}
+		}
+	}
+	return CountText(strings.Join(texts, "\n"))
+}
+
+// exportsAny reports whether a declaration of types, constants or variables exports one of them.
+func exportsAny(d *ast.GenDecl) bool {
+	for _, spec := range d.Specs {
+		switch spec := spec.(type) {
+		case *ast.TypeSpec:
+			if spec.Name.IsExported() {
+				return true
+			}
+		case *ast.ValueSpec:
+			for _, name := range spec.Names {
+				if name.IsExported() {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}

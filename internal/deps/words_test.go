@@ -1,0 +1,137 @@
+package deps
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// loose has the directories of documents that exceed the limits of Wordings, and how often they have each.
+// It only shrinks: a directory within the limits has no row.
+var loose = map[string][4]int{
+	"docs":             {161, 34, 18, 23},
+	"docs/cli":         {170, 24, 10, 26},
+	"docs/explanation": {56, 7, 4, 7},
+	"docs/format":      {7, 0, 0, 0},
+	"docs/howto":       {27, 1, 2, 0},
+}
+
+// comments is how often the package comments and the comments of exported declarations below a
+// directory have each of Wordings. It only falls.
+var comments = map[string][4]int{
+	"bench":        {3, 0, 0, 0},
+	"cmd":          {1, 1, 0, 0},
+	"dataset":      {115, 23, 23, 20},
+	"device":       {48, 10, 11, 24},
+	"doctor":       {6, 0, 0, 0},
+	"featurestore": {122, 31, 33, 30},
+	"graph":        {1, 2, 3, 3},
+	"inspection":   {3, 0, 0, 1},
+	"internal":     {149, 19, 13, 15},
+	"iostack":      {149, 19, 15, 13},
+	"pack":         {77, 11, 19, 7},
+	"pipeline":     {10, 1, 2, 1},
+	"presample":    {59, 9, 19, 14},
+	"simulate":     {85, 6, 12, 5},
+	"train":        {203, 26, 21, 22},
+}
+
+// pagesByDirectory counts the words of README.md and of all pages of docs.
+func pagesByDirectory(t *testing.T) map[string]Count {
+	t.Helper()
+	all := map[string]Count{}
+	add := func(name string) {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := all[path.Dir(name)]
+		c.Add(CountPage(string(text)))
+		all[path.Dir(name)] = c
+	}
+	add("README.md")
+	err := fs.WalkDir(os.DirFS(root), "docs", func(name string, d fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".md") {
+			add(name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestPagesArePlain holds README.md and docs to the limits of Wordings.
+func TestPagesArePlain(t *testing.T) {
+	pages := pagesByDirectory(t)
+	for _, dir := range slices.Sorted(maps.Keys(pages)) {
+		c, most := pages[dir], pages[dir].Allowed()
+		had, listed := loose[dir]
+		within := true
+		for i, w := range Wordings {
+			within = within && c.Uses[i] <= most[i]
+			if c.Uses[i] > max(most[i], had[i]) {
+				t.Errorf("%s: %d times %q in %d words, more than %d", dir, c.Uses[i], w.Name, c.Words, max(most[i], had[i]))
+			}
+		}
+		switch {
+		case listed && within:
+			t.Errorf("%s is within the limits: remove it from `loose`", dir)
+		case listed && c.Uses != had:
+			t.Errorf("let `loose` have %q: {%d, %d, %d, %d}", dir, c.Uses[0], c.Uses[1], c.Uses[2], c.Uses[3])
+		}
+	}
+	for dir := range loose {
+		if pages[dir].Words == 0 {
+			t.Errorf("%s has no pages: remove it from `loose`", dir)
+		}
+	}
+}
+
+// TestCommentsBecomePlainer holds the comments that go doc prints to the counts that they had.
+func TestCommentsBecomePlainer(t *testing.T) {
+	counts := map[string]Count{}
+	for _, s := range load(t) {
+		if s.Test || s.Generated || s.Pkg == "" {
+			continue
+		}
+		dir, _, _ := strings.Cut(s.Pkg, "/")
+		c := counts[dir]
+		c.Add(s.CountDocs())
+		counts[dir] = c
+	}
+	for _, dir := range slices.Sorted(maps.Keys(counts)) {
+		if c := counts[dir]; c.Uses != comments[dir] {
+			t.Errorf("%q: {%d, %d, %d, %d}, in %d words; `comments` has %v, and may only fall", dir, c.Uses[0], c.Uses[1], c.Uses[2], c.Uses[3], c.Words, comments[dir])
+		}
+	}
+	for dir := range comments {
+		if counts[dir].Words == 0 {
+			t.Errorf("%s has no comments: remove it from `comments`", dir)
+		}
+	}
+}
+
+// What is counted, by hand.
+func TestCountWords(t *testing.T) {
+	page := "# What it is\n\nRows whose page, `what` of [what](what.md) as\nmany. Those of that of.\n\n```sh\nwhat\n```\n"
+	want := Count{Words: 15, Uses: [4]int{2, 1, 1, 2}}
+	if got := CountPage(page); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got, want := (Count{Words: 10001}).Allowed(), [4]int{16, 6, 4, 5}; got != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+	texts := map[string]string{"p/p.go": "// Package p is what.\npackage p\n\n// F does what.\nfunc F() {}\n\n// f does what.\nfunc f() {}\n\n// T is what.\ntype T int\n\n// m is what.\nfunc (T) m() {}\n\n// M is what.\nfunc (T) M() {}\n\n// C are what.\nconst (\n\tc = 1\n\tC = 2\n)\n\n// v is what.\nvar v = 1\n"}
+	for _, s := range written(t, texts) {
+		if got := s.CountDocs().Uses[0]; got != 5 {
+			t.Errorf("%d, want 5", got)
+		}
+	}
+}
