@@ -14,8 +14,8 @@ import (
 // loose has the directories of documents that exceed the limits of Wordings, and how often they have each.
 // It only shrinks: a directory within the limits has no row.
 var loose = map[string][4]int{
-	"docs":        {112, 27, 9, 19},
-	"docs/cli":    {170, 24, 10, 26},
+	"docs":        {103, 27, 9, 17},
+	"docs/cli":    {144, 20, 10, 21},
 	"docs/format": {7, 0, 0, 0},
 }
 
