@@ -15,7 +15,7 @@ import (
 // It only shrinks: a directory within the limits has no row.
 var loose = map[string][4]int{
 	"docs":        {103, 27, 9, 17},
-	"docs/cli":    {144, 20, 10, 21},
+	"docs/cli":    {112, 13, 9, 17},
 	"docs/format": {7, 0, 0, 0},
 }
 
