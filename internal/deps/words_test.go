@@ -14,7 +14,7 @@ import (
 // loose has the directories of documents that exceed the limits of Wordings, and how often they have each.
 // It only shrinks: a directory within the limits has no row.
 var loose = map[string][4]int{
-	"docs":        {103, 27, 9, 17},
+	"docs":        {74, 19, 4, 17},
 	"docs/format": {7, 0, 0, 0},
 }
 
