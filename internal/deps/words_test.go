@@ -14,8 +14,7 @@ import (
 // loose has the directories of documents that exceed the limits of Wordings, and how often they have each.
 // It only shrinks: a directory within the limits has no row.
 var loose = map[string][4]int{
-	"docs":        {74, 19, 4, 17},
-	"docs/format": {7, 0, 0, 0},
+	"docs": {31, 11, 4, 12},
 }
 
 // comments is how often the package comments and the comments of exported declarations below a
