@@ -30,9 +30,9 @@ var comments = map[string][4]int{
 	"train":        {203, 26, 21, 22},
 }
 
-// TestPagesArePlain holds README.md and every page of docs to the limits of Wordings.
+// TestPagesArePlain holds README.md, CONTRIBUTING.md and every page of docs to the limits of Wordings.
 func TestPagesArePlain(t *testing.T) {
-	names := []string{"README.md"}
+	names := []string{"README.md", "CONTRIBUTING.md"}
 	err := fs.WalkDir(os.DirFS(root), "docs", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(name, ".md") {
 			names = append(names, name)
