@@ -29,30 +29,6 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// Prepared is a mini-batch made ready, Preparer what makes it so.
-type (
-	Prepared = prepare.Prepared
-	Preparer = prepare.Preparer
-)
-
-// Input is one mini-batch and its features.
-type Input struct {
-	*Prepared
-	// X holds the features of the outermost block's sources, row-major, in the
-	// model's input width. It may be longer; only these rows are read, and only
-	// during the call.
-	X []float32
-}
-
-// Result is what a training step found before it changed the weights.
-type Result struct {
-	Loss float64 // mean over the labelled seed nodes; 0 when there is none
-	// Correct counts the labelled seed nodes whose largest logit is their class's; with
-	// the loss Binary, those whose logits all have the right sign.
-	Correct int
-	Count   int // labelled seed nodes
-}
-
 // Engine trains one model. Its methods must not be called concurrently, except that
 // the Preparers may be used at any time.
 type Engine struct {
@@ -112,20 +88,6 @@ func resolve(o *engine.Config) (*plan, *blas.Library, error) {
 	return newPlan(&o.Network, 0, resolveOrders(&o.Network, 0, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
 }
 
-// resolveOrders replaces every Auto by the cheaper order, for the layers from first
-// on that the sizes are of.
-func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Library, training bool) []model.Order {
-	rates := model.OpenBLASRates
-	if lib.Kind() == blas.Gonum {
-		rates = model.GonumRates
-	}
-	orders := make([]model.Order, len(typical.Src))
-	for i := range orders {
-		orders[i] = m.ResolveOrder(first+i, typical.Src[i], typical.Dst[i], typical.Edges[i], training, rates)
-	}
-	return orders
-}
-
 // MemoryBytes predicts the anonymous memory that New's engine will hold: buffers,
 // weights and moments, and what the BLAS keeps for each thread; and what more it will for
 // evaluation. The features are the caller's, and so is what works hold (WorkBytes).
@@ -163,20 +125,6 @@ func (e *Engine) Threads() int { return e.plan.threads }
 // Preparer returns what makes training batches ready.
 func (e *Engine) Preparer() *Preparer { return e.preparer }
 
-// checkInput makes sure that nothing is read outside the features.
-func checkInput(p *plan, r *Preparer, in *Input) error {
-	if in.Prepared == nil || in.Prepared.Batch() == nil {
-		return fault.New(fault.ErrInput, "cpu engine: the batch was not prepared")
-	}
-	if !in.Prepared.By(r) {
-		return fault.New(fault.ErrInput, "cpu engine: the batch was prepared for another engine or evaluator")
-	}
-	if n := in.Prepared.Batch().Blocks[0].NumSrc; len(in.X) < n*p.width() {
-		return fault.New(fault.ErrInput, "cpu engine: %d feature elements for %d input nodes of width %d", len(in.X), n, p.width())
-	}
-	return nil
-}
-
 // SetLR changes the learning rate of the steps to come.
 func (e *Engine) SetLR(rate float64) error {
 	if err := engine.CheckRate(rate); err != nil {
@@ -190,22 +138,6 @@ func (e *Engine) SetLR(rate float64) error {
 func (e *Engine) Close() { e.pool.close() }
 
 var _ engine.Engine = (*Engine)(nil)
-
-// work is a batch prepared for the engine or its evaluator.
-type work struct {
-	by       *Preparer
-	prepared Prepared
-	input    Input
-}
-
-func (w *work) Prepare(b *graph.Batch) error { return w.by.Prepare(&w.prepared, b) }
-
-func (w *work) Close() {}
-
-func (w *work) with(f engine.Features) *Input {
-	w.input.Prepared, w.input.X = &w.prepared, f.X()
-	return &w.input
-}
 
 // NewWork implements engine.Engine. Features may lie anywhere.
 func (e *Engine) NewWork(eval bool, _ []byte) (engine.Work, error) {
@@ -242,3 +174,65 @@ func (e *Engine) Infer(ctx context.Context, w engine.Work, f engine.Features) ([
 
 // Params implements engine.Engine.
 func (e *Engine) Params() []model.Param { return e.plan.Params }
+
+// newStep takes what a step of several batches needs, and the statistics of one.
+func newStep(p *plan, a *device.Arena, o *engine.Config) (s *engine.Sum, batch []float32) {
+	if o.Sums() && !o.Apart {
+		s = engine.NewSum(a, &p.Layout, o.Accumulate)
+	}
+	return s, device.Take[float32](a, p.Count()-p.Trained)
+}
+
+// NewEvaluator makes an evaluator for batches of at most these sizes, which may be
+// far larger than the training ones. Layers whose order was Auto get the cheaper
+// one for a forward pass at these sizes.
+func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
+	return e.newEvaluator(0, e.plan.model.Layers(), sizes)
+}
+
+// NewLayerEvaluator makes an evaluator of one layer, for batches of one block: Infer
+// returns what the layer hands on to the next, norm and activation included, or the
+// logits. Layer 0 has the input projection in front of it, and takes features; the
+// others take what the layer before has returned. Sizes are those of the one block.
+// Its batches have a label for every destination, as any; their values don't matter.
+func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
+	if layer < 0 || layer >= e.plan.model.Layers() {
+		return nil, fault.New(fault.ErrUsage, "cpu engine: layer %d of %d", layer, e.plan.model.Layers())
+	}
+	v, err := e.newEvaluator(layer, 1, sizes)
+	if err != nil {
+		return nil, err
+	}
+	v.preparer.IgnoreLabels()
+	return v, nil
+}
+
+func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator, error) {
+	p, err := evaluationPlan(e.plan, e.blas, first, layers, sizes)
+	if err != nil {
+		return nil, err
+	}
+	v := &Evaluator{plan: p, preparer: prepare.New(p.model, p.orders, p.sizes, false)}
+	v.net, err = newMachine(p, device.NewArena(), e.pool, e.blas, e.opt.weights, nil, nil)
+	return v, err
+}
+
+// EvaluatorBytes predicts the memory that NewEvaluator's evaluator will hold.
+func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
+	p, err := evaluationPlan(e.plan, e.blas, 0, e.plan.model.Layers(), sizes)
+	if err != nil {
+		return 0, err
+	}
+	return networkBytes(p, nil), nil
+}
+
+// LayerBytes predicts the memory that computing one layer on blocks of at most these
+// sizes takes: that of NewLayerEvaluator's evaluator and of one Prepared. It grows
+// with each of the sizes.
+func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
+	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
+	if err != nil {
+		return 0, err
+	}
+	return networkBytes(p, nil) + prepare.New(p.model, p.orders, p.sizes, false).Bytes(), nil
+}

@@ -82,7 +82,7 @@ func repeat(o model.Order, layers int) []model.Order { return slices.Repeat([]mo
 
 // poison fills every buffer of a network with NaN: what a step then reads without
 // having written it shows.
-func (n *network) poison() {
+func (n *machine) poison() {
 	for _, b := range n.buffers {
 		for i := range b {
 			b[i] = float32(math.NaN())
@@ -91,7 +91,7 @@ func (n *network) poison() {
 }
 
 // held counts what a network has allocated.
-func (n *network) held() int64 {
+func (n *machine) held() int64 {
 	total := 0
 	for _, b := range n.buffers {
 		total += 4 * len(b)
@@ -636,7 +636,7 @@ func TestNoLayerOfAnUnknownKind(t *testing.T) {
 			t.Error(r)
 		}
 	}()
-	newConv(&layer{net: &network{plan: &plan{model: &model.Model{Kind: "mlp"}}}})
+	newConv(&layer{output: output{net: &network{plan: &plan{model: &model.Model{Kind: "mlp"}}}}})
 }
 
 // summed counts the elements of the step's sum.

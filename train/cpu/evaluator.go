@@ -3,13 +3,10 @@ package cpu
 import (
 	"context"
 
-	"diskgnn/device"
 	"diskgnn/graph"
-	"diskgnn/internal/fault"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
-	"diskgnn/train/prepare"
 )
 
 // Evaluator computes logits, or one layer's output, with an engine's current weights, which it shares,
@@ -19,49 +16,6 @@ type Evaluator struct {
 	plan     *plan
 	net      *machine
 	preparer *Preparer
-}
-
-// NewEvaluator makes an evaluator for batches of at most these sizes, which may be
-// far larger than the training ones. Layers whose order was Auto get the cheaper
-// one for a forward pass at these sizes.
-func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
-	return e.newEvaluator(0, e.plan.model.Layers(), sizes)
-}
-
-// NewLayerEvaluator makes an evaluator of one layer, for batches of one block: Infer
-// returns what the layer hands on to the next, norm and activation included, or the
-// logits. Layer 0 has the input projection in front of it, and takes features; the
-// others take what the layer before has returned. Sizes are those of the one block.
-// Its batches have a label for every destination, as any; their values don't matter.
-func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
-	if layer < 0 || layer >= e.plan.model.Layers() {
-		return nil, fault.New(fault.ErrUsage, "cpu engine: layer %d of %d", layer, e.plan.model.Layers())
-	}
-	v, err := e.newEvaluator(layer, 1, sizes)
-	if err != nil {
-		return nil, err
-	}
-	v.preparer.IgnoreLabels()
-	return v, nil
-}
-
-func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator, error) {
-	p, err := evaluationPlan(e.plan, e.blas, first, layers, sizes)
-	if err != nil {
-		return nil, err
-	}
-	v := &Evaluator{plan: p, preparer: prepare.New(p.model, p.orders, p.sizes, false)}
-	v.net, err = newMachine(p, device.NewArena(), e.pool, e.blas, e.opt.weights, nil, nil)
-	return v, err
-}
-
-// EvaluatorBytes predicts the memory that NewEvaluator's evaluator will hold.
-func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
-	p, err := evaluationPlan(e.plan, e.blas, 0, e.plan.model.Layers(), sizes)
-	if err != nil {
-		return 0, err
-	}
-	return networkBytes(p, nil), nil
 }
 
 // evaluationPlan is the plan of an evaluator beside a plan for training.
@@ -107,17 +61,6 @@ func InferenceOrders(m *model.Model, counts graph.Sizes, kind string) ([]model.O
 	return resolveOrders(m, 0, counts, lib, false), nil
 }
 
-// LayerBytes predicts the memory that computing one layer on blocks of at most these
-// sizes takes: that of NewLayerEvaluator's evaluator and of one Prepared. It grows
-// with each of the sizes.
-func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
-	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
-	if err != nil {
-		return 0, err
-	}
-	return networkBytes(p, nil) + prepare.New(p.model, p.orders, p.sizes, false).Bytes(), nil
-}
-
 // Finite tells whether all values are numbers: neither NaN nor infinite.
 func Finite(values []float32) bool {
 	sum := float32(0)
@@ -125,4 +68,18 @@ func Finite(values []float32) bool {
 		sum += v - v // zero, or NaN from here on
 	}
 	return sum == 0
+}
+
+// resolveOrders replaces every Auto by the cheaper order, for the layers from first
+// on that the sizes are of.
+func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Library, training bool) []model.Order {
+	rates := model.OpenBLASRates
+	if lib.Kind() == blas.Gonum {
+		rates = model.GonumRates
+	}
+	orders := make([]model.Order, len(typical.Src))
+	for i := range orders {
+		orders[i] = m.ResolveOrder(first+i, typical.Src[i], typical.Dst[i], typical.Edges[i], training, rates)
+	}
+	return orders
 }

@@ -6,15 +6,8 @@ import (
 	"diskgnn/train/prepare"
 )
 
-const (
-	// attendRows destinations are one worker's at a time where each takes long: fewer
-	// than a chunk.
-	attendRows = 128
-
-	// edgeRun edges of a destination are weighed together where nothing is kept of
-	// them.
-	edgeRun = 64
-)
+// edgeRun edges of a destination are weighed together where nothing is kept of them.
+const edgeRun = 64
 
 // attention is what both orders of a graph attention network's convolution have in
 // common: every destination is computed by itself from its edges in their order.
@@ -50,13 +43,6 @@ type headSums interface {
 	gather(row []float32, sources []uint32, w []float32, add bool)
 }
 
-func newAttention(k *layer) conv {
-	if k.net.orders[k.index-k.net.first] == model.Multiply {
-		return newAttentionProducts(k)
-	}
-	return newAttentionSums(k)
-}
-
 func (a *attention) make(k *layer, of headSums) {
 	n, m := k.net, k.net.model
 	*a = attention{layer: k, heads: m.Heads, part: m.HeadWidth(k.index), mean: k.index == m.Layers()-1, of: of}
@@ -69,13 +55,6 @@ func (a *attention) make(k *layer, of headSums) {
 		edges := n.sizes.Edges[k.index-n.first] + k.rows
 		a.coefficients, a.scores = n.floats(edges*a.heads), n.floats(edges*a.heads)
 	}
-}
-
-// attentionGroup returns the rows of one group in a sum over at most rows rows that
-// gives so many elements. A group is one worker's at a time.
-func attentionGroup(rows, elements int) int {
-	groups := max(minGroups, min(maxGroups, maxGroupBytes/4/elements))
-	return divUp(divUp(rows, groups), attendRows) * attendRows
 }
 
 func (a *attention) begin(x []float32) {
@@ -92,30 +71,6 @@ func (a *attention) neighbours(i int) (sources []uint32, lo, hi int) {
 
 // destination returns, of a destination's sources, itself.
 func destination(sources []uint32) []uint32 { return sources[len(sources)-1:] }
-
-// attend stores the weighted sums over destination i's neighbours.
-func (a *attention) attend(row []float32, worker, i int) {
-	edges := int(a.edges.Indptr[i+1] - a.edges.Indptr[i])
-	switch {
-	case a.coefficients != nil:
-		a.weigh(worker, i)
-		a.sum(row, worker, i)
-	case edges > longSum:
-		a.weighLong(row, worker, i)
-	default:
-		a.weighOnline(row, worker, i)
-	}
-}
-
-// sum does the same with the coefficients that were kept.
-func (a *attention) sum(row []float32, worker, i int) {
-	sources, lo, hi := a.neighbours(i)
-	if w := a.coefficients[lo:hi]; len(sources) > longSum {
-		a.sumLong(row, worker, sources, w)
-	} else {
-		a.of.gather(row, sources, w, false)
-	}
-}
 
 // vectorsOf stores W_h·asrc_h and W_h·adst_h of every head, as rows of to that begin
 // next apart and whose elements are step apart.
@@ -141,4 +96,20 @@ func (a *attention) vectorGradients(d []float32, next, step int) {
 		one(d[h*next:], a.src, a.dSrc, h)
 		one(d[(a.heads+h)*next:], a.dst, a.dDst, h)
 	}
+}
+
+// needLong does it for the heads' sums, and for those of their weights.
+func (a *attention) needLong() {
+	n := a.net
+	n.needLong(n.sizes.Edges[a.index-n.first]+1, a.heads*(a.columns+1))
+}
+
+// smallLen is the size of one worker's small memory: three numbers for every head,
+// and those of a run of edges; whole cache lines.
+func (a *attention) smallLen() int { return divUp((3+edgeRun)*a.heads, 16) * 16 }
+
+// perHead returns the worker's small memory.
+func (a *attention) perHead(worker int) (own, top, sum, run []float32) {
+	h, s := a.heads, a.small[worker*a.smallLen():][:a.smallLen()]
+	return s[:h:h], s[h : 2*h : 2*h], s[2*h : 3*h : 3*h], s[3*h:]
 }

@@ -125,7 +125,7 @@ func (a *attentionProducts) backward(x, dz []float32) error {
 		return err
 	}
 	sources := a.net.sources(a.index)
-	if err := a.product.run(a.layer, a.dExtended, x, a.dProducts, a.block.NumSrc, sources); err != nil {
+	if err := a.product.run(a.net, a.dExtended, x, a.dProducts, a.block.NumSrc, sources); err != nil {
 		return err
 	}
 	columns := a.heads * a.part

@@ -7,16 +7,6 @@ import (
 	"diskgnn/train/model"
 )
 
-// smallLen is the size of one worker's small memory: three numbers for every head,
-// and those of a run of edges; whole cache lines.
-func (a *attention) smallLen() int { return divUp((3+edgeRun)*a.heads, 16) * 16 }
-
-// perHead returns the worker's small memory.
-func (a *attention) perHead(worker int) (own, top, sum, run []float32) {
-	h, s := a.heads, a.small[worker*a.smallLen():][:a.smallLen()]
-	return s[:h:h], s[h : 2*h : 2*h], s[2*h : 3*h : 3*h], s[3*h:]
-}
-
 // weigh computes the scores of destination i's edges, and their softmax.
 func (a *attention) weigh(worker, i int) {
 	sources, lo, hi := a.neighbours(i)
@@ -168,5 +158,84 @@ func scale(row []float32, f float32) {
 func scaleWide(row []float64, f float32) {
 	for c := range row {
 		row[c] *= float64(f)
+	}
+}
+
+// attend stores the weighted sums over destination i's neighbours.
+func (a *attention) attend(row []float32, worker, i int) {
+	edges := int(a.edges.Indptr[i+1] - a.edges.Indptr[i])
+	switch {
+	case a.coefficients != nil:
+		a.weigh(worker, i)
+		a.sum(row, worker, i)
+	case edges > longSum:
+		a.weighLong(row, worker, i)
+	default:
+		a.weighOnline(row, worker, i)
+	}
+}
+
+// sum does the same with the coefficients that were kept.
+func (a *attention) sum(row []float32, worker, i int) {
+	sources, lo, hi := a.neighbours(i)
+	if w := a.coefficients[lo:hi]; len(sources) > longSum {
+		a.sumLong(row, worker, sources, w)
+	} else {
+		a.of.gather(row, sources, w, false)
+	}
+}
+
+// sumLong stores the weighted sums over the sources as sum does, block by block.
+func (a *attention) sumLong(row []float32, worker int, sources []uint32, w []float32) {
+	wide := a.net.workerWide(worker, len(row))
+	for len(sources) > 0 {
+		n := min(sumBlock, len(sources))
+		a.of.gather(row, sources[:n], w[:n*a.heads], false)
+		addWide(wide, row)
+		sources, w = sources[n:], w[n*a.heads:]
+	}
+	for c, v := range wide {
+		row[c] = float32(v)
+	}
+}
+
+// addLong adds the rows of w to sum as addRows does, block by block.
+func (a *attention) addLong(sum []float32, worker int, w []float32) {
+	wide := a.net.workerWide(worker, len(sum))
+	for len(w) > 0 {
+		block := w[:min(sumBlock*a.heads, len(w))]
+		clear(sum)
+		addRows(sum, block)
+		addWide(wide, sum)
+		w = w[len(block):]
+	}
+	for h, v := range wide {
+		sum[h] = float32(v)
+	}
+}
+
+// weighLong does what weighOnline does, block by block.
+func (a *attention) weighLong(row []float32, worker, i int) {
+	sources, _, _ := a.neighbours(i)
+	own, top, sum, run := a.begins(worker, sources)
+	wide := a.net.workerWide(worker, len(row)+a.heads) // of the rows, then of the weights
+	for len(sources) > 0 {
+		block := sources[:min(sumBlock, len(sources))]
+		sources = sources[len(block):]
+		for from := 0; from < len(block); from += edgeRun {
+			some := block[from:min(from+edgeRun, len(block))]
+			w := run[:len(some)*a.heads]
+			a.of.sourceScores(w, some)
+			a.lower(row, w, own, top, sum, wide)
+			a.weighRun(row, some, w, own, top, sum, from > 0)
+		}
+		addWide(wide[:len(row)], row)
+		addWide(wide[len(row):], sum)
+		clear(sum)
+	}
+	for h, v := range wide[len(row):] {
+		for c := h * a.columns; c < (h+1)*a.columns; c++ {
+			row[c] = float32(wide[c] / v)
+		}
 	}
 }

@@ -34,17 +34,17 @@ func (o *linear) backward(x, dz []float32) error {
 func (o *linear) weightGradient() error {
 	defer func() { copy(o.dMore, o.dWeights[len(o.dWeights)-len(o.dMore):]) }()
 	if o.order == model.Aggregate {
-		return o.product.run(o.layer, o.dWeights, o.operands, o.dz, o.block.NumDst, o.rows)
+		return o.product.run(o.net, o.dWeights, o.operands, o.dz, o.block.NumDst, o.rows)
 	}
 	neigh := o.in * o.width
-	if err := o.product.run(o.layer, o.dWeights[:neigh], o.x, o.dy, o.block.NumSrc, o.net.sources(o.index)); err != nil || !o.own {
+	if err := o.product.run(o.net, o.dWeights[:neigh], o.x, o.dy, o.block.NumSrc, o.net.sources(o.index)); err != nil || !o.own {
 		return err
 	}
 	own := o.x
 	if o.block.Dst != nil {
 		own = o.operands
 	}
-	return o.product.run(o.layer, o.dWeights[neigh:], own, o.dz, o.block.NumDst, o.rows)
+	return o.product.run(o.net, o.dWeights[neigh:], own, o.dz, o.block.NumDst, o.rows)
 }
 
 // productGradient, multiplying first, takes the gradient of the sums back to the

@@ -39,8 +39,9 @@ type loss struct {
 	sum Result
 }
 
-func newLoss(n *network, l *lossOptions) *loss {
-	last := n.last()
+// newLoss makes the loss of the last layer's output.
+func newLoss(last *layer, l *lossOptions) *loss {
+	n := last.net
 	return &loss{lossOptions: *l, net: n, last: last, value: gorgonia.NewF32(0),
 		grad: n.floats(last.rows * last.width), rowLoss: n.doubles(last.rows), correct: device.Take[int](n.Arena, divUp(last.rows, chunkRows))}
 }

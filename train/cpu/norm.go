@@ -14,8 +14,7 @@ import (
 //
 // In evaluation, batch norm takes the running statistics for the batch's own.
 type norm struct {
-	tail  *tail
-	layer *layer
+	*activation
 	batch bool
 
 	scale, dScale, shift, dShift []float32
@@ -33,9 +32,9 @@ type norm struct {
 	dz                []float32
 }
 
-func newNorm(k *layer) *norm {
+func newNorm(k *activation) *norm {
 	n, d := k.net, k.width
-	o := &norm{tail: &k.tail, layer: k, batch: n.model.Norm == model.BatchNorm}
+	o := &norm{activation: k, batch: n.model.Norm == model.BatchNorm}
 	o.scale, o.dScale = k.param(model.NormScale)
 	o.shift, o.dShift = k.param(model.NormShift)
 	chunks := divUp(k.rows, chunkRows)
@@ -60,7 +59,7 @@ func newNorm(k *layer) *norm {
 
 // begin takes the running statistics in evaluation.
 func (o *norm) begin() {
-	if !o.batch || o.layer.net.training {
+	if !o.batch || o.net.training {
 		return
 	}
 	copy(o.mean, o.runMean)
@@ -70,13 +69,13 @@ func (o *norm) begin() {
 }
 
 func (o *norm) finish(lo, hi int) {
-	if o.batch && o.layer.net.training {
+	if o.batch && o.net.training {
 		o.observe(lo, hi)
 		return
 	}
-	d, bias := o.layer.width, o.tail.sumBias()
+	d, bias := o.width, o.sumBias()
 	for i := lo; i < hi; i++ {
-		row := o.layer.data[i*d : (i+1)*d]
+		row := o.data[i*d : (i+1)*d]
 		kernel.Add(row, bias)
 		switch {
 		case o.batch:
@@ -90,16 +89,16 @@ func (o *norm) finish(lo, hi int) {
 			o.inverse[i] = kernel.Normalize(normed, row, model.NormEpsilon)
 			kernel.Mul(row, normed, o.scale)
 		}
-		o.tail.activate(row, o.shift, i)
+		o.activate(row, o.shift, i)
 	}
 }
 
 // observe adds the bias to a chunk of rows and finds the mean of its columns and
 // their squares around it.
 func (o *norm) observe(lo, hi int) {
-	d, bias := o.layer.width, o.tail.sumBias()
+	d, bias := o.width, o.sumBias()
 	mean, squares := chunkOf(o.chunkMean, lo, d), chunkOf(o.chunk2, lo, d)
-	rows := o.layer.data[lo*d : hi*d]
+	rows := o.data[lo*d : hi*d]
 	for ; len(rows) > 0; rows = rows[d:] {
 		kernel.Add(rows[:d], bias)
 		kernel.Add(mean, rows[:d])
@@ -107,24 +106,24 @@ func (o *norm) observe(lo, hi int) {
 	for c := range mean {
 		mean[c] /= float32(hi - lo)
 	}
-	for rows = o.layer.data[lo*d : hi*d]; len(rows) > 0; rows = rows[d:] {
+	for rows = o.data[lo*d : hi*d]; len(rows) > 0; rows = rows[d:] {
 		kernel.AddSquares(squares, rows[:d], mean)
 	}
 }
 
 // complete normalises the rows when all have been observed.
 func (o *norm) complete() error {
-	if !o.batch || !o.layer.net.training {
+	if !o.batch || !o.net.training {
 		return nil
 	}
-	o.combine(o.layer.count())
-	return o.layer.net.each(o.layer.count(), chunkRows, (*standardize)(o))
+	o.combine(o.count())
+	return o.net.each(o.count(), chunkRows, (*standardize)(o))
 }
 
 // combine finds the rows' mean and variance from the chunks' (Chan et al. 1983), in
 // order.
 func (o *norm) combine(rows int) {
-	d := o.layer.width
+	d := o.width
 	for c := range d {
 		n, mean, squares := 0.0, 0.0, 0.0
 		for i := range divUp(rows, chunkRows) {
@@ -144,12 +143,12 @@ func (o *norm) combine(rows int) {
 type standardize norm
 
 func (o *standardize) chunk(_, lo, hi int) {
-	d := o.layer.width
+	d := o.width
 	for i := lo; i < hi; i++ {
-		row, normed := o.layer.data[i*d:(i+1)*d], o.normed[i*d:(i+1)*d]
+		row, normed := o.data[i*d:(i+1)*d], o.normed[i*d:(i+1)*d]
 		kernel.Standardize(normed, row, o.mean, o.inverse)
 		kernel.Mul(row, normed, o.scale)
-		o.tail.activate(row, o.shift, i)
+		o.activate(row, o.shift, i)
 	}
 }
 
@@ -163,11 +162,11 @@ func follow(running, batch []float32) {
 // backward takes gradients of the output back through the activation and, with layer
 // norm, through the norm.
 func (o *norm) backward(g []float32, lo, hi int) {
-	d := o.layer.width
-	scales, shifts, bias := chunkOf(o.scaleSums, lo, d), chunkOf(o.shiftSums, lo, d), chunkOf(o.tail.biasSums, lo, d)
+	d := o.width
+	scales, shifts, bias := chunkOf(o.scaleSums, lo, d), chunkOf(o.shiftSums, lo, d), chunkOf(o.biasSums, lo, d)
 	for i := lo; i < hi; i++ {
 		row, normed := g[i*d:(i+1)*d], o.normed[i*d:(i+1)*d]
-		o.tail.deactivate(row, i, shifts)
+		o.deactivate(row, i, shifts)
 		kernel.AddProduct(scales, row, normed)
 		if !o.batch {
 			kernel.NormalizeBackward(row, normed, o.scale, o.inverse[i])
@@ -180,9 +179,9 @@ func (o *norm) backward(g []float32, lo, hi int) {
 //
 //	dz = scale/√(variance + ε) · (g − mean of g − x̂ · mean of g·x̂)
 func (o *norm) completeBackward(dz []float32) error {
-	o.tail.addChunks(o.dScale, o.scaleSums)
-	o.tail.addChunks(o.dShift, o.shiftSums)
-	rows, d := o.layer.count(), o.layer.width
+	o.addChunks(o.dScale, o.scaleSums)
+	o.addChunks(o.dShift, o.shiftSums)
+	rows, d := o.count(), o.width
 	if !o.batch || rows == 0 {
 		return nil
 	}
@@ -191,15 +190,15 @@ func (o *norm) completeBackward(dz []float32) error {
 		o.coefficients[d+c] = o.dScale[c] / float32(rows)
 	}
 	o.dz = dz
-	return o.layer.net.each(rows, chunkRows, (*standardizeBackward)(o))
+	return o.net.each(rows, chunkRows, (*standardizeBackward)(o))
 }
 
 // standardizeBackward is a batch norm's second pass backward.
 type standardizeBackward norm
 
 func (o *standardizeBackward) chunk(_, lo, hi int) {
-	d := o.layer.width
-	sums := chunkOf(o.tail.biasSums, lo, d)
+	d := o.width
+	sums := chunkOf(o.biasSums, lo, d)
 	for i := lo; i < hi; i++ {
 		row := o.dz[i*d : (i+1)*d]
 		kernel.StandardizeBackward(row, o.normed[i*d:(i+1)*d], o.scale, o.inverse, o.coefficients[:d], o.coefficients[d:])

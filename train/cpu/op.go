@@ -24,11 +24,14 @@ type node struct {
 	data  []float32 // out's elements
 }
 
+// operations counts the operations of a graph, from which they have their numbers.
+type operations int
+
 // node makes the common part of an operation whose result has this shape, in the
 // given memory; without a shape it is a scalar.
-func (n *network) node(name string, arity int, data []float32, shape ...int) node {
-	n.ops++
-	o := node{id: n.ops, name: name, arity: arity, shape: shape, data: data}
+func (n *operations) node(name string, arity int, data []float32, shape ...int) node {
+	*n++
+	o := node{id: int(*n), name: name, arity: arity, shape: shape, data: data}
 	if len(shape) > 0 {
 		o.out = dense(data, shape...)
 	}
@@ -75,3 +78,8 @@ func (o *node) Hashcode() uint32 {
 }
 
 func (o *node) String() string { return fmt.Sprintf("%s#%d", o.name, o.id) }
+
+// computed hands on what the operation before it has computed on the way.
+type computed struct{ node }
+
+func (o *computed) Do(...gorgonia.Value) (gorgonia.Value, error) { return o.out, nil }

@@ -97,8 +97,8 @@ func TestSetLR(t *testing.T) {
 
 // Running statistics by hand: of a layer's sums 1, 3 and 5, and 2, 2 and 2.
 func TestRunningStatistics(t *testing.T) {
-	k := &layer{width: 2, rows: 3, data: []float32{1, 2, 3, 2, 5, 2}}
-	o := &norm{layer: k, mean: make([]float32, 2), inverse: make([]float32, 2), variance: make([]float32, 2),
+	k := &output{width: 2, rows: 3, data: []float32{1, 2, 3, 2, 5, 2}}
+	o := &norm{activation: &activation{output: k}, mean: make([]float32, 2), inverse: make([]float32, 2), variance: make([]float32, 2),
 		chunkMean: []float32{3, 2}, chunk2: []float32{8, 0}, runMean: []float32{0, 1}, runVar: []float32{1, 1}}
 	o.combine(3)
 	follow(o.runMean, o.mean)

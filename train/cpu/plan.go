@@ -10,6 +10,10 @@ const (
 	// they are in the second-level cache.
 	chunkRows = 512
 
+	// attendRows destinations are one worker's at a time where each takes long: fewer
+	// than a chunk.
+	attendRows = 128
+
 	// The gradient of a weight sums over all rows. It is summed per group of rows,
 	// and the groups are added in order: so the bits depend on the groups, which
 	// follow from the maximum sizes, and never on the number of threads.
@@ -93,6 +97,13 @@ func groupRows(rows, weight int) int {
 	groups := max(minGroups, min(maxGroups, maxGroupBytes/4/weight))
 	g := max(minGroupRows, (rows+groups-1)/groups)
 	return (g + chunkRows - 1) / chunkRows * chunkRows
+}
+
+// attentionGroup returns the rows of one group in a sum over at most rows rows that
+// gives so many elements. A group is one worker's at a time.
+func attentionGroup(rows, elements int) int {
+	groups := max(minGroups, min(maxGroups, maxGroupBytes/4/elements))
+	return divUp(divUp(rows, groups), attendRows) * attendRows
 }
 
 func divUp(a, b int) int { return (a + b - 1) / b }

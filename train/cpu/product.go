@@ -16,8 +16,8 @@ type groupedProduct struct {
 }
 
 // run sums over the given rows of a and b, of which there are at most most.
-func (p *groupedProduct) run(k *layer, c, a, b []float32, rows, most int) error {
-	p.net, p.c, p.a, p.b, p.rows = k.net, c, a, b, rows
+func (p *groupedProduct) run(n *network, c, a, b []float32, rows, most int) error {
+	p.net, p.c, p.a, p.b, p.rows = n, c, a, b, rows
 	p.m = len(c) / p.n
 	p.group = groupRows(most, len(c))
 	p.tiles = divUp(p.m, weightTile)
@@ -61,5 +61,14 @@ func (p *groupSum) chunk(_, lo, hi int) {
 	copy(p.c[lo:hi], partial[lo:hi])
 	for g := 1; g < (*groupedProduct)(p).groups(); g++ {
 		kernel.Add(p.c[lo:hi], partial[g*size+lo:g*size+hi])
+	}
+}
+
+// gatherColumns stores columns of the given rows of x, which are in wide: as many from the
+// first on as the rows of to have.
+func gatherColumns(to []float32, in int, x []float32, rows []uint32, from int) {
+	width := len(to) / len(rows)
+	for i, at := range rows {
+		copy(to[i*width:(i+1)*width], x[int(at)*in+from:])
 	}
 }

@@ -5,20 +5,11 @@ import (
 	"math"
 	"sync"
 
-	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
-
-// newStep takes what a step of several batches needs, and the statistics of one.
-func newStep(p *plan, a *device.Arena, o *engine.Config) (s *engine.Sum, batch []float32) {
-	if o.Sums() && !o.Apart {
-		s = engine.NewSum(a, &p.Layout, o.Accumulate)
-	}
-	return s, device.Take[float32](a, p.Count()-p.Trained)
-}
 
 // Backward implements engine.Engine. Its outcome is this batch's. A loss that is not finite is
 // an error of kind fault.ErrInput, and adds nothing.

@@ -1,0 +1,62 @@
+package cpu
+
+import (
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/train/engine"
+	"diskgnn/train/prepare"
+)
+
+// Prepared is a mini-batch made ready, Preparer what makes it so.
+type (
+	Prepared = prepare.Prepared
+	Preparer = prepare.Preparer
+)
+
+// Input is one mini-batch and its features.
+type Input struct {
+	*Prepared
+	// X holds the features of the outermost block's sources, row-major, in the
+	// model's input width. It may be longer; only these rows are read, and only
+	// during the call.
+	X []float32
+}
+
+// Result is what a training step found before it changed the weights.
+type Result struct {
+	Loss float64 // mean over the labelled seed nodes; 0 when there is none
+	// Correct counts the labelled seed nodes whose largest logit is their class's; with
+	// the loss Binary, those whose logits all have the right sign.
+	Correct int
+	Count   int // labelled seed nodes
+}
+
+// checkInput makes sure that nothing is read outside the features.
+func checkInput(p *plan, r *Preparer, in *Input) error {
+	if in.Prepared == nil || in.Prepared.Batch() == nil {
+		return fault.New(fault.ErrInput, "cpu engine: the batch was not prepared")
+	}
+	if !in.Prepared.By(r) {
+		return fault.New(fault.ErrInput, "cpu engine: the batch was prepared for another engine or evaluator")
+	}
+	if n := in.Prepared.Batch().Blocks[0].NumSrc; len(in.X) < n*p.width() {
+		return fault.New(fault.ErrInput, "cpu engine: %d feature elements for %d input nodes of width %d", len(in.X), n, p.width())
+	}
+	return nil
+}
+
+// work is a batch prepared for the engine or its evaluator.
+type work struct {
+	by       *Preparer
+	prepared Prepared
+	input    Input
+}
+
+func (w *work) Prepare(b *graph.Batch) error { return w.by.Prepare(&w.prepared, b) }
+
+func (w *work) Close() {}
+
+func (w *work) with(f engine.Features) *Input {
+	w.input.Prepared, w.input.X = &w.prepared, f.X()
+	return &w.input
+}
