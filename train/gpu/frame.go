@@ -39,7 +39,7 @@ func (f *frame) take(elements int) span {
 	return s
 }
 
-func newFrame(n *network) *frame {
+func newFrame(n *plan) *frame {
 	f, s, seeds := new(frame), n.sizes, n.seeds()
 	f.counts, f.inverse = f.take(2*len(s.Src)), f.take(1)
 	for l := range s.Src {
@@ -62,7 +62,7 @@ func newFrame(n *network) *frame {
 	}
 	if n.training {
 		f.labels = f.take(seeds)
-		if n.loss.kind == model.Binary {
+		if n.lossKind == model.Binary {
 			f.targets = f.take((seeds*graph.TargetBytes(n.model.Classes()) + 3) / 4)
 		}
 	}
@@ -102,3 +102,31 @@ func (f *frame) room(memory []byte, loops bool) prepare.Prepared {
 	}
 	return p
 }
+
+// memory hands out the device's memory. The first error stays.
+type memory struct {
+	arena *cuda.Arena
+	err   error
+}
+
+func (m *memory) bytes(n int64) cuda.Buffer {
+	b, err := m.arena.Take(n)
+	if m.err == nil {
+		m.err = err
+	}
+	return b
+}
+
+// floats takes so many float32s or words.
+func (m *memory) floats(n int) cuda.Buffer { return m.bytes(4 * int64(n)) }
+
+// part returns some elements of a buffer of four bytes each.
+func part(b cuda.Buffer, from, to int) cuda.Buffer {
+	if b == (cuda.Buffer{}) {
+		return b
+	}
+	return b.Slice(4*int64(from), 4*int64(to-from))
+}
+
+// after returns what follows so many elements.
+func after(b cuda.Buffer, elements int) cuda.Buffer { return part(b, elements, int(b.Bytes()/4)) }

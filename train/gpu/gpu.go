@@ -26,28 +26,17 @@
 package gpu
 
 import (
+	"errors"
 	"slices"
 	"time"
 
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
-
-// parsePrecision returns the precision of that name; "" is float32.
-func parsePrecision(name string) (cuda.Precision, bool) {
-	if name == "" {
-		return cuda.Full, true
-	}
-	for _, p := range []cuda.Precision{cuda.Full, cuda.TF32, cuda.BF16} {
-		if p.String() == name {
-			return p, true
-		}
-	}
-	return 0, false
-}
 
 // Engine trains one model. Its methods must not be called concurrently, except that
 // works prepare batches at any time.
@@ -60,7 +49,7 @@ type Engine struct {
 	clock        clock
 	waited       time.Duration // for the device, not yet in an outcome
 
-	train, eval *network // no eval without EvalSizes
+	train, eval *machine // no eval without EvalSizes
 	adam        optimizer
 	inputs      [2]input // of training, in turn
 	evalInput   input
@@ -69,7 +58,7 @@ type Engine struct {
 	batches     uint64 // launched
 	pending     bool   // a batch is launched that no Apply has ended
 	broken      error  // of a step that failed, until LoadState
-	works       map[*Work]bool
+	works       works
 	closed      bool
 }
 
@@ -78,7 +67,7 @@ func New(o engine.Config) (*Engine, error) {
 	if err := resolve(&o); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: o, device: o.Device, works: make(map[*Work]bool)}
+	e := &Engine{opts: o, device: o.Device, works: works{o.Device, make(map[*Work]bool)}}
 	detach, err := e.device.Attach()
 	if err == nil {
 		err = e.make()
@@ -148,16 +137,16 @@ func (e *Engine) make() error {
 	}
 	e.blas.Precision, _ = parsePrecision(e.opts.Precision)
 	for i := range e.inputs {
-		if err := e.inputs[i].open(e.device, e.train); err != nil {
+		if err := e.inputs[i].open(e.device); err != nil {
 			return err
 		}
 	}
 	if e.eval != nil {
-		if err := e.evalInput.open(e.device, e.eval); err != nil {
+		if err := e.evalInput.open(e.device); err != nil {
 			return err
 		}
 	}
-	for _, n := range []*network{e.train, e.eval} {
+	for _, n := range []*machine{e.train, e.eval} {
 		if n == nil {
 			continue
 		}
@@ -173,18 +162,18 @@ func (e *Engine) make() error {
 func (e *Engine) lay() cuda.Buffer {
 	o := &e.opts
 	e.adam.lay(&e.memory, &o.Network)
-	e.train = newNetwork(&e.memory, o, append(o.Buckets[:len(o.Buckets):len(o.Buckets)], o.Sizes), o.Typical, true)
+	e.train = newMachine(&e.memory, o, append(o.Buckets[:len(o.Buckets):len(o.Buckets)], o.Sizes), o.Typical, true)
 	e.train.weights, e.train.grads = e.adam.weights, e.adam.grads
-	e.train.build()
-	e.sum.lay(&e.memory, e.train, o)
+	e.train.build(o)
+	e.sum.lay(&e.memory, e.train.plan, o)
 	for i := range e.inputs {
-		e.inputs[i].lay(&e.memory, e.train)
+		e.inputs[i].lay(&e.memory, e.train.plan, e.train.frame)
 	}
 	if o.EvalSizes.Src != nil {
-		e.eval = newNetwork(&e.memory, o, []graph.Sizes{o.EvalSizes}, o.EvalSizes, false)
+		e.eval = newMachine(&e.memory, o, []graph.Sizes{o.EvalSizes}, o.EvalSizes, false)
 		e.eval.weights = e.adam.weights
-		e.eval.build()
-		e.evalInput.lay(&e.memory, e.eval)
+		e.eval.build(o)
+		e.evalInput.lay(&e.memory, e.eval.plan, e.eval.frame)
 	}
 	return e.bytes(cuda.BLASWorkspace)
 }
@@ -214,7 +203,7 @@ func (e *Engine) free() {
 	if e.main != nil {
 		_ = e.main.Synchronize() // what went wrong has been told
 	}
-	for w := range e.works {
+	for w := range e.works.open {
 		w.free()
 	}
 	for i := range e.inputs {
@@ -236,3 +225,61 @@ func (e *Engine) free() {
 		e.arena.Free()
 	}
 }
+
+// SetLR changes the learning rate of the steps to come.
+func (e *Engine) SetLR(rate float64) error {
+	if err := engine.CheckRate(rate); err != nil {
+		return err
+	}
+	e.adam.rate = rate
+	return nil
+}
+
+// initialise stores the initial weights and moments.
+func (e *Engine) initialise() error {
+	e.adam.rate, e.stale = e.opts.LR, true
+	weights := make([]float32, e.adam.layout.Count())
+	e.adam.layout.Init(weights, e.opts.Seed)
+	return errors.Join(e.main.CopyIn(e.adam.weights, binio.Bytes(weights)), e.main.Fill(e.adam.moment1, 0), e.main.Fill(e.adam.moment2, 0), e.main.Synchronize())
+}
+
+// NewWork makes a work for Backward or, with eval, for Infer. The features of its batches
+// will lie in the given memory, which is pinned until Close: outside Go's heap, or nil
+// if they may lie anywhere.
+func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
+	detach, err := e.device.Attach()
+	if err != nil {
+		return nil, err
+	}
+	defer detach()
+	n := e.train
+	if eval {
+		if n = e.eval; n == nil {
+			return nil, errNoEvaluation
+		}
+	}
+	w := &Work{of: &e.works, plan: n.plan, frame: n.frame}
+	if w.pinned, err = e.device.NewPinned(n.frame.bytes); err != nil {
+		return nil, err
+	}
+	if len(features) > 0 {
+		if w.features, err = e.device.Register(features); err != nil {
+			w.pinned.Free()
+			return nil, err
+		}
+	}
+	w.prepared = n.frame.room(w.pinned.Bytes(), n.preparer.Loops())
+	e.works.open[w] = true
+	return w, nil
+}
+
+// WorkBytes returns the memory of a work for Backward, most of it pinned, and of one for Infer.
+func (e *Engine) WorkBytes() (train, eval int64) {
+	train = e.train.frame.bytes + e.train.preparer.SortingBytes()
+	if e.eval != nil {
+		eval = e.eval.frame.bytes
+	}
+	return train, eval
+}
+
+var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes for evaluation")

@@ -70,7 +70,7 @@ func (e *Engine) poison() error {
 			e.train.try(e.main.Fill(b, 0xFF))
 		}
 	}
-	for _, n := range []*network{e.train, e.eval} {
+	for _, n := range []*machine{e.train, e.eval} {
 		if n == nil {
 			continue
 		}
@@ -284,5 +284,5 @@ func TestNoLayerOfAnUnknownKind(t *testing.T) {
 			t.Error(r)
 		}
 	}()
-	newConv(&layer{net: &network{model: &model.Model{Kind: "mlp"}}})
+	newConv(&layer{output: output{net: &network{plan: &plan{model: &model.Model{Kind: "mlp"}}}}})
 }

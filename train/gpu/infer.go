@@ -7,12 +7,9 @@ import (
 
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 )
-
-var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes for evaluation")
 
 // Infer returns the logits of the batch that w holds, row-major, a column per class,
 // computed with the current weights and without dropout. They are the engine's, valid
@@ -22,7 +19,7 @@ func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features)
 	if e.eval == nil {
 		return nil, errNoEvaluation
 	}
-	if err := w.check(e.eval, f); err != nil {
+	if err := w.check(e.eval.plan, f); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

@@ -2,6 +2,7 @@ package gpu
 
 import (
 	"errors"
+	"time"
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
@@ -15,7 +16,7 @@ import (
 // input is a batch on the device: the features, a work's frame, and the constants of the
 // step that takes it. With it goes what the step finds.
 type input struct {
-	net       *network
+	plan      *plan
 	x         cuda.Buffer // float32, rows of features
 	frame     cuda.Buffer
 	constants cuda.Buffer // kernel.Streams of the layers' dropout, then Adam's step
@@ -59,22 +60,21 @@ type block struct {
 	positions, place          cuda.Buffer // none where destinations are the first sources
 }
 
-func (i *input) lay(m *memory, n *network) {
-	i.net = n
+func (i *input) lay(m *memory, n *plan, f *frame) {
+	i.plan = n
 	i.x = m.floats(n.sizes.Src[0] * n.model.Features())
-	i.frame = m.bytes(n.frame.bytes)
+	i.frame = m.bytes(f.bytes)
 	i.constants = m.bytes(constantsBytes(n))
-	i.ids, i.order = n.frame.ids.on(i.frame), n.frame.order.on(i.frame)
+	i.ids, i.order = f.ids.on(i.frame), f.order.on(i.frame)
 	i.buckets = i.buckets[:0]
 	for _, sizes := range n.buckets {
-		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(sizes)})
+		i.buckets = append(i.buckets, bucket{sizes: sizes, blocks: i.blocks(f, sizes)})
 	}
 	i.now = &i.buckets[len(i.buckets)-1]
 }
 
 // blocks returns the blocks of batches of so large sizes.
-func (i *input) blocks(sizes graph.Sizes) []block {
-	n, f := i.net, i.net.frame
+func (i *input) blocks(f *frame, sizes graph.Sizes) []block {
 	var blocks []block
 	for l, b := range f.blocks {
 		on := func(s span) cuda.Buffer { return s.on(i.frame) }
@@ -82,7 +82,7 @@ func (i *input) blocks(sizes graph.Sizes) []block {
 			return kernels.Count{Most: most, At: on(span{f.counts.from + 4*int64(at), 4})}
 		}
 		edges := sizes.Edges[l]
-		if n.preparer.Loops() {
+		if i.plan.preparer.Loops() {
 			edges += sizes.Dst[l]
 		}
 		blocks = append(blocks, block{src: count(sizes.Src[l], 2*l), dst: count(sizes.Dst[l], 2*l+1), edges: edges,
@@ -93,14 +93,15 @@ func (i *input) blocks(sizes graph.Sizes) []block {
 }
 
 // constantsBytes is the size of a batch's constants: those that follow from its place and its step's number.
-func constantsBytes(n *network) int64 { return 8*streams(n) + kernels.AdamStepBytes }
+func constantsBytes(n *plan) int64 { return 8*streams(n) + kernels.AdamStepBytes }
 
 // streams counts the streams of dropout, that of the input projection is the last.
-func streams(n *network) int64 { return int64(n.model.Layers() + 1) }
+func streams(n *plan) int64 { return int64(n.model.Layers() + 1) }
 
 // open takes what does not lie on the device.
-func (i *input) open(d *cuda.Device, n *network) error {
+func (i *input) open(d *cuda.Device) error {
 	var errs [4]error
+	n := i.plan
 	seeds, classes := n.seeds(), n.model.Classes()
 	i.results, errs[0] = d.NewPinned(kernels.ScoreBytes + 4*int64(seeds)*int64(classes))
 	if n.training {
@@ -133,7 +134,7 @@ func (i *input) close() {
 
 // put stores the constants of a batch, to be copied.
 func (i *input) put(seed uint64, at engine.Place, adam *kernels.AdamStep) {
-	n := int(streams(i.net))
+	n := int(streams(i.plan))
 	words := binio.View[uint64](i.given.Bytes()[:8*n])
 	for l := range words {
 		words[l] = uint64(kernel.NewStream(seed, at.Epoch, at.Batch, l))
@@ -144,13 +145,13 @@ func (i *input) put(seed uint64, at engine.Place, adam *kernels.AdamStep) {
 // stream returns where the stream of a layer's dropout lies.
 func (i *input) stream(layer int) cuda.Buffer {
 	if layer == model.InputLayer {
-		layer = i.net.model.Layers()
+		layer = i.plan.model.Layers()
 	}
 	return i.constants.Slice(8*int64(layer), 8)
 }
 
 func (i *input) adamStep() cuda.Buffer {
-	return i.constants.Slice(8*streams(i.net), kernels.AdamStepBytes)
+	return i.constants.Slice(8*streams(i.plan), kernels.AdamStepBytes)
 }
 
 // take enqueues the copy of a batch, without its constants.
@@ -180,4 +181,29 @@ func (i *input) remember(b *graph.Batch, labelled int, step uint64) {
 	i.seeds, i.labelled, i.step = b.NumSeeds(), labelled, step
 	i.labels = append(i.labels[:0], b.Labels...)
 	i.targets = append(i.targets[:0], b.Targets...)
+}
+
+// clock tells the host's time of a mark on the device.
+type clock struct {
+	mark *cuda.Event
+	at   time.Time
+}
+
+// set makes the present the time that others are counted from: the closer, the more precise.
+// It waits for the stream.
+func (c *clock) set(s *cuda.Stream) error {
+	if err := errors.Join(c.mark.Record(s), c.mark.Synchronize()); err != nil {
+		return err
+	}
+	c.at = time.Now()
+	return nil
+}
+
+// tell returns when a span was, that is done; nothing of nil.
+func (c *clock) tell(s *cuda.Span) (engine.Period, error) {
+	if s == nil {
+		return engine.Period{}, nil
+	}
+	began, took, err := s.Since(c.mark)
+	return engine.Period{Began: c.at.Add(began), Took: took}, err
 }

@@ -1,8 +1,6 @@
 package gpu
 
 import (
-	"fmt"
-
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/dtype"
@@ -10,17 +8,14 @@ import (
 )
 
 // layer is one layer of the network: a convolution, which makes sums for its rows, and
-// the tail that follows them. Its rows are the destinations of its block; those of the
-// input projection are the input nodes.
+// the tail that follows them.
 type layer struct {
-	net       *network
-	index     int    // of the model's layers, or model.InputLayer
-	below     *layer // whose output is the input; nil: the batch's features are
-	in, width int    // of the input's rows and of its own
-	data      cuda.Buffer
-	dx        cuda.Buffer // gradient of the input, if it has one
-	conv      conv
-	tail      tail
+	output
+	below *layer      // whose output is the input; nil: the batch's features are
+	in    int         // width of the input's rows
+	dx    cuda.Buffer // gradient of the input, if it has one
+	conv  conv
+	tail  tail
 }
 
 // conv is what kinds of layers differ in.
@@ -34,77 +29,6 @@ type conv interface {
 	// whether it took that through the tail of the layer below, too. x's padding may be
 	// changed.
 	backward(x, dz cuda.Buffer) (through bool)
-}
-
-func newLayer(n *network, index int, below *layer) *layer {
-	k := &layer{net: n, index: index, below: below, in: n.model.In(index), width: n.model.Out(index)}
-	k.data = n.floats(k.rows() * k.width)
-	if n.training && below != nil {
-		k.dx = n.floats(below.rows() * below.width)
-	}
-	k.tail.make(k)
-	k.conv = newConv(k)
-	return k
-}
-
-// convolution is a row of the table of convolutions.
-type convolution struct {
-	make       func(*layer) conv
-	multiplies bool // it can multiply first
-	bySource   bool // training sums by source in every block, which is transposed for it
-}
-
-// convolutions has a row for every kind of model.
-var convolutions = map[model.Kind]convolution{
-	model.SAGE: {make: newLinear, multiplies: true},
-	model.GCN:  {make: newLinear, multiplies: true},
-	model.GAT:  {make: newAttention, bySource: true},
-}
-
-// newConv makes a layer's convolution. The kind is one that Validate of the model accepts.
-func newConv(k *layer) conv {
-	if k.index == model.InputLayer {
-		return newProjection(k)
-	}
-	kind := k.net.model.Kind
-	c, ok := convolutions[kind]
-	if !ok {
-		panic(fmt.Sprintf("gpu: no layer of the kind %q", kind))
-	}
-	return c.make(k)
-}
-
-// param returns the values of the layer's parameters with roles from one to another and,
-// in training, where their gradients go; none where it has none.
-func (k *layer) param(from, to model.Role) (values, grads cuda.Buffer) {
-	lo, hi := k.net.layout.Span(k.index, from, to)
-	if lo == hi {
-		return cuda.Buffer{}, cuda.Buffer{}
-	}
-	values = part(k.net.weights, lo, hi)
-	if k.net.training && to <= model.LastTrained {
-		grads = part(k.net.grads, lo, hi)
-	}
-	return values, grads
-}
-
-// block returns the batch's block for this layer.
-func (k *layer) block() *block { return &k.net.in.now.blocks[max(0, k.index)] }
-
-// rows returns how many rows a launch is for.
-func (k *layer) rows() int {
-	if k.index == model.InputLayer {
-		return k.net.asked.Src[0]
-	}
-	return k.net.asked.Dst[k.index]
-}
-
-// count returns how many rows the batch has.
-func (k *layer) count() kernels.Count {
-	if k.index == model.InputLayer {
-		return k.block().src
-	}
-	return k.block().dst
 }
 
 // source returns the layer's input.

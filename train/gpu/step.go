@@ -28,7 +28,7 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 		}
 	}()
 	w := work.(*Work)
-	if err := w.check(e.train, f); err != nil {
+	if err := w.check(e.train.plan, f); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(e.broken, ctx.Err()); err != nil {
@@ -156,7 +156,7 @@ func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	o := &i.outcome
 	*o = engine.Outcome{Count: i.labelled, Labels: i.labels, Targets: i.targets}
 	o.Loss, o.Correct = kernels.Score(results[:kernels.ScoreBytes])
-	if terms := e.train.loss.kind.Terms(int64(i.labelled), e.opts.Network.Classes()); terms > 0 {
+	if terms := e.train.lossKind.Terms(int64(i.labelled), e.opts.Network.Classes()); terms > 0 {
 		o.Loss /= float64(terms)
 	}
 	if err := e.times(&o.Times, i); err != nil {
@@ -213,29 +213,4 @@ func (e *Engine) Again() (took time.Duration, err error) {
 		took, err = i.computing.Ended().Since(began)
 		return err
 	})
-}
-
-// clock tells the host's time of a mark on the device.
-type clock struct {
-	mark *cuda.Event
-	at   time.Time
-}
-
-// set makes the present the time that others are counted from: the closer, the more precise.
-// It waits for the stream.
-func (c *clock) set(s *cuda.Stream) error {
-	if err := errors.Join(c.mark.Record(s), c.mark.Synchronize()); err != nil {
-		return err
-	}
-	c.at = time.Now()
-	return nil
-}
-
-// tell returns when a span was, that is done; nothing of nil.
-func (c *clock) tell(s *cuda.Span) (engine.Period, error) {
-	if s == nil {
-		return engine.Period{}, nil
-	}
-	began, took, err := s.Since(c.mark)
-	return engine.Period{Began: c.at.Add(began), Took: took}, err
 }

@@ -4,31 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
 )
-
-// sum is an engine.Sum on the device, of the step under way.
-type sum struct {
-	gradients  cuda.Buffer // of the parameters that are trained
-	statistics cuda.Buffer // of the batches, one after the other, as many as a step may have
-	constants  cuda.Buffer // of Adam's step
-	each       int         // statistics of a batch
-	labelled   int64       // seed nodes so far
-	batches    int         // so far
-	first      int         // of the step's batches, the engine's own
-}
-
-// lay takes the memory, where steps have sums.
-func (s *sum) lay(m *memory, n *network, o *engine.Config) {
-	*s = sum{each: n.layout.Count() - n.layout.Trained}
-	if o.Sums() {
-		s.gradients, s.statistics, s.constants = m.floats(n.layout.Trained), m.floats(max(1, o.Accumulate)*s.each), m.bytes(kernels.AdamStepBytes)
-	}
-}
 
 // drop ends the step under way, whatever has come of it.
 func (e *Engine) drop() { e.sum.labelled, e.sum.batches, e.pending = 0, 0, false }
@@ -45,29 +25,13 @@ func (e *Engine) add(labelled int) error {
 	} else {
 		n.combine(n.layout.Trained, 1, e.adam.grads, 1, s.gradients)
 	}
-	e.eachBatchNorm(func(o *norm, mean, variance int) {
-		n.try(e.main.Copy(part(s.of(s.first+s.batches), mean, mean+o.layer.width), o.mean))
-		n.try(e.main.Copy(part(s.of(s.first+s.batches), variance, variance+o.layer.width), o.variance))
+	n.eachBatchNorm(func(o *norm, mean, variance int) {
+		n.try(e.main.Copy(part(s.of(s.first+s.batches), mean, mean+o.width), o.mean))
+		n.try(e.main.Copy(part(s.of(s.first+s.batches), variance, variance+o.width), o.variance))
 	})
 	s.labelled += int64(labelled)
 	s.batches++
 	return n.failed
-}
-
-// of returns where a batch's statistics lie.
-func (s *sum) of(batch int) cuda.Buffer {
-	return part(s.statistics, batch*s.each, (batch+1)*s.each)
-}
-
-// eachBatchNorm calls f with where the statistics of each batch norm lie among a batch's.
-func (e *Engine) eachBatchNorm(f func(o *norm, mean, variance int)) {
-	n := e.train
-	for _, k := range n.layers {
-		if o := k.tail.norm; o != nil && o.batch {
-			mean, variance := n.layout.Statistics(k.index)
-			f(o, mean, variance)
-		}
-	}
 }
 
 // update enqueues the step along the sum, and lets running statistics follow its batches.
@@ -77,11 +41,11 @@ func (e *Engine) update() error {
 	adam.Put(given)
 	n.failed = nil
 	n.try(e.main.CopyIn(s.constants, binio.Bytes(given)))
-	n.combine(n.layout.Trained, engine.Inverse(n.loss.kind.Terms(s.labelled, n.model.Classes())), s.gradients, 0, e.adam.grads)
+	n.combine(n.layout.Trained, engine.Inverse(n.lossKind.Terms(s.labelled, n.model.Classes())), s.gradients, 0, e.adam.grads)
 	n.try(e.adam.update(e.main, s.constants))
 	for b := range s.batches {
-		e.eachBatchNorm(func(o *norm, mean, variance int) {
-			o.track(part(s.of(b), mean, mean+o.layer.width), part(s.of(b), variance, variance+o.layer.width))
+		n.eachBatchNorm(func(o *norm, mean, variance int) {
+			o.track(part(s.of(b), mean, mean+o.width), part(s.of(b), variance, variance+o.width))
 		})
 	}
 	return n.failed
@@ -97,9 +61,9 @@ func (e *Engine) Contribution(dst []float32) error {
 		n := e.train
 		n.failed = nil
 		n.try(e.main.CopyOut(binio.Bytes(dst[:l.Trained]), e.adam.grads))
-		e.eachBatchNorm(func(o *norm, mean, variance int) {
-			n.try(e.main.CopyOut(binio.Bytes(dst[l.Trained+mean:][:o.layer.width]), o.mean))
-			n.try(e.main.CopyOut(binio.Bytes(dst[l.Trained+variance:][:o.layer.width]), o.variance))
+		n.eachBatchNorm(func(o *norm, mean, variance int) {
+			n.try(e.main.CopyOut(binio.Bytes(dst[l.Trained+mean:][:o.width]), o.mean))
+			n.try(e.main.CopyOut(binio.Bytes(dst[l.Trained+variance:][:o.width]), o.variance))
 		})
 		return errors.Join(n.failed, e.main.Synchronize())
 	})

@@ -3,10 +3,45 @@ package gpu
 import (
 	"slices"
 
+	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 )
+
+// plan is a model for batches of some sizes.
+type plan struct {
+	model    *model.Model
+	layout   model.Layout
+	sizes    graph.Sizes   // that buffers are made for
+	buckets  []graph.Sizes // that launches are for: a batch's is the first that holds it; the last is sizes
+	orders   []model.Order
+	training bool
+	lossKind model.Loss
+	sums     bool // gradients are those of sums of losses; running statistics follow with the update
+	preparer *prepare.Preparer
+}
+
+// seeds returns the most seed nodes of a batch.
+func (p *plan) seeds() int { return p.sizes.Dst[len(p.sizes.Dst)-1] }
+
+// projects reports whether there is an input projection.
+func (p *plan) projects() bool { return p.model.InputProjection > 0 }
+
+// parsePrecision returns the precision of that name; "" is float32.
+func parsePrecision(name string) (cuda.Precision, bool) {
+	if name == "" {
+		return cuda.Full, true
+	}
+	for _, p := range []cuda.Precision{cuda.Full, cuda.TF32, cuda.BF16} {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return 0, false
+}
 
 // resolveBuckets checks that buckets grow, up to the sizes.
 func resolveBuckets(o *engine.Config) error {
