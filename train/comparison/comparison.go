@@ -23,6 +23,7 @@
 package comparison
 
 import (
+	stdbytes "bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,18 +32,11 @@ import (
 	"time"
 
 	"diskgnn/dataset"
-	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
-	"diskgnn/train/rundir"
-)
-
-const (
-	samplesDir = "samples"
-	packDir    = "pack"
 )
 
 // Run compares the stores. A store that fails has its error in its row, and the others go
@@ -74,41 +68,6 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 		err = errors.Join(err, lock.Close())
 	}()
 	return c.run(ctx)
-}
-
-// comparison is one under way.
-type comparison struct {
-	fs      vfs.FS
-	o       Options
-	program Program
-	rep     progress.Reporter
-	data    *dataset.Dataset
-	samples *mbfile.Reader // given ones; nil: drawn here
-
-	result   Result
-	variants []*variant
-	rows     []*row
-	prepared map[string]Preparation // SAMPLES and PACK, by directory
-	broken   map[string]error       // PACK that could not be made
-}
-
-// row is what is known of a store, of a variant.
-type row struct {
-	store  string
-	of     *variant
-	packed bool // it needs a pack
-	failed error
-	runs   []*rundir.Result // finished, by round
-}
-
-// name is what directories and the table have it by.
-func (r *row) name() string { return rowName(r.store, r.of.name) }
-
-func rowName(store, ablation string) string {
-	if ablation == "" {
-		return store
-	}
-	return store + "." + ablation
 }
 
 func (c *comparison) run(ctx context.Context) (Result, error) {
@@ -177,11 +136,6 @@ func (c *comparison) failure() error {
 		return nil
 	}
 	return fmt.Errorf("no store could be trained with: %s: %w", c.rows[0].name(), c.rows[0].failed)
-}
-
-func needsPack(store string) bool {
-	_, err := stores.Choose(store, stores.Places{Pack: packDir})
-	return err == nil
 }
 
 // packs tells whether some store needs a pack.
@@ -291,20 +245,34 @@ func (c *comparison) train(ctx context.Context, row *row, round int) error {
 	return nil
 }
 
-// finished returns the result of the run in a directory, nil if there is none that finished.
-func (c *comparison) finished(dir string) (*rundir.Result, error) {
-	if ok, err := vfs.Exists(c.fs, dir); !ok || err != nil {
-		return nil, err
+// chill drops the files of the dataset, and of a variant's samples and pack, from the page cache, as far
+// as no process has them mapped, so that every run finds them on the drive. Where the system
+// has no such call, the result says so.
+func (c *comparison) chill(v *variant) error {
+	for _, dir := range []string{c.o.Dataset, v.samples, v.pack} {
+		if dir == "" || c.broken[dir] != nil {
+			continue
+		}
+		err := c.files(dir, func(name string, _ int64) error { return uncache(name) })
+		if errors.Is(err, errors.ErrUnsupported) {
+			c.result.Warm = "this system does not drop files from the page cache"
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
-	if ok, err := vfs.Exists(c.fs, filepath.Join(dir, runFile)); !ok || err != nil {
-		return nil, err // its process was killed before it began
-	}
-	f, err := rundir.Read(c.fs, dir)
-	if errors.Is(err, fault.ErrVersion) {
-		return nil, nil // it is made again
-	}
-	if err != nil || f.State != rundir.StateFinished || f.Result == nil || len(f.Result.Epochs) == 0 {
-		return nil, err
-	}
-	return f.Result, nil
+	return nil
 }
+
+// writePage writes the page beside the runs.
+func (c *comparison) writePage() error {
+	var b stdbytes.Buffer
+	if err := c.result.WritePage(&b); err != nil {
+		return err
+	}
+	c.result.Page = filepath.Join(c.o.Out, pageFile)
+	return vfs.ReplaceFile(c.fs, c.result.Page, b.Bytes())
+}
+
+const pageFile = "report.html"

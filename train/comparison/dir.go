@@ -9,9 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"diskgnn/dataset"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
+	"diskgnn/presample/mbfile"
+	"diskgnn/train/rundir"
 )
 
 const (
@@ -26,6 +30,22 @@ const (
 
 // format names the directory.
 var format = stage.Format{Name: "diskgnn.comparison", Version: 1}
+
+// comparison is one under way.
+type comparison struct {
+	fs      vfs.FS
+	o       Options
+	program Program
+	rep     progress.Reporter
+	data    *dataset.Dataset
+	samples *mbfile.Reader // given ones; nil: drawn here
+
+	result   Result
+	variants []*variant
+	rows     []*row
+	prepared map[string]Preparation // SAMPLES and PACK, by directory
+	broken   map[string]error       // PACK that could not be made
+}
 
 // spec is the content of comparison.json: what all runs in the directory have in common.
 type spec struct {
@@ -165,4 +185,22 @@ func (c *comparison) files(dir string, f func(name string, size int64) error) er
 		}
 	}
 	return nil
+}
+
+// finished returns the result of the run in a directory, nil if there is none that finished.
+func (c *comparison) finished(dir string) (*rundir.Result, error) {
+	if ok, err := vfs.Exists(c.fs, dir); !ok || err != nil {
+		return nil, err
+	}
+	if ok, err := vfs.Exists(c.fs, filepath.Join(dir, runFile)); !ok || err != nil {
+		return nil, err // its process was killed before it began
+	}
+	f, err := rundir.Read(c.fs, dir)
+	if errors.Is(err, fault.ErrVersion) {
+		return nil, nil // it is made again
+	}
+	if err != nil || f.State != rundir.StateFinished || f.Result == nil || len(f.Result.Epochs) == 0 {
+		return nil, err
+	}
+	return f.Result, nil
 }

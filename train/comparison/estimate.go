@@ -4,31 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"diskgnn/featurestore/memory"
 	"diskgnn/internal/driverate"
 	"diskgnn/internal/units"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
-	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
-
-// page is what the drive's random reads are measured by, and what row-wise stores read in.
-const page = 4096
-
-// Drive is what was measured of the drive that the dataset lies on.
-type Drive struct {
-	Path       string  `json:"path"` // the file that was read
-	Backend    string  `json:"backend"`
-	Direct     bool    `json:"direct"` // reads went around the page cache
-	Sequential float64 `json:"sequential_bytes_per_second"`
-	Random     float64 `json:"random_requests_per_second"` // of 4 KiB; 0 of a file that is shorter
-}
 
 // depth is how many random reads are in flight.
 const depth = 128
@@ -71,16 +56,6 @@ func (c *comparison) measureDrive(ctx context.Context) (d Drive, err error) {
 	return d, err
 }
 
-// workload is what all stores of a variant serve.
-type workload struct {
-	rowBytes   int64
-	tableBytes int64
-	inputs     []int64 // input nodes of the training batches, by sample epoch
-}
-
-// rows returns how many rows the batches of a training epoch take.
-func (w *workload) rows(epoch int) int64 { return w.inputs[epoch%len(w.inputs)] }
-
 // workload counts the samples. Of batches that are drawn while training it knows the most
 // rows that they can take: S seed nodes, of which each draws f₁, f₂ … neighbours in turn, have
 // S·Π(1 + fₗ) input nodes, or all N.
@@ -105,62 +80,6 @@ func (c *comparison) workload(v *variant) (w workload, err error) {
 		w.inputs[i/f.BatchesPerEpoch] += int64(info.InputNodes())
 	}
 	return w, nil
-}
-
-// mostInputs returns the most input nodes that the batches of an epoch can have.
-func mostInputs(seeds, nodes int64, o *presample.Options) (sum int64) {
-	size := int64(o.BatchSize)
-	for ; seeds > 0; seeds -= size {
-		n := min(seeds, size)
-		for _, f := range o.Fanout {
-			if f == mbfile.AllNeighbours || n > nodes/int64(1+f) {
-				n = nodes
-				break
-			}
-			n *= int64(1 + f)
-		}
-		sum += n
-	}
-	return sum
-}
-
-// reading returns the seconds that a store's reads take at the drive's rates in so many
-// epochs, and in packing. No cache is reckoned with, and no evaluation:
-//
-//	memory   table ÷ sequential rate, once
-//	packed   Σ rows·R ÷ sequential rate, and to pack them the table read and the rows of all
-//	         sample epochs written
-//	others   a read a row: Σ rows ÷ request rate, or the pages' bytes ÷ sequential rate
-//
-// A row of R bytes covers (R + 4096 − gcd(R, 4096)) ÷ 4096 pages on average.
-func (w *workload) reading(d *Drive, store string, epochs int) (training, packing float64) {
-	rows, packed := 0.0, 0.0
-	for e := range epochs {
-		rows += float64(w.rows(e))
-	}
-	for _, n := range w.inputs {
-		packed += float64(n)
-	}
-	row, table := float64(w.rowBytes), float64(w.tableBytes)
-	switch {
-	case store == memory.Name:
-		return table / d.Sequential, 0
-	case needsPack(store):
-		return rows * row / d.Sequential, (table + packed*row) / d.Sequential
-	}
-	pages := (row + page - float64(gcd(w.rowBytes, page))) / page
-	training = rows * pages * page / d.Sequential
-	if d.Random > 0 {
-		training = math.Max(training, rows/d.Random)
-	}
-	return training, 0
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // estimate says how long the reads of all rounds take at most.

@@ -1,7 +1,6 @@
 package comparison
 
 import (
-	stdbytes "bytes"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -14,11 +13,8 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
-	"diskgnn/internal/vfs"
 	"diskgnn/train/score"
 )
-
-const pageFile = "report.html"
 
 //go:embed page.html
 var pageText string
@@ -44,16 +40,6 @@ type tile struct{ Name, Value string }
 type pageRow struct {
 	Name  string
 	Cells []string
-}
-
-// writePage writes the page beside the runs.
-func (c *comparison) writePage() error {
-	var b stdbytes.Buffer
-	if err := c.result.WritePage(&b); err != nil {
-		return err
-	}
-	c.result.Page = filepath.Join(c.o.Out, pageFile)
-	return vfs.ReplaceFile(c.fs, c.result.Page, b.Bytes())
 }
 
 // WritePage writes the comparison as a page of HTML that stands alone: its pictures are in
@@ -93,16 +79,6 @@ var more = []column{
 	{"memory held", func(s *Store) string { return budget.FormatBytes(s.PeakAnon) }},
 	{"engine", func(s *Store) string { return s.Engine }},
 	{"test", func(s *Store) string { return show(s.Test, percent) }},
-}
-
-// ran returns the rows that have figures.
-func (r *Result) ran() (list []*Store) {
-	for i := range r.Stores {
-		if r.Stores[i].Rounds > 0 {
-			list = append(list, &r.Stores[i])
-		}
-	}
-	return list
 }
 
 func (r *Result) sentence() string {

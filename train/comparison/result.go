@@ -1,13 +1,6 @@
 package comparison
 
-import (
-	"math"
-	"slices"
-
-	"diskgnn/pipeline"
-	"diskgnn/train/rundir"
-	"diskgnn/train/score"
-)
+import "diskgnn/train/score"
 
 // Result is what a comparison came to.
 type Result struct {
@@ -97,148 +90,31 @@ type Scored struct {
 	Valid   score.Score `json:"valid_accuracy"`
 }
 
+// Drive is what was measured of the drive that the dataset lies on.
+type Drive struct {
+	Path       string  `json:"path"` // the file that was read
+	Backend    string  `json:"backend"`
+	Direct     bool    `json:"direct"` // reads went around the page cache
+	Sequential float64 `json:"sequential_bytes_per_second"`
+	Random     float64 `json:"random_requests_per_second"` // of 4 KiB; 0 of a file that is shorter
+}
+
 // Name is what directories and tables have a row by: the store's, and what was taken away.
 func (s *Store) Name() string { return rowName(s.Store, s.Ablation) }
 
-// counted returns the epochs of a run that are compared.
-func counted(run *rundir.Result) []rundir.Epoch {
-	if len(run.Epochs) < 2 {
-		return run.Epochs
+func rowName(store, ablation string) string {
+	if ablation == "" {
+		return store
 	}
-	return run.Epochs[1:]
+	return store + "." + ablation
 }
 
-func epochSeconds(run *rundir.Result) []float64 {
-	var s []float64
-	for _, e := range counted(run) {
-		s = append(s, e.Seconds)
-	}
-	return s
-}
-
-// summarize says what a store's runs came to.
-func summarize(r *row) Store {
-	s := Store{
-		Store: r.store, Ablation: r.of.name, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
-		BytesRead: score.Undefined, UsefulBytes: score.Undefined, UsefulFraction: score.Undefined,
-		Requests: score.Undefined, HitRatio: score.Undefined, GPUHitRatio: score.Undefined, RAMHitRatio: score.Undefined,
-		Effective: score.Undefined, Device: score.Undefined, Valid: score.Undefined, Test: score.Undefined, PackSaves: score.Undefined,
-	}
-	if r.failed != nil {
-		s.Error = r.failed.Error()
-	}
-	if len(r.runs) == 0 {
-		return s
-	}
-	var epochs []rundir.Epoch
-	var firsts, medians []float64
-	for _, run := range r.runs {
-		epochs = append(epochs, counted(run)...)
-		firsts = append(firsts, run.Epochs[0].Seconds)
-		medians = append(medians, median(epochSeconds(run)))
-		s.RoundSeconds = append(s.RoundSeconds, score.Score(medians[len(medians)-1]))
-		s.shortest(counted(run), len(medians) == 1)
-		s.PeakAnon = max(s.PeakAnon, run.PeakAnonBytes)
-	}
-	s.FirstSeconds, s.EpochSeconds = score.Score(median(firsts)), score.Score(median(medians))
-	s.traffic(epochs, &r.of.w)
-	s.Links = links(epochs)
-	first := r.runs[0]
-	s.PreloadBytes, s.Engine, s.Valid, s.Test = first.PreloadBytes, first.Engine, first.ValidAccuracy, first.TestAccuracy
-	at := 0.0
-	for _, e := range first.Epochs {
-		if at += e.Seconds + e.ValidSeconds; e.ValidAccuracy.Defined() {
-			s.Scores = append(s.Scores, Scored{e.Epoch, at, e.ValidAccuracy})
-		}
-	}
-	return s
-}
-
-// shortest takes over the batches and seconds of a round's epochs, where they are fewer.
-func (s *Store) shortest(epochs []rundir.Epoch, first bool) {
-	batches, seconds := 0, 0.0
-	for _, e := range epochs {
-		batches, seconds = batches+e.Batches, seconds+e.Seconds
-	}
-	if first || batches < s.batches {
-		s.batches = batches
-	}
-	if first || seconds < s.seconds {
-		s.seconds = seconds
-	}
-}
-
-// traffic adds up what the epochs read and were served.
-func (s *Store) traffic(epochs []rundir.Epoch, w *workload) {
-	var read, useful, requests, ram, gpu, rows, seconds, reading float64
-	for _, e := range epochs {
-		read, useful, requests = read+float64(e.BytesRead), useful+float64(e.UsefulBytes), requests+float64(e.Requests)
-		ram, gpu = ram+float64(e.RAMBytes-e.GPUServedBytes), gpu+float64(e.GPUServedBytes)
-		rows += float64(e.InputNodes * w.rowBytes)
-		seconds += e.Seconds
-		if e.ReadRate > 0 { // the time in which BytesRead were
-			reading += float64(e.BytesRead) / float64(e.ReadRate)
-		}
-	}
-	n := float64(len(epochs))
-	s.BytesRead, s.UsefulBytes, s.Requests = score.Score(read/n), score.Score(useful/n), score.Score(requests/n)
-	s.UsefulFraction = ratio(useful, read)
-	s.HitRatio, s.GPUHitRatio, s.RAMHitRatio = ratio(ram+gpu, rows), ratio(gpu, rows), ratio(ram, rows)
-	s.Effective, s.Device = ratio(rows, seconds), ratio(read, reading)
-}
-
-// links returns what each link of the pipeline takes alone.
-func links(epochs []rundir.Epoch) []Link {
-	var list []Link
-	for _, e := range epochs {
-		for _, l := range e.Links {
-			i := slices.IndexFunc(list, func(k Link) bool { return k.Name == l.Link })
-			if i < 0 {
-				i, list = len(list), append(list, Link{Name: l.Link})
-			}
-			list[i].Seconds += alone(l) / float64(len(epochs))
+// ran returns the rows that have figures.
+func (r *Result) ran() (list []*Store) {
+	for i := range r.Stores {
+		if r.Stores[i].Rounds > 0 {
+			list = append(list, &r.Stores[i])
 		}
 	}
 	return list
-}
-
-func alone(l pipeline.LinkTime) float64 {
-	l.Workers = max(1, l.Workers)
-	return l.Alone()
-}
-
-// payback compares every store with the packed one of its variant, if that has run: with P
-// seconds of packing, F of the first epoch and E of each that follows, the pack has paid after
-// the least number n of epochs with P + F + (n−1)·E of the pack no more than F + (n−1)·E of the
-// store.
-func payback(list []Store) {
-	for k := range list {
-		s := &list[k]
-		i := slices.IndexFunc(list, func(p Store) bool { return needsPack(p.Store) && p.Rounds > 0 && p.Ablation == s.Ablation })
-		if i < 0 || k == i || s.Rounds == 0 {
-			continue
-		}
-		p := &list[i]
-		ahead := p.Preparation.Seconds + float64(p.FirstSeconds-s.FirstSeconds)
-		s.PackSaves = s.EpochSeconds - p.EpochSeconds
-		if n := 1 + math.Ceil(ahead/float64(s.PackSaves)); ahead <= 0 {
-			s.PackPays = new(1)
-		} else if s.PackSaves > 0 && n < math.MaxInt32 {
-			s.PackPays = new(int(n))
-		}
-	}
-}
-
-// ratio returns a/b, undefined of nothing.
-func ratio(a, b float64) score.Score {
-	if b <= 0 {
-		return score.Undefined
-	}
-	return score.Score(a / b)
-}
-
-// median returns the middle value, the mean of the two middle ones for an even number.
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

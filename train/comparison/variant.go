@@ -1,17 +1,15 @@
 package comparison
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/fault"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train"
+	"diskgnn/train/rundir"
 )
 
 // ablation is a part that can be taken away from every store, to see what it brings.
@@ -107,35 +105,14 @@ func (v *variant) suffix(bare bool) (s string) {
 	return s
 }
 
-// variants returns the options as they were given, and then those of each ablation.
-func (o *Options) variants() ([]*variant, error) {
-	list := []*variant{{o: *o}}
-	for i, name := range o.Ablations {
-		v := &variant{name: name, o: *o}
-		parts := strings.Split(name, joint)
-		for _, before := range o.Ablations[:i] {
-			if sameParts(parts, strings.Split(before, joint)) {
-				return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", before)
-			}
-		}
-		for j, part := range parts {
-			if slices.Contains(parts[:j], part) {
-				return nil, fault.New(fault.ErrUsage, "--ablate %s: %s is there twice", name, part)
-			}
-			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
-			if k < 0 {
-				return nil, fault.New(fault.ErrUsage, "--ablate %s: there are %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
-			}
-			if err := ablations[k].apply(v); err != nil {
-				return nil, fault.New(fault.ErrUsage, "--ablate %s: %v", part, err)
-			}
-		}
-		list = append(list, v)
-	}
-	return list, nil
+// row is what is known of a store, of a variant.
+type row struct {
+	store  string
+	of     *variant
+	packed bool // it needs a pack
+	failed error
+	runs   []*rundir.Result // finished, by round
 }
 
-// sameParts reports whether two lists have the same parts, in whatever order.
-func sameParts(a, b []string) bool {
-	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
-}
+// name is what directories and the table have it by.
+func (r *row) name() string { return rowName(r.store, r.of.name) }

@@ -1,0 +1,112 @@
+package comparison
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	stores "diskgnn/featurestore/all"
+	"diskgnn/internal/fault"
+	"diskgnn/presample/sampler"
+	"diskgnn/presample/sampler/topology"
+)
+
+// longest is the most seconds that the drive is measured for.
+const longest = 3600
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have been called.
+func (o *Options) Validate() error {
+	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
+	switch {
+	case o.Dataset == "":
+		return usage("--dataset is missing: name the directory that `diskgnn generate` or `diskgnn import` made")
+	case o.Out == "":
+		return usage("--out is missing: name the directory to make for the comparison")
+	case len(o.Stores) == 0:
+		return usage("--stores is empty: there are %s", strings.Join(stores.Names()[1:], ", "))
+	case o.Rounds < 1:
+		return usage("--rounds %d: give a positive number", o.Rounds)
+	case o.DriveSeconds < 0 || o.DriveSeconds > longest:
+		return usage("--drive-seconds %v: give a number from 0 to %d", o.DriveSeconds, longest)
+	case o.Live && o.Samples != "":
+		return usage("--live draws batches while training, %s has batches: leave one of them out", o.Samples)
+	}
+	for i, name := range o.Stores {
+		if name == stores.Auto || !slices.Contains(stores.Names(), name) {
+			return usage("--stores %s: there are %s", name, strings.Join(stores.Names()[1:], ", "))
+		}
+		if slices.Contains(o.Stores[:i], name) {
+			return usage("--stores: %s is there twice", name)
+		}
+	}
+	variants, err := o.variants()
+	if err != nil {
+		return err
+	}
+	for _, v := range variants {
+		if err := v.validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// validate names the flag that makes no sense to a store, or to what draws samples.
+func (v *variant) validate() error {
+	o := &v.o
+	for _, name := range o.Stores {
+		t := o.Train
+		t.Store, t.Out, t.Pack, t.Dataset, t.Samples = name, o.Out, "", o.Dataset, samplesDir
+		switch {
+		case needsPack(name):
+			t.Pack, t.Dataset, t.Samples, t.Topology = packDir, "", "", topology.Choice{Level: topology.Mapped}
+		case o.Live:
+			t.Samples, t.Fanout = "", sampler.FormatFanout(o.Sampling.Fanout)
+			t.BatchSize, t.EvalFanout, t.SampleSeed = o.Sampling.BatchSize, o.Sampling.EvalFanout, t.Seed
+			t.Recipe.EnsureDefaults()
+		}
+		if err := t.Validate(); err != nil {
+			return err
+		}
+	}
+	if o.Samples != "" {
+		return nil
+	}
+	s := o.Sampling
+	s.Dataset, s.Out, s.Memory = o.Dataset, filepath.Join(o.Out, samplesDir), o.Train.Memory
+	return s.Validate()
+}
+
+// variants returns the options as they were given, and then those of each ablation.
+func (o *Options) variants() ([]*variant, error) {
+	list := []*variant{{o: *o}}
+	for i, name := range o.Ablations {
+		v := &variant{name: name, o: *o}
+		parts := strings.Split(name, joint)
+		for _, before := range o.Ablations[:i] {
+			if sameParts(parts, strings.Split(before, joint)) {
+				return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", before)
+			}
+		}
+		for j, part := range parts {
+			if slices.Contains(parts[:j], part) {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: %s is there twice", name, part)
+			}
+			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
+			if k < 0 {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: there are %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
+			}
+			if err := ablations[k].apply(v); err != nil {
+				return nil, fault.New(fault.ErrUsage, "--ablate %s: %v", part, err)
+			}
+		}
+		list = append(list, v)
+	}
+	return list, nil
+}
+
+// sameParts reports whether two lists have the same parts, in whatever order.
+func sameParts(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
