@@ -5,37 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-
-	"diskgnn/internal/fault"
-)
-
-// Kind names an architecture: what a layer makes of the features x of a block's
-// sources.
-type Kind string
-
-const (
-	// SAGE is GraphSAGE (Hamilton et al. 2017, as PyTorch Geometric's SAGEConv
-	// computes it), with the neighbours' mean, sum or maximum:
-	//
-	//	mean of x over the sampled neighbours · Wneigh + x of the destination · Wself + b
-	//
-	// A destination without neighbours has mean zero.
-	SAGE Kind = "sage"
-	// GCN is the graph convolution (Kipf and Welling 2017, as PyTorch Geometric's
-	// GCNConv computes it): neighbours and the destination itself, weighted by their
-	// degrees as GCNNorm says:
-	//
-	//	(Σ weight · x over the sampled neighbours + weight · x of the destination) · W + b
-	GCN Kind = "gcn"
-	// GAT is the graph attention network (Veličković et al. 2018, as PyTorch Geometric's
-	// GATConv computes it). Of several heads, each weighs a destination's sampled
-	// neighbours and the destination itself by a softmax over them:
-	//
-	//	h = x·W        weight = softmax(leaky(asrc·h of the source + adst·h of the destination))
-	//	Σ weight · h, the heads side by side, in the last layer their mean,  + b
-	//
-	// Edges from a destination to itself, however many were sampled, count as one.
-	GAT Kind = "gat"
 )
 
 // architecture is a row of the table of kinds: how one kind of model differs from the others.
@@ -179,24 +148,6 @@ func (m *Model) Foreign() (o Option, value any) {
 	return "", nil
 }
 
-func (m *Model) validateOptions() error {
-	if o, value := m.Foreign(); o != "" {
-		return fault.New(fault.ErrUsage, "model: %s %v is for %s, not %s", o, value, o.Kinds(), m.Kind)
-	}
-	if !m.Kind.Has(HeadsOption) {
-		return nil
-	}
-	if m.Heads < 1 || m.Heads > MaxHeads {
-		return fault.New(fault.ErrUsage, "model: %d heads (1 to %d)", m.Heads, MaxHeads)
-	}
-	for l := range m.Layers() - 1 {
-		if m.Out(l)%m.Heads != 0 {
-			return fault.New(fault.ErrUsage, "model: a hidden width of %d for %d heads, which do not divide it", m.Out(l), m.Heads)
-		}
-	}
-	return nil
-}
-
 // Unit returns the activation of the hidden layers.
 func (m *Model) Unit() Activation {
 	if m.Activation != "" {
@@ -229,14 +180,6 @@ const MaxHeads = 1024
 // LeakySlope is what GAT's leaky ReLU multiplies negative scores by.
 const LeakySlope = 0.2
 
-// HeadWidth returns the width of one of the heads in layer l.
-func (m *Model) HeadWidth(l int) int {
-	if l == m.Layers()-1 {
-		return m.Out(l)
-	}
-	return m.Out(l) / m.Heads
-}
-
 // attentionParams returns the parameters of layer l of GAT. W has a column block for every
 // head, and the attention vectors have as many parts.
 func (m *Model) attentionParams(l int) (weights, vectors []Param) {
@@ -250,4 +193,24 @@ func (m *Model) attentionParams(l int) (weights, vectors []Param) {
 	weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, width, math.Sqrt(6/float64(in+width)))}
 	return weights, []Param{attention("att_src", AttentionSrc), attention("att_dst", AttentionDst),
 		vector(numbered("convs", l, "bias"), l, Bias, m.Out(l), 0, 0)}
+}
+
+// CostLayer describes layer l to the cost model, for blocks of these counts.
+func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
+	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Residual,
+		Input: l == 0 && m.InputProjection == 0, Train: train}
+	m.row().costs(m, l, &k)
+	return k
+}
+
+// ResolveOrder returns layer l's order: in place of Auto the cheaper one for blocks of these
+// counts.
+func (m *Model) ResolveOrder(l, src, dst, edges int, train bool, r Rates) Order {
+	switch o := m.Order(l); {
+	case !m.Commutes():
+		return Aggregate
+	case o != Auto:
+		return o
+	}
+	return ChooseOrder(m.CostLayer(l, src, dst, edges, train), r)
 }

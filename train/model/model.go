@@ -6,16 +6,6 @@
 // what it needs.
 package model
 
-import (
-	"fmt"
-	"math"
-	"slices"
-	"strings"
-
-	"diskgnn/internal/fault"
-	"diskgnn/internal/kernel"
-)
-
 // Model describes a network:
 //
 //	h = x, or with an input projection dropout(relu(x·W + b))
@@ -81,56 +71,23 @@ func (m *Model) Order(l int) Order {
 	return m.Orders[l]
 }
 
-// Validate checks the description. Its errors are of kind fault.ErrUsage.
-func (m *Model) Validate() error {
-	if m.Kind.row() == nil {
-		return unknown("kind", m.Kind, Kinds())
-	}
-	if len(m.Dims) < 2 {
-		return fault.New(fault.ErrUsage, "model: %d widths describe no layer", len(m.Dims))
-	}
-	if m.Layers() > maxLayers {
-		return fault.New(fault.ErrUsage, "model: %d layers, more than %d", m.Layers(), maxLayers)
-	}
-	if least, most := slices.Min(m.Dims), slices.Max(m.Dims[:m.Layers()]); least < 1 || most > maxWidth || m.Classes() > math.MaxInt32 {
-		return fault.New(fault.ErrUsage, "model: layers of widths %v", m.Dims)
-	}
-	if err := kernel.CheckDropout(m.Dropout); err != nil {
-		return fault.New(fault.ErrUsage, "model: dropout %v: %w", m.Dropout, err)
-	}
-	if m.Orders != nil && len(m.Orders) != m.Layers() {
-		return fault.New(fault.ErrUsage, "model: %d orders of operations for %d layers", len(m.Orders), m.Layers())
-	}
-	for l := range m.Layers() {
-		if o := m.Order(l); !slices.Contains(orders, o) {
-			return fmt.Errorf("layer %d: %w", l, unknown("order", o, orders))
-		}
-	}
-	if err := m.validateVariant(); err != nil {
-		return err
-	}
-	return m.validateCount()
+// Commutes tells whether a layer's aggregation commutes with linear maps, so that
+// there is a choice between both orders of operations.
+func (m *Model) Commutes() bool { return m.Aggregator != Max }
+
+// CountsBlocks tells whether the weight of an edge follows from the other edges in its
+// block.
+func (m *Model) CountsBlocks() bool { return m.GCNNorm == BlockNorm }
+
+// HasNorm tells whether layer l's sums are normalised.
+func (m *Model) HasNorm(l int) bool {
+	return l >= 0 && l < m.Layers()-1 && m.Norm != "" && m.Norm != NoNorm
 }
 
-// validateCount refuses more parameters than any memory holds, of which counts would
-// overflow.
-func (m *Model) validateCount() error {
-	const most = 1 << 48
-	sum := 0.0
-	for _, p := range m.Params() {
-		sum += float64(p.Rows) * float64(p.Cols)
+// HeadWidth returns the width of one of the heads in layer l.
+func (m *Model) HeadWidth(l int) int {
+	if l == m.Layers()-1 {
+		return m.Out(l)
 	}
-	if sum > most {
-		return fault.New(fault.ErrUsage, "model: layers of widths %v have more than %d parameters", m.Dims, int64(most))
-	}
-	return nil
-}
-
-// unknown says that a name is none of those known.
-func unknown[T ~string](what string, name T, known []T) error {
-	s := make([]string, len(known))
-	for i := range known {
-		s[i] = string(known[i])
-	}
-	return fault.New(fault.ErrUsage, "model: unknown %s %q (known: %s)", what, name, strings.Join(s, ", "))
+	return m.Out(l) / m.Heads
 }

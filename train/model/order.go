@@ -52,26 +52,6 @@ type Layer struct {
 	Heads, Part     int  // of attention, and the width of a head's result; else 0
 }
 
-// CostLayer describes layer l to the cost model, for blocks of these counts.
-func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
-	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Residual,
-		Input: l == 0 && m.InputProjection == 0, Train: train}
-	m.row().costs(m, l, &k)
-	return k
-}
-
-// ResolveOrder returns layer l's order: in place of Auto the cheaper one for blocks of these
-// counts.
-func (m *Model) ResolveOrder(l, src, dst, edges int, train bool, r Rates) Order {
-	switch o := m.Order(l); {
-	case !m.Commutes():
-		return Aggregate
-	case o != Auto:
-		return o
-	}
-	return ChooseOrder(m.CostLayer(l, src, dst, edges, train), r)
-}
-
 // Rates are the speeds of one core. Only their ratio decides.
 type Rates struct {
 	Flops float64 // of matrix products, per second

@@ -1,9 +1,34 @@
 package model
 
-import (
-	"slices"
+import "diskgnn/internal/fault"
 
-	"diskgnn/internal/fault"
+// Kind names an architecture: what a layer makes of the features x of a block's
+// sources.
+type Kind string
+
+const (
+	// SAGE is GraphSAGE (Hamilton et al. 2017, as PyTorch Geometric's SAGEConv
+	// computes it), with the neighbours' mean, sum or maximum:
+	//
+	//	mean of x over the sampled neighbours · Wneigh + x of the destination · Wself + b
+	//
+	// A destination without neighbours has mean zero.
+	SAGE Kind = "sage"
+	// GCN is the graph convolution (Kipf and Welling 2017, as PyTorch Geometric's
+	// GCNConv computes it): neighbours and the destination itself, weighted by their
+	// degrees as GCNNorm says:
+	//
+	//	(Σ weight · x over the sampled neighbours + weight · x of the destination) · W + b
+	GCN Kind = "gcn"
+	// GAT is the graph attention network (Veličković et al. 2018, as PyTorch Geometric's
+	// GATConv computes it). Of several heads, each weighs a destination's sampled
+	// neighbours and the destination itself by a softmax over them:
+	//
+	//	h = x·W        weight = softmax(leaky(asrc·h of the source + adst·h of the destination))
+	//	Σ weight · h, the heads side by side, in the last layer their mean,  + b
+	//
+	// Edges from a destination to itself, however many were sampled, count as one.
+	GAT Kind = "gat"
 )
 
 // Norm is the normalisation between a hidden layer's sums and its activation.
@@ -66,47 +91,6 @@ var (
 	Aggregators = []Aggregator{Mean, Sum, Max}
 	GCNNorms    = []GCNNorm{GraphNorm, BlockNorm}
 )
-
-// These bound what is counted from widths and layers, so that no count overflows. Batches
-// have at most as many layers.
-const (
-	maxWidth  = 1 << 24
-	maxLayers = 64
-)
-
-func (m *Model) validateVariant() error {
-	switch {
-	case !known(m.Norm, Norms):
-		return unknown("norm", m.Norm, Norms)
-	case !known(m.Activation, Activations):
-		return unknown("activation", m.Activation, Activations)
-	case !known(m.Aggregator, Aggregators):
-		return unknown("aggregator", m.Aggregator, Aggregators)
-	case !known(m.GCNNorm, GCNNorms):
-		return unknown("gcn norm", m.GCNNorm, GCNNorms)
-	case m.InputProjection < 0 || m.InputProjection > maxWidth:
-		return fault.New(fault.ErrUsage, "model: an input projection of width %d", m.InputProjection)
-	case !m.Commutes() && slices.Contains(m.Orders, Multiply):
-		return fault.New(fault.ErrUsage, "model: aggregator %s cannot multiply first", m.Aggregator)
-	}
-	return m.validateOptions()
-}
-
-// known tells whether a name is in the list, or left open.
-func known[T ~string](name T, list []T) bool { return name == "" || slices.Contains(list, name) }
-
-// Commutes tells whether a layer's aggregation commutes with linear maps, so that
-// there is a choice between both orders of operations.
-func (m *Model) Commutes() bool { return m.Aggregator != Max }
-
-// CountsBlocks tells whether the weight of an edge follows from the other edges in its
-// block.
-func (m *Model) CountsBlocks() bool { return m.GCNNorm == BlockNorm }
-
-// HasNorm tells whether layer l's sums are normalised.
-func (m *Model) HasNorm(l int) bool {
-	return l >= 0 && l < m.Layers()-1 && m.Norm != "" && m.Norm != NoNorm
-}
 
 // Loss names what training makes small. A seed node without a label has neither loss
 // nor gradient.
