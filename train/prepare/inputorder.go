@@ -16,10 +16,10 @@ type inputOrder struct {
 	batch       graph.Batch
 }
 
-// sortInput returns b with its input nodes in the order of their ids. What differs from b
-// lies in p's memory; p.Order has where their rows are.
-func (r *Preparer) sortInput(p *Prepared, b *graph.Batch) *graph.Batch {
-	o, n := &p.input, len(b.Input)
+// renumber returns b with its input nodes in the order of their ids, and stores in order where
+// their rows lie. What differs from b lies in o's memory.
+func (o *inputOrder) renumber(b *graph.Batch, order []uint32) *graph.Batch {
+	n := len(b.Input)
 	o.keys, o.spare = o.keys[:n], o.spare[:n]
 	largest := uint32(0)
 	for i, id := range b.Input {
@@ -31,12 +31,11 @@ func (r *Preparer) sortInput(p *Prepared, b *graph.Batch) *graph.Batch {
 	s, k := &o.batch, &b.Blocks[0]
 	own := s.Blocks[0]
 	copy(s.Blocks, b.Blocks)
-	p.Order = p.Order[:n]
 	s.Input, s.Degree = s.Input[:n], s.Degree[:n]
 	to := binio.View[uint32](binio.Bytes(o.spare))[:n] // the number of the node whose row lies there
 	for i, key := range o.keys {
 		at := uint32(key)
-		p.Order[i], s.Input[i], s.Degree[i] = at, uint32(key>>32), b.Degree[at]
+		order[i], s.Input[i], s.Degree[i] = at, uint32(key>>32), b.Degree[at]
 		to[at] = uint32(i)
 	}
 	first := &s.Blocks[0]

@@ -3,112 +3,9 @@
 package prepare
 
 import (
-	"fmt"
-
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
-	"diskgnn/train/model"
 )
-
-// Prepared is a mini-batch together with everything that a step derives from its
-// structure alone, so that it can be derived ahead of the step, on the loader's
-// goroutine. It is made by a Preparer, whose buffers it reuses; it refers to the
-// batch, which must stay as it is until the step is over.
-type Prepared struct {
-	Blocks   []Block
-	Labelled int // seed nodes that have a label
-	// Order is where the input nodes' rows lie in the batch's matrix of features. It is
-	// nil, but where an input projection is trained: Batch has the input nodes in the
-	// order of their ids then.
-	Order []uint32
-
-	by      *Preparer // the one that made it
-	batch   *graph.Batch
-	sorter  []sorter // one, where edges may be that many
-	records []uint64 // of the sorter
-	input   inputOrder
-}
-
-// Block is what was derived from one block.
-type Block struct {
-	// The weights of a destination's sum: over the sources s of its edges,
-	//
-	//	Dst[d] · Σ Src[s]·x[s]  +  Own[d]·x[d]
-	//
-	// where nil stands for ones, and for no own term.
-	Dst, Src, Own []float32
-	// The block transposed, where the backward pass needs it: source s feeds the
-	// destinations TIndices[TIndptr[s]:TIndptr[s+1]], ascending.
-	TIndptr, TIndices []uint32
-	// Place holds, where the backward pass needs it and destinations are scattered
-	// among the sources, which destination a source is, plus one.
-	Place []uint32
-	// The block with loops, transposed by itself, where a layer weighs edges itself.
-	Looped Looped
-}
-
-// Destination returns which destination source i is, if it is one. Scattered ones
-// must have been placed.
-func (p *Block) Destination(b *graph.Block, i int) (int, bool) {
-	if b.Dst == nil {
-		return i, i < b.NumDst
-	}
-	k := int(p.Place[i])
-	return k - 1, k > 0
-}
-
-// Batch returns the mini-batch that the blocks are derived from, nil if none was made
-// ready: the one that was given, but for the numbers of its input nodes where there is an
-// Order.
-func (p *Prepared) Batch() *graph.Batch { return p.batch }
-
-// By tells whether r has made it.
-func (p *Prepared) By(r *Preparer) bool { return p.by == r }
-
-// Preparer makes batches ready for one engine or evaluator. It only reads itself:
-// any number of goroutines may share one, each with its own Prepared, also while
-// the engine computes.
-type Preparer struct {
-	weighing   weighing
-	sizes      graph.Sizes
-	classes    int    // of the labels; 0: no label is looked at
-	transpose  []bool // blocks that are needed transposed
-	place      bool   // the outermost block's destinations are looked for among its sources
-	sortsInput bool   // the input nodes are numbered by their ids
-}
-
-// New returns what prepares batches of at most these sizes for layers with these orders
-// of operations, in training those of the whole model.
-//
-// Training transposes a block when its sources get a gradient, or when the gradient of
-// the sums comes back per source. Those of the outermost block, whose destinations may
-// be scattered, must know then which of them are destinations.
-func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool) *Preparer {
-	weighing, ok := weighings[m.Weighing()]
-	if !ok {
-		panic(fmt.Sprintf("prepare: edges weighed %q", m.Weighing()))
-	}
-	r := &Preparer{weighing: weighing, sizes: sizes, classes: m.Classes(), transpose: make([]bool, len(sizes.Src))}
-	projects := m.InputProjection > 0
-	for l := range r.transpose {
-		r.transpose[l] = training && (l > 0 || projects || orders[l] == model.Multiply)
-	}
-	r.place = training && (projects || r.weighing.own && r.transpose[0])
-	r.sortsInput = training && projects
-	return r
-}
-
-// TransposeAll makes the preparer transpose every block, with the places of the outermost
-// one's destinations.
-func (r *Preparer) TransposeAll() {
-	r.place = true
-	for l := range r.transpose {
-		r.transpose[l] = true
-	}
-}
-
-// IgnoreLabels makes the preparer take any label.
-func (r *Preparer) IgnoreLabels() { r.classes = 0 }
 
 // Prepare checks b and derives from it what a step needs, into p, reusing p's
 // buffers. The kernels index without bounds of their own, so a batch that is not
@@ -135,12 +32,13 @@ func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	}
 	r.room(p)
 	if r.sortsInput {
-		b = r.sortInput(p, b)
+		p.Order = p.Order[:len(b.Input)]
+		b = p.input.renumber(b, p.Order)
 	} else {
 		p.Order = nil
 	}
 	for l := range b.Blocks {
-		r.weigh(p.Blocks, b, l, out)
+		r.weighing.compute(p.Blocks, b, l, out)
 		switch k := &b.Blocks[l]; {
 		case r.weighing.loops:
 			r.loopBlock(p, k, l)
@@ -193,25 +91,36 @@ func (r *Preparer) check(b *graph.Batch) error {
 	return nil
 }
 
-// Loops tells whether blocks are Looped.
-func (r *Preparer) Loops() bool { return r.weighing.loops }
-
-// edges returns the most edges that block l has, with loops.
-func (r *Preparer) edges(l int) int {
-	if r.weighing.loops {
-		return r.sizes.Edges[l] + r.sizes.Dst[l]
-	}
-	return r.sizes.Edges[l]
+// transposeBlock transposes block l.
+func (r *Preparer) transposeBlock(q *Block, b *graph.Block, l int) {
+	q.TIndptr = q.TIndptr[:b.NumSrc+2]
+	q.TIndices = q.TIndices[:len(b.Indices)]
+	q.TIndptr = transposed{indptr: q.TIndptr, indices: q.TIndices}.plain(b.Indptr, b.Indices)
 }
 
-// placeDestinations finds out which sources are destinations.
-func (p *Block) placeDestinations(b *graph.Block) error {
-	clear(p.Place)
-	for i, s := range b.Dst {
-		if p.Place[s] != 0 {
-			return fault.New(fault.ErrInput, "prepare: destinations %d and %d lie at the same source", p.Place[s]-1, i)
-		}
-		p.Place[s] = uint32(i) + 1
+// loopBlock gives block l its loops and, where that is needed, transposes it.
+func (r *Preparer) loopBlock(p *Prepared, b *graph.Block, l int) {
+	q := &p.Blocks[l].Looped
+	q.Indptr = q.Indptr[:b.NumDst+1]
+	q.Indices = q.Indices[:len(b.Indices)+b.NumDst]
+	var o *sorter
+	if r.transpose[l] && sorts(b.NumSrc, b.NumDst, len(q.Indices)) {
+		o = &p.sorter[0]
+		o.records = p.records[:len(q.Indices)]
+		q.Indices = q.Indices[:o.build(q, b)]
+	} else {
+		q.Indices = q.Indices[:q.build(b)]
 	}
-	return nil
+	if !r.transpose[l] {
+		return
+	}
+	q.TIndptr = q.TIndptr[:b.NumSrc+2]
+	q.TIndices = q.TIndices[:len(q.Indices)]
+	q.TEdges = q.TEdges[:len(q.Indices)]
+	t := transposed{q.TIndptr, q.TIndices, q.TEdges}
+	if o != nil {
+		q.TIndptr = o.transpose(t)
+	} else {
+		q.TIndptr = t.plain(q.Indptr, q.Indices)
+	}
 }

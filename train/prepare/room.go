@@ -121,3 +121,14 @@ func take[T any](a *device.Arena, s *[]T, n int) {
 		*s = device.Take[T](a, n)
 	}
 }
+
+// sorted returns the most edges that a sorter may be used for.
+func (r *Preparer) sorted() int {
+	most := 0
+	for l, wanted := range r.transpose {
+		if r.weighing.loops && wanted && r.sizes.Src[l] > fewSources {
+			most = max(most, min(r.edges(l), mostNumbered))
+		}
+	}
+	return most
+}

@@ -40,70 +40,6 @@ func (t transposed) plain(indptr, indices []uint32) []uint32 {
 	return ptr[:len(ptr)-1]
 }
 
-// transposeBlock transposes block l.
-func (r *Preparer) transposeBlock(q *Block, b *graph.Block, l int) {
-	q.TIndptr = q.TIndptr[:b.NumSrc+2]
-	q.TIndices = q.TIndices[:len(b.Indices)]
-	q.TIndptr = transposed{indptr: q.TIndptr, indices: q.TIndices}.plain(b.Indptr, b.Indices)
-}
-
-// loopBlock gives block l its loops and, where that is needed, transposes it.
-func (r *Preparer) loopBlock(p *Prepared, b *graph.Block, l int) {
-	q := &p.Blocks[l].Looped
-	q.Indptr = q.Indptr[:b.NumDst+1]
-	q.Indices = q.Indices[:len(b.Indices)+b.NumDst]
-	var o *sorter
-	if r.transpose[l] && sorts(b.NumSrc, b.NumDst, len(q.Indices)) {
-		o = &p.sorter[0]
-		o.records = p.records[:len(q.Indices)]
-		q.Indices = q.Indices[:o.build(q, b)]
-	} else {
-		q.Indices = q.Indices[:q.build(b)]
-	}
-	if !r.transpose[l] {
-		return
-	}
-	q.TIndptr = q.TIndptr[:b.NumSrc+2]
-	q.TIndices = q.TIndices[:len(q.Indices)]
-	q.TEdges = q.TEdges[:len(q.Indices)]
-	t := transposed{q.TIndptr, q.TIndices, q.TEdges}
-	if o != nil {
-		q.TIndptr = o.transpose(t)
-	} else {
-		q.TIndptr = t.plain(q.Indptr, q.Indices)
-	}
-}
-
-// Looped is a block in which every destination has exactly one edge from itself, its
-// last one; edges that were sampled from a node to itself are left out.
-type Looped struct {
-	Indptr, Indices []uint32
-	// Transposed, for the gradient of the sources: source s feeds the destinations
-	// TIndices[TIndptr[s]:TIndptr[s+1]], ascending, by the edges in TEdges.
-	TIndptr, TIndices, TEdges []uint32
-}
-
-// build makes them of b, in memory that has room, and returns how many edges there are.
-func (p *Looped) build(b *graph.Block) (edges uint32) {
-	out, ends := p.Indices, p.Indptr[1:]
-	from, n := uint32(0), uint32(0)
-	p.Indptr[0] = 0
-	for i, end := range b.Indptr[1:] {
-		self := uint32(b.DstPos(i))
-		for _, s := range b.Indices[from:end] {
-			out[n] = s
-			if s != self {
-				n++
-			}
-		}
-		out[n] = self
-		n++
-		ends[i] = n
-		from = end
-	}
-	return n
-}
-
 // sorter transposes a looped block as transposed.plain does, where sources are many. There
 // the counters, and the two places that an edge goes to, lie so far apart that almost every
 // access misses the caches. So edges are brought together first in buckets of neighbouring
@@ -134,17 +70,6 @@ const (
 // sorts tells whether looped blocks of these sizes are for a sorter.
 func sorts(src, dst, edges int) bool {
 	return src > fewSources && src <= buckets*mostInBucket && dst <= mostNumbered && edges <= mostNumbered
-}
-
-// sorted returns the most edges that a sorter may be used for.
-func (r *Preparer) sorted() int {
-	most := 0
-	for l, wanted := range r.transpose {
-		if r.weighing.loops && wanted && r.sizes.Src[l] > fewSources {
-			most = max(most, min(r.edges(l), mostNumbered))
-		}
-	}
-	return most
 }
 
 // build does what Looped.build does, and records the edges in their buckets.

@@ -38,20 +38,20 @@ var weighings = map[model.Weighing]weighing{
 	}},
 }
 
-// weigh computes the weights of the sums over block l.
-func (r *Preparer) weigh(blocks []Block, b *graph.Batch, l int, out []uint32) {
+// compute computes the weights of the sums over block l.
+func (w *weighing) compute(blocks []Block, b *graph.Batch, l int, out []uint32) {
 	k, q := &b.Blocks[l], &blocks[l]
-	if r.weighing.dst {
+	if w.dst {
 		q.Dst = q.Dst[:k.NumDst]
 	}
-	if r.weighing.own {
+	if w.own {
 		q.Own = q.Own[:k.NumDst]
 	}
-	if r.weighing.src {
+	if w.src {
 		q.Src = q.Src[:k.NumSrc]
 	}
-	if r.weighing.weigh != nil {
-		r.weighing.weigh(blocks, b, l, out)
+	if w.weigh != nil {
+		w.weigh(blocks, b, l, out)
 	}
 }
 
