@@ -127,11 +127,7 @@ func TestStagesOfOneColour(t *testing.T) {
 		{[]*Run{cpu, cpu}, []chart.Key{{Class: "rest", Name: "an epoch"}, {Class: "graphs", Name: "load graph"}, {Class: "disk", Name: "read features"}, {Class: "ram", Name: "assemble"}, {Class: "compute", Name: "compute"}}, false},
 		{[]*Run{gpu, gpu}, []chart.Key{{Class: "rest", Name: "an epoch"}, {Class: "graphs", Name: "load graph"}, {Class: "disk", Name: "read features"}, {Class: "ram", Name: "assemble"}, {Class: "gpu", Name: "compute, GPU copy"}}, true},
 	} {
-		compared, err := Compare(c.runs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := compared.stages()
+		f := (&overlay{c.runs, shortNames(c.runs)}).stages()
 		if d := cmp.Diff(c.legend, f.Legend); d != "" || (f.Note != "") != c.noted {
 			t.Errorf("%d: %q, %s", i, f.Note, d)
 		}

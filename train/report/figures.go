@@ -1,102 +1,18 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"html/template"
 	"math"
 	"slices"
-	"strings"
 
 	"diskgnn/inspection"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/chart"
 	"diskgnn/internal/units"
-	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
-
-// Figure is a figure of a page, and what it shows as data.
-type Figure = chart.Figure
-
-// series returns a line's data.
-func series(name string, x, values []float64) chart.Data {
-	return chart.Data{Name: name, X: x, Values: values}
-}
-
-// A plot shows at most so many points of a line, or bars: beyond, each is the mean of
-// several epochs.
-const (
-	mostPoints = 400
-	mostBars   = 60
-)
-
-// groups are runs of adjacent epochs that are drawn as one.
-type groups struct {
-	size int       // epochs in each; the last may have fewer
-	at   []float64 // their middles
-	of   [][]rundir.Epoch
-}
-
-func groupEpochs(epochs []rundir.Epoch, most int) groups {
-	g := groups{size: max(1, (len(epochs)+most-1)/most)}
-	for lo := 0; lo < len(epochs); lo += g.size {
-		part := epochs[lo:min(lo+g.size, len(epochs))]
-		g.of = append(g.of, part)
-		g.at = append(g.at, float64(part[0].Epoch+part[len(part)-1].Epoch)/2)
-	}
-	return g
-}
-
-// means returns the mean of each group's values that are there; NaN for none.
-func (g *groups) means(value func(*rundir.Epoch) float64) []float64 {
-	list := make([]float64, len(g.of))
-	for i, part := range g.of {
-		sum, n := 0.0, 0.0
-		for k := range part {
-			if v := value(&part[k]); chart.Finite(v) {
-				sum, n = sum+v, n+1
-			}
-		}
-		list[i] = sum / n
-	}
-	return list
-}
-
-// note says what a point or a bar is, if it is not one epoch.
-func (g *groups) note(what string) string {
-	if g.size == 1 {
-		return ""
-	}
-	return fmt.Sprintf("Each %s is the mean of %d epochs.", what, g.size)
-}
-
-// label names a group.
-func (g *groups) label(i int) string {
-	part := g.of[i]
-	if first, last := part[0].Epoch, part[len(part)-1].Epoch; first != last {
-		return fmt.Sprintf("epochs %d to %d", first, last)
-	}
-	return fmt.Sprintf("epoch %d", part[0].Epoch)
-}
-
-// span returns the epochs at the edges of a plot of points.
-func (r *Run) span() (first, last float64) {
-	first, last = float64(r.Epochs[0].Epoch), float64(r.Epochs[len(r.Epochs)-1].Epoch)
-	if first == last {
-		return first - 0.5, last + 0.5
-	}
-	return first, last
-}
-
-// barSpan returns the epochs at the edges of a plot of bars.
-func (r *Run) barSpan() (first, last float64) {
-	return float64(r.Epochs[0].Epoch) - 0.5, float64(r.Epochs[len(r.Epochs)-1].Epoch) + 0.5
-}
-
-// value returns a number that may be undefined: then it is NaN.
-func value(v score.Score) float64 { return float64(v) }
 
 // figures returns what there is to draw.
 func (r *Run) figures() []Figure {
@@ -124,45 +40,6 @@ func (r *Run) figures() []Figure {
 
 func (r *Run) lossFigure() Figure {
 	return r.curve(Figure{ID: "loss", Title: "Loss", Unit: "loss"}, 180, false, 5, "training, dropout included", func(e *rundir.Epoch) score.Score { return e.Loss })
-}
-
-// curve draws one value of the epochs, in f, whose title it has over it; from zero, and with so
-// many ticks.
-func (r *Run) curve(f Figure, height float64, fromZero bool, ticks int, name string, of func(*rundir.Epoch) score.Score) Figure {
-	g := groupEpochs(r.Epochs, mostPoints)
-	first, last := r.span()
-	values := g.means(func(e *rundir.Epoch) float64 { return value(of(e)) })
-	c := chart.NewPlot(strings.ToLower(f.Title)+" over epochs", height, first, last, chart.NewScale(fromZero, ticks, values), plain)
-	c.Curve(g.at, chart.Series{Class: "train", Values: values})
-	f.X, f.Series, f.Legend = "epoch", []chart.Data{series(name, g.at, values)}, []chart.Key{{Class: "train", Name: name}}
-	f.Charts, f.Note = []template.HTML{c.SVG()}, g.note("point")
-	return f
-}
-
-// Scores rise steeply at first and little later on. Where the later ones lie within this share of
-// all, the axis shows these.
-const plateauShare = 0.4
-
-// plateau returns where the axis of scores begins, and whether that leaves some of them out: those
-// of the first third of the epochs may lie below it.
-func plateau(lists ...[]float64) (from float64, cut bool) {
-	lo, tail, hi := math.Inf(1), math.Inf(1), math.Inf(-1)
-	for _, l := range lists {
-		for i, v := range l {
-			if !chart.Finite(v) {
-				continue
-			}
-			lo, hi = min(lo, v), max(hi, v)
-			if 3*i >= len(l) && len(l) >= 6 {
-				tail = min(tail, v)
-			}
-		}
-	}
-	if !chart.Finite(tail) || hi-tail >= plateauShare*(hi-lo) {
-		return lo, false
-	}
-	from = tail - (hi-tail)/4
-	return max(from, lo), from > lo
 }
 
 func (r *Run) scoreFigure() Figure {
@@ -213,11 +90,6 @@ func (r *Run) scoreFigure() Figure {
 	return f
 }
 
-// join joins what sentences there are.
-func join(sentences []string) string {
-	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
-}
-
 // rateVaries tells whether epochs had different learning rates.
 func (r *Run) rateVaries() bool {
 	first := value(r.Epochs[0].LR)
@@ -226,186 +98,6 @@ func (r *Run) rateVaries() bool {
 
 func (r *Run) learningRateFigure() Figure {
 	return r.curve(Figure{ID: "rate", Title: "Learning rate", Unit: "rate"}, 120, true, 4, "learning rate", func(e *rundir.Epoch) score.Score { return e.LR })
-}
-
-// linkClass returns the colour of a link: that of what it works on.
-func (r *Run) linkClass(link string) string {
-	switch workOf(link) {
-	case diskTime:
-		return "disk"
-	case drawing:
-		return "graphs"
-	case moving:
-		return "gpu"
-	case copying:
-		if link == "GPU gather" {
-			return "gpu"
-		}
-		return "ram"
-	case computing:
-		if r.Setup.Device != "" {
-			return "gpu"
-		}
-	}
-	return "compute"
-}
-
-// linkFigure draws a panel for each link: links overlap, so each has the whole
-// epoch to divide between work and waiting.
-func (r *Run) linkFigure() Figure {
-	f := Figure{ID: "stages", Title: "Time in each stage", X: "epoch", Unit: "seconds",
-		Legend: []chart.Key{{Class: "plain", Name: "busy"}, {Class: "plain pale", Name: "blocked: waiting for a batch or a free slot"}}}
-	g := groupEpochs(r.Epochs, mostBars)
-	links := r.Epochs[len(r.Epochs)-1].Links
-	parts := make([][]chart.Series, len(links))
-	var sums []float64
-	for i, s := range links {
-		of := func(seconds func(*pipeline.LinkTime) float64) []float64 {
-			return g.means(func(e *rundir.Epoch) float64 {
-				k := slices.IndexFunc(e.Links, func(t pipeline.LinkTime) bool { return t.Link == s.Link })
-				if k < 0 {
-					return math.NaN()
-				}
-				return seconds(&e.Links[k]) / float64(e.Links[k].Workers)
-			})
-		}
-		class := r.linkClass(s.Link)
-		busy := of(func(t *pipeline.LinkTime) float64 { return t.Busy })
-		blocked := of(func(t *pipeline.LinkTime) float64 { return t.Blocked })
-		parts[i] = []chart.Series{{Name: "busy", Class: class, Values: busy}, {Name: "blocked", Class: class + " pale", Values: blocked}}
-		f.Series = append(f.Series, series(s.Link+": busy", g.at, busy), series(s.Link+": blocked", g.at, blocked))
-		for k := range busy {
-			sums = append(sums, busy[k]+blocked[k])
-		}
-	}
-	y := chart.NewScale(true, 2, sums)
-	first, last := r.barSpan()
-	for i, s := range links {
-		name := s.Link
-		if s.Workers > 1 {
-			name += fmt.Sprintf(" (mean of %d workers)", s.Workers)
-		}
-		c := chart.NewPanel(name, 44, first, last, y, seconds, i == len(links)-1)
-		c.Stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, units.Seconds) })
-		f.Charts = append(f.Charts, c.SVG())
-	}
-	f.Note = join([]string{"Stages work at the same time: the longest solid bar is what the epoch waits for.", g.note("bar")})
-	return f
-}
-
-// mostLanes and mostSpans bound what is drawn of a timeline.
-const (
-	mostLanes = 16
-	mostSpans = 1000
-)
-
-// timelineFigure draws what each stage did when, for the last batches of an epoch.
-func (r *Run) timelineFigure() Figure {
-	l := r.Timeline
-	f := Figure{ID: "timeline", Title: fmt.Sprintf("The stages' timeline: the last batches of epoch %d", l.Epoch), X: "begin, milliseconds", Unit: "milliseconds",
-		Note: "Every second batch is pale. A gap is a stage that waits."}
-	var lanes []chart.Lane
-	at, end := make(map[string]int), 0.0
-	for i := range l.Spans[:min(len(l.Spans), mostSpans)] {
-		s := &l.Spans[i]
-		if !chart.Finite(s.Begin) || !chart.Finite(s.Seconds) || s.Begin < 0 || s.Seconds < 0 {
-			continue
-		}
-		k, ok := at[s.Lane]
-		if !ok {
-			if len(lanes) == mostLanes {
-				continue
-			}
-			k = len(lanes)
-			at[s.Lane] = k
-			lanes = append(lanes, chart.Lane{Name: s.Lane, Class: r.linkClass(linkOf(s.Lane))})
-			f.Series = append(f.Series, chart.Data{Name: s.Lane})
-		}
-		from, length := 1e3*s.Begin, 1e3*s.Seconds
-		lanes[k].Spans = append(lanes[k].Spans, chart.Span{From: from, To: from + length, Pale: s.Batch%2 == 1, Tell: fmt.Sprintf("%s, batch %d: %s", s.Lane, s.Batch, units.Seconds(s.Seconds))})
-		f.Series[k].X, f.Series[k].Values = append(f.Series[k].X, from), append(f.Series[k].Values, length)
-		end = max(end, from+length)
-	}
-	slices.SortStableFunc(lanes, func(a, b chart.Lane) int { return r.compareLanes(a.Name, b.Name) })
-	slices.SortStableFunc(f.Series, func(a, b chart.Data) int { return r.compareLanes(a.Name, b.Name) })
-	f.Charts = []template.HTML{chart.Lanes("what the stages did when", "milliseconds", end, lanes, plain)}
-	return f
-}
-
-// linkOf returns the link that a lane is of: the lanes of its workers have numbers.
-func linkOf(lane string) string { return strings.TrimRight(lane, " 0123456789") }
-
-// compareLanes orders lanes as batches go through their links, and workers by their numbers.
-func (r *Run) compareLanes(a, b string) int {
-	links := r.Epochs[len(r.Epochs)-1].Links
-	at := func(lane string) int {
-		k := slices.IndexFunc(links, func(t pipeline.LinkTime) bool { return t.Link == linkOf(lane) })
-		if k < 0 {
-			return len(links)
-		}
-		return k
-	}
-	return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
-}
-
-// courseFigure draws what the run did when, one thing after the other.
-func (r *Run) courseFigure() Figure {
-	g := groupEpochs(r.Epochs, mostPoints)
-	lanes := []chart.Lane{{Name: "filling the cache", Class: "ram"}, {Name: "training", Class: "train"}, {Name: "validating", Class: "valid"}, {Name: "test, checkpoints and all else", Class: "rest"}}
-	at := 0.0
-	add := func(lane int, seconds float64, tell string) {
-		if !chart.Finite(seconds) || seconds <= 0 {
-			return
-		}
-		lanes[lane].Spans = append(lanes[lane].Spans, chart.Span{From: at, To: at + seconds, Tell: tell + ": " + units.Seconds(seconds)})
-		at += seconds
-	}
-	preload := 0.0
-	if r.Result != nil {
-		preload = r.Result.PreloadSeconds
-	}
-	add(0, preload, lanes[0].Name)
-	for i, part := range g.of {
-		train, valid := 0.0, 0.0
-		for k := range part {
-			train, valid = train+part[k].Seconds, valid+part[k].ValidSeconds
-		}
-		if i == 0 { // the first epoch's seconds have those of filling the cache
-			train = max(train-preload, 0)
-		}
-		add(1, train, "training, "+g.label(i))
-		add(2, valid, "validating, "+g.label(i))
-	}
-	if r.Result != nil {
-		add(3, r.Result.Seconds-at, lanes[3].Name)
-	}
-	f := Figure{ID: "course", Title: "The run's course", X: "of", Unit: "seconds"}
-	all := chart.Data{Name: "seconds"}
-	lanes = slices.DeleteFunc(lanes, func(l chart.Lane) bool { return len(l.Spans) == 0 })
-	for i := range lanes {
-		sum := 0.0
-		for _, s := range lanes[i].Spans {
-			sum += s.To - s.From
-		}
-		all.Add(lanes[i].Name, sum)
-		lanes[i].Name += ", " + units.Seconds(sum)
-	}
-	f.Series = []chart.Data{all}
-	unit, name := 1.0, "seconds"
-	switch {
-	case at >= 3*3600:
-		unit, name = 3600, "hours"
-	case at >= 3*60:
-		unit, name = 60, "minutes"
-	}
-	for i := range lanes {
-		for k := range lanes[i].Spans {
-			lanes[i].Spans[k].From /= unit
-			lanes[i].Spans[k].To /= unit
-		}
-	}
-	f.Charts = []template.HTML{chart.Lanes("what the run did when", name, at/unit, lanes, plain)}
-	return f
 }
 
 // levelNames are what levels are called on the page, and their colours.
@@ -479,15 +171,6 @@ func (r *Run) rateFigure() Figure {
 	c.Curve(g.at, chart.Series{Class: "disk", Values: flight})
 	f.Charts = []template.HTML{c.SVG()}
 	return f
-}
-
-// hits returns the share of an epoch's rows that memory served; NaN where nothing tells.
-func (r *Run) hits(e *rundir.Epoch) float64 {
-	rows := float64(e.InputNodes) * float64(r.PackFacts.RowBytes)
-	if rows <= 0 {
-		return math.NaN()
-	}
-	return float64(e.RAMBytes) / rows
 }
 
 // cacheFigure draws which share of the rows caches serve, by their size: the curve of hotness.
@@ -584,18 +267,4 @@ func (r *Run) memoryFigure() Figure {
 	}
 	f.Series, f.Charts = []chart.Data{data}, []template.HTML{chart.Bars("memory that was planned, held and given", float64(to), bars)}
 	return f
-}
-
-// tell says what a bar consists of.
-func tell(label string, parts []chart.Series, i int, format func(float64) string) string {
-	var b strings.Builder
-	b.WriteString(label)
-	separator := ": "
-	for _, p := range parts {
-		if v := p.Values[i]; chart.Finite(v) {
-			fmt.Fprintf(&b, "%s%s %s", separator, p.Name, format(v))
-			separator = ", "
-		}
-	}
-	return b.String()
 }

@@ -12,9 +12,29 @@ import (
 	"io"
 
 	"diskgnn/internal/chart"
-	"diskgnn/internal/vfs"
-	"diskgnn/train/rundir"
 )
+
+// Document is what the page of a run says and draws, as data: what has the page's words and the
+// values of its figures, and is the same for the same run.
+type Document struct {
+	Title    string    `json:"title"`
+	State    string    `json:"state"`
+	Verdict  []Finding `json:"verdict,omitempty"`
+	Sentence string    `json:"sentence"`
+	When     string    `json:"when"`
+	Command  string    `json:"command,omitempty"`
+	Tiles    []Row     `json:"tiles,omitempty"`
+	Figures  []Figure  `json:"figures,omitempty"`
+	Tables   []Table   `json:"tables"`
+}
+
+// Document returns what the page of a run says. It is of the run as r has it, finished or not.
+func (r *Run) Document() Document {
+	return Document{
+		Title: r.title(), State: string(r.State), Verdict: r.Verdict(), Sentence: r.sentence(), When: r.when(), Command: r.command(),
+		Tiles: r.tiles(), Figures: r.figures(), Tables: []Table{r.configuration(), r.pack(), r.environment()},
+	}
+}
 
 //go:embed page.html
 var pageText string
@@ -56,43 +76,4 @@ func Write(w io.Writer, r *Run) error {
 		p.Epochs = append(p.Epochs, epochRow{i == best, r.cells(&r.Epochs[i])})
 	}
 	return pageTemplate.Execute(w, p)
-}
-
-// Killed is the state of a run that run.json calls running, but that no process trains.
-const Killed rundir.State = "killed"
-
-// Run is a run as its directory tells it: run.json, and metrics.jsonl as Epochs.
-type Run struct {
-	rundir.File
-	Dir    string
-	Epochs []rundir.Epoch
-	// DriveRate is the drive's sequential rate in bytes per second, 0 where it was not
-	// measured.
-	DriveRate float64
-	// Refresh is after how many seconds a browser loads the page again, for a page that is
-	// served while the run trains; 0: never.
-	Refresh int
-}
-
-// Read reads a run's directory, whatever the run's state.
-func Read(fsys vfs.FS, dir string) (*Run, error) {
-	f, err := rundir.ReadSummary(fsys, dir)
-	if err != nil {
-		return nil, err
-	}
-	r := &Run{File: f, Dir: dir}
-	r.Epochs, err = f.ReadLines(fsys, dir)
-	return r, err
-}
-
-// best returns the index of the first epoch with the best validation score, -1 where
-// nothing was validated.
-func (r *Run) best() int {
-	best := -1
-	for i := range r.Epochs {
-		if v := r.Epochs[i].ValidAccuracy; v.Defined() && (best < 0 || v > r.Epochs[best].ValidAccuracy) {
-			best = i
-		}
-	}
-	return best
 }

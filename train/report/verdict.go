@@ -60,64 +60,6 @@ func (v *verdict) say(id string, sentences ...string) {
 	}
 }
 
-// steady returns the mean times of epochs and of their links. The first epoch, which has filled
-// the cache, is left out where there are others.
-func (r *Run) steady() (seconds float64, sum []pipeline.LinkTime) {
-	epochs := r.Epochs
-	if len(epochs) > 1 {
-		epochs = epochs[1:]
-	}
-	n := 0.0
-	for i := range epochs {
-		if sum == nil {
-			sum = slices.Clone(epochs[i].Links)
-		} else if len(epochs[i].Links) == len(sum) {
-			t := pipeline.Table{Links: sum}
-			t.Add(pipeline.Table{Links: epochs[i].Links})
-		} else {
-			continue
-		}
-		seconds += epochs[i].Seconds
-		n++
-	}
-	for i := range sum {
-		sum[i].Busy, sum[i].Blocked = sum[i].Busy/n, sum[i].Blocked/n
-	}
-	return seconds / max(n, 1), sum
-}
-
-// What a link does.
-type work int
-
-const (
-	otherWork work = iota
-	diskTime       // waiting for the drive
-	drawing        // loading or drawing graphs
-	copying        // bringing rows to their places
-	computing      // training steps
-	launching      // preparing what a GPU does
-	moving         // copying to a GPU
-)
-
-// workOf tells what the link of a name does.
-func workOf(link string) work {
-	switch link {
-	case "read features":
-		return diskTime
-	case "load graph":
-		return drawing
-	case "assemble", "GPU gather":
-		return copying
-	case "compute", "GPU compute":
-		return computing
-	case "launch":
-		return launching
-	case "GPU copy":
-		return moving
-	}
-	return otherWork
-}
-
 // holds names what a link that is busy all the time waits for, and what it does meanwhile.
 func (v *verdict) holds(t *pipeline.LinkTime) (what, doing string) {
 	switch workOf(t.Link) {
@@ -218,16 +160,6 @@ func (v *verdict) reading() string {
 		s = append(s, fmt.Sprintf("Reads come at %s, %.0f %% of the drive's rate in sequence.", units.BytesPerSecond(rate), 100*rate/v.DriveRate))
 	}
 	return strings.Join(slices.DeleteFunc(s, func(s string) bool { return s == "" }), " ")
-}
-
-// lastReadRate returns the last known rate of reads in bytes per second, 0 if none is.
-func (r *Run) lastReadRate() float64 {
-	for i := range slices.Backward(r.Epochs) {
-		if v := r.Epochs[i].ReadRate; v.Defined() {
-			return float64(v)
-		}
-	}
-	return 0
 }
 
 // largerCache says what a cache would save that the pack has rows for: the smallest one that

@@ -2,7 +2,6 @@ package rundir
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,30 +12,6 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
-
-// MetricsEnd is how far metrics.jsonl is written.
-type MetricsEnd struct {
-	Bytes int64  `json:"bytes"`
-	CRC   uint32 `json:"crc"` // CRC-32C of them
-}
-
-// AppendMetrics adds a line and makes it durable.
-func (d *Dir) AppendMetrics(e Epoch) error {
-	line, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	line = append(line, '\n')
-	if _, err := d.metrics.WriteAt(line, d.MetricsEnd.Bytes); err != nil {
-		return fmt.Errorf("write %s: %w", d.Name(MetricsFile), err)
-	}
-	if err := d.metrics.Sync(); err != nil {
-		return fmt.Errorf("write %s: %w", d.Name(MetricsFile), err)
-	}
-	d.MetricsEnd.Bytes += int64(len(line))
-	d.MetricsEnd.CRC = binio.UpdateCRC(d.MetricsEnd.CRC, line)
-	return nil
-}
 
 // mostLine bounds a line of metrics.jsonl; it has some 1,100 bytes.
 const mostLine = 64 << 10
@@ -104,33 +79,6 @@ func checkMetrics(f vfs.File, name string, end MetricsEnd) error {
 	}
 	if crc != end.CRC {
 		return binio.BadRange(name, 0, end.Bytes)
-	}
-	return nil
-}
-
-// OpenMetrics opens metrics.jsonl to go on after an end: what follows it is cut off. The
-// cut becomes durable with the next line: a run that resumes before that cuts again.
-func (d *Dir) OpenMetrics(end MetricsEnd) (err error) {
-	name := d.Name(MetricsFile)
-	if d.metrics, err = d.FS.OpenReadWrite(name); err != nil {
-		return fmt.Errorf("open %s: %w", name, err)
-	}
-	d.MetricsEnd = end
-	if err := d.metrics.Truncate(end.Bytes); err != nil {
-		return fmt.Errorf("cut %s to %d bytes: %w", name, end.Bytes, err)
-	}
-	return nil
-}
-
-// CloseMetrics closes metrics.jsonl, if it is open.
-func (d *Dir) CloseMetrics() error {
-	if d.metrics == nil {
-		return nil
-	}
-	f := d.metrics
-	d.metrics = nil
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("write %s: %w", d.Name(MetricsFile), err)
 	}
 	return nil
 }

@@ -296,3 +296,9 @@ func isTrace(name string) bool {
 	_, err := fmt.Sscanf(name, "trace-%d.json", &n)
 	return name == TraceFile || err == nil && n > 0 && name == NameTrace(n)
 }
+
+// MetricsEnd is how far metrics.jsonl is written.
+type MetricsEnd struct {
+	Bytes int64  `json:"bytes"`
+	CRC   uint32 `json:"crc"` // CRC-32C of them
+}
