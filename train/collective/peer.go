@@ -249,7 +249,10 @@ func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error 
 			return err
 		}
 	case sum:
-		if err := s.takeSum(g, r, h, head[:]); err != nil {
+		if g.rank == 0 {
+			return bad("a sum of %d bytes", h.length)
+		}
+		if err := s.takeSum(r, h, head[:]); err != nil {
 			return err
 		}
 	}

@@ -2,22 +2,11 @@ package collective
 
 import (
 	"encoding/binary"
-	"io"
-	"math"
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
-)
-
-// Signals are what a rank asks of all at the end of a step. What one asks, all get.
-type Signals uint32
-
-// The signals.
-const (
-	Stop Signals = 1 << iota // end the run after this step
-	Save                     // write a checkpoint after this step
 )
 
 // Reduction makes a step of the gradients that ranks have. Its methods belong to one goroutine,
@@ -54,13 +43,6 @@ type Ordered struct {
 	group *Group
 	mine  []float32 // this rank's contribution
 	head  [contributionHead]byte
-}
-
-// step is what a group has for the steps to come.
-type step struct {
-	elements, trained int // of a contribution; those with gradients
-	batches           int // of a step, at most
-	sum               *engine.Sum
 }
 
 // NewOrdered prepares the group for steps of at most so many batches of a model, of which ranks
@@ -147,40 +129,6 @@ func (o *Ordered) apply(e engine.Engine, s *step) error {
 	return e.ApplySum(s.sum)
 }
 
-// add adds a contribution to the sum.
-func (s *step) add(c []float32, labelled int) { s.sum.Add(c[:s.trained], c[s.trained:], labelled) }
-
-// takeSum reads the sum of a step into the memory that is there. The step that it was before
-// is over: only its end makes rank 0 send another.
-func (s *step) takeSum(g *Group, r io.Reader, h *header, head []byte) error {
-	if g.rank == 0 || h.length < sumHead {
-		return bad("a sum of %d bytes", h.length)
-	}
-	each := int64(s.elements - s.trained)
-	statistics := h.length - sumHead - 4*int64(s.trained)
-	if statistics < 0 || each == 0 && statistics > 0 || each > 0 && (statistics%(4*each) != 0 || statistics/(4*each) > int64(s.batches)) {
-		return bad("a sum of %d bytes, of %d parameters and at most %d batches", h.length, s.elements, s.batches)
-	}
-	to := s.sum
-	to.Statistics = to.Statistics[:statistics/4]
-	if err := h.readParts(r, head, binio.Bytes(to.Gradients), binio.Bytes(to.Statistics)); err != nil {
-		return err
-	}
-	batches, labelled := binary.LittleEndian.Uint32(head[12:]), binary.LittleEndian.Uint64(head[16:])
-	if int64(batches) > int64(s.batches) || each > 0 && int64(batches)*each*4 != statistics || labelled > math.MaxInt64 {
-		return bad("a sum of %d batches and %d labelled seed nodes", batches, labelled)
-	}
-	to.Batches, to.Labelled = int(batches), int64(labelled)
-	return nil
-}
-
-// Agreement is what the ranks of a step came to.
-type Agreement struct {
-	Signals  Signals // that any of them asks
-	Labelled int64   // seed nodes of all
-	Batches  int     // of all
-}
-
 // Agree brings together what ranks say of a step whose gradients travel another way.
 // PrepareAgreement prepares the group for it.
 func (g *Group) Agree(mine Agreement) (all Agreement, err error) {
@@ -209,13 +157,4 @@ func (g *Group) Agree(mine Agreement) (all Agreement, err error) {
 // PrepareAgreement prepares the group for Agree, of steps of at most so many batches.
 func (g *Group) PrepareAgreement(batches int) {
 	g.prepare(&step{batches: batches, sum: new(engine.Sum)}, 0)
-}
-
-func (a *Agreement) encode(number uint64) []byte {
-	b := make([]byte, sumHead)
-	binary.LittleEndian.PutUint64(b, number)
-	binary.LittleEndian.PutUint32(b[8:], uint32(a.Signals))
-	binary.LittleEndian.PutUint32(b[12:], uint32(a.Batches))
-	binary.LittleEndian.PutUint64(b[16:], uint64(a.Labelled))
-	return b
 }

@@ -25,6 +25,8 @@
 package exact
 
 import (
+	"errors"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -92,4 +94,65 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--max-read %s: give bytes (2TiB), a multiple of the features (50x) or unlimited", o.MaxRead)
 	}
 	return train.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
+}
+
+// What a prediction can hold, as --output names it.
+const (
+	Logits     = "logits"     // float32, a column per class
+	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
+	Embeddings = "embeddings" // float32, what the last hidden layer puts out
+)
+
+// Outputs returns what --output accepts.
+func Outputs() []string { return []string{Logits, Classes, Embeddings} }
+
+// AllNodes is --nodes for every node; the splits' names stand for theirs.
+const AllNodes = "all"
+
+// PredictOptions say what to write where.
+type PredictOptions struct {
+	Options
+	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
+	Output string // "" means logits
+	Nodes  string // all, a split, or a file of ids, original ones where nodes have some, one a line; "" means all
+	Force  bool   // replace a file that is there
+}
+
+// EnsureDefaults replaces zero values by what they mean.
+func (o *PredictOptions) EnsureDefaults() {
+	o.Options.EnsureDefaults()
+	if o.Output == "" {
+		o.Output = Logits
+	}
+	if o.Nodes == "" {
+		o.Nodes = AllNodes
+	}
+}
+
+// Validate names the flag that makes no sense. It expects EnsureDefaults to have
+// been called.
+func (o *PredictOptions) Validate() error {
+	switch {
+	case o.Out == "":
+		return fault.New(fault.ErrUsage, "--out is missing: name the file to make")
+	case !slices.Contains(Outputs(), o.Output):
+		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(Outputs(), ", "))
+	}
+	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
+}
+
+// Suffixes of the files that a prediction is written as.
+const (
+	suffixNPY     = ".npy"     // a NumPy array; the ids of its rows are in NAME.nodes.npy beside, or names in NAME.nodes.txt, but for all nodes that are called by their numbers
+	suffixCSV     = ".csv"     // a header and a line a node, which begins with its id
+	suffixParquet = ".parquet" // a column of ids, and one a value
+)
+
+// checkSuffix refuses a file that says by its name no form to write.
+func checkSuffix(name string) error {
+	switch filepath.Ext(name) {
+	case suffixNPY, suffixCSV, suffixParquet:
+		return nil
+	}
+	return fault.New(fault.ErrUsage, "--out %s: give a name that ends in .npy, .csv or .parquet, which says what to write", name)
 }

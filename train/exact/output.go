@@ -13,16 +13,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/score"
-)
-
-// Suffixes of the files that a prediction is written as.
-const (
-	suffixNPY     = ".npy"     // a NumPy array; the ids of its rows are in NAME.nodes.npy beside, or names in NAME.nodes.txt, but for all nodes that are called by their numbers
-	suffixCSV     = ".csv"     // a header and a line a node, which begins with its id
-	suffixParquet = ".parquet" // a column of ids, and one a value
 )
 
 // What takes the place of .npy in the name of the file of ids: of an array, or a name a line.
@@ -30,15 +22,6 @@ const (
 	nodesSuffix = ".nodes.npy"
 	namesSuffix = ".nodes.txt"
 )
-
-// checkSuffix refuses a file that says by its name no form to write.
-func checkSuffix(name string) error {
-	switch filepath.Ext(name) {
-	case suffixNPY, suffixCSV, suffixParquet:
-		return nil
-	}
-	return fault.New(fault.ErrUsage, "--out %s: give a name that ends in .npy, .csv or .parquet, which says what to write", name)
-}
 
 // values are what a prediction has of a node: as many as it has columns, of one kind.
 type values struct {

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"diskgnn/dataset"
@@ -19,51 +18,6 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/train/score"
 )
-
-// What a prediction can hold, as --output names it.
-const (
-	Logits     = "logits"     // float32, a column per class
-	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
-	Embeddings = "embeddings" // float32, what the last hidden layer puts out
-)
-
-// Outputs returns what --output accepts.
-func Outputs() []string { return []string{Logits, Classes, Embeddings} }
-
-// AllNodes is --nodes for every node; the splits' names stand for theirs.
-const AllNodes = "all"
-
-// PredictOptions say what to write where.
-type PredictOptions struct {
-	Options
-	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
-	Output string // "" means logits
-	Nodes  string // all, a split, or a file of ids, original ones where nodes have some, one a line; "" means all
-	Force  bool   // replace a file that is there
-}
-
-// EnsureDefaults replaces zero values by what they mean.
-func (o *PredictOptions) EnsureDefaults() {
-	o.Options.EnsureDefaults()
-	if o.Output == "" {
-		o.Output = Logits
-	}
-	if o.Nodes == "" {
-		o.Nodes = AllNodes
-	}
-}
-
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have
-// been called.
-func (o *PredictOptions) Validate() error {
-	switch {
-	case o.Out == "":
-		return fault.New(fault.ErrUsage, "--out is missing: name the file to make")
-	case !slices.Contains(Outputs(), o.Output):
-		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(Outputs(), ", "))
-	}
-	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
-}
 
 // Prediction is what was written, and what it took.
 type Prediction struct {

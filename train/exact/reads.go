@@ -18,12 +18,6 @@ import (
 // more ranges.
 const strata = 16
 
-// layerReads is what a layer will read.
-type layerReads struct {
-	ranges int64
-	bytes  int64
-}
-
 // rowPieces are the pieces of a table of rows.
 type rowPieces struct {
 	rowBytes, granule int64
@@ -144,14 +138,6 @@ func (s *surveyor) sampled(ctx context.Context, n int) (layerReads, error) {
 		bytes += share * float64(read)
 	}
 	return layerReads{int64(math.Round(ranges)), int64(bytes)}, nil
-}
-
-// reads is what all layers will read, and what that is measured by.
-type reads struct {
-	layers   []layerReads
-	bytes    int64 // of all layers
-	features int64 // the feature table's
-	once     int64 // of every layer's table, read once
 }
 
 // survey finds out what is read in ranges of at most most[l].

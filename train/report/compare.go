@@ -189,8 +189,6 @@ func (c *Comparison) Table() [][]string {
 	return table
 }
 
-func size(v float64) string { return budget.FormatBytes(int64(v)) }
-
 func known(v score.Score, format func(float64) string) string {
 	if !v.Defined() {
 		return "–"

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/internal/budget"
 	"diskgnn/internal/chart"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -150,3 +151,5 @@ func tell(label string, parts []chart.Series, i int, format func(float64) string
 	}
 	return b.String()
 }
+
+func size(v float64) string { return budget.FormatBytes(int64(v)) }
