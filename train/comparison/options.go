@@ -10,6 +10,11 @@ import (
 	"diskgnn/train"
 )
 
+const (
+	samplesDir = "samples"
+	packDir    = "pack"
+)
+
 // Options say what is compared. Start from Defaults.
 type Options struct {
 	Dataset string // directory
@@ -55,11 +60,6 @@ func (o *Options) EnsureDefaults() {
 		o.Sampling.Epochs = o.Train.Epochs
 	}
 }
-
-const (
-	samplesDir = "samples"
-	packDir    = "pack"
-)
 
 func needsPack(store string) bool {
 	_, err := stores.Choose(store, stores.Places{Pack: packDir})

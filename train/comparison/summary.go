@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"diskgnn/pipeline"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -105,15 +104,11 @@ func links(epochs []rundir.Epoch) []Link {
 			if i < 0 {
 				i, list = len(list), append(list, Link{Name: l.Link})
 			}
-			list[i].Seconds += alone(l) / float64(len(epochs))
+			l.Workers = max(1, l.Workers)
+			list[i].Seconds += l.Alone() / float64(len(epochs))
 		}
 	}
 	return list
-}
-
-func alone(l pipeline.LinkTime) float64 {
-	l.Workers = max(1, l.Workers)
-	return l.Alone()
 }
 
 // payback compares every store with the packed one of its variant, if that has run: with P

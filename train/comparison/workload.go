@@ -18,9 +18,6 @@ type workload struct {
 	inputs     []int64 // input nodes of the training batches, by sample epoch
 }
 
-// rows returns how many rows the batches of a training epoch take.
-func (w *workload) rows(epoch int) int64 { return w.inputs[epoch%len(w.inputs)] }
-
 // mostInputs returns the most input nodes that the batches of an epoch can have.
 func mostInputs(seeds, nodes int64, o *presample.Options) (sum int64) {
 	size := int64(o.BatchSize)
@@ -50,7 +47,7 @@ func mostInputs(seeds, nodes int64, o *presample.Options) (sum int64) {
 func (w *workload) reading(d *Drive, store string, epochs int) (training, packing float64) {
 	rows, packed := 0.0, 0.0
 	for e := range epochs {
-		rows += float64(w.rows(e))
+		rows += float64(w.inputs[e%len(w.inputs)])
 	}
 	for _, n := range w.inputs {
 		packed += float64(n)

@@ -1,6 +1,9 @@
 package cpu
 
-import "diskgnn/internal/kernel"
+import (
+	"diskgnn/internal/kernel"
+	"diskgnn/train/model"
+)
 
 // attentionSums aggregates first. Its sums over neighbours are those of the input:
 //
@@ -103,4 +106,149 @@ func (a *attentionSums) multiply(sums []float32, from, to int) {
 		a.net.blas.Sgemm(false, false, to-from, a.part, a.in, factor, sums[h*a.in:], a.heads*a.in,
 			a.weights[h*a.part:], a.heads*a.part, beta, a.data[from*a.width+column:], a.width)
 	}
+}
+
+// backward: see conv. Destinations are gone through in groups, each a worker's; what
+// is summed over them is summed group by group.
+func (a *attentionSums) backward(x, dz []float32) error {
+	a.begin(x)
+	a.dz = dz
+	groups := divUp(a.count(), a.group)
+	if groups == 0 {
+		clear(a.net.partial[:a.groupLen])
+	}
+	if err := a.net.each(groups, 1, (*attendBackward)(a)); err != nil {
+		return err
+	}
+	if err := a.net.each(a.groupLen, updateGrain, (*addGroups)(a)); err != nil {
+		return err
+	}
+	a.parameterGradients()
+	if a.below == nil {
+		return nil
+	}
+	return a.net.each(a.block.NumSrc, chunkRows, (*attendSources)(a))
+}
+
+// attendBackward is the backward pass over the destinations of a group. The group's
+// sums are the gradient of the weights as far as it comes through the sums over
+// neighbours, and that of the vectors.
+type attendBackward attentionSums
+
+func (o *attendBackward) chunk(worker, g, _ int) {
+	a := (*attentionSums)(o)
+	width := a.heads * a.in
+	var sums, dSums []float32
+	if a.dSums != nil {
+		sums = a.net.workerScratch(worker, attendRows, width)
+	} else {
+		both := a.net.workerScratch(worker, 2*attendRows, width)
+		sums, dSums = both[:len(both)/2], both[len(both)/2:]
+	}
+	partial := a.net.partial[g*a.groupLen:][:a.groupLen]
+	clear(partial)
+	dW, dVectors := partial[:len(a.weights)], partial[len(a.weights):]
+	dResidual := dVectors[len(a.vectors):]
+	hi := min((g+1)*a.group, a.count())
+	for from := g * a.group; from < hi; from += attendRows {
+		to := min(from+attendRows, hi)
+		if a.dSums != nil {
+			dSums = a.dSums[from*width:]
+		}
+		for i := from; i < to; i++ {
+			a.sum(sums[(i-from)*width:][:width], worker, i)
+		}
+		a.multiplyBackward(dW, sums, dSums, from, to)
+		for i := from; i < to; i++ {
+			at := (i - from) * width
+			a.weighBackward(dVectors, sums[at:at+width], dSums[at:at+width], worker, i)
+		}
+		if a.residual.size > 0 {
+			a.residual.backward(dResidual, a.block, a.x, a.dz, sums, from, to)
+		}
+	}
+}
+
+// multiplyBackward takes the gradient of the layer's sums back to the weights and to
+// the sums over neighbours.
+func (a *attentionSums) multiplyBackward(dW, sums, dSums []float32, from, to int) {
+	sgemm, rows := a.net.blas.Sgemm, to-from
+	width, columns := a.heads*a.in, a.heads*a.part
+	for h := range a.heads {
+		column, factor := a.head(h)
+		dz := a.dz[from*a.width+column:]
+		sgemm(true, false, a.in, a.part, rows, factor, sums[h*a.in:], width, dz, a.width, 1, dW[h*a.part:], columns)
+		sgemm(false, true, rows, a.in, a.part, factor, dz, a.width, a.weights[h*a.part:], columns, 0, dSums[h*a.in:], width)
+	}
+}
+
+// weighBackward takes the gradient of destination i's sums back through the softmax:
+// to the scores of its edges, and to the vectors. With d a coefficient's gradient,
+// the score's is
+//
+//	coefficient · (d − Σ coefficient · d) · slope
+//
+// and the sum over the edges is the product of the sums with their gradient.
+func (a *attentionSums) weighBackward(dVectors, sums, dSums []float32, worker, i int) {
+	sources, lo, hi := a.neighbours(i)
+	w, scores := a.coefficients[lo:hi], a.scores[lo:hi]
+	total, _, own, run := a.perHead(worker)
+	for h := range a.heads {
+		at := h * a.in
+		kernel.DotHeads(total[h:h+1], sums[at:at+a.in], a.in, onlyRow, dSums[at:at+a.in], 1)
+	}
+	clear(own)
+	for from := 0; from < len(sources); from += edgeRun {
+		to := min(from+edgeRun, len(sources))
+		d := run[:(to-from)*a.heads]
+		kernel.DotHeads(d, a.x, a.in, sources[from:to], dSums, a.heads)
+		kernel.ScoreGradients(scores[from*a.heads:to*a.heads], w[from*a.heads:to*a.heads], d, total, own, model.LeakySlope)
+	}
+	kernel.GatherHeads(dVectors[:a.heads*a.in], a.x, a.in, sources, scores, a.heads, true)
+	kernel.GatherHeads(dVectors[a.heads*a.in:], a.x, a.in, destination(sources), own, a.heads, true)
+}
+
+var onlyRow = []uint32{0}
+
+// addGroups adds the groups' sums to the first one's, in order.
+type addGroups attentionSums
+
+func (o *addGroups) chunk(_, lo, hi int) {
+	a := (*attentionSums)(o)
+	partial := a.net.partial
+	for g := 1; g < divUp(a.count(), a.group); g++ {
+		kernel.Add(partial[lo:hi], partial[g*a.groupLen+lo:g*a.groupLen+hi])
+	}
+}
+
+// parameterGradients takes the groups' sums to the parameters.
+func (a *attentionSums) parameterGradients() {
+	partial := a.net.partial[:a.groupLen]
+	copy(a.dW, partial)
+	dVectors := partial[len(a.weights):]
+	copy(a.residual.dWeights, dVectors[len(a.vectors):])
+	a.vectorGradients(dVectors, a.in, 1)
+}
+
+// attendSources computes the gradient of the input, over chunks of sources:
+//
+//	Σ coefficient · gradient of the sums        over the edges and heads
+//	Σ gradient of the score · vector            as a source, and as a destination
+type attendSources attentionSums
+
+func (o *attendSources) chunk(worker, lo, hi int) {
+	a := (*attentionSums)(o)
+	e, width := a.edges, 2*a.heads
+	scores := a.net.workerScratch(worker, hi-lo, width)
+	clear(scores)
+	for s := lo; s < hi; s++ {
+		from, to := e.TIndptr[s], e.TIndptr[s+1]
+		kernel.CombineHeads(a.dx[s*a.in:(s+1)*a.in], a.dSums, e.TIndices[from:to], e.TEdges[from:to], a.coefficients, a.heads)
+		a.addScores(scores[(s-lo)*width:][:width], s)
+	}
+	a.net.blas.Sgemm(false, false, hi-lo, a.in, width, 1, scores, width, a.vectors, a.in, 1, a.dx[lo*a.in:], a.in)
+	if a.residual.size > 0 {
+		a.residual.scatter(lo, hi)
+	}
+	a.below.tail.backward(a.dx, lo, hi)
 }

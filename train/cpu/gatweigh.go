@@ -7,6 +7,30 @@ import (
 	"diskgnn/train/model"
 )
 
+// attend stores the weighted sums over destination i's neighbours.
+func (a *attention) attend(row []float32, worker, i int) {
+	edges := int(a.edges.Indptr[i+1] - a.edges.Indptr[i])
+	switch {
+	case a.coefficients != nil:
+		a.weigh(worker, i)
+		a.sum(row, worker, i)
+	case edges > longSum:
+		a.weighLong(row, worker, i)
+	default:
+		a.weighOnline(row, worker, i)
+	}
+}
+
+// sum does the same with the coefficients that were kept.
+func (a *attention) sum(row []float32, worker, i int) {
+	sources, lo, hi := a.neighbours(i)
+	if w := a.coefficients[lo:hi]; len(sources) > longSum {
+		a.sumLong(row, worker, sources, w)
+	} else {
+		a.of.gather(row, sources, w, false)
+	}
+}
+
 // weigh computes the scores of destination i's edges, and their softmax.
 func (a *attention) weigh(worker, i int) {
 	sources, lo, hi := a.neighbours(i)
@@ -158,30 +182,6 @@ func scale(row []float32, f float32) {
 func scaleWide(row []float64, f float32) {
 	for c := range row {
 		row[c] *= float64(f)
-	}
-}
-
-// attend stores the weighted sums over destination i's neighbours.
-func (a *attention) attend(row []float32, worker, i int) {
-	edges := int(a.edges.Indptr[i+1] - a.edges.Indptr[i])
-	switch {
-	case a.coefficients != nil:
-		a.weigh(worker, i)
-		a.sum(row, worker, i)
-	case edges > longSum:
-		a.weighLong(row, worker, i)
-	default:
-		a.weighOnline(row, worker, i)
-	}
-}
-
-// sum does the same with the coefficients that were kept.
-func (a *attention) sum(row []float32, worker, i int) {
-	sources, lo, hi := a.neighbours(i)
-	if w := a.coefficients[lo:hi]; len(sources) > longSum {
-		a.sumLong(row, worker, sources, w)
-	} else {
-		a.of.gather(row, sources, w, false)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 
 	"diskgnn/device"
 	"diskgnn/internal/kernel"
@@ -67,7 +68,7 @@ func (m *machine) allocate(l *lossOptions) {
 	if n.training {
 		n.dropout = kernel.NewDropout(n.model.Dropout)
 	}
-	if n.projects() {
+	if n.first == 0 && n.model.InputProjection > 0 {
 		add(model.InputLayer)
 	}
 	for i := range n.sizes.Dst {
@@ -231,7 +232,7 @@ type backward struct {
 }
 
 func (o *backward) Do(v ...gorgonia.Value) (gorgonia.Value, error) {
-	k, dz := o.layer, floats(v[0])
+	k, dz := o.layer, v[0].(*tensor.Dense).Float32s()
 	if err := k.tail.completeBackward(dz); err != nil {
 		return nil, err
 	}

@@ -43,9 +43,6 @@ func dense(data []float32, shape ...int) *tensor.Dense {
 	return tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(shape...), tensor.WithBacking(data))
 }
 
-// floats returns a value's elements.
-func floats(v gorgonia.Value) []float32 { return v.(*tensor.Dense).Float32s() }
-
 func (o *node) Arity() int { return o.arity }
 
 // Type gives every operand a type of its own; 'a' and 'b' are Gorgonia's.

@@ -62,9 +62,6 @@ func (p *plan) layerParams(all []float32, layer int) []float32 {
 	return p.span(all, layer, 0, model.LastTrained)
 }
 
-// projects tells whether the input projection is among the layers.
-func (p *plan) projects() bool { return p.first == 0 && p.model.InputProjection > 0 }
-
 // width returns the width of the features that the layers start from.
 func (p *plan) width() int {
 	if p.first == 0 {

@@ -72,6 +72,20 @@ type layerPlan struct {
 	writesState bool
 }
 
+// layerReads is what a layer will read.
+type layerReads struct {
+	ranges int64
+	bytes  int64
+}
+
+// reads is what all layers will read, and what that is measured by.
+type reads struct {
+	layers   []layerReads
+	bytes    int64 // of all layers
+	features int64 // the feature table's
+	once     int64 // of every layer's table, read once
+}
+
 // do opens everything, runs the work and closes everything. An interruption is an
 // error of kind fault.ErrInterrupted.
 func (j *job) do(ctx context.Context, work func(ctx context.Context) error) error {
@@ -298,18 +312,4 @@ func (j *job) close() error {
 		errs = append(errs, j.stack.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// layerReads is what a layer will read.
-type layerReads struct {
-	ranges int64
-	bytes  int64
-}
-
-// reads is what all layers will read, and what that is measured by.
-type reads struct {
-	layers   []layerReads
-	bytes    int64 // of all layers
-	features int64 // the feature table's
-	once     int64 // of every layer's table, read once
 }

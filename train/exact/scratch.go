@@ -150,16 +150,7 @@ func (t *state) write(ctx context.Context, rows []float32) error {
 // finish ends the writing. The state need not survive a crash.
 func (t *state) finish() error {
 	t.sums, t.sum = t.sum.Sums(), nil
-	return t.close()
-}
-
-func (t *state) close() error {
-	if t.file == nil {
-		return nil
-	}
-	f := t.file
-	t.file = nil
-	return f.Close()
+	return t.file.Close()
 }
 
 func (t *state) Path() string     { return t.path }

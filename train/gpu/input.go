@@ -163,11 +163,6 @@ func (i *input) take(s *cuda.Stream, w *Work, f engine.Features) (err error) {
 	return s.CopyIn(i.frame, w.pinned.Bytes())
 }
 
-// await lets a stream wait for the batch.
-func (i *input) await(s *cuda.Stream) error {
-	return errors.Join(s.Wait(i.copying.Ended()), i.awaitGather(s))
-}
-
 // awaitGather lets a stream wait for what follows the features' copies.
 func (i *input) awaitGather(s *cuda.Stream) error {
 	if i.gathering == nil {

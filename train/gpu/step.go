@@ -86,7 +86,7 @@ func (e *Engine) launch(now *input, w *Work, f engine.Features, at engine.Place)
 	if err := now.take(e.copies, w, f); err != nil {
 		return err
 	}
-	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copying.End(e.copies), now.await(e.main)); err != nil {
+	if err := errors.Join(e.copies.CopyIn(now.constants, now.given.Bytes()), now.copying.End(e.copies), e.main.Wait(now.copying.Ended()), now.awaitGather(e.main)); err != nil {
 		return err
 	}
 	return errors.Join(now.computing.Begin(e.main), e.compute(now))

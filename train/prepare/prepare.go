@@ -43,7 +43,7 @@ func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 		case r.weighing.loops:
 			r.loopBlock(p, k, l)
 		case r.transpose[l]:
-			r.transposeBlock(&p.Blocks[l], k, l)
+			p.Blocks[l].transpose(k)
 		}
 	}
 	if k := &b.Blocks[0]; r.place && k.Dst != nil {
@@ -91,8 +91,8 @@ func (r *Preparer) check(b *graph.Batch) error {
 	return nil
 }
 
-// transposeBlock transposes block l.
-func (r *Preparer) transposeBlock(q *Block, b *graph.Block, l int) {
+// transpose transposes the block.
+func (q *Block) transpose(b *graph.Block) {
 	q.TIndptr = q.TIndptr[:b.NumSrc+2]
 	q.TIndices = q.TIndices[:len(b.Indices)]
 	q.TIndptr = transposed{indptr: q.TIndptr, indices: q.TIndices}.plain(b.Indptr, b.Indices)

@@ -19,9 +19,11 @@ func (r *Run) figures() []Figure {
 	var list []Figure
 	if len(r.Epochs) > 0 {
 		if r.Setup.Engine != "none" {
-			list = append(list, r.scoreFigure(), r.lossFigure())
+			list = append(list, r.scoreFigure(), r.curve(Figure{ID: "loss", Title: "Loss", Unit: "loss"}, 180, false, 5, "training, dropout included",
+				func(e *rundir.Epoch) score.Score { return e.Loss }))
 			if r.rateVaries() {
-				list = append(list, r.learningRateFigure())
+				list = append(list, r.curve(Figure{ID: "rate", Title: "Learning rate", Unit: "rate"}, 120, true, 4, "learning rate",
+					func(e *rundir.Epoch) score.Score { return e.LR }))
 			}
 		}
 		list = append(list, r.linkFigure())
@@ -36,10 +38,6 @@ func (r *Run) figures() []Figure {
 		}
 	}
 	return list
-}
-
-func (r *Run) lossFigure() Figure {
-	return r.curve(Figure{ID: "loss", Title: "Loss", Unit: "loss"}, 180, false, 5, "training, dropout included", func(e *rundir.Epoch) score.Score { return e.Loss })
 }
 
 func (r *Run) scoreFigure() Figure {
@@ -94,10 +92,6 @@ func (r *Run) scoreFigure() Figure {
 func (r *Run) rateVaries() bool {
 	first := value(r.Epochs[0].LR)
 	return slices.ContainsFunc(r.Epochs, func(e rundir.Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
-}
-
-func (r *Run) learningRateFigure() Figure {
-	return r.curve(Figure{ID: "rate", Title: "Learning rate", Unit: "rate"}, 120, true, 4, "learning rate", func(e *rundir.Epoch) score.Score { return e.LR })
 }
 
 // levelNames are what levels are called on the page, and their colours.

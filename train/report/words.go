@@ -15,14 +15,11 @@ import (
 )
 
 func (r *Run) title() string {
-	return fmt.Sprintf("%s on %s", modelName(r.Params.Model), filepath.Base(r.PackFacts.Dir))
-}
-
-func modelName(m string) string {
-	if m == "" {
-		return "A model"
+	name := "A model"
+	if m := r.Params.Model; m != "" {
+		name = model.Kind(m).Title()
 	}
-	return model.Kind(m).Title()
+	return fmt.Sprintf("%s on %s", name, filepath.Base(r.PackFacts.Dir))
 }
 
 func (r *Run) metric() string {
