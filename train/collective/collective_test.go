@@ -214,12 +214,12 @@ func TestAgree(t *testing.T) {
 	groups := join(t, 3, nil)
 	defer closeAll(groups)
 	for _, g := range groups {
-		g.PrepareAgreement(8)
+		g.prepareAgreement(8)
 	}
 	errs := each(groups, func(g *Group) error {
 		for range 2 {
-			got, err := g.Agree(Agreement{Signals(g.Rank() & 1), int64(10 + g.Rank()), 2})
-			if err != nil || got != (Agreement{Stop, 33, 6}) {
+			got, err := g.agree(agreement{Signals(g.Rank() & 1), int64(10 + g.Rank()), 2})
+			if err != nil || got != (agreement{Stop, 33, 6}) {
 				return fmt.Errorf("%+v, %w", got, err)
 			}
 		}

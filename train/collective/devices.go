@@ -17,7 +17,6 @@ type Communicator interface {
 	// Check returns what is known to have failed, on any rank.
 	Check() error
 	Abort(why error)
-	Close(ctx context.Context) error
 }
 
 // Devices sums gradients on the ranks' devices, by a communicator; what is small, such as how
@@ -45,7 +44,7 @@ func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int)
 	if err := s.Share(g.Rank() * each); err != nil {
 		return nil, err
 	}
-	g.PrepareAgreement(batches)
+	g.prepareAgreement(batches)
 	return &Devices{group: g, comm: comm, forget: context.AfterFunc(g.Context(), func() { comm.Abort(errors.Join(g.Lost(), context.Canceled)) })}, nil
 }
 
@@ -61,7 +60,7 @@ func (d *Devices) Add(_ engine.Engine, labelled int) error {
 
 // Step implements Reduction.
 func (d *Devices) Step(e engine.Engine, asked Signals) (Signals, error) {
-	all, err := d.group.Agree(Agreement{Signals: asked, Labelled: d.labelled, Batches: d.batches})
+	all, err := d.group.agree(agreement{Signals: asked, Labelled: d.labelled, Batches: d.batches})
 	d.labelled, d.batches = 0, 0
 	if err != nil {
 		return all.Signals, err

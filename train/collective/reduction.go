@@ -88,7 +88,7 @@ func (o *Ordered) Step(e engine.Engine, asked Signals) (Signals, error) {
 	g := o.group
 	s := g.step.Load()
 	if g.rank != 0 {
-		all, err := g.Agree(Agreement{Signals: asked})
+		all, err := g.agree(agreement{Signals: asked})
 		if err != nil {
 			return 0, err
 		}
@@ -112,7 +112,7 @@ func (o *Ordered) Step(e engine.Engine, asked Signals) (Signals, error) {
 			p.free <- m.floats
 		}
 	}
-	all := Agreement{asked, s.sum.Labelled, s.sum.Batches}
+	all := agreement{asked, s.sum.Labelled, s.sum.Batches}
 	if err := g.toAll(sum, all.encode(g.number), binio.Bytes(s.sum.Gradients), binio.Bytes(s.sum.Statistics)); err != nil {
 		return 0, err
 	}
@@ -129,9 +129,9 @@ func (o *Ordered) apply(e engine.Engine, s *step) error {
 	return e.ApplySum(s.sum)
 }
 
-// Agree brings together what ranks say of a step whose gradients travel another way.
-// PrepareAgreement prepares the group for it.
-func (g *Group) Agree(mine Agreement) (all Agreement, err error) {
+// agree brings together what ranks say of a step whose gradients travel another way.
+// prepareAgreement prepares the group for it.
+func (g *Group) agree(mine agreement) (all agreement, err error) {
 	defer g.stepped()
 	if g.rank != 0 {
 		if err := g.send(g.peers[0], ask, mine.encode(g.number)); err != nil {
@@ -139,7 +139,7 @@ func (g *Group) Agree(mine Agreement) (all Agreement, err error) {
 		}
 		m, err := g.receive(g.peers[0], sum, true)
 		g.number++
-		return Agreement{m.signals, m.labelled, m.batches}, err
+		return agreement{m.signals, m.labelled, m.batches}, err
 	}
 	all = mine
 	for _, p := range g.peers {
@@ -154,7 +154,7 @@ func (g *Group) Agree(mine Agreement) (all Agreement, err error) {
 	return all, err
 }
 
-// PrepareAgreement prepares the group for Agree, of steps of at most so many batches.
-func (g *Group) PrepareAgreement(batches int) {
+// prepareAgreement prepares the group for agree, of steps of at most so many batches.
+func (g *Group) prepareAgreement(batches int) {
 	g.prepare(&step{batches: batches, sum: new(engine.Sum)}, 0)
 }

@@ -52,14 +52,14 @@ func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 	return nil
 }
 
-// Agreement is what the ranks of a step came to.
-type Agreement struct {
+// agreement is what the ranks of a step came to.
+type agreement struct {
 	Signals  Signals // that any of them asks
 	Labelled int64   // seed nodes of all
 	Batches  int     // of all
 }
 
-func (a *Agreement) encode(number uint64) []byte {
+func (a *agreement) encode(number uint64) []byte {
 	b := make([]byte, sumHead)
 	binary.LittleEndian.PutUint64(b, number)
 	binary.LittleEndian.PutUint32(b[8:], uint32(a.Signals))

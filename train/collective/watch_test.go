@@ -63,7 +63,7 @@ func TestHang(t *testing.T) {
 			<-g.Context().Done()
 			return g.Lost()
 		}
-		_, err := g.Agree(Agreement{})
+		_, err := g.agree(agreement{})
 		return err
 	})
 	for rank, err := range errs {
@@ -79,7 +79,7 @@ func TestPatience(t *testing.T) {
 	groups := join(t, 2, func(m *Member) { m.Limits = limits })
 	defer closeAll(groups)
 	for _, g := range groups {
-		g.PrepareAgreement(1)
+		g.prepareAgreement(1)
 	}
 	groups[1].Steps(true)
 	beats := make(chan struct{})
@@ -94,11 +94,11 @@ func TestPatience(t *testing.T) {
 					}
 				}
 			}()
-			_, err := g.Agree(Agreement{})
+			_, err := g.agree(agreement{})
 			return err
 		}
 		<-beats
-		_, err := g.Agree(Agreement{})
+		_, err := g.agree(agreement{})
 		return err
 	})
 	if err := errors.Join(errs...); err != nil {

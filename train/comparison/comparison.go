@@ -268,7 +268,7 @@ func (c *comparison) chill(v *variant) error {
 // writePage writes the page beside the runs.
 func (c *comparison) writePage() error {
 	var b stdbytes.Buffer
-	if err := c.result.WritePage(&b); err != nil {
+	if err := c.result.write(&b); err != nil {
 		return err
 	}
 	c.result.Page = filepath.Join(c.o.Out, pageFile)

@@ -42,9 +42,9 @@ type pageRow struct {
 	Cells []string
 }
 
-// WritePage writes the comparison as a page of HTML that stands alone: its pictures are in
+// write writes the comparison as a page of HTML that stands alone: its pictures are in
 // it, it runs no scripts and asks no network.
-func (r *Result) WritePage(w io.Writer) error {
+func (r *Result) write(w io.Writer) error {
 	p := pageContent{Style: chart.Style(), Palette: chart.Palette(), Title: "Stores compared on " + filepath.Base(r.Dataset), Sentence: r.sentence(), How: r.how(), Tiles: r.tiles()}
 	ran := r.ran()
 	if len(ran) > 0 {

@@ -16,7 +16,7 @@ import (
 func show3(t *testing.T, r *Result) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WritePage(&b); err != nil {
+	if err := r.write(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()

@@ -37,7 +37,7 @@ type Engine struct {
 	blas     *blas.Library
 	pool     *pool
 	net      *machine
-	preparer *Preparer
+	preparer *prepare.Preparer
 	opt      optimizer
 	eval     *Evaluator // nil without EvalSizes
 	found    engine.Outcome
@@ -114,16 +114,13 @@ func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 func (e *Engine) Info() engine.Info {
 	i := engine.Info{BLAS: e.blas.Name(), SIMD: kernel.Kind(), Orders: e.plan.orders, Note: e.blas.Reason()}
 	if e.eval != nil {
-		i.EvalOrders = e.eval.Orders()
+		i.EvalOrders = e.eval.plan.orders
 	}
 	return i
 }
 
 // Threads returns how many workers there are.
 func (e *Engine) Threads() int { return e.plan.threads }
-
-// Preparer returns what makes training batches ready.
-func (e *Engine) Preparer() *Preparer { return e.preparer }
 
 // SetLR changes the learning rate of the steps to come.
 func (e *Engine) SetLR(rate float64) error {

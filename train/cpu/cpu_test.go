@@ -21,6 +21,7 @@ import (
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 	"diskgnn/train/recipe"
 )
 
@@ -60,7 +61,7 @@ func newEngine(t testing.TB, o engine.Config) *Engine {
 	return e
 }
 
-func input(t testing.TB, r *Preparer, b *graph.Batch, x []float32) *Input {
+func input(t testing.TB, r *prepare.Preparer, b *graph.Batch, x []float32) *Input {
 	t.Helper()
 	in := &Input{Prepared: new(Prepared), X: x}
 	if err := r.Prepare(in.Prepared, b); err != nil {
@@ -69,7 +70,7 @@ func input(t testing.TB, r *Preparer, b *graph.Batch, x []float32) *Input {
 	return in
 }
 
-func step(t testing.TB, e *Engine, in *Input) Result {
+func step(t testing.TB, e *Engine, in *Input) result {
 	t.Helper()
 	r, err := e.Step(context.Background(), in)
 	if err != nil {
@@ -190,7 +191,7 @@ func TestOrdersAgree(t *testing.T) {
 		rng := rand.New(rand.NewPCG(7, 8))
 		b := large(rng, true)[0]
 		x := graphtest.Features(b, 20, rng)
-		var first Result
+		var first result
 		for i, orders := range [][]model.Order{{model.Aggregate, model.Aggregate}, {model.Multiply, model.Aggregate}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Multiply}} {
 			o := engine.Config{Network: with(m, model.Auto, 0.2, 20, 16, 5), Sizes: graphtest.Roomy(b)}
 			o.Network.Orders = orders
@@ -260,7 +261,7 @@ func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float3
 		}
 		v.net.poison()
 		rows, err := v.Infer(context.Background(), input(t, v.preparer, one, x))
-		if err != nil || len(rows) != k.NumDst*v.Width() {
+		if err != nil || len(rows) != k.NumDst*v.net.last().width {
 			t.Fatalf("layer %d: %d values, %v", l, len(rows), err)
 		}
 		x, degree = slices.Clone(rows), make([]uint32, k.NumDst)
@@ -277,7 +278,7 @@ func TestOverfit(t *testing.T) {
 	b := graphtest.Shape{Seeds: 40, Classes: 4, Layers: 2, MaxDegree: 3, Fresh: 60}.Batch(rng)
 	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{16, 32, 4}}, Sizes: graphtest.Roomy(b)})
 	in := input(t, e.preparer, b, graphtest.Features(b, 16, rng))
-	var r Result
+	var r result
 	for range 150 {
 		r = step(t, e, in)
 	}
@@ -311,7 +312,7 @@ func TestUnlabelledBatchHasNoGradient(t *testing.T) {
 	e := newEngine(t, engine.Config{Network: model.Model{Kind: model.SAGE, Dims: []int{4, 3}}, Sizes: graphtest.Roomy(b)})
 	before := snapshot(e)
 	e.net.poison()
-	if r := step(t, e, input(t, e.preparer, b, graphtest.Features(b, 4, rng))); r != (Result{}) {
+	if r := step(t, e, input(t, e.preparer, b, graphtest.Features(b, 4, rng))); r != (result{}) {
 		t.Errorf("result %+v", r)
 	}
 	if !slices.Equal(before, e.opt.weights) || e.opt.step != 1 {

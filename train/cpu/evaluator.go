@@ -7,6 +7,7 @@ import (
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 )
 
 // Evaluator computes logits, or one layer's output, with an engine's current weights, which it shares,
@@ -15,7 +16,7 @@ import (
 type Evaluator struct {
 	plan     *plan
 	net      *machine
-	preparer *Preparer
+	preparer *prepare.Preparer
 }
 
 // evaluationPlan is the plan of an evaluator beside a plan for training.
@@ -26,17 +27,11 @@ func evaluationPlan(p *plan, lib *blas.Library, first, layers int, sizes graph.S
 	return newPlan(p.model, first, resolveOrders(p.model, first, sizes, lib, false), sizes, p.threads), nil
 }
 
-// Width returns the width of the rows that Infer returns.
-func (v *Evaluator) Width() int { return v.net.last().width }
-
 // Preparer returns what makes batches ready for Infer.
-func (v *Evaluator) Preparer() *Preparer { return v.preparer }
-
-// Orders returns the layers' orders of operations.
-func (v *Evaluator) Orders() []model.Order { return v.plan.orders }
+func (v *Evaluator) Preparer() *prepare.Preparer { return v.preparer }
 
 // Infer returns the logits of the batch's seed nodes, row-major, a column per class
-// (of one layer its output, of Width columns), in the evaluator's own memory: valid until its next call.
+// (of one layer its output, a column per element), in the evaluator's own memory: valid until its next call.
 func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	if err := checkInput(v.plan, v.preparer, in); err != nil {
 		return nil, err

@@ -315,7 +315,7 @@ func TestGATOrdersAgree(t *testing.T) {
 	} {
 		x := graphtest.Features(b, 20, rng)
 		for _, m := range []model.Model{gat(4, 0.2, 20, 16, 5), residual(gat(4, 0.2, 20, 16, 5), 12)} {
-			var first Result
+			var first result
 			var grads []float32
 			for i, orders := range [][]model.Order{{model.Aggregate}, {model.Multiply}, {model.Aggregate, model.Multiply}, {model.Multiply, model.Aggregate}} {
 				e := newEngine(t, engine.Config{Network: inOrder(m, orders...), Sizes: graphtest.Roomy(b)})

@@ -128,7 +128,7 @@ func checkGradients(t fataler, name string, o engine.Config, seed uint64, scatte
 		}
 		other.Targets = b.Targets
 	}
-	one := func(b *graph.Batch) (Result, []float32) {
+	one := func(b *graph.Batch) (result, []float32) {
 		x := graphtest.Features(b, m.Features(), rng)
 		in := &Input{Prepared: new(Prepared), X: x}
 		if err := e.preparer.Prepare(in.Prepared, b); err != nil {

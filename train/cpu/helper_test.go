@@ -8,7 +8,7 @@ import (
 )
 
 // Step is Backward and Apply of a batch that a test has prepared itself.
-func (e *Engine) Step(ctx context.Context, in *Input) (Result, error) {
+func (e *Engine) Step(ctx context.Context, in *Input) (result, error) {
 	r, err := e.backward(ctx, in, engine.Place{Batch: int(e.opt.step)})
 	if err != nil {
 		return r, err

@@ -7,11 +7,8 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// Prepared is a mini-batch made ready, Preparer what makes it so.
-type (
-	Prepared = prepare.Prepared
-	Preparer = prepare.Preparer
-)
+// Prepared is a mini-batch made ready.
+type Prepared = prepare.Prepared
 
 // Input is one mini-batch and its features.
 type Input struct {
@@ -22,8 +19,8 @@ type Input struct {
 	X []float32
 }
 
-// Result is what a training step found before it changed the weights.
-type Result struct {
+// result is what a training step found before it changed the weights.
+type result struct {
 	Loss float64 // mean over the labelled seed nodes; 0 when there is none
 	// Correct counts the labelled seed nodes whose largest logit is their class's; with
 	// the loss Binary, those whose logits all have the right sign.
@@ -32,7 +29,7 @@ type Result struct {
 }
 
 // checkInput makes sure that nothing is read outside the features.
-func checkInput(p *plan, r *Preparer, in *Input) error {
+func checkInput(p *plan, r *prepare.Preparer, in *Input) error {
 	if in.Prepared == nil || in.Prepared.Batch() == nil {
 		return fault.New(fault.ErrInput, "cpu engine: the batch was not prepared")
 	}
@@ -47,7 +44,7 @@ func checkInput(p *plan, r *Preparer, in *Input) error {
 
 // work is a batch prepared for the engine or its evaluator.
 type work struct {
-	by       *Preparer
+	by       *prepare.Preparer
 	prepared Prepared
 	input    Input
 }

@@ -78,7 +78,7 @@ func TestLongSums(t *testing.T) {
 			in := input(t, e.preparer, b, c.x)
 			inferred := float64(got[0])
 			step(t, e, in)
-			for what, got := range map[string]float64{"inferred": inferred, "trained on": float64(e.Logits(in)[0])} {
+			for what, got := range map[string]float64{"inferred": inferred, "trained on": float64(e.logits(in)[0])} {
 				if math.Abs(got/c.want-1) > 5e-4 {
 					t.Errorf("%s, %s first, %s: %v, want %v", name, order, what, got, c.want)
 				}

@@ -36,7 +36,7 @@ type loss struct {
 	value *gorgonia.F32
 	inv   float32 // that gradients are multiplied by
 
-	sum Result
+	sum result
 }
 
 // newLoss makes the loss of the last layer's output.
@@ -56,7 +56,7 @@ func (o *loss) Do(...gorgonia.Value) (gorgonia.Value, error) {
 	if err := o.net.each(seeds, chunkRows, o); err != nil {
 		return nil, err
 	}
-	o.sum = Result{Count: p.Labelled}
+	o.sum = result{Count: p.Labelled}
 	for _, v := range o.rowLoss[:seeds] {
 		o.sum.Loss += v
 	}

@@ -20,14 +20,14 @@ func (e *Engine) Backward(ctx context.Context, w engine.Work, f engine.Features,
 		return nil, err
 	}
 	b := in.Prepared.Batch()
-	e.found = engine.Outcome{Loss: r.Loss, Correct: r.Correct, Count: r.Count, Logits: e.Logits(in), Labels: b.Labels, Targets: b.Targets}
+	e.found = engine.Outcome{Loss: r.Loss, Correct: r.Correct, Count: r.Count, Logits: e.logits(in), Labels: b.Labels, Targets: b.Targets}
 	return &e.found, err
 }
 
 // backward computes the loss and the gradients of one batch, and adds them to the step's where
 // that has several. A batch without labelled seed nodes has loss and gradient zero, and still
 // counts. When the context ends first, it returns its error, and there is nothing to apply.
-func (e *Engine) backward(ctx context.Context, in *Input, at engine.Place) (r Result, err error) {
+func (e *Engine) backward(ctx context.Context, in *Input, at engine.Place) (r result, err error) {
 	defer func() {
 		if err != nil && e.sum != nil {
 			e.sum.Reset()
@@ -106,11 +106,11 @@ func (e *Engine) apply(s *engine.Sum) {
 	}
 }
 
-// Logits returns the logits of the batch's seed nodes, row-major, a column per
+// logits returns the logits of the batch's seed nodes, row-major, a column per
 // class, as the last Step computed them: with dropout, and with the weights from
 // before it. in must be that step's input. They are the engine's own memory, valid
 // until its next step.
-func (e *Engine) Logits(in *Input) []float32 {
+func (e *Engine) logits(in *Input) []float32 {
 	last := e.net.last()
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width]
 }

@@ -16,7 +16,7 @@ type architecture struct {
 	unit    Activation                                       // of the hidden layers, where it is left open
 	options []Option                                         // beside those of every kind
 	edges   func(m *Model) Weighing                          // how a block's edges are weighed
-	costs   func(m *Model, l int, k *Layer)                  // completes layer l for the cost model
+	costs   func(m *Model, l int, k *layerCounts)            // completes layer l for the cost model
 	params  func(m *Model, l int) (weights, vectors []Param) // of layer l's convolution, by PyTorch's names
 }
 
@@ -29,7 +29,7 @@ var architectures = []architecture{{
 		}
 		return Unweighed
 	},
-	costs: func(_ *Model, _ int, k *Layer) { k.Self = true },
+	costs: func(_ *Model, _ int, k *layerCounts) { k.Self = true },
 	params: func(m *Model, l int) (weights, vectors []Param) {
 		in, out, bound := m.In(l), m.Out(l), linearBound(m.In(l))
 		weights = []Param{matrix(numbered("convs", l, "lin_l.weight"), l, Neighbour, in, out, bound),
@@ -44,7 +44,7 @@ var architectures = []architecture{{
 		}
 		return ByGraph
 	},
-	costs: func(_ *Model, _ int, k *Layer) { k.Edges += k.Dst },
+	costs: func(_ *Model, _ int, k *layerCounts) { k.Edges += k.Dst },
 	params: func(m *Model, l int) (weights, vectors []Param) { // Glorot's weight, no bias at first
 		in, out := m.In(l), m.Out(l)
 		weights = []Param{matrix(numbered("convs", l, "lin.weight"), l, Neighbour, in, out, math.Sqrt(6/float64(in+out)))}
@@ -53,7 +53,7 @@ var architectures = []architecture{{
 }, {
 	kind: GAT, title: "GAT", unit: ELU, options: []Option{HeadsOption},
 	edges: func(*Model) Weighing { return Attended },
-	costs: func(m *Model, l int, k *Layer) {
+	costs: func(m *Model, l int, k *layerCounts) {
 		k.Edges += k.Dst
 		k.Heads, k.Part = m.Heads, m.HeadWidth(l)
 	},
@@ -195,9 +195,9 @@ func (m *Model) attentionParams(l int) (weights, vectors []Param) {
 		vector(numbered("convs", l, "bias"), l, Bias, m.Out(l), 0, 0)}
 }
 
-// CostLayer describes layer l to the cost model, for blocks of these counts.
-func (m *Model) CostLayer(l, src, dst, edges int, train bool) Layer {
-	k := Layer{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Residual,
+// costLayer describes layer l to the cost model, for blocks of these counts.
+func (m *Model) costLayer(l, src, dst, edges int, train bool) layerCounts {
+	k := layerCounts{Src: src, Dst: dst, Edges: edges, In: m.In(l), Out: m.Out(l), Self: m.Residual,
 		Input: l == 0 && m.InputProjection == 0, Train: train}
 	m.row().costs(m, l, &k)
 	return k
@@ -212,5 +212,5 @@ func (m *Model) ResolveOrder(l, src, dst, edges int, train bool, r Rates) Order 
 	case o != Auto:
 		return o
 	}
-	return ChooseOrder(m.CostLayer(l, src, dst, edges, train), r)
+	return chooseOrder(m.costLayer(l, src, dst, edges, train), r)
 }

@@ -105,7 +105,7 @@ func TestEveryKindIsWhole(t *testing.T) {
 			t.Errorf("%s: edges are weighed %q", a.kind, w)
 		}
 		layout := m.Layout()
-		if k := m.CostLayer(0, 3, 2, 5, true); k.Self != layout.Has(0, Self) || k.Heads != m.Heads || k.Edges < 5 {
+		if k := m.costLayer(0, 3, 2, 5, true); k.Self != layout.Has(0, Self) || k.Heads != m.Heads || k.Edges < 5 {
 			t.Errorf("%s costs as %+v", a.kind, k)
 		}
 		for _, p := range m.Params() {

@@ -121,30 +121,30 @@ func TestInitialBounds(t *testing.T) {
 func TestChooseOrder(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		layer Layer
+		layer layerCounts
 		want  Order
 	}{
-		{"many more sources than destinations", Layer{Self: true, Src: 450_000, Dst: 110_000, Edges: 678_000, In: 128, Out: 256, Input: true, Train: true}, Aggregate},
-		{"the same, inner", Layer{Self: true, Src: 110_000, Dst: 12_000, Edges: 124_000, In: 256, Out: 256, Train: true}, Aggregate},
-		{"wide input, narrow output, sources are nearly the destinations", Layer{Self: true, Src: 13_000, Dst: 12_500, Edges: 400_000, In: 767, Out: 10, Input: true, Train: true}, Multiply},
-		{"widening", Layer{Self: true, Src: 13_000, Dst: 12_500, Edges: 125_000, In: 64, Out: 256, Input: true, Train: true}, Aggregate},
-		{"evaluation with all neighbours", Layer{Self: true, Src: 13_000, Dst: 13_000, Edges: 490_000, In: 767, Out: 256}, Multiply},
-		{"nothing", Layer{In: 1, Out: 1}, Aggregate},
-		{"heads over many sources", Layer{Src: 450_000, Dst: 110_000, Edges: 788_000, In: 128, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Aggregate},
-		{"heads, their mean", Layer{Src: 12_000, Dst: 1_024, Edges: 14_500, In: 256, Out: 172, Heads: 8, Part: 172, Train: true}, Aggregate},
-		{"heads over wide input", Layer{Src: 13_000, Dst: 8_000, Edges: 88_000, In: 767, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
-		{"heads over sums beyond the cache", Layer{Src: 11_000, Dst: 2_900, Edges: 17_000, In: 8415, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
-		{"heads with all neighbours", Layer{Src: 54_000, Dst: 13_500, Edges: 504_000, In: 767, Out: 256, Heads: 8, Part: 32}, Multiply},
+		{"many more sources than destinations", layerCounts{Self: true, Src: 450_000, Dst: 110_000, Edges: 678_000, In: 128, Out: 256, Input: true, Train: true}, Aggregate},
+		{"the same, inner", layerCounts{Self: true, Src: 110_000, Dst: 12_000, Edges: 124_000, In: 256, Out: 256, Train: true}, Aggregate},
+		{"wide input, narrow output, sources are nearly the destinations", layerCounts{Self: true, Src: 13_000, Dst: 12_500, Edges: 400_000, In: 767, Out: 10, Input: true, Train: true}, Multiply},
+		{"widening", layerCounts{Self: true, Src: 13_000, Dst: 12_500, Edges: 125_000, In: 64, Out: 256, Input: true, Train: true}, Aggregate},
+		{"evaluation with all neighbours", layerCounts{Self: true, Src: 13_000, Dst: 13_000, Edges: 490_000, In: 767, Out: 256}, Multiply},
+		{"nothing", layerCounts{In: 1, Out: 1}, Aggregate},
+		{"heads over many sources", layerCounts{Src: 450_000, Dst: 110_000, Edges: 788_000, In: 128, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Aggregate},
+		{"heads, their mean", layerCounts{Src: 12_000, Dst: 1_024, Edges: 14_500, In: 256, Out: 172, Heads: 8, Part: 172, Train: true}, Aggregate},
+		{"heads over wide input", layerCounts{Src: 13_000, Dst: 8_000, Edges: 88_000, In: 767, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
+		{"heads over sums beyond the cache", layerCounts{Src: 11_000, Dst: 2_900, Edges: 17_000, In: 8415, Out: 256, Heads: 8, Part: 32, Input: true, Train: true}, Multiply},
+		{"heads with all neighbours", layerCounts{Src: 54_000, Dst: 13_500, Edges: 504_000, In: 767, Out: 256, Heads: 8, Part: 32}, Multiply},
 	} {
-		if got := ChooseOrder(c.layer, OpenBLASRates); got != c.want {
-			t.Errorf("%s: %s first, want %s (%.3g s and %.3g s)", c.name, got, c.want, c.layer.Cost(Aggregate, OpenBLASRates), c.layer.Cost(Multiply, OpenBLASRates))
+		if got := chooseOrder(c.layer, OpenBLASRates); got != c.want {
+			t.Errorf("%s: %s first, want %s (%.3g s and %.3g s)", c.name, got, c.want, c.layer.cost(Aggregate, OpenBLASRates), c.layer.cost(Multiply, OpenBLASRates))
 		}
 	}
 }
 
 // By hand: 10 sources, 4 destinations, 20 edges, widths 8 and 2, unit rates.
 func TestCost(t *testing.T) {
-	l := Layer{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2, Self: true}
+	l := layerCounts{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2, Self: true}
 	unit := Rates{Flops: 1, Bytes: 1}
 	for _, c := range []struct {
 		order        Order
@@ -159,7 +159,7 @@ func TestCost(t *testing.T) {
 		{Multiply, false, true, 3*(320+128) + 4*2*34 + 4*2*40},
 	} {
 		l.Input, l.Train = c.input, c.train
-		if got := l.Cost(c.order, unit); got != c.want {
+		if got := l.cost(c.order, unit); got != c.want {
 			t.Errorf("%s, input %v, train %v: %v, want %v", c.order, c.input, c.train, got, c.want)
 		}
 	}
@@ -185,13 +185,13 @@ func TestAttentionCost(t *testing.T) {
 		{0, Multiply, true, 2*2*10*8*10 + 4*(3*10*10+24*6+24*(6+6)) + 3*24*6},
 		{2, Multiply, true, 3*2*10*6*10 + 4*(3*10*10+24*6+24*(6+3)) + 3*24*6},
 	} {
-		if got := m.CostLayer(c.layer, 10, 4, 20, c.train).Cost(c.order, unit); got != c.want {
+		if got := m.costLayer(c.layer, 10, 4, 20, c.train).cost(c.order, unit); got != c.want {
 			t.Errorf("layer %d, %s, train %v: %v, want %v", c.layer, c.order, c.train, got, c.want)
 		}
 	}
 	// Sums that the nearest cache does not hold grow at another rate.
-	wide := Layer{Dst: 1, Edges: 2, In: 8192, Heads: 2, Part: 1}
-	if got, want := wide.Cost(Aggregate, Rates{Flops: 1, Bytes: 1, Terms: 1, Far: 0.5}), 2*8192*2+4*8192*2+2*(2*8192*2*2.0); got != want {
+	wide := layerCounts{Dst: 1, Edges: 2, In: 8192, Heads: 2, Part: 1}
+	if got, want := wide.cost(Aggregate, Rates{Flops: 1, Bytes: 1, Terms: 1, Far: 0.5}), 2*8192*2+4*8192*2+2*(2*8192*2*2.0); got != want {
 		t.Errorf("wide sums cost %v, want %v", got, want)
 	}
 }

@@ -41,9 +41,9 @@ func ParseOrder(name string) (Order, bool) {
 	return "", false
 }
 
-// Layer holds the counts that decide what a layer costs, typical of the batches to
+// layerCounts holds the counts that decide what a layer costs, typical of the batches to
 // come.
-type Layer struct {
+type layerCounts struct {
 	Src, Dst, Edges int  // of the block
 	In, Out         int  // widths
 	Self            bool // destinations' own features are multiplied, too
@@ -72,18 +72,18 @@ var (
 	GonumRates    = Rates{Flops: 10e9, Bytes: 10e9, Terms: 30e9, Far: 5e9}
 )
 
-// ChooseOrder returns the order with the smaller predicted cost.
-func ChooseOrder(l Layer, r Rates) Order {
-	if l.Cost(Multiply, r) < l.Cost(Aggregate, r) {
+// chooseOrder returns the order with the smaller predicted cost.
+func chooseOrder(l layerCounts, r Rates) Order {
+	if l.cost(Multiply, r) < l.cost(Aggregate, r) {
 		return Multiply
 	}
 	return Aggregate
 }
 
-// Cost predicts the seconds that a layer takes on one core: matrix products at the
+// cost predicts the seconds that a layer takes on one core: matrix products at the
 // flop rate, plus what gathers read and write at the byte rate. What both orders
 // have in common, such as the activation, is left out.
-func (l Layer) Cost(o Order, r Rates) float64 {
+func (l layerCounts) cost(o Order, r Rates) float64 {
 	if l.Heads > 0 {
 		return l.attentionCost(o, r)
 	}
@@ -114,7 +114,7 @@ func (l Layer) Cost(o Order, r Rates) float64 {
 }
 
 // passes counts those over every product: forward, weights' gradient, input's.
-func (l Layer) passes() float64 {
+func (l layerCounts) passes() float64 {
 	switch {
 	case !l.Train:
 		return 1
@@ -124,8 +124,8 @@ func (l Layer) passes() float64 {
 	return 3
 }
 
-// attentionCost is Cost of attention, without a residual, which both orders have in common.
-func (l Layer) attentionCost(o Order, r Rates) float64 {
+// attentionCost is cost of attention, without a residual, which both orders have in common.
+func (l layerCounts) attentionCost(o Order, r Rates) float64 {
 	var (
 		src, dst, edges = float64(l.Src), float64(l.Dst), float64(l.Edges)
 		in, heads       = float64(l.In), float64(l.Heads)

@@ -96,7 +96,7 @@ func shortNames(runs []*Run) []string {
 
 func (r *Run) compared(name string) Compared {
 	c := Compared{Name: name, Dir: r.Dir, State: string(r.State), Epochs: len(r.Epochs), Metric: r.metric(), BestEpoch: -1,
-		Valid: score.Undefined, Test: score.Undefined, Seconds: score.Undefined, MemoryBytes: score.Undefined, Verdict: r.Verdict()}
+		Valid: score.Undefined, Test: score.Undefined, Seconds: score.Undefined, MemoryBytes: score.Undefined, Verdict: r.verdict()}
 	if best := r.best(); best >= 0 {
 		c.Valid, c.BestEpoch = r.Epochs[best].ValidAccuracy, r.Epochs[best].Epoch
 	}

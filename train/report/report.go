@@ -31,7 +31,7 @@ type Document struct {
 // Document returns what the page of a run says. It is of the run as r has it, finished or not.
 func (r *Run) Document() Document {
 	return Document{
-		Title: r.title(), State: string(r.State), Verdict: r.Verdict(), Sentence: r.sentence(), When: r.when(), Command: r.command(),
+		Title: r.title(), State: string(r.State), Verdict: r.verdict(), Sentence: r.sentence(), When: r.when(), Command: r.command(),
 		Tiles: r.tiles(), Figures: r.figures(), Tables: []Table{r.configuration(), r.pack(), r.environment()},
 	}
 }

@@ -25,10 +25,10 @@ const (
 	besides = 0.85
 )
 
-// Verdict says what held the run up, what would help, and whether it learned for as long as it
+// verdict says what held the run up, what would help, and whether it learned for as long as it
 // should have: what follows from the run's own figures, the most important first. Nothing
 // follows before an epoch has ended.
-func (r *Run) Verdict() []Finding {
+func (r *Run) verdict() []Finding {
 	seconds, links := r.steady()
 	if len(links) == 0 {
 		return nil

@@ -108,7 +108,7 @@ func TestVerdict(t *testing.T) {
 	} {
 		r := judged(c.epochs, c.links)
 		c.change(r)
-		got := r.Verdict()
+		got := r.verdict()
 		for i := range got {
 			got[i].Text = strings.ReplaceAll(got[i].Text, "\u00a0", " ")
 		}
@@ -159,7 +159,7 @@ func TestOneEpochTime(t *testing.T) {
 		if tiles[c.name] != c.want {
 			t.Errorf("tiles %v", tiles)
 		}
-		if bound := r.Verdict()[0].Text; !strings.Contains(bound, " of an epoch's "+c.want) {
+		if bound := r.verdict()[0].Text; !strings.Contains(bound, " of an epoch's "+c.want) {
 			t.Error(bound)
 		}
 		if got := r.compared("r").EpochSeconds; got != c.value {
