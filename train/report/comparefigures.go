@@ -127,7 +127,7 @@ func (c *overlay) stages() Figure {
 			if !chart.Finite(alone) || alone < seconds/100 {
 				continue
 			}
-			class := r.linkClass(l.Link)
+			class := r.stage(l.Link).class
 			bar.Bars = append(bar.Bars, []chart.Part{{Class: class, Value: alone, Tell: l.Link + ": " + units.Seconds(alone)}})
 			s.Add(l.Link, alone)
 			if !named[l.Link] {

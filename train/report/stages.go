@@ -27,46 +27,40 @@ const (
 	moving         // copying to a GPU
 )
 
-// workOf tells what the link of a name does.
-func workOf(link string) work {
-	switch link {
-	case "read features":
-		return diskTime
-	case "load graph":
-		return drawing
-	case "assemble", "GPU gather":
-		return copying
-	case "compute", "GPU compute":
-		return computing
-	case "launch":
-		return launching
-	case "GPU copy":
-		return moving
-	}
-	return otherWork
+// stage is what a link does, what it waits for when it is busy all the time, how that is said, and
+// the colour of what it works on.
+type stage struct {
+	work
+	waits, does, class string
 }
 
-// linkClass returns the colour of a link: that of what it works on.
-func (r *Run) linkClass(link string) string {
-	switch workOf(link) {
-	case diskTime:
-		return "disk"
-	case drawing:
-		return "graphs"
-	case moving:
-		return "gpu"
-	case copying:
-		if link == "GPU gather" {
-			return "gpu"
-		}
-		return "ram"
-	case computing:
-		if r.Setup.Device != "" {
-			return "gpu"
-		}
-	}
-	return "compute"
+// stages has the links by their names.
+var stages = map[string]stage{
+	"read features": {diskTime, "the drive", "reading features", "disk"},
+	"load graph":    {drawing, "loading graphs", "reading and decoding graphs", "graphs"},
+	"assemble":      {copying, "copies in memory", "assembling feature matrices", "ram"},
+	"GPU gather":    {copying, "the GPU's memory", "gathering rows on the GPU", "gpu"},
+	"compute":       {computing, "the processors", "computing", "compute"},
+	"GPU compute":   {computing, "the processors", "computing", "compute"},
+	"launch":        {launching, "the host", "launching the GPU's work", "compute"},
+	"GPU copy":      {moving, "the bus to the GPU", "copying to the GPU", "gpu"},
 }
+
+// stage returns what the link of a name does in this run.
+func (r *Run) stage(link string) stage {
+	s, known := stages[link]
+	switch {
+	case !known:
+		s = stage{otherWork, link, link, "compute"}
+	case s.work == drawing && r.Params.Live():
+		s.waits, s.does = "sampling", "drawing batches"
+	case s.work == computing && r.onGPU():
+		s.waits, s.class = "the GPU", "gpu"
+	}
+	return s
+}
+
+func (r *Run) onGPU() bool { return r.Setup.Device != "" }
 
 // linkFigure draws a panel for each link: links overlap, so each has the whole
 // epoch to divide between work and waiting.
@@ -87,7 +81,7 @@ func (r *Run) linkFigure() Figure {
 				return seconds(&e.Links[k]) / float64(e.Links[k].Workers)
 			})
 		}
-		class := r.linkClass(s.Link)
+		class := r.stage(s.Link).class
 		busy := of(func(t *pipeline.LinkTime) float64 { return t.Busy })
 		blocked := of(func(t *pipeline.LinkTime) float64 { return t.Blocked })
 		parts[i] = []chart.Series{{Name: "busy", Class: class, Values: busy}, {Name: "blocked", Class: class + " pale", Values: blocked}}
@@ -136,7 +130,7 @@ func (r *Run) timelineFigure() Figure {
 			}
 			k = len(lanes)
 			at[s.Lane] = k
-			lanes = append(lanes, chart.Lane{Name: s.Lane, Class: r.linkClass(linkOf(s.Lane))})
+			lanes = append(lanes, chart.Lane{Name: s.Lane, Class: r.stage(linkOf(s.Lane)).class})
 			f.Series = append(f.Series, chart.Data{Name: s.Lane})
 		}
 		from, length := 1e3*s.Begin, 1e3*s.Seconds

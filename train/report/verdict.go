@@ -60,43 +60,13 @@ func (v *verdict) say(id string, sentences ...string) {
 	}
 }
 
-// holds names what a link that is busy all the time waits for, and what it does meanwhile.
-func (v *verdict) holds(t *pipeline.LinkTime) (what, doing string) {
-	switch workOf(t.Link) {
-	case diskTime:
-		return "the drive", "reading features"
-	case drawing:
-		if v.Params.Live() {
-			return "sampling", "drawing batches"
-		}
-		return "loading graphs", "reading and decoding graphs"
-	case copying:
-		if t.Link == "GPU gather" {
-			return "the GPU's memory", "gathering rows on the GPU"
-		}
-		return "copies in memory", "assembling feature matrices"
-	case computing:
-		if v.onGPU() {
-			return "the GPU", "computing"
-		}
-		return "the processors", "computing"
-	case launching:
-		return "the host", "launching the GPU's work"
-	case moving:
-		return "the bus to the GPU", "copying to the GPU"
-	}
-	return t.Link, t.Link
-}
-
-func (v *verdict) onGPU() bool { return v.Setup.Device != "" }
-
 // busiest returns the link that takes longest by itself, and the next one of other work.
 func (v *verdict) busiest() (first, second *pipeline.LinkTime) {
 	for i := range v.links {
 		t := &v.links[i]
 		switch {
 		case first == nil || t.Alone() > first.Alone():
-			if first != nil && workOf(first.Link) != workOf(t.Link) {
+			if first != nil && stages[first.Link].work != stages[t.Link].work {
 				second = first
 			}
 			first = t
@@ -112,7 +82,7 @@ func (v *verdict) waitsFor(w work) bool {
 	first, _ := v.busiest()
 	for i := range v.links {
 		t := &v.links[i]
-		if workOf(t.Link) == w && t.Alone() >= besides*first.Alone() && t.Alone() >= 0.5*v.seconds {
+		if stages[t.Link].work == w && t.Alone() >= besides*first.Alone() && t.Alone() >= 0.5*v.seconds {
 			return true
 		}
 	}
@@ -125,12 +95,11 @@ func (v *verdict) bound() string {
 	if first.Alone() <= 0 || v.seconds <= 0 {
 		return ""
 	}
-	what, doing := v.holds(first)
-	times := fmt.Sprintf("%s takes %s of an epoch's %s", doing, units.Seconds(first.Alone()), units.Seconds(v.seconds))
+	holds := v.stage(first.Link)
+	times := fmt.Sprintf("%s takes %s of an epoch's %s", holds.does, units.Seconds(first.Alone()), units.Seconds(v.seconds))
 	beside := ""
 	if second != nil && second.Alone() > 0 {
-		_, doing := v.holds(second)
-		beside = fmt.Sprintf(", %s %s", doing, units.Seconds(second.Alone()))
+		beside = fmt.Sprintf(", %s %s", v.stage(second.Link).does, units.Seconds(second.Alone()))
 	}
 	switch {
 	case first.Alone() < binds*v.seconds:
@@ -140,10 +109,9 @@ func (v *verdict) bound() string {
 		}
 		return s
 	case second != nil && second.Alone() >= besides*first.Alone():
-		other, _ := v.holds(second)
-		return fmt.Sprintf("Bound by %s and %s alike: %s%s.", what, other, times, beside)
+		return fmt.Sprintf("Bound by %s and %s alike: %s%s.", holds.waits, v.stage(second.Link).waits, times, beside)
 	}
-	return fmt.Sprintf("Bound by %s: %s%s.", what, times, beside)
+	return fmt.Sprintf("Bound by %s: %s%s.", holds.waits, times, beside)
 }
 
 // reading says what would make a run faster that waits for the drive.
@@ -229,7 +197,7 @@ func ceilMemory(n int64) string {
 func (v *verdict) timeOf(w work) float64 {
 	most := 0.0
 	for i := range v.links {
-		if t := &v.links[i]; workOf(t.Link) == w {
+		if t := &v.links[i]; stages[t.Link].work == w {
 			most = max(most, t.Alone())
 		}
 	}
