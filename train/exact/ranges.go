@@ -3,6 +3,7 @@ package exact
 import (
 	"context"
 	"math"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -125,11 +126,11 @@ func takeOut(a *device.Arena, nodes int64) []uint32 { return device.Take[uint32]
 // graph: call it under Guard.
 func countOut(ctx context.Context, g *graph.CSC, out []uint32) error {
 	const run = 1 << 20 // edges between two looks at the context
-	for indices := g.Indices; len(indices) > 0; indices = indices[min(run, len(indices)):] {
+	for indices := range slices.Chunk(g.Indices, run) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for _, u := range indices[:min(run, len(indices))] {
+		for _, u := range indices {
 			if int(u) >= len(out) {
 				return fault.New(fault.ErrCorrupt, "an edge begins at node %d of %d", u, len(out))
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"diskgnn/internal/binio"
@@ -169,15 +170,13 @@ func (t *state) layout() layout { return layout{stateGranule, t.width, dtype.Flo
 
 // inSteps calls do for one part of b after the other, until the context ends.
 func inSteps(ctx context.Context, b []byte, do func([]byte) error) error {
-	for len(b) > 0 {
+	for part := range slices.Chunk(b, writeStep) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		n := min(len(b), writeStep)
-		if err := do(b[:n]); err != nil {
+		if err := do(part); err != nil {
 			return err
 		}
-		b = b[n:]
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package prepare
 
 import (
+	"math/bits"
+
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 )
@@ -73,4 +75,158 @@ func (p *Looped) build(b *graph.Block) (edges uint32) {
 		from = end
 	}
 	return n
+}
+
+// transposed is where a block goes that is transposed: source s feeds the destinations
+// indices[indptr[s]:indptr[s+1]], ascending, by the edges in edges, unless that is nil.
+// indptr has room for one more.
+type transposed struct{ indptr, indices, edges []uint32 }
+
+// plain sorts edges by source, counting, so that equal sources keep the order of their
+// destinations. It returns indptr.
+func (t transposed) plain(indptr, indices []uint32) []uint32 {
+	ptr := t.indptr
+	clear(ptr)
+	for _, s := range indices {
+		ptr[s+2]++
+	}
+	sum := uint32(0)
+	for i, n := range ptr {
+		sum += n
+		ptr[i] = sum
+	}
+	next, from := ptr[1:], uint32(0)
+	for d, to := range indptr[1:] {
+		for e := from; e < to; e++ {
+			n := &next[indices[e]]
+			at := *n
+			*n = at + 1
+			t.indices[at] = uint32(d)
+			if t.edges != nil {
+				t.edges[at] = e
+			}
+		}
+		from = to
+	}
+	return ptr[:len(ptr)-1]
+}
+
+// sorter transposes a looped block as transposed.plain does, where sources are many. There
+// the counters, and the two places that an edge goes to, lie so far apart that almost every
+// access misses the caches. So edges are brought together first in buckets of neighbouring
+// sources, while the block is built, and each bucket is sorted within a near cache.
+type sorter struct {
+	shift   int                  // a source's bits within its bucket
+	from    [buckets]uint32      // where buckets begin in records
+	to      [buckets]uint32      // where they end so far
+	next    [mostInBucket]uint32 // of a bucket's sources: where the next edge goes
+	records []uint64
+}
+
+const (
+	// Buckets are as few as memory can be written to side by side at its full rate.
+	bucketBits = 5
+	buckets    = 1 << bucketBits
+
+	// A record is an edge: its source in the bucket, its destination, its number.
+	sourceBits   = 16
+	mostInBucket = 1 << sourceBits
+	sourceAt     = 64 - sourceBits
+	numberBits   = sourceAt / 2
+	mostNumbered = 1 << numberBits
+
+	fewSources = 1 << 17 // for which plain is as fast
+)
+
+// sorts tells whether looped blocks of these sizes are for a sorter.
+func sorts(src, dst, edges int) bool {
+	return src > fewSources && src <= buckets*mostInBucket && dst <= mostNumbered && edges <= mostNumbered
+}
+
+// build does what Looped.build does, and records the edges in their buckets.
+func (o *sorter) build(q *Looped, b *graph.Block) (edges uint32) {
+	o.divide(b)
+	records, shift, mask := o.records, o.shift&31, uint32(1)<<(o.shift&31)-1
+	out, ends := q.Indices, q.Indptr[1:]
+	from, e := uint32(0), uint32(0)
+	q.Indptr[0] = 0
+	for d, end := range b.Indptr[1:] {
+		self, of := uint32(b.DstPos(d)), uint64(d)<<numberBits
+		for _, s := range b.Indices[from:end] {
+			if s == self {
+				continue
+			}
+			n := &o.to[s>>shift%buckets]
+			at := *n
+			*n = at + 1
+			records[at] = uint64(s&mask)<<sourceAt | of | uint64(e)
+			out[e] = s
+			e++
+		}
+		n := &o.to[self>>shift%buckets]
+		at := *n
+		*n = at + 1
+		records[at] = uint64(self&mask)<<sourceAt | of | uint64(e)
+		out[e] = self
+		e++
+		ends[d] = e
+		from = end
+	}
+	return e
+}
+
+// divide makes room in buckets for every edge of a block, and for a loop at every
+// destination.
+func (o *sorter) divide(b *graph.Block) {
+	o.shift = max(0, bits.Len(uint(b.NumSrc-1))-bucketBits)
+	shift := o.shift & 31
+	var counts [buckets]uint32
+	for _, s := range b.Indices {
+		counts[s>>shift%buckets]++
+	}
+	for i := range b.NumDst {
+		counts[uint32(b.DstPos(i))>>shift%buckets]++
+	}
+	sum := uint32(0)
+	for i, n := range counts {
+		o.from[i], o.to[i] = sum, sum
+		sum += n
+	}
+}
+
+// transpose transposes the recorded edges, and returns indptr.
+func (o *sorter) transpose(t transposed) []uint32 {
+	ptr := t.indptr[:len(t.indptr)-1]
+	src, width, sum := len(ptr)-1, 1<<o.shift, uint32(0)
+	for i := 0; i*width < src; i++ {
+		sum = o.bucket(t, ptr[i*width:min((i+1)*width, src)], o.records[o.from[i]:o.to[i]], sum)
+	}
+	ptr[src] = sum
+	return ptr
+}
+
+// bucket does it for a bucket, before whose edges there are so many, and returns how many
+// there are with them.
+func (o *sorter) bucket(t transposed, ptr []uint32, records []uint64, before uint32) uint32 {
+	next, sum := &o.next, before
+	clear(next[:len(ptr)])
+	for _, r := range records {
+		next[r>>sourceAt]++
+	}
+	for i := range ptr {
+		n := next[i]
+		ptr[i], next[i] = sum, sum
+		sum += n
+	}
+	destinations, edges := t.indices, t.edges[:len(t.indices)]
+	// What is written in order comes into the cache sooner than what is not.
+	clear(destinations[before:sum])
+	clear(edges[before:sum])
+	for _, r := range records {
+		n := &next[r>>sourceAt]
+		at := *n
+		*n = at + 1
+		destinations[at], edges[at] = uint32(r>>numberBits%mostNumbered), uint32(r%mostNumbered)
+	}
+	return sum
 }

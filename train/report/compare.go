@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -222,7 +223,7 @@ func (c *Comparison) Sentence() string {
 		s = append(s, text+".")
 	}
 	if fastest >= 0 {
-		slowest := slices.MaxFunc(c.Runs, func(a, b Compared) int { return compareScores(a.EpochSeconds, b.EpochSeconds) })
+		slowest := slices.MaxFunc(c.Runs, func(a, b Compared) int { return cmp.Compare(a.EpochSeconds, b.EpochSeconds) })
 		v := &c.Runs[fastest]
 		text := fmt.Sprintf("%s is the fastest: an epoch takes %s", v.Name, units.Seconds(float64(v.EpochSeconds)))
 		if slowest.Name != v.Name {
@@ -240,19 +241,6 @@ func (c *Comparison) Sentence() string {
 		s = append(s, "The recipes are the same.")
 	}
 	return strings.Join(s, " ")
-}
-
-// compareScores orders scores; those that are not known come first.
-func compareScores(a, b score.Score) int {
-	switch {
-	case !a.Defined() && !b.Defined():
-		return 0
-	case !a.Defined() || a < b:
-		return -1
-	case !b.Defined() || a > b:
-		return 1
-	}
-	return 0
 }
 
 // comparePage is what the template shows.
