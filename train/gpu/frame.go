@@ -130,3 +130,16 @@ func part(b cuda.Buffer, from, to int) cuda.Buffer {
 
 // after returns what follows so many elements.
 func after(b cuda.Buffer, elements int) cuda.Buffer { return part(b, elements, int(b.Bytes()/4)) }
+
+// free gives back what there is of a kind.
+func free[T interface {
+	comparable
+	Free()
+}](list ...T) {
+	var none T
+	for _, x := range list {
+		if x != none {
+			x.Free()
+		}
+	}
+}

@@ -210,20 +210,10 @@ func (e *Engine) free() {
 		e.inputs[i].close()
 	}
 	e.evalInput.close()
-	if e.blas != nil {
-		e.blas.Free()
-	}
-	if e.clock.mark != nil {
-		e.clock.mark.Free()
-	}
-	for _, s := range []*cuda.Stream{e.copies, e.main} {
-		if s != nil {
-			s.Free()
-		}
-	}
-	if e.arena != nil {
-		e.arena.Free()
-	}
+	free(e.blas)
+	free(e.clock.mark)
+	free(e.copies, e.main)
+	free(e.arena)
 }
 
 // SetLR changes the learning rate of the steps to come.

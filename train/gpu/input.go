@@ -115,20 +115,10 @@ func (i *input) open(d *cuda.Device) error {
 
 func (i *input) close() {
 	for k := range i.buckets {
-		if g := i.buckets[k].graph; g != nil {
-			g.Free()
-		}
+		free(i.buckets[k].graph)
 	}
-	for _, e := range []*cuda.Span{i.copying, i.computing} {
-		if e != nil {
-			e.Free()
-		}
-	}
-	for _, p := range []*cuda.Pinned{i.given, i.results} {
-		if p != nil {
-			p.Free()
-		}
-	}
+	free(i.copying, i.computing)
+	free(i.given, i.results)
 	*i = input{}
 }
 

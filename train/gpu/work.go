@@ -40,10 +40,7 @@ func (w *Work) Close() {
 
 func (w *Work) free() {
 	delete(w.of.open, w)
-	w.pinned.Free()
-	if w.features != nil {
-		w.features.Free()
-	}
+	free(w.pinned, w.features)
 }
 
 // Prepare makes b ready. b must stay as it is until the batch is computed.
