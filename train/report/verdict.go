@@ -55,7 +55,7 @@ type verdict struct {
 }
 
 func (v *verdict) say(id string, sentences ...string) {
-	if text := strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " "); text != "" {
+	if text := join(sentences); text != "" {
 		v.list = append(v.list, Finding{id, strings.ReplaceAll(text, " %", "\u00a0%")})
 	}
 }
@@ -127,7 +127,7 @@ func (v *verdict) reading() string {
 	case v.DriveRate > 0 && rate > 0 && rate < 0.5*v.DriveRate:
 		s = append(s, fmt.Sprintf("Reads come at %s, %.0f %% of the drive's rate in sequence.", units.BytesPerSecond(rate), 100*rate/v.DriveRate))
 	}
-	return strings.Join(slices.DeleteFunc(s, func(s string) bool { return s == "" }), " ")
+	return join(s)
 }
 
 // largerCache says what a cache would save that the pack has rows for: the smallest one that

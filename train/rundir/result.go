@@ -1,10 +1,11 @@
 package rundir
 
 import (
+	"encoding/json"
+
 	"diskgnn/pipeline"
 	"diskgnn/train/engine"
 	"diskgnn/train/score"
-	"encoding/json"
 )
 
 // Setup is what the run computes with and how it uses its memory, resolved once.
