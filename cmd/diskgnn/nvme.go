@@ -247,17 +247,24 @@ func (s *session) onDrives(ctx context.Context, t target.Target, how target.How,
 	return f(drives)
 }
 
-// verifyTarget checks what is on drives, as what it says that it is.
-func (s *session) verifyTarget(ctx context.Context, name string) (m *stage.Meta, err error) {
+// onVolume calls f with what is on the drives of a target.
+func (s *session) onVolume(ctx context.Context, name string, f func(target.Target, *volume.Volume) error) error {
 	t, err := target.Parse(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = s.onDrives(ctx, t, target.How{ReadOnly: true}, func(d []volume.Drive) error {
+	return s.onDrives(ctx, t, target.How{ReadOnly: true}, func(d []volume.Drive) error {
 		v, err := volume.Open(d)
 		if err != nil {
 			return err
 		}
+		return f(t, v)
+	})
+}
+
+// verifyTarget checks what is on drives, as what it says that it is.
+func (s *session) verifyTarget(ctx context.Context, name string) (m *stage.Meta, err error) {
+	err = s.onVolume(ctx, name, func(t target.Target, v *volume.Volume) (err error) {
 		if m, err = stage.ReadMeta(v.FS(name), name, "directory"); err != nil {
 			return err
 		}
@@ -310,15 +317,7 @@ func nvmeListCommand() command {
 		teaches:  nvmeListTeaches,
 		operands: []string{"TARGET"},
 		run: func(ctx context.Context, s *session) (o outcome, err error) {
-			t, err := target.Parse(s.args[0])
-			if err != nil {
-				return o, err
-			}
-			err = s.onDrives(ctx, t, target.How{ReadOnly: true}, func(d []volume.Drive) error {
-				v, err := volume.Open(d)
-				if err != nil {
-					return err
-				}
+			err = s.onVolume(ctx, s.args[0], func(t target.Target, v *volume.Volume) error {
 				o = listed(t, v)
 				return nil
 			})
