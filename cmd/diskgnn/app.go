@@ -170,6 +170,7 @@ type session struct {
 	rep   progress.Reporter
 	given []string // names of the flags that were set, by the configuration file too
 	out   string   // --out as it was named, where a link is one
+	disk  vfs.FS   // that a stage writes to
 
 	making *making
 }
@@ -312,7 +313,10 @@ func (g *globals) add(cmd command) *cli.Command {
 			return err
 		},
 		Action: func(c *cli.Context) error {
-			s := &session{g: g, args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), making: new(making)}
+			s := &session{g: g, args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), disk: vfs.OS, making: new(making)}
+			if c.Bool(skipSpace) {
+				s.disk = vfs.Boundless(vfs.OS)
+			}
 			if g.look {
 				return cmd.looks(c.Context, s)
 			}

@@ -26,7 +26,6 @@ The next command is diskgnn presample.`
 
 func generateCommand() command {
 	var out string
-	var skipSpace bool
 	var o dataset.GenerateOptions
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
@@ -46,7 +45,7 @@ func generateCommand() command {
 			boolFlag("multi-label", "give nodes any number of classes", &o.MultiLabel),
 			positiveFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio),
 			seedFlag(&o.Seed),
-		}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...),
+		}, stageFlags(&o.Workers, &o.Memory, &o.Force)...),
 		check: func(s *session) error {
 			if err := required("out", out); err != nil {
 				return err
@@ -55,7 +54,7 @@ func generateCommand() command {
 		},
 		agrees: func(ctx context.Context) error { return dataset.GenerateAgrees(ctx, vfs.OS, out, o) },
 		run: shows(func(ctx context.Context, s *session) (dataset.Result, error) {
-			return dataset.Generate(ctx, outputDisk(skipSpace), out, o, s.rep)
+			return dataset.Generate(ctx, s.disk, out, o, s.rep)
 		}, func(r dataset.Result) outcome { return datasetMade(r, o.Memory) }),
 	}
 }
@@ -125,10 +124,10 @@ The next command is diskgnn presample, or, with --for predict, diskgnn predict.`
 // imported is the options of import.
 type imported struct {
 	importer.Options
-	out, format               string
-	sources                   []string // of a configuration file
-	split                     importer.Split
-	skipSpace, plan, stratify bool
+	out, format    string
+	sources        []string // of a configuration file
+	split          importer.Split
+	plan, stratify bool
 }
 
 func importCommand() command {
@@ -146,10 +145,10 @@ func importCommand() command {
 		agrees:   func(ctx context.Context) error { return formats.Agrees(ctx, vfs.OS, c.out, c.format, c.Options) },
 		planning: &c.plan,
 		plan: shows(func(ctx context.Context, s *session) (importer.Plan, error) {
-			return formats.MakePlan(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
+			return formats.MakePlan(ctx, s.disk, c.out, c.format, c.Options, s.rep)
 		}, importPlan),
 		run: shows(func(ctx context.Context, s *session) (dataset.Result, error) {
-			return formats.Import(ctx, outputDisk(c.skipSpace), c.out, c.format, c.Options, s.rep)
+			return formats.Import(ctx, s.disk, c.out, c.format, c.Options, s.rep)
 		}, func(r dataset.Result) outcome { return datasetMade(r, c.Memory) }),
 	}
 }
@@ -181,7 +180,7 @@ func (c *imported) flags() flags {
 		boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &c.RowNormalize),
 		dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &c.DType),
 		boolFlag("compress", "store the features compressed", &c.Compress),
-	}, stageFlags(&c.Workers, &c.Memory, &c.skipSpace, &c.Force)...)
+	}, stageFlags(&c.Workers, &c.Memory, &c.Force)...)
 }
 
 // check completes the options, and refuses what makes no sense.
@@ -251,7 +250,6 @@ and packs from Python without a copy.`
 func exportCommand() command {
 	var o export.Options
 	var dir string
-	var skipSpace bool
 	return command{
 		name:    "export",
 		usage:   "write a dataset in a form that other tools read",
@@ -261,7 +259,7 @@ func exportCommand() command {
 			stringFlag("format", "NAME", "to write: "+strings.Join(export.Formats(), " or "), &o.Format),
 			outFlag(&o.Out, "the directory that is written"),
 			memoryFlag(&o.Memory),
-			spaceFlag(&skipSpace),
+			spaceFlag(),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			for _, f := range []struct{ name, value string }{{"dataset", dir}, {"format", o.Format}, {"out", o.Out}} {
@@ -276,7 +274,7 @@ func exportCommand() command {
 			if err != nil {
 				return outcome{}, err
 			}
-			r, err := export.Run(ctx, outputDisk(skipSpace), d, o, s.rep)
+			r, err := export.Run(ctx, s.disk, d, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

@@ -324,11 +324,11 @@ func forceFlag(dst *bool) cli.Flag {
 }
 
 // stageFlags are those of a stage that keeps to the machine's processors, memory and disk.
-func stageFlags(workers *int, memory *int64, skipSpace, force *bool) flags {
+func stageFlags(workers *int, memory *int64, force *bool) flags {
 	return flags{
 		parallelFlag("workers", "goroutines; the output is the same for any number", workers),
 		memoryFlag(memory),
-		spaceFlag(skipSpace),
+		spaceFlag(),
 		forceFlag(force),
 	}
 }
@@ -338,17 +338,11 @@ func fanoutFlag(dst *[]int) cli.Flag {
 	return flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(*dst, ",", strconv.Itoa), parsed(dst, presample.ParseFanout))
 }
 
-// spaceFlag turns off what a stage says of the room on its disk.
-func spaceFlag(dst *bool) cli.Flag {
-	return boolFlag("skip-space-check", "begin though the disk seems to have no room", dst)
-}
+// skipSpace turns off what a stage says of the room on its disk.
+const skipSpace = "skip-space-check"
 
-// outputDisk returns the file system that a stage writes to.
-func outputDisk(skipSpaceCheck bool) vfs.FS {
-	if skipSpaceCheck {
-		return vfs.Boundless(vfs.OS)
-	}
-	return vfs.OS
+func spaceFlag() cli.Flag {
+	return boolFlag(skipSpace, "begin though the disk seems to have no room", new(bool))
 }
 
 // mostParallel is more than any machine has, and few enough that what each takes

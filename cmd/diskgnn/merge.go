@@ -51,7 +51,6 @@ var checks = map[stage.Format]shard.Check{
 
 func mergeCommand() command {
 	o := shard.Options{Formats: merges, Checks: checks}
-	var skipSpace bool
 	return command{
 		name:     "merge",
 		resumes:  byItself,
@@ -60,7 +59,7 @@ func mergeCommand() command {
 		operands: []string{"SHARD..."},
 		flags: flags{
 			outFlag(&o.Out, "the whole"),
-			spaceFlag(&skipSpace),
+			spaceFlag(),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -68,7 +67,7 @@ func mergeCommand() command {
 				return outcome{}, err
 			}
 			o.Shards = s.args
-			r, err := shard.Merge(ctx, outputDisk(skipSpace), o, s.rep)
+			r, err := shard.Merge(ctx, s.disk, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}
@@ -108,7 +107,7 @@ refuses a slice on another rank, in another world, with another --accumulate, an
 
 func sliceCommand() command {
 	var o slice.Options
-	var skipSpace, given bool
+	var given bool
 	return command{
 		name:     "slice",
 		usage:    "copy what one rank needs of a pack",
@@ -124,7 +123,7 @@ func sliceCommand() command {
 				return nil
 			}),
 			intFlag("accumulate", "batches of a step, over all ranks, as train will have it", "as many as ranks", &o.Accumulate, 1),
-			spaceFlag(&skipSpace),
+			spaceFlag(),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -140,7 +139,7 @@ func sliceCommand() command {
 				return outcome{}, err
 			}
 			s.making.set(o.Out)
-			r, err := slice.Run(ctx, outputDisk(skipSpace), o, s.rep)
+			r, err := slice.Run(ctx, s.disk, o, s.rep)
 			if err != nil {
 				return outcome{}, err
 			}

@@ -38,7 +38,7 @@ func packCommand() command {
 	var part part
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
-	var plan, skipSpace bool
+	var plan bool
 	return command{
 		name:    "pack",
 		resumes: byItself,
@@ -58,7 +58,7 @@ func packCommand() command {
 			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
 			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
 			outputFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
-		}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...),
+		}, stageFlags(&o.Workers, &o.Memory, &o.Force)...),
 		check: func(s *session) (err error) {
 			if plan {
 				s.planned(&o.Out, "pack")
@@ -74,7 +74,7 @@ func packCommand() command {
 			return pack.MakePlan(ctx, vfs.OS, o, s.rep)
 		}, func(p cut.Plan) outcome { return packPlan(o, p) }),
 		run: shows(func(ctx context.Context, s *session) (pack.Result, error) {
-			return pack.Run(ctx, outputDisk(skipSpace), o, s.rep)
+			return pack.Run(ctx, s.disk, o, s.rep)
 		}, func(r pack.Result) outcome { return packed(o, r) }),
 	}
 }

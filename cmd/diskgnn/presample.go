@@ -33,7 +33,7 @@ task of a Slurm array, --shard auto/4 in a Kubernetes Job of four, each draws it
 func presampleCommand() command {
 	var o presample.Options
 	var part part
-	var plan, skipSpace bool
+	var plan bool
 	o.EnsureDefaults()
 	o.Workers, o.Memory = 0, 0
 	return command{
@@ -65,7 +65,7 @@ func presampleCommand() command {
 				nameFlag("topology", "NAME", "where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Levels(), &o.Topology.Level),
 				rowFlag(preference("topology-memory", "what the rest leaves of --memory"), &o.Topology.Memory),
 				rowFlag(preference("topology-order", "reach"), &o.Topology.Order),
-			}, stageFlags(&o.Workers, &o.Memory, &skipSpace, &o.Force)...)},
+			}, stageFlags(&o.Workers, &o.Memory, &o.Force)...)},
 		},
 		check: func(s *session) (err error) {
 			if plan {
@@ -79,10 +79,10 @@ func presampleCommand() command {
 		agrees:   func(ctx context.Context) error { return presample.Agrees(ctx, vfs.OS, o) },
 		planning: &plan,
 		plan: shows(func(ctx context.Context, s *session) (presample.Plan, error) {
-			return presample.MakePlan(ctx, outputDisk(skipSpace), o, s.rep)
+			return presample.MakePlan(ctx, s.disk, o, s.rep)
 		}, func(p presample.Plan) outcome { return outcome{object: p, lines: samplesPlan(p, o.Memory)} }),
 		run: shows(func(ctx context.Context, s *session) (presample.Result, error) {
-			return presample.Run(ctx, outputDisk(skipSpace), o, s.rep)
+			return presample.Run(ctx, s.disk, o, s.rep)
 		}, func(r presample.Result) outcome { return sampled(o, r) }),
 	}
 }
