@@ -10,6 +10,9 @@
 package recipe
 
 import (
+	"math"
+	"strconv"
+
 	"diskgnn/train/model"
 )
 
@@ -123,9 +126,6 @@ const (
 	EarlierEpochs = 1 << 30
 )
 
-// Live reports whether batches are drawn while training.
-func (r *Recipe) Live() bool { return r.Fanout != "" }
-
 // Validates tells whether an epoch is one that is validated.
 func (r *Recipe) Validates(epoch int) bool {
 	return (epoch+1)%max(1, r.ValidateEvery) == 0 || epoch == r.Epochs-1
@@ -142,3 +142,28 @@ func (r *Recipe) Bound() string {
 
 // RateVaries tells whether epochs may have different learning rates.
 func (r *Recipe) RateVaries() bool { return r.Schedule != ScheduleConstant || r.Warmup > 0 }
+
+// Live reports whether batches are drawn while training.
+func (r *Recipe) Live() bool { return r.Fanout != "" }
+
+// Values of DryEpochs that are no number.
+const (
+	DryAuto = "auto"
+	DryAll  = "all"
+)
+
+// Dry returns how many epochs are drawn before training: infinitely many for all. A recipe
+// that Validate accepts has some.
+func (r *Recipe) Dry() float64 {
+	switch {
+	case r.DryEpochs == DryAll || r.DryEpochs == DryAuto && r.InputProjection:
+		return math.Inf(1)
+	case r.DryEpochs == DryAuto:
+		return 1
+	}
+	n, err := strconv.ParseFloat(r.DryEpochs, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return n
+}

@@ -1,6 +1,8 @@
 package recipe
 
 import (
+	"math"
+
 	"diskgnn/internal/kernel"
 	"diskgnn/train/model"
 )
@@ -39,6 +41,23 @@ func (r *Recipe) validateRate() error {
 		return usage("--min-lr %v: give a rate from 0 to that of --lr, %v", r.MinLR, r.LR)
 	case r.MinLR > 0 && r.Schedule == ScheduleConstant:
 		return usage("--min-lr is for --schedule cosine and plateau, not %s", r.Schedule)
+	}
+	return nil
+}
+
+// validateSampling names the flag about drawing while training that makes no sense, but for
+// what whoever draws knows better: fanouts and sizes.
+func (r *Recipe) validateSampling() error {
+	if r.Live() {
+		if n := r.Dry(); !(n > 0) || math.IsInf(n, 0) && r.DryEpochs != DryAll && r.DryEpochs != DryAuto {
+			return usage("--dry-epochs %s: give a number of epochs above 0, all or auto", r.DryEpochs)
+		}
+		return nil
+	}
+	for _, o := range Drawing {
+		if !r.field(o.Name).IsZero() {
+			return usage("--%s is for batches that are drawn while training, by --fanout", o.Name)
+		}
 	}
 	return nil
 }
