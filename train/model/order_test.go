@@ -57,17 +57,17 @@ func TestCostLayer(t *testing.T) {
 	for _, c := range []struct {
 		m    Model
 		l    int
-		want Layer
+		want layerCounts
 	}{
-		{Model{Kind: SAGE, Dims: []int{8, 4, 2}}, 0, Layer{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 4, Self: true, Input: true, Train: true}},
-		{Model{Kind: SAGE, Dims: []int{8, 4, 2}}, 1, Layer{Src: 10, Dst: 4, Edges: 20, In: 4, Out: 2, Self: true, Train: true}},
-		{Model{Kind: SAGE, Dims: []int{8, 4, 2}, InputProjection: 6}, 0, Layer{Src: 10, Dst: 4, Edges: 20, In: 6, Out: 4, Self: true, Train: true}},
-		{Model{Kind: GCN, Dims: []int{8, 4, 2}}, 0, Layer{Src: 10, Dst: 4, Edges: 24, In: 8, Out: 4, Input: true, Train: true}},
-		{Model{Kind: GCN, Dims: []int{8, 4, 2}, Residual: true}, 1, Layer{Src: 10, Dst: 4, Edges: 24, In: 4, Out: 2, Self: true, Train: true}},
-		{Model{Kind: GAT, Dims: []int{8, 4, 2}, Heads: 2}, 0, Layer{Src: 10, Dst: 4, Edges: 24, In: 8, Out: 4, Input: true, Train: true, Heads: 2, Part: 2}},
-		{Model{Kind: GAT, Dims: []int{8, 4, 2}, Heads: 2}, 1, Layer{Src: 10, Dst: 4, Edges: 24, In: 4, Out: 2, Train: true, Heads: 2, Part: 2}},
+		{Model{Kind: SAGE, Dims: []int{8, 4, 2}}, 0, layerCounts{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 4, Self: true, Input: true, Train: true}},
+		{Model{Kind: SAGE, Dims: []int{8, 4, 2}}, 1, layerCounts{Src: 10, Dst: 4, Edges: 20, In: 4, Out: 2, Self: true, Train: true}},
+		{Model{Kind: SAGE, Dims: []int{8, 4, 2}, InputProjection: 6}, 0, layerCounts{Src: 10, Dst: 4, Edges: 20, In: 6, Out: 4, Self: true, Train: true}},
+		{Model{Kind: GCN, Dims: []int{8, 4, 2}}, 0, layerCounts{Src: 10, Dst: 4, Edges: 24, In: 8, Out: 4, Input: true, Train: true}},
+		{Model{Kind: GCN, Dims: []int{8, 4, 2}, Residual: true}, 1, layerCounts{Src: 10, Dst: 4, Edges: 24, In: 4, Out: 2, Self: true, Train: true}},
+		{Model{Kind: GAT, Dims: []int{8, 4, 2}, Heads: 2}, 0, layerCounts{Src: 10, Dst: 4, Edges: 24, In: 8, Out: 4, Input: true, Train: true, Heads: 2, Part: 2}},
+		{Model{Kind: GAT, Dims: []int{8, 4, 2}, Heads: 2}, 1, layerCounts{Src: 10, Dst: 4, Edges: 24, In: 4, Out: 2, Train: true, Heads: 2, Part: 2}},
 	} {
-		if got := c.m.CostLayer(c.l, 10, 4, 20, true); got != c.want {
+		if got := c.m.costLayer(c.l, 10, 4, 20, true); got != c.want {
 			t.Errorf("layer %d of %+v: %+v, not %+v", c.l, c.m, got, c.want)
 		}
 	}
