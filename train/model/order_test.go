@@ -75,18 +75,18 @@ func TestCostLayer(t *testing.T) {
 
 // Without weights of their own, destinations cost no products. By hand, as in TestCost.
 func TestCostWithoutSelf(t *testing.T) {
-	l := Layer{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2}
+	l := layerCounts{Src: 10, Dst: 4, Edges: 20, In: 8, Out: 2}
 	unit := Rates{Flops: 1, Bytes: 1}
-	if a, m := l.Cost(Aggregate, unit), l.Cost(Multiply, unit); a != 128+4*8*24 || m != 320+4*2*34 {
+	if a, m := l.cost(Aggregate, unit), l.cost(Multiply, unit); a != 128+4*8*24 || m != 320+4*2*34 {
 		t.Errorf("%v and %v", a, m)
 	}
 	// Of equal costs, sums come first.
-	if got := ChooseOrder(Layer{}, unit); got != Aggregate {
+	if got := chooseOrder(layerCounts{}, unit); got != Aggregate {
 		t.Error(got)
 	}
 	// Sums that just fit in the nearest cache grow at its rate.
-	near := Layer{Dst: 1, Edges: 2, In: 4096, Heads: 2, Part: 1}
-	if got, want := near.Cost(Aggregate, Rates{Flops: 1, Bytes: 1, Terms: 1, Far: 0.5}), 2*4096*2+4*4096*2+2*4096*2*2.0; got != want {
+	near := layerCounts{Dst: 1, Edges: 2, In: 4096, Heads: 2, Part: 1}
+	if got, want := near.cost(Aggregate, Rates{Flops: 1, Bytes: 1, Terms: 1, Far: 0.5}), 2*4096*2+4*4096*2+2*4096*2*2.0; got != want {
 		t.Errorf("sums that fit cost %v, want %v", got, want)
 	}
 }
