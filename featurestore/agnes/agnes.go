@@ -90,15 +90,12 @@ func (d *design) blocks(rows int64) int64 {
 
 func (d *design) Count(l *featurestore.Layout, rows int64) {
 	blocks := d.blocks(rows)
-	l.TableBytes += d.checksumBytes()
+	l.TableBytes += 4 * ((d.size() + blockBytes - 1) / blockBytes)
 	l.RAMBytes += d.rowsBytes(rows) + blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes) + phased.FreshBytes(rows)
 	l.Ahead, l.WindowBytes = windowAhead, d.source.WindowBytes(windowAhead)
 	l.Note = fmt.Sprintf("hyperbatches of up to %s, as many as need %s or fewer; %s of %s at a time",
 		units.Of(min(d.longest, d.facts.BatchesPerEpoch), "batch"), units.Of(rows, "row"), units.Of(blocks, "block"), budget.FormatBytes(blockBytes))
 }
-
-// checksumBytes returns the memory of the checksums of the blocks.
-func (d *design) checksumBytes() int64 { return 4 * ((d.size() + blockBytes - 1) / blockBytes) }
 
 func (d *design) rowsBytes(rows int64) int64 {
 	return binio.AlignUp(rows*int64(d.facts.RowBytes), device.PageSize)

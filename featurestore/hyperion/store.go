@@ -163,7 +163,7 @@ func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, er
 		return 0, err
 	}
 	defer r.staging.Free()
-	f := newFrames(to)
+	f := &frames{to, make([]uint32, fillNodes), make([]int32, fillNodes), make([]int32, fillNodes)}
 	for v := int64(0); v < s.facts.Nodes; v += fillNodes {
 		nodes := f.of(s.policy, uint32(v), min(fillNodes, s.facts.Nodes-v))
 		err := r.start(nodes, f)
@@ -195,10 +195,6 @@ type frames struct {
 	filling
 	nodes      []uint32
 	held, into []int32
-}
-
-func newFrames(to filling) *frames {
-	return &frames{to, make([]uint32, fillNodes), make([]int32, fillNodes), make([]int32, fillNodes)}
 }
 
 // of returns those of n nodes from the first on whose rows are held.

@@ -15,9 +15,6 @@ type phase struct {
 	held           []uint16 // these, ascending
 }
 
-// phaseBytes bounds the memory of a phase.
-func phaseBytes(partitions int) int64 { return 40 + 2*int64(partitions) }
-
 // course is the phases of the circle of sample epochs.
 type course struct {
 	train  int // batches of the circle

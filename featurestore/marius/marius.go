@@ -159,7 +159,7 @@ func (d *design) courseBytes() int64 {
 	if d.params.Order == mbfile.Dispersed {
 		states = walk.States(d.params.Walk, d.params.Partitions, d.params.Buffer)
 	}
-	return int64(min(d.params.Epochs*states, d.facts.Train)) * phaseBytes(d.params.Partitions)
+	return int64(min(d.params.Epochs*states, d.facts.Train)) * (40 + 2*int64(d.params.Partitions))
 }
 
 func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phased.Residents, error) {

@@ -65,7 +65,7 @@ func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 	l := featurestore.Layout{
 		CacheRows:    min(f.Nodes, pages*c.page/int64(f.RowBytes)),
 		TableBytes:   c.source.TableBytes(),
-		RAMBytes:     pages*c.page + c.ranksBytes() + c.setsBytes(),
+		RAMBytes:     pages*c.page + c.ranksBytes() + alignUp(2*4*words(c.filePages())),
 		KeepBytes:    c.source.RanksBytes(),
 		ByUse:        true,
 		FaultThreads: threads,
@@ -111,9 +111,6 @@ func (c *candidate) note(pages int64) string {
 
 // filePages returns the pages of all features.
 func (c *candidate) filePages() int64 { return (c.size() + c.page - 1) / c.page }
-
-// setsBytes returns the memory of the sets of pages: a bit a page each, whole words.
-func (c *candidate) setsBytes() int64 { return alignUp(2 * 4 * words(c.filePages())) }
 
 // ranksBytes returns the memory of all ranks.
 func (c *candidate) ranksBytes() int64 { return alignUp(4 * c.facts.Nodes) }

@@ -21,10 +21,6 @@ type belady struct {
 // noBatch says that the content of the entries is undefined.
 const noBatch = -1
 
-func newBelady(src *source, c cold, s cache) *belady {
-	return &belady{refills: refills{src: src, cold: c, cache: s}, next: noBatch}
-}
-
 // bytes returns the memory that the level takes beside the cache's rows: home, the list of
 // what a cache is refilled with, what finds moved rows, and admitted rows that are kept.
 func (l *belady) bytes() int64 {

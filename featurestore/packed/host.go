@@ -16,10 +16,6 @@ type host struct {
 	copies *copier.Copier
 }
 
-func newHost(src *source, l *Layout, copies *copier.Copier) *host {
-	return &host{ramRows{src: src, end: l.CacheRows}, copies}
-}
-
 // packed: rows of float32 are the matrix's as they are.
 func (h *host) packed() bool { return h.src.facts.DType == dtype.Float32 }
 

@@ -71,8 +71,6 @@ type late struct {
 	reader iostack.DeviceReader
 }
 
-func newLate(c *chunk, g *gpu, r *lateReads) *late { return &late{chunk: c, reads: r, gpu: g} }
-
 func (l *late) open() (err error) {
 	if err = l.chunk.open(); err != nil {
 		return err

@@ -60,7 +60,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s.copies = copier.New(codec.workers())
 	var device *gpu
 	if l.GPU == nil {
-		s.sink = newHost(s.src, l, s.copies)
+		s.sink = &host{ramRows{src: s.src, end: l.CacheRows}, s.copies}
 	} else {
 		device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
 		s.sink = device
@@ -69,7 +69,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s.cold = chunks
 	switch {
 	case device != nil && l.late != nil:
-		s.cold = newLate(chunks, device, l.late)
+		s.cold = &late{chunk: chunks, reads: l.late, gpu: device}
 		s.train.matrix.landed = shares
 	case device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0:
 		s.cold = newDirect(chunks, device)
@@ -79,7 +79,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s.held = ranked
 	s.train.levels = []level{s.cold, sharedRows{s.src, l.Through}, ranked}
 	if min {
-		b := newBelady(s.src, s.cold, s.sink.cache())
+		b := &belady{refills: refills{src: s.src, cold: s.cold, cache: s.sink.cache()}, next: noBatch}
 		s.held = b
 		s.train.levels = []level{b}
 	}

@@ -9,8 +9,6 @@ type lru struct {
 	queue links // last used first
 }
 
-func newLRU(of *online, frames int) *lru { return &lru{of, newLinks(frames)} }
-
 func (l *lru) begin() {}
 
 func (l *lru) hit(f int32) {

@@ -112,7 +112,7 @@ func New(name string, c Config) (Policy, error) {
 		}
 		return s, nil
 	case Standby:
-		return newStandby(c), nil
+		return &standby{table: newTable(c.Nodes, c.Frames), queue: newLinks(c.Frames), last: make([]uint32, c.Frames)}, nil
 	case Belady:
 		b, err := newBelady(c)
 		if err != nil {

@@ -45,15 +45,8 @@ type fifo struct {
 	n           int
 }
 
-// smallRows is the length of the small queue above which its rows leave.
-func smallRows(frames int) int { return frames / 10 }
-
 // ghostPlaces is the length of the ghost queue.
 func ghostPlaces(frames int) int { return frames - frames/10 }
-
-func newS3FIFO(of *online, frames int) *s3fifo {
-	return &s3fifo{of: of, next: make([]int32, frames), ghosts: make([]uint32, 0, ghostPlaces(frames))}
-}
 
 func (s *s3fifo) push(q *fifo, f int32) {
 	if q.n == 0 {
@@ -101,7 +94,7 @@ func (s *s3fifo) enterMain(f int32) {
 }
 
 func (s *s3fifo) evict() int32 {
-	f := s.evictSmall(smallRows(len(s.next)))
+	f := s.evictSmall(len(s.next) / 10)
 	if f == Absent && s.mainInUse == s.main.n {
 		f = s.evictSmall(0)
 	}

@@ -15,8 +15,6 @@ type sieve struct {
 	hand  int32 // where the search goes on, or Absent: at the oldest row
 }
 
-func newSieve(of *online, frames int) *sieve { return &sieve{of, newLinks(frames), Absent} }
-
 func (s *sieve) begin() {}
 
 func (s *sieve) hit(f int32) { s.of.mark[f] |= used }

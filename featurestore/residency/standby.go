@@ -23,10 +23,6 @@ type standby struct {
 	at    uint32   // batches done
 }
 
-func newStandby(c Config) *standby {
-	return &standby{table: newTable(c.Nodes, c.Frames), queue: newLinks(c.Frames), last: make([]uint32, c.Frames)}
-}
-
 // Batch implements Policy.
 func (s *standby) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]

@@ -66,7 +66,7 @@ func (p *Plan) Count(l *featurestore.Layout) {
 	dry := new(cuda.Arena)
 	_ = new(Slot).lay(p, dry) // which has room for all
 	l.GPUSlotBytes = dry.Used() + p.terms.BatchDevice
-	l.SlotBytes += p.hostBytes() + p.terms.BatchHost
+	l.SlotBytes += p.pinnedBytes() + readBytes*p.pages() + p.terms.BatchHost
 }
 
 // DeviceBytes returns what the queues take of the device's memory.
@@ -75,11 +75,6 @@ func (p *Plan) DeviceBytes() int64 {
 		return 0
 	}
 	return p.terms.Device
-}
-
-// hostBytes returns what a slot has of the host's memory, but for the batch's.
-func (p *Plan) hostBytes() int64 {
-	return p.pinnedBytes() + readBytes*p.pages()
 }
 
 // pinnedBytes returns the bytes of ranges, places of rows and sums.
