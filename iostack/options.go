@@ -78,3 +78,63 @@ func (o *Options) Validate() error {
 	}
 	return nil
 }
+
+// Striping spreads a logical file over several, which may lie on different
+// drives: its units go round, as in RAID 0.
+//
+//	logical   │ unit 0 │ unit 1 │ unit 2 │ unit 3 │ un…
+//	file 0    │ unit 0 │ unit 2 │ un…
+//	file 1    │ unit 1 │ unit 3 │
+//
+// A read ends at a unit's end, so units of MaxIO bytes or more keep reads long.
+type Striping struct {
+	Files int
+	Unit  int // bytes, a multiple of Align
+}
+
+// Validate reports values that make no sense, as errors of kind fault.ErrUsage.
+func (s Striping) Validate() error {
+	const mostFiles, mostUnit = 1 << 10, 1 << 30
+	if s.Files < 1 || s.Files > mostFiles {
+		return fault.New(fault.ErrUsage, "striping: %d files are not 1…%d", s.Files, mostFiles)
+	}
+	if s.Unit < Align || s.Unit > mostUnit || s.Unit%Align != 0 {
+		return fault.New(fault.ErrUsage, "striping: a unit of %d bytes is not a multiple of %d up to %d", s.Unit, Align, mostUnit)
+	}
+	return nil
+}
+
+// Locate returns where the logical file's byte at the given offset lies, and how
+// many bytes from there on lie next to each other.
+func (s Striping) Locate(offset int64) (file int, at int64, n int) {
+	unit, within := offset/int64(s.Unit), offset%int64(s.Unit)
+	return int(unit % int64(s.Files)), unit/int64(s.Files)*int64(s.Unit) + within, s.Unit - int(within)
+}
+
+// Size returns the size of one of the files of a logical file of size bytes.
+func (s Striping) Size(size int64, file int) int64 {
+	stripe := int64(s.Files) * int64(s.Unit)
+	rest := size%stripe - int64(file)*int64(s.Unit)
+	return size/stripe*int64(s.Unit) + min(max(rest, 0), int64(s.Unit))
+}
+
+// striper is what a stack implements that reads striped files.
+type striper interface {
+	OpenStriped(paths []string, unit int) (File, error)
+}
+
+// OpenStriped opens the files at paths as one, striped in that order in units of
+// the given number of bytes. Files whose sizes cannot be those of one logical
+// file are an error of kind fault.ErrInput. Its name is the paths joined with
+// commas, and errors name offsets in the logical file; it is direct when all its
+// files are.
+func OpenStriped(s Stack, paths []string, unit int) (File, error) {
+	if err := (Striping{len(paths), unit}).Validate(); err != nil {
+		return nil, err
+	}
+	st, ok := s.(striper)
+	if !ok {
+		return nil, fmt.Errorf("%s: open striped files: %w", s.Name(), fault.New(fault.ErrUsage, "this backend has none"))
+	}
+	return st.OpenStriped(paths, unit)
+}

@@ -121,7 +121,7 @@ func (r *ring) run() {
 		r.reap()
 		r.obey()
 		r.fill()
-		if r.inFlight() == 0 && queue.Closed() && r.retire() {
+		if len(r.reads)-len(r.free) == 0 && queue.Closed() && r.retire() {
 			r.disarm()
 			return
 		}
@@ -142,8 +142,6 @@ func (r *ring) run() {
 		r.asleep.Store(false)
 	}
 }
-
-func (r *ring) inFlight() int { return len(r.reads) - len(r.free) }
 
 // fill takes from the queue what the window has room for.
 func (r *ring) fill() {

@@ -21,8 +21,6 @@ type run struct {
 	b     []byte
 }
 
-func newBus() *bus { return &bus{next: 1 << 20} }
-
 // add makes host memory visible. Runs of pages up to nvme.Contiguous bytes are contiguous;
 // between runs there is a gap.
 func (b *bus) add(m []byte) *nvme.Memory {

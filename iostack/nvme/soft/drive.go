@@ -100,7 +100,7 @@ func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
 		return nil, err
 	}
 	d := &Drive{
-		name: "soft:" + path, o: o, file: f, blocks: uint64(size) / uint64(o.BlockBytes), bus: newBus(),
+		name: "soft:" + path, o: o, file: f, blocks: uint64(size) / uint64(o.BlockBytes), bus: &bus{next: 1 << 20},
 		notify: make([]atomic.Pointer[func()], o.Queues+1), wake: make(chan struct{}, 1), tick: time.NewTimer(time.Hour),
 		memory: map[*nvme.Memory]bool{}, stop: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -108,7 +108,7 @@ func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
 	if d.bar, err = pages(need); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	if onDisk(fsys) {
+	if fsys == vfs.OS {
 		if d.media, err = newMedia(path, o.Workers); err != nil {
 			return nil, errors.Join(err, unix.Munmap(d.bar), f.Close())
 		}

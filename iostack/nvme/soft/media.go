@@ -3,7 +3,6 @@ package soft
 import (
 	"fmt"
 
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/nvme/spec"
 	"diskgnn/iostack/pread"
@@ -82,6 +81,3 @@ func (m *media) close() error {
 	}
 	return m.stack.Close()
 }
-
-// onDisk reports whether a file system's files are where the kernel finds them.
-func onDisk(fsys vfs.FS) bool { return fsys == vfs.OS }

@@ -1,11 +1,13 @@
 package volume
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/errgroup"
@@ -126,7 +128,7 @@ func contentsOf(fsys vfs.FS, dir string, m *stage.Meta) (*Contents, error) {
 		add(f.Name, f.Size)
 	}
 	add(stage.MetaFile, st.Size())
-	c.sort()
+	slices.SortFunc(c.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
 	return c, nil
 }
 

@@ -96,10 +96,6 @@ func (c *Contents) same(o *Contents) bool {
 		slices.EqualFunc(c.Files, o.Files, func(a, b File) bool { return a.Name == b.Name && a.Size == b.Size })
 }
 
-func (c *Contents) sort() {
-	slices.SortFunc(c.Files, func(a, b File) int { return cmp.Compare(a.Name, b.Name) })
-}
-
 // pagesOf returns the pages of so many bytes, granulesOf the granules.
 func pagesOf(bytes int64) int64    { return (bytes + Page - 1) / Page }
 func granulesOf(bytes int64) int64 { return (bytes + Granule - 1) / Granule }
