@@ -3,6 +3,8 @@ package packfile
 import (
 	"context"
 	"fmt"
+	"iter"
+	"path/filepath"
 	"reflect"
 	"slices"
 
@@ -90,3 +92,105 @@ func shared(f Facts) Facts {
 }
 
 var _ shard.Assemble = Merge
+
+// shardFiles knows how the files of a shard are checked while they are taken over.
+type shardFiles struct {
+	fs    vfs.FS
+	dir   string
+	meta  *stage.Meta
+	whole *merging       // with the shard's part of the index
+	group map[string]int // of the numbered files
+}
+
+func newShardFiles(fsys vfs.FS, m shard.Member, r *Reader, whole *merging) *shardFiles {
+	s := &shardFiles{fsys, m.Dir, m.Meta, whole, map[string]int{}}
+	for g := r.part.Lo; g < r.part.Hi; g++ {
+		s.group[ColdFile(g)], s.group[GraphFile(g)], s.group[SSDFile(g)] = g, g, g
+	}
+	return s
+}
+
+// source returns a file of the shard, to be taken over.
+func (s *shardFiles) source(f stage.File) shard.Source {
+	return shard.Source{Dir: s.dir, File: f, Check: func(name string) (binio.Checker, error) { return s.checker(name, f) }}
+}
+
+// checker returns what checks a file: its table of page checksums, the checksums that the
+// index has of its chunks or graphs, or the one that meta.json has of all of it.
+func (s *shardFiles) checker(name string, f stage.File) (binio.Checker, error) {
+	facts, x := &s.whole.facts, s.whole.index
+	tables := map[string]string{HotFile: HotSums, EvalFile: EvalSums, RefillFile: RefillSums}
+	var ranges iter.Seq[binio.Range]
+	switch group, ok := s.group[f.Name]; {
+	case tables[f.Name] != "":
+		return s.byTable(name, tables[f.Name])
+	case f.Name == EvalGraphFile:
+		ranges = evalGraphs(x)
+	case !ok:
+		return binio.CheckHash(name, f.Checksum), nil
+	case f.Name == SSDFile(group):
+		return s.byTable(name, SSDSums(group))
+	default:
+		lo, hi := facts.GroupSpan(group)
+		if batches := x.Train[lo:hi]; f.Name == ColdFile(group) {
+			ranges = chunks(batches, s.whole.form(), x.Bands)
+		} else {
+			ranges = graphs(batches)
+		}
+	}
+	return binio.CheckRanges(name, ranges), nil
+}
+
+func (s *shardFiles) byTable(name, table string) (binio.Checker, error) {
+	b, err := vfs.ReadFile(s.fs, filepath.Join(s.dir, table))
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := s.meta.File(table); !ok || binio.Hash(b) != f.Checksum {
+		return nil, fault.New(fault.ErrCorrupt, "%s: its bytes do not match its checksum", filepath.Join(s.dir, table))
+	}
+	sums, err := binio.DecodeSums(b)
+	if err != nil {
+		return nil, err
+	}
+	return binio.CheckRanges(name, sums.Ranges()), nil
+}
+
+// chunks returns the pieces of the batches' chunks, as they lie in their file.
+func chunks(batches []Train, form Form, bands int) iter.Seq[binio.Range] {
+	return func(yield func(binio.Range) bool) {
+		for i := range batches {
+			t, more := &batches[i], true
+			_ = t.Pieces(form, bands-1, func(p Piece) error {
+				more = more && yield(binio.Range{Offset: t.ChunkOffset + p.Offset, Len: int64(p.Len), CRC: p.Sum})
+				return nil
+			})
+			if !more {
+				return
+			}
+		}
+	}
+}
+
+// graphs returns the batches' graphs, as they lie in their file.
+func graphs(batches []Train) iter.Seq[binio.Range] {
+	return func(yield func(binio.Range) bool) {
+		for i := range batches {
+			if t := &batches[i]; !yield(binio.Range{Offset: t.GraphOffset, Len: int64(t.GraphBytes), CRC: t.GraphCRC}) {
+				return
+			}
+		}
+	}
+}
+
+func evalGraphs(x *Index) iter.Seq[binio.Range] {
+	return func(yield func(binio.Range) bool) {
+		for _, list := range [][]Eval{x.Valid, x.Test} {
+			for i := range list {
+				if e := &list[i]; !yield(binio.Range{Offset: e.GraphOffset, Len: int64(e.GraphBytes), CRC: e.GraphCRC}) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -42,11 +42,6 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	return r, err
 }
 
-// newWholeReader reads the index of a directory that is no shard.
-func newWholeReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
-	return newReader(fsys, dir, m, shard.Shard{})
-}
-
 // newReader reads the index of a pack or of a shard, and checks all that they say.
 func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, error) {
 	version, err := versions.Of(dir, m.Format)

@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
@@ -130,7 +131,7 @@ func OpenSlice(fsys vfs.FS, dir string) (*Reader, error) {
 }
 
 func newSliceReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
-	r, err := newWholeReader(fsys, dir, m)
+	r, err := newReader(fsys, dir, m, shard.Shard{})
 	if err != nil {
 		return nil, err
 	}
