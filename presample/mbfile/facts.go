@@ -55,18 +55,13 @@ func (r *Reader) checkFacts() error {
 	for _, want := range []stage.File{
 		{Name: IndexFile, Size: int64(indexHead) + int64(f.Batches())*int64(recordBytes(f.Layers)) + 4},
 		{Name: HotnessFile, Size: 4 * f.Nodes},
-		{Name: SumsFile, Size: sumsBytes(4 * f.Nodes)},
+		{Name: SumsFile, Size: 8 + 16 + 4*((4*f.Nodes+hotnessGranule-1)/hotnessGranule) + 4},
 	} {
 		if have, ok := r.meta.File(want.Name); !ok || have.Size != want.Size {
 			return bad("%s lists %d bytes of %s, its facts call for %d", stage.MetaFile, have.Size, want.Name, want.Size)
 		}
 	}
 	return nil
-}
-
-// sumsBytes returns the bytes of the table of checksums of so many bytes of hotness.
-func sumsBytes(size int64) int64 {
-	return 8 + 16 + 4*((size+hotnessGranule-1)/hotnessGranule) + 4
 }
 
 func badFanout(fanout []int) bool {

@@ -31,10 +31,6 @@ type handle struct {
 	used int64 // clock of the last acquire
 }
 
-func newHandles(fsys vfs.FS, dir string) *handles {
-	return &handles{fs: fsys, dir: dir, open: map[int]*handle{}}
-}
-
 var errClosed = errors.New("mbfile: reader is closed")
 
 // acquire returns file i, open until the release that goes with it.

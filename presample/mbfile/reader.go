@@ -59,7 +59,7 @@ func openReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Reader{fs: fsys, dir: dir, meta: meta, version: version, files: newHandles(fsys, dir)}
+	r := &Reader{fs: fsys, dir: dir, meta: meta, version: version, files: &handles{fs: fsys, dir: dir, open: map[int]*handle{}}}
 	if err := r.open(); err != nil {
 		return nil, r.damaged(fmt.Errorf("%s: %w", dir, err))
 	}
