@@ -1,7 +1,9 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unsafe"
 )
@@ -38,7 +40,7 @@ func (s *Stream) Synchronize() error {
 	if err := s.device.driver.syncStream(s.handle); err != nil {
 		return s.device.failed(s.pending.describe(), err)
 	}
-	s.pending.clear()
+	s.pending.count = 0
 	return nil
 }
 
@@ -181,3 +183,80 @@ func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
 // Gave notes work that a library has enqueued, for the message if it fails.
 func (s *Stream) Gave(what string) { s.pending.add(what) }
+
+// pending is the names of the last few pieces of work that a stream was given since it was
+// last waited for: one of them failed when something did.
+type pending struct {
+	names [12]string
+	count int
+}
+
+func (p *pending) add(name string) {
+	p.names[p.count%len(p.names)] = name
+	p.count++
+}
+
+// describe lists the work, in the order in which the stream was given it.
+func (p *pending) describe() string {
+	if p.count == 0 {
+		return "wait for the GPU"
+	}
+	var b strings.Builder
+	b.WriteString("GPU work (")
+	from := max(0, p.count-len(p.names))
+	if from > 0 {
+		b.WriteString("…, ")
+	}
+	for i := from; i < p.count; i++ {
+		if i > from {
+			b.WriteString(", ")
+		}
+		b.WriteString(p.names[i%len(p.names)])
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// Span is a pair of marks around some work of a stream, which measure its time.
+type Span struct{ began, ended *Event }
+
+// NewSpan makes a span, which counts as done until it begins.
+func (d *Device) NewSpan() (*Span, error) {
+	s := new(Span)
+	var errs [2]error
+	s.began, errs[0] = d.NewEvent()
+	s.ended, errs[1] = d.NewEvent()
+	if err := errors.Join(errs[:]...); err != nil {
+		s.Free()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Begin puts the first mark behind the work that s has now, End the second one.
+func (p *Span) Begin(s *Stream) error { return p.began.Record(s) }
+
+// End puts the second mark behind the work that s has now.
+func (p *Span) End(s *Stream) error { return p.ended.Record(s) }
+
+// Ended returns the second mark.
+func (p *Span) Ended() *Event { return p.ended }
+
+// Since returns how long after an earlier mark the span began, and how long it took. It
+// must be done.
+func (p *Span) Since(earlier *Event) (began, took time.Duration, err error) {
+	if began, err = p.began.Since(earlier); err != nil {
+		return 0, 0, err
+	}
+	took, err = p.ended.Since(p.began)
+	return began, took, err
+}
+
+// Free ends the span.
+func (p *Span) Free() {
+	for _, e := range []*Event{p.began, p.ended} {
+		if e != nil {
+			e.Free()
+		}
+	}
+}

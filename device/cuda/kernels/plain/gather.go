@@ -4,6 +4,7 @@
 package plain
 
 import (
+	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
 )
@@ -46,4 +47,13 @@ func ZeroPadding(x []float32, stride, width, count, most int) {
 	for i := count; i < most; i++ {
 		clear(x[i*stride:][:width])
 	}
+}
+
+// Scatter takes gradients back through an aggregation and a tail, and returns their
+// sums; see kernels.Scatter.
+func Scatter(g, x []float32, width int, b *Block, y []float32, a kernels.Activation, d *Dropout, rows, most int) (dBias []float32) {
+	Aggregate(g, width, x, width, b, rows)
+	dBias = TailBackward(g, y, width, a, d, rows, most)
+	ZeroPadding(g, width, width, rows, most)
+	return dBias
 }
