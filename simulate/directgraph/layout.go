@@ -104,11 +104,8 @@ func (l *Layout) At(node uint32, section int64) Address {
 func (s Shape) LayoutBytes(nodes, edges int64) int64 {
 	large := min(nodes, edges/s.primary())
 	secondaries := edges/(s.secondary()-1) + large
-	return 4*nodes + 9*(4*secondaries+8*large+8*(nodes+secondaries))/4 + s.tableBytes()
+	return 4*nodes + 9*(4*secondaries+8*large+8*(nodes+secondaries))/4 + (24*8+1)*int64(s.Page+64)/8
 }
-
-// tableBytes is what a placer's tables take: a slice for each number of bytes, and a bit.
-func (s Shape) tableBytes() int64 { return (24*8 + 1) * int64(s.Page+64) / 8 }
 
 // WriteBytes returns what Write holds of a graph beside the layout: its pages twice, as sections
 // and as the file, and 12 bytes a page and 4 a node.

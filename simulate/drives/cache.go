@@ -109,6 +109,3 @@ func (r *ring) touch(p uint32) bool {
 	}
 	return false
 }
-
-// used takes one use off a page's in the window.
-func (r *ring) used(p uint32) { r.future[p]-- }

@@ -245,7 +245,7 @@ func (p *planner) gids(i int, l *Load) {
 				missed = true
 			}
 			if p.c.Window > 0 {
-				p.ring.used(uint32(first))
+				p.ring.future[uint32(first)]--
 			}
 		}
 		if !missed {

@@ -44,7 +44,7 @@ func (p *pager) figures(m beacon.Mode) (list []chart.Figure) {
 func (p *pager) throughput(m beacon.Mode) chart.Figure {
 	f := chart.Figure{Title: "Targets a second", Legend: legend(p.rows(m, p.shown))}
 	var list []chart.Bar
-	for _, w := range p.workloads() {
+	for _, w := range p.each(func(r *beacon.Row) string { return r.Workload }) {
 		rows := p.rows(m, w)
 		cc, best := find(rows, "CC"), slices.MaxFunc(rows, func(a, b *beacon.Row) int { return int(a.Targets - b.Targets) })
 		b := chart.Bar{Name: w, Says: fmt.Sprintf("%s: %s/s", best.Platform, units.Short(int64(best.Targets)))}

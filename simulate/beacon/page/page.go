@@ -102,10 +102,6 @@ func (p *pager) modes() (modes []beacon.Mode) {
 	return modes
 }
 
-func (p *pager) workloads() []string {
-	return p.each(func(r *beacon.Row) string { return r.Workload })
-}
-
 // find returns the row of a platform; nil: it was not simulated.
 func find(rows []*beacon.Row, platform string) *beacon.Row {
 	if i := slices.IndexFunc(rows, func(r *beacon.Row) bool { return r.Platform == platform }); i >= 0 {
