@@ -46,7 +46,7 @@ func (w *Writer) resumeTable(ctx context.Context, rep progress.Reporter) (table,
 			return t, nil
 		}
 		rep.Logf("%s is not what the interrupted run left: its features are written again", name)
-		w.forgetRows()
+		w.state.forgetRows()
 	}
 	f, err := w.dir.FS().Create(name)
 	if err != nil {
@@ -68,8 +68,6 @@ func (w *Writer) adoptTable(ctx context.Context, name string) (table, error) {
 	}
 	return nil, errors.Join(err, t.Discard())
 }
-
-func (w *Writer) forgetRows() { w.state.forgetRows() }
 
 func (s *journal) forgetRows() { s.Rows, s.RowsSum, s.Frames = 0, "", nil }
 

@@ -1,12 +1,17 @@
 package importer
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"math"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/internal/extsort"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 )
 
 // transform checks whole feature rows, the first of them that of node first, and
@@ -83,3 +88,87 @@ func normalize(row []float32) bool {
 	}
 	return true
 }
+
+// rowScratch is what putting the feature rows in order takes of disk, beside the features.
+func (im *importing) rowScratch() int64 {
+	if !im.o.relabels() {
+		return 0
+	}
+	return extsort.RecordBytes(im.shape.Nodes, im.shape.Nodes*int64(im.shape.Dim*im.o.DType.Size()))
+}
+
+// movedRows yields the feature rows in the order of the new numbers.
+type movedRows struct {
+	im *importing
+	s  *extsort.Records
+}
+
+// movedRows reads all rows of the source, and yields those whose new number is first or more.
+func (im *importing) movedRows(ctx context.Context, first int64) (RowStream, error) {
+	f := im.w.Facts()
+	size := f.RowBytes()
+	s, err := extsort.NewRecords(im.fs, im.w.Scratch("rows"), extsort.RecordOptions{
+		Records: f.Nodes, Bytes: f.Nodes * int64(size), Memory: im.plan.rows,
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &movedRows{im: im, s: s}
+	if err := m.read(ctx, first); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return m, nil
+}
+
+func (m *movedRows) read(ctx context.Context, first int64) (err error) {
+	im, f := m.im, m.im.w.Facts()
+	rows, err := im.src.Features(0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	task := im.rep.Task("read features", f.Nodes*int64(f.RowBytes()), progress.Bytes)
+	defer task.Done()
+	step, _ := dataset.BlockRows(f.Nodes, f.Dim, f.DType)
+	block := make([]float32, step*int64(f.Dim))
+	row := make([]byte, f.RowBytes())
+	for lo := int64(0); lo < f.Nodes; lo += step {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		hi := min(lo+step, f.Nodes)
+		values := block[:(hi-lo)*int64(f.Dim)]
+		if err := rows.Next(values); err != nil {
+			return err
+		}
+		if err := im.transform(values, lo); err != nil {
+			return fmt.Errorf("%s: %w", im.shape.Features, err)
+		}
+		for v := lo; v < hi; v++ {
+			if to := im.to[v]; int64(to) >= first {
+				dtype.Convert(row, f.DType, binio.Bytes(values[:f.Dim]), dtype.Float32)
+				if err := m.s.Add(to, row); err != nil {
+					return err
+				}
+			}
+			values = values[f.Dim:]
+		}
+		task.Add((hi - lo) * int64(f.RowBytes()))
+	}
+	return m.s.Start(first)
+}
+
+// Next fills values with the following rows.
+func (m *movedRows) Next(values []float32) error {
+	f := m.im.w.Facts()
+	for ; len(values) > 0; values = values[f.Dim:] {
+		row, err := m.s.Next()
+		if err != nil {
+			return err
+		}
+		dtype.Convert(binio.Bytes(values[:f.Dim]), dtype.Float32, row, f.DType)
+	}
+	return nil
+}
+
+func (m *movedRows) Close() error { return m.s.Close() }

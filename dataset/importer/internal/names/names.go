@@ -163,7 +163,7 @@ func (d *Dict) Done(ctx context.Context) (err error) {
 				return nil
 			}
 			if held += int64(len(name)) + entryBytes; held > d.memory/2 {
-				return d.tooLarge()
+				return fault.New(fault.ErrBudget, "a %dth of the names takes more than %s of memory, which is what numbering them has of --memory: allow more", buckets, budget.FormatBytes(d.memory/2))
 			}
 			seen[string(name)] = struct{}{}
 			return distinct.add(b, at, name)
@@ -199,10 +199,6 @@ func (d *Dict) check() error {
 		return fault.New(fault.ErrInput, "more than %d names: this version numbers nodes by 32 bits", int64(None))
 	}
 	return nil
-}
-
-func (d *Dict) tooLarge() error {
-	return fault.New(fault.ErrBudget, "a %dth of the names takes more than %s of memory, which is what numbering them has of --memory: allow more", buckets, budget.FormatBytes(d.memory/2))
 }
 
 // Names calls emit for all names by number. They are valid during the call.

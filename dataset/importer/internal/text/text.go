@@ -195,11 +195,8 @@ func ParseFloat(b []byte) (float64, bool) {
 	}
 	// The string is not kept.
 	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
-	return x, err == nil && !hex(b)
+	return x, err == nil && !bytes.ContainsAny(b, "xXpP_")
 }
-
-// hex tells whether a number is in a form of Go's that no table has.
-func hex(b []byte) bool { return bytes.ContainsAny(b, "xXpP_") }
 
 // ParseInt reads a decimal integer without allocating.
 func ParseInt(b []byte) (int64, bool) {
