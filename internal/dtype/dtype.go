@@ -3,7 +3,9 @@ package dtype
 
 import (
 	"fmt"
+	"math"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 )
 
@@ -57,3 +59,86 @@ func (t Type) RowBytes(dim int) int {
 
 // Valid reports whether t is a type of this version.
 func (t Type) Valid() bool { return t == Float32 || t == Float16 || t == BFloat16 || t == Int8 }
+
+// Convert writes the elements of src, of type from, to dst as type to, rounding
+// to the nearest, ties to even. dst must have room for as many elements. It is
+// the plain reference of every faster conversion.
+func Convert(dst []byte, to Type, src []byte, from Type) {
+	switch {
+	case to == from:
+		copy(dst, src)
+	case from == Float32 && to == BFloat16:
+		d := binio.View[uint16](dst)
+		for i, v := range binio.View[float32](src) {
+			d[i] = ToBFloat16(v)
+		}
+	case from == Float32 && to == Float16:
+		d := binio.View[uint16](dst)
+		for i, v := range binio.View[float32](src) {
+			d[i] = ToFloat16(v)
+		}
+	case to == Float32 && from == BFloat16:
+		d := binio.View[float32](dst)
+		for i, h := range binio.View[uint16](src) {
+			d[i] = math.Float32frombits(uint32(h) << 16)
+		}
+	case to == Float32 && from == Float16:
+		d := binio.View[float32](dst)
+		for i, h := range binio.View[uint16](src) {
+			d[i] = FromFloat16(h)
+		}
+	case from == Float16 && to == BFloat16:
+		d := binio.View[uint16](dst)
+		for i, h := range binio.View[uint16](src) {
+			d[i] = ToBFloat16(FromFloat16(h))
+		}
+	case from == BFloat16 && to == Float16:
+		d := binio.View[uint16](dst)
+		for i, h := range binio.View[uint16](src) {
+			d[i] = ToFloat16(math.Float32frombits(uint32(h) << 16))
+		}
+	default:
+		panic(fmt.Sprintf("dtype: no conversion from %s to %s", from, to))
+	}
+}
+
+// ToBFloat16 rounds to the nearest bfloat16, ties to even; a NaN stays one.
+func ToBFloat16(v float32) uint16 {
+	b := math.Float32bits(v)
+	if v != v {
+		return uint16(b>>16) | 0x40 // quiet, so that no payload rounds to infinity
+	}
+	return uint16((b + 0x7FFF + b>>16&1) >> 16)
+}
+
+// ToFloat16 rounds to the nearest IEEE 754 half, ties to even; values beyond
+// its range become infinite, a NaN stays one.
+func ToFloat16(v float32) uint16 {
+	b := math.Float32bits(v)
+	sign := uint16(b >> 16 & 0x8000)
+	b &= 0x7FFFFFFF
+	switch {
+	case b > 0x7F800000:
+		return sign | 0x7E00 | uint16(b>>13&0x3FF)
+	case b >= 0x47800000: // 65536 and more, infinity included
+		return sign | 0x7C00
+	case b < 0x38800000: // below 2^-14: a subnormal half, a multiple of 2^-24
+		// Adding 0.5 leaves the multiple, rounded to even, in the low bits.
+		return sign | uint16(math.Float32bits(math.Float32frombits(b)+0.5)-0x3F000000)
+	}
+	b += 0xFFF + b>>13&1 // may carry into the exponent, up to infinity: as it should
+	return sign | uint16((b-0x38000000)>>13)
+}
+
+// FromFloat16 returns the value of an IEEE 754 half.
+func FromFloat16(h uint16) float32 {
+	sign, exp, frac := uint32(h&0x8000)<<16, uint32(h>>10&0x1F), uint32(h&0x3FF)
+	switch exp {
+	case 0:
+		v := float32(frac) / (1 << 24)
+		return math.Float32frombits(math.Float32bits(v) | sign)
+	case 0x1F:
+		return math.Float32frombits(sign | 0x7F800000 | frac<<13)
+	}
+	return math.Float32frombits(sign | (exp+112)<<23 | frac<<13)
+}

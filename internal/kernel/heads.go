@@ -56,3 +56,130 @@ func CombineHeads(dst, y []float32, idx, edges []uint32, w []float32, heads int)
 	}
 	combineHeadsSIMD(dst, y, idx, edges, w, heads)
 }
+
+// Scores of edges, and what they become: a row for every edge, an element for every
+// head. Slopes are those of a leaky ReLU where it is not positive, from 0 up to, not
+// including, 1.
+
+// LeakyScores adds own to every row of scores and raises top to the largest of each
+// head after the leaky ReLU, whose results it stores in w, which may be scores.
+func LeakyScores(w, scores, own, top []float32, slope float32) {
+	heads := len(own)
+	w, top = w[:len(scores)], top[:heads]
+	if level == plain || heads == 0 {
+		leakyScoresPlain(w, scores, own, top, slope)
+		return
+	}
+	leakyScoresSIMD(w, scores, own, top, slope)
+}
+
+// ScoreGradients replaces scores by their gradients through leaky ReLU and softmax,
+//
+//	w · (d − total) · slope
+//
+// where w are the softmax's results, d their gradients and total, for every head, the
+// sum of their products. It adds the gradients to own.
+func ScoreGradients(scores, w, d, total, own []float32, slope float32) {
+	heads := len(total)
+	w, d, own = w[:len(scores)], d[:len(scores)], own[:heads]
+	if level == plain || heads == 0 {
+		scoreGradientsPlain(scores, w, d, total, own, slope)
+		return
+	}
+	scoreGradientsSIMD(scores, w, d, total, own, slope)
+}
+
+func leakyScoresPlain(w, scores, own, top []float32, slope float32) {
+	heads := len(own)
+	for len(scores) >= heads && heads > 0 {
+		s, v := scores[:heads], w[:heads]
+		for h := range own {
+			s[h] += own[h]
+			l := s[h]
+			if !(l > 0) {
+				l *= slope
+			}
+			if v[h] = l; l > top[h] {
+				top[h] = l
+			}
+		}
+		scores, w = scores[heads:], w[heads:]
+	}
+}
+
+func scoreGradientsPlain(scores, w, d, total, own []float32, slope float32) {
+	heads := len(total)
+	for len(scores) >= heads && heads > 0 {
+		s, w1, d1 := scores[:heads], w[:heads], d[:heads]
+		for h, t := range total {
+			g := float32(w1[h] * (d1[h] - t))
+			if !(s[h] > 0) {
+				g = float32(g * slope)
+			}
+			s[h] = g
+			own[h] += g
+		}
+		scores, w, d = scores[heads:], w[heads:], d[heads:]
+	}
+}
+
+// Where the columns of a row are divided among heads, each has a part of its own, d
+// wide; parts lie next to each other, and what follows them up to the stride is not
+// looked at. Weights and products are head-minor.
+
+// DotParts multiplies the parts of rows of x with those of v:
+//
+//	dst[i·heads + h] = Σ_c x[idx[i]·stride + h·d + c]·v[h·d + c]
+//
+// It sums as DotHeads does, and takes the same hint.
+func DotParts(dst, x []float32, d, stride int, idx []uint32, v []float32, heads int) {
+	if len(idx) == 0 {
+		return
+	}
+	dst, v = dst[:len(idx)*heads], v[:heads*d]
+	if level == plain {
+		dotPartsPlain(dst, x, d, stride, idx, v, heads)
+		return
+	}
+	dotPartsSIMD(dst, x, d, stride, idx, v, heads)
+}
+
+// GatherParts sums rows of x, every part weighted by its head:
+//
+//	dst[h·d + c] = Σ_i w[i·heads + h]·x[idx[i]·stride + h·d + c]
+//
+// With add the terms are added to what dst holds. They are added in the order of idx.
+// It takes the same hint as DotHeads.
+func GatherParts(dst, x []float32, d, stride int, idx []uint32, w []float32, heads int, add bool) {
+	dst, w = dst[:heads*d], w[:len(idx)*heads]
+	if !add {
+		clear(dst)
+	}
+	if len(idx) == 0 {
+		return
+	}
+	if level == plain {
+		gatherPartsPlain(dst, x, d, stride, idx, w, heads)
+		return
+	}
+	gatherPartsSIMD(dst, x, d, stride, idx, w, heads)
+}
+
+func dotPartsPlain(dst, x []float32, d, stride int, idx []uint32, v []float32, heads int) {
+	for i, j := range idx {
+		for h := range heads {
+			dst[i*heads+h] = dotPlain(x[int(j)*stride+h*d:][:d], v[h*d:][:d])
+		}
+	}
+}
+
+func gatherPartsPlain(dst, x []float32, d, stride int, idx []uint32, w []float32, heads int) {
+	for i, j := range idx {
+		for h := range heads {
+			f, row := w[i*heads+h], x[int(j)*stride+h*d:][:d]
+			for c, v := range row {
+				dst[h*d+c] += float32(f * v)
+			}
+		}
+	}
+}

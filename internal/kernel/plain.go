@@ -1,6 +1,11 @@
 package kernel
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+
+	"diskgnn/internal/dtype"
+)
 
 // The conversions around products keep compilers for machines with fused
 // multiply-add from fusing: a float32(…) rounds.
@@ -93,5 +98,116 @@ func adamPlain(w, g, m, v []float32, s *AdamStep) {
 		m[i], v[i] = mi, vi
 		root := float32(math.Sqrt(float64(vi))) // correctly rounded, as a float32 square root is
 		w[i] -= float32(s.Rate*mi) / (float32(root*s.InvRoot) + s.Epsilon)
+	}
+}
+
+func dotHeadsPlain(dst, x []float32, d int, idx []uint32, v []float32, heads int) {
+	for i, j := range idx {
+		row := x[int(j)*d:][:d]
+		for h := range heads {
+			dst[i*heads+h] = dotPlain(row, v[h*d:][:d])
+		}
+	}
+}
+
+func dotPlain(x, v []float32) float32 {
+	var s [16]float32
+	c := 0
+	for ; c+16 <= len(x); c += 16 {
+		a, b := (*[16]float32)(x[c:]), (*[16]float32)(v[c:])
+		for k := range s {
+			s[k] += float32(a[k] * b[k])
+		}
+	}
+	for ; c < len(x); c++ {
+		s[c%16] += float32(x[c] * v[c])
+	}
+	for n := 8; n > 0; n /= 2 {
+		for k := range n {
+			s[k] += s[k+n]
+		}
+	}
+	return s[0]
+}
+
+func gatherHeadsPlain(dst, x []float32, d int, idx []uint32, w []float32, heads int, add bool) {
+	for h := range heads {
+		for c := range d {
+			sum := float32(0)
+			for i, j := range idx {
+				sum += float32(w[i*heads+h] * x[int(j)*d+c])
+			}
+			if add {
+				sum += dst[h*d+c]
+			}
+			dst[h*d+c] = sum
+		}
+	}
+}
+
+func combineHeadsPlain(dst, y []float32, idx, edges []uint32, w []float32, heads int) {
+	d := len(dst)
+	clear(dst)
+	for i, j := range idx {
+		for h := range heads {
+			f, row := w[int(edges[i])*heads+h], y[(int(j)*heads+h)*d:][:d]
+			for c, v := range row {
+				dst[c] += float32(f * v)
+			}
+		}
+	}
+}
+
+func maxMagnitudePlain(src []float32) uint32 {
+	most := uint32(0)
+	for _, v := range src {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+	}
+	return most
+}
+
+// Both return the greatest magnitude, as maxMagnitudePlain does.
+
+func float32ToFloat16Plain(dst []byte, src []float32) uint32 {
+	most := uint32(0)
+	for i, v := range src {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+		binary.LittleEndian.PutUint16(dst[2*i:], dtype.ToFloat16(v))
+	}
+	return most
+}
+
+func float32ToBFloat16Plain(dst []byte, src []float32) uint32 {
+	most := uint32(0)
+	for i, v := range src {
+		most = max(most, math.Float32bits(v)&^(1<<31))
+		binary.LittleEndian.PutUint16(dst[2*i:], dtype.ToBFloat16(v))
+	}
+	return most
+}
+
+func float16ToFloat32Plain(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(float16Bits(binary.LittleEndian.Uint16(src[2*i:])))
+	}
+}
+
+// float16Bits returns the float32 bits of a half-precision number's.
+func float16Bits(h uint16) uint32 {
+	sign, exponent, fraction := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
+	switch {
+	case exponent == 31 && fraction != 0:
+		return sign | 0x7fc00000 | fraction<<13
+	case exponent == 31:
+		return sign | 0x7f800000
+	case exponent == 0: // zero or subnormal: fraction · 2⁻²⁴ is exact
+		return sign | math.Float32bits(float32(fraction)*(1.0/(1<<24)))
+	}
+	return sign | (exponent+127-15)<<23 | fraction<<13
+}
+
+func bfloat16ToFloat32Plain(dst []float32, src []byte) {
+	for i := range dst {
+		dst[i] = math.Float32frombits(uint32(binary.LittleEndian.Uint16(src[2*i:])) << 16)
 	}
 }

@@ -61,9 +61,6 @@ func decodeJournal(b []byte) (j journal, err error) {
 // finished reports whether anything was finished that is worth keeping.
 func (j *journal) finished() bool { return len(j.Progress) > 0 && string(j.Progress) != "null" }
 
-// unsettled reports whether the run ended before its content parameters were known.
-func (j *journal) unsettled() bool { return string(j.Params) == "null" }
-
 func (j *journal) spec() Spec {
 	return Spec{Format: j.Format, Params: j.Params, Parents: j.Parents, By: j.By}
 }
