@@ -35,7 +35,6 @@ func (t *frames) add(frame []byte, n int) {
 	t.crcs = append(t.crcs, binio.CRC(frame))
 }
 
-// stored returns the length of all frames.
 func (t *frames) stored() int64 {
 	var n int64
 	for _, l := range t.lengths {

@@ -179,7 +179,6 @@ func newSlots[S any](n int) []*S {
 	return s
 }
 
-// labels writes the labels and the splits.
 func (g *generation) labels(ctx context.Context) (err error) {
 	names := []string{LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test)}
 	row := g.w.state.Facts.TargetBytes()
@@ -277,7 +276,6 @@ func (g *generation) topology(ctx context.Context) (err error) {
 	return t.Finish()
 }
 
-// features writes the feature rows.
 func (g *generation) features(ctx context.Context) error {
 	if g.w.Has(g.w.state.Facts.FeaturesFile()) {
 		return nil

@@ -54,7 +54,6 @@ func (f *Facts) idFiles() []string {
 	return nil
 }
 
-// checkIDs refuses facts that no dataset has.
 func (f *Facts) checkIDs() error {
 	switch f.OriginalIDs {
 	case "", IDNumbers:
@@ -314,7 +313,6 @@ func (r *Raw) checkIDs() error {
 	return nil
 }
 
-// idFiles returns the files of original ids.
 func (r *Raw) idFiles() []namedBytes {
 	switch {
 	case r.NodeIDs != nil:

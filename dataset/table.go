@@ -24,7 +24,6 @@ type table interface {
 	Discard() error
 }
 
-// openTable returns the table that is written to f.
 func (w *Writer) openTable(f vfs.File) table {
 	if w.state.Facts.Compression != "" {
 		return newFrameWriter(w, f)

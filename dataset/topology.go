@@ -222,7 +222,6 @@ func (d *Dataset) badOffset(p, at int64) error {
 	return fault.New(fault.ErrCorrupt, "%s: offset %d of node %d is out of range or descends", d.path(IndptrFile), p, at)
 }
 
-// outOfRange is the error of an edge from a node that is not there.
 func (d *Dataset) outOfRange(edge int64, u uint32) error {
 	return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d of %d", d.path(IndicesFile), edge, u, d.facts.Nodes)
 }

@@ -65,7 +65,6 @@ func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, 
 	return w, state, nil
 }
 
-// specOf returns the specification of a dataset.
 func specOf(ctx context.Context, fsys vfs.FS, params any, form Form) stage.Spec {
 	return stage.Spec{Format: form.Format(), Params: params, Words: words, Check: func(dir string, m *stage.Meta, look stage.Look) error {
 		return Check(ctx, fsys, dir, m, look)
@@ -145,7 +144,6 @@ func (w *Writer) End(err error) error { return w.dir.End(err) }
 // Save journals all finished files.
 func (w *Writer) Save() error { return w.update(func(*journal) {}) }
 
-// update changes the state and journals it.
 func (w *Writer) update(change func(*journal)) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,7 +20,6 @@ type onceRows struct {
 	eval *evalRows
 }
 
-// newOnceRows makes room for the rows that the pack has once.
 func (p *Packing) newOnceRows(d *cut.Decision, m allotment, first *firstPass, out *rowfile.Writers) (*onceRows, error) {
 	f := &first.facts
 	places, err := p.hotPlaces(d, first.entries)

@@ -17,7 +17,6 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// open opens what is packed and settles how.
 func open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *request, err error) {
 	r, err := openParents(ctx, fsys, o, rep)
 	if err != nil {

@@ -46,7 +46,6 @@ func (r *request) close() {
 	r.watch.Stop()
 }
 
-// form returns the form of the pack's chunks.
 func (r *request) form() packfile.Form {
 	return packfile.Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec}
 }
@@ -63,7 +62,6 @@ func (r *request) spec() stage.Spec {
 	}}
 }
 
-// cutRequest returns what is decided on.
 func (r *request) cutRequest() cut.Request {
 	return cut.Request{
 		Samples: r.samples, Name: r.o.Samples, Params: r.params, Facts: r.facts, Shard: r.o.Shard,

@@ -31,7 +31,6 @@ type ssdWriter struct {
 	sums  []*binio.Scatter // likewise: of the rows written so far
 }
 
-// groupSegments returns the segments lo ≤ i < hi of a group.
 func groupSegments(f *packfile.Facts, group int) (lo, hi int) {
 	n := packfile.GroupBatches(f.Segment) / f.Segment
 	return group * n, min((group+1)*n, f.Segments)

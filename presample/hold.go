@@ -19,7 +19,6 @@ func (s *sampling) topologyMemory() (held, work int64) {
 	return held + c.Bytes(s.data, 0), c.FillWork(s.data)
 }
 
-// readerMemory is what the topology's readers hold.
 func (s *sampling) readerMemory() int64 {
 	return int64(s.o.Workers) * topology.ReaderBytes(s.o.Topology.Level)
 }

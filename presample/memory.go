@@ -61,7 +61,6 @@ func (p allotment) halved() allotment {
 	return p
 }
 
-// tableBytes returns the memory of the table for a batch.
 func (p allotment) tableBytes(nodes int64, x sampler.Extent) int64 {
 	if p.hash {
 		return sampler.HashMemory(x.Nodes)

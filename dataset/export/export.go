@@ -272,7 +272,6 @@ func (e *exporting) arrays() error {
 	return nil
 }
 
-// ids writes the original ids.
 func (e *exporting) ids() error {
 	type array struct {
 		name, descr string
@@ -332,7 +331,6 @@ func (e *exporting) indptr(name string) error {
 	})
 }
 
-// featureType is the type that features are written in.
 func (e *exporting) featureType() dtype.Type {
 	if e.f.DType == dtype.Float16 {
 		return dtype.Float16

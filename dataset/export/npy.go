@@ -48,7 +48,6 @@ func (i *integers) flush() error {
 	return err
 }
 
-// create writes a file, and makes it durable.
 func (e *exporting) create(name string, write func(*file) error) (err error) {
 	path := filepath.Join(e.dir, name)
 	f, err := e.fs.Create(path)

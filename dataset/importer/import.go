@@ -119,7 +119,6 @@ func (im *importing) open(out string) (err error) {
 	return im.settleSplit()
 }
 
-// closeSource closes the source if it is to be.
 func (im *importing) closeSource() error {
 	if c, ok := im.src.(io.Closer); ok {
 		return c.Close()
@@ -245,7 +244,6 @@ func (im *importing) begin(ctx context.Context, out string, params any) (*datase
 	return dataset.Begin(ctx, im.fs, out, params, im.form(), im.o.Force, im.rep)
 }
 
-// form is that of the dataset.
 func (im *importing) form() dataset.Form {
 	return dataset.Form{Compressed: im.o.Compress, OriginalIDs: im.facts().OriginalIDs != ""}
 }
@@ -431,7 +429,6 @@ func (im *importing) storedEdges() dataset.Need {
 	return n
 }
 
-// labelKind says which labels the dataset has.
 func (im *importing) labelKind() string {
 	if !im.o.Labelled() {
 		return dataset.NoLabels
@@ -594,7 +591,6 @@ func (im *importing) readEdges(ctx context.Context, s edgeSink, store storing) e
 	return nil
 }
 
-// features writes the feature rows.
 func (im *importing) features(ctx context.Context) (err error) {
 	if im.w.Has(im.w.Facts().FeaturesFile()) {
 		return nil

@@ -35,7 +35,6 @@ var openCUBLAS = sync.OnceValue(func() error {
 	return fmt.Errorf("no cuBLAS (DISKGNN_CUBLAS may name it): %w", errors.Join(errs...))
 })
 
-// cublasStatus says what a call returned.
 func cublasStatus(call string, r C.int) error {
 	if r == 0 {
 		return nil

@@ -22,7 +22,6 @@ type cuda struct{}
 
 func loadDriver() (driver, error) { return cuda{}, nil }
 
-// check returns a call's status.
 func check(call string, r C.CUresult) error {
 	if r == C.CUDA_SUCCESS {
 		return nil

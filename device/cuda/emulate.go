@@ -189,7 +189,6 @@ func (e *emulated) at(address uint64) []byte {
 	panic(fmt.Sprintf("cuda: nothing lies at %#x", address))
 }
 
-// own returns that of the device's own memory.
 func (e *emulated) own(address uint64) ([]byte, bool) {
 	for from, b := range e.blocks {
 		if from > address || address-from > uint64(len(b.bytes)) {
@@ -504,7 +503,6 @@ func (e *emulated) streamOf(b handle) handle {
 	return e.blas[b]
 }
 
-// product computes one of the products.
 func (e *emulated) product(g *gemm, i int) {
 	a, b, c := floats(e.at(g.a))[i*g.nextA:], floats(e.at(g.b))[i*g.nextB:], floats(e.at(g.c))[i*g.nextC:]
 	for j := range g.n {

@@ -27,7 +27,6 @@ func (g *Graph) Update(s *Stream, enqueue func() error) error {
 	return s.capture(g.name, enqueue, func(graph handle) error { return g.device.driver.update(g.exec, graph) })
 }
 
-// capture calls use with the graph of what enqueue gives the stream.
 func (s *Stream) capture(name string, enqueue func() error, use func(graph handle) error) error {
 	d := s.device
 	if err := d.usable(); err != nil {

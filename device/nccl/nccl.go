@@ -60,7 +60,6 @@ type ID [128]byte
 // leastVersion has ncclCommInitRankScalable, which takes an ID by its address: 2.23.4.
 const leastVersion = 22304
 
-// versionText writes a version as people do.
 func versionText(v int32) string {
 	if v < 10000 { // before 2.9
 		return fmt.Sprintf("%d.%d.%d", v/1000, v/100%10, v%100)

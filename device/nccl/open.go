@@ -73,7 +73,6 @@ func bind(path string, handle uintptr) (*library, error) {
 // vectors has memory for arguments, which would be allocated for each call.
 var vectors = sync.Pool{New: func() any { return new([7]uintptr) }}
 
-// call calls a function that returns a status.
 func call(f uintptr, args ...uintptr) Status {
 	v := vectors.Get().(*[7]uintptr)
 	n := copy(v[:], args)

@@ -97,7 +97,6 @@ func (h *hyperbatches) Close() error {
 
 func (h *hyperbatches) Rows() []byte { return h.rows.Bytes() }
 
-// end returns the batch after a hyperbatch.
 func (h *hyperbatches) end(s *span) int { return (s.first + s.batches) % h.facts.Train }
 
 // begin makes a hyperbatch that will begin with the given batch, of which nothing is recorded.

@@ -29,7 +29,6 @@ type course struct {
 	states    residency.States
 }
 
-// newStates returns states of a circle of so many batches.
 func newStates(train int) residency.States { return residency.States{Circle: train, Kind: kindBytes} }
 
 // take returns the state as it is.
@@ -188,7 +187,6 @@ const (
 	headBytes = kindBytes + residency.StateHeadBytes
 )
 
-// stateBytes returns the length of a state with so many lines.
 func stateBytes(lines int64) int64 { return headBytes + gathersBytes + 8 + 5*lines }
 
 // save returns the base, which is valid until the next call.

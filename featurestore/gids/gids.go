@@ -117,7 +117,6 @@ const longestRead = 16 << 10
 // size returns the bytes of the feature file.
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
 
-// pages returns how many pages it has.
 func (c *candidate) pages() int64 { return binio.AlignUp(c.size(), binio.Page) / binio.Page }
 
 // mostPages bounds the pages that so many rows lie on.

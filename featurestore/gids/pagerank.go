@@ -133,7 +133,6 @@ func eachNode(ctx context.Context, lo, hi int, visit func(v uint32) error) error
 	return nil
 }
 
-// divide makes shares of the ranks from lo up to hi.
 func (c *ranking) divide(ctx context.Context, lo, hi int) error {
 	return eachNode(ctx, lo, hi, func(v uint32) error {
 		row, err := c.g.Row(v)

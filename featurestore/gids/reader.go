@@ -59,7 +59,6 @@ func (s *store) newReader(lay func(mem *carver)) (_ *reader, free func(), err er
 	return r, host.Free, nil
 }
 
-// readerBytes is the memory of a reader.
 func readerBytes() int64 { return carved(new(reader).lay) + requestsBytes }
 
 // read reads pages, checked, and calls land with the content of each.

@@ -84,7 +84,6 @@ func (s *store) LoadState(b []byte) error {
 	return nil
 }
 
-// kind says what a state is of.
 func (s *store) kind() (b [kindBytes]byte) {
 	binary.LittleEndian.PutUint64(b[:], uint64(s.own.lines))
 	binary.LittleEndian.PutUint64(b[8:], uint64(s.rows))
@@ -192,7 +191,6 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	return r.counts.BytesRead, nil
 }
 
-// line returns a line's memory.
 func (s *store) line(f int32) []byte {
 	at := int(f) * binio.Page
 	return s.levels.lines[at : at+binio.Page]

@@ -66,7 +66,6 @@ func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
 	return hits, accesses
 }
 
-// bytes returns how many bytes of the rows page j has.
 func (w *wanted) bytes(j, rowBytes int) (n int64) {
 	lo, hi := int64(w.pages[j])*binio.Page, (int64(w.pages[j])+1)*binio.Page
 	for _, r := range w.rows[w.from[j]:] {

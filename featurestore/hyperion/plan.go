@@ -188,7 +188,6 @@ func (c *candidate) slotBytes(eval bool, o own) int64 {
 	return bytes
 }
 
-// ranksBytes returns the memory of all ranks.
 func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
 
 // pages rounds the bytes of a buffer up to whole pages.
@@ -218,7 +217,6 @@ func (c *candidate) lists() featurestore.Lists {
 	return nil
 }
 
-// listDemand returns what is needed of them.
 func (c *candidate) listDemand() demand {
 	l := c.lists()
 	if l == nil {

@@ -185,7 +185,6 @@ const (
 	fillNodes    = 1 << 16
 )
 
-// fillBytes returns the memory of that.
 func (c *candidate) fillBytes() int64 {
 	return readerBytes(fillRequests, joined{}, c.facts.RowBytes) + 3*4*fillNodes
 }

@@ -123,7 +123,6 @@ func (p *pinned) hostBytes() int64 {
 	return p.bytes
 }
 
-// newGPUSampler returns a sampler on the device.
 func (l *loaders) newGPUSampler(eval bool) (*gpusampler.Sampler, error) {
 	sizes, fanout := l.source.sizes(eval)
 	return gpusampler.New(l.source.pinned.topology, *sizes, fanout)

@@ -35,7 +35,6 @@ func (t *tally) mean() graph.Sizes {
 	return m
 }
 
-// edges returns the number of all edges.
 func (t *tally) edges() (n int64) {
 	for _, sum := range t.sum {
 		n += sum.edges

@@ -61,7 +61,6 @@ type pieces struct {
 	bytes int64 // of all
 }
 
-// pieces returns all pieces of some partitions.
 func (b *buffer) pieces(of []uint16) pieces {
 	p := pieces{of: of}
 	for _, in := range of {

@@ -67,7 +67,6 @@ func (d *design) place(of []uint16, places []uint32) error {
 	return nil
 }
 
-// list returns the numbers that are held.
 func list(held []bool) (numbers []uint16) {
 	for p, in := range held {
 		if in {

@@ -55,7 +55,6 @@ func (d *design) prepared(ctx context.Context, places []uint32, rep progress.Rep
 	return sums, read, nil
 }
 
-// sumsRead returns the bytes that readSums reads.
 func (d *design) sumsRead() int64 {
 	return int64(fingerprintBytes) + binio.SumsBytes(d.table.size(), binio.Page)
 }
@@ -63,7 +62,6 @@ func (d *design) sumsRead() int64 {
 // fingerprintBytes is the length of a fingerprint.
 const fingerprintBytes = 64
 
-// readSums reads the checksums that are there.
 func (d *design) readSums() (*binio.Sums, error) {
 	fsys := d.source.FS()
 	b, err := vfs.ReadSmall(fsys, d.file()+".sums", fingerprintBytes+binio.SumsBytes(d.table.size(), binio.Page))

@@ -31,7 +31,6 @@ func (t *tableLayout) bytes(p int) int64 { return t.offset[p+1] - t.offset[p] }
 // size returns the bytes of the file.
 func (t *tableLayout) size() int64 { return t.offset[t.partitions()] }
 
-// of returns the partition of a place.
 func (t *tableLayout) of(place int64) int { return int(place * int64(t.partitions()) / t.nodes) }
 
 // mostRows returns the rows of the largest partition.

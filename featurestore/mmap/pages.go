@@ -35,7 +35,6 @@ type touched struct {
 	useful int64 // of the rows, on pages that the batch read
 }
 
-// begin begins a batch.
 func (p *pages) begin() { clear(p.read) }
 
 // take touches the rows of some nodes, from the first on, as long as their pages may be held

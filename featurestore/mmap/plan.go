@@ -109,10 +109,8 @@ func (c *candidate) note(pages int64) string {
 	return unchecked + "; " + held
 }
 
-// filePages returns the pages of all features.
 func (c *candidate) filePages() int64 { return (c.size() + c.page - 1) / c.page }
 
-// ranksBytes returns the memory of all ranks.
 func (c *candidate) ranksBytes() int64 { return alignUp(4 * c.facts.Nodes) }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.

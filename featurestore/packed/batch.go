@@ -61,7 +61,6 @@ type places struct {
 	x    []float32 // widened; none where the host does not compute
 }
 
-// begin makes the batch another one.
 func (b *batch) begin(ref featurestore.Ref) {
 	b.counts, b.ref = counts{}, ref
 	b.claimed, b.sent = b.claimed[:0], 0
@@ -70,7 +69,6 @@ func (b *batch) begin(ref featurestore.Ref) {
 // String names the batch.
 func (b *batch) String() string { return b.ref.String() }
 
-// train returns where the training batch lies.
 func (b *batch) train() *packfile.Train { return &b.src.pack.Index().Train[b.ref.Index] }
 
 // claim says that the matrix's rows from the given one on come from disk. Levels claim rows

@@ -68,7 +68,6 @@ func (l *chunk) newPart(b *batch, m *memory) chunkRows {
 	return &chunkPart{chunk: l, b: b, wire: l.form.wire(l, m)}
 }
 
-// file returns the name of the file of the batch's chunk.
 func (l *chunk) file(b *batch) string { return packfile.ColdFile(l.src.pack.Group(b.ref.Index)) }
 
 // cold is the cold level, in whichever memory its reads land.
@@ -170,7 +169,6 @@ func (p *chunkPart) Do(lo, hi int, scratch *[]byte) error {
 	})
 }
 
-// load loads a piece, and its rows into memory for them.
 func (p *chunkPart) load(at packfile.Piece, rows []byte) error {
 	return p.codec.load(p.b.train(), p.name, p.stored, at, rows)
 }

@@ -38,7 +38,6 @@ func (d *direct) lay(a *cuda.Arena) (err error) {
 	return err
 }
 
-// mostPieces returns the most pieces of a chunk that are read.
 func mostPieces(d *chunk) int64 {
 	most := 0
 	for i := range d.src.pack.Index().Train {

@@ -43,7 +43,6 @@ type rowFile struct {
 	sums binio.Sums
 }
 
-// rows opens a file of rows.
 func (s *source) rows(name, sums string) (f rowFile, err error) {
 	if f.sums, err = s.pack.Sums(s.fs, sums); err != nil || f.sums.Size == 0 {
 		return f, err

@@ -277,7 +277,6 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	return m.turns.End(t)
 }
 
-// send submits the copies.
 func (m *gpuMatrix) send(copies *cuda.Stream, t *gpurows.Turn, x cuda.Buffer) error {
 	if n := m.b.RAMRows + m.admitted.rows; n > 0 {
 		if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:n])); err != nil {

@@ -38,7 +38,6 @@ type filling struct {
 	free   [hotDepth]*cuda.Event // when a piece was copied
 }
 
-// begin makes the events.
 func (f *filling) begin() error {
 	return f.table.Device.Attached(func() (err error) {
 		for k := range f.free {

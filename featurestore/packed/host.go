@@ -98,7 +98,6 @@ func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
 
 func (m *hostMatrix) x(rows int) []float32 { return m.part(0, rows) }
 
-// part returns rows of the matrix.
 func (m *hostMatrix) part(first, rows int) []float32 {
 	dim := m.src.facts.Dim
 	return m.mem.Float32s()[first*dim : (first+rows)*dim]

@@ -96,7 +96,6 @@ func mostAdmitted(r *packfile.Reader) int {
 	return most
 }
 
-// isMin reports whether a pack is one of policy min.
 func isMin(r *packfile.Reader) bool { return r.Params().Policy == packfile.PolicyMin }
 
 // mostRows returns the most rows of a training batch that come from disk, the most of these

@@ -290,7 +290,6 @@ func (t *Trace) divided() error {
 	return nil
 }
 
-// sum returns the checksum of a trace.
 func (t *Trace) sum() uint32 {
 	return binio.UpdateCRC(binio.CRC(binio.Bytes(t.Start)), binio.Bytes(t.Nodes))
 }

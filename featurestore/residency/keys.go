@@ -56,7 +56,6 @@ func (k *keys) add(x uint32) {
 	}
 }
 
-// remove removes a member.
 func (k *keys) remove(x uint32) {
 	for _, words := range k.levels {
 		w := &words[x/64]

@@ -40,7 +40,6 @@ func (l *links) push(f int32) {
 	l.first = f
 }
 
-// remove removes a member.
 func (l *links) remove(f int32) {
 	newer, older := l.newer[f], l.older[f]
 	if newer == Absent {

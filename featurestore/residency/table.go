@@ -97,7 +97,6 @@ func end(d *binio.Decoder) error {
 	return d.Err()
 }
 
-// appendList appends the length of a list and the list.
 func appendList(b []byte, s []uint32) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(s)))
 	return binio.AppendUints(b, s, 4)

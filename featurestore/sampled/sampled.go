@@ -120,7 +120,6 @@ func (s *Source) damaged(err error) error {
 	return stage.Damaged(err, s.Dir(), s.samples.Meta().Format)
 }
 
-// number returns a batch's number in the samples.
 func (s *Source) number(r featurestore.Ref) int {
 	switch r.Split {
 	case featurestore.Valid:

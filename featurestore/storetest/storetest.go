@@ -126,7 +126,6 @@ func (w *World) row(v uint32, to dtype.Type) []float32 {
 	return out
 }
 
-// read returns a batch as it was sampled.
 func (w *World) read(t testing.TB, ref featurestore.Ref) *graph.Batch {
 	t.Helper()
 	f := w.samples.Facts()
@@ -225,7 +224,6 @@ func (w *World) hasRows(t testing.TB, ref featurestore.Ref, list []uint32, x []f
 	}
 }
 
-// refs lists the batches of some splits.
 func refs(f featurestore.Facts, splits ...featurestore.Split) (list []featurestore.Ref) {
 	for _, s := range splits {
 		for i := range f.Batches(s) {

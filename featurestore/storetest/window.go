@@ -64,7 +64,6 @@ func (s *windows) aheads() []int {
 	return []int{1, 2, s.train / 2, s.train - 1, s.train, 2*s.train + 1}
 }
 
-// open returns a window that reads through a stack, and what frees it.
 func (s *windows) open(in iostack.Stack, ahead int) (_ featurestore.Window, free func() error, err error) {
 	l, err := s.source.Open(in)
 	if err != nil {

@@ -214,7 +214,6 @@ func Inputs(src []byte) ([]uint32, error) {
 	return binio.View[uint32](raw), nil
 }
 
-// decodeBlock reads the arrays of one block.
 func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
 	k.NumSrc, k.NumDst = h.src, h.dst
 	k.Indptr = binio.Grow(k.Indptr, h.dst+1)

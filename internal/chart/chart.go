@@ -242,7 +242,6 @@ func (c *Plot) SVG() template.HTML {
 	return template.HTML(c.b.String()) // all text in it went through EscapeString
 }
 
-// num writes a coordinate.
 func num(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
 // Finite tells whether a value can be drawn. What is beyond all measure counts as

@@ -98,7 +98,6 @@ func (d *demo) show(ctx context.Context, says string, result any, args []string)
 	return nil
 }
 
-// sum prints what the demo is for.
 func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn rundir.Result, took time.Duration) {
 	fmt.Printf("\nTime\n")
 	for _, s := range []struct {

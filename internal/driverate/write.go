@@ -132,7 +132,6 @@ func (w *writing) run(ctx context.Context, seed byte) error {
 	}
 }
 
-// write writes a chunk.
 func (w *writing) write(b []byte, at int64) error {
 	if w.direct != nil && len(b) == chunk {
 		_, err := w.direct.WriteAt(b, at)

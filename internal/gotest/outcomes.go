@@ -97,7 +97,6 @@ func (o outcomes) save(file string) error {
 	return errors.Join(err, f.Close())
 }
 
-// load adds the outcomes in a file.
 func (o outcomes) load(file string) error {
 	f, err := os.Open(file)
 	if err != nil {

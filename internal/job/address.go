@@ -53,7 +53,6 @@ func (p *Place) address(use Use, env Env, r reading) error {
 // lastPort is the last one with room for the others after it.
 const lastPort = 1<<16 - Ports
 
-// port reads a port.
 func port(text string) (int, bool) {
 	n, ok := number(text)
 	return n, ok && n >= 1 && n <= lastPort

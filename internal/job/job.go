@@ -43,7 +43,6 @@ const (
 	Replicas
 )
 
-// flag returns the flag that says a place.
 func (u Use) flag() string {
 	if u == Shards {
 		return "--shard"

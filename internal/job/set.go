@@ -54,10 +54,8 @@ type reading struct {
 	port                   int    // 0: not said
 }
 
-// mpi reports whether the set is an MPI's.
 func (r reading) mpi() bool { return r.name == "openmpi" || r.name == "pmi" }
 
-// source names the set with the variables that are there.
 func (r reading) source() string { return r.name + " (" + strings.Join(r.seen, ", ") + ")" }
 
 func (r reading) String() string {
@@ -73,7 +71,6 @@ type vars struct {
 	reading
 }
 
-// text returns a variable, "" if it is not there.
 func (v *vars) text(name string) string {
 	value := v.env(name)
 	if value != "" {

@@ -57,7 +57,6 @@ type home struct {
 	version int
 }
 
-// find reads a directory of /proc.
 func find(proc string) (home, error) {
 	groups, err := os.ReadFile(filepath.Join(proc, "cgroup"))
 	if err != nil {
@@ -103,7 +102,6 @@ func parse(groups, mounts string) (home, error) {
 	return home{}, errors.New("no memory cgroup is mounted")
 }
 
-// groupPath returns the path of the process's group.
 func groupPath(groups string, version int) (string, bool) {
 	for line := range strings.Lines(groups) {
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
@@ -129,7 +127,6 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// enter makes the group of a process.
 func (h home) enter(in tree, limit int64, pid int) (_ *Group, err error) {
 	g := &Group{in: in, own: h.dir, dir: filepath.Join(h.dir, prefix+strconv.Itoa(pid)), pid: strconv.Itoa(pid)}
 	if err := h.able(in); err != nil {

@@ -151,7 +151,6 @@ const (
 	survived = "SURVIVED"
 )
 
-// one tests a mutant.
 func (r *run) one(m *mutant) (fate string, err error) {
 	name := filepath.Join(r.scratch, "mutant.go")
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {m.file: name}})
@@ -195,7 +194,6 @@ func (r *run) compile() (listing []byte, ok bool) {
 	return append(listing, more...), err == nil
 }
 
-// test runs the tests of a package.
 func (r *run) test(pkg string) ([]byte, error) {
 	return r.tool(r.timeout+time.Minute, "test", "-failfast", "-count=1", "-vet=off", "-run", r.only, "-timeout", r.timeout.String(), pkg)
 }

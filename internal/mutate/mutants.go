@@ -89,7 +89,6 @@ func mutants(pkg string) ([]mutant, error) {
 	return list, nil
 }
 
-// inFile returns the mutants of one file.
 func inFile(name string, text []byte) ([]mutant, error) {
 	fset := token.NewFileSet()
 	f, err := parser.ParseFile(fset, name, text, 0)

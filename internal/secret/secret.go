@@ -98,7 +98,6 @@ func (s Secret) Token() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// seed returns the 32 bytes of a key that is for one purpose.
 func (s Secret) seed(purpose string) ([]byte, error) {
 	b, err := hkdf.Key(sha256.New, []byte(*s.text), nil, purpose, 32)
 	if err != nil {

@@ -273,7 +273,6 @@ func (d *Dir) recover() (State, error) {
 	return StateNew, d.SaveProgress(nil) // until then the old journal says whose the files are
 }
 
-// readJournal returns the journal of what was begun.
 func (d *Dir) readJournal() (journal, error) {
 	b, err := vfs.ReadSmall(d.fs, d.File(journalFile), maxJournal)
 	if err != nil {

@@ -162,7 +162,6 @@ func (v *Volatile) look() error {
 	return nil
 }
 
-// enter changes entries.
 func (v *Volatile) enter(c change) {
 	for _, e := range c {
 		e.apply(e.in.entries)

@@ -66,7 +66,6 @@ func Child() bool {
 // openDevice takes the first device; tests put another in its place.
 var openDevice = func() (*cuda.Device, error) { return cuda.Open(0, cuda.Options{}) }
 
-// try does a task in this process.
 func try(t task) (a answer) {
 	l, err := loadLibrary()
 	if err != nil {

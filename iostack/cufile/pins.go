@@ -42,7 +42,6 @@ func (p *pins) remove(b cuda.Buffer, unpin func(address uint64) error) error {
 	return unpin(b.Address())
 }
 
-// all returns the ranges.
 func (p *pins) all() []cuda.Buffer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -166,7 +166,6 @@ func (q *Queue) Late(age time.Duration, do func(tag uint64, id uint16)) {
 	}
 }
 
-// state says what the queue knows.
 func (q *Queue) state() string {
 	return fmt.Sprintf("queue %d of %d entries: tail %d (rung %d), %d fetched by the controller, head %d, phase %v, %d under way",
 		q.id, q.depth, q.tail, q.rung, q.sqHead, q.head, q.phase, q.Busy())

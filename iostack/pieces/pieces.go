@@ -133,7 +133,6 @@ func (r *Reader) Read(ctx context.Context, next func() (piece int, ok bool), use
 	return g.Wait()
 }
 
-// fetch reads piece i.
 func (r *Reader) fetch(ctx context.Context, p *Piece, i int) error {
 	off, size := r.pieces.Piece(i)
 	pad := off % binio.Page // whole pages land in place then

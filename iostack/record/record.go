@@ -95,7 +95,6 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return nil
 }
 
-// file returns a file's number.
 func (s *Stack) file(f iostack.File) int32 {
 	if f == s.last {
 		return s.number

@@ -52,7 +52,6 @@ func newBelady(entryOf []uint32, batches, rows int) *belady {
 	return c
 }
 
-// put gives a node an entry.
 func (c *belady) put(v, entry uint32) { c.entryOf[v], c.nodeOf[entry] = entry, v }
 
 // take returns an empty entry.

@@ -224,7 +224,6 @@ func (q *planner) describe(ctx context.Context, d *costs, top int, l level, i, e
 	return c, nil
 }
 
-// trainerSlot estimates the bytes of a slot of a trainer.
 func (q *planner) trainerSlot(rowBytes int64) int64 {
 	f := &q.Facts
 	if len(f.TrainSizes.Src) == 0 {

@@ -65,7 +65,6 @@ type merging struct {
 	sources []shard.Source
 }
 
-// form returns the form of the pack's chunks.
 func (w *merging) form() Form { return Form{RowBytes: w.facts.RowBytes, Codec: w.codec} }
 
 // add takes over what a further shard has.

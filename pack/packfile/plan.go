@@ -90,7 +90,6 @@ func descends(list []uint32) bool {
 	return true
 }
 
-// allBelow reports whether every entry is below n.
 func allBelow(list []uint32, n int64) bool {
 	for _, v := range list {
 		if int64(v) >= n {

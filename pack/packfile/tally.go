@@ -57,7 +57,6 @@ func (t *tally) add(b *graph.Batch, fanout []int) error {
 	})
 }
 
-// means returns the rounded means.
 func (t *tally) means() graph.Sizes {
 	mean := func(sums []int) []int {
 		list := slices.Clone(sums)

@@ -203,7 +203,6 @@ func (c *copying) all(ctx context.Context, total int64, rep progress.Reporter) e
 	return nil
 }
 
-// bytes returns how many bytes of a file are copied.
 func (c *copying) bytes(f stage.File) (n int64, err error) {
 	ranges, err := c.share.Ranges(f)
 	if err != nil {

@@ -153,7 +153,6 @@ func (f *Facts) has(b *BatchInfo, fanout []int, seeds int) bool {
 	return b.Size >= least+5*input+labels && b.Size <= most+8*input+labels
 }
 
-// equal compares summaries.
 func (s *Summary) equal(t *Summary) bool {
 	return s.SeedNodes == t.SeedNodes && s.InputNodes == t.InputNodes && s.Edges == t.Edges && s.Bytes == t.Bytes &&
 		equalSizes(s.Max, t.Max) && equalSizes(s.Mean, t.Mean)

@@ -134,7 +134,6 @@ func (h *Hop) Draw(i int, pos []int64) {
 	h.s.draw(pos, h.s.start[i], h.s.degree[i], h.drawKey(i))
 }
 
-// drawKey returns the key of a destination's draws.
 func (h *Hop) drawKey(i int) uint64 { return rng.Join(h.key, uint64(h.s.nodes[i])) }
 
 // Look takes the next neighbours of a destination, which is Whole. Only with the last of

@@ -55,7 +55,6 @@ func (s *Seeds) labor(id ID) labor {
 	return l
 }
 
-// hop returns the lots of one hop.
 func (l *labor) hop(hop int) labor {
 	h := *l
 	if l.sameLots {
@@ -65,7 +64,6 @@ func (l *labor) hop(hop int) labor {
 	return h
 }
 
-// lots writes the lot of each node, in one hop.
 func (l *labor) lots(to []uint64, nodes []uint32) {
 	if l.cos == 0 {
 		for i, v := range nodes {

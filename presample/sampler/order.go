@@ -152,7 +152,6 @@ func (o *orders) memory() int64 {
 	return 0
 }
 
-// visitMemory returns the bytes of a visit.
 func (o *orders) visitMemory() int64 {
 	n := 4 * int64(o.n)
 	if o.parts != nil {
@@ -197,7 +196,6 @@ func (o *orders) make(epoch int) {
 	o.of[epoch] = v
 }
 
-// fill makes the visit of an epoch.
 func (o *orders) fill(v *visit, epoch int) {
 	key := rng.Key(o.seed, forOrder, uint64(epoch))
 	switch {

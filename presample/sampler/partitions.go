@@ -128,7 +128,6 @@ func BufferedMemory(p *mbfile.Params, d dataset.Facts, targetBytes int) int64 {
 // cut is where a batch ends in the order of an epoch, and the state that it belongs to.
 type cut struct{ end, state uint32 }
 
-// walk returns the states of an epoch.
 func (q *partitions) walk(epoch int) *walk.Walk {
 	p := &q.params
 	key := rng.Key(p.Seed, forWalk, uint64(epoch))

@@ -138,7 +138,6 @@ func (s *Sampler) allow(x Extent) error {
 	return s.check(x, s.table.memory(x.Nodes))
 }
 
-// numberAll numbers the seed nodes.
 func (s *Sampler) numberAll(seeds []uint32) (_ int, err error) {
 	n := uint32(0)
 	for piece := range slices.Chunk(seeds, chunkEdges) {

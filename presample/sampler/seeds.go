@@ -130,7 +130,6 @@ func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, 
 	return nil
 }
 
-// labelled returns the nodes that have a label.
 func labelled(ids []uint32, labels []int32) split {
 	s := split{nodes: ids[:0], labels: make([]int32, 0, len(ids))}
 	for _, v := range ids {

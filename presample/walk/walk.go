@@ -47,7 +47,6 @@ type Walk struct {
 	first bool // what is assigned goes to the first state that holds it
 }
 
-// groupSize returns the partitions of a group.
 func groupSize(kind string, buffer int) int {
 	if kind == Beta {
 		return 1
@@ -127,7 +126,6 @@ func upTo(n int) []uint16 {
 // States returns the number of states.
 func (w *Walk) States() int { return 1 + len(w.swaps) }
 
-// group returns the partitions of a group.
 func (w *Walk) group(g uint16) []uint16 {
 	lo := int(g) * w.size
 	return w.parts[lo:min(lo+w.size, len(w.parts))]

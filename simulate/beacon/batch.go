@@ -229,7 +229,6 @@ func (r *run) check() error {
 	return nil
 }
 
-// over reports whether servers were busy for longer than there was time.
 func over(busy kernel.Time, servers int, time kernel.Time) bool {
 	return float64(busy) > float64(servers)*float64(time)
 }

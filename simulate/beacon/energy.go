@@ -78,7 +78,6 @@ func (j *Joules) scale(by float64) {
 	}
 }
 
-// joules returns the energy of a batch that was simulated.
 func (p *Params) joules(pf *Platform, r *Batch, all []product, macs float64) Joules {
 	e, period := &p.Energy, r.Period
 	a := &p.Accelerator

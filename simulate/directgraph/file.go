@@ -63,7 +63,6 @@ func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	return vfs.WriteFile(fsys, name, out.Bytes())
 }
 
-// fill returns the pages of a graph.
 func (l *Layout) fill(g Graph) ([]byte, error) {
 	pages := make([]byte, l.pages*int64(l.shape.Page))
 	ends := make([]int, l.pages) // of the sections in each page so far: they are placed in order

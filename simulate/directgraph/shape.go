@@ -64,7 +64,6 @@ func (s Shape) Section(slot, degree int64) int64 {
 	return 1 + (slot-own)/s.secondary()
 }
 
-// bytes returns the bytes of a node's section.
 func (s Shape) bytes(section, degree int64) int {
 	n, own := s.Secondaries(degree), s.own(degree)
 	if section == 0 {

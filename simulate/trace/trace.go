@@ -378,7 +378,6 @@ func (t *Reader) corrupt(format string, args ...any) error {
 // versions has what decodes a batch of each version.
 var versions = stage.Versions[func(*Reader, []byte, *Batch) error]{Version: (*Reader).decode}
 
-// decode reads a payload.
 func (t *Reader) decode(p []byte, b *Batch) error {
 	short := false
 	next := func() uint64 {

@@ -212,7 +212,6 @@ func sum(counts []int64, limit int64) (int64, error) {
 	return n, nil
 }
 
-// readTypes gives each type its nodes.
 func (s *source) readTypes(*importer.Reading) error {
 	if len(s.m.NodeType) == 0 || len(s.m.Nodes) != len(s.m.NodeType) {
 		return bad("it has %d node types, and chunks of %d", len(s.m.NodeType), len(s.m.Nodes))
@@ -309,7 +308,6 @@ func (s *source) openChunk(d *document, i int, rows int64) (matrix.Matrix, error
 	return matrix.Open(s.fs, matrix.Spec{Path: name})
 }
 
-// readEdgeTypes counts the edges.
 func (s *source) readEdgeTypes(*importer.Reading) error {
 	if len(s.m.EdgeType) == 0 || len(s.m.Edges) != len(s.m.EdgeType) {
 		return bad("it has %d edge types, and chunks of %d", len(s.m.EdgeType), len(s.m.Edges))
@@ -541,7 +539,6 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 	return nil
 }
 
-// readShapes reads the shapes of all tables.
 func (s *source) readShapes() error {
 	any := func(matrix.Matrix) error { return nil }
 	if s.label.d != nil {
@@ -690,7 +687,6 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) er
 	return nil
 }
 
-// readEdges reads a chunk of n edges of a type.
 func (s *source) readEdges(ctx context.Context, name string, chunk int, n int64, add func(dst, src []int64) error) error {
 	from, to, err := s.ends(name)
 	if err != nil {

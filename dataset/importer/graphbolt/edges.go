@@ -49,7 +49,6 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) er
 	return nil
 }
 
-// readEdges reads one file of edges.
 func (s *source) readEdges(ctx context.Context, f document, add func(dst, src []int64) error) (err error) {
 	pairs, err := s.openPairs(f)
 	if err != nil {

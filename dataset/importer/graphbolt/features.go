@@ -42,7 +42,6 @@ func (m *metadata) nodeFeatures() []string {
 	return names
 }
 
-// nodeFeature returns the only node feature of a name, or nil.
 func (m *metadata) nodeFeature(name string) *metadataFeature {
 	var found *metadataFeature
 	for i := range m.Features {
@@ -102,7 +101,6 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 	return nil
 }
 
-// readFeatureShape reads the headers of the features.
 func (s *source) readFeatureShape() error {
 	var names []string
 	var dim int64

@@ -275,7 +275,6 @@ func (s *source) openNumbers(f document, do func(*npz.Array) error) (err error) 
 	return do(a)
 }
 
-// openInts opens a vector of integers.
 func (s *source) openInts(f document) (stream.Integers, error) {
 	if f.Format == "csv" {
 		return text.Open(s.fs, s.path(f), 1)

@@ -72,7 +72,6 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	return nil
 }
 
-// readAll reads the labels of all nodes.
 func (s *source) readAll(ctx context.Context, l *importer.Labelling) error {
 	return s.openNumbers(*s.label, func(a *npz.Array) error {
 		if !s.sh.Multi {
@@ -85,7 +84,6 @@ func (s *source) readAll(ctx context.Context, l *importer.Labelling) error {
 	})
 }
 
-// readSeeds reads the seeds of one set.
 func (s *source) readSeeds(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
 	seeds, err := s.openInts(set.seeds)
 	if err != nil {
@@ -132,7 +130,6 @@ type numbers interface {
 	Close() error
 }
 
-// openLabels opens a vector of labels.
 func (s *source) openLabels(f document) (numbers, error) {
 	if f.Format == "csv" {
 		return text.Open(s.fs, s.path(f), 1)

@@ -79,7 +79,6 @@ func (s *source) readTask(m *metadata, o *importer.Reading) error {
 	return nil
 }
 
-// pickTask returns the index of a task.
 func (s *source) pickTask(m *metadata, name string) (int, error) {
 	var names []string
 	for i, t := range m.Tasks {

@@ -108,7 +108,6 @@ func (c *common) Shape() importer.Shape { return c.sh }
 
 func (c *common) CountEdges(map[string]int64) int64 { return c.sh.Edges }
 
-// archive calls do with an archive.
 func (c *common) archive(name string, do func(*npz.Archive) error) (err error) {
 	z, err := npz.OpenArchive(c.fs, name)
 	if err != nil {
@@ -229,7 +228,6 @@ func (s *saint) labelFiles() []string {
 	return []string{s.classes, s.roles}
 }
 
-// node reads a key.
 func (s *saint) node(key string) (int64, error) {
 	v, err := strconv.ParseUint(key, 10, 63)
 	if err != nil || int64(v) >= s.sh.Nodes {

@@ -38,7 +38,6 @@ const maxToken = 64
 
 var errJSON = fault.New(fault.ErrInput, "it is not an object of integers and lists of integers")
 
-// fail says where an error is.
 func (l *lists) fail(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = fault.New(fault.ErrInput, "truncated: it ends before its object does")
@@ -66,7 +65,6 @@ func (l *lists) unread() {
 	}
 }
 
-// expect reads one given byte.
 func (l *lists) expect(want byte) error {
 	c, err := l.next()
 	if err == nil && c != want {
@@ -110,7 +108,6 @@ func (l *lists) key() (string, error) {
 	}
 }
 
-// number reads an integer.
 func (l *lists) number() (int64, error) {
 	var buf [maxToken]byte
 	b := buf[:0]

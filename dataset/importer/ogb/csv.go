@@ -28,7 +28,6 @@ func (s *source) table(name string) func() (matrix.Matrix, error) {
 	return func() (matrix.Matrix, error) { return matrix.OpenText(s.fs, name, text.Format{}) }
 }
 
-// number reads the only number of a file.
 func (s *source) number(name string) (n int64, err error) {
 	s.files = append(s.files, name)
 	m, err := s.column(name)

@@ -94,7 +94,6 @@ func (s *source) processed(name ...string) func() (matrix.Matrix, error) {
 	return func() (matrix.Matrix, error) { return matrix.Open(s.fs, matrix.Spec{Path: path}) }
 }
 
-// typeWithLabels returns the only type of nodes that has labels.
 func (s *source) typeWithLabels(types []stream.Type) (string, error) {
 	var found []string
 	for _, t := range types {

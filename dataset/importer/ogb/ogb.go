@@ -244,7 +244,6 @@ func (s *source) readShape() (err error) {
 	})
 }
 
-// with calls do with a matrix that is open.
 func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
 	m, err := open()
 	if err != nil {

@@ -373,7 +373,6 @@ func (r *sortedRows) Next(values []float32) error {
 	return nil
 }
 
-// eachEdge hands the edges on.
 func (n *named) eachEdge(ctx context.Context, add func(dst, src []int64) error) error {
 	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)
 	return n.edges.Each(ctx, func(ends []uint32) error {

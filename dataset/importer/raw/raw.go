@@ -345,7 +345,6 @@ func (s *source) withTable(spec matrix.Spec, do func(matrix.Matrix) error) error
 	return with(func() (matrix.Matrix, error) { return s.openTable(spec) }, do)
 }
 
-// with calls do with a matrix that is open.
 func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
 	m, err := open()
 	if err != nil {

@@ -81,7 +81,6 @@ func (s *Edges) plan() ([]edgeUnit, int, error) {
 	return units, slots, nil
 }
 
-// cell returns the c-th cell as a unit.
 func (s *Edges) cell(c int) edgeUnit {
 	lo := int64(c) * s.cellNodes
 	return edgeUnit{bucket: c / int(s.bucketCells), lo: lo, hi: min(lo+s.cellNodes, s.o.Nodes), edges: s.cells[c]}

@@ -37,7 +37,6 @@ func round(x, key uint64, width uint) uint64 {
 	return (x * 0xD6E8FEB86659FD93) >> (64 - width)
 }
 
-// forward returns the place of x.
 func (p *permutation) forward(x uint64) uint64 {
 	for {
 		a, b := x>>p.right, x&(1<<p.right-1) // a has left bits, b right bits
@@ -51,7 +50,6 @@ func (p *permutation) forward(x uint64) uint64 {
 	}
 }
 
-// backward returns what has the place y.
 func (p *permutation) backward(y uint64) uint64 {
 	for {
 		a, b := y>>p.right, y&(1<<p.right-1)

@@ -91,7 +91,6 @@ func (l *launch) sums(sums, a, b cuda.Buffer, bBytes int64, width int, rows Coun
 	l.count(rows)
 }
 
-// sum launches such a kernel, and sums the groups.
 func (l *launch) sum(k compiled, out, sums cuda.Buffer, width, rows int) error {
 	if err := l.groups(k, rows, width, 1); err != nil {
 		return err

@@ -93,7 +93,6 @@ func SumGroup(rows int) int {
 // SumRows returns how many rows Sums must have for so many rows, or fewer.
 func SumRows(rows int) int { return min(mostGroups, (rows+leastGroup-1)/leastGroup) }
 
-// sumGroups returns how many groups there are.
 func sumGroups(rows int) int {
 	group := SumGroup(rows)
 	return (rows + group - 1) / group

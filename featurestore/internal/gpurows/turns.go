@@ -88,7 +88,6 @@ func (t *Turns) Open(table *Table, bytes int64, lay, open func(*cuda.Arena) erro
 	})
 }
 
-// start makes the stream.
 func (t *Turns) start(d *cuda.Device) (err error) {
 	for i := range t.list {
 		n := &t.list[i]

@@ -23,7 +23,6 @@ type course struct {
 	states  residency.States
 }
 
-// newStates returns states of a circle of so many batches.
 func newStates(train int) residency.States { return residency.States{Circle: train, Kind: kindBytes} }
 
 // take returns a state of the policy as it is.

@@ -51,7 +51,6 @@ func (c *gpuCache) landing() int64 {
 	return gpurows.LandingRows(int64(c.facts.Inputs(false)), int64(c.facts.Inputs(true)))
 }
 
-// entry returns where the table has a frame.
 func (c *gpuCache) entry(frame int32) uint32 {
 	if int64(frame) < c.near {
 		return uint32(frame)

@@ -41,7 +41,6 @@ func list[T any](m *memory, n int) []T {
 	return s
 }
 
-// held returns the bytes of all that was taken.
 func (m *memory) held() int64 { return m.bytes + m.lists }
 
 func (m *memory) free() {

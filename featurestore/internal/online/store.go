@@ -67,7 +67,6 @@ func (s *store) readBy(o own) (err error) {
 	return s.devices.Check(s.table.file)
 }
 
-// decideBy makes the policy.
 func (s *store) decideBy(o own) (err error) {
 	s.course.states = newStates(s.facts.Train)
 	if o.grid.parts > 0 {
@@ -118,7 +117,6 @@ func (s *store) LoadState(b []byte) error {
 	return nil
 }
 
-// kind says what a state is of.
 func (s *store) kind() (b [kindBytes]byte) {
 	binary.LittleEndian.PutUint64(b[:], uint64(s.own.frames))
 	copy(b[8:], s.policy)

@@ -140,7 +140,6 @@ func (s *Stack) NewFile(path string, size int64, runs func(offset int64) int, me
 	return &File{stack: s, path: path, size: size, direct: true, splits: s.splits, fd: -1, Runs: runs, Media: media}, nil
 }
 
-// end returns where the file ends now.
 func (f *File) end() (int64, error) {
 	if f.fd < 0 {
 		return f.size, nil

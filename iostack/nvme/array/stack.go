@@ -247,7 +247,6 @@ type File interface {
 	Locate(offset int64) (drive int, at, n int64)
 }
 
-// open opens a file of the table.
 func (s *Stack) open(path string) (*frontend.File, error) {
 	f, err := s.table.Find(path)
 	if err != nil {

@@ -329,7 +329,6 @@ func (w *worker) release(i int) {
 	s.lane = -1
 }
 
-// end ends a read.
 func (w *worker) end(i int, err error) {
 	w.slots[i].read.End(err)
 	w.slots[i].part, w.slots[i].from = nil, nil

@@ -231,7 +231,6 @@ func (t *Transport) visible(call uint32, start uint64, pages int) ([]uint64, err
 	return addresses, nil
 }
 
-// call makes a call from the one thread.
 func (t *Transport) call(request uint32, arg unsafe.Pointer) (err error) {
 	t.caller.do(func() { _, err = t.system.Control(t.fd, request, arg) })
 	return err

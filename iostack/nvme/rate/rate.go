@@ -44,7 +44,6 @@ type Result struct {
 	Share            float64
 }
 
-// check returns how many of the namespace's blocks a read has.
 func (l *Load) check(controllers []*nvme.Controller) (blocks int, err error) {
 	for _, c := range controllers {
 		space := c.Namespace()

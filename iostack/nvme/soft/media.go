@@ -48,7 +48,6 @@ func newMedia(path string, depth int) (*media, error) {
 	return &media{stack: s, file: f, ops: make([]op, depth)}, nil
 }
 
-// begin says where ended reads go.
 func (m *media) begin(ended func(job)) {
 	for i := range m.ops {
 		o := &m.ops[i]

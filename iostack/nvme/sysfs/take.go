@@ -66,7 +66,6 @@ func (f *function) mapped() ([]byte, error) {
 	return b, nil
 }
 
-// unbind takes a function from its driver.
 func (f *function) unbind() error {
 	if f.driver == "" {
 		return nil

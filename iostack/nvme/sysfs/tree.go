@@ -29,7 +29,6 @@ func (t tree) write(name, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exists reports whether there is such a file.
 func (t tree) exists(name string) bool {
 	_, err := os.Lstat(t.path(name))
 	return err == nil

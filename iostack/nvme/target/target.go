@@ -166,7 +166,6 @@ const (
 	escaped   = `\` + separator
 )
 
-// split returns the names in a list.
 func split(list string) (names []string) {
 	whole := true
 	parts := strings.Split(list, separator)

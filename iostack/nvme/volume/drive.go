@@ -27,7 +27,6 @@ type Drive interface {
 // Page is the unit of extents, in bytes.
 const Page = binio.Page
 
-// bytesOf returns the size of a drive.
 func bytesOf(d Drive) int64 { return int64(d.Blocks()) * int64(d.BlockBytes()) }
 
 // readBytes reads bytes of a drive; both ends are ends of pages.

@@ -116,7 +116,6 @@ func (c *Contents) encodedBytes() int64 {
 	return n
 }
 
-// encode returns the bytes of the table.
 func (c *Contents) encode() []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 0, c.encodedBytes())

@@ -308,7 +308,6 @@ func (f *handle) write(b []byte, off int64) error {
 	return f.buffered(b[head+whole:], off+int64(head+whole))
 }
 
-// pages writes whole pages.
 func (f *handle) pages(b []byte, off int64) error {
 	_, err := f.direct.WriteAt(b, off)
 	if errors.Is(err, unix.EINVAL) { // pages of another size, or none at all

@@ -64,13 +64,11 @@ func Place(ctx context.Context, d *cuda.Device, g *graph.CSC, near bool, guard f
 	return t, nil
 }
 
-// cut divides the memory of a topology.
 func (t *Topology) cut(g *graph.CSC, memory cuda.Buffer) {
 	first := indptrBytes(int64(g.NumNodes()))
 	t.indptr, t.indices = memory.Slice(0, int64(8*len(g.Indptr))), memory.Slice(first, int64(4*len(g.Indices)))
 }
 
-// copyIn copies the graph to the device.
 func (t *Topology) copyIn(ctx context.Context, g *graph.CSC, bytes int64, guard func(func() error) error) (err error) {
 	if t.arena, err = t.device.NewArena(bytes); err != nil {
 		return err

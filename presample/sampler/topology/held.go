@@ -90,7 +90,6 @@ func (h *held) neighbours(v uint32) (ids []uint32, ok bool) {
 	return h.ids.Uint32s()[h.place.Start(rank):h.place.Start(rank+1)], true
 }
 
-// bytes returns the memory that is held.
 func (h *held) bytes() int64 {
 	if h.ids == nil {
 		return 0

@@ -98,7 +98,6 @@ func (r *reader) drawn(i int) []int64 {
 	return r.pos
 }
 
-// readMissed reads for the destinations that were missed.
 func (r *reader) readMissed(ctx context.Context) error {
 	slices.Sort(r.missed) // by their nodes, and so by their edges
 	r.i = 0

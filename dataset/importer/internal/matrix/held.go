@@ -184,7 +184,6 @@ func bucket(n int64) int64 {
 // mostHeader bounds a page's header, which may have statistics of the page.
 const mostHeader = 1 << 20
 
-// eachPage calls see for the headers of a column chunk's pages.
 func (m *parquetFile) eachPage(chunk *format.ColumnMetaData, see func(h *format.PageHeader) error) error {
 	at := chunk.DataPageOffset
 	if d := chunk.DictionaryPageOffset; d > 0 {

@@ -88,7 +88,6 @@ func (m *machine) run() (any, error) {
 	}
 }
 
-// step runs one opcode.
 func (m *machine) step(op byte) error {
 	switch op {
 	case opFrame: // the bytes of the next opcodes, which follow here anyway
@@ -242,7 +241,6 @@ func (m *machine) into(op byte) (err error) {
 	return fill(v, items)
 }
 
-// memory reads or writes the memo.
 func (m *machine) memory(op byte) error {
 	if op == opMemoize {
 		return m.put(uint64(len(m.memo)))

@@ -143,7 +143,6 @@ func (m *machine) sized(size uint64) (string, error) {
 	return m.take(n)
 }
 
-// line reads up to the end of a line.
 func (m *machine) line() (string, error) {
 	s, _, ok := strings.Cut(m.text[m.at:], "\n")
 	if !ok {

@@ -38,7 +38,6 @@ func NewCompressedRows(indptr, indices *npz.Array, rows int64) (*CompressedRows,
 	return r, nil
 }
 
-// offset returns the next offset.
 func (r *CompressedRows) offset() (int64, error) {
 	if len(r.ahead) == 0 {
 		r.ahead = r.buf[:min(chunk, r.left)]

@@ -114,7 +114,6 @@ func openArchive(fsys vfs.FS, name string) (_ *File, err error) {
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
-// fail names the file in an error.
 func (t *File) fail(err error) error { return fmt.Errorf("%s: %w", t.name, err) }
 
 // Close closes the file. Its tensors cannot be read any more.
@@ -268,7 +267,6 @@ func (t *File) tensor(v any) (*Tensor, error) {
 	return x, x.check(elements)
 }
 
-// describe says what a value is.
 func describe(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -180,7 +180,6 @@ func tailBackward(a *arguments, activation kernels.Activation) {
 	ZeroPadding(g, width, width, rows, most)
 }
 
-// groups calls do for every group of rows.
 func groups(rows, most, group int, do func(i, from, to int)) {
 	for i := range (most + group - 1) / group {
 		from := min(i*group, rows)

@@ -149,7 +149,6 @@ func place(a *arguments) {
 	starts[b.drives] = uint32(n)
 }
 
-// fail notes that a request failed.
 func fail(outcome *uint64, request uint32, s gpuqueue.Status) {
 	*outcome = min(*outcome, uint64(request)<<32|uint64(s))
 }
