@@ -26,7 +26,6 @@ type output struct {
 
 func newOutput(f vfs.File) output { return output{f: f, buf: bufio.NewWriterSize(f, writeBuffer)} }
 
-// Append adds to the file.
 func (o *output) append(p []byte) error {
 	if _, err := o.buf.Write(p); err != nil {
 		return fmt.Errorf("write %s: %w", o.f.Name(), err)
@@ -48,7 +47,6 @@ func (o *output) sync() error {
 	return nil
 }
 
-// Close makes the file durable.
 func (o *output) close() error {
 	err := errors.Join(o.sync(), o.f.Close())
 	o.f = nil

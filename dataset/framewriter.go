@@ -129,7 +129,6 @@ func (fw *frameWriter) checkpoint(int64) error {
 	})
 }
 
-// adopt implements table.
 func (fw *frameWriter) adopt(ctx context.Context) (bool, error) {
 	s := &fw.w.state
 	buf := make([]byte, maxFrame)

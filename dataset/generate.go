@@ -39,7 +39,6 @@ type generateParams struct {
 	MultiLabel  bool   `json:"multi_label,omitempty"`
 }
 
-// params returns the content parameters.
 func (o *GenerateOptions) params() generateParams {
 	train, valid, test := o.splits()
 	return generateParams{
@@ -243,7 +242,6 @@ func (g *generation) labels(ctx context.Context) (err error) {
 	return g.w.Save()
 }
 
-// topology writes indptr and indices.
 func (g *generation) topology(ctx context.Context) (err error) {
 	if g.w.Has(IndptrFile, IndicesFile) {
 		return nil

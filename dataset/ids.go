@@ -287,7 +287,6 @@ func (d *Dataset) verifyIDs(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkIDs refuses original ids that no dataset has.
 func (r *Raw) checkIDs() error {
 	n := r.NumNodes()
 	if r.NodeIDs != nil && r.Names != nil || r.NodeIDs != nil && len(r.NodeIDs) != n || r.Names != nil && len(r.Names) != n {

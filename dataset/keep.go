@@ -58,7 +58,6 @@ func (w *Writer) keep(ctx context.Context, rep progress.Reporter) error {
 	return w.removeOthers()
 }
 
-// checkFile reads a finished file.
 func (w *Writer) checkFile(ctx context.Context, file stage.File, task progress.Task) error {
 	i := slices.IndexFunc(w.state.Files, func(f stage.File) bool { return f.Name == tableOf(file.Name) })
 	if i < 0 {

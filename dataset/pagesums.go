@@ -127,7 +127,6 @@ func (d *Dataset) readPageSums(name, table string, whole *binio.Sums) (*binio.Su
 	return &s, nil
 }
 
-// sumPages reads the features, checked, and sums their pages.
 func (d *Dataset) sumPages(ctx context.Context, rep progress.Reporter) (_ *binio.Sums, err error) {
 	r, err := d.Features()
 	if err != nil {

@@ -37,7 +37,6 @@ func newRowBlock(rows int64, dim int, t dtype.Type) *rowBlock {
 	return b
 }
 
-// encode returns the first n values as the dataset's dtype.
 func (b *rowBlock) encode(n int, t dtype.Type) []byte {
 	if t == dtype.Float32 {
 		return binio.Bytes(b.values[:n])

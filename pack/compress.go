@@ -280,7 +280,6 @@ func (c *compression) makeSlots() (*device.Host, error) {
 	return mem, nil
 }
 
-// group compresses one group's chunks.
 func (c *compression) group(ctx context.Context, g int) error {
 	lo, hi := c.facts.GroupSpan(g)
 	if coldSize(c.index.Train[lo:hi]) == 0 {

@@ -138,7 +138,6 @@ func coldSize(batches []packfile.Train) int64 {
 	return last.ChunkOffset + binio.AlignUp(last.ChunkBytes, binio.Page)
 }
 
-// pieces returns the number of pieces of all chunks.
 func pieces(x *packfile.Index, f packfile.Form) int {
 	n := 0
 	for i := range x.Train {

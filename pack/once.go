@@ -140,7 +140,6 @@ func (h *hotRows) take(lo, hi int64, rows []byte) error {
 	return g.Wait()
 }
 
-// finish writes hot.bin and its checksums.
 func (h *hotRows) finish(ctx context.Context) ([]stage.File, error) {
 	out, err := rowfile.NewRows(h.files, h.writers, packfile.HotFile, h.rows*int64(h.rowBytes))
 	if err != nil {

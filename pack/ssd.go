@@ -36,7 +36,6 @@ func groupSegments(f *packfile.Facts, group int) (lo, hi int) {
 	return group * n, min((group+1)*n, f.Segments)
 }
 
-// ssdSize returns the bytes of the file of a group's segments.
 func ssdSize(segments []packfile.Segment, rowBytes int) int64 {
 	last := &segments[len(segments)-1]
 	return last.Offset + binio.AlignUp(int64(last.Rows)*int64(rowBytes), binio.Page)
@@ -77,7 +76,6 @@ func newSSDWriter(ctx context.Context, open *rowfile.Set, x *packfile.Index, f *
 	return w, w.check(ctx, state)
 }
 
-// size returns the bytes of a group's file.
 func (w *ssdWriter) size(group int) int64 {
 	lo, hi := groupSegments(w.facts, group)
 	return ssdSize(w.segments[lo:hi], w.facts.RowBytes)

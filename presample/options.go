@@ -197,7 +197,6 @@ func words(param string, value json.RawMessage) (name, text string) {
 	return name, text
 }
 
-// params returns the content parameters.
 func (o *Options) params() (mbfile.Params, error) {
 	eval, err := sampler.EvalFanout(o.EvalFanout, o.Fanout)
 	if err != nil {

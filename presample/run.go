@@ -263,7 +263,6 @@ func (s *sampling) sample(ctx context.Context, p phase) (edges int64, err error)
 	return edges, err
 }
 
-// runFacts returns what run.json records.
 func (s *sampling) runFacts() runFacts {
 	host, _ := os.Hostname() // a run without a name is no reason to fail
 	version := "unknown"

@@ -9,7 +9,6 @@ import (
 	"diskgnn/graph"
 )
 
-// graphBolt writes a source tree.
 func (e *exporting) graphBolt() error {
 	if err := e.edges(); err != nil {
 		return err
@@ -73,7 +72,6 @@ func (e *exporting) edges() error {
 	})
 }
 
-// set writes the seeds and labels of a split.
 func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
 	n := int64(len(nodes))
 	wide := func(value func(v uint32) int64) func(*file) error {
@@ -103,7 +101,6 @@ func (e *exporting) set(name string, nodes []uint32, labels []int32) error {
 	})
 }
 
-// metadata writes metadata.yaml, last.
 func (e *exporting) metadata() error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `dataset_name: diskgnn

@@ -531,7 +531,6 @@ type edgeSink interface {
 	AddAll(pairs []uint32, both bool) error
 }
 
-// readEdges hands the source's edges to the sink.
 func (im *importing) readEdges(ctx context.Context, s edgeSink, store storing) error {
 	task := im.rep.Task("read edges", im.shape.Edges, progress.Edges)
 	defer task.Done()
@@ -623,7 +622,6 @@ func (im *importing) features(ctx context.Context) (err error) {
 	})
 }
 
-// name names the source in messages.
 func (im *importing) name() string {
 	if len(im.o.Sources) == 0 {
 		return im.o.Edges

@@ -77,7 +77,6 @@ func (l *Labelling) Assign(v int64, split uint8) error {
 	return fault.New(fault.ErrInput, "the splits overlap: node %d is in the %s set and in the %s set", v, dataset.SplitNames[l.part[v]-1], dataset.SplitNames[split-1])
 }
 
-// labels reads labels and splits and writes their files.
 func (im *importing) labels(ctx context.Context) error {
 	names := []string{dataset.LabelsFile, dataset.SplitFile(dataset.Train), dataset.SplitFile(dataset.Valid), dataset.SplitFile(dataset.Test)}
 	if im.shape.Multi {

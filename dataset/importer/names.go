@@ -35,7 +35,6 @@ func (im *importing) names(ctx context.Context) (err error) {
 	return w.Finish()
 }
 
-// moveNames writes the names in the order of the new numbers.
 func (im *importing) moveNames(ctx context.Context, src Namer, w *dataset.NameWriter) (err error) {
 	s, err := extsort.NewRecords(im.fs, im.w.Scratch("names"), extsort.RecordOptions{Records: im.shape.Nodes, Bytes: im.shape.NameBytes, Memory: im.plan.rows})
 	if err != nil {

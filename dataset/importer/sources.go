@@ -71,7 +71,6 @@ func (c *sourceContent) hash(ctx context.Context, fsys vfs.FS, rep progress.Repo
 	return nil
 }
 
-// lines returns the number of lines of each file.
 func (c *sourceContent) lines() map[string]int64 {
 	lines := map[string]int64{}
 	for _, f := range c.files {
@@ -80,7 +79,6 @@ func (c *sourceContent) lines() map[string]int64 {
 	return lines
 }
 
-// hashFile adds a file to the hash and counts its lines.
 func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []byte, task progress.Task) (lines int64, err error) {
 	f, err := OpenFile(fsys, name)
 	if err != nil {

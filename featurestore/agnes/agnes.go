@@ -79,7 +79,6 @@ func (d *design) Units() (rows, least, most int64) {
 	return 1, min(int64(d.facts.Inputs(false)), d.facts.Nodes), d.facts.Nodes
 }
 
-// size returns the bytes of the feature table.
 func (d *design) size() int64 { return d.facts.Nodes * int64(d.facts.RowBytes) }
 
 // blocks returns how many blocks the buffer of so many rows has room for.

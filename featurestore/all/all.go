@@ -105,7 +105,6 @@ func Choose(name string, p Places) (string, error) {
 	return "", fault.New(fault.ErrUsage, "of which store? Give %s", ways())
 }
 
-// ways says which directories are for which stores.
 func ways() string {
 	var list []string
 	needs := ""

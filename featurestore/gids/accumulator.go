@@ -57,7 +57,6 @@ type gathers struct {
 // before returns how many of the batches before the next one may be under way with it.
 func (g *gathers) before() int64 { return max(leastBefore, g.batches) }
 
-// add adds a batch of so many rows, of which the buffer serves some.
 func (g *gathers) add(rows, served int64) {
 	need := g.need
 	g.batches++

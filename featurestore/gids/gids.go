@@ -114,7 +114,6 @@ func (c *candidate) Reads() iostack.Options {
 // under way has a bounce buffer. Graphs are longer.
 const longestRead = 16 << 10
 
-// size returns the bytes of the feature file.
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
 
 func (c *candidate) pages() int64 { return binio.AlignUp(c.size(), binio.Page) / binio.Page }

@@ -200,7 +200,6 @@ func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
 	}
 }
 
-// fill submits what makes x the matrix.
 func (m *gpuMatrix) fill(w *wanted, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t, row := m.turns.Training(), m.RowBytes()
 	landing := t.Landing(int64(m.facts.Inputs(false)))

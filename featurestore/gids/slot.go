@@ -37,7 +37,6 @@ type buffers struct {
 	reader reader
 }
 
-// lay takes a slot's buffers, or counts them.
 func (b *buffers) lay(mem *carver, c *candidate, eval, onGPU bool) {
 	f, n := &c.facts, c.facts.Inputs(eval)
 	if !onGPU {

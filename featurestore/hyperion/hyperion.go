@@ -82,7 +82,6 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 	return s, nil
 }
 
-// size returns the bytes of the feature table.
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
 
 // damaged adds to an error about the features how they are made again.

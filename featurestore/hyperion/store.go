@@ -213,7 +213,6 @@ func (f *frames) of(p residency.Policy, first uint32, n int64) []uint32 {
 	return nodes[:k]
 }
 
-// put implements sink.
 func (f *frames) put(k int, row []byte) error { return f.filling.put(f.held[k], row) }
 
 // Close releases files and memory.

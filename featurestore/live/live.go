@@ -266,7 +266,6 @@ func (s *Source) Hotness() ([]uint32, error) { return s.hotness, nil }
 // RanksBytes returns the size of the counts by which the hotness is sorted.
 func (s *Source) RanksBytes() int64 { return 8 * int64(s.dry+1) }
 
-// id returns a batch's name in the sampler.
 func (s *Source) id(r featurestore.Ref) sampler.ID {
 	switch r.Split {
 	case featurestore.Valid:

@@ -198,7 +198,6 @@ func (b *buffer) empty() {
 	}
 }
 
-// take gives a partition a room.
 func (b *buffer) take(p int) {
 	last := len(b.free) - 1
 	b.rooms[p], b.free = b.free[last], b.free[:last]

@@ -160,7 +160,6 @@ func (d *design) makeRoom(tmp string) (_ vfs.File, err error) {
 	return f, f.Truncate(d.table.size())
 }
 
-// write writes all rows to a file, each at its place, and returns the checksums.
 func (d *design) write(ctx context.Context, f vfs.File, places []uint32, rep progress.Reporter) (_ *binio.Sums, err error) {
 	table, err := d.data.Features()
 	if err != nil {
@@ -224,7 +223,6 @@ func (w *writer) put(place int64, row []byte) error {
 	return w.flush(p)
 }
 
-// flush writes what is pending of a partition.
 func (w *writer) flush(p int) error {
 	q := &w.pending[p]
 	if len(q.rows) == 0 {

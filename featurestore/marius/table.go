@@ -28,7 +28,6 @@ func (t *tableLayout) partitions() int { return len(t.begin) - 1 }
 func (t *tableLayout) rows(p int) int64  { return t.begin[p+1] - t.begin[p] }
 func (t *tableLayout) bytes(p int) int64 { return t.offset[p+1] - t.offset[p] }
 
-// size returns the bytes of the file.
 func (t *tableLayout) size() int64 { return t.offset[t.partitions()] }
 
 func (t *tableLayout) of(place int64) int { return int(place * int64(t.partitions()) / t.nodes) }
@@ -48,5 +47,4 @@ func (t *tableLayout) roomRows() int64 {
 	return (t.mostRows() + whole - 1) / whole * whole
 }
 
-// sumsBytes returns the memory of the checksums of all pages.
 func (t *tableLayout) sumsBytes() int64 { return t.size() / binio.Page * 4 }

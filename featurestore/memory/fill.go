@@ -46,7 +46,6 @@ type pieces struct {
 	take func(i int, content []byte) error
 }
 
-// read reads the table, checked, and returns the bytes read.
 func (r *tableReader) read(ctx context.Context, rep progress.Reporter, to pieces) (read int64, err error) {
 	table, err := r.data.Features()
 	if err != nil {

@@ -80,7 +80,6 @@ func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineag
 func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
 func (c *candidate) InOrder() bool                      { return false }
 
-// size returns the bytes of the feature table.
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
 
 // Open maps the features and opens the batches.

@@ -93,7 +93,6 @@ type chunkRead struct {
 	file  *cachedFile // nil: no read is under way
 }
 
-// start submits the read into what r names.
 func (c *chunkRead) start(l *chunk, b *batch, r iostack.Request) (err error) {
 	if c.file, err = l.src.files.Take(l.file(b)); err != nil {
 		return err

@@ -33,7 +33,6 @@ func (h *host) matrix(b *batch, m *memory, size matrixSize) matrix {
 	return &hostMatrix{host: h, b: b, mem: m.land(int64(size.rows) * 4 * int64(h.src.facts.Dim))}
 }
 
-// entry returns a row of the table.
 func (h *host) entry(k uint32) []byte {
 	rb := h.src.facts.RowBytes
 	return h.mem.Bytes()[int(k)*rb : (int(k)+1)*rb]
@@ -118,7 +117,6 @@ func (m *hostMatrix) take(s stretch, entries []uint32) {
 	m.copies.Gather(m.part(s.to, s.rows), m.host.mem.Bytes(), entries, f.DType, f.Dim)
 }
 
-// fill copies the matrix.
 func (m *hostMatrix) landed() error { return nil }
 
 func (m *hostMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {

@@ -22,7 +22,6 @@ func (t *ramRows) begin() int64 {
 	return t.first * int64(t.src.facts.RowBytes) / device.PageSize * device.PageSize
 }
 
-// bytes returns the size of mem.
 func (t *ramRows) bytes() int64 {
 	if t.end <= t.first {
 		return 0
@@ -43,7 +42,6 @@ func (t *ramRows) close() {
 	}
 }
 
-// fill reads the rows, checked, and returns the bytes read.
 func (t *ramRows) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
 	if t.bytes() == 0 {
 		return 0, nil
@@ -70,7 +68,6 @@ type hotRange struct {
 // How hot.bin is read: in pieces, so many at a time.
 const hotPiece, hotDepth = 4 << 20, 4
 
-// readHot reads a range of hot.bin, checked.
 func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string, r hotRange) (int64, error) {
 	task := rep.Task(what, r.end-r.begin, progress.Bytes)
 	defer task.Done()

@@ -168,7 +168,6 @@ func (r *replayer) admits(batch int, row uint32) bool {
 	return int(row) >= t.Bands[0] && int(row) < t.Bands[0]+t.Bands[1]
 }
 
-// admit brings in what a batch admits.
 func (r *replayer) admit(ctx context.Context, i int) error {
 	r.b.begin(featurestore.Ref{Index: i})
 	err := r.graph.start(&r.b)

@@ -35,7 +35,6 @@ func (k *keys) bytes() (n int64) {
 	return n
 }
 
-// clear removes all numbers.
 func (k *keys) clear() {
 	for _, words := range k.levels {
 		clear(words)

@@ -21,7 +21,6 @@ func listBytes(frames int) int64 { return 8 * int64(frames) }
 
 func (l *links) bytes() int64 { return listBytes(len(l.newer)) }
 
-// clear removes all members.
 func (l *links) clear() {
 	for f := range l.newer {
 		l.newer[f] = unlinked

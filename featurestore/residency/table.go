@@ -25,7 +25,6 @@ func tableBytes(nodes, frames int) int64 { return 4*int64(nodes) + 4*int64(frame
 
 func (t *table) bytes() int64 { return tableBytes(len(t.frameOf), cap(t.nodeOf)) }
 
-// clear makes all frames free.
 func (t *table) clear() {
 	for v := range t.frameOf {
 		t.frameOf[v] = Absent

@@ -320,7 +320,6 @@ func (s *suite) budgetOfGPU(t *testing.T) {
 	}
 }
 
-// withoutRows returns options of a plan with no rows on the GPU.
 func withoutRows(o featurestore.PlanOptions) featurestore.PlanOptions {
 	o.GPUCache = &budget.Size{Unit: budget.UnitPercent}
 	return o

@@ -28,7 +28,6 @@ import (
 	"diskgnn/iostack/nvme/volume"
 )
 
-// rowsDir is the directory that a store reads rows from.
 func (s *suite) rowsDir() string {
 	if s.c.Lineage().Store != "" {
 		return s.c.Dir()

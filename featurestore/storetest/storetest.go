@@ -378,7 +378,6 @@ func (s *suite) sameFacts(t *testing.T) {
 	}
 }
 
-// each opens the store on every backend.
 func (s *suite) each(t *testing.T, o featurestore.PlanOptions, do func(t *testing.T, st *opened, stack iostack.Stack)) {
 	t.Helper()
 	for _, kind := range all.Kinds()[1:] {

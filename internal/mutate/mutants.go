@@ -32,7 +32,6 @@ func (m *mutant) source() []byte {
 	return append(s, m.text[m.to:]...)
 }
 
-// line returns the first line of what is replaced.
 func (m *mutant) line() string {
 	from := strings.LastIndexByte(string(m.text[:m.from]), '\n') + 1
 	line, _, _ := strings.Cut(string(m.text[from:]), "\n")
@@ -68,7 +67,6 @@ var swaps = map[token.Token]struct {
 	token.LAND: {"||", "logic"}, token.LOR: {"&&", "logic"},
 }
 
-// mutants returns all mutants of a package that is built here.
 func mutants(pkg string) ([]mutant, error) {
 	out, err := exec.Command("go", "list", "-f", `{{range .GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}`, pkg).Output()
 	if err != nil {

@@ -194,7 +194,6 @@ func OpenSet(fsys vfs.FS, dirs []string) (*Set, error) {
 	return set, set.complete()
 }
 
-// open opens a shard of any format.
 func open(fsys vfs.FS, dir string) (*stage.Meta, error) {
 	m, err := stage.ReadMeta(fsys, dir, "shard")
 	if err != nil {

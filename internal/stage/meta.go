@@ -96,7 +96,6 @@ func canonical(v any) ([]byte, error) {
 	return json.Marshal(tree) // maps are marshalled with sorted keys
 }
 
-// spec returns what the directory was made by.
 func (m *Meta) spec() Spec { return Spec{Format: m.Format, Params: m.Params, Parents: m.Parents} }
 
 func hashJSON(v any) (string, error) {
@@ -290,7 +289,6 @@ func (m *Meta) encodesTo(b []byte) (bool, error) {
 	return bytes.Equal(have.Bytes(), want), err
 }
 
-// decodeMeta reads the JSON of a meta.json.
 func decodeMeta(b []byte) (*Meta, error) {
 	var raw struct {
 		Meta

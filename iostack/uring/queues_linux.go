@@ -104,7 +104,6 @@ func (q *queues) unpush() (userData uint64, ok bool) {
 	return userData, true
 }
 
-// pop returns the next completion.
 func (q *queues) pop() (c cqe, ok bool) {
 	head := *q.cqHead // only this thread writes it
 	if head == atomic.LoadUint32(q.cqTail) {

@@ -86,7 +86,6 @@ const (
 
 func trainBytes(bands int) int { return 3*4 + 2*4*bands + 2*8 + 16 }
 
-// size returns the bytes of the index on disk.
 func (x *Index) size() (n int64, pieces int) {
 	tables := 1
 	for i := range x.Train {

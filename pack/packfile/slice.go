@@ -66,7 +66,6 @@ type sliceRecord struct {
 	Checksum string `json:"checksum"`
 }
 
-// encode returns the record as it lies on disk.
 func (r sliceRecord) encode() ([]byte, error) {
 	r.Checksum = ""
 	b, err := json.Marshal(r)

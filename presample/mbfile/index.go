@@ -73,7 +73,6 @@ func (ix *index) info(i int) BatchInfo {
 	}
 }
 
-// add appends a record.
 func (ix *index) add(offset, size int64, crc uint32, nodes, edges []uint32) {
 	r := binary.LittleEndian.AppendUint64(ix.records, uint64(offset))
 	r = binary.LittleEndian.AppendUint64(r, uint64(size))
@@ -120,7 +119,6 @@ func (ix *index) fileSize(f int) int64 {
 	return last.Offset + last.Size
 }
 
-// encode returns the index as it lies on disk.
 func (ix *index) encode() []byte {
 	b := append(make([]byte, 0, indexHead+len(ix.records)+4), indexMagic...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(ix.layers))

@@ -251,7 +251,6 @@ func (r *Reader) inputs(i int, info *BatchInfo, raw []byte) ([]uint32, error) {
 	return nodes, nil
 }
 
-// load reads and checks the byte form of a batch.
 func (r *Reader) load(info *BatchInfo, buf []byte) error {
 	h, err := r.files.acquire(info.File)
 	if err != nil {

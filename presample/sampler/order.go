@@ -93,7 +93,6 @@ func (c cutting) arrange(order, local, scratch []uint32, key uint64) {
 	}
 }
 
-// bounds returns where a run lies on the circle.
 func (c cutting) bounds(run int64) (lo, hi int) {
 	n, runs := int64(c.n), int64(c.groups*c.runs)
 	return int(run * n / runs), int((run + 1) * n / runs)
@@ -107,7 +106,6 @@ type visit struct {
 	walk *walk.Walk
 }
 
-// span returns the part of the order that is a batch's.
 func (v *visit) span(index, size int) []uint32 {
 	if v.walk == nil {
 		return v.order[index*size : min((index+1)*size, len(v.order))]

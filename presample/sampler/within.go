@@ -20,7 +20,6 @@ type within struct {
 	rank  int64   // of the next
 }
 
-// restrict makes the restriction that of a batch.
 func (w *within) restrict(from *Seeds, id ID) {
 	w.of = from.Partitions()
 	if w.held == nil && w.of != nil {

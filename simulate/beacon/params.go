@@ -97,7 +97,6 @@ func Defaults(m Mode) *Params {
 	return p
 }
 
-// dies returns the number of dies of the drive.
 func (p *Params) dies() int { return p.Flash.Channels * p.Flash.Dies }
 
 // Parameter is one parameter by name.

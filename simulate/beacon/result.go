@@ -202,7 +202,6 @@ func (r *Result) by(rows []*Row) map[Mode]map[string]map[string]*Outcome {
 	return by
 }
 
-// params returns the parameters of a mode, with settings.
 func (o *Options) params(m Mode, settings ...string) (*Params, error) {
 	p := Defaults(m)
 	if o.Samples != nil {

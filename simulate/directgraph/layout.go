@@ -133,7 +133,6 @@ func newPlacer(page int) *placer {
 	return &placer{page: page, open: make([][]openPage, page+1), some: make([]uint64, page/64+1)}
 }
 
-// place returns the address of a section of so many bytes.
 func (p *placer) place(size int) (Address, error) {
 	free := p.tightest(size)
 	var at openPage

@@ -35,7 +35,6 @@ func (s Shape) primary() int64 {
 	return int64(s.Page-headerBytes-countBytes-s.Feature) / EntryBytes
 }
 
-// secondary returns the entries of a whole secondary section.
 func (s Shape) secondary() int64 { return int64(s.Page-headerBytes) / EntryBytes }
 
 // Secondaries returns how many secondary sections a node has. The address of each takes the

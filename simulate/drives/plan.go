@@ -171,7 +171,6 @@ func (p *planner) rows(i int, l *Load) {
 	}
 }
 
-// add counts reads of a size.
 func (l *Load) add(bytes, n int64) {
 	for i := range l.Reads {
 		if l.Reads[i].Bytes == bytes {

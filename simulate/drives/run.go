@@ -321,7 +321,6 @@ func (r *run) copy(b int) {
 	r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(r.loads[b].Copy)), kernel.Event{Kind: evCopied, B: int64(b)})
 }
 
-// result adds up what was counted.
 func (r *run) result() Result {
 	res := Result{Drives: r.m.Drives, Batches: len(r.loads), Seconds: r.Now().Seconds(), ReadSeconds: r.readTime.Seconds()}
 	hits := int64(0)

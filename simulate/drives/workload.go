@@ -56,7 +56,6 @@ func (w *Workload) Bytes() (n int64) {
 // TableBytes returns the size of the feature table.
 func (w *Workload) TableBytes() int64 { return w.Nodes * w.RowBytes }
 
-// hotness returns how hot every node is.
 func (w *Workload) hotness() []uint32 {
 	if w.Hotness != nil {
 		return w.Hotness

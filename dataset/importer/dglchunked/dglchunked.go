@@ -356,7 +356,6 @@ var labelNames = []string{"label", "labels", "y"}
 // maskNames are the data of nodes that are sets, by split.
 var maskNames = []string{"train_mask", "val_mask", "test_mask"}
 
-// labels returns the name of a type's labels, or "".
 func (s *source) labels(kind string) string {
 	data := s.m.NodeData[kind]
 	if i := slices.Index(s.m.Info.Label, kind); i >= 0 && i < len(s.m.Info.Property) && data[s.m.Info.Property[i]] != nil {
@@ -491,7 +490,6 @@ func (s *source) pickFeatures(o *importer.Reading) error {
 // labelled is how many nodes the type with labels has.
 func (s *source) labelled() int64 { return s.first[s.kind+1] - s.first[s.kind] }
 
-// readTable reads the shapes of a table's chunks.
 func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 	nodes := s.m.Nodes[s.kind]
 	var rows int64

@@ -31,7 +31,6 @@ type feature struct {
 // labelNames are the node features that are labels, where the sets of a task have none.
 var labelNames = []string{"labels", "label", "y"}
 
-// nodeFeatures lists the names of the features of nodes.
 func (m *metadata) nodeFeatures() []string {
 	var names []string
 	for _, f := range m.Features {

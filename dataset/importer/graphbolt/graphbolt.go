@@ -212,7 +212,6 @@ func (s *source) readGraph(m *metadata, _ *importer.Reading) error {
 	return dataset.CheckNodes("graph", n)
 }
 
-// choose records what was chosen of the source.
 func (s *source) choose(option, value string) {
 	if s.sh.Reading == nil {
 		s.sh.Reading = map[string]string{}
@@ -257,7 +256,6 @@ func (s *source) readShape() error {
 	return s.readFeatureShape()
 }
 
-// openArray opens a file of numbers.
 func (s *source) openArray(f document) (*npz.Array, error) {
 	if f.Format == "torch" {
 		return torchfile.Array(s.fs, s.path(f), "", torchfile.Only)

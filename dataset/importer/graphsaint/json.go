@@ -45,7 +45,6 @@ func (l *lists) fail(err error) error {
 	return fmt.Errorf("%s: byte %d: %w", l.name, l.at, err)
 }
 
-// next returns the next byte that is no white space.
 func (l *lists) next() (byte, error) {
 	for {
 		c, err := l.r.ReadByte()

@@ -160,7 +160,6 @@ func (h *hetero) largest(name string, relations []string) (n int64, err error) {
 	return n, nil
 }
 
-// withEdges calls do with the edges of a type.
 func (h *hetero) withEdges(relation string, do func(matrix.Matrix) error) error {
 	name := h.path(relation, edgeFile)
 	return with(func() (matrix.Matrix, error) { return h.papers.array(name, "int64", 2) }, func(m matrix.Matrix) error {
@@ -171,7 +170,6 @@ func (h *hetero) withEdges(relation string, do func(matrix.Matrix) error) error 
 	})
 }
 
-// addRelation adds the edges of a type.
 func (h *hetero) addRelation(relation string) error {
 	name := h.path(relation, edgeFile)
 	h.files = append(h.files, name)

@@ -82,7 +82,6 @@ func one(z *npz.Archive, key string) (int64, error) {
 	return v[0], nil
 }
 
-// openBinary opens a graph of one type.
 func (s *source) openBinary() (err error) {
 	name := s.raw("data.npz")
 	z, err := npz.OpenArchive(s.fs, name)
@@ -123,7 +122,6 @@ func (s *source) openBinary() (err error) {
 	return nil
 }
 
-// openTypedBinary opens a graph of several types.
 func (s *source) openTypedBinary() (err error) {
 	name := s.raw("num_nodes_dict.npz")
 	s.files = append(s.files, name)

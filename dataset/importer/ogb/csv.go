@@ -58,7 +58,6 @@ func (s *source) pairs(name string) func() (stream.Pairs, error) {
 	}
 }
 
-// openCSV opens a graph of one type.
 func (s *source) openCSV() error {
 	var found importer.Problems
 	n, err := s.number(s.raw("num-node-list.csv.gz"))
@@ -155,7 +154,6 @@ func (s *source) words(name string) (lines [][]string, err error) {
 // maxTypes bounds the types of nodes and of edges.
 const maxTypes = 10_000
 
-// openTypedCSV opens a graph of several types.
 func (s *source) openTypedCSV() error {
 	name := s.raw("num-node-dict.csv.gz")
 	counts, err := s.words(name)

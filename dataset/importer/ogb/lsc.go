@@ -87,7 +87,6 @@ func (s *source) path(name ...string) string {
 	return filepath.Join(append([]string{s.dir, "processed"}, name...)...)
 }
 
-// processed opens an array in processed.
 func (s *source) processed(name ...string) func() (matrix.Matrix, error) {
 	path := s.path(name...)
 	s.files = append(s.files, path)

@@ -168,7 +168,6 @@ func (s *source) dropEdgeData(but string, dirs ...string) error {
 	return nil
 }
 
-// findSplit finds the files of the split: the only one, or the task's.
 func (s *source) findSplit() error {
 	name := s.task
 	dir := filepath.Join(s.dir, "split")

@@ -77,7 +77,6 @@ func (t *table) matrix() (matrix.Matrix, matrix.Ends, error) {
 	return matrix.Edges(m)
 }
 
-// rows opens an array of two rows.
 func (t *table) rows() (*npz.Array, error) {
 	a, err := matrix.OpenArray(t.fs, t.spec)
 	if err == nil && a.Fortran { // as its transpose lies in memory
@@ -182,7 +181,6 @@ func (s *snap) count() (int64, error) {
 	return drain(p)
 }
 
-// drain counts the edges of a stream, and closes it.
 func drain(p stream.Pairs) (n int64, err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	dst, src := make([]int64, importer.Chunk), make([]int64, importer.Chunk)

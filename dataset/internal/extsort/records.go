@@ -180,7 +180,6 @@ func (s *Records) Next() ([]byte, error) {
 	return s.data[s.where[i] : s.where[i]+int64(s.length[i])], nil
 }
 
-// load reads the next bucket.
 func (s *Records) load() error {
 	b := &s.buckets[s.bucket]
 	lo := int64(s.bucket) * s.span

@@ -86,7 +86,6 @@ func (s *Edges) cell(c int) edgeUnit {
 	return edgeUnit{bucket: c / int(s.bucketCells), lo: lo, hi: min(lo+s.cellNodes, s.o.Nodes), edges: s.cells[c]}
 }
 
-// sort fills the slot with the unit's rows.
 func (s *Edges) sort(ctx context.Context, k *edgeSlot, u edgeUnit) error {
 	k.degrees = binio.Grow(k.degrees, int(u.hi-u.lo))
 	clear(k.degrees)
@@ -122,7 +121,6 @@ func (s *Edges) sort(ctx context.Context, k *edgeSlot, u edgeUnit) error {
 	return nil
 }
 
-// each reads the blocks of the unit's bucket.
 func (s *Edges) each(ctx context.Context, k *edgeSlot, u edgeUnit, do func(pairs []uint32)) error {
 	for _, b := range s.buckets[u.bucket].blocks {
 		if err := ctx.Err(); err != nil {

@@ -15,7 +15,6 @@ type memory struct {
 	err   error // the first; later buffers are empty
 }
 
-// host returns page-aligned memory.
 func (m *memory) host(bytes int64) *device.Host {
 	m.bytes += binio.AlignUp(bytes, device.PageSize)
 	if m.dry || m.err != nil {

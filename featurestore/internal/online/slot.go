@@ -33,7 +33,6 @@ type buffers struct {
 	reader *reader  // nil: the GPU reads
 }
 
-// lay takes a slot's buffers, or counts them.
 func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts, eval, read bool) {
 	n := t.facts.Inputs(eval)
 	b.matrix = c.matrix(m, eval)

@@ -85,7 +85,6 @@ func (s *store) decideBy(o own) (err error) {
 	return nil
 }
 
-// size returns the bytes of the feature table.
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
 
 func (s *store) View(int) featurestore.View { return s }

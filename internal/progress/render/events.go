@@ -63,7 +63,6 @@ func Events(w io.Writer) Reporter {
 	return r
 }
 
-// now returns the beginning of a line.
 func now(kind string) event {
 	return event{time.Now().UTC().Format("2006-01-02T15:04:05.000Z07:00"), kind}
 }

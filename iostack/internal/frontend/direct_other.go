@@ -7,7 +7,6 @@ import (
 	"diskgnn/iostack"
 )
 
-// openAs opens a file for buffered reads.
 func openAs(path string, mode iostack.Direct) (fd int, refusal string, err error) {
 	if mode == iostack.DirectAlways {
 		return 0, "", fault.New(fault.ErrUsage, "direct reads were asked for, but only Linux has them")

@@ -61,7 +61,6 @@ func (m *media) begin(ended func(job)) {
 	}
 }
 
-// read reads what is at an offset of the file into the parts of an op.
 func (m *media) read(o *op, offset int64) spec.Status {
 	o.reqs[0] = iostack.Request{File: m.file, Offset: offset, Scatter: o.parts}
 	if len(o.parts) == 1 {

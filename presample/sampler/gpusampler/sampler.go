@@ -45,7 +45,6 @@ type output struct {
 	indptr, indices              [][]uint32
 }
 
-// words returns how many counts a batch of so many hops has.
 func words(hops int) int { return 2 + 2*hops }
 
 // lay takes the buffers of batches within sizes, which are not empty.
@@ -118,7 +117,6 @@ func HostBytes(sizes graph.Sizes) int64 {
 	return 4 * int64(n)
 }
 
-// cut divides the host's memory.
 func (o *output) cut(memory []uint32, sizes *graph.Sizes) {
 	take := func(n int) []uint32 {
 		part := memory[:n:n]

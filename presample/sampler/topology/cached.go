@@ -124,7 +124,6 @@ func (c *cached) choose(ctx context.Context, h *held, by Order, bytes int64, rep
 	return nodes, edges, read, nil
 }
 
-// read reads the in-neighbours of the nodes that are held.
 func (c *cached) read(ctx context.Context, h *held, task progress.Task) (int64, error) {
 	f, err := newFetcher(c)
 	if err != nil {

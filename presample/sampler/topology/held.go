@@ -53,7 +53,6 @@ func (h *held) choose(list []uint32, o *graph.Offsets, bytes int64) (nodes, edge
 	return nodes, edges
 }
 
-// lay makes room for the chosen nodes.
 func (h *held) lay(o *graph.Offsets, nodes, edges int64) (err error) {
 	h.ranks = make([]uint32, (int64(o.NumNodes())+rankNodes-1)/rankNodes)
 	h.place = graph.NewOffsets(nodes)

@@ -111,7 +111,6 @@ func Open(fsys vfs.FS, name string) (_ *Graph, err error) {
 	return g, errors.Join(src.Vector(-1), dst.Vector(src.Count()))
 }
 
-// part opens one of the graph's tensors.
 func (g *Graph) part(key string) (*npz.Array, error) {
 	return torchfile.Array(g.fs, g.name, key, func(root any) (any, error) {
 		if !g.columns {

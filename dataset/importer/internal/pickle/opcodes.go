@@ -147,7 +147,6 @@ func (m *machine) step(op byte) error {
 	}
 }
 
-// numeral pushes a number.
 func (m *machine) numeral(op byte) error {
 	if op == opBinFloat {
 		v, err := m.float()

@@ -354,7 +354,6 @@ func (c *measure) deep() error {
 	return bad("its pickle has values nested more than %d deep", c.limit)
 }
 
-// opName names an opcode in messages.
 func opName(op byte) string {
 	if op > ' ' && op < 0x7f {
 		return strconv.QuoteRune(rune(op))
@@ -362,7 +361,6 @@ func opName(op byte) string {
 	return "0x" + strconv.FormatUint(uint64(op), 16)
 }
 
-// float reads a big-endian float64.
 func (m *machine) float() (float64, error) {
 	s, err := m.take(8)
 	if err != nil {

@@ -227,7 +227,6 @@ func takeDrives(a *arguments) *drives {
 	return d
 }
 
-// all calls do for every queue, with the requests of its drive.
 func (d *drives) all(a *arguments, base int, do func(i int, q *queue, list []uint32, s slots)) {
 	for i := range d.drives * d.per {
 		q := a.queue(d.queues[i*gpuqueue.QueueWords:][:gpuqueue.QueueWords])
