@@ -45,8 +45,6 @@
 package gids
 
 import (
-	"errors"
-
 	"diskgnn/dataset"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
@@ -122,15 +120,6 @@ func (c *candidate) pages() int64 { return binio.AlignUp(c.size(), binio.Page) /
 func (c *candidate) mostPages(rows int) int {
 	each := online.Single{}.Most(c.facts.RowBytes) / binio.Page
 	return int(min(int64(rows)*each, c.pages()))
-}
-
-// Open takes the memory of the levels, and opens the features and the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c}
-	if err := s.open(l.Own.(own), stack); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
 }
 
 // damaged adds to an error about the features how they are made again.

@@ -219,3 +219,12 @@ func (s *store) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Open takes the memory of the levels, and opens the features and the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c}
+	if err := s.open(l.Own.(own), stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

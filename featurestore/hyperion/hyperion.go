@@ -28,8 +28,6 @@
 package hyperion
 
 import (
-	"errors"
-
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/stage"
@@ -71,15 +69,6 @@ const (
 // Reads implements featurestore.Reads.
 func (c *candidate) Reads() iostack.Options {
 	return iostack.Options{Workers: inFlight, MaxIO: longest}
-}
-
-// Open takes the memory of the cache, and opens the features and the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c, own: l.Own.(own), stack: stack, side: c.side(&l)}
-	if err := s.open(); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
 }
 
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }

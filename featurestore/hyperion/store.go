@@ -231,3 +231,12 @@ func (s *store) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Open takes the memory of the cache, and opens the features and the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c, own: l.Own.(own), stack: stack, side: c.side(&l)}
+	if err := s.open(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

@@ -40,14 +40,12 @@
 package mmap
 
 import (
-	"errors"
 	"os"
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
-	"diskgnn/iostack"
 )
 
 // Name is the store's in --store.
@@ -81,15 +79,6 @@ func (c *candidate) Describe() featurestore.Description { return featurestore.De
 func (c *candidate) InOrder() bool                      { return false }
 
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
-
-// Open maps the features and opens the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c}
-	if err := s.open(l.Own.(own), stack); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
 
 // damaged adds to an error about the features how they are made again.
 func (c *candidate) damaged(err error) error {

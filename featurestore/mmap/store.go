@@ -176,3 +176,12 @@ func (sl *slot) Wait(ctx context.Context) error {
 
 // Assemble has nothing left to do.
 func (sl *slot) Assemble(ctx context.Context) error { return ctx.Err() }
+
+// Open maps the features and opens the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c}
+	if err := s.open(l.Own.(own), stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

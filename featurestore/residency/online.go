@@ -41,23 +41,6 @@ type order interface {
 	bytes() int64
 }
 
-func newOnline(name string, c Config) *online {
-	o := &online{table: newTable(c.Nodes, c.Frames), name: name, mark: make([]uint8, c.Frames)}
-	switch name {
-	case LRU:
-		o.order = &lru{o, newLinks(c.Frames)}
-	case Clock:
-		o.order = &clock{of: o}
-	case Sieve:
-		o.order = &sieve{o, newLinks(c.Frames), Absent}
-	case S3FIFO:
-		o.order = &s3fifo{of: o, next: make([]int32, c.Frames), ghosts: make([]uint32, 0, ghostPlaces(c.Frames))}
-	default:
-		panic("residency: no order for " + name)
-	}
-	return o
-}
-
 // Batch implements Policy.
 func (o *online) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]

@@ -1,13 +1,5 @@
 package residency
 
-import (
-	"math"
-	"slices"
-
-	"diskgnn/graph"
-	"diskgnn/internal/fault"
-)
-
 // Policy decides, batch after batch, which nodes' rows the frames of a cache hold. One
 // goroutine at a time uses it, but for the Batch of a static one.
 type Policy interface {
@@ -91,55 +83,4 @@ const MaxKeys = 1 << 32
 type Size struct {
 	Nodes, Frames     int
 	Batches, Accesses int64 // of the trace, for belady
-}
-
-// New makes a policy. Of a Config that cannot be it returns an error of kind fault.ErrUsage,
-// of a trace or a set with wrong nodes one of kind fault.ErrCorrupt.
-func New(name string, c Config) (Policy, error) {
-	switch {
-	case !slices.Contains(Names(), name):
-		return nil, fault.New(fault.ErrUsage, "residency: no policy is named %q", name)
-	case c.Nodes < 0 || c.Nodes > graph.MaxNodes:
-		return nil, fault.New(fault.ErrUsage, "residency: %d nodes, there may be %d", c.Nodes, int64(graph.MaxNodes))
-	case c.Frames < 0 || c.Frames > math.MaxInt32:
-		return nil, fault.New(fault.ErrUsage, "residency: %d frames, there may be %d", c.Frames, math.MaxInt32)
-	}
-	switch name {
-	case Static:
-		s, err := newStatic(c)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	case Standby:
-		return &standby{table: newTable(c.Nodes, c.Frames), queue: newLinks(c.Frames), last: make([]uint32, c.Frames)}, nil
-	case Belady:
-		b, err := newBelady(c)
-		if err != nil {
-			return nil, err
-		}
-		return b, nil
-	}
-	return newOnline(name, c), nil
-}
-
-// Bytes returns the memory of a policy of the given name, known before it exists.
-func (s Size) Bytes(name string) int64 {
-	table := tableBytes(s.Nodes, s.Frames)
-	frames := int64(s.Frames)
-	switch name {
-	case LRU:
-		return table + frames + listBytes(s.Frames)
-	case Clock:
-		return table + frames
-	case Sieve:
-		return table + frames + listBytes(s.Frames)
-	case S3FIFO:
-		return table + 5*frames + 4*int64(ghostPlaces(s.Frames))
-	case Standby:
-		return table + listBytes(s.Frames) + 4*frames
-	case Belady:
-		return table + 4*int64(s.Nodes) + 8*(s.Batches+1) + 8*s.Accesses + keysBytes(s.Accesses+int64(s.Nodes))
-	}
-	return table
 }

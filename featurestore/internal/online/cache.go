@@ -48,11 +48,3 @@ type matrix interface {
 	// free gives back what open took.
 	free()
 }
-
-// newCache returns the frames of a layout. Nothing is opened, and no memory taken.
-func (c *candidate) newCache(o own) cache {
-	if o.gpu == nil {
-		return &hostCache{facts: &c.facts, frames: int64(o.frames)}
-	}
-	return newOnGPU(&c.facts, o)
-}

@@ -25,15 +25,11 @@
 package online
 
 import (
-	"errors"
-	"fmt"
-
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/stage"
 	"diskgnn/iostack"
@@ -83,41 +79,9 @@ func (c *candidate) Reads() iostack.Options {
 // under way has a bounce buffer.
 const longestRead = 16 << 10
 
-// PlanEval has no cache: batches of evaluation do not use it.
-func (c *candidate) PlanEval() (featurestore.Layout, error) {
-	return c.layout(own{policy: c.design.Policies[0], grid: c.grid(0)}), nil
-}
-
 // grid cuts an epoch into so many superbatches.
 func (c *candidate) grid(parts int) grid {
 	return grid{train: c.facts.Train, perEpoch: c.facts.BatchesPerEpoch, parts: parts}
-}
-
-// layout counts what a store holds.
-func (c *candidate) layout(o own) featurestore.Layout {
-	frames, of := int64(o.frames), c.newCache(o)
-	l := featurestore.Layout{
-		CacheRows:  frames,
-		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
-		RAMBytes:   c.ranksBytes(),
-		KeepBytes:  max(c.source.RanksBytes(), c.data.PageSumsWork(), c.refillBytes(of)),
-		Policy:     o.policy,
-		ByUse:      true,
-		Own:        o,
-	}
-	of.count(&l)
-	if g := o.grid; g.parts > 0 {
-		l.RAMBytes += g.recorderBytes(c.facts.Nodes, frames, c.facts.Inputs(false))
-		l.Ahead, l.WindowBytes = windowAhead, c.source.WindowBytes(windowAhead)
-		l.Note = fmt.Sprintf("superbatches of %d batches", g.longest())
-	} else {
-		l.StateBytes = stateBytes(frames)
-		l.RAMBytes += residency.Size{Nodes: int(c.facts.Nodes), Frames: o.frames}.Bytes(o.policy)
-		l.KeepBytes += residency.MostStates * l.StateBytes
-	}
-	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(of, false, o.reads), c.slotBytes(of, true, nil)
-	o.reads.Count(&l)
-	return l
 }
 
 // own is what Open must know of a layout besides.
@@ -132,16 +96,9 @@ type own struct {
 
 func (c *candidate) ranksBytes() int64 { return binio.AlignUp(4*c.facts.Nodes, device.PageSize) }
 
-// Open takes the memory of the cache, and opens the features and the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c}
-	if err := s.open(l.Own.(own), stack); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
-}
-
 // damaged adds to an error about the features how they are made again.
 func (c *candidate) damaged(err error) error {
 	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
 }
+
+func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }

@@ -1,11 +1,13 @@
 package online
 
 import (
+	"fmt"
 	"slices"
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -218,4 +220,43 @@ func gcd(a, b int) int {
 		a, b = b, a%b
 	}
 	return a
+}
+
+// PlanEval has no cache: batches of evaluation do not use it.
+func (c *candidate) PlanEval() (featurestore.Layout, error) {
+	return c.layout(own{policy: c.design.Policies[0], grid: c.grid(0)}), nil
+}
+
+// layout counts what a store holds.
+func (c *candidate) layout(o own) featurestore.Layout {
+	frames, of := int64(o.frames), c.newCache(o)
+	l := featurestore.Layout{
+		CacheRows:  frames,
+		TableBytes: c.source.TableBytes() + c.data.PageSumsBytes(),
+		RAMBytes:   c.ranksBytes(),
+		KeepBytes:  max(c.source.RanksBytes(), c.data.PageSumsWork(), c.refillBytes(of)),
+		Policy:     o.policy,
+		ByUse:      true,
+		Own:        o,
+	}
+	of.count(&l)
+	if g := o.grid; g.parts > 0 {
+		l.RAMBytes += g.recorderBytes(c.facts.Nodes, frames, c.facts.Inputs(false))
+		l.Ahead, l.WindowBytes = windowAhead, c.source.WindowBytes(windowAhead)
+		l.Note = fmt.Sprintf("superbatches of %d batches", g.longest())
+	} else {
+		l.StateBytes = stateBytes(frames)
+		l.RAMBytes += residency.Size{Nodes: int(c.facts.Nodes), Frames: o.frames}.Bytes(o.policy)
+		l.KeepBytes += residency.MostStates * l.StateBytes
+	}
+	l.SlotBytes, l.EvalSlotBytes = c.slotBytes(of, false, o.reads), c.slotBytes(of, true, nil)
+	o.reads.Count(&l)
+	return l
+}
+
+// refillBytes bounds what Fill holds besides to make the cache what it was.
+func (c *candidate) refillBytes(of cache) int64 {
+	m := &memory{dry: true}
+	newReader(m, &table{candidate: c}, nil)
+	return m.held() + of.refillBytes() + 8*int64(c.facts.Inputs(false)) + c.source.LoaderBytes(false)
 }

@@ -85,8 +85,6 @@ func (s *store) decideBy(o own) (err error) {
 	return nil
 }
 
-func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
-
 func (s *store) View(int) featurestore.View { return s }
 
 // State returns what course.save does, which is valid until the next call, or nil where the
@@ -210,13 +208,6 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	return counts.BytesRead, nil
 }
 
-// refillBytes bounds what Fill holds besides to make the cache what it was.
-func (c *candidate) refillBytes(of cache) int64 {
-	m := &memory{dry: true}
-	newReader(m, &table{candidate: c}, nil)
-	return m.held() + of.refillBytes() + 8*int64(c.facts.Inputs(false)) + c.source.LoaderBytes(false)
-}
-
 // Close releases files and memory.
 func (s *store) Close() error {
 	var errs []error
@@ -240,3 +231,20 @@ func (s *store) Close() error {
 // Ranks returns the ranks of all nodes, once the store was filled: for a store that reads its
 // batches of evaluation by this one.
 func (s *store) Ranks() []uint32 { return s.ranks.Uint32s()[:s.facts.Nodes] }
+
+// Open takes the memory of the cache, and opens the features and the batches.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{candidate: c}
+	if err := s.open(l.Own.(own), stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// newCache returns the frames of a layout. Nothing is opened, and no memory taken.
+func (c *candidate) newCache(o own) cache {
+	if o.gpu == nil {
+		return &hostCache{facts: &c.facts, frames: int64(o.frames)}
+	}
+	return newOnGPU(&c.facts, o)
+}

@@ -20,7 +20,6 @@ package phased
 
 import (
 	"context"
-	"errors"
 	"sort"
 
 	"diskgnn/dataset"
@@ -96,19 +95,6 @@ func (c *candidate) InOrder() bool                      { return true }
 // as the default takes.
 func (c *candidate) Reads() iostack.Options {
 	return iostack.Options{Workers: 64, MaxIO: 256 << 10}
-}
-
-// Open opens the store. Of a layout for evaluation alone it has no residents.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	o, ok := l.Own.(own)
-	if !ok {
-		return c.single.Open(stack, l)
-	}
-	s := &store{candidate: c}
-	if err := s.open(o, stack); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	return s, nil
 }
 
 // own is what Open must know of a layout besides.

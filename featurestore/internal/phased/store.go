@@ -123,3 +123,16 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	s.copier.Gather(sl.X(), s.residents.Rows(), sl.Nodes(), s.facts.DType, s.facts.Dim)
 	return nil
 }
+
+// Open opens the store. Of a layout for evaluation alone it has no residents.
+func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	o, ok := l.Own.(own)
+	if !ok {
+		return c.single.Open(stack, l)
+	}
+	s := &store{candidate: c}
+	if err := s.open(o, stack); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
