@@ -12,11 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/dataset"
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/gnndrive"
 	singlerows "diskgnn/featurestore/rows"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/iostack/record"
 	"diskgnn/presample/mbfile"
 	"diskgnn/simulate/trace"
 	"diskgnn/train/decide"
@@ -289,5 +292,20 @@ func TestRunHasItsTimeline(t *testing.T) {
 		if _, err := disk.Stat(o.Out + "/" + rundir.TraceFile); (err == nil) != trace {
 			t.Errorf("trace %t: %v", trace, err)
 		}
+	}
+}
+
+// By hand: 100 input nodes, each of whose rows takes part of two pages, and 1,024 reads of graphs.
+// A read takes 32 bytes where it is recorded, 24 where it is written, and 16 encoded.
+func TestRecordBytes(t *testing.T) {
+	f := featurestore.Facts{TrainSizes: graph.Sizes{Src: []int{100}, Dst: []int{10}, Edges: []int{200}}, RowBytes: 5000}
+	if n := recordRoom(&f); n != 1224 {
+		t.Errorf("room for %d reads", n)
+	}
+	if record.ReadBytes != 32 {
+		t.Fatalf("a read takes %d bytes", record.ReadBytes)
+	}
+	if n := recordBytes(&f, 3); n != 1224*(3*32+24+16)+1<<20 {
+		t.Errorf("%d bytes", n)
 	}
 }

@@ -99,3 +99,13 @@ func TestEpochLineLeavesOut(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundOfNothing: links without time say nothing of what holds the run up.
+func TestBoundOfNothing(t *testing.T) {
+	r := &transcript{}
+	on := terminal{report: r}
+	on.sayBound(&pipeline.Table{Links: []pipeline.LinkTime{{Link: "compute", Workers: 1}}})
+	if len(r.lines) > 0 || on.bound != "" {
+		t.Errorf("%q, by %q", r.lines, on.bound)
+	}
+}
