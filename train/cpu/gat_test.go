@@ -145,7 +145,7 @@ func drawnUnits(e *Engine, b *graph.Batch) [][]float64 {
 		k := e.net.layers[len(e.net.layers)-len(b.Blocks)+l]
 		f := slices.Repeat([]float32{1}, b.Blocks[l].NumDst*k.width)
 		for i := range b.Blocks[l].NumDst {
-			kernel.BiasReLU(f[i*k.width:(i+1)*k.width], make([]float32, k.width), e.net.dropout, k.tail.key(i))
+			kernel.BiasReLU(f[i*k.width:(i+1)*k.width], make([]float32, k.width), e.net.dropout, activationOf(k).key(i))
 		}
 		factors = append(factors, widen(f))
 	}

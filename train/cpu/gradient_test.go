@@ -183,7 +183,7 @@ func keptUnits(t fataler, e *Engine, b *graph.Batch) (factors [][]float64, neare
 				row = int(b.Input[i])
 				data, _ = slices.BinarySearch(ids, b.Input[i])
 			}
-			kernel.BiasReLU(unit, bias, e.net.dropout, k.tail.stream.Row(row))
+			kernel.BiasReLU(unit, bias, e.net.dropout, activationOf(k).stream.Row(row))
 			for _, f := range unit {
 				if f != 0 && f != float32(1/(1-e.plan.model.Dropout)) {
 					t.Fatalf("what dropout %v keeps is multiplied by %v", e.plan.model.Dropout, f)

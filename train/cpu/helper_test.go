@@ -27,3 +27,10 @@ func optimizerOf(decoupled bool) string {
 	}
 	return recipe.OptimizerAdam
 }
+
+func activationOf(k *layer) *activation {
+	if o, ok := k.tail.(*norm); ok {
+		return o.activation
+	}
+	return k.tail.(*activation)
+}

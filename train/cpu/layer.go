@@ -46,71 +46,18 @@ func (k *layer) source() []float32 {
 // the sums; the layer's own backward pass begins with completeBackward. Chunks are
 // those of chunkRows rows, in any order, on any goroutine; what is summed over rows
 // is summed chunk by chunk and added in the order of the chunks.
-type tail struct {
-	*activation
-	norm *norm // nil: none
-}
-
-func newTail(k *output) tail {
-	t := tail{activation: newActivation(k)}
-	if k.net.model.HasNorm(k.index) {
-		t.norm = newNorm(t.activation)
-	}
-	return t
-}
-
-// begin prepares for a batch.
-func (t *tail) begin() {
-	t.activation.begin()
-	if t.norm != nil {
-		t.norm.begin()
-	}
-}
-
-// finish turns the sums of rows lo to hi into the layer's output, or does what a
-// batch norm can do before it has seen all rows.
-func (t *tail) finish(lo, hi int) {
-	if t.norm != nil {
-		t.norm.finish(lo, hi)
-		return
-	}
-	d := t.width
-	for i := lo; i < hi; i++ {
-		t.activate(t.data[i*d:(i+1)*d], t.sumBias(), i)
-	}
-}
-
-// complete does what had to wait for all rows.
-func (t *tail) complete() error {
-	if t.norm != nil {
-		return t.norm.complete()
-	}
-	return nil
-}
-
-// backward takes rows lo to hi of g from gradients of the output to gradients of the
-// sums, in place; where there is a batch norm, to those of its own output.
-func (t *tail) backward(g []float32, lo, hi int) {
-	if t.norm != nil {
-		t.norm.backward(g, lo, hi)
-		return
-	}
-	d := t.width
-	sums := chunkOf(t.biasSums, lo, d)
-	for i := lo; i < hi; i++ {
-		t.deactivate(g[i*d:(i+1)*d], i, sums)
-	}
-}
-
-// completeBackward does what had to wait for all rows, and computes the gradients of
-// the tail's parameters.
-func (t *tail) completeBackward(dz []float32) error {
-	if t.norm != nil {
-		if err := t.norm.completeBackward(dz); err != nil {
-			return err
-		}
-	}
-	t.addChunks(t.dBias, t.biasSums)
-	copy(t.dMore, t.dBias)
-	return nil
+type tail interface {
+	// begin prepares for a batch.
+	begin()
+	// finish turns the sums of rows lo to hi into the layer's output, or does what a
+	// batch norm can do before it has seen all rows.
+	finish(lo, hi int)
+	// complete does what had to wait for all rows.
+	complete() error
+	// backward takes rows lo to hi of g from gradients of the output to gradients of the
+	// sums, in place; where there is a batch norm, to those of its own output.
+	backward(g []float32, lo, hi int)
+	// completeBackward does what had to wait for all rows, and computes the gradients of
+	// the tail's parameters.
+	completeBackward(dz []float32) error
 }

@@ -137,7 +137,7 @@ func (m *machine) track(batch []float32) {
 // parameters that are trained.
 func (m *machine) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	for _, k := range m.layers {
-		if o := k.tail.norm; o != nil && o.batch {
+		if o, ok := k.tail.(*norm); ok && o.batch {
 			mean, variance := m.Statistics(k.index)
 			f(o, mean, variance)
 		}
@@ -152,7 +152,10 @@ func newLayer(n *network, index int, below *layer) *layer {
 	if n.training && below != nil {
 		k.dx = n.floats(below.rows * below.width)
 	}
-	k.tail = newTail(&k.output)
+	a := newActivation(&k.output)
+	if k.tail = a; n.model.HasNorm(index) {
+		k.tail = newNorm(a)
+	}
 	k.conv = newConv(k)
 	return k
 }

@@ -59,6 +59,7 @@ func newNorm(k *activation) *norm {
 
 // begin takes the running statistics in evaluation.
 func (o *norm) begin() {
+	o.activation.begin()
 	if !o.batch || o.net.training {
 		return
 	}
@@ -182,15 +183,17 @@ func (o *norm) completeBackward(dz []float32) error {
 	o.addChunks(o.dScale, o.scaleSums)
 	o.addChunks(o.dShift, o.shiftSums)
 	rows, d := o.count(), o.width
-	if !o.batch || rows == 0 {
-		return nil
+	if o.batch && rows > 0 {
+		for c := range d {
+			o.coefficients[c] = o.dShift[c] / float32(rows)
+			o.coefficients[d+c] = o.dScale[c] / float32(rows)
+		}
+		o.dz = dz
+		if err := o.net.each(rows, chunkRows, (*standardizeBackward)(o)); err != nil {
+			return err
+		}
 	}
-	for c := range d {
-		o.coefficients[c] = o.dShift[c] / float32(rows)
-		o.coefficients[d+c] = o.dScale[c] / float32(rows)
-	}
-	o.dz = dz
-	return o.net.each(rows, chunkRows, (*standardizeBackward)(o))
+	return o.activation.completeBackward(dz)
 }
 
 // standardizeBackward is a batch norm's second pass backward.

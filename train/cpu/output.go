@@ -52,9 +52,8 @@ func (o *output) count() int {
 	return b.NumDst
 }
 
-// activation is what follows the sums of a layer row by row, norm left out: the bias and, in
-// hidden layers, activation and dropout. Sums over rows are made chunk by chunk, and added
-// in the order of the chunks.
+// activation is the tail of a layer without a norm, and what a norm adds to: the bias and, in
+// hidden layers, activation and dropout.
 type activation struct {
 	*output
 	hidden bool // activation and dropout follow
@@ -84,7 +83,6 @@ func newActivation(k *output) *activation {
 	return a
 }
 
-// begin prepares for a batch.
 func (a *activation) begin() {
 	n := a.net
 	stream := a.index
@@ -139,6 +137,29 @@ func (a *activation) deactivate(g []float32, i int, sums []float32) {
 	default:
 		kernel.ReLUBackward(g, a.data[i*d:(i+1)*d], sums, drop.Scale())
 	}
+}
+
+func (a *activation) finish(lo, hi int) {
+	d := a.width
+	for i := lo; i < hi; i++ {
+		a.activate(a.data[i*d:(i+1)*d], a.sumBias(), i)
+	}
+}
+
+func (a *activation) complete() error { return nil }
+
+func (a *activation) backward(g []float32, lo, hi int) {
+	d := a.width
+	sums := chunkOf(a.biasSums, lo, d)
+	for i := lo; i < hi; i++ {
+		a.deactivate(g[i*d:(i+1)*d], i, sums)
+	}
+}
+
+func (a *activation) completeBackward([]float32) error {
+	a.addChunks(a.dBias, a.biasSums)
+	copy(a.dMore, a.dBias)
+	return nil
 }
 
 // addChunks adds the chunks' sums in order.
