@@ -76,9 +76,6 @@ type Block struct {
 	Dst []uint32
 }
 
-// NumEdges returns the number of sampled edges.
-func (b *Block) NumEdges() int { return len(b.Indices) }
-
 // DstPos returns the position of destination i among the sources.
 func (b *Block) DstPos(i int) int {
 	if b.Dst == nil {

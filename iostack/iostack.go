@@ -130,6 +130,14 @@ type Stack interface {
 	Close() error
 }
 
+// Drop gives the requests of a group up: those that have not begun are dropped, those that have
+// are awaited, and what came of them does not matter.
+func Drop(s Stack, g *Group) {
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Wait(ended, g)
+}
+
 // Caps describes a backend.
 type Caps struct {
 	Align int // offsets and addresses congruent modulo Align (bytes) are read in place

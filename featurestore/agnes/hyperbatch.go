@@ -312,9 +312,7 @@ func (h *hyperbatches) finish(ctx context.Context, k int) error {
 
 // drain ends the reads that are under way.
 func (h *hyperbatches) drain() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for i := range h.flight {
-		_ = h.stack.Wait(ended, &h.flight[i].group)
+		iostack.Drop(h.stack, &h.flight[i].group)
 	}
 }

@@ -108,10 +108,8 @@ func (r *reader) Finish(ctx context.Context) error {
 
 // Drop gives the reads up: nothing lands any more once it returns.
 func (r *reader) Drop() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for i := range r.rounds {
-		_ = r.stack.Wait(ended, &r.rounds[i].group)
+		iostack.Drop(r.stack, &r.rounds[i].group)
 		r.rounds[i].n = 0
 	}
 	r.next = len(r.pages)

@@ -104,9 +104,7 @@ func (r *reader) Finish(ctx context.Context) error {
 
 // Drop gives the reads up: nothing lands any more once it returns.
 func (r *reader) Drop() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = r.stack.Wait(ended, &r.group)
+	iostack.Drop(r.stack, &r.group)
 	r.reads, r.next = r.reads[:0], len(r.nodes)
 }
 

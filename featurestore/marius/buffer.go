@@ -342,10 +342,8 @@ func (b *buffer) finish(ctx context.Context, t *trip) error {
 
 // drain ends the reads that are under way.
 func (b *buffer) drain() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for i := range b.trips {
-		_ = b.stack.Wait(ended, &b.trips[i].group)
+		iostack.Drop(b.stack, &b.trips[i].group)
 		b.trips[i].n = 0
 	}
 }

@@ -137,9 +137,7 @@ func (t *tableRead) finish(ctx context.Context, i int) error {
 
 // drain ends the reads that are under way.
 func (t *tableRead) drain() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for i := range t.groups {
-		_ = t.stack.Wait(ended, &t.groups[i])
+		iostack.Drop(t.stack, &t.groups[i])
 	}
 }

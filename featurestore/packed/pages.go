@@ -111,11 +111,9 @@ func (r *pageReader) finish(ctx context.Context, b *batch) error {
 
 // drop gives a reading up: nothing lands any more once it returns.
 func (r *pageReader) drop(b *batch) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for turn := range r.rounds {
 		round := &r.rounds[turn]
-		_ = b.src.stack.Wait(ended, &round.group)
+		iostack.Drop(b.src.stack, &round.group)
 		round.first, round.last = 0, 0
 	}
 	r.lists = r.lists[:0]

@@ -33,7 +33,7 @@ type belady struct {
 const anyRows = -1
 
 // newBelady takes over the trace, and sorts the nodes of its batches.
-func newBelady(c Config) (*belady, error) {
+func newBelady(c Config) (Policy, error) {
 	if len(c.Trace.Start) == 0 {
 		c.Trace.Start = []int64{0}
 	}

@@ -21,19 +21,11 @@ func New(name string, c Config) (Policy, error) {
 	}
 	switch name {
 	case Static:
-		s, err := newStatic(c)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
+		return newStatic(c)
 	case Standby:
 		return &standby{table: newTable(c.Nodes, c.Frames), queue: newLinks(c.Frames), last: make([]uint32, c.Frames)}, nil
 	case Belady:
-		b, err := newBelady(c)
-		if err != nil {
-			return nil, err
-		}
-		return b, nil
+		return newBelady(c)
 	}
 	return newOnline(name, c), nil
 }

@@ -28,7 +28,7 @@ func Top[S cmp.Ordered](score []S, most int) []uint32 {
 	return slices.Clone(nodes[:min(most, len(nodes))])
 }
 
-func newStatic(c Config) (*static, error) {
+func newStatic(c Config) (Policy, error) {
 	if len(c.Set) > c.Frames {
 		return nil, fault.New(fault.ErrUsage, "residency: %d nodes for %d frames", len(c.Set), c.Frames)
 	}

@@ -1,8 +1,6 @@
 package packfile
 
-import (
-	"diskgnn/internal/binio"
-)
+import "diskgnn/internal/binio"
 
 // Form is what decides how chunks are cut into pieces.
 type Form struct {
@@ -88,12 +86,6 @@ func (t *Train) Stored(f Form, through int) int64 {
 		n += int64(frame &^ FrameStored)
 	}
 	return n
-}
-
-// VerifyChunk checks b, which holds the chunk's bands 0 … through as stored from its
-// first byte, against the checksums. name is the file's, for the error.
-func (t *Train) VerifyChunk(name string, b []byte, through int, f Form) error {
-	return t.Pieces(f, through, func(p Piece) error { return t.VerifyPiece(name, b, p) })
 }
 
 // VerifyPiece checks one piece of the chunk b.

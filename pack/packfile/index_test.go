@@ -201,3 +201,9 @@ func TestPlan(t *testing.T) {
 		}
 	}
 }
+
+// VerifyChunk checks b, which holds the chunk's bands 0 … through as stored from its
+// first byte, against the checksums. name is the file's, for the error.
+func (t *Train) VerifyChunk(name string, b []byte, through int, f Form) error {
+	return t.Pieces(f, through, func(p Piece) error { return t.VerifyPiece(name, b, p) })
+}

@@ -62,11 +62,6 @@ type Span struct {
 // Behind is DRAM and PCIe.
 type Stages struct{ Dispatch, Wait, Sense, Sample, Held, Transfer, Behind float64 }
 
-// Total returns the sum, in picoseconds.
-func (s *Stages) Total() float64 {
-	return s.Dispatch + s.Wait + s.Sense + s.Sample + s.Held + s.Transfer + s.Behind
-}
-
 func (s *Stages) add(o *Stages) {
 	s.Dispatch += o.Dispatch
 	s.Wait += o.Wait

@@ -80,9 +80,6 @@ A node's primary page is read first; what was drawn from its secondary pages is
 resubmitted from there. Dies and channels are the bound.`},
 }
 
-// Platforms returns all platforms, from the slowest.
-func Platforms() []Platform { return platforms }
-
 // FindPlatforms returns the platforms of a list of names, or all for "all". Others are an
 // error of kind fault.ErrUsage.
 func FindPlatforms(names string) ([]Platform, error) {

@@ -357,3 +357,12 @@ func FuzzNode(f *testing.F) {
 		}
 	})
 }
+
+// Address returns where a node's primary section is.
+func (f *File) Address(node uint32) Address { return f.addresses[node] }
+
+// Nodes returns the number of nodes.
+func (f *File) Nodes() int { return len(f.addresses) }
+
+// Pages returns the number of pages.
+func (l *Layout) Pages() int64 { return l.pages }

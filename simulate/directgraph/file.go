@@ -218,12 +218,6 @@ func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 	return vector, neighbors, nil
 }
 
-// Address returns where a node's primary section is.
-func (f *File) Address(node uint32) Address { return f.addresses[node] }
-
-// Nodes returns the number of nodes.
-func (f *File) Nodes() int { return len(f.addresses) }
-
 // section returns what follows the header of a section of a kind, and the header's number.
 func (f *File) section(a Address, kind byte) (b []byte, n int, err error) {
 	bad := fault.New(fault.ErrCorrupt, "page %d has no section %d of kind %d", a.Page(), a.Section(), kind)

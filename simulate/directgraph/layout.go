@@ -78,9 +78,6 @@ func (l *Layout) Nodes() int64 { return int64(len(l.primary)) }
 // Shape returns the shape.
 func (l *Layout) Shape() Shape { return l.shape }
 
-// Pages returns the number of pages.
-func (l *Layout) Pages() int64 { return l.pages }
-
 // Inflation returns by how much the pages outgrow the graph: 0.04 is 4 %.
 func (l *Layout) Inflation() float64 {
 	if l.raw == 0 {

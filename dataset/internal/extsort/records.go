@@ -136,9 +136,6 @@ func (s *Records) write(b *recordBucket, raw []byte) error {
 	return nil
 }
 
-// Added returns the number of records so far.
-func (s *Records) Added() int64 { return s.added }
-
 // A Twice is the error of a place that two records go to, or of one that none does.
 type Twice struct {
 	Place int64

@@ -319,3 +319,6 @@ func TestRecordMemoryIsEnough(t *testing.T) {
 		}
 	}
 }
+
+// Added returns the number of records so far.
+func (s *Records) Added() int64 { return s.added }

@@ -106,10 +106,8 @@ func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
 
 // Drop gives the reads up: nothing lands any more once it returns.
 func (r *reader) Drop() {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
 	for i := range r.rounds {
-		_ = r.stack.Wait(ended, &r.rounds[i].group)
+		iostack.Drop(r.stack, &r.rounds[i].group)
 		r.rounds[i].reads = r.rounds[i].reads[:0]
 	}
 	r.next = len(r.nodes)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"time"
 
@@ -136,15 +135,6 @@ func (s *Stack) controllers() (all []*nvme.Controller) {
 		all = append(all, d.c)
 	}
 	return all
-}
-
-// Drives describes the drives, for people.
-func (s *Stack) Drives() string {
-	var names []string
-	for _, d := range s.drives {
-		names = append(names, d.name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // wakeOne lets a worker go on that waits for requests. It wakes the next if there is more

@@ -106,7 +106,6 @@ func (a *Array) BlockBytes() int { return 1 << a.shift }
 
 // Queues returns the queues of a drive, Depth their entries.
 func (a *Array) Queues() int { return a.per }
-func (a *Array) Depth() int  { return a.depth }
 
 // Room returns the most requests that Submit takes now, if there is a record for them.
 func (a *Array) Room() int { return min(a.slots()-(a.tail-a.head), a.o.Requests) }

@@ -287,6 +287,3 @@ func (d *Drive) Held() int64 {
 	}
 	return n
 }
-
-// OpenFile serves a file of the operating system's; see Open.
-func OpenFile(path string, o Options) (*Drive, error) { return Open(vfs.OS, path, o) }

@@ -103,10 +103,8 @@ func (f *fetcher) fetch(ctx context.Context, from list) error {
 	f.advance()
 	err := f.all(ctx)
 	if err != nil {
-		ended, cancel := context.WithCancel(context.Background())
-		cancel()
 		for i := range f.rounds {
-			_ = f.of.stack.Wait(ended, &f.rounds[i].group)
+			iostack.Drop(f.of.stack, &f.rounds[i].group)
 		}
 	}
 	f.from = nil

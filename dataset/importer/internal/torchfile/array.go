@@ -1,12 +1,16 @@
 package torchfile
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"unicode/utf8"
 
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/internal/vfs"
 )
 
@@ -129,4 +133,141 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	}
 	r.at = offset
 	return offset, nil
+}
+
+// An array of NumPy lies in the pickle as a whole: a call of _reconstruct whose state is (version,
+// shape, dtype, column-major, bytes). In protocol 2 the bytes are a text of as many letters up to
+// ÿ, which _codecs.encode would turn into bytes.
+
+// isNumPy tells whether a value is what a function of NumPy's multiarray returns.
+func isNumPy(v any, function string) (*pickle.Object, bool) {
+	o, ok := v.(*pickle.Object)
+	ok = ok && o.Class.Name == function && (o.Class.Module == "numpy.core.multiarray" || o.Class.Module == "numpy._core.multiarray")
+	return o, ok
+}
+
+// IsArray tells whether a value of the pickle is a tensor, or an array of NumPy.
+func IsArray(v any) bool {
+	_, ok := isNumPy(v, "_reconstruct")
+	return ok || IsTensor(v)
+}
+
+// Int returns a value of the pickle as an integer: Python's, or a scalar of NumPy.
+func Int(v any) (int64, bool) {
+	if n, ok := v.(int64); ok {
+		return n, true
+	}
+	o, ok := isNumPy(v, "scalar")
+	if !ok || len(o.Args) != 2 {
+		return 0, false
+	}
+	h, err := describeType(o.Args[0])
+	if err != nil || !h.Integer() {
+		return 0, false
+	}
+	var b [8]byte
+	r, n, err := content(o.Args[1])
+	if err != nil || n != int64(h.Size) {
+		return 0, false
+	}
+	if _, err := io.ReadFull(r, b[:n]); err != nil {
+		return 0, false
+	}
+	u := binary.LittleEndian.Uint64(b[:])
+	if h.Kind == 'u' {
+		return int64(u), int64(u) >= 0
+	}
+	shift := 64 - 8*n
+	return int64(u<<shift) >> shift, true
+}
+
+// numpyArray returns the header of an array, and its elements as a stream.
+func numpyArray(o *pickle.Object) (h npy.Header, r io.Reader, err error) {
+	state, ok := o.State.(*pickle.Tuple)
+	if !ok || len(state.Items) != 5 {
+		return h, nil, bad("an array of NumPy of an unknown form")
+	}
+	shape, err := dims(state.Items[1], "sizes")
+	if err != nil {
+		return h, nil, err
+	}
+	if h, err = describeType(state.Items[2], shape...); err != nil {
+		return h, nil, err
+	}
+	if h.Fortran, ok = state.Items[3].(bool); !ok {
+		return h, nil, bad("an array of NumPy of an unknown form")
+	}
+	r, n, err := content(state.Items[4])
+	if err != nil {
+		return h, nil, err
+	}
+	if n != h.Count()*int64(h.Size) {
+		return h, nil, bad("an array of shape %s of %s in %d bytes", h.ShapeString(), h.Type(), n)
+	}
+	return h, r, nil
+}
+
+// describeType reads a dtype: a call of numpy.dtype with its name, whose state begins with the
+// order of bytes and has no fields.
+func describeType(v any, shape ...int64) (npy.Header, error) {
+	o, ok := v.(*pickle.Object)
+	if !ok || o.Class != (pickle.Global{Module: "numpy", Name: "dtype"}) || len(o.Args) == 0 {
+		return npy.Header{}, bad("an array of NumPy whose type is %s", describe(v))
+	}
+	name, ok := o.Args[0].(string)
+	state, ok2 := o.State.(*pickle.Tuple)
+	if !ok || !ok2 || len(state.Items) < 5 || len(name) < 2 {
+		return npy.Header{}, bad("an array of NumPy of an unknown type")
+	}
+	order, ok := state.Items[1].(string)
+	if !ok || len(order) != 1 || state.Items[2] != nil || state.Items[3] != nil || state.Items[4] != nil {
+		return npy.Header{}, bad("an array of NumPy with fields: only plain numbers can be read")
+	}
+	return npy.Describe(order+name, shape...)
+}
+
+// content returns bytes of a pickle as a stream, and how many there are.
+func content(v any) (io.Reader, int64, error) {
+	switch v := v.(type) {
+	case pickle.Bytes:
+		return strings.NewReader(string(v)), int64(len(v)), nil
+	case *pickle.Object:
+		if v.Class == (pickle.Global{Module: "__builtin__", Name: "bytes"}) && len(v.Args) == 0 {
+			return strings.NewReader(""), 0, nil
+		}
+		if v.Class == (pickle.Global{Module: "_codecs", Name: "encode"}) && len(v.Args) == 2 && v.Args[1] == "latin1" {
+			if text, ok := v.Args[0].(string); ok {
+				return encode(text)
+			}
+		}
+	}
+	return nil, 0, bad("an array of NumPy with %s for its elements: only numbers can be read", describe(v))
+}
+
+// encode is what Python's latin1 makes of a text: a byte for each letter.
+func encode(text string) (io.Reader, int64, error) {
+	n := int64(0)
+	for _, c := range text {
+		if c > 0xff { // and what is no UTF-8
+			return nil, 0, bad("an array of NumPy whose elements are no bytes")
+		}
+		n++
+	}
+	return &latin1{text}, n, nil
+}
+
+// latin1 yields a byte for each letter of a text.
+type latin1 struct{ rest string }
+
+// Read implements io.Reader.
+func (l *latin1) Read(b []byte) (n int, err error) {
+	if l.rest == "" && len(b) > 0 {
+		return 0, io.EOF
+	}
+	for n < len(b) && l.rest != "" {
+		c, size := utf8.DecodeRuneInString(l.rest)
+		b[n], l.rest = byte(c), l.rest[size:]
+		n++
+	}
+	return n, nil
 }

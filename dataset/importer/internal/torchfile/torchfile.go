@@ -228,15 +228,6 @@ func IsTensor(v any) bool {
 	return ok && o.Class == pickle.Global{Module: "torch._utils", Name: "_rebuild_tensor_v2"}
 }
 
-// Tensor returns the tensor that a value of the pickle stands for.
-func (t *File) Tensor(v any) (*Tensor, error) {
-	x, err := t.tensor(v)
-	if err != nil {
-		return nil, t.fail(err)
-	}
-	return x, nil
-}
-
 func (t *File) tensor(v any) (*Tensor, error) {
 	if !IsTensor(v) {
 		return nil, bad("a tensor is needed where it has %s", describe(v))

@@ -610,3 +610,12 @@ func check(t *testing.T, name string) {
 		}
 	}
 }
+
+// Tensor returns the tensor that a value of the pickle stands for.
+func (t *File) Tensor(v any) (*Tensor, error) {
+	x, err := t.tensor(v)
+	if err != nil {
+		return nil, t.fail(err)
+	}
+	return x, nil
+}
