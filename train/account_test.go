@@ -18,7 +18,9 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/engine"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
+	"diskgnn/train/trained"
 	"diskgnn/train/traintest"
 )
 
@@ -230,7 +232,7 @@ func TestGarbageForWeights(t *testing.T) {
 	if err := os.WriteFile(name, []byte("\x10\x00\x00\x00\x00\x00\x00\x00no JSON, of course"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
+	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
 	if err == nil || !strings.HasPrefix(err.Error(), name+": safetensors: ") || !strings.Contains(err.Error(), "no JSON object") {
 		t.Errorf("%v", err)
 	}
@@ -239,7 +241,7 @@ func TestGarbageForWeights(t *testing.T) {
 // TestRemakeInOneLine: an error of several lines is told in one, each but once.
 func TestRemakeInOneLine(t *testing.T) {
 	err := errors.Join(fault.New(fault.ErrCorrupt, "hot.bin: bytes 0 to 9"), errors.New("the device is lost"), errors.New("the device is lost"), errors.New("close: no"))
-	got := Remake(err, "P", "pack").Error()
+	got := epoch.Remake(err, "P", "pack").Error()
 	if want := "hot.bin: bytes 0 to 9; the device is lost; close: no; P is damaged: make it again, by pack with --force, or from a copy"; !strings.HasSuffix(got, want) || strings.Contains(got, "\n") {
 		t.Errorf("%q, want %q", got, want)
 	}

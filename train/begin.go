@@ -19,6 +19,7 @@ import (
 	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/trained"
 )
 
 // A run may begin with weights of another one in place of weights that its seed draws. The file is
@@ -103,7 +104,7 @@ func checkHead(f io.ReaderAt, size int64) error {
 	if _, err := f.ReadAt(head[:], 0); err != nil {
 		return err
 	}
-	if n := binary.LittleEndian.Uint64(head[:]); n > min(headerBytes, uint64(size)) {
+	if n := binary.LittleEndian.Uint64(head[:]); n > min(trained.MostHeader, uint64(size)) {
 		return fault.New(fault.ErrInput, "it is no file of safetensors")
 	}
 	return nil
@@ -125,7 +126,7 @@ func beginWith(fsys vfs.FS, o *decide.Options, rep *epoch.Replica) error {
 		count += p.Len()
 	}
 	b, err := vfs.ReadExact(fsys, o.WeightsPath, func(size int64) error {
-		if most := 4*int64(count) + headerBytes; size > most {
+		if most := 4*int64(count) + trained.MostHeader; size > most {
 			return bad("it has %s, more than the %s that can be the model's", budget.FormatBytes(size), budget.FormatBytes(most))
 		}
 		return nil

@@ -60,18 +60,18 @@ func (r *runner) failed(err error) error {
 		then = "then "
 	}
 	if t.Kept() == nil {
-		return fault.New(err, "%s; there is no checkpoint yet: %sbegin anew with: %s", once(err), then, r.resumeCommand())
+		return fault.New(err, "%s; there is no checkpoint yet: %sbegin anew with: %s", epoch.Once(err), then, r.resumeCommand())
 	}
-	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", once(err), then, t.Kept(), r.resumeCommand())
+	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", epoch.Once(err), then, t.Kept(), r.resumeCommand())
 }
 
-func (r *runner) remake(err error) error { return remakePack(err, r.source) }
+func (r *runner) remake(err error) error { return epoch.RemakePack(err, r.source) }
 
 func (r *runner) resumeCommand() string { return resumeCommand(r.out) }
 
 // lostRank is the error of a run whose group has lost a rank.
 func (r *runner) lostRank(lost error) error {
-	text := once(lost)
+	text := epoch.Once(lost)
 	switch t := r.trainer; {
 	case !r.root:
 	case t != nil && t.Kept() != nil:

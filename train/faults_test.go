@@ -24,6 +24,7 @@ import (
 	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
+	"diskgnn/train/trained"
 )
 
 // faulty puts injectors into the run's stack, and returns it once the run has begun.
@@ -138,13 +139,13 @@ func TestDamagedPack(t *testing.T) {
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
 		t.Errorf("a damaged index: %v", err)
 	}
-	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard)
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
 		t.Errorf("a damaged index, evaluated: %v", err)
 	}
 	mend()
 	mend = damage(packfile.EvalFile, 30)
-	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard)
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.HasSuffix(err.Error(), p+remake) {
 		t.Errorf("damaged rows, evaluated: %v", err)
 	}

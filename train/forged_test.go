@@ -23,6 +23,7 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/trained"
 	"diskgnn/train/traintest"
 )
 
@@ -176,7 +177,7 @@ func TestForgedRunFiles(t *testing.T) {
 		c2 := w.forgeRun(o.Out, c.change)
 		var err error
 		took := allocated(func() {
-			_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: c2, Pack: p, BLAS: "gonum", Memory: 1 << 30}, progress.Discard)
+			_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: c2, Pack: p, BLAS: "gonum", Memory: 1 << 30}, progress.Discard)
 		})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("evaluated, want %s: %v", what, err)
@@ -244,7 +245,7 @@ func TestForgedWeights(t *testing.T) {
 	if err := os.Truncate(name, 1<<40); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
-	_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
+	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has 1.00 TiB, more than the") {
 		t.Errorf("%v", err)
 	}
@@ -256,7 +257,7 @@ func TestForgedWeights(t *testing.T) {
 	if err := safetensors.Write(f, []safetensors.Tensor{{Name: "convs.0.lin_l.weight", Shape: []int{0, math.MaxInt32}}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has the shape [0 2147483647]") {
 		t.Errorf("%v", err)
 	}

@@ -22,6 +22,7 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/report"
 	"diskgnn/train/rundir"
+	"diskgnn/train/trained"
 )
 
 // allocated returns what a function allocates, garbage included: never less than what it
@@ -175,11 +176,11 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	}
 
 	// To score the weights, the file and an engine are held.
-	run, err := OpenTrained(disk, o.Out)
+	run, err := trained.Open(disk, o.Out)
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := EngineOptions{Weights: WeightsBest, Threads: 1, BLAS: "gonum"}
+	options := trained.EngineOptions{Weights: trained.WeightsBest, Threads: 1, BLAS: "gonum"}
 	var planned int64
 	got = allocated(func() {
 		x, n, err := run.NewEngine(options, 0, 1<<30)

@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
 	"diskgnn/train/recipe"
+	"diskgnn/train/trained"
 )
 
 func TestLossAndMetricByTheLabels(t *testing.T) {
@@ -57,7 +58,7 @@ func TestMultiLabelRun(t *testing.T) {
 			if first, last := losses[0], losses[len(losses)-1]; !(last < 0.8*first) {
 				t.Errorf("%s: the loss went from %v to %v", name, first, last)
 			}
-			got, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
+			got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
 			if err != nil || got.ValidAccuracy != r.ValidAccuracy || got.TestAccuracy != r.TestAccuracy || got.Metric != r.Metric {
 				t.Errorf("%s: %+v, %v; the run had %v and %v", name, got, err, r.ValidAccuracy, r.TestAccuracy)
 			}

@@ -16,6 +16,7 @@ import (
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
+	"diskgnn/train/engine"
 	"diskgnn/train/ranks"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
@@ -125,8 +126,7 @@ func setDefault[T comparable](v *T, value T) {
 
 // What is beyond these is a slip, and would overflow what is counted from it.
 const (
-	maxSlots   = 1 << 10
-	maxThreads = 1 << 12
+	maxSlots = 1 << 10
 )
 
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
@@ -158,8 +158,8 @@ func (o *Options) checkStore() error {
 		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
 	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !stores.Maps(store):
 		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store)
-	case o.FaultThreads < 0 || o.FaultThreads > maxThreads:
-		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, maxThreads)
+	case o.FaultThreads < 0 || o.FaultThreads > engine.MaxThreads:
+		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, engine.MaxThreads)
 	case o.Topology.Level != topology.Mapped && !o.Live():
 		return usage("--topology %s: only with --fanout batches are drawn while training", o.Topology.Level)
 	case o.Record != "" && stores.Maps(store):
@@ -188,8 +188,8 @@ func (o *Options) checkResources() error {
 	switch {
 	case o.Memory < 0:
 		return usage("--memory %d: give a positive size", o.Memory)
-	case o.Threads < 1 || o.Threads > maxThreads:
-		return usage("--threads %d: give a number from 1 to %d", o.Threads, maxThreads)
+	case o.Threads < 1 || o.Threads > engine.MaxThreads:
+		return usage("--threads %d: give a number from 1 to %d", o.Threads, engine.MaxThreads)
 	case o.Slots < 0 || o.Slots > maxSlots:
 		return usage("--slots %d: give a number from 0 to %d", o.Slots, maxSlots)
 	case o.RAMCache != nil && !isCache(*o.RAMCache):

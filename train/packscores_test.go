@@ -17,6 +17,7 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/trained"
 )
 
 // A run's weights score on its own pack what the run said, whatever the pack's policy.
@@ -30,7 +31,7 @@ func TestEvaluatePack(t *testing.T) {
 		o := w.options(p)
 		want, _ := w.mustRun(o, nil)
 		before := device.HostBytes()
-		got, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
+		got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -58,28 +59,28 @@ func TestEvaluatePackRefusals(t *testing.T) {
 	blindRun := blind.options(blind.pack(10))
 	blind.mustRun(blindRun, nil)
 	for name, c := range map[string]struct {
-		o    EvalOptions
+		o    trained.PackOptions
 		kind error
 		says string
 	}{
-		"another dataset": {EvalOptions{Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
-		"no run":          {EvalOptions{Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
-		"a pack":          {EvalOptions{Run: p, Pack: p}, fault.ErrInput, "is a pack directory, not a run"},
-		"no engine":       {EvalOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "its engine was none"},
-		"deeper":          {EvalOptions{Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
-		"no batches":      {EvalOptions{Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},
-		"memory":          {EvalOptions{Run: o.Out, Pack: p, Memory: 1 << 20}, fault.ErrBudget, "--memory"},
-		"weights":         {EvalOptions{Run: o.Out, Pack: p, Weights: "good"}, fault.ErrUsage, "--weights good"},
-		"missing pack":    {EvalOptions{Run: o.Out}, fault.ErrUsage, "--pack is missing"},
+		"another dataset": {trained.PackOptions{Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
+		"no run":          {trained.PackOptions{Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
+		"a pack":          {trained.PackOptions{Run: p, Pack: p}, fault.ErrInput, "is a pack directory, not a run"},
+		"no engine":       {trained.PackOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "its engine was none"},
+		"deeper":          {trained.PackOptions{Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
+		"no batches":      {trained.PackOptions{Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},
+		"memory":          {trained.PackOptions{Run: o.Out, Pack: p, Memory: 1 << 20}, fault.ErrBudget, "--memory"},
+		"weights":         {trained.PackOptions{Run: o.Out, Pack: p, Weights: "good"}, fault.ErrUsage, "--weights good"},
+		"missing pack":    {trained.PackOptions{Run: o.Out}, fault.ErrUsage, "--pack is missing"},
 	} {
-		_, err := EvaluatePack(context.Background(), disk, c.o, progress.Discard)
+		_, err := trained.EvaluatePack(context.Background(), disk, c.o, progress.Discard)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := EvaluatePack(ctx, disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
+	if _, err := trained.EvaluatePack(ctx, disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -95,7 +96,7 @@ func TestForeignWeights(t *testing.T) {
 	w.mustRun(wide, nil)
 	deep.mustRun(deeper, nil)
 	evaluate := func() error {
-		_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: narrow.Out, Pack: p, Weights: WeightsFinal}, progress.Discard)
+		_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: narrow.Out, Pack: p, Weights: trained.WeightsFinal}, progress.Discard)
 		return err
 	}
 	if err := evaluate(); err != nil {
@@ -139,7 +140,7 @@ func TestDivergedWeightsHaveNoScore(t *testing.T) {
 	if err := errors.Join(safetensors.Write(&b, tensors, metadata), os.WriteFile(file, b.Bytes(), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "validation batch 0: compute: the logits are not finite: the weights of "+o.Out+" diverged") {
 		t.Errorf("%v", err)
 	}

@@ -18,6 +18,7 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
+	"diskgnn/train/trained"
 )
 
 // rated is an engine that keeps the rate of every step.
@@ -111,7 +112,7 @@ func TestStopsEarly(t *testing.T) {
 		}
 		w.ending(long.Out).compare(t, lr, w.ending(short.Out))
 
-		got, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: long.Out, Pack: p, BLAS: "gonum"}, progress.Discard)
+		got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: long.Out, Pack: p, BLAS: "gonum"}, progress.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
@@ -58,7 +59,7 @@ func resource[T comparable](flag recipe.Option, field func(r *rundir.Resources) 
 
 // preferences are all of them, in the order in which changes are told.
 var preferences = []preference{
-	resource(recipe.Option{Name: "threads", Help: "threads that compute; the result is the same for any number", Shown: "all processors", Least: 1, Most: maxThreads},
+	resource(recipe.Option{Name: "threads", Help: "threads that compute; the result is the same for any number", Shown: "all processors", Least: 1, Most: engine.MaxThreads},
 		func(r *rundir.Resources) *int { return &r.Threads }, nil,
 		compared{"threads", func(s *rundir.Setup) any { return s.Threads }}),
 	resource(recipe.Option{Name: "io", Help: "storage backend: uring, pread, cufile, nvme:TARGET, or auto"},

@@ -17,6 +17,7 @@ import (
 	"diskgnn/iostack/all"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
+	"diskgnn/train/trained"
 )
 
 // copyRun copies a run into a directory that no other has.
@@ -51,7 +52,7 @@ func TestDamagedResults(t *testing.T) {
 	w.mustRun(o, nil)
 	evaluate := func(which string) func(run string) error {
 		return func(run string) error {
-			_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: run, Pack: p, BLAS: "gonum", Weights: which}, progress.Discard)
+			_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: run, Pack: p, BLAS: "gonum", Weights: which}, progress.Discard)
 			return err
 		}
 	}
@@ -67,7 +68,7 @@ func TestDamagedResults(t *testing.T) {
 		return err
 	}
 	uses := map[string]func(run string) error{
-		"evaluated": evaluate(WeightsBest), "final evaluated": evaluate(WeightsFinal), "resumed": resume,
+		"evaluated": evaluate(trained.WeightsBest), "final evaluated": evaluate(trained.WeightsFinal), "resumed": resume,
 		"begun with": begin(""), "begun with the file": begin(rundir.WeightsFile), "begun with the final file": begin(rundir.FinalFile),
 		"reported": func(run string) error { _, err := Report(disk, run, 0); return err },
 	}
@@ -137,7 +138,7 @@ func TestEarlierRunIsUnchecked(t *testing.T) {
 		}
 	}
 	var rep, begun, file logged
-	_, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: o.Out, Pack: p, BLAS: "gonum"}, &rep)
+	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum"}, &rep)
 	said("evaluated", &rep, err)
 	_, err = w.run(context.Background(), w.options(p, func(o2 *Options) { o2.Epochs, o2.WeightsPath = 1, o.Out }), &begun, nil)
 	said("begun with", &begun, err)
@@ -184,7 +185,7 @@ func TestEarlierRunGoesOn(t *testing.T) {
 		if _, err := rundir.Verify(disk, out); err != nil {
 			t.Errorf("%v: verified: %v", in, err)
 		}
-		if _, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: out, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
+		if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: out, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
 			t.Errorf("%v: evaluated: %v", in, err)
 		}
 		if f := state(t, out); f.Checked() != (n >= enough-1) && (n == 0 || n == enough-1) {
@@ -232,7 +233,7 @@ func TestRunOfManyEpochs(t *testing.T) {
 	if _, err := Report(disk, many, 0); err != nil {
 		t.Errorf("its report: %v", err)
 	}
-	if _, err := EvaluatePack(context.Background(), disk, EvalOptions{Run: many, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
+	if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: many, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
 		t.Errorf("evaluated: %v", err)
 	}
 	if err := checkOptions(&rundir.File{State: rundir.StateFinished, Params: state(t, many).Params, Setup: state(t, many).Setup}, many); err != nil {

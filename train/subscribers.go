@@ -4,6 +4,7 @@ import (
 	"diskgnn/train/epoch"
 	"diskgnn/train/monitor"
 	"diskgnn/train/rundir"
+	"diskgnn/train/terminal"
 )
 
 // subscribers returns who takes the events of the process' first replica. What must be on the disk
@@ -16,7 +17,7 @@ func (r *runner) subscribers() epoch.Stream {
 	if r.dir != nil {
 		s = append(s, metricsFile{r.dir.Dir})
 	}
-	s = append(s, newTerminal(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0))
+	s = append(s, terminal.New(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0))
 	if r.dir != nil {
 		s = append(s, reportPage{r.dir})
 	}

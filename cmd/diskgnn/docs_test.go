@@ -32,6 +32,7 @@ import (
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
+	"diskgnn/train/trained"
 )
 
 // results lists what each command prints with --json.
@@ -44,7 +45,7 @@ var results = map[string]any{
 	"pack":            pack.Result{},
 	"slice":           slice.Result{},
 	"train":           rundir.Result{},
-	"eval":            train.Evaluation{},
+	"eval":            trained.Evaluation{},
 	"predict":         exact.Prediction{},
 	"report":          reported{},
 	"run":             pipelineRun{},

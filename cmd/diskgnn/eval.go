@@ -11,9 +11,9 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
-	"diskgnn/train"
 	"diskgnn/train/exact"
 	"diskgnn/train/score"
+	"diskgnn/train/trained"
 )
 
 const evalTeaches = `Scores a run's weights: exactly, where every node is computed from all of its
@@ -29,7 +29,7 @@ hidden layers put out lies in a scratch directory beside the run, or in --scratc
 is removed again.`
 
 func evalCommand() command {
-	o := train.EvalOptions{Weights: train.WeightsBest, IO: "auto", BLAS: "auto"}
+	o := trained.PackOptions{Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}
 	var x exact.Options // of --exact
 	var exactly, plan bool
 	return command{
@@ -56,7 +56,7 @@ func evalCommand() command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			if !exactly {
-				e, err := train.EvaluatePack(ctx, vfs.OS, o, s.rep)
+				e, err := trained.EvaluatePack(ctx, vfs.OS, o, s.rep)
 				out := evaluated(&e)
 				out.next = usedBy(predicting(o.Run, someDataset), o.Weights, nil)
 				return out, err
@@ -81,7 +81,7 @@ func predicting(run, dataset string) string {
 // usedBy gives a command that takes weights those that were chosen, and what of another graph
 // was accepted.
 func usedBy(command, weights string, accept []string) string {
-	if weights != train.WeightsBest {
+	if weights != trained.WeightsBest {
 		command += " --weights " + weights
 	}
 	if len(accept) > 0 {
@@ -93,7 +93,7 @@ func usedBy(command, weights string, accept []string) string {
 // weightsFlags are those of the commands that use a run's weights.
 func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) flags {
 	return flags{
-		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{train.WeightsBest, train.WeightsFinal}, weights),
+		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{trained.WeightsBest, trained.WeightsFinal}, weights),
 		memoryFlag(memory),
 		rowFlag(preference("threads", ""), threads),
 		ioFlag(io),
@@ -111,7 +111,7 @@ func exactFlags(x *exact.Options, plan *bool) flags {
 	}
 }
 
-func evaluated(e *train.Evaluation) outcome {
+func evaluated(e *trained.Evaluation) outcome {
 	out := outcome{object: e}
 	for _, split := range []struct {
 		label string
@@ -169,7 +169,7 @@ import preprocessed likewise; import --for predict makes one without labels.`
 
 func predictCommand() command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
-	o.Weights, o.IO, o.BLAS = train.WeightsBest, "auto", "auto"
+	o.Weights, o.IO, o.BLAS = trained.WeightsBest, "auto", "auto"
 	var plan bool
 	return command{
 		name:    "predict",

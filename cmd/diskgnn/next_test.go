@@ -36,7 +36,7 @@ func TestNextCommands(t *testing.T) {
 		"diskgnn eval --run " + word + " --pack p":            {Out: dir, Pack: "p"},
 		"diskgnn eval --run " + word + " --dataset d --exact": {Out: dir, Dataset: "d"},
 	} {
-		if got := trained(o, engine).next; got != want {
+		if got := trainedLines(o, engine).next; got != want {
 			t.Errorf("train: %s, want %s", got, want)
 		}
 	}

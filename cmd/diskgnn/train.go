@@ -68,7 +68,7 @@ func trainCommand() command {
 		}, func(p train.Plan) outcome { return runPlan(p, t.Memory) }),
 		run: shows(func(ctx context.Context, s *session) (rundir.Result, error) {
 			return train.Run(ctx, vfs.OS, t.Options, s.rep)
-		}, func(r rundir.Result) outcome { return trained(t.Options, r) }),
+		}, func(r rundir.Result) outcome { return trainedLines(t.Options, r) }),
 	}
 }
 
@@ -137,7 +137,7 @@ func (t *training) place(s *session) (err error) {
 	return nil
 }
 
-func trained(o train.Options, r rundir.Result) outcome {
+func trainedLines(o train.Options, r rundir.Result) outcome {
 	var read, useful int64
 	var reading, computing, training float64
 	for _, e := range r.Epochs {

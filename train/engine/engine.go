@@ -19,6 +19,9 @@ import (
 	"diskgnn/train/model"
 )
 
+// MaxThreads bounds the number of threads: more is a slip, and would overflow sums of memory.
+const MaxThreads = 1 << 12
+
 // Place says which batch of a run is trained on: what its dropout depends on beside the seed.
 type Place struct {
 	Epoch, Batch int // Batch counts from 0 in every epoch, in the order in which they come

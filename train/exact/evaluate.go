@@ -9,22 +9,23 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/train"
+	"diskgnn/train/decide"
 	"diskgnn/train/score"
+	"diskgnn/train/trained"
 )
 
 // Evaluate scores a run's weights on the training, validation and test nodes.
-func Evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (train.Evaluation, error) {
+func Evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (trained.Evaluation, error) {
 	return evaluate(ctx, fsys, o, rep, parts{stack: all.Open})
 }
 
-func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (train.Evaluation, error) {
+func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, p parts) (trained.Evaluation, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
-		return train.Evaluation{}, err
+		return trained.Evaluation{}, err
 	}
 	j := &job{fs: fsys, options: o, report: rep, parts: p, scores: true}
-	var result train.Evaluation
+	var result trained.Evaluation
 	err := j.do(ctx, func(ctx context.Context) error {
 		e, err := j.examine(ctx, j.prepare)
 		if err != nil {
@@ -38,12 +39,12 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 		if err != nil {
 			return err
 		}
-		result = train.Evaluation{Outcome: j.outcome(), Exact: true, Metric: j.run.Metric(),
+		result = trained.Evaluation{Outcome: j.outcome(), Exact: true, Metric: j.run.Metric(),
 			TrainAccuracy: e.scorers[0].Score(), ValidAccuracy: e.scorers[1].Score(), TestAccuracy: e.scorers[2].Score()}
 		return nil
 	})
 	if err != nil {
-		return train.Evaluation{}, err
+		return trained.Evaluation{}, err
 	}
 	result.PeakAnonBytes, result.PeakRSSBytes = j.watch.Stop()
 	result.Seconds = time.Since(j.began).Seconds()
@@ -67,7 +68,7 @@ func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 // outcome says what the job computed with, and what that took.
 func (j *job) outcome() score.Outcome {
 	o, info := &j.options, j.engine.Info()
-	out := score.Outcome{Run: o.Run, Engine: train.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
+	out := score.Outcome{Run: o.Run, Engine: decide.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
 		Weights: o.Weights, Layers: j.costs, Memory: o.Memory, OtherGraph: j.other}
 	for _, c := range j.costs {
 		out.BytesRead += c.BytesRead

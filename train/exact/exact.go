@@ -35,15 +35,15 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
-	"diskgnn/train"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/trained"
 )
 
 // Options say whose weights to use on which graph, and with what.
 type Options struct {
 	Run     string // directory of a run
 	Dataset string // directory of the dataset that it was trained on, or of another graph
-	Weights string // train.WeightsBest or WeightsFinal; "" means best
+	Weights string // trained.WeightsBest or WeightsFinal; "" means best
 	Scratch string // where the directory of hidden states is made; "" means beside the run
 	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
 	Threads int    // 0 means GOMAXPROCS
@@ -63,7 +63,7 @@ const AcceptAll = "all"
 // EnsureDefaults replaces zero values by what they mean.
 func (o *Options) EnsureDefaults() {
 	if o.Weights == "" {
-		o.Weights = train.WeightsBest
+		o.Weights = trained.WeightsBest
 	}
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
@@ -93,7 +93,7 @@ func (o *Options) Validate() error {
 	if o.MaxRead != nil && o.MaxRead.Unit == budget.UnitPercent {
 		return fault.New(fault.ErrUsage, "--max-read %s: give bytes (2TiB), a multiple of the features (50x) or unlimited", o.MaxRead)
 	}
-	return train.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
+	return trained.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
 }
 
 // What a prediction can hold, as --output names it.

@@ -22,8 +22,8 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
-	"diskgnn/train"
 	"diskgnn/train/safetensors"
+	"diskgnn/train/trained"
 )
 
 func smallWorld(t *testing.T) *world {
@@ -168,7 +168,7 @@ func TestRefusals(t *testing.T) {
 		"what is no name": {func(o *PredictOptions) { o.Accept = []string{"dtype", "width"} }, fault.ErrUsage, "--accept width: there are dtype, "},
 		"no dataset":      {func(o *PredictOptions) { o.Dataset = "" }, fault.ErrUsage, "--dataset is missing"},
 		"a run as such":   {func(o *PredictOptions) { o.Dataset = w.path("run") }, fault.ErrInput, "is no finished dataset"},
-		"no weights":      {func(o *PredictOptions) { o.Weights = train.WeightsFinal }, fault.ErrInput, "has no final.safetensors"},
+		"no weights":      {func(o *PredictOptions) { o.Weights = trained.WeightsFinal }, fault.ErrInput, "has no final.safetensors"},
 		"no layer":        {func(o *PredictOptions) { o.Options, o.Output = flat.options(), Embeddings }, fault.ErrUsage, "no hidden layer"},
 		"output":          {func(o *PredictOptions) { o.Output = "poems" }, fault.ErrUsage, "--output poems"},
 		"nodes":           {func(o *PredictOptions) { o.Nodes = "some" }, fault.ErrUsage, "--nodes some"},

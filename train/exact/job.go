@@ -16,10 +16,11 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/pieces"
-	"diskgnn/train"
 	"diskgnn/train/cpu"
+	"diskgnn/train/epoch"
 	"diskgnn/train/model"
 	"diskgnn/train/score"
+	"diskgnn/train/trained"
 )
 
 // parts are what tests replace.
@@ -39,7 +40,7 @@ type job struct {
 	watch   *budget.Watch
 	began   time.Time
 
-	run      *train.Trained
+	run      *trained.Run
 	other    bool // the graph is another than the one that the run was trained on
 	data     *dataset.Dataset
 	model    model.Model
@@ -112,7 +113,7 @@ func (j *job) do(ctx context.Context, work func(ctx context.Context) error) erro
 // open opens and checks what is read.
 func (j *job) open(ctx context.Context) (err error) {
 	o := &j.options
-	if j.run, err = train.OpenTrained(j.fs, o.Run); err != nil {
+	if j.run, err = trained.Open(j.fs, o.Run); err != nil {
 		return err
 	}
 	if note := j.run.Note(); note != "" {
@@ -140,7 +141,7 @@ func (j *job) open(ctx context.Context) (err error) {
 	var engine int64 // which prepare counts beside all else
 	// A small engine is made in any case: only with it is known what memory would do.
 	room := max(o.Memory, budget.Reserve)
-	if j.engine, engine, err = j.run.NewEngine(train.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
+	if j.engine, engine, err = j.run.NewEngine(trained.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
 	j.fixed = budget.Reserve + iostack.Held(j.stack) + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
@@ -204,7 +205,7 @@ func (j *job) ofDataset(err error) error {
 	if err == nil {
 		return nil
 	}
-	return train.Remake(err, j.options.Dataset, "its diskgnn generate or import")
+	return epoch.Remake(err, j.options.Dataset, "its diskgnn generate or import")
 }
 
 // metAgain is how often a source is taken, as the orders of operations reckon: once in

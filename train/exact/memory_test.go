@@ -14,8 +14,8 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/pieces"
-	"diskgnn/train"
 	"diskgnn/train/model"
+	"diskgnn/train/trained"
 )
 
 // holding is a storage stack that holds 12345 bytes.
@@ -37,7 +37,7 @@ func TestFixedByHand(t *testing.T) {
 	}}}
 	check(t, j.open(t.Context()))
 	defer func() { check(t, j.close()) }()
-	e, engine, err := j.run.NewEngine(train.EngineOptions{Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, o.Memory)
+	e, engine, err := j.run.NewEngine(trained.EngineOptions{Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, o.Memory)
 	check(t, err)
 	e.Close()
 	if engine == 0 {

@@ -2,8 +2,6 @@ package exact
 
 import (
 	"context"
-	"diskgnn/internal/budget"
-	"diskgnn/internal/fault"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"

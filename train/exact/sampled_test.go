@@ -20,6 +20,7 @@ import (
 	"diskgnn/train"
 	"diskgnn/train/cpu"
 	"diskgnn/train/model"
+	"diskgnn/train/trained"
 	"diskgnn/train/traintest"
 )
 
@@ -105,9 +106,9 @@ func TestPyTorchCountsTheGraph(t *testing.T) {
 
 // atOnce returns the logits of a batch that is the whole graph, in every layer.
 func (w *world) atOnce(t *testing.T) []float32 {
-	run, err := train.OpenTrained(disk, w.path("run"))
+	run, err := trained.Open(disk, w.path("run"))
 	check(t, err)
-	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
+	e, _, err := run.NewEngine(trained.EngineOptions{Weights: trained.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
 	check(t, err)
 	defer e.Close()
 	n := len(w.raw.Labels)
@@ -133,9 +134,9 @@ func (w *world) atOnce(t *testing.T) []float32 {
 
 // eachEvalBatch computes the logits of the validation and test batches, as sampled.
 func (w *world) eachEvalBatch(t *testing.T, see func(seeds []uint32, logits []float32)) {
-	run, err := train.OpenTrained(disk, w.path("run"))
+	run, err := trained.Open(disk, w.path("run"))
 	check(t, err)
-	e, _, err := run.NewEngine(train.EngineOptions{Weights: train.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
+	e, _, err := run.NewEngine(trained.EngineOptions{Weights: trained.WeightsBest, Threads: 2, BLAS: "gonum"}, 0, 1<<40)
 	check(t, err)
 	defer e.Close()
 	samples, err := mbfile.Open(disk, w.path("samples"))

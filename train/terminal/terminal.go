@@ -1,4 +1,7 @@
-package train
+// Package terminal writes the progress of training and of evaluation to a terminal: a line for each
+// epoch, bars, and for scripts the lines of --progress json. It subscribes to the events of
+// package epoch.
+package terminal
 
 import (
 	"fmt"
@@ -17,11 +20,11 @@ import (
 	"diskgnn/train/score"
 )
 
-// visibleBatches is the number of batches from which on their evaluation has a bar of its own.
-const visibleBatches = 32
+// VisibleBatches is the number of batches from which on their evaluation has a bar of its own.
+const VisibleBatches = 32
 
-// terminal says what happens: lines and bars, or the lines of --progress json.
-type terminal struct {
+// Terminal writes lines and bars, or the lines of --progress json.
+type Terminal struct {
 	report    progress.Reporter
 	recipe    *recipe.Recipe
 	computes  bool // there is an engine
@@ -32,13 +35,13 @@ type terminal struct {
 	scoring   progress.Task
 }
 
-// newTerminal returns the terminal of a run whose recipe is settled.
-func newTerminal(report progress.Reporter, r *recipe.Recipe, computes, validates bool) *terminal {
+// New returns the terminal of a run whose recipe is settled.
+func New(report progress.Reporter, r *recipe.Recipe, computes, validates bool) *Terminal {
 	none := progress.Discard.Task("", 0, progress.Batches)
-	return &terminal{report: report, recipe: r, computes: computes, validates: validates, training: none, scoring: none}
+	return &Terminal{report: report, recipe: r, computes: computes, validates: validates, training: none, scoring: none}
 }
 
-func (p *terminal) On(e epoch.Event) error {
+func (p *Terminal) On(e epoch.Event) error {
 	switch e := e.(type) {
 	case *epoch.Started:
 		p.training = p.report.Task(e.Name, int64(e.Items), progress.Batches)
@@ -62,7 +65,7 @@ func (p *terminal) On(e epoch.Event) error {
 		progress.Record(p.report, "epoch", *e.Epoch)
 	case *epoch.EvaluationBegan:
 		p.scoring = progress.Discard.Task(e.Name, 0, progress.Batches)
-		if e.Batches >= visibleBatches {
+		if e.Batches >= VisibleBatches {
 			p.scoring = p.report.Task(e.Name, int64(e.Batches), progress.Batches)
 		}
 	case *epoch.Evaluated:
@@ -80,7 +83,7 @@ const lineWidth = 80
 
 // line says in one line what an epoch came to. What has no room is left out: the rate of reading
 // first, then the learning rate.
-func (p *terminal) line(e *rundir.Epoch, isBest bool) string {
+func (p *Terminal) line(e *rundir.Epoch, isBest bool) string {
 	var rate, lr string
 	if e.Seconds > 0 {
 		rate = units.BytesPerSecond(float64(e.BytesRead) / e.Seconds)
@@ -127,7 +130,7 @@ func lossText(loss float64) string {
 }
 
 // say writes a score for people.
-func (p *terminal) say(s score.Score) string {
+func (p *Terminal) say(s score.Score) string {
 	switch {
 	case !s.Defined():
 		return "–"
@@ -139,7 +142,7 @@ func (p *terminal) say(s score.Score) string {
 
 // sayBound says which link the others wait for, after the first epoch and whenever it is
 // another.
-func (p *terminal) sayBound(t *pipeline.Table) {
+func (p *Terminal) sayBound(t *pipeline.Table) {
 	b := t.Bound()
 	if b.Link == p.bound || t.Slowdown() == 0 {
 		return

@@ -1,6 +1,7 @@
-package train
+package trained
 
 import (
+	"cmp"
 	"context"
 	"runtime"
 	"slices"
@@ -18,8 +19,10 @@ import (
 	"diskgnn/train/cpu"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
+	"diskgnn/train/engine"
 	"diskgnn/train/epoch"
 	"diskgnn/train/score"
+	"diskgnn/train/terminal"
 )
 
 // Evaluation is how a run's weights score, and what it took to find out.
@@ -35,8 +38,8 @@ type Evaluation struct {
 	TestAccuracy  score.Score `json:"test_accuracy"`
 }
 
-// EvalOptions say which weights to score on which pack, and with what.
-type EvalOptions struct {
+// PackOptions say which weights to score on which pack, and with what.
+type PackOptions struct {
 	Run     string // directory of a run
 	Pack    string // directory of a finished pack of the same dataset
 	Weights string // best or final; "" means best
@@ -47,11 +50,11 @@ type EvalOptions struct {
 }
 
 // EnsureDefaults replaces zero values by what they mean.
-func (o *EvalOptions) EnsureDefaults() {
-	setDefault(&o.Weights, WeightsBest)
-	setDefault(&o.Threads, runtime.GOMAXPROCS(0))
-	setDefault(&o.IO, stacks.Auto)
-	setDefault(&o.BLAS, blas.Auto)
+func (o *PackOptions) EnsureDefaults() {
+	o.Weights = cmp.Or(o.Weights, WeightsBest)
+	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
+	o.IO = cmp.Or(o.IO, stacks.Auto)
+	o.BLAS = cmp.Or(o.BLAS, blas.Auto)
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()
 	}
@@ -59,7 +62,7 @@ func (o *EvalOptions) EnsureDefaults() {
 
 // Validate names the flag that makes no sense. It expects EnsureDefaults to have
 // been called.
-func (o *EvalOptions) Validate() error {
+func (o *PackOptions) Validate() error {
 	if o.Pack == "" {
 		return fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made")
 	}
@@ -80,15 +83,15 @@ func CheckEngineFlags(run, weights, library string, memory int64, threads int) e
 		return usage("--blas %s: there are %s", library, strings.Join(libraries, ", "))
 	case memory < 0:
 		return usage("--memory %d: give a positive size", memory)
-	case threads < 1 || threads > maxThreads:
-		return usage("--threads %d: give a number from 1 to %d", threads, maxThreads)
+	case threads < 1 || threads > engine.MaxThreads:
+		return usage("--threads %d: give a number from 1 to %d", threads, engine.MaxThreads)
 	}
 	return nil
 }
 
 // EvaluatePack scores a run's weights on the validation and test batches of a pack,
 // which may be another than the run's if it was made from the same dataset.
-func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.Reporter) (Evaluation, error) {
+func EvaluatePack(ctx context.Context, fsys vfs.FS, o PackOptions, rep progress.Reporter) (Evaluation, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return Evaluation{}, err
@@ -106,7 +109,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.
 		err = fault.New(fault.ErrInterrupted, "interrupted before there were scores")
 	}
 	if err != nil {
-		return Evaluation{}, remakePack(err, o.Pack)
+		return Evaluation{}, epoch.RemakePack(err, o.Pack)
 	}
 	p.result.PeakAnonBytes, p.result.PeakRSSBytes = watch.Stop()
 	p.result.Seconds = time.Since(began).Seconds()
@@ -116,7 +119,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o EvalOptions, rep progress.
 // packEvaluation holds what EvaluatePack opens, in the order in which it is opened.
 type packEvaluation struct {
 	fs      vfs.FS
-	options EvalOptions
+	options PackOptions
 	report  progress.Reporter
 
 	pack   featurestore.Candidate
@@ -131,7 +134,7 @@ type packEvaluation struct {
 
 func (p *packEvaluation) prepare() error {
 	o := &p.options
-	run, err := OpenTrained(p.fs, o.Run)
+	run, err := Open(p.fs, o.Run)
 	if err != nil {
 		return err
 	}
@@ -162,13 +165,13 @@ func (p *packEvaluation) prepare() error {
 		return epoch.OfPack(err)
 	}
 	info := p.engine.Info()
-	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: EngineCPU, BLAS: info.BLAS,
+	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: decide.EngineCPU, BLAS: info.BLAS,
 		SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(), Weights: o.Weights, Memory: o.Memory}}
 	return nil
 }
 
 // checkPack makes sure that the run's weights can be scored on the pack.
-func checkPack(run *Trained, pack featurestore.Candidate) error {
+func checkPack(run *Run, pack featurestore.Candidate) error {
 	f := pack.Facts()
 	if err := run.CheckDataset("that of "+pack.Dir(), pack.Lineage().Dataset); err != nil {
 		return err
@@ -186,7 +189,7 @@ func checkPack(run *Trained, pack featurestore.Candidate) error {
 }
 
 // newEngine makes the engine, if all that will be held fits in memory.
-func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) error {
+func (p *packEvaluation) newEngine(run *Run, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
 	scorer, _ := score.Bytes(epoch.EvalJudging(run.Metric(), f))
 	fixed := budget.Reserve + iostack.Held(p.stack) + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
@@ -217,7 +220,7 @@ func (p *packEvaluation) newEngine(run *Trained, layout featurestore.Layout) err
 // score evaluates all batches.
 func (p *packEvaluation) score(ctx context.Context) error {
 	r := &epoch.Replica{View: p.store.View(0), Engine: p.engine}
-	events := epoch.Stream{newTerminal(p.report, nil, true, true)}
+	events := epoch.Stream{terminal.New(p.report, nil, true, true)}
 	var err error
 	p.result.ValidAccuracy, p.result.TestAccuracy, p.result.BytesRead, err = r.Evaluate(ctx, &p.facts, p.result.Metric, p.slots, events, p.diverged)
 	return err

@@ -1,4 +1,6 @@
-package train
+// Package trained reads runs: the model and the weights that a run ended with, or has so far. It makes
+// engines of them for evaluation and prediction, and scores them on the batches of a pack.
+package trained
 
 import (
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
+	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/model"
 	"diskgnn/train/recipe"
@@ -28,17 +31,17 @@ const (
 	WeightsFinal = "final" // of the last epoch
 )
 
-// Trained is a run that is read: its model and its weights. It may still be under
+// Run is a run that is read: its model and its weights. It may still be under
 // way; its best weights so far are then what it has.
-type Trained struct {
+type Run struct {
 	fs   vfs.FS
 	dir  string
 	file rundir.File
 	sum  string // SHA-256 of the file of weights that was read
 }
 
-// OpenTrained reads what a run says of itself.
-func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
+// Open reads what a run says of itself.
+func Open(fsys vfs.FS, dir string) (*Run, error) {
 	r, err := rundir.Read(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.ErrInput, "no run at %s", dir)
@@ -49,7 +52,7 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 	if r.Dataset == "" {
 		return nil, fault.New(fault.ErrVersion, "%s does not say which dataset it was trained on: an earlier version of this program made it; train again", dir)
 	}
-	if r.Setup.Engine == EngineNone {
+	if r.Setup.Engine == decide.EngineNone {
 		return nil, fault.New(fault.ErrInput, "%s has no weights: its engine was none", dir)
 	}
 	if err := r.Params.Network.Validate(); err != nil {
@@ -63,30 +66,30 @@ func OpenTrained(fsys vfs.FS, dir string) (*Trained, error) {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	return &Trained{fs: fsys, dir: dir, file: r}, nil
+	return &Run{fs: fsys, dir: dir, file: r}, nil
 }
 
 // Dir returns the directory as it was given.
-func (t *Trained) Dir() string { return t.dir }
+func (t *Run) Dir() string { return t.dir }
 
 // Note says that the run's files have no checksums, "" if they have.
-func (t *Trained) Note() string { return t.file.Note(t.dir) }
+func (t *Run) Note() string { return t.file.Note(t.dir) }
 
 // WeightsSum returns the SHA-256 of the file of weights that NewEngine read.
-func (t *Trained) WeightsSum() string { return t.sum }
+func (t *Run) WeightsSum() string { return t.sum }
 
 // Dataset returns the fingerprint of the dataset that the run was trained on.
-func (t *Trained) Dataset() string { return t.file.Dataset }
+func (t *Run) Dataset() string { return t.file.Dataset }
 
 // Model returns the model that was trained.
-func (t *Trained) Model() model.Model { return t.file.Params.Network }
+func (t *Run) Model() model.Model { return t.file.Params.Network }
 
 // Metric returns what the run is judged by: accuracy, auc or f1.
-func (t *Trained) Metric() string { return t.file.Params.Metric }
+func (t *Run) Metric() string { return t.file.Params.Metric }
 
 // CheckDataset refuses another dataset than the one that the run was trained on.
 // what names the other, whose fingerprint is given.
-func (t *Trained) CheckDataset(what, fingerprint string) error {
+func (t *Run) CheckDataset(what, fingerprint string) error {
 	if want := t.file.Dataset; want != fingerprint {
 		return fault.New(fault.ErrLineage, "%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", t.dir, want, what, fingerprint)
 	}
@@ -94,11 +97,11 @@ func (t *Trained) CheckDataset(what, fingerprint string) error {
 }
 
 // TrainedOn tells whether the run was trained on the dataset with the fingerprint.
-func (t *Trained) TrainedOn(fingerprint string) bool { return t.file.Dataset == fingerprint }
+func (t *Run) TrainedOn(fingerprint string) bool { return t.file.Dataset == fingerprint }
 
 // MultiLabel tells whether the nodes that the run was trained on have any number of the classes.
 // Where the run does not say, as those of earlier versions, its loss does.
-func (t *Trained) MultiLabel() bool {
+func (t *Run) MultiLabel() bool {
 	if t.file.LabelKind == "" {
 		return t.file.Params.Loss == recipe.LossBinary
 	}
@@ -108,7 +111,7 @@ func (t *Trained) MultiLabel() bool {
 // CheckPreprocessing refuses a graph that was preprocessed otherwise than the one that the run was
 // trained on, but for what is accepted, by names of dataset.PreprocessingNames. It reports whether
 // the run says how that was preprocessed. what names the other graph.
-func (t *Trained) CheckPreprocessing(what string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
+func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
 	was := t.file.Preprocessing
 	if was == nil {
 		return false, nil
@@ -127,7 +130,7 @@ func (t *Trained) CheckPreprocessing(what string, p dataset.Preprocessing, accep
 }
 
 // CheckWidth refuses features of other width than the model takes.
-func (t *Trained) CheckWidth(source string, dim int) error {
+func (t *Run) CheckWidth(source string, dim int) error {
 	if m := &t.file.Params.Network; m.Features() != dim {
 		return fault.New(fault.ErrInput, "%s takes %d features of a node, %s has %d", t.dir, m.Features(), source, dim)
 	}
@@ -136,7 +139,7 @@ func (t *Trained) CheckWidth(source string, dim int) error {
 
 // CheckShape refuses data that the model was not made for, or that the run's metric does
 // not judge; multi says that nodes have any number of the classes.
-func (t *Trained) CheckShape(source string, dim, classes int, multi bool) error {
+func (t *Run) CheckShape(source string, dim, classes int, multi bool) error {
 	if t.Metric() == recipe.MetricAUC && classes != 2 && !multi {
 		return fault.New(fault.ErrInput, "%s is judged by the AUC, which is of two classes; %s has %d", t.dir, source, classes)
 	}
@@ -161,7 +164,7 @@ type EngineOptions struct {
 // train. It returns also the memory that it takes, which fits in memory beside what is
 // held. Nothing is allocated by what run.json says of the model before the file of
 // weights was found to hold just these.
-func (t *Trained) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
+func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
 	m := t.file.Params.Network
 	if o.Orders != nil {
 		m.Orders = o.Orders
@@ -200,15 +203,15 @@ func weightsFile(which string) string {
 	return rundir.WeightsFile
 }
 
-// headerBytes is more than what precedes the data in a file of weights: some 200 bytes for
+// MostHeader is more than what precedes the data in a file of weights: some 200 bytes for
 // each of the parameters, and the name of the model.
-const headerBytes = 4 << 20
+const MostHeader = 4 << 20
 
 // tensors reads a file of weights, of which there are so many bytes.
-func (t *Trained) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
+func (t *Run) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	name := filepath.Join(t.dir, weightsFile(which))
 	b, err := vfs.ReadExact(t.fs, name, func(size int64) error {
-		if most := bytes + headerBytes; size > most {
+		if most := bytes + MostHeader; size > most {
 			return fault.New(fault.ErrInput, "%s has %s, more than the %s that can be the model's", name, budget.FormatBytes(size), budget.FormatBytes(most))
 		}
 		return nil
