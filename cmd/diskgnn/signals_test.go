@@ -64,11 +64,20 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
+// takeHangups makes processes that the test starts take SIGHUP, which they would ignore under nohup: a
+// process that handles a signal starts others that do not ignore it.
+func takeHangups(t *testing.T) {
+	taken := make(chan os.Signal, 1)
+	signal.Notify(taken, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(taken) })
+}
+
 // The signals of a session that ends and of a scheduler interrupt every stage that
 // writes: it ends with exit code 5 and leaves what the next one goes on with, and train a
 // checkpoint.
 func TestEverySignalInEveryStage(t *testing.T) {
 	t.Chdir(t.TempDir())
+	takeHangups(t)
 	diskgnn(t, "generate --out g --nodes 60000 --dim 64 --classes 4 --train-ratio 0.4")
 	diskgnn(t, "presample --dataset g --out s --batch-size 256 --fanout 4,4")
 	diskgnn(t, "pack --dataset g --samples s --out p")
@@ -179,10 +188,7 @@ func TestHangupOfTheReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A process that takes the signal starts others that do: under nohup they would ignore it.
-	taken := make(chan os.Signal, 1)
-	signal.Notify(taken, syscall.SIGHUP)
-	defer signal.Stop(taken)
+	takeHangups(t)
 	cmd := exec.Command("diskgnn", strings.Fields("train --pack p --out r --epochs 100000 --hidden 32")...)
 	cmd.Stdout, cmd.Stderr = writer, writer
 	if err := cmd.Start(); err != nil {
