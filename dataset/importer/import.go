@@ -256,7 +256,11 @@ func (im *importing) relabelledSteps(ctx context.Context, labels, topology, feat
 	if err := labels(ctx); err != nil {
 		return err
 	}
-	im.invert()
+	im.to = make([]uint32, len(im.from)) // the new number of each node of the source
+	for i, v := range im.from {
+		im.to[v] = uint32(i)
+	}
+	im.from = nil
 	if err := im.names(ctx); err != nil {
 		return err
 	}

@@ -112,15 +112,6 @@ func (im *importing) order(ctx context.Context) (err error) {
 	return im.w.Save()
 }
 
-// invert replaces im.from by im.to, the new number of each node of the source.
-func (im *importing) invert() {
-	im.to = make([]uint32, len(im.from))
-	for i, v := range im.from {
-		im.to[v] = uint32(i)
-	}
-	im.from = nil
-}
-
 // degreeCounter counts the edges into every node.
 type degreeCounter []uint32
 

@@ -262,7 +262,9 @@ func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (e
 		next = h.after(next)
 	}
 	if err != nil {
-		h.drain()
+		for i := range h.flight {
+			iostack.Drop(h.stack, &h.flight[i].group)
+		}
 		return h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
 	}
 	h.fresh.Read(0, int64(h.now.n)) // all that batches find until the next load
@@ -308,11 +310,4 @@ func (h *hyperbatches) finish(ctx context.Context, k int) error {
 		v = h.now.from(v + 1)
 	}
 	return nil
-}
-
-// drain ends the reads that are under way.
-func (h *hyperbatches) drain() {
-	for i := range h.flight {
-		iostack.Drop(h.stack, &h.flight[i].group)
-	}
 }

@@ -294,7 +294,10 @@ func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featu
 		}
 	}
 	if err != nil {
-		b.drain()
+		for i := range b.trips {
+			iostack.Drop(b.stack, &b.trips[i].group)
+			b.trips[i].n = 0
+		}
 		return b.damaged(fmt.Errorf("read partitions: %w", err))
 	}
 	return nil
@@ -338,12 +341,4 @@ func (b *buffer) finish(ctx context.Context, t *trip) error {
 		}
 	}
 	return nil
-}
-
-// drain ends the reads that are under way.
-func (b *buffer) drain() {
-	for i := range b.trips {
-		iostack.Drop(b.stack, &b.trips[i].group)
-		b.trips[i].n = 0
-	}
 }

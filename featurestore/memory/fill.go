@@ -77,7 +77,9 @@ func (r *tableReader) read(ctx context.Context, rep progress.Reporter, to pieces
 			err = t.start(i)
 		}
 		if err != nil {
-			t.drain()
+			for i := range t.groups {
+				iostack.Drop(t.stack, &t.groups[i])
+			}
 			return 0, r.damaged(fmt.Errorf("read all rows: %w", err))
 		}
 	}
@@ -133,11 +135,4 @@ func (t *tableRead) finish(ctx context.Context, i int) error {
 	}
 	t.task.Add(int64(len(b)))
 	return err
-}
-
-// drain ends the reads that are under way.
-func (t *tableRead) drain() {
-	for i := range t.groups {
-		iostack.Drop(t.stack, &t.groups[i])
-	}
 }

@@ -160,7 +160,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) (err error) 
 	}
 	defer func() { err = errors.Join(err, z.Close()) }()
 	if s.sh.Multi {
-		err = s.readRows(ctx, z, l)
+		err = z.Header("labels", func(a *npz.Array) error { return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row) })
 	} else {
 		err = z.Header("labels", func(a *npz.Array) error { return npz.EachLabel(ctx, a, s.sh.Nodes, l) })
 	}
@@ -258,13 +258,6 @@ func (s *source) readLabelShape(z *npz.Archive) error {
 		s.sh.Multi = true
 		s.sh.Classes, err = npz.LabelClasses(a)
 		return err
-	})
-}
-
-// readRows reads the labels of multi-label nodes.
-func (s *source) readRows(ctx context.Context, z *npz.Archive, l *importer.Labelling) error {
-	return z.Header("labels", func(a *npz.Array) error {
-		return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
 	})
 }
 

@@ -321,7 +321,12 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) er
 
 func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.feat == nil {
-		return s.meanRows(first)
+		if s.mean == nil {
+			if err := s.computeMeans(); err != nil {
+				return nil, err
+			}
+		}
+		return &held{s.mean[first*int64(s.sh.Dim):]}, nil
 	}
 	return stream.RowsOfType(s.sh.Dim, stream.Span{First: s.first, Count: s.count}, first, func(first int64) (importer.RowStream, error) {
 		m, err := s.feat()
@@ -330,16 +335,6 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		}
 		return matrix.NewRows(m, s.count, first)
 	}), nil
-}
-
-// meanRows returns the means of the features of edges, which it computes the first time.
-func (s *source) meanRows(first int64) (importer.RowStream, error) {
-	if s.mean == nil {
-		if err := s.computeMeans(); err != nil {
-			return nil, err
-		}
-	}
-	return &held{s.mean[first*int64(s.sh.Dim):]}, nil
 }
 
 func (s *source) computeMeans() error {

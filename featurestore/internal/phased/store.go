@@ -59,7 +59,12 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	if eval {
 		return s.single.View(0).NewSlot(true)
 	}
-	return s.newSlot()
+	sl := &slot{store: s}
+	if err := sl.Open(s.loaders, &s.facts, false); err != nil {
+		sl.Free()
+		return nil, err
+	}
+	return sl, nil
 }
 
 // Close releases files and memory.
@@ -84,15 +89,6 @@ func (s *store) Close() error {
 type slot struct {
 	featurestore.HostSlot
 	store *store
-}
-
-func (s *store) newSlot() (featurestore.Slot, error) {
-	sl := &slot{store: s}
-	if err := sl.Open(s.loaders, &s.facts, false); err != nil {
-		sl.Free()
-		return nil, err
-	}
-	return sl, nil
 }
 
 func (sl *slot) LoadGraph(ctx context.Context) error {

@@ -92,7 +92,11 @@ func (q *Queue) append(g *iostack.Group, reqs []iostack.Request) error {
 		return nil
 	}
 	for q.count+len(reqs) > len(q.ring) {
-		q.grow()
+		ring := make([]request, 2*len(q.ring))
+		for i := range q.count {
+			ring[i] = *q.at(i)
+		}
+		q.ring, q.head = ring, 0
 	}
 	first := g.Add(len(reqs))
 	for i := range reqs {
@@ -228,11 +232,3 @@ func (q *Queue) setCount(n int) {
 
 // at returns the place of the i-th oldest request.
 func (q *Queue) at(i int) *request { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
-
-func (q *Queue) grow() {
-	ring := make([]request, 2*len(q.ring))
-	for i := range q.count {
-		ring[i] = *q.at(i)
-	}
-	q.ring, q.head = ring, 0
-}
