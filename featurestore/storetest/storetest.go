@@ -631,57 +631,19 @@ func (s *suite) work(ctx context.Context, in iostack.Stack) (err error) {
 	return nil
 }
 
-// everyReadFails: the error of any read reaches the caller, and nothing is left behind.
-func (s *suite) everyReadFails(t *testing.T) {
-	before := device.HostBytes()
-	for n := 0; ; n++ {
-		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Fail(syscall.EIO)))
-		watched := &ending{Stack: in, left: math.MaxInt, end: func() {}}
-		err := s.work(t.Context(), watched)
-		watched.over(t)
-		injected := in.Injected()
-		must(t)(in.Close())
-		if injected == 0 {
-			if err != nil || n < 4 && !s.w.Params.Drawn {
-				t.Fatalf("after %d faults: %v", n, err)
-			}
-			break
-		}
-		if !errors.Is(err, syscall.EIO) {
-			t.Fatalf("read %d fails: %v", n, err)
-		}
-	}
-	if n := device.HostBytes(); n != before {
-		t.Errorf("%d bytes were not given back", n-before)
-	}
-}
-
-// everyReadIsWrong: a bit that is wrong in what any read returns is noticed.
-func (s *suite) everyReadIsWrong(t *testing.T) {
-	for n := 0; ; n++ {
-		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Flip(0, 4)))
-		watched := &ending{Stack: in, left: math.MaxInt, end: func() {}}
-		err := s.work(t.Context(), watched)
-		watched.over(t)
-		injected := in.Injected()
-		must(t)(in.Close())
-		if injected == 0 {
-			must(t)(err)
-			return
-		}
-		if !errors.Is(err, fault.ErrCorrupt) {
-			t.Fatalf("read %d is wrong: %v", n, err)
-		}
-	}
-}
-
-// cancel: a context that ends stops the store at every read, and nothing is left in flight.
-func (s *suite) cancel(t *testing.T) {
+// eachRead does the suite's work again and again, each time with another read to which something
+// happens, until there are no more. The work must fail with an error of the given kind; with ends,
+// its context ends once that read was submitted. It returns how many reads there were. Nothing is
+// left behind.
+func (s *suite) eachRead(t *testing.T, happens faultio.Effect, ends bool, kind error) int {
 	before := device.HostBytes()
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancel(t.Context())
-		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), faultio.Hang()))
-		watched := &ending{Stack: in, left: n, end: cancel}
+		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), happens))
+		watched := &ending{Stack: in, left: math.MaxInt, end: cancel}
+		if ends {
+			watched.left = n
+		}
 		err := s.work(ctx, watched)
 		cancel()
 		watched.over(t)
@@ -689,15 +651,32 @@ func (s *suite) cancel(t *testing.T) {
 		must(t)(in.Close())
 		if injected == 0 {
 			must(t)(err)
-			break
+			if n := device.HostBytes(); n != before {
+				t.Errorf("%d bytes were not given back", n-before)
+			}
+			return n
 		}
-		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("read %d hangs: %v", n, err)
+		if !errors.Is(err, kind) {
+			t.Fatalf("read %d: %v", n, err)
 		}
 	}
-	if n := device.HostBytes(); n != before {
-		t.Errorf("%d bytes were not given back", n-before)
+}
+
+// everyReadFails: the error of any read reaches the caller.
+func (s *suite) everyReadFails(t *testing.T) {
+	if n := s.eachRead(t, faultio.Fail(syscall.EIO), false, syscall.EIO); n < 4 && !s.w.Params.Drawn {
+		t.Fatalf("%d reads", n)
 	}
+}
+
+// everyReadIsWrong: a bit that is wrong in what any read returns is noticed.
+func (s *suite) everyReadIsWrong(t *testing.T) {
+	s.eachRead(t, faultio.Flip(0, 4), false, fault.ErrCorrupt)
+}
+
+// cancel: a context that ends stops the store at every read.
+func (s *suite) cancel(t *testing.T) {
+	s.eachRead(t, faultio.Hang(), true, context.Canceled)
 	in := stack(t)
 	defer in.Close()
 	st, err := open(s.c, in, featurestore.PlanOptions{})
