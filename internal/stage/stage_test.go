@@ -470,8 +470,11 @@ func TestCheckParent(t *testing.T) {
 	if err := CheckParent("S", m, RoleDataset, "D", "aaaaaaaaaaaaaaaa"); err != nil {
 		t.Error(err)
 	}
-	for _, role := range []string{RoleDataset, RoleSamples} {
-		if err := CheckParent("S", m, role, "D", "bbbbbbbbbbbbbbbb"); !errors.Is(err, fault.ErrLineage) {
+	for role, says := range map[string]string{
+		RoleDataset: "S was made from the dataset aaaaaaaaaaaa…, but D is bbbbbbbbbbbb…: it changed since, or is another one",
+		RoleSamples: "S records no samples (it records dataset)",
+	} {
+		if err := CheckParent("S", m, role, "D", "bbbbbbbbbbbbbbbb"); !errors.Is(err, fault.ErrLineage) || err.Error() != says {
 			t.Errorf("%s: %v", role, err)
 		}
 	}
