@@ -29,6 +29,8 @@ func TestBuckets(t *testing.T) {
 		// the way 92 of these 95, which is not.
 		{"the least that is worth it", graph.Sizes{Src: []int{68}, Dst: []int{19}, Edges: []int{6}}, graph.Sizes{Src: []int{80}, Dst: []int{20}, Edges: []int{10}}, []graph.Sizes{
 			{Src: []int{75}, Dst: []int{20}, Edges: []int{9}}}},
+		// Of 120 sources and 100 destinations, half of the way leaves 114 and 100: few of all rows.
+		{"destinations count", graph.Sizes{Src: []int{106}, Dst: []int{90}, Edges: []int{6}}, graph.Sizes{Src: []int{120}, Dst: []int{100}, Edges: []int{10}}, nil},
 		{"unknown", graph.Sizes{}, sizes(1010, 201, 100), nil},
 		{"fewer sources than seed nodes", sizes(40, 20, 10), sizes(400, 300, 100), []graph.Sizes{
 			{Src: []int{131, 100}, Dst: []int{100, 100}, Edges: []int{261, 181}},

@@ -84,6 +84,17 @@ func TestLinesOfALayout(t *testing.T) {
 	}
 }
 
+// TestLinesOfRanks: two ranks are several, and one is not.
+func TestLinesOfRanks(t *testing.T) {
+	for ranks, want := range map[int]string{1: "", 2: "steps of 6 batches, of which each of 2 ranks computes 3"} {
+		d := planned(t, featurestore.Layout{}, func(o *Options, _ *Facts) { o.Ranks, o.Accumulate = ranks, 6 })
+		s := d.Setup(0)
+		if said := strings.Join(d.Lines(&s), "\n"); strings.Contains(said, "steps of") != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("%d ranks: said is\n%s", ranks, said)
+		}
+	}
+}
+
 // TestWhatIsAskedOfAStore: the store's arithmetic is given every option that it knows, for the slots
 // of all replicas, and the memory that the rest leaves.
 func TestWhatIsAskedOfAStore(t *testing.T) {
