@@ -98,6 +98,10 @@ func TestEpochLineLeavesOut(t *testing.T) {
 	if got, want := p.line(&e, true), "epoch 1: lr 0.25, loss 31.40, train 50.00%, valid 100.00%, 0 s"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
+	e.Seconds, e.BytesRead = 0.5, 1<<20
+	if got := p.line(&e, false); !strings.HasSuffix(got, ", 500 ms, 2.0 MiB/s") {
+		t.Errorf("of half a second: %q", got)
+	}
 	for loss, want := range map[float64]string{9.5: "9.5000", 10: "10.00", 999: "999.00", 1000: "1000", 0: "0.0000"} {
 		if got := lossText(loss); got != want {
 			t.Errorf("%v: %s, not %s", loss, got, want)
