@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 )
 
@@ -34,7 +35,7 @@ func TestContinueWhatIsThere(t *testing.T) {
 		}
 		c.change(was)
 		rep := &logged{}
-		d, from, err := continueRun(vfs.OS, out, was, *was, limits{}, rep)
+		d, from, err := continueRun(vfs.OS, out, was, *was, epoch.Limits{}, rep)
 		if err == nil {
 			err = d.Close()
 		} else {
