@@ -287,3 +287,7 @@ func (d *Drive) Held() int64 {
 	}
 	return n
 }
+
+// OpenFile opens a file of the operating system as a drive; see Open. Programs of other modules have no
+// vfs.FS to give.
+func OpenFile(path string, o Options) (*Drive, error) { return Open(vfs.OS, path, o) }
