@@ -22,11 +22,12 @@ import (
 	"diskgnn/train/trained"
 )
 
-// A run may begin with weights of another one in place of weights that its seed draws. The file is
-// part of what decides its weights: the recipe has its SHA-256, by which ranks are compared and a run
-// that goes on knows it. All ranks read it. A checksum in it is compared; that of a run must have one.
+// A run may begin with the weights of another run instead of weights drawn from its seed. The file
+// decides the run's weights: the recipe has its SHA-256, by which ranks are compared and a resumed
+// run recognises it. All ranks read the file. A checksum in the file is compared; the weights of a
+// run must have one.
 
-// hashWeights settles which file of weights the options name, and its hash, and reports whether the
+// hashWeights finds the file of weights that the options name and hashes it. It reports whether the
 // file has no checksum.
 func (o *Options) hashWeights(fsys vfs.FS) (unsummed bool, err error) {
 	if o.WeightsPath == "" {
@@ -65,7 +66,7 @@ func (o *Options) hashWeights(fsys vfs.FS) (unsummed bool, err error) {
 	return unsummed, nil
 }
 
-// checkedRun tells whether a directory is a run whose files have checksums.
+// checkedRun reports whether a directory is a run with checksums in its files.
 func checkedRun(fsys vfs.FS, dir string) (bool, error) {
 	was, err := rundir.ReadSummary(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrInput) {
@@ -74,8 +75,8 @@ func checkedRun(fsys vfs.FS, dir string) (bool, error) {
 	return was.Checked(), err
 }
 
-// hashFile checks a file of weights of so many bytes and returns its SHA-256, and whether it has no
-// checksum, which checked demands.
+// hashFile checks a file of weights of size bytes and returns its SHA-256, and whether it has no
+// checksum. With checked, a missing checksum is an error.
 func hashFile(f io.ReaderAt, size int64, checked bool) (sum string, unsummed bool, err error) {
 	if err := checkHead(f, size); err != nil {
 		return "", false, err
@@ -94,8 +95,8 @@ func hashFile(f io.ReaderAt, size int64, checked bool) (sum string, unsummed boo
 	return hex.EncodeToString(h.Sum(nil)), unsummed, nil
 }
 
-// checkHead refuses a file that begins as no file of weights does, such as a large one of features,
-// before all of it is read.
+// checkHead refuses a file without the header of a file of weights, such as a large one of
+// features, before all of it is read.
 func checkHead(f io.ReaderAt, size int64) error {
 	var head [8]byte // the length of what precedes the data
 	if size < int64(len(head)) {
@@ -110,8 +111,8 @@ func checkHead(f io.ReaderAt, size int64) error {
 	return nil
 }
 
-// beginWith gives a replica the weights of the file that the run begins with, if it names one. The
-// file must have just the model's parameters, by name and shape.
+// beginWith gives a replica the weights of the file that the run begins with, if the options name
+// one. The file must have exactly the model's parameters, by name and shape.
 func beginWith(fsys vfs.FS, o *decide.Options, rep *epoch.Replica) error {
 	e := rep.Engine
 	if o.InitFrom == "" || e == nil {
@@ -155,7 +156,7 @@ func beginWith(fsys vfs.FS, o *decide.Options, rep *epoch.Replica) error {
 	return e.Restore(rundir.FromTensors(params, tensors))
 }
 
-// absolute returns where a directory is for the process that goes on, "" for none.
+// absolute returns the absolute path of a directory, for the process that resumes; "" for none.
 func absolute(dir string) string {
 	if dir == "" {
 		return ""

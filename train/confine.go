@@ -16,9 +16,10 @@ func enterGroup(limit int64, delegated bool) (group, error) {
 	return g, nil
 }
 
-// confine puts the process into a memory cgroup of what was planned, if the store leaves rows
-// to the page cache and the options want it: before any memory is taken, since what a process
-// has already is not charged to the cgroup. Without one the store drops pages by itself.
+// confine puts the process into a memory cgroup with the planned limit, if the store leaves rows to
+// the page cache and the options ask for it. It runs before any memory is taken: memory that a
+// process already has is not charged to the cgroup. Without a cgroup the store drops pages by
+// itself.
 func (r *runner) confine(enter func(limit int64, delegated bool) (group, error)) error {
 	c, ok := r.found.(featurestore.Confinable)
 	if how := r.decision.Options.PageCache; !ok || how == "" || how == decide.PageCacheDrop {

@@ -10,7 +10,7 @@ import (
 	"diskgnn/train/ranks"
 )
 
-// chooseReduction settles where the ranks' gradients are summed, which engines must know.
+// chooseReduction settles where the ranks' gradients are summed; engines are made for that choice.
 func (r *runner) chooseReduction(o *Options, on *ranks.Reducing) error {
 	if o.world() == 1 {
 		return nil
@@ -28,8 +28,8 @@ func (r *runner) chooseReduction(o *Options, on *ranks.Reducing) error {
 	return nil
 }
 
-// joinDevices makes the communicator on the engines' devices, before what is left of their memory
-// is divided.
+// joinDevices makes the communicator on the engines' devices, before the rest of their memory is
+// divided.
 func (r *runner) joinDevices(ctx context.Context, o *Options, on *ranks.Reducing, needs *engineNeeds) error {
 	if o.world() == 1 || r.apart {
 		return nil
@@ -64,10 +64,10 @@ func (r *runner) joinDevices(ctx context.Context, o *Options, on *ranks.Reducing
 	return nil
 }
 
-// errNoMore gives a communicator up whose run is over.
+// errNoMore gives up the communicator of a run that is over.
 var errNoMore = errors.New("the run is over")
 
-// leaveDevices gives the communicators up: what they do has ended, or never will.
+// leaveDevices gives up the communicators: their operations have ended, or never will.
 func (r *runner) leaveDevices() {
 	for _, rep := range r.replicas {
 		if rep.Devices != nil {

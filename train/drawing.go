@@ -20,17 +20,17 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// drawing is the source of batches that are drawn while training. It outlives the attempts
-// at a run, which begins again from its latest step when a batch outgrows what was made for
-// those before: see process.attempts.
+// drawing is the source of batches that are drawn while training. It outlives the attempts at a
+// run: when a batch outgrows the memory of one attempt, the next begins from the latest step. See
+// process.attempts.
 type drawing struct {
 	source *live.Source // nil: not open, or batches were drawn before
 	grown  *live.Outgrown
 	state  string // that the first attempt found: what came before the others is their own
 }
 
-// topology returns where neighbours are read from. The store ginex holds those that Ginex
-// does.
+// topology returns the choice of where neighbours are read from. The store ginex caches the
+// neighbours that Ginex caches.
 func (o *Options) topology() topology.Choice {
 	c := o.Topology
 	if c.Level == topology.Pinned {
@@ -51,8 +51,8 @@ func hostIO(kind string) string {
 	return kind
 }
 
-// open returns the source that the options describe, of a run that was begun with so many epochs,
-// 0 if it is begun now: opened once and grown where a batch demands it.
+// open returns the source that the options describe, opened once and grown where a batch demands
+// it. first is the number of epochs that the run was begun with, 0 for a new run.
 func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, rep progress.Reporter) (_ *live.Source, err error) {
 	if d.source != nil {
 		err := d.source.Grow(ctx, d.grown.Ref)
@@ -67,7 +67,7 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, 
 	return d.source, err
 }
 
-// refused adds to a refusal of memory the flag by which the source holds less of it.
+// refused adds to a refusal of memory the flag that makes the source hold less.
 func (d *drawing) refused(err error) error {
 	if d.source == nil || !errors.Is(err, decide.ErrMemory) {
 		return err
@@ -75,7 +75,7 @@ func (d *drawing) refused(err error) error {
 	return d.source.Refused(err)
 }
 
-// facts returns what drawing holds, nil where batches were drawn before.
+// facts returns the memory and the devices of drawing, nil where batches were drawn before.
 func (d *drawing) facts() *decide.Drawing {
 	if d.source == nil {
 		return nil
@@ -89,8 +89,8 @@ func (d *drawing) facts() *decide.Drawing {
 	return f
 }
 
-// again reports whether an attempt ended since a batch outgrew what was made for it, after
-// which everything but the source is made anew.
+// again reports whether an attempt ended because a batch outgrew its memory. Everything but the
+// source is then made anew.
 func (d *drawing) again(err error) bool {
 	var ok bool
 	if d.grown, ok = errors.AsType[*live.Outgrown](err); ok {
@@ -99,7 +99,7 @@ func (d *drawing) again(err error) bool {
 	return ok
 }
 
-// noRoom adds to the error of an attempt that cannot hold a larger batch why it was made.
+// noRoom adds the cause of an attempt to its error, if the attempt cannot hold a larger batch.
 func (d *drawing) noRoom(err error, out string) error {
 	if d.grown == nil || !errors.Is(err, fault.ErrBudget) {
 		return err
@@ -107,7 +107,7 @@ func (d *drawing) noRoom(err error, out string) error {
 	return fmt.Errorf("%v, and there is no room for it: %w; go on with more: %s --memory SIZE", d.grown, err, resumeCommand(out))
 }
 
-// found settles the state of a result, which attempts share.
+// found sets the state of a result, which attempts share.
 func (d *drawing) found(r *rundir.Result) {
 	d.state = cmp.Or(d.state, r.State)
 	r.State = d.state
@@ -119,7 +119,7 @@ func (d *drawing) close() {
 	}
 }
 
-// pin makes the engine's GPU draw the batches, if the options say so. What that takes is
+// pin makes the engine's GPU draw the batches, if the options ask for it. The memory for that is
 // counted from now on; place takes it.
 func (d *drawing) pin(o *Options, needs *engineNeeds, steps int) error {
 	if o.Topology.Level != topology.Pinned {
@@ -141,7 +141,7 @@ func (d *drawing) pin(o *Options, needs *engineNeeds, steps int) error {
 	return nil
 }
 
-// place copies the topology to where pin has decided.
+// place copies the topology to the place that pin chose.
 func (d *drawing) place(ctx context.Context, rep progress.Reporter) error {
 	if d.source == nil || d.source.Topology() != topology.Pinned {
 		return nil
@@ -149,7 +149,7 @@ func (d *drawing) place(ctx context.Context, rep progress.Reporter) error {
 	return d.source.Place(ctx, rep)
 }
 
-// unpin gives back what an attempt took for drawing on the GPU, whose loaders are freed.
+// unpin releases the memory of an attempt for drawing on the GPU. The loaders are freed before.
 func (d *drawing) unpin() {
 	if d.source != nil {
 		d.source.Unpin()

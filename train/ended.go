@@ -12,12 +12,12 @@ import (
 	"diskgnn/train/ranks"
 )
 
-// interrupted says how far the run came and how to go on.
+// interrupted is the error of an interrupted run: how far it came and how to resume it.
 func (r *runner) interrupted() error {
 	return fault.New(fault.ErrInterrupted, "interrupted %s; go on with: %s", r.trainer.Stands(), r.resumeCommand())
 }
 
-// ended says of the error that ended training how far the run came and how to go on.
+// ended adds to the error that ended training how far the run came and how to resume it.
 func (r *runner) ended(ctx context.Context, err error) error {
 	lost, isLost := ranks.AsLost(r.group, err)
 	switch {
@@ -31,7 +31,7 @@ func (r *runner) ended(ctx context.Context, err error) error {
 	return r.failed(err)
 }
 
-// unprepared is the error of a run that did not begin, or not again.
+// unprepared is the error of a run that failed before its first step, or before it resumed.
 func (r *runner) unprepared(ctx context.Context, err error) error {
 	switch {
 	case !fault.EndedBy(ctx, err):
@@ -42,12 +42,12 @@ func (r *runner) unprepared(ctx context.Context, err error) error {
 	return fault.New(fault.ErrInterrupted, "interrupted before training began; run the command again")
 }
 
-// passing are the kinds of failure whose cause lies outside the run: a device, a full disk,
-// too little memory. When the cause is removed, the run can go on.
+// passing are the kinds of failure with a cause outside the run: a device, a full disk, too little
+// memory. When the cause is removed, the run can be resumed.
 var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT}
 
-// failed adds to such a failure where the run goes on. What was done since is lost: it may
-// be in a GPU that does not answer any more. A pack that is damaged is made again first.
+// failed adds to such a failure where the run resumes. Work since that point is lost: it may be in
+// a GPU that no longer answers. A damaged pack is made again first.
 func (r *runner) failed(err error) error {
 	_, ofPack := errors.AsType[*epoch.DamagedPack](err)
 	err = r.remake(err)
@@ -69,7 +69,7 @@ func (r *runner) remake(err error) error { return epoch.RemakePack(err, r.source
 
 func (r *runner) resumeCommand() string { return resumeCommand(r.out) }
 
-// lostRank is the error of a run whose group has lost a rank.
+// lostRank is the error of a run that has lost a rank of its group.
 func (r *runner) lostRank(lost error) error {
 	text := epoch.Once(lost)
 	switch t := r.trainer; {

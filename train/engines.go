@@ -19,11 +19,11 @@ import (
 	"diskgnn/train/score"
 )
 
-// gpuReserve is what is left free of the device's memory: the driver takes some for
-// graphs, and cuBLAS for its kernels, when they are first used.
+// gpuReserve is the device memory in bytes that the run leaves free: the driver takes some for
+// graphs, and cuBLAS for its kernels, at first use.
 const gpuReserve = 512 << 20
 
-// engineWish says which engine is wanted, of which model, for which batches.
+// engineWish is the wanted engine, with its model and its batches.
 type engineWish struct {
 	engine.Config                  // but for its device
 	kind          string           // auto, cpu or gpu
@@ -31,7 +31,7 @@ type engineWish struct {
 	replica       int              // of the process, that it is for
 }
 
-// wish returns the engine that the options name for the batches of a store. Apart says that ranks'
+// wish returns the engine that the options name for the batches of a store. With apart, ranks'
 // gradients are summed on the host.
 func (o *Options) wish(f *featurestore.Facts, apart bool) engineWish {
 	w := engineWish{Config: engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Buckets: decide.Buckets(f),
@@ -42,7 +42,7 @@ func (o *Options) wish(f *featurestore.Facts, apart bool) engineWish {
 	return w
 }
 
-// engineNeeds is the memory that an engine holds, and where it computes.
+// engineNeeds is the memory that an engine holds, and the device on which it computes.
 type engineNeeds struct {
 	decide.Needs
 	gpu    *cuda.Device        // that it computes on, if any
@@ -59,7 +59,7 @@ type beside struct {
 	divide bool // all devices reach each other's memory
 }
 
-// scorers adds the memory of what scores the batches of a store.
+// scorers adds the memory of the scorers for a store's batches.
 func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
 	train, state := score.Bytes(epoch.TrainJudging(metric, f))
 	eval, _ := score.Bytes(epoch.EvalJudging(metric, f))
@@ -67,8 +67,8 @@ func (n *engineNeeds) scorers(metric string, f *featurestore.Facts) {
 	n.Resume += state
 }
 
-// chooseEngine makes the engine that is wanted: auto is the GPU's, which onGPU makes, where there
-// is one that the model fits.
+// chooseEngine makes the wanted engine. For auto this is the GPU's, made by onGPU, if there is a
+// GPU that the model fits.
 func chooseEngine(w engineWish, onGPU func(engineWish) (engine.Engine, engineNeeds, error)) (engine.Engine, engineNeeds, error) {
 	var note string
 	switch w.kind {
@@ -116,8 +116,7 @@ func newCPUEngine(w engineWish) (engine.Engine, engineNeeds, error) {
 	return e, needs, nil
 }
 
-// weights adds the memory of so many copies of an engine's weights, and what a checkpoint
-// takes of them.
+// weights adds the memory of copies of an engine's weights, and of a checkpoint of them.
 func (n *engineNeeds) weights(e engine.Engine, copies int64) {
 	for _, p := range e.Params() {
 		n.Engine += copies * 4 * int64(p.Len())
@@ -156,7 +155,7 @@ func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engin
 	return e, needs, nil
 }
 
-// gpuLeft returns what of the device's memory may still be taken.
+// gpuLeft returns how many bytes of the device's memory may still be taken.
 func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
 	detach, err := d.Attach()
 	if err != nil {
@@ -171,8 +170,8 @@ func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
 	return left, err
 }
 
-// gpuDevice is a GPU of the machine, the first one unless several ranks are on it, which a run's
-// storage stack and its engine share. The first of them that needs it opens it.
+// gpuDevice is a GPU of the machine, shared by a run's storage stack and its engine: the first GPU,
+// unless several ranks are on the machine. It is opened at first use.
 type gpuDevice struct {
 	from   func(index int, o cuda.Options) (*cuda.Device, error)
 	stacks func(kind string, o iostack.Options) (iostack.Stack, string, error)
@@ -180,8 +179,8 @@ type gpuDevice struct {
 	peers  []*cuda.Device // of the process' other replicas
 }
 
-// newGPUDevice is the device of the machine's rank of that number, and those after it of further
-// replicas. Where a scheduler shows each rank one GPU, that is its.
+// newGPUDevice returns the device of the rank with that number on the machine; the devices after it
+// are for further replicas. Where a scheduler shows each rank one GPU, the rank has that GPU.
 func newGPUDevice(rank int) *gpuDevice {
 	from := func(index int, o cuda.Options) (*cuda.Device, error) {
 		infos, err := cuda.Devices()
@@ -221,8 +220,8 @@ func (g *gpuDevice) openStack(kind string, o iostack.Options) (iostack.Stack, st
 	return g.stacks(kind, o)
 }
 
-// newEngine makes the engine that is wanted. A device that was opened for an engine
-// which cannot be made is closed again.
+// newEngine makes the wanted engine. If that fails, it closes the device that it opened for the
+// engine.
 func (g *gpuDevice) newEngine(w engineWish) (engine.Engine, engineNeeds, error) {
 	return chooseEngine(w, func(w engineWish) (engine.Engine, engineNeeds, error) {
 		if w.replica > 0 {
@@ -237,7 +236,7 @@ func (g *gpuDevice) newEngine(w engineWish) (engine.Engine, engineNeeds, error) 
 	})
 }
 
-// close gives the device back, after all that uses it was closed.
+// close releases the device, after all its users were closed.
 func (g *gpuDevice) close() {
 	for _, d := range slices.Backward(g.peers) {
 		d.Close()

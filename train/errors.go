@@ -13,8 +13,7 @@ func resumeCommand(out string) string {
 	return "diskgnn train --out " + units.ShellWord(out) + " --resume"
 }
 
-// noGPUEngine says of an engine that was named and cannot be made what to
-// do about it.
+// noGPUEngine adds advice to the error of a GPU engine that the user named and that cannot be made.
 func noGPUEngine(err error) error {
 	switch {
 	case errors.Is(err, cuda.ErrNoDevice):

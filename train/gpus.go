@@ -6,7 +6,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// AllGPUs stands, as Options.Replicas, for as many as the machine has GPUs.
+// AllGPUs, as Options.Replicas, stands for one replica on each GPU of the machine.
 const AllGPUs = -1
 
 // resolveGPUs settles how many GPUs of this process train, each as a rank.
@@ -31,8 +31,8 @@ func (o *Options) resolveGPUs() error {
 	return nil
 }
 
-// connect lets the GPUs of the process use each other's memory, so that the hottest rows are
-// divided among them; where they cannot, each has all of these rows.
+// connect lets the GPUs of the process access each other's memory, so that the hottest rows are
+// divided among them. Without peer access each GPU holds all of these rows.
 func (r *runner) connect(needs *engineNeeds) error {
 	if needs.gpu == nil || len(r.replicas) == 1 {
 		return nil

@@ -9,18 +9,18 @@ import (
 	"diskgnn/train/report"
 )
 
-// Listening is the fact of kind "listening": where a run under way is to be seen.
+// Listening is the fact of kind "listening": the address at which a run under way can be watched.
 type Listening struct {
 	URL     string `json:"url"`     // of the report
 	Metrics string `json:"metrics"` // of the metrics
 }
 
-// String says where that is.
+// String returns the address as a sentence for the user.
 func (l Listening) String() string {
 	return "listening: the report is at " + l.URL + ", metrics are at " + l.Metrics
 }
 
-// listen serves the run under way, if that is wanted. Of several ranks rank 0 does. A nil
+// listen serves the run under way, if the options ask for it. Of several ranks rank 0 does. A nil
 // monitor serves nothing.
 func (o *Options) listen(rep progress.Reporter) (*monitor.Monitor, error) {
 	if o.Listen == "" {
@@ -46,7 +46,7 @@ func (o *Options) listen(rep progress.Reporter) (*monitor.Monitor, error) {
 	return m, nil
 }
 
-// pageOf returns what writes the report of a run under way.
+// pageOf returns a function that writes the report of a run under way.
 func pageOf(fsys vfs.FS, dir string) func(io.Writer) error {
 	return func(w io.Writer) error {
 		r, err := report.Read(fsys, dir)

@@ -16,13 +16,14 @@ import (
 	"diskgnn/train/score"
 )
 
-// usual are the parts of a run outside of tests, with what makes its storage stack and engine.
+// usual are the parts of a run outside of tests. stack opens its storage stack, engine makes its
+// engine.
 func usual(stack func(kind string, o iostack.Options) (iostack.Stack, string, error), engine func(w engineWish) (engine.Engine, engineNeeds, error)) parts {
 	return parts{stack, engine, decide.Decide, enterGroup, ranks.Join, &ranks.ByNCCL}
 }
 
-// prepare opens everything and makes the run's directory last, so that what cannot
-// work leaves nothing behind.
+// prepare opens everything and makes the run's directory last, so that a failure leaves nothing
+// behind.
 func (r *runner) prepare(ctx context.Context, o *Options) error {
 	facts, err := r.probe(ctx, o)
 	if err != nil {
@@ -37,7 +38,7 @@ func (r *runner) prepare(ctx context.Context, o *Options) error {
 	return r.enter()
 }
 
-// open opens the store as was decided, and unites the replicas.
+// open opens the store as decided, and unites the replicas.
 func (r *runner) open(ctx context.Context) (err error) {
 	if err := r.confine(r.parts.enter); err != nil {
 		return err
@@ -59,8 +60,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	return r.unite()
 }
 
-// enter says what was decided, and begins the run's directory or goes on with it, once all ranks
-// agree.
+// enter reports the decision, and begins the run's directory or resumes it, once all ranks agree.
 func (r *runner) enter() error {
 	o := &r.decision.Options
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
@@ -97,14 +97,14 @@ func (r *runner) enter() error {
 	return err
 }
 
-// limits returns what a checkpoint of the run cannot go beyond.
+// limits returns the upper bounds of a checkpoint of the run.
 func (r *runner) limits() epoch.Limits {
 	o := &r.decision.Options
 	return epoch.Limits{PerEpoch: r.facts.BatchesPerEpoch, Accumulate: o.Accumulate, Seeds: epoch.TrainJudging(o.Metric, &r.facts).Rows, Sections: r.decision.Checkpoint()}
 }
 
-// unchanged returns an error of kind fault.ErrCorrupt if files that the batches come from, which
-// are mapped, are not as they were opened.
+// unchanged returns an error of kind fault.ErrCorrupt if the mapped files of the batches have
+// changed since they were opened.
 func (r *runner) unchanged() error {
 	if source := r.drawing.source; source != nil {
 		if err := source.Unchanged(); err != nil {
@@ -117,7 +117,7 @@ func (r *runner) unchanged() error {
 	return nil
 }
 
-// setup returns what the run records of how it is done.
+// setup returns how the run computes and uses memory, for run.json.
 func (r *runner) setup() rundir.Setup {
 	var held int64
 	if d := r.needs.gpu; d != nil {
@@ -126,7 +126,7 @@ func (r *runner) setup() rundir.Setup {
 	return r.decision.Setup(held)
 }
 
-// file returns what the run's directory records.
+// file returns the content of run.json.
 func (r *runner) file() rundir.File {
 	f, o, here := r.decision.File(r.result.Setup), &r.decision.Options, program.ThisHost()
 	f.Version, f.ProgramHash, f.Host = program.Version(), program.Hash(), &here
@@ -135,8 +135,8 @@ func (r *runner) file() rundir.File {
 	return f
 }
 
-// preprocessing returns how the dataset was preprocessed, nil where that is not known: a pack has it
-// from its dataset.
+// preprocessing returns how the dataset was preprocessed, nil if unknown. A pack copies this from
+// its dataset.
 func (r *runner) preprocessing() *dataset.Preprocessing {
 	if r.decision.Options.Pack != "" {
 		return dataset.RecordedPreprocessing(r.fs, r.decision.Options.Pack)
@@ -152,7 +152,7 @@ func (r *runner) preprocessing() *dataset.Preprocessing {
 	return &p
 }
 
-// resume goes on with the run that is there.
+// resume continues the run in the directory.
 func (r *runner) resume(file rundir.File) (err error) {
 	if err := decide.SameArithmetic(r.was, file.Setup.Info); err != nil {
 		return err

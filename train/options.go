@@ -30,19 +30,19 @@ const (
 	EngineNone = decide.EngineNone
 )
 
-// Engines returns what --engine accepts.
+// Engines returns the values of --engine.
 func Engines() []string { return []string{EngineAuto, EngineCPU, EngineGPU, EngineNone} }
 
-// PageCaches returns what --page-cache accepts.
+// PageCaches returns the values of --page-cache.
 func PageCaches() []string {
 	return []string{decide.PageCacheAuto, decide.PageCacheCgroup, decide.PageCacheDrop}
 }
 
-// Reductions returns what --reduce accepts.
+// Reductions returns the values of --reduce.
 func Reductions() []string { return []string{decide.ReduceAuto, decide.ReduceNCCL, decide.ReduceHost} }
 
-// Options describe a training run. Start from Defaults: a zero CheckpointEvery means the
-// ends of epochs, and some of the recipe's zeros are values too.
+// Options describe a training run. Start from Defaults: a zero CheckpointEvery means the ends of
+// epochs, and zero is a value of its own for some options of the recipe.
 type Options struct {
 	Store   string // of the batches: a name that featurestore/all knows; "" means auto
 	Pack    string // directory of a finished pack
@@ -50,21 +50,21 @@ type Options struct {
 	Samples string // "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made; rank 0's
 
-	// Command is the command line that the options are of, which the run's directory records.
+	// Command is the command line that gave the options, recorded in the run's directory.
 	Command []string
 
 	ranks.Membership // of a run of several ranks
-	// Replicas is how many devices of this process train together, each as a rank; 0 means one,
-	// AllGPUs one for each GPU.
+	// Replicas is the number of devices of this process that train together, each as a rank; 0
+	// means one, AllGPUs one for each GPU.
 	Replicas int
 
-	// Reduce is where gradients of several ranks are summed; "" means auto.
+	// Reduce names the place where gradients of several ranks are summed; "" means auto.
 	Reduce string
 
 	recipe.Recipe // what decides the weights; of InitFrom see WeightsPath
 
-	// WeightsPath names the file of weights that training begins with, or the run whose best ones
-	// they are; "": the seed draws them. Where it is given, Recipe.InitFrom follows from it.
+	// WeightsPath names the file of weights that training begins with, or a run, for its best
+	// weights; "": the seed draws them. Recipe.InitFrom is set from it.
 	WeightsPath string
 
 	rundir.Resources // what is used of the machine
@@ -73,25 +73,25 @@ type Options struct {
 	BLAS   string // a kind that blas.Open knows; "" means auto
 
 	Trace bool // write trace.json
-	// Record names a file to write, of the format of simulate/trace: what the training
-	// batches of this process read, and how long they were drawn and computed. "": none.
+	// Record names a file to write in the format of simulate/trace: the reads of this process'
+	// training batches, and the times of drawing and computing them. "": none.
 	Record string
-	// Listen is an address, HOST:PORT, at which the run is to be seen while it is under way
-	// (package monitor); "": none.
+	// Listen is the address, HOST:PORT, at which the run can be watched (package monitor); "":
+	// none.
 	Listen string
 	Force  bool // replace a run at Out
 
 	CheckpointEvery rundir.Interval
 	Keep            int // checkpoints at a time; 0 means 3
-	// Resume goes on with the run at Out, if there is one. What decides its result is
-	// taken from there, and so is what it was Given.
+	// Resume continues the run at Out, if there is one, with its recipe and the options of its
+	// Given.
 	Resume bool
-	// Given names the flags that the user set: they must agree with a run that is
-	// resumed, where they decide its result, and it keeps the others of them.
+	// Given names the flags that the user set. Those that decide a run's result must agree with a
+	// resumed run; the others are kept by it.
 	Given []string
 }
 
-// Defaults returns the options of a run of which nothing is said.
+// Defaults returns the options of a run without any flag.
 func Defaults() Options {
 	o := Options{Recipe: recipe.Defaults(), CheckpointEvery: rundir.Interval{Time: 10 * time.Minute}}
 	o.EnsureDefaults()
@@ -124,13 +124,12 @@ func setDefault[T comparable](v *T, value T) {
 	}
 }
 
-// What is beyond these is a slip, and would overflow what is counted from it.
+// Larger values are slips, and counts that are computed from them would overflow.
 const (
 	maxSlots = 1 << 10
 )
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have
-// been called.
+// Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *Options) Validate() error {
 	for _, check := range []func() error{o.checkStore, o.checkRun, o.checkResources, o.checkNames, o.Recipe.Validate, o.checkRanks, o.checkDrawing, o.checkTopology, o.checkPlateau} {
 		if err := check(); err != nil {
@@ -142,7 +141,7 @@ func (o *Options) Validate() error {
 
 func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 
-// checkStore names what the store has no use for.
+// checkStore refuses flags that the store has no use for.
 func (o *Options) checkStore() error {
 	store, err := stores.Choose(o.Store, o.places())
 	if err != nil {
@@ -168,7 +167,7 @@ func (o *Options) checkStore() error {
 	return nil
 }
 
-// checkRun names what cannot be of a run's directory, and its weights.
+// checkRun refuses invalid flags about the run's directory and its weights.
 func (o *Options) checkRun() error {
 	switch {
 	case o.Out == "":
@@ -183,7 +182,7 @@ func (o *Options) checkRun() error {
 	return nil
 }
 
-// checkResources names what no machine has.
+// checkResources refuses amounts that no machine has.
 func (o *Options) checkResources() error {
 	switch {
 	case o.Memory < 0:
@@ -206,7 +205,7 @@ func (o *Options) checkResources() error {
 	return nil
 }
 
-// servesCPU names what the CPU's engine has no use for.
+// servesCPU refuses resources and precisions that the CPU's engine has no use for.
 func servesCPU(precision string, r *rundir.Resources) error {
 	switch {
 	case precision != recipe.PrecisionFloat32:
@@ -217,7 +216,7 @@ func servesCPU(precision string, r *rundir.Resources) error {
 	return nil
 }
 
-// checkNames names a value that is none of those that its flag has.
+// checkNames refuses a value that its flag does not list.
 func (o *Options) checkNames() error {
 	for _, c := range []struct {
 		flag, value string
@@ -235,7 +234,7 @@ func (o *Options) checkNames() error {
 	return nil
 }
 
-// checkDrawing names what batches cannot be drawn by while training.
+// checkDrawing refuses parameters by which no batches can be drawn while training.
 func (o *Options) checkDrawing() error {
 	if !o.Live() {
 		return nil
@@ -244,7 +243,7 @@ func (o *Options) checkDrawing() error {
 	return err
 }
 
-// checkPlateau names what another schedule has no use for.
+// checkPlateau refuses flags of the plateau schedule with another schedule.
 func (o *Options) checkPlateau() error {
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
 		if o.gave(flag) && o.Schedule != recipe.SchedulePlateau {
@@ -254,7 +253,7 @@ func (o *Options) checkPlateau() error {
 	return nil
 }
 
-// isCache tells whether a cache can be so large.
+// isCache reports whether a cache can have this size.
 func isCache(s budget.Size) bool {
 	switch s.Unit {
 	case budget.UnitPercent:
@@ -268,13 +267,13 @@ func isCache(s budget.Size) bool {
 // world returns the number of ranks: processes, or the replicas of one.
 func (o *Options) world() int { return max(1, o.Job.Count, o.Replicas) }
 
-// replicas returns how many ranks are this process's.
+// replicas returns the number of ranks in this process.
 func (o *Options) replicas() int { return max(1, o.Replicas) }
 
-// root tells whether the process has the run's directory.
+// root reports whether the process has the run's directory.
 func (o *Options) root() bool { return o.Job.Index == 0 }
 
-// places returns the directories that the options name a store of.
+// places returns the directories that the options give for a store.
 func (o *Options) places() stores.Places {
 	return stores.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, Live: o.Live()}
 }
@@ -282,16 +281,16 @@ func (o *Options) places() stores.Places {
 // source returns the directory that messages about the batches name.
 func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
 
-// store names the store that the options choose, which Validate has let pass.
+// store returns the name of the store that the options choose. Validate has accepted it.
 func (o *Options) store() string {
 	name, _ := stores.Choose(o.Store, o.places())
 	return name
 }
 
-// gave tells whether the user set a flag.
+// gave reports whether the user set a flag.
 func (o *Options) gave(flag string) bool { return slices.Contains(o.Given, flag) }
 
-// checkRanks names what several ranks cannot do.
+// checkRanks refuses flags that several ranks cannot follow.
 func (o *Options) checkRanks() error {
 	switch {
 	case o.world() == 1:
@@ -306,7 +305,7 @@ func (o *Options) checkRanks() error {
 	return nil
 }
 
-// checkTopology names the flag that does not go with --topology.
+// checkTopology refuses flags that do not go with --topology.
 func (o *Options) checkTopology() error {
 	c := o.Topology
 	if c.Level != topology.Pinned {
@@ -325,7 +324,7 @@ func (o *Options) checkTopology() error {
 	return c.Validate() // that nothing is said of what is held
 }
 
-// sampling returns what decides the batches that are drawn while training.
+// sampling returns the parameters that decide the batches drawn while training.
 func (o *Options) sampling() (mbfile.Params, error) {
 	p := mbfile.Params{BatchSize: o.BatchSize, Epochs: o.Epochs, TrainRatio: o.TrainRatio, Order: sampler.Random, Seed: o.SampleSeed, Sampler: sampler.Version}
 	var err error
@@ -341,8 +340,8 @@ func (o *Options) sampling() (mbfile.Params, error) {
 	return p, sampler.Check(&p)
 }
 
-// DivideDefaults divides what the machine has, of which nothing is said, among the processes
-// that train on it, and reports whether there are several.
+// DivideDefaults divides the machine's memory and threads, where no option sets them, among the
+// processes that train on it. It reports whether there are several.
 func (o *Options) DivideDefaults() bool {
 	n := o.Job.LocalCount
 	if n < 2 {

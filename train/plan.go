@@ -15,10 +15,11 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// plannedBatches is how many batches of training, and of validation, a plan computes.
+// plannedBatches is the number of training batches, and of validation batches, that a plan
+// computes.
 const plannedBatches = 3
 
-// Plan says what a run would take. The JSON keys are stable.
+// Plan is the predicted time, memory and disk space of a run. The JSON keys are stable.
 type Plan struct {
 	Store  string `json:"store"`
 	IO     string `json:"io"`
@@ -40,14 +41,15 @@ type Plan struct {
 	PreloadBytes   int64   `json:"preload_bytes"` // read into the cache before the first step
 	PreloadSeconds float64 `json:"preload_seconds"`
 
-	// Of an epoch of training, by what the measured batches took: read from disk, of that used,
-	// and how long, if links overlap as well as they can. With EmptyCache, the cache was empty when
-	// they began and batches fill it: a whole epoch, and more so a later one, may read less.
+	// Of an epoch of training, extrapolated from the measured batches: bytes read from disk, the
+	// bytes of them that were used, and seconds, if links overlap perfectly. With EmptyCache the
+	// measurement began with an empty cache, which batches fill: a whole epoch, and more so a later
+	// one, may read less.
 	EpochBytes   int64   `json:"epoch_bytes"`
 	UsefulBytes  int64   `json:"epoch_useful_bytes"`
 	EpochSeconds float64 `json:"epoch_seconds"`
 	EmptyCache   bool    `json:"empty_cache,omitempty"`
-	// ValidSeconds is how long validating takes, as often as the run does.
+	// ValidSeconds is the time of all the run's validations.
 	ValidSeconds float64 `json:"valid_seconds"`
 
 	Links []LinkSeconds `json:"stages"`
@@ -63,15 +65,15 @@ type LinkSeconds struct {
 	Seconds float64 `json:"batch_seconds"`
 }
 
-// MakePlan says what Run would take with the options. It prepares a run as Run does, fills its
-// cache, and loads and computes a few batches, but keeps nothing and writes nothing.
+// MakePlan predicts the time, memory and disk space of Run with the options. It prepares a run as
+// Run does, fills its cache, and loads and computes a few batches, but writes nothing.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
 	g := newGPUDevice(0)
 	defer g.close()
 	return makePlan(ctx, fsys, o, rep, usual(g.openStack, g.newEngine))
 }
 
-// Plannable refuses the options of a run that MakePlan does not plan.
+// Plannable refuses options of runs that MakePlan cannot plan.
 func (o *Options) Plannable() error {
 	switch {
 	case o.Resume:
@@ -95,7 +97,7 @@ func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	if err := o.Validate(); err != nil {
 		return Plan{}, err
 	}
-	// A trace is not written, but counts in the memory, and its name must do.
+	// A trace is not written, but counts in the memory, and its name is checked.
 	if _, err := newRecording(fsys, o.Record, o.Out); err != nil {
 		return Plan{}, err
 	}
@@ -123,7 +125,7 @@ func makePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	return plan, planError(ctx, err)
 }
 
-// planError says of an error what to do about it.
+// planError adds advice to a plan's error.
 func planError(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -169,7 +171,7 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 	return p, nil
 }
 
-// describe fills in what the run holds, and what n batches took.
+// describe fills in the run's memory, and the cost of n batches.
 func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Table) {
 	o, s := &r.decision.Options, r.setup()
 	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
@@ -188,9 +190,9 @@ func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Tab
 	p.EpochSeconds = chained(table, n, p.BatchesPerEpoch, p.Slots)
 }
 
-// chained returns how long the chain takes for so many batches, if it took the table's times
-// for n of them: the slowest link is always at work, and the others add to it once. With
-// one slot nothing overlaps.
+// chained returns the seconds that a chain takes for batches, if it took the table's times for n:
+// the slowest link is always at work, and the others add to it once. With one slot nothing
+// overlaps.
 func chained(t pipeline.Table, n, batches, slots int) float64 {
 	var all float64 // of a batch
 	for _, l := range t.Links {
@@ -202,8 +204,8 @@ func chained(t pipeline.Table, n, batches, slots int) float64 {
 	return all + t.Bound().Alone()/float64(n)*float64(batches-1)
 }
 
-// runBytes returns the most that the run's directory will have: the weights of two epochs, the
-// checkpoints that are kept and the one that is written, and lines and pictures of the epochs.
+// runBytes returns the largest size of the run's directory: the weights of two epochs, the kept
+// checkpoints and the one being written, and lines and pictures of the epochs.
 func (r *runner) runBytes() int64 {
 	o := &r.decision.Options
 	n := int64(o.Epochs) * decide.EpochBytes

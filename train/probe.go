@@ -15,12 +15,12 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// mostState is more than the state of any store has.
+// mostState exceeds the state of any store, in bytes.
 const mostState = 1 << 50
 
-// probe opens what must be open to know what the run can do: the store's metadata, the storage
-// stack, the devices and their engines. It refuses what does not go together on the way, before
-// more is opened.
+// probe opens the store's metadata, the storage stack, the devices and their engines, from which
+// the run's facts follow. It refuses combinations that do not work as soon as it meets them, before
+// it opens more.
 func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err error) {
 	if err := r.checkOut(o); err != nil {
 		return f, err
@@ -58,7 +58,7 @@ func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err err
 	return f, nil
 }
 
-// records returns the memory in which the run records what happens.
+// records returns the bytes in which the run records spans and reads.
 func (o *Options) records(f *featurestore.Facts) (n int64) {
 	if o.Trace {
 		n = pipeline.RecorderBytes(traceSpans)
@@ -70,7 +70,7 @@ func (o *Options) records(f *featurestore.Facts) (n int64) {
 	return n
 }
 
-// planOn returns a store's division of its memory on the devices that engines have.
+// planOn returns a store's division of its memory on the engines' devices.
 func planOn(c featurestore.Candidate, needs engineNeeds) func(featurestore.PlanOptions) (featurestore.Layout, error) {
 	return func(o featurestore.PlanOptions) (featurestore.Layout, error) {
 		o.GPU, o.Direct, o.Reads = needs.gpu, needs.direct, needs.reads
@@ -81,7 +81,7 @@ func planOn(c featurestore.Candidate, needs engineNeeds) func(featurestore.PlanO
 	}
 }
 
-// checkOut refuses a run's directory that cannot be made, or gone on with.
+// checkOut refuses a run's directory that cannot be made or resumed.
 func (r *runner) checkOut(o *Options) error {
 	switch {
 	case !r.writes():
@@ -100,7 +100,7 @@ func reads(c featurestore.Candidate) iostack.Options {
 	return iostack.Options{}
 }
 
-// find finds the store, and with it where batches come from. It returns which it is.
+// find finds the store, and with it the source of batches. It returns a text that names the store.
 func (r *runner) find(ctx context.Context, o *Options) (which string, err error) {
 	if !o.Live() {
 		r.found, which, err = all.Find(r.fs, o.Store, o.places())
@@ -114,7 +114,7 @@ func (r *runner) find(ctx context.Context, o *Options) (which string, err error)
 	return which, err
 }
 
-// openStack opens the storage stack, and returns why it is this one.
+// openStack opens the storage stack, and returns the reason for the choice.
 func (r *runner) openStack(kind string) (how string, err error) {
 	stack, how, err := r.parts.stack(kind, reads(r.found))
 	if err != nil {
@@ -126,8 +126,8 @@ func (r *runner) openStack(kind string) (how string, err error) {
 	return how, nil
 }
 
-// openEngines makes an engine for every replica, joins the ranks' devices, and settles what the
-// engines hold and leave.
+// openEngines makes an engine for every replica, joins the ranks' devices, and settles how much
+// memory the engines hold and leave.
 func (r *runner) openEngines(ctx context.Context, o *Options) error {
 	held := r.needs.Stack
 	r.needs = engineNeeds{}

@@ -12,13 +12,13 @@ import (
 	"diskgnn/train/recipe"
 )
 
-// writes tells whether the process makes the run's directory: a plan has none.
+// writes reports whether the process makes the run's directory: a plan has none.
 func (r *runner) writes() bool { return r.root && !r.planning }
 
-// engine returns the first replica's, nil where nothing is computed.
+// engine returns the first replica's engine, nil where nothing is computed.
 func (r *runner) engine() engine.Engine { return r.replicas[0].Engine }
 
-// reducing counts the memory of what brings the ranks' gradients together.
+// reducing counts the memory of the reduction of gradients.
 func (r *runner) reducing(o *Options, needs *engineNeeds) {
 	if !r.apart {
 		return
@@ -28,7 +28,7 @@ func (r *runner) reducing(o *Options, needs *engineNeeds) {
 	}
 }
 
-// layout returns that of the weights, or of nothing.
+// layout returns the layout of the weights, or an empty one where nothing is computed.
 func (r *runner) layout(o *recipe.Recipe) *model.Layout {
 	if r.engine() == nil {
 		return &model.Layout{Offsets: []int{0}}
@@ -38,8 +38,8 @@ func (r *runner) layout(o *recipe.Recipe) *model.Layout {
 	return &l
 }
 
-// unite gives every replica its place among the ranks, and its reduction: before any rank may
-// send anything of a step.
+// unite gives every replica its place among the ranks, and its reduction. It must end before any
+// rank sends anything of a step.
 func (r *runner) unite() error {
 	o := &r.decision.Options
 	groups := []*collective.Group{r.group}
@@ -62,7 +62,7 @@ func (r *runner) unite() error {
 	return nil
 }
 
-// separate ends what unite made.
+// separate undoes unite.
 func (r *runner) separate() {
 	for _, rep := range r.replicas {
 		if rep.Group != nil && rep.Group != r.group {
@@ -71,8 +71,8 @@ func (r *runner) separate() {
 	}
 }
 
-// each trains with all replicas of the process, the first one on this goroutine. What ends one
-// of them ends all.
+// each trains with all replicas of the process, the first one on this goroutine. An error of one of
+// them ends all.
 func (r *runner) each(f func(rep *epoch.Replica) error) error {
 	var others errgroup.Group
 	for _, rep := range r.replicas[1:] {

@@ -23,25 +23,26 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// preference is a flag that decides nothing of the result: a run that goes on keeps what an earlier
-// process was given, and says what became of it.
+// preference is a flag that does not decide the result: a resumed run keeps the value of an earlier
+// process, and reports changes.
 type preference struct {
 	recipe.Option // its flag; without a name, what is compared follows from others
 	value         func(o *Options) any
-	// keep notes the value, and take takes it over from an earlier process: false where that had
-	// none, or where the store has no use for it.
+	// keep notes the value, and take takes it over from an earlier process: false if that process
+	// had none, or if the store has no use for it.
 	keep func(p *rundir.Preferences, o *Options)
 	take func(o *Options, p *rundir.Preferences) bool
 	compared
 }
 
-// compared is a part of the setup that people read of where it changes.
+// compared is a part of the setup. A change of it is reported.
 type compared struct {
 	name string // "": it is not compared
 	of   func(s *rundir.Setup) any
 }
 
-// resource is the preference for a field of Resources, which serves the options or not; nil: always.
+// resource is the preference for a field of Resources. serves reports whether the options have a
+// use for the value; nil: they always do.
 func resource[T comparable](flag recipe.Option, field func(r *rundir.Resources) *T, serves func(o *Options, v T) bool, c compared) preference {
 	return preference{flag,
 		func(o *Options) any { return field(&o.Resources) },
@@ -57,7 +58,7 @@ func resource[T comparable](flag recipe.Option, field func(r *rundir.Resources) 
 		}, c}
 }
 
-// preferences are all of them, in the order in which changes are told.
+// preferences lists all preferences, in the order in which changes are reported.
 var preferences = []preference{
 	resource(recipe.Option{Name: "threads", Help: "threads that compute; the result is the same for any number", Shown: "all processors", Least: 1, Most: engine.MaxThreads},
 		func(r *rundir.Resources) *int { return &r.Threads }, nil,
@@ -122,7 +123,7 @@ var preferences = []preference{
 		take:  func(o *Options, p *rundir.Preferences) bool { return takeOver(&o.Trace, p.Trace) }},
 }
 
-// takeOver sets v to what was given, if it was.
+// takeOver sets v to the given value, if there is one.
 func takeOver[T any](v, given *T) bool {
 	if given != nil {
 		*v = *given
@@ -130,8 +131,7 @@ func takeOver[T any](v, given *T) bool {
 	return given != nil
 }
 
-// Preference returns the row of a flag that decides nothing of the result, and a pointer to its
-// value.
+// Preference returns the row of a flag that does not decide the result, and a pointer to its value.
 func (o *Options) Preference(flag string) (recipe.Option, any) {
 	for _, p := range preferences {
 		if p.Name == flag {
@@ -141,7 +141,7 @@ func (o *Options) Preference(flag string) (recipe.Option, any) {
 	panic("no preference " + flag)
 }
 
-// preferences returns what was given of them.
+// preferences returns the preferences that the user gave.
 func (o *Options) preferences() (p rundir.Preferences) {
 	for _, f := range preferences {
 		if f.Name != "" && o.gave(f.Name) {
@@ -151,7 +151,7 @@ func (o *Options) preferences() (p rundir.Preferences) {
 	return p
 }
 
-// prefer takes over what an earlier process was given and this one was not.
+// prefer takes over the preferences that an earlier process was given and this one was not.
 func (o *Options) prefer(p *rundir.Preferences) {
 	for _, f := range preferences {
 		if f.Name != "" && !o.gave(f.Name) && f.take(o, p) {
@@ -160,15 +160,15 @@ func (o *Options) prefer(p *rundir.Preferences) {
 	}
 }
 
-// decided are the options that a Decision follows from.
+// decided returns the options that a Decision follows from.
 func (o *Options) decided() decide.Options {
 	return decide.Options{Recipe: o.Recipe, Resources: o.Resources, Engine: o.Engine, Rank: o.Job.Index, Ranks: o.world(),
 		Replicas: o.replicas(), Out: o.Out, Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, WeightsPath: o.WeightsPath, Command: o.Command,
 		Preferences: o.preferences(), Force: o.Force, Trace: o.Trace, CheckpointEvery: o.CheckpointEvery, Keep: o.Keep}
 }
 
-// recall completes the options by those of the run that is resumed, and refuses flags
-// that say otherwise about what decides the result.
+// recall completes the options by the options of the resumed run. It refuses flags that differ from
+// it and decide the result.
 func (o *Options) recall(was *rundir.File) error {
 	if err := o.sameDrawing(was); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (o *Options) recall(was *rundir.File) error {
 	return nil
 }
 
-// otherWeights says that a run began with other weights than are given now.
+// otherWeights returns the sentence that the run began with other weights than are given now.
 func (o *Options) otherWeights(was *rundir.File) string {
 	if was.Params.InitFrom == "" {
 		return fmt.Sprintf("--init-from %s was given, it began with weights that --seed draws", o.WeightsPath)
@@ -226,19 +226,18 @@ func (o *Options) otherWeights(was *rundir.File) string {
 	return fmt.Sprintf("--init-from %s was given, it began with another file, %s", o.WeightsPath, was.WeightsPath)
 }
 
-// longer tells whether a run that goes on is to have more epochs than it had.
+// longer reports whether a resumed run is to have more epochs than it had.
 func (o *Options) longer(was *rundir.File) bool {
 	return o.gave("epochs") && o.Epochs > was.Params.Epochs
 }
 
-// done tells whether a run that was there is finished, and nothing is wanted of it. One that stopped
-// early would have done so with any more epochs.
+// done reports whether the run is finished and the options ask for no more. More epochs change
+// nothing for a run that stopped early: it would have stopped all the same.
 func (o *Options) done(was *rundir.File) bool {
 	return was.State == rundir.StateFinished && was.Result != nil && (was.Result.StoppedEarly || !o.longer(was))
 }
 
-// checkLonger refuses to make a run longer that would have been another from the first step on, had
-// it been begun with as many epochs.
+// checkLonger refuses to extend a run whose steps depend on the total number of epochs.
 func (o *Options) checkLonger(was *rundir.File) error {
 	r := &was.Params.Recipe
 	why := r.Bound()
@@ -251,8 +250,8 @@ func (o *Options) checkLonger(was *rundir.File) error {
 	return fault.New(fault.ErrUsage, "%s cannot be made longer than its %d epochs: %s; train another run of %d epochs, which may begin with its weights: --init-from %s", o.Out, was.Params.Epochs, why, o.Epochs, o.Out)
 }
 
-// sameDrawing refuses to draw batches while training where the run's were drawn before, and
-// the other way round.
+// sameDrawing refuses to draw batches while training where the run's batches were drawn before, and
+// the reverse.
 func (o *Options) sameDrawing(was *rundir.File) error {
 	before := &was.Params.Recipe
 	switch from := cmp.Or(o.Pack, o.Samples); {
@@ -264,7 +263,7 @@ func (o *Options) sameDrawing(was *rundir.File) error {
 	return nil
 }
 
-// checkOptions refuses a run at out whose options no run begins with.
+// checkOptions refuses to resume a run at out with options that are invalid.
 func checkOptions(f *rundir.File, out string) error {
 	if n := f.Params.Epochs; n > recipe.MaxEpochs && n <= recipe.EarlierEpochs {
 		if f.State != rundir.StateFinished {
@@ -290,7 +289,7 @@ func checkOptions(f *rundir.File, out string) error {
 	return nil
 }
 
-// earlier returns the run that goes on: nil where one is to be begun.
+// earlier returns the run to resume, nil where a run is to be begun.
 func (o *Options) earlier(fsys vfs.FS) (was *rundir.File, err error) {
 	if !o.Resume || !o.root() {
 		return nil, nil
@@ -315,8 +314,8 @@ func (o *Options) earlier(fsys vfs.FS) (was *rundir.File, err error) {
 	return was, err
 }
 
-// Agrees returns the error by which Run would refuse the options, for what is there of the run or
-// for themselves; what the run would read is not looked at. It changes nothing.
+// Agrees returns the error with which Run would refuse the options, on their own or because of the
+// run's directory. It does not look at the input data of the run. It changes nothing.
 func Agrees(fsys vfs.FS, o Options) error {
 	o.EnsureDefaults()
 	if _, err := o.hashWeights(fsys); err != nil {
@@ -351,7 +350,7 @@ func runToResume(fsys vfs.FS, out string) (*rundir.File, error) {
 	return &was, nil
 }
 
-// changes says what differs that may, "" if nothing does.
+// changes describes the permitted differences between two processes of a run, "" if there are none.
 func changes(f, now *rundir.File) string {
 	var differ []string
 	add := func(what string, was, now any) {
@@ -368,7 +367,7 @@ func changes(f, now *rundir.File) string {
 	return strings.Join(differ, ", ")
 }
 
-// programOf names the program of a run as it is told apart from another run's.
+// programOf returns the name of a run's program that distinguishes it from the other run's.
 func programOf(f, other *rundir.File) string {
 	if f.ProgramHash == "" || other.ProgramHash == "" {
 		return f.Version

@@ -17,16 +17,16 @@ import (
 	"diskgnn/train/epoch"
 )
 
-// recording writes a run's trace: of each training batch that was computed, in that order,
-// what its store read through the storage stack, and how long it was drawn, assembled and computed. It
-// outlives the attempts at a run. Nil, it does nothing.
+// recording writes a run's trace. For each training batch, in the order of computing, it has the
+// reads of the store through the storage stack, and the times of drawing, assembling and computing.
+// It outlives the attempts at a run. A nil recording does nothing.
 type recording struct {
 	fsys  vfs.FS
 	name  string
 	file  *trace.Recording // nil: no attempt has come so far
 	known map[record.File]int32
 
-	// Of an attempt:
+	// State of one attempt:
 	stack   *record.Stack
 	numbers []int32 // in the trace, of the stack's files
 	batch   trace.Batch
@@ -35,8 +35,8 @@ type recording struct {
 	loaded time.Time // when a batch left the first link for the last time
 }
 
-// newRecording refuses, before there is a run, the name of a file that is there or cannot be:
-// that of the run, and one below a file. Without a name there is nothing to write.
+// newRecording refuses names that cannot be written, before there is a run: an existing file, the
+// run's own path, a path below a file. Without a name it returns nil.
 func newRecording(fsys vfs.FS, name, out string) (*recording, error) {
 	if name == "" {
 		return nil, nil
@@ -50,20 +50,20 @@ func newRecording(fsys vfs.FS, name, out string) (*recording, error) {
 	return &recording{fsys: fsys, name: name, known: map[record.File]int32{}}, trace.CheckNew(fsys, name)
 }
 
-// recordRoom returns how many reads of a training batch there is room for: one of each page
-// of each row, and some of graphs.
+// recordRoom returns the number of reads of a training batch that memory is taken for: one for each
+// page of each row, and some for graphs.
 func recordRoom(f *featurestore.Facts) int64 {
 	return int64(f.Inputs(false))*(1+int64(f.RowBytes)/binio.Page) + 1024
 }
 
-// recordBytes returns what a recording holds with so many slots: their reads, those of the
-// batch that is written, and its encoding.
+// recordBytes returns the bytes that a recording holds with this number of slots: their reads, the
+// reads of the batch being written, and its encoding.
 func recordBytes(f *featurestore.Facts, slots int) int64 {
 	const encoded, buffers = 16, 1 << 20
 	return recordRoom(f)*(record.ReadBytes*int64(slots)+int64(unsafe.Sizeof(trace.Read{}))+encoded) + buffers
 }
 
-// wrap returns the stack of an attempt, whose reads are kept.
+// wrap returns an attempt's stack, which records its reads.
 func (r *recording) wrap(s iostack.Stack) iostack.Stack {
 	if r == nil {
 		return s
@@ -72,8 +72,8 @@ func (r *recording) wrap(s iostack.Stack) iostack.Stack {
 	return r.stack
 }
 
-// begin makes slots of training batches keep their reads, and begins the file, whose header
-// is the first attempt's.
+// begin makes slots of training batches keep their reads, and begins the file. Its header is that
+// of the first attempt.
 func (r *recording) begin(h trace.Header, slots []*epoch.Slot, f *featurestore.Facts) (err error) {
 	if r == nil {
 		return nil
@@ -89,7 +89,7 @@ func (r *recording) begin(h trace.Header, slots []*epoch.Slot, f *featurestore.F
 	return err
 }
 
-// kept is what a slot keeps of the batch in it.
+// kept is the record of the batch in a slot.
 type kept struct {
 	*record.Batch
 	of        *recording
@@ -101,7 +101,8 @@ type kept struct {
 	waited  time.Duration // for reads, before that
 }
 
-// Enter begins with another batch in the first link, and counts the time of the others.
+// Enter begins the record of another batch in the first link, and starts the time of the other
+// links.
 func (k *kept) Enter(link string) {
 	now := time.Now()
 	if link == epoch.LinkLoad {
@@ -112,7 +113,7 @@ func (k *kept) Enter(link string) {
 	k.entered, k.waited = now, k.Waited()
 }
 
-// Leave adds to the time of assembling what a link took, but for waiting.
+// Leave adds a link's time without waiting to the time of assembling.
 func (k *kept) Leave(link string) {
 	if link != epoch.LinkLoad {
 		k.assembled += max(0, time.Since(k.entered)-(k.Waited()-k.waited))
@@ -133,9 +134,9 @@ func (r *recording) On(e epoch.Event) error {
 	return nil
 }
 
-// alone returns the time of a batch in a link where several are side by side, so that the
-// times of all of them add up to the link's: what passed since another left it for the last
-// time, but no more than the batch was at work there.
+// alone returns a batch's part of a link's time where several batches are in the link at once, so
+// that the parts add up to the link's time: the time since another batch left the link last, but at
+// most the time that this batch was at work there.
 func alone(began, now, left time.Time, waited time.Duration) time.Duration {
 	from := began
 	if left.After(from) {
@@ -144,7 +145,7 @@ func alone(began, now, left time.Time, waited time.Duration) time.Duration {
 	return max(0, min(now.Sub(from), now.Sub(began)-waited))
 }
 
-// add writes the batch of a slot, which took so long to compute.
+// add writes the record of a slot's batch. computing is the time of computing it.
 func (r *recording) add(k *kept, computing time.Duration) error {
 	if r == nil {
 		return nil
@@ -169,7 +170,7 @@ func (r *recording) add(k *kept, computing time.Duration) error {
 	return r.file.Append(b)
 }
 
-// end finishes the trace of a run that ended with err, or leaves nothing of it.
+// end finishes the trace of a run that ended with err, or removes it.
 func (r *recording) end(err error) error {
 	if r == nil || r.file == nil {
 		return err

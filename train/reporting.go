@@ -13,10 +13,9 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Report makes the report of a run that is over, however it ended, from its directory
-// alone. driveRate, the drive's sequential rate in bytes per second, is for comparison;
-// 0 if it is not known. A run under way makes its own: that is an error of kind
-// fault.ErrLocked.
+// Report makes the report of a run that has ended, for any reason, from its directory alone.
+// driveRate, the drive's sequential rate in bytes per second, is for comparison; 0 if unknown. A
+// run under way makes its own: Report then returns an error of kind fault.ErrLocked.
 func Report(fsys vfs.FS, dir string, driveRate float64) (*report.Run, error) {
 	dir = filepath.Clean(dir)
 	was, err := rundir.Read(fsys, dir)

@@ -14,8 +14,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// continueRun locks the directory of the run that was and returns where it goes on:
-// nil if there was no checkpoint yet, and it begins anew.
+// continueRun locks the directory of an earlier run and returns the checkpoint to resume from: nil
+// if there is none yet, so that the run begins anew.
 func continueRun(fsys vfs.FS, out string, was *rundir.File, file rundir.File, limits epoch.Limits, rep progress.Reporter) (d *runDir, c *epoch.Point, err error) {
 	dir, err := rundir.Lock(fsys, out, file)
 	if err != nil {
@@ -28,8 +28,8 @@ func continueRun(fsys vfs.FS, out string, was *rundir.File, file rundir.File, li
 	return d, c, nil
 }
 
-// reopen makes the locked directory what it was at the latest checkpoint. Whenever it
-// is cut short, doing it again comes to the same.
+// reopen restores the locked directory to its state at the latest checkpoint. It may be repeated
+// after an interruption, with the same outcome.
 func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Reporter) (*epoch.Point, error) {
 	now, err := rundir.Read(d.FS, d.Path)
 	if err != nil {
@@ -52,7 +52,8 @@ func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Repo
 		rep.Logf("%s has no checkpoint yet: training begins anew", d.Path)
 		return nil, d.Clear(true)
 	}
-	// Earlier versions of this program leave one that follows the judgement of the last epoch.
+	// Earlier versions of this program leave a checkpoint that follows the judgement of the last
+	// epoch.
 	if p, had := &d.File.Params, was.Params.Epochs; p.Epochs > had && c.At.Epoch == had && had%p.ValidateEvery != 0 {
 		return nil, fault.New(fault.ErrInput, "%s cannot be made longer: its checkpoint follows the last of its %d epochs, which was validated for being the last; train another run, which may begin with its weights: --init-from %s", d.Path, had, d.Path)
 	}
@@ -62,7 +63,7 @@ func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Repo
 	if err := d.Save(); err != nil {
 		return nil, err
 	}
-	// Else they would hide what comes.
+	// Damaged checkpoints would hide later ones.
 	if err := d.Checkpoints().Remove(c.Damaged...); err != nil {
 		return nil, err
 	}
@@ -72,7 +73,7 @@ func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Repo
 	return c, d.OpenMetrics(c.At.Metrics)
 }
 
-// latest returns the newest checkpoint that can be used, nil if there never was one.
+// latest returns the newest usable checkpoint, nil if there never was one.
 func (d *runDir) latest(limits epoch.Limits, rep progress.Reporter) (*epoch.Point, error) {
 	dir := d.Checkpoints()
 	names, err := dir.List()
@@ -102,7 +103,7 @@ func (d *runDir) latest(limits epoch.Limits, rep progress.Reporter) (*epoch.Poin
 	return nil, nil
 }
 
-// resumePoint reads a checkpoint, and what it says of metrics.jsonl.
+// resumePoint reads a checkpoint, and the epochs of metrics.jsonl that it covers.
 func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits epoch.Limits) (*epoch.Point, error) {
 	head, sections, err := dir.Read(name, limits.Sections)
 	if err != nil {
@@ -129,7 +130,7 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits epoch.Limit
 	return c, nil
 }
 
-// goOn makes the result and the clock of a run what they were at the point where it goes on.
+// goOn sets the result and the clock of a run to those of the checkpoint.
 func (r *runner) goOn(c *epoch.Point) {
 	r.from = c
 	r.result.State = rundir.ResultResumed

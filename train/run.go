@@ -4,16 +4,16 @@
 //	store ─► load graph ─► read features ─► assemble ─► compute ─► epoch's metrics
 //	      └► evaluation batches ─────────────────────► validation and test scores
 //
-// Its directory is RUN (package rundir). A run that is resumed from its latest checkpoint
-// ends with the bytes of one that was never interrupted, but for times in metrics.jsonl and
-// what run.json and trace.json say of its processes.
+// Its directory is RUN (package rundir). A run that is resumed from its latest checkpoint ends with
+// the bytes of an uninterrupted run, except for times in metrics.jsonl and the facts about
+// processes in run.json and trace.json.
 //
-// The weights follow from the store's content, the parameters in run.json and the BLAS
-// recorded there: not from threads, slots, memory or caches. Stores of the same samples,
-// and packs that were made with other caches, order a batch's input nodes otherwise. The weights are
-// the same, but for last bits where the outermost layer multiplies before it aggregates
-// and no input projection, which takes the nodes in an order of its own, precedes it.
-// Evaluation takes them as they lie: with some BLAS a logit's last bits depend on that.
+// The weights depend on the store's content and on the parameters and the BLAS in run.json. They do
+// not depend on threads, slots, memory or caches. Stores of the same samples, and packs with other
+// caches, order a batch's input nodes differently. The last bits of the weights then differ if the
+// outermost layer multiplies before it aggregates and no input projection precedes it: a projection
+// sorts the nodes. Evaluation uses the nodes in the store's order: with some BLAS the last bits of
+// a logit depend on it.
 package train
 
 import (
@@ -34,9 +34,8 @@ import (
 	"diskgnn/train/score"
 )
 
-// Run trains as the options say, and returns once the run's directory is complete. An
-// error leaves a directory that says how far it got; when ctx ended, the error is of
-// kind fault.ErrInterrupted.
+// Run trains with the options, and returns once the run's directory is complete. After an error the
+// directory tells how far the run got. If ctx ended, the error is of kind fault.ErrInterrupted.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (rundir.Result, error) {
 	if err := o.resolveGPUs(); err != nil {
 		return rundir.Result{}, err
@@ -46,10 +45,10 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (ru
 	return run(ctx, fsys, o, rep, usual(g.openStack, g.newEngine))
 }
 
-// run attempts a run until no batch that is drawn while training is larger than what was
-// made for it: an attempt that meets one leaves a checkpoint, and the next goes on from it.
+// run attempts a run until every batch that is drawn while training fits its memory: an attempt
+// that meets a larger batch leaves a checkpoint, and the next resumes from it.
 //
-// Of several ranks each runs so. What ends one of them early ends all.
+// Each of several ranks does so. If one ends early, all do.
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, parts parts) (r rundir.Result, err error) {
 	p := &process{fs: fsys, report: rep, parts: parts}
 	if p.monitor, err = o.listen(rep); err != nil {
@@ -83,7 +82,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, par
 	return r, p.recording.end(err)
 }
 
-// attempt begins a run, or goes on with it, to its end or to a batch that is too large.
+// attempt begins or resumes a run, until its end or until a batch is too large.
 func (p *process) attempt(ctx context.Context, o Options) (rundir.Result, error) {
 	r := &runner{process: p, out: o.Out, root: o.root()}
 	if done, err := r.recall(&o); err != nil || done != nil {
@@ -117,7 +116,7 @@ func (p *process) attempt(ctx context.Context, o Options) (rundir.Result, error)
 	return rundir.Result{}, r.dir.abandon(err)
 }
 
-// finished returns the result of a run that was finished before.
+// finished returns the result of a run that had already finished.
 func finished(done *rundir.Result, err error) (rundir.Result, error) {
 	if err != nil {
 		return rundir.Result{}, err
@@ -126,8 +125,8 @@ func finished(done *rundir.Result, err error) (rundir.Result, error) {
 	return *done, nil
 }
 
-// recall completes the options by those of the run that goes on, if there is one, and returns the
-// result of one that is finished.
+// recall completes the options by the options of the resumed run, if there is one, and returns its
+// result if it is finished.
 func (r *runner) recall(o *Options) (done *rundir.Result, err error) {
 	o.EnsureDefaults()
 	if r.unsummed, err = o.hashWeights(r.fs); err != nil {
@@ -173,7 +172,8 @@ func (r *runner) recall(o *Options) (done *rundir.Result, err error) {
 	return nil, nil
 }
 
-// sayDone says that a run is finished, and why it does not go on to more epochs if these are wanted.
+// sayDone reports that a run is finished, and the reason if it cannot be extended to the wanted
+// epochs.
 func (o *Options) sayDone(r *rundir.Result, rep progress.Reporter) {
 	if r.StoppedEarly && o.gave("epochs") && o.Epochs > len(r.Epochs) {
 		rep.Logf("%s is finished: it stopped early after %d epochs, and would have with any more; a larger --patience takes a run of its own", o.Out, len(r.Epochs))
@@ -182,7 +182,7 @@ func (o *Options) sayDone(r *rundir.Result, rep progress.Reporter) {
 	rep.Logf("%s is finished: there is nothing to do", o.Out)
 }
 
-// finish ends the run's directory, and tells all ranks that it is whole.
+// finish completes the run's directory, and tells all ranks so.
 func (r *runner) finish() error {
 	if r.dir != nil {
 		if err := r.dir.finish(&r.result); err != nil {
@@ -250,7 +250,7 @@ func (r *runner) train(ctx context.Context) error {
 	return r.dir.writeTrace()
 }
 
-// newTrainer returns a replica's trainer, which stands where the run goes on.
+// newTrainer returns a replica's trainer at the checkpoint that the run resumes from.
 func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t *epoch.Trainer, err error) {
 	o := &r.decision.Options
 	c := epoch.Config{Recipe: &o.Recipe, Schedule: r.decision.Schedule(rep.Group.Rank()), Facts: &r.facts, Store: r.store, Stack: r.stack, Serial: o.Slots == 1,
@@ -272,7 +272,7 @@ func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t 
 	return t, err
 }
 
-// slots returns those of a trainer, whose batches are watched where their reads are recorded.
+// slots returns a trainer's options of slots. Slots are watched if the run records reads.
 func (r *runner) slots() epoch.Slots {
 	s := epoch.Slots{Train: r.decision.Memory.Slots, Eval: r.decision.Memory.EvalSlots}
 	if r.recording != nil {

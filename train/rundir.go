@@ -19,7 +19,7 @@ import (
 // are dropped.
 const traceSpans = 1 << 18
 
-// runDir is the directory of this process' run, which makes its own report and trace.
+// runDir is the directory of this process' run, with its report and trace.
 type runDir struct {
 	*rundir.Dir
 	note     func(format string, args ...any) // what people should know, not errors
@@ -36,7 +36,8 @@ func beginRun(fsys vfs.FS, out string, force bool, file rundir.File) (*runDir, e
 	return &runDir{Dir: d, note: progress.Discard.Logf}, nil
 }
 
-// renew makes a run of an earlier version, all of whose files were written anew, one of this version.
+// renew brings a run of an earlier version to this version, once all of its files were written
+// anew.
 func (d *runDir) renew() error {
 	if d == nil || d.File.Format == rundir.Format {
 		return nil
@@ -45,7 +46,7 @@ func (d *runDir) renew() error {
 	return d.Save()
 }
 
-// writeTrace writes what this process recorded, if it did.
+// writeTrace writes the spans that this process recorded, if any.
 func (d *runDir) writeTrace() error {
 	if d.recorder == nil {
 		return nil
@@ -57,7 +58,7 @@ func (d *runDir) writeTrace() error {
 	return d.Replace(name, d.recorder.WriteTrace)
 }
 
-// finish says that the run is complete: after everything else is.
+// finish marks the run as complete, after everything else is.
 func (d *runDir) finish(r *rundir.Result) error {
 	if err := d.CheckSources(); err != nil {
 		return err
@@ -76,9 +77,9 @@ func (d *runDir) finish(r *rundir.Result) error {
 	return nil
 }
 
-// settle does what a process that was killed right after finish had saved the run left to do: the
-// report and the removal of the lock's file. Nothing is done where that lock is held, or where
-// this process may not write.
+// settle completes a run that was killed right after finish had saved run.json: it makes the report
+// and removes the lock's file. It does nothing if that lock is held, or if this process may not
+// write.
 func settle(fsys vfs.FS, was *rundir.File, out string) {
 	if left, err := vfs.Exists(fsys, filepath.Join(out, rundir.LockFile)); err != nil || !left {
 		return
@@ -92,8 +93,8 @@ func settle(fsys vfs.FS, was *rundir.File, out string) {
 	d.Unlock()
 }
 
-// keepLast removes the checkpoints of a finished run, but for the one from which it can be made
-// longer. Those that stay behind do no harm.
+// keepLast removes the checkpoints of a finished run except for the one from which it can be
+// extended. Checkpoints that cannot be removed do no harm.
 func (d *runDir) keepLast() {
 	c := d.Checkpoints()
 	if !d.Extensible {
@@ -105,8 +106,8 @@ func (d *runDir) keepLast() {
 	}
 }
 
-// abandon records why the run ended early and leaves nothing that could be taken for
-// a finished one. It returns why, with what went wrong on the way.
+// abandon records why the run ended early, and leaves nothing that looks like a finished run. It
+// returns why, joined with errors on the way.
 func (d *runDir) abandon(why error) error {
 	state := rundir.StateFailed
 	if errors.Is(why, fault.ErrInterrupted) {
@@ -126,7 +127,7 @@ func (d *runDir) abandon(why error) error {
 	return why
 }
 
-// throttle keeps what is done between epochs to a hundredth of the time.
+// throttle limits work between epochs to a hundredth of the time.
 type throttle struct{ next time.Time }
 
 func (t *throttle) do(f func()) {
@@ -138,10 +139,10 @@ func (t *throttle) do(f func()) {
 	t.next = time.Now().Add(99 * time.Since(began))
 }
 
-// reportProgress renews the report of a run under way, unless that was done lately.
+// reportProgress renews the report of a run under way, at most as often as throttle permits.
 func (d *runDir) reportProgress() { d.reports.do(d.report) }
 
-// report renews the report. No run fails for want of one: what went wrong is a note.
+// report renews the report. A failure is a note, and does not end the run.
 func (d *runDir) report() {
 	r, err := report.Read(d.FS, d.Path)
 	if err == nil {

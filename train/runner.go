@@ -19,7 +19,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// parts are what a run is put together from; tests put faulty ones in.
+// parts are the constructors of a run's components; tests put faulty ones in.
 type parts struct {
 	stack  func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	engine func(w engineWish) (engine.Engine, engineNeeds, error)
@@ -32,7 +32,7 @@ type parts struct {
 // group is a memory cgroup that the process is in.
 type group interface{ Leave() error }
 
-// process is what outlives the attempts at a run.
+// process is the state that outlives the attempts at a run.
 type process struct {
 	fs        vfs.FS
 	report    progress.Reporter
@@ -43,8 +43,8 @@ type process struct {
 	monitor   *monitor.Monitor  // that shows the run; nil: none
 }
 
-// attempts attempts a run, or a plan, until no batch that is drawn is larger than what was made
-// for it: of a larger one there are other facts, which come to another decision.
+// attempts repeats an attempt at a run or a plan until every drawn batch fits its memory: a larger
+// batch changes the facts, and so the decision.
 func (p *process) attempts(attempt func() error) error {
 	for {
 		err := attempt()
@@ -55,7 +55,7 @@ func (p *process) attempts(attempt func() error) error {
 	}
 }
 
-// runner holds what an attempt opens, in the order in which it is opened.
+// runner holds the resources of an attempt, in the order in which they are opened.
 type runner struct {
 	*process
 	out, source string       // the directories of the run and of its batches, as messages name them
@@ -85,15 +85,15 @@ type runner struct {
 	trainer *epoch.Trainer
 }
 
-// say keeps a line for the decision, which says it with the others.
+// say keeps a line that is printed with the decision.
 func (r *runner) say(format string, args ...any) {
 	r.said = append(r.said, fmt.Sprintf(format, args...))
 }
 
-// onClose has close call f, before what was opened earlier.
+// onClose makes close call f, before it closes resources that were opened earlier.
 func (r *runner) onClose(f func()) { r.closes = append(r.closes, f) }
 
-// close releases what was opened, in reverse.
+// close releases the resources in reverse order.
 func (r *runner) close() {
 	for _, f := range slices.Backward(r.closes) {
 		f()

@@ -8,8 +8,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// trainedOn refuses other batches than a finished run was trained on, if they are named: the run is
-// not what training on them makes. Nothing is read of them then, so they need not be there any more.
+// trainedOn refuses named batches that differ from those of a finished run. It reads none of them
+// otherwise, so they need not exist any more.
 func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	given := o.places()
 	if given == (all.Places{}) || given.Live || was.Params.Live() { // see sameDrawing
@@ -23,7 +23,7 @@ func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	return decide.SameBatches(was, o.Out, &store)
 }
 
-// storeOf returns what is decided by of a store, and says why it is this one.
+// storeOf returns the store's facts for the decision, and the reason for choosing it.
 func storeOf(c featurestore.Candidate, which string) decide.Store {
 	s := decide.Store{Facts: c.Facts(), Name: c.Name(), Dir: c.Dir(), Which: which, Lineage: c.Lineage(), InOrder: c.InOrder(), Description: c.Describe()}
 	_, s.Paged = c.(featurestore.Confinable)

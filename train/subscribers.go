@@ -7,8 +7,8 @@ import (
 	"diskgnn/train/terminal"
 )
 
-// subscribers returns who takes the events of the process' first replica. What must be on the disk
-// comes first.
+// subscribers returns the subscribers to the events of the process' first replica. Those that write
+// to the disk come first.
 func (r *runner) subscribers() epoch.Stream {
 	var s epoch.Stream
 	if r.recording != nil {
@@ -47,7 +47,7 @@ func (p reportPage) On(e epoch.Event) error {
 	return nil
 }
 
-// monitoring shows the run under way to whoever watches it.
+// monitoring passes the events to the monitor.
 type monitoring struct{ *monitor.Monitor }
 
 var monitored = map[epoch.Phase]monitor.Phase{epoch.Filling: monitor.Filling, epoch.Training: monitor.Training,

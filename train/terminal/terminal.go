@@ -78,11 +78,11 @@ func (p *Terminal) On(e epoch.Event) error {
 	return nil
 }
 
-// lineWidth is the most columns of what is said of an epoch.
+// lineWidth is the most columns of an epoch's line.
 const lineWidth = 80
 
-// line says in one line what an epoch came to. What has no room is left out: the rate of reading
-// first, then the learning rate.
+// line summarises an epoch in one line. To fit, it omits the rate of reading first, then the
+// learning rate.
 func (p *Terminal) line(e *rundir.Epoch, isBest bool) string {
 	var rate, lr string
 	if e.Seconds > 0 {
@@ -116,7 +116,7 @@ func (p *Terminal) line(e *rundir.Epoch, isBest bool) string {
 	return compose("", "")
 }
 
-// lossText writes a loss in six characters, unless it is of a hundred thousands and more.
+// lossText writes a loss in six characters, or more from a hundred thousand on.
 func lossText(loss float64) string {
 	switch {
 	case math.IsNaN(loss):
@@ -140,8 +140,7 @@ func (p *Terminal) say(s score.Score) string {
 	return fmt.Sprintf("%.2f%%", 100*float64(s))
 }
 
-// sayBound says which link the others wait for, after the first epoch and whenever it is
-// another.
+// sayBound reports the slowest link, after the first epoch and whenever it changes.
 func (p *Terminal) sayBound(t *pipeline.Table) {
 	b := t.Bound()
 	if b.Link == p.bound || t.Slowdown() == 0 {
@@ -151,8 +150,8 @@ func (p *Terminal) sayBound(t *pipeline.Table) {
 	p.report.Logf("bound by %s: it is at work for %.0f%% of the time", b.Link, 100*t.Share(b))
 }
 
-// meter is what is shown of an epoch under way: the mean loss so far, and how much is read in a
-// second. The trainer writes it; any goroutine may read it.
+// meter is the progress of the epoch under way: the mean loss so far, and the rate of reading. The
+// trainer writes it; any goroutine may read it.
 type meter struct {
 	seeds int     // with a label, of the batches so far
 	loss  float64 // summed over these
@@ -182,7 +181,7 @@ func (m *meter) found(f epoch.Found) {
 	m.known.Store(true)
 }
 
-// String returns "loss 0.4321 · 1.02 GiB/s", or what is known of it.
+// String returns "loss 0.4321 · 1.02 GiB/s", without the parts that are unknown.
 func (m *meter) String() string {
 	var parts []string
 	if m.known.Load() {

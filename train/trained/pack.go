@@ -25,20 +25,20 @@ import (
 	"diskgnn/train/terminal"
 )
 
-// Evaluation is how a run's weights score, and what it took to find out.
+// Evaluation is the scores of a run's weights, with the time and the reads that they took.
 type Evaluation struct {
 	score.Outcome
-	// Exact tells that every node was computed from all of its neighbours, and not
-	// from the sampled ones of a pack.
+	// Exact reports that every node was computed from all of its neighbours, rather than the
+	// sampled neighbours of a pack.
 	Exact  bool   `json:"exact"`
 	Metric string `json:"metric"`
-	// Packs hold no batches to score the training nodes by: theirs is undefined then.
+	// TrainAccuracy is undefined for packs: they hold no batches to score the training nodes by.
 	TrainAccuracy score.Score `json:"train_accuracy"`
 	ValidAccuracy score.Score `json:"valid_accuracy"`
 	TestAccuracy  score.Score `json:"test_accuracy"`
 }
 
-// PackOptions say which weights to score on which pack, and with what.
+// PackOptions choose the weights, the pack to score them on, and the resources for it.
 type PackOptions struct {
 	Run     string // directory of a run
 	Pack    string // directory of a finished pack of the same dataset
@@ -49,7 +49,7 @@ type PackOptions struct {
 	BLAS    string // a kind that blas.Open knows; "" means auto
 }
 
-// EnsureDefaults replaces zero values by what they mean.
+// EnsureDefaults replaces zero values by their defaults.
 func (o *PackOptions) EnsureDefaults() {
 	o.Weights = cmp.Or(o.Weights, WeightsBest)
 	o.Threads = cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
@@ -60,8 +60,7 @@ func (o *PackOptions) EnsureDefaults() {
 	}
 }
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have
-// been called.
+// Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *PackOptions) Validate() error {
 	if o.Pack == "" {
 		return fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made")
@@ -69,7 +68,7 @@ func (o *PackOptions) Validate() error {
 	return CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
 }
 
-// CheckEngineFlags checks the options that all uses of a run's weights have.
+// CheckEngineFlags checks the options that all commands with a run's weights share.
 func CheckEngineFlags(run, weights, library string, memory int64, threads int) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	choices := []string{WeightsBest, WeightsFinal}
@@ -89,8 +88,8 @@ func CheckEngineFlags(run, weights, library string, memory int64, threads int) e
 	return nil
 }
 
-// EvaluatePack scores a run's weights on the validation and test batches of a pack,
-// which may be another than the run's if it was made from the same dataset.
+// EvaluatePack scores a run's weights on the validation and test batches of a pack. The pack may be
+// another than the run's, if it was made from the same dataset.
 func EvaluatePack(ctx context.Context, fsys vfs.FS, o PackOptions, rep progress.Reporter) (Evaluation, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -116,7 +115,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o PackOptions, rep progress.
 	return p.result, nil
 }
 
-// packEvaluation holds what EvaluatePack opens, in the order in which it is opened.
+// packEvaluation holds the resources of EvaluatePack, in the order in which they are opened.
 type packEvaluation struct {
 	fs      vfs.FS
 	options PackOptions
@@ -188,7 +187,7 @@ func checkPack(run *Run, pack featurestore.Candidate) error {
 	return nil
 }
 
-// newEngine makes the engine, if all that will be held fits in memory.
+// newEngine makes the engine, if the evaluation's whole memory fits.
 func (p *packEvaluation) newEngine(run *Run, layout featurestore.Layout) error {
 	o, f := &p.options, &p.facts
 	scorer, _ := score.Bytes(epoch.EvalJudging(run.Metric(), f))
@@ -226,7 +225,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 	return err
 }
 
-// diverged is the error of weights that make of some batch what no score can be made of.
+// diverged is the error of weights that give non-finite logits.
 func (p *packEvaluation) diverged(what string) error {
 	return fault.New(fault.ErrInput, "%s: the weights of %s diverged, or the features of %s are not finite", what, p.options.Run, p.options.Pack)
 }

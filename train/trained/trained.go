@@ -31,8 +31,8 @@ const (
 	WeightsFinal = "final" // of the last epoch
 )
 
-// Run is a run that is read: its model and its weights. It may still be under
-// way; its best weights so far are then what it has.
+// Run is a run opened for reading: its model and its weights. Of a run under way it has the
+// best weights so far.
 type Run struct {
 	fs   vfs.FS
 	dir  string
@@ -40,7 +40,7 @@ type Run struct {
 	sum  string // SHA-256 of the file of weights that was read
 }
 
-// Open reads what a run says of itself.
+// Open reads the run.json of the run in dir.
 func Open(fsys vfs.FS, dir string) (*Run, error) {
 	r, err := rundir.Read(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func Open(fsys vfs.FS, dir string) (*Run, error) {
 // Dir returns the directory as it was given.
 func (t *Run) Dir() string { return t.dir }
 
-// Note says that the run's files have no checksums, "" if they have.
+// Note returns the sentence that the run's files have no checksums, "" if they have.
 func (t *Run) Note() string { return t.file.Note(t.dir) }
 
 // WeightsSum returns the SHA-256 of the file of weights that NewEngine read.
@@ -108,9 +108,9 @@ func (t *Run) MultiLabel() bool {
 	return t.file.LabelKind == dataset.LabelKind(true)
 }
 
-// CheckPreprocessing refuses a graph that was preprocessed otherwise than the one that the run was
-// trained on, but for what is accepted, by names of dataset.PreprocessingNames. It reports whether
-// the run says how that was preprocessed. what names the other graph.
+// CheckPreprocessing refuses a graph with other preprocessing than the run's graph. Differences in
+// accepted, by names of dataset.PreprocessingNames, are permitted. It reports whether the run
+// records its preprocessing. what names the graph in the error.
 func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
 	was := t.file.Preprocessing
 	if was == nil {
@@ -129,7 +129,7 @@ func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted 
 		what, t.dir, strings.Join(differ, "; "), strings.Join(names, ","))
 }
 
-// CheckWidth refuses features of other width than the model takes.
+// CheckWidth refuses features whose width differs from the model's.
 func (t *Run) CheckWidth(source string, dim int) error {
 	if m := &t.file.Params.Network; m.Features() != dim {
 		return fault.New(fault.ErrInput, "%s takes %d features of a node, %s has %d", t.dir, m.Features(), source, dim)
@@ -137,8 +137,8 @@ func (t *Run) CheckWidth(source string, dim int) error {
 	return nil
 }
 
-// CheckShape refuses data that the model was not made for, or that the run's metric does
-// not judge; multi says that nodes have any number of the classes.
+// CheckShape refuses data that does not fit the model or that the run's metric cannot judge; multi
+// says that nodes have any number of the classes.
 func (t *Run) CheckShape(source string, dim, classes int, multi bool) error {
 	if t.Metric() == recipe.MetricAUC && classes != 2 && !multi {
 		return fault.New(fault.ErrInput, "%s is judged by the AUC, which is of two classes; %s has %d", t.dir, source, classes)
@@ -152,7 +152,7 @@ func (t *Run) CheckShape(source string, dim, classes int, multi bool) error {
 	return nil
 }
 
-// EngineOptions say what computes with a run's weights.
+// EngineOptions choose the weights of a run, and the library and threads that compute with them.
 type EngineOptions struct {
 	Weights string        // best or final
 	Orders  []model.Order // of the layers; nil for those of the run
@@ -160,10 +160,9 @@ type EngineOptions struct {
 	BLAS    string
 }
 
-// NewEngine makes an engine with the run's weights for evaluators: it is too small to
-// train. It returns also the memory that it takes, which fits in memory beside what is
-// held. Nothing is allocated by what run.json says of the model before the file of
-// weights was found to hold just these.
+// NewEngine makes an engine with the run's weights for evaluators: it is too small to train. It
+// returns the engine's bytes as well, which with held fit in memory. It allocates nothing from the
+// model in run.json before the file of weights was found to match the model.
 func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
 	m := t.file.Params.Network
 	if o.Orders != nil {
@@ -233,7 +232,7 @@ func (t *Run) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	return tensors, nil
 }
 
-// fill sets parameters to tensors that fit, by name: as rundir.FromTensors has them.
+// fill copies tensors to the parameters of their names. The tensors fit, as for rundir.FromTensors.
 func fill(params []cpu.Param, tensors []safetensors.Tensor) {
 	byName := make(map[string]*safetensors.Tensor, len(tensors))
 	for i := range tensors {
