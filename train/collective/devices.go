@@ -10,19 +10,18 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Communicator sums on the ranks' devices, and can be given up from another goroutine: nccl.Comm
-// is one.
+// Communicator sums on the ranks' devices, and can be given up from another goroutine: nccl.Comm is
+// one.
 type Communicator interface {
 	engine.Reducer
-	// Check returns what is known to have failed, on any rank.
+	// Check returns the first known failure of any rank.
 	Check() error
 	Abort(why error)
 }
 
-// Devices sums gradients on the ranks' devices, by a communicator; what is small, such as how
-// many seed nodes a step has, and the signals, travel through the group. All ranks have equal bits.
-// They are those of Ordered up to rounding: it is the library that decides in which order ranks
-// are added up.
+// Devices sums gradients on the ranks' devices, by a communicator. The number of seed nodes of a
+// step and the signals travel through the group. All ranks have equal bits. They equal the bits of
+// Ordered up to rounding: the library decides in which order it adds the ranks.
 type Devices struct {
 	group    *Group
 	comm     Communicator
@@ -31,11 +30,11 @@ type Devices struct {
 	batches  int
 }
 
-// NewDevices prepares the group for steps of at most so many batches, of which each rank has
-// each, and tells the rank's engine, before its first batch, which of them are its own. An engine
-// that has no sums on a device is refused. When the group loses a rank, the communicator is given
-// up, so that no device waits for the one that is gone. The communicator stays the caller's, who
-// closes it after the reduction.
+// NewDevices prepares the group for steps of at most batches batches, each of them per rank. It
+// tells the rank's engine, before its first batch, which batches are its own. It refuses an engine
+// without sums on a device. When the group loses a rank, the communicator is given up, so that no
+// device waits for that rank. The communicator stays the caller's, who closes it after the
+// reduction.
 func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int) (*Devices, error) {
 	s, ok := e.(engine.Sharing)
 	if !ok {
@@ -48,7 +47,7 @@ func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int)
 	return &Devices{group: g, comm: comm, forget: context.AfterFunc(g.Context(), func() { comm.Abort(errors.Join(g.Lost(), context.Canceled)) })}, nil
 }
 
-// Close keeps the communicator from being given up with the group.
+// Close ends the link to the group, which then no longer gives up the communicator.
 func (d *Devices) Close() { d.forget() }
 
 // Add implements Reduction.
@@ -74,7 +73,7 @@ func (d *Devices) Step(e engine.Engine, asked Signals) (Signals, error) {
 	return all.Signals, e.Apply()
 }
 
-// lost returns why a rank is lost, where that is why its communicator was given up, waiting a
+// lost returns the group's loss of a rank if the communicator was given up for it. It waits a
 // moment for the group to notice.
 func (d *Devices) lost(err error) error {
 	select {

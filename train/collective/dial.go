@@ -13,7 +13,7 @@ import (
 	"diskgnn/internal/units"
 )
 
-// Dial is the others' way into their group: rank 0 listens at one of the addresses, now or soon.
+// Dial joins the group of a rank other than 0: rank 0 listens at one of the addresses, now or soon.
 func Dial(ctx context.Context, m Member, addresses []string) (*Group, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func Dial(ctx context.Context, m Member, addresses []string) (*Group, error) {
 	}
 }
 
-// errTaken says that the place of a rank is another process's.
+// errTaken reports that another process has the place of a rank.
 var errTaken = errors.New("its place is taken")
 
 // seeker is a rank that looks for rank 0.
@@ -65,7 +65,7 @@ type seeker struct {
 	told   map[string]bool // the reasons for going on that the user knows
 }
 
-// tell tells the user once why the rank goes on looking.
+// tell tells the user once why the rank still looks for rank 0.
 func (s *seeker) tell(address string, err error) {
 	if m := &s.member; !s.told[err.Error()] {
 		s.told[err.Error()] = true
@@ -73,7 +73,7 @@ func (s *seeker) tell(address string, err error) {
 	}
 }
 
-// dial tries one address. Where it may be tried again, that is said.
+// dial tries one address. again reports whether the address may be tried again.
 func (s *seeker) dial(ctx context.Context, address string) (g *Group, again bool, err error) {
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", address)
@@ -110,7 +110,7 @@ func (s *seeker) dial(ctx context.Context, address string) (g *Group, again bool
 	return nil, true, err
 }
 
-// refusal returns the error of a rank that is refused, and whether it looks further.
+// refusal returns the error of a rank that is refused, and whether the rank keeps looking.
 func (r *refused) refusal(m *Member, address string) (err error, again bool) {
 	kind, why := fault.ErrUsage, short(r.Why) // of whoever listens there
 	switch {
@@ -124,7 +124,7 @@ func (r *refused) refusal(m *Member, address string) (err error, again bool) {
 	return fault.New(kind, "rank %d of %d was refused by rank 0 at %s: %s", m.Rank, m.World, address, why), false
 }
 
-// wrong says what may be the reason for an answer that is none.
+// wrong explains an answer that is not a frame of this protocol.
 func (s *seeker) wrong(err error) error {
 	if s.tls != nil {
 		return fmt.Errorf("what listens there does not prove that it has the secret: %s", describe(err))
@@ -132,7 +132,7 @@ func (s *seeker) wrong(err error) error {
 	return fmt.Errorf("what listens there is no rank 0 of this program, or wants a secret: %s", describe(err))
 }
 
-// ask asks to be let in, and returns once the run begins, or why the rank is not part of it.
+// ask asks rank 0 for the rank's place. It returns once the run begins, or with the refusal.
 func (s *seeker) ask(p *peer) (*refused, error) {
 	limits := &s.member.Limits
 	_ = p.conn.SetDeadline(time.Now().Add(limits.Greeting))
@@ -176,7 +176,7 @@ func (s *seeker) ask(p *peer) (*refused, error) {
 	}
 }
 
-// keepBeating says at every interval that this rank is there, until what it returns is called.
+// keepBeating sends a beat at every interval until stop is called.
 func (p *peer) keepBeating(every time.Duration) (stop func()) {
 	end := make(chan struct{})
 	go func() {

@@ -3,28 +3,29 @@
 // of the gradients that they have.
 //
 //	rank 0 ◄──► rank 1          every rank has one connection, with rank 0:
-//	   ▲  ▲                     it is where gradients are summed, and what
+//	   ▲  ▲                     gradients are summed there, and it
 //	   │  └───► rank 2          notices and names a rank that is lost
 //	   └──────► rank 3
 //
-// Group calls are collective: all ranks make the same ones, in the same order. Their messages
-// carry numbers, so that a rank which made another call is noticed.
+// Group calls are collective: all ranks make the same calls, in the same order. Their messages
+// carry numbers, which expose a rank that made another call.
 //
 // # Connections
 //
 // Rank 0 listens on a TCP port; every other rank connects to it. Where the ranks have a secret, a
 // connection is TLS 1.3, in which both ends have Ed25519 keys that package diskgnn/internal/secret
-// derives from it: rank 0 is TLS's server and has the key of "diskgnn ranks 1 listener", the others are
-// clients and have that of "diskgnn ranks 1 dialer". The seed of each key is
+// derives from it: rank 0 is TLS's server with the key of "diskgnn ranks 1 listener", the others
+// are clients with the key of "diskgnn ranks 1 dialer". The seed of each key is
 // HKDF-SHA-256(secret, no salt, info = that text, 32 bytes). Each end sends one self-signed
-// certificate, in which only the public key is looked at, and ends the connection unless that is the
-// other text's. There are no session tickets, names, or authorities. Without a secret a connection is
-// plain TCP: whoever reaches the port is believed. Everything below is what is inside.
+// certificate, of which the peer checks only the public key, and ends the connection unless the
+// peer has the other text's key. There are no session tickets, names, or authorities. Without a
+// secret a connection is plain TCP: whoever reaches the port is believed. The rest of this text
+// describes the bytes inside the connection.
 //
 // # Frames
 //
-// A connection carries frames, in both directions. Numbers are little-endian, floats IEEE 754, CRCs
-// those of Castagnoli's polynomial.
+// A connection carries frames, in both directions. Numbers are little-endian, floats are IEEE 754,
+// and CRCs use Castagnoli's polynomial.
 //
 //	offset  bytes  what
 //	0       4      "DGC2"; the last byte is the version
@@ -47,9 +48,9 @@
 //	9  lost          4096        JSON: the rank that is lost, and why; all end
 //	10 bye           0           the rank is done
 //
-// A length above the most of its kind ends the connection before a byte of the payload is read, and
-// so do a checksum that does not match, a kind that is not expected, and any other kind. Memory is
-// taken for a payload only once its length is within bounds.
+// A length above its kind's limit ends the connection before a byte of the payload is read. So do a
+// wrong checksum, an unexpected kind and an unknown kind. Memory is taken for a payload only once
+// its length is within bounds.
 //
 // # Joining
 //
@@ -59,10 +60,10 @@
 //	beat         ◄──────►    beat      each second, while other ranks are missing
 //	             ◄───────    welcome   all ranks are there: the run begins
 //
-// JSON of a hello: {"run": …, "program": …, "rank": 1, "world": 4}. Run identifies the run (Options.Identify
-// of package diskgnn/train: 64 hexadecimal digits), program is "VERSION, SHA-256 HASH" of what
-// diskgnn version prints; both are compared as text. JSON of a refusal: {"why": …, "other": true, "later": true, "ended": true},
-// where what is false is left out:
+// JSON of a hello: {"run": …, "program": …, "rank": 1, "world": 4}. Run identifies the run
+// (Options.Identify of package diskgnn/train: 64 hexadecimal digits), program is "VERSION, SHA-256
+// HASH" as diskgnn version prints them; both are compared as text. JSON of a refusal: {"why": …,
+// "other": true, "later": true, "ended": true}, without the members that are false:
 //
 //	other   another run listens there; the rank goes on looking, at all ports of rank 0's host
 //	later   another process has the place, or the run has begun; the rank goes on looking
@@ -70,18 +71,17 @@
 //	none    the program or the world is another one, or there is no such rank; the rank ends
 //
 // Rank 0 goes on waiting in every case but the third. It may also send a lost frame in place of the
-// second welcome. A rank whose connection ends before the second welcome, that says nothing for 30
-// seconds, or sends anything but beats, loses its place, which the next process that says hello as
-// that rank gets. A rank that does not hear from rank 0 for 30 seconds looks for it anew. Connections
-// that have not been welcomed or refused are at most 64, or two for each rank: the oldest is closed for
-// the next one.
+// second welcome. Before the second welcome a rank loses its place if its connection ends, if it
+// sends nothing for 30 seconds, or if it sends anything but beats. The next process with a hello of
+// that rank gets the place. A rank that does not hear from rank 0 for 30 seconds looks for it anew.
+// At most 64 connections, or two for each rank, are neither welcomed nor refused: the oldest is
+// closed for the next one.
 //
 // # Calls
 //
-// After the second welcome every call has a number, from 0: all ranks make the same calls in the same
-// order, and a frame with another number than that of the call that takes it ends the run. A rank
-// sends ahead what it can; at most four frames of a rank wait for rank 0's calls, then the connection
-// does.
+// After the second welcome every call has a number, from 0. All ranks make the same calls in the
+// same order; a frame with another number than its call ends the run. Ranks send ahead; at most
+// four frames of a rank wait for rank 0's calls, then the connection blocks.
 //
 //	Broadcast   rank 0 sends each rank one message
 //	Gather      each rank sends rank 0 one message
@@ -89,17 +89,17 @@
 //	Step        each rank sends a contribution for each of its batches, in order, then an ask; when
 //	            rank 0 has all, it sends each a sum
 //
-// Each Gather and Broadcast says how long its messages may be (without the number). One of up to
-// 65536 bytes, with the number, is read when it comes and compared with the bound by the call. Of a longer
-// one header and number are read; the rest stays in the connection until the call with that number
-// says its bound, and is never read if it is longer.
+// Each Gather and Broadcast bounds the length of its messages (without the number). A message of up
+// to 65536 bytes, with the number, is read on arrival, and the call compares it with its bound. Of
+// a longer message the header and the number are read; the rest stays in the connection until the
+// call with that number gives its bound, and is never read if it is longer.
 //
 // A contribution has a float32 for each parameter of the model and each running statistic: the
-// gradients of the batch summed over its labelled seed nodes, then the statistics. Rank 0 adds them
-// to its own in the order of ranks, each rank's batches in theirs. A sum has the summed gradients, then
-// the statistics of every batch one after the other, and in its head how many batches and labelled
-// seed nodes these are of: every rank divides, and takes the step, by itself. Signals are bits: 1 ends
-// the run after this step, 2 writes a checkpoint after it; the sum has those of all asks.
+// gradients of the batch summed over its labelled seed nodes, then the statistics. Rank 0 adds
+// contributions to its own by rank, and by batch within a rank. A sum has the summed gradients,
+// then the statistics of every batch one after the other. Its head has the numbers of batches and
+// labelled seed nodes: every rank divides, and takes the step, by itself. Signals are bits: 1 ends
+// the run after this step, 2 writes a checkpoint after it; the sum has the union of all asks.
 //
 // The calls of a run of train, with JSON in the messages:
 //
@@ -119,8 +119,9 @@
 //
 // # Ends
 //
-// JSON of a lost frame: {"Rank": 2, "World": 4, "Address": "…", "Why": "…"}. A rank other than 0 speaks for itself
-// alone, whatever rank it names; rank 0 passes on which rank is lost to all others. A rank is lost
-// whose connection ends without bye, that breaks a rule above, from which nothing comes for 30
-// seconds, or whose step takes longer than a minute and than 20 times the median of the latest.
+// JSON of a lost frame: {"Rank": 2, "World": 4, "Address": "…", "Why": "…"}. A rank other than 0
+// speaks for itself alone, whatever rank it names; rank 0 tells all others which rank is lost. A
+// rank is lost if its connection ends without bye, if it breaks a rule above, if it sends nothing
+// for 30 seconds, or if its step takes longer than a minute and than 20 times the median of the
+// latest steps.
 package collective

@@ -13,7 +13,7 @@ import (
 const (
 	magic       = "DGC2"
 	headerBytes = 24
-	// numbersBytes is what precedes the float32s of a contribution and a sum.
+	// Bytes before the float32s of a contribution and a sum.
 	contributionHead = 16
 	sumHead          = 24
 )
@@ -35,8 +35,8 @@ const (
 	kinds
 )
 
-// The most bytes of payloads. Those of contributions and sums follow from the model that is trained,
-// and those of messages above mostUnasked from the call that waits for them.
+// The most bytes of payloads. The lengths of contributions and sums follow from the model; the call
+// that waits for a message bounds it beyond mostUnasked.
 const (
 	mostText    = 4 << 10  // of JSON
 	mostUnasked = 64 << 10 // of a message that no call waits for yet
@@ -57,8 +57,8 @@ func (k kind) most() int64 {
 	return -1
 }
 
-// short cuts a text that goes into a frame of JSON, in which a byte may take six, or comes from
-// one: in one line, whoever wrote it.
+// short cuts a text for a frame of JSON, in which a byte may take six, or from one. The text
+// becomes one line, whoever wrote it.
 func short(text string) string {
 	text = fault.Line(text)
 	const most = 512
@@ -83,8 +83,8 @@ func (h *header) encode(b *[headerBytes]byte) {
 	binary.LittleEndian.PutUint32(b[20:], binio.CRC(b[:20]))
 }
 
-// readHeader reads the head of a frame. What is no frame is an error of kind
-// fault.ErrCorrupt; the end of the connection is one of the reader.
+// readHeader reads the head of a frame. Other bytes are an error of kind fault.ErrCorrupt; at the
+// end of the connection it returns the reader's error.
 func readHeader(r io.Reader) (h header, err error) {
 	var b [headerBytes]byte
 	if _, err := io.ReadFull(r, b[:]); err != nil {
@@ -103,7 +103,7 @@ func readHeader(r io.Reader) (h header, err error) {
 	return h, nil
 }
 
-// readPayload reads a payload that is as small as its kind says.
+// readPayload reads a payload within the limit of its kind.
 func (h *header) readPayload(r io.Reader) ([]byte, error) {
 	if most := h.kind.most(); h.length > most {
 		return nil, bad("a frame of kind %d has %d bytes, of at most %d", h.kind, h.length, most)
@@ -112,10 +112,11 @@ func (h *header) readPayload(r io.Reader) ([]byte, error) {
 	return b, h.readParts(r, b)
 }
 
-// readParts reads a payload into memory that is there, part after part, all of it.
+// readParts reads a payload into the given parts, one after the other, all of it.
 func (h *header) readParts(r io.Reader, parts ...[]byte) error { return h.readRest(r, 0, parts...) }
 
-// readRest is readParts for a payload of which a part with a checksum was read before.
+// readRest is readParts for a payload with a part that was read before; crc is the checksum of that
+// part.
 func (h *header) readRest(r io.Reader, crc uint32, parts ...[]byte) error {
 	for _, p := range parts {
 		if _, err := io.ReadFull(r, p); err != nil {
@@ -133,7 +134,7 @@ func (h *header) check(crc uint32) error {
 	return nil
 }
 
-// ended makes the end of a connection within a frame an error that says so.
+// ended turns the end of a connection within a frame into an error of its own.
 func ended(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -141,7 +142,7 @@ func ended(err error) error {
 	return err
 }
 
-// writeFrame writes a frame whose payload is the parts, one after the other.
+// writeFrame writes a frame. Its payload is the parts, one after the other.
 func writeFrame(w io.Writer, k kind, parts ...[]byte) error {
 	h := header{kind: k}
 	for _, p := range parts {

@@ -14,8 +14,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Group is the ranks of a run, as one of them sees the others. Its collective calls belong to
-// one goroutine; Context, Fail and Lost may be called from any.
+// Group is one rank's connection to the others of a run. Its collective calls belong to one
+// goroutine; Context, Fail and Lost may be called from any.
 //
 // When a rank is lost, the group ends on all others, with an error that names it.
 type Group struct {
@@ -41,11 +41,10 @@ type Group struct {
 	listener net.Listener // that refuses who comes late, as long as the group lasts; nil: none
 }
 
-// doingSteps says that a rank takes steps, one after the other, rather than something that may
-// take any time.
+// doingSteps means that a rank takes steps, one after the other; 0 means work of any duration.
 const doingSteps = 1
 
-// newGroup makes the group of a rank over connections that were joined.
+// newGroup makes a rank's group over joined connections.
 func newGroup(rank, world int, peers []*peer, limits Limits) *Group {
 	g := &Group{rank: rank, world: world, peers: peers, limits: limits, watch: newWatch(limits)}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
@@ -73,7 +72,7 @@ func newGroup(rank, world int, peers []*peer, limits Limits) *Group {
 	return g
 }
 
-// One returns the group of a run with one rank: it has nobody to wait for, to send to or to lose.
+// One returns the group of a run with one rank. It neither waits nor sends, and loses nobody.
 func One() *Group {
 	g := &Group{world: 1}
 	g.ctx, g.cancel = context.WithCancelCause(context.Background())
@@ -95,7 +94,7 @@ func Local(world int, limits Limits) []*Group {
 	return groups
 }
 
-// Rank returns which rank this one is, from 0, World how many there are.
+// Rank returns the number of this rank, from 0.
 func (g *Group) Rank() int { return g.rank }
 
 // World returns the number of ranks.
@@ -110,7 +109,7 @@ func (g *Group) Bytes() int64 {
 	return n
 }
 
-// Context ends when a rank is lost: what waits for the group need not wait any more.
+// Context ends when a rank is lost: waiting for the group is pointless then.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Lost returns why the group ended before Close, nil if it did not.
@@ -121,8 +120,8 @@ func (g *Group) Lost() error {
 	return nil
 }
 
-// Steps says whether steps follow one after the other from now on, which the others then expect
-// to be quick, or something else.
+// Steps tells the others whether this rank takes steps one after the other from now on, which they
+// expect to be quick, or does other work.
 func (g *Group) Steps(now bool) {
 	g.mu.Lock()
 	g.stepsAt = time.Now()
@@ -134,7 +133,7 @@ func (g *Group) Steps(now bool) {
 	}
 }
 
-// stepped takes the time of a step.
+// stepped records the duration of a step.
 func (g *Group) stepped() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -158,7 +157,7 @@ func (g *Group) prepare(s *step, each int) {
 	g.step.Store(s)
 }
 
-// send sends a frame to one, toAll to all. What fails ends the group.
+// send sends a frame to one peer, toAll to all peers. A failure ends the group.
 func (g *Group) send(p *peer, k kind, parts ...[]byte) error {
 	if err := g.Lost(); err != nil {
 		return err
@@ -178,8 +177,8 @@ func (g *Group) toAll(k kind, parts ...[]byte) error {
 	return nil
 }
 
-// receive waits for a frame of this call; instead of an ask it may be a contribution. Within a
-// step it waits as long as a step may take.
+// receive waits for a frame of this call; in place of an ask it may be a contribution. Within a
+// step it waits at most the time limit of a step.
 func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 	if inStep {
 		p.expect(g.number, 0)
@@ -212,7 +211,7 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 	return m, nil
 }
 
-// without goes on, or ends, as the reader of a peer has ended.
+// without returns after the end of a peer's reader: with an error unless the peer is done.
 func (g *Group) without(p *peer) {
 	switch {
 	case p.left.Load() && g.rank != 0: // rank 0 ends when all is done
@@ -222,12 +221,12 @@ func (g *Group) without(p *peer) {
 	}
 }
 
-// lost returns the error of a peer that is.
+// lost returns the error of a lost peer.
 func (g *Group) lost(p *peer, why string) *Lost {
 	return &Lost{Rank: p.rank, World: g.world, Address: p.address, Why: why}
 }
 
-// broken ends the group as a peer's connection did.
+// broken ends the group after an error of a peer's connection.
 func (g *Group) broken(p *peer, err error) error {
 	if lost := g.Lost(); lost != nil {
 		return lost
@@ -245,7 +244,7 @@ func (g *Group) broken(p *peer, err error) error {
 	return g.lose(g.lost(p, describe(err)))
 }
 
-// lose ends the group, once, and tells the others why. It returns why it ended.
+// lose ends the group, once, and tells the others the reason. It returns the group's reason.
 func (g *Group) lose(l *Lost) error {
 	g.once.Do(func() {
 		g.cancel(l)
@@ -268,13 +267,13 @@ func (g *Group) lose(l *Lost) error {
 	return g.Lost()
 }
 
-// Fail ends the group since this rank cannot go on: the others end with this reason. It does
-// nothing when the group has ended.
+// Fail ends the group because this rank cannot continue: the others end with this reason. It does
+// nothing after the group has ended.
 func (g *Group) Fail(why error) {
 	_ = g.lose(&Lost{Rank: g.rank, World: g.world, Why: why.Error()})
 }
 
-// Close ends this rank's part: all calls are over, or the group has ended.
+// Close ends this rank's part, after its last call or after the group's end.
 func (g *Group) Close() {
 	if g.closed {
 		return
@@ -303,7 +302,7 @@ func (g *Group) Close() {
 	g.beats.Wait()
 }
 
-// beat says every second that this rank is there, and looks whether the others are.
+// beat sends a beat every second, and checks the other ranks.
 func (g *Group) beat() {
 	defer g.beats.Done()
 	tick := time.NewTicker(g.limits.Beat)
@@ -329,7 +328,7 @@ func (g *Group) beat() {
 	}
 }
 
-// look loses a rank that is silent, or whose step takes too long.
+// look loses a rank that is silent, or that exceeds the time limit of a step.
 func (g *Group) look(now time.Time) {
 	for _, p := range g.peers {
 		if p.left.Load() {

@@ -9,13 +9,14 @@ import (
 	"diskgnn/internal/secret"
 )
 
-// Member says which rank of which run this is.
+// Member identifies a rank and its run.
 type Member struct {
 	Rank, World int
 	// Run identifies the run: all of its ranks have it, and no other run does. Program identifies
-	// the program, which all ranks have to share.
+	// the program, which all ranks share.
 	Run, Program string
-	// Secret encrypts the connections, and proves that both ends have it; without one they are open.
+	// Secret encrypts the connections, and proves that both ends have it; without one they are
+	// plain TCP.
 	Secret secret.Secret
 	Limits Limits
 	// Note tells the user about ranks that come, go or are refused; nil: nothing is told.
@@ -30,15 +31,15 @@ type greeting struct {
 	World   int    `json:"world"`
 }
 
-// refused is why a rank is no part of a run.
+// refused is the answer to a rank that cannot be part of a run.
 type refused struct {
 	Why string `json:"why"`
-	// Other says that the listener is another run's: the rank goes on looking for its own.
+	// Other means that the listener is another run's: the rank keeps looking for its own.
 	Other bool `json:"other,omitempty"`
-	// Later says that another process has the rank's place. It may have died, which rank 0 sees
-	// later than a scheduler that replaced it: the rank goes on looking.
+	// Later means that another process has the rank's place. That process may have died, which rank
+	// 0 notices later than a scheduler that replaced it: the rank keeps looking.
 	Later bool `json:"later,omitempty"`
-	// Ended says that rank 0 ends, and that the run can be resumed.
+	// Ended means that rank 0 ends, and that the run can be resumed.
 	Ended bool `json:"ended,omitempty"`
 }
 
@@ -54,7 +55,7 @@ func (m *Member) check() error {
 
 func (m *Member) greeting() greeting { return greeting{m.Run, m.Program, m.Rank, m.World} }
 
-// refuse tells a rank why it is none, and ends its connection.
+// refuse sends a rank its refusal, and ends its connection.
 func (p *peer) refuse(r refused) {
 	r.Why = short(r.Why)
 	b, _ := json.Marshal(r) // which always can be
@@ -63,7 +64,7 @@ func (p *peer) refuse(r refused) {
 	p.conn.Close()
 }
 
-// refusalTime is how long a refusal may take to be sent.
+// refusalTime bounds the time of sending a refusal.
 const refusalTime = time.Second
 
 // readJSON reads a frame of a kind.

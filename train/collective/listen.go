@@ -15,10 +15,10 @@ import (
 	"diskgnn/internal/units"
 )
 
-// Listen is rank 0's way into its group: it waits on l, which it takes over, for all others. A
-// rank that dies meanwhile loses its place to the next process that says to be that rank, and one
-// that cannot be part of the run is refused; the waiting goes on. Who comes when the run has begun
-// is refused for as long as it lasts.
+// Listen makes the group of rank 0: it waits on l, which it takes over, for all others. The next
+// process of the same rank replaces one that dies meanwhile. A process that cannot be part of the
+// run is refused, and Listen waits on. After the run has begun, processes are refused until it
+// ends.
 func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error) {
 	defer func() {
 		if err != nil {
@@ -74,7 +74,7 @@ type host struct {
 	unfit []string // why the latest process of a rank was refused, "" for none
 }
 
-// wait returns once all ranks are there.
+// wait returns once all ranks have joined.
 func (h *host) wait(ctx context.Context) error {
 	beats := time.NewTicker(h.member.Limits.Beat)
 	defer beats.Stop()
@@ -97,7 +97,7 @@ func (h *host) wait(ctx context.Context) error {
 	return nil
 }
 
-// anyGone frees the places of those that are known to be gone, and reports whether there are any.
+// anyGone frees the places of ranks with an ended connection, and reports whether there are any.
 func (h *host) anyGone(missing *int) bool {
 	for {
 		select {
@@ -111,7 +111,7 @@ func (h *host) anyGone(missing *int) bool {
 	}
 }
 
-// seat gives a rank its place, if that is free.
+// seat gives a rank its place, if the place is free.
 func (h *host) seat(p *peer) bool {
 	if was := h.peers[p.rank]; was != nil {
 		p.refuse(refused{Why: fmt.Sprintf("rank %d of the run is there already, at %s", p.rank, was.address), Later: true})
@@ -133,7 +133,7 @@ func (h *host) seat(p *peer) bool {
 	return true
 }
 
-// free takes a rank's place away, if it has it still.
+// free takes a rank's place away, if the rank still has it.
 func (h *host) free(p *peer, why string) bool {
 	p.conn.Close()
 	if h.peers[p.rank] != p {
@@ -144,8 +144,8 @@ func (h *host) free(p *peer, why string) bool {
 	return true
 }
 
-// beat tells the ranks that are there that rank 0 is, and frees the places of those that are
-// silent. It returns how many.
+// beat sends a beat to the joined ranks, and frees the places of silent ones. It returns the number
+// of freed places.
 func (h *host) beat(now time.Time) (freed int) {
 	limit := h.member.Limits.Silence
 	for _, p := range h.peers {
@@ -162,8 +162,8 @@ func (h *host) beat(now time.Time) (freed int) {
 	return freed
 }
 
-// accept greets whoever connects, until the listener is closed. Other errors pass, as when the
-// process has no descriptor to spare for a moment.
+// accept greets every connection, until the listener is closed. Other errors are temporary, such as
+// a lack of descriptors.
 func (h *host) accept(l net.Listener) {
 	const first, longest = 5 * time.Millisecond, time.Second
 	pause := time.Duration(0)
@@ -189,7 +189,7 @@ func (h *host) accept(l net.Listener) {
 	}
 }
 
-// answer lets a rank of the run in.
+// answer admits a rank of the run.
 func (h *host) answer(conn net.Conn) {
 	_ = conn.SetDeadline(time.Now().Add(h.member.Limits.Greeting))
 	p, ok := h.greet(conn)
@@ -205,7 +205,7 @@ func (h *host) answer(conn net.Conn) {
 	}
 }
 
-// greet has a connection prove that it is a rank of this run.
+// greet makes a connection prove that it is a rank of this run.
 func (h *host) greet(conn net.Conn) (p *peer, ok bool) {
 	address := conn.RemoteAddr().String()
 	if h.tls != nil {
@@ -234,7 +234,7 @@ func (h *host) greet(conn net.Conn) (p *peer, ok bool) {
 	return p, true
 }
 
-// unfitted says why a rank cannot be part of the run, "" if it can.
+// unfitted returns why a rank cannot be part of the run, "" if it can.
 func (h *host) unfitted(g *greeting) string {
 	switch {
 	case g.Program != h.want.Program:
@@ -247,7 +247,7 @@ func (h *host) unfitted(g *greeting) string {
 	return ""
 }
 
-// dismiss ends what has come.
+// dismiss closes all connections.
 func (h *host) dismiss(why error) {
 	for _, p := range h.peers {
 		if p != nil {
@@ -256,7 +256,7 @@ func (h *host) dismiss(why error) {
 	}
 }
 
-// missing names the ranks that did not come.
+// missing names the ranks that did not join.
 func (h *host) missing(cause error) error {
 	if !errors.Is(cause, errJoin) {
 		return cause
@@ -277,13 +277,12 @@ func (h *host) missing(cause error) error {
 	return fault.New(fault.ErrInterrupted, "of the %d ranks, %s did not come within %s", h.member.World, strings.Join(list, ", "), units.Seconds(h.member.Limits.Join.Seconds()))
 }
 
-// lobbySeats is how many connections there may be that have not proven themselves, where a run has
-// few ranks.
+// lobbySeats is the most connections without proof of the run, if the run has few ranks.
 const lobbySeats = 64
 
-// lobby has the connections that have not yet proven that they are of the run. There are never
-// more than most: the oldest one is closed for the next. So strangers who hold connections open
-// neither exhaust descriptors and memory, nor keep ranks out, which prove themselves in milliseconds.
+// lobby has the connections that have not yet proven to be of the run, at most most: the oldest one
+// is closed for the next. So strangers who hold connections open neither exhaust descriptors and
+// memory, nor keep out ranks, which prove themselves in milliseconds.
 type lobby struct {
 	most int
 
@@ -291,10 +290,10 @@ type lobby struct {
 	conns []net.Conn // the oldest first
 }
 
-// newLobby returns that of a run of so many ranks, which may all come at the same moment.
+// newLobby returns the lobby of a run with world ranks, which may all connect at the same moment.
 func newLobby(world int) *lobby { return &lobby{most: max(lobbySeats, 2*world)} }
 
-// enter takes a connection in.
+// enter adds a connection.
 func (l *lobby) enter(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -305,7 +304,7 @@ func (l *lobby) enter(c net.Conn) {
 	l.conns = append(l.conns, c)
 }
 
-// leave lets a connection out that has proven itself, or was closed.
+// leave removes a connection that has proven itself, or was closed.
 func (l *lobby) leave(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Broadcast returns rank 0's bytes, at most so many, on every rank. The others' are not looked at. It
-// may wait for rank 0 for any time.
+// Broadcast returns rank 0's bytes, at most most, on every rank. It ignores the others' b. It may
+// wait for rank 0 for any time.
 func (g *Group) Broadcast(b []byte, most int64) ([]byte, error) {
 	if g.world == 1 {
 		return b, nil
@@ -26,7 +26,7 @@ func (g *Group) Broadcast(b []byte, most int64) ([]byte, error) {
 	return m.bytes, err
 }
 
-// Gather returns every rank's bytes, at most so many of each, on rank 0, by rank, and nil on the
+// Gather returns every rank's bytes, at most most of each, on rank 0, by rank, and nil on the
 // others. It may wait for them for any time.
 func (g *Group) Gather(b []byte, most int64) ([][]byte, error) {
 	if g.rank != 0 {
@@ -49,7 +49,7 @@ func (g *Group) Gather(b []byte, most int64) ([][]byte, error) {
 	return all, nil
 }
 
-// tooLong refuses a message that the other end would.
+// tooLong refuses a message that the receiver would refuse.
 func tooLong(b []byte, most int64) error {
 	if int64(len(b)) > most {
 		return fmt.Errorf("a message to other ranks has %d bytes, of at most %d", len(b), most)
@@ -57,7 +57,7 @@ func tooLong(b []byte, most int64) error {
 	return nil
 }
 
-// receiveMessage waits for the message of this call, of at most so many bytes.
+// receiveMessage waits for the message of this call, of at most most bytes.
 func (g *Group) receiveMessage(p *peer, most int64) (received, error) {
 	p.expect(g.number, most)
 	m, err := g.receive(p, message, false)

@@ -39,10 +39,10 @@ type peer struct {
 	free    chan []float32 // for contributions; nil before the first step was prepared
 	ended   chan struct{}  // the reader is
 	err     error          // why; to be read then
-	// group is that of the run; nil: it has not begun.
+	// group is the run's group; nil before the run begins.
 	group    atomic.Pointer[Group]
 	attended bool // there is a reader
-	// expected is the message that a call of the group waits for, or waited for last.
+	// expected is the message of the latest call that waited for one.
 	expected atomic.Pointer[expectation]
 	posted   chan struct{} // has room for one: expected has changed
 	held     atomic.Bool   // the reader waits for a call
@@ -51,13 +51,13 @@ type peer struct {
 	write sync.Mutex
 }
 
-// expectation is what a call says of its message before any of it is read.
+// expectation is the number and the bound of a message, known before any of it is read.
 type expectation struct {
 	number uint64
 	most   int64 // bytes
 }
 
-// heardConn notes when something came.
+// heardConn notes the time of the latest bytes.
 type heardConn struct{ p *peer }
 
 func (c heardConn) Read(b []byte) (int, error) {
@@ -77,7 +77,7 @@ func newPeer(rank int, address string, conn net.Conn) *peer {
 
 func (p *peer) heardAt(t time.Time) { p.heard.Store(t.UnixNano()) }
 
-// expect says what the next message may be.
+// expect sets the number and the bound of the next message.
 func (p *peer) expect(number uint64, most int64) {
 	p.expected.Store(&expectation{number, most})
 	select {
@@ -97,11 +97,11 @@ func (p *peer) send(k kind, parts ...[]byte) error {
 	return writeFrame(p.conn, k, parts...)
 }
 
-// errDone ends a reader whose peer is done.
+// errDone ends the reader of a peer that is done.
 var errDone = errors.New("done")
 
-// attend reads what the peer sends, as long as it does. Who gathers ranks hears on gone of one that
-// ends before the run begins, and closes its connection.
+// attend reads the peer's frames until its end. While ranks join, it sends a peer that ends early
+// on gone, and closes its connection.
 func (p *peer) attend(gone chan<- *peer, over <-chan struct{}) {
 	p.err = p.read()
 	close(p.ended)
@@ -113,7 +113,7 @@ func (p *peer) attend(gone chan<- *peer, over <-chan struct{}) {
 		case <-over:
 		}
 	}
-	// What comes after the end is read and thrown away: else what was sent last could be lost.
+	// Bytes after the end are read and dropped: otherwise the last frames could be lost.
 	_, _ = io.Copy(io.Discard, p.conn)
 }
 
@@ -165,8 +165,8 @@ func (p *peer) take(g *Group, r io.Reader, h *header) error {
 	}
 }
 
-// hold says that the reader waits for this rank, which is no silence of the peer: what it says
-// meanwhile is not heard. The function that it returns ends that.
+// hold marks the reader as waiting for this rank. That is no silence of the peer, although its
+// beats are not heard. end removes the mark.
 func (p *peer) hold() (end func()) {
 	p.held.Store(true)
 	return func() {
@@ -175,8 +175,8 @@ func (p *peer) hold() (end func()) {
 	}
 }
 
-// takeMessage takes a message. One that is not small stays where it is until a call waits for it,
-// which says how large it may be.
+// takeMessage takes a message. A large one stays in the connection until a call waits for it, and
+// gives its bound.
 func (p *peer) takeMessage(g *Group, r io.Reader, h *header, m *received) error {
 	var number [8]byte
 	n := h.length - int64(len(number))
@@ -196,8 +196,8 @@ func (p *peer) takeMessage(g *Group, r io.Reader, h *header, m *received) error 
 	return h.readRest(r, binio.CRC(number[:]), m.bytes)
 }
 
-// allowed waits until a call waits for the message of a number, and refuses one that is larger than
-// that call's may be.
+// allowed waits until a call waits for the message of a number, and refuses a message above that
+// call's bound.
 func (p *peer) allowed(g *Group, number uint64, n int64) error {
 	defer p.hold()()
 	for {
@@ -264,7 +264,7 @@ func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error 
 	return nil
 }
 
-// room waits for the floats of a contribution. It returns nil when the group has ended.
+// room waits for memory for the floats of a contribution. It returns nil when the group has ended.
 func (p *peer) room(g *Group) []float32 {
 	defer p.hold()()
 	select {
@@ -275,7 +275,7 @@ func (p *peer) room(g *Group) []float32 {
 	}
 }
 
-// hear takes what says something of ranks.
+// hear takes frames about ranks.
 func (p *peer) hear(g *Group, k kind, b []byte) error {
 	switch k {
 	case beat:
@@ -302,7 +302,7 @@ func (p *peer) hear(g *Group, k kind, b []byte) error {
 	return bad("a frame of kind %d, in the middle of a run", k)
 }
 
-// describe says why a connection ended.
+// describe explains the end of a connection.
 func describe(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		return "its connection ended without a word, as when a process is killed"

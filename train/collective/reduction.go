@@ -9,21 +9,21 @@ import (
 	"diskgnn/train/model"
 )
 
-// Reduction makes a step of the gradients that ranks have. Its methods belong to one goroutine,
-// the one that computes.
+// Reduction makes a step of the ranks' gradients. Its methods belong to the goroutine that
+// computes.
 //
 //	Engine.Backward ─► Add, of every batch of the rank, in order ─► Step, of every rank
 type Reduction interface {
-	// Add takes what the batch of the engine's latest Backward, with so many labelled seed
-	// nodes, adds to the step.
+	// Add adds the contribution of the engine's latest batch to the step. labelled is its number of
+	// labelled seed nodes.
 	Add(e engine.Engine, labelled int) error
-	// Step takes the step along the gradients of all ranks' batches, those of lower ranks
-	// first, and returns what any rank asked. A rank may have no batch in it. The engine is
-	// nil where nothing is computed.
+	// Step takes the step along the gradients of all ranks' batches, by ascending rank, and returns
+	// the union of all ranks' signals. A rank may have no batch in it. The engine is nil where
+	// nothing is computed.
 	Step(e engine.Engine, ask Signals) (Signals, error)
 }
 
-// Alone is the reduction of a run with one replica: its engine has everything.
+// Alone is the reduction of a run with one replica, with all batches in its engine.
 type Alone struct{}
 
 // Add does nothing.
@@ -37,16 +37,16 @@ func (Alone) Step(e engine.Engine, ask Signals) (Signals, error) {
 	return ask, e.Apply()
 }
 
-// Ordered sums on the host of rank 0, batch after batch, in the order of the run: so the bits of
-// a step do not depend on how many ranks share its batches. The engines' config says Apart.
+// Ordered sums on the host of rank 0, batch after batch, in the order of the run: the bits of a
+// step do not depend on the number of ranks that share its batches. The engines' config has Apart.
 type Ordered struct {
 	group *Group
 	mine  []float32 // this rank's contribution
 	head  [contributionHead]byte
 }
 
-// NewOrdered prepares the group for steps of at most so many batches of a model, of which ranks
-// other than 0 have at most each. All memory is taken. Rank 0 calls it before another rank adds
+// NewOrdered prepares the group for steps of at most batches batches of a model; ranks other than 0
+// have at most each of them. It takes all memory. Rank 0 calls it before another rank adds
 // anything.
 func NewOrdered(g *Group, l *model.Layout, batches, each int) *Ordered {
 	o := &Ordered{group: g, mine: make([]float32, l.Count())}
@@ -54,7 +54,7 @@ func NewOrdered(g *Group, l *model.Layout, batches, each int) *Ordered {
 	return o
 }
 
-// OrderedBytes returns the memory of an Ordered reduction, rank 0's being the largest.
+// OrderedBytes returns the memory of an Ordered reduction in bytes; rank 0 has the largest.
 func OrderedBytes(l *model.Layout, batches, each, rank, world int) int64 {
 	n := int64(l.Count()) + int64(l.Trained) + int64(batches)*int64(l.Count()-l.Trained)
 	if rank == 0 {
@@ -129,8 +129,8 @@ func (o *Ordered) apply(e engine.Engine, s *step) error {
 	return e.ApplySum(s.sum)
 }
 
-// agree brings together what ranks say of a step whose gradients travel another way.
-// prepareAgreement prepares the group for it.
+// agree combines the ranks' numbers and signals of a step with gradients that travel another way.
+// Call prepareAgreement before.
 func (g *Group) agree(mine agreement) (all agreement, err error) {
 	defer g.stepped()
 	if g.rank != 0 {
@@ -154,7 +154,7 @@ func (g *Group) agree(mine agreement) (all agreement, err error) {
 	return all, err
 }
 
-// prepareAgreement prepares the group for agree, of steps of at most so many batches.
+// prepareAgreement prepares the group for agree, for steps of at most batches batches.
 func (g *Group) prepareAgreement(batches int) {
 	g.prepare(&step{batches: batches, sum: new(engine.Sum)}, 0)
 }

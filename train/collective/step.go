@@ -9,7 +9,7 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Signals are what a rank asks of all at the end of a step. What one asks, all get.
+// Signals are a rank's requests to all ranks at the end of a step. All ranks get the union.
 type Signals uint32
 
 // The signals.
@@ -18,7 +18,7 @@ const (
 	Save                     // write a checkpoint after this step
 )
 
-// step is what a group has for the steps to come.
+// step is a group's memory for steps.
 type step struct {
 	elements, trained int // of a contribution; those with gradients
 	batches           int // of a step, at most
@@ -28,8 +28,8 @@ type step struct {
 // add adds a contribution to the sum.
 func (s *step) add(c []float32, labelled int) { s.sum.Add(c[:s.trained], c[s.trained:], labelled) }
 
-// takeSum reads the sum of a step, rank 0's, into the memory that is there. The step that it was before
-// is over: only its end makes rank 0 send another.
+// takeSum reads rank 0's sum of a step into the memory of the sum before. The step before is over:
+// rank 0 sends another sum only after its end.
 func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 	if h.length < sumHead {
 		return bad("a sum of %d bytes", h.length)
@@ -52,7 +52,7 @@ func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 	return nil
 }
 
-// agreement is what the ranks of a step came to.
+// agreement is the ranks' combined numbers and signals of a step.
 type agreement struct {
 	Signals  Signals // that any of them asks
 	Labelled int64   // seed nodes of all

@@ -9,7 +9,7 @@ import (
 	"diskgnn/internal/units"
 )
 
-// Limits say how long a rank may take, before it is taken for lost.
+// Limits bound the times after which a rank is taken for lost.
 type Limits struct {
 	Join     time.Duration // for all ranks to join
 	Greeting time.Duration // for a connection to prove that it is of the run: at the other end may be no rank
@@ -22,11 +22,11 @@ type Limits struct {
 	Drain  time.Duration // for the others to take what was sent last, when a group ends
 }
 
-// Usual are the limits that runs have.
+// Usual are the limits of runs.
 var Usual = Limits{Join: 10 * time.Minute, Greeting: 5 * time.Second, Silence: 30 * time.Second, Step: time.Minute, Factor: 20, Beat: time.Second, Drain: 2 * time.Second}
 
-// watch knows how long steps take, and finds the one that takes too long. Times are the
-// caller's.
+// watch records the durations of steps, and finds a rank whose step takes too long. The caller
+// passes the times.
 type watch struct {
 	limits  Limits
 	took    []time.Duration // of the latest steps, a ring
@@ -42,7 +42,7 @@ func newWatch(l Limits) watch {
 	return watch{limits: l, took: make([]time.Duration, 0, medianOf), sorted: make([]time.Duration, 0, medianOf), waiting: -1}
 }
 
-// stepped takes in a step.
+// stepped adds the duration of a step.
 func (w *watch) stepped(took time.Duration) {
 	if len(w.took) < medianOf {
 		w.took = append(w.took, took)
@@ -62,7 +62,7 @@ func (w *watch) limit() time.Duration {
 	return max(w.limits.Step, time.Duration(w.limits.Factor)*w.sorted[len(w.sorted)/2])
 }
 
-// late says what is wrong with the rank that is waited for, "" if nothing is.
+// late describes the rank that exceeds the time limit, "" if none does.
 func (w *watch) late(now time.Time) string {
 	if w.waiting < 0 {
 		return ""
@@ -73,7 +73,7 @@ func (w *watch) late(now time.Time) string {
 	return ""
 }
 
-// silent says what is wrong with a rank that was heard at a time, "" if nothing is.
+// silent describes a rank that was last heard too long ago, "" if it was heard recently.
 func (w *watch) silent(heard, now time.Time) string {
 	if now.Sub(heard) <= w.limits.Silence {
 		return ""
@@ -85,8 +85,8 @@ func silentFor(limit time.Duration) string {
 	return fmt.Sprintf("nothing was heard of it for %s", units.Seconds(limit.Seconds()))
 }
 
-// Lost is the error of a group that one of its ranks has left before the run was done. It is of
-// kind fault.ErrInterrupted: the run goes on from its latest checkpoint.
+// Lost is the error of a group that lost a rank before the end of the run. It is of kind
+// fault.ErrInterrupted: the run can be resumed from its latest checkpoint.
 type Lost struct {
 	Rank, World int
 	Address     string // as rank 0 sees it, "" for rank 0

@@ -9,14 +9,14 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Earlier is what rank 0 knows of the run that goes on, before the others open anything.
+// Earlier is rank 0's knowledge of the resumed run, before the others open anything.
 type Earlier struct {
 	Resume bool           `json:"resume"`
 	Was    *rundir.File   `json:"was,omitempty"`  // nil: a run is begun
 	Done   *rundir.Result `json:"done,omitempty"` // of a run that is finished, of which nothing more is wanted
 }
 
-// Share gives every rank what rank 0 knows. Epochs are many, and stay there.
+// Share gives every rank rank 0's Earlier, without the epochs, which may be many.
 func (e *Earlier) Share(g *collective.Group) error {
 	var epochs []rundir.Epoch
 	if e.Done != nil {
@@ -38,7 +38,7 @@ func (e *Earlier) Share(g *collective.Group) error {
 	return nil
 }
 
-// Agree refuses ranks that train on something else than rank 0, on all of them.
+// Agree refuses, on all ranks, an identity that differs from rank 0's.
 func Agree(g *collective.Group, mine decide.Identity) error {
 	all, err := Gather(g, mine, MostTold)
 	if err != nil {

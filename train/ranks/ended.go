@@ -8,20 +8,20 @@ import (
 	"diskgnn/train/collective"
 )
 
-// ErrAgreed is the kind of an end that all ranks have agreed on: none of them is lost by it.
+// ErrAgreed is the kind of an error that all ranks return together: no rank is lost by it.
 var ErrAgreed = errors.New("all ranks end")
 
-// ErrStopped ends a rank after a step, since one of them is to end.
+// ErrStopped ends a rank after a step, because one rank is to end.
 var ErrStopped = fault.New(fault.ErrInterrupted, "the ranks stopped after a step")
 
-// Agreed makes an error one of kind ErrAgreed, too. Its text stays.
+// Agreed makes err an error of kind ErrAgreed as well. Its text stays.
 func Agreed(err error) error { return agreed{err} }
 
 type agreed struct{ error }
 
 func (a agreed) Unwrap() []error { return []error{a.error, ErrAgreed} }
 
-// AsLost returns why the group ended if that is why a run ends with err.
+// AsLost returns the group's loss of a rank, if the run ends with err because of it.
 func AsLost(g *collective.Group, err error) (error, bool) {
 	if err == nil {
 		return nil, false

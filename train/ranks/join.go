@@ -15,20 +15,21 @@ import (
 	"diskgnn/train/collective"
 )
 
-// Membership is how a process takes part in a run of several ranks.
+// Membership describes a process's part in a run of several ranks.
 type Membership struct {
-	// Job is which of how many ranks this process is, and where rank 0 listens; the zero Place
-	// is that of a run of one rank.
+	// Job is the number of this process, the number of processes, and rank 0's address; the zero
+	// Place is a run of one rank.
 	Job job.Place
-	// RunID is what all ranks of the run know: it tells a run's listener from others'.
+	// RunID is the run's name among all of its ranks: it distinguishes the listeners of several
+	// runs.
 	RunID string
-	// Secret is what ranks of several hosts, and people who watch the run, have in common. Insecure
-	// says that they may do without one.
+	// Secret is shared by ranks of several hosts, and by people who watch the run. Insecure permits
+	// them to have none.
 	Secret   secret.Secret
 	Insecure bool
 }
 
-// Join joins the group of the ranks, once all of them are there.
+// Join joins the group of the ranks, and returns once all of them have joined.
 func Join(ctx context.Context, o *Membership, rep progress.Reporter) (*collective.Group, error) {
 	if o.Job.Count < 2 {
 		return collective.One(), nil
@@ -49,7 +50,7 @@ func Join(ctx context.Context, o *Membership, rep progress.Reporter) (*collectiv
 	return collective.Listen(ctx, m, l)
 }
 
-// Trusts refuses ranks that other hosts could reach and that nothing protects, unless that is wanted.
+// Trusts refuses ranks that other hosts can reach without a secret, unless the options permit it.
 func (o *Membership) Trusts(rep progress.Reporter) error {
 	switch {
 	case o.Secret.Given():
@@ -66,10 +67,10 @@ func (o *Membership) Trusts(rep progress.Reporter) error {
 // jobs are the variables by which schedulers and launchers tell runs apart.
 var jobs = []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"}
 
-// Identify sets RunID, by which ranks of other runs that meet at the same host know that it is not
-// theirs. It is a hash over the variables of schedulers, the port and the directories on the command
-// line of the ranks. Ranks of one host have a working directory in common, too. Ranks of several hosts
-// may have mounted it at different places, so that their directories count as they are written.
+// Identify sets RunID, by which a rank recognises the ranks of other runs at the same host. It is a
+// hash over the variables of schedulers, the port and the directories on the command line of the
+// ranks. For ranks of one host the working directory is hashed, too. Ranks of several hosts may
+// have mounted it at different places, so their directories are hashed as they are written.
 func (o *Membership) Identify(dirs []string, env job.Env) error {
 	var common struct {
 		Jobs, Dirs []string
@@ -104,7 +105,8 @@ func (o *Membership) Identify(dirs []string, env job.Env) error {
 	return nil
 }
 
-// workingDirectory returns its path without symbolic links: ranks may have come there by others.
+// workingDirectory returns its path without symbolic links: ranks may have reached it by different
+// links.
 func workingDirectory() (string, error) {
 	path, err := filepath.Abs(".")
 	if err == nil {

@@ -1,21 +1,21 @@
-// Package ranks is what the ranks of a run say to each other beside the sums of their steps
+// Package ranks has the messages between the ranks of a run, except for the sums of their steps
 // (package collective). Several ranks train one model: processes that each read their own part of
-// every step. Rank 0 has the run's directory, evaluates, and decides; the others have a store and an
-// engine. The messages, in order:
+// every step. Rank 0 has the run's directory, evaluates, and decides; the others have a store and
+// an engine. The messages, in order:
 //
 //	rank 0                                the others
 //	run.json of a run that goes on ─────►                      before anything is opened
-//	                                ◄──── what sums            before engines are made
-//	what sums for all               ─────►
-//	                                ◄──── what they train on   once it is open
-//	whether it is the same          ─────►
+//	                                ◄──── reductions           before engines are made
+//	the reduction               ─────►
+//	                                ◄──── their identities     once it is open
+//	the comparison          ─────►
 //	the checkpoint                  ─────►
 //	   ⟳ steps (package collective)
 //	                                ◄──── a share              before checkpoints, after epochs
 //	the epoch                       ─────►                     after it was judged
 //	the result                      ─────►
 //
-// A process alone is a group of one rank, which says nothing.
+// A process alone is a group of one rank, without messages.
 package ranks
 
 import (
@@ -31,7 +31,7 @@ const (
 	MostEarlier = 16 << 20
 )
 
-// Broadcast replaces v by rank 0's, which has most bytes as JSON at most.
+// Broadcast replaces v by rank 0's value, of at most most bytes as JSON.
 func Broadcast(g *collective.Group, v any, most int64) error {
 	if g.World() == 1 {
 		return nil
@@ -53,8 +53,8 @@ func Broadcast(g *collective.Group, v any, most int64) error {
 	return nil
 }
 
-// Gather returns the values of all ranks, by rank, on rank 0; nil on the others. Each has most bytes
-// as JSON at most.
+// Gather returns the values of all ranks, by rank, on rank 0; nil on the others. Each has at most
+// most bytes as JSON.
 func Gather[T any](g *collective.Group, mine T, most int64) ([]T, error) {
 	if g.World() == 1 {
 		return []T{mine}, nil
@@ -78,7 +78,7 @@ func Gather[T any](g *collective.Group, mine T, most int64) ([]T, error) {
 	return all, nil
 }
 
-// Together waits until all ranks are here.
+// Together waits until all ranks call it.
 func Together(g *collective.Group) error {
 	if _, err := g.Gather(nil, 0); err != nil {
 		return err

@@ -10,13 +10,14 @@ import (
 	"diskgnn/train/decide"
 )
 
-// Reducing is how ranks sum on their devices.
+// Reducing is the library by which ranks sum on their devices.
 type Reducing struct {
-	// Available names what sums, or says why nothing does.
+	// Available returns the library's name, or the reason why it cannot be used.
 	Available func() (string, error)
 	// ID names a new communicator, on rank 0.
 	ID func() ([]byte, error)
-	// Join makes this rank of it, on its device. The goroutine is attached.
+	// Join makes this rank part of the communicator, on its device. The calling thread is attached
+	// to the device.
 	Join func(ctx context.Context, d *cuda.Device, id []byte, world, rank int) (collective.Communicator, error)
 }
 
@@ -49,8 +50,9 @@ var ByNCCL = Reducing{
 	},
 }
 
-// Choose settles for all ranks where their gradients are summed: on the devices if all ranks have one,
-// and the library. It returns an error of kind ErrAgreed where that is wanted and not possible.
+// Choose settles for all ranks where their gradients are summed: on the devices if all ranks have a
+// device and the library. It returns an error of kind ErrAgreed if that was required and is not
+// possible.
 func (on *Reducing) Choose(g *collective.Group, wanted, engine string) (by decide.Reduction, err error) {
 	var mine decide.AbleToReduce
 	switch {

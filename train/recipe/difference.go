@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Difference is an option of which two recipes have different values.
+// A Difference is an option of two recipes, with their different values.
 type Difference struct {
 	Flag        string
 	Value, Than any // Than is the other recipe's
@@ -16,8 +16,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("--%s %v was given, it is %v", d.Flag, d.Value, d.Than)
 }
 
-// Difference returns the options that other has other values of, in the order of the
-// fields.
+// Difference returns the options with another value in other, in the order of the fields.
 func (r *Recipe) Difference(other *Recipe) []Difference {
 	var list []Difference
 	ours, theirs := reflect.ValueOf(r).Elem(), reflect.ValueOf(other).Elem()
@@ -29,9 +28,8 @@ func (r *Recipe) Difference(other *Recipe) []Difference {
 	return list
 }
 
-// Recall sets every option that no given flag names to what it was in an earlier recipe,
-// and returns the given ones that differ from it. Where auto was given, it stands for what
-// it came to.
+// Recall sets every option that no given flag names to its value in an earlier recipe, and returns
+// the given ones that differ from it. A given auto takes the resolved value of the earlier recipe.
 func (r *Recipe) Recall(was *Recipe, given []string) []Difference {
 	before := *was
 	before.EnsureDefaults() // of what earlier versions of this program had no option for

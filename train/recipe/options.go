@@ -10,31 +10,31 @@ import (
 	"diskgnn/train/model"
 )
 
-// An Option is a row of the recipe: what one option is called, what it means, what it is by default,
-// and what it may be. The command line makes a flag of it. The option's key in run.json, and so
-// its field of Recipe, is its name with underscores.
+// An Option is a row of the recipe: an option's name, meaning, default and permitted values. The
+// command line makes a flag of it. The option's key in run.json, and so its field of Recipe, is its
+// name with underscores.
 type Option struct {
 	Name string // of the flag
 	Help string
-	// Takes is what the help calls the value; "": what values of its type are called.
+	// Takes is the help's word for the value; "": the word for values of its type.
 	Takes string
-	// Shown is what the help says of the default; "": Default.
+	// Shown is the help's text for the default; "": Default.
 	Shown string
-	// Default is what EnsureDefaults puts in the place of zero; nil: zero stays. Where Zero is set,
-	// zero is a value too, and only Defaults sets the option.
+	// Default replaces zero in EnsureDefaults; nil: zero stays. Where Zero is set, zero is a value
+	// too, and only Defaults sets the option.
 	Default any
 	Zero    bool
 	Names   []string // that the option may be; nil: it is not one of several names
-	// Least and Most bound a whole number on the command line; no Most: nothing does.
+	// Least and Most bound a whole number on the command line; Most 0: no bound.
 	Least, Most int64
-	// Positive says that the command line takes only numbers above 0.
+	// Positive restricts the command line to numbers above 0.
 	Positive bool
 
 	allows func(x float64) bool // of a number; nil: other checks know what it may be
 	give   string               // what allows takes, for an error
 }
 
-// Options are the rows, by subject, in the order in which a help lists them.
+// Options are the rows, by subject, in the order of the help.
 type Options []Option
 
 // Model are the options of the network.
@@ -54,7 +54,7 @@ var Model = Options{
 		Names: namesOf(model.Auto, model.Aggregate, model.Multiply)},
 }
 
-// Learning are the options of the steps, and of what they are judged by.
+// Learning are the options of the steps and of the metric.
 var Learning = Options{
 	{Name: "epochs", Help: "passes over the training nodes", Default: 10, Least: 1, allows: closed(1, MaxEpochs), give: fmt.Sprintf("a number from 1 to %d", MaxEpochs)},
 	{Name: "lr", Help: "Adam's learning rate", Default: 0.003, Positive: true, allows: open(0, 1e6), give: "a learning rate above 0 and below a million"},
@@ -80,7 +80,7 @@ var Learning = Options{
 }
 
 // Drawing are the options of batches that are drawn while training; all but the first have their
-// defaults only where the first is given.
+// defaults only if the first is given.
 var Drawing = Options{
 	{Name: "fanout", Help: "instead of --samples: draw batches while training, so many neighbours per layer, the seeds' last; all for every neighbour", Takes: "LIST"},
 	{Name: "eval-fanout", Help: "with --fanout, for validation and test: same, all, or a list", Takes: "LIST", Default: "same"},
@@ -94,7 +94,7 @@ var Drawing = Options{
 		Shown: "1, or all with --input-projection", Default: DryAuto},
 }
 
-// Computing are the options of how a GPU computes.
+// Computing are the options of the GPU's arithmetic.
 var Computing = Options{
 	{Name: "precision", Help: "of the gpu's matrix products: float32, tf32 or bf16", Default: PrecisionFloat32, Names: []string{PrecisionFloat32, PrecisionTF32, PrecisionBF16}},
 }
@@ -102,8 +102,7 @@ var Computing = Options{
 // always are the options that every run has.
 var always = slices.Concat(Model, Learning, Computing)
 
-// Flags returns the names of the options, as the command line has them, in the order of
-// the fields.
+// Flags returns the names of the options on the command line, in the order of the fields.
 func Flags() []string {
 	var names []string
 	eachOption(func(flag string, _ int) { names = append(names, flag) })
@@ -122,7 +121,7 @@ func eachOption(f func(flag string, field int)) {
 	}
 }
 
-// Defaults returns the recipe of a run of which nothing is said.
+// Defaults returns the recipe of a run without any flag.
 func Defaults() Recipe {
 	var r Recipe
 	for _, o := range always {
@@ -142,7 +141,7 @@ func (r *Recipe) EnsureDefaults() {
 	}
 }
 
-// Find returns the option of a name that a row has.
+// Find returns the option with this name, which must have a row.
 func Find(name string) Option {
 	for _, o := range slices.Concat(always, Drawing) {
 		if o.Name == name {
@@ -175,7 +174,7 @@ func (list Options) ensure(r *Recipe) {
 	}
 }
 
-// validate names the first option that is beyond what its row allows.
+// validate names the first option that exceeds the bounds of its row.
 func (list Options) validate(r *Recipe) error {
 	for _, o := range list {
 		f := r.field(o.Name)
@@ -189,7 +188,7 @@ func (list Options) validate(r *Recipe) error {
 	return nil
 }
 
-// number returns a whole or other number.
+// number returns a field's integer or float as a float64.
 func number(f reflect.Value) float64 {
 	if f.CanInt() {
 		return float64(f.Int())

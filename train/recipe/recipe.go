@@ -1,12 +1,12 @@
-// Package recipe is the list of the options that decide a run's weights: what is
-// trained, by which steps, judged by what. Each option stands here once, with its name,
-// its default and what it may be; `diskgnn train` has a flag for it, run.json a key.
+// Package recipe is the list of the options that decide a run's weights: the model, the steps and
+// the metric. Each option stands here once, with its name, default and permitted values; `diskgnn
+// train` has a flag for it, run.json a key.
 //
 //	flags ─► Recipe ─ Validate ─► Resolve ─► run.json, report, engines
 //	                               │ Data      ▲
 //	                               └─ Network  └─ Recall, by a run that is resumed
 //
-// What does not decide the weights (threads, memory, caches, storage) is none of it.
+// Options that do not decide the weights (threads, memory, caches, storage) are not part of it.
 package recipe
 
 import (
@@ -54,12 +54,12 @@ const (
 	PrecisionBF16    = "bf16"
 )
 
-// Recipe holds the options that decide the weights. What each of them is, may be and is by default
-// says its row of Model, Learning, Drawing or Computing; a zero value stands for the default, but for
-// those whose row has Zero. Start from Defaults.
+// Recipe holds the options that decide the weights. Each has a row in Model, Learning, Drawing or
+// Computing, with its meaning, permitted values and default. A zero value stands for the default
+// unless the row has Zero. Start from Defaults.
 //
-// The order of the fields is part of what a checkpoint is checked by: new ones go to the
-// end, and are left out of the JSON where they are zero.
+// A checkpoint is checked against a hash that depends on the order of the fields: new ones go to
+// the end, and the JSON omits them where they are zero.
 type Recipe struct {
 	Model          string  `json:"model"`
 	Hidden         int     `json:"hidden"`
@@ -95,8 +95,8 @@ type Recipe struct {
 
 	Precision string `json:"precision,omitempty"` // runs of other engines than the gpu's have none
 
-	// Options of batches that are drawn while training. Without a Fanout they were drawn
-	// before, and all of these are zero.
+	// Options of batches that are drawn while training. Without a Fanout batches were drawn before,
+	// and all of these are zero.
 	Fanout     string  `json:"fanout,omitempty"`      // input side first, such as 10,15,all
 	EvalFanout string  `json:"eval_fanout,omitempty"` // same, all, or as Fanout
 	BatchSize  int     `json:"batch_size,omitempty"`
@@ -106,8 +106,8 @@ type Recipe struct {
 
 	BatchDependency int  `json:"batch_dependency,omitempty"`
 	LayerDependency bool `json:"layer_dependency,omitempty"`
-	// DryEpochs is a number, all, or auto: 1, but all with an input projection, whose numbers depend
-	// on ranks. The epochs drawn before training tell sizes, means and ranks.
+	// DryEpochs is a number, all, or auto: 1, but all with an input projection, whose numbers
+	// depend on ranks. The epochs drawn before training give sizes, means and ranks.
 	DryEpochs string `json:"dry_epochs,omitempty"`
 
 	Accumulate int `json:"accumulate,omitempty"` // an epoch's last step has what is left
@@ -117,22 +117,23 @@ type Recipe struct {
 	InitFrom string `json:"init_from,omitempty"`
 }
 
-// What is beyond these is a slip, and would overflow what is counted from it.
+// Larger values are slips, and counts that are computed from them would overflow.
 const (
 	maxHidden     = 1 << 24
 	MaxAccumulate = 1 << 12
-	// MaxEpochs is of which run.json is still read. Earlier programs began runs of up to EarlierEpochs.
+	// MaxEpochs is the most epochs of a run. Earlier programs began runs of up to EarlierEpochs,
+	// which are still read.
 	MaxEpochs     = 1 << 20
 	EarlierEpochs = 1 << 30
 )
 
-// Validates tells whether an epoch is one that is validated.
+// Validates reports whether an epoch is validated.
 func (r *Recipe) Validates(epoch int) bool {
 	return (epoch+1)%max(1, r.ValidateEvery) == 0 || epoch == r.Epochs-1
 }
 
-// Bound says why the steps of a run depend on how many epochs it has in all, "" if they do not: a run
-// can go on to more epochs then, as if it had been begun with them.
+// Bound returns why the steps of a run depend on its total number of epochs, "" if they do not: the
+// run can then be extended, as if it had been begun with more epochs.
 func (r *Recipe) Bound() string {
 	if r.Schedule == ScheduleCosine {
 		return "--schedule cosine lowers the learning rate over all epochs together"
@@ -140,20 +141,20 @@ func (r *Recipe) Bound() string {
 	return ""
 }
 
-// RateVaries tells whether epochs may have different learning rates.
+// RateVaries reports whether epochs may have different learning rates.
 func (r *Recipe) RateVaries() bool { return r.Schedule != ScheduleConstant || r.Warmup > 0 }
 
 // Live reports whether batches are drawn while training.
 func (r *Recipe) Live() bool { return r.Fanout != "" }
 
-// Values of DryEpochs that are no number.
+// Values of DryEpochs that are not numbers.
 const (
 	DryAuto = "auto"
 	DryAll  = "all"
 )
 
-// Dry returns how many epochs are drawn before training: infinitely many for all. A recipe
-// that Validate accepts has some.
+// Dry returns the number of epochs drawn before training: infinity for all. The recipe is one that
+// Validate accepts.
 func (r *Recipe) Dry() float64 {
 	switch {
 	case r.DryEpochs == DryAll || r.DryEpochs == DryAuto && r.InputProjection:

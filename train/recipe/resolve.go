@@ -6,7 +6,7 @@ import (
 	"diskgnn/train/model"
 )
 
-// Data is what the training data decide of a recipe that leaves it open.
+// Data is the part of the training data's description that resolves a recipe.
 type Data struct {
 	Name         string // of what holds the batches, for errors
 	Dim, Classes int    // of a node's features and labels
@@ -15,8 +15,8 @@ type Data struct {
 	Layers       int    // one for every fanout sampled
 }
 
-// Resolve replaces what auto leaves open of the loss and the metric, finds the layers'
-// widths, and refuses what the labels are not for.
+// Resolve replaces auto in the loss and the metric, finds the layers' widths, and refuses options
+// that the labels do not fit.
 func (r *Recipe) Resolve(d Data) error {
 	if r.Accumulate == 0 {
 		r.Accumulate = 1

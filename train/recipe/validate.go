@@ -7,8 +7,7 @@ import (
 	"diskgnn/train/model"
 )
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have been
-// called.
+// Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (r *Recipe) Validate() error {
 	if err := always.validate(r); err != nil {
 		return err
@@ -32,7 +31,7 @@ func (r *Recipe) Validate() error {
 	return r.validateRate()
 }
 
-// validateRate names the flag about the learning rate that makes no sense beside others.
+// validateRate checks the flags of the learning rate against each other.
 func (r *Recipe) validateRate() error {
 	switch {
 	case r.Warmup < 0 || r.Warmup > r.Epochs:
@@ -45,8 +44,8 @@ func (r *Recipe) validateRate() error {
 	return nil
 }
 
-// validateSampling names the flag about drawing while training that makes no sense, but for
-// what whoever draws knows better: fanouts and sizes.
+// validateSampling checks the flags about drawing while training, except for fanouts and sizes,
+// which the source of batches checks.
 func (r *Recipe) validateSampling() error {
 	if r.Live() {
 		if n := r.Dry(); !(n > 0) || math.IsInf(n, 0) && r.DryEpochs != DryAll && r.DryEpochs != DryAuto {
