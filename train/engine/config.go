@@ -10,40 +10,39 @@ import (
 	"diskgnn/train/recipe"
 )
 
-// Config describes an engine. Of its recipe engines take the seed, the learning rate, the
-// optimizer, its decay, the loss, its smoothing and the precision, all resolved; the rest is
-// in Network.
+// Config describes an engine. Engines use the resolved seed, learning rate, optimizer, decay, loss,
+// smoothing and precision of its recipe; the rest of the network is in Network.
 type Config struct {
 	recipe.Recipe
 	Network model.Model
-	// Sizes are the largest counts of the training batches, EvalSizes those of the batches
-	// for Infer; without the latter there is none.
+	// Sizes are the largest counts of the training batches, EvalSizes of the batches for Infer;
+	// without EvalSizes there is no Infer.
 	Sizes, EvalSizes graph.Sizes
-	// Typical are the mean counts of the training batches, by which Auto orders are chosen;
-	// the zero value stands for Sizes.
+	// Typical are the mean counts of the training batches, which decide Auto orders; the zero value
+	// stands for Sizes.
 	Typical graph.Sizes
 
 	Threads int    // of the CPU's: workers, the caller's goroutine included; 0 stands for GOMAXPROCS
 	BLAS    string // the CPU's, a kind that blas.Open knows; "" stands for "auto"
 
-	// Device is the GPU's, on which it wants features: opened with kernels.Code, and closed
-	// after the engine. The CPU's wants them in host memory.
+	// Device is the GPU of a gpu engine, for features and computing: opened with kernels.Code, and
+	// closed after the engine. It is nil for the CPU's.
 	Device *cuda.Device
-	// Buckets are smaller sizes, the smallest first: of a batch that fits one of them, the
-	// GPU gets only so much work.
+	// Buckets are smaller sizes, the smallest first: a batch that fits one of them is computed in
+	// these sizes on the GPU.
 	Buckets  []graph.Sizes
 	NoGraphs bool // launch every step kernel by kernel, without CUDA graphs
-	// Apart leaves what batches add to a step to the caller, who takes it by Contribution and
-	// brings back the whole by ApplySum, in Apply's place.
+	// Apart leaves the sum of a step's batches to the caller, who reads Contribution and passes the
+	// whole sum to ApplySum, in place of Apply.
 	Apart bool
 }
 
-// Sums reports whether gradients of batches are added up, rather than divided by the labelled
-// seed nodes of the only batch of a step.
+// Sums reports whether gradients of batches are added up, rather than divided by the labelled seed
+// nodes of the only batch of a step.
 func (c *Config) Sums() bool { return c.Apart || c.Accumulate > 1 }
 
-// Resolve checks what every engine needs of the config, and fills in the typical sizes and the
-// loss where they are left open.
+// Resolve checks the part of the config that all engines share, and sets the typical sizes and the
+// loss if they are unset.
 func (c *Config) Resolve() error {
 	if err := c.Network.Validate(); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (c *Config) Resolve() error {
 	return model.Loss(c.Loss).Validate(c.LabelSmoothing)
 }
 
-// CheckRate refuses a learning rate that no step can have.
+// CheckRate refuses an invalid learning rate.
 func CheckRate(rate float64) error {
 	if !(rate >= 0) || math.IsInf(rate, 0) {
 		return fault.New(fault.ErrUsage, "engine: learning rate %v", rate)
@@ -76,7 +75,7 @@ func CheckRate(rate float64) error {
 	return nil
 }
 
-// CheckSizes makes sure that the sizes can be those of the layers' blocks.
+// CheckSizes checks that the sizes fit the blocks of the layers.
 func CheckSizes(layers int, s graph.Sizes) error {
 	if len(s.Src) != layers || len(s.Dst) != layers || len(s.Edges) != layers {
 		return fault.New(fault.ErrUsage, "engine: sizes of %d blocks for %d layers", len(s.Src), layers)

@@ -7,8 +7,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// Names of the parts of every engine's state: the elements of all parameters, and of Adam's
-// moments of those that are trained.
+// Names of the parts of every engine's state: the elements of all parameters, and Adam's moments
+// for the trained ones.
 const (
 	WeightsPart = "weights"
 	Moment1Part = "adam.moment1"
@@ -16,12 +16,12 @@ const (
 	StepPart    = "adam.step" // steps done
 )
 
-// NewState returns a state that has the number of steps done.
+// NewState returns a state with the number of steps done.
 func NewState(step uint64) map[string][]byte {
 	return map[string][]byte{StepPart: binary.LittleEndian.AppendUint64(nil, step)}
 }
 
-// CheckState returns the steps of a state, and refuses one that is not of this layout.
+// CheckState returns the steps of a state, and refuses a state of another layout.
 func CheckState(s map[string][]byte, l *model.Layout) (step uint64, err error) {
 	parts := []struct {
 		name  string

@@ -20,7 +20,7 @@ type account struct {
 	preload float64        // seconds of filling the cache that no epoch has yet
 }
 
-// reset begins an epoch of so many batches.
+// reset begins an epoch with this number of batches.
 func (a *account) reset(epoch, batches int) {
 	a.now = rundir.Epoch{Epoch: epoch, LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, Batches: batches}
 	a.loss, a.seeds = 0, 0
@@ -42,7 +42,7 @@ func (a *account) meanLoss() score.Score {
 	return score.Score(a.loss / float64(a.seeds))
 }
 
-// read adds the reads of a batch with that many input nodes, whose rows have rowBytes bytes each.
+// read adds the reads of a batch with that number of input nodes, of rowBytes bytes a row.
 func (a *account) read(c featurestore.Counts, inputs int, rowBytes int64) {
 	n := &a.now
 	n.BytesRead += c.BytesRead
@@ -61,8 +61,8 @@ func (a *account) read(c featurestore.Counts, inputs int, rowBytes int64) {
 	n.PageMisses += int64(c.PageMisses)
 }
 
-// tally adds the times of links since the last call. The last link went on for some more after the
-// batches had run.
+// tally adds the times of links since the last call. more is the time that the last link worked
+// after the batches had run.
 func (a *account) tally(p *pipeline.Pipeline[*Slot], more time.Duration) {
 	u := p.Table()
 	u.Seconds += more.Seconds()
@@ -70,7 +70,7 @@ func (a *account) tally(p *pipeline.Pipeline[*Slot], more time.Duration) {
 	a.table.Add(a.gpu.add(u))
 }
 
-// restart begins the table of links anew, whose times are counted from now on.
+// restart begins a new table of links, with times from now on.
 func (a *account) restart(p *pipeline.Pipeline[*Slot]) { a.table = a.gpu.add(p.Table()) }
 
 // inherit continues the table of links with the times of an earlier process.
@@ -85,7 +85,7 @@ func (a *account) inherit(sums *rundir.Epoch) {
 	}
 }
 
-// soFar returns the epoch's sums with its links and seconds, but for those of filling the cache.
+// soFar returns the epoch's sums with its links and seconds, without the time of filling the cache.
 func (a *account) soFar() rundir.Epoch {
 	e := a.now
 	e.Seconds = a.table.Seconds
@@ -97,7 +97,7 @@ func (a *account) soFar() rundir.Epoch {
 	return e
 }
 
-// finish settles the times of an epoch, all of whose batches have run.
+// finish settles the times of an epoch after its last batch.
 func (a *account) finish() {
 	a.now.Seconds, a.now.Links = a.table.Seconds+a.preload, a.table.Links
 	bound := a.table.Bound()

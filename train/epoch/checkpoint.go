@@ -10,21 +10,20 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// CheckpointArrays are the arrays as long as the weights in a checkpoint: these, two
-// moments, and the best weights.
+// CheckpointArrays is the number of arrays in a checkpoint that are as long as the weights: the
+// weights, Adam's two moments, and the best weights.
 const CheckpointArrays = 4
 
 // position returns how many of the run's batches are done.
 func (t *Trainer) position() int { return t.now.Epoch*t.schedule.PerEpoch + t.done }
 
-// checkpointDue tells whether it is time for a checkpoint once so many of the epoch's batches
-// are done.
+// checkpointDue reports whether a checkpoint is due once done of the epoch's batches are done.
 func (t *Trainer) checkpointDue(done int, epochEnds bool) bool {
 	batches := t.now.Epoch*t.schedule.PerEpoch + done
 	return t.CheckpointEvery.Due(batches, done-t.schedule.begun(done), time.Since(t.saved), epochEnds)
 }
 
-// checkpoint writes where the run stands after the last step.
+// checkpoint writes the run's state after the last step.
 func (t *Trainer) checkpoint() error {
 	if err := t.settle(); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (t *Trainer) checkpoint() error {
 	return nil
 }
 
-// leave writes a checkpoint of what was done, since the run ends here.
+// leave writes a checkpoint because the run ends here.
 func (t *Trainer) leave() {
 	if !t.fresh {
 		return
@@ -78,9 +77,9 @@ func (t *Trainer) leave() {
 	}
 }
 
-// checkpointLast leaves a checkpoint of the last epoch before it is judged, from which the run goes
-// on to more epochs as if it had been begun with them: the last epoch may be validated for the only
-// reason that it is the last. The run does without it, where it cannot be written.
+// checkpointLast writes a checkpoint of the last epoch before it is judged. From it the run can be
+// extended as if it had been begun with more epochs: the last epoch may be validated only because
+// it is the last. If the checkpoint cannot be written, the run continues without it.
 func (t *Trainer) checkpointLast() {
 	if t.Engine == nil || t.now.Epoch != t.schedule.Epochs-1 || t.Recipe.Bound() != "" {
 		return
@@ -93,8 +92,8 @@ func (t *Trainer) checkpointLast() {
 	t.Dir.Extensible = true
 }
 
-// goOn takes over what a checkpoint holds, before memory is needed for batches. What it has
-// summed up is rank 0's.
+// goOn restores the trainer from a checkpoint, before memory is needed for batches. Rank 0 alone
+// takes over the sums.
 func (t *Trainer) goOn(c *Point) error {
 	t.done, t.shared = c.At.Batch, c.At.Batch
 	if !t.Root() {
@@ -109,7 +108,7 @@ func (t *Trainer) goOn(c *Point) error {
 	if err := t.scorer.Load(c.Sections[SectionScorer]); err != nil {
 		return fmt.Errorf("%s: %s: %w", c.Name, SectionScorer, err)
 	}
-	// Another store of the same samples takes over nothing, and begins with an empty cache.
+	// Another store of the same samples ignores the state, and begins with an empty cache.
 	if held, ok := c.Sections[SectionStore+t.Dir.File.Store]; ok {
 		if err := t.Store.LoadState(held); err != nil {
 			return fmt.Errorf("%s: %w", c.Name, err)
@@ -128,7 +127,7 @@ func (t *Trainer) goOn(c *Point) error {
 	return nil
 }
 
-// goOnBest takes over the best weights, and makes weights.safetensors what it was.
+// goOnBest restores the best weights, and weights.safetensors.
 func (t *Trainer) goOnBest(c *Point) error {
 	b, ok := c.Sections[SectionBest]
 	if !ok {
@@ -149,8 +148,8 @@ func (t *Trainer) goOnBest(c *Point) error {
 	return t.saveWeights(rundir.WeightsFile, c.At.BestEpoch)
 }
 
-// saveWeights writes the present weights, those after an epoch. The last update of an
-// epoch shows in no loss, so they are looked at.
+// saveWeights writes the weights after an epoch. No loss reflects the last update of an epoch, so
+// the weights are checked for finite values.
 func (t *Trainer) saveWeights(name string, epoch int) error {
 	weights, err := t.Engine.Snapshot(nil)
 	if err != nil {

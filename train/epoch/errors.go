@@ -12,7 +12,7 @@ type DamagedPack struct{ error }
 
 func (d *DamagedPack) Unwrap() error { return d.error }
 
-// OfPack marks an error of what reads a store as a DamagedPack, if that is damaged.
+// OfPack marks an error of reading a store as a DamagedPack, if the store is damaged.
 func OfPack(err error) error {
 	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
 		return err

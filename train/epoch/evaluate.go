@@ -10,11 +10,10 @@ import (
 	"diskgnn/train/score"
 )
 
-// evaluation scores the weights on the store's validation and test batches. They are
-// the items of one pipeline: the validation batches once for every epoch that is
-// validated, then the test batches. As no item begins before it is asked for, these may
-// also follow when training stopped early: what an item is depends on what was asked for
-// so far.
+// evaluation scores the weights on the store's validation and test batches. They are the items of
+// one pipeline: the validation batches once for every epoch that is validated, then the test
+// batches. No item begins before it is requested, so the test batches may also follow when training
+// stops early: the batch of an item depends on the requests so far.
 type evaluation struct {
 	valid, tests, rounds int // batches of each, and how often at most the former come
 	asked                int // items to validate with so far: those beyond are test batches
@@ -42,7 +41,7 @@ func (v *evaluation) start(ctx context.Context, slots []*Slot, r *pipeline.Recor
 	return nil
 }
 
-// at returns which batch an item is.
+// at returns the batch of an item.
 func (v *evaluation) at(item int) (test bool, i int) {
 	if item >= v.asked {
 		return true, item - v.asked
@@ -112,8 +111,8 @@ func (v *evaluation) close() {
 	}
 }
 
-// Evaluate scores an engine's weights on the validation and test batches of a store, once, in slots of
-// that number. Diverged returns the error of logits that are not finite.
+// Evaluate scores an engine's weights on the validation and test batches of a store, once, in this
+// number of slots. diverged returns the error for logits that are not finite.
 func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric string, slots int, events Stream, diverged func(what string) error) (valid, test score.Score, bytes int64, err error) {
 	all, err := r.newSlots(slots, true)
 	if err != nil {
@@ -131,12 +130,12 @@ func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric st
 	return valid, test, bytes + v.bytes, err
 }
 
-// TrainJudging says what the scorer of a store's training batches is for.
+// TrainJudging returns the options of the scorer for a store's training batches.
 func TrainJudging(metric string, f *featurestore.Facts) score.Options {
 	return score.Options{Metric: metric, MultiLabel: f.MultiLabel(), Classes: f.Classes, Rows: f.EpochSeeds}
 }
 
-// EvalJudging says what the scorer of a store's evaluation batches is for.
+// EvalJudging returns the options of the scorer for a store's evaluation batches.
 func EvalJudging(metric string, f *featurestore.Facts) score.Options {
 	return score.Options{Metric: metric, MultiLabel: f.MultiLabel(), Classes: f.Classes, Rows: f.EvalSeeds}
 }

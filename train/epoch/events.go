@@ -13,15 +13,15 @@ import (
 type Event interface{ isEvent() }
 
 type (
-	// PhaseBegan says what the run does from now on.
+	// PhaseBegan says that the run enters a phase.
 	PhaseBegan struct{ Phase Phase }
 	// Filled says that the caches are filled.
 	Filled struct {
 		Bytes   int64
 		Seconds float64
 	}
-	// Started says that batches are to come. From the first call on, Sums returns the sums of the
-	// epoch under way, of which Done batches are done in whole steps.
+	// Started says that batches follow. From the first call on, Sums returns the sums of the epoch
+	// under way; Done batches of it are done in whole steps.
 	Started struct {
 		Name  string
 		Items int
@@ -31,9 +31,9 @@ type (
 	}
 	// Ended says that no more batches come.
 	Ended struct{}
-	// Began says that another epoch is the one under way.
+	// Began says that an epoch begins.
 	Began struct{}
-	// BatchesRan says since when batches of the epoch run.
+	// BatchesRan has the time since which batches of the epoch run.
 	BatchesRan struct{ Since time.Time }
 	// Computed says that a batch was computed.
 	Computed struct {
@@ -43,18 +43,18 @@ type (
 	}
 	// Outcome is the loss of a batch, which may be known some batches after it was computed.
 	Outcome struct{ Found }
-	// StepTaken says how many of the epoch's batches are done.
+	// StepTaken has the number of the epoch's batches that are done.
 	StepTaken struct {
 		Sums func() rundir.Epoch
 		Done int
 	}
-	// Judged says what an epoch came to.
+	// Judged has the metrics of an epoch.
 	Judged struct {
 		Epoch *rundir.Epoch
 		Best  bool            // so far
 		Table *pipeline.Table // where its time went
 	}
-	// EvaluationBegan, Evaluated and EvaluationEnded are of batches that are scored.
+	// EvaluationBegan, Evaluated and EvaluationEnded are about batches that are scored.
 	EvaluationBegan struct {
 		Name    string
 		Batches int
@@ -86,7 +86,7 @@ type Found struct {
 	Seeds int     `json:"seeds"` // with a label
 }
 
-// Phase is what a run does.
+// Phase is a phase of a run.
 type Phase int
 
 const (
@@ -96,11 +96,10 @@ const (
 	Testing
 )
 
-// Subscriber takes events, on the goroutine that publishes them, in their order. Its error ends
-// the run.
+// Subscriber takes events in their order, on the publishing goroutine. Its error ends the run.
 type Subscriber interface{ On(e Event) error }
 
-// Stream is the subscribers, which take an event in turn.
+// Stream is a list of subscribers, which take an event in turn.
 type Stream []Subscriber
 
 // Publish gives an event to all subscribers, up to the first error.
@@ -113,5 +112,5 @@ func (s Stream) Publish(e Event) error {
 	return nil
 }
 
-// Tell publishes an event by which no subscriber fails.
+// Tell publishes an event that causes no error in any subscriber.
 func (s Stream) Tell(e Event) { _ = s.Publish(e) }

@@ -7,14 +7,14 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Names of what a GPU's streams do, which are links too.
+// Names of the GPU's streams, which appear as links.
 const (
 	LinkCopy   = "GPU copy"
 	LinkGather = "GPU gather"
 )
 
-// gpuTimes collects what the GPU did for the steps of which it is known, on the clock of
-// the pipeline's links. A nil one collects nothing.
+// gpuTimes collects the GPU's times of finished steps, on the clock of the pipeline's links. A nil
+// one collects nothing.
 type gpuTimes struct {
 	recorder *pipeline.Recorder // nil without a trace
 	lanes    [3]pipeline.Lane
@@ -52,10 +52,9 @@ func (g *gpuTimes) take(t *engine.Times) {
 	g.step++
 }
 
-// add makes the GPU's streams links of a table of the batches since the last call: the
-// chain's last link, which launches steps, does not work while it waits for them.
-// While batches run the table has no time that the streams could have been idle in: idle
-// says so later.
+// add adds the GPU's streams as links to a table of the batches since the last call. While the
+// chain's last link, which launches steps, waits for the streams, it does not work. While batches
+// run the table has no idle time of the streams: idle adds it later.
 func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {
 	if g == nil {
 		return t
@@ -70,8 +69,7 @@ func (g *gpuTimes) add(t pipeline.Table) pipeline.Table {
 	return t
 }
 
-// idle makes the rest of so many seconds what the GPU's links of a whole table were
-// blocked for.
+// idle sets the blocked time of the GPU's links to the rest of the table's seconds.
 func (g *gpuTimes) idle(t pipeline.Table, seconds float64) {
 	if g == nil {
 		return

@@ -64,7 +64,7 @@ func (t *Trainer) epoch(ctx context.Context) error {
 	return nil // ranks stop after a step
 }
 
-// judged is what rank 0 tells of an epoch.
+// judged is rank 0's message about an epoch.
 type judged struct {
 	Stop          bool         `json:"stop,omitempty"` // the run ends before it is judged
 	Epoch         rundir.Epoch `json:"epoch"`
@@ -72,7 +72,7 @@ type judged struct {
 	ValidAccuracy score.Score  `json:"valid_accuracy"` // of the best epoch
 }
 
-// follow takes over what rank 0 says of the epoch, and begins the next.
+// follow applies rank 0's message about the epoch, and begins the next.
 func (t *Trainer) follow() error {
 	var j judged
 	if err := ranks.Broadcast(t.Group, &j, ranks.MostTold); err != nil {
@@ -89,8 +89,8 @@ func (t *Trainer) follow() error {
 	return nil
 }
 
-// judge scores the epoch, and keeps its weights if they are the best so far. Until the
-// validation is over, what the epoch has summed up stays.
+// judge scores the epoch, and keeps its weights if they are the best so far. The epoch's sums stay
+// until the validation is over.
 func (t *Trainer) judge() (isBest bool, err error) {
 	if t.Engine == nil {
 		return false, nil
@@ -107,7 +107,7 @@ func (t *Trainer) judge() (isBest bool, err error) {
 	}
 	t.now.Loss = t.meanLoss()
 	t.now.TrainAccuracy = t.scorer.Score()
-	// Where nothing is scored, the latest is the best.
+	// Without scores, the latest is the best.
 	r := t.Result
 	if !validates || r.ValidAccuracy.Defined() && !(t.now.ValidAccuracy > r.ValidAccuracy) {
 		return false, nil
@@ -129,8 +129,8 @@ func (t *Trainer) setRate() error {
 	return t.Engine.SetLR(rate)
 }
 
-// stalled tells whether Patience is at its end: the epoch before this one was validated,
-// and so many have passed since the best one. A checkpoint knows which that is.
+// stalled reports whether Patience is used up: the epoch before this one was validated, and more
+// than Patience epochs have passed since the best one, which checkpoints record.
 func (t *Trainer) stalled() bool {
 	patience, last := t.Recipe.Patience, t.now.Epoch-1
 	return patience > 0 && last >= 0 && t.Recipe.Validates(last) && last-t.Result.BestEpoch >= patience

@@ -8,12 +8,13 @@ import (
 	"diskgnn/train/score"
 )
 
-// Position is the head of a checkpoint: where a run stands, and what it has summed up.
+// Position is the head of a checkpoint: the progress of a run, and its sums so far.
 type Position struct {
-	// Run is a hash over what the weights follow from: only that run goes on from here.
+	// Run is a hash over the inputs of the weights: only a run with the same hash resumes from the
+	// checkpoint.
 	Run string `json:"run"`
-	// Epoch is under way, Batch of its batches are trained on, in whole steps. If all are, it
-	// is yet to be validated.
+	// Epoch is under way, Batch of its batches are trained on, in whole steps. After the last batch
+	// the epoch still has to be validated.
 	Epoch int `json:"epoch"`
 	Batch int `json:"batch"`
 
@@ -30,7 +31,7 @@ type Position struct {
 	Metrics rundir.MetricsEnd `json:"metrics"`
 }
 
-// Check refuses a position that no run with so many epochs can be at.
+// Check refuses a position that is impossible in a run with this number of epochs.
 func (p *Position) Check(epochs int, l Limits) error {
 	whole := func(v int64, most float64) bool { return v >= 0 && float64(v) <= most }
 	const long = 1 << 60 // bytes that no run reads, and seconds that none takes
@@ -68,7 +69,7 @@ const (
 	SectionStore  = "store/" // begins the name of what a store holds, which its own ends
 )
 
-// CheckSections refuses sections that are not those of the position.
+// CheckSections refuses sections that differ from those listed in the position.
 func (p *Position) CheckSections(sections map[string][]byte) error {
 	for name := range sections {
 		if name != SectionBest && name != SectionScorer && !strings.HasPrefix(name, SectionEngine) && !strings.HasPrefix(name, SectionStore) {
@@ -95,7 +96,7 @@ func engineSections(sections map[string][]byte) map[string][]byte {
 	return state
 }
 
-// Point is a checkpoint that a run goes on from.
+// Point is a checkpoint from which a run resumes.
 type Point struct {
 	Name     string // of its file, for errors
 	At       Position
@@ -104,7 +105,7 @@ type Point struct {
 	Damaged  []string       // newer checkpoints that cannot be used
 }
 
-// Limits are what a checkpoint of the run cannot go beyond.
+// Limits bound a checkpoint of the run.
 type Limits struct {
 	PerEpoch   int   // batches
 	Accumulate int   // of them in a step

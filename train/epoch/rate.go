@@ -7,10 +7,9 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Rate returns the learning rate of the epoch that follows those before. It is a
-// function of the options, of whether there are validation batches and of what metrics.jsonl
-// holds, and of nothing else: so a run that is resumed trains at the rates of one that never
-// was interrupted, and all ranks at the same.
+// Rate returns the learning rate of the epoch after before. It depends only on the options, on
+// validated (whether there are validation batches) and on the epochs in metrics.jsonl: a resumed
+// run has the rates of an uninterrupted one, and all ranks have the same.
 func Rate(o *recipe.Recipe, validated bool, before []rundir.Epoch) float64 {
 	epoch := len(before)
 	if epoch < o.Warmup {
@@ -26,11 +25,10 @@ func Rate(o *recipe.Recipe, validated bool, before []rundir.Epoch) float64 {
 	return o.LR
 }
 
-// plateauRate lowers the rate by PlateauFactor each time that more than
-// PlateauPatience epochs were no better than the best before them, as PyTorch's
-// ReduceLROnPlateau does with a threshold of 0. Epochs count that judges says, by their
-// score, or by their loss where the first of them has no score. The first decides for the
-// whole run, so that the rate never rises again.
+// plateauRate lowers the rate by PlateauFactor each time that more than PlateauPatience epochs were
+// no better than the best before them, as PyTorch's ReduceLROnPlateau does with a threshold of 0.
+// It counts the epochs that judges accepts, by score, or by loss if the first of them has no score.
+// The first decides for the whole run, so that the rate never rises again.
 func plateauRate(o *recipe.Recipe, validated bool, epochs []rundir.Epoch) float64 {
 	merit := func(e *rundir.Epoch) float64 { return float64(e.ValidAccuracy) }
 	rate, best, waited, first := o.LR, math.Inf(-1), 0, true
@@ -54,8 +52,8 @@ func plateauRate(o *recipe.Recipe, validated bool, epochs []rundir.Epoch) float6
 	return rate
 }
 
-// judges tells whether the end of an epoch judges the weights: those of epochs that are
-// validated do, and all without validation batches.
+// judges reports whether the end of an epoch judges the weights: of each validated epoch, or of
+// every epoch if there are no validation batches.
 func judges(o *recipe.Recipe, validated bool, epoch int) bool {
 	return !validated || o.Validates(epoch)
 }

@@ -10,7 +10,7 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Names of the links, as tables, traces and errors have them.
+// Names of the links in tables, traces and errors.
 const (
 	LinkLoad     = "load graph"
 	LinkRead     = "read features"
@@ -20,8 +20,8 @@ const (
 	LinkLaunch   = "launch"  // likewise when the GPU computes: it launches steps
 )
 
-// Replica is what trains on one device: the store's view of it, its engine, and what brings its
-// steps together with those of the other ranks.
+// Replica trains on one device: it has the store's view of the device, the engine, and the
+// reduction with the other ranks.
 type Replica struct {
 	Device *cuda.Device // opened by the run, which closes it last; nil: the host computes
 	View   featurestore.View
@@ -33,13 +33,13 @@ type Replica struct {
 	Devices   *collective.Devices     // that sums by it
 }
 
-// Root tells whether the replica is the one that evaluates, decides and writes.
+// Root reports whether the replica evaluates, decides and writes.
 func (r *Replica) Root() bool { return r.Group.Rank() == 0 }
 
-// Alone tells whether the run has no other rank.
+// Alone reports whether the run has no other rank.
 func (r *Replica) Alone() bool { return r.Group.World() == 1 }
 
-// Slot is what a batch travels in: the feature store's part and the engine's.
+// Slot is the memory of a batch under way: the feature store's part and the engine's.
 type Slot struct {
 	featurestore.Slot
 	Watcher Watcher     // nil: nobody follows the batch
@@ -51,16 +51,14 @@ type Slot struct {
 type Watcher interface {
 	Enter(link string)
 	Leave(link string)
-	// Context returns the context under which the batch waits for reads.
+	// Context returns the context for the batch's waiting for reads.
 	Context(ctx context.Context) context.Context
 }
 
-// loadingLinks returns the links that fill n slots with the batches that at names,
-// whatever they are for. All reads that are known without a
-// graph are submitted by the first of them at once, so that the drive has work for as
-// many batches as there are slots. It has a worker for every slot: a graph's read waits
-// its turn behind the features of the batches before it, and with fewer workers the next
-// ones would only queue when the drive runs idle.
+// loadingLinks returns the links that fill n slots with the batches of at, for any purpose. The
+// first link submits all reads that need no graph at once, so that the drive has the reads of n
+// batches to do. It has a worker for every slot: a graph's read queues behind the features of
+// earlier batches, and with fewer workers the next graphs would queue only when the drive is idle.
 func loadingLinks(at func(item int) featurestore.Ref, n int) []pipeline.Link[*Slot] {
 	link := func(name string, workers int, do func(ctx context.Context, sl *Slot, item int) error) pipeline.Link[*Slot] {
 		return pipeline.Link[*Slot]{Name: name, Workers: workers, Do: func(ctx context.Context, sl *Slot, item int) error {
@@ -90,7 +88,7 @@ func loadingLinks(at func(item int) featurestore.Ref, n int) []pipeline.Link[*Sl
 	}
 }
 
-// drain ends the reads that a slot has in flight.
+// drain waits for the reads that a slot has in flight.
 func drain(sl *Slot) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()

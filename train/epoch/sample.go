@@ -8,8 +8,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Sample trains on n batches, or fewer where the run has not so many, after one whose times do not
-// count, and returns how many these were, their sums and where their time went.
+// Sample trains on one batch that is not counted and then on n batches, or fewer at the end of the
+// run. It returns the number of counted batches, their sums and the times of links.
 func (t *Trainer) Sample(ctx context.Context, n int) (measured int, sums rundir.Epoch, table pipeline.Table, err error) {
 	n = min(n, max(1, t.schedule.items()-1))
 	warmUp := min(1, t.schedule.items()-n)
@@ -29,8 +29,8 @@ func (t *Trainer) Sample(ctx context.Context, n int) (measured int, sums rundir.
 	return n, t.now, t.table, ctx.Err() // whole steps go on without it
 }
 
-// SampleValidation scores the validation batches that Start was given, and returns how many these are
-// and how long that takes.
+// SampleValidation scores the number of validation batches given to Start. It returns this number
+// and the seconds.
 func (t *Trainer) SampleValidation() (batches int, seconds float64, err error) {
 	if t.eval == nil || t.eval.valid == 0 {
 		return 0, 0, nil
@@ -40,8 +40,8 @@ func (t *Trainer) SampleValidation() (batches int, seconds float64, err error) {
 	return t.eval.valid, time.Since(began).Seconds(), err
 }
 
-// runSome trains on n items, the first of which comes after so many, by parts of epochs: of items
-// that are under way together, no two may have the same batch.
+// runSome trains on n items after the first after ones, by parts of epochs: items under way at the
+// same time must have different batches.
 func (t *Trainer) runSome(after, n int) error {
 	for end := after + n; after < end; {
 		k := min(end-after, t.schedule.left(after))

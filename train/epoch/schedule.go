@@ -12,8 +12,8 @@ import (
 // shuffleKey keeps the shuffle's random stream apart from those of other purposes.
 const shuffleKey = 0x7368_7566_666C_6521
 
-// schedule says which batches a replica trains on, by counting items: a replica's own batches,
-// through the whole run, or from the step that it goes on with. Safe for concurrent use.
+// schedule maps items to batches. A replica's items are its own batches, through the whole run, or
+// from the step at which it resumes. Safe for concurrent use.
 type schedule struct {
 	decide.Schedule
 	first int // the item that position calls 0: where a resumed run goes on
@@ -25,8 +25,7 @@ type schedule struct {
 
 func newSchedule(s decide.Schedule) *schedule { return &schedule{Schedule: s, kept: -1} }
 
-// begin makes the run go on after so many epochs and batches of the next, a whole number of
-// steps.
+// begin makes the run resume after epochs and batches of the next epoch, a whole number of steps.
 func (s *schedule) begin(epoch, batches int) { s.first = epoch*s.own() + s.before(batches) }
 
 // before returns how many of an epoch's first batches are the replica's.
@@ -38,14 +37,13 @@ func (s *schedule) before(batches int) int {
 // own returns how many of an epoch's batches are the replica's.
 func (s *schedule) own() int { return s.before(s.PerEpoch) }
 
-// items returns how many there are to do.
+// items returns the number of items.
 func (s *schedule) items() int { return s.Epochs*s.own() - s.first }
 
-// left returns how many items of its epoch there are from an item on.
+// left returns the number of items from an item to the end of its epoch.
 func (s *schedule) left(item int) int { return s.own() - (item+s.first)%s.own() }
 
-// begun returns how many of an epoch's batches were done before the step that ended with so
-// many.
+// begun returns how many of an epoch's batches were done before the step that ended with done.
 func (s *schedule) begun(done int) int { return max(0, done-1) / s.Accumulate * s.Accumulate }
 
 // after returns how many of an epoch's batches are done after the step with the given one.
@@ -53,7 +51,7 @@ func (s *schedule) after(batch int) int {
 	return min((batch/s.Accumulate+1)*s.Accumulate, s.PerEpoch)
 }
 
-// last reports whether of a step's batches no later one is the replica's.
+// last reports whether a batch is the replica's last of its step.
 func (s *schedule) last(batch int) bool { return s.before(s.after(batch)) == s.before(batch+1) }
 
 // next returns the batch that comes first, 0 when none is left.
@@ -65,7 +63,7 @@ func (s *schedule) next() int {
 	return batch
 }
 
-// position returns an item's epoch, and the how manieth of its batches it is.
+// position returns an item's epoch, and the position of its batch in the epoch, from 0.
 func (s *schedule) position(item int) (epoch, batch int) {
 	item += s.first
 	each, k := s.Accumulate/s.World, item%s.own()
@@ -84,7 +82,7 @@ func (s *schedule) ref(item int) featurestore.Ref {
 	return featurestore.Ref{Split: featurestore.Train, Index: batch}
 }
 
-// place returns which of an epoch's batches comes at a position.
+// place returns the batch at a position of an epoch.
 func (s *schedule) place(epoch, position int) int {
 	if !s.Shuffle {
 		return position

@@ -13,7 +13,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// share is what a rank has summed up since the last time that it told rank 0.
+// share is a rank's sums since it last sent them to rank 0.
 type share struct {
 	Sums   rundir.Epoch `json:"sums"`
 	Found  []Found      `json:"Found,omitempty"` // of its batches, in order
@@ -21,8 +21,8 @@ type share struct {
 	State  string       `json:"state,omitempty"` // a checksum over the engine's, after an epoch
 }
 
-// gatherShares brings what the ranks have summed up to rank 0, whose sums are the run's then,
-// with the bits that one rank's have. After an epoch their engines are compared.
+// gatherShares brings the ranks' sums to rank 0, which then has the run's sums, with the same bits
+// as for one rank. After an epoch the engines' weights are compared.
 func (t *Trainer) gatherShares(epochEnds bool) error {
 	if t.Alone() {
 		return nil // its sums are the run's
@@ -63,14 +63,13 @@ func (t *Trainer) gatherShares(epochEnds bool) error {
 	return t.sumShares(all, done)
 }
 
-// mostShare returns the most bytes of a rank's share: of its batches, and of a scorer's state in
-// base64.
+// mostShare returns the most bytes of a rank's share: its batches, and a scorer's state in base64.
 func (t *Trainer) mostShare() int64 {
 	const each = 64
 	return ranks.MostTold + each*int64(t.done-t.shared) + 4*(t.scorerState/3+1)
 }
 
-// sumShares sums up what was found of the batches from done on, in their order.
+// sumShares sums up the outcomes of the batches from done on, in their order.
 func (t *Trainer) sumShares(all []share, done int) error {
 	each := t.schedule.Accumulate / t.schedule.World
 	for b := done; b < t.done && t.Engine != nil; b++ {
@@ -84,7 +83,7 @@ func (t *Trainer) sumShares(all []share, done int) error {
 	return nil
 }
 
-// stateSum returns a checksum over everything that an engine trains.
+// stateSum returns a checksum over an engine's trained state.
 func stateSum(e engine.Engine) (string, error) {
 	state, err := e.State()
 	if err != nil {

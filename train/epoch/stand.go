@@ -10,15 +10,16 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// stand is where a run goes on, as the other ranks need it. The sections follow it, one by one.
+// stand is the message to the other ranks about the checkpoint to resume from. The sections follow
+// it, one by one.
 type stand struct {
 	At       *Position      `json:"at,omitempty"` // nil: at its beginning
 	Epochs   []rundir.Epoch `json:"epochs,omitempty"`
 	Sections []string       `json:"sections,omitempty"` // the engine's
 }
 
-// ShareStand gives every rank the checkpoint from which rank 0 goes on, nil where the run begins. The
-// list of epochs has at most most bytes as JSON.
+// ShareStand gives every rank rank 0's checkpoint, nil for a new run. The list of epochs has at
+// most most bytes as JSON.
 func ShareStand(g *collective.Group, from *Point, epochs int, most int64, l Limits) (*Point, error) {
 	var s stand
 	sections := make(map[string][]byte)

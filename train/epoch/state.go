@@ -14,7 +14,7 @@ import (
 	"diskgnn/train/score"
 )
 
-// Config is what a trainer works with.
+// Config is the configuration of a trainer.
 type Config struct {
 	Recipe   *recipe.Recipe // resolved
 	Schedule decide.Schedule
@@ -33,7 +33,7 @@ type Config struct {
 	From            *Point             // nil: the beginning
 }
 
-// Trainer drives the epochs of one replica. All of it belongs to one goroutine.
+// Trainer drives the epochs of one replica. It belongs to one goroutine.
 type Trainer struct {
 	Config
 	*Replica
@@ -57,7 +57,7 @@ type Trainer struct {
 	unscored  []byte       // the state of a scorer that nothing was added to
 	ended     func() error // why to stop after a step that has several batches; nil: the pipeline stops by itself
 
-	// Events of every step, which are used again.
+	// Events of every step, which are reused.
 	computed Computed
 	outcome  Outcome
 	taken    StepTaken
@@ -69,7 +69,7 @@ type Trainer struct {
 	kept  *Standing // where the run stood at the latest checkpoint; nil: there is none
 }
 
-// Standing is how far a run came: epochs, and batches of the next.
+// Standing is the progress of a run: epochs, and batches of the next.
 type Standing struct {
 	Epoch, Batch     int
 	epochs, perEpoch int
@@ -88,10 +88,10 @@ func (t *Trainer) standing(epoch, batch int) *Standing {
 	return &Standing{epoch, batch, t.schedule.Epochs, t.schedule.PerEpoch}
 }
 
-// Stands returns where the run stands after its last step.
+// Stands returns the run's progress after its last step.
 func (t *Trainer) Stands() Standing { return *t.standing(t.now.Epoch, t.done) }
 
-// Kept returns where the run stood at its latest checkpoint, nil if there is none.
+// Kept returns the run's progress at its latest checkpoint, nil if there is none.
 func (t *Trainer) Kept() *Standing { return t.kept }
 
 // judges tells whether the end of an epoch judges the weights.
@@ -104,13 +104,13 @@ func (t *Trainer) begin(epoch int) {
 	t.Events.Tell(&Began{})
 }
 
-// note says what there is to know.
+// note publishes a note for the user.
 func (t *Trainer) note(format string, args ...any) {
 	t.Events.Tell(&Note{fmt.Sprintf(format, args...)})
 }
 
-// diverged is the error of training that left the numbers which a float32 can hold: as
-// what, a whole clause, shows.
+// diverged is the error of training with numbers beyond float32. what is a clause with the
+// evidence.
 func (t *Trainer) diverged(what string) error {
 	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.Recipe.LR)
 }

@@ -10,7 +10,7 @@ import (
 	"diskgnn/train/ranks"
 )
 
-// runBatches trains on what is left of the epoch's batches.
+// runBatches trains on the rest of the epoch's batches.
 func (t *Trainer) runBatches() error {
 	t.running = time.Now()
 	t.Events.Tell(&BatchesRan{t.running})
@@ -35,9 +35,8 @@ func (t *Trainer) runBatches() error {
 	return err
 }
 
-// step is the last link of the training pipeline, which computes a batch, and takes the step
-// of which it is the last. A batch that fails or is abandoned leaves no trace in what is
-// summed up.
+// step is the last link of the training pipeline: it computes a batch and, after the last batch of
+// a step, takes the step. A batch that fails or is abandoned does not change the sums.
 func (t *Trainer) step(ctx context.Context, sl *Slot, item int) error {
 	began := time.Now()
 	epoch, batch := t.schedule.position(item)
@@ -95,8 +94,8 @@ func (t *Trainer) endStep(done int) error {
 	return t.stepped(done, signals)
 }
 
-// takeStep takes the step after which so many of the epoch's batches are done, with those of
-// all ranks, and returns what any of them wants to follow.
+// takeStep takes the step that ends with done batches of the epoch, with the batches of all ranks,
+// and returns the union of their signals.
 func (t *Trainer) takeStep(done int) (collective.Signals, error) {
 	var ask collective.Signals
 	if t.ended != nil && t.ended() != nil {
@@ -108,8 +107,8 @@ func (t *Trainer) takeStep(done int) (collective.Signals, error) {
 	return t.Reduction.Step(t.Engine, ask)
 }
 
-// stepped counts the step that was taken, writes a checkpoint if one is due, and ends the run if
-// it is to end here.
+// stepped counts the step, writes a checkpoint if one is due, and ends the run if it is to end
+// here.
 func (t *Trainer) stepped(done int, signals collective.Signals) error {
 	t.done, t.open, t.fresh = done, false, true
 	t.taken.Done = done

@@ -11,7 +11,7 @@ import (
 	"diskgnn/train/score"
 )
 
-// settle waits until all is known of the batches so far.
+// settle waits for the outcomes of all batches so far.
 func (t *Trainer) settle() error {
 	if t.Engine == nil {
 		return nil
@@ -19,7 +19,7 @@ func (t *Trainer) settle() error {
 	return t.take(t.Engine.Finish())
 }
 
-// take sums up what was found of a batch.
+// take adds a batch's outcome to the sums.
 func (t *Trainer) take(o *engine.Outcome, err error) error {
 	if o != nil && (math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0)) {
 		return t.diverged(fmt.Sprintf("the loss is %v", o.Loss))
@@ -45,11 +45,11 @@ func (t *Trainer) take(o *engine.Outcome, err error) error {
 	return nil
 }
 
-// TimesEvery is how often the times of links are looked at while batches run; tests look after
-// every step.
+// TimesEvery is the interval between updates of the links' times while batches run; tests set it to
+// update after every step.
 var TimesEvery = time.Second
 
-// sums returns what the monitor shows of the epoch under way.
+// sums returns the epoch's sums for the monitor.
 func (t *Trainer) sums() rundir.Epoch {
 	if now := time.Now(); now.Sub(t.looked) >= TimesEvery {
 		t.tally(t.batches, 0)

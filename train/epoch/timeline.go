@@ -10,8 +10,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Where no trace was wanted, the latest spans are kept for the report all the same, 40 bytes each:
-// enough for the batches that it draws, on however many lanes.
+// Without a trace, the latest spans are kept for the report all the same, 40 bytes each: enough for
+// the batches that it draws, on any number of lanes.
 const (
 	TimelineSpans   = 1024
 	timelineBatches = 12
@@ -19,8 +19,8 @@ const (
 
 const trainLanes = "train " // begin the names of the training pipeline's lanes
 
-// timeline returns what was done when for the last batches that left the training pipeline; nil
-// where nothing was. position says of an item which batch it is.
+// timeline returns the spans of the last batches that left the training pipeline; nil without any.
+// position returns the batch of an item.
 func timeline(spans []pipeline.Span, position func(item int) (epoch, batch int)) *rundir.Timeline {
 	last := -1
 	for _, s := range spans {

@@ -1,11 +1,11 @@
 // Package epoch trains one replica, epoch by epoch: it runs the batches of a schedule through a
 // pipeline, takes steps with the other ranks, validates, keeps the best weights and writes
-// checkpoints. What happens it publishes as typed events.
+// checkpoints. It publishes its progress as typed events.
 //
 //	store ─► load graph ─► read features ─► assemble ─► compute ─► step ─► sums of the epoch
 //	      └► evaluation batches ─────────────────────► validation and test scores
 //
-// A trainer that begins at a checkpoint ends with the bits of one that was never interrupted, but for
+// A trainer that resumes from a checkpoint ends with the bits of an uninterrupted one, except for
 // times.
 package epoch
 
@@ -22,7 +22,7 @@ import (
 	"diskgnn/train/score"
 )
 
-// New returns a replica's trainer, which stands where the run goes on.
+// New returns a replica's trainer, at the checkpoint in c if there is one.
 func New(c Config, rep *Replica) (*Trainer, error) {
 	t := &Trainer{Config: c, Replica: rep, schedule: newSchedule(c.Schedule), counted: c.Stack.Stats(), scorer: score.New(TrainJudging(c.Recipe.Metric, c.Facts))}
 	t.unscored = t.scorer.State()
@@ -37,7 +37,7 @@ func New(c Config, rep *Replica) (*Trainer, error) {
 	return t, t.goOn(from)
 }
 
-// Fill fills the store's cache for the batch that comes first, and returns the bytes that it reads.
+// Fill fills the store's cache for the first batch, and returns the bytes that it read.
 func (t *Trainer) Fill(ctx context.Context, rep progress.Reporter) (bytes int64, err error) {
 	t.Events.Tell(&PhaseBegan{Filling})
 	began := time.Now()
@@ -51,13 +51,13 @@ func (t *Trainer) Fill(ctx context.Context, rep progress.Reporter) (bytes int64,
 	return bytes, nil
 }
 
-// Slots say what the pipelines of a trainer work on.
+// Slots are the numbers of slots of a trainer's pipelines.
 type Slots struct {
 	Train, Eval int
-	// Few is how many validation batches there are to score, once, and no test batches; 0: all of both,
-	// as often as the recipe says.
+	// Few limits scoring to this number of validation batches, once, and no test batches; 0: all of
+	// both, at the recipe's epochs.
 	Few int
-	// Watch is called with the slots of training before any batch is loaded; nil: it is not.
+	// Watch is called with the slots of training before any batch is loaded, unless it is nil.
 	Watch func([]*Slot) error
 }
 
@@ -115,9 +115,9 @@ func (t *Trainer) start(ctx context.Context, slots []*Slot) error {
 	return nil
 }
 
-// whole returns the context of the training pipeline. Of a step that has several batches all
-// are computed before the run ends, so that it ends between two steps: the pipeline's context
-// outlives the run's then.
+// whole returns the context of the training pipeline. If a step has several batches, all are
+// computed before the run ends, so that it ends between two steps: the pipeline's context then
+// outlives the run's.
 func (t *Trainer) whole(ctx context.Context) context.Context {
 	if t.schedule.Accumulate == 1 {
 		return ctx
@@ -129,17 +129,17 @@ func (t *Trainer) whole(ctx context.Context) context.Context {
 	return ctx
 }
 
-// Run trains what is left of the epochs, or until it stops early, and judges the best
-// one's weights on the test batches. Interrupted, or ended by a batch that outgrew what was
-// made for it, it leaves a checkpoint of the last step that was finished.
+// Run trains the rest of the epochs, or until it stops early, and scores the best weights on the
+// test batches. If it is interrupted, or a batch exceeds its memory, it leaves a checkpoint of the
+// last finished step.
 func (t *Trainer) Run(ctx context.Context) error {
 	t.Events.Tell(&Started{Name: "train", Items: t.schedule.items(), Whole: true, Sums: t.sums, Done: t.done})
 	defer t.Events.Tell(&Ended{})
 	t.saved = time.Now()
 	err := t.train(ctx)
 	_, outgrown := errors.AsType[*live.Outgrown](err)
-	// Ranks stop after a step that they agree on, with a checkpoint; elsewhere rank 0 can write one
-	// if it knows what all have summed up.
+	// Ranks stop after an agreed step, with a checkpoint; elsewhere rank 0 can write one only if it
+	// has all ranks' sums.
 	known := t.Alone() || t.Root() && t.shared == t.done
 	if err != nil && !t.open && known && (outgrown || fault.EndedBy(ctx, err)) {
 		t.leave()
@@ -168,7 +168,7 @@ func (t *Trainer) train(ctx context.Context) error {
 	return t.test()
 }
 
-// test judges the best weights. Afterwards the engine is as it was.
+// test scores the best weights on the test batches. It leaves the engine unchanged.
 func (t *Trainer) test() error {
 	t.Events.Tell(&PhaseBegan{Testing})
 	last, err := t.Engine.Snapshot(nil)
