@@ -5,8 +5,8 @@
 //	Work.Prepare ─► Infer ─► logits                                               evaluation
 //
 // A step uses the gradients of Recipe.Accumulate successive batches, or of the rest of an epoch:
-// their sum, divided by the number of labelled seed nodes in all of them. Engines that train
-// together each have a part of a step's batches, and a Sum combines them.
+// their sum, divided by the number of loss terms of all labelled seed nodes in them. Engines that
+// train together each have a part of a step's batches, and a Sum combines them.
 package engine
 
 import (

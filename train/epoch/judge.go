@@ -129,8 +129,8 @@ func (t *Trainer) setRate() error {
 	return t.Engine.SetLR(rate)
 }
 
-// stalled reports whether Patience is used up: the epoch before this one was validated, and more
-// than Patience epochs have passed since the best one, which checkpoints record.
+// stalled reports whether Patience is used up: the epoch before this one was validated, and at
+// least Patience epochs have passed since the best one, which checkpoints record.
 func (t *Trainer) stalled() bool {
 	patience, last := t.Recipe.Patience, t.now.Epoch-1
 	return patience > 0 && last >= 0 && t.Recipe.Validates(last) && last-t.Result.BestEpoch >= patience

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// architecture is a row of the table of kinds: how one kind of model differs from the others.
-// Each engine has a table of its own with the layer of every kind. Tests fail for a part that a
-// row lacks, and for a row that another table lacks.
+// architecture is a row of the table of kinds: the properties of one kind of model. Each engine has
+// a table of its own with the layer of every kind. Tests fail for a part that a row lacks, and for
+// a row that another table lacks.
 type architecture struct {
 	kind    Kind
 	title   string                                           // the name in prose
@@ -78,7 +78,7 @@ func (k Kind) row() *architecture {
 	return &architectures[i]
 }
 
-// row returns the row of the model's kind, which is one that Validate accepts.
+// row returns the row of the model's kind, which must be valid.
 func (m *Model) row() *architecture {
 	a := m.Kind.row()
 	if a == nil {
@@ -87,7 +87,7 @@ func (m *Model) row() *architecture {
 	return a
 }
 
-// Title returns the kind's name in prose; of a kind that is not known its name in capitals.
+// Title returns the kind's name in prose; for an unknown kind its name in capitals.
 func (k Kind) Title() string {
 	if a := k.row(); a != nil {
 		return a.title
@@ -95,7 +95,7 @@ func (k Kind) Title() string {
 	return strings.ToUpper(string(k))
 }
 
-// Option is an option of a Model that some kinds alone have, by the name of its flag.
+// Option is an option of a Model that only some kinds have, named after its flag.
 type Option string
 
 const (
@@ -104,7 +104,7 @@ const (
 	HeadsOption      Option = "heads"
 )
 
-// Has tells whether models of the kind have the option.
+// Has reports whether models of the kind have the option.
 func (k Kind) Has(o Option) bool {
 	a := k.row()
 	return a != nil && slices.Contains(a.options, o)
@@ -121,7 +121,7 @@ func (o Option) Kinds() string {
 	return strings.Join(names, " and ")
 }
 
-// ClearOthers clears the options that are of other kinds.
+// ClearOthers clears the options of other kinds.
 func (m *Model) ClearOthers() {
 	if !m.Kind.Has(AggregatorOption) {
 		m.Aggregator = ""
@@ -134,8 +134,8 @@ func (m *Model) ClearOthers() {
 	}
 }
 
-// Foreign returns an option that the model has though it is of other kinds, with its value; ""
-// where there is none.
+// Foreign returns an option that is set though only other kinds have it, with its value; "" if
+// there is none.
 func (m *Model) Foreign() (o Option, value any) {
 	switch k := m.Kind; {
 	case !k.Has(AggregatorOption) && m.Aggregator != "" && m.Aggregator != Mean:
@@ -156,8 +156,8 @@ func (m *Model) Unit() Activation {
 	return m.row().unit
 }
 
-// Weighing says how the edges of a block are weighed, and whether destinations have an edge
-// to themselves.
+// Weighing is the way in which a block's edges are weighed. It decides as well whether destinations
+// have an edge to themselves.
 type Weighing string
 
 const (
@@ -174,10 +174,10 @@ var Weighings = []Weighing{Unweighed, Averaged, ByGraph, ByBlock, Attended}
 // Weighing returns how the model's edges are weighed.
 func (m *Model) Weighing() Weighing { return m.row().edges(m) }
 
-// MaxHeads bounds what is counted from heads.
+// MaxHeads bounds the number of heads.
 const MaxHeads = 1024
 
-// LeakySlope is what GAT's leaky ReLU multiplies negative scores by.
+// LeakySlope is GAT's leaky ReLU's factor for negative scores.
 const LeakySlope = 0.2
 
 // attentionParams returns the parameters of layer l of GAT. W has a column block for every
@@ -203,7 +203,7 @@ func (m *Model) costLayer(l, src, dst, edges int, train bool) layerCounts {
 	return k
 }
 
-// ResolveOrder returns layer l's order: in place of Auto the cheaper one for blocks of these
+// ResolveOrder returns layer l's order. It replaces Auto by the cheaper order for blocks of these
 // counts.
 func (m *Model) ResolveOrder(l, src, dst, edges int, train bool, r Rates) Order {
 	switch o := m.Order(l); {

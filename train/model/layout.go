@@ -1,8 +1,7 @@
 package model
 
-// Params returns the parameters: those trained, layer by layer, the input
-// projection first, each layer's in the order of the roles; then the statistics. The kind is
-// one that Validate accepts.
+// Params returns the parameters: the trained ones layer by layer, the input projection first, each
+// layer's in the order of the roles; then the statistics. The kind must be valid.
 func (m *Model) Params() []Param {
 	var ps []Param
 	if m.InputProjection > 0 {
@@ -37,8 +36,8 @@ func (m *Model) layerParams(l int) []Param {
 	return ps
 }
 
-// Layout says where a model's parameters lie when they lie one after the other, in the
-// order of Params: as engines keep them.
+// Layout gives the offsets of a model's parameters in one array, in the order of Params, which
+// engines use.
 type Layout struct {
 	Params  []Param
 	Offsets []int // where each begins, and where the last ends, in elements
@@ -57,11 +56,11 @@ func (m *Model) Layout() Layout {
 	return l
 }
 
-// Count returns the elements of all parameters.
+// Count returns the number of elements of all parameters.
 func (l *Layout) Count() int { return l.Offsets[len(l.Params)] }
 
-// Span returns where a layer's parameters with roles from one to another lie, which are
-// next to each other; nothing, at 0, where it has none.
+// Span returns the range lo to hi of a layer's parameters with the roles from to to, which are
+// adjacent; an empty range at 0 if it has none.
 func (l *Layout) Span(layer int, from, to Role) (lo, hi int) {
 	for i := range l.Params {
 		if p := &l.Params[i]; p.Layer == layer && from <= p.Role && p.Role <= to {
@@ -74,21 +73,21 @@ func (l *Layout) Span(layer int, from, to Role) (lo, hi int) {
 	return lo, hi
 }
 
-// Statistics returns where the running mean and variance of a layer lie behind the parameters
-// that are trained.
+// Statistics returns the offsets of a layer's running mean and variance, counted from the end of
+// the trained parameters.
 func (l *Layout) Statistics(layer int) (mean, variance int) {
 	mean, _ = l.Span(layer, RunningMean, RunningMean)
 	variance, _ = l.Span(layer, RunningVar, RunningVar)
 	return mean - l.Trained, variance - l.Trained
 }
 
-// Has tells whether a layer has a parameter with the role.
+// Has reports whether a layer has a parameter with the role.
 func (l *Layout) Has(layer int, r Role) bool {
 	lo, hi := l.Span(layer, r, r)
 	return lo < hi
 }
 
-// Init fills values, one for every element, with the initial ones of a seed.
+// Init fills values, one for every element, with a seed's initial values.
 func (l *Layout) Init(values []float32, seed uint64) {
 	for i := range l.Params {
 		l.Params[i].Init(values[l.Offsets[i]:l.Offsets[i+1]], seed, i)

@@ -2,8 +2,7 @@
 // kind, the widths of its layers, the order of operations in each, and the names,
 // shapes and initial values of its parameters.
 //
-// It knows no tensors and no graphs: an engine reads the description and builds
-// what it needs.
+// It has no tensors and no graphs: an engine builds them from the description.
 package model
 
 // Model describes a network:
@@ -17,8 +16,8 @@ type Model struct {
 	Kind    Kind    `json:"kind"`
 	Dims    []int   `json:"dims"`    // input width, hidden widths, number of classes: one more than layers
 	Dropout float64 `json:"dropout"` // rate after every layer but the last, from 0 to kernel.MaxDropout
-	// Orders holds each layer's order of operations. Nil stands for Auto in all of
-	// them; engines resolve Auto and report what they resolved it to.
+	// Orders holds each layer's order of operations. Nil stands for Auto in all of them; engines
+	// resolve Auto and report the resolved orders.
 	Orders []Order `json:"orders,omitempty"`
 
 	Norm       Norm       `json:"norm,omitempty"`
@@ -26,8 +25,8 @@ type Model struct {
 	// Residual adds a learned linear map of the destination's input to every layer's
 	// output, ahead of the norm.
 	Residual bool `json:"residual,omitempty"`
-	// InputProjection is the width to which a linear map brings the features before
-	// the first layer; 0 is none.
+	// InputProjection is the width of a linear map of the features before the first layer; 0 is
+	// none.
 	InputProjection int `json:"input_projection,omitempty"`
 	// Options of some kinds.
 	Aggregator Aggregator `json:"aggregator,omitempty"`
@@ -71,15 +70,14 @@ func (m *Model) Order(l int) Order {
 	return m.Orders[l]
 }
 
-// Commutes tells whether a layer's aggregation commutes with linear maps, so that
-// there is a choice between both orders of operations.
+// Commutes reports whether a layer's aggregation commutes with linear maps, so that both orders of
+// operations are possible.
 func (m *Model) Commutes() bool { return m.Aggregator != Max }
 
-// CountsBlocks tells whether the weight of an edge follows from the other edges in its
-// block.
+// CountsBlocks reports whether the weight of an edge depends on the other edges in its block.
 func (m *Model) CountsBlocks() bool { return m.GCNNorm == BlockNorm }
 
-// HasNorm tells whether layer l's sums are normalised.
+// HasNorm reports whether layer l's sums are normalised.
 func (m *Model) HasNorm(l int) bool {
 	return l >= 0 && l < m.Layers()-1 && m.Norm != "" && m.Norm != NoNorm
 }

@@ -1,23 +1,23 @@
 package model
 
-// Order is the order of a layer's two linear operations. Weighted sums and linear maps
-// commute, with attention for every head, so both give the same function; which one is cheaper
-// depends on the block and the widths.
+// Order is the order of a layer's two linear operations. Weighted sums and linear maps commute,
+// with attention for every head, so both orders give the same function; the block and the widths
+// decide which one is cheaper.
 type Order string
 
 const (
 	Auto Order = "auto"
-	// Aggregate sums the neighbours' features first and multiplies the sums: a
-	// product per destination, a sum in the width of the input.
+	// Aggregate sums the neighbours' features first and multiplies the sums: a product per
+	// destination, a sum in the width of the input.
 	Aggregate Order = "aggregate"
 	// Multiply multiplies every source's features first and sums the products: a
 	// product per source, a sum in the width of the output.
 	Multiply Order = "multiply"
 )
 
-// OperandWidth returns the width of the rows that a layer multiplies with weights,
-// destination by destination: of sums, where it aggregates first, and of the destinations'
-// own rows, where these have weights of their own. in is the width of both.
+// OperandWidth returns the width of the rows that a layer multiplies with weights, per destination:
+// of sums, if it aggregates first, and of the destinations' own rows, if own says that these have
+// weights of their own. in is the width of both.
 func (o Order) OperandWidth(in int, own bool) int {
 	width := 0
 	if o == Aggregate {
@@ -31,7 +31,7 @@ func (o Order) OperandWidth(in int, own bool) int {
 
 var orders = []Order{Auto, Aggregate, Multiply}
 
-// ParseOrder returns the order of that name.
+// ParseOrder returns the order with this name, and whether there is one.
 func ParseOrder(name string) (Order, bool) {
 	for _, o := range orders {
 		if string(o) == name {
@@ -41,8 +41,7 @@ func ParseOrder(name string) (Order, bool) {
 	return "", false
 }
 
-// layerCounts holds the counts that decide what a layer costs, typical of the batches to
-// come.
+// layerCounts holds the counts that decide the cost of a layer, typical of the batches to come.
 type layerCounts struct {
 	Src, Dst, Edges int  // of the block
 	In, Out         int  // widths
@@ -52,7 +51,7 @@ type layerCounts struct {
 	Heads, Part     int  // of attention, and the width of a head's result; else 0
 }
 
-// Rates are the speeds of one core. Only their ratio decides.
+// Rates are the speeds of one core. Only their ratio matters.
 type Rates struct {
 	Flops float64 // of matrix products, per second
 	Bytes float64 // of gathers, read or written, per second
@@ -80,9 +79,9 @@ func chooseOrder(l layerCounts, r Rates) Order {
 	return Aggregate
 }
 
-// cost predicts the seconds that a layer takes on one core: matrix products at the
-// flop rate, plus what gathers read and write at the byte rate. What both orders
-// have in common, such as the activation, is left out.
+// cost predicts the seconds of a layer on one core: matrix products at the flop rate, plus the
+// bytes of gathers at the byte rate. It leaves out the common part of both orders, such as the
+// activation.
 func (l layerCounts) cost(o Order, r Rates) float64 {
 	if l.Heads > 0 {
 		return l.attentionCost(o, r)
@@ -113,7 +112,7 @@ func (l layerCounts) cost(o Order, r Rates) float64 {
 	return flops/r.Flops + bytes/r.Bytes
 }
 
-// passes counts those over every product: forward, weights' gradient, input's.
+// passes counts passes over every product: forward, weights' gradient, input's.
 func (l layerCounts) passes() float64 {
 	switch {
 	case !l.Train:
@@ -124,7 +123,7 @@ func (l layerCounts) passes() float64 {
 	return 3
 }
 
-// attentionCost is cost of attention, without a residual, which both orders have in common.
+// attentionCost is the cost of attention, without a residual, which both orders share.
 func (l layerCounts) attentionCost(o Order, r Rates) float64 {
 	var (
 		src, dst, edges = float64(l.Src), float64(l.Dst), float64(l.Edges)

@@ -9,7 +9,7 @@ import (
 // InputLayer is the layer number of the input projection.
 const InputLayer = -1
 
-// Role says what a parameter does in its layer.
+// Role is a parameter's role in its layer.
 type Role int
 
 const (
@@ -22,7 +22,7 @@ const (
 	ResidualBias
 	NormScale
 	NormShift
-	// What a batch norm has seen, on average: not trained, and used in evaluation.
+	// The running averages of a batch norm: not trained, and used in evaluation.
 	RunningMean
 	RunningVar
 
@@ -31,14 +31,14 @@ const (
 
 // Param describes one parameter.
 type Param struct {
-	// Name is its key in the state_dict of a PyTorch module whose lists are named
-	// convs (PyTorch Geometric's layers), lins (residuals), norms, and whose input
-	// projection is lin_in: convs.0.lin_l.weight, norms.0.bias, lin_in.weight.
+	// Name is the parameter's key in the state_dict of a PyTorch module with lists named convs
+	// (PyTorch Geometric's layers), lins (residuals) and norms, and the input projection lin_in:
+	// convs.0.lin_l.weight, norms.0.bias, lin_in.weight.
 	Name  string
 	Layer int // or InputLayer
 	Role  Role
-	// Rows and Cols are the shape in which engines keep a weight: Rows inputs by
-	// Cols outputs, row-major, the transpose of PyTorch's. A vector has one row.
+	// Rows and Cols are the shape of a weight in engines: Rows inputs by Cols outputs, row-major,
+	// the transpose of PyTorch's. A vector has one row.
 	Rows, Cols int
 	Shape      []int // PyTorch's
 	// Initial values are uniform on Value ± Bound.
@@ -48,11 +48,11 @@ type Param struct {
 // Len returns the number of elements.
 func (p *Param) Len() int { return p.Rows * p.Cols }
 
-// Trained tells whether the parameter has a gradient.
+// Trained reports whether the parameter has a gradient.
 func (p *Param) Trained() bool { return p.Role <= LastTrained }
 
-// linearBound is that of PyTorch's linear layers (Kaiming uniform with a = √5), for
-// weights and biases alike.
+// linearBound is the bound of PyTorch's linear layers (Kaiming uniform with a = √5), for weights
+// and biases alike.
 func linearBound(in int) float64 { return 1 / math.Sqrt(float64(in)) }
 
 func numbered(list string, l int, name string) string {
@@ -67,8 +67,8 @@ func vector(name string, l int, r Role, n int, value, bound float64) Param {
 	return Param{Name: name, Layer: l, Role: r, Rows: 1, Cols: n, Shape: []int{n}, Value: value, Bound: bound}
 }
 
-// Init fills values, of p.Len() elements in the engines' order, with the initial
-// values that the seed gives the i-th parameter. They depend on nothing else.
+// Init fills values, of p.Len() elements in the engines' order, with the initial values of the i-th
+// parameter, which depend only on the seed, i and p.
 func (p *Param) Init(values []float32, seed uint64, i int) {
 	rng := rand.NewPCG(seed, uint64(i))
 	for k := range values {

@@ -41,8 +41,8 @@ func (m *Model) Validate() error {
 	return m.validateCount()
 }
 
-// These bound what is counted from widths and layers, so that no count overflows. Batches
-// have at most as many layers.
+// These bound widths and layers, so that no count overflows. Batches have at most this number of
+// layers.
 const (
 	maxWidth  = 1 << 24
 	maxLayers = 64
@@ -84,8 +84,7 @@ func (m *Model) validateOptions() error {
 	return nil
 }
 
-// validateCount refuses more parameters than any memory holds, of which counts would
-// overflow.
+// validateCount refuses more parameters than any memory holds: counts of them would overflow.
 func (m *Model) validateCount() error {
 	const most = 1 << 48
 	sum := 0.0
@@ -98,7 +97,7 @@ func (m *Model) validateCount() error {
 	return nil
 }
 
-// known tells whether a name is in the list, or left open.
+// known reports whether a name is empty or in the list.
 func known[T ~string](name T, list []T) bool { return name == "" || slices.Contains(list, name) }
 
 // unknown says that a name is none of those known.

@@ -2,8 +2,7 @@ package model
 
 import "diskgnn/internal/fault"
 
-// Kind names an architecture: what a layer makes of the features x of a block's
-// sources.
+// Kind names an architecture: the function of a layer, of the features x of a block's sources.
 type Kind string
 
 const (
@@ -57,7 +56,7 @@ const (
 	ELU  Activation = "elu" // x, or exp(x) − 1 where x is negative
 )
 
-// Aggregator says what SAGE takes of a destination's sampled neighbours.
+// Aggregator is SAGE's function of a destination's sampled neighbours.
 type Aggregator string
 
 const (
@@ -68,7 +67,7 @@ const (
 	Max Aggregator = "max"
 )
 
-// GCNNorm says by which degrees GCN weighs the edge from s to d.
+// GCNNorm chooses the degrees by which GCN weighs the edge from s to d.
 type GCNNorm string
 
 const (
@@ -77,10 +76,10 @@ const (
 	// edges, so that the sum over a sample estimates the sum over all neighbours
 	// without bias.
 	GraphNorm GCNNorm = "graph"
-	// BlockNorm takes the degrees in the block, self-loops counted: of s as a
-	// source, of d as a destination. Inference over the whole graph takes the graph for
-	// the block, in every layer: what it gives is what a batch of all nodes with all of
-	// their edges gives, and no range of it shows.
+	// BlockNorm takes the degrees in the block, self-loops counted: of s as a source, of d as a
+	// destination. Inference over the whole graph treats the graph as the block, in every layer:
+	// its results are those of a batch of all nodes with all of their edges, and do not depend on
+	// its ranges.
 	BlockNorm GCNNorm = "block"
 )
 
@@ -92,22 +91,22 @@ var (
 	GCNNorms    = []GCNNorm{GraphNorm, BlockNorm}
 )
 
-// Loss names what training makes small. A seed node without a label has neither loss
-// nor gradient.
+// Loss is the function that training minimises. A seed node without a label has neither loss nor
+// gradient.
 type Loss string
 
 const (
 	// CrossEntropy is the mean over the labelled seed nodes of the softmax
 	// cross-entropy, in nats: of one class per node, smoothed where the recipe says so.
 	CrossEntropy Loss = "cross-entropy"
-	// Binary is the mean over the labelled seed nodes and all classes of the binary
-	// cross-entropy of the logits' sigmoids: any number of classes per node, which the
-	// batch's Targets name, or, where it has none, the class of its label.
+	// Binary is the mean over the labelled seed nodes and all classes of the binary cross-entropy
+	// of the logits' sigmoids: any number of classes per node, given by the batch's Targets or,
+	// without them, by the class of its label.
 	Binary Loss = "binary"
 )
 
-// Terms counts the terms of the loss of so many labelled seed nodes: one each or, of Binary, one
-// for every class.
+// Terms counts the terms of the loss of labelled seed nodes: one each, or for Binary one for every
+// class.
 func (l Loss) Terms(labelled int64, classes int) int64 {
 	if l == Binary {
 		return labelled * int64(classes)
@@ -115,7 +114,7 @@ func (l Loss) Terms(labelled int64, classes int) int64 {
 	return labelled
 }
 
-// Validate checks the loss, and with it the share of a label that is spread over all
+// Validate checks the loss together with smoothing, the share of a label that is spread over all
 // classes.
 func (l Loss) Validate(smoothing float64) error {
 	switch {

@@ -24,18 +24,18 @@ type Dir struct {
 	Path string
 	File File // what run.json holds, once it was saved
 	MetricsEnd
-	// Sources returns an error if what batches are made of is not what was verified. It is called before
-	// anything that was made of them is committed. Nil: nothing is mapped.
+	// Sources returns an error if the batches' files differ from the verified ones. It is called
+	// before results of them are committed. Nil: nothing is mapped.
 	Sources func() error
-	// Extensible says that the latest checkpoint is of the last epoch: the run can be made longer.
+	// Extensible says that the latest checkpoint is of the last epoch: the run can be extended.
 	Extensible bool
 
 	lock    io.Closer
 	metrics vfs.File
 }
 
-// Begin makes the directory, or with force clears the run that is there, and
-// locks it. Nothing but a run is ever replaced.
+// Begin makes the directory and locks it. With force it clears an existing run; anything but a run
+// is an error.
 func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
 	out = filepath.Clean(out)
 	if err := CheckOut(fsys, out, force); err != nil {
@@ -48,7 +48,7 @@ func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
 	if err := fsys.MkdirAll(out); err != nil {
 		return nil, fmt.Errorf("make %s: %w", out, err)
 	}
-	// What is written inside is as durable as the directory's name.
+	// Files inside are as durable as the directory's name.
 	if err := fsys.SyncDir(parent); err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
 	return d, nil
 }
 
-// Lock locks a run's directory and leaves it as it is. File is what Save will write.
+// Lock locks a run's directory and leaves it unchanged. Save will write file.
 func Lock(fsys vfs.FS, out string, file File) (d *Dir, err error) {
 	d = &Dir{FS: fsys, Path: filepath.Clean(out), File: file}
 	if d.lock, err = fsys.Lock(d.Name(LockFile)); err != nil {
@@ -71,25 +71,24 @@ func Lock(fsys vfs.FS, out string, file File) (d *Dir, err error) {
 	return d, nil
 }
 
-// Close closes metrics.jsonl and gives up the lock. The directory stays as it is.
+// Close closes metrics.jsonl and releases the lock. The directory stays as it is.
 func (d *Dir) Close() error { return errors.Join(d.CloseMetrics(), d.lock.Close()) }
 
-// Unlock removes the lock's file and gives up the lock. What fails does no harm: a file
-// that stays behind is locked by nobody.
+// Unlock removes the lock's file and releases the lock. A failure does no harm: nobody locks a file
+// that is left over.
 func (d *Dir) Unlock() {
 	_ = d.Remove(LockFile)
 	_ = d.lock.Close()
 }
 
-// Checkpoints is where the run keeps its checkpoints.
+// Checkpoints returns the directory of the run's checkpoints.
 func (d *Dir) Checkpoints() checkpoint.Dir {
 	return checkpoint.Dir{FS: d.FS, Path: d.Name(CheckpointsDir)}
 }
 
-// Clear starts the locked directory's content: with force, in place of the run that is
-// there.
+// Clear starts the locked directory's content: with force, in place of the existing run.
 func (d *Dir) Clear(force bool) error {
-	// Somebody else may have come between the first look and the lock.
+	// Another process may have come between the first check and the lock.
 	if err := CheckOut(d.FS, d.Path, force); err != nil {
 		return err
 	}
@@ -97,7 +96,7 @@ func (d *Dir) Clear(force bool) error {
 	if err := d.Checkpoints().Clear(); err != nil {
 		return err
 	}
-	// run.json next: from here on, what is left of an earlier run is not finished.
+	// run.json next: from here on, remains of an earlier run do not count as finished.
 	d.File.Format, d.File.State, d.File.Begun = Format, StateRunning, time.Now().UTC()
 	if err := d.Save(); err != nil {
 		return err
@@ -118,7 +117,7 @@ func (d *Dir) Clear(force bool) error {
 	return d.OpenMetrics(MetricsEnd{})
 }
 
-// CheckOut refuses an output that exists, unless it is a run that may be replaced.
+// CheckOut refuses an output that exists, unless it is a run and force is set.
 func CheckOut(fsys vfs.FS, out string, force bool) error {
 	ok, err := vfs.Exists(fsys, out)
 	if err != nil || !ok {
@@ -184,7 +183,7 @@ func (d *Dir) Save() error {
 	return nil
 }
 
-// CheckSources returns the error of Sources.
+// CheckSources calls Sources, if it is set, and returns its error.
 func (d *Dir) CheckSources() error {
 	if d.Sources == nil {
 		return nil
@@ -192,7 +191,7 @@ func (d *Dir) CheckSources() error {
 	return d.Sources()
 }
 
-// SaveCheckpoint writes the checkpoint of a step, and keeps the latest ones of that number.
+// SaveCheckpoint writes the checkpoint of a step, and keeps the latest keep checkpoints.
 func (d *Dir) SaveCheckpoint(step int64, head any, sections map[string][]byte, keep int) error {
 	if err := d.CheckSources(); err != nil {
 		return err
@@ -200,7 +199,7 @@ func (d *Dir) SaveCheckpoint(step int64, head any, sections map[string][]byte, k
 	return d.Checkpoints().Write(step, head, sections, keep)
 }
 
-// SaveWeights replaces a file of weights as they are after an epoch.
+// SaveWeights replaces a file of weights by the weights after an epoch.
 func (d *Dir) SaveWeights(name string, tensors []safetensors.Tensor, epoch int) error {
 	if err := d.CheckSources(); err != nil {
 		return err
@@ -213,7 +212,8 @@ func (d *Dir) SaveWeights(name string, tensors []safetensors.Tensor, epoch int) 
 	return d.Replace(name, func(w io.Writer) error { return safetensors.Write(w, tensors, metadata) })
 }
 
-// Replace writes a file so that the old content or the new is there, never a mixture.
+// Replace writes a file by renaming: after a crash it has the old content or the new, never a
+// mixture.
 func (d *Dir) Replace(name string, content func(io.Writer) error) error {
 	path := d.Name(name)
 	write := func() (err error) {
@@ -244,7 +244,7 @@ func (d *Dir) Replace(name string, content func(io.Writer) error) error {
 	return nil
 }
 
-// End says in File that the run ended, and why. Save writes it.
+// End records in File the run's final state and the error that ended it. Save writes it.
 func (d *Dir) End(s State, why error) {
 	now := time.Now().UTC()
 	d.File.State, d.File.Ended = s, &now
@@ -253,7 +253,7 @@ func (d *Dir) End(s State, why error) {
 	}
 }
 
-// AppendMetrics adds a line and makes it durable.
+// AppendMetrics appends a line to metrics.jsonl durably.
 func (d *Dir) AppendMetrics(e Epoch) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -271,8 +271,8 @@ func (d *Dir) AppendMetrics(e Epoch) error {
 	return nil
 }
 
-// OpenMetrics opens metrics.jsonl to go on after an end: what follows it is cut off. The
-// cut becomes durable with the next line: a run that resumes before that cuts again.
+// OpenMetrics opens metrics.jsonl to append after an end, and cuts off the bytes beyond it. The cut
+// becomes durable with the next line: a run that resumes before that cuts again.
 func (d *Dir) OpenMetrics(end MetricsEnd) (err error) {
 	name := d.Name(MetricsFile)
 	if d.metrics, err = d.FS.OpenReadWrite(name); err != nil {

@@ -8,16 +8,15 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Interval says how often checkpoints are written: after so many batches, or after so
-// much time and at the ends of epochs that took long enough; zero, at the ends of
-// epochs alone.
+// Interval is the interval between checkpoints: a number of batches, or a time, in which case long
+// epochs end with a checkpoint as well; zero means only the ends of epochs.
 type Interval struct {
 	Time    time.Duration
 	Batches int
 }
 
-// epochGap is the least time between a checkpoint and one at the end of an epoch, so
-// that those of short epochs cost next to nothing.
+// epochGap is the least time between a checkpoint and one at the end of an epoch, so that
+// checkpoints of short epochs cost next to nothing.
 const epochGap = 10 * time.Second
 
 // ParseInterval reads "10m", "1h30m", "500" and "0".
@@ -31,7 +30,7 @@ func ParseInterval(s string) (Interval, error) {
 	return Interval{}, fault.New(fault.ErrUsage, "%q is neither a time (10m, 1h) nor a number of batches (500)", s)
 }
 
-// String returns what ParseInterval reads, without units that are zero.
+// String returns a text for ParseInterval, without units that are zero.
 func (i Interval) String() string {
 	if i.Time == 0 {
 		return strconv.Itoa(i.Batches)
@@ -46,17 +45,17 @@ func (i Interval) String() string {
 	return s
 }
 
-// MarshalText writes what String returns, for run.json.
+// MarshalText writes String's text, for run.json.
 func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText reads MarshalText's text.
 func (i *Interval) UnmarshalText(b []byte) (err error) {
 	*i, err = ParseInterval(string(b))
 	return err
 }
 
-// Due tells whether a checkpoint is to be written now, after so many batches of the run, of
-// which the latest step had some, and so long after the one before.
+// Due reports whether a checkpoint is due after batches of the run, with step batches in the latest
+// step, and the time since the last checkpoint. epochEnds says that an epoch ends here.
 func (i Interval) Due(batches, step int, since time.Duration, epochEnds bool) bool {
 	switch {
 	case i.Batches > 0:

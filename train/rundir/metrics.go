@@ -16,8 +16,8 @@ import (
 // mostLine bounds a line of metrics.jsonl; it has some 1,100 bytes.
 const mostLine = 64 << 10
 
-// ReadMetrics returns the epochs in a run's metrics.jsonl up to an end, of which there are
-// so many.
+// ReadMetrics returns the epochs in a run's metrics.jsonl up to an end, which must be epochs in
+// number.
 func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch, error) {
 	if end.Bytes < 0 || end.Bytes > int64(epochs)*mostLine || end.Bytes == 0 && epochs > 0 {
 		return nil, fault.New(fault.ErrCorrupt, "%s with %d bytes for %d epochs", name, end.Bytes, epochs)
@@ -57,7 +57,7 @@ func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch,
 	return list, nil
 }
 
-// checkMetrics makes sure that the file is what it was up to the end.
+// checkMetrics checks that the file is unchanged up to the end.
 func checkMetrics(f vfs.File, name string, end MetricsEnd) error {
 	st, err := f.Stat()
 	if err != nil {
@@ -83,9 +83,9 @@ func checkMetrics(f vfs.File, name string, end MetricsEnd) error {
 	return nil
 }
 
-// ReadLines returns the epochs of a run's metrics.jsonl whose lines were written whole: one that
-// was killed may have left a part of one more, and one whose power failed a line with holes. As far
-// as run.json knows the file, it is what was written.
+// ReadLines returns the epochs of the complete lines in a run's metrics.jsonl: a killed run may
+// have left a part of one more line, and a power failure a line with holes. The part of the file
+// that run.json covers is compared with its checksum.
 func (f *File) ReadLines(fsys vfs.FS, dir string) ([]Epoch, error) {
 	name := filepath.Join(dir, MetricsFile)
 	file, err := fsys.Open(name)
@@ -103,8 +103,8 @@ func (f *File) ReadLines(fsys vfs.FS, dir string) ([]Epoch, error) {
 	return epochs, nil
 }
 
-// checkLines compares metrics.jsonl with what run.json says of it. Nothing follows the lines of a
-// finished run.
+// checkLines compares metrics.jsonl with the length and checksum in run.json. Nothing follows the
+// lines of a finished run.
 func (f *File) checkLines(file vfs.File, name string) error {
 	if f.Metrics == nil {
 		return nil
@@ -119,7 +119,7 @@ func (f *File) checkLines(file vfs.File, name string) error {
 	return err
 }
 
-// decodeLines returns the epochs that lines have. The last line may be torn.
+// decodeLines returns the epochs of the lines. The last line may be torn.
 func decodeLines(from io.Reader, torn bool) ([]Epoch, error) {
 	var epochs []Epoch
 	for lines := bufio.NewReaderSize(from, mostLine); ; {

@@ -16,19 +16,18 @@ import (
 	"diskgnn/train/score"
 )
 
-// Of run.json, all but the result is some ten thousand bytes long, and in the result an
-// epoch no less than these.
+// All of run.json except the result takes some ten thousand bytes, and an epoch in the result at
+// least this many.
 const (
 	mostRun        = 1 << 32 // of a million epochs
 	mostRunFacts   = 1 << 20
 	leastEpochText = 256
 )
 
-// Read reads run.json and makes sure that it is one, of a version that is read, and as it was
-// written.
+// Read reads the run.json of a directory, and checks its format, version and checksum.
 func Read(fsys vfs.FS, dir string) (File, error) { return read(fsys, dir, true) }
 
-// ReadSummary is Read without the result's epochs, which metrics.jsonl has too.
+// ReadSummary is Read without the result's epochs, which are also in metrics.jsonl.
 func ReadSummary(fsys vfs.FS, dir string) (File, error) { return read(fsys, dir, false) }
 
 func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
@@ -62,8 +61,8 @@ func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
 	return r, nil
 }
 
-// checkFormat refuses the run.json of other stages, and of other versions, whose fields may be of
-// other kinds.
+// checkFormat refuses the run.json of other stages and of other versions: their fields may have
+// other types.
 func checkFormat(b []byte, dir string) error {
 	var of struct {
 		Format stage.Format `json:"format"`
@@ -80,13 +79,13 @@ func checkFormat(b []byte, dir string) error {
 	return nil
 }
 
-// length is that of some JSON, of which nothing else is read.
+// length is the length of a JSON value that is otherwise not read.
 type length int
 
 func (l *length) UnmarshalJSON(b []byte) error { *l = length(len(b)); return nil }
 
-// decode reads the JSON of a run.json and, if they are wanted, the epochs of its result, in
-// memory of its length.
+// decode reads the JSON of a run.json and, if wanted, the epochs of its result, in memory of its
+// length.
 func decode(b []byte, epochs bool) (f File, err error) {
 	var whole struct {
 		Result length `json:"result"`
@@ -157,14 +156,14 @@ func decodeEpochs(b []byte) (epochs []Epoch, err error) {
 	return epochs, nil
 }
 
-// Of run.json, what precedes the checksum's digits at its end, and what follows them.
+// The bytes before the checksum's digits at the end of run.json, and those after them.
 const (
 	sumBegin = ",\n  \"checksum\": \""
 	sumEnd   = "\"\n}\n"
 	sumBytes = 64 // digits
 )
 
-// errChecksum says that a run.json is not what was written.
+// errChecksum reports that a run.json was changed after it was written.
 var errChecksum = errors.New("it does not match the checksum at its end: it was edited or damaged")
 
 // Encode returns v as run.json holds it: with its checksum as the last member. v encodes as a JSON

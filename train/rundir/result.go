@@ -8,7 +8,7 @@ import (
 	"diskgnn/train/score"
 )
 
-// Setup is what the run computes with and how it uses its memory, resolved once.
+// Setup is a run's resolved engine, storage stack and use of memory.
 type Setup struct {
 	Engine    string `json:"engine"`
 	IO        string `json:"io"`
@@ -17,77 +17,77 @@ type Setup struct {
 	Planned   int64  `json:"planned_bytes"` // of them used, as planned
 	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM or by the GPU
 	CacheSize int64  `json:"cache_bytes"`   // in RAM
-	// CachePolicy is which rows the cache holds, of a store with a choice of policies, and
-	// StoreState the most bytes that the run's checkpoints have of a store.
+	// CachePolicy chooses the cache's rows, for a store with several policies. StoreState is the
+	// most bytes that the run's checkpoints hold of the store's state.
 	CachePolicy string `json:"cache_policy,omitempty"`
 	StoreState  int64  `json:"store_state_bytes,omitempty"`
-	// FaultThreads is the number of threads that page faults stop, of a store that maps its
-	// rows, and Unchecked says that no checksum is compared when rows are read.
+	// FaultThreads is the number of threads that take page faults, for a store that maps its rows.
+	// Unchecked says that no checksum is compared when rows are read.
 	FaultThreads int  `json:"fault_threads,omitempty"`
 	Unchecked    bool `json:"unchecked,omitempty"`
-	// PageCache is what holds the page cache to Memory, of a store that maps its rows: cgroup
-	// or drop.
+	// PageCache is the method that bounds the page cache to Memory, for a store that maps its rows:
+	// cgroup or drop.
 	PageCache string `json:"page_cache,omitempty"`
-	// Topology is where neighbours are read from, if batches are drawn while training and it
-	// is not mapped, and TopologySize what it holds of them.
+	// Topology is the place that neighbours are read from, if batches are drawn while training and
+	// it is not mapped. TopologySize is its bytes in memory.
 	Topology     string `json:"topology,omitempty"`
 	TopologySize int64  `json:"topology_memory_bytes,omitempty"`
 	Slots        int    `json:"slots"`
 	EvalSlots    int    `json:"eval_slots"`
 	Ranks        int    `json:"ranks,omitempty"` // that train together; 0: one
-	// With a GPU, the ranks below GPUCacheRows are its own; GPUBytes is all that is held
-	// of its memory.
+	// With a GPU, it holds the ranks below GPUCacheRows; GPUBytes is all of its memory that the run
+	// holds.
 	GPUCacheRows int64 `json:"gpu_cache_rows,omitempty"`
 	GPUCacheSize int64 `json:"gpu_cache_bytes,omitempty"`
 	GPUBytes     int64 `json:"gpu_bytes,omitempty"`
 	engine.Info
 }
 
-// OnGPU returns how many rows the GPU holds, and their bytes.
+// OnGPU returns the number of rows on the GPU, and their bytes.
 func (s *Setup) OnGPU() (rows, bytes int64) { return s.GPUCacheRows, s.GPUCacheSize }
 
 // Epoch is a line of metrics.jsonl. Epochs count from 0.
 type Epoch struct {
 	Epoch int `json:"epoch"`
-	// Seconds are those of training: validation is not in them, filling the caches is
-	// in the first epoch's.
+	// Seconds are those of training: they exclude validation; filling the caches is part of the
+	// first epoch's.
 	Seconds       float64     `json:"seconds"`
 	LR            score.Score `json:"lr"`             // undefined where nothing is computed
 	Loss          score.Score `json:"loss"`           // mean over the labelled seed nodes
 	TrainAccuracy score.Score `json:"train_accuracy"` // of the forward passes trained on, dropout included
 	ValidAccuracy score.Score `json:"valid_accuracy"`
-	// BytesRead is what was read from disk for the epoch's batches, UsefulBytes the
-	// part of it that they are made of: graphs, and rows that no cache held.
+	// BytesRead is the bytes read from disk for the epoch's batches, UsefulBytes the part of them
+	// that batches use: graphs, and rows that no cache held.
 	BytesRead   int64 `json:"bytes_read"`
 	UsefulBytes int64 `json:"useful_bytes"`
-	// SSDBytesRead and SSDUsefulBytes are what the SSD level has of them: pages that
-	// batches of a segment share, and rows in them.
+	// SSDBytesRead and SSDUsefulBytes are the SSD level's part of both: pages that batches of a
+	// segment share, and the rows in them.
 	SSDBytesRead   int64 `json:"ssd_bytes_read"`
 	SSDUsefulBytes int64 `json:"ssd_useful_bytes"`
-	// GraphBytesRead is what graphs have of BytesRead; RAMBytes are the rows that the
-	// cache served, for which nothing was read.
+	// GraphBytesRead is the part of BytesRead for graphs; RAMBytes are the rows served by the
+	// cache, without a read.
 	GraphBytesRead int64 `json:"graph_bytes_read"`
 	RAMBytes       int64 `json:"ram_bytes"`
-	// GPUServedBytes are those of RAMBytes that the GPU's memory had.
+	// GPUServedBytes is the part of RAMBytes from the GPU's memory.
 	GPUServedBytes int64 `json:"gpu_served_bytes"`
-	// InputNodes are the rows that the batches took, wherever they came from, and Requests
-	// the reads that were submitted for the batches, or the pages that the kernel read.
+	// InputNodes counts the rows of the batches, from any level. Requests counts the reads that
+	// were submitted for the batches, or the pages that the kernel read.
 	InputNodes int64 `json:"input_nodes"`
 	Requests   int64 `json:"requests"`
-	// TopologyBytesRead is what reading neighbours has of GraphBytesRead, where batches are
-	// drawn while training from a topology that is not mapped, in so many requests.
+	// TopologyBytesRead is the part of GraphBytesRead for neighbours, if batches are drawn while
+	// training from a topology that is not mapped; TopologyRequests counts its requests.
 	TopologyBytesRead int64 `json:"topology_bytes_read,omitempty"`
 	TopologyRequests  int64 `json:"topology_requests,omitempty"`
-	// BufferBytes are those of RAMBytes that are held for good, of a store that holds pages;
-	// the other rows' accesses of pages are PageMisses, each of which read one, and PageHits.
+	// BufferBytes is the part of RAMBytes from rows that a paging store holds permanently; accesses
+	// of the other rows' pages are PageMisses, each of which read one page, and PageHits.
 	BufferBytes int64 `json:"buffer_bytes,omitempty"`
 	PageHits    int64 `json:"page_hits,omitempty"`
 	PageMisses  int64 `json:"page_misses,omitempty"`
-	// RankBytes is what rank 0 and the others sent each other for the epoch, where there are
+	// RankBytes is the bytes that rank 0 and the others sent each other for the epoch, if there are
 	// several ranks.
 	RankBytes int64 `json:"rank_bytes,omitempty"`
-	// ReadRate is in bytes per second, over the time in which a read was in flight. It
-	// is that of all reads since the epoch before: of batches ahead and validation too.
+	// ReadRate is in bytes per second, over the time in which a read was in flight. It covers all
+	// reads since the epoch before: of batches ahead and validation too.
 	ReadRate       score.Score `json:"read_rate"`
 	ReadSeconds    float64     `json:"read_seconds"` // waiting for features
 	ComputeSeconds float64     `json:"compute_seconds"`
@@ -100,16 +100,16 @@ type Epoch struct {
 	ValidBytesRead int64               `json:"valid_bytes_read"`
 }
 
-// LevelBytes is what an epoch's batches had from one level.
+// LevelBytes is the bytes that an epoch's batches had from one level.
 type LevelBytes struct {
 	Level string `json:"level"` // gpu, ram, ssd, cold, graphs
 	Bytes int64  `json:"bytes"`
 }
 
-// Levels divides what the epoch's batches are made of among the levels that it came from, the
-// fastest first: rows from the GPU's memory and from RAM, for which nothing was read, and what
-// was read, whole pages, of shared rows (ssd), of a batch's own rows (cold) and of graphs. Stores
-// without a pack read all rows as cold ones.
+// Levels divides the bytes of the epoch's batches by the level they came from, the fastest first:
+// rows from the GPU's memory and from RAM, without reads, and bytes read, in whole pages, for
+// shared rows (ssd), for a batch's own rows (cold) and for graphs. Stores without a pack read all
+// rows as cold ones.
 func (e *Epoch) Levels() []LevelBytes {
 	return []LevelBytes{
 		{"gpu", e.GPUServedBytes}, {"ram", e.RAMBytes - e.GPUServedBytes},
@@ -117,7 +117,7 @@ func (e *Epoch) Levels() []LevelBytes {
 	}
 }
 
-// Add adds what other batches of the epoch read and took.
+// Add adds the counts and times of other batches of the epoch.
 func (e *Epoch) Add(o *Epoch) {
 	e.BytesRead += o.BytesRead
 	e.UsefulBytes += o.UsefulBytes
@@ -135,14 +135,14 @@ func (e *Epoch) Add(o *Epoch) {
 	e.PageMisses += o.PageMisses
 }
 
-// How a result came about.
+// Origin of a result.
 const (
 	ResultNew     = "new"     // trained from the start
 	ResultResumed = "resumed" // gone on with
 	ResultDone    = "done"    // nothing was left to do
 )
 
-// Result is what a run came to, in however many processes.
+// Result is the result of a run, over all of its processes.
 type Result struct {
 	State string `json:"state"`
 	Setup
@@ -150,11 +150,10 @@ type Result struct {
 	PreloadSeconds float64 `json:"preload_seconds"`
 	Metric         string  `json:"metric"`
 	Epochs         []Epoch `json:"epochs"`
-	// StoppedEarly says that Epochs are fewer than --epochs, since scores did
-	// not become better.
+	// StoppedEarly says that Epochs are fewer than --epochs because scores no longer improved.
 	StoppedEarly bool `json:"stopped_early"`
-	// BestEpoch is the first with the best validation score, the last epoch where
-	// there is nothing to validate on, and -1 where nothing was trained.
+	// BestEpoch is the first with the best validation score, the last epoch without validation
+	// batches, and -1 if nothing was trained.
 	BestEpoch     int         `json:"best_epoch"`
 	ValidAccuracy score.Score `json:"valid_accuracy"` // of the best epoch
 	TestAccuracy  score.Score `json:"test_accuracy"`  // of the best epoch's weights
@@ -163,7 +162,7 @@ type Result struct {
 	PeakAnonBytes int64       `json:"peak_anon_bytes"`
 }
 
-// decode reads a line of metrics.jsonl. Numbers that it has not are undefined.
+// decode reads a line of metrics.jsonl. Numbers that the line lacks are undefined.
 func (e *Epoch) decode(line []byte) error {
 	*e = Epoch{LR: score.Undefined, Loss: score.Undefined, TrainAccuracy: score.Undefined, ValidAccuracy: score.Undefined, ReadRate: score.Undefined}
 	return json.Unmarshal(line, e)

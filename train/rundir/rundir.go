@@ -1,21 +1,21 @@
-// Package rundir is RUN, the directory of a training run: what its files hold, and how
-// they are written and read. It is live while the run trains:
+// Package rundir is RUN, the directory of a training run: the content of its files, and how they
+// are written and read. The files are updated while the run trains:
 //
-//	run.json             parameters, what they were resolved to, the run's state and,
+//	run.json             parameters, as given and as resolved, the run's state and,
 //	                     once finished, its result: a File
 //	metrics.jsonl        a line per epoch, in order: an Epoch
 //	weights.safetensors  weights of the best validation epoch so far
 //	final.safetensors    weights after the last epoch
-//	trace.json           what every link did when (on request), and in trace-1.json,
+//	trace.json           the times of every link (on request), and in trace-1.json,
 //	                     trace-2.json …, in the processes that went on with the run
-//	checkpoints/         what an interrupted run goes on from (package checkpoint), and a
-//	                     finished one that is made longer
+//	checkpoints/         to resume an interrupted run (package checkpoint), and to extend a
+//	                     finished one
 //	report.html          all of this on a page, for people (package report)
 //	lock                 held while training
 //
-// All but metrics.jsonl are replaced whole, by way of a file whose name ends in .tmp; a
-// line of metrics.jsonl is synced before anything refers to it. A run that was cut off may
-// have left a part of one more line, and says running but holds no lock.
+// All but metrics.jsonl are replaced whole, by renaming a file with the suffix .tmp; a line of
+// metrics.jsonl is synced before anything refers to it. A run that was cut off may have left a part
+// of one more line; its state is running, but it holds no lock.
 //
 //	   ┌──────────── resumed ───────────┐
 //	   ▼                                │
@@ -24,13 +24,13 @@
 //	   ├──────► finished                    final.safetensors, and one checkpoint or none
 //	   └─ longer ───┘
 //
-// A run is finished when run.json says so; final.safetensors is there then, and of the
-// checkpoints at most one: of the last epoch, all of whose batches are done and which is yet to be
-// validated. From it the run goes on to more epochs. It is there where the weights do not depend on
-// how many epochs there are in all: not with a cosine, nor where a run stopped early. A run that
-// ended early has checkpoints, and no final.safetensors.
+// A run is finished when its state in run.json is finished; it then has final.safetensors and at
+// most one checkpoint: of the last epoch, with all batches done, before its validation. From it the
+// run can be extended to more epochs. The checkpoint exists if the weights do not depend on the
+// total number of epochs: not with a cosine schedule, and not if the run stopped early. A run that
+// was interrupted or failed has checkpoints, and no final.safetensors.
 //
-// Every file that something is computed from is checked when it is read:
+// Every file that later computations use is checked when it is read:
 //
 //	run.json             its last member is "checksum", two spaces before it on a line of its own:
 //	                     the SHA-256, in hexadecimal digits, of all bytes before the comma that
@@ -40,20 +40,19 @@
 //	                     were written when that was, and their CRC-32C; lines may follow
 //	checkpoints/         have checksums of their own
 //
-// A checksum lies in the file that it protects, or is of a part that nothing replaces: whichever
-// file was replaced last before a crash, each matches. trace.json and report.html are for people,
-// and unchecked.
+// A checksum lies in the file that it protects, or covers a part that nothing replaces: after a
+// crash between any two replacements, each matches. trace.json and report.html are for people, and
+// unchecked.
 //
 // run.json names the format, diskgnn.run, and its version:
 //
 //	2    without checksums, but for those of checkpoints; a checksum that is there is compared
 //	3    with checksums: a file that has none is damaged
 //
-// A program writes version 3 and reads both; earlier ones are refused. A run of version 2 that goes
-// on becomes one of version 3 once its weights have a checksum.
-// Keys that a version adds without meaning anything else by the old ones do not raise
-// it: readers ignore keys that they do not know, and take keys that are missing for those of
-// a run that had no such choice.
+// A program writes version 3 and reads both; earlier versions are refused. A resumed run of version
+// 2 becomes one of version 3 once its weights have a checksum. New keys do not raise the version if
+// the old ones keep their meaning: readers ignore unknown keys, and treat a missing key as a run
+// without that option.
 package rundir
 
 import (
@@ -94,14 +93,13 @@ const (
 // Format names the directory's format in run.json.
 var Format = stage.Format{Name: "diskgnn.run", Version: 3}
 
-// versions says of each version that is read whether its files have checksums.
+// versions maps each readable version to whether its files have checksums.
 var versions = stage.Versions[struct{ summed bool }]{2: {}, 3: {summed: true}}
 
-// State says how far a run got.
+// State is the state of a run.
 type State string
 
-// The states of a run. One that ended without saying how, by a crash, stays running,
-// but holds no lock.
+// The states of a run. A crashed run stays running, but holds no lock.
 const (
 	StateRunning     State = "running"
 	StateFinished    State = "finished"
@@ -118,38 +116,39 @@ type File struct {
 	// ProgramHash is the SHA-256 of the program's file; "" in runs of earlier versions, and where it
 	// could not be read.
 	ProgramHash string `json:"program_sha256,omitempty"`
-	// Command is the command line that began the run, and Host the machine that it runs on, or
-	// ran on last. They are for people.
+	// Command is the command line that began the run, and Host the machine of the latest process.
+	// They are for people.
 	Command []string      `json:"command,omitempty"`
 	Host    *program.Host `json:"host,omitempty"`
 	Begun   time.Time     `json:"begun"`
 	Ended   *time.Time    `json:"ended,omitempty"`
-	// Params and Pack are what the weights follow from, together with BLAS.
+	// Params and Pack decide the weights, together with BLAS.
 	Params Params `json:"params"`
 	// Store is the kind of the store; "" in runs of earlier versions, which are packed.
 	Store string `json:"store,omitempty"`
 	Pack  string `json:"pack"` // fingerprint of the store's directory; "" if it has none
-	// Samples and Dataset are the fingerprints of those that the store was made from. Where
-	// batches are drawn while training, Samples is a hash of what decides them. Runs of
-	// earlier versions say nothing of the samples.
+	// Samples and Dataset are the fingerprints of the store's sources. Where batches are drawn
+	// while training, Samples is a hash of their parameters. Runs of earlier versions lack Samples.
 	Samples string `json:"samples,omitempty"`
 	Dataset string `json:"dataset"`
-	// Preprocessing is the dataset's, by which other graphs are compared with it, and LabelKind
-	// its labels': nil and "" in runs of earlier versions, and of packs of earlier versions.
+	// Preprocessing is the dataset's, with which other graphs' is compared, and LabelKind the kind
+	// of its labels: nil and "" in runs of earlier versions, and of packs of earlier versions.
 	Preprocessing *dataset.Preprocessing `json:"preprocessing,omitempty"`
 	LabelKind     string                 `json:"label_kind,omitempty"`
-	// PackPath, DatasetPath and SamplesPath are where these were that the store is of, for
-	// the process that goes on.
+	// PackPath, DatasetPath and SamplesPath are the paths of the store's sources, for the process
+	// that resumes.
 	PackPath    string `json:"pack_path,omitempty"`
 	DatasetPath string `json:"dataset_path,omitempty"`
 	SamplesPath string `json:"samples_path,omitempty"`
-	// WeightsPath is where the file was that the run began with, whose hash is in Params.
+	// WeightsPath is the path of the file of weights that the run began with. Its hash is in
+	// Params.
 	WeightsPath string      `json:"weights_path,omitempty"`
 	Preferences Preferences `json:"preferences"`
 	Resumed     int         `json:"resumed,omitempty"` // how often
-	// Metrics is how far metrics.jsonl was written when run.json was; nil in runs of earlier versions.
+	// Metrics is the length and checksum of metrics.jsonl when run.json was written; nil in runs of
+	// earlier versions.
 	Metrics *MetricsEnd `json:"metrics,omitempty"`
-	// FirstEpochs is how many epochs the run was begun with, if it has more now; else 0.
+	// FirstEpochs is the number of epochs that the run was begun with, if it has more now; else 0.
 	FirstEpochs int `json:"first_epochs,omitempty"`
 	// PackFacts are for people: Pack implies them.
 	PackFacts PackFacts `json:"pack_facts"`
@@ -158,14 +157,14 @@ type File struct {
 	Result    *Result   `json:"result,omitempty"`
 }
 
-// Timeline is what the links did when for the last batches of an epoch, for people.
+// Timeline is the links' spans for the last batches of an epoch, for people.
 type Timeline struct {
 	Epoch int            `json:"epoch"`
 	Spans []TimelineSpan `json:"spans"`
 }
 
-// TimelineSpan is what a lane, a worker of a link, did for a batch of the epoch. Times are in
-// seconds, from the begin of the first of the spans.
+// TimelineSpan is the work of a lane, a worker of a link, on a batch of the epoch. Times are in
+// seconds since the first span began.
 type TimelineSpan struct {
 	Lane    string  `json:"lane"`
 	Batch   int     `json:"batch"`
@@ -173,14 +172,13 @@ type TimelineSpan struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// Params are what decides the result.
+// Params are the parameters that decide the result.
 type Params struct {
 	recipe.Recipe
 	Network model.Model `json:"network"` // that engines compute: all that its weights mean
 }
 
-// Preferences are options that decide nothing of the result, as far as they were
-// given: a resumed run keeps them.
+// Preferences are the given options that do not decide the result: a resumed run keeps them.
 type Preferences struct {
 	Resources
 	CheckpointEvery *Interval `json:"checkpoint_every,omitempty"`
@@ -188,33 +186,33 @@ type Preferences struct {
 	Trace           *bool     `json:"trace,omitempty"`
 }
 
-// Resources say how a run uses its machine: memory, caches, threads, slots, storage and the
+// Resources are a run's use of its machine: memory, caches, threads, slots, storage and the
 // topology. A zero value leaves the choice to the run.
 type Resources struct {
 	Memory  int64 `json:"memory,omitempty"`  // anonymous and locked bytes; 0 means budget.Default
 	Threads int   `json:"threads,omitempty"` // of the engine; 0 means GOMAXPROCS
-	// RAMCache is what RAM holds of the rows; nil: as much of what the pack holds as hot as Memory
-	// allows.
+	// RAMCache is the size of the rows held in RAM; nil: all hot rows of the pack that fit in
+	// Memory.
 	RAMCache *budget.Size `json:"ram_cache,omitempty"`
-	// CachePolicy is what decides which rows the RAM cache of a store holds that reads rows
-	// while training; "" means the store's default.
+	// CachePolicy chooses the rows in the RAM cache of a store that reads rows while training; ""
+	// means the store's default.
 	CachePolicy string `json:"cache_policy,omitempty"`
 	// FaultThreads is the number of threads on which a store that maps its rows waits for
 	// their pages; 0 means the store's default.
 	FaultThreads int `json:"fault_threads,omitempty"`
-	// Topology is where neighbours are read from, if batches are drawn while training. Under
-	// topology.Cached, what they take by default is a quarter of Memory; under topology.Pinned
+	// Topology is the place that neighbours are read from, if batches are drawn while training.
+	// Under topology.Cached, neighbours get a quarter of Memory by default; under topology.Pinned
 	// the engine's GPU draws the batches.
 	Topology
-	// PageCache says how the page cache is held to Memory by a store that leaves rows to it:
-	// "cgroup", by a memory cgroup that the process makes and enters; "auto", by one where the
-	// process's own cgroup was delegated to it; "" or "drop", by dropping pages.
+	// PageCache is the method that bounds the page cache to Memory, for a store that leaves rows to
+	// it: "cgroup", by a memory cgroup that the process makes and enters; "auto", by a cgroup if
+	// the process's own cgroup was delegated to it; "" or "drop", by dropping pages.
 	PageCache string `json:"page_cache,omitempty"`
-	// Slots is the number of batches under way; 0 means what memory allows, up to what
-	// serves. With one, nothing overlaps.
+	// Slots is the number of batches under way; 0 means the most that are useful and fit in memory.
+	// With one slot, nothing overlaps.
 	Slots int `json:"slots,omitempty"`
-	// GPUMemory is what the run may hold of the GPU's; 0 means all that is free, but for
-	// what the driver may still need.
+	// GPUMemory is the most bytes of the GPU's memory that the run holds; 0 means all free bytes,
+	// less a reserve for the driver.
 	GPUMemory int64        `json:"gpu_memory,omitempty"`
 	GPUCache  *budget.Size `json:"gpu_cache,omitempty"` // held by the GPU; nil: as much as it has room for
 	IO        string       `json:"io,omitempty"`        // a kind that iostack/all knows; "" means auto
@@ -223,7 +221,7 @@ type Resources struct {
 // Topology names the embedded field of Resources.
 type Topology = topology.Choice
 
-// PackFacts say in run.json what was trained on.
+// PackFacts describe the training data in run.json.
 type PackFacts struct {
 	Dir             string     `json:"dir"` // as it was named
 	Nodes           int64      `json:"nodes"`
@@ -237,7 +235,8 @@ type PackFacts struct {
 	featurestore.Description
 }
 
-// First returns how many epochs the run was begun with: 0 where there is none yet, of which f is nil.
+// First returns the number of epochs that the run was begun with: 0 if f is nil, which means no run
+// yet.
 func (f *File) First() int {
 	if f == nil {
 		return 0
@@ -245,8 +244,8 @@ func (f *File) First() int {
 	return cmp.Or(f.FirstEpochs, f.Params.Epochs)
 }
 
-// Identity returns the hash of what a run's weights follow from, which it keeps when it is made
-// longer.
+// Identity returns a hash of the parameters that decide a run's weights. It stays the same when the
+// run is extended.
 func (f *File) Identity() (string, error) {
 	params := f.Params
 	params.Epochs = f.First()
@@ -258,10 +257,11 @@ func (f *File) Identity() (string, error) {
 	return binio.Hash(b), err
 }
 
-// Checked tells whether the run's files have checksums.
+// Checked reports whether the run's files have checksums.
 func (f *File) Checked() bool { return versions[f.Format.Version].summed }
 
-// Note says of a run whose files have no checksums that damage would not be noticed; "" of others.
+// Note returns a sentence that damage would not be noticed, if the run's files have no checksums;
+// else "".
 func (f *File) Note(dir string) string {
 	if f.Checked() {
 		return ""
@@ -269,7 +269,7 @@ func (f *File) Note(dir string) string {
 	return dir + " is a run of an earlier version of this program: run.json, metrics and weights have no checksums and are read unchecked"
 }
 
-// Unlocked makes sure that no process trains the run.
+// Unlocked returns an error if a process trains the run.
 func (f *File) Unlocked(fsys vfs.FS, out string) error {
 	if f.State != StateRunning {
 		return nil
@@ -281,8 +281,7 @@ func (f *File) Unlocked(fsys vfs.FS, out string) error {
 	return lock.Close() // only tried
 }
 
-// NameTrace returns the name of the trace of the process that went on with a run for the
-// n-th time.
+// NameTrace returns the name of the trace of the n-th process that resumed a run.
 func NameTrace(n int) string {
 	if n == 0 {
 		return TraceFile
@@ -297,7 +296,7 @@ func isTrace(name string) bool {
 	return name == TraceFile || err == nil && n > 0 && name == NameTrace(n)
 }
 
-// MetricsEnd is how far metrics.jsonl is written.
+// MetricsEnd is the length of metrics.jsonl in bytes, with its CRC-32C.
 type MetricsEnd struct {
 	Bytes int64  `json:"bytes"`
 	CRC   uint32 `json:"crc"` // CRC-32C of them

@@ -25,8 +25,8 @@ type Verified struct {
 	Unchecked   []string // files that are there and have no checksum
 }
 
-// Verify reads all files of a run that nothing trains and compares them with their checksums, and
-// with each other. It holds run.json and metrics.jsonl as they are decoded.
+// Verify reads all files of a run that no process trains, and compares them with their checksums
+// and with each other. It holds run.json and metrics.jsonl decoded.
 func Verify(fsys vfs.FS, dir string) (*Verified, error) {
 	f, err := Read(fsys, dir)
 	if err != nil {
@@ -84,8 +84,8 @@ func (v *Verified) verifyMetrics(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// CheckWeights compares the files of weights with their checksums. Those of a finished run are there,
-// and of the epochs that run.json says.
+// CheckWeights compares the files of weights with their checksums. A finished run must have both
+// files, with the epochs given in run.json.
 func (f *File) CheckWeights(fsys vfs.FS, dir string) error {
 	epochs := map[string]int{WeightsFile: -1, FinalFile: -1}
 	if r := f.Result; f.State == StateFinished && r != nil {
@@ -112,7 +112,7 @@ func (f *File) CheckWeights(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// ErrNoChecksum is about a file of weights of a run whose files have checksums.
+// ErrNoChecksum is about a file of weights without a checksum, in a run with checksums.
 var ErrNoChecksum = fault.New(fault.ErrCorrupt, "it has no checksum, which the files of this run have: it was damaged, or is of another run")
 
 func verifyWeights(fsys vfs.FS, name string) (metadata map[string]string, err error) {

@@ -8,10 +8,10 @@ import (
 	"diskgnn/train/safetensors"
 )
 
-// Files of weights have a matrix as PyTorch does, (out, in); an engine's snapshot has all parameters
-// one after the other, each (in, out).
+// Files of weights store a matrix as PyTorch does, (out, in); an engine's snapshot has all
+// parameters one after the other, each (in, out).
 
-// ToTensors returns a copy of the parameters of a snapshot, named and oriented as PyTorch has them.
+// ToTensors returns a copy of a snapshot's parameters, with PyTorch's names and orientation.
 func ToTensors(params []model.Param, weights []float32) []safetensors.Tensor {
 	list := make([]safetensors.Tensor, len(params))
 	for i, p := range params {
@@ -27,7 +27,7 @@ func ToTensors(params []model.Param, weights []float32) []safetensors.Tensor {
 	return list
 }
 
-// FromTensors returns tensors that fit as a snapshot has them: the inverse of ToTensors.
+// FromTensors returns tensors that fit in a snapshot's layout: the inverse of ToTensors.
 func FromTensors(params []model.Param, list []safetensors.Tensor) []float32 {
 	byName := make(map[string]*safetensors.Tensor, len(list))
 	for i := range list {
@@ -46,7 +46,7 @@ func FromTensors(params []model.Param, list []safetensors.Tensor) []float32 {
 	return weights
 }
 
-// Fits checks that tensors are just the parameters, by name and shape.
+// Fits checks that tensors are exactly the parameters, by name and shape.
 func Fits(params []model.Param, tensors []safetensors.Tensor) error {
 	byName := make(map[string]*safetensors.Tensor, len(tensors))
 	for i := range tensors {
