@@ -93,8 +93,7 @@ func (a *attention) fill(to cuda.Buffer, number func(at int) int) {
 	a.net.try(a.net.stream.CopyIn(to, binio.Bytes(numbers)))
 }
 
-// permute copies the rows of a head's weights to where the other one of W and the stacked
-// blocks has them.
+// permute copies the rows of a head's weights between the layouts of W and of the stacked blocks.
 func (a *attention) permute(to, from, index cuda.Buffer) {
 	a.net.try(kernels.Gather{Out: to, Stride: a.part, Table: from, Type: dtype.Float32, Width: a.part, Index: index,
 		Rows: kernels.Rows(a.in * a.heads)}.Launch(a.net.stream))
@@ -113,7 +112,7 @@ func (a *attention) forward(x cuda.Buffer) {
 	}
 }
 
-// score makes the vectors that score rows, and the scores.
+// score computes the scoring vectors, and the scores.
 func (a *attention) score(x cuda.Buffer) {
 	n, h, columns := a.net, a.heads, a.columns()
 	for i := range 2 { // of sources, of destinations
@@ -139,10 +138,10 @@ func (a *attention) edgeSoftmax() kernels.EdgeSoftmax {
 		Indptr: b.indptr, Indices: b.indices, Edges: b.edges, Rows: b.dst}
 }
 
-// factor is what the mean multiplies its heads with.
+// factor is the weight of a head in the mean.
 func (a *attention) factor() float32 { return 1 / float32(a.heads) }
 
-// multiply makes the layer's sums of those over neighbours. The mean of the heads is one
+// multiply makes the layer's sums from the sums over neighbours. The mean of the heads is one
 // product, with W's blocks above one another.
 func (a *attention) multiply() {
 	n, h, columns := a.net, a.heads, a.columns()
@@ -169,8 +168,8 @@ func (a *attention) multiplyBack(dz cuda.Buffer) {
 		1, dz, a.width, a.weights, columns, 0, a.dSums, h*a.in))
 }
 
-// weightGradient computes the gradient of W where heads have columns of their own: head
-// by head, since cuBLAS does not divide the many rows of a batch's products.
+// weightGradient computes the gradient of W if heads have columns of their own: head by head, since
+// cuBLAS does not split the rows of a batch's products.
 func (a *attention) weightGradient(dz cuda.Buffer) {
 	n, h, columns := a.net, a.heads, a.columns()
 	for i := range h {
@@ -204,7 +203,7 @@ func (a *attention) backward(x, dz cuda.Buffer) (through bool) {
 	return false
 }
 
-// scorersGradient takes the gradients of the scores to W and the attention vectors.
+// scorersGradient propagates the gradients of the scores to W and the attention vectors.
 func (a *attention) scorersGradient(x cuda.Buffer) {
 	n, h, columns := a.net, a.heads, a.columns()
 	n.product(true, false, a.in, 2*h, n.asked.Src[a.index], 1, x, a.in, a.dScores, 2*h, 0, a.dScorers, 2*h)

@@ -8,8 +8,8 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// frame says where the parts of a prepared batch lie, at the maximum sizes: in a work's
-// pinned memory, from which they travel in one copy, and likewise on the device.
+// frame holds the offsets of a prepared batch's parts, at the maximum sizes: in a work's pinned
+// memory, which is copied in one piece, and likewise on the device.
 type frame struct {
 	bytes   int64
 	counts  span // uint32: sources and destinations of every block
@@ -21,10 +21,11 @@ type frame struct {
 	blocks  []blockFrame
 }
 
-// span is a range of bytes; of none there is no part.
+// span is a range of bytes; an empty one stands for an absent part.
 type span struct{ from, bytes int64 }
 
-// blockFrame is a block. Its edges are those of prepare.Looped where the preparer loops.
+// blockFrame is a block's part of a frame. Its edges are those of prepare.Looped if the preparer
+// adds loops.
 type blockFrame struct {
 	outer, inner, own         span // weights: prepare.Block's Dst, Src and Own
 	indptr, indices           span
@@ -69,7 +70,7 @@ func newFrame(n *plan) *frame {
 	return f
 }
 
-// on returns a part of a frame on the device, none where there is none.
+// on returns the part on the device, the zero Buffer for an absent part.
 func (s span) on(memory cuda.Buffer) cuda.Buffer {
 	if s.bytes == 0 || memory == (cuda.Buffer{}) {
 		return cuda.Buffer{}
@@ -77,7 +78,7 @@ func (s span) on(memory cuda.Buffer) cuda.Buffer {
 	return memory.Slice(s.from, s.bytes)
 }
 
-// in returns a part of a frame in host memory, nil where there is none.
+// in returns the part in host memory, nil for an absent part.
 func in[T binio.Number](memory []byte, s span) []T {
 	if s.bytes == 0 {
 		return nil
@@ -85,7 +86,7 @@ func in[T binio.Number](memory []byte, s span) []T {
 	return binio.View[T](memory[s.from:][:s.bytes:s.bytes])
 }
 
-// room makes a Prepared whose slices lie in the frame.
+// room makes a Prepared with its slices in the frame.
 func (f *frame) room(memory []byte, loops bool) prepare.Prepared {
 	floats := func(s span) []float32 { return in[float32](memory, s) }
 	words := func(s span) []uint32 { return in[uint32](memory, s) }
@@ -103,7 +104,7 @@ func (f *frame) room(memory []byte, loops bool) prepare.Prepared {
 	return p
 }
 
-// memory hands out the device's memory. The first error stays.
+// memory hands out the device's memory. It keeps the first error.
 type memory struct {
 	arena *cuda.Arena
 	err   error
@@ -117,10 +118,10 @@ func (m *memory) bytes(n int64) cuda.Buffer {
 	return b
 }
 
-// floats takes so many float32s or words.
+// floats takes n float32s or words.
 func (m *memory) floats(n int) cuda.Buffer { return m.bytes(4 * int64(n)) }
 
-// part returns some elements of a buffer of four bytes each.
+// part returns elements from to to of a buffer with four bytes an element.
 func part(b cuda.Buffer, from, to int) cuda.Buffer {
 	if b == (cuda.Buffer{}) {
 		return b
@@ -128,10 +129,10 @@ func part(b cuda.Buffer, from, to int) cuda.Buffer {
 	return b.Slice(4*int64(from), 4*int64(to-from))
 }
 
-// after returns what follows so many elements.
+// after returns the rest of a buffer after a number of elements.
 func after(b cuda.Buffer, elements int) cuda.Buffer { return part(b, elements, int(b.Bytes()/4)) }
 
-// free gives back what there is of a kind.
+// free releases resources of a kind, if there are any.
 func free[T interface {
 	comparable
 	Free()

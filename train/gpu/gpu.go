@@ -1,28 +1,26 @@
-// Package gpu is the GPU engine: it trains and evaluates the networks that package
-// model describes on sampled mini-batches, as package cpu does on the CPU, which is its
-// reference.
+// Package gpu is the GPU engine: it trains and evaluates the networks of package model on sampled
+// mini-batches. Package cpu does the same on the CPU, and is the reference.
 //
 //	work's frame ─┐ copy stream        main stream
 //	(pinned)      ├──► input 0 or 1 ──► forward, loss, backward, Adam ──► results 0 or 1
 //	Features     ─┘    (device)         (a CUDA graph for each input)     (pinned)
 //
-// All memory is taken when the engine is made, for the largest counts that a batch can
-// have. Work is launched in these sizes, or in those of the bucket that a batch fits;
-// how many rows there really are lies in device memory, beside all else that differs
-// from step to step, so that a step is captured once and launched from then on. Products
-// that sum over rows take all of these rows: those beyond the batch's are zero.
+// All memory is taken when the engine is made, for the largest counts that a batch can have. Work
+// is launched in these sizes, or in the sizes of the bucket that a batch fits. The real number of
+// rows lies in device memory, like everything that differs between steps, so that a step is
+// captured once and launched from then on. Products that sum over rows use all rows of the launched
+// size: rows beyond the batch's are zero.
 //
-// Backward launches the captured work on a batch. Where a step has one batch, that ends with
-// Adam, and Apply launches nothing. Where it has several, or Config.Apart leaves their sum to
-// the caller, it ends with the gradients, which are added on the device to those before, and
-// Apply launches Adam.
+// Backward launches the captured work on a batch. If a step has one batch, the work ends with Adam,
+// and Apply launches nothing. If it has several, or Config.Apart leaves their sum to the caller,
+// the work ends by adding the gradients to the step's on the device, and Apply launches Adam.
 //
-// Features lie in host memory, or come from a store with rows on the device. A batch is
-// copied, and its rows gathered, while the one before it is computed, and what a batch found
-// is returned one batch later: the processor never waits for the newest one.
+// Features lie in host memory, or come from a store with rows on the device. A batch is copied, and
+// its rows gathered, while the batch before it is computed. Its outcome is returned one batch
+// later: the processor never waits for the newest batch.
 //
-// Dropout drops the elements that it drops on the CPU. The same steps give the same
-// bits, on the same device and version of cuBLAS.
+// Dropout drops the same elements as on the CPU. The same steps give the same bits on the same
+// device and version of cuBLAS.
 package gpu
 
 import (
@@ -38,8 +36,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// Engine trains one model. Its methods must not be called concurrently, except that
-// works prepare batches at any time.
+// Engine trains one model. Its methods must not be called concurrently, except that works prepare
+// batches at any time.
 type Engine struct {
 	opts   engine.Config
 	device *cuda.Device
@@ -80,7 +78,7 @@ func New(o engine.Config) (*Engine, error) {
 	return e, nil
 }
 
-// resolve checks the options and fills in what they leave open.
+// resolve checks the options and replaces unset ones by their defaults.
 func resolve(o *engine.Config) error {
 	if err := o.Resolve(); err != nil {
 		return err
@@ -107,7 +105,7 @@ func resolve(o *engine.Config) error {
 	return nil
 }
 
-// make takes the memory and makes everything that lies in it, with the initial weights.
+// make takes the memory, builds the layers in it, and sets the initial weights.
 func (e *Engine) make() error {
 	e.arena = new(cuda.Arena) // only counts
 	e.lay()
@@ -178,7 +176,7 @@ func (e *Engine) lay() cuda.Buffer {
 	return e.bytes(cuda.BLASWorkspace)
 }
 
-// Info says what the engine computes with.
+// Info returns the device, the libraries and the precision of the engine.
 func (e *Engine) Info() engine.Info {
 	i := engine.Info{Device: e.device.Name, BLAS: e.blas.Version(), Precision: e.blas.Precision.String(), Orders: e.train.orders}
 	if e.eval != nil {
@@ -187,7 +185,7 @@ func (e *Engine) Info() engine.Info {
 	return i
 }
 
-// Close gives all memory back. Its works end with it. Closing twice does nothing.
+// Close releases all memory. Works become invalid. Closing twice does nothing.
 func (e *Engine) Close() {
 	if e.closed {
 		return
@@ -216,7 +214,7 @@ func (e *Engine) free() {
 	free(e.arena)
 }
 
-// SetLR changes the learning rate of the steps to come.
+// SetLR changes the learning rate of later steps.
 func (e *Engine) SetLR(rate float64) error {
 	if err := engine.CheckRate(rate); err != nil {
 		return err
@@ -233,9 +231,8 @@ func (e *Engine) initialise() error {
 	return errors.Join(e.main.CopyIn(e.adam.weights, binio.Bytes(weights)), e.main.Fill(e.adam.moment1, 0), e.main.Fill(e.adam.moment2, 0), e.main.Synchronize())
 }
 
-// NewWork makes a work for Backward or, with eval, for Infer. The features of its batches
-// will lie in the given memory, which is pinned until Close: outside Go's heap, or nil
-// if they may lie anywhere.
+// NewWork makes a work for Backward or, with eval, for Infer. features is the memory of its
+// batches' features, outside Go's heap, and is pinned until Close; nil permits any memory.
 func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 	detach, err := e.device.Attach()
 	if err != nil {
@@ -263,7 +260,7 @@ func (e *Engine) NewWork(eval bool, features []byte) (engine.Work, error) {
 	return w, nil
 }
 
-// WorkBytes returns the memory of a work for Backward, most of it pinned, and of one for Infer.
+// WorkBytes returns the bytes of a work for Backward, most of them pinned, and of one for Infer.
 func (e *Engine) WorkBytes() (train, eval int64) {
 	train = e.train.frame.bytes + e.train.preparer.SortingBytes()
 	if e.eval != nil {

@@ -11,9 +11,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// Infer returns the logits of the batch that w holds, row-major, a column per class,
-// computed with the current weights and without dropout. They are the engine's, valid
-// until its next call.
+// Infer returns the logits of the batch in w, row-major, a column per class, computed with the
+// current weights and without dropout. They are in the engine's memory, valid until its next call.
 func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features) ([]float32, error) {
 	w := work.(*Work)
 	if e.eval == nil {
@@ -43,8 +42,7 @@ func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features)
 	})
 }
 
-// refresh derives from the weights what batch norms take in evaluation:
-// 1/√(running variance + ε).
+// refresh computes batch norms' factors for evaluation from the weights: 1/√(running variance + ε).
 func (e *Engine) refresh() error {
 	if !e.stale {
 		return nil

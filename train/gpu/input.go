@@ -13,8 +13,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// input is a batch on the device: the features, a work's frame, and the constants of the
-// step that takes it. With it goes what the step finds.
+// input is a batch on the device: the features, a work's frame, the constants of its step, and the
+// step's outcome.
 type input struct {
 	plan      *plan
 	x         cuda.Buffer // float32, rows of features
@@ -28,7 +28,7 @@ type input struct {
 	results *cuda.Pinned // score, then logits
 	given   *cuda.Pinned // constants on their way; none in evaluation
 
-	// Of the step under way.
+	// State of the step under way.
 	busy     bool
 	step     uint64
 	seeds    int
@@ -42,7 +42,7 @@ type input struct {
 	computing *cuda.Span // none in evaluation
 }
 
-// bucket is the work on an input for batches of up to some sizes.
+// bucket is the captured work on an input for batches of up to some sizes.
 type bucket struct {
 	sizes  graph.Sizes
 	blocks []block
@@ -73,7 +73,7 @@ func (i *input) lay(m *memory, n *plan, f *frame) {
 	i.now = &i.buckets[len(i.buckets)-1]
 }
 
-// blocks returns the blocks of batches of so large sizes.
+// blocks returns the blocks of batches of the given sizes.
 func (i *input) blocks(f *frame, sizes graph.Sizes) []block {
 	var blocks []block
 	for l, b := range f.blocks {
@@ -92,13 +92,14 @@ func (i *input) blocks(f *frame, sizes graph.Sizes) []block {
 	return blocks
 }
 
-// constantsBytes is the size of a batch's constants: those that follow from its place and its step's number.
+// constantsBytes returns the bytes of a batch's constants, which depend on its place and its step's
+// number.
 func constantsBytes(n *plan) int64 { return 8*streams(n) + kernels.AdamStepBytes }
 
-// streams counts the streams of dropout, that of the input projection is the last.
+// streams counts the streams of dropout; the last is the input projection's.
 func streams(n *plan) int64 { return int64(n.model.Layers() + 1) }
 
-// open takes what does not lie on the device.
+// open makes the resources that are not device memory.
 func (i *input) open(d *cuda.Device) error {
 	var errs [4]error
 	n := i.plan
@@ -122,7 +123,7 @@ func (i *input) close() {
 	*i = input{}
 }
 
-// put stores the constants of a batch, to be copied.
+// put stores the constants of a batch for copying.
 func (i *input) put(seed uint64, at engine.Place, adam *kernels.AdamStep) {
 	n := int(streams(i.plan))
 	words := binio.View[uint64](i.given.Bytes()[:8*n])
@@ -132,7 +133,7 @@ func (i *input) put(seed uint64, at engine.Place, adam *kernels.AdamStep) {
 	adam.Put(i.given.Float32s()[2*n:])
 }
 
-// stream returns where the stream of a layer's dropout lies.
+// stream returns the buffer of a layer's dropout stream.
 func (i *input) stream(layer int) cuda.Buffer {
 	if layer == model.InputLayer {
 		layer = i.plan.model.Layers()
@@ -153,7 +154,7 @@ func (i *input) take(s *cuda.Stream, w *Work, f engine.Features) (err error) {
 	return s.CopyIn(i.frame, w.pinned.Bytes())
 }
 
-// awaitGather lets a stream wait for what follows the features' copies.
+// awaitGather makes a stream wait for the work after the features' copies.
 func (i *input) awaitGather(s *cuda.Stream) error {
 	if i.gathering == nil {
 		return nil
@@ -161,21 +162,21 @@ func (i *input) awaitGather(s *cuda.Stream) error {
 	return s.Wait(i.gathering.Ended())
 }
 
-// remember keeps what is said of the step's batch once it is done.
+// remember keeps the facts about the step's batch for its outcome.
 func (i *input) remember(b *graph.Batch, labelled int, step uint64) {
 	i.seeds, i.labelled, i.step = b.NumSeeds(), labelled, step
 	i.labels = append(i.labels[:0], b.Labels...)
 	i.targets = append(i.targets[:0], b.Targets...)
 }
 
-// clock tells the host's time of a mark on the device.
+// clock converts marks on the device to the host's time.
 type clock struct {
 	mark *cuda.Event
 	at   time.Time
 }
 
-// set makes the present the time that others are counted from: the closer, the more precise.
-// It waits for the stream.
+// set makes the present the reference of other times: recent references are more precise. It waits
+// for the stream.
 func (c *clock) set(s *cuda.Stream) error {
 	if err := errors.Join(c.mark.Record(s), c.mark.Synchronize()); err != nil {
 		return err
@@ -184,7 +185,7 @@ func (c *clock) set(s *cuda.Stream) error {
 	return nil
 }
 
-// tell returns when a span was, that is done; nothing of nil.
+// tell returns the period of a finished span; the zero Period for nil.
 func (c *clock) tell(s *cuda.Span) (engine.Period, error) {
 	if s == nil {
 		return engine.Period{}, nil

@@ -7,8 +7,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// layer is one layer of the network: a convolution, which makes sums for its rows, and
-// the tail that follows them.
+// layer is one layer of the network: a convolution, which makes the sums of its rows, and the tail
+// after them.
 type layer struct {
 	output
 	below *layer      // whose output is the input; nil: the batch's features are
@@ -18,16 +18,15 @@ type layer struct {
 	tail  tail
 }
 
-// conv is what kinds of layers differ in.
+// conv is the interface of the kinds of layers.
 type conv interface {
-	// start fills what never changes.
+	// start fills constant buffers.
 	start()
 	// forward makes the layer's sums of the input x.
 	forward(x cuda.Buffer)
-	// backward computes the gradients of the convolution's parameters from dz, that of
-	// the sums, whose padding is zero, and that of x where the layer has a dx. It reports
-	// whether it took that through the tail of the layer below, too. x's padding may be
-	// changed.
+	// backward computes the gradients of the convolution's parameters from dz, the gradient of the
+	// sums with zero padding, and the gradient of x if the layer has a dx. It reports whether it
+	// also applied the backward pass of the tail of the layer below. It may change x's padding.
 	backward(x, dz cuda.Buffer) (through bool)
 }
 
@@ -39,14 +38,14 @@ func (k *layer) source() cuda.Buffer {
 	return k.below.data
 }
 
-// gather stores the rows of x of the destinations.
+// gather stores the destinations' rows of x.
 func (k *layer) gather(out cuda.Buffer, stride int, x cuda.Buffer) {
 	b := k.block()
 	k.net.try(kernels.Gather{Out: out, Stride: stride, Table: x, Type: dtype.Float32, Width: k.in, Index: b.positions, Rows: b.dst}.Launch(k.net.stream))
 }
 
-// addOwn adds to the gradient of the input that of the destinations' own rows, which
-// are gap apart.
+// addOwn adds the gradient of the destinations' own rows, which are gap apart, to the gradient of
+// the input.
 func (k *layer) addOwn(dOwn cuda.Buffer, gap int) {
 	n, b := k.net, k.block()
 	rows := b.src
@@ -57,8 +56,8 @@ func (k *layer) addOwn(dOwn cuda.Buffer, gap int) {
 		OwnX: dOwn, Place: b.place, Transposed: true, Places: b.dst, Add: true, Rows: rows}.Launch(n.stream))
 }
 
-// projection is the input projection's linear map. In training the input nodes come in
-// the order of their ids, and their rows are gathered: see prepare.Prepared.
+// projection is the input projection's linear map. In training the input nodes are sorted by id,
+// and their rows are gathered: see prepare.Prepared.
 type projection struct {
 	*layer
 	weights, dWeights cuda.Buffer

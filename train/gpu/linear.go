@@ -11,8 +11,8 @@ import (
 //	[A(x) | x[dst]]·W                        aggregate first
 //	A(x·Wneigh) + x[dst]·Wself               multiply first
 //
-// where W is Wneigh above Wself, A a weighted sum or the maximum, which can only come
-// first. A residual's map is Wself, or a third one beside it.
+// where W is Wneigh above Wself, and A is a weighted sum or the maximum, which can only come first.
+// A residual's map is Wself, or a third map beside it.
 type linear struct {
 	*layer
 	order             model.Order
@@ -97,8 +97,8 @@ func (o *linear) forward(x cuda.Buffer) {
 	}
 }
 
-// ownRows returns where the destinations' rows of x lie, and how far apart: in the
-// operands where they don't come first or belong beside the aggregates.
+// ownRows returns the destinations' rows of x, and their stride: in the operands if they are not
+// x's first rows or have to be beside the aggregates.
 func (o *linear) ownRows(x cuda.Buffer) (own cuda.Buffer, stride int) {
 	switch {
 	case !o.own:
@@ -114,7 +114,7 @@ func (o *linear) ownRows(x cuda.Buffer) (own cuda.Buffer, stride int) {
 	return own, stride
 }
 
-// aggregate stores the aggregates of the rows of y, which are width wide.
+// aggregate stores the aggregates of the rows of y, which have width elements.
 func (o *linear) aggregate(out cuda.Buffer, stride int, y cuda.Buffer, width int) {
 	n, b := o.net, o.block()
 	if o.max {
@@ -190,8 +190,8 @@ func (o *linear) inputGradient(dz cuda.Buffer) (through bool) {
 	return o.scatter()
 }
 
-// scatter stores what sources get of the gradients of the aggregates, and what they get
-// as destinations, and takes it through the tail below if nothing has to come between.
+// scatter stores the sources' gradients from the aggregates, and their gradients as destinations.
+// It also applies the backward pass of the tail below if nothing has to come between.
 func (o *linear) scatter() (through bool) {
 	n, b := o.net, o.block()
 	if o.max {
@@ -213,15 +213,15 @@ func (o *linear) scatter() (through bool) {
 	return false
 }
 
-// addRest adds to dx what is left of the gradients of the destinations' own rows.
+// addRest adds the rest of the gradients of the destinations' own rows to dx.
 func (o *linear) addRest(dOwn cuda.Buffer) {
 	if dOwn != (cuda.Buffer{}) {
 		o.addOwn(dOwn, o.gap)
 	}
 }
 
-// transposed returns the sums by source of g, whose rows are gradients of the
-// destinations' aggregates, gap apart.
+// transposed returns the sums by source of g, the gradients of the destinations' aggregates, with
+// rows gap apart.
 func (o *linear) transposed(out, g cuda.Buffer, width, gap int) kernels.Aggregate {
 	b := o.block()
 	a := kernels.Aggregate{Out: out, Stride: width, X: g, Gap: gap, Width: width, Indptr: b.tindptr, Indices: b.tindices, Edges: b.edges,

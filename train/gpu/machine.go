@@ -13,8 +13,8 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// rates are those of an H100, rounded. Auto orders are chosen by them on every device,
-// since an order decides the last bits.
+// rates are an H100's, rounded. They decide Auto orders on every device, since an order decides the
+// last bits.
 var rates = map[cuda.Precision]model.Rates{
 	cuda.Full: {Flops: 40e12, Bytes: 2e12},
 	cuda.TF32: {Flops: 250e12, Bytes: 2e12},
@@ -76,7 +76,7 @@ func (m *machine) build(o *engine.Config) {
 	}
 }
 
-// start enqueues the writing of what never changes.
+// start enqueues the writes of constant buffers.
 func (m *machine) start() error {
 	m.failed = nil
 	m.try(m.stream.Fill(m.zeros, 0))
@@ -89,7 +89,7 @@ func (m *machine) start() error {
 
 var oneBytes = binio.Bytes([]float32{1})
 
-// last returns the layer that puts out the logits.
+// last returns the layer of the logits.
 func (m *machine) last() *layer { return m.layers[len(m.layers)-1] }
 
 // forward enqueues the computation of the batch's logits.
@@ -155,7 +155,7 @@ func newConv(k *layer) conv {
 	return c.make(k)
 }
 
-// eachBatchNorm calls f with where the statistics of each batch norm lie among a batch's.
+// eachBatchNorm calls f with the offsets of each batch norm's statistics among a batch's.
 func (m *machine) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	for _, k := range m.layers {
 		if o := k.tail.norm; o != nil && o.batch {

@@ -7,8 +7,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// network is what the layers of a model share: the plan, the parameters, and the batch that
-// is being computed.
+// network is the shared state of a model's layers: the plan, the parameters, and the batch that is
+// being computed.
 type network struct {
 	*plan
 	*memory
@@ -26,14 +26,14 @@ type network struct {
 	failed error  // the first launch that was refused
 }
 
-// try notes the first launch that was refused.
+// try keeps the first error of a launch.
 func (n *network) try(err error) {
 	if n.failed == nil {
 		n.failed = err
 	}
 }
 
-// compute makes an input's batch the one that further work is for.
+// compute directs further work to an input's batch.
 func (n *network) compute(i *input) { n.in, n.asked = i, i.now.sizes }
 
 // product enqueues c = alpha·op(a)·op(b) + beta·c, row-major; see cuda.BLAS.
@@ -41,7 +41,7 @@ func (n *network) product(transA, transB bool, rows, cols, depth int, alpha floa
 	n.try(n.blas.Sgemm(transA, transB, rows, cols, depth, alpha, a, lda, b, ldb, beta, c, ldc))
 }
 
-// combine enqueues y = alpha·x + beta·y of so many elements, in float32, as a product with
+// combine enqueues y = alpha·x + beta·y over a number of elements, in float32, as a product with
 // one. With beta zero, y is not read.
 func (n *network) combine(elements int, alpha float32, x cuda.Buffer, beta float32, y cuda.Buffer) {
 	was := n.blas.Precision

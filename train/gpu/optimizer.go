@@ -9,8 +9,8 @@ import (
 	"diskgnn/train/recipe"
 )
 
-// optimizer is Adam over all parameters at once: they, their gradients and both moments
-// lie one after the other on the device. Values that are not trained follow the weights.
+// optimizer is Adam over all parameters at once: parameters, gradients and both moments lie one
+// after the other on the device. Untrained values follow the weights.
 type optimizer struct {
 	layout                           model.Layout
 	weights, grads, moment1, moment2 cuda.Buffer
@@ -63,7 +63,7 @@ func (s *sum) lay(m *memory, n *plan, o *engine.Config) {
 	}
 }
 
-// of returns where a batch's statistics lie.
+// of returns the buffer of a batch's statistics.
 func (s *sum) of(batch int) cuda.Buffer {
 	return part(s.statistics, batch*s.each, (batch+1)*s.each)
 }

@@ -7,8 +7,8 @@ import (
 	"diskgnn/train/model"
 )
 
-// output is the rows that a layer puts out, and the layer's place in the network. The rows
-// are the destinations of its block; those of the input projection are the input nodes.
+// output is the output rows of a layer, and the layer's place in the network. The rows are the
+// destinations of its block; the input projection's are the input nodes.
 type output struct {
 	net   *network
 	index int // of the model's layers, or model.InputLayer
@@ -16,8 +16,8 @@ type output struct {
 	data  cuda.Buffer
 }
 
-// param returns the values of the layer's parameters with roles from one to another and,
-// in training, where their gradients go; none where it has none.
+// param returns the values of the layer's parameters with the roles from to to and, in training,
+// the buffer of their gradients; zero Buffers if it has none.
 func (k *output) param(from, to model.Role) (values, grads cuda.Buffer) {
 	lo, hi := k.net.layout.Span(k.index, from, to)
 	if lo == hi {
@@ -33,7 +33,7 @@ func (k *output) param(from, to model.Role) (values, grads cuda.Buffer) {
 // block returns the batch's block for this layer.
 func (k *output) block() *block { return &k.net.in.now.blocks[max(0, k.index)] }
 
-// rows returns how many rows a launch is for.
+// rows returns the number of rows of a launch.
 func (k *output) rows() int {
 	if k.index == model.InputLayer {
 		return k.net.asked.Src[0]
@@ -41,7 +41,7 @@ func (k *output) rows() int {
 	return k.net.asked.Dst[k.index]
 }
 
-// count returns how many rows the batch has.
+// count returns the number of rows in the batch.
 func (k *output) count() kernels.Count {
 	if k.index == model.InputLayer {
 		return k.block().src
@@ -49,7 +49,7 @@ func (k *output) count() kernels.Count {
 	return k.block().dst
 }
 
-// tail is what follows the sums z of a layer, in place:
+// tail computes a layer's output from its sums z, in place:
 //
 //	dropout(activation(norm(z + b)))        hidden layers
 //	z + b                                   the last layer
@@ -103,8 +103,8 @@ func (t *tail) add(bias cuda.Buffer) {
 	k.net.try(kernels.Tail{Z: k.data, Width: k.width, Bias: bias, Activation: kernels.Identity, Rows: k.count()}.Launch(k.net.stream))
 }
 
-// dropout returns the layer's. Input nodes have their identity for it, since their
-// positions follow from the cache's size.
+// dropout returns the layer's dropout. It uses the ids of input nodes, since their positions depend
+// on the cache's size.
 func (t *tail) dropout() kernels.Dropout {
 	n := t.net
 	if t.activation == kernels.Identity || !n.training || n.dropout.Threshold() == 0 {
@@ -117,8 +117,8 @@ func (t *tail) dropout() kernels.Dropout {
 	return d
 }
 
-// backward takes the rows of g from gradients of the output to gradients of the sums,
-// in place, makes g's padding zero, and computes those of the tail's parameters.
+// backward turns the rows of g from gradients of the output into gradients of the sums, in place,
+// sets g's padding to zero, and computes the gradients of the tail's parameters.
 func (t *tail) backward(g cuda.Buffer) {
 	sum := t.dBias
 	if t.norm != nil {
@@ -132,21 +132,21 @@ func (t *tail) backward(g cuda.Buffer) {
 	t.copyExtra()
 }
 
-// scatter is backward, of a layer without a norm, for the gradients that a makes.
+// scatter is backward of a layer without a norm, for the gradients that a makes.
 func (t *tail) scatter(a *kernels.Aggregate) {
 	n := t.net
 	n.try(kernels.Scatter{Aggregate: *a, Y: t.data, Sums: t.sums, DBias: t.dBias, Activation: t.activation, Dropout: t.dropout()}.Launch(n.stream))
 	t.copyExtra()
 }
 
-// copyExtra stores the gradient of the residual's bias, which is the bias's.
+// copyExtra stores the gradient of the residual's bias, which equals the bias's.
 func (t *tail) copyExtra() {
 	if t.extra != (cuda.Buffer{}) {
 		t.net.try(t.net.stream.Copy(t.dExtra, t.dBias))
 	}
 }
 
-// sum takes g back through an activation and dropout, and sums its columns.
+// sum applies the backward pass of activation and dropout to g, and sums its columns.
 func (t *tail) sum(g, sum cuda.Buffer, a kernels.Activation, d kernels.Dropout) {
 	k := t.output
 	b := kernels.TailBackward{G: g, Width: k.width, Sums: t.sums, DBias: sum, Activation: a, Dropout: d, Rows: k.count()}
@@ -156,9 +156,9 @@ func (t *tail) sum(g, sum cuda.Buffer, a kernels.Activation, d kernels.Dropout) 
 	k.net.try(b.Launch(k.net.stream))
 }
 
-// norm normalises the sums of a hidden layer, every row (layer norm) or every column
-// over the batch's rows (batch norm), ahead of the tail's shift and activation. In
-// evaluation, batch norm takes the running statistics for the batch's own.
+// norm normalises the sums of a hidden layer, every row (layer norm) or every column over the
+// batch's rows (batch norm), ahead of the tail's shift and activation. In evaluation, batch norm
+// uses the running statistics.
 type norm struct {
 	*output
 	tail  *tail
@@ -215,15 +215,15 @@ func (o *norm) forward() {
 	n.try(kernels.Standardize{Z: k.data, Normed: o.normed, Mean: mean, Inverse: o.inverse, Scale: o.scale, Width: k.width, Rows: rows}.Launch(n.stream))
 }
 
-// track lets the running statistics follow a batch's.
+// track updates the running statistics with a batch's.
 func (o *norm) track(mean, variance cuda.Buffer) {
 	n, d := o.net, o.width
 	n.combine(d, model.TrackMomentum, mean, 1-model.TrackMomentum, o.runMean)
 	n.combine(d, model.TrackMomentum, variance, 1-model.TrackMomentum, o.runVar)
 }
 
-// backward takes gradients back through the norm, in place, and computes those of its
-// parameters. The shift's is there.
+// backward turns gradients of the norm's output into gradients of its input, in place, and computes
+// those of its parameters except for the shift's, which exists already.
 func (o *norm) backward(g cuda.Buffer) {
 	k, n := o.output, o.net
 	rows := k.count()

@@ -30,7 +30,7 @@ func (p *plan) seeds() int { return p.sizes.Dst[len(p.sizes.Dst)-1] }
 // projects reports whether there is an input projection.
 func (p *plan) projects() bool { return p.model.InputProjection > 0 }
 
-// parsePrecision returns the precision of that name; "" is float32.
+// parsePrecision returns the precision with this name; "" is float32.
 func parsePrecision(name string) (cuda.Precision, bool) {
 	if name == "" {
 		return cuda.Full, true
@@ -43,7 +43,7 @@ func parsePrecision(name string) (cuda.Precision, bool) {
 	return 0, false
 }
 
-// resolveBuckets checks that buckets grow, up to the sizes.
+// resolveBuckets checks that buckets ascend, up to the sizes.
 func resolveBuckets(o *engine.Config) error {
 	o.Buckets = slices.Clone(o.Buckets)
 	for i, b := range o.Buckets {
@@ -57,7 +57,7 @@ func resolveBuckets(o *engine.Config) error {
 	return nil
 }
 
-// checkSizes makes sure that buffers follow from the sizes.
+// checkSizes checks the sizes from which buffers are computed.
 func checkSizes(layers int, s graph.Sizes) error {
 	if err := engine.CheckSizes(layers, s); err != nil {
 		return err
@@ -70,7 +70,7 @@ func checkSizes(layers int, s graph.Sizes) error {
 	return nil
 }
 
-// joined returns the sizes with as many sources of a layer as the one below it has rows.
+// joined returns the sizes in which every layer has one source for each row of the layer below.
 func joined(s graph.Sizes) graph.Sizes {
 	s.Src = slices.Clone(s.Src)
 	for l := range s.Src[1:] {
@@ -79,7 +79,7 @@ func joined(s graph.Sizes) graph.Sizes {
 	return s
 }
 
-// holds reports whether what fits the smaller sizes fits the larger ones.
+// holds reports whether every batch within the smaller sizes is within the larger ones.
 func holds(larger, smaller graph.Sizes) bool {
 	for l := range larger.Src {
 		if smaller.Src[l] > larger.Src[l] || smaller.Dst[l] > larger.Dst[l] || smaller.Edges[l] > larger.Edges[l] {
@@ -89,7 +89,7 @@ func holds(larger, smaller graph.Sizes) bool {
 	return true
 }
 
-// fits reports whether a batch has no more than the sizes.
+// fits reports whether a batch is within the sizes.
 func fits(b *graph.Batch, s graph.Sizes) bool {
 	for l := range b.Blocks {
 		k := &b.Blocks[l]

@@ -10,7 +10,7 @@ import (
 	"diskgnn/train/model"
 )
 
-// Params describes the parameters, in the order in which a snapshot has them.
+// Params returns the descriptions of the parameters, in the order of a snapshot.
 func (e *Engine) Params() []model.Param { return e.adam.layout.Params }
 
 // Snapshot appends a copy of the weights to dst.
@@ -22,8 +22,7 @@ func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
 	})
 }
 
-// Restore replaces the weights by a snapshot, leaving Adam's moments and step as
-// they are.
+// Restore replaces the weights by a snapshot; Adam's moments and step stay unchanged.
 func (e *Engine) Restore(weights []float32) error {
 	if len(weights) != e.adam.layout.Count() {
 		return fault.New(fault.ErrInput, "gpu: %d weights for %d parameters", len(weights), e.adam.layout.Count())
@@ -34,7 +33,7 @@ func (e *Engine) Restore(weights []float32) error {
 	})
 }
 
-// State returns a copy of everything that training goes on from, in named parts.
+// State returns a copy of the state from which training resumes, in named parts.
 func (e *Engine) State() (map[string][]byte, error) {
 	if e.broken != nil {
 		return nil, e.broken
@@ -51,9 +50,8 @@ func (e *Engine) State() (map[string][]byte, error) {
 	})
 }
 
-// LoadState puts back a state of an engine with equal parameters; steps from there give
-// the same bits as if there had been no interruption. A state that does not fit leaves
-// the engine as it is.
+// LoadState restores a state of an engine with equal parameters; steps from there give the same
+// bits as without an interruption. A state that does not fit leaves the engine unchanged.
 func (e *Engine) LoadState(s map[string][]byte) error {
 	step, err := engine.CheckState(s, &e.adam.layout)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Backward computes the gradients of the batch that w holds, whose features are f: forward,
-// loss, backward, and adds them to those of its step. Where a step has one batch, the update
-// follows in the same captured work. It returns what the batch before found, nil where that
-// was returned already; Finish has the last one's.
+// Backward computes the gradients of the batch in w with the features f, in a forward pass, the
+// loss and a backward pass, and adds them to those of its step. If a step has one batch, the update
+// follows in the same captured work. It returns the outcome of the batch before, nil if that was
+// returned already; Finish returns the last outcome.
 //
-// After a batch that failed the weights are undefined: until LoadState, Backward, Finish and
-// State return its error. A loss that is not finite is an error of kind fault.ErrInput, and
-// comes after the weights are lost.
+// After a batch that failed the weights are undefined: until LoadState, Backward, Finish and State
+// return its error. A loss that is not finite is an error of kind fault.ErrInput, which comes when
+// the weights are already lost.
 func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Features, at engine.Place) (o *engine.Outcome, err error) {
 	defer func() {
 		if err != nil {
@@ -61,7 +61,7 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 	return o, err
 }
 
-// Apply ends the step: where the batches' work did not end with the update, it launches it.
+// Apply ends the step: it launches the update unless the batch's work ended with it.
 func (e *Engine) Apply() error {
 	if !e.pending || e.opts.Apart {
 		return fault.New(fault.ErrUsage, "gpu: there are no gradients to apply")
@@ -76,7 +76,7 @@ func (e *Engine) Apply() error {
 	return nil
 }
 
-// launch enqueues the copies of a batch, its work, and the copy of what it finds.
+// launch enqueues the copies of a batch, its work, and the copy of its outcome.
 func (e *Engine) launch(now *input, w *Work, f engine.Features, at engine.Place) error {
 	adam := e.adam.next(&e.opts)
 	now.put(e.opts.Seed, at, &adam)
@@ -92,8 +92,8 @@ func (e *Engine) launch(now *input, w *Work, f engine.Features, at engine.Place)
 	return errors.Join(now.computing.Begin(e.main), e.compute(now))
 }
 
-// compute enqueues the work on a batch and the copy of what it finds. The first of a bucket is
-// launched kernel by kernel, as libraries may have to prepare themselves; then it is captured.
+// compute enqueues the work on a batch and the copy of its outcome. The first batch of a bucket is
+// launched kernel by kernel, so that libraries can initialise; then the work is captured.
 func (e *Engine) compute(i *input) error {
 	e.train.compute(i)
 	var err error
@@ -113,7 +113,7 @@ func (e *Engine) compute(i *input) error {
 		e.main.CopyOut(results[kernels.ScoreBytes:], e.train.last().data))
 }
 
-// work launches all that is the same for every batch.
+// work launches the part that is the same for every batch.
 func (e *Engine) work() error {
 	n := e.train
 	if err := n.forward(); err != nil {
@@ -128,7 +128,7 @@ func (e *Engine) work() error {
 	return e.adam.update(e.main, n.in.adamStep())
 }
 
-// Finish waits for the last batch and returns what it found, nil if that was returned.
+// Finish waits for the last batch and returns its outcome, nil if that was returned.
 func (e *Engine) Finish() (*engine.Outcome, error) {
 	if e.broken != nil {
 		return nil, e.broken
@@ -143,7 +143,7 @@ func (e *Engine) Finish() (*engine.Outcome, error) {
 	return o, err
 }
 
-// tell waits for an input's step and returns what it found, nil if there is none.
+// tell waits for an input's step and returns its outcome, nil if there is none.
 func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	if !i.busy {
 		return nil, nil
@@ -170,7 +170,7 @@ func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	return o, nil
 }
 
-// wait waits for a span's end, and counts the time.
+// wait waits for a span's end, and adds the time to the host's waiting.
 func (e *Engine) wait(s *cuda.Span) error {
 	began := time.Now()
 	err := s.Ended().Synchronize()
@@ -178,7 +178,7 @@ func (e *Engine) wait(s *cuda.Span) error {
 	return err
 }
 
-// times says when the device worked on an input's step, which is done.
+// times sets the periods in which the device worked on an input's finished step.
 func (e *Engine) times(t *engine.Times, i *input) error {
 	t.Waited, e.waited = e.waited, 0
 	var errs [3]error
@@ -188,8 +188,8 @@ func (e *Engine) times(t *engine.Times, i *input) error {
 	return errors.Join(errs[:]...)
 }
 
-// Again trains once more on the batch of the last step, whose copy is on the device, and
-// returns the device's time for it, for benchmarks. There is no outcome.
+// Again trains once more on the batch of the last step, with the copy on the device, and returns
+// the device's time for it, for benchmarks. There is no outcome.
 func (e *Engine) Again() (took time.Duration, err error) {
 	if _, err := e.Finish(); err != nil {
 		return 0, err

@@ -10,10 +10,10 @@ import (
 	"diskgnn/train/engine"
 )
 
-// drop ends the step under way, whatever has come of it.
+// drop discards the step under way.
 func (e *Engine) drop() { e.sum.labelled, e.sum.batches, e.pending = 0, 0, false }
 
-// add enqueues the addition of the batch that was launched to its step.
+// add enqueues the addition of the launched batch to its step.
 func (e *Engine) add(labelled int) error {
 	s, n := &e.sum, e.train
 	if !e.opts.Sums() || e.opts.Apart {
@@ -34,7 +34,7 @@ func (e *Engine) add(labelled int) error {
 	return n.failed
 }
 
-// update enqueues the step along the sum, and lets running statistics follow its batches.
+// update enqueues the step along the sum, and updates running statistics batch by batch.
 func (e *Engine) update() error {
 	s, n := &e.sum, e.train
 	adam, given := e.adam.next(&e.opts), make([]float32, kernels.AdamStepBytes/4)
@@ -105,8 +105,8 @@ func (e *Engine) Share(first int) error {
 	return nil
 }
 
-// Reduce implements engine.Sharing. Nothing is waited for: when an engine is missing, the
-// device's work does not end until the reducer gives up.
+// Reduce implements engine.Sharing. It does not wait: if an engine is missing, the device's work
+// does not end until the reducer gives up.
 func (e *Engine) Reduce(ctx context.Context, r engine.Reducer, labelled int64, batches int) error {
 	s := &e.sum
 	if e.broken != nil {

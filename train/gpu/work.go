@@ -9,8 +9,7 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// Work is the memory in which one batch at a time is made ready: pinned, as the device
-// copies it.
+// Work is the pinned memory in which one batch at a time is prepared for the copy to the device.
 type Work struct {
 	of       *works
 	plan     *plan
@@ -21,13 +20,13 @@ type Work struct {
 	bucket   int // of the network's, that of the batch
 }
 
-// works are an engine's works that are not closed.
+// works are an engine's open works.
 type works struct {
 	device *cuda.Device
 	open   map[*Work]bool
 }
 
-// Close gives the memory back. The features' must still be there.
+// Close releases the memory. The memory of the features must still exist.
 func (w *Work) Close() {
 	if !w.of.open[w] {
 		return // with the engine
@@ -43,7 +42,7 @@ func (w *Work) free() {
 	free(w.pinned, w.features)
 }
 
-// Prepare makes b ready. b must stay as it is until the batch is computed.
+// Prepare derives the data of b. b must not change until the batch is computed.
 func (w *Work) Prepare(b *graph.Batch) error {
 	n := w.plan
 	if err := n.preparer.Prepare(&w.prepared, b); err != nil {
@@ -84,7 +83,7 @@ func (w *Work) Prepare(b *graph.Batch) error {
 	return nil
 }
 
-// label copies what the loss needs.
+// label copies the labels for the loss.
 func (w *Work) label(b *graph.Batch) {
 	n, f, memory := w.plan, w.frame, w.pinned.Bytes()
 	copy(in[int32](memory, f.labels), b.Labels)
@@ -108,8 +107,8 @@ func (w *Work) label(b *graph.Batch) {
 	}
 }
 
-// check makes sure that the batch was prepared for the plan, and that its features
-// are there, as far as that is known.
+// check checks that the batch was prepared for the plan, and that its features exist, as far as
+// that is known.
 func (w *Work) check(n *plan, f engine.Features) error {
 	b := w.prepared.Batch()
 	switch {

@@ -24,10 +24,10 @@ var compareText string
 
 var compareTemplate = chart.Template(compareText)
 
-// MostCompared bounds the runs of a comparison: as many as there are colours.
+// MostCompared bounds the runs of a comparison: each has a colour of its own.
 const MostCompared = 8
 
-// Comparison is what several runs came to, and how they differ.
+// Comparison holds the results of several runs, and their differences.
 type Comparison struct {
 	Runs        []Compared   `json:"runs"`
 	Differences []Difference `json:"differences"`
@@ -36,7 +36,7 @@ type Comparison struct {
 	runs []*Run
 }
 
-// Compared is what a run came to. What is not known is null.
+// Compared is the results of one run. Unknown values are null.
 type Compared struct {
 	Name   string `json:"name"` // of its directory, as short as tells the runs apart
 	Dir    string `json:"dir"`
@@ -56,15 +56,14 @@ type Compared struct {
 	Verdict      []Finding   `json:"verdict,omitempty"`
 }
 
-// Difference is something that the runs have different values of: an option of the recipe, by
-// its flag, or a fact.
+// Difference is an option of the recipe, by its flag, or a fact, with different values in the runs.
 type Difference struct {
 	Name   string   `json:"name"`
 	Recipe bool     `json:"recipe"`
 	Values []string `json:"values"` // by run
 }
 
-// Compare compares two runs or more. It refuses more than MostCompared.
+// Compare compares two to MostCompared runs, and refuses more.
 func Compare(runs []*Run) (*Comparison, error) {
 	if len(runs) < 2 || len(runs) > MostCompared {
 		return nil, fault.New(fault.ErrUsage, "%s: between 2 and %d can be compared", units.Of(len(runs), "run"), MostCompared)
@@ -78,7 +77,7 @@ func Compare(runs []*Run) (*Comparison, error) {
 	return c, nil
 }
 
-// shortNames returns the last parts of the runs' directories, as many as tell them apart.
+// shortNames returns the shortest ends of the runs' directories that distinguish them.
 func shortNames(runs []*Run) []string {
 	names := make([]string, len(runs))
 	for parts := 1; ; parts++ {
@@ -113,8 +112,7 @@ func (r *Run) compared(name string) Compared {
 	return c
 }
 
-// differences returns the options of the recipes and then the facts that are not the same of all
-// runs.
+// differences returns the options of the recipes and then the facts that differ between the runs.
 func differences(runs []*Run) []Difference {
 	var list []Difference
 	differs := make(map[string][]string) // values by option
@@ -149,7 +147,7 @@ func differences(runs []*Run) []Difference {
 	return list
 }
 
-// facts are what a run was trained on and with, which its recipe does not say: as many for all.
+// facts lists a run's data and program, which its recipe lacks: the same names for all runs.
 func (r *Run) facts() []Row {
 	p, s := &r.PackFacts, &r.Setup
 	rows := func(n int64) string {
@@ -174,7 +172,7 @@ func (r *Run) facts() []Row {
 	return list
 }
 
-// Table returns the runs' figures for people: a row for each, after the names of the columns.
+// Table returns the runs' figures for people: a row of column names, then a row for each run.
 func (c *Comparison) Table() [][]string {
 	table := [][]string{{"run", "state", "epochs", "valid", "test", "an epoch", "read", "from memory", "in all", "held"}}
 	for i := range c.Runs {
@@ -197,7 +195,7 @@ func known(v score.Score, format func(float64) string) string {
 	return format(float64(v))
 }
 
-// Sentence says which run scored best and which is the fastest.
+// Sentence names the run with the best score and the fastest run.
 func (c *Comparison) Sentence() string {
 	best, fastest, metrics := -1, -1, true
 	for i := range c.Runs {
@@ -243,7 +241,7 @@ func (c *Comparison) Sentence() string {
 	return strings.Join(s, " ")
 }
 
-// comparePage is what the template shows.
+// comparePage is the template's data.
 type comparePage struct {
 	Style, Things   template.CSS
 	Title, Sentence string
@@ -252,7 +250,7 @@ type comparePage struct {
 	Rows    [][]string
 }
 
-// Write writes the comparison as a page that stands alone, as Write does of one run.
+// Write writes the comparison as a self-contained page, as the function Write does for one run.
 func (c *Comparison) Write(w io.Writer) error {
 	table := c.Table()
 	p := comparePage{Style: chart.Style(), Things: chart.Things(),

@@ -99,7 +99,7 @@ func (c *overlay) scoreOverTime() Figure {
 	return c.draw(f, curves, "seconds", true)
 }
 
-// thin leaves out points beyond mostPoints, evenly; the last one stays.
+// thin drops points beyond mostPoints, evenly; the last one stays.
 func thin(x, y []float64) (fewX, fewY []float64) {
 	step := max(1, (len(x)+mostPoints-1)/mostPoints)
 	for i := range x {
@@ -110,7 +110,7 @@ func thin(x, y []float64) (fewX, fewY []float64) {
 	return fewX, fewY
 }
 
-// stages draws an epoch's seconds, and below how long each link takes by itself.
+// stages draws an epoch's seconds, and below them each link's seconds alone.
 func (c *overlay) stages() Figure {
 	f := Figure{ID: "stages", Title: "An epoch, and its stages by themselves", X: "of", Unit: "seconds", Legend: []chart.Key{{Class: "rest", Name: "an epoch"}}}
 	var bars []chart.Bar
@@ -155,7 +155,7 @@ func withLink(legend []chart.Key, k chart.Key) []chart.Key {
 	return append(legend, k)
 }
 
-// bytes draws where an epoch's bytes come from.
+// bytes draws the sources of an epoch's bytes.
 func (c *overlay) bytes() Figure {
 	f := Figure{ID: "bytes", Title: "Bytes of an epoch", X: "level", Unit: "bytes"}
 	var bars []chart.Bar

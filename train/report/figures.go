@@ -14,7 +14,7 @@ import (
 	"diskgnn/train/score"
 )
 
-// figures returns what there is to draw.
+// figures returns the figures of the run's data.
 func (r *Run) figures() []Figure {
 	var list []Figure
 	if len(r.Epochs) > 0 {
@@ -94,7 +94,7 @@ func (r *Run) rateVaries() bool {
 	return slices.ContainsFunc(r.Epochs, func(e rundir.Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
 }
 
-// levelNames are what levels are called on the page, and their colours.
+// levelNames returns the page's names and colours of levels.
 func (r *Run) levelNames() map[string]chart.Key {
 	cold := "cold rows, read"
 	if r.PackFacts.Policy == "" {
@@ -167,7 +167,7 @@ func (r *Run) rateFigure() Figure {
 	return f
 }
 
-// cacheFigure draws which share of the rows caches serve, by their size: the curve of hotness.
+// cacheFigure draws the share of the rows that caches serve, by their size: the curve of hotness.
 func (r *Run) cacheFigure() Figure {
 	p := &r.PackFacts
 	if len(p.Caches) < 2 || p.Nodes <= 0 {
@@ -213,7 +213,7 @@ func (r *Run) cacheFigure() Figure {
 	return f
 }
 
-// layoutFigure draws what a pack's bytes are, beside those of the features that it was made of.
+// layoutFigure draws the parts of a pack's bytes, beside the bytes of its features.
 func (r *Run) layoutFigure() Figure {
 	p := &r.PackFacts
 	if len(p.Levels) == 0 || p.Blowup <= 0 {
@@ -226,7 +226,7 @@ func (r *Run) layoutFigure() Figure {
 	return inspection.Layout(levels, int64(math.Round(float64(p.DiskBytes)/p.Blowup)))
 }
 
-// memoryFigure compares what was held with what was given.
+// memoryFigure compares the memory held with the memory given.
 func (r *Run) memoryFigure() Figure {
 	s := &r.Setup
 	if s.Memory <= 0 {

@@ -1,6 +1,6 @@
-// Package report shows a run on one page of HTML: what held it up, what it learned, where its
-// time went, what it read, what it held. The page stands alone: its drawings are in it, it
-// runs no scripts and asks no network, so it can be mailed and printed.
+// Package report shows a run on one page of HTML: its bottleneck, scores, times, reads and memory.
+// The page is self-contained: it includes its drawings, and uses neither scripts nor the network,
+// so it can be mailed and printed.
 //
 //	run.json, metrics.jsonl ── Read ──► Run ── Write ──► report.html
 //	                                     └── Document ──► the same as data
@@ -14,8 +14,8 @@ import (
 	"diskgnn/internal/chart"
 )
 
-// Document is what the page of a run says and draws, as data: what has the page's words and the
-// values of its figures, and is the same for the same run.
+// Document is the content of a run's page as data: the page's words and the values of its figures.
+// It is the same for the same run.
 type Document struct {
 	Title    string    `json:"title"`
 	State    string    `json:"state"`
@@ -28,7 +28,7 @@ type Document struct {
 	Tables   []Table   `json:"tables"`
 }
 
-// Document returns what the page of a run says. It is of the run as r has it, finished or not.
+// Document returns the content of the run's page, for a finished or unfinished run.
 func (r *Run) Document() Document {
 	return Document{
 		Title: r.title(), State: string(r.State), Verdict: r.verdict(), Sentence: r.sentence(), When: r.when(), Command: r.command(),
@@ -41,7 +41,7 @@ var pageText string
 
 var pageTemplate = chart.Template(pageText)
 
-// page is what the template shows.
+// page is the template's data.
 type page struct {
 	Style   template.CSS
 	Things  template.CSS
@@ -60,9 +60,8 @@ type epochRow struct {
 // mostRows bounds the table of epochs; metrics.jsonl has all of them.
 const mostRows = 100
 
-// Write writes the page of a run, finished or under way: all that it shows is in r, of which it
-// changes nothing, so that pages of one run may be written by several goroutines. It reads no
-// file and no clock.
+// Write writes the page of a run, finished or under way. It only reads r, so several goroutines may
+// write pages of one run. It reads no file and no clock.
 func Write(w io.Writer, r *Run) error {
 	p := page{Style: chart.Style(), Things: chart.Things(), Refresh: r.Refresh, Document: r.Document()}
 	p.Columns = []string{"epoch", "seconds", "loss", "train", "valid", "read", "useful"}

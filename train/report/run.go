@@ -10,23 +10,22 @@ import (
 	"diskgnn/train/score"
 )
 
-// Run is a run as its directory tells it: run.json, and metrics.jsonl as Epochs.
+// Run is the content of a run's directory: run.json, and metrics.jsonl as Epochs.
 type Run struct {
 	rundir.File
 	Dir    string
 	Epochs []rundir.Epoch
-	// DriveRate is the drive's sequential rate in bytes per second, 0 where it was not
-	// measured.
+	// DriveRate is the drive's sequential rate in bytes per second, 0 if it was not measured.
 	DriveRate float64
-	// Refresh is after how many seconds a browser loads the page again, for a page that is
+	// Refresh is the interval in seconds at which a browser reloads the page, for a page that is
 	// served while the run trains; 0: never.
 	Refresh int
 }
 
-// Killed is the state of a run that run.json calls running, but that no process trains.
+// Killed is the state of a run that is running according to run.json, though no process trains it.
 const Killed rundir.State = "killed"
 
-// Read reads a run's directory, whatever the run's state.
+// Read reads a run's directory, in any state of the run.
 func Read(fsys vfs.FS, dir string) (*Run, error) {
 	f, err := rundir.ReadSummary(fsys, dir)
 	if err != nil {
@@ -49,8 +48,8 @@ func (r *Run) best() int {
 	return best
 }
 
-// steady returns the mean times of epochs and of their links. The first epoch, which has filled
-// the cache, is left out where there are others.
+// steady returns the mean times of epochs and of their links. It leaves out the first epoch, which
+// has filled the cache, if there are others.
 func (r *Run) steady() (seconds float64, sum []pipeline.LinkTime) {
 	epochs := r.Epochs
 	if len(epochs) > 1 {
@@ -75,7 +74,7 @@ func (r *Run) steady() (seconds float64, sum []pipeline.LinkTime) {
 	return seconds / max(n, 1), sum
 }
 
-// epochSeconds returns how long an epoch takes, as all that tells it does: see steady.
+// epochSeconds returns the mean time of an epoch: see steady.
 func (r *Run) epochSeconds() score.Score {
 	if len(r.Epochs) == 0 {
 		return score.Undefined
@@ -97,7 +96,7 @@ func (r *Run) mean(value func(*rundir.Epoch) float64) float64 {
 	return sum / float64(len(epochs))
 }
 
-// hits returns the share of an epoch's rows that memory served; NaN where nothing tells.
+// hits returns the share of an epoch's rows that memory served; NaN if unknown.
 func (r *Run) hits(e *rundir.Epoch) float64 {
 	rows := float64(e.InputNodes) * float64(r.PackFacts.RowBytes)
 	if rows <= 0 {

@@ -13,10 +13,10 @@ import (
 	"diskgnn/train/score"
 )
 
-// Figure is a figure of a page, and what it shows as data.
+// Figure is a figure of a page, with its values as data.
 type Figure = chart.Figure
 
-// A plot shows at most so many points of a line, or bars: beyond, each is the mean of
+// A plot shows at most this number of points of a line, or bars: beyond, each is the mean of
 // several epochs.
 const (
 	mostPoints = 400
@@ -45,7 +45,7 @@ func groupEpochs(epochs []rundir.Epoch, most int) groups {
 	return g
 }
 
-// means returns the mean of each group's values that are there; NaN for none.
+// means returns the mean of each group's defined values; NaN for none.
 func (g *groups) means(value func(*rundir.Epoch) float64) []float64 {
 	list := make([]float64, len(g.of))
 	for i, part := range g.of {
@@ -60,7 +60,7 @@ func (g *groups) means(value func(*rundir.Epoch) float64) []float64 {
 	return list
 }
 
-// note says what a point or a bar is, if it is not one epoch.
+// note explains a point or a bar that stands for several epochs.
 func (g *groups) note(what string) string {
 	if g.size == 1 {
 		return ""
@@ -94,11 +94,11 @@ func (r *Run) barSpan() (first, last float64) {
 // value returns a number that may be undefined: then it is NaN.
 func value(v score.Score) float64 { return float64(v) }
 
-// Scores rise steeply at first and little later on. Where the later ones lie within this share of
-// all, the axis shows these.
+// Scores rise steeply at first and little later on. If the later ones lie within this share of all,
+// the axis shows these.
 const plateauShare = 0.4
 
-// plateau returns where the axis of scores begins, and whether that leaves some of them out: those
+// plateau returns the start of the axis of scores, and whether it leaves some of them out: scores
 // of the first third of the epochs may lie below it.
 func plateau(lists ...[]float64) (from float64, cut bool) {
 	lo, tail, hi := math.Inf(1), math.Inf(1), math.Inf(-1)
@@ -120,8 +120,8 @@ func plateau(lists ...[]float64) (from float64, cut bool) {
 	return max(from, lo), from > lo
 }
 
-// curve draws one value of the epochs, in f, whose title it has over it; from zero, and with so
-// many ticks.
+// curve draws one value of the epochs in f, below its title, with this number of ticks, from zero
+// if fromZero.
 func (r *Run) curve(f Figure, height float64, fromZero bool, ticks int, name string, of func(*rundir.Epoch) score.Score) Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	first, last := r.span()
@@ -133,12 +133,12 @@ func (r *Run) curve(f Figure, height float64, fromZero bool, ticks int, name str
 	return f
 }
 
-// join joins what sentences there are.
+// join joins the sentences that are not empty.
 func join(sentences []string) string {
 	return strings.Join(slices.DeleteFunc(sentences, func(s string) bool { return s == "" }), " ")
 }
 
-// tell says what a bar consists of.
+// tell describes the parts of a bar.
 func tell(label string, parts []chart.Series, i int, format func(float64) string) string {
 	var b strings.Builder
 	b.WriteString(label)

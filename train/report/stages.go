@@ -14,7 +14,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// What a link does.
+// The work of a link.
 type work int
 
 const (
@@ -27,8 +27,8 @@ const (
 	moving         // copying to a GPU
 )
 
-// stage is what a link does, what it waits for when it is busy all the time, how that is said, and
-// the colour of what it works on.
+// stage describes a link: its work, the device that limits it when it is always busy, the words for
+// that, and the colour of its device.
 type stage struct {
 	work
 	waits, does, class string
@@ -46,7 +46,7 @@ var stages = map[string]stage{
 	"GPU copy":      {moving, "the bus to the GPU", "copying to the GPU", "gpu"},
 }
 
-// stage returns what the link of a name does in this run.
+// stage returns the stage of a link in this run.
 func (r *Run) stage(link string) stage {
 	s, known := stages[link]
 	switch {
@@ -105,13 +105,13 @@ func (r *Run) linkFigure() Figure {
 	return f
 }
 
-// mostLanes and mostSpans bound what is drawn of a timeline.
+// mostLanes and mostSpans bound the drawing of a timeline.
 const (
 	mostLanes = 16
 	mostSpans = 1000
 )
 
-// timelineFigure draws what each stage did when, for the last batches of an epoch.
+// timelineFigure draws the spans of each stage, for the last batches of an epoch.
 func (r *Run) timelineFigure() Figure {
 	l := r.Timeline
 	f := Figure{ID: "timeline", Title: fmt.Sprintf("The stages' timeline: the last batches of epoch %d", l.Epoch), X: "begin, milliseconds", Unit: "milliseconds",
@@ -144,10 +144,10 @@ func (r *Run) timelineFigure() Figure {
 	return f
 }
 
-// linkOf returns the link that a lane is of: the lanes of its workers have numbers.
+// linkOf returns the link of a lane: the lanes of its workers have numbers.
 func linkOf(lane string) string { return strings.TrimRight(lane, " 0123456789") }
 
-// compareLanes orders lanes as batches go through their links, and workers by their numbers.
+// compareLanes orders lanes by link, in the order of the pipeline, and then by worker.
 func (r *Run) compareLanes(a, b string) int {
 	links := r.Epochs[len(r.Epochs)-1].Links
 	at := func(lane string) int {
@@ -160,7 +160,7 @@ func (r *Run) compareLanes(a, b string) int {
 	return cmp.Or(cmp.Compare(at(a), at(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 }
 
-// courseFigure draws what the run did when, one thing after the other.
+// courseFigure draws the phases of the run in sequence.
 func (r *Run) courseFigure() Figure {
 	g := groupEpochs(r.Epochs, mostPoints)
 	lanes := []chart.Lane{{Name: "filling the cache", Class: "ram"}, {Name: "training", Class: "train"}, {Name: "validating", Class: "valid"}, {Name: "test, checkpoints and all else", Class: "rest"}}

@@ -24,7 +24,7 @@ type Table struct {
 	Rows  []Row  `json:"rows"`
 }
 
-// tiles are the figures that one looks for first.
+// tiles returns the run's main figures.
 func (r *Run) tiles() []Row {
 	var t []Row
 	if res := r.Result; res != nil && res.TestAccuracy.Defined() {
@@ -47,7 +47,7 @@ func (r *Run) tiles() []Row {
 	return t
 }
 
-// served says which share of an epoch's rows no read was for, by what held them.
+// served returns the share of an epoch's rows that needed no read, by the level that held them.
 func (r *Run) served(e *rundir.Epoch) []Row {
 	rows := float64(e.InputNodes) * float64(r.PackFacts.RowBytes)
 	if rows <= 0 { // of a version that did not count them: by what the graphs take besides
@@ -68,8 +68,8 @@ func (r *Run) served(e *rundir.Epoch) []Row {
 	return list
 }
 
-// configuration lists what the weights follow from, but for what says nothing of this
-// run: options of other models, and what it does without.
+// configuration lists the options that decide the weights, without those that do not apply to this
+// run: options of other models, and options that are off.
 func (r *Run) configuration() Table {
 	p := &r.Params.Recipe
 	var rows []Row
@@ -109,12 +109,12 @@ func (r *Run) configuration() Table {
 	return Table{"Configuration", rows}
 }
 
-// sampling says how batches were drawn that were drawn while training.
+// sampling describes how batches were drawn while training.
 func sampling(p *recipe.Recipe) string {
 	return fmt.Sprintf("drawn while training, by %s: %s, fanout %s, for evaluation %s, seed %d", p.Sampler, units.Of(p.BatchSize, "seed node"), p.Fanout, p.EvalFanout, p.SampleSeed)
 }
 
-// schedule says how the learning rate goes on after the warm-up; "" where it stays.
+// schedule describes the learning rate after the warm-up; "" if it is constant.
 func schedule(p *recipe.Recipe) string {
 	switch p.Schedule {
 	case "", "constant":
@@ -193,7 +193,7 @@ func (r *Run) environment() Table {
 	return Table{"Environment", rows}
 }
 
-// host says which machine the run was on, "" where it is not known.
+// host names the machine of the run, "" if unknown.
 func (r *Run) host() string {
 	h := r.Host
 	if h == nil {
@@ -206,7 +206,7 @@ func (r *Run) host() string {
 	return strings.Join(slices.DeleteFunc(append(parts, h.System), func(s string) bool { return s == "" }), ", ")
 }
 
-// cells are an epoch's line in the table.
+// cells returns an epoch's row of the table.
 func (r *Run) cells(e *rundir.Epoch) []string {
 	loss, mbs := "–", "–"
 	if e.Loss.Defined() {

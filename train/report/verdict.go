@@ -12,22 +12,21 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Finding is one thing that a run's figures tell of it, with what would change it.
+// Finding is a conclusion from a run's figures, with advice.
 type Finding struct {
 	ID   string `json:"id"`   // bound, reading, computing, scores or validation
 	Text string `json:"text"` // whole sentences
 }
 
-// Shares of an epoch from which on a link holds it up, and of the busiest link's from which on
-// another one holds it up as well.
+// Shares of an epoch from which a link is its bottleneck, and of the busiest link's time from which
+// another link is one as well.
 const (
 	binds   = 0.75
 	besides = 0.85
 )
 
-// verdict says what held the run up, what would help, and whether it learned for as long as it
-// should have: what follows from the run's own figures, the most important first. Nothing
-// follows before an epoch has ended.
+// verdict returns the run's bottleneck, advice, and whether it trained long enough, all from the
+// run's own figures, the most important first. It is empty before an epoch has ended.
 func (r *Run) verdict() []Finding {
 	seconds, links := r.steady()
 	if len(links) == 0 {
@@ -46,7 +45,7 @@ func (r *Run) verdict() []Finding {
 	return v.list
 }
 
-// verdict is the figures that findings follow from.
+// verdict holds the figures from which findings follow.
 type verdict struct {
 	*Run
 	seconds float64             // of an epoch, and
@@ -60,7 +59,7 @@ func (v *verdict) say(id string, sentences ...string) {
 	}
 }
 
-// busiest returns the link that takes longest by itself, and the next one of other work.
+// busiest returns the link that takes longest alone, and the next one of another kind of work.
 func (v *verdict) busiest() (first, second *pipeline.LinkTime) {
 	for i := range v.links {
 		t := &v.links[i]
@@ -77,7 +76,7 @@ func (v *verdict) busiest() (first, second *pipeline.LinkTime) {
 	return first, second
 }
 
-// waitsFor tells whether the epoch is as long as work of a kind takes, alone or beside another.
+// waitsFor reports whether a kind of work, alone or beside another, takes the whole epoch.
 func (v *verdict) waitsFor(w work) bool {
 	first, _ := v.busiest()
 	for i := range v.links {
@@ -89,7 +88,7 @@ func (v *verdict) waitsFor(w work) bool {
 	return false
 }
 
-// bound says which links the epoch is as long as.
+// bound names the links that take the whole epoch.
 func (v *verdict) bound() string {
 	first, second := v.busiest()
 	if first.Alone() <= 0 || v.seconds <= 0 {
@@ -114,7 +113,7 @@ func (v *verdict) bound() string {
 	return fmt.Sprintf("Bound by %s: %s%s.", holds.waits, times, beside)
 }
 
-// reading says what would make a run faster that waits for the drive.
+// reading advises on a run that waits for the drive.
 func (v *verdict) reading() string {
 	s := []string{v.largerCache()}
 	if s[0] == "" {
@@ -130,8 +129,8 @@ func (v *verdict) reading() string {
 	return join(s)
 }
 
-// largerCache says what a cache would save that the pack has rows for: the smallest one that
-// halves what is read, or else the largest.
+// largerCache estimates the savings of a cache for which the pack has rows: the smallest one that
+// halves the reads, or else the largest.
 func (v *verdict) largerCache() string {
 	f, s := &v.PackFacts, &v.Setup
 	if f.Policy != "static" || f.Nodes <= 0 {
@@ -193,7 +192,7 @@ func ceilMemory(n int64) string {
 	return fmt.Sprintf("%d.%dGiB", tenths/10, tenths%10)
 }
 
-// timeOf returns the seconds of an epoch that the links of a kind of work take, the busiest.
+// timeOf returns the seconds of an epoch in the busiest link of a kind of work.
 func (v *verdict) timeOf(w work) float64 {
 	most := 0.0
 	for i := range v.links {
@@ -204,7 +203,7 @@ func (v *verdict) timeOf(w work) float64 {
 	return most
 }
 
-// lessToRead says how fewer bytes would be read, where a larger cache is no way.
+// lessToRead advises how to read fewer bytes without a larger cache.
 func (v *verdict) lessToRead() string {
 	f, e := &v.PackFacts, &v.Epochs[len(v.Epochs)-1]
 	rows, useful := e.BytesRead-e.GraphBytesRead, e.InputNodes*int64(f.RowBytes)-e.RAMBytes
@@ -220,7 +219,7 @@ func (v *verdict) lessToRead() string {
 	return ""
 }
 
-// computing says what would make a run faster that waits for its products.
+// computing advises on a run that waits for its products.
 func (v *verdict) computing() string {
 	s := &v.Setup
 	if v.onGPU() {
@@ -241,7 +240,7 @@ func (v *verdict) computing() string {
 	return "The drive has time to spare: more or faster processors would help, or a GPU; a larger cache would not."
 }
 
-// scores says whether the run ended too early or too late.
+// scores reports whether the run ended too early or too late.
 func (v *verdict) scores() string {
 	best, n := v.best(), len(v.Epochs)
 	if best < 0 || n < 5 || v.State != rundir.StateFinished || v.Result == nil || v.Result.StoppedEarly {
@@ -265,7 +264,7 @@ func (v *verdict) scores() string {
 	return ""
 }
 
-// validation says so where scoring takes as long as training.
+// validation reports scoring that takes as long as training.
 func (v *verdict) validation() string {
 	train, valid := 0.0, 0.0
 	for i := range v.Epochs {

@@ -58,7 +58,7 @@ func (r *Run) optional(v score.Score) string {
 	return r.score(v)
 }
 
-// sentence says what came of the run.
+// sentence summarises the run.
 func (r *Run) sentence() string {
 	s := r.progress()
 	if last := len(r.Epochs) - 1; last >= 0 {
@@ -88,7 +88,7 @@ func (r *Run) progress() string {
 	return s + "."
 }
 
-// outcome says how well the run learned until its last epoch.
+// outcome describes the scores until the last epoch.
 func (r *Run) outcome(last *rundir.Epoch) string {
 	best := r.best()
 	switch {
@@ -106,7 +106,7 @@ func (r *Run) outcome(last *rundir.Epoch) string {
 	return fmt.Sprintf(" Best validation %s %s, at epoch %d.", r.metric(), r.score(e.ValidAccuracy), e.Epoch)
 }
 
-// anEpoch names what takes epochSeconds.
+// anEpoch names the epochs that epochSeconds averages.
 func (r *Run) anEpoch() string {
 	if len(r.Epochs) > 1 {
 		return "an epoch after the first"
@@ -114,10 +114,10 @@ func (r *Run) anEpoch() string {
 	return "an epoch"
 }
 
-// flagName is what units.ShellWord would take for a path.
+// flagName matches flags that units.ShellWord would take for paths.
 var flagName = regexp.MustCompile(`^--?([a-z][a-z0-9-]*)?$`)
 
-// command is the command line that began the run, as one would type it.
+// command is the command line that began the run, as typed in a shell.
 func (r *Run) command() string {
 	words := make([]string, len(r.Command))
 	for i, w := range r.Command {
@@ -135,7 +135,7 @@ func (r *Run) command() string {
 	return strings.Join(words, " ")
 }
 
-// plain writes a number as short as it goes, to six digits.
+// plain writes a number in its shortest form, to six digits.
 func plain(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
 func seconds(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) + " s" }
@@ -155,7 +155,7 @@ func capital(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// when says when the run was, to the minute.
+// when returns the date of the run, to the minute.
 func (r *Run) when() string {
 	const minute = "2 January 2006, 15:04 MST"
 	s := "Begun " + r.Begun.UTC().Format(minute)
