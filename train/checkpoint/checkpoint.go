@@ -1,5 +1,5 @@
-// Package checkpoint keeps what a training run goes on from: files in a directory of
-// their own, each complete or not there.
+// Package checkpoint keeps the checkpoints of a training run: files in a directory of their own,
+// each complete or absent.
 //
 //	┌──────────┬───────┬──────────────────────────┬─────┬───────────┬───────────┬─
 //	│ DGNNCKP2 │ u32 N │ N bytes of JSON (header) │ CRC │ section 0 │ section 1 │ …
@@ -16,15 +16,14 @@
 //
 //	{"head": …, "sections": [{"name": "engine/weights", "bytes": 4096, "crc": 3735928559}, …]}
 //
-// head is the run's own. A section is a run of bytes that this package knows nothing
-// of; names differ and come in order, crc is the CRC-32C of the section's bytes. So
-// every byte of the file is checked, and what follows the last section is an error.
+// head is the run's own. A section is a sequence of bytes, opaque to this package; names differ and
+// are sorted, crc is the CRC-32C of the section's bytes. So every byte of the file is checked, and
+// bytes after the last section are an error.
 //
-// A file is named after the number of training steps done, step-000000001234.ckpt, so
-// that names order as time does. It is written as NAME.partial, made durable and
-// renamed; a .partial that is there belongs to nobody. Any change of the bytes raises the
-// version; versions has what decodes each. Version 1 is refused: a run that stopped with one is
-// trained anew, or by the program that began it.
+// A file is named after the number of training steps done, step-000000001234.ckpt, so that names
+// sort by time. It is written as NAME.partial, made durable and renamed; an existing .partial is a
+// remnant. Any change of the format raises the version; versions has the decoder of each. Version 1
+// is refused: its run is trained anew, or by the program that began it.
 package checkpoint
 
 import (
@@ -61,7 +60,7 @@ type section struct {
 	CRC   uint32 `json:"crc"`
 }
 
-// encode returns what comes before the sections' bytes, and the order of these.
+// encode returns the bytes before the sections, and the order of the sections.
 func encode(head any, sections map[string][]byte) (front []byte, order []string, err error) {
 	h := header{Sections: []section{}}
 	if h.Head, err = json.Marshal(head); err != nil {
@@ -82,9 +81,8 @@ func encode(head any, sections map[string][]byte) (front []byte, order []string,
 	return binary.LittleEndian.AppendUint32(front, binio.CRC(front)), order, nil
 }
 
-// Decode reads a whole file's content. The head and the sections alias it. Whatever
-// the bytes, the result is what was written or there is an error, of kind
-// fault.ErrCorrupt or, for another version, fault.ErrVersion.
+// Decode decodes a whole file. The head and the sections alias b. For any b, the result is the
+// written content or an error of kind fault.ErrCorrupt or, for another version, fault.ErrVersion.
 func Decode(b []byte) (head json.RawMessage, sections map[string][]byte, err error) {
 	h, at, err := decodeHeader(b)
 	if err != nil {
@@ -102,8 +100,8 @@ func Decode(b []byte) (head json.RawMessage, sections map[string][]byte, err err
 	return h.Head, sections, nil
 }
 
-// Verify checks a file of so many bytes as Decode does, in the memory of its header, and returns
-// the head.
+// Verify checks a file of size bytes as Decode does, in the memory of its header, and returns the
+// head.
 func Verify(r io.ReaderAt, size int64) (head json.RawMessage, err error) {
 	front := make([]byte, max(0, min(size, int64(fixedBytes))))
 	if n, err := r.ReadAt(front, 0); n < len(front) {
@@ -159,7 +157,7 @@ func (h *header) each(at, size int64, f func(s *section, at int64) error) error 
 	return nil
 }
 
-// compare refuses a section at an offset whose bytes have another checksum.
+// compare refuses a section at an offset if the checksum of its bytes differs.
 func (s *section) compare(at int64, crc uint32) error {
 	if crc != s.CRC {
 		return corrupt("%q, bytes %d to %d, does not match its checksum", s.Name, at, at+s.Bytes)
@@ -167,7 +165,7 @@ func (s *section) compare(at int64, crc uint32) error {
 	return nil
 }
 
-// headerBytes returns the length of the header by the first bytes of a file of so many.
+// headerBytes returns the length of the header from the first bytes of a file of size bytes.
 func headerBytes(b []byte, size int64) (int64, error) {
 	if len(b) < fixedBytes || string(b[:len(magic)]) != magic {
 		return 0, corrupt("no checkpoint of this program")
@@ -179,7 +177,7 @@ func headerBytes(b []byte, size int64) (int64, error) {
 	return n, nil
 }
 
-// decodeHeader returns the header and where the sections begin.
+// decodeHeader returns the header and the offset of the sections.
 func decodeHeader(b []byte) (h header, at int, err error) {
 	n, err := headerBytes(b, int64(len(b)))
 	if err != nil {
@@ -199,7 +197,7 @@ func decodeHeader(b []byte) (h header, at int, err error) {
 	return h, end + crcBytes, nil
 }
 
-// versions has what decodes the header of each version.
+// versions has the header's decoder for each version.
 var versions = stage.Versions[func([]byte, *header) error]{version - '0': func(b []byte, h *header) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Dir is a directory of checkpoints, made when the first is written. Whoever writes
-// makes sure to be the only one.
+// Dir is a directory of checkpoints, made when the first is written. The caller makes sure that
+// there is one writer.
 type Dir struct {
 	FS   vfs.FS
 	Path string
@@ -46,8 +46,8 @@ func (d Dir) List() ([]string, error) {
 // File returns a checkpoint's path.
 func (d Dir) File(name string) string { return filepath.Join(d.Path, name) }
 
-// Read returns the content of a checkpoint whose sections have at most so many bytes
-// together. It takes as much memory as the file is long: a longer one is damaged.
+// Read returns the content of a checkpoint with sections of at most most bytes together. It takes
+// the memory of the file's length; a longer file is damaged.
 func (d Dir) Read(name string, most int64) (head json.RawMessage, sections map[string][]byte, err error) {
 	b, err := d.read(d.File(name), int64(fixedBytes+crcBytes)+mostHeader+most)
 	if err != nil {
@@ -73,8 +73,8 @@ func (d Dir) read(name string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// Write makes a checkpoint durable, in place of one of the same step, and then removes
-// all but the newest keep. head must be encodable as JSON.
+// Write makes a checkpoint durable, replacing one of the same step, and then removes all but the
+// newest keep. head must be encodable as JSON.
 func (d Dir) Write(step int64, head any, sections map[string][]byte, keep int) error {
 	name := d.File(nameOf(step))
 	if err := d.write(name, head, sections); err != nil {
@@ -133,7 +133,7 @@ func (d Dir) writeFile(name string, content [][]byte) (err error) {
 	return f.Sync()
 }
 
-// Remove removes checkpoints, and what writes that were cut short have left.
+// Remove removes checkpoints, and the remnants of interrupted writes.
 func (d Dir) Remove(names ...string) error {
 	ok, err := vfs.Exists(d.FS, d.Path)
 	if err != nil || !ok {
@@ -166,7 +166,7 @@ func (d Dir) Clear() error {
 	return d.FS.SyncDir(filepath.Dir(d.Path))
 }
 
-// Verify checks a checkpoint, whatever its length, and returns its head and its length.
+// Verify checks a checkpoint of any length, and returns its head and its length.
 func (d Dir) Verify(name string) (head json.RawMessage, size int64, err error) {
 	f, err := d.FS.Open(d.File(name))
 	if err != nil {

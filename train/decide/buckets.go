@@ -5,13 +5,12 @@ import (
 	"diskgnn/graph"
 )
 
-// bucketSaves is the share of a batch's rows that a bucket must save to be worth the
-// graphs that are kept for it.
+// bucketSaves is the share of a batch's rows that a bucket must save to be worth the memory of its
+// graphs.
 const bucketSaves = 0.05
 
-// Buckets returns sizes, the smallest first, for most of a pack's training batches, which
-// are far from as large as the largest: a quarter and half of the way from the mean
-// counts to the largest.
+// Buckets returns sizes, the smallest first, for most of a pack's training batches, which are much
+// smaller than the largest: a quarter and half of the way from the mean counts to the largest.
 func Buckets(f *featurestore.Facts) []graph.Sizes {
 	if len(f.TrainMeans.Src) != len(f.TrainSizes.Src) || len(f.TrainSizes.Src) == 0 {
 		return nil
@@ -27,8 +26,8 @@ func Buckets(f *featurestore.Facts) []graph.Sizes {
 	return found
 }
 
-// between returns sizes some way from the mean to the largest ones, with as many seed
-// nodes as the largest have: all batches but an epoch's last.
+// between returns sizes at the fraction way from the mean to the largest ones, with the largest
+// number of seed nodes: only an epoch's last batch has fewer.
 func between(mean, most graph.Sizes, way float64) graph.Sizes {
 	along := func(from, to []int) []int {
 		at := make([]int, len(to))

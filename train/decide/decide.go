@@ -1,11 +1,12 @@
-// Package decide settles what a run does, from what its user wants and what was found: how memory is
-// divided, what the run records of itself, and what it says before it begins. It opens nothing,
-// holds nothing and reads nothing: equal options and equal facts come to an equal Decision.
+// Package decide derives a run's Decision from the user's options and from facts about the store
+// and the machine: the division of memory, the run's records, and the lines printed before it
+// begins. It opens nothing, holds nothing and reads nothing: equal options and equal facts give an
+// equal Decision.
 //
 //	Options, Store ─► Resolve ─► Recipe, by which engines are made
 //	Options, Facts ─► Decide ─► Decision ─► Setup, Lines
 //
-// Facts are values. Where a store's own arithmetic is needed, they have it as a function of values.
+// Facts are values. A store's own arithmetic is part of them as a function of values.
 package decide
 
 import (
@@ -17,7 +18,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Decision is what a run does.
+// Decision is the resolved plan of a run.
 type Decision struct {
 	Options Options // that it follows from, with the facts
 	Facts   Facts
@@ -25,13 +26,13 @@ type Decision struct {
 	Grouped bool // the process is in a memory cgroup of what is planned
 }
 
-// Decide settles what a run does. What memory does not suffice for is refused with ErrMemory.
+// Decide returns the decision of a run. It returns ErrMemory if memory does not suffice.
 func Decide(o Options, f Facts) (Decision, error) {
 	m, err := divide(&o, &f)
 	return Decision{Options: o, Facts: f, Memory: m}, err
 }
 
-// Outside returns the memory outside of Go's heap, less what slots have there for drawing.
+// Outside returns the bytes outside of Go's heap, less the slots' part of them for drawing.
 func (d *Decision) Outside() int64 {
 	n := d.Memory.outside(&d.Facts.Needs)
 	if w := d.Facts.Drawing; w != nil {
@@ -40,16 +41,16 @@ func (d *Decision) Outside() int64 {
 	return n
 }
 
-// slots sums up what the slots of the first replica take, of training and of evaluation.
+// slots returns the bytes of the first replica's slots, for training and evaluation.
 func (d *Decision) slots(each [2]int64) int64 {
 	return int64(d.Memory.Slots)*each[0] + int64(d.Memory.EvalSlots)*each[1]
 }
 
-// Checkpoint returns the most bytes that a checkpoint of the run has: with what the store
-// holds, or held in an earlier process.
+// Checkpoint returns the most bytes of a checkpoint of the run, including the store's state,
+// present or from an earlier process.
 func (d *Decision) Checkpoint() int64 { return d.Memory.checkpoint(&d.Facts.Needs) }
 
-// Setup is what the run records of how it was done, of whose GPU so many bytes are held.
+// Setup returns the setup for the run's records. gpuHeld is the bytes held on the GPU.
 func (d *Decision) Setup(gpuHeld int64) rundir.Setup {
 	o, f, l := &d.Options, &d.Facts, &d.Memory.Layout
 	s := rundir.Setup{Engine: o.Engine, IO: f.IO.Name, Threads: o.Threads, Memory: o.Memory, Planned: d.Memory.Total,
@@ -75,7 +76,7 @@ func (d *Decision) Setup(gpuHeld int64) rundir.Setup {
 	return s
 }
 
-// pageCache names what holds the page cache, of a store that leaves rows to it.
+// pageCache names the method that bounds the page cache, for a store that leaves rows to it.
 func (d *Decision) pageCache() string {
 	switch {
 	case !d.Facts.Store.Paged:
@@ -86,7 +87,8 @@ func (d *Decision) pageCache() string {
 	return PageCacheDrop
 }
 
-// Lines say what was chosen, before a run of that setup begins.
+// Lines returns the lines about the decision that are printed before the run begins; s is its
+// setup.
 func (d *Decision) Lines(s *rundir.Setup) (lines []string) {
 	o, f, l := &d.Options, &d.Facts, &d.Memory.Layout
 	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }

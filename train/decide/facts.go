@@ -17,15 +17,15 @@ const (
 	EngineNone = "none" // the loader alone: batches are assembled and thrown away
 )
 
-// How the page cache is held, as --page-cache names it.
+// Methods that bound the page cache, as --page-cache names them.
 const (
 	PageCacheAuto   = "auto"
 	PageCacheCgroup = "cgroup"
 	PageCacheDrop   = "drop"
 )
 
-// Options are what a run's user wants, as far as it is decided here: resolved, and made complete by
-// those of the run that goes on.
+// Options are the user's options that the decision depends on: resolved, and completed by those of
+// the resumed run.
 type Options struct {
 	recipe.Recipe
 	rundir.Resources
@@ -48,14 +48,14 @@ type Options struct {
 // Source returns the directory that messages about the batches name.
 func (o *Options) Source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
 
-// Facts are what was found before a run begins.
+// Facts describe the store and the machine before a run begins.
 type Facts struct {
 	Was   *rundir.File // of the run that goes on; nil: one is begun
 	Store Store
 	IO    Stack
 	Needs Needs // of the engines, the stack and the run that goes on
-	// Info is what the engines say of themselves, nil where nothing computes, and Note why these
-	// were chosen.
+	// Info describes the engines, nil where nothing computes, and Note is the reason for choosing
+	// them.
 	Info *engine.Info
 	Note string
 	Said []string // lines of what was found of the ranks' devices
@@ -63,11 +63,11 @@ type Facts struct {
 	Records  int64    // bytes of what is recorded for a trace
 	Drawing  *Drawing // where batches are drawn while training; nil: they were drawn before
 	Unsummed bool     // the file of weights that training begins with has no checksum
-	// Plan is the store's division of its memory, on the devices that the run has.
+	// Plan is the store's division of its memory, on the run's devices.
 	Plan func(featurestore.PlanOptions) (featurestore.Layout, error)
 }
 
-// Store is a store that was found.
+// Store describes the run's store.
 type Store struct {
 	featurestore.Facts
 	Name, Dir string
@@ -76,17 +76,17 @@ type Store struct {
 	InOrder   bool                // see featurestore.Candidate
 	Slice     *featurestore.Slice // whose batches alone it has; nil: it has all
 	Paged     bool                // its rows lie in the page cache, which a cgroup can hold
-	// Description is what run.json says of it.
+	// Description is the store's entry in run.json.
 	Description featurestore.Description
 }
 
-// Stack is a storage stack that was opened.
+// Stack describes the open storage stack.
 type Stack struct {
 	Name string
 	How  string // says why it is this one
 }
 
-// Drawing is the memory of batches that are drawn while training.
+// Drawing is the memory of batches that are drawn while training, in bytes.
 type Drawing struct {
 	Topology      string // where neighbours are read from
 	TopologyBytes int64
@@ -95,7 +95,7 @@ type Drawing struct {
 	GPU           [2]int64 // of a slot on the GPU that draws
 }
 
-// Needs is the memory that engines hold and that their works hold.
+// Needs is the memory of engines and of their works, in bytes.
 type Needs struct {
 	Engine, Work, EvalWork int64
 	Replicas               int   // that works are for, each in its own slots; 0 means one

@@ -5,8 +5,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// File returns what the run's directory records of a run with that setup, without the facts of this
-// process. A run that goes on keeps the command and the parents that it began with.
+// File returns the content of run.json for a run with that setup, without the facts of this
+// process. A resumed run keeps the command and the parents of its first process.
 func (d *Decision) File(s rundir.Setup) rundir.File {
 	o, store, was := &d.Options, &d.Facts.Store, d.Facts.Was
 	l := store.Lineage

@@ -8,7 +8,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// Identity is the part of a decision that the weights follow from. It is the same on all ranks, which
+// Identity is the part of a decision that decides the weights. It is the same on all ranks, which
 // may differ in memory, paths and devices.
 type Identity struct {
 	Pack       string      `json:"pack,omitempty"`
@@ -20,7 +20,7 @@ type Identity struct {
 	Arithmetic engine.Info `json:"arithmetic"`
 }
 
-// Identity returns the identity of the run, by what its run.json says.
+// Identity returns the identity of the run with this run.json.
 func (d *Decision) Identity(f *rundir.File) (Identity, error) {
 	l := d.Facts.Store.Lineage
 	text, err := json.Marshal(f.Params)
@@ -28,7 +28,7 @@ func (d *Decision) Identity(f *rundir.File) (Identity, error) {
 		Recipe: string(text), Engine: f.Setup.Engine, Arithmetic: f.Setup.Info}, err
 }
 
-// Differs says what a rank has that rank 0 has not, "" if it is the same.
+// Differs describes a rank's difference from rank 0, "" if there is none.
 func (t *Identity) Differs(root *Identity) string {
 	short := func(s string) string {
 		if s == "" {

@@ -21,14 +21,14 @@ const (
 	MostEvalSlots = 2 // one is computed while the other is filled
 )
 
-// EpochBytes is what an epoch takes: its line of metrics.jsonl in memory, 500 bytes, and
-// when the run ends its part of run.json while that is written, and of the report.
+// EpochBytes is the memory of an epoch in bytes: 500 for its line of metrics.jsonl, and at the end
+// of the run the buffers for its part of run.json and of the report.
 const EpochBytes = 10 << 10
 
-// ErrMemory is the kind of the refusal that more of --memory would end.
+// ErrMemory is the kind of errors that a larger --memory resolves.
 var ErrMemory = fault.New(fault.ErrBudget, "--memory does not suffice")
 
-// Memory says how --memory is used.
+// Memory is the division of --memory.
 type Memory struct {
 	Layout           featurestore.Layout
 	Slots, EvalSlots int // of each replica, and of the first
@@ -37,14 +37,12 @@ type Memory struct {
 	Total            int64
 }
 
-// UnderWay returns how many batches of training there are slots for at most, in a run of so many
-// steps.
+// UnderWay returns the most batches of training that have slots, in a run of steps steps.
 func (o *Options) UnderWay(steps int) int { return min(cmp.Or(o.Slots, MostSlots), steps) }
 
-// divide divides o.Memory: first what must be (the engine, two slots, the store's
-// least cache), then a third slot, then the cache, wanted or as large as possible,
-// then more slots. With a GPU, that holds as much of the cache as is wanted or has room
-// there.
+// divide divides o.Memory: first the minimum (the engine, two slots, the store's least cache), then
+// a third slot, then the cache, of the wanted size or as large as possible, then more slots. A GPU
+// holds the wanted part of the cache, or the part that fits.
 func divide(o *Options, facts *Facts) (Memory, error) {
 	f, needs := &facts.Store.Facts, &facts.Needs
 	p := Memory{Replicas: max(1, needs.Replicas), Fixed: budget.Reserve + needs.Engine + needs.Stack + int64(o.Epochs)*EpochBytes + facts.Records}
@@ -96,20 +94,20 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 	return p, nil
 }
 
-// Sum returns the most that is held: with all buffers, or before they are taken, with a
-// checkpoint that the run goes on from.
+// Sum returns the most bytes held: with all buffers, or before they are taken, while the run
+// resumes from a checkpoint.
 func (p *Memory) Sum(needs *Needs) int64 {
 	slots := int64(p.Slots*max(1, p.Replicas))*(p.Layout.SlotBytes+needs.Work) + int64(p.EvalSlots)*(p.Layout.EvalSlotBytes+needs.EvalWork)
 	return p.Fixed + p.Layout.TableBytes + max(p.resuming(needs), p.Layout.RAMBytes+p.Layout.KeepBytes+p.Layout.WindowBytes+p.Layout.DecodeBytes+p.Layout.QueueBytes+slots)
 }
 
-// checkpoint returns the most bytes that a checkpoint of the run has: with what the store
-// holds, or held in an earlier process.
+// checkpoint returns the most bytes of a checkpoint, including the store's state, present or from
+// an earlier process.
 func (p *Memory) checkpoint(needs *Needs) int64 {
 	return needs.Resume + max(p.Layout.StateBytes, needs.State)
 }
 
-// resuming returns what it takes to go on from a checkpoint. A store that takes over a state
+// resuming returns the bytes needed to resume from a checkpoint. A store that takes over a state
 // has its levels by then.
 func (p *Memory) resuming(needs *Needs) int64 {
 	n := p.checkpoint(needs)
@@ -119,11 +117,11 @@ func (p *Memory) resuming(needs *Needs) int64 {
 	return n
 }
 
-// mebibytes rounds up to a size that can be given as a flag.
+// mebibytes rounds up to a size for a flag.
 func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 
-// outside returns the memory that Go's collector does not manage: what the driver of a
-// GPU takes, and what is pinned for it, is some of it.
+// outside returns the bytes that Go's collector does not manage, among them the GPU driver's memory
+// and pinned memory.
 func (p *Memory) outside(needs *Needs) int64 {
 	n := p.Layout.RAMBytes + p.Layout.WindowBytes + p.Layout.QueueBytes + int64(p.Slots*max(1, p.Replicas))*p.Layout.SlotBytes + int64(p.EvalSlots)*p.Layout.EvalSlotBytes
 	n += needs.Stack
@@ -133,13 +131,13 @@ func (p *Memory) outside(needs *Needs) int64 {
 	return n
 }
 
-// onGPU records what the GPU holds: the rows there, and what the slots will take beside what is held.
+// onGPU records the GPU's memory: its rows, and the bytes of the slots beside the held bytes.
 func (p *Memory) onGPU(s *rundir.Setup, held int64) {
 	s.GPUCacheRows, s.GPUCacheSize = p.Layout.GPURows, p.Layout.GPURowsBytes
 	s.GPUBytes = held + int64(p.Slots)*p.Layout.GPUSlotBytes
 }
 
-// String says how the memory is used, in one line.
+// String describes the division in one line.
 func (p *Memory) String() string {
 	s := fmt.Sprintf("memory: %s = %s cache + %d slots of %s", budget.FormatBytes(p.Total), budget.FormatBytes(p.Layout.RAMBytes), p.Slots, budget.FormatBytes(p.Layout.SlotBytes))
 	if p.Layout.GPU != nil {

@@ -2,20 +2,20 @@ package decide
 
 import "fmt"
 
-// Where gradients of several ranks are summed, as --reduce names it.
+// Places where gradients of several ranks are summed, as --reduce names them.
 const (
 	ReduceAuto = "auto"
 	ReduceNCCL = "nccl" // on the GPUs
 	ReduceHost = "host" // on the host of rank 0, in the order of the batches
 )
 
-// AbleToReduce is what a rank says before engines are made.
+// AbleToReduce is a rank's message before engines are made.
 type AbleToReduce struct {
 	By  string `json:"by,omitempty"`
 	Why string `json:"why,omitempty"` // not
 }
 
-// Reduction is what rank 0 makes of it.
+// Reduction is rank 0's decision.
 type Reduction struct {
 	By      string `json:"by,omitempty"` // "": the host
 	Why     string `json:"why,omitempty"`
@@ -23,7 +23,7 @@ type Reduction struct {
 	ID      []byte `json:"id,omitempty"`
 }
 
-// Reduce decides for all ranks, by what each of them says.
+// Reduce decides for all ranks from their messages.
 func Reduce(wanted string, all []AbleToReduce) (by Reduction) {
 	others := ""
 	for rank, a := range all {

@@ -9,8 +9,8 @@ import (
 
 func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 
-// Resolve returns the recipe with every auto replaced that the store decides, and refuses a store
-// that cannot serve the run, or not the one that goes on.
+// Resolve returns the recipe with every auto that the store decides replaced. It refuses a store
+// that cannot serve the run, or that differs from the resumed run's.
 func Resolve(o Options, s *Store, was *rundir.File) (recipe.Recipe, error) {
 	if was != nil {
 		if err := SameSamples(was, o.Out, s); err != nil {
@@ -35,7 +35,8 @@ func Resolve(o Options, s *Store, was *rundir.File) (recipe.Recipe, error) {
 	return o.Recipe, nil
 }
 
-// checkOrder refuses another order of the batches, or parts of them, where the cache follows it.
+// checkOrder refuses to change the order of the batches, or to omit some, if the cache depends on
+// it.
 func (o *Options) checkOrder(s *Store) error {
 	switch {
 	case !s.InOrder:
@@ -51,7 +52,7 @@ func (o *Options) checkOrder(s *Store) error {
 	return nil
 }
 
-// checkPatience refuses to wait for scores that never come.
+// checkPatience refuses patience without validation scores.
 func (o *Options) checkPatience(s *Store) error {
 	switch {
 	case o.Patience > 0 && o.Engine == EngineNone:
@@ -62,7 +63,7 @@ func (o *Options) checkPatience(s *Store) error {
 	return nil
 }
 
-// checkCounts refuses batches that are not those of whole epochs.
+// checkCounts refuses numbers of batches that are not whole epochs.
 func (o *Options) checkCounts(s *Store) error {
 	if s.Train == 0 || s.BatchesPerEpoch < 1 || s.Epochs < 1 || s.Train != s.BatchesPerEpoch*s.Epochs {
 		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Source(), s.Train, s.Epochs, s.BatchesPerEpoch)
@@ -70,8 +71,8 @@ func (o *Options) checkCounts(s *Store) error {
 	return nil
 }
 
-// checkSlice refuses a store that lacks batches which the run is to compute: a slice is for one
-// rank, whose batches follow from the number of ranks and from the batches of a step.
+// checkSlice refuses a store that lacks batches of the run: a slice is for one rank, and has its
+// batches for a number of ranks and a number of batches a step.
 func (o *Options) checkSlice(s *Store) error {
 	has := s.Slice
 	run := featurestore.Slice{Rank: o.Rank, World: o.Ranks, Accumulate: o.Accumulate}

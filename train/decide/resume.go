@@ -10,7 +10,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// SameBatches refuses a store whose batches are not those that the run was trained on.
+// SameBatches refuses a store with other batches than the run was trained on.
 func SameBatches(f *rundir.File, out string, now *Store) error {
 	l := now.Lineage
 	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
@@ -29,8 +29,8 @@ func SameBatches(f *rundir.File, out string, now *Store) error {
 	return nil
 }
 
-// SameSamples refuses to go on with a run at out on another store, unless the bits of the
-// weights and scores are the same on both.
+// SameSamples refuses to resume a run at out on another store, unless the bits of the weights and
+// scores are the same on both.
 func SameSamples(f *rundir.File, out string, now *Store) error {
 	l := now.Lineage
 	if f.Pack == l.Store && (f.Pack != "" || f.Samples == l.Samples) {
@@ -53,9 +53,9 @@ func SameSamples(f *rundir.File, out string, now *Store) error {
 	return nil
 }
 
-// InputOrderFree reports whether no bit of the weights and of the scores depends on the
-// order of a batch's input nodes: the outermost layer sums their rows, edge by edge, before
-// anything else is done with them.
+// InputOrderFree reports whether no bit of the weights and of the scores depends on the order of a
+// batch's input nodes: the outermost layer sums their rows, edge by edge, before any other
+// operation.
 func InputOrderFree(m *model.Model, i *engine.Info) bool {
 	if m.InputProjection > 0 {
 		return false
@@ -68,7 +68,7 @@ func InputOrderFree(m *model.Model, i *engine.Info) bool {
 	return true
 }
 
-// SameArithmetic refuses to go on where other code would round otherwise.
+// SameArithmetic refuses to resume on a machine that rounds differently.
 func SameArithmetic(f *rundir.File, now engine.Info) error {
 	differ := DifferentArithmetic(&f.Setup.Info, now)
 	if differ == "" {
@@ -77,7 +77,8 @@ func SameArithmetic(f *rundir.File, now engine.Info) error {
 	return fault.New(fault.ErrLineage, "the run cannot be resumed here: it was trained with %s", differ)
 }
 
-// DifferentArithmetic says what would round otherwise, "" if nothing would.
+// DifferentArithmetic describes the libraries or instructions that round differently, "" if there
+// are none.
 func DifferentArithmetic(i *engine.Info, now engine.Info) string {
 	var differ []string
 	for _, d := range []struct{ what, was, now string }{

@@ -1,8 +1,8 @@
 package decide
 
-// Schedule says which batches a rank trains on. Epoch e visits the batches of sample epoch e mod
-// Sampled, in an order; Accumulate successive ones make a step, and an epoch's last step has what is
-// left. Of a step's batches each rank has the next Accumulate/World in turn.
+// Schedule assigns batches to a rank. Epoch e visits the batches of sample epoch e mod Sampled, in
+// an order; Accumulate successive ones make a step, and an epoch's last step has the rest. Of a
+// step's batches each rank has the next Accumulate/World in turn.
 type Schedule struct {
 	Epochs      int
 	PerEpoch    int // batches

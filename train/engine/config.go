@@ -26,7 +26,7 @@ type Config struct {
 	BLAS    string // the CPU's, a kind that blas.Open knows; "" stands for "auto"
 
 	// Device is the GPU of a gpu engine, for features and computing: opened with kernels.Code, and
-	// closed after the engine. It is nil for the CPU's.
+	// closed after the engine. A cpu engine takes features in host memory.
 	Device *cuda.Device
 	// Buckets are smaller sizes, the smallest first: a batch that fits one of them is computed in
 	// these sizes on the GPU.

@@ -51,7 +51,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 	return result, nil
 }
 
-// examine reads what is scored, and has it prepared, or decided, how it is computed.
+// examine reads the nodes to score, and calls prepare, which may be decide.
 func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 	f, last := j.data.Facts(), j.model.Layers()-1
 	more := examBytes(&f, j.run.Metric())
@@ -65,7 +65,7 @@ func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 	return e, prepare(ctx, last, targets{nodes: f.Nodes, ids: e.nodes}, more)
 }
 
-// outcome says what the job computed with, and what that took.
+// outcome returns the job's libraries, times and reads.
 func (j *job) outcome() score.Outcome {
 	o, info := &j.options, j.engine.Info()
 	out := score.Outcome{Run: o.Run, Engine: decide.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
@@ -77,7 +77,7 @@ func (j *job) outcome() score.Outcome {
 	return out
 }
 
-// splits are what an exam judges apart.
+// splits are scored separately.
 var splits = []string{dataset.Train, dataset.Valid, dataset.Test}
 
 // exam holds the nodes that are scored, ascending, and for each its label and split.
@@ -90,9 +90,8 @@ type exam struct {
 	scorers []score.Scorer // one for each split
 }
 
-// examBytes returns the memory that an exam takes: labels of all nodes while it is made,
-// and for every node that is scored its id twice, its label, split and classes, and its
-// part of a scorer.
+// examBytes returns the bytes of an exam: labels of all nodes while it is made, and for every
+// scored node its id twice, its label, split and classes, and its part of a scorer.
 func examBytes(f *dataset.Facts, metric string) int64 {
 	n := f.Train + f.Valid + f.Test
 	bytes := 4*f.Nodes + n*(4+4+4+1+int64(f.TargetBytes()))

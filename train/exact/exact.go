@@ -5,23 +5,22 @@
 //	features ─► layer 0 ─► states ─► layer 1 ─► … ─► last layer ─► scores, or a file
 //	(dataset)              (scratch)
 //
-// A layer's nodes are cut into ranges as long as memory allows. For a range, the
-// distinct sources of its edges are read in ascending order — whole pieces of the
-// table, checked, several at once — and the layer is computed on the range's block by
-// the engine that trains. What it gives is appended to the file of the layer's states.
-// The last layer is computed for the nodes named alone.
+// A layer's nodes are cut into ranges as long as memory allows. For a range, the distinct sources
+// of its edges are read in ascending order — whole pieces of the table, checked, several at once —
+// and the training engine computes the layer on the range's block. The output is appended to the
+// file of the layer's states. The last layer is computed only for the requested nodes.
 //
-// Short ranges read a table many times: where sources are spread, each needs nearly all of it. How
-// much is read follows from the graph and the memory, and is found before the work: more than
-// Options.MaxRead is refused.
+// Short ranges read a table many times: if sources are spread, each range needs nearly all of it.
+// The bytes to read depend on the graph and the memory. They are computed before the work starts,
+// and more than Options.MaxRead is refused.
 //
-// No result depends on how the nodes were cut: each is computed from its own edges,
-// in their order, and where the weight of an edge follows from the others in its block
-// (model.BlockNorm), the block is the whole graph. (OpenBLAS may round a row otherwise in a product of other height:
-// then results agree to the last bits.)
+// No result depends on the ranges: each node is computed from its own edges, in their order. If the
+// weight of an edge depends on the others in its block (model.BlockNorm), the block is the whole
+// graph. (OpenBLAS may round a row differently in a product of other height: then results agree
+// except for the last bits.)
 //
-// States live in a directory of their own that is removed at the end, whatever comes
-// of the work; there is nothing to resume.
+// States live in a directory of their own that is removed at the end, also after an error; there is
+// nothing to resume.
 package exact
 
 import (
@@ -39,7 +38,7 @@ import (
 	"diskgnn/train/trained"
 )
 
-// Options say whose weights to use on which graph, and with what.
+// Options choose the run, its weights, the graph, and the resources for inference.
 type Options struct {
 	Run     string // directory of a run
 	Dataset string // directory of the dataset that it was trained on, or of another graph
@@ -49,18 +48,18 @@ type Options struct {
 	Threads int    // 0 means GOMAXPROCS
 	IO      string // a kind that iostack/all knows; "" means auto
 	BLAS    string // a kind that blas.Open knows; "" means auto
-	// MaxRead is the most that may be read: bytes, a multiple of the feature table, or unlimited.
-	// Nil: a hundred feature tables, or ten times all tables that are read where that is more.
+	// MaxRead is the most bytes to read: bytes, a multiple of the feature table, or unlimited. Nil:
+	// a hundred feature tables, or ten times all tables that are read, whichever is more.
 	MaxRead *budget.Size
-	// Accept names in which respects another graph may be preprocessed otherwise than the one that
-	// the run was trained on, as dataset.PreprocessingNames; AcceptAll stands for all.
+	// Accept lists the permitted differences in preprocessing between this graph and the run's, by
+	// dataset.PreprocessingNames; AcceptAll stands for all.
 	Accept []string
 }
 
-// AcceptAll accepts another graph however it was preprocessed.
+// AcceptAll permits any difference in preprocessing.
 const AcceptAll = "all"
 
-// EnsureDefaults replaces zero values by what they mean.
+// EnsureDefaults replaces zero values by their defaults.
 func (o *Options) EnsureDefaults() {
 	if o.Weights == "" {
 		o.Weights = trained.WeightsBest
@@ -79,8 +78,7 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have
-// been called.
+// Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *Options) Validate() error {
 	if o.Dataset == "" {
 		return fault.New(fault.ErrUsage, "--dataset is missing: name the directory that `diskgnn generate` or `diskgnn import` made")
@@ -96,20 +94,20 @@ func (o *Options) Validate() error {
 	return trained.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
 }
 
-// What a prediction can hold, as --output names it.
+// Contents of a prediction, as --output names them.
 const (
 	Logits     = "logits"     // float32, a column per class
 	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
 	Embeddings = "embeddings" // float32, what the last hidden layer puts out
 )
 
-// Outputs returns what --output accepts.
+// Outputs returns the values of --output.
 func Outputs() []string { return []string{Logits, Classes, Embeddings} }
 
-// AllNodes is --nodes for every node; the splits' names stand for theirs.
+// AllNodes selects every node as --nodes; a split's name selects its nodes.
 const AllNodes = "all"
 
-// PredictOptions say what to write where.
+// PredictOptions choose the nodes, the values and the file of a prediction.
 type PredictOptions struct {
 	Options
 	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
@@ -118,7 +116,7 @@ type PredictOptions struct {
 	Force  bool   // replace a file that is there
 }
 
-// EnsureDefaults replaces zero values by what they mean.
+// EnsureDefaults replaces zero values by their defaults.
 func (o *PredictOptions) EnsureDefaults() {
 	o.Options.EnsureDefaults()
 	if o.Output == "" {
@@ -129,8 +127,7 @@ func (o *PredictOptions) EnsureDefaults() {
 	}
 }
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have
-// been called.
+// Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *PredictOptions) Validate() error {
 	switch {
 	case o.Out == "":
@@ -141,14 +138,14 @@ func (o *PredictOptions) Validate() error {
 	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
 }
 
-// Suffixes of the files that a prediction is written as.
+// Suffixes of the files of predictions.
 const (
 	suffixNPY     = ".npy"     // a NumPy array; the ids of its rows are in NAME.nodes.npy beside, or names in NAME.nodes.txt, but for all nodes that are called by their numbers
 	suffixCSV     = ".csv"     // a header and a line a node, which begins with its id
 	suffixParquet = ".parquet" // a column of ids, and one a value
 )
 
-// checkSuffix refuses a file that says by its name no form to write.
+// checkSuffix refuses a file name without a known suffix.
 func checkSuffix(name string) error {
 	switch filepath.Ext(name) {
 	case suffixNPY, suffixCSV, suffixParquet:

@@ -23,14 +23,15 @@ import (
 	"diskgnn/train/trained"
 )
 
-// parts are what tests replace.
+// parts are the components that tests replace.
 type parts struct {
 	stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
-	// room, unless 0, is what the buffers of ranges may take, in memory's stead.
+	// room, unless 0, is the bytes for the buffers of ranges, in place of the room that memory
+	// leaves.
 	room int64
 }
 
-// job is one inference: what it opens, in the order in which it is opened.
+// job is one inference: its resources, in the order in which they are opened.
 type job struct {
 	fs      vfs.FS
 	options Options
@@ -73,13 +74,13 @@ type layerPlan struct {
 	writesState bool
 }
 
-// layerReads is what a layer will read.
+// layerReads is the predicted reads of a layer.
 type layerReads struct {
 	ranges int64
 	bytes  int64
 }
 
-// reads is what all layers will read, and what that is measured by.
+// reads is the predicted reads of all layers, with the sizes that they are compared with.
 type reads struct {
 	layers   []layerReads
 	bytes    int64 // of all layers
@@ -110,7 +111,7 @@ func (j *job) do(ctx context.Context, work func(ctx context.Context) error) erro
 	return closed
 }
 
-// open opens and checks what is read.
+// open opens and checks the inputs.
 func (j *job) open(ctx context.Context) (err error) {
 	o := &j.options
 	if j.run, err = trained.Open(j.fs, o.Run); err != nil {
@@ -139,7 +140,7 @@ func (j *job) open(ctx context.Context) (err error) {
 		return err
 	}
 	var engine int64 // which prepare counts beside all else
-	// A small engine is made in any case: only with it is known what memory would do.
+	// A small engine is made in any case: sufficient memory can only be computed with it.
 	room := max(o.Memory, budget.Reserve)
 	if j.engine, engine, err = j.run.NewEngine(trained.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
@@ -153,8 +154,8 @@ func (j *job) open(ctx context.Context) (err error) {
 	return j.ofDataset(err)
 }
 
-// checkGraph refuses a graph that the model was not made for. One that it was not trained on must
-// have been preprocessed like the one that it was.
+// checkGraph refuses a graph that does not fit the model. Another graph than the run's must have
+// the same preprocessing.
 func (j *job) checkGraph(f *dataset.Facts) error {
 	o := &j.options
 	if j.scores {
@@ -200,7 +201,7 @@ func (j *job) multiLabel() bool {
 	return j.run.MultiLabel()
 }
 
-// ofDataset adds to an error about a damaged dataset how it is made again.
+// ofDataset adds to an error about a damaged dataset the command that makes it again.
 func (j *job) ofDataset(err error) error {
 	if err == nil {
 		return nil
@@ -208,13 +209,12 @@ func (j *job) ofDataset(err error) error {
 	return epoch.Remake(err, j.options.Dataset, "its diskgnn generate or import")
 }
 
-// metAgain is how often a source is taken, as the orders of operations reckon: once in
-// every range that needs it.
+// metAgain is the number of ranges that need a source, as assumed for the orders of operations.
 const metAgain = 4
 
-// orders returns the layers' orders of operations. They follow from the whole graph
-// and not from the ranges, so that memory does not show in the results; but it counts
-// that multiplying first would do so for a source in every range anew.
+// orders returns the layers' orders of operations. They depend on the whole graph and not on the
+// ranges, so that memory does not change the results. They assume that multiplying first repeats
+// the product of a source in every range.
 func (j *job) orders() ([]model.Order, error) {
 	f := j.data.Facts()
 	var counts graph.Sizes
@@ -226,8 +226,8 @@ func (j *job) orders() ([]model.Order, error) {
 	return cpu.InferenceOrders(&j.model, counts, j.options.BLAS)
 }
 
-// plan measures the layers, and refuses memory that does not suffice: the layer that needs most is
-// named, with what would do for all.
+// plan measures the layers, and refuses insufficient memory: the error names the layer that needs
+// most, and the memory that suffices for all.
 func (j *job) plan(room int64) error {
 	var need int64
 	var worst, neighbours int
@@ -247,7 +247,7 @@ func (j *job) plan(room int64) error {
 	return nil
 }
 
-// capacities returns how long the ranges of the layers are that take no more than room.
+// capacities returns the capacities of the layers' ranges that take no more than room bytes.
 func (j *job) capacities(room int64) ([]capacity, error) {
 	most := make([]capacity, len(j.layers))
 	for l := range j.layers {
@@ -259,8 +259,8 @@ func (j *job) capacities(room int64) ([]capacity, error) {
 	return most, nil
 }
 
-// measure finds out what ranges of a layer take, and returns the bytes of the shortest: of
-// the node with the most neighbours, which are that many.
+// measure computes the memory of a layer's ranges. need is the bytes of the shortest range, the
+// node with the most neighbours, and most is its number of edges.
 func (j *job) measure(l int) (need int64, most int, err error) {
 	p := &j.layers[l]
 	err = j.topology.Guard(func() (err error) {

@@ -16,8 +16,8 @@ import (
 	"diskgnn/train/score"
 )
 
-// compute computes all layers and hands the last one's rows on, range by range: those
-// of the targets from lo on. When it returns nil, the graph was until then what was verified.
+// compute computes all layers and passes the last one's rows to emit, range by range: the targets'
+// rows from lo on. If it returns nil, the graph's files did not change until then.
 func (j *job) compute(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
 	f := j.data.Facts()
 	var in table = j.features
@@ -152,8 +152,8 @@ func (r *layerRun) next(ctx context.Context, lo int) (next int, out []float32, e
 	return next, out, err
 }
 
-// checkFinite refuses rows of the last layer, of the targets from lo on, of which no
-// score, class or embedding can be made.
+// checkFinite refuses rows of the last layer that give no score, class or embedding; lo is the
+// first of the targets.
 func (j *job) checkFinite(rows []float32, width int, t targets, lo int) error {
 	if cpu.Finite(rows) {
 		return nil

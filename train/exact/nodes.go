@@ -15,9 +15,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// readNodes reads node ids below nodes, one a line, and returns them ascending, each once. A
-// first line "node", as a prediction's own has it, empty lines and those that begin with # are
-// left out, and so is what follows a comma.
+// readNodes reads node ids below nodes, one a line, and returns them ascending, each once. It skips
+// a first line "node", as in a prediction, empty lines, lines that begin with #, and the text after
+// a comma.
 func readNodes(fsys vfs.FS, name string, nodes int64) ([]uint32, error) {
 	ids := []uint32{} // not nil, which would be all
 	err := eachID(fsys, name, nodes, func(number int, text []byte) error {
@@ -35,8 +35,8 @@ func readNodes(fsys vfs.FS, name string, nodes int64) ([]uint32, error) {
 	return slices.Compact(ids), err
 }
 
-// findNodes is readNodes for nodes that have ids of their own, by which the file names them; names
-// with commas or quotes are in quotes, as a prediction's.
+// findNodes is readNodes for a dataset with original ids, which the file lists; ids with commas or
+// quotes are in quotes, as in a prediction.
 func findNodes(ctx context.Context, fsys vfs.FS, name string, d *dataset.Dataset) ([]uint32, error) {
 	var wanted []string
 	var lines []int
@@ -102,7 +102,7 @@ func eachID(fsys vfs.FS, name string, nodes int64, see func(number int, text []b
 	return nil
 }
 
-// unquoted returns what stands in quotes at the beginning of a line, where two quotes are one.
+// unquoted returns the text in quotes at the beginning of a line; two quotes stand for one.
 func unquoted(line []byte) (text []byte, ok bool) {
 	if len(line) == 0 || line[0] != '"' {
 		return nil, false

@@ -21,7 +21,8 @@ type newFile struct {
 	buf  *bufio.Writer
 	sum  hash.Hash // SHA-256 of what was flushed
 	size int64
-	// before, unless nil, is called with both when the file is complete, before it gets its name.
+	// before, unless nil, is called with the file's hash and size when it is complete, before it
+	// gets its name.
 	before func(sum string, size int64) error
 }
 
@@ -36,7 +37,7 @@ func createFile(fsys vfs.FS, name string) (*newFile, error) {
 	return n, nil
 }
 
-// flushed takes what the buffer of a file lets go.
+// flushed receives the bytes that the buffer of a file writes.
 type flushed struct{ *newFile }
 
 func (f flushed) Write(b []byte) (int, error) {
@@ -46,7 +47,7 @@ func (f flushed) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// beside sets what is done when the file is complete, before it gets its name.
+// beside sets the function that is called when the file is complete, before it gets its name.
 func (n *newFile) beside(do func(sum string, size int64) error) { n.before = do }
 
 const fileBuffer = 1 << 20
@@ -92,7 +93,7 @@ func (n *newFile) finish() error {
 	return n.fs.SyncDir(filepath.Dir(n.name))
 }
 
-// abandon removes what was written so far.
+// abandon removes the incomplete file.
 func (n *newFile) abandon() error {
 	_ = n.close() // it goes away
 	return n.fs.Remove(n.name + vfs.TempSuffix)

@@ -17,13 +17,13 @@ import (
 	"diskgnn/train/score"
 )
 
-// What takes the place of .npy in the name of the file of ids: of an array, or a name a line.
+// Suffixes in place of .npy for the file of ids: an array, or a text with one id a line.
 const (
 	nodesSuffix = ".nodes.npy"
 	namesSuffix = ".nodes.txt"
 )
 
-// values are what a prediction has of a node: as many as it has columns, of one kind.
+// values describe a prediction's columns, which have one type.
 type values struct {
 	kind    string // Logits, Classes or Embeddings
 	multi   bool   // Classes: a column per class, one or zero
@@ -68,7 +68,7 @@ func (v *values) each(ctx context.Context, rows []float32, do func(i int, row []
 	return nil
 }
 
-// of calls one of the functions for each of the values that a computed row gives.
+// of calls one of the functions for each value of a computed row.
 func (v *values) of(row []float32, float func(float32), integer func(int32)) {
 	switch {
 	case v.kind != Classes:
@@ -108,7 +108,7 @@ func newSink(fsys vfs.FS, name string, v values, t *targets) (sink, error) {
 	return newArray(fsys, name, v, t)
 }
 
-// sinkBytes bounds the memory of a sink.
+// sinkBytes bounds the memory of a sink in bytes.
 func sinkBytes(name string, columns int) int64 {
 	if filepath.Ext(name) == suffixParquet {
 		return fileBuffer + 4*parquetGroup + int64(columns)*(64<<10)
@@ -165,7 +165,7 @@ func (t *targets) idsFile(name string) string {
 	return ""
 }
 
-// writeIDs writes the ids of all targets, as they lie in the file of ids.
+// writeIDs writes the ids of all targets in the format of the file of ids.
 func (t *targets) writeIDs(f *newFile) error {
 	if t.own == nil {
 		_, err := f.buf.Write(binio.Bytes(t.ids))
@@ -227,7 +227,7 @@ func (a *array) abandon() error {
 	return err
 }
 
-// csv writes a line a node. Floats have as many digits as tell them apart.
+// csv writes a line per node. Floats have enough digits to be read back exactly.
 type csv struct {
 	*newFile
 	v    values
@@ -262,7 +262,7 @@ func (c *csv) add(ctx context.Context, first int, rows []float32) error {
 	})
 }
 
-// parquetGroup bounds the bytes of a row group: all of it is held until it is written.
+// parquetGroup bounds the bytes of a row group, which is held until it is written.
 const parquetGroup = 4 << 20
 
 // tableFile writes a column of node ids and one a value.

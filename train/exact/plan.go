@@ -11,7 +11,8 @@ import (
 	"diskgnn/iostack/all"
 )
 
-// Plan says what an evaluation or a prediction would take. The JSON keys are stable.
+// Plan is the predicted memory and reads of an evaluation or a prediction. The JSON keys are
+// stable.
 type Plan struct {
 	Layers []LayerPlan `json:"layers"`
 
@@ -26,7 +27,7 @@ type Plan struct {
 	Problems []string `json:"problems,omitempty"` // for which the work would be refused
 }
 
-// LayerPlan is what a layer would take. Ranges and bytes are estimated where ranges are many.
+// LayerPlan is the part of a layer. Ranges and bytes are estimated if ranges are many.
 type LayerPlan struct {
 	Layer     int   `json:"layer"` // from 0, the one that takes the features
 	Nodes     int64 `json:"nodes"` // to be computed
@@ -35,8 +36,8 @@ type LayerPlan struct {
 	BytesRead int64 `json:"bytes_read"`
 }
 
-// PlanEvaluation says what Evaluate would take. It reads the topology and checks it, and writes
-// nothing.
+// PlanEvaluation predicts the memory and reads of Evaluate. It reads the topology and checks it,
+// and writes nothing.
 func PlanEvaluation(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -49,7 +50,7 @@ func PlanEvaluation(ctx context.Context, fsys vfs.FS, o Options, rep progress.Re
 	})
 }
 
-// PlanPrediction says what Predict would take, likewise.
+// PlanPrediction predicts the memory and reads of Predict in the same way.
 func PlanPrediction(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter) (Plan, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -79,7 +80,7 @@ func (j *job) planned(ctx context.Context, decide func(context.Context) error) (
 	return p, nil
 }
 
-// fill completes the plan by what was decided.
+// fill sets the plan's figures from the decision.
 func (j *job) fill(ctx context.Context, p *Plan) error {
 	for l := range j.layers {
 		layer, read := &j.layers[l], j.reads.layers[l]

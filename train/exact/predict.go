@@ -21,25 +21,25 @@ import (
 	"diskgnn/train/score"
 )
 
-// Prediction is what was written, and what it took.
+// Prediction describes the written file, with the time and the reads that it took.
 type Prediction struct {
 	Out     string `json:"out"`
 	Output  string `json:"output"`
 	DType   string `json:"dtype"`
 	Rows    int64  `json:"rows"`
 	Columns int    `json:"columns"`
-	// OriginalIDs says which ids the rows have, if nodes have ids of their own: see dataset.Facts.
+	// OriginalIDs is the kind of the rows' ids, if the dataset has original ids: see dataset.Facts.
 	OriginalIDs string `json:"original_ids,omitempty"`
 	IDs         string `json:"ids,omitempty"` // the file of ids beside an array
-	// Lineage is what LineageFile holds.
+	// Lineage is the content of LineageFile.
 	Lineage     *Lineage `json:"lineage"`
 	LineageFile string   `json:"lineage_file"`
 
 	score.Outcome
 }
 
-// Predict writes a row for every node, or every one of a split or a list, in node order.
-// The file is there when it is complete, or not at all.
+// Predict writes a row for every node, or for the nodes of a split or a list, in node order. The
+// file appears only when it is complete.
 func Predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter) (Prediction, error) {
 	return predict(ctx, fsys, o, rep, parts{stack: all.Open})
 }
@@ -67,8 +67,7 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 	return result, nil
 }
 
-// checkOut refuses an output that exists, or that cannot be, and makes the directory that it
-// will be in.
+// checkOut refuses an output that exists or cannot be made, and makes its parent directory.
 func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 	if err := vfs.MakeParents(fsys, o.Out); err != nil {
 		return err
@@ -76,8 +75,7 @@ func (o *PredictOptions) checkOut(fsys vfs.FS) error {
 	return o.Agrees(fsys)
 }
 
-// Agrees returns the error by which Predict would refuse what is there of its output. It changes
-// nothing.
+// Agrees returns the error with which Predict would refuse an existing output. It changes nothing.
 func (o *PredictOptions) Agrees(fsys vfs.FS) error {
 	ok, err := vfs.Exists(fsys, o.Out)
 	if err != nil || !ok {
@@ -100,8 +98,8 @@ type claim struct {
 	used bool // a sink has begun the file, and gives it its name or removes it
 }
 
-// claim claims the output, which checkOut allows. One that another process makes is an error of kind
-// fault.ErrLocked.
+// claim claims the output, which checkOut has permitted. If another process makes it, the error is
+// of kind fault.ErrLocked.
 func (o *PredictOptions) claim(fsys vfs.FS) (*claim, error) {
 	if err := o.checkOut(fsys); err != nil {
 		return nil, err
@@ -131,14 +129,14 @@ func (c *claim) close() (err error) {
 	return errors.Join(err, c.lock.Close())
 }
 
-// asked is what a prediction is of.
+// asked is the nodes and values of a prediction.
 type asked struct {
 	targets
 	values
 }
 
-// ask finds the nodes and the values that the options name, and has it prepared, or decided, how
-// they are computed. The caller closes what it returns.
+// ask finds the nodes and the values that the options name, and calls prepare, which may be decide.
+// The caller closes the result.
 func (j *job) ask(ctx context.Context, o *PredictOptions, prepare preparing) (_ *asked, err error) {
 	f := j.data.Facts()
 	a := &asked{targets: targets{nodes: f.Nodes}}
@@ -222,8 +220,8 @@ func (j *job) predict(ctx context.Context, o *PredictOptions, c *claim) (_ Predi
 	return p, nil
 }
 
-// checkRoom refuses an array that its disk has no room for, before it is computed. How long tables
-// become is not known.
+// checkRoom refuses an array that its disk has no room for, before it is computed. The size of
+// tables is not known.
 func (j *job) checkRoom(out string, v *values, rows int64) error {
 	if filepath.Ext(out) != suffixNPY {
 		return nil
@@ -243,7 +241,7 @@ func (j *job) checkRoom(out string, v *values, rows int64) error {
 	return err
 }
 
-// idsBytes is what reading original ids holds.
+// idsBytes returns the bytes held to read original ids.
 func idsBytes(kind string) int64 {
 	if kind == "" {
 		return 0
@@ -258,34 +256,33 @@ var lineageFormat = stage.Format{Name: "diskgnn.prediction", Version: 1}
 const lineageSuffix = ".lineage.json"
 
 // Lineage names the sources of a prediction, and its bytes. It is the one JSON object of
-// NAME.npy.lineage.json beside NAME.npy, and likewise of other forms. The file gets its name before the
-// prediction does, so that no prediction lacks it, and holds no path and no time: equal predictions
-// have equal files. Only people and scripts read it; keys may be added.
+// NAME.npy.lineage.json beside NAME.npy, and likewise for other suffixes. The file gets its name
+// before the prediction does, so that no prediction lacks it. It has no path and no time: equal
+// predictions have equal files. Only people and scripts read it; keys may be added.
 type Lineage struct {
 	Format stage.Format `json:"format"`
-	// File is the prediction's name, without its directory, and SHA256 the hash of its Bytes bytes.
+	// File is the prediction's name, without its directory, SHA256 its hash and Bytes its size.
 	File   string `json:"file"`
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
-	// Nodes are those that have a row: all, a split, or list, those that a file named.
+	// Nodes names the selection of rows: all, a split, or list for the nodes of a file.
 	Nodes string `json:"nodes"`
-	// Weights are best or final, and WeightsSHA256 the hash of the run's file of them. Checked says
-	// that the file, and what the run says of its model, matched checksums.
+	// Weights are best or final, and WeightsSHA256 is the hash of their file. Checked says that
+	// this file, and the model in run.json, matched checksums.
 	Weights       string `json:"weights"`
 	WeightsSHA256 string `json:"weights_sha256"`
 	Checked       bool   `json:"checked"`
-	// Dataset is the fingerprint of the graph that was predicted on, and TrainedOn of the one that
-	// the run was trained on.
+	// Dataset is the fingerprint of the predicted graph, and TrainedOn of the run's graph.
 	Dataset   string `json:"dataset"`
 	TrainedOn string `json:"trained_on"`
-	// BLAS is what last bits depend on.
+	// BLAS names the library, on which the last bits depend.
 	BLAS string `json:"blas"`
 }
 
-// lineageFile returns the name of the file that says what a prediction was made of.
+// lineageFile returns the name of a prediction's file of lineage.
 func lineageFile(out string) string { return out + lineageSuffix }
 
-// lineage says what the prediction is made of, but for its bytes.
+// lineage returns the prediction's lineage, without its bytes.
 func (j *job) lineage(o *PredictOptions) *Lineage {
 	l := &Lineage{Format: lineageFormat, File: filepath.Base(o.Out), Nodes: o.Nodes, Weights: o.Weights, WeightsSHA256: j.run.WeightsSum(),
 		Checked: j.run.Note() == "", Dataset: j.data.Fingerprint(), TrainedOn: j.run.Dataset()}
@@ -296,7 +293,7 @@ func (j *job) lineage(o *PredictOptions) *Lineage {
 	return l
 }
 
-// write makes the file durable, of a prediction that has so many bytes with that hash.
+// write writes the file durably, for a prediction of bytes bytes with the hash sum.
 func (l *Lineage) write(fsys vfs.FS, out, sum string, bytes int64) error {
 	l.SHA256, l.Bytes = sum, bytes
 	b, err := json.MarshalIndent(l, "", "  ")

@@ -13,9 +13,9 @@ import (
 // preparing is prepare or decide.
 type preparing func(ctx context.Context, last int, t targets, more int64) error
 
-// prepare decides how the layers up to the last one are computed, which is computed
-// for the given targets alone, refuses what would read too much, and takes the buffers that stay.
-// more is memory that the caller holds.
+// prepare decides how the layers up to last are computed, refuses too many reads, and takes the
+// permanent buffers. Layer last is computed only for the targets. more is the caller's memory in
+// bytes.
 func (j *job) prepare(ctx context.Context, last int, t targets, more int64) error {
 	if err := j.decide(ctx, last, t, more); err != nil {
 		return err
@@ -26,7 +26,7 @@ func (j *job) prepare(ctx context.Context, last int, t targets, more int64) erro
 	return j.take(ctx)
 }
 
-// decide is what prepare decides. It takes the set of sources alone.
+// decide is the deciding part of prepare. It takes memory only for the set of sources.
 func (j *job) decide(ctx context.Context, last int, t targets, more int64) error {
 	dry := new(device.Arena)
 	all := targets{nodes: j.data.Facts().Nodes}
@@ -69,7 +69,7 @@ func (j *job) decide(ctx context.Context, last int, t targets, more int64) error
 	return j.ofDataset(err)
 }
 
-// take takes the buffers that stay.
+// take takes the permanent buffers.
 func (j *job) take(ctx context.Context) (err error) {
 	outside := int64(0)
 	for l := range j.layers {

@@ -20,13 +20,13 @@ import (
 type targets struct {
 	nodes int64    // of the graph
 	ids   []uint32 // nil: all of them
-	// own has the ids that people know the nodes by; nil: the nodes' numbers.
+	// own has the original ids of the nodes; nil: the nodes' numbers.
 	own   *dataset.IDs
 	named bool // they are names
 }
 
-// number returns the i-th target's id, of nodes that have no names. Targets are asked for in their
-// order, as by appendID.
+// number returns the i-th target's id, for numeric ids. Calls go through targets in ascending
+// order, as for appendID.
 func (t *targets) number(i int) (int64, error) {
 	if t.own == nil {
 		return int64(t.at(i)), nil
@@ -35,8 +35,8 @@ func (t *targets) number(i int) (int64, error) {
 	return t.own.Number(), err
 }
 
-// appendID appends the i-th target's id as a field of a line: in quotes where it would be read as
-// anything else.
+// appendID appends the i-th target's id as a field of a line: in quotes if it would be misread
+// otherwise.
 func (t *targets) appendID(b []byte, i int) ([]byte, error) {
 	if t.own == nil {
 		return strconv.AppendUint(b, uint64(t.at(i)), 10), nil
@@ -68,8 +68,8 @@ func (t *targets) at(i int) uint32 {
 	return uint32(i)
 }
 
-// measure returns the in-edges of all targets, and those of the one that has most. It touches the
-// graph: call it under Guard.
+// measure returns the number of in-edges of all targets, and the largest number of one target. It
+// touches the graph: call it under Guard.
 func (t *targets) measure(g *graph.CSC) (edges int64, most int, err error) {
 	for i := range t.len() {
 		row, err := g.Row(t.at(i))
@@ -82,21 +82,19 @@ func (t *targets) measure(g *graph.CSC) (edges int64, most int, err error) {
 	return edges, most, nil
 }
 
-// capacity is what a range of targets may come to at most: its buffers are made for
-// that once.
+// capacity bounds the counts of a range of targets: its buffers are made for them once.
 type capacity struct{ src, dst, edges int }
 
 func (c capacity) sizes() graph.Sizes {
 	return graph.Sizes{Src: []int{c.src}, Dst: []int{c.dst}, Edges: []int{c.edges}}
 }
 
-// fit returns the capacity of the ranges into which targets are cut, so that no more
-// than room bytes are held; bytes grows with each of its argument's fields. least is
-// what the target with the most neighbours needs, and fits.
+// fit returns the capacity of the ranges into which targets are cut, so that at most room bytes are
+// held; bytes grows with each field of its argument. least is the capacity for the target with the
+// most neighbours, and fits.
 //
-// How many sources a range of targets has depends on the graph. Sources get half of
-// the memory, and targets with their edges the rest: so that ranges are at least half
-// as long as the best division would make them.
+// The number of sources of a range depends on the graph. Sources get half of the memory, and
+// targets with their edges the rest: so ranges are at least half as long as with the best division.
 func fit(all, least capacity, bytes func(capacity) int64, room int64) capacity {
 	if bytes(all) <= room {
 		return all
@@ -114,7 +112,7 @@ func fit(all, least capacity, bytes func(capacity) int64, room int64) capacity {
 	return c
 }
 
-// largest returns the largest n from lo, for which ok holds, to hi for which ok holds.
+// largest returns the largest n from lo to hi for which ok holds. ok(lo) must hold.
 func largest(lo, hi int, ok func(n int) bool) int {
 	return lo + sort.Search(hi-lo, func(i int) bool { return !ok(lo + i + 1) })
 }
@@ -122,7 +120,7 @@ func largest(lo, hi int, ok func(n int) bool) int {
 // takeOut takes a number for every node.
 func takeOut(a *device.Arena, nodes int64) []uint32 { return device.Take[uint32](a, int(nodes)) }
 
-// countOut counts in out, which is zero, how many edges begin at each node. It touches the
+// countOut adds to out, initially zero, the number of edges that begin at each node. It touches the
 // graph: call it under Guard.
 func countOut(ctx context.Context, g *graph.CSC, out []uint32) error {
 	const run = 1 << 20 // edges between two looks at the context
@@ -157,8 +155,8 @@ type cutter struct {
 	outs    []uint32 // out of the block's sources
 }
 
-// cutterBytes returns the memory of a cutter's block, with the edges that begin at its
-// sources if the model counts them.
+// cutterBytes returns the bytes of a cutter's block, with the out-degrees of its sources if the
+// model counts them.
 func cutterBytes(most capacity, counts bool) int64 {
 	dry := new(device.Arena)
 	(&cutter{most: most}).takeBlock(dry, counts)
@@ -191,10 +189,9 @@ func (c *cutter) takeBlock(a *device.Arena, counts bool) {
 // checkEvery is how many targets are looked at between two looks at the context.
 const checkEvery = 1 << 12
 
-// next makes the block of the targets from lo on, as many as the capacity allows, and
-// returns where the next range begins. Its sources are the targets and all of their
-// in-neighbours, ascending; the block is valid until the next call. It touches the
-// graph: call it under Guard.
+// next makes the block of the targets from lo on that fit the capacity, and returns the start of
+// the next range. Its sources are the targets and all of their in-neighbours, ascending; the block
+// is valid until the next call. It touches the graph: call it under Guard.
 func (c *cutter) next(ctx context.Context, lo int) (*graph.Batch, int, error) {
 	hi, err := c.collect(ctx, lo)
 	if err != nil {
@@ -252,9 +249,9 @@ func (c *cutter) collect(ctx context.Context, lo int) (hi int, err error) {
 	return hi, err
 }
 
-// walk hands on the targets from lo on with their in-neighbours, one after the other, as far as
-// their number and edges keep to the capacity and reach says that their sources do. It returns where
-// the next range begins, which is beyond lo: the capacity was measured to fit every target.
+// walk passes the targets from lo on with their in-neighbours to reach, as long as their number and
+// edges fit the capacity and reach reports that their sources do. It returns the start of the next
+// range, which is beyond lo: the capacity fits every target.
 func (c *cutter) walk(ctx context.Context, lo int, reach func(v uint32, from []uint32) (fits bool)) (hi int, err error) {
 	end, edges := min(lo+c.most.dst, c.targets.len()), 0
 	for hi = lo; hi < end; hi++ {
@@ -276,8 +273,8 @@ func (c *cutter) walk(ctx context.Context, lo int, reach func(v uint32, from []u
 	return hi, nil
 }
 
-// reach adds a node and its in-neighbours to the set, and appends those that are new to found, of
-// which there may be most. Where they would be more, it adds none.
+// reach adds a node and its in-neighbours to the set, and appends the new ones to found, which may
+// have most. If they would exceed most, it adds none.
 func (c *cutter) reach(v uint32, from []uint32, most int, found []uint32) (_ []uint32, fits bool) {
 	before := len(found)
 	found, fits = c.include(found, most, v)
@@ -294,7 +291,7 @@ func (c *cutter) reach(v uint32, from []uint32, most int, found []uint32) (_ []u
 	return found, fits
 }
 
-// include adds a source, unless there are as many as may be.
+// include adds a source, unless found has most already.
 func (c *cutter) include(found []uint32, most int, id uint32) (_ []uint32, fits bool) {
 	if !c.sources.Add(id) {
 		return found, true

@@ -11,11 +11,11 @@ import (
 	"diskgnn/internal/units"
 )
 
-// Reading a table once costs its bytes; a range that needs a row reads the piece that the row lies
-// in. Short ranges of a random graph need nearly all pieces each, so that less memory reads more.
+// Reading a table once costs its bytes; a range that needs a row reads the row's piece. Short
+// ranges of a random graph need nearly all pieces each, so that less memory reads more.
 
-// strata is how many parts of a layer's targets are looked at, by a range of each, where there are
-// more ranges.
+// strata is the number of parts of a layer's targets that are sampled by one range each, if there
+// are more ranges.
 const strata = 16
 
 // rowPieces are the pieces of a table of rows.
@@ -33,7 +33,7 @@ func (r *rowPieces) all() (n int64) {
 	return n
 }
 
-// rowPieces returns the pieces of the table that layer l reads: of the features, or of states.
+// rowPieces returns the pieces of layer l's input table: the features, or states.
 func (j *job) rowPieces(l int) rowPieces {
 	f := j.data.Facts()
 	r := rowPieces{rowBytes: int64(f.RowBytes()), granule: features(&f).granule}
@@ -46,8 +46,8 @@ func (j *job) rowPieces(l int) rowPieces {
 	return r
 }
 
-// readsOf returns what layer l reads in ranges of at most most. That is exact where there are few
-// ranges. Of many it is an estimate, by the first range of each of the strata.
+// readsOf returns the reads of layer l in ranges of at most most. They are exact for few ranges.
+// For many they are an estimate, from the first range of each of the strata.
 func (j *job) readsOf(ctx context.Context, l int, most capacity) (layerReads, error) {
 	p := &j.layers[l]
 	table := j.rowPieces(l)
@@ -73,8 +73,8 @@ func (j *job) readsOf(ctx context.Context, l int, most capacity) (layerReads, er
 	return sum, err
 }
 
-// surveyor finds out which pieces ranges need. It holds neither their sources nor their edges, so
-// that it looks at ranges of any memory: between calls the set is empty.
+// surveyor finds the pieces that ranges need. It holds neither their sources nor their edges, so
+// that it can examine ranges of any memory: between calls the set is empty.
 type surveyor struct {
 	cutter
 	table  rowPieces
@@ -82,7 +82,7 @@ type surveyor struct {
 	found  []uint32 // new sources of one target
 }
 
-// rangeAt returns where the range of the targets from lo on ends, and what it reads.
+// rangeAt returns the end of the range of the targets from lo on, and its bytes of reads.
 func (s *surveyor) rangeAt(ctx context.Context, lo int) (hi int, bytes int64, err error) {
 	s.pieces.Clear()
 	left := s.most.src
@@ -124,7 +124,7 @@ func (s *surveyor) counted(ctx context.Context, n int) (sum layerReads, err erro
 	return sum, nil
 }
 
-// sampled takes the first range of each of the strata for all of the stratum's.
+// sampled scales the first range of each of the strata to its whole stratum.
 func (s *surveyor) sampled(ctx context.Context, n int) (layerReads, error) {
 	var ranges, bytes float64
 	for i := range strata {
@@ -140,7 +140,7 @@ func (s *surveyor) sampled(ctx context.Context, n int) (layerReads, error) {
 	return layerReads{int64(math.Round(ranges)), int64(bytes)}, nil
 }
 
-// survey finds out what is read in ranges of at most most[l].
+// survey returns the reads of all layers, in ranges of at most most[l].
 func (j *job) survey(ctx context.Context, most []capacity) (r reads, err error) {
 	f := j.data.Facts()
 	r.features = f.Nodes * int64(f.RowBytes())
@@ -158,17 +158,17 @@ func (j *job) survey(ctx context.Context, most []capacity) (r reads, err error) 
 }
 
 const (
-	// maxReadTables is how often the feature table may be read, unless --max-read says otherwise;
-	// hidden states may be much wider than features: with them all tables a tenth as often.
+	// maxReadTables is the default bound, in feature tables; hidden states may be much wider than
+	// features: for all tables together it is a tenth.
 	maxReadTables = 100
-	// warnShare is the part of that from which on a note says how much is read.
+	// warnShare is the fraction of the bound, as a divisor, from which a note reports the reads.
 	warnShare = 10
 )
 
-// limit is what may be read, unless --max-read says otherwise.
+// limit returns the default bound in bytes.
 func (r *reads) limit() int64 { return max(maxReadTables*r.features, maxReadTables/10*r.once) }
 
-// AgainstFeatures writes bytes that are read, and how many times the feature table's they are.
+// AgainstFeatures writes a number of bytes, and its multiple of the feature table.
 func AgainstFeatures(bytes, features int64) string {
 	times := float64(bytes) / float64(features)
 	text := fmt.Sprintf("%.1f", times)
@@ -178,7 +178,7 @@ func AgainstFeatures(bytes, features int64) string {
 	return fmt.Sprintf("%s, %s times the features", budget.FormatBytes(bytes), text)
 }
 
-// maxRead returns what may be read in bytes.
+// maxRead returns the bound in bytes.
 func (o *Options) maxRead(r *reads) int64 {
 	switch m := o.MaxRead; {
 	case m == nil:
@@ -192,7 +192,7 @@ func (o *Options) maxRead(r *reads) int64 {
 	}
 }
 
-// checkReads refuses what would read more than it may, and says with how much memory it would not.
+// checkReads refuses reads beyond the bound, and names the memory that avoids them.
 func (j *job) checkReads(ctx context.Context, r *reads) error {
 	limit := j.options.maxRead(r)
 	if r.bytes <= limit {
@@ -213,8 +213,9 @@ func (j *job) checkReads(ctx context.Context, r *reads) error {
 		budget.FormatBytes(j.options.Memory), AgainstFeatures(r.bytes, r.features), budget.FormatBytes(limit), way)
 }
 
-// enough returns memory, in whole MiB, with which no more than limit is read, at most a sixteenth more
-// than the least such, and what is read then. Where no memory is enough, it is what reads least.
+// enough returns the memory, in whole MiB, with which at most limit bytes are read, at most a
+// sixteenth more than the least, and the bytes read then. If no memory is enough, it returns the
+// memory that reads least.
 func (j *job) enough(ctx context.Context, limit int64) (memory, read int64, err error) {
 	const mib = 1 << 20
 	whole := func(n int64) int64 { return (n + mib - 1) / mib * mib }
@@ -243,7 +244,7 @@ func (j *job) enough(ctx context.Context, limit int64) (memory, read int64, err 
 	return hi, read, nil
 }
 
-// readsWith returns what would be read with so much memory, which is no less than there is.
+// readsWith returns the bytes read with this memory, which is at least the given memory.
 func (j *job) readsWith(ctx context.Context, memory int64) (int64, error) {
 	most, err := j.capacities(memory - j.fixed)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"diskgnn/iostack/pieces"
 )
 
-// table is a matrix in a file, in pieces that are checked by themselves. The features
-// of a dataset are one, the hidden states of a layer another.
+// table is a matrix in a file, in pieces with checksums of their own. The features of a dataset are
+// one, the hidden states of a layer another.
 type table = pieces.File
 
-// layout says where the rows of a table lie in it.
+// layout describes the rows of a table.
 type layout struct {
 	granule int64 // bytes of rows in a piece, but for the last one
 	dim     int
 	dtype   dtype.Type
 }
 
-// features is the layout of a dataset's.
+// features returns the layout of a dataset's features.
 func features(f *dataset.Facts) layout { return layout{dataset.Granule, f.Dim, f.DType} }
 
 func (l layout) rowBytes() int64 { return int64(l.dim) * int64(l.dtype.Size()) }
@@ -77,7 +77,7 @@ func (l layout) ended(ids []uint32, piece int) int {
 	return n
 }
 
-// copyRows copies what plain, the table's bytes from start on, holds of the rows.
+// copyRows copies the part of the rows in plain, the table's bytes from start on.
 func (l layout) copyRows(plain []byte, start int64, ids []uint32, x []float32) {
 	row, element, end := l.rowBytes(), int64(l.dtype.Size()), start+int64(len(plain))
 	for i, id := range ids {

@@ -24,16 +24,16 @@ const (
 	writeStep     = 4 << 20 // between two looks at the context
 )
 
-// scratch is the directory of hidden states. It is gone after close; what a crash
-// leaves, the next one to use the directory removes.
+// scratch is the directory of hidden states. close removes it; after a crash, the next process to
+// use the directory does.
 type scratch struct {
 	fs   vfs.FS
 	dir  string
 	lock io.Closer
 }
 
-// scratchDir returns where the states of a run lie: beside it, or in a directory that
-// the user chose. Beside a symbolic link to a run is beside what it leads to.
+// scratchDir returns the directory of a run's states: beside the run, or in a directory that the
+// user chose. Beside a symbolic link to a run means beside the link's target.
 func scratchDir(run, chosen string) (string, error) {
 	run, err := filepath.Abs(run)
 	if err != nil {
@@ -46,7 +46,7 @@ func scratchDir(run, chosen string) (string, error) {
 	return run + scratchSuffix, err
 }
 
-// openScratch makes the directory, where this many bytes will be written, and those that it is in.
+// openScratch makes the directory, for bytes bytes of files, and its parents.
 func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 	if err := vfs.CheckParents(fsys, dir); err != nil {
 		return nil, err
@@ -78,8 +78,7 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 	return s, nil
 }
 
-// clear removes the states that a crash left, and refuses a directory of anything
-// else.
+// clear removes the states that a crash left, and refuses a directory with other content.
 func (s *scratch) clear() error {
 	names, err := s.fs.List(s.dir)
 	if err != nil {
@@ -126,7 +125,7 @@ type state struct {
 	sums  binio.Sums
 }
 
-// stateBytes returns the size of a state, and stateMemory what its checksums take.
+// stateBytes returns the size of a state in bytes, and stateMemory that of its checksums in memory.
 func stateBytes(nodes int64, width int) int64  { return 4 * nodes * int64(width) }
 func stateMemory(nodes int64, width int) int64 { return stateBytes(nodes, width) / stateGranule * 8 }
 
