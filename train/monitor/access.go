@@ -12,14 +12,14 @@ import (
 	"diskgnn/internal/secret"
 )
 
-// Access says who may look at a run from other machines. At a loopback address nobody is asked.
+// Access decides who may watch a run from other machines. A loopback address needs no token.
 type Access struct {
 	Token string // that they show; "": there is none
 	Open  bool   // they may do without one
 }
 
-// permit refuses an address that other machines reach and nothing protects, and says whether the
-// token is asked for there.
+// permit refuses an address that other machines reach without protection, and reports whether the
+// token is required there.
 func (a Access) permit(address string, loopback bool) (ask bool, err error) {
 	if !loopback && a.Token == "" && !a.Open {
 		return false, fault.New(fault.ErrUsage, "--listen %s: other machines reach this address: give a secret, in %s or --secret-file (openssl rand -hex 32 makes one), or --insecure, or listen at 127.0.0.1", address, secret.Variable)
@@ -27,9 +27,8 @@ func (a Access) permit(address string, loopback bool) (ask bool, err error) {
 	return !loopback && a.Token != "", nil
 }
 
-// names returns the names by which a browser may ask for what is served at HOST:PORT, beside those
-// that are IP addresses: a page of another site could have its own name lead here, and would read
-// the answers then.
+// names returns the host names of HOST:PORT that a browser may use, beside IP addresses: a page of
+// another site could point its own name here, and then read the answers.
 func names(address string) map[string]bool {
 	known := map[string]bool{"localhost": true}
 	if host, _, err := net.SplitHostPort(address); err == nil {
@@ -42,10 +41,10 @@ func names(address string) map[string]bool {
 	return known
 }
 
-// plain returns a host's name as names are compared.
+// plain returns a host's name in the form for comparison.
 func plain(host string) string { return strings.ToLower(strings.TrimSuffix(host, ".")) }
 
-// named reports whether a request's Host is one that this server has.
+// named reports whether a request's Host is a name of this server.
 func (m *Monitor) named(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -54,8 +53,8 @@ func (m *Monitor) named(host string) bool {
 	return err == nil || m.names[plain(host)]
 }
 
-// shows reports whether a request has the token: as a bearer's, as Prometheus sends it, or as the
-// password that a browser asks for.
+// shows reports whether a request has the token: as a bearer token, which Prometheus sends, or as
+// the password that a browser asks for.
 func (m *Monitor) shows(r *http.Request) bool {
 	_, token, ok := r.BasicAuth()
 	if !ok {
@@ -67,7 +66,7 @@ func (m *Monitor) shows(r *http.Request) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(m.access.Token)) == 1
 }
 
-// guard answers requests that may not be. Whether the run is under way may be asked by all.
+// guard rejects requests without permission. Anyone may ask whether the run is under way.
 func (m *Monitor) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

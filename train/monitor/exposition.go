@@ -14,8 +14,8 @@ import (
 //	name{label="value"} 7
 //
 // The samples of a family follow its head. Each has the family's name: there are no histograms
-// here. The format is written here and not by Prometheus' client library, which would come with six
-// modules and make the program 4 MB larger.
+// here. Prometheus' client library is not used: it needs six modules and makes the program 4 MB
+// larger.
 type exposition struct {
 	bytes.Buffer
 	name string // of the family
@@ -41,8 +41,8 @@ func (x *exposition) family(name, kind, help string) {
 	x.WriteString("# HELP " + name + " " + escapeHelp.Replace(help) + "\n# TYPE " + name + " " + kind + "\n")
 }
 
-// sample writes one of the family's, unless its value is undefined: labels are names and
-// values in turn.
+// sample writes a sample of the family, unless its value is undefined: labels are names and values
+// in turn.
 func (x *exposition) sample(v float64, labels ...string) {
 	if math.IsNaN(v) {
 		return

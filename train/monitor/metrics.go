@@ -7,7 +7,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// count is a metric that sums up a part of what epochs have: a sample of its family.
+// count is a metric that sums up a value of epochs: a sample of its family.
 type count struct {
 	family, help string
 	label, value string // "" where the family has one sample
@@ -44,9 +44,8 @@ var counters = []count{
 		func(e *rundir.Epoch) float64 { return float64(e.RankBytes) }},
 }
 
-// metrics returns the exposition of where the run stands. Counters count what this process did;
-// what other ranks read joins them at checkpoints and the ends of epochs. What is not known yet
-// is left out.
+// metrics returns the exposition of the run's state. Counters count this process' work; other
+// ranks' reads are added at checkpoints and the ends of epochs. Unknown values are left out.
 func (s *state) metrics(held budget.Usage) []byte {
 	var x exposition
 	x.family("diskgnn_phase", gauge, "1 for what the run does now, 0 for what it does at other times.")
@@ -67,7 +66,7 @@ func (s *state) metrics(held budget.Usage) []byte {
 	return x.Bytes()
 }
 
-// runMetrics writes what there is once the run has a directory.
+// runMetrics writes the metrics that need the run's directory.
 func (s *state) runMetrics(x *exposition) {
 	f := &s.file
 	x.family("diskgnn_run_info", gauge, "What runs, as labels.")
@@ -118,7 +117,7 @@ func (s *state) runMetrics(x *exposition) {
 	}
 }
 
-// epochMetrics writes what there is once an epoch is finished.
+// epochMetrics writes the metrics of finished epochs.
 func (s *state) epochMetrics(x *exposition) {
 	x.one("diskgnn_loss", gauge, "Mean loss of the latest finished epoch.", float64(s.last.Loss))
 	x.one("diskgnn_learning_rate", gauge, "Learning rate of the latest finished epoch.", float64(s.last.LR))

@@ -3,19 +3,19 @@
 //
 //	trainer ── Start, Step, Epoch ──► Monitor ◄── GET ── browser, Prometheus
 //
-//	/          the report and, above it, where the run stands; it renews itself
+//	/          the report below the run's progress; it renews itself
 //	/report    the report alone
-//	/now       where the run stands, as a piece of HTML
+//	/now       the run's progress, as a piece of HTML
 //	/metrics   Prometheus' text exposition format
 //	/healthz   ok, as long as the run is under way
 //
-// What is served is a copy that the trainer leaves after each step: serving reads nothing of
-// the trainer's, takes nothing from it, and waits for nothing but the copy. The pages load
-// nothing from elsewhere. Nothing can be changed through them.
+// The trainer leaves a copy of its state after each step, and the server uses only this copy: it
+// neither reads the trainer's memory nor delays it. The pages load nothing from elsewhere, and are
+// read-only.
 //
-// Requests name the server by an IP address, by localhost, by the host's own name or by the one that
-// is listened at; others are answered with 421. Beyond the loopback all but /healthz asks for a
-// token, in "Authorization: Bearer TOKEN" or as the password of basic authentication.
+// Requests must name the server by an IP address, by localhost, by the host's own name or by the
+// name in the listening address; others get status 421. Beyond the loopback all but /healthz
+// requires a token, in "Authorization: Bearer TOKEN" or as the password of basic authentication.
 package monitor
 
 import (
@@ -33,10 +33,10 @@ import (
 	"diskgnn/train/score"
 )
 
-// Phase is what a run does.
+// Phase is a phase of a run.
 type Phase string
 
-// The phases in the order in which a run is in them; training and validating take turns.
+// The phases in their order in a run; training and validating alternate.
 const (
 	Preparing  Phase = "preparing"
 	Filling    Phase = "filling the cache"
@@ -47,8 +47,8 @@ const (
 
 var phases = []Phase{Preparing, Filling, Training, Validating, Testing}
 
-// Monitor serves one run, of which one goroutine tells it. The methods of a nil Monitor do
-// nothing.
+// Monitor serves one run. One goroutine reports the run's progress to it. The methods of a nil
+// Monitor do nothing.
 type Monitor struct {
 	listener net.Listener
 	server   *http.Server
@@ -68,14 +68,14 @@ type Monitor struct {
 	version   int
 }
 
-// state is where the run stands.
+// state is the progress of the run.
 type state struct {
 	phase Phase
 	begun bool // the run has a directory: what follows means something
 	dir   string
 	file  rundir.File
 	page  func(io.Writer) error
-	// version counts what changes the report.
+	// version counts the changes of the report.
 	version int
 
 	sums   rundir.Epoch // of the epoch under way; its Links are the state's own
@@ -86,8 +86,8 @@ type state struct {
 	best   score.Score
 	bestAt int
 
-	// Of this process. The counts that ended belongs to are those of counters, of its epochs
-	// that are finished, less what the first had before.
+	// Sums of this process. ended has the values of counters over its finished epochs, less the
+	// first epoch's share of earlier processes.
 	ended          []float64
 	stages         []pipeline.LinkTime // never less than they were
 	endedStages    []pipeline.LinkTime
@@ -99,9 +99,8 @@ type state struct {
 	from           int       // batches of the run that were done then
 }
 
-// Listen listens at an address, HOST:PORT, and serves that the run is being prepared. Without
-// a host it is the loopback's; port 0 is any that is free. What goes wrong while serving is
-// noted.
+// Listen listens at an address, HOST:PORT, and serves the phase of preparation. Without a host the
+// address is the loopback's; port 0 is any free port. Errors while serving go to note.
 func Listen(address string, access Access, note func(format string, args ...any)) (*Monitor, error) {
 	l, err := listen(address)
 	if err != nil {
@@ -121,9 +120,9 @@ func newState() state {
 	return state{phase: Preparing, valid: score.Undefined, best: score.Undefined, ended: make([]float64, len(counters))}
 }
 
-// Begin says that the run has its directory, whose run.json holds file, with the epochs of
-// earlier processes. Page writes the report as it stands; it is called from other goroutines,
-// one at a time.
+// Begin tells the monitor that the run has its directory, with file as its run.json and the epochs
+// of earlier processes. page writes the present report; it is called from other goroutines, one at
+// a time.
 func (m *Monitor) Begin(dir string, file rundir.File, epochs []rundir.Epoch, page func(io.Writer) error) {
 	if m == nil {
 		return
@@ -139,7 +138,7 @@ func (m *Monitor) Begin(dir string, file rundir.File, epochs []rundir.Epoch, pag
 	}
 }
 
-// Phase says what the run does from now on.
+// Phase sets the run's phase.
 func (m *Monitor) Phase(p Phase) {
 	if m == nil {
 		return
@@ -149,7 +148,7 @@ func (m *Monitor) Phase(p Phase) {
 	m.state.phase = p
 }
 
-// Preloaded counts what was read to fill the cache, and the seconds that it took.
+// Preloaded sets the bytes read to fill the cache, and the seconds that it took.
 func (m *Monitor) Preloaded(bytes int64, seconds float64) {
 	if m == nil {
 		return
@@ -160,8 +159,8 @@ func (m *Monitor) Preloaded(bytes int64, seconds float64) {
 	m.state.preloadSeconds += seconds
 }
 
-// Start says where the run begins, or goes on: in an epoch of which earlier processes have
-// done so many batches, with these sums.
+// Start sets the point where this process begins: in an epoch with done batches of earlier
+// processes, which have these sums.
 func (m *Monitor) Start(sums *rundir.Epoch, done int) {
 	if m == nil {
 		return
@@ -175,9 +174,8 @@ func (m *Monitor) Start(sums *rundir.Epoch, done int) {
 	s.started, s.from = time.Now(), sums.Epoch*s.perEpoch()+done
 }
 
-// Step says what the epoch under way has summed up after a step, and how many of its batches
-// are done. Its Seconds are those of training so far, its Loss the mean of the batches of which
-// it is known.
+// Step sets the sums of the epoch under way after a step, and its number of finished batches.
+// Seconds are the epoch's training time so far, Loss the mean over batches with a known loss.
 func (m *Monitor) Step(sums *rundir.Epoch, done int) {
 	if m == nil {
 		return
@@ -187,7 +185,7 @@ func (m *Monitor) Step(sums *rundir.Epoch, done int) {
 	m.state.keep(sums, done)
 }
 
-// Epoch says that an epoch is finished: e is its line of metrics.jsonl.
+// Epoch reports a finished epoch: e is its line of metrics.jsonl.
 func (m *Monitor) Epoch(e *rundir.Epoch) {
 	if m == nil {
 		return
@@ -203,7 +201,7 @@ func (m *Monitor) Epoch(e *rundir.Epoch) {
 	s.sums, s.done = rundir.Epoch{Epoch: e.Epoch + 1, Loss: score.Undefined}, 0
 }
 
-// take takes over what a finished epoch came to.
+// take adds a finished epoch.
 func (s *state) take(e *rundir.Epoch) {
 	s.epochs = e.Epoch + 1
 	s.last = *e
@@ -223,7 +221,7 @@ func (s *state) keep(sums *rundir.Epoch, done int) {
 	s.sums.Links = own
 	s.know(own)
 	for i, l := range own {
-		// What a GPU's streams waited for is estimated anew at every look.
+		// The waiting of a GPU's streams is estimated anew at every look.
 		s.stages[i].Busy = max(s.stages[i].Busy, s.endedStages[i].Busy+l.Busy)
 		s.stages[i].Blocked = max(s.stages[i].Blocked, s.endedStages[i].Blocked+l.Blocked)
 	}
@@ -251,7 +249,7 @@ func (s *state) count(sums *rundir.Epoch, done int, sign int) {
 	s.steps += sign * s.stepsOf(done)
 }
 
-// stepsOf returns the steps of so many of an epoch's batches.
+// stepsOf returns the number of steps of done batches of an epoch.
 func (s *state) stepsOf(done int) int {
 	each := max(1, s.file.Params.Accumulate)
 	return (done + each - 1) / each
@@ -259,7 +257,7 @@ func (s *state) stepsOf(done int) int {
 
 func (s *state) perEpoch() int { return s.file.PackFacts.BatchesPerEpoch }
 
-// left returns about how long the training goes on, 0 where nothing is known of it.
+// left returns the estimated rest of the training, 0 if unknown.
 func (s *state) left(now time.Time) time.Duration {
 	done := s.sums.Epoch*s.perEpoch() + s.done
 	if s.started.IsZero() || done <= s.from {
@@ -269,7 +267,7 @@ func (s *state) left(now time.Time) time.Duration {
 	return time.Duration(float64(now.Sub(s.started)) * float64(left) / float64(done-s.from))
 }
 
-// look returns a copy of the state that stays as it is.
+// look returns a copy of the state.
 func (m *Monitor) look() state {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -20,7 +20,7 @@ var liveText string
 
 var livePage = template.Must(template.New("live").Parse(liveText))
 
-// standing is what is shown of where a run stands.
+// standing is the page's data about the run's progress.
 type standing struct {
 	Style    template.CSS
 	Run      string
@@ -36,7 +36,7 @@ type tile struct{ Name, Value string }
 // live returns the page that renews itself.
 func (m *Monitor) live() ([]byte, error) { return m.execute("live") }
 
-// now returns what stands above the report.
+// now returns the progress above the report.
 func (m *Monitor) now() ([]byte, error) { return m.execute("now") }
 
 func (m *Monitor) execute(name string) ([]byte, error) {
@@ -84,7 +84,7 @@ func (s *state) standing(now time.Time, held budget.Usage) *standing {
 	return v
 }
 
-// coarse rounds to what an estimate is good for.
+// coarse rounds to the precision of an estimate.
 func coarse(d time.Duration) time.Duration {
 	switch {
 	case d > 10*time.Minute:

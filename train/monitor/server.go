@@ -15,8 +15,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// listen takes an address. Nothing but an address that says so can be reached from other
-// machines.
+// listen listens at an address. Other machines can reach it only if the address says so.
 func listen(address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -39,8 +38,8 @@ func listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// URL returns where the report is served. If every address of the machine is listened at, it
-// has the machine's name.
+// URL returns the report's URL. If the server listens at every address of the machine, the URL has
+// the machine's name.
 func (m *Monitor) URL() string {
 	host, port, err := net.SplitHostPort(m.listener.Addr().String())
 	if err != nil {
@@ -54,7 +53,7 @@ func (m *Monitor) URL() string {
 	return "http://" + net.JoinHostPort(host, port) + "/"
 }
 
-// Loopback tells whether no other machine reaches what is served.
+// Loopback reports whether no other machine can reach the server.
 func (m *Monitor) Loopback() bool {
 	a, ok := m.listener.Addr().(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()
@@ -63,10 +62,10 @@ func (m *Monitor) Loopback() bool {
 // closing is how long Close waits for answers under way.
 const closing = 200 * time.Millisecond
 
-// Asks tells whether whoever looks has to show the token.
+// Asks reports whether viewers have to show the token.
 func (m *Monitor) Asks() bool { return m.asks }
 
-// Close stops serving. What is being answered is finished, if that takes no time to speak of.
+// Close stops serving. It waits a short time for answers under way.
 func (m *Monitor) Close() {
 	if m == nil {
 		return
@@ -79,11 +78,11 @@ func (m *Monitor) Close() {
 	m.served.Wait()
 }
 
-// mostConnections is how many there may be at a time: the descriptors belong to the run.
+// mostConnections is the most connections at a time: the run needs the descriptors.
 const mostConnections = 64
 
-// count keeps the connections, the one whose state is oldest first, and closes that for one that is
-// too many: who holds connections open does not keep others out.
+// count keeps the connections, the one with the oldest state first, and closes that one when there
+// are too many: open connections do not keep others out.
 func (m *Monitor) count(c net.Conn, s http.ConnState) {
 	m.counting.Lock()
 	defer m.counting.Unlock()
@@ -107,7 +106,7 @@ func (m *Monitor) serve() {
 	})
 }
 
-// policy lets pages load nothing from anywhere: all that they need is in them.
+// policy forbids pages to load anything: they include all that they need.
 const policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; connect-src 'self'; frame-src 'self'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'"
 
 func (m *Monitor) handler() http.Handler {
@@ -139,8 +138,7 @@ func (m *Monitor) handler() http.Handler {
 	return m.guard(mux)
 }
 
-// report returns the run's report, which is rendered once for all that ask until an epoch is
-// finished.
+// report returns the run's report, rendered once for all requests until an epoch is finished.
 func (m *Monitor) report() ([]byte, error) {
 	m.rendering.Lock()
 	defer m.rendering.Unlock()

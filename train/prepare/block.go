@@ -7,26 +7,26 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Block is what was derived from one block.
+// Block is the data derived from one block of a batch.
 type Block struct {
 	// The weights of a destination's sum: over the sources s of its edges,
 	//
 	//	Dst[d] · Σ Src[s]·x[s]  +  Own[d]·x[d]
 	//
-	// where nil stands for ones, and for no own term.
+	// where nil means ones for Dst and Src, and no own term for Own.
 	Dst, Src, Own []float32
-	// The block transposed, where the backward pass needs it: source s feeds the
-	// destinations TIndices[TIndptr[s]:TIndptr[s+1]], ascending.
+	// The block transposed, if the backward pass needs it: source s feeds the destinations
+	// TIndices[TIndptr[s]:TIndptr[s+1]], ascending.
 	TIndptr, TIndices []uint32
-	// Place holds, where the backward pass needs it and destinations are scattered
-	// among the sources, which destination a source is, plus one.
+	// Place maps a source to its number as a destination, plus one; 0 for other sources. It is set
+	// if the backward pass needs it and destinations are scattered among the sources.
 	Place []uint32
-	// The block with loops, transposed by itself, where a layer weighs edges itself.
+	// The block with loops, transposed separately, if a layer weighs edges itself.
 	Looped Looped
 }
 
-// Destination returns which destination source i is, if it is one. Scattered ones
-// must have been placed.
+// Destination returns the number of source i as a destination, and whether it is one. If
+// destinations are scattered, Place must be set.
 func (p *Block) Destination(b *graph.Block, i int) (int, bool) {
 	if b.Dst == nil {
 		return i, i < b.NumDst
@@ -35,7 +35,7 @@ func (p *Block) Destination(b *graph.Block, i int) (int, bool) {
 	return k - 1, k > 0
 }
 
-// placeDestinations finds out which sources are destinations.
+// placeDestinations sets Place.
 func (p *Block) placeDestinations(b *graph.Block) error {
 	clear(p.Place)
 	for i, s := range b.Dst {
@@ -47,8 +47,8 @@ func (p *Block) placeDestinations(b *graph.Block) error {
 	return nil
 }
 
-// Looped is a block in which every destination has exactly one edge from itself, its
-// last one; edges that were sampled from a node to itself are left out.
+// Looped is a block in which every destination has exactly one edge from itself, its last one;
+// sampled edges from a node to itself are left out.
 type Looped struct {
 	Indptr, Indices []uint32
 	// Transposed, for the gradient of the sources: source s feeds the destinations
@@ -56,7 +56,7 @@ type Looped struct {
 	TIndptr, TIndices, TEdges []uint32
 }
 
-// build makes them of b, in memory that has room, and returns how many edges there are.
+// build makes the looped block of b, in memory that has room, and returns the number of edges.
 func (p *Looped) build(b *graph.Block) (edges uint32) {
 	out, ends := p.Indices, p.Indptr[1:]
 	from, n := uint32(0), uint32(0)
@@ -77,9 +77,9 @@ func (p *Looped) build(b *graph.Block) (edges uint32) {
 	return n
 }
 
-// transposed is where a block goes that is transposed: source s feeds the destinations
-// indices[indptr[s]:indptr[s+1]], ascending, by the edges in edges, unless that is nil.
-// indptr has room for one more.
+// transposed is the memory of a transposed block: source s feeds the destinations
+// indices[indptr[s]:indptr[s+1]], ascending, by the edges in edges, unless that is nil. indptr has
+// room for one more element.
 type transposed struct{ indptr, indices, edges []uint32 }
 
 // plain sorts edges by source, counting, so that equal sources keep the order of their
@@ -111,10 +111,10 @@ func (t transposed) plain(indptr, indices []uint32) []uint32 {
 	return ptr[:len(ptr)-1]
 }
 
-// sorter transposes a looped block as transposed.plain does, where sources are many. There
-// the counters, and the two places that an edge goes to, lie so far apart that almost every
-// access misses the caches. So edges are brought together first in buckets of neighbouring
-// sources, while the block is built, and each bucket is sorted within a near cache.
+// sorter transposes a looped block as transposed.plain does, for many sources. Their counters, and
+// the two destinations of an edge, lie so far apart that almost every access misses the caches. So
+// the sorter first collects edges in buckets of neighbouring sources, while the block is built, and
+// sorts each bucket within a near cache.
 type sorter struct {
 	shift   int                  // a source's bits within its bucket
 	from    [buckets]uint32      // where buckets begin in records
@@ -124,7 +124,7 @@ type sorter struct {
 }
 
 const (
-	// Buckets are as few as memory can be written to side by side at its full rate.
+	// The number of buckets is small enough for memory to be written at its full rate.
 	bucketBits = 5
 	buckets    = 1 << bucketBits
 
@@ -138,7 +138,7 @@ const (
 	fewSources = 1 << 17 // for which plain is as fast
 )
 
-// sorts tells whether looped blocks of these sizes are for a sorter.
+// sorts reports whether looped blocks of these sizes use a sorter.
 func sorts(src, dst, edges int) bool {
 	return src > fewSources && src <= buckets*mostInBucket && dst <= mostNumbered && edges <= mostNumbered
 }
@@ -205,8 +205,8 @@ func (o *sorter) transpose(t transposed) []uint32 {
 	return ptr
 }
 
-// bucket does it for a bucket, before whose edges there are so many, and returns how many
-// there are with them.
+// bucket transposes a bucket after before edges of earlier buckets, and returns the number of edges
+// including it.
 func (o *sorter) bucket(t transposed, ptr []uint32, records []uint64, before uint32) uint32 {
 	next, sum := &o.next, before
 	clear(next[:len(ptr)])
@@ -219,7 +219,7 @@ func (o *sorter) bucket(t transposed, ptr []uint32, records []uint64, before uin
 		sum += n
 	}
 	destinations, edges := t.indices, t.edges[:len(t.indices)]
-	// What is written in order comes into the cache sooner than what is not.
+	// Sequential writes first: they bring the memory into the cache sooner than scattered ones.
 	clear(destinations[before:sum])
 	clear(edges[before:sum])
 	for _, r := range records {

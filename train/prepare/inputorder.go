@@ -7,17 +7,17 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// inputOrder numbers the input nodes of a batch by their ids, ascending, whatever order
-// their rows lie in. An input projection multiplies every row, and sums over all of them
-// for the gradient of its weights: what it gives depends on the order, to the last bits.
-// A pack's order follows from its caches, this one from the batch alone.
+// inputOrder numbers the input nodes of a batch by ascending id, independent of the order of their
+// rows. An input projection multiplies every row, and sums over all of them for the gradient of its
+// weights: its last bits depend on the order. A pack's order depends on its caches, this one on the
+// batch alone.
 type inputOrder struct {
 	keys, spare []uint64 // an input node's id, above where its row lies
 	batch       graph.Batch
 }
 
-// renumber returns b with its input nodes in the order of their ids, and stores in order where
-// their rows lie. What differs from b lies in o's memory.
+// renumber returns b with its input nodes in the order of their ids, and stores the positions of
+// their rows in order. New slices lie in o's memory.
 func (o *inputOrder) renumber(b *graph.Batch, order []uint32) *graph.Batch {
 	n := len(b.Input)
 	o.keys, o.spare = o.keys[:n], o.spare[:n]
@@ -51,8 +51,8 @@ func (o *inputOrder) renumber(b *graph.Batch, order []uint32) *graph.Batch {
 	return s
 }
 
-// sort orders the keys by ids of so many bits, digit by digit, the least one first; equal
-// ids stay in their order.
+// sort sorts the keys by ids of idBits bits, digit by digit, the least one first; equal ids stay in
+// their order.
 func (o *inputOrder) sort(idBits int) {
 	const digit = 11 // whose counts lie in the nearest cache
 	for shift := 32; shift < 32+idBits; shift += digit {

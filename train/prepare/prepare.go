@@ -1,5 +1,5 @@
-// Package prepare derives from a mini-batch's structure what a step needs of it, for every
-// engine: the weights of sums, blocks transposed, self-loops.
+// Package prepare derives the inputs of a step from a mini-batch's structure, for every engine: the
+// weights of sums, transposed blocks, self-loops.
 package prepare
 
 import (
@@ -7,16 +7,15 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Prepare checks b and derives from it what a step needs, into p, reusing p's
-// buffers. The kernels index without bounds of their own, so a batch that is not
-// what its lengths promise, is larger than the sizes that the engine was made for,
-// or has a label that is no class, is an error of kind fault.ErrInput.
+// Prepare checks b and derives the inputs of a step into p, reusing p's buffers. The kernels index
+// without bounds checks. So a batch with inconsistent lengths, with counts above the engine's
+// sizes, or with an invalid label is an error of kind fault.ErrInput.
 func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error { return r.prepare(p, b, nil) }
 
 // PrepareRange does the same for a batch of one block that is a range of the whole graph:
-// destinations with all of their neighbours. out has, for every input node, the edges of
-// the whole graph that it is the source of. They matter where the model counts the edges
-// of a block (model.BlockNorm): the block is the whole graph then, wherever it was cut.
+// destinations with all of their neighbours. out has, for every input node, its out-degree in the
+// whole graph. It is used if the model counts the edges of a block (model.BlockNorm): the weights
+// are then those of the whole graph as one block.
 func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error {
 	if len(b.Blocks) != 1 || len(out) != len(b.Input) {
 		return fault.New(fault.ErrInput, "prepare: a range of %d blocks, with the edges of %d of %d input nodes", len(b.Blocks), len(out), len(b.Input))
@@ -24,7 +23,7 @@ func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error
 	return r.prepare(p, b, out)
 }
 
-// prepare does both; out is nil for a batch by itself.
+// prepare implements both; out is nil for a batch by itself.
 func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 	p.batch = nil
 	if err := r.check(b); err != nil {
@@ -98,7 +97,7 @@ func (q *Block) transpose(b *graph.Block) {
 	q.TIndptr = transposed{indptr: q.TIndptr, indices: q.TIndices}.plain(b.Indptr, b.Indices)
 }
 
-// loopBlock gives block l its loops and, where that is needed, transposes it.
+// loopBlock adds loops to block l and, if needed, transposes it.
 func (r *Preparer) loopBlock(p *Prepared, b *graph.Block, l int) {
 	q := &p.Blocks[l].Looped
 	q.Indptr = q.Indptr[:b.NumDst+1]

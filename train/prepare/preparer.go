@@ -7,16 +7,15 @@ import (
 	"diskgnn/train/model"
 )
 
-// Prepared is a mini-batch together with everything that a step derives from its
-// structure alone, so that it can be derived ahead of the step, on the loader's
-// goroutine. It is made by a Preparer, whose buffers it reuses; it refers to the
-// batch, which must stay as it is until the step is over.
+// Prepared is a mini-batch together with all data that a step derives from its structure alone, so
+// that it can be derived ahead of the step, on the loader's goroutine. A Preparer makes it and
+// reuses its buffers. It refers to the batch, which must not change until the step is over.
 type Prepared struct {
 	Blocks   []Block
 	Labelled int // seed nodes that have a label
-	// Order is where the input nodes' rows lie in the batch's matrix of features. It is
-	// nil, but where an input projection is trained: Batch has the input nodes in the
-	// order of their ids then.
+	// Order has the positions of the input nodes' rows in the batch's matrix of features. It is nil
+	// unless an input projection is trained: Batch then has the input nodes in the order of their
+	// ids.
 	Order []uint32
 
 	by      *Preparer // the one that made it
@@ -26,17 +25,15 @@ type Prepared struct {
 	input   inputOrder
 }
 
-// Batch returns the mini-batch that the blocks are derived from, nil if none was made
-// ready: the one that was given, but for the numbers of its input nodes where there is an
-// Order.
+// Batch returns the mini-batch that the blocks are derived from, nil if none was prepared. It is
+// the given one, with other numbers of its input nodes if there is an Order.
 func (p *Prepared) Batch() *graph.Batch { return p.batch }
 
-// By tells whether r has made it.
+// By reports whether r has prepared it.
 func (p *Prepared) By(r *Preparer) bool { return p.by == r }
 
-// Preparer makes batches ready for one engine or evaluator. It only reads itself:
-// any number of goroutines may share one, each with its own Prepared, also while
-// the engine computes.
+// Preparer prepares batches for one engine or evaluator. It does not change after construction: any
+// number of goroutines may share one, each with its own Prepared, also while the engine computes.
 type Preparer struct {
 	weighing   weighing
 	sizes      graph.Sizes
@@ -46,12 +43,12 @@ type Preparer struct {
 	sortsInput bool   // the input nodes are numbered by their ids
 }
 
-// New returns what prepares batches of at most these sizes for layers with these orders
-// of operations, in training those of the whole model.
+// New returns a preparer of batches of at most these sizes for layers with these orders of
+// operations; in training they must be all layers of the model.
 //
-// Training transposes a block when its sources get a gradient, or when the gradient of
-// the sums comes back per source. Those of the outermost block, whose destinations may
-// be scattered, must know then which of them are destinations.
+// Training transposes a block if its sources get a gradient, or if the gradient of the sums is
+// computed per source. The destinations of the outermost block may be scattered; its Place is then
+// set.
 func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool) *Preparer {
 	weighing, ok := weighings[m.Weighing()]
 	if !ok {
@@ -67,8 +64,7 @@ func New(m *model.Model, orders []model.Order, sizes graph.Sizes, training bool)
 	return r
 }
 
-// TransposeAll makes the preparer transpose every block, with the places of the outermost
-// one's destinations.
+// TransposeAll makes the preparer transpose every block, and set the outermost one's Place.
 func (r *Preparer) TransposeAll() {
 	r.place = true
 	for l := range r.transpose {
@@ -76,10 +72,10 @@ func (r *Preparer) TransposeAll() {
 	}
 }
 
-// IgnoreLabels makes the preparer take any label.
+// IgnoreLabels makes the preparer accept any label.
 func (r *Preparer) IgnoreLabels() { r.classes = 0 }
 
-// Loops tells whether blocks are Looped.
+// Loops reports whether blocks are Looped.
 func (r *Preparer) Loops() bool { return r.weighing.loops }
 
 // edges returns the most edges that block l has, with loops.

@@ -5,8 +5,7 @@ import (
 	"diskgnn/graph"
 )
 
-// Lengths are the elements of a Block's slices at the maximum sizes, all of them of four
-// bytes.
+// Lengths are the elements of a Block's slices at the maximum sizes, each of four bytes.
 type Lengths struct {
 	Dst, Src, Own                                          int
 	TIndptr, TIndices, Place                               int
@@ -14,8 +13,8 @@ type Lengths struct {
 	Order                                                  int // of the Prepared, for block 0
 }
 
-// Lengths returns what Prepare needs for block l. It uses the memory that a Prepared's
-// slices have, where that suffices, and else takes its own.
+// Lengths returns the lengths that Prepare needs for block l. Prepare uses the slices of a Prepared
+// if they suffice, and otherwise allocates.
 func (r *Preparer) Lengths(l int) Lengths {
 	var n Lengths
 	src, dst, edges := r.sizes.Src[l], r.sizes.Dst[l], r.edges(l)
@@ -46,8 +45,8 @@ func (r *Preparer) Lengths(l int) Lengths {
 	return n
 }
 
-// Bytes returns the memory that one Prepared takes: for batches of the maximum sizes,
-// whatever the size of its own.
+// Bytes returns the memory of one Prepared for batches of the maximum sizes, whatever its present
+// slices.
 func (r *Preparer) Bytes() int64 {
 	dry, p := new(device.Arena), new(Prepared)
 	r.takeBlocks(dry, p)
@@ -55,22 +54,22 @@ func (r *Preparer) Bytes() int64 {
 	return dry.Used()
 }
 
-// SortingBytes returns the part of Bytes that Lengths does not list: what edges and input
-// nodes are sorted in.
+// SortingBytes returns the part of Bytes that Lengths does not list: the buffers for sorting edges
+// and input nodes.
 func (r *Preparer) SortingBytes() int64 {
 	dry := new(device.Arena)
 	r.takeSorting(dry, new(Prepared))
 	return dry.Used()
 }
 
-// room gives p the memory for any batch that r prepares, where it has less.
+// room grows p's memory to hold any batch that r prepares.
 func (r *Preparer) room(p *Prepared) {
 	a := device.NewArena()
 	r.takeBlocks(a, p)
 	r.takeSorting(a, p)
 }
 
-// takeBlocks takes what is derived from the blocks.
+// takeBlocks takes the memory of the blocks' derived data.
 func (r *Preparer) takeBlocks(a *device.Arena, p *Prepared) {
 	if len(p.Blocks) != len(r.transpose) {
 		p.Blocks = make([]Block, len(r.transpose))
@@ -93,7 +92,7 @@ func (r *Preparer) takeBlocks(a *device.Arena, p *Prepared) {
 	}
 }
 
-// takeSorting takes what edges and input nodes are sorted in.
+// takeSorting takes the buffers for sorting edges and input nodes.
 func (r *Preparer) takeSorting(a *device.Arena, p *Prepared) {
 	if n := r.sorted(); n > 0 {
 		take(a, &p.sorter, 1)
@@ -115,7 +114,7 @@ func (r *Preparer) takeSorting(a *device.Arena, p *Prepared) {
 	take(a, &k.Dst, r.sizes.Dst[0])
 }
 
-// take gives s room for so many elements, if it has less.
+// take gives s room for n elements, if it has less.
 func take[T any](a *device.Arena, s *[]T, n int) {
 	if cap(*s) < n {
 		*s = device.Take[T](a, n)

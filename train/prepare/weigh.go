@@ -9,13 +9,14 @@ import (
 	"diskgnn/train/model"
 )
 
-// weighing is how the edges of blocks are weighed: what a Block has, and how it is computed.
+// weighing is a way to weigh the edges of blocks: the fields of a Block, and the function that sets
+// them.
 type weighing struct {
 	dst, src, own bool // weights that the Block has
 	loops         bool // it is Looped
-	// weigh computes the weights of block l of a batch, after those of the blocks before; nil
-	// where there are none. out has the edges of the whole graph that begin at each source,
-	// where the block is a range of it, and is nil for any other.
+	// weigh computes the weights of block l of a batch, after the blocks before; nil for no
+	// weights. If the block is a range of the whole graph, out has each source's out-degree there;
+	// otherwise it is nil.
 	weigh func(blocks []Block, b *graph.Batch, l int, out []uint32)
 }
 
@@ -77,8 +78,7 @@ var means = func() (m [64]float32) {
 	return m
 }()
 
-// degreeTable has what follows from a degree, up to some, as computing it takes longer
-// than a look.
+// degreeTable has functions of small degrees, since computing them takes longer than a lookup.
 type degreeTable struct {
 	roots        [1 << 12]float64 // √(d + 1)
 	inverseRoots [1 << 12]float32
@@ -129,8 +129,7 @@ func (p *Block) weighByGraph(b *graph.Batch, t *degreeTable) {
 	p.weighDestinations(b, &b.Blocks[0], t)
 }
 
-// weighInner does it for an inner block, whose nodes are the first destinations of the
-// block before.
+// weighInner does it for an inner block. Its nodes are the first destinations of the block before.
 func (p *Block) weighInner(b *graph.Batch, l int, before *Block, t *degreeTable) {
 	for s := range p.Src {
 		p.Src[s] = before.Src[b.Blocks[l-1].DstPos(s)]
@@ -150,9 +149,9 @@ func (p *Block) weighDestinations(b *graph.Batch, k *graph.Block, t *degreeTable
 	}
 }
 
-// weighByBlock weighs the edge from s to d by 1/√(out s · in d), by the degrees in the
-// block with a self-loop at every destination; out s by those in the whole graph, where
-// every node has one, if they are given.
+// weighByBlock weighs the edge from s to d by 1/√(out s · in d), with the degrees in the block and
+// a self-loop at every destination. out, if given, has out s in the whole graph, where every node
+// has a self-loop.
 func (p *Block) weighByBlock(b *graph.Block, t *degreeTable, out []uint32) {
 	if out == nil {
 		out = p.countSources(b)
@@ -169,8 +168,8 @@ func (p *Block) weighByBlock(b *graph.Block, t *degreeTable, out []uint32) {
 	}
 }
 
-// countSources counts the edges of every source in the block, without one self-loop of
-// those that have edges or are destinations. The counts lie in the memory of Src.
+// countSources counts the edges of every source in the block, without one self-loop for sources
+// that have edges or are destinations. The counts lie in the memory of Src.
 func (p *Block) countSources(b *graph.Block) []uint32 {
 	out := binio.View[uint32](binio.Bytes(p.Src))
 	clear(out)

@@ -15,16 +15,16 @@
 // without gaps or overlap; the header is padded with spaces so that data begins at a
 // multiple of 8 bytes; "__metadata__", which may be absent, maps strings to strings.
 //
-// This package writes and reads F32 tensors. The format has no checksum of its own, so the
-// metadata of what is written here has one:
+// This package writes and reads F32 tensors. The format has no checksum of its own, so this package
+// writes one into the metadata:
 //
 //	"diskgnn.sha256": "f6b2…"
 //
-// It is the SHA-256, in 64 hexadecimal digits, of the whole file with zeros ('0') in place of
-// these digits: every other byte is covered, those of names and shapes too. A reader refuses a
-// file that does not match it. Files of other programs have none, and are only consistent; a
-// program that writes such a file anew, with its metadata, leaves the key out.
-// The format has no version; what does not fit the above is refused.
+// It is the SHA-256, in 64 hexadecimal digits, of the whole file with zeros ('0') in place of these
+// digits: it covers every other byte, names and shapes included. A reader refuses a file that does
+// not match it. Files of other programs have no checksum, and are only checked for consistency; a
+// program that rewrites a file of this package with its metadata must omit the key. The format has
+// no version; files that do not fit this description are refused.
 package safetensors
 
 import (
@@ -48,7 +48,7 @@ const (
 	metadataKey = "__metadata__"
 	dtypeF32    = "F32"
 	lengthBytes = 8
-	// maxHeader is what the reference implementation accepts.
+	// maxHeader is the limit of the reference implementation.
 	maxHeader = 100 << 20
 
 	checksumKey = "diskgnn.sha256" // of the metadata
@@ -57,7 +57,7 @@ const (
 	checksumText = `"` + checksumKey + `":"`
 )
 
-// noChecksum takes the place of the digits in what they are the checksum of.
+// noChecksum replaces the digits when the checksum is computed.
 var noChecksum = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 
 // Tensor is a named array of float32, row-major.
@@ -169,7 +169,7 @@ func elements(shape []int) (int64, error) {
 	return n, nil
 }
 
-// Checked tells by a file's metadata whether it has a checksum, which Decode and Verify compare.
+// Checked reports whether a file's metadata has a checksum, which Decode and Verify compare.
 func Checked(metadata map[string]string) bool { return metadata[checksumKey] != "" }
 
 // compare makes sure that a header and the data after it match the checksum in the metadata, if
@@ -198,10 +198,9 @@ func compare(front []byte, data io.Reader, metadata map[string]string) error {
 	return nil
 }
 
-// Decode reads a whole file's content. It returns the tensors in the order of their
-// data, which it copies, and the metadata. Whatever the bytes, the result is
-// consistent or an error of kind fault.ErrCorrupt is returned; a dtype other than
-// F32 is an error of kind fault.ErrVersion.
+// Decode decodes a whole file. It returns a copy of the tensors, in the order of their data, and
+// the metadata. For any b, the result is consistent or an error of kind fault.ErrCorrupt; a dtype
+// other than F32 is an error of kind fault.ErrVersion.
 func Decode(b []byte) (tensors []Tensor, metadata map[string]string, err error) {
 	head, data, err := split(b)
 	if err != nil {
@@ -226,8 +225,8 @@ func Decode(b []byte) (tensors []Tensor, metadata map[string]string, err error) 
 	return tensors, metadata, nil
 }
 
-// Verify checks a file of so many bytes as Decode does, in the memory of its header alone, and
-// returns the metadata.
+// Verify checks a file of size bytes as Decode does, in the memory of its header alone, and returns
+// the metadata.
 func Verify(r io.ReaderAt, size int64) (metadata map[string]string, err error) {
 	length := make([]byte, max(0, min(size, lengthBytes)))
 	if n, err := r.ReadAt(length, 0); n < len(length) {
@@ -263,7 +262,7 @@ func locateAll(fields map[string]json.RawMessage, bytes int64) ([]located, error
 		}
 		found = append(found, l)
 	}
-	// Equal offsets are those of tensors without elements: then the name decides.
+	// Tensors without elements have equal offsets: the name decides their order.
 	slices.SortFunc(found, func(a, b located) int {
 		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end), cmp.Compare(a.Name, b.Name))
 	})
@@ -297,7 +296,7 @@ func decodeHeader(head []byte) (fields map[string]json.RawMessage, metadata map[
 	return fields, metadata, nil
 }
 
-// located is a tensor without its data, and where they are.
+// located is a tensor without its data, and the data's offsets.
 type located struct {
 	Tensor
 	begin, end int64
@@ -311,7 +310,7 @@ func split(b []byte) (head, data []byte, err error) {
 	return b[lengthBytes : lengthBytes+n], b[lengthBytes+n:], nil
 }
 
-// headerLength returns the length of the header by the first bytes of a file of so many.
+// headerLength returns the length of the header from the first bytes of a file of size bytes.
 func headerLength(b []byte, size int64) (int64, error) {
 	if size < lengthBytes {
 		return 0, corrupt("%d bytes are too few", size)

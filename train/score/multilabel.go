@@ -9,8 +9,8 @@ import (
 	"diskgnn/train/recipe"
 )
 
-// newMulti returns a scorer of rows that have any number of classes. A row's
-// decision on a class is that it has it where the logit is above zero.
+// newMulti returns a scorer of rows with any number of classes. A row is assigned the classes with
+// a logit above zero.
 func newMulti(o Options) Scorer {
 	switch o.Metric {
 	case recipe.MetricAUC:
@@ -35,9 +35,8 @@ func eachRow(logits []float32, labels []int32, targets []byte, see func(logits [
 	}
 }
 
-// microF1 is the F1 of all decisions, of every class on every row:
-// 2·TP / (2·TP + FP + FN). It is undefined where no row has a class and none was
-// decided for.
+// microF1 is the F1 of all decisions, of every class on every row: 2·TP / (2·TP + FP + FN). It is
+// undefined if no row has a class and none was assigned one.
 type microF1 struct {
 	right, wrong, missed int   // true and false positives, false negatives
 	most                 int64 // decisions
@@ -92,7 +91,7 @@ func (f *microF1) Join(state []byte) error {
 	return nil
 }
 
-// allRight is the part of the rows of which every decision is right.
+// allRight is the share of rows with all decisions right.
 type allRight struct{ accuracy }
 
 func (a *allRight) Add(logits []float32, labels []int32, targets []byte) {
@@ -107,8 +106,8 @@ func (a *allRight) Add(logits []float32, labels []int32, targets []byte) {
 	})
 }
 
-// meanAUC is the mean of the classes' areas under the ROC curve, of those classes that
-// some rows have and some have not; undefined where there are none.
+// meanAUC is the mean area under the ROC curve of the classes that some rows have and some lack;
+// undefined without such a class.
 type meanAUC struct {
 	classes int
 	most    int64     // rows
@@ -144,7 +143,7 @@ func (a *meanAUC) Score() Score {
 	return Score(sum / float64(defined)) // NaN for 0/0
 }
 
-// meanAUCHead is what precedes the rows in a state: their number, and that of classes.
+// meanAUCHead is the bytes before the rows in a state: the numbers of rows and of classes.
 const meanAUCHead = 16
 
 // state has the number of rows, of classes, all logits and all bits of classes.

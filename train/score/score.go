@@ -1,6 +1,6 @@
-// Package score judges what a network says of nodes: a Scorer adds up rows of logits and
-// their labels, and returns a Score by one of the metrics that package recipe names.
-// Outcome is what it took to get there.
+// Package score scores a network's predictions for nodes: a Scorer adds up rows of logits and their
+// labels, and returns a Score by one of the metrics that package recipe names. Outcome describes
+// the computation of a score.
 package score
 
 import (
@@ -20,10 +20,10 @@ import (
 // and null in JSON.
 type Score float64
 
-// Undefined is the score of nothing.
+// Undefined is the score without any rows.
 var Undefined = Score(math.NaN())
 
-// Defined tells whether there is a number.
+// Defined reports whether the score is a finite number.
 func (s Score) Defined() bool { return !math.IsNaN(float64(s)) && !math.IsInf(float64(s), 0) }
 
 // MarshalJSON writes the number, or null.
@@ -34,7 +34,7 @@ func (s Score) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(s))
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads MarshalJSON's output.
 func (s *Score) UnmarshalJSON(b []byte) error {
 	if string(b) == "null" {
 		*s = Undefined
@@ -43,23 +43,23 @@ func (s *Score) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(s))
 }
 
-// Scorer judges logits, a row per seed node and a column per class, against labels, or
-// against targets where nodes have any number of classes: rows of bits, as in
-// graph.Batch. Rows without a label do not count. A Scorer belongs to one goroutine.
+// Scorer compares logits, a row per seed node and a column per class, with labels, or with targets
+// if nodes have any number of classes: rows of bits, as in graph.Batch. Rows without a label do not
+// count. A Scorer belongs to one goroutine.
 type Scorer interface {
 	Add(logits []float32, labels []int32, targets []byte)
-	// Score returns the score of everything added, and starts anew. It is undefined
-	// where the rows added do not define it.
+	// Score returns the score of all added rows, and clears the scorer. It is undefined if the
+	// metric is undefined for these rows.
 	Score() Score
-	// State returns what was added, for Load to put back: a state of more rows than there
-	// may be is refused.
+	// State returns the added rows, for Load. Load refuses a state of more rows than the scorer may
+	// have.
 	State() []byte
 	Load(state []byte) error
-	// Join adds what another scorer's state has.
+	// Join adds the rows of another scorer's state.
 	Join(state []byte) error
 }
 
-// Options say what a scorer is for.
+// Options describe the rows and the metric of a scorer.
 type Options struct {
 	Metric     string // accuracy, auc or f1
 	MultiLabel bool   // nodes have any number of classes
@@ -78,8 +78,7 @@ func New(o Options) Scorer {
 	return &accuracy{most: o.Rows}
 }
 
-// Bytes returns the memory of a scorer, and of its state. Those that count take next to
-// none.
+// Bytes returns the bytes of a scorer, and of its state. Scorers that only count take next to none.
 func Bytes(o Options) (held, state int64) {
 	row := 4*int64(o.Classes) + int64(graph.TargetBytes(o.Classes))
 	switch {
@@ -91,8 +90,8 @@ func Bytes(o Options) (held, state int64) {
 	return o.Rows * judgedBytes, o.Rows * judgedState
 }
 
-// Largest returns the index of the first of the largest logits: the class that a row of
-// them names.
+// Largest returns the index of the largest logit, the first of equals: the predicted class of the
+// row.
 func Largest(logits []float32) int {
 	best := 0
 	for c, v := range logits {
@@ -103,8 +102,8 @@ func Largest(logits []float32) int {
 	return best
 }
 
-// CountCorrect returns how many of the labelled rows of logits have their largest
-// value at their class, the first of equals deciding, and how many are labelled.
+// CountCorrect returns the number of labelled rows of logits with the largest value at their class,
+// the first of equals deciding, and the number of labelled rows.
 func CountCorrect(logits []float32, labels []int32) (correct, count int) {
 	if len(labels) == 0 {
 		return 0, 0
@@ -122,9 +121,8 @@ func CountCorrect(logits []float32, labels []int32) (correct, count int) {
 	return correct, count
 }
 
-// accuracy is the part of the rows whose largest logit is their label's. With one
-// label per row it equals the micro-averaged F1: every false positive of a class is
-// a false negative of another.
+// accuracy is the share of rows with the largest logit at their label. With one label per row it
+// equals the micro-averaged F1: every false positive of a class is a false negative of another.
 type accuracy struct {
 	correct, count int
 	most           int64 // rows
@@ -169,7 +167,7 @@ func (a *accuracy) Join(state []byte) error {
 	return nil
 }
 
-// wholeState returns a decoder's error, which bytes that are left over are too.
+// wholeState returns a decoder's error; leftover bytes are an error as well.
 func wholeState(d *binio.Decoder) error {
 	if d.Err() == nil && d.Rest() > 0 {
 		d.Fail("%d bytes are left over", d.Rest())
@@ -177,12 +175,11 @@ func wholeState(d *binio.Decoder) error {
 	return d.Err()
 }
 
-// rocAUC is the area under the receiver operating characteristic of two classes:
-// the probability that a row of class 1 scores above one of class 0, half of it when
-// they tie. A row's score is how far its logit of class 1 exceeds that of class 0,
-// which orders rows as the probability of class 1 does. It is computed from ranks,
-// tied rows sharing their average (Mann and Whitney 1947), and is undefined unless
-// there are rows of both classes.
+// rocAUC is the area under the receiver operating characteristic of two classes: the probability
+// that a row of class 1 scores above one of class 0, counting ties half. A row's score is its logit
+// of class 1 minus that of class 0, which orders rows as the probability of class 1 does. It is
+// computed from ranks, with the average rank for tied rows (Mann and Whitney 1947), and is
+// undefined unless there are rows of both classes.
 type rocAUC struct{ rows []judged }
 
 type judged struct {
@@ -203,7 +200,7 @@ func (a *rocAUC) Add(logits []float32, labels []int32, _ []byte) {
 	}
 }
 
-// state has the margin's bits and a byte, 1 for class 1, of every row.
+// State has the bits of the margin and a byte, 1 for class 1, of every row.
 func (a *rocAUC) State() []byte {
 	b := make([]byte, 0, judgedState*len(a.rows))
 	for _, r := range a.rows {
@@ -258,8 +255,8 @@ func (a *rocAUC) Score() Score {
 	return Score((ranks - p*(p+1)/2) / (p * n)) // NaN for 0/0
 }
 
-// Outcome says what computed with a run's weights, and what it took: the part that an
-// evaluation and a prediction have in common.
+// Outcome describes the computation with a run's weights: the common part of an evaluation and a
+// prediction.
 type Outcome struct {
 	Run     string `json:"run"`
 	Engine  string `json:"engine"`
@@ -268,7 +265,7 @@ type Outcome struct {
 	Threads int    `json:"threads"`
 	IO      string `json:"io"`
 	Weights string `json:"weights"` // best or final
-	// OtherGraph says that the graph is another than the one that the run was trained on.
+	// OtherGraph says that the graph is not the one that the run was trained on.
 	OtherGraph bool `json:"other_graph,omitempty"`
 
 	Layers        []LayerCost `json:"layers,omitempty"` // where all nodes were computed, layer by layer
@@ -280,14 +277,13 @@ type Outcome struct {
 	PeakAnonBytes int64       `json:"peak_anon_bytes"`
 }
 
-// LayerCost is what it took to compute one layer of all nodes.
+// LayerCost is the cost of computing one layer of all nodes.
 type LayerCost struct {
 	Layer  int    `json:"layer"` // from 0, the one that takes the features
 	Order  string `json:"order"` // of its operations
 	Nodes  int64  `json:"nodes"` // computed
 	Ranges int    `json:"ranges"`
-	// Sources are the rows that the layer took, counted for every range that needs
-	// them.
+	// Sources counts the rows that the layer read, once for every range that needs them.
 	Sources        int64   `json:"sources"`
 	Edges          int64   `json:"edges"`
 	Seconds        float64 `json:"seconds"`

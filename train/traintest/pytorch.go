@@ -28,7 +28,7 @@ func PyTorch(t *testing.T) string {
 	return python
 }
 
-// GraphForPyTorch writes a graph as docs/python/load.py reads it, and returns the file.
+// GraphForPyTorch writes a graph in the format of docs/python/load.py, and returns the file.
 func GraphForPyTorch(t *testing.T, d *dataset.Raw) string {
 	t.Helper()
 	x := make([]float32, len(d.Labels)*d.Dim)
@@ -52,8 +52,8 @@ func GraphForPyTorch(t *testing.T, d *dataset.Raw) string {
 	return file
 }
 
-// PyTorchLogits returns what docs/python/load.py, the given script, makes of a run and a
-// graph: a row per node.
+// PyTorchLogits returns the logits that docs/python/load.py, the given script, computes from a run
+// and a graph: a row per node.
 func PyTorchLogits(t *testing.T, python, script, run, graph string) (logits [][]float64) {
 	t.Helper()
 	var stderr bytes.Buffer

@@ -1,4 +1,4 @@
-// Package traintest is what tests of runs share.
+// Package traintest has functions that tests of runs share.
 package traintest
 
 import (
@@ -29,8 +29,8 @@ func WriteRun(t testing.TB, dir string, text []byte) {
 	}
 }
 
-// WithoutTimes returns metrics.jsonl without what follows from the clock: all else is
-// the same in a run that was interrupted.
+// WithoutTimes returns metrics.jsonl without the values that depend on the clock: the rest is the
+// same in a run that was interrupted.
 func WithoutTimes(t testing.TB, metrics []byte) string {
 	t.Helper()
 	var out strings.Builder
