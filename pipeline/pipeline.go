@@ -1,25 +1,21 @@
-// Package pipeline runs a sequence of items through a chain of links that
-// overlap: while one item is in the last link, later ones are in the links
-// before it. It knows nothing of what the links do.
+// Package pipeline runs a sequence of items through a chain of links that overlap: while one item
+// is in the last link, later ones are in the links before it. The links' work is opaque to it.
 //
-// The buffers that an item needs are a slot. Slots form a ring: item i travels in
-// slot i mod n, whose ownership passes from link to link with it, and item i+n may
-// begin when item i has left the last link. So n bounds what is in flight, and
-// an item is the only one that touches its slot.
+// The buffers of an item are a slot. Slots form a ring: item i travels in slot i mod n, ownership
+// of the slot passes from link to link with it, and item i+n may begin when item i has left the
+// last link. So n bounds the items in flight, and only one item touches a slot.
 //
 //	          ┌───────────┐    ┌───────────────┐    ┌──────────┐    ┌─────────┐
 //	slots ──► │load graph │ ─► │ read features │ ─► │ assemble │ ─► │ compute │ ─┐
 //	  ▲       └───────────┘    └───────────────┘    └──────────┘    └─────────┘  │
 //	  └──────────────────────────────────────────────────────────────────────────┘
 //
-// A link may have several workers. Its items begin in order and may end in any;
-// the next link begins them in order again. The last link runs on the goroutine
-// that calls Run, one item at a time: it is where the consumer's own state lives,
-// and no lock is needed there.
+// A link may have several workers. Its items begin in order and may end in any; the next link
+// begins them in order again. The last link runs on the goroutine that calls Run, one item at a
+// time: it can use the consumer's state without locks.
 //
-// A pipeline lives as long as its items. Run takes some of them through all links;
-// between two calls goroutines and slots stay, and nothing is under way: what an epoch
-// took is its own.
+// A pipeline lives as long as its items. Run takes some of them through all links; between two
+// calls goroutines and slots stay, and nothing is under way: the times of an epoch are its own.
 //
 // Times are kept for every item and link: see Table and Recorder. Neither passing
 // an item on nor recording it allocates memory.
@@ -37,7 +33,7 @@ import (
 
 // Link is one step of the chain.
 type Link[S any] struct {
-	// Name is the link's in tables, traces and errors.
+	// Name is the link's name in tables, traces and errors.
 	Name string
 	// Workers is the number of items in the link at the same time; 0 means 1.
 	// The last link has one.
@@ -51,15 +47,15 @@ type Link[S any] struct {
 type Config[S any] struct {
 	// Links are the steps in order, at least one.
 	Links []Link[S]
-	// Slots are the buffers, at least one; more workers than slots never all work.
+	// Slots are the buffers, at least one; workers beyond their number stay idle.
 	Slots []S
 	// Items is the number of items: they are 0 … Items-1.
 	Items int
 	// Label names an item in errors; nil means "item 7".
 	Label func(item int) string
-	// Abort, if any, is called by Close for every slot whose item may have begun and
-	// has not left the last link. It ends what is still under way in the slot, such
-	// as reads into its buffers, and returns when nothing is.
+	// Abort, if any, is called by Close for every slot with an item that may have begun and has not
+	// left the last link. It ends work under way in the slot, such as reads into its buffers, and
+	// returns when none is left.
 	Abort func(slot S)
 	// Free, if any, is called by Close for every slot, after Abort.
 	Free func(slot S)
@@ -68,7 +64,7 @@ type Config[S any] struct {
 	Name     string
 }
 
-// Validate reports what no pipeline can be made of.
+// Validate returns an error for an invalid configuration.
 func (c *Config[S]) Validate() error {
 	if len(c.Links) == 0 || len(c.Slots) == 0 || c.Items < 0 {
 		return fmt.Errorf("pipeline: %d links, %d slots, %d items", len(c.Links), len(c.Slots), c.Items)
@@ -103,10 +99,10 @@ type Pipeline[S any] struct {
 	shift time.Duration // from the recorder's clock to ours
 }
 
-// queue is what joins a link to the one before it. ready[k], of capacity 1, holds a
-// token while slot k waits for the link. turn, of capacity 1 too, holds the number of
-// the item that the link begins next, unless a worker is waiting for that very item:
-// so the link's items begin in order, whatever the order in which they arrive.
+// queue joins a link to the one before it. ready[k], of capacity 1, holds a token while slot k
+// waits for the link. turn, of capacity 1 too, holds the number of the item that the link begins
+// next, unless a worker is waiting for that very item: so the link's items begin in order, in
+// whatever order they arrive.
 type queue struct {
 	ready []chan struct{}
 	turn  chan int
@@ -124,8 +120,8 @@ type span struct {
 	idle, begin, done time.Duration // waiting from idle to begin, at work from begin to done
 }
 
-// Start makes the pipeline, which takes the slots over. It ends early when ctx does. After an error of Start the slots are still the
-// caller's.
+// Start makes the pipeline, which takes the slots over. It ends early when ctx does. After an error
+// of Start the slots still belong to the caller.
 func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -195,8 +191,7 @@ func (p *Pipeline[S]) take(link int) (item int, err error) {
 	}
 }
 
-// pass lets an item's slot wait for a link. There is room: no other token is the
-// slot's.
+// pass makes an item's slot wait for a link. There is room: the slot has no other token.
 func (p *Pipeline[S]) pass(link, item int) {
 	p.queues[link].ready[item%len(p.config.Slots)] <- struct{}{}
 }
@@ -231,10 +226,9 @@ func (p *Pipeline[S]) do(link, slot, item int) (err error) {
 	return p.config.Links[link].Do(p.ctx, p.config.Slots[slot], item)
 }
 
-// Run takes the next n items through the last link, on the calling goroutine. When
-// any link fails, on whatever item, or the context ends, all links stop, and Run
-// returns the first error once they have: an *Error for a link's, the context's
-// cause as it is. Every later call returns the same.
+// Run takes the next n items through the last link, on the calling goroutine. When a link fails on
+// any item, or the context ends, all links stop, and Run then returns the first error: an *Error
+// for a link's, the context's cause unchanged. Every later call returns the same.
 func (p *Pipeline[S]) Run(n int) error {
 	if p.closed {
 		return errors.New("pipeline: run after close")
@@ -258,7 +252,7 @@ func (p *Pipeline[S]) Run(n int) error {
 			err = p.step(&p.last, item)
 		}
 		if err != nil {
-			// As one of the group, so that it is the group's error if it is first.
+			// In the group, so that it is the group's error if it is the first.
 			p.group.Go(func() error { return err })
 			p.err = p.group.Wait()
 			return p.err
@@ -269,8 +263,7 @@ func (p *Pipeline[S]) Run(n int) error {
 	return nil
 }
 
-// admit lets an item enter its slot, which is idle, unless it is beyond what Run was
-// asked for.
+// admit lets an item enter its slot, which is idle, unless the item is beyond Run's n.
 func (p *Pipeline[S]) admit(item int) {
 	slot := item % len(p.config.Slots)
 	p.busy[slot] = item < p.admitted
@@ -279,8 +272,8 @@ func (p *Pipeline[S]) admit(item int) {
 	}
 }
 
-// Close stops all links, ends what is under way in the slots, and frees them.
-// Closing again does nothing.
+// Close stops all links, ends work under way in the slots, and frees them. Closing again does
+// nothing.
 func (p *Pipeline[S]) Close() {
 	if p.closed {
 		return

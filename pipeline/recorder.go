@@ -21,7 +21,7 @@ type Recorder struct {
 	count int // events added so far
 }
 
-// Lane is a row of the trace: what one worker did, one thing after another.
+// Lane is a row of the trace: the spans of one worker, one after another.
 type Lane int
 
 // event is a span as the recorder keeps it.
@@ -31,11 +31,10 @@ type event struct {
 	begin, length, wait time.Duration // wait: idle before begin
 }
 
-// RecorderBytes returns the memory of a recorder of so many events.
+// RecorderBytes returns the memory of a recorder of spans events, in bytes.
 func RecorderBytes(spans int) int64 { return int64(unsafe.Sizeof(event{})) * int64(max(1, spans)) }
 
-// NewRecorder returns a recorder of the latest spans, of which it takes the memory
-// now: 40 bytes each.
+// NewRecorder returns a recorder of the latest spans. It takes their memory now: 40 bytes each.
 func NewRecorder(spans int) *Recorder {
 	return &Recorder{since: time.Now(), ring: make([]event, max(1, spans))}
 }
@@ -48,12 +47,12 @@ func (r *Recorder) Lane(name string) Lane {
 	return Lane(len(r.lanes) - 1)
 }
 
-// Add records what was done for an item from begin until now.
+// Add records a span for an item, from begin until now.
 func (r *Recorder) Add(lane Lane, item int, begin time.Time) {
 	r.AddSpan(lane, item, begin, time.Since(begin))
 }
 
-// AddSpan records what was done for an item from begin on, for so long.
+// AddSpan records a span of this length for an item, from begin on.
 func (r *Recorder) AddSpan(lane Lane, item int, begin time.Time, length time.Duration) {
 	r.add(event{lane: lane, item: item, begin: begin.Sub(r.since), length: length})
 }
@@ -135,14 +134,14 @@ func appendMicros(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, float64(d)/1e3, 'f', 3, 64)
 }
 
-// Span is what a lane did for an item.
+// Span is the work of a lane on an item.
 type Span struct {
 	Lane          string
 	Item          int
 	Begin, Length time.Duration // since the recorder was made
 }
 
-// Latest returns the latest spans, at most so many, in the order in which they were recorded.
+// Latest returns the latest spans, at most most, in the order in which they were recorded.
 func (r *Recorder) Latest(most int) []Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Table is where the time of some items went, those of one Run or several.
+// Table divides the time of some items, from one Run or several, among the links.
 type Table struct {
 	Items   int        `json:"items"`
 	Seconds float64    `json:"seconds"` // inside Run
@@ -23,8 +23,8 @@ type LinkTime struct {
 // Alone returns the seconds that the link would take if no other held it up.
 func (s LinkTime) Alone() float64 { return s.Busy / float64(s.Workers) }
 
-// Bound returns the slowest link: the seconds that it takes alone are what the
-// chain takes at least, however well its links overlap.
+// Bound returns the slowest link: its seconds alone are a lower bound of the chain's time, however
+// well its links overlap.
 func (t Table) Bound() LinkTime {
 	slowest := t.Links[0]
 	for _, s := range t.Links {

@@ -1,25 +1,25 @@
-// Package comparison trains one model with several stores, on the same mini-batches, and
-// compares what each reads and takes. Every run is a process of its own, so that none has
-// the memory, the caches or the garbage of another:
+// Package comparison trains one model with several stores, on the same mini-batches, and compares
+// their reads and times. Every run is a process of its own, so that none inherits the memory, the
+// caches or the garbage of another:
 //
 //	drive measured ─► samples ─► pack ─► round 1: store a, store b … ─► round 2 … ─► Result
 //	                                     each: page cache dropped, diskgnn train
 //
 // Its directory:
 //
-//	comparison.json  what is compared: another comparison may not go on here
+//	comparison.json  the compared options: a comparison of others is refused here
 //	samples/         SAMPLES, unless they were given, or batches are drawn while training
 //	pack/            PACK, if a store needs one
 //	STORE-N/         RUN of a store in round N
 //	report.html      all of it on a page
 //	lock             held meanwhile
 //
-// With parts taken away (Options.Ablations), runs are STORE.PART-N, and samples.PART and
-// pack.PART are those that differ.
+// With ablations (Options.Ablations), runs are STORE.PART-N, and samples.PART and pack.PART are the
+// directories that differ.
 //
-// Whatever is finished there is not made again: a comparison that was interrupted goes on,
-// and one that is repeated with more rounds or stores runs those alone. A run that did not
-// finish starts anew, as its times would be those of two processes.
+// Finished parts are not made again: an interrupted comparison resumes, and a repetition with more
+// rounds or stores runs only the new ones. A run that did not finish starts anew, as its times
+// would be those of two processes.
 package comparison
 
 import (
@@ -39,9 +39,9 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Run compares the stores. A store that fails has its error in its row, and the others go
-// on; only if none has run is there an error, which is the first store's. When ctx ends, what
-// is finished stays for the next call with the same options.
+// Run compares the stores. If a store fails, its row has the error, and the others run; only if
+// none has run does Run return an error, the first store's. When ctx ends, finished parts stay for
+// the next call with the same options.
 func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progress.Reporter) (r Result, err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -143,8 +143,8 @@ func (c *comparison) packs() bool {
 	return slices.ContainsFunc(c.o.Stores, needsPack)
 }
 
-// sample draws a variant's samples, unless they were given or another variant has them, or
-// nobody needs them.
+// sample draws a variant's samples, unless they were given or another variant has them, or no store
+// needs them.
 func (c *comparison) sample(ctx context.Context, v *variant) (err error) {
 	switch {
 	case c.o.Samples != "":
@@ -165,8 +165,8 @@ func (c *comparison) sample(ctx context.Context, v *variant) (err error) {
 	return err
 }
 
-// pack makes the pack that some store needs, unless another variant has the same. If that
-// fails, these stores do.
+// pack makes the pack that some store needs, unless another variant has the same. If that fails,
+// the stores that need it fail.
 func (c *comparison) pack(ctx context.Context, v *variant) error {
 	if !c.packs() {
 		return nil
@@ -199,7 +199,7 @@ func (c *comparison) pack(ctx context.Context, v *variant) error {
 	return nil
 }
 
-// fail gives the rows of a variant that need a pack the reason why they have none.
+// fail sets the error of a variant's rows that need a pack.
 func (c *comparison) fail(v *variant, err error) {
 	for _, row := range c.rows {
 		if row.packed && row.of == v {
@@ -209,8 +209,8 @@ func (c *comparison) fail(v *variant, err error) {
 	}
 }
 
-// train runs a store in a round, unless that was done or the store has failed. The error is
-// that of the comparison: a store's own is in its row.
+// train runs a store in a round, unless that was done or the store has failed. It returns an error
+// of the comparison: a store's own is in its row.
 func (c *comparison) train(ctx context.Context, row *row, round int) error {
 	dir := filepath.Join(c.o.Out, fmt.Sprintf("%s-%d", row.name(), round+1))
 	if row.failed != nil {
@@ -245,8 +245,8 @@ func (c *comparison) train(ctx context.Context, row *row, round int) error {
 	return nil
 }
 
-// chill drops the files of the dataset, and of a variant's samples and pack, from the page cache, as far
-// as no process has them mapped, so that every run finds them on the drive. Where the system
+// chill drops the files of the dataset, and of a variant's samples and pack, from the page cache,
+// except for files mapped by a process, so that every run finds them on the drive. If the system
 // has no such call, the result says so.
 func (c *comparison) chill(v *variant) error {
 	for _, dir := range []string{c.o.Dataset, v.samples, v.pack} {

@@ -31,7 +31,7 @@ const (
 // format names the directory.
 var format = stage.Format{Name: "diskgnn.comparison", Version: 1}
 
-// comparison is one under way.
+// comparison is a comparison under way.
 type comparison struct {
 	fs      vfs.FS
 	o       Options
@@ -47,7 +47,7 @@ type comparison struct {
 	broken   map[string]error       // PACK that could not be made
 }
 
-// spec is the content of comparison.json: what all runs in the directory have in common.
+// spec is the content of comparison.json: the common options of all runs in the directory.
 type spec struct {
 	Format   stage.Format `json:"format"`
 	Dataset  string       `json:"dataset"`            // fingerprint
@@ -69,7 +69,7 @@ func (c *comparison) spec() spec {
 	return s
 }
 
-// begin makes the directory, or finds that of the same comparison, and locks it.
+// begin makes the directory, or finds it with the same comparison, and locks it.
 func (c *comparison) begin() (lock io.Closer, err error) {
 	out := filepath.Clean(c.o.Out)
 	want, err := json.MarshalIndent(c.spec(), "", "  ")
@@ -114,7 +114,7 @@ func (c *comparison) leave() error {
 	return nil
 }
 
-// claim writes what is compared in the locked directory, or finds the same there.
+// claim writes the spec to the locked directory, or finds the same there.
 func (c *comparison) claim(out string, want []byte) error {
 	name := filepath.Join(out, specFile)
 	ok, err := vfs.Exists(c.fs, name)
@@ -134,7 +134,7 @@ func (c *comparison) claim(out string, want []byte) error {
 	return err
 }
 
-// ours refuses a directory that has something in it and is not a comparison.
+// ours refuses a directory that has content and is not a comparison.
 func (c *comparison) ours(out string) error {
 	if ok, err := vfs.Exists(c.fs, out); err != nil || !ok {
 		return err
@@ -150,8 +150,8 @@ func (c *comparison) ours(out string) error {
 	return nil
 }
 
-// made returns what a stage's finished directory took: its size, and the seconds of the
-// process that finished it.
+// made returns the size of a stage's finished directory, and the seconds of the process that
+// finished it.
 func (c *comparison) made(dir string) (p Preparation, err error) {
 	b, err := vfs.ReadSmall(c.fs, filepath.Join(dir, runFile), mostFact)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// depth is how many random reads are in flight.
+// depth is the number of random reads in flight.
 const depth = 128
 
 // measureDrive measures reading the dataset's features, in sequence and page by page.
@@ -56,9 +56,8 @@ func (c *comparison) measureDrive(ctx context.Context) (d Drive, err error) {
 	return d, err
 }
 
-// workload counts the samples. Of batches that are drawn while training it knows the most
-// rows that they can take: S seed nodes, of which each draws f₁, f₂ … neighbours in turn, have
-// S·Π(1 + fₗ) input nodes, or all N.
+// workload counts the samples. For batches drawn while training it uses the upper bound of rows: S
+// seed nodes, each with f₁, f₂ … neighbours drawn in turn, have S·Π(1 + fₗ) input nodes, or all N.
 func (c *comparison) workload(v *variant) (w workload, err error) {
 	data := c.data.Facts()
 	w = workload{rowBytes: int64(data.RowBytes()), tableBytes: data.Nodes * int64(data.RowBytes())}
@@ -82,7 +81,7 @@ func (c *comparison) workload(v *variant) (w workload, err error) {
 	return w, nil
 }
 
-// estimate says how long the reads of all rounds take at most.
+// estimate reports an upper bound of the time of all rounds' reads.
 func (c *comparison) estimate() {
 	r := &c.result
 	r.estimates = map[string]float64{}

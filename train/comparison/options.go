@@ -15,7 +15,7 @@ const (
 	packDir    = "pack"
 )
 
-// Options say what is compared. Start from Defaults.
+// Options describe a comparison. Start from Defaults.
 type Options struct {
 	Dataset string // directory
 	Samples string // directory; "": they are drawn as Sampling says
@@ -23,24 +23,23 @@ type Options struct {
 
 	Stores []string // as featurestore/all names them; nil: all that take any samples
 	Rounds int      // runs of each store, in turn; 0 means 2
-	// Ablations are parts that are taken away from every store, for more runs: names of
-	// Ablations, those that go together joined by "+".
+	// Ablations are removals of parts from every store, each for more runs: names of Ablations,
+	// joined by "+" if removed together.
 	Ablations []string
-	// Live has batches drawn while training, fresh ones every epoch. A store that needs a pack
-	// trains on the same: samples of as many epochs are drawn for it, which are a part of
+	// Live makes stores draw batches while training, fresh ones every epoch. A store that needs a
+	// pack trains on the same batches: samples of all epochs are drawn for it, as a part of
 	// preparing it.
 	Live bool
-	// Sampling is what batches are drawn by; its directories, Seed and Memory follow from the
+	// Sampling has the parameters of batches; its directories, Seed and Memory are set from the
 	// other options, and with Live its Epochs.
 	Sampling presample.Options
-	// Train is what every store trains with. Its directories and Store are not looked at.
+	// Train has the training options of every store. Its directories and Store are ignored.
 	Train train.Options
-	// DriveSeconds is for how long large reads are measured; 0 means those of
-	// driverate.Limited.
+	// DriveSeconds is the time of measuring large reads; 0 means driverate.Limited's.
 	DriveSeconds float64
 }
 
-// Defaults returns the options of a comparison of which nothing is said.
+// Defaults returns the options of a comparison without any flag.
 func Defaults() Options {
 	o := Options{Train: train.Defaults()}
 	o.EnsureDefaults()

@@ -21,7 +21,7 @@ var pageText string
 
 var pageTemplate = chart.Template(pageText)
 
-// pageContent is what the template shows.
+// pageContent is the template's data.
 type pageContent struct {
 	Style    template.CSS
 	Palette  template.CSS
@@ -42,8 +42,8 @@ type pageRow struct {
 	Cells []string
 }
 
-// write writes the comparison as a page of HTML that stands alone: its pictures are in
-// it, it runs no scripts and asks no network.
+// write writes the comparison as a self-contained page of HTML: it includes its pictures, and uses
+// neither scripts nor the network.
 func (r *Result) write(w io.Writer) error {
 	p := pageContent{Style: chart.Style(), Palette: chart.Palette(), Title: "Stores compared on " + filepath.Base(r.Dataset), Sentence: r.sentence(), How: r.how(), Tiles: r.tiles()}
 	ran := r.ran()
@@ -124,7 +124,7 @@ func (r *Result) tiles() []tile {
 	return list
 }
 
-// float returns a value to draw: NaN for one that is not known.
+// float returns a value to draw: NaN if unknown.
 func float(v score.Score) float64 { return float64(v) }
 
 func figures(r *Result, ran []*Store) []chart.Figure {
@@ -243,7 +243,7 @@ func levelFigure(ran []*Store) chart.Figure {
 	return f
 }
 
-// lineClasses are the colours of stores, where each is a line: beyond them, lines are dashed.
+// lineClasses are the colours of stores in line charts: beyond them, lines are dashed.
 var lineClasses = []string{"c1", "c2", "c3", "c5", "c6", "c7", "c8"}
 
 func lineClass(i int) string {
@@ -297,8 +297,8 @@ func preparationFigure(ran []*Store) (chart.Figure, bool) {
 	return f, true
 }
 
-// paysFigure draws the seconds after so many epochs, of the packed store with those of
-// packing: where a line crosses that, packing has paid.
+// paysFigure draws the seconds after each number of epochs. The packed store's line includes
+// packing: where another line crosses it, packing has paid.
 func paysFigure(ran []*Store) (chart.Figure, bool) {
 	ran = slices.DeleteFunc(slices.Clone(ran), func(s *Store) bool { return s.Ablation != "" })
 	i := slices.IndexFunc(ran, func(s *Store) bool { return needsPack(s.Store) })

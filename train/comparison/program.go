@@ -13,16 +13,15 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Program runs a command of this program, given as its arguments, in a process of its own,
-// and returns the JSON object that it ends with. The error of a command that failed is the
-// one that it said, of the kind that its exit code stands for. When ctx ends, the process is
-// interrupted and waited for.
+// Program runs a command of this program with the arguments, in a process of its own, and returns
+// the final JSON object of its output. The error of a failed command has its text, and the kind of
+// its exit code. When ctx ends, Program interrupts the process and waits for it.
 type Program func(ctx context.Context, args []string) ([]byte, error)
 
-// kinds are what exit codes stand for.
+// kinds are the kinds of errors of exit codes.
 var kinds = map[int]error{2: fault.ErrUsage, 3: fault.ErrInput, 4: fault.ErrBudget, 5: fault.ErrInterrupted, 6: fault.ErrLocked}
 
-// patience is how long a process may take to end that was interrupted; then it is killed.
+// patience is the time for an interrupted process to end; then it is killed.
 const patience = 1500 * time.Millisecond
 
 // Self returns the program that is running.
@@ -40,8 +39,8 @@ func Self() (Program, error) {
 func execute(ctx context.Context, path, name string, args []string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Args = append(append([]string{name}, args...), "--json", "--quiet")
-	// Not SIGINT: from a terminal the process has that already, and a second one would end it
-	// at once.
+	// Not SIGINT: on a terminal the process has received that already, and a second one would end
+	// it at once.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGUSR1) }
 	cmd.WaitDelay = patience
 	var out, said stdbytes.Buffer

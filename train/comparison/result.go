@@ -2,7 +2,7 @@ package comparison
 
 import "diskgnn/train/score"
 
-// Result is what a comparison came to.
+// Result is the result of a comparison.
 type Result struct {
 	Out     string `json:"out"`
 	Dataset string `json:"dataset"`
@@ -13,31 +13,31 @@ type Result struct {
 	Rounds  int    `json:"rounds"`
 	Memory  int64  `json:"memory_bytes"` // of each run
 	Drive   Drive  `json:"drive"`
-	// Warm is why the page cache was not dropped ahead of the runs; "" if it was.
+	// Warm is the reason why the page cache was not dropped before the runs; "" if it was.
 	Warm             string      `json:"warm_because,omitempty"`
 	EstimatedSeconds float64     `json:"estimated_seconds"` // of reading, in all runs; without caches
 	Seconds          float64     `json:"seconds"`           // of this call
 	Sampling         Preparation `json:"sampling"`          // zero where samples were given
 	Stores           []Store     `json:"stores"`
-	// Fastest is the name of the row whose epochs are shortest, "" where the runs do not tell;
-	// Undecided is why. See judge.
+	// Fastest is the name of the row with the shortest epochs, "" if the runs do not decide;
+	// Undecided is the reason. See judge.
 	Fastest   string `json:"fastest,omitempty"`
 	Undecided string `json:"undecided_because,omitempty"`
 
 	estimates map[string]float64
 }
 
-// Preparation is what was made before the first epoch.
+// Preparation is the size and time of directories made before the first epoch.
 type Preparation struct {
 	Seconds   float64 `json:"seconds"` // of the process that finished it
 	DiskBytes int64   `json:"disk_bytes"`
 }
 
-// Store is a row of the comparison. Means and medians are over the epochs that count: those
-// after a run's first, which fills the caches, or the only one.
+// Store is a row of the comparison. Means and medians are over the counted epochs: those after a
+// run's first, which fills the caches, or the only one.
 type Store struct {
 	Store string `json:"store"`
-	// Ablation is what was taken away; "": nothing.
+	// Ablation names the removed parts; "": none.
 	Ablation string `json:"ablation,omitempty"`
 	Error    string `json:"error,omitempty"` // why it did not run, or not in all rounds
 	Rounds   int    `json:"rounds"`          // that ended
@@ -57,8 +57,8 @@ type Store struct {
 	HitRatio       score.Score `json:"hit_ratio"`       // rows that RAM or the GPU had, of all that batches took
 	GPUHitRatio    score.Score `json:"gpu_hit_ratio"`   // of these, the GPU's
 	RAMHitRatio    score.Score `json:"ram_hit_ratio"`   // and RAM's
-	// Effective is the bytes of all rows that batches took, over the seconds of the epochs;
-	// Device those read from the drive, over the time in which a read was in flight.
+	// Effective is the bytes of all rows of the batches, over the seconds of the epochs; Device is
+	// the bytes read from the drive, over the time in which a read was in flight.
 	Effective score.Score `json:"effective_bytes_per_second"`
 	Device    score.Score `json:"device_bytes_per_second"`
 
@@ -71,26 +71,25 @@ type Store struct {
 	PackPays  *int        `json:"epochs_until_packing_pays"` // null: never, or nothing to compare
 	PackSaves score.Score `json:"packing_saves_seconds"`     // an epoch
 
-	// batches and seconds are what the epochs that count of a round have and take: the least of
-	// all rounds.
+	// batches and seconds are the sums over a round's counted epochs: the least of all rounds.
 	batches int
 	seconds float64
 }
 
-// Link is what a stage of the pipeline takes in an epoch, mean.
+// Link is the mean seconds of a pipeline stage in an epoch.
 type Link struct {
 	Name    string  `json:"stage"`
 	Seconds float64 `json:"seconds"` // that it would take alone
 }
 
-// Scored is the validation score after so many seconds of training and validation.
+// Scored is the validation score after seconds of training and validation.
 type Scored struct {
 	Epoch   int         `json:"epoch"`
 	Seconds float64     `json:"seconds"`
 	Valid   score.Score `json:"valid_accuracy"`
 }
 
-// Drive is what was measured of the drive that the dataset lies on.
+// Drive is the measured rates of the dataset's drive.
 type Drive struct {
 	Path       string  `json:"path"` // the file that was read
 	Backend    string  `json:"backend"`
@@ -99,7 +98,7 @@ type Drive struct {
 	Random     float64 `json:"random_requests_per_second"` // of 4 KiB; 0 of a file that is shorter
 }
 
-// Name is what directories and tables have a row by: the store's, and what was taken away.
+// Name returns the row's name in directories and tables: the store, and the removed parts.
 func (s *Store) Name() string { return rowName(s.Store, s.Ablation) }
 
 func rowName(store, ablation string) string {

@@ -27,7 +27,7 @@ func epochSeconds(run *rundir.Result) []float64 {
 	return s
 }
 
-// summarize says what a store's runs came to.
+// summarize returns the row of a store's runs.
 func summarize(r *row) Store {
 	s := Store{
 		Store: r.store, Ablation: r.of.name, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
@@ -79,7 +79,7 @@ func (s *Store) shortest(epochs []rundir.Epoch, first bool) {
 	}
 }
 
-// traffic adds up what the epochs read and were served.
+// traffic adds up the epochs' reads and served rows.
 func (s *Store) traffic(epochs []rundir.Epoch, w *workload) {
 	var read, useful, requests, ram, gpu, rows, seconds, reading float64
 	for _, e := range epochs {
@@ -98,7 +98,7 @@ func (s *Store) traffic(epochs []rundir.Epoch, w *workload) {
 	s.Effective, s.Device = ratio(rows, seconds), ratio(read, reading)
 }
 
-// links returns what each link of the pipeline takes alone.
+// links returns the seconds of each link of the pipeline alone.
 func links(epochs []rundir.Epoch) []Link {
 	var list []Link
 	for _, e := range epochs {
@@ -136,7 +136,7 @@ func payback(list []Store) {
 	}
 }
 
-// ratio returns a/b, undefined of nothing.
+// ratio returns a/b, undefined if b is 0.
 func ratio(a, b float64) score.Score {
 	if b <= 0 {
 		return score.Undefined
@@ -150,16 +150,14 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// What a round's epochs that count must have and take at least, all together, for a store to be
-// called the fastest: fewer batches never fill the pipeline, and shorter times are the machine's
-// whims.
+// The least batches and seconds of a round's counted epochs for a store to be called the fastest:
+// fewer batches never fill the pipeline, and shorter times vary too much.
 const (
 	leastBatches = 20
 	leastSeconds = 1
 )
 
-// whole returns the rows that have figures and from which nothing was taken away, or all that have
-// figures.
+// whole returns the rows with figures and without ablation, or all rows with figures.
 func (r *Result) whole() []*Store {
 	list := r.ran()
 	if whole := slices.DeleteFunc(slices.Clone(list), func(s *Store) bool { return s.Ablation != "" }); len(whole) > 0 {
@@ -178,8 +176,8 @@ func (r *Result) ends() (shortest, longest *Store) {
 	return slices.MinFunc(list, by), slices.MaxFunc(list, by)
 }
 
-// judge names the fastest row, or says why none is: there are two rounds and more of each, none too
-// short, and its slowest round is faster than every other row's fastest.
+// judge names the fastest row, or the reason why none is. The fastest needs two or more rounds of
+// every row, none too short, and a slowest round that is faster than every other row's fastest.
 func (r *Result) judge() {
 	list := r.whole()
 	best, _ := r.ends()

@@ -50,7 +50,7 @@ func (s *Store) bound() string {
 	return slices.MaxFunc(s.Links, func(a, b Link) int { return cmp.Compare(a.Seconds, b.Seconds) }).Name
 }
 
-// prepared returns what is said of a preparation, if there was one.
+// prepared returns the text for a preparation, if there was one.
 func (s *Store) prepared(text string) string {
 	if s.Preparation == (Preparation{}) {
 		return "-"
@@ -58,7 +58,7 @@ func (s *Store) prepared(text string) string {
 	return text
 }
 
-// pays says from which epoch on packing has paid, against this store.
+// pays returns the epoch from which packing has paid, against this store.
 func (s *Store) pays() string {
 	switch {
 	case s.PackPays != nil:

@@ -12,10 +12,10 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// longest is the most seconds that the drive is measured for.
+// longest is the most seconds of measuring the drive.
 const longest = 3600
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have been called.
+// Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
@@ -52,7 +52,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// validate names the flag that makes no sense to a store, or to what draws samples.
+// validate names the first flag that is invalid for a store, or for drawing samples.
 func (v *variant) validate() error {
 	o := &v.o
 	for _, name := range o.Stores {
@@ -78,7 +78,7 @@ func (v *variant) validate() error {
 	return s.Validate()
 }
 
-// variants returns the options as they were given, and then those of each ablation.
+// variants returns the options as given, followed by each ablation's.
 func (o *Options) variants() ([]*variant, error) {
 	list := []*variant{{o: *o}}
 	for i, name := range o.Ablations {
@@ -106,7 +106,7 @@ func (o *Options) variants() ([]*variant, error) {
 	return list, nil
 }
 
-// sameParts reports whether two lists have the same parts, in whatever order.
+// sameParts reports whether two lists have the same parts, in any order.
 func sameParts(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }

@@ -12,13 +12,13 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// ablation is a part that can be taken away from every store, to see what it brings.
+// ablation is a part that can be removed from every store, to measure its effect.
 type ablation struct {
 	name  string
 	apply func(v *variant) error
 }
 
-// ablations are all of them.
+// ablations lists all ablations.
 var ablations = []ablation{
 	{"no-pipeline", func(v *variant) error { v.o.Train.Slots = 1; return nil }},
 	{"no-gpu-cache", func(v *variant) error {
@@ -40,7 +40,7 @@ var ablations = []ablation{
 	{"layers-3", func(v *variant) error { return v.layer(3) }},
 }
 
-// Ablations returns the names of the parts that can be taken away.
+// Ablations returns the names of the parts that can be removed.
 func Ablations() []string {
 	names := make([]string, len(ablations))
 	for i, a := range ablations {
@@ -51,11 +51,11 @@ func Ablations() []string {
 
 func none() *budget.Size { return &budget.Size{Unit: budget.UnitPercent} }
 
-// joint is what joins the names of parts that are taken away together.
+// joint joins the names of parts that are removed together.
 const joint = "+"
 
-// variant is what every store trains with once in a round: the options as they were given,
-// or parts taken away.
+// variant is the options that every store trains with once in a round: as given, or with parts
+// removed.
 type variant struct {
 	name   string // of the parts that are taken away; "": none
 	o      Options
@@ -68,8 +68,8 @@ type variant struct {
 	preparation   Preparation // of the pack
 }
 
-// layer makes the samples have so many layers: the given fanouts nearest the seeds, or more
-// of the one that is farthest.
+// layer sets the number of the samples' layers: the given fanouts nearest the seeds, or repetitions
+// of the farthest one.
 func (v *variant) layer(n int) error {
 	switch {
 	case v.layers > 0:
@@ -94,7 +94,7 @@ func layered(fanout []int, n int) []int {
 	return fanout[max(0, len(fanout)-n):]
 }
 
-// suffix is what directories are named by that not all variants have in common.
+// suffix distinguishes directories that not all variants share.
 func (v *variant) suffix(bare bool) (s string) {
 	if v.layers > 0 {
 		s = fmt.Sprintf(".layers-%d", v.layers)
@@ -105,7 +105,7 @@ func (v *variant) suffix(bare bool) (s string) {
 	return s
 }
 
-// row is what is known of a store, of a variant.
+// row is the state of a store in a variant.
 type row struct {
 	store  string
 	of     *variant
@@ -114,5 +114,5 @@ type row struct {
 	runs   []*rundir.Result // finished, by round
 }
 
-// name is what directories and the table have it by.
+// name is the row's name in directories and the table.
 func (r *row) name() string { return rowName(r.store, r.of.name) }

@@ -8,10 +8,10 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// page is what the drive's random reads are measured by, and what row-wise stores read in.
+// page is the size of the drive's random reads, and of row-wise stores' reads, in bytes.
 const page = 4096
 
-// workload is what all stores of a variant serve.
+// workload is the batches that all stores of a variant serve.
 type workload struct {
 	rowBytes   int64
 	tableBytes int64
@@ -35,8 +35,8 @@ func mostInputs(seeds, nodes int64, o *presample.Options) (sum int64) {
 	return sum
 }
 
-// reading returns the seconds that a store's reads take at the drive's rates in so many
-// epochs, and in packing. No cache is reckoned with, and no evaluation:
+// reading returns the seconds of a store's reads at the drive's rates, in epochs epochs and in
+// packing, without caches and evaluation:
 //
 //	memory   table ÷ sequential rate, once
 //	packed   Σ rows·R ÷ sequential rate, and to pack them the table read and the rows of all

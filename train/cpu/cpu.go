@@ -1,18 +1,16 @@
 // Package cpu is the CPU engine: it trains and evaluates graph neural networks on
 // sampled mini-batches.
 //
-// Gorgonia keeps the expression graph, differentiates it and runs it; the
-// operations in it are this package's own, a whole layer each, computed by all
-// workers in chunks of rows (package kernel's loops, package blas' products). The
-// graph is built once, at the largest shapes, and every step computes the rows that
-// its batch has.
+// Gorgonia keeps the expression graph, differentiates it and runs it; its operations are this
+// package's own, a whole layer each, computed by all workers in chunks of rows (package kernel's
+// loops, package blas' products). The graph is built once, at the largest shapes, and every step
+// computes only its batch's rows.
 //
-// Results are bit-reproducible: every sum over rows is cut into groups that follow
-// from the sizes, never from the number of threads, and added in group order. The
-// bits depend on the options, on the BLAS library that was found (see Info) and on
-// nothing else; when the outermost layer aggregates first, or an input projection comes
-// before it, those of training do not depend on the order in which a batch's input nodes
-// are numbered either.
+// Results are bit-reproducible: every sum over rows is cut into groups that depend on the sizes,
+// never on the number of threads, and added in group order. The bits depend only on the options,
+// the batches and the BLAS library that was found (see Info). If the outermost layer aggregates
+// first, or an input projection comes before it, the bits of training do not depend on the
+// numbering of a batch's input nodes either.
 package cpu
 
 import (
@@ -70,7 +68,7 @@ func New(o engine.Config) (*Engine, error) {
 	return e, nil
 }
 
-// resolve checks the options, fills in what they leave open and plans the buffers.
+// resolve checks the options, replaces unset ones by their defaults and plans the buffers.
 func resolve(o *engine.Config) (*plan, *blas.Library, error) {
 	if err := o.Resolve(); err != nil {
 		return nil, nil, err
@@ -88,9 +86,9 @@ func resolve(o *engine.Config) (*plan, *blas.Library, error) {
 	return newPlan(&o.Network, 0, resolveOrders(&o.Network, 0, o.Typical, lib, true), o.Sizes, o.Threads), lib, nil
 }
 
-// MemoryBytes predicts the anonymous memory that New's engine will hold: buffers,
-// weights and moments, and what the BLAS keeps for each thread; and what more it will for
-// evaluation. The features are the caller's, and so is what works hold (WorkBytes).
+// MemoryBytes predicts the anonymous memory of New's engine in bytes: buffers, weights and moments,
+// and the BLAS's memory for each thread; eval is the additional memory for evaluation. The caller
+// holds the features and the works (WorkBytes).
 func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	p, lib, err := resolve(&o)
 	if err != nil {
@@ -110,7 +108,8 @@ func MemoryBytes(o engine.Config) (train, eval int64, err error) {
 	return train, eval, nil
 }
 
-// Info says what the engine computes with. Its note is why matrix products are slow.
+// Info returns the library, the instructions and the threads of the engine. Its note is the reason
+// for slow matrix products.
 func (e *Engine) Info() engine.Info {
 	i := engine.Info{BLAS: e.blas.Name(), SIMD: kernel.Kind(), Orders: e.plan.orders, Note: e.blas.Reason()}
 	if e.eval != nil {
@@ -119,10 +118,10 @@ func (e *Engine) Info() engine.Info {
 	return i
 }
 
-// Threads returns how many workers there are.
+// Threads returns the number of workers.
 func (e *Engine) Threads() int { return e.plan.threads }
 
-// SetLR changes the learning rate of the steps to come.
+// SetLR changes the learning rate of later steps.
 func (e *Engine) SetLR(rate float64) error {
 	if err := engine.CheckRate(rate); err != nil {
 		return err
@@ -136,7 +135,7 @@ func (e *Engine) Close() { e.pool.close() }
 
 var _ engine.Engine = (*Engine)(nil)
 
-// NewWork implements engine.Engine. Features may lie anywhere.
+// NewWork implements engine.Engine. Features may lie in any memory.
 func (e *Engine) NewWork(eval bool, _ []byte) (engine.Work, error) {
 	switch {
 	case !eval:
@@ -153,7 +152,7 @@ func (e *Engine) EvaluateAt(sizes graph.Sizes) (err error) {
 	return err
 }
 
-// WorkBytes returns the memory of a work for Backward, and of one for Infer.
+// WorkBytes returns the bytes of a work for Backward, and of one for Infer.
 func (e *Engine) WorkBytes() (train, eval int64) {
 	if train = e.preparer.Bytes(); e.eval != nil {
 		eval = e.eval.preparer.Bytes()
@@ -172,7 +171,7 @@ func (e *Engine) Infer(ctx context.Context, w engine.Work, f engine.Features) ([
 // Params implements engine.Engine.
 func (e *Engine) Params() []model.Param { return e.plan.Params }
 
-// newStep takes what a step of several batches needs, and the statistics of one.
+// newStep takes the memory of a step of several batches, and the statistics of one batch.
 func newStep(p *plan, a *device.Arena, o *engine.Config) (s *engine.Sum, batch []float32) {
 	if o.Sums() && !o.Apart {
 		s = engine.NewSum(a, &p.Layout, o.Accumulate)
@@ -180,18 +179,17 @@ func newStep(p *plan, a *device.Arena, o *engine.Config) (s *engine.Sum, batch [
 	return s, device.Take[float32](a, p.Count()-p.Trained)
 }
 
-// NewEvaluator makes an evaluator for batches of at most these sizes, which may be
-// far larger than the training ones. Layers whose order was Auto get the cheaper
-// one for a forward pass at these sizes.
+// NewEvaluator makes an evaluator for batches of at most these sizes, which may be far larger than
+// the training ones. Layers with the order Auto get the cheaper one for a forward pass at these
+// sizes.
 func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
 	return e.newEvaluator(0, e.plan.model.Layers(), sizes)
 }
 
-// NewLayerEvaluator makes an evaluator of one layer, for batches of one block: Infer
-// returns what the layer hands on to the next, norm and activation included, or the
-// logits. Layer 0 has the input projection in front of it, and takes features; the
-// others take what the layer before has returned. Sizes are those of the one block.
-// Its batches have a label for every destination, as any; their values don't matter.
+// NewLayerEvaluator makes an evaluator of one layer, for batches of one block: Infer returns the
+// input of the next layer, norm and activation included, or the logits. Layer 0 includes the input
+// projection, and takes features; the others take the output of the layer before. Sizes are those
+// of the one block. Its batches have a label for every destination, with any value.
 func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
 	if layer < 0 || layer >= e.plan.model.Layers() {
 		return nil, fault.New(fault.ErrUsage, "cpu engine: layer %d of %d", layer, e.plan.model.Layers())
@@ -214,7 +212,7 @@ func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator,
 	return v, err
 }
 
-// EvaluatorBytes predicts the memory that NewEvaluator's evaluator will hold.
+// EvaluatorBytes predicts the memory of NewEvaluator's evaluator, in bytes.
 func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
 	p, err := evaluationPlan(e.plan, e.blas, 0, e.plan.model.Layers(), sizes)
 	if err != nil {
@@ -223,9 +221,8 @@ func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
 	return networkBytes(p, nil), nil
 }
 
-// LayerBytes predicts the memory that computing one layer on blocks of at most these
-// sizes takes: that of NewLayerEvaluator's evaluator and of one Prepared. It grows
-// with each of the sizes.
+// LayerBytes predicts the memory for computing one layer on blocks of at most these sizes, in
+// bytes: NewLayerEvaluator's evaluator and one Prepared. It grows with each of the sizes.
 func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
 	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// Evaluator computes logits, or one layer's output, with an engine's current weights, which it shares,
-// without dropout. It must not be used while the engine steps, nor after the
-// engine's Close.
+// Evaluator computes logits, or one layer's output, with an engine's current weights, which it
+// shares, without dropout. It must not be used while the engine steps, nor after the engine's
+// Close.
 type Evaluator struct {
 	plan     *plan
 	net      *machine
@@ -27,11 +27,11 @@ func evaluationPlan(p *plan, lib *blas.Library, first, layers int, sizes graph.S
 	return newPlan(p.model, first, resolveOrders(p.model, first, sizes, lib, false), sizes, p.threads), nil
 }
 
-// Preparer returns what makes batches ready for Infer.
+// Preparer returns the preparer of batches for Infer.
 func (v *Evaluator) Preparer() *prepare.Preparer { return v.preparer }
 
-// Infer returns the logits of the batch's seed nodes, row-major, a column per class
-// (of one layer its output, a column per element), in the evaluator's own memory: valid until its next call.
+// Infer returns the logits of the batch's seed nodes, row-major, a column per class (for one layer
+// its output, a column per element), in the evaluator's own memory: valid until its next call.
 func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	if err := checkInput(v.plan, v.preparer, in); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width], nil
 }
 
-// InferenceOrders returns the layers' orders with every Auto replaced by the order
-// that is cheaper for forward passes at these counts, given a kind of BLAS.
+// InferenceOrders returns the layers' orders with every Auto replaced by the cheaper order for
+// forward passes at these counts, with a kind of BLAS.
 func InferenceOrders(m *model.Model, counts graph.Sizes, kind string) ([]model.Order, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func InferenceOrders(m *model.Model, counts graph.Sizes, kind string) ([]model.O
 	return resolveOrders(m, 0, counts, lib, false), nil
 }
 
-// Finite tells whether all values are numbers: neither NaN nor infinite.
+// Finite reports whether no value is NaN or infinite.
 func Finite(values []float32) bool {
 	sum := float32(0)
 	for _, v := range values {
@@ -65,8 +65,8 @@ func Finite(values []float32) bool {
 	return sum == 0
 }
 
-// resolveOrders replaces every Auto by the cheaper order, for the layers from first
-// on that the sizes are of.
+// resolveOrders replaces every Auto by the cheaper order, for the layers from first on, with the
+// typical sizes.
 func resolveOrders(m *model.Model, first int, typical graph.Sizes, lib *blas.Library, training bool) []model.Order {
 	rates := model.OpenBLASRates
 	if lib.Kind() == blas.Gonum {

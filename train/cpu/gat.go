@@ -6,11 +6,11 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// edgeRun edges of a destination are weighed together where nothing is kept of them.
+// edgeRun edges of a destination are weighed together if their weights are not kept.
 const edgeRun = 64
 
-// attention is what both orders of a graph attention network's convolution have in
-// common: every destination is computed by itself from its edges in their order.
+// attention is the common part of both orders of a graph attention network's convolution: every
+// destination is computed by itself from its edges in their order.
 type attention struct {
 	*layer
 	heads, part  int // and the width of a head's result
@@ -23,17 +23,17 @@ type attention struct {
 	small        []float32 // of the workers, one after the other
 	residual     ownLinear
 
-	// What the order sums over neighbours: for every head so many columns.
+	// The order's sums over neighbours, with this number of columns for every head.
 	of      headSums
 	columns int
 
-	// The batch being run.
+	// Inputs of the batch under way.
 	x, dz []float32
 	block *graph.Block
 	edges *prepare.Looped
 }
 
-// headSums is what the orders differ in, for the edges from some sources.
+// headSums is the part of an order that differs from the other, for the edges from some sources.
 type headSums interface {
 	// sourceScores stores the sources' parts of their edges' scores, ownScores the
 	// destination's part.
@@ -72,8 +72,8 @@ func (a *attention) neighbours(i int) (sources []uint32, lo, hi int) {
 // destination returns, of a destination's sources, itself.
 func destination(sources []uint32) []uint32 { return sources[len(sources)-1:] }
 
-// vectorsOf stores W_h·asrc_h and W_h·adst_h of every head, as rows of to that begin
-// next apart and whose elements are step apart.
+// vectorsOf stores W_h·asrc_h and W_h·adst_h of every head, as rows of to with stride next and
+// elements step apart.
 func (a *attention) vectorsOf(to []float32, next, step int) {
 	sgemm := a.net.blas.Sgemm
 	for h := range a.heads {
@@ -83,8 +83,8 @@ func (a *attention) vectorsOf(to []float32, next, step int) {
 	}
 }
 
-// vectorGradients takes the gradients of the vectors W_h·a_h, which lie as vectorsOf
-// stores them, to their factors.
+// vectorGradients propagates the gradients of the vectors W_h·a_h, in the layout of vectorsOf, to
+// their factors.
 func (a *attention) vectorGradients(d []float32, next, step int) {
 	sgemm, columns := a.net.blas.Sgemm, a.heads*a.part
 	one := func(d, v, dv []float32, h int) {
@@ -98,7 +98,7 @@ func (a *attention) vectorGradients(d []float32, next, step int) {
 	}
 }
 
-// needLong does it for the heads' sums, and for those of their weights.
+// needLong calls the network's needLong for the heads' sums, and for the sums of their weights.
 func (a *attention) needLong() {
 	n := a.net
 	n.needLong(n.sizes.Edges[a.index-n.first]+1, a.heads*(a.columns+1))

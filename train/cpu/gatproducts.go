@@ -5,15 +5,16 @@ import (
 	"diskgnn/train/model"
 )
 
-// attentionProducts multiplies first, PyTorch Geometric's way: a row for every
-// source, of x·W and of what its scores are made of,
+// attentionProducts multiplies first, PyTorch Geometric's way: a row for every source, of x·W and
+// of the parts of its scores,
 //
 //	x·[W | W_h·asrc_h of every head h | W_h·adst_h of every head h]
 //
 // in one product, and sums over neighbours of the heads' parts of rows. The backward
 // pass gathers the gradients of the rows, by the transposed edges.
 //
-// The scores that are kept are the coefficients' gradients, and then their own.
+// In the backward pass the memory of the scores holds the coefficients' gradients, and then the
+// scores' own.
 type attentionProducts struct {
 	attention
 	stride              int       // of a row
@@ -56,7 +57,7 @@ func (a *attentionProducts) ownScores(own []float32, destination []uint32) {
 	a.copyScores(own, destination, a.heads*(a.part+1))
 }
 
-// copyScores copies, of every source's row, what begins at a column.
+// copyScores copies the part of every source's row that begins at a column.
 func (a *attentionProducts) copyScores(scores []float32, sources []uint32, column int) {
 	for i, s := range sources {
 		copy(scores[i*a.heads:(i+1)*a.heads], a.products[int(s)*a.stride+column:])
@@ -136,8 +137,8 @@ func (a *attentionProducts) backward(x, dz []float32) error {
 	return nil
 }
 
-// scoreGradient takes the gradient of the sums to the coefficients and back through
-// the softmax to the scores, over destinations.
+// scoreGradient propagates the gradient of the sums to the coefficients and back through the
+// softmax to the scores, over destinations.
 type scoreGradient attentionProducts
 
 func (o *scoreGradient) chunk(worker, lo, hi int) {
@@ -178,8 +179,7 @@ func (a *attentionProducts) ofHeads(worker, i int) []float32 {
 	return parts
 }
 
-// rowGradient computes the gradient of the sources' rows and, where the layer has
-// one, that of the input.
+// rowGradient computes the gradient of the sources' rows and, if the layer has one, of the input.
 type rowGradient attentionProducts
 
 func (o *rowGradient) chunk(worker, lo, hi int) {
@@ -201,7 +201,7 @@ func (o *rowGradient) chunk(worker, lo, hi int) {
 	a.below.tail.backward(a.dx, lo, hi)
 }
 
-// gatherBack sums the gradients of the sums that source s is in, weighted as s is.
+// gatherBack sums the gradients of the sums that source s is part of, with the weights of s.
 func (a *attentionProducts) gatherBack(row []float32, worker, s int) {
 	e := a.edges
 	lo, hi := int(e.TIndptr[s]), int(e.TIndptr[s+1])

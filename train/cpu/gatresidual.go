@@ -44,7 +44,7 @@ func (o *ownLinear) forward(b *graph.Block, x, room []float32, from, to int) {
 	o.net.blas.Sgemm(false, false, to-from, o.width, o.in, 1, rows, o.in, o.weights, o.width, 1, o.data[from*o.width:], o.width)
 }
 
-// backward adds to dW what the destinations have of the weights' gradient.
+// backward adds the destinations' part of the weights' gradient to dW.
 func (o *ownLinear) backward(dW []float32, b *graph.Block, x, dz, room []float32, from, to int) {
 	rows := o.own(b, x, room, from, to)
 	sgemm := o.net.blas.Sgemm
@@ -66,18 +66,18 @@ func (o *ownLinear) scatter(lo, hi int) {
 	}
 }
 
-// residualGradient sums the gradient of the weights over groups of destinations, for
-// who does not go through groups himself.
+// residualGradient sums the gradient of the weights over groups of destinations, for an order that
+// has no groups of its own.
 type residualGradient struct {
 	*ownLinear
 	group int // rows of one
 
-	// The batch being run.
+	// Inputs of the batch under way.
 	block *graph.Block
 	x, dz []float32
 }
 
-// make notes what the gradient needs, where there is a residual.
+// make takes the gradient's memory, if there is a residual.
 func (r *residualGradient) make(o *ownLinear) {
 	r.ownLinear = o
 	if o.size == 0 {

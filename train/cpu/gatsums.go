@@ -10,15 +10,14 @@ import (
 //	Σ weight · (x·W_h) = (Σ weight · x)·W_h
 //	asrc_h·(x·W_h)     = x·(W_h·asrc_h)
 //
-// for every head h: products per destination, of which sampled blocks have a
-// fraction of the sources, and nothing per source. The sums have a row for every
-// head; they live in scratch memory for attendRows destinations at a time, and the
-// backward pass, which needs them again, makes them again.
+// for every head h. There are products per destination and none per source: sampled blocks have far
+// fewer destinations than sources. The sums have a row for every head; they live in scratch memory
+// for attendRows destinations at a time, and the backward pass computes them again.
 //
-// The scores that are kept are those before the leaky ReLU; after the backward pass
-// they are their gradients.
+// The kept scores are those before the leaky ReLU; the backward pass replaces them by their
+// gradients.
 //
-// The forward pass does not depend on how sources are numbered.
+// The forward pass does not depend on the numbering of sources.
 type attentionSums struct {
 	attention
 	vectors         []float32 // W_h·asrc_h of every head, then W_h·adst_h: rows as wide as the input
@@ -95,7 +94,7 @@ func (a *attentionSums) head(h int) (column int, factor float32) {
 	return h * a.part, 1
 }
 
-// multiply makes the layer's sums of those over neighbours.
+// multiply makes the layer's sums from the sums over neighbours.
 func (a *attentionSums) multiply(sums []float32, from, to int) {
 	for h := range a.heads {
 		column, factor := a.head(h)
@@ -108,8 +107,8 @@ func (a *attentionSums) multiply(sums []float32, from, to int) {
 	}
 }
 
-// backward: see conv. Destinations are gone through in groups, each a worker's; what
-// is summed over them is summed group by group.
+// backward: see conv. Each worker takes groups of destinations; sums over destinations are made
+// group by group.
 func (a *attentionSums) backward(x, dz []float32) error {
 	a.begin(x)
 	a.dz = dz
@@ -130,9 +129,9 @@ func (a *attentionSums) backward(x, dz []float32) error {
 	return a.net.each(a.block.NumSrc, chunkRows, (*attendSources)(a))
 }
 
-// attendBackward is the backward pass over the destinations of a group. The group's
-// sums are the gradient of the weights as far as it comes through the sums over
-// neighbours, and that of the vectors.
+// attendBackward is the backward pass over the destinations of a group. The group's sums are the
+// gradient of the vectors, and the part of the weights' gradient that comes through the sums over
+// neighbours.
 type attendBackward attentionSums
 
 func (o *attendBackward) chunk(worker, g, _ int) {
@@ -169,8 +168,8 @@ func (o *attendBackward) chunk(worker, g, _ int) {
 	}
 }
 
-// multiplyBackward takes the gradient of the layer's sums back to the weights and to
-// the sums over neighbours.
+// multiplyBackward propagates the gradient of the layer's sums back to the weights and to the sums
+// over neighbours.
 func (a *attentionSums) multiplyBackward(dW, sums, dSums []float32, from, to int) {
 	sgemm, rows := a.net.blas.Sgemm, to-from
 	width, columns := a.heads*a.in, a.heads*a.part
@@ -221,7 +220,7 @@ func (o *addGroups) chunk(_, lo, hi int) {
 	}
 }
 
-// parameterGradients takes the groups' sums to the parameters.
+// parameterGradients propagates the groups' sums to the parameters.
 func (a *attentionSums) parameterGradients() {
 	partial := a.net.partial[:a.groupLen]
 	copy(a.dW, partial)

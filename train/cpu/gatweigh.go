@@ -21,7 +21,7 @@ func (a *attention) attend(row []float32, worker, i int) {
 	}
 }
 
-// sum does the same with the coefficients that were kept.
+// sum does the same with the kept coefficients.
 func (a *attention) sum(row []float32, worker, i int) {
 	sources, lo, hi := a.neighbours(i)
 	if w := a.coefficients[lo:hi]; len(sources) > longSum {
@@ -53,9 +53,8 @@ func (a *attention) weigh(worker, i int) {
 	multiplyRows(w, sum)
 }
 
-// weighOnline sums over destination i's neighbours keeping nothing of them: each run
-// of edges is weighed against the largest score so far, and what was summed before is
-// brought down to it.
+// weighOnline sums over destination i's neighbours without keeping their weights: each run of edges
+// is weighed against the largest score so far, and earlier sums are scaled down to it.
 func (a *attention) weighOnline(row []float32, worker, i int) {
 	sources, _, _ := a.neighbours(i)
 	own, top, sum, run := a.begins(worker, sources)
@@ -73,8 +72,8 @@ func (a *attention) weighOnline(row []float32, worker, i int) {
 	}
 }
 
-// begins returns the worker's small memory, ready to weigh the edges of the sources' last
-// one.
+// begins returns the worker's small memory, prepared for the edges of the destination that is last
+// in sources.
 func (a *attention) begins(worker int, sources []uint32) (own, top, sum, run []float32) {
 	own, top, sum, run = a.perHead(worker)
 	a.of.ownScores(own, destination(sources))
@@ -83,8 +82,8 @@ func (a *attention) begins(worker int, sources []uint32) (own, top, sum, run []f
 	return own, top, sum, run
 }
 
-// weighRun weighs a run of edges, whose sources' scores are in w, against the largest
-// score so far, and adds them to the sums.
+// weighRun weighs a run of edges, with the sources' scores in w, against the largest score so far,
+// and adds them to the sums.
 func (a *attention) weighRun(row []float32, some []uint32, w, own, top, sum []float32, add bool) {
 	kernel.LeakyScores(w, w, own, top, model.LeakySlope)
 	subtract(w, top)
@@ -93,8 +92,8 @@ func (a *attention) weighRun(row []float32, some []uint32, w, own, top, sum []fl
 	a.of.gather(row, some, w, add)
 }
 
-// lower raises top to the scores of a run and brings down what was summed: also the wide
-// sums, which are nil but for long ones.
+// lower raises top to the scores of a run and scales earlier sums down, including the wide sums,
+// which are nil except for long ones.
 func (a *attention) lower(row, scores, own, top, sum []float32, wide []float64) {
 	for h, was := range top {
 		for e := h; e < len(scores); e += a.heads {
@@ -119,8 +118,8 @@ func leaky(v float32) float32 {
 	return v * model.LeakySlope
 }
 
-// addScores adds to row the gradients of the scores that source s has a part in: as a
-// source, then, all edges' together, as their destination.
+// addScores adds to row the gradients of the scores that depend on source s: as a source, and then,
+// with all edges together, as their destination.
 func (a *attention) addScores(row []float32, s int) {
 	e := a.edges
 	for t := e.TIndptr[s]; t < e.TIndptr[s+1]; t++ {

@@ -7,7 +7,7 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// Prepared is a mini-batch made ready.
+// Prepared is a prepared mini-batch.
 type Prepared = prepare.Prepared
 
 // Input is one mini-batch and its features.
@@ -19,16 +19,16 @@ type Input struct {
 	X []float32
 }
 
-// result is what a training step found before it changed the weights.
+// result is the outcome of a training step, with the weights before it.
 type result struct {
 	Loss float64 // mean over the labelled seed nodes; 0 when there is none
-	// Correct counts the labelled seed nodes whose largest logit is their class's; with
-	// the loss Binary, those whose logits all have the right sign.
+	// Correct counts the labelled seed nodes with the largest logit at their class; with the loss
+	// Binary, those with the right sign of all logits.
 	Correct int
 	Count   int // labelled seed nodes
 }
 
-// checkInput makes sure that nothing is read outside the features.
+// checkInput checks that the features cover all rows that are read.
 func checkInput(p *plan, r *prepare.Preparer, in *Input) error {
 	if in.Prepared == nil || in.Prepared.Batch() == nil {
 		return fault.New(fault.ErrInput, "cpu engine: the batch was not prepared")

@@ -1,11 +1,10 @@
 package cpu
 
-// layer is one layer of the network: a convolution, which makes sums for its rows,
-// and the tail that follows them.
+// layer is one layer of the network: a convolution, which makes the sums of its rows, and the tail
+// after them.
 //
-// Gradients that travel from one layer down to the one before are those of its
-// sums: the layer above, which computes the gradient of a layer's output, hands every chunk of rows
-// to the tail's backward at once, while it is in the cache.
+// Layers pass down gradients of their sums: the layer above computes the gradient of a layer's
+// output, and passes every chunk of rows to the tail's backward at once, while it is in the cache.
 type layer struct {
 	output
 	below *layer    // whose output is the input; nil: the batch's features are
@@ -15,15 +14,15 @@ type layer struct {
 	tail  tail
 }
 
-// conv is what kinds of layers differ in: how the sums follow from the input x. It
-// has the layer's block, and the parameters that it asked the network for.
+// conv is the interface of the kinds of layers: the computation of the sums from the input x. It
+// has the layer's block, and the parameters that it requested from the network.
 type conv interface {
-	// forward stores the sums of the batch's rows in the layer's data, and hands every
-	// chunk of chunkRows of them to the tail's finish.
+	// forward stores the sums of the batch's rows in the layer's data, and passes every chunk of
+	// chunkRows of them to the tail's finish.
 	forward(x []float32) error
-	// backward computes the gradients of the convolution's parameters from dz, the
-	// gradient of the sums, and, where the layer has a dx, that of x: of which it hands
-	// every chunk of chunkRows rows to the backward of the tail below.
+	// backward computes the gradients of the convolution's parameters from dz, the gradient of the
+	// sums, and, if the layer has a dx, the gradient of x. It passes every chunk of chunkRows rows
+	// of that to the backward of the tail below.
 	backward(x, dz []float32) error
 }
 
@@ -35,29 +34,29 @@ func (k *layer) source() []float32 {
 	return k.below.data
 }
 
-// tail is what follows the sums z of a layer, in place and row by row:
+// tail computes a layer's output from its sums z, in place and row by row:
 //
 //	dropout(activation(norm(z + b)))        hidden layers
 //	z + b                                   the last layer
 //
-// Forward, the convolution brackets its work by begin and complete, and calls finish
-// for every chunk of rows in between. Backward, whoever computes the gradient of the
-// layer's output calls backward for every chunk of rows, which turns it into that of
-// the sums; the layer's own backward pass begins with completeBackward. Chunks are
-// those of chunkRows rows, in any order, on any goroutine; what is summed over rows
-// is summed chunk by chunk and added in the order of the chunks.
+// In the forward pass the convolution calls begin first and complete last, and finish for every
+// chunk of rows in between. In the backward pass the code that computes the gradient of the layer's
+// output calls backward for every chunk of rows, which turns it into the gradient of the sums; the
+// layer's own backward pass begins with completeBackward. Chunks have chunkRows rows, and come in
+// any order, on any goroutine; sums over rows are made chunk by chunk and added in the order of the
+// chunks.
 type tail interface {
 	// begin prepares for a batch.
 	begin()
-	// finish turns the sums of rows lo to hi into the layer's output, or does what a
-	// batch norm can do before it has seen all rows.
+	// finish turns the sums of rows lo to hi into the layer's output, or does the part of a batch
+	// norm that needs no other rows.
 	finish(lo, hi int)
-	// complete does what had to wait for all rows.
+	// complete does the part that needs all rows.
 	complete() error
-	// backward takes rows lo to hi of g from gradients of the output to gradients of the
-	// sums, in place; where there is a batch norm, to those of its own output.
+	// backward turns rows lo to hi of g from gradients of the output into gradients of the sums, in
+	// place; with a batch norm, into gradients of the norm's output.
 	backward(g []float32, lo, hi int)
-	// completeBackward does what had to wait for all rows, and computes the gradients of
-	// the tail's parameters.
+	// completeBackward does the part that needs all rows, and computes the gradients of the tail's
+	// parameters.
 	completeBackward(dz []float32) error
 }

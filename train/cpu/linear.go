@@ -34,7 +34,7 @@ type linear struct {
 	dy       []float32 // multiply first: gradient of the products
 	product  groupedProduct
 
-	// The batch being run.
+	// Inputs of the batch under way.
 	w, x, dz []float32
 	block    *graph.Block
 	prepared *prepare.Block
@@ -79,7 +79,7 @@ func newLinear(k *layer) conv {
 	return o
 }
 
-// takeWeights finds the layer's weights, which lie below one another.
+// takeWeights finds the layer's weights, which are adjacent.
 func (o *linear) takeWeights() {
 	if !o.net.Has(o.index, model.Self) {
 		o.weights, o.dWeights = o.params(model.Neighbour, model.ResidualWeight)
@@ -139,8 +139,8 @@ func (o *linear) chunk(worker, lo, hi int) {
 	o.tail.finish(lo, hi)
 }
 
-// room returns memory for the operands of destinations lo to hi: where the backward
-// pass finds them or the worker's own.
+// room returns memory for the operands of destinations lo to hi: the memory kept for the backward
+// pass, or the worker's own.
 func (o *linear) room(worker, lo, hi int) []float32 {
 	width := o.operandWidth()
 	if o.operands != nil {
@@ -149,8 +149,8 @@ func (o *linear) room(worker, lo, hi int) []float32 {
 	return o.net.workerScratch(worker, hi-lo, width)
 }
 
-// aggregate stores the aggregates of the rows of y, which are d wide, for
-// destinations lo to hi, in rows that are stride apart.
+// aggregate stores the aggregates of the rows of y, with d elements, for destinations lo to hi, in
+// rows that are stride apart.
 func (o *linear) aggregate(worker int, rows []float32, stride int, y []float32, d, lo, hi int) {
 	b, p := o.block, o.prepared
 	for i := lo; i < hi; i++ {
@@ -171,7 +171,7 @@ func (o *linear) aggregate(worker int, rows []float32, stride int, y []float32, 
 	}
 }
 
-// chosen returns where destination i's argmax goes; nil where backward needs none.
+// chosen returns the memory of destination i's argmax; nil if backward needs none.
 func (o *linear) chosen(i int) []uint32 {
 	if o.argmax == nil {
 		return nil
@@ -179,7 +179,7 @@ func (o *linear) chosen(i int) []uint32 {
 	return o.argmax[i*o.in : (i+1)*o.in]
 }
 
-// at returns an element of w, or one where all of them are.
+// at returns an element of w, or 1 if w is nil, which stands for ones.
 func at(w []float32, i int) float32 {
 	if w == nil {
 		return 1
@@ -208,9 +208,8 @@ func (o *multiplySources) chunk(_, lo, hi int) {
 	o.net.blas.Sgemm(false, false, hi-lo, o.width, o.in, 1, o.x[lo*o.in:], o.in, o.w, o.width, 0, o.products[lo*o.width:], o.width)
 }
 
-// projection is the input projection's linear map: z = x·W for every input node. In
-// training the input nodes come in the order of their ids, and their rows are gathered:
-// see prepare.Prepared.
+// projection is the input projection's linear map: z = x·W for every input node. In training the
+// input nodes are sorted by id, and their rows are gathered: see prepare.Prepared.
 type projection struct {
 	*layer
 	weights, dWeights []float32

@@ -47,8 +47,7 @@ func (o *linear) weightGradient() error {
 	return o.product.run(o.net, o.dWeights[neigh:], own, o.dz, o.block.NumDst, o.rows)
 }
 
-// productGradient, multiplying first, takes the gradient of the sums back to the
-// products that they were made of.
+// productGradient, multiplying first, propagates the gradient of the sums to their products.
 type productGradient linear
 
 func (o *productGradient) chunk(_, lo, hi int) {
@@ -58,8 +57,8 @@ func (o *productGradient) chunk(_, lo, hi int) {
 	}
 }
 
-// scatter stores or adds in row what source i gets of g, whose rows are gradients of
-// the destinations' aggregates.
+// scatter stores or adds in row the gradient of source i from g, the gradients of the destinations'
+// aggregates.
 func (o *linear) scatter(row, g []float32, i int, add bool) {
 	p := o.prepared
 	targets := p.TIndices[p.TIndptr[i]:p.TIndptr[i+1]]
@@ -79,9 +78,9 @@ func (o *linear) scatter(row, g []float32, i int, add bool) {
 	}
 }
 
-// destinationGradient is what can be computed per destination: aggregating first,
-// the gradient of the aggregates; what comes through Wself, at its place at once
-// where destinations are the first sources.
+// destinationGradient is the part that can be computed per destination: if the layer aggregates
+// first, the gradient of the aggregates; the part through Wself, directly in place if destinations
+// are the first sources.
 type destinationGradient linear
 
 func (o *destinationGradient) chunk(_, lo, hi int) {
@@ -99,7 +98,7 @@ func (o *destinationGradient) chunk(_, lo, hi int) {
 	sgemm(false, true, hi-lo, in, out, 1, o.dz[lo*out:], out, o.w[in*out:], out, 0, to[lo*in:], in)
 }
 
-// inputGradient computes the gradient of the input, and hands it to the layer below.
+// inputGradient computes the gradient of the input, and passes it to the layer below.
 type inputGradient linear
 
 func (o *inputGradient) chunk(_, lo, hi int) {
@@ -122,8 +121,8 @@ func (o *inputGradient) chunk(_, lo, hi int) {
 	o.below.tail.backward(o.dx, lo, hi)
 }
 
-// multiplied is what comes back through products: of sources and, where destinations
-// are the first of them, through Wself.
+// multiplied is the gradient through products: of sources and, if destinations are the first of
+// them, through Wself.
 func (o *inputGradient) multiplied(lo, hi int) {
 	in, out, sgemm := o.in, o.width, o.net.blas.Sgemm
 	sgemm(false, true, hi-lo, in, out, 1, o.dy[lo*out:], out, o.w, out, 0, o.dx[lo*in:], in)

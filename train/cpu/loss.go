@@ -23,7 +23,7 @@ func lossOf(o *engine.Config) *lossOptions {
 	return &lossOptions{model.Loss(o.Loss), o.LabelSmoothing, o.Sums()}
 }
 
-// loss computes the loss of the logits and, on the way, its gradient.
+// loss computes the loss of the logits together with its gradient.
 type loss struct {
 	node
 	lossOptions
@@ -98,9 +98,8 @@ func (o *loss) chunk(_, lo, hi int) {
 	o.last.tail.backward(o.grad, lo, hi)
 }
 
-// softmax stores softmax(z) − target in g and returns −Σ target · log softmax(z). The
-// target is one at y, but for the smoothing, which is spread over all classes. top is
-// the largest of z.
+// softmax stores softmax(z) − target in g and returns −Σ target · log softmax(z). The target is one
+// at y, less the smoothing, which is spread over all classes. top is the largest of z.
 func softmax(g, z []float32, top float32, y int, smoothing float64) float64 {
 	sum := 0.0
 	for c, v := range z {
@@ -126,7 +125,7 @@ func softmax(g, z []float32, top float32, y int, smoothing float64) float64 {
 	return l + smoothing*(float64(z[y])-mean/float64(len(z)))
 }
 
-// targetsOf returns the bits of a seed node's classes, nil where it has the one of its
+// targetsOf returns the bits of a seed node's classes, nil if the node has only the class of its
 // label.
 func targetsOf(b *graph.Batch, i, classes int) []byte {
 	if len(b.Targets) == 0 {
@@ -136,8 +135,8 @@ func targetsOf(b *graph.Batch, i, classes int) []byte {
 	return b.Targets[i*row : (i+1)*row]
 }
 
-// logistic stores sigmoid(z) − target in g and returns the sum of the classes' losses,
-// and whether the signs of all logits are right. The targets are bits, or y without.
+// logistic stores sigmoid(z) − target in g and returns the sum of the classes' losses, and whether
+// the signs of all logits are right. The targets are bits or, without them, the class y.
 func logistic(g, z []float32, y int, targets []byte) (sum float64, right bool) {
 	right = true
 	for c, v := range z {
@@ -150,7 +149,7 @@ func logistic(g, z []float32, y int, targets []byte) (sum float64, right bool) {
 		if x < 0 {
 			p = e / (1 + e)
 		}
-		// log(1 + exp(−x)), or with x the other way round.
+		// log(1 + exp(−x)), or with −x for x.
 		l := max(-x, 0) + math.Log1p(e)
 		if !target {
 			l += x
@@ -166,7 +165,7 @@ func logistic(g, z []float32, y int, targets []byte) (sum float64, right bool) {
 
 func (o *loss) DiffWRT(int) []bool { return []bool{true} }
 
-// SymDiff hands on the gradient that the loss has computed: that of the cost is one.
+// SymDiff returns the gradient that the loss has computed: the gradient of the cost is one.
 func (o *loss) SymDiff(_ gorgonia.Nodes, cost, upstream *gorgonia.Node) (gorgonia.Nodes, error) {
 	d, err := gorgonia.ApplyOp(&computed{o.net.node("lossGradient", 2, o.grad, o.last.rows, o.last.width)}, cost, upstream)
 	return gorgonia.Nodes{d}, err

@@ -23,7 +23,7 @@ type machine struct {
 	vm     gorgonia.VM
 }
 
-// networkBytes returns what newMachine's network will hold, parameters not included.
+// networkBytes returns the bytes of newMachine's network, parameters not included.
 func networkBytes(p *plan, l *lossOptions) int64 {
 	dry := new(device.Arena)
 	n := &network{plan: p, memory: memory{Arena: dry}, training: l != nil}
@@ -31,8 +31,8 @@ func networkBytes(p *plan, l *lossOptions) int64 {
 	return dry.Used()
 }
 
-// newMachine builds the graph over the parameters, which lie one after the other in
-// weights. In training, with a loss, their gradients are computed too, into grads.
+// newMachine builds the graph over the parameters, which lie one after the other in weights. In
+// training, with a loss, it computes their gradients too, into grads.
 func newMachine(p *plan, a *device.Arena, pool *pool, lib *blas.Library, weights, grads []float32, l *lossOptions) (*machine, error) {
 	n := &network{plan: p, memory: memory{Arena: a}, pool: pool, blas: lib, training: l != nil, weights: weights, grads: grads}
 	m := &machine{network: n}
@@ -82,8 +82,8 @@ func (m *machine) allocate(l *lossOptions) {
 	n.wide = n.doubles(n.threads * n.wideWidth)
 }
 
-// build makes the expression graph: for every layer an operation and a vector of
-// parameters, and in training the loss and what differentiates all of it.
+// build makes the expression graph: for every layer an operation and a vector of parameters, and in
+// training the loss and the graph's derivative.
 func (m *machine) build() (*gorgonia.ExprGraph, error) {
 	g := gorgonia.NewGraph()
 	var params gorgonia.Nodes
@@ -116,8 +116,8 @@ func (m *machine) build() (*gorgonia.ExprGraph, error) {
 	return g, nil
 }
 
-// statistics copies the means and variances of the batch that was run to where the running
-// ones lie among the parameters, which dst has the places of from the first of them on.
+// statistics copies the means and variances of the batch to the places of the running ones in dst,
+// the part of the parameters from the first statistic on.
 func (m *machine) statistics(dst []float32) {
 	m.eachBatchNorm(func(o *norm, mean, variance int) {
 		copy(dst[mean:], o.mean)
@@ -125,7 +125,7 @@ func (m *machine) statistics(dst []float32) {
 	})
 }
 
-// track lets running statistics follow those of a batch.
+// track updates the running statistics with a batch's.
 func (m *machine) track(batch []float32) {
 	m.eachBatchNorm(func(o *norm, mean, variance int) {
 		follow(o.runMean, batch[mean:])
@@ -133,8 +133,8 @@ func (m *machine) track(batch []float32) {
 	})
 }
 
-// eachBatchNorm calls f with where the running statistics of each batch norm lie behind the
-// parameters that are trained.
+// eachBatchNorm calls f with the offsets of each batch norm's running statistics after the trained
+// parameters.
 func (m *machine) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	for _, k := range m.layers {
 		if o, ok := k.tail.(*norm); ok && o.batch {
@@ -144,7 +144,7 @@ func (m *machine) eachBatchNorm(f func(o *norm, mean, variance int)) {
 	}
 }
 
-// last returns the layer that puts out the logits.
+// last returns the layer of the logits.
 func (m *machine) last() *layer { return m.layers[len(m.layers)-1] }
 
 func newLayer(n *network, index int, below *layer) *layer {

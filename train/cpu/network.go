@@ -9,9 +9,9 @@ import (
 	"diskgnn/train/engine"
 )
 
-// network is what the layers of a model share: the plan, the parameters, the buffers, the
-// workers and the batch that is being run. It must not lead to the machine: Gorgonia gives
-// the one inside it a finalizer, and a cycle through it would keep all buffers for ever.
+// network is the shared state of a model's layers: the plan, the parameters, the buffers, the
+// workers and the batch under way. It must not refer to the machine: Gorgonia gives the one inside
+// it a finalizer, and a cycle through it would keep all buffers for ever.
 type network struct {
 	*plan
 	memory
@@ -39,7 +39,7 @@ type network struct {
 type memory struct {
 	*device.Arena
 	buffers [][]float32 // handed out
-	// The most that any layer needs of what they share.
+	// The largest needs of any layer for shared memory.
 	partialFloats, scratchWidth, wideWidth int
 }
 
@@ -55,8 +55,8 @@ func (m *memory) doubles(n int) []float64 { return device.Take[float64](m.Arena,
 
 func (m *memory) indices(n int) []uint32 { return device.Take[uint32](m.Arena, n) }
 
-// needPartial notes that the gradient of a weight with so many elements will be
-// summed over at most rows rows.
+// needPartial notes that the gradient of a weight with weight elements will be summed over at most
+// rows rows.
 func (m *memory) needPartial(rows, weight int) {
 	m.partialFloats = max(m.partialFloats, divUp(rows, groupRows(rows, weight))*weight)
 }
@@ -70,8 +70,8 @@ func (n *network) workerScratch(worker, rows, width int) []float32 {
 	return n.scratch[worker*size:][:rows*width]
 }
 
-// each runs b over n rows in chunks of grain, and keeps the error that stopped it:
-// the machine's own would hide it behind a trace.
+// each runs b over n rows in chunks of grain, and keeps the error that stopped it: the machine
+// would hide it behind a trace.
 func (n *network) each(rows, grain int, b body) error {
 	if n.err == nil {
 		n.err = n.pool.each(n.ctx, rows, grain, b)
@@ -79,19 +79,19 @@ func (n *network) each(rows, grain int, b body) error {
 	return n.err
 }
 
-// A float32 that grows by ones stops at 2²⁴, and loses digits long before. So the sums of
-// a destination with many neighbours, such as a hub has in inference over a whole graph,
-// are made of blocks: each is summed in float32, and the blocks in float64.
+// A float32 that grows by ones stops at 2²⁴, and loses digits long before. So the sums of a
+// destination with many neighbours, such as a hub's in inference over a whole graph, are made of
+// blocks: each is summed in float32, and the blocks in float64.
 const (
-	// longSum neighbours are summed in float32 throughout: no fanout is larger, so that
-	// longer sums are those of batches with all neighbours.
+	// longSum neighbours or fewer are summed in float32 throughout: no fanout is larger, so only
+	// batches with all neighbours have longer sums.
 	longSum = 1 << 16
 	// sumBlock neighbours are a block. The error of its sum is at most 2⁻¹² of the sum of
 	// its magnitudes, and in the order of 2⁻²⁰.
 	sumBlock = 1 << 12
 )
 
-// needLong notes that a destination of so many edges will sum rows of this width.
+// needLong notes that a destination of edges edges will sum rows of this width.
 func (m *memory) needLong(edges, width int) {
 	if edges > longSum {
 		m.wideWidth = max(m.wideWidth, width)

@@ -57,7 +57,7 @@ func newNorm(k *activation) *norm {
 	return o
 }
 
-// begin takes the running statistics in evaluation.
+// begin sets up the running statistics in evaluation.
 func (o *norm) begin() {
 	o.activation.begin()
 	if !o.batch || o.net.training {
@@ -153,15 +153,15 @@ func (o *standardize) chunk(_, lo, hi int) {
 	}
 }
 
-// follow lets a running statistic follow a batch's, once its step is taken.
+// follow updates a running statistic with a batch's, once its step is taken.
 func follow(running, batch []float32) {
 	for c := range running {
 		running[c] += float32(model.TrackMomentum * (batch[c] - running[c]))
 	}
 }
 
-// backward takes gradients of the output back through the activation and, with layer
-// norm, through the norm.
+// backward propagates gradients of the output back through the activation and, with layer norm,
+// through the norm.
 func (o *norm) backward(g []float32, lo, hi int) {
 	d := o.width
 	scales, shifts, bias := chunkOf(o.scaleSums, lo, d), chunkOf(o.shiftSums, lo, d), chunkOf(o.biasSums, lo, d)

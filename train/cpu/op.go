@@ -10,11 +10,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// node is what every operation of ours has in common as a Gorgonia operation.
+// node is the common part of this package's Gorgonia operations.
 //
-// An operation owns the tensor that it returns, since the machine drops its
-// registers between runs; shapes are the largest ones, and each run computes the
-// rows that its batch has. Rows beyond are neither read nor written.
+// An operation owns the tensor that it returns, since the machine drops its registers between runs;
+// shapes are the largest ones, and each run computes only its batch's rows. Rows beyond are neither
+// read nor written.
 type node struct {
 	id    int
 	name  string
@@ -24,7 +24,7 @@ type node struct {
 	data  []float32 // out's elements
 }
 
-// operations counts the operations of a graph, from which they have their numbers.
+// operations counts the operations of a graph, to number them.
 type operations int
 
 // node makes the common part of an operation whose result has this shape, in the
@@ -59,13 +59,13 @@ func (o *node) Type() hm.Type {
 
 func (o *node) InferShape(...gorgonia.DimSizer) (tensor.Shape, error) { return o.shape.Clone(), nil }
 
-// With these two the machine takes what Do returns, and allocates nothing.
+// With these two the machine takes Do's result, and allocates nothing.
 func (o *node) ReturnsPtr() bool  { return true }
 func (o *node) CallsExtern() bool { return false }
 
 func (o *node) OverwritesInput() int { return -1 }
 
-// Operations with equal hashes would be merged, so each has its number in it.
+// Operations with equal hashes would be merged, so the hash of each includes its number.
 func (o *node) WriteHash(h hash.Hash) { fmt.Fprintf(h, "%s#%d", o.name, o.id) }
 
 func (o *node) Hashcode() uint32 {
@@ -76,7 +76,7 @@ func (o *node) Hashcode() uint32 {
 
 func (o *node) String() string { return fmt.Sprintf("%s#%d", o.name, o.id) }
 
-// computed hands on what the operation before it has computed on the way.
+// computed returns a gradient that the operation before it has computed already.
 type computed struct{ node }
 
 func (o *computed) Do(...gorgonia.Value) (gorgonia.Value, error) { return o.out, nil }

@@ -9,9 +9,8 @@ import (
 	"diskgnn/train/recipe"
 )
 
-// optimizer is Adam over all parameters at once: they, their gradients and both
-// moments each lie one after the other in a slice. Values that are not trained follow
-// the weights.
+// optimizer is Adam over all parameters at once: parameters, gradients and both moments each lie
+// one after the other in a slice. Untrained values follow the weights.
 type optimizer struct {
 	weights                 []float32
 	grads, moment1, moment2 []float32
@@ -27,8 +26,8 @@ func newOptimizer(p *plan, a *device.Arena, o *engine.Config) optimizer {
 		rate: o.LR, decay: o.WeightDecay, decoupled: o.Optimizer == recipe.OptimizerAdamW}
 }
 
-// update takes one step along the gradient. It is not interrupted: half a step
-// would be neither.
+// update takes one step along the gradient. It is not interruptible: the weights would be
+// inconsistent.
 func (o *optimizer) update(p *pool) {
 	o.step++
 	o.now = kernel.NewAdamStep(o.rate, o.step)

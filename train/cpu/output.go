@@ -7,8 +7,8 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// output is the rows that a layer puts out, and the layer's place in the network. The rows
-// are the destinations of its block; those of the input projection are the input nodes.
+// output is the output rows of a layer, and the layer's place in the network. The rows are the
+// destinations of its block; the input projection's are the input nodes.
 type output struct {
 	net   *network
 	index int // of the model's layers, or model.InputLayer
@@ -23,11 +23,11 @@ func newOutput(n *network, index int) output {
 	return o
 }
 
-// param returns the values of the layer's parameter with this role and, in training,
-// where its gradient goes; nil where it has none.
+// param returns the values of the layer's parameter with this role and, in training, the slice of
+// its gradient; nil if it has none.
 func (o *output) param(r model.Role) (values, grads []float32) { return o.params(r, r) }
 
-// params does the same for the parameters with roles from one to another, as one.
+// params does the same for the parameters with the roles from to to, as one slice.
 func (o *output) params(from, to model.Role) (values, grads []float32) {
 	n := o.net
 	values = n.span(n.weights, o.index, from, to)
@@ -37,13 +37,13 @@ func (o *output) params(from, to model.Role) (values, grads []float32) {
 	return values, grads
 }
 
-// block returns the batch's block for this layer and what was derived from it.
+// block returns the batch's block for this layer and the data derived from it.
 func (o *output) block() (*graph.Block, *prepare.Block) {
 	p, i := o.net.in.Prepared, max(0, o.index-o.net.first)
 	return &p.Batch().Blocks[i], &p.Blocks[i]
 }
 
-// count returns how many rows the batch has.
+// count returns the number of rows in the batch.
 func (o *output) count() int {
 	b, _ := o.block()
 	if o.index == model.InputLayer {
@@ -52,8 +52,8 @@ func (o *output) count() int {
 	return b.NumDst
 }
 
-// activation is the tail of a layer without a norm, and what a norm adds to: the bias and, in
-// hidden layers, activation and dropout.
+// activation is the tail of a layer without a norm, and the common part of a tail with one: the
+// bias and, in hidden layers, activation and dropout.
 type activation struct {
 	*output
 	hidden bool // activation and dropout follow
@@ -96,7 +96,7 @@ func (a *activation) begin() {
 	}
 }
 
-// sumBias returns what is added to every row of sums.
+// sumBias returns the bias for every row of sums.
 func (a *activation) sumBias() []float32 {
 	if a.both != nil {
 		return a.both
@@ -104,8 +104,8 @@ func (a *activation) sumBias() []float32 {
 	return a.bias
 }
 
-// key returns what row i's dropout depends on besides the batch. Input nodes have
-// their identity for it, since their positions follow from the cache's size.
+// key returns row i's key for dropout beside the batch. Input nodes use their ids, since their
+// positions depend on the cache's size.
 func (a *activation) key(i int) uint64 {
 	if a.index == model.InputLayer {
 		i = int(a.net.in.Batch().Input[i])
@@ -125,8 +125,8 @@ func (a *activation) activate(row, bias []float32, i int) {
 	}
 }
 
-// deactivate takes the gradient of row i back through dropout and activation, and
-// adds it to the column sums.
+// deactivate propagates the gradient of row i back through dropout and activation, and adds it to
+// the column sums.
 func (a *activation) deactivate(g []float32, i int, sums []float32) {
 	d, drop := len(g), a.net.dropout
 	switch {
@@ -170,7 +170,7 @@ func (a *activation) addChunks(sum, chunks []float32) {
 	}
 }
 
-// chunkOf returns the sums, d wide, of the chunk that begins at row lo, cleared.
+// chunkOf returns the sums, with d elements, of the chunk that begins at row lo, cleared.
 func chunkOf(sums []float32, lo, d int) []float32 {
 	s := sums[lo/chunkRows*d:][:d]
 	clear(s)

@@ -6,31 +6,30 @@ import (
 )
 
 const (
-	// chunkRows are computed together: gathered, multiplied and finished while
-	// they are in the second-level cache.
+	// chunkRows rows are computed together: gathered, multiplied and finished while they are in the
+	// second-level cache.
 	chunkRows = 512
 
-	// attendRows destinations are one worker's at a time where each takes long: fewer
-	// than a chunk.
+	// attendRows destinations are a worker's unit if each takes long: fewer than a chunk.
 	attendRows = 128
 
-	// The gradient of a weight sums over all rows. It is summed per group of rows,
-	// and the groups are added in order: so the bits depend on the groups, which
-	// follow from the maximum sizes, and never on the number of threads.
+	// The gradient of a weight sums over all rows. It is summed per group of rows, and the groups
+	// are added in order: so the bits depend on the groups, which depend on the maximum sizes, and
+	// never on the number of threads.
 	minGroupRows  = 1024
 	maxGroups     = 32
 	maxGroupBytes = 64 << 20 // of one weight's group sums, while that leaves four groups
 	minGroups     = 4
 
-	// weightTile rows of a weight's gradient are one worker's at a time.
+	// weightTile rows of a weight's gradient are a worker's unit.
 	weightTile = 256
 
 	// updateGrain parameters are updated by one worker at a time.
 	updateGrain = 1 << 14
 )
 
-// plan holds what follows from a model and its sizes, for the layers from first on:
-// as many as the sizes have blocks. Orders and sizes count from first.
+// plan is the data that depends on a model and its sizes, for the layers from first on: one for
+// each block of the sizes. Orders and sizes count from first.
 type plan struct {
 	model   *model.Model
 	first   int
@@ -44,8 +43,8 @@ func newPlan(m *model.Model, first int, orders []model.Order, sizes graph.Sizes,
 	return &plan{model: m, first: first, orders: orders, sizes: sizes, threads: threads, Layout: m.Layout()}
 }
 
-// span returns, of the elements of all parameters, those of a layer's parameters
-// with roles from one to another, which lie next to each other; nil where it has none.
+// span returns the part of all with a layer's parameters with the roles from to to, which are
+// adjacent; nil if it has none.
 func (p *plan) span(all []float32, layer int, from, to model.Role) []float32 {
 	if all == nil {
 		return nil
@@ -57,7 +56,7 @@ func (p *plan) span(all []float32, layer int, from, to model.Role) []float32 {
 	return all[lo:hi:hi]
 }
 
-// layerParams returns the elements of all parameters of a layer that are trained.
+// layerParams returns the part of all with a layer's trained parameters.
 func (p *plan) layerParams(all []float32, layer int) []float32 {
 	return p.span(all, layer, 0, model.LastTrained)
 }
@@ -79,8 +78,7 @@ func (p *plan) rows(layer int) int {
 	return max(2, p.sizes.Dst[layer-p.first])
 }
 
-// sources returns the most rows of a layer's input: as many as the layer before puts
-// out.
+// sources returns the most rows of a layer's input: the rows of the layer before.
 func (p *plan) sources(layer int) int {
 	if layer > p.first {
 		return p.rows(layer - 1)
@@ -88,16 +86,16 @@ func (p *plan) sources(layer int) int {
 	return max(2, p.sizes.Src[0])
 }
 
-// groupRows returns the rows of one group in a sum over at most rows rows that
-// gives a weight of the given number of elements: whole chunks.
+// groupRows returns the rows of one group in a sum over at most rows rows for a weight of the given
+// number of elements: whole chunks.
 func groupRows(rows, weight int) int {
 	groups := max(minGroups, min(maxGroups, maxGroupBytes/4/weight))
 	g := max(minGroupRows, (rows+groups-1)/groups)
 	return (g + chunkRows - 1) / chunkRows * chunkRows
 }
 
-// attentionGroup returns the rows of one group in a sum over at most rows rows that
-// gives so many elements. A group is one worker's at a time.
+// attentionGroup returns the rows of one group in a sum of elements elements over at most rows
+// rows. A group is a worker's unit.
 func attentionGroup(rows, elements int) int {
 	groups := max(minGroups, min(maxGroups, maxGroupBytes/4/elements))
 	return divUp(divUp(rows, groups), attendRows) * attendRows

@@ -8,9 +8,9 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// body is work over a range of rows. chunk is called once for every chunk, by any
-// worker, in any order; worker, below the pool's size, selects scratch memory.
-// What chunk writes must depend on the chunk alone.
+// body is work over a range of rows. chunk is called once for every chunk, by any worker, in any
+// order; worker, below the pool's size, selects scratch memory. chunk's output must depend on the
+// chunk alone.
 type body interface{ chunk(worker, lo, hi int) }
 
 // pool is a set of goroutines that stay for the engine's life, the caller's own
@@ -19,7 +19,7 @@ type pool struct {
 	wake    []chan struct{} // one for each goroutine besides the caller
 	running sync.WaitGroup
 
-	// What is being run, written before the wake-up.
+	// The work under way, written before the wake-up.
 	ctx      context.Context
 	body     body
 	n, grain int
@@ -42,9 +42,9 @@ func newPool(threads int) *pool {
 	return p
 }
 
-// each cuts [0, n) into chunks of grain rows, fixed whatever the number of
-// goroutines, and returns when all are done or, with the context's error, when the
-// context ended. A panic in a chunk comes out of each, with the stack that shows where.
+// each cuts [0, n) into chunks of grain rows, independent of the number of goroutines, and returns
+// when all are done or, with the context's error, when the context ended. A panic in a chunk comes
+// out of each, with the chunk's stack.
 func (p *pool) each(ctx context.Context, n, grain int, b body) error {
 	p.ctx, p.body, p.n, p.grain = ctx, b, n, grain
 	p.next.Store(0)

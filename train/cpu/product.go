@@ -2,8 +2,8 @@ package cpu
 
 import "diskgnn/internal/kernel"
 
-// groupedProduct computes c = aᵀ·b, which sums over rows, group by group. The
-// network must have been told by needPartial.
+// groupedProduct computes c = aᵀ·b, which sums over rows, group by group. needPartial must have
+// been called for it.
 type groupedProduct struct {
 	n       int // columns of b and c: the owner sets them
 	net     *network
@@ -15,7 +15,7 @@ type groupedProduct struct {
 	tiles   int // of c's rows
 }
 
-// run sums over the given rows of a and b, of which there are at most most.
+// run sums over the given rows of a and b, at most most.
 func (p *groupedProduct) run(n *network, c, a, b []float32, rows, most int) error {
 	p.net, p.c, p.a, p.b, p.rows = n, c, a, b, rows
 	p.m = len(c) / p.n
@@ -64,8 +64,8 @@ func (p *groupSum) chunk(_, lo, hi int) {
 	}
 }
 
-// gatherColumns stores columns of the given rows of x, which are in wide: as many from the
-// first on as the rows of to have.
+// gatherColumns stores columns of the given rows of x, which have in elements: from the column from
+// on, the width of a row of to.
 func gatherColumns(to []float32, in int, x []float32, rows []uint32, from int) {
 	width := len(to) / len(rows)
 	for i, at := range rows {

@@ -10,9 +10,8 @@ import (
 // Param is a parameter and its current values.
 type Param struct {
 	model.Param
-	// Data is the engine's own memory: valid as long as the engine, changed by every
-	// step. A weight is row-major with a row per input and a column per output, the
-	// transpose of PyTorch's.
+	// Data is the engine's own memory: valid as long as the engine, changed by every step. A weight
+	// is row-major with a row per input and a column per output, the transpose of PyTorch's.
 	Data []float32
 }
 
@@ -31,8 +30,7 @@ func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
 	return append(dst, e.opt.weights...), nil
 }
 
-// Restore replaces the weights by a snapshot, leaving Adam's moments and step
-// as they are.
+// Restore replaces the weights by a snapshot; Adam's moments and step stay unchanged.
 func (e *Engine) Restore(weights []float32) error {
 	if len(weights) != len(e.opt.weights) {
 		return fault.New(fault.ErrInput, "cpu engine: %d weights for %d parameters", len(weights), len(e.opt.weights))
@@ -41,9 +39,8 @@ func (e *Engine) Restore(weights []float32) error {
 	return nil
 }
 
-// State returns everything that training goes on from, in named parts whose content
-// is the engine's business. The bytes may be its own memory: to keep what they hold,
-// copy it before the next step.
+// State returns the state from which training resumes, in named parts that are opaque to the
+// caller. The bytes may be the engine's memory: copy them before the next step to keep them.
 func (e *Engine) State() (map[string][]byte, error) {
 	s := engine.NewState(e.opt.step)
 	s[engine.WeightsPart] = binio.Bytes(e.opt.weights)
@@ -51,9 +48,8 @@ func (e *Engine) State() (map[string][]byte, error) {
 	return s, nil
 }
 
-// LoadState puts back a state of an engine with equal parameters; steps from there
-// give the same bits as if there had been no interruption. After an error the engine
-// is as before.
+// LoadState restores a state of an engine with equal parameters; steps from there give the same
+// bits as without an interruption. After an error the engine is unchanged.
 func (e *Engine) LoadState(s map[string][]byte) error {
 	step, err := engine.CheckState(s, &e.plan.Layout)
 	if err != nil {

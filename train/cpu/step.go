@@ -24,9 +24,9 @@ func (e *Engine) Backward(ctx context.Context, w engine.Work, f engine.Features,
 	return &e.found, err
 }
 
-// backward computes the loss and the gradients of one batch, and adds them to the step's where
-// that has several. A batch without labelled seed nodes has loss and gradient zero, and still
-// counts. When the context ends first, it returns its error, and there is nothing to apply.
+// backward computes the loss and the gradients of one batch, and adds them to the step's if that
+// has several. A batch without labelled seed nodes has loss and gradient zero, and still counts.
+// When the context ends first, it returns its error, and there is nothing to apply.
 func (e *Engine) backward(ctx context.Context, in *Input, at engine.Place) (r result, err error) {
 	defer func() {
 		if err != nil && e.sum != nil {
@@ -115,8 +115,8 @@ func (e *Engine) logits(in *Input) []float32 {
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width]
 }
 
-// StepProducts takes a step on a batch and returns how often it computed
-// a matrix product of which shape: what is left of a step when all else costs nothing.
+// StepProducts takes a step on a batch and returns the number of its matrix products of each shape:
+// a lower bound of a step's work.
 func (e *Engine) StepProducts(ctx context.Context, w engine.Work, f engine.Features) (map[blas.Product]int, error) {
 	var mu sync.Mutex
 	counts := make(map[blas.Product]int)

@@ -98,8 +98,8 @@ type claim struct {
 	used bool // a sink has begun the file, and gives it its name or removes it
 }
 
-// claim claims the output, which checkOut has permitted. If another process makes it, the error is
-// of kind fault.ErrLocked.
+// claim claims the output, if checkOut permits it. If another process makes it, the error is of
+// kind fault.ErrLocked.
 func (o *PredictOptions) claim(fsys vfs.FS) (*claim, error) {
 	if err := o.checkOut(fsys); err != nil {
 		return nil, err

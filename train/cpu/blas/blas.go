@@ -1,10 +1,10 @@
 // Package blas multiplies single-precision matrices on one thread, with
 // OpenBLAS where the machine has it, and by itself where it does not.
 //
-// OpenBLAS is found at run time with dlopen: no cgo, no build tag, and a program
-// that starts without it. It is set to one thread, because the callers'
-// workers, each with rows of its own, use two cores better than its own threads
-// do and because a product must not depend on how many of them there are.
+// OpenBLAS is found at run time with dlopen: no cgo, no build tag, and a program that starts
+// without it. It is set to one thread, because the callers' workers, each with rows of its own, use
+// two cores better than its own threads do, and because a product must not depend on the number of
+// threads.
 //
 // Three kinds: OpenBLAS; kernels of the program's own, in package sgemm, for
 // processors with AVX2; and gonum's, for all others and as the plain twin of both. Each
@@ -41,12 +41,12 @@ type Library struct {
 	sgemm              func(tA, tB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int)
 }
 
-// Open returns the library of the given kind. It fails if there is no usable OpenBLAS
-// for "openblas", or the processor lacks the instructions for "builtin"; "auto" takes the
-// next one then, and Reason says why where that makes products slow.
+// Open returns the library of the given kind. It fails if there is no usable OpenBLAS for
+// "openblas", or the processor lacks the instructions for "builtin"; "auto" then takes the next
+// kind, and Reason has the cause if that makes products slow.
 //
-// OpenBLAS is looked for under the path or name in DISKGNN_OPENBLAS if that is
-// set, and nowhere else then; otherwise under the names that distributions give it.
+// OpenBLAS is loaded by the path or name in DISKGNN_OPENBLAS if that is set, and otherwise by the
+// names that distributions use.
 func Open(kind string) (*Library, error) { return choose(kind, openOpenBLAS, openBuiltin) }
 
 func choose(kind string, openBLAS, builtin func() (*Library, error)) (*Library, error) {
@@ -88,23 +88,23 @@ func KindOf(name string) string {
 // Kind returns "openblas", "builtin" or "gonum".
 func (l *Library) Kind() string { return l.kind }
 
-// Name identifies the library and what decides its rounding, such as
-// "openblas 0.3.21 (SkylakeX)", "builtin 1" or "gonum".
+// Name identifies the library and the properties that decide its rounding, such as "openblas 0.3.21
+// (SkylakeX)", "builtin 1" or "gonum".
 func (l *Library) Name() string { return l.name }
 
-// Reason says, in one sentence for the user, why "auto" took gonum, and what OpenBLAS
-// would give. It is empty when nothing was given up.
+// Reason returns, in one sentence for the user, why "auto" took gonum, and the benefit of OpenBLAS.
+// It is empty if no faster kind failed.
 func (l *Library) Reason() string { return l.reason }
 
-// Bytes is the memory that the library keeps for every goroutine that multiplies at once.
+// Bytes returns the bytes that the library keeps for every goroutine that multiplies at the same
+// time.
 func (l *Library) Bytes() int64 { return l.bytes }
 
-// Sgemm computes C = alpha·op(A)·op(B) + beta·C on the calling goroutine, where
-// op(X) is X or, with tA or tB, its transpose. All matrices are row-major: op(A)
-// is m×k, op(B) k×n, C m×n; lda, ldb and ldc are the distances, in elements,
-// between the rows of A, B and C as they are stored. With beta = 0 what C held
-// before, NaN included, does not matter; with alpha = 0, nor do A and B. It allocates nothing, and panics when a
-// slice is too short for its shape.
+// Sgemm computes C = alpha·op(A)·op(B) + beta·C on the calling goroutine, where op(X) is X or, with
+// tA or tB, its transpose. All matrices are row-major: op(A) is m×k, op(B) k×n, C m×n; lda, ldb and
+// ldc are the distances, in elements, between the rows of A, B and C as they are stored. With beta
+// = 0 the old content of C, NaN included, is ignored; with alpha = 0, A and B are too. It allocates
+// nothing, and panics when a slice is too short for its shape.
 func (l *Library) Sgemm(tA, tB bool, m, n, k int, alpha float32, a []float32, lda int, b []float32, ldb int, beta float32, c []float32, ldc int) {
 	if m == 0 || n == 0 {
 		return
@@ -127,8 +127,8 @@ func (l *Library) Sgemm(tA, tB bool, m, n, k int, alpha float32, a []float32, ld
 	l.sgemm(tA, tB, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc)
 }
 
-// check panics unless a matrix of the given rows and columns lies inside its
-// slice: the library behind does not look.
+// check panics unless a matrix of the given rows and columns lies inside its slice: the library
+// itself does not check.
 func check(name string, rows, cols, ld, n int) {
 	if rows < 0 || cols < 0 || ld < cols || n < (rows-1)*ld+cols {
 		panic(fmt.Sprintf("blas: %s: %d×%d at leading dimension %d in %d elements", name, rows, cols, ld, n))

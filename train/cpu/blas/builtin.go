@@ -6,8 +6,8 @@ import (
 	"diskgnn/train/cpu/sgemm"
 )
 
-// builtinName is of the kernels of package sgemm and the order of their sums: its number
-// rises when other bits come out. The instructions in use do not show in these.
+// builtinName identifies the kernels of package sgemm and the order of their sums: its number rises
+// when the bits of results change. The bits do not depend on the instructions in use.
 const builtinName = Builtin + " 1"
 
 // openBuiltin fails where the processor has none of the instructions.

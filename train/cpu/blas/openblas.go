@@ -109,7 +109,7 @@ func version(config string) string {
 	return "of unknown version"
 }
 
-// openBLASBytes is what OpenBLAS touches, for every thread, for its packed operands.
+// openBLASBytes is the bytes that OpenBLAS touches for its packed operands, for every thread.
 const openBLASBytes = 4 << 20
 
 // fortran calls OpenBLAS through its Fortran symbol: every argument is a pointer,

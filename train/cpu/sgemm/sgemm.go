@@ -5,20 +5,19 @@
 //
 //	c = alpha·Σ op(A)[i][l]·op(B)[l][j] + beta·c
 //
-// where the terms of the sum are cut, by their number alone, into parts of at most
-// maxTerms, all of one length but the last. A part is summed one term after the other,
-// every product fused with its sum; then alpha times the part is added to beta·c, fused
-// again, and to that the next part's. So an element's bits follow from its row of op(A),
-// its column of op(B), c, alpha and beta: both kinds of instructions give the same, and so
-// do products of other heights and widths, other strides and any division among callers.
+// where the terms of the sum are cut, by their number alone, into parts of at most maxTerms, all of
+// one length but the last. A part is summed one term after the other, every product fused with its
+// sum; then alpha times the part is added to beta·c, fused again, and the next parts likewise. So
+// an element's bits depend only on its row of op(A), its column of op(B), c, alpha and beta: both
+// kinds of instructions give the same, and so do products of other heights and widths, other
+// strides and any division among callers.
 //
-// A product is cut, after Goto and van de Geijn (Anatomy of High-Performance Matrix
-// Multiplication, ACM TOMS 34, 2008), into tiles of C that registers hold. A panel of B, of
-// maxTerms rows and maxColumns columns, is copied to where a tile's part of it lies in
-// consecutive memory, and stays in the second-level cache while the rows of op(A) go by,
-// as many at a time as a tile has, in the first-level cache. The broadcast of an element
-// costs the same anywhere, so rows of A are used where they lie, unless they would get into
-// each other's way there.
+// A product is cut, after Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication,
+// ACM TOMS 34, 2008), into tiles of C that registers hold. A panel of B, of maxTerms rows and
+// maxColumns columns, is copied so that a tile's part of it is contiguous, and stays in the
+// second-level cache while the rows of op(A) pass through the first-level cache, one tile's rows at
+// a time. The broadcast of an element costs the same anywhere, so rows of A are used in place,
+// unless their stride makes them compete for cache lines.
 //
 // The assembly is generated: see _gen.
 package sgemm
@@ -32,17 +31,16 @@ const (
 	// maxColumns bounds the columns of B's panel.
 	maxColumns = 512
 
-	// directTiles of rows of C at most are computed from B as it lies: then a panel would
-	// cost more than it saves.
+	// directTiles tiles of rows of C or fewer are computed from B in place: a panel would cost more
+	// than it saves.
 	directTiles = 2
 
 	maxLanes = 16 // of a vector
 )
 
-// Multiply computes C = alpha·op(A)·op(B) + beta·C as blas.Library.Sgemm specifies it:
-// row-major, op(A) m×k, op(B) k×n, none of m, n and k zero, rows lda, ldb and ldc elements
-// apart. The caller has made sure that the matrices lie inside their slices, and that Kind
-// is not empty.
+// Multiply computes C = alpha·op(A)·op(B) + beta·C as blas.Library.Sgemm specifies it: row-major,
+// op(A) m×k, op(B) k×n, none of m, n and k zero, rows lda, ldb and ldc elements apart. The caller
+// must check that the matrices lie inside their slices, and that Kind is not empty.
 //
 // Any number of goroutines may multiply at once. Each needs SpaceBytes of memory for it,
 // which is kept for the next call.
@@ -95,7 +93,7 @@ func (p *product) panel(s *space, l, terms, j, columns int, beta float32) {
 	}
 }
 
-// panelOfB returns the panel, how far apart its rows are, in floats, and its tiles.
+// panelOfB returns the panel, the distances of its rows and of its tiles, in floats.
 func (p *product) panelOfB(s *space, l, terms, j, columns int) (b []float32, step, next int) {
 	width := p.width()
 	if !p.tB && p.m <= directTiles*p.tiles[0].rows {
@@ -113,8 +111,8 @@ func (p *product) panelOfB(s *space, l, terms, j, columns int) (b []float32, ste
 	return s.b[:], width, next
 }
 
-// rowsOfA returns where the elements of some rows of op(A) are, and how far apart rows and
-// the elements of a row are, in floats.
+// rowsOfA returns the elements of some rows of op(A), and the distances of rows and of a row's
+// elements, in floats.
 func (p *product) rowsOfA(s *space, i, rows, l, terms, columns int) (a *float32, next, step int) {
 	switch {
 	case p.tA && columns <= p.width():
@@ -139,8 +137,8 @@ func (p *product) rowsOfA(s *space, i, rows, l, terms, columns int) (a *float32,
 // cache.
 const conflict = 1024
 
-// transpose stores the transpose of n rows of src as k rows of width floats. What lies behind
-// the first n of these stays as it is.
+// transpose stores the transpose of n rows of src as k rows of width floats. The floats of a row
+// beyond n stay unchanged.
 func transpose(dst []float32, width int, src []float32, ld, n, k int) {
 	const block = 8
 	if n < block || k < block {

@@ -2,7 +2,7 @@ package sgemm
 
 import "sync"
 
-// SpaceBytes is what every concurrent caller of Multiply takes.
+// SpaceBytes is the memory of every concurrent call of Multiply, in bytes.
 const SpaceBytes = 4 * maxTerms * (maxColumns + maxLanes)
 
 // space is the memory of one call.
@@ -16,7 +16,7 @@ var spaces struct {
 	free []*space
 }
 
-// takeSpace returns memory that no one uses.
+// takeSpace returns unused memory.
 func takeSpace() *space {
 	spaces.Lock()
 	defer spaces.Unlock()
@@ -34,7 +34,7 @@ func giveSpace(s *space) {
 	spaces.free = append(spaces.free, s)
 }
 
-// newSpace makes space. So much at once begins at a page.
+// newSpace makes space. An allocation of this size begins at a page.
 func newSpace() *space {
 	memory := make([]float32, SpaceBytes/4)
 	return &space{b: memory[:maxTerms*maxColumns], a: memory[maxTerms*maxColumns:]}

@@ -6,8 +6,8 @@ package sgemm
 // written.
 type kernel func(k int, a *float32, next, step int, b *float32, stepB int, c *float32, nextC int, alpha, beta float32, last int)
 
-// tiles are the kernels of tiles of so many rows: of two whole vectors, of two of which
-// the second is masked, and of a masked one.
+// tiles are the kernels of tiles of this height: with two whole vectors, with two of which the
+// second is masked, and with a masked one.
 type tiles struct {
 	rows                  int
 	whole, masked, narrow kernel
@@ -39,7 +39,7 @@ func (t *tiles) run(lanes, k int, a *float32, next, step int, b *float32, stepB 
 // width returns the columns of a tile.
 func (in *instructions) width() int { return 2 * in.lanes }
 
-// tallest returns the kernels of the tallest tiles of at most so many rows.
+// tallest returns the kernels of the tallest tiles of at most rows rows.
 func (in *instructions) tallest(rows int) *tiles {
 	for i := range in.tiles {
 		if in.tiles[i].rows <= rows {

@@ -11,7 +11,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is an instruction set: what the two differ in.
+// isa is an instruction set, with the parameters that differ between them.
 type isa struct {
 	name   string // suffix of the functions
 	lanes  int    // float32s in a vector
@@ -24,7 +24,7 @@ type isa struct {
 
 func (s isa) bytes() int { return 4 * s.lanes }
 
-// vectors is how many of them a tile is wide.
+// vectors is the width of a tile in vectors.
 const vectors = 2
 
 func main() {
@@ -45,7 +45,7 @@ func main() {
 
 func pointer(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
 
-// address returns where a parameter lies.
+// address returns the address of a parameter.
 func address(name string) Mem {
 	m, err := Param(name).Resolve()
 	if err != nil {
@@ -124,8 +124,8 @@ func (s strided) advance(by Op) {
 	}
 }
 
-// tile writes the kernel of a tile of so many rows and vectors. The last of these may be
-// masked: then the tile has the columns that last says of it.
+// tile writes the kernel of a tile of rows rows and vectors vectors. The last vector may be masked:
+// the parameter last is then its number of columns.
 func tile(s isa, rows, vectors int, masked bool) {
 	name := fmt.Sprintf("tile%dx%d", rows, vectors)
 	doc := fmt.Sprintf("is the product of a tile of %d rows and %d columns.", rows, vectors*s.lanes)
@@ -214,7 +214,7 @@ func (s isa) put(v reg.VecVirtual, m Mem, mask Op, masked bool) {
 	}
 }
 
-// copyRows writes the function that copies rows of up to so many vectors.
+// copyRows writes the function that copies rows of up to vectors vectors.
 func copyRows(s isa, vectors int) {
 	name := fmt.Sprintf("copyRows%d%s", vectors, s.name)
 	begin(name, "func(dst, src *float32, next, rows, n int)",
