@@ -1,23 +1,21 @@
-// Package featurestore is what a run takes its mini-batches from: a store holds the
-// graph of every batch and the features of its input nodes, somewhere, and makes them
-// ready in the memory that a batch travels in, a slot.
+// Package featurestore defines the stores that supply a run with mini-batches. A store holds the graph
+// of every batch and the features of its input nodes, and makes them ready in the memory that a batch
+// travels in, a slot.
 //
-//	Candidate   what is there, by its metadata: Facts, Lineage; Plan divides memory
+//	Candidate   a store found by its metadata: Facts, Lineage; Plan divides memory
 //	   │ Open
 //	Store       levels that hold rows, one of a process
 //	   │ View   one for every device that computes, or one for the host
 //	Slot        Start ─► LoadGraph ─► Wait ─► Assemble: the graph, and the feature matrix
 //
-// The stores lie below: packed reads what `diskgnn pack` made, memory holds all rows, rows,
-// ginex, gnndrive and hyperion read them one by one, agnes in blocks for many batches at once, gids
-// reads and holds pages of them, marius reads whole partitions, mmap maps them and lets the kernel
-// read their pages.
-// Stores that have rows alone take the graphs from a Source: package sampled reads them, package
-// live draws them while training.
-// Those whose policy looks ahead see the input nodes of the coming batches in a Window.
-// Package featurestore/all finds a store by its name; featurestore/storetest holds each
-// to a plain gather from the dataset. No store changes a number: batches of equal samples
-// have equal graphs and equal rows, in an order of the input nodes that is the store's.
+// The stores lie below: packed reads the output of `diskgnn pack`, memory holds all rows, rows, ginex,
+// gnndrive and hyperion read them one by one, agnes in blocks for many batches at once, gids reads and
+// holds pages of them, marius reads whole partitions, mmap maps them and lets the kernel read their
+// pages. Stores of rows alone take the graphs from a Source: package sampled reads them, package live
+// draws them while training. A policy that looks ahead sees the input nodes of the coming batches in a
+// Window. Package featurestore/all finds a store by its name; featurestore/storetest holds each to a
+// plain gather from the dataset. No store changes a number: batches of equal samples have equal graphs
+// and equal rows, in an order of the input nodes that the store chooses.
 package featurestore
 
 import (
@@ -33,7 +31,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Split is what a batch is for.
+// Split is the use of a batch: training, or a split to evaluate.
 type Split uint8
 
 // The splits of a dataset's labelled nodes.
@@ -92,15 +90,15 @@ func (f *Facts) Inputs(eval bool) int {
 // Batches returns how many batches a split has.
 func (f *Facts) Batches(s Split) int { return [...]int{f.Train, f.Valid, f.Test}[s] }
 
-// Lineage names the directories by their fingerprints. Runs record it. Store is that of
-// the store's own directory, empty for stores without one. Where batches are drawn while
-// training, Samples is a hash of what decides them.
+// Lineage names the directories by their fingerprints. Runs record it. Store is the fingerprint of the
+// store's own directory, empty for stores without one. Where batches are drawn while training, Samples
+// is a hash of the parameters that decide them.
 type Lineage struct {
 	Dataset, Samples, Store string
 }
 
-// Description is what people read of a store's directory. No number of a run follows from
-// it. It is zero for stores without a directory of their own.
+// Description describes a store's directory for people. No number of a run follows from it. It is zero
+// for stores without a directory of their own.
 type Description struct {
 	Codec          string  `json:"codec"`
 	Policy         string  `json:"policy"`
@@ -121,7 +119,7 @@ type Level struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Cache says what a trainer reads whose memory holds so many rows.
+// Cache gives the reads of a trainer that holds Rows rows in memory.
 type Cache struct {
 	Rows int64   `json:"rows"`
 	Hits float64 `json:"hits"` // share of the training batches' rows that memory serves
@@ -129,8 +127,7 @@ type Cache struct {
 	ReadBytes int64 `json:"read_bytes"`
 }
 
-// Candidate is a store that was found, and whose metadata was read. It holds no memory
-// worth counting.
+// Candidate is a store that was found. Its metadata was read; it holds no memory worth counting.
 type Candidate interface {
 	// Name is what --store calls it.
 	Name() string
@@ -153,33 +150,33 @@ type Candidate interface {
 	Open(stack iostack.Stack, l Layout) (Store, error)
 }
 
-// Reads is a Candidate whose batches are many small reads, of which it wants more in flight
-// than there would be.
+// Reads is a Candidate with batches of many small reads: it wants more reads in flight than the storage
+// stack has by default.
 type Reads interface {
 	// Reads returns the options of the stack that the store is to be opened with.
 	Reads() iostack.Options
 }
 
-// Sliced is a Candidate whose directory may have the training batches of one rank alone, and
-// those of evaluation.
+// Sliced is a Candidate that may be a slice: its directory then has the training batches of one rank
+// alone, and the evaluation batches.
 type Sliced interface {
 	// Slice returns which rank's, or false: the directory has all batches.
 	Slice() (Slice, bool)
 }
 
-// Slice is the part of one rank of a training, whose steps are of so many batches over all
-// ranks. It is of an epoch's batches in the order of the samples.
+// Slice is one rank's part of a training on World ranks, where a step takes Accumulate batches over all
+// ranks. It divides an epoch's batches in the order of the samples.
 type Slice struct{ Rank, World, Accumulate int }
 
-// Confinable is a Candidate whose rows lie in the page cache of the operating system, which a
-// memory cgroup around the process can hold to what was planned.
+// Confinable is a Candidate that has its rows in the page cache of the operating system. A memory
+// cgroup around the process can hold that cache to the planned size.
 type Confinable interface {
 	// Confine returns what a layout becomes in such a cgroup, with a Note that says so, or
 	// false where it is better off without one.
 	Confine(l Layout) (Layout, bool)
 }
 
-// PlanOptions say what a layout may use.
+// PlanOptions are the limits of a layout, and the wishes for it.
 type PlanOptions struct {
 	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as much as
 	// Memory allows and the store can use.
@@ -224,7 +221,7 @@ func (o *PlanOptions) NoGPURows(where string) error {
 	return nil
 }
 
-// Layout says what a store will hold, before it does.
+// Layout is the memory that a store will hold, known before it is opened.
 type Layout struct {
 	CacheRows int64 // in RAM or on the GPU
 
@@ -261,7 +258,7 @@ type Layout struct {
 	Own any
 }
 
-// Bytes returns the host memory that the store takes with as many slots.
+// Bytes returns the host memory of the store with its slots, in bytes.
 func (l *Layout) Bytes(slots, evalSlots int) int64 {
 	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
@@ -333,8 +330,8 @@ type Slot interface {
 	Free()
 }
 
-// Landing is a Slot whose bytes may still be on their way from the drive when Fill returns,
-// and that are checked on the device.
+// Landing is a Slot that may return from Fill before its bytes have come from the drive; they are
+// checked on the device.
 type Landing interface {
 	// Landed says whether the copies of the last Fill brought the right bytes, once they are
 	// done: a read that failed, or bytes that do not match their checksums, are its error.
@@ -342,8 +339,7 @@ type Landing interface {
 	Landed() error
 }
 
-// Source is where batches come from for stores that have rows alone: their graphs, and
-// what there is to know of them.
+// Source supplies stores of rows alone with batches: their graphs, and the facts about them.
 type Source interface {
 	// Dir is the directory that errors are about.
 	Dir() string
@@ -378,9 +374,9 @@ type Mapped interface {
 	Unchanged() error
 }
 
-// Lists is a Source that draws its batches, and that can hold some nodes' lists of in-neighbours
-// in memory: those that a store chooses. The others are read from disk when batches are drawn.
-// TableBytes has nothing of what HoldLists takes, which is the store's to count.
+// Lists is a Source that draws its batches, and can hold the lists of in-neighbours of some nodes in
+// memory. The store chooses these nodes. The other lists are read from disk when batches are drawn.
+// TableBytes does not include the memory of HoldLists, which the store counts.
 type Lists interface {
 	Source
 	// Draws returns how often each node's list was drawn from for the training batches that

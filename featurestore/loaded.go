@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Loaded is a batch whose graph a Loader reads: what the slots of all stores on a Source share.
+// Loaded is a batch with a graph that a Loader reads. The slots of all stores on a Source share it.
 type Loaded struct {
 	Loader Loader
 	Ref    Ref
@@ -54,14 +54,14 @@ func (l *Loaded) Free() {
 	}
 }
 
-// HostSlot is the part of a slot whose rows are gathered in RAM, all by one call.
+// HostSlot is the part of a slot that gathers its rows in RAM, all by one call.
 type HostSlot struct {
 	Loaded
 	matrix, nodes *device.Host
 	dim           int
 }
 
-// Open takes the memory and a loader. After an error, Free gives back what it took.
+// Open takes the memory and a loader. After an error, Free releases them.
 func (s *HostSlot) Open(loaders Loaders, f *Facts, eval bool) error {
 	var errs [3]error
 	n := f.Inputs(eval)

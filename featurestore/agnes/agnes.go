@@ -1,32 +1,32 @@
-// Package agnes is the store that reads the features of a DATASET in blocks of 1 MiB, each for
-// many batches at once, as AGNES does (KDD 2026): the accesses of a hyperbatch, which is up to
-// 1,024 batches, are recorded before it begins; then every block that any of them needs is read
-// once, in the order of the file, and its rows wait in RAM for their batches. There is no pack;
-// graphs come from a featurestore.Source.
+// Package agnes is the store that reads the features of a DATASET in blocks of 1 MiB, each for many
+// batches at once, as AGNES does (KDD 2026): the accesses of a hyperbatch, which is up to 1,024
+// batches, are recorded before it begins; then every block that any of them needs is read once, in the
+// order of the file, and its rows wait in RAM for their batches. There is no pack; graphs come from a
+// featurestore.Source.
 //
-// With R the bytes of a row, S those of the file, B = 2²⁰, and N(h) the input nodes of the
-// batches of hyperbatch h, it reads
+// With R the bytes of a row, S the bytes of the file, B = 2²⁰, and N(h) the input nodes of the batches
+// of hyperbatch h, it reads
 //
 //	Σ over h of Σ over b in {⌊v·R/B⌋, …, ⌈(v+1)·R/B⌉ − 1 : v in N(h)} of min(B, S − b·B)  bytes
 //
-// (a last page that the file ends in may count whole), at the first batch of the hyperbatch. A
-// row is held once however many of the batches use it: the first use is a miss, the others are
-// hits. With C rows in RAM, a hyperbatch is
+// (a last page that the file ends in may count whole), at the first batch of the hyperbatch. A row is
+// held once however many of the batches use it: the first use is a miss, the others are hits. With C
+// rows in RAM, a hyperbatch is
 //
-//	the next batches of the sample epoch, 1,024 at most, as many as |N(h)| ≤ C allows
+//	the next batches of the sample epoch, 1,024 at most, with |N(h)| ≤ C
 //
-// so that it follows from C and the samples alone. Rows of one hyperbatch are not kept for the
-// next. Blocks land in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at
-// most, and as many are read at the same time.
+// so that it follows from C and the samples alone. Rows of one hyperbatch are not kept for the next.
+// Blocks land in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most, and as
+// many are read at the same time.
 //
-// A hyperbatch is recorded while the one before it is trained, a batch for a batch, which reads
-// the graph of each batch once more; its blocks are read when its first batch comes and all
-// before are assembled. AGNES likewise samples a hyperbatch beside the one before, and trains
-// when its rows have been gathered.
+// A hyperbatch is recorded while the one before it is trained, a batch for a batch, which reads the
+// graph of each batch once more; its blocks are read when its first batch comes and all before are
+// assembled. AGNES likewise samples a hyperbatch beside the one before, and trains when its rows have
+// been gathered.
 //
-// It differs from AGNES in this: hyperbatches are as long as memory allows, where AGNES writes
-// the rows that RAM has no room for to files of their own, a batch each, and reads them again;
-// blocks are of the file, so that a row may lie on two; the topology is the source's matter.
+// It differs from AGNES in this: hyperbatches are as long as memory allows, where AGNES writes the rows
+// that RAM has no room for to files of their own, a batch each, and reads them again; blocks are of the
+// file, so that a row may lie on two; the topology is the source's matter.
 package agnes
 
 import (

@@ -69,7 +69,7 @@ func hasSource(p *Places) bool {
 	return p.Pack == "" && p.Dataset != "" && (p.Samples != "" || p.Live)
 }
 
-// Names returns what --store accepts, Auto first.
+// Names returns the values that --store accepts, Auto first.
 func Names() []string {
 	names := []string{Auto}
 	for _, s := range stores {
@@ -78,9 +78,9 @@ func Names() []string {
 	return names
 }
 
-// Choose returns the name of the store that is wanted: name itself, or for Auto the first
-// whose directories are given. Other directories than the store's are an error of kind
-// fault.ErrUsage that names the flags.
+// Choose returns the name of the wanted store: name itself, or for Auto the first store that has its
+// directories given. A directory that the store does not use is an error of kind fault.ErrUsage that
+// names the flags.
 func Choose(name string, p Places) (string, error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
 		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, %s has batches: give --fanout with --dataset alone, or leave it out", from)
@@ -146,8 +146,8 @@ func Divides(name string) bool { return name == hyperion.Name }
 // that were drawn for it.
 func Particular(name string) bool { return name == marius.Name }
 
-// Find reads the metadata of the store that Choose returns; not where batches are drawn
-// while training, see On. The reason is one printable line: which store it is, and of what.
+// Find reads the metadata of the store that Choose returns. It is not for batches that are drawn while
+// training, see On. The reason is one printable line: the store, and the directory it was found by.
 func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
 	if name, err = Choose(name, p); err != nil {
 		return nil, "", err

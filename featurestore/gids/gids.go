@@ -1,47 +1,48 @@
-// Package gids is the store that holds pages of a DATASET's features as GIDS does (Park and
-// others, VLDB 2024), in a cache like BaM's (Qureshi and others, ASPLOS 2023). There is no pack;
-// graphs come from a featurestore.Source.
+// Package gids is the store that holds pages of a DATASET's features as GIDS does (Park and others,
+// VLDB 2024), in a cache like BaM's (Qureshi and others, ASPLOS 2023). There is no pack; graphs come
+// from a featurestore.Source.
 //
 //	constant buffer   the rows of the nodes with the highest reverse PageRank, for good
 //	cache of pages    lines of 4 KiB, each a page of the feature file
 //	window            pages that one of the next 8 batches uses keep their line
 //	accumulator       batches are read together until they have enough accesses
 //
-// A row of the buffer costs nothing. Each other row has an access for every page that it lies
-// on, one or more; rows may share pages. An access hits if a line holds the page, or if another
-// access of the batch has missed it already. So with P = 4096, the pages p(k) of batch k that no
-// line holds when it comes, and the file's size Z, batch k reads
+// A row of the buffer costs nothing. Each other row has an access for every page that it lies on, one
+// or more; rows may share pages. An access hits if a line holds the page, or if another access of the
+// batch has missed it already. So with P = 4096, the pages p(k) of batch k that no line holds when it
+// comes, and the file's size Z, batch k reads
 //
 //	Σ over i in p(k) of min(P, Z − i·P)  bytes
 //
-// in as many requests, and beside its graph that of the last batch of the window. Hits and
-// misses are as many as accesses.
+// in |p(k)| requests, and beside its own graph the graph of the window's last batch. Hits and misses
+// add up to the accesses.
 //
-// Lines are taken in a circle, as BaM does: the hand goes past lines in use and lines whose page
-// the window has, and takes the next one. A batch's lines are in use until it has been assembled.
-// Where a whole turn finds no line, the batch's other misses are read and pass by. What the
-// cache holds is a function of the batches in their order, not of time.
+// Lines are taken in a circle, as BaM does: the hand goes past lines in use and lines with a page that
+// the window uses, and takes the next one. A batch's lines are in use until it has been assembled.
+// Where a whole turn finds no line, the batch's other misses are read and pass by. What the cache holds
+// is a function of the batches in their order, not of time.
 //
-// Pages are read into their lines while earlier batches are under way, so a slot holds no pages
-// but those of the reads in flight: a line that a batch under way uses is not taken, and batches
-// under way are no more than the accumulator says, see gathers.
+// Pages are read into their lines while earlier batches are under way, so a slot holds only the pages
+// of the reads in flight: a line that a batch under way uses is not taken, and batches under way are no
+// more than the accumulator says, see gathers.
 //
 // # Modes
 //
-// GIDS' paper and the script that is published with it differ. By paper, ranks are those of
-// reverse PageRank, and the accumulator counts the accesses that the buffer does not serve. By
-// script, rank moves along the edges, and the accumulator counts all rows, and before each
-// batch raises the number that it needs by the buffer's hits of the whole gather before: see
-// gathers. On a graph with all edges in both directions the ranks agree.
+// GIDS' paper and the script that is published with it differ. By paper, nodes rank by reverse
+// PageRank, and the accumulator counts the accesses that the buffer does not serve. By script, rank
+// moves along the edges, and the accumulator counts all rows, and before each batch raises the number
+// that it needs by the buffer's hits of the whole gather before: see gathers. On a graph with all edges
+// in both directions the ranks agree.
 //
 // # What differs from GIDS
 //
 // Levels are in RAM. Pages are read by the host, or, where the storage stack lets it (an
-// iostack.DeviceStack), by the GPU, which then brings them to their lines and makes the matrix. BaM's records have 32 bytes for each page of the file, and so much is
-// counted. A page is read once for a batch. BaM keeps a line from the time when a batch uses it
-// that a later one of the window uses too, here the window keeps whatever it has; BaM waits for
-// a line where none can be taken, forever if need be, here pages pass by. Three batches may be
-// under way in any case, so that reading overlaps the rest; and never more than there are slots.
+// iostack.DeviceStack), by the GPU, which then brings them to their lines and makes the matrix. BaM's
+// records have 32 bytes for each page of the file, and so much is counted. A page is read once for a
+// batch. BaM keeps a line from the time when a batch uses it that a later one of the window uses too,
+// here the window keeps whatever it has; BaM waits for a line where none can be taken, forever if need
+// be, here pages pass by. Three batches may be under way in any case, so that reading overlaps the
+// rest; and never more than there are slots.
 package gids
 
 import (
@@ -65,7 +66,7 @@ const (
 	Script = "script"
 )
 
-// Modes returns what --cache-policy takes, the default first.
+// Modes returns the values of --cache-policy, the default first.
 func Modes() []string { return []string{Paper, Script} }
 
 const (

@@ -1,24 +1,23 @@
-// Package ginex is the store that reads rows one by one from a DATASET and holds some of them
-// in a cache, in RAM and on the GPU, as Ginex does (Park, Min and Lee, VLDB 2022): the batches
-// of a sample epoch are cut into superbatches, whose accesses are recorded before they begin,
-// so that Belady's policy can decide which rows the cache holds. Rows may pass by. There is no
-// pack; graphs come from a featurestore.Source.
+// Package ginex is the store that reads rows one by one from a DATASET and holds some of them in a
+// cache, in RAM and on the GPU, as Ginex does (Park, Min and Lee, VLDB 2022): the batches of a sample
+// epoch are cut into superbatches. The accesses of a superbatch are recorded before it begins, so that
+// Belady's policy can decide which rows the cache holds. Rows may bypass the cache. There is no pack;
+// graphs come from a featurestore.Source.
 //
-// With C frames, superbatch s, and B the accesses of Belady's policy with bypass that miss,
-// which begins with the first C distinct nodes of the superbatch and of rows with equally near
-// next uses keeps those of the lowest node ids, s reads
+// With C frames, superbatch s, and B the accesses of Belady's policy with bypass that miss, s reads the
+// following. The policy begins with the first C distinct nodes of the superbatch, and between rows with
+// equally near next uses keeps the lowest node ids.
 //
 //	min(C, distinct nodes of s) + B(s)  rows
 //
-// each by itself: the 4 KiB pages that cover it, as package rows does. Ginex reads the first of
-// these rows before the superbatch begins, this store when a batch first uses them; nothing
-// leaves the cache before, see residency.Superbatch. Rows of one superbatch are not kept for
-// the next.
+// each by itself: the 4 KiB pages that cover it, as package rows does. Ginex reads the first of these
+// rows before the superbatch begins, this store when a batch first uses them; nothing leaves the cache
+// before, see residency.Superbatch. Rows of one superbatch are not kept for the next.
 //
-// A superbatch is recorded while the one before it is trained, a batch for a batch, which reads
-// the graph of each batch once more. Superbatches are as long as memory allows, an epoch at
-// most; those of an epoch differ by one batch at most. What the cache holds follows from the
-// position of the run and from how long they are, so checkpoints hold nothing of it.
+// A superbatch is recorded while the one before it is trained, a batch for a batch, which reads the
+// graph of each batch once more. Superbatches are as long as memory allows, an epoch at most; within an
+// epoch their lengths differ by one batch at most. The rows in the cache follow from the position of
+// the run and the lengths of superbatches, so checkpoints hold nothing of the cache.
 //
 // Ginex's cache of neighbours is not here, since batches are drawn before.
 package ginex
@@ -33,7 +32,7 @@ import (
 // Name is the store's in --store.
 const Name = "ginex"
 
-// Policies returns what --cache-policy takes.
+// Policies returns the values of --cache-policy.
 func Policies() []string { return []string{residency.Belady} }
 
 // On returns the store of a source's batches, and of the dataset that they are drawn from.

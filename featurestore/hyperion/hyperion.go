@@ -1,30 +1,29 @@
-// Package hyperion is the store that holds the rows which save most reads, chosen once before
-// training from counts of batches that were drawn before, and reads the others from a DATASET
-// one by one, as Hyperion does (Sun and others, ICDE 2025). There is no pack; graphs come from
-// a featurestore.Source.
+// Package hyperion is the store that holds the rows which save most reads, chosen once before training
+// from counts of batches that were drawn before, and reads the others from a DATASET one by one, as
+// Hyperion does (Sun and others, ICDE 2025). There is no pack; graphs come from a featurestore.Source.
 //
-//	Fill       divide chooses the rows; they are read, those of a GPU into its memory
+//	Fill       divide chooses the rows; they are read, on a GPU into its memory
 //	LoadGraph  submit the reads of all rows that are not held, in micro-batches
 //	Wait       one completion: check their pages, bring the rows to their places
-//	Assemble   gather the rows that are held, on the GPU those of all three places at once
+//	Assemble   gather the rows, on the GPU from all three places at once
 //
-// What is held does not change while training, so batches may come in any order, those of
-// evaluation use the cache as well, and a checkpoint holds nothing of it: the rows follow from
-// the counts and the memory. With m(k) the input nodes of batch k that are not held, R the
-// bytes of a row and P = 4096, batch k reads
+// The cached rows do not change while training, so batches may come in any order and evaluation uses
+// the cache as well. A checkpoint holds nothing of the cache: its rows follow from the counts and the
+// memory. With m(k) the input nodes of batch k that are not held, R the bytes of a row and P = 4096,
+// batch k reads
 //
 //	Σ over v in m(k) of P·(⌈(v+1)·R/P⌉ − ⌊v·R/P⌋)  bytes
 //
-// (less what the file ends before the last page does), and its graph.
+// (less the part of the last page beyond the end of the file), and its graph.
 //
-// Where the source can hold lists of neighbours (featurestore.Lists), the RAM is divided between
-// these and rows, by the same counts and the draws from each list; the GPU has rows alone.
+// Where the source can hold lists of neighbours (featurestore.Lists), the RAM is divided between these
+// and rows, by the same counts and the draws from each list; the GPU has rows alone.
 //
-// A batch completes its reads at once where the memory for their pages suffices, and else in
-// as few rounds as that allows; the layout's note says so. Where the storage stack
-// lets a GPU read by itself (iostack.DeviceStack), kernels submit all of them and complete them when
-// the batch is taken, as Hyperion's do, and check their pages; else the host does. It differs
-// from Hyperion in this: a read is whole pages, which are checked; a row may have any size.
+// A batch completes its reads at once where the memory for their pages suffices, and else in as few
+// rounds as that allows; the layout's note says so. Where the storage stack lets a GPU read by itself
+// (iostack.DeviceStack), kernels submit all of them and complete them when the batch is taken, as
+// Hyperion's do, and check their pages; else the host does. It differs from Hyperion in this: a read is
+// whole pages, which are checked; a row may have any size.
 package hyperion
 
 import (

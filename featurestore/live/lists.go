@@ -55,10 +55,10 @@ func (s *Source) ListBytes(v uint32) int64 { return s.costs.Bytes(v) }
 // ListRead returns the bytes that a draw from a node's list reads where it is not held.
 func (s *Source) ListRead(v uint32) int64 { return s.costs.Read(v) }
 
-// ListsBytes returns the memory of lists of so many bytes, with what finds them.
+// ListsBytes returns the memory of lists of sum bytes together with their index, in bytes.
 func (s *Source) ListsBytes(sum int64) int64 { return s.costs.Held(sum) }
 
-// ListsWork returns what HoldLists holds besides.
+// ListsWork returns the memory that HoldLists needs while it reads, in bytes.
 func (s *Source) ListsWork() int64 { return s.topology.ReaderBytes() }
 
 // HoldLists holds the lists of the given nodes.
@@ -129,8 +129,8 @@ func (s *Source) Topology() string {
 	return s.topology.Level()
 }
 
-// TopologyBytes returns what the in-neighbours take that the topology holds, with what finds
-// them; of a pinned one, the copy, wherever it is.
+// TopologyBytes returns the memory of the in-neighbours that the topology holds, with their index, in
+// bytes. For a pinned topology it is the size of the copy, wherever that lies.
 func (s *Source) TopologyBytes() int64 {
 	if s.pinned != nil {
 		return s.pinned.bytes

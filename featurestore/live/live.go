@@ -1,28 +1,26 @@
-// Package live is the source of batches that are drawn while training, where there is no
-// SAMPLES directory: every epoch has fresh samples.
+// Package live is the source of batches that are drawn while training, where there is no SAMPLES
+// directory: every epoch has fresh samples.
 //
 //	Open    verify and map the topology, then the dry pass: draw batches, keep their counts
 //	Loader  Start ─► Wait, which draws the batch ─► Decode
 //
-// Batches are those that presample draws with the same parameters and as many epochs,
-// element by element: both draw by package presample/sampler, where a batch is a function of
-// the seed, the epoch and its number. Nothing of them is read or written. A loader draws in
-// the goroutine that waits for it and in memory of its own, so as many batches are drawn at
-// a time as there are slots that wait for one.
+// Batches equal the batches that presample draws with the same parameters and number of epochs, element
+// by element: both draw by package presample/sampler, where a batch is a function of the seed, the
+// epoch and its number. Batches are neither read nor written. A loader draws in the goroutine that
+// waits for it and in memory of its own, so batches are drawn in parallel, one for each slot that
+// waits.
 //
-// What buffers are made for must be known before the first batch, and so must ranks, means
-// and with them the order of layers. The dry pass draws all evaluation batches, and those of
-// training of some first epochs, and keeps none. Where it draws all epochs, facts and ranks
-// are those of the samples. Else they are of the batches that it drew, but for the maxima,
-// which have a margin: a batch that exceeds them all the same ends loading with Outgrown,
-// and after Grow everything that was made for the maxima is made anew.
+// The sizes of buffers must be known before the first batch, and so must ranks, means and with them the
+// order of layers. The dry pass draws all evaluation batches, and the training batches of some first
+// epochs, and keeps none. Where it draws all epochs, facts and ranks equal the samples'. Else they
+// describe the batches that it drew, and the maxima have a margin: a batch that exceeds them all the
+// same ends loading with Outgrown, and after Grow everything that was made for the maxima is made anew.
 //
-// The topology is mapped, and counts as mapped memory, or a part of it is held and the rest
-// read while drawing: see package presample/sampler/topology. What the source holds is
-// TableBytes: that part, the seed nodes, the visiting orders of the epochs under way, and the
-// hotness of every node.
-// After Pin it has a copy of the topology besides, from which a GPU draws the batches of
-// loaders: the same, element by element.
+// The topology is mapped, and counts as mapped memory, or a part of it is held and the rest read while
+// drawing: see package presample/sampler/topology. The source holds TableBytes: that part, the seed
+// nodes, the visiting orders of the epochs under way, and the hotness of every node. After Pin it has a
+// copy of the topology besides, from which a GPU draws the batches of loaders: the same, element by
+// element.
 package live
 
 import (
@@ -47,7 +45,7 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// Options say what is drawn, and with what.
+// Options are the parameters of the batches, and the resources to draw them with.
 type Options struct {
 	Dataset string
 	// Params decide the batches. Epochs are those of the run. The order of the batches is
@@ -93,8 +91,8 @@ type Source struct {
 	pinned      *pinned // nil: loaders draw on the host
 }
 
-// Open verifies and maps the topology and does the dry pass. Close the source after what
-// was opened with it.
+// Open verifies and maps the topology and does the dry pass. Close the source after the loaders and
+// windows opened with it.
 func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *Source, err error) {
 	if err := sampler.Check(&o.Params); err != nil {
 		return nil, err
@@ -219,14 +217,14 @@ func (s *Source) Unchanged() error { return s.topology.Unchanged() }
 // Dir returns the directory of the dataset.
 func (s *Source) Dir() string { return s.data.Dir() }
 
-// Dataset returns what the batches are drawn from.
+// Dataset returns the dataset that batches are drawn from.
 func (s *Source) Dataset() *dataset.Dataset { return s.data }
 
 // Facts returns the counts of the batches and of the dataset's rows.
 func (s *Source) Facts() featurestore.Facts { return s.facts }
 
-// Lineage names the dataset and, where others name samples, a hash of what decides the
-// batches and their ranks.
+// Lineage names the dataset and, in place of samples, a hash of the parameters that decide the batches
+// and their ranks.
 func (s *Source) Lineage() featurestore.Lineage {
 	params, dry := s.options.Params, s.dry
 	if first := s.options.FirstEpochs; first > 0 {
@@ -240,8 +238,8 @@ func (s *Source) Lineage() featurestore.Lineage {
 	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: binio.Hash(b)}
 }
 
-// TableBytes returns what the source holds beside loaders, and beside lists that a store has
-// chosen.
+// TableBytes returns the memory of the source, in bytes, without loaders and without lists that a store
+// has chosen.
 func (s *Source) TableBytes() int64 {
 	return s.seeds.Memory(s.options.Workers) + s.countBytes() + s.topology.Bytes() - s.chosen + s.pinned.tableBytes(s)
 }

@@ -85,7 +85,7 @@ func (s *Source) seedBytes(eval bool) int64 {
 	return n
 }
 
-// HeapBytes returns what a loader has of Go's heap.
+// HeapBytes returns a loader's share of Go's heap, in bytes.
 func (s *Source) HeapBytes(eval bool) int64 {
 	if s.none(eval) {
 		return 0
@@ -96,8 +96,8 @@ func (s *Source) HeapBytes(eval bool) int64 {
 	return s.LoaderBytes(eval) - s.topology.ReaderBytes()
 }
 
-// HostBytes returns what the source holds outside Go's heap, but for lists that a store has
-// chosen.
+// HostBytes returns the memory of the source outside Go's heap, in bytes, without lists that a store
+// has chosen.
 func (s *Source) HostBytes() int64 {
 	if s.chosen > 0 {
 		return topology.StackBytes + s.pinned.hostBytes()

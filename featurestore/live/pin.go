@@ -30,11 +30,11 @@ type pinned struct {
 // it: the rest is for rows.
 const nearShare = 4
 
-// Pin decides where a GPU reads the topology, so that loaders draw on it: in its own memory if
-// that is at most a quarter of what is left of it, otherwise in memory of the host, which is
-// pinned. The topology must be mapped. From now on until Unpin the source counts as after Place, which must come before
-// Open. room is what is left of the device's memory. It returns what the topology and so many
-// loaders will take of that.
+// Pin decides where a GPU reads the topology, so that loaders draw on it: in its own memory if the
+// topology takes at most a quarter of room, otherwise in pinned memory of the host. room is the free
+// memory of the device, in bytes. The topology must be mapped. From now on until Unpin the source
+// counts as after Place, which must come before Open. Pin returns the device memory that the topology
+// and the loaders will take, in bytes.
 func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (bytes int64, err error) {
 	for _, eval := range []bool{false, true} {
 		if _, err := s.deviceBytes(eval); err != nil {
@@ -56,7 +56,7 @@ func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (byte
 	return bytes, nil
 }
 
-// GPUBytes returns what so many loaders take of the memory of the GPU that draws; 0: none does.
+// GPUBytes returns the memory of the loaders on the GPU that draws, in bytes; 0 if no GPU draws.
 func (s *Source) GPUBytes(loaders, evalLoaders int) int64 {
 	if s.pinned == nil {
 		return 0
@@ -80,8 +80,8 @@ func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
 	return nil
 }
 
-// Unpin gives back what Place took; loaders draw on the host again. Those that drew on the
-// device have been freed.
+// Unpin frees the memory that Place took; loaders draw on the host again. Loaders that drew on the
+// device must have been freed.
 func (s *Source) Unpin() {
 	if s.pinned != nil && s.pinned.topology != nil {
 		s.pinned.topology.Free()

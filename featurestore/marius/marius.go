@@ -1,44 +1,42 @@
-// Package marius is the store that holds whole partitions of a graph in RAM, as MariusGNN does
-// (EuroSys 2023). It takes samples that were drawn from a buffer of partitions, by `diskgnn
-// presample --order dispersed` or `sequential`, and no others: a batch needs rows of the
-// partitions in the buffer alone. There is no pack; the batches' graphs are those of the samples.
+// Package marius is the store that holds whole partitions of a graph in RAM, as MariusGNN does (EuroSys
+// 2023). It takes samples that were drawn from a buffer of partitions, by `diskgnn presample --order
+// dispersed` or `sequential`, and no others: a batch needs rows of the partitions in the buffer alone.
+// There is no pack; the batches' graphs come from the samples.
 //
 //	state      the partitions that a batch was drawn from: see packages presample/walk and sampler
 //	phase      successive batches of one state
-//	partition  n/P nodes of everywhere, whose rows lie together in the file features.partitioned
+//	partition  n/P nodes from anywhere; their rows lie together in the file features.partitioned
 //
-// With H(k) the partitions of batch k, of which every phase's batches have the same, R the bytes
-// of a row and n(p) the nodes of a partition, the batches of the circle read
+// With H(k) the partitions of batch k, of which every phase's batches have the same, R the bytes of a
+// row and n(p) the nodes of a partition, the batches of the circle read
 //
 //	Σ over k of Σ over p in H(k) \ H(k−1) of 4096·⌈n(p)·R/4096⌉  bytes
 //
-// of rows: each partition whole when it comes into the buffer, and nothing while the state
-// stays, which under sequential is an epoch. Partitions of states that have no batch are not
-// read.
+// of rows: each partition whole when it comes into the buffer, and nothing while the state stays, which
+// under sequential is an epoch. Partitions of states that have no batch are not read.
 //
-// Where memory has room for more than the buffer, partitions of the next state are read beside
-// the batches of the present one, in the order of the file and in equal shares for each batch;
-// what has no room is read when the state changes. Then they count for the first batch of it.
-// Rows of partitions that came into the buffer with a state are misses for the first batch of
-// the phase that uses them; all other accesses are hits.
+// Where memory has room for more than the buffer, partitions of the next state are read beside the
+// batches of the present one, in the order of the file and in equal shares for each batch; partitions
+// without room are read when the state changes, and count for the first batch of the new state. Rows of
+// partitions that came into the buffer with a state are misses for the first batch of the phase that
+// uses them; all other accesses are hits.
 //
 // # The file
 //
-// Partitions are random, so the feature table has their rows in no order that could be read.
-// The first run lays them out, in one pass over the table, which is checked, into a file beside
-// the samples:
+// Partitions are random, so the feature table has their rows in no order that could be read. The first
+// run lays them out, in one pass over the table, which is checked, into a file beside the samples:
 //
 //	features.partitioned        partition after partition, each from a multiple of 4096 on, its
 //	                            rows by ascending node, zeros behind them
 //	features.partitioned.sums   fingerprint of the samples, 64 characters; then the table of
 //	                            checksums of every 4096 bytes, as package binio has it
 //
-// Both are a preparation that costs a copy of the features; runs on the same samples use it
-// again. They are no part of the samples' fingerprint: what does not agree with that is made
-// again, and removing them costs one pass. Reading the table for it counts as preload.
+// Both are a preparation that costs a copy of the features; runs on the same samples use it again. They
+// are no part of the samples' fingerprint: files that do not agree with it are made again, and removing
+// them costs one pass. Reading the table for it counts as preload.
 //
-// What it does not have of MariusGNN: training on the edges of partitions on disk (link
-// prediction), and updates of embeddings that are written back.
+// It lacks two features of MariusGNN: training on the edges of partitions on disk (link prediction),
+// and updates of embeddings that are written back.
 package marius
 
 import (
@@ -64,7 +62,7 @@ import (
 // Name is the store's in --store.
 const Name = "marius"
 
-// Samples is a source that has a directory of samples, and says what decided them.
+// Samples is a source with a directory of samples and the parameters of their draw.
 type Samples interface {
 	featurestore.Source
 	Params() mbfile.Params

@@ -204,10 +204,10 @@ func list(r *packfile.Reader, edges []int64) string {
 	return strings.Join(s, ", ")
 }
 
-// PlanOptions say what a layout may use.
+// PlanOptions are the limits of a layout, and the wishes for it.
 type PlanOptions = featurestore.PlanOptions
 
-// Layout says which rows live where, and what the buffers take.
+// Layout is the place of each row, and the memory of the buffers.
 type Layout struct {
 	CacheRows int64 // ranks below are in RAM or on the GPU
 	// Through is the last band that is read from disk: the chunk's bands

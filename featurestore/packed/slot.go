@@ -64,7 +64,7 @@ func (sl *Slot) Free() {
 // Batch returns the graph of the batch loaded last; its memory is reused.
 func (sl *Slot) Batch() *graph.Batch { return &sl.decoded }
 
-// Counts returns those of the batch loaded last.
+// Counts returns the counts of the batch loaded last.
 func (sl *Slot) Counts() featurestore.Counts { return sl.counts }
 
 // Matrix returns the memory in which X lies, whichever batch it is of, until Free; none
@@ -76,18 +76,17 @@ func (sl *Slot) Matrix() []byte { return sl.matrix.memory() }
 // none: see Fill.
 func (sl *Slot) X() []float32 { return sl.matrix.x(len(sl.decoded.Input)) }
 
-// Fill submits the work that makes x the feature matrix of the assembled batch: copies
-// on the given stream, and what follows on a stream of the store's, whose time is
-// returned; x is complete once both are done. Where nothing follows the time is nil. The
-// slot must stay as it is until the copies are done. With x goes a batch's memory on the
-// device: of training batches, the one before the last must have been computed, of
-// others the last. The calling goroutine is attached.
+// Fill submits the work that makes x the feature matrix of the assembled batch: copies on the given
+// stream, then work on a stream of the store, and returns the time span of the latter, nil if there is
+// none. x is complete once both are done. The slot must stay as it is until the copies are done. Fill
+// reuses a batch's memory on the device along with x: of training batches, the one before the last must
+// have been computed, of other batches the last. The calling goroutine is attached.
 func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return sl.matrix.fill(copies, x)
 }
 
-// Landed implements featurestore.Landing: where the GPU reads chunks by itself, they are
-// checked there, and what is wrong is known once the copies of Fill are done.
+// Landed implements featurestore.Landing: where the GPU reads chunks by itself, it checks them, and
+// Landed returns the error once the copies of Fill are done.
 func (sl *Slot) Landed() error { return sl.matrix.landed() }
 
 var _ featurestore.Landing = (*Slot)(nil)
@@ -140,9 +139,9 @@ func (sl *Slot) Wait(ctx context.Context) error {
 	return err
 }
 
-// Assemble checks the chunk and completes the matrix, or what Fill makes it of. Under policy
-// min it changes the cache: training batches are assembled by one goroutine, in the pack's
-// order, from the one that the cache was filled for.
+// Assemble checks the chunk and completes the matrix, or the inputs from which Fill makes it. Under
+// policy min it changes the cache: one goroutine assembles the training batches, in the pack's order,
+// from the batch that the cache was filled for.
 func (sl *Slot) Assemble(ctx context.Context) error {
 	for _, p := range sl.parts {
 		if err := ctx.Err(); err != nil {

@@ -15,9 +15,9 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Store is the featurestore.Store of one pack. Where several devices compute, it is what the
-// first of them sees, and peers are what the others do: with levels of their own, but for RAM and
-// files, which the process has once.
+// Store is the featurestore.Store of one pack. Where several devices compute, it is the first device's
+// view, and peers are the views of the other devices. Each has its own levels, except RAM and files,
+// which the process has once.
 type Store struct {
 	src    *source
 	peers  []*Store
@@ -212,13 +212,13 @@ func (s *Store) Fill(ctx context.Context, next int, rep progress.Reporter) (int6
 	return fillAll(ctx, sinks, rep)
 }
 
-// State returns nil: what memory holds follows from the batch that training goes on with.
+// State returns nil: the rows in memory follow from the batch that training goes on with.
 func (s *Store) State() ([]byte, error) { return nil, nil }
 
 // LoadState has nothing to put back.
 func (s *Store) LoadState([]byte) error { return nil }
 
-// View returns what the device of that number sees.
+// View returns the store as device i sees it.
 func (s *Store) View(i int) featurestore.View { return view{s.views()[i]} }
 
 type view struct{ store *Store }

@@ -214,12 +214,12 @@ func (b *belady) Bytes() int64 {
 	return b.table.bytes() + 8*int64(len(b.trace.Start)) + 4*int64(len(b.trace.Nodes)+len(b.next)+len(b.key)) + b.held.bytes()
 }
 
-// Superbatch is Belady's policy over one recorded trace after the other, as Ginex has it. The
-// cache is empty when a trace begins, and rows that were missed take its free frames. Ginex
-// reads the first distinct nodes of the trace into the cache before it begins, as many as there
-// are frames; a row of these is here a miss at its first access, and what the cache holds from
-// the first eviction on is the same: until then nothing leaves, and by then all of these have
-// been accessed. So the misses are Ginex's and the rows that it begins with.
+// Superbatch is Belady's policy over one recorded trace after the other, as in Ginex. The cache is
+// empty when a trace begins, and missed rows take its free frames. Ginex instead reads the first
+// distinct nodes of the trace, one for each frame, into the cache before the trace begins. Here such a
+// row is a miss at its first access. From the first eviction on the cache holds the same rows: until
+// then no row leaves, and by then all of these nodes have been accessed. So the misses equal Ginex's
+// misses plus the rows that Ginex begins with.
 type Superbatch struct{ belady }
 
 // NewSuperbatch returns a policy for traces that are no longer than the size says. It holds

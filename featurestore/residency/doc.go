@@ -1,7 +1,6 @@
-// Package residency decides which nodes' rows a cache of a fixed number of frames holds.
-// A frame is the place of one row. A policy knows node ids and frame numbers alone: it has
-// no rows, no locks and no clock, so that one policy serves host memory and a GPU's, and
-// equal batches give equal decisions.
+// Package residency decides which nodes' rows a cache of a fixed number of frames holds. A frame is the
+// place of one row. A policy knows node ids and frame numbers alone: it has no rows, no locks and no
+// clock, so that one policy serves host memory and a GPU's, and equal batches give equal decisions.
 //
 //	static  a fixed set of nodes
 //	lru     the rows used most recently
@@ -12,17 +11,16 @@
 //	belady  the rows with the nearest next uses of a recorded trace (Belady, 1966), as Ginex
 //	        has it (Park and others, VLDB 2022); Superbatch: of one trace after the other
 //
-// lru, clock, sieve and s3fifo decide in the course of the accesses. What they share is in
-// online.go, with the details of GraphBolt's disk store: a batch's hits come first, in the
-// order of its nodes, then its misses. A miss takes a frame at once, before its row is read.
-// Rows of the batch stay until it ends, and where all frames have such rows, the other misses
-// pass by.
+// lru, clock, sieve and s3fifo decide in the course of the accesses. Their common part is in online.go,
+// with the details of GraphBolt's disk store: a batch's hits come first, in the order of its nodes,
+// then its misses. A miss takes a frame at once, before its row is read. Rows of the batch stay until
+// it ends, and where all frames have such rows, the other misses pass by.
 //
 // # State
 //
-// State writes what a policy holds, for checkpoints. Numbers are little-endian.
+// State writes the contents of a policy, for checkpoints. Numbers are little-endian.
 //
-//	bytes    what
+//	bytes    content
 //	8        name, filled with zeros
 //	8        nodes
 //	8        frames
@@ -47,5 +45,5 @@
 //	belady   4        batches done
 //	         4        CRC-32C of the trace, each batch's nodes ascending
 //
-// The bytes have no version and no checksum of their own: what holds them has both.
+// The bytes have no version and no checksum of their own: the checkpoint has both.
 package residency

@@ -54,7 +54,7 @@ func Names() []string { return append([]string{Static}, append(Online(), Standby
 // Online returns the names of the policies of GraphBolt's disk store.
 func Online() []string { return []string{LRU, Clock, Sieve, S3FIFO} }
 
-// Config is what a policy is made for.
+// Config is the size of a policy's cache, and the input of the policies that need one.
 type Config struct {
 	Nodes  int // node ids are below it; at most 2³²
 	Frames int // rows that the cache can hold; below 2³¹, and 0 is a cache that holds none
@@ -79,7 +79,7 @@ func (t *Trace) Batch(i int) []uint32 { return t.Nodes[t.Start[i]:t.Start[i+1]] 
 // MaxKeys bounds the accesses of a trace and the nodes together, under Belady's policy.
 const MaxKeys = 1 << 32
 
-// Size is what decides a policy's memory.
+// Size has the numbers that decide a policy's memory.
 type Size struct {
 	Nodes, Frames     int
 	Batches, Accesses int64 // of the trace, for belady

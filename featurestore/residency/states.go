@@ -9,18 +9,18 @@ import (
 // MostStates is how many states are held at most: the base, a later one, and one that is made.
 const MostStates = 3
 
-// StateHeadBytes is what a saved state has between its kind and its content: the batch after the base,
-// and how many were decided since, 8 bytes each.
+// StateHeadBytes is the size of the head between a saved state's kind and its content: the batch after
+// the base, and the number of batches decided since, 8 bytes each.
 const StateHeadBytes = 16
 
-// States are earlier states of what decides for batches ahead of a run. The methods are for one
-// goroutine at a time.
+// States are earlier states of a policy that decides for batches ahead of a run. The methods are for
+// one goroutine at a time.
 //
-// A run's position is that of the batch trained last, and decisions are ahead of it by as many
-// batches as there are slots. So a checkpoint holds an earlier state, the base, and the batches
-// from there to the position are decided once more when a run goes on. Two states are kept: the
-// base, and a later one which takes its place at the first checkpoint when the position must be
-// beyond it. Batches are numbered in a circle through all sample epochs.
+// A run's position is the batch trained last. Decisions are ahead of it by the number of slots. So a
+// checkpoint holds an earlier state, the base, and a resumed run decides the batches from there to the
+// position once more. Two states are kept: the base, and a later one which takes its place at the first
+// checkpoint when the position must be beyond it. Batches are numbered in a circle through all sample
+// epochs.
 type States struct {
 	Circle int // batches of the circle
 	Kind   int // bytes at the beginning of a saved state that say what it is of
@@ -44,11 +44,11 @@ func (s *States) New(room int) []byte {
 	return make([]byte, s.Kind+StateHeadBytes, s.Kind+StateHeadBytes+room)
 }
 
-// AddSlots says that so many more slots were made for training batches.
+// AddSlots adds n slots for training batches.
 func (s *States) AddSlots(n int) { s.slots += n }
 
-// Begin makes b the base, a state before the given batch since which so many were decided. It
-// keeps b, which New has begun.
+// Begin makes b the base: a state before batch next, with since batches decided after it. It keeps b,
+// which New has begun.
 func (s *States) Begin(b []byte, next, since int) {
 	s.base = kept{b, next, since}
 	s.later = s.base
@@ -60,8 +60,8 @@ func (s *States) Step() {
 	s.later.since++
 }
 
-// Save returns the base for a checkpoint, valid until the next call. Of what decides, take makes
-// the state as it is, before the batch next.
+// Save returns the base for a checkpoint, valid until the next call. take returns the present state,
+// before batch next.
 func (s *States) Save(kind []byte, next int, take func() []byte) []byte {
 	if s.later.since >= s.slots {
 		s.base = kept{} // for the memory
@@ -77,7 +77,7 @@ func (s *States) Save(kind []byte, next int, take func() []byte) []byte {
 // maxSince bounds the batches since a base, far above any run's.
 const maxSince = 1 << 40
 
-// Parse takes apart what Save returned, without its kind. What cannot be is an error of kind
+// Parse takes apart a result of Save without its kind. Impossible numbers are an error of kind
 // fault.ErrCorrupt.
 func (s *States) Parse(b []byte) (content []byte, next, since int, err error) {
 	d := binio.NewDecoder(b)
@@ -97,10 +97,9 @@ func (s *States) Base() (content []byte, next int) {
 // Forget makes the base one of no run.
 func (s *States) Forget() { s.base.next = nowhere }
 
-// Behind returns how many batches have to be decided once more from the base, to stand before the
-// given one: the most that were decided since. It is -1 if the base is not that of a run at this
-// batch. A circle that is shorter than the number of slots may have passed the batch once more
-// than the run had.
+// Behind returns the number of batches to decide once more from the base to stand before batch next, at
+// most the number decided since. It is -1 if the base does not belong to a run at this batch. A circle
+// that is shorter than the number of slots may have passed the batch once more than the run had.
 func (s *States) Behind(next int) int {
 	if s.base.next == nowhere {
 		return -1

@@ -12,7 +12,7 @@ import (
 // static holds the rows of a fixed set of nodes.
 type static struct{ table }
 
-// Top returns the nodes with the highest scores, at most so many, by descending score, and of
+// Top returns the nodes with the highest scores, at most most of them, by descending score, and of
 // equal scores by ascending node id. It takes 4 bytes a node while it runs.
 func Top[S cmp.Ordered](score []S, most int) []uint32 {
 	nodes := make([]uint32, len(score))

@@ -1,16 +1,16 @@
-// Package rows is the store that reads rows one by one from a DATASET, as the disk store of
-// DGL's GraphBolt does, and holds some of them in a cache, in RAM and on the GPU, by a policy
-// that sees the accesses go by. There is no pack; graphs come from a featurestore.Source.
+// Package rows is the store that reads rows one by one from a DATASET, as the disk store of DGL's
+// GraphBolt does, and holds some of them in a cache, in RAM and on the GPU, by a policy that sees the
+// accesses go by. There is no pack; graphs come from a featurestore.Source.
 //
 // A row that the cache does not hold costs one read of the 4 KiB pages that cover it, of which up to
-// 512 are in flight for each slot. With m(k) the nodes that batch k misses, R the bytes of a
-// row and P = 4096, batch k reads
+// 512 are in flight for each slot. With m(k) the nodes that batch k misses, R the bytes of a row and P
+// = 4096, batch k reads
 //
 //	Σ over v in m(k) of P·(⌈(v+1)·R/P⌉ − ⌊v·R/P⌋)  bytes
 //
-// (less what the file ends before the last page does), and its graph. Rows on one page are
-// read once each. What is missed follows from the policy and the order of the batches alone;
-// package featurestore/internal/online has the rest.
+// (less the part of the last page beyond the end of the file), and its graph. Rows on one page are read
+// once each. The misses follow from the policy and the order of the batches alone; package
+// featurestore/internal/online has the rest.
 package rows
 
 import (
@@ -23,8 +23,8 @@ import (
 // Name is the store's in --store.
 const Name = "rows"
 
-// Policies returns what --cache-policy takes, the default first: that of GraphBolt, which is
-// also the one that it is fastest with.
+// Policies returns the values of --cache-policy, the default first: GraphBolt's default, which is also
+// its fastest policy.
 func Policies() []string {
 	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
 }

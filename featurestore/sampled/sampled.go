@@ -1,5 +1,5 @@
-// Package sampled is the source of the batches that a SAMPLES directory holds, for stores
-// whose rows are those of the DATASET that it was drawn from.
+// Package sampled is the source of the batches in a SAMPLES directory, for stores with the rows of the
+// DATASET that it was drawn from.
 package sampled
 
 import (
@@ -79,10 +79,10 @@ func (s *Source) Dir() string { return s.samples.Dir() }
 // FS returns the file system that the samples lie on.
 func (s *Source) FS() vfs.FS { return s.fs }
 
-// Params returns what decided the samples.
+// Params returns the parameters of the samples.
 func (s *Source) Params() mbfile.Params { return s.samples.Params() }
 
-// Dataset returns what the samples were drawn from.
+// Dataset returns the dataset that the samples were drawn from.
 func (s *Source) Dataset() *dataset.Dataset { return s.data }
 
 // Facts returns the counts of the batches and of the dataset's rows.
@@ -109,7 +109,7 @@ func (s *Source) Ranks(rank []uint32) error {
 	return nil
 }
 
-// Hotness returns that of the samples.
+// Hotness returns the hotness of the samples.
 func (s *Source) Hotness() ([]uint32, error) { return s.samples.Hotness() }
 
 // RanksBytes returns the size of the hotness and of the counts by which it is sorted.
@@ -148,7 +148,7 @@ func (s *Source) sizes(eval bool) (sizes graph.Sizes, bytes int64) {
 	return sizes, binio.AlignUp(bytes, device.PageSize)
 }
 
-// LoaderBytes returns the memory of a graph and of what it is read into.
+// LoaderBytes returns the memory of a graph and of its read buffer, in bytes.
 func (s *Source) LoaderBytes(eval bool) int64 {
 	sizes, raw := s.sizes(eval)
 	return raw + sizes.Bytes(s.facts.TargetBytes)

@@ -84,7 +84,8 @@ func OnGPU(sl featurestore.Slot, d *cuda.Device, n int) (x []float32, err error)
 	return x, err
 }
 
-// Landed asks a slot, if it can tell, whether what Fill copied is right.
+// Landed asks a slot, if it implements featurestore.Landing, whether the bytes that Fill copied are
+// right.
 func Landed(sl featurestore.Slot) error {
 	if l, ok := sl.(featurestore.Landing); ok {
 		return l.Landed()

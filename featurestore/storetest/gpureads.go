@@ -178,7 +178,7 @@ func OpenDriveDevice(t testing.TB) *cuda.Device {
 	return DriveDevices.Open(t)
 }
 
-// LoadDrives copies a finished directory to so many drives in software, and returns the kind of the
+// LoadDrives copies a finished directory to drives drives in software, and returns the kind of the
 // storage stack that reads it there.
 func LoadDrives(t testing.TB, dir string, drives int) (kind string) {
 	t.Helper()

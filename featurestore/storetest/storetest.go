@@ -291,7 +291,7 @@ func (s *opened) close() error {
 	return s.Store.Close()
 }
 
-// Run holds the candidate that find returns to what package featurestore says of stores.
+// Run tests that the candidate that find returns meets the contract of package featurestore.
 func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate, traits ...Trait) {
 	c := find(t, w)
 	s := &suite{w, c, c.Facts(), traits}
@@ -322,7 +322,7 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	}
 }
 
-// Trait says what a store does otherwise than most.
+// Trait names a deviation of a store from the usual behaviour.
 type Trait string
 
 const (

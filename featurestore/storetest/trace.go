@@ -71,8 +71,8 @@ func OpenWith(t testing.TB, c featurestore.Candidate, slots int, o featurestore.
 	return st
 }
 
-// FillFor fills the store for a run that goes on with the given batch, and returns also what
-// was reported.
+// FillFor fills the store for a run that goes on with the given batch. It returns the bytes read and
+// the lines reported.
 func (o *Opened) FillFor(t testing.TB, next int) (read int64, lines []string) {
 	t.Helper()
 	n := &notes{Reporter: progress.Discard}
@@ -105,8 +105,8 @@ func Covered(nodes []uint32, row int, size int64) (bytes int64) {
 }
 
 // ResumesAnywhere runs a store of rows of float16 through its training batches, three of them at a
-// time, decoded ahead. A run that goes on at any batch hits and reads what one that was not
-// interrupted does. Checkpoints hold nothing of the store.
+// time, decoded ahead. A run that goes on at any batch must have the hits and reads of an uninterrupted
+// run. Checkpoints hold nothing of the store.
 func ResumesAnywhere(t *testing.T, w *World, c featurestore.Candidate) {
 	t.Helper()
 	run := func(from, n int) (list []featurestore.Counts) {

@@ -31,8 +31,8 @@ func (s *suite) window(t *testing.T) {
 	}
 }
 
-// RunWindow holds the windows of the source that find returns to what package featurestore
-// says of them.
+// RunWindow tests that the windows of the source that find returns meet the contract of package
+// featurestore.
 func RunWindow(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Source) {
 	s := &windows{w: w, source: find(t, w)}
 	s.train = s.source.Facts().Train

@@ -22,7 +22,7 @@ type Copier struct {
 	groups  sync.Pool // *group
 }
 
-// New returns a copier that will have so many goroutines.
+// New returns a copier that will have this many goroutines.
 func New(workers int) *Copier {
 	return &Copier{workers: workers, groups: sync.Pool{New: func() any { return new(group) }}}
 }

@@ -43,7 +43,8 @@ func (r *Reader) Close() error {
 	return r.queues.Close()
 }
 
-// Slot is what a slot of a store has of the batch in it. It belongs to one goroutine at a time.
+// Slot is the device's part of a slot of a store: the reads and landed pages of one batch. It belongs
+// to one goroutine at a time.
 type Slot struct {
 	r                    *Reader
 	arena                *cuda.Arena
@@ -138,8 +139,8 @@ type Planner interface {
 	Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int)
 }
 
-// Rows has the rows of nodes read from a file of so many bytes, and counts them. Node i is the
-// places[i]-th that Fill copies out, or the i-th without places.
+// Rows submits the reads of the rows of nodes from a file of size bytes, and counts them. Node i's row
+// is the places[i]-th that Fill copies out, or the i-th where places is nil.
 func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int64, c *featurestore.Counts) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -164,8 +165,8 @@ func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int
 	return s.batch.Submit()
 }
 
-// Pages has pages read, of a file of so many bytes: of those that are listed, the j-th for every
-// j of some, which lands as the j-th. Row says where rows lie in them.
+// Pages submits reads of some of the listed pages of a file of size bytes: for every j of some, the
+// page pages[j], which lands at page j of the landing. Call Row to say where rows lie in them.
 func (s *Slot) Pages(f iostack.File, pages, some []uint32, size int64, c *featurestore.Counts) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -185,8 +186,8 @@ func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
 // Landing returns the device's memory that pages land in.
 func (s *Slot) Landing() cuda.Buffer { return s.landing }
 
-// Fill gives the stream the completion of the reads, the checksums, and the copies of so many
-// rows to where they are wanted, one after the other. The calling goroutine is attached.
+// Fill submits to the stream the completion of the reads, the checksums, and the copies of rows rows to
+// the buffer to, one after the other. The calling goroutine is attached.
 func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	if s.pages == 0 {
 		return nil
@@ -216,7 +217,8 @@ func (s *Slot) Complete(copies *cuda.Stream) error {
 	return copies.CopyOut(binio.Bytes(s.hostSums[:n]), s.sums.Slice(0, 4*int64(n)))
 }
 
-// Extract gives the stream the copies of so many rows.
+// Extract submits to the stream the copies of rows rows from the landing to the buffer to, in the order
+// that Row gave.
 func (s *Slot) Extract(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	if err := copies.CopyIn(s.from, binio.Bytes(s.hostFrom[:rows])); err != nil {
 		return err
@@ -224,8 +226,8 @@ func (s *Slot) Extract(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	return kernels.Extract{Out: to, Source: s.landing, RowBytes: s.r.RowBytes, From: s.from, Step: s.step, Rows: kernels.Rows(rows)}.Launch(copies)
 }
 
-// Landed returns which read failed, or which bytes are not those of their checksums, once what
-// Fill submitted is done.
+// Landed returns the error of a failed read, or of bytes that do not match their checksums. It is
+// called once the work that Fill submitted is done.
 func (s *Slot) Landed(sums *binio.Sums) error {
 	if err := s.batch.End(); err != nil || !s.filled {
 		return err
@@ -280,7 +282,7 @@ type Flight struct {
 	under bool
 }
 
-// Host is what reads on the host.
+// Host reads a batch's rows on the host.
 type Host interface {
 	// Finish returns when everything has landed, checked. After an error Drop must follow.
 	Finish(ctx context.Context) error
@@ -323,8 +325,8 @@ func (f *Flight) Wait(ctx context.Context) error {
 	return err
 }
 
-// Landed is featurestore.Landing's: it compares the checksums of what a GPU has read, whose
-// damage is said by damaged.
+// Landed implements featurestore.Landing: it compares the checksums of the bytes that a GPU has read.
+// damaged makes the error of damaged bytes.
 func (f *Flight) Landed(sums *binio.Sums, damaged func(error) error) error {
 	if f.GPU == nil || !f.under {
 		return nil

@@ -1,14 +1,5 @@
-// Package devrows is rows that a GPU reads from drives by itself: what stores that read single
-// rows have in common where the storage stack lets them (iostack.DeviceStack).
-//
-//	Rows, Pages   on the host: which bytes are read, and where rows lie in them; the reads are
-//	              under way then, while earlier batches are computed
-//	Fill          on the stream that copies: complete the reads, compute the checksums of their
-//	              pages, copy the rows out to where the host's would be copied to
-//	Landed        on the host: compare the checksums
-//
-// A slot's pages land in memory of its own on the device, so that its reads may be completed
-// whenever there has to be room for others.
+// Package devrows lets a GPU read rows from drives by itself. Stores that read single rows share it; it
+// needs a storage stack that allows such reads (iostack.DeviceStack).
 package devrows
 
 import (
@@ -23,7 +14,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Shape is what the training batches of a store read.
+// Shape is the size of the reads of a store's training batches.
 type Shape struct {
 	Rows     int    // of a batch, at most
 	RowBytes int    // of a row, an even number
@@ -56,7 +47,7 @@ func newPlan(s iostack.DeviceStack, shape Shape, slots int) (*Plan, error) {
 // pages returns the most pages of a batch.
 func (p *Plan) pages() int64 { return p.need.Bytes / binio.Page }
 
-// Count notes what the queues and the slots take beside what else they do.
+// Count adds the memory of the queues and the slots to a layout.
 func (p *Plan) Count(l *featurestore.Layout) {
 	if p == nil {
 		return
@@ -69,7 +60,7 @@ func (p *Plan) Count(l *featurestore.Layout) {
 	l.SlotBytes += p.pinnedBytes() + readBytes*p.pages() + p.terms.BatchHost
 }
 
-// DeviceBytes returns what the queues take of the device's memory.
+// DeviceBytes returns the device memory of the queues, in bytes.
 func (p *Plan) DeviceBytes() int64 {
 	if p == nil {
 		return 0
@@ -80,8 +71,7 @@ func (p *Plan) DeviceBytes() int64 {
 // pinnedBytes returns the bytes of ranges, places of rows and sums.
 func (p *Plan) pinnedBytes() int64 { return 20*p.pages() + 8*int64(p.Rows) }
 
-// Planned plans a store whose GPU reads rows by itself, if the options say that it can; see
-// Choose.
+// Planned plans a store with a GPU that reads rows by itself, if the options allow it; see Choose.
 func Planned(o featurestore.PlanOptions, shape Shape, plan func(*Plan) (featurestore.Layout, error)) (featurestore.Layout, error) {
 	return Choose(o, func() (featurestore.Layout, error, error) {
 		p, why := newPlan(o.Reads, shape, o.MostSlots)
@@ -93,9 +83,9 @@ func Planned(o featurestore.PlanOptions, shape Shape, plan func(*Plan) (features
 	}, func() (featurestore.Layout, error) { return plan(nil) })
 }
 
-// Choose plans a store whose GPU reads by itself, if the options say that it can. Where that is
-// not possible, for a reason that byGPU says, or takes more memory than there is, it plans one
-// whose reads the host submits, and notes why.
+// Choose plans a store with a GPU that reads by itself, if the options allow it. Where that is not
+// possible, for the reason that byGPU returns, or takes more memory than there is, it plans a store
+// with reads from the host, and notes why.
 func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why, err error), byHost func() (featurestore.Layout, error)) (featurestore.Layout, error) {
 	if o.GPU == nil || o.Reads == nil {
 		return byHost()
@@ -115,8 +105,8 @@ func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why
 	return l, err
 }
 
-// Fit is what the device's memory must have room for beside rows that stay: slots take theirs
-// later.
+// Fit returns the device memory left for rows that stay there, in bytes, beside the slots' share, which
+// slots take later.
 func Fit(l *featurestore.Layout, o *featurestore.PlanOptions) (left int64, err error) {
 	need := l.GPUBytes + int64(o.MostSlots)*l.GPUSlotBytes
 	if need > o.GPUMemory {

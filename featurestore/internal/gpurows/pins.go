@@ -12,7 +12,7 @@ type Pins struct {
 	list   []*cuda.Pinned
 }
 
-// Pin pins memory whose pages, as far as it has none yet, should be of the device's NUMA node.
+// Pin pins host memory. Pages that have no memory yet are placed on the device's NUMA node if possible.
 func Pin(d *cuda.Device, hosts ...*device.Host) (*Pins, error) {
 	p := &Pins{device: d}
 	err := d.Attached(func() error {

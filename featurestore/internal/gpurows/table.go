@@ -16,7 +16,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Table are rows, by entry. Its fields say what it will hold; Open takes the memory.
+// Table holds rows, by entry. Its fields say which rows it will hold; Open takes the memory.
 type Table struct {
 	Device *cuda.Device
 	Near   int64 // entries below are in the memory of devices
@@ -64,8 +64,8 @@ func (t *Table) LayParts(a *cuda.Arena) (err error) {
 	return err
 }
 
-// Join tells a table, by way of a stream, where the shares of all devices begin: tables are those
-// of the devices, in order, all of them open. The calling goroutine is attached.
+// Join tells a table, through a stream, where the shares of all devices begin. tables has the table of
+// each device, in order, all of them open. The calling goroutine is attached.
 func (t *Table) Join(s *cuda.Stream, tables []*Table) error {
 	if !t.divided() {
 		return nil
@@ -80,9 +80,9 @@ func (t *Table) Join(s *cuda.Stream, tables []*Table) error {
 	return s.Synchronize()
 }
 
-// Stripe copies to dst those of some bytes of the rows below Near, as they lie one after the
-// other, that are of this device's share, and returns how many they are and where in the share
-// they belong. The bytes begin at lo.
+// Stripe copies this device's share of the bytes b to dst. b is a part of the rows below Near laid one
+// after the other, and begins at byte lo of them. Stripe returns the number of bytes copied, and their
+// offset in the share.
 func (t *Table) Stripe(dst, b []byte, lo int64) (n int, to int64) {
 	devices, rb := int64(max(1, t.Devices)), t.RowBytes()
 	end := lo + int64(len(b))
@@ -95,7 +95,7 @@ func (t *Table) Stripe(dst, b []byte, lo int64) (n int, to int64) {
 	return n, to
 }
 
-// NearOf counts the entries whose rows are in the device's memory.
+// NearOf counts the entries that have their row in the device's memory.
 func (t *Table) NearOf(entries []uint32) (n int) {
 	for _, e := range entries {
 		if int64(e) < t.Near {
@@ -111,9 +111,9 @@ func (t *Table) Rows() cuda.Buffer { return t.near }
 // RAM returns the memory with the rows in RAM as the device sees it, from its first byte on.
 func (t *Table) RAM() cuda.Buffer { return t.ram }
 
-// Open takes memory of an arena, and lets the device use that of the others: ram has them,
-// which may be none, after some bytes to skip. It stays the caller's, who frees it after
-// Close. The calling goroutine is attached.
+// Open takes memory of an arena for the near rows, and lets the device access the other rows, which lie
+// in ram after skip bytes; ram may be empty. The caller keeps ram and frees it after Close. The calling
+// goroutine is attached.
 func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
 	ram.Prefer(t.Device.Node)
 	if t.near, err = a.Take(t.Bytes()); err != nil {
@@ -153,29 +153,28 @@ func (t *Table) Close() {
 	t.pinned = nil
 }
 
-// Gather submits what makes so many rows of x, float32, row-major, those of the entries that
-// ids, of uint32, name in the device's memory.
+// Gather submits the work that fills the first rows of x, a row-major matrix of float32, with the rows
+// of the entries in ids, which are uint32 in the device's memory.
 func (t *Table) Gather(s *cuda.Stream, x, ids cuda.Buffer, rows int) error {
 	return kernels.Gather{Out: x, Stride: t.Dim, Table: t.near, Far: t.far, Near: int(t.Near), Type: t.DType, Width: t.Dim,
 		Index: ids, Parts: t.parts, Devices: t.Devices, Rows: kernels.Rows(rows)}.Launch(s)
 }
 
-// Widen submits what makes so many rows of x those of source, which are as the table has
-// them.
+// Widen submits the work that converts rows of source, in the table's type, to float32 in x.
 func (t *Table) Widen(s *cuda.Stream, x, source cuda.Buffer, rows int) error {
 	return kernels.Gather{Out: x, Stride: t.Dim, Table: source, Type: t.DType, Width: t.Dim, Rows: kernels.Rows(rows)}.Launch(s)
 }
 
-// Place submits what puts so many rows of source, which are as the table has them, in the
-// entries that ids name, none of them twice. The rows are not divided.
+// Place submits the work that copies rows of source, in the table's type, to the entries in ids, none
+// of them twice. The table must not be divided.
 func (t *Table) Place(s *cuda.Stream, source, ids cuda.Buffer, rows int) error {
 	return kernels.Place{Table: t.near, Far: t.far, Near: int(t.Near), RowBytes: int(t.RowBytes()), Rows: kernels.Rows(rows),
 		Source: source, Index: ids}.Launch(s)
 }
 
-// Fit returns how many of most rows a device holds that has room for so many bytes of them:
-// as many as fit or, where a cache is wished for, that many. The wish is a share of the nodes, or
-// bytes; what does not fit is refused with fault.ErrBudget.
+// Fit returns the number of rows that a device with room bytes for them holds: all that fit, up to most,
+// or, where the options wish for a GPU cache, the wished number. The wish is a share of the nodes, or
+// bytes; a wish that does not fit is an error of kind fault.ErrBudget.
 func Fit(o *featurestore.PlanOptions, room, most, nodes int64, rowBytes int) (int64, error) {
 	room = room / cuda.Align * cuda.Align // which is how it is handed out
 	fits := min(room/int64(rowBytes), most)

@@ -38,8 +38,9 @@ type Turn struct {
 	span      *cuda.Span // of the gathers
 }
 
-// LandingRows returns how many rows of a table batches land in whose turns have their rows
-// there: train and eval are the most rows of a training batch and of another.
+// LandingRows returns the rows of the table that batches under way land in, where the turns keep their
+// rows there. train and eval are the rows of the largest training batch and of the largest evaluation
+// batch.
 func LandingRows(train, eval int64) int64 { return training*train + eval }
 
 // Landing returns which of LandingRows is the first of the turn's.
@@ -63,15 +64,16 @@ func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
 	return nil
 }
 
-// OpenBytes returns the device's memory of an arena for a table's rows, and for what lay takes.
+// OpenBytes returns the device memory that an arena needs for a table's rows and for the takings of
+// lay, in bytes.
 func OpenBytes(table *Table, lay func(*cuda.Arena) error) int64 {
 	dry := new(cuda.Arena)
 	_ = lay(dry) // which has room for all
 	return binio.AlignUp(table.Bytes(), cuda.Align) + dry.Used()
 }
 
-// Open takes so many bytes of the table's device, from which lay takes the memory of batches, and
-// open that of the table, and makes the stream.
+// Open takes bytes of the table's device as an arena, from which lay takes the memory of batches and
+// open takes the memory of the table. It makes the stream.
 func (t *Turns) Open(table *Table, bytes int64, lay, open func(*cuda.Arena) error) error {
 	d := table.Device
 	return d.Attached(func() (err error) {
@@ -102,8 +104,8 @@ func (t *Turns) start(d *cuda.Device) (err error) {
 	return err
 }
 
-// Close waits for work under way, closes the table and gives back what Open took, also after an
-// error. It fails only after a fault, which was reported.
+// Close waits for work under way, closes the table and frees all that Open took, also after an error.
+// It fails only after a fault, which was reported.
 func (t *Turns) Close(table *Table) error {
 	return table.Device.Attached(func() error {
 		if t.gathers != nil {
@@ -140,14 +142,14 @@ func (t *Turns) Training() *Turn {
 // Evaluation returns the turn of every other batch: the last one must have been computed.
 func (t *Turns) Evaluation() *Turn { return &t.list[training] }
 
-// Begin makes the table's stream wait for a batch's copies, all of which were submitted on
-// the given stream. What is submitted on the table's stream until End is the batch's.
+// Begin makes the table's stream wait for a batch's copies, all of which were submitted on the given
+// stream. Work submitted on the table's stream until End belongs to the batch.
 func (t *Turns) Begin(n *Turn, copies *cuda.Stream) error {
 	return errors.Join(n.landed.Record(copies), t.gathers.Wait(n.landed), n.span.Begin(t.gathers))
 }
 
-// Gather is Begin after the copy of a batch's entries and, on the table's stream, what makes rows
-// of x, as many as the matrix has, those of the table that the first of the entries name.
+// Gather copies a batch's entries to the device, calls Begin, and submits on the table's stream the
+// gather of the first rows entries' rows into x.
 func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer, entries []uint32, rows int) error {
 	if err := copies.CopyIn(n.IDs, binio.Bytes(entries)); err != nil {
 		return err
@@ -158,6 +160,6 @@ func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer,
 	return from.Gather(t.gathers, x, n.IDs, rows)
 }
 
-// End returns the time of what was submitted since Begin, at whose end the batch's matrix is
-// complete.
+// End returns the time span of the work submitted since Begin. The batch's matrix is complete at its
+// end.
 func (t *Turns) End(n *Turn) (*cuda.Span, error) { return n.span, n.span.End(t.gathers) }

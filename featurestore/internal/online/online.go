@@ -1,9 +1,8 @@
-// Package online is what stores have in common that read rows of a DATASET while training:
-// a cache of frames, whose policy decides batch by batch, and reads of the rows that it does
-// not hold. Where the host computes, the frames are in RAM. Where a GPU computes, the first of
-// them are in its memory, and the others in RAM: a hit is the GPU's where its frame is one of
-// the first. One policy decides for all frames alike, so what is read follows from their
-// number, wherever they are.
+// Package online is the common part of stores that read rows of a DATASET while training: a cache of
+// frames with a policy that decides batch by batch, and reads of the rows that the cache lacks. Where
+// the host computes, the frames are in RAM. Where a GPU computes, the first of them are in its memory,
+// and the others in RAM: a hit in one of the first frames is served on the GPU. One policy decides for
+// all frames alike, so the reads depend on the number of frames, not on their place.
 //
 //	LoadGraph  decode the graph; in the order of the batches, let the policy decide which
 //	           rows are hits and which misses go into which frames; submit the first reads
@@ -11,17 +10,16 @@
 //	Assemble   gather the hits from their frames, then copy the admitted misses into theirs
 //	Fill       with a GPU that is done here, by kernels: Assemble names the rows
 //
-// Decisions and data are apart. The policy decides for batch k after it has decided for
-// batch k-1, whichever of them is decoded first: package residency has it, and course the
-// order. Frames change in Assemble alone, which comes in the same order, so a hit lies in
-// its frame when its batch is assembled, and there are no locks on frames and no rows that
-// are in use by two batches. What is hit and what is read is a function of the batches in
-// their order, not of time.
+// Decisions and data are apart. The policy decides for batch k after it has decided for batch k-1,
+// whichever of them is decoded first: package residency has it, and course the order. Frames change in
+// Assemble alone, which comes in the same order, so a hit lies in its frame when its batch is
+// assembled, and there are no locks on frames and no rows that are in use by two batches. Hits and
+// reads are a function of the batches in their order, not of time.
 //
 // Batches of evaluation read all of their rows, and change nothing.
 //
-// A store is a Design: its policies, a Planner that cuts misses into reads, and whether the
-// accesses are recorded before the policy decides.
+// A store is a Design: its policies, a Planner that cuts misses into reads, and whether the accesses
+// are recorded before the policy decides.
 package online
 
 import (
@@ -35,7 +33,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Design is what one store differs in from another.
+// Design is the part in which one online store differs from another.
 type Design struct {
 	Name     string
 	Policies []string // that package residency knows, the default first

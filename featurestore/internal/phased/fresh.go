@@ -3,10 +3,10 @@ package phased
 // Fresh knows of frames whether their rows were used since they were read: a bit each.
 type Fresh []uint64
 
-// FreshBytes returns the memory of the bits of so many frames.
+// FreshBytes returns the memory of the bits of that number of frames, in bytes.
 func FreshBytes(frames int64) int64 { return 8 * ((frames + 63) / 64) }
 
-// NewFresh returns the bits of so many frames, none of which has a row that was read.
+// NewFresh returns the bits of frames, none of which has a row that was read.
 func NewFresh(frames int64) Fresh { return make(Fresh, (frames+63)/64) }
 
 // Read says that the rows of the frames from lo up to hi were read.
@@ -30,5 +30,6 @@ func (f Fresh) Use(frame uint32) bool {
 	return first
 }
 
-// Forget says that no row was read: the first use of what is there counts as another.
+// Forget clears all bits, as if no row had been read: the first use of a row in RAM then counts as a
+// hit.
 func (f Fresh) Forget() { clear(f) }

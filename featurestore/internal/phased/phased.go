@@ -1,21 +1,21 @@
-// Package phased is what stores have in common that train in phases: a phase is successive
-// training batches whose rows are all in RAM meanwhile. Rows come in large reads, when the
-// phase begins or beside the one before it.
+// Package phased is the common part of stores that train in phases. A phase is a run of successive
+// training batches with all their rows in RAM. Rows come in large reads, when the phase begins or
+// beside the one before it.
 //
 //	LoadGraph  decode the graph
-//	Assemble   where a phase begins, replace rows; read ahead what is the batch's to read; gather
+//	Assemble   where a phase begins, replace rows; read ahead the batch's share; gather
 //
-// Training batches are assembled in their order, so a row is replaced when no batch needs it any
-// more, without locks. While a batch is assembled, those before it compute. Reads of rows show in
-// the link of assembling.
+// Training batches are assembled in their order, so a row is replaced when no batch needs it any more,
+// without locks. While a batch is assembled, those before it compute. Reads of rows show in the link of
+// assembling.
 //
-// What is in RAM and what a batch reads follow from its place in the circle of sample epochs,
-// so checkpoints hold nothing of them. A row that a batch needs counts as read for the first
-// batch that uses it after a read, and as held in RAM for the others: misses are what was read
-// and used, whichever batch the read was made by.
+// The rows in RAM and the reads of a batch follow from its place in the circle of sample epochs, so
+// checkpoints hold neither. A row that a batch needs counts as read for the first batch that uses it
+// after a read, and as held in RAM for the others: misses are the rows read and used, whichever batch
+// read them.
 //
-// A store is a Design, whose Residents hold the rows. Batches of evaluation read all of their
-// rows one by one, as package online does, and change nothing.
+// A store is a Design; its Residents hold the rows. Batches of evaluation read all of their rows one by
+// one, as package online does, and change nothing.
 package phased
 
 import (
@@ -34,7 +34,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Design is what one store differs in from another.
+// Design is the part in which one phased store differs from another.
 type Design interface {
 	Name() string
 	// Units returns how rows are held: in units of so many rows, of which RAM has room for
