@@ -35,9 +35,9 @@ const (
 	planScratch = ".diskgnn-plan.tmp"
 )
 
-// MakePlan says what Run would do with the options, and what other options would cost. It reads
-// the samples once and measures the drives; it leaves nothing behind, unless the options name a
-// plan file. Its memory is that of taking a census.
+// MakePlan predicts the outcome of Run with the options, and the costs of other options. It reads the
+// samples once and measures the drives; it leaves nothing behind, unless the options name a plan file.
+// Its memory is the memory of a census.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (cut.Plan, error) {
 	o.planning = true
 	if st, err := fsys.Stat(o.PlanFile); o.PlanFile != "" && err == nil && st.IsDir() { // before rates are measured

@@ -18,16 +18,16 @@ import (
 // DTypeSame keeps the dataset's element type.
 const DTypeSame = "same"
 
-// CompressAuto chooses what loads chunks fastest.
+// CompressAuto chooses the codec that loads chunks fastest.
 const CompressAuto = cut.CodecAuto
 
 // codecs are what chunks can be stored by.
 var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
 
-// Codecs returns what --compress-chunks accepts.
+// Codecs returns the values that --compress-chunks accepts.
 func Codecs() []string { return append([]string{CompressAuto}, codecs...) }
 
-// Policies returns what --policy accepts.
+// Policies returns the values that --policy accepts.
 func Policies() []string { return []string{packfile.PolicyStatic, packfile.PolicyMin} }
 
 // Options of a packing. The zero value of a field means its default.
@@ -75,7 +75,7 @@ type Options struct {
 // defaultBands are the cache sizes, in percent of the nodes, that packs are cut for.
 var defaultBands = []float64{50, 30, 20, 10, 5}
 
-// EnsureDefaults fills in what was left zero.
+// EnsureDefaults fills in the fields that are zero.
 func (o *Options) EnsureDefaults() {
 	if o.Cache == nil {
 		o.Cache = &budget.Size{Value: 5, Unit: budget.UnitPercent}

@@ -18,9 +18,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Run packs samples. It resumes an interrupted run, does nothing when the pack
-// exists, and refuses when it exists with other parameters. Cancelling the
-// context leaves what a later run resumes from.
+// Run packs samples. It resumes an interrupted run, does nothing when the pack exists, and refuses when
+// it exists with other parameters. Cancelling the context leaves files that a later run resumes from.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	r, err := open(ctx, fsys, o, rep)
 	if err != nil {
@@ -98,9 +97,9 @@ func words(param string, value json.RawMessage) (name, text string) {
 	return name, text
 }
 
-// Decide settles what the pack's content follows from. If an interrupted run has packed
-// the graphs, that run's decision stands. Under policy min the cache is simulated, whose
-// records go to scratch files and refill.bin in the directory.
+// Decide settles the parameters that the pack's content follows from. If an interrupted run has packed
+// the graphs, that run's decision stands. Under policy min it simulates the cache; the records go to
+// scratch files and refill.bin in the directory.
 func (p *Packing) Decide(ctx context.Context) (cut.Decision, error) {
 	if k := p.kept; k != nil {
 		return cut.Again(ctx, p.cutRequest(), k.facts, k.index.Edges, k.index.Bands)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// What becomes of an access, in the two upper bits of its code. The lower bits number an
-// entry of the cache; a miss that the cache does not admit has none.
+// The outcome of an access, in the two upper bits of its code. The lower bits number an entry of the
+// cache; a miss that the cache does not admit has none.
 const (
 	Admit     = 1 << 30 // a miss; the entry takes the row once the batch has used it
 	Hit       = 2 << 30 // the entry holds the row

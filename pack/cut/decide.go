@@ -18,8 +18,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// A Decision determines a pack's content, together with the samples and the feature table, and
-// says what the pack takes. Its values depend on nothing but the request's.
+// A Decision determines a pack's content, together with the samples and the feature table, and gives
+// the pack's sizes. Its values depend only on the request's.
 type Decision struct {
 	Params packfile.Params
 	// Facts are those of the pack, but for the counts of rows and bytes that only the
@@ -47,7 +47,7 @@ type Decision struct {
 	Record Record
 }
 
-// A Request is what a pack shall be made of, and within what.
+// A Request has the inputs of a pack, and the limits that it must keep.
 type Request struct {
 	Samples *mbfile.Reader
 	Name    string // of the samples, for messages
@@ -68,7 +68,7 @@ func (r *Request) Form() packfile.Form {
 // minimal reports whether the policy is min.
 func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin }
 
-// Counts are what a decision is made by. They are for one goroutine.
+// Counts are the numbers that a decision is made by. They are for one goroutine.
 type Counts struct {
 	Request
 	Rank []uint32   // as a Decision's
@@ -186,7 +186,7 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, 
 // Edges returns the caches that the request wants, in ranks, descending.
 func (c *Counts) Edges() []int64 { return c.costs.edges }
 
-// TakeCensus counts what the training batches share, for all caches.
+// TakeCensus counts the rows that the training batches share, for all caches.
 func (c *Counts) TakeCensus(ctx context.Context) error { return c.takeCensus(ctx, c.costs.edges) }
 
 func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
@@ -202,11 +202,10 @@ func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
 	return err
 }
 
-// Decide decides band edges and segments under the static policy: the shortest segments
-// with which the pack keeps within --max-disk, and, of the wanted edges, as many as it
-// then can hold as hot. Rows are counted by a census, so that the choice is exact but for
-// the pages' padding. (DiskGNN looks at the first segment and supposes that all are like
-// it.)
+// Decide decides band edges and segments under the static policy: the shortest segments with which the
+// pack keeps within --max-disk, and as many of the wanted edges as the pack can then hold as hot. Rows
+// are counted by a census, so that the choice is exact but for the pages' padding. (DiskGNN looks at
+// the first segment and supposes that all are like it.)
 func (c *Counts) Decide(ctx context.Context) (Decision, error) {
 	limit := c.Params.MaxDisk
 	least := c.costs.bytes(0, unshared(c.accesses))
@@ -263,8 +262,8 @@ func (c *Counts) Least() (Decision, error) {
 	return d, c.checkMin(&d, "more than that")
 }
 
-// Simulate decides under policy min: it simulates the cache, with scratch files in dir, and
-// records a cycle. beside is what rec holds, in bytes, besides its notes on each access.
+// Simulate decides under policy min: it simulates the cache, with scratch files in dir, and records a
+// cycle. beside is the memory of rec in bytes, without its notes on each access.
 func (c *Counts) Simulate(ctx context.Context, fsys vfs.FS, dir string, beside int64, rec Recorder) (Decision, error) {
 	s := c.Samples.Facts()
 	rows := c.costs.edges[0]
@@ -353,7 +352,7 @@ func (c *Counts) beyondBudget(what string, need int64, allow string) error {
 		what, budget.FormatBytes(need), need, times, budget.FormatBytes(c.Params.MaxDisk), allow, Narrower(&c.Facts))
 }
 
-// Narrower advises the element types whose rows are shorter than the pack's, for a message.
+// Narrower advises, for a message, the element types with shorter rows than the pack's.
 func Narrower(f *packfile.Facts) string {
 	var names []string
 	for _, n := range []string{"bf16", "int8"} {
@@ -367,8 +366,8 @@ func Narrower(f *packfile.Facts) string {
 	return "use --dtype " + strings.Join(names, " or ") + ", "
 }
 
-// HeldMemory returns what every part of a packing holds: the program, ranks, and the
-// evaluation set with its counts.
+// HeldMemory returns the memory that every part of a packing holds, in bytes: the program, ranks, and
+// the evaluation set with its counts.
 func HeldMemory(nodes int64) int64 { return budget.Reserve + 4*nodes + idset.Bytes(nodes) }
 
 // RecordMemory returns the bytes of the samples' index, which is held all the time.
@@ -378,8 +377,8 @@ func RecordMemory(s mbfile.Facts) int64 { return s.IndexBytes() }
 // rank, and how many nodes have each hotness.
 func rankingMemory(nodes int64, batches int) int64 { return 8*nodes + 8*int64(batches+2) }
 
-// SlotBytes estimates what one batch takes on its way through the first pass:
-// its graph decoded, encoded twice, and the sort's arrays.
+// SlotBytes estimates the memory of one batch on its way through the first pass, in bytes: its graph
+// decoded, encoded twice, and the sort's arrays.
 func SlotBytes(s mbfile.Facts) int64 {
 	most := int64(0)
 	for _, m := range []mbfile.Summary{s.Train, s.Eval} {

@@ -15,8 +15,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Plan says what packing would do, and what other choices would cost. Its JSON is the plan
-// file.
+// Plan is the outcome of packing, and the costs of other choices. Its JSON is the plan file.
 type Plan struct {
 	// Samples is the fingerprint of what would be packed, Params are the content parameters
 	// with all choices made: what a later packing takes from a plan file.
@@ -35,11 +34,11 @@ type Plan struct {
 	Why         string `json:"why"`
 }
 
-// Drive is what the disks were measured to do, in bytes per second: reading the feature
-// table from front to back, writing beside the pack and making it durable, and pages
-// of 4 KiB per second read at random from the table. Each was measured for Seconds, after
-// so many of load, Drained, in which a throttled drive spends what it saved up while it was
-// idle; small tables are read once, without such a load.
+// Drive has the measured rates of the disks: reading the feature table from front to back, in bytes per
+// second; writing beside the pack and making it durable, in bytes per second; and random reads of pages
+// of 4 KiB from the table, in pages per second. Each was measured for Seconds, after Drained seconds of
+// load, in which a throttled drive spends the credit that it saved while idle. Small tables are read
+// once, without such a load.
 type Drive struct {
 	Backend    string  `json:"backend"`
 	Direct     bool    `json:"direct"` // else the page cache may have answered
@@ -50,7 +49,7 @@ type Drive struct {
 	Drained    float64 `json:"drained_seconds"`
 }
 
-// Choice is one pack that could be made, and what it would take.
+// Choice is one possible pack, with its sizes and costs.
 type Choice struct {
 	DType     string `json:"dtype"`
 	CacheRows int64  `json:"cache_rows"` // least of every trainer
@@ -74,7 +73,7 @@ type Choice struct {
 	BreakEven float64 `json:"break_even_epochs"`
 }
 
-// Measured is what a plan needs beside the counts.
+// Measured has the inputs of a plan beside the counts.
 type Measured struct {
 	Drive Drive
 	Table int64      // bytes of the table's file
@@ -267,7 +266,7 @@ func (p *Plan) Save(fsys vfs.FS, name string) error {
 // maxPlan bounds the bytes of a plan: one takes a few thousand.
 const maxPlan = 1 << 20
 
-// ReadPlan reads what Save wrote.
+// ReadPlan reads a plan file that Save wrote.
 func ReadPlan(fsys vfs.FS, name string) (*Plan, error) {
 	b, err := vfs.ReadSmall(fsys, name, maxPlan)
 	if err != nil {
@@ -284,9 +283,9 @@ func ReadPlan(fsys vfs.FS, name string) (*Plan, error) {
 	return &p, nil
 }
 
-// Adopt takes the choices of the plan that was read from a file into params. The plan must
-// be of the samples with the given fingerprint and of the same other parameters, whose words are
-// those of their user.
+// Adopt takes the choices of the plan that was read from a file into params. The plan must be of the
+// samples with the given fingerprint and of the same other parameters. words name the parameters in
+// messages as the user knows them.
 func (p *Plan) Adopt(name, samples string, params *packfile.Params, words stage.Words) error {
 	if p.Samples != samples {
 		return fault.New(fault.ErrLineage, "%s plans the packing of samples %.12s, these are %.12s", name, p.Samples, samples)

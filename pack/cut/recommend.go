@@ -12,10 +12,10 @@ const None = -1
 // slack is how much longer than the fastest choice the recommended one may read, for less disk.
 const slack = 1.1
 
-// Recommend picks one of the choices, and says why in a sentence: of those that fit in so many
-// bytes of memory and of disk and pay, in the element type that was decided on, the smallest
-// pack of those that are read about as fast as the fastest. Where none of that type fits, it
-// looks at narrower ones.
+// Recommend picks one of the choices, and says why in a sentence. It considers the choices that pay,
+// fit in the given bytes of memory and of disk, and have the element type that was decided on. Of those
+// that are read about as fast as the fastest it picks the smallest pack. Where none of that type fits,
+// it considers narrower types.
 func (p *Plan) Recommend(memory, free int64) {
 	disk, of := free, "free disk"
 	if limit := p.Params.MaxDisk; limit > 0 && limit < disk {

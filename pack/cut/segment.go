@@ -9,18 +9,16 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Segment finds the nodes that several batches of one segment use, and orders
-// them band by band, coldest first, each by the batches that use a node, so that rows
-// which a batch uses lie next to each other. O(nodes) memory serves one segment after
-// another.
+// Segment finds the nodes that several batches of one segment use, and orders them band by band,
+// coldest first, each by the batches that use a node, so that rows which a batch uses lie next to each
+// other. O(nodes) memory serves one segment after another.
 //
-// Nodes are compared by their first batch, the lower first, then by their second, the
-// higher first, and so on in turn: the order of a reflected Gray code whose digits are
-// the batches. Where one group of nodes ends and the next begins, most batches then
-// use both or neither. A key of 64 bits holds a node's first batches: all of them in
-// segments of up to 15, a dozen in those of 31. (DiskGNN sorts by two MinHash values.
-// On a power-law graph batches read 2.0 and 2.3 times the bytes they used with that,
-// in segments of 12 and 25, and 1.03 and 1.54 times with this.)
+// Nodes are compared by their first batch, the lower first, then by their second, the higher first, and
+// so on in turn: the order of a reflected Gray code with the batches as digits. Where one group of
+// nodes ends and the next begins, most batches then use both or neither. A key of 64 bits holds a
+// node's first batches: all of them in segments of up to 15, a dozen in segments of 31. (DiskGNN sorts
+// by two MinHash values. On a power-law graph batches read 2.0 and 2.3 times the bytes they used with
+// that, in segments of 12 and 25, and 1.03 and 1.54 times with this.)
 type Segment struct {
 	rank  []uint32
 	edges []int64 // band edges, descending
@@ -153,9 +151,9 @@ func BandOf(edges []int64, rank uint32) int {
 	return band
 }
 
-// Segments finds what the batches of every segment share, ahead of the
-// renumbering, which waits for the segment that a batch belongs to. The nodes of a few
-// segments, free's at the beginning, are held at once.
+// Segments finds the rows that the batches of every segment share, ahead of the renumbering, which
+// waits for the segment that a batch belongs to. The nodes of a few segments, free's at the beginning,
+// are held at once.
 type Segments struct {
 	samples *mbfile.Reader
 	rank    []uint32

@@ -16,7 +16,7 @@ import (
 // mostCycles bounds the search for a content that a cycle of MIN reproduces.
 const mostCycles = 5
 
-// Stats count what a cache under policy min does in one cycle of the training batches.
+// Stats count the accesses of a cache under policy min in one cycle of the training batches.
 type Stats struct {
 	Rows     int64 // entries of the cache
 	Accesses int64
@@ -44,7 +44,7 @@ type Recorder interface {
 	End() (Record, error)
 }
 
-// Record is what a Recorder leaves in files.
+// Record describes the files that a Recorder leaves.
 type Record struct {
 	Codes   rowfile.ListSums // the codes of the batches that the part packs
 	Files   []stage.File     // that are part of the pack
@@ -74,11 +74,10 @@ func NewSimulator(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.
 // Close removes the scratch files.
 func (s *Simulator) Close() error { return s.trace.remove() }
 
-// Run simulates a cache of at most as many rows as there are nodes that any training batch
-// touches, and records one cycle that ends with the rows that it began with. rank orders the
-// cache's first content: its nodes take the entries 0, 1 and so on by ascending rank, so that
-// what is used most lies together, in the entries that a GPU would hold. Without ranks they
-// do by ascending node. rec may be nil.
+// Run simulates a cache of rows rows, or fewer if training touches fewer nodes, and records one cycle
+// that ends with the rows that it began with. rank orders the cache's first content: its nodes take the
+// entries 0, 1 and so on by ascending rank, so that the most used rows lie together, in the entries
+// that a GPU would hold. If rank is nil they go by ascending node. rec may be nil.
 func (s *Simulator) Run(ctx context.Context, rows int64, rank []uint32, rec Recorder) (Stats, error) {
 	m := newSimulation(s.trace, s.nodes, rows, s.slots)
 	set, err := m.circle(ctx)

@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Limits of what a reader accepts: far above any use, and so small that no product of these
-// counts overflows.
+// Limits that a reader accepts: far above any use, and low enough that no product of these counts
+// overflows.
 const (
 	// MaxBatches bounds the batches of a pack, evaluation's included.
 	MaxBatches = 1 << 26

@@ -2,7 +2,7 @@ package packfile
 
 import "diskgnn/internal/binio"
 
-// Form is what decides how chunks are cut into pieces.
+// Form has the parameters that decide how chunks are cut into pieces.
 type Form struct {
 	RowBytes int
 	Codec    string
@@ -19,7 +19,7 @@ func (f Form) PieceBytes() int64 {
 	return max(FrameBytes/int64(f.RowBytes), 1) * int64(f.RowBytes)
 }
 
-// NumPieces returns the number of pieces of a chunk whose bands have the given rows.
+// NumPieces returns the number of pieces of a chunk with the given rows in each band.
 func (f Form) NumPieces(bands []int) int {
 	n, piece := 0, f.PieceBytes()
 	for _, rows := range bands {

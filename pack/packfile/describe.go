@@ -4,8 +4,7 @@ import (
 	"strings"
 )
 
-// Description says what a pack consists of, or a shard: what it has itself, but for
-// Segments.
+// Description has the sizes and contents of a pack, or of a shard: the shard's own, except Segments.
 type Description struct {
 	Policy   string `json:"policy"`
 	DType    string `json:"dtype"`
@@ -32,8 +31,8 @@ type Level struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Cache says what a trainer that holds Rows rows in memory reads. The bytes are of
-// the training batches of all epochs.
+// Cache gives the reads of a trainer that holds Rows rows in memory. The bytes cover the training
+// batches of all epochs.
 type Cache struct {
 	Rows  int64   `json:"rows"`
 	Bytes int64   `json:"bytes"`
@@ -48,7 +47,7 @@ type Cache struct {
 	GraphBytes int64   `json:"graph_bytes"`
 }
 
-// Describe adds up what the metadata and the index say.
+// Describe adds up the metadata and the index.
 func (r *Reader) Describe() Description {
 	f, x := &r.facts, r.index
 	lo, hi := r.part.Batches(f)

@@ -1,73 +1,68 @@
-// Package packfile is the PACK directory: every training batch's features laid
-// out on disk in the order in which they will be read, and the batches' graphs
-// renumbered to match. It is self-contained: training and sampled evaluation
-// need neither the dataset nor the samples.
+// Package packfile is the PACK directory: every training batch's features laid out on disk in the order
+// in which they will be read, and the batches' graphs renumbered to match. It is self-contained:
+// training and sampled evaluation need neither the dataset nor the samples.
 //
 // # Offline renumbering
 //
-// Nodes are ranked by hotness: rank 0 is touched by most training batches, ties
-// go to the lower node id. Edges e0 > e1 > … > eB-1 cut the ranks into bands:
+// Nodes are ranked by hotness: rank 0 is touched by most training batches, ties go to the lower node
+// id. Edges e0 > e1 > … > eB-1 cut the ranks into bands:
 //
 //	rank   0 ────────── eB-1 ─────── … ─────── e1 ─────── e0 ────────── nodes
 //	       │ always hot  │ band B-1  │         │  band 1   │   band 0      │
 //	       └──────────────── hot.bin ──────────────────────┘
 //
-// A training batch's input nodes, and so the rows of its feature matrix, are
-// ordered
+// A training batch's input nodes, and so the rows of its feature matrix, are ordered
 //
 //	[ band 0 | band 1 | … | band B-1 | hot by descending rank ]
 //	 └──────── cold chunk ──────────┘ └─ rank < eB-1 ─────────┘
 //
-// ascending by node id inside a band. A trainer that holds the ranks below edge
-// ej in memory reads the chunk's bands 0…j, one sequential prefix, straight into
-// the front of the matrix, and copies the other rows out of its memory. One
-// pack so serves as many cache sizes as it has edges.
+// ascending by node id inside a band. A trainer that holds the ranks below edge ej in memory reads the
+// chunk's bands 0…j, one sequential prefix, straight into the front of the matrix, and copies the other
+// rows out of its memory. One pack so serves one cache size for each of its edges.
 //
 // # Segments
 //
-// Under a disk budget, batches are taken together in segments of equal length. A
-// row above the lowest edge that several batches of a segment use lies once in
-// the segment's part of the SSD level, and in no chunk; the others stay in the
-// chunk of their only batch. The matrix is then ordered
+// Under a disk budget, batches are taken together in segments of equal length. A row above the lowest
+// edge that several batches of a segment use lies once in the segment's part of the SSD level, and in
+// no chunk; the others stay in the chunk of their only batch. The matrix is then ordered
 //
 //	[ cold band 0 … cold band B-1 | ssd band 0 … ssd band B-1 | hot by descending rank ]
 //
-// Each band of a segment's part is ordered by the batches that use a row, so that
-// rows of the same batches share pages: a batch reads its rows there, ascending by
-// place, as runs of pages. With segments of one batch there is no SSD level.
+// Each band of a segment's part is ordered by the batches that use a row, so that rows of the same
+// batches share pages: a batch reads its rows there, ascending by place, as runs of pages. With
+// segments of one batch there is no SSD level.
 //
 // # Policy min
 //
-// The order of visits is known, so a cache of a size fixed by the pack can hold
-// at any time the rows that are needed soonest: Belady's MIN, with rows that pass by
-// the cache when they are needed late. There is one edge, the number of the cache's
-// entries, and two bands, of rows that are not in the cache when their batch comes:
+// The order of visits is known, so a cache of a size fixed by the pack can hold at any time the rows
+// that are needed soonest: Belady's MIN, with rows that pass by the cache when they are needed late.
+// There is one edge, the number of the cache's entries, and two bands, of rows that are not in the
+// cache when their batch comes:
 //
 //	[ band 0: passing by | band 1: admitted | hits by ascending entry ]
 //
-// ascending by node id in each band. Once the hits are copied out, the admitted rows go
-// to the entries that the batch's plan names. hot.bin holds what the entries contain
-// before batch 0, ascending by rank. The trace is a circle: after the last batch the
-// entries contain the same rows, in another order, from which a trainer that goes around
-// puts them back. Evaluation does not touch the entries: all its rows are in eval.bin.
+// ascending by node id in each band. Once the hits are copied out, the admitted rows go to the entries
+// that the batch's plan names. hot.bin holds the rows of the entries before batch 0, ascending by rank.
+// The trace is a circle: after the last batch the entries contain the same rows, in another order, from
+// which a trainer that goes around puts them back. Evaluation does not touch the entries: all its rows
+// are in eval.bin.
 //
 // # Evaluation
 //
-// Validation and test batches are one segment of their own. Their rows with a
-// rank below e0 are read from hot.bin (never under min), all others from eval.bin,
-// where each distinct row lies once. Their matrix is ordered
+// Validation and test batches are one segment of their own. Their rows with a rank below e0 are read
+// from hot.bin (never under min), all others from eval.bin, where each distinct row lies once. Their
+// matrix is ordered
 //
 //	[ eval rows by ascending place | hot by descending rank ]
 //
 // # Rows
 //
-// A row is its elements in the pack's dtype. A row of int8 is a float32 scale, dim
-// signed bytes q, and zeros up to a multiple of four bytes: element = scale · q.
+// A row is its elements in the pack's dtype. A row of int8 is a float32 scale, dim signed bytes q, and
+// zeros up to a multiple of four bytes: element = scale · q.
 //
 // # Files
 //
-// G counts groups of training batches: as many whole segments as make 64 batches
-// or more.
+// G counts groups of training batches: the fewest whole segments that make 64 batches or more.
 //
 //	hot.bin          rows of ranks (min: entries) 0 … hot rows-1, no padding
 //	eval.bin         rows of the evaluation segment, by ascending node id
@@ -75,7 +70,7 @@
 //	ssd-GGGGG.bin    SSD level of the group's segments, each starting on a page
 //	graph-GGGGG.bin  graphs of the group's batches, each starting on a page
 //	eval-graph.bin   graphs of the validation batches, then the test batches
-//	refill.bin       min: what the entries contain after every 64th batch, and the last
+//	refill.bin       min: the contents of the entries after every 64th batch, and the last
 //	hot.sums         CRC-32C of every page of hot.bin; likewise eval.sums,
 //	                 ssd-GGGGG.sums and refill.sums
 //	index.bin        where everything lies, and the checksums of chunks and graphs
@@ -83,25 +78,23 @@
 //
 // A page is 4096 bytes; gaps are zero.
 //
-// A graph is a batch in the form of graph/batchcodec, followed, for training, by
-// its plan (Plan), uint32 little-endian. A training batch's input node is named by
-// its rank; an evaluation batch's by its rank if that is below hot rows and the
-// policy is static, else by hot rows + its place in eval.bin.
+// A graph is a batch in the form of graph/batchcodec, followed, for training, by its plan (Plan),
+// uint32 little-endian. A training batch's input node is named by its rank; an evaluation batch's by
+// its rank if that is below hot rows and the policy is static, else by hot rows + its place in
+// eval.bin.
 //
-// refill.bin holds, for every group of RefillBatches batches, of which the last may be
-// shorter, a record of one pair (u32 batch, u32 row of its matrix) per entry: where a
-// trainer that goes on after the group finds what the entry contains. Batch 2³²-1 stands
-// for hot.bin, of which the entry has the row: its own, but for the last record, which has
-// hot.bin's rows only. Batches are numbered through the whole pack.
+// refill.bin holds, for every group of RefillBatches batches, of which the last may be shorter, a
+// record of one pair (u32 batch, u32 row of its matrix) per entry: where a trainer that goes on after
+// the group finds the entry's row. Batch 2³²-1 stands for a row of hot.bin: the entry's own row, except
+// in the last record, which has hot.bin's rows only. Batches are numbered through the whole pack.
 //
 // # Chunks
 //
-// A band's rows are cut into pieces, anew at each band, so that none straddles an
-// edge. Without compression they follow each other as they are, and a piece, of at
-// most 256 KiB, only says what one checksum covers. With it, a piece is as many
-// whole rows as fit in 1 MiB, at least one, compressed by itself and starting on a
-// page; its checksum covers the compressed bytes. A piece that does not shrink lies
-// as it is.
+// A band's rows are cut into pieces, anew at each band, so that none straddles an edge. Without
+// compression they follow each other as they are, and a piece, of at most 256 KiB, is only the range of
+// one checksum. With it, a piece is the whole rows that fit in 1 MiB, at least one, compressed by
+// itself and starting on a page; its checksum covers the compressed bytes. A piece that does not shrink
+// lies as it is.
 //
 // # index.bin
 //
@@ -125,34 +118,32 @@
 //	u32[]   with compression: bytes of each; bit 31 says that it lies as it is
 //	u32     CRC-32C of all the above
 //
-// Parts of a file, chunks, graphs and segments, lie one after another, each on the first
-// page after the one before, and a file ends with the page that its last part ends in. What
-// is counted in 32 bits is less than 2³² in every pack: samples with a batch whose edges
-// or graph are more are refused. There are at most 2²⁶ batches, and index.bin has at most
-// 16 GiB.
+// Parts of a file, chunks, graphs and segments, lie one after another, each on the first page after the
+// one before, and a file ends with the page that its last part ends in. Counts of 32 bits are less than
+// 2³² in every pack: samples with a batch of more edges or graph bytes are refused. There are at most
+// 2²⁶ batches, and index.bin has at most 16 GiB.
 //
 // # Shards
 //
-// A shard of a PACK directory, format "diskgnn.pack-shard", has the files of a run of
-// whole groups, and the first shard all files that are not numbered. Its index counts
-// the batches and segments of the whole; those of other shards are zeros. So are, for
-// all but the first, evaluation's. In its facts, cold_rows, ssd_rows, chunk_bytes and
-// graph_bytes are its own. Merge assembles the whole from all shards: the same files,
-// one index, those facts added up or their maxima.
+// A shard of a PACK directory, format "diskgnn.pack-shard", has the files of a run of whole groups, and
+// the first shard all files that are not numbered. Its index counts the batches and segments of the
+// whole; the entries of other shards are zeros, and so are evaluation's in all shards but the first. In
+// its facts, cold_rows, ssd_rows, chunk_bytes and graph_bytes are its own. Merge assembles the whole
+// from all shards: the same files, one index, those facts added up or their maxima.
 //
 // # Slices
 //
-// A slice of a pack has all its files in their lengths, its meta.json, and so its fingerprint;
-// but of cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin only what one rank of a training
-// reads (Share), and zeros elsewhere. slice.json, which meta.json does not list, says which
-// rank's it is (Slice), of which pack, and has a checksum of itself.
+// A slice of a pack has all its files in their lengths, its meta.json, and so its fingerprint; but of
+// cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin only what one rank of a training reads (Share), and
+// zeros elsewhere. slice.json, which meta.json does not list, says which rank's it is (Slice), of which
+// pack, and has a checksum of itself.
 //
 // # Versions
 //
-// The version in meta.json rises with any change of the bytes, and a reader keeps the
-// decoders of all versions that a landed program wrote (versions). Version 1 is older than
-// these, and refused: such a pack is made again. Version 2 is of nodes with one class; in version 3, of multi-label graphs, every batch has Targets, of
-// as many bytes per seed node as the fact target_bytes says, and nothing else differs.
+// The version in meta.json rises with any change of the bytes, and a reader keeps the decoders of all
+// versions that a landed program wrote (versions). Version 1 is older than these, and refused: such a
+// pack is made again. Version 2 is for nodes with one class. In version 3, for multi-label graphs,
+// every batch has Targets, of target_bytes (a fact) bytes per seed node, and nothing else differs.
 package packfile
 
 import (
@@ -161,8 +152,7 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format names the directory format, MultiLabelFormat the version of it whose batches
-// have Targets.
+// Format names the directory format. MultiLabelFormat is its version for batches with Targets.
 var (
 	Format           = stage.Format{Name: "diskgnn.pack", Version: 2}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 3}
@@ -226,7 +216,7 @@ const (
 	IndexFile     = "index.bin"
 )
 
-// What the cache holds.
+// The policies of the cache.
 const (
 	PolicyStatic = "static" // the most used rows, always
 	PolicyMin    = "min"    // the rows needed soonest

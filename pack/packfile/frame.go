@@ -9,8 +9,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// FrameEncoder compresses pieces, one at a time. What it makes of one depends on
-// nothing else.
+// FrameEncoder compresses pieces, one at a time. A frame depends only on its piece.
 type FrameEncoder struct {
 	zstd *zstd.Encoder // nil for s2
 }
@@ -53,7 +52,7 @@ type FrameDecoder struct {
 	zstd *zstd.Decoder // nil for s2
 }
 
-// NewFrameDecoder returns a decoder for as many goroutines at once.
+// NewFrameDecoder returns a decoder for up to the given number of goroutines at once.
 func NewFrameDecoder(codec string, goroutines int) (*FrameDecoder, error) {
 	switch codec {
 	case CodecS2:
@@ -76,7 +75,7 @@ func (d *FrameDecoder) Close() {
 	}
 }
 
-// Decode fills rows from a frame. A frame that does not hold exactly as many bytes is an error
+// Decode fills rows from a frame. A frame that does not decode to exactly len(rows) bytes is an error
 // of kind fault.ErrCorrupt.
 func (d *FrameDecoder) Decode(rows, frame []byte) error {
 	var n int

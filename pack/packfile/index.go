@@ -67,8 +67,8 @@ type Index struct {
 	Test     []Eval
 }
 
-// NewTrain returns room for so many training batches in so many bands: what an index
-// has of batches that are not packed.
+// NewTrain returns zero entries for training batches in the given number of bands: an index has such
+// entries for batches that are not packed.
 func NewTrain(batches, bands int) []Train {
 	list, rows := make([]Train, batches), make([]int, 2*batches*bands)
 	for i := range list {
@@ -99,8 +99,8 @@ func (x *Index) size() (n int64, pieces int) {
 	return n + 4*int64(tables)*int64(pieces), pieces
 }
 
-// Encode returns the index as it lies on disk. What the format has no room for is an
-// error of kind fault.ErrInput.
+// Encode returns the bytes of the index on disk. Counts above the format's limits are an error of kind
+// fault.ErrInput.
 func (x *Index) Encode() ([]byte, error) {
 	size, pieces := x.size()
 	if n := len(x.Train) + len(x.Valid) + len(x.Test); n > MaxBatches || size > maxIndex {
@@ -180,8 +180,8 @@ func (e *indexEncoder) graph(off int64, size int, crc uint32) {
 // edges of all its layers, rows.
 const MaxCount = math.MaxUint32
 
-// CheckCount refuses, as an error of kind fault.ErrInput, a number that a pack has no room
-// for, and says what to do. The text says what it counts.
+// CheckCount refuses, as an error of kind fault.ErrInput, a number above the pack's limit, and says how
+// to lower it. The text names the quantity.
 func CheckCount(n int64, text string, args ...any) error {
 	if n >= 0 && n <= MaxCount {
 		return nil
@@ -190,8 +190,8 @@ func CheckCount(n int64, text string, args ...any) error {
 		fmt.Sprintf(text, args...), n, int64(MaxCount))
 }
 
-// DecodeIndex reads what Encode wrote, for chunks of the given form. Whatever the
-// bytes, it returns a consistent index or an error of kind fault.ErrCorrupt.
+// DecodeIndex reads the result of Encode, for chunks of the given form. Whatever the bytes, it returns
+// a consistent index or an error of kind fault.ErrCorrupt.
 func DecodeIndex(b []byte, f Form) (*Index, error) {
 	if f.RowBytes < 1 || f.RowBytes > maxRowBytes {
 		return nil, fault.New(fault.ErrCorrupt, "rows of %d bytes", f.RowBytes)

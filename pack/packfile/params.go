@@ -61,9 +61,9 @@ type Facts struct {
 // MultiLabel tells whether nodes have any number of classes.
 func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
 
-// BandEdges turns the wanted edges, in percent of the nodes, into descending
-// ranks. The last is the least hot set; wanted edges at or below it vanish, and
-// none lies above what training touches, since rows beyond are never read.
+// BandEdges turns the wanted edges, in percent of the nodes, into descending ranks. The last is the
+// least hot set; wanted edges at or below it vanish, and none lies above the touched rows, since
+// training never reads rows beyond.
 func BandEdges(nodes, touched, cacheRows int64, percent []float64) []int64 {
 	least := min(cacheRows, touched)
 	edges := []int64{least}

@@ -6,7 +6,8 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Plan is what a training batch does beyond its chunk. It follows the batch's graph.
+// Plan lists the rows that a training batch takes from outside its chunk, and its changes of the cache.
+// It follows the batch's graph.
 type Plan struct {
 	// SSD are the places, in the segment's part of the SSD level, of the matrix's ssd
 	// rows. They ascend.

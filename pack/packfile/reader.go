@@ -138,7 +138,7 @@ func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
 	return s, nil
 }
 
-// File returns what meta.json says of one of the pack's files.
+// File returns the entry of meta.json for one of the pack's files.
 func (r *Reader) File(name string) (stage.File, bool) {
 	f, ok := r.files[name]
 	return f, ok
@@ -159,7 +159,7 @@ func (r *Reader) Params() Params { return r.params }
 // Facts returns the pack's counts.
 func (r *Reader) Facts() Facts { return r.facts }
 
-// Part returns what of a pack the directory has: all, unless it is a shard.
+// Part returns the part of a pack in the directory: all, unless it is a shard.
 func (r *Reader) Part() Part { return r.part }
 
 // Index returns the index; it must not be modified.

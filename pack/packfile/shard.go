@@ -10,15 +10,14 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Part is what of a pack one directory has: a run of groups and, in one of all parts,
-// what the pack has once.
+// Part is the part of a pack in one directory: a run of groups and, in one of all parts, the files that
+// the pack has once.
 type Part struct {
 	Lo, Hi int  // groups Lo ≤ g < Hi
 	Common bool // and the hot rows, the refill records, all of evaluation
 }
 
-// PartOf returns what a shard, or the whole, has of a pack with the given batches and
-// segments.
+// PartOf returns the part of a shard, or of the whole, of a pack with the given facts.
 func PartOf(s shard.Shard, f *Facts) Part {
 	lo, hi := s.Of(f.Groups())
 	return Part{lo, hi, s.Index == 0}
@@ -50,8 +49,8 @@ func (x *Index) segments(p Part, f *Facts) (lo, hi int) {
 	return (lo + f.Segment - 1) / f.Segment, (hi + f.Segment - 1) / f.Segment
 }
 
-// OpenShard opens one shard of a pack. It counts the batches and segments of the whole,
-// and knows those of its part.
+// OpenShard opens one shard of a pack. Its counts of batches and segments are the whole pack's; it has
+// the entries of its own part.
 func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 	m, err := stage.Open(fsys, dir, "shard of a pack", versions.Formats(Format.Shard().Name)...)
 	if err != nil {

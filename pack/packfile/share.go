@@ -30,8 +30,8 @@ type Share struct {
 	pages map[int]pageSet
 }
 
-// Share finds what a slice has of the pack, or of a slice of it that is the same. With an SSD
-// level, it reads the graphs of the rank's batches.
+// Share finds the bytes of a slice, from the pack or from an equal slice of it. With an SSD level, it
+// reads the graphs of the rank's batches.
 func (r *Reader) Share(ctx context.Context, fsys vfs.FS, s Slice) (*Share, error) {
 	x := &Share{r: r, fs: fsys, s: s, group: map[string]int{}, pages: map[int]pageSet{}}
 	for g := range r.facts.Groups() {
@@ -83,9 +83,8 @@ func (x *Share) Bytes() (int64, error) {
 	return total, nil
 }
 
-// Ranges returns the ranges of a file that the slice has, ascending. They have the checksums
-// that the pack has of them; those of a file that is had whole, and is under one checksum in
-// meta.json, have none.
+// Ranges returns the ranges of a file that the slice has, ascending, with the pack's checksums of them.
+// A whole file with one checksum in meta.json is a range without a checksum.
 func (x *Share) Ranges(f stage.File) (iter.Seq[binio.Range], error) {
 	g, ok := x.group[f.Name]
 	if !ok {
@@ -127,7 +126,7 @@ func (x *Share) table(name string) string {
 	return base + sumsSuffix
 }
 
-// Checker returns what checks a file of the slice, all bytes of it; name is for its errors.
+// Checker returns the checker of a file of the slice, for all bytes of it; name is for its errors.
 func (x *Share) Checker(name string, f stage.File) (binio.Checker, error) {
 	if _, ok := x.group[f.Name]; !ok && x.table(f.Name) == "" && f.Name != EvalGraphFile {
 		return binio.CheckHash(name, f.Checksum), nil

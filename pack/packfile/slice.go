@@ -119,8 +119,8 @@ func ReadSlice(fsys vfs.FS, dir string, m *stage.Meta) (*Slice, error) {
 	return &r.Slice, nil
 }
 
-// OpenSlice opens a pack, or a slice of one: Reader.Slice says which. What it has of the
-// index and of the facts is the whole pack's.
+// OpenSlice opens a pack, or a slice of one: Reader.Slice says which. The index and the facts are the
+// whole pack's.
 func OpenSlice(fsys vfs.FS, dir string) (*Reader, error) {
 	m, err := stage.Open(fsys, dir, "pack", versions.Formats(Format.Name)...)
 	if err != nil {

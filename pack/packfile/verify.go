@@ -19,10 +19,9 @@ import (
 // checksums: whole pages.
 const verifyPiece = 1 << 20
 
-// Verify reads every row and every graph and checks them, and that the gaps between
-// them are zero; of a slice, what the rank needs, and that all else is zero. Opening the
-// pack has checked the index. It holds the largest graph, and
-// a piece of a chunk and its rows.
+// Verify reads every row and every graph and checks them, and that the gaps between them are zero; of a
+// slice, it checks the bytes that the rank needs, and that all others are zero. Opening the pack has
+// checked the index. It holds the largest graph, and a piece of a chunk and its rows.
 func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter) error {
 	total := int64(0)
 	for _, f := range r.meta.Files {

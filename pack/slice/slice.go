@@ -1,13 +1,13 @@
-// Package slice copies of a pack what one rank of a training needs, so that machines without a
-// disk in common have each its part:
+// Package slice copies the part of a pack that one rank of a training needs, so that machines without a
+// common disk each have their part:
 //
 //	        ┌► slice of rank 0 of 2:  chunks and graphs of batches 0, 2, 4 …; hot rows; evaluation
 //	PACK ───┤
 //	        └► slice of rank 1 of 2:  chunks and graphs of batches 1, 3, 5 …; hot rows; evaluation
 //
 // A slice has the pack's files, in their lengths, and its meta.json: it is the same pack by its
-// fingerprint, and everything lies where the index says. What the rank does not need are holes.
-// packfile.Share says which bytes those are, packfile.Slice which batches.
+// fingerprint, and everything lies where the index says. Bytes that the rank does not need are holes.
+// packfile.Share gives the needed bytes, packfile.Slice the batches.
 package slice
 
 import (
@@ -27,14 +27,14 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Options say what is to be copied.
+// Options are the paths and the rank of a slicing.
 type Options struct {
 	Pack, Out string
 	packfile.Slice
 	Force bool // replace another slice
 }
 
-// Result is what a slicing did. The JSON keys are stable.
+// Result is the outcome of a slicing. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"` // the pack's
@@ -61,9 +61,9 @@ type runFacts struct {
 	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the pack's
 }
 
-// Run makes a slice. Like the stages it resumes an interrupted run, does nothing when the slice
-// is there, and refuses when another one is. Every byte is checked on the way. A pack of policy
-// min is only for a single rank, whose cache sees all batches.
+// Run makes a slice. Like the stages it resumes an interrupted run, does nothing when the slice is
+// there, and refuses when another one is. Every byte is checked on the way. A pack of policy min is
+// only for a single rank, since its cache must see all batches.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	start := time.Now()
 	if err := o.Slice.Validate(); err != nil {

@@ -42,12 +42,14 @@ type Writers struct {
 	err error // the first
 }
 
-// Memory returns what NewWriters takes for so many goroutines that fill blocks.
+// Memory returns the memory that NewWriters takes for this number of goroutines that fill blocks, in
+// bytes.
 func Memory(fillers int) int64 {
 	return int64(fillers+Depth+idleBlocks) * blockBytes
 }
 
-// NewWriters starts the goroutines; as many as the given number of others fill blocks.
+// NewWriters takes the memory and starts the writing goroutines. fillers is the number of other
+// goroutines that fill blocks.
 func NewWriters(fillers int) (*Writers, error) {
 	mem, err := device.NewHost(int(Memory(fillers)))
 	if err != nil {
@@ -163,7 +165,7 @@ func (s *Stream) Room(ctx context.Context) ([]byte, error) {
 	return s.b.mem[s.b.end:], nil
 }
 
-// Filled says that the next n bytes are in what room returned.
+// Filled says that the next n bytes of the slice that Room returned are filled.
 func (s *Stream) Filled(n int) { s.b.end += n }
 
 // Write copies b to the next places.

@@ -1,7 +1,7 @@
-// Package rowfile writes the files of a pack: at many places, in long writes that go past
-// the page cache where the file system can, or from front to back; and makes the tables of
-// checksums of those that hold rows. Scratch files keep what a packing has to set aside: lists of
-// numbers (Lists), and rows that wait to be put in order (Windows).
+// Package rowfile writes the files of a pack: at many places, in long writes that go past the page
+// cache where the file system can, or from front to back; and makes the checksum tables of files that
+// hold rows. Scratch files keep what a packing has to set aside: lists of numbers (Lists), and rows
+// that wait to be put in order (Windows).
 package rowfile
 
 import (
@@ -118,7 +118,7 @@ type Summed struct {
 	sums *binio.Summer
 }
 
-// NewSummed creates a file in the set, whose size need not be known.
+// NewSummed creates a file in the set. Its size need not be known.
 func NewSummed(files *Set, name string) (*Summed, error) {
 	a, err := NewAppender(files, name, Buffer)
 	if err != nil {

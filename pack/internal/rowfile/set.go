@@ -18,9 +18,9 @@ import (
 // kept for nothing.
 const mostFiles = 128
 
-// Set is the files that a packing writes: any number, of which only so many are open
-// at a time. The one that was written to longest ago is made durable and closed to make
-// room, and opened again when it is written to. Its methods may be called concurrently.
+// Set is the files that a packing writes: any number, with a limited number open at a time. The one
+// that was written to longest ago is made durable and closed to make room, and opened again when it is
+// written to. Its methods may be called concurrently.
 type Set struct {
 	Dir   *stage.Dir
 	most  int
@@ -31,8 +31,8 @@ type Set struct {
 	err  error // the first of a file that could not be made durable
 }
 
-// NewSet makes a set without files. most is how many are open at a time, at least one;
-// 0: as many as the process's limit suggests.
+// NewSet makes a set without files. most is the number of files open at a time, at least one; 0 takes a
+// number from the process's limit.
 func NewSet(dir *stage.Dir, most int) *Set {
 	if most <= 0 {
 		most = mostFiles
@@ -194,7 +194,7 @@ func (f *File) durable() error {
 	return nil
 }
 
-// Sync makes files durable. What is being written meanwhile may or may not be.
+// Sync makes files durable. Bytes written meanwhile may or may not be durable.
 func (s *Set) Sync(files []*File) error {
 	for _, f := range files {
 		f.use.RLock()
@@ -257,7 +257,7 @@ func (s *Set) forget(f *File) {
 	delete(s.open, f)
 }
 
-// Close closes what is open, durable or not.
+// Close closes the open files, durable or not.
 func (s *Set) Close() {
 	if s == nil {
 		return

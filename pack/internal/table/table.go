@@ -22,9 +22,8 @@ const (
 	longRow = dataset.Granule / 16
 )
 
-// Reader reads ranges of the feature table, as rows of the pack's type. Many
-// pieces are on their way from the drive at once; each is checked and converted when
-// it lands, by as many goroutines as there are workers.
+// Reader reads ranges of the feature table, as rows of the pack's type. Many pieces are on their way
+// from the drive at once; each is checked and converted when it lands, by up to workers goroutines.
 type Reader struct {
 	rows *dataset.FeatureReader
 	from dtype.Type
@@ -42,8 +41,8 @@ type Reader struct {
 // piece under way has at most one at either end.
 const mostSeams = 2 * pieces.Depth
 
-// Memory returns the bytes that a Reader holds beside the ranges, for a table of rows of
-// so many bytes and elements, compressed or not.
+// Memory returns the memory of a Reader beside the ranges, in bytes, for a table with rows of rowBytes
+// bytes and dim elements, compressed or not.
 func Memory(rowBytes int64, dim int, compressed bool) int64 {
 	wide := 4 * int64(dim) // a row before it is narrowed
 	n := pieces.Memory(dataset.Granule, compressed)
@@ -57,8 +56,8 @@ func Memory(rowBytes int64, dim int, compressed bool) int64 {
 	return n
 }
 
-// New opens the table that rows reads, whose rows have dim elements of type from, to
-// read it through the stack as rows of type to. Up to workers goroutines convert.
+// New opens the table that rows reads, with dim elements of type from in a row. It reads the table
+// through the stack as rows of type to. Up to workers goroutines convert.
 func New(rows *dataset.FeatureReader, stack iostack.Stack, from, to dtype.Type, dim, workers int) (*Reader, error) {
 	t := &Reader{rows: rows, from: from, to: to, dim: dim, turns: make(chan struct{}, workers), seams: make(chan []byte, mostSeams)}
 	var err error
