@@ -1,5 +1,14 @@
 // Package devrows lets a GPU read rows from drives by itself. Stores that read single rows share it; it
 // needs a storage stack that allows such reads (iostack.DeviceStack).
+//
+//	Rows, Pages   on the host: submit the reads, and note where rows lie in them; the reads are
+//	              then under way while earlier batches are computed
+//	Fill          on the stream that copies: complete the reads, compute the checksums of their
+//	              pages, copy the rows to the place of the host's rows
+//	Landed        on the host: compare the checksums
+//
+// A slot's pages land in memory of its own on the device, so that its reads can be completed
+// whenever other reads need room.
 package devrows
 
 import (
