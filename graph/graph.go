@@ -36,8 +36,8 @@ func (g *CSC) Degree(v uint32) int { return int(g.Indptr[int(v)+1] - g.Indptr[v]
 // Neighbors returns the in-neighbours of v, of a graph in memory. The caller must not modify them.
 func (g *CSC) Neighbors(v uint32) []uint32 { return g.Indices[g.Indptr[v]:g.Indptr[int(v)+1]] }
 
-// Row returns the in-neighbours of v, like Neighbors. An index pointer that is out of range is an
-// error of kind fault.ErrCorrupt: that of a mapped graph may change after it was verified.
+// Row returns the in-neighbours of v, like Neighbors. An index pointer that is out of range is an error
+// of kind fault.ErrCorrupt: the file of a mapped graph may change after it was verified.
 func (g *CSC) Row(v uint32) ([]uint32, error) {
 	if int(v)+1 >= len(g.Indptr) {
 		return nil, fault.New(fault.ErrCorrupt, "node %d of a graph of %d nodes", v, g.NumNodes())
@@ -221,8 +221,8 @@ func (s *Sizes) Inputs() int {
 	return s.Src[0]
 }
 
-// NewBatch returns an empty batch with room for any that the sizes cover, whose targets
-// are rows of so many bytes.
+// NewBatch returns an empty batch with room for any batch that the sizes cover. Its targets are rows of
+// targetBytes bytes.
 func (s *Sizes) NewBatch(targetBytes int) Batch {
 	layers := len(s.Src)
 	if layers == 0 {

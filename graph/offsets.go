@@ -15,10 +15,10 @@ type Offsets struct {
 	last int64    // the entry appended last
 }
 
-// OffsetsBytes returns the memory of the offsets of so many nodes.
+// OffsetsBytes returns the memory of the offsets of the given number of nodes, in bytes.
 func OffsetsBytes(nodes int64) int64 { return 4 * (nodes + 1) }
 
-// NewOffsets returns offsets to which those of so many nodes are to be appended.
+// NewOffsets returns empty offsets with room for the given number of nodes, to append to.
 func NewOffsets(nodes int64) *Offsets { return &Offsets{low: make([]uint32, 0, nodes+1)} }
 
 // Append appends entries of an index pointer, which ascends from 0. A node of more
@@ -42,7 +42,8 @@ func (o *Offsets) NumNodes() int { return len(o.low) - 1 }
 // NumEdges returns the number of edges.
 func (o *Offsets) NumEdges() int64 { return o.last }
 
-// Start returns at which edge those of a node begin; of the number of nodes, where all end.
+// Start returns the edge at which the in-edges of node v begin, or for v = the number of nodes, where
+// all edges end.
 func (o *Offsets) Start(v int64) int64 {
 	high := 0
 	if len(o.over) > 0 {

@@ -80,7 +80,7 @@ type Options struct {
 	batchesPerFile int
 }
 
-// EnsureDefaults fills in what was left zero.
+// EnsureDefaults fills in the fields that are zero.
 func (o *Options) EnsureDefaults() {
 	if o.BatchSize == 0 {
 		o.BatchSize = 1024
@@ -210,9 +210,9 @@ func (o *Options) params() (mbfile.Params, error) {
 	return p, sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency)
 }
 
-// Agrees returns the error by which Run would refuse what is there of the samples, nil where it
-// would draw them, go on, or find them finished. Where the dataset is not made yet, samples that
-// are there are taken to be of it. It changes nothing.
+// Agrees returns the error by which Run would refuse the existing files of the samples, nil where Run
+// would draw them, go on, or find them finished. Where the dataset is not made yet, existing samples
+// are taken to be of it. It changes nothing.
 func Agrees(ctx context.Context, fsys vfs.FS, o Options) error {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {

@@ -16,8 +16,7 @@ import (
 // plannedBatches is how many batches of training, and of evaluation, a plan draws.
 const plannedBatches = 3
 
-// Plan says what a sampling would take; of a shard, all figures are its own. The JSON keys
-// are stable.
+// Plan has the costs of a sampling; for a shard, all figures are its own. The JSON keys are stable.
 type Plan struct {
 	Epochs       int `json:"epochs"`
 	TrainBatches int `json:"train_batches"` // of all epochs
@@ -46,8 +45,8 @@ type Plan struct {
 	Seconds       float64 `json:"seconds"`        // of the sampling: checking, and drawing all batches
 }
 
-// MakePlan says what Run would take with the options, measured on a few batches that it draws
-// at equal distances. It checks the dataset as Run does, and writes nothing.
+// MakePlan predicts the costs of Run with the options, measured on a few batches that it draws at equal
+// distances. It checks the dataset as Run does, and writes nothing.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
 	s, err := begin(vfs.ReadOnly(fsys), o, rep)
 	if err != nil {

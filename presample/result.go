@@ -1,7 +1,6 @@
 package presample
 
-// Result is what a sampling did; of a shard, all counts are its own. The JSON keys
-// are stable.
+// Result is the outcome of a sampling; for a shard, all counts are its own. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"`

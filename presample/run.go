@@ -21,9 +21,9 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// Run samples a dataset. It resumes an interrupted run, does nothing when the
-// samples exist, and refuses when they exist with other parameters. Cancelling
-// the context leaves what a later run resumes from.
+// Run samples a dataset. It resumes an interrupted run, does nothing when the samples exist, and
+// refuses when they exist with other parameters. Cancelling the context leaves files that a later run
+// resumes from.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	s, err := begin(fsys, o, rep)
 	if err != nil {

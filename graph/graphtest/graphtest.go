@@ -1,4 +1,4 @@
-// Package graphtest makes random mini-batches, for tests of what computes on them.
+// Package graphtest makes random mini-batches for tests.
 package graphtest
 
 import (
@@ -74,8 +74,8 @@ func Renumber(b *graph.Batch, to []int) {
 	b.Input, b.Degree = input, degree
 }
 
-// Shuffled returns a copy of a batch whose input nodes are in another order, and their
-// rows of x.
+// Shuffled returns a copy of a batch with its input nodes in another order, and their rows of x in that
+// order.
 func Shuffled(b *graph.Batch, x []float32, dim int, rng *rand.Rand) (*graph.Batch, []float32) {
 	perm := rng.Perm(b.Blocks[0].NumSrc)
 	moved, y := *b, slices.Clone(x)

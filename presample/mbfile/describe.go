@@ -2,7 +2,7 @@ package mbfile
 
 import "slices"
 
-// Description says what a SAMPLES directory holds.
+// Description describes a SAMPLES directory.
 type Description struct {
 	Params Params `json:"params"`
 	Facts  Facts  `json:"facts"`

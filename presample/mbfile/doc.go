@@ -1,9 +1,8 @@
-// Package mbfile is the container of sampled mini-batches: the SAMPLES
-// directory, format "diskgnn.samples", version 1, or version 2 of multi-label
-// graphs.
+// Package mbfile is the container of sampled mini-batches: the SAMPLES directory, format
+// "diskgnn.samples", version 1, or version 2 of multi-label graphs.
 //
 //	SAMPLES/
-//	  meta.json          what the directory is: Params, Facts, parent dataset
+//	  meta.json          a description: Params, Facts, parent dataset
 //	  run.json           how it came to be; covered by no fingerprint
 //	  batches-00000.bin  the byte forms of batches 0 … F-1, one after another
 //	  batches-00001.bin  the byte forms of batches F … 2F-1
@@ -14,18 +13,17 @@
 //
 // # Order
 //
-// Batches are numbered from 0: the training batches, epoch after epoch in the
-// order in which they are visited, then the validation batches, then the test
-// batches. A batch's byte form is that of package batchcodec with input nodes as
-// node ids in the order of their discovery, so that destinations are always a
-// prefix of the sources; degrees are in-degrees in the whole graph. Files are
-// cut every F batches, by whatever shard they were sampled; the last one may hold fewer. Byte
-// forms follow each other without padding.
+// Batches are numbered from 0: the training batches, epoch after epoch in the order in which they are
+// visited, then the validation batches, then the test batches. A batch has the byte form of package
+// batchcodec, with input nodes as node ids in the order of their discovery, so that destinations are
+// always a prefix of the sources; degrees are in-degrees in the whole graph. Files are cut every F
+// batches, whichever shard sampled them; the last one may hold fewer. Byte forms follow each other
+// without padding.
 //
-// Under the orders dispersed and sequential a training batch has input nodes of the
-// partitions that a buffer held then, and no others. Which nodes lie in which partition, and
-// which of them the buffer holds, is a function of Params and of the dataset's training
-// nodes, as the order of the batches is: sampler.Seeds has it (Partitions, State).
+// Under the orders dispersed and sequential a training batch has input nodes of the partitions that a
+// buffer held then, and no others. Which nodes lie in which partition, and which of them the buffer
+// holds, is a function of Params and of the dataset's training nodes, as the order of the batches is:
+// sampler.Seeds has it (Partitions, State).
 //
 // # index.bin
 //
@@ -49,35 +47,32 @@
 //
 // # Facts
 //
-// A reader looks at Params, Facts and index.bin as a whole before it believes any of
-// them: there are 1 to 64 layers, as many as fanouts, and at most 2²⁶ batches; the
-// training batches are epochs × batches per epoch; every record is one of a batch that
-// the parameters can have drawn (seed nodes within the batch size, edges within the
-// fanout, sources within destinations and edges) and has the bytes that its counts call
-// for; the summaries are the records' sums, maxima and rounded means; and meta.json lists
-// these files, with these sizes, and no others. The hotness of no node is above the number
-// of training batches, and that of all adds up to their input nodes.
+// A reader looks at Params, Facts and index.bin as a whole before it believes any of them: there are 1
+// to 64 layers, each with a fanout, and at most 2²⁶ batches; the training batches are epochs × batches
+// per epoch; every record describes a batch that the parameters can have drawn (seed nodes within the
+// batch size, edges within the fanout, sources within destinations and edges) and has the bytes that
+// its counts call for; the summaries are the records' sums, maxima and rounded means; and meta.json
+// lists these files, with these sizes, and no others. The hotness of no node is above the number of
+// training batches, and the sum over all nodes is the number of their input nodes.
 //
 // # Shards
 //
-// A shard of a SAMPLES directory, format "diskgnn.samples-shard", is a run of whole
-// files of batches, with the names that they have in the whole: the i-th of n parts
-// of all files, as equal as can be. It may hold none. Its index.bin has the records
-// of its own batches alone, its hotness.bin counts its own training batches, its
-// facts are its own, and first_file is the number of its first file. Merge
-// assembles the whole from all shards: the same files of batches, the records one
-// after another, the sum of the hotness.
+// A shard of a SAMPLES directory, format "diskgnn.samples-shard", is a run of whole files of batches,
+// with the names that they have in the whole: the i-th of n parts of all files, as equal as can be. It
+// may hold none. Its index.bin has the records of its own batches alone, its hotness.bin counts its own
+// training batches, its facts are its own, and first_file is the number of its first file. Merge
+// assembles the whole from all shards: the same files of batches, the records one after another, the
+// sum of the hotness.
 //
 // # Checksums
 //
-// Every batch is checked against its CRC when it is read. In meta.json the
-// checksum of a batches file is the SHA-256 of its batches' CRCs (u32, in order),
-// that of hotness.bin the one of its table of sums, that of index.bin and
-// hotness.bin.sums the SHA-256 of their bytes.
+// Every batch is checked against its CRC when it is read. In meta.json the checksum of a batches file
+// is the SHA-256 of its batches' CRCs (u32, in order), the checksum of hotness.bin is its sums table's,
+// and the checksums of index.bin and hotness.bin.sums are the SHA-256 of their bytes.
 //
 // # Versions
 //
-// In version 2 every batch has Targets, of as many bytes per seed node as the fact
-// target_bytes says; nothing else differs. Readers accept exactly these versions. Any
-// change of the bytes raises the version; new fields in Params and Facts do not.
+// In version 2 every batch has Targets, of target_bytes (a fact) bytes per seed node; nothing else
+// differs. Readers accept exactly these versions. Any change of the bytes raises the version; new
+// fields in Params and Facts do not.
 package mbfile

@@ -10,8 +10,8 @@ import (
 	"diskgnn/presample/walk"
 )
 
-// Limits of what a reader accepts: far above any use, and so small that products of these counts
-// stay within 64 bits.
+// Limits that a reader accepts: far above any use, and low enough that products of these counts stay
+// within 64 bits.
 const (
 	// MaxBatches bounds the batches of a directory.
 	MaxBatches     = 1 << 26

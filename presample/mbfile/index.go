@@ -17,8 +17,7 @@ const (
 
 func recordBytes(layers int) int { return fixedPart + 4*(layers+1) + 4*layers }
 
-// BatchInfo is what the index knows of one batch. Its slices alias the index
-// and must not be written to.
+// BatchInfo is the index entry of one batch. Its slices alias the index and must not be written to.
 type BatchInfo struct {
 	File         int   // number of the file it lies in
 	Offset, Size int64 // bytes

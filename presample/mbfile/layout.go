@@ -2,7 +2,7 @@ package mbfile
 
 import "diskgnn/internal/shard"
 
-// Layout is what a Writer knows of the directory before the first batch.
+// Layout has the sizes of the directory that a Writer needs before the first batch.
 type Layout struct {
 	Nodes              int64 // of the graph
 	Layers             int

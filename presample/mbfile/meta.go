@@ -7,8 +7,8 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format is the directory format that this package reads and writes, and
-// MultiLabelFormat the version of it whose batches have Targets.
+// Format is the directory format that this package reads and writes. MultiLabelFormat is its version
+// for batches with Targets.
 var (
 	Format           = stage.Format{Name: "diskgnn.samples", Version: 1}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 2}
@@ -50,8 +50,8 @@ const AllNeighbours = -1
 // Labor as a method is LABOR-0: destinations choose alike. Package sampler defines it.
 const Labor = "labor"
 
-// Orders of batches that are drawn from what a buffer of some partitions of the graph holds;
-// package sampler defines them.
+// Orders of batches that are drawn from the partitions of the graph in a buffer; package sampler
+// defines them.
 const (
 	Dispersed  = "dispersed"  // the buffer changes during an epoch, along a walk of package walk
 	Sequential = "sequential" // it is the same throughout an epoch
@@ -87,8 +87,8 @@ type Params struct {
 	Walk       string `json:"walk,omitempty"`
 }
 
-// Facts are the counts that readers size their buffers and plans by. Those of a
-// shard are of its own batches, but for the first four and TargetBytes.
+// Facts are the counts that readers size their buffers and plans by. A shard's facts count its own
+// batches, except the first four and TargetBytes.
 type Facts struct {
 	Nodes           int64   `json:"nodes"`  // of the graph
 	Layers          int     `json:"layers"` // blocks of a batch

@@ -42,9 +42,8 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	return openReader(fsys, dir, meta)
 }
 
-// OpenShard opens one shard of a SAMPLES directory, which reads like a directory of
-// its own: its batches are numbered from 0, its hotness is what they add to the
-// whole's.
+// OpenShard opens one shard of a SAMPLES directory. The shard reads like a directory of its own: its
+// batches are numbered from 0, and its hotness is their contribution to the hotness of the whole.
 func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 	meta, err := stage.Open(fsys, dir, "shard of samples", versions.Formats(Format.Shard().Name)...)
 	if err != nil {
@@ -132,7 +131,7 @@ func (r *Reader) Dir() string { return r.dir }
 // Meta returns the directory's description.
 func (r *Reader) Meta() *stage.Meta { return r.meta }
 
-// Fingerprint returns what identifies the directory's content.
+// Fingerprint returns the fingerprint of the directory's content.
 func (r *Reader) Fingerprint() string { return r.meta.Fingerprint }
 
 // Facts returns the directory's counts.
@@ -155,7 +154,7 @@ func (r *Reader) Test() (lo, hi int) {
 	return r.facts.TrainBatches + r.facts.ValidBatches, r.facts.Batches()
 }
 
-// Info returns what the index knows of batch i.
+// Info returns the index entry of batch i.
 func (r *Reader) Info(i int) BatchInfo { return r.index.info(i) }
 
 // Read reads batch i into b, reusing b's memory, through buf, which it returns,
@@ -296,8 +295,8 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	return nil
 }
 
-// Verify reads everything and checks it, and that the hotness counts what the batches
-// read. It holds 4 bytes per node, and a batch.
+// Verify reads and checks everything, and checks that the hotness counts the input nodes of the
+// batches. It holds 4 bytes per node, and a batch.
 func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 	task := rep.Task("verify samples", int64(r.facts.Batches()), progress.Batches)
 	defer task.Done()

@@ -50,9 +50,8 @@ type journal struct {
 	Records uint32 `json:"records_crc"` // CRC-32C of their records in recordsFile
 }
 
-// NewWriter starts or resumes writing. Finished files of an interrupted run are
-// read once, checked, and their hotness counted; the first that is not what it
-// was, and all after it, are written again.
+// NewWriter starts or resumes writing. Finished files of an interrupted run are read once, checked, and
+// their hotness counted; the first file that has changed, and all after it, are written again.
 func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.Reporter) (*Writer, error) {
 	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
 	w.lo, w.hi = layout.Span()
@@ -265,7 +264,7 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	return append(files, hotness...), w.layout.facts(&w.index, epochs), err
 }
 
-// Close ends the writing, finished or not. What is durable stays to be resumed.
+// Close ends the writing, finished or not. Durable files stay for a run that resumes.
 func (w *Writer) Close() error {
 	err := w.settle()
 	if w.file != nil {
@@ -287,8 +286,8 @@ type Encoded struct {
 	Edges []uint32
 }
 
-// Encode fills e from a valid batch whose destinations are prefixes of the
-// sources. Workers call it, so that the one writer only writes.
+// Encode fills e from a valid batch. Destinations of the batch must be prefixes of the sources. Workers
+// call it, so that the one writer only writes.
 func (e *Encoded) Encode(b *graph.Batch) {
 	e.Bytes = batchcodec.Append(e.Bytes[:0], b)
 	e.CRC = binio.CRC(e.Bytes)

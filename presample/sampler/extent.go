@@ -22,7 +22,7 @@ type Extent struct {
 // Widest returns the largest number of a fanout, 0 where that is all neighbours.
 func Widest(fanout []int) int { return max(0, slices.Max(fanout)) }
 
-// Bound returns what no batch of so many seed nodes exceeds, by the fanouts and
+// Bound returns an extent that no batch of the given number of seed nodes exceeds, by the fanouts and
 // by the graph.
 func Bound(nodes, edges int64, seeds int, fanout []int) Extent {
 	x := Extent{Widest: Widest(fanout)}
@@ -51,10 +51,10 @@ func ExtentOf(b *graph.Batch) Extent {
 // Slack returns the bytes that memory for n bytes takes, which grows with room to spare.
 func Slack(n int64) int64 { return n + n/4 }
 
-// Memory returns the bytes that a sampler holds for a batch, without its table: of every
-// node its id, its degree and where its edges lie; of blocks their index pointers and
-// indices; of a chunk of edges, or of a node's if they are more, their positions and their
-// sources, which may all be nodes that have no place yet; and what marks those that are drawn.
+// Memory returns the bytes that a sampler holds for a batch, without its table. For every node it holds
+// its id, its degree and the position of its edges; for blocks their index pointers and indices. For a
+// chunk of edges, or the edges of one node if they are more, it holds their positions and their
+// sources, which may all be nodes that have no place yet, and the marks of drawn edges.
 func (x Extent) Memory() int64 {
 	chunk := int64(chunkOf(x.Widest))
 	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunk + Slack(4*chunk) + 8*int64(takenWords(x.Widest))

@@ -7,13 +7,12 @@ import (
 	"diskgnn/internal/rng"
 )
 
-// Reader reads a graph's topology for one sampler, hop by hop: all destinations of a hop of a
-// batch at once, so that what is on disk is read by many requests together. It is for one
-// goroutine. What it returns and does depends on the graph alone: samplers draw the same
-// batches on any.
+// Reader reads a graph's topology for one sampler, hop by hop: all destinations of a hop of a batch at
+// once, so that many requests read from disk together. It is for one goroutine. Its results depend on
+// the graph alone: samplers draw the same batches on any reader.
 //
-// Every reader holds where each node's in-neighbours lie, which the draws go by: 8 bytes a
-// node or fewer. Graph reads a graph in memory.
+// Every reader holds the position of each node's in-neighbours, which the draws need: 8 bytes a node or
+// fewer. Graph reads a graph in memory.
 type Reader interface {
 	// NumNodes returns the number of the graph's nodes.
 	NumNodes() int
@@ -28,7 +27,7 @@ type Reader interface {
 	Reads() Reads
 }
 
-// Reads counts what a reader had to read of the topology.
+// Reads counts a reader's reads of the topology.
 type Reads struct {
 	Bytes    int64 // from disk
 	Requests int64 // by which they were read
@@ -37,19 +36,19 @@ type Reads struct {
 	Missed   int64 // and those that had to be read
 }
 
-// Add adds what another reader read.
+// Add adds the reads of another reader.
 func (r *Reads) Add(q Reads) {
 	r.Bytes, r.Requests, r.Useful = r.Bytes+q.Bytes, r.Requests+q.Requests, r.Useful+q.Useful
 	r.Held, r.Missed = r.Held+q.Held, r.Missed+q.Missed
 }
 
-// Sub returns what was read since q, an earlier count of the same reader.
+// Sub returns the reads since q, an earlier count of the same reader.
 func (r Reads) Sub(q Reads) Reads {
 	return Reads{r.Bytes - q.Bytes, r.Requests - q.Requests, r.Useful - q.Useful, r.Held - q.Held, r.Missed - q.Missed}
 }
 
-// Hop is what a sampler needs of the topology at a time: in-neighbours of some nodes, its
-// destinations, numbered from 0. No node is there twice. A reader serves each once:
+// Hop is a sampler's request to the topology: in-neighbours of some nodes, its destinations, numbered
+// from 0. No node is there twice. A reader serves each destination once:
 //
 //   - one that is Whole by calling Look with all its in-neighbours, in the order of the
 //     graph, in one piece or several;
@@ -128,8 +127,8 @@ func (h *Hop) filtered(i int) bool {
 // Out returns where the sources of a destination's edges go.
 func (h *Hop) Out(i int) []uint32 { return h.block.Indices[h.block.Indptr[i]:h.block.Indptr[i+1]] }
 
-// Draw fills pos, of as many elements as Out, with the edges of the graph that a destination
-// draws, in the order of Out. The destination is not Whole.
+// Draw fills pos, which is as long as Out, with the edges of the graph that a destination draws, in the
+// order of Out. The destination must not be Whole.
 func (h *Hop) Draw(i int, pos []int64) {
 	h.s.draw(pos, h.s.start[i], h.s.degree[i], h.drawKey(i))
 }

@@ -161,8 +161,8 @@ func (a edge) before(b edge) bool {
 // may have any number of neighbours.
 const edgesAtOnce = 1 << 18
 
-// LaborMemory returns the bytes that a sampler holds to draw by LABOR with a fanout, besides
-// what the extent of its batches says.
+// LaborMemory returns the bytes that a sampler holds to draw by LABOR with a fanout, beside
+// Extent.Memory.
 func LaborMemory(fanout []int) int64 {
 	return 8*chunkEdges + 16*int64(max(slices.Max(fanout), 0))
 }

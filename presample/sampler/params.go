@@ -10,8 +10,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Version is part of what decides batches: it changes whenever the same parameters give
-// others.
+// Version is one of the parameters that decide batches: it changes whenever the same parameters give
+// other batches.
 const Version = 1
 
 // Words that stand for fanouts.
@@ -54,10 +54,10 @@ func Methods() []string { return []string{Uniform, mbfile.Labor} }
 // Orders returns the names of the orders of batches.
 func Orders() []string { return []string{Random, Overlap, Dispersed, Sequential} }
 
-// SetMethod sets how destinations choose, by its name, and what depends on it: over how many
-// batches the choices of labor change, 1 or more, and whether they are the same in all hops.
-// What is uniform has none of the fields: samples of before there were others stay what they
-// are.
+// SetMethod sets how destinations choose, by the method's name, and its parameters: the number of
+// batches over which the choices of labor change, 1 or more, and whether the choices are the same in
+// all hops. Uniform sampling sets none of the fields, so that samples from before there were other
+// methods keep their fingerprint.
 func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {

@@ -98,7 +98,7 @@ func (q *partitions) memory() int64 {
 	return 2*int64(len(q.of)) + 4*int64(len(q.train)) + 16*int64(q.states+1) + assignment
 }
 
-// PartitionMemory returns the bytes that Load holds to divide a graph of so many nodes.
+// PartitionMemory returns the bytes that Load holds to divide a graph of the given number of nodes.
 func PartitionMemory(p mbfile.Params, nodes int64) int64 {
 	switch p.Order {
 	case Dispersed:
@@ -109,9 +109,8 @@ func PartitionMemory(p mbfile.Params, nodes int64) int64 {
 	return 0
 }
 
-// BufferedMemory bounds, for the orders Dispersed and Sequential, the bytes that Load holds of
-// such a dataset, and those of Memory after it while the batches of one epoch and the next are
-// under way.
+// BufferedMemory bounds, for the orders Dispersed and Sequential, the bytes that Load holds for such a
+// dataset, and the bytes of Memory after it while the batches of one epoch and the next are under way.
 func BufferedMemory(p *mbfile.Params, d dataset.Facts, targetBytes int) int64 {
 	states := 1
 	if p.Order == Dispersed {
@@ -202,10 +201,10 @@ func (s *Seeds) Partitions() []uint16 {
 	return s.orders.parts.of
 }
 
-// State returns the state of the epoch's walk that a batch belongs to, and writes into held
-// whether each partition is in the buffer then: its input nodes lie in no other. It is -1 of
-// batches that are drawn from the whole graph: those of other orders, and of evaluation.
-// len(held) is the number of partitions.
+// State returns the state of the epoch's walk that a batch belongs to, and writes to held which
+// partitions are in the buffer in that state: the batch's input nodes lie in these alone. It returns -1
+// for batches that are drawn from the whole graph: other orders, and evaluation. len(held) is the
+// number of partitions.
 func (s *Seeds) State(id ID, held []bool) int {
 	if s.orders.parts == nil || id.Split != Train {
 		return -1

@@ -180,8 +180,8 @@ func (s *Seeds) List(of Split) []uint32 { return s.split[of].nodes }
 // TargetBytes returns the bytes of a node's row of classes; 0: it has one class.
 func (s *Seeds) TargetBytes() int { return s.split[Train].row }
 
-// Nth returns batch i of samples: those of the training epochs, one epoch after another,
-// then validation, then test.
+// Nth returns batch i of samples: the batches of the training epochs, one epoch after another, then
+// validation, then test.
 func (s *Seeds) Nth(i int) ID {
 	per := s.Batches(Train)
 	if trained := s.params.Epochs * per; i < trained {
@@ -192,7 +192,7 @@ func (s *Seeds) Nth(i int) ID {
 	return ID{Split: Test, Index: i - s.Batches(Valid)}
 }
 
-// Memory returns the bytes held while so many batches that follow each other are under way.
+// Memory returns the bytes held while the given number of successive batches are under way.
 func (s *Seeds) Memory(underWay int) int64 {
 	epochs := 2 + underWay/s.Batches(Train)
 	n := int64(min(epochs, s.params.Epochs+1))*s.orders.visitMemory() + s.orders.memory()
@@ -202,8 +202,8 @@ func (s *Seeds) Memory(underWay int) int64 {
 	return n
 }
 
-// MostMemory bounds what Memory returns for a dataset, before it is loaded: nodes of its splits may
-// have no label, and batches of some orders may be as many as seed nodes.
+// MostMemory bounds the result of Memory for a dataset, before it is loaded: nodes of its splits may
+// have no label, and some orders may have a batch for each seed node.
 func MostMemory(p *mbfile.Params, d dataset.Facts, targetBytes, underWay int) int64 {
 	perSeed, visit, held := int64(4), int64(0), int64(0)
 	switch {
@@ -223,7 +223,7 @@ func MostMemory(p *mbfile.Params, d dataset.Facts, targetBytes, underWay int) in
 	return held + visits + int64(8+targetBytes)*(d.Train+d.Valid+d.Test)
 }
 
-// MostLocalizeMemory bounds what LocalizeMemory returns, likewise.
+// MostLocalizeMemory likewise bounds the result of LocalizeMemory.
 func MostLocalizeMemory(p *mbfile.Params, d dataset.Facts) int64 {
 	if p.Order != Overlap {
 		return 0
@@ -231,7 +231,7 @@ func MostLocalizeMemory(p *mbfile.Params, d dataset.Facts) int64 {
 	return localityMemory(d.Nodes, d.Train)
 }
 
-// LocalizeMemory returns the bytes that Localize holds in a graph of so many nodes.
+// LocalizeMemory returns the bytes that Localize holds in a graph of the given number of nodes.
 func (s *Seeds) LocalizeMemory(nodes int64) int64 {
 	if s.params.Order != Overlap {
 		return 0
@@ -239,8 +239,8 @@ func (s *Seeds) LocalizeMemory(nodes int64) int64 {
 	return localityMemory(nodes, int64(len(s.split[Train].nodes)))
 }
 
-// Pick puts the seed nodes of a batch into to, whose memory it uses again, and returns
-// the key of the batch's draws.
+// Pick puts the seed nodes of a batch into to, reusing its memory, and returns the key of the batch's
+// draws.
 func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	to.Nodes, to.Labels, to.Targets = to.Nodes[:0], to.Labels[:0], to.Targets[:0]
 	size, from := s.params.BatchSize, &s.split[id.Split]

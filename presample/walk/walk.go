@@ -1,10 +1,10 @@
-// Package walk decides which partitions of a graph are in memory together, state after
-// state, while an epoch is trained on as MariusGNN does (Waleffe et al.: MariusGNN, EuroSys
-// 2023; Mohoney et al.: Marius, OSDI 2021).
+// Package walk decides which partitions of a graph are in memory together, state after state, while an
+// epoch is trained on as MariusGNN does (Waleffe et al.: MariusGNN, EuroSys 2023; Mohoney et al.:
+// Marius, OSDI 2021).
 //
-// A buffer holds so many of the partitions. A state is the set of those that it holds at a
-// time; from one state to the next, one group of partitions replaces another. A walk is the
-// states of an epoch, a function of its kind, the counts and a key alone:
+// A buffer holds some of the partitions. A state is the set of partitions that it holds at a time; from
+// one state to the next, one group of partitions replaces another. A walk is the states of an epoch, a
+// function of its kind, the counts and a key alone:
 //
 //	beta    groups are single partitions. The last slot of the buffer takes every group on
 //	        disk in turn; then the other slots are filled anew with groups that are not
@@ -15,8 +15,8 @@
 //	sweep   the first pass of comet alone, as MariusGNN classifies nodes: every partition is
 //	        in the buffer in at least one state, with those that stay there throughout
 //
-// What is to be trained on with partitions i and j is assigned to a state that holds both:
-// by beta to the first, as BETA does, by the others to any of them, each as likely, which is
+// An item to train on with partitions i and j is assigned to a state that holds both: by beta to the
+// first such state, as BETA does, by the other kinds to any of them with equal probability, which is
 // COMET's deferred assignment. Seed nodes of partition i are assigned as the pair of i and i.
 package walk
 
@@ -177,8 +177,8 @@ func (w *Walk) Assign() *Assignment {
 	return a
 }
 
-// State returns the state for what has to do with partitions i and j, by the rule of the
-// walk, and -1 where no state holds both.
+// State returns the state for an item of partitions i and j, by the rule of the walk, and -1 where no
+// state holds both.
 func (a *Assignment) State(i, j int, src *rng.Source) int {
 	x, y := a.stays[a.groupOf[i]], a.stays[a.groupOf[j]]
 	n := 0
@@ -218,8 +218,8 @@ func together(x, y []span) func(yield func(span) bool) {
 	}
 }
 
-// Memory returns the bytes that a walk of so many states holds, and those that it takes to
-// assign something to its states.
+// Memory returns the bytes of a walk of the given number of states, and the bytes of an Assignment to
+// its states.
 func Memory(partitions, states int) (walk, assignment int64) {
 	p, s := int64(partitions), int64(states)
 	return 4*p + 8*s, 2*p + 24*p + 3*16*(p+s)

@@ -130,8 +130,7 @@ func (o *output) cut(memory []uint32, sizes *graph.Sizes) {
 	}
 }
 
-// New returns a sampler of batches within sizes, whose fanout is listed as the host's sampler
-// takes it.
+// New returns a sampler of batches within sizes. fanout is in the order that the host's sampler takes.
 func New(t *Topology, sizes graph.Sizes, fanout []int) (*Sampler, error) {
 	s := &Sampler{topology: t, sizes: sizes}
 	device, err := DeviceBytes(sizes, fanout)

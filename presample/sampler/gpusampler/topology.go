@@ -1,6 +1,6 @@
 // Package gpusampler draws batches on a GPU, from a graph that lies in the GPU's memory or in pinned
-// memory of the host, which the GPU reads over the bus. The batches are those of package
-// sampler, bit by bit: package kernels says how.
+// memory of the host, which the GPU reads over the bus. The batches equal package sampler's, bit by
+// bit: package kernels says how.
 //
 //	Topology  the graph where the GPU reads it, one of a process
 //	Sampler   Draw: copy the seed nodes in, draw hop after hop, copy the blocks out
@@ -41,8 +41,8 @@ func Bytes(nodes, edges int64) int64 {
 	return binio.AlignUp(indptrBytes(nodes)+4*edges, device.PageSize)
 }
 
-// Place copies a graph to where the device reads it: to the device's memory if near is set,
-// otherwise to host memory that it pins. guard calls what touches the graph, and turns its
+// Place copies a graph to memory that the device reads: to the device's memory if near is set,
+// otherwise to host memory that it pins. guard calls the functions that touch the graph, and turns page
 // faults into errors.
 func Place(ctx context.Context, d *cuda.Device, g *graph.CSC, near bool, guard func(func() error) error) (_ *Topology, err error) {
 	t := &Topology{device: d}

@@ -11,8 +11,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Lots are the numbers by which LABOR chooses: the lower that of the edge from a node behind so
-// many parallel ones, the sooner it is taken.
+// Lots returns the number by which LABOR chooses an edge: the lower it is, the sooner the edge is
+// taken. The edge comes from node v, behind the given number of parallel edges.
 type Lots func(hop int, v uint32, behind int) *big.Int
 
 // Labor draws a batch by LABOR: it sorts all neighbours. Labels are left out.
@@ -39,9 +39,8 @@ func Labor(g *graph.CSC, seeds []uint32, fanout []int, lots Lots) *graph.Batch {
 	})
 }
 
-// Which says which batch lots are for: of the training's epoch, of which each has PerEpoch
-// batches, or of an evaluation, whose Epoch is the one that it draws as and whose PerEpoch
-// is 0.
+// Which names the batch that lots are for: a batch of a training epoch, which has PerEpoch batches, or
+// of an evaluation, with the Epoch that it draws as and a PerEpoch of 0.
 type Which struct {
 	Epoch           uint64
 	Index, PerEpoch int

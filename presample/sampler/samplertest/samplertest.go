@@ -76,8 +76,8 @@ func Draw(n, k int, key uint64) []int {
 	return at
 }
 
-// Check checks what every sampled batch promises: its seed nodes come first, no node is listed
-// twice, and edges are the graph's, as many as the fanout says.
+// Check checks the contract of a sampled batch: its seed nodes come first, no node is listed twice, and
+// its edges are the graph's, in the number that the fanout demands.
 func Check(g *graph.CSC, b *graph.Batch, seeds []uint32, fanout []int) error {
 	if err := b.Validate(); err != nil {
 		return err

@@ -59,8 +59,8 @@ func openCached(ctx context.Context, d *dataset.Dataset, o Options, rep progress
 // bounce buffer of as many.
 const longestRead = 16 << 10
 
-// StackBytes is what the stack of a cached topology holds, outside Go's heap: its bounce
-// buffers, which io_uring pins whole.
+// StackBytes is the memory of a cached topology's stack outside Go's heap: its bounce buffers, which
+// io_uring pins whole.
 const StackBytes = inFlight * longestRead
 
 // damaged adds to an error about the indices how they are made again.
@@ -172,15 +172,15 @@ func (c *cached) Close() error {
 	return errors.Join(err, c.stack.Close())
 }
 
-// Lists says what holding single nodes' in-neighbours takes, and what it saves, of a topology
-// that can hold a choice of them.
+// Lists gives the memory of holding single nodes' in-neighbours, and the reads that it saves, for a
+// topology that can hold a choice of them.
 type Lists struct {
 	of     *cached
 	fanout int
 }
 
-// ListsOf returns that of a topology whose samplers draw at most so many in-neighbours of a
-// node; 0: they look at all of them. It is false for one that holds no choice.
+// ListsOf returns the Lists of a topology. Its samplers draw at most fanout in-neighbours of a node; 0:
+// they look at all of them. It is false for a topology that holds no choice.
 func ListsOf(t Topology, fanout int) (Lists, bool) {
 	c, ok := t.(*cached)
 	return Lists{c, fanout}, ok
@@ -189,13 +189,13 @@ func ListsOf(t Topology, fanout int) (Lists, bool) {
 // Bytes returns the memory that a node's takes: its in-neighbours and their place.
 func (l Lists) Bytes(v uint32) int64 { return 4*int64(l.of.offsets.Degree(v)) + 4 }
 
-// Held returns what Fill needs to hold lists of so many bytes in all: with what finds them.
+// Held returns the memory that Fill needs to hold lists of the given bytes in all, with their index.
 func (l Lists) Held(bytes int64) int64 {
 	return heldBytes(int64(l.of.offsets.NumNodes()), 0, 0) + bytes + device.PageSize
 }
 
-// Read returns the bytes that a draw from a node's list reads where it is not held, if no other
-// of the hop reads the same pages: all pages that it lies on, or as many as draws.
+// Read returns the bytes that a draw from a node's list reads where it is not held, if no other draw of
+// the hop reads the same pages: all pages of the list, or one for each draw if that is less.
 func (l Lists) Read(v uint32) int64 {
 	first, n := l.of.offsets.Start(int64(v)), int64(l.of.offsets.Degree(v))
 	if n == 0 {

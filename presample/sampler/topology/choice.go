@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Choice is what a user says of a topology. The zero value is the default. A run's directory
-// keeps it under the names of its flags.
+// Choice is a user's choice of a topology. The zero value is the default. A run's directory keeps it
+// under the names of its flags.
 type Choice struct {
 	Level string `json:"topology,omitempty"` // one of Levels; "" means mapped
 	// Memory is what the in-neighbours that are held may take, with what finds them: bytes, or
@@ -22,7 +22,7 @@ type Choice struct {
 	Order  string       `json:"topology_order,omitempty"` // whose they are: one of Orders; "" means the first
 }
 
-// EnsureDefaults fills in what was left zero, but for Memory.
+// EnsureDefaults fills in the fields that are zero, except Memory.
 func (c *Choice) EnsureDefaults() {
 	if c.Level == "" {
 		c.Level = Mapped
@@ -48,8 +48,8 @@ func (c *Choice) Validate() error {
 	return nil
 }
 
-// Bytes returns what Fill may take of a dataset's topology, which is no more than all of it;
-// rest is what it may where nothing is said.
+// Bytes returns the memory that Fill may take for a dataset's topology, in bytes, at most the size of
+// all of it; rest is the limit where the choice sets none.
 func (c *Choice) Bytes(d *dataset.Dataset, rest int64) int64 {
 	f := d.Facts()
 	most := heldBytes(f.Nodes, f.Nodes, f.Edges)
@@ -68,9 +68,9 @@ func (c *Choice) Bytes(d *dataset.Dataset, rest int64) int64 {
 	}
 }
 
-// Refused adds to an error of kind fault.ErrBudget, of work for which memory does not suffice
-// beside so many bytes of held neighbours, the flag by which fewer are held. Others it returns
-// as they are.
+// Refused adds to an error of kind fault.ErrBudget the flag that lowers the memory of held neighbours.
+// The error is from work that lacks memory beside held bytes of neighbours. It returns other errors as
+// they are.
 func (c *Choice) Refused(err error, held int64) error {
 	if held <= 0 || c.Level != Cached || !errors.Is(err, fault.ErrBudget) {
 		return err
@@ -78,8 +78,8 @@ func (c *Choice) Refused(err error, held int64) error {
 	return fmt.Errorf("%w; neighbours that are held take %s of it: --topology-memory holds fewer", err, budget.FormatBytes(held))
 }
 
-// FillWork returns what Fill holds, besides what the topology then holds, before it holds
-// that, and what opening the topology takes.
+// FillWork returns the work memory of opening and filling the topology, in bytes, beside the memory
+// that the topology holds afterwards.
 func (c *Choice) FillWork(d *dataset.Dataset) int64 {
 	if c.Level != Cached {
 		return 0

@@ -13,7 +13,7 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// Order says whose in-neighbours are wanted most in memory.
+// Order ranks nodes by how much their in-neighbours are wanted in memory.
 type Order struct {
 	// List returns nodes, the most wanted first, not necessarily all, and the bytes that it
 	// read. The list is the caller's.
@@ -69,10 +69,9 @@ var Degree = Order{
 	},
 }
 
-// Ginex is the order of Ginex' neighbour cache (Park, Min, Lee: Ginex, VLDB 2022), by
-// descending (out-degree + 10⁻⁸) / (in-degree + 10⁻⁸), ties to the lowest id: how often a node
-// is drawn, about, over what its in-neighbours take. It counts out-degrees in a pass over the
-// indices.
+// Ginex is the order of Ginex' neighbour cache (Park, Min, Lee: Ginex, VLDB 2022), by descending
+// (out-degree + 10⁻⁸) / (in-degree + 10⁻⁸), ties to the lowest id: about how often a node is drawn over
+// the memory of its in-neighbours. It counts out-degrees in a pass over the indices.
 var Ginex = Order{
 	List: func(ctx context.Context, d *dataset.Dataset, o *graph.Offsets, rep progress.Reporter) ([]uint32, int64, error) {
 		out := make([]uint32, o.NumNodes())

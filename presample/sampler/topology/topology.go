@@ -1,6 +1,6 @@
 // Package topology opens the topology of a DATASET for samplers, at one of these levels:
 //
-//	mapped  the files are mapped, and the kernel's page cache holds what it has room for
+//	mapped  the files are mapped, and the kernel's page cache holds pages as it has room
 //	cached  the in-neighbours of chosen nodes are held in memory, up to a given size; those
 //	        of others are read by a storage stack, all that a hop of a batch needs together
 //
@@ -8,17 +8,16 @@
 //
 // # Cached
 //
-// In memory are where each node's in-neighbours lie (4 bytes a node), the checksum of every
-// 4 KiB page of the indices (a thousandth of them), the bounce buffers of the stack
-// (StackBytes), and after Fill the in-neighbours of the nodes that an Order lists first, as many
-// as fit, with a table that finds them: a bit for every node and 4 bytes for each that is held.
+// Memory holds the position of each node's in-neighbours (4 bytes a node), the checksum of every 4 KiB
+// page of the indices (a thousandth of them), the bounce buffers of the stack (StackBytes), and after
+// Fill the in-neighbours of the nodes that an Order lists first, until memory is full, with an index of
+// them: a bit for every node and 4 bytes for each held node.
 //
-// A hop reads what is not held in one go: the destinations are sorted by where their
-// in-neighbours lie, and each page is read once, next pages by one request. Of a destination
-// that draws some of many, pages without a drawn edge are left out: draws go by degrees
-// alone. Only LABOR and buffers of partitions look at all neighbours. Reads go around the
-// page cache where the file system allows it, pages are compared with their checksums, and
-// node ids with the number of nodes.
+// A hop reads the in-neighbours that are not held in one go: it sorts the destinations by the position
+// of their in-neighbours, and reads each page once, adjacent pages by one request. Of a destination
+// that draws some of many, pages without a drawn edge are left out: draws go by degrees alone. Only
+// LABOR and buffers of partitions look at all neighbours. Reads go around the page cache where the file
+// system allows it, pages are compared with their checksums, and node ids with the number of nodes.
 package topology
 
 import (
@@ -45,7 +44,7 @@ const (
 	Pinned = "pinned"
 )
 
-// Levels returns what Open knows, the default first.
+// Levels returns the levels that Open accepts, the default first.
 func Levels() []string { return []string{Mapped, Cached} }
 
 // CheckLevel refuses a level that Open does not know.
@@ -117,8 +116,8 @@ type Options struct {
 	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
 }
 
-// Needs returns what a topology holds of a dataset before Fill, and what opening it takes
-// besides, in bytes.
+// Needs returns the memory that a topology holds for a dataset before Fill, and the work memory of
+// opening it, in bytes.
 func Needs(d *dataset.Dataset, level string) (held, work int64) {
 	if level != Cached {
 		return 0, 0
@@ -134,9 +133,9 @@ func ReaderBytes(level string) int64 {
 	return readerBytes()
 }
 
-// Open opens the topology of a dataset. What is mapped is verified as a whole. Of what is
-// cached the offsets are; the indices are checked as they are read, by a table of their
-// pages' checksums that the first reader makes in a pass over them.
+// Open opens the topology of a dataset. A mapped topology is verified as a whole. Of a cached topology
+// the offsets are verified; the indices are checked as they are read, by a table of their pages'
+// checksums that the first reader makes in a pass over them.
 func Open(ctx context.Context, d *dataset.Dataset, o Options, rep progress.Reporter) (Topology, error) {
 	if err := CheckLevel(o.Level); err != nil {
 		return nil, err
