@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// IndicesPath returns the file that holds the in-neighbours of all nodes: those of a node lie
-// at 4 bytes times where the offsets say that its edges begin.
+// IndicesPath returns the file with the in-neighbours of all nodes. A node's in-neighbours begin at
+// byte 4·e, e the edge at which the offsets begin the node.
 func (d *Dataset) IndicesPath() string { return d.path(IndicesFile) }
 
 // IndicesBytes returns the size of that file.
@@ -41,7 +41,7 @@ func (d *Dataset) Offsets(ctx context.Context, rep progress.Reporter) (_ *graph.
 	})
 }
 
-// IndicesPageSumsBytes returns the memory of what IndicesPageSums returns: 4 bytes a page.
+// IndicesPageSumsBytes returns the memory of IndicesPageSums' result, in bytes: 4 a page.
 func (d *Dataset) IndicesPageSumsBytes() int64 { return d.pagesBytes(IndicesFile) }
 
 // IndicesPageSumsWork returns the memory that IndicesPageSums holds besides while it works.
@@ -97,9 +97,9 @@ func (c *indicesCheck) next(ids []uint32) error {
 	return nil
 }
 
-// ScanIndices hands the sources of all edges to see, piece by piece and in their order: those
-// from the edge first on. They are valid during the call. Checksums are compared, and node ids
-// are in range. what names the pass for people. It holds a granule.
+// ScanIndices hands the sources of all edges to see, piece by piece and in their order: a piece begins
+// with edge first. They are valid during the call. Checksums are compared, and node ids are in range.
+// what names the pass for people. It holds a granule.
 func (d *Dataset) ScanIndices(ctx context.Context, rep progress.Reporter, what string, see func(first int64, sources []uint32) error) (err error) {
 	defer func() { err = d.damaged(err) }()
 	task := rep.Task(what, d.IndicesBytes(), progress.Bytes)

@@ -21,10 +21,10 @@ type Dataset struct {
 	facts Facts
 }
 
-// Open opens a dataset directory: it reads meta.json and checks what that says, and
-// that every file is there with its size. The files' contents are checked as they are
-// read. Damage is an error of kind fault.ErrCorrupt that says how the dataset is made
-// again, as all errors of that kind are that come from a Dataset.
+// Open opens a dataset directory: it reads and checks meta.json, and checks that every file is there
+// with its size. The files' contents are checked as they are read. Damage is an error of kind
+// fault.ErrCorrupt that says how the dataset is made again, like all errors of that kind from a
+// Dataset.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	m, err := stage.Open(fsys, dir, kind, forms.Formats(formatName)...)
 	if err != nil {

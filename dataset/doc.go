@@ -1,15 +1,14 @@
-// Package dataset owns the DATASET directory: a graph's topology, its node
-// features, labels and splits, as raw arrays that are mapped or streamed.
+// Package dataset owns the DATASET directory: a graph's topology, its node features, labels and splits,
+// as raw arrays that are mapped or streamed.
 //
-// It opens and verifies such directories and generates synthetic ones. Package
-// dataset/importer makes them of graphs in other formats, with a Writer.
+// It opens and verifies such directories and generates synthetic ones. Package dataset/importer makes
+// them of graphs in other formats, with a Writer.
 //
 // # Format
 //
-// The format is "diskgnn.dataset", version 1, or version 2 if the features are
-// compressed; version 3, or 4, if nodes have original ids beside that. Nothing else differs.
-// One that is only to be predicted for has neither labels nor splits: its label_kind is "none".
-// A directory holds
+// The format is "diskgnn.dataset", version 1, or version 2 if the features are compressed; version 3,
+// or 4, if nodes have original ids beside that. Nothing else differs. One that is only to be predicted
+// for has neither labels nor splits: its label_kind is "none". A directory holds
 //
 //	DATASET/
 //	├── meta.json           format, content parameters, facts, files, fingerprint
@@ -30,8 +29,8 @@
 //
 // and perhaps features.bin.pages and indices.bin.pages, which no fingerprint covers.
 //
-// All numbers are little-endian. The data files have no headers and no padding:
-// their shapes are facts, so each is exactly as long as its content.
+// All numbers are little-endian. The data files have no headers and no padding: their shapes are facts,
+// so each is exactly as long as its content.
 //
 //	file          element  count        content
 //	indptr.bin    int64    nodes+1      ascending from 0 to edges
@@ -53,8 +52,8 @@
 //
 // # Checksums
 //
-// NAME.bin.sums holds the CRC-32C (Castagnoli) of every granule of 1 MiB of
-// NAME.bin, the last one short:
+// NAME.bin.sums holds the CRC-32C (Castagnoli) of every granule of 1 MiB of NAME.bin, the last one
+// short:
 //
 //	offset   size  field
 //	0        8     "DGNNSUM1"
@@ -65,22 +64,20 @@
 //
 // # Checksums of pages
 //
-// features.bin.pages has the form of NAME.bin.sums with a granule of 4096 bytes: readers of
-// single rows check the pages that they read by it. It follows from the dataset, so it is no
-// part of it: the first such reader makes it, in one pass over the features, and meta.json
-// does not list it. A reader trusts it as far as the CRCs of a granule's pages combine to
-// the granule's CRC in features.bin.sums, which the fingerprint covers; a table that is
-// damaged, or of other features, is made again. Compressed features have none.
-// indices.bin.pages is likewise for readers of single nodes' in-neighbours. The pass that
-// makes it checks what the table above says of indices.bin.
+// features.bin.pages has the form of NAME.bin.sums with a granule of 4096 bytes: readers of single rows
+// check the pages that they read by it. It follows from the dataset, so it is no part of it: the first
+// such reader makes it, in one pass over the features, and meta.json does not list it. A reader trusts
+// it as far as the CRCs of a granule's pages combine to the granule's CRC in features.bin.sums, which
+// the fingerprint covers; a table that is damaged, or of other features, is made again. Compressed
+// features have none. indices.bin.pages is likewise for readers of single nodes' in-neighbours. The
+// pass that makes it checks the promises of the table above for indices.bin.
 //
 // # Compressed features
 //
-// features.zst is what features.bin would be, granule by granule: frame i is a
-// Zstandard frame (RFC 8878) of granule i, with its content's size and without a
-// checksum, a dictionary or anything else that another frame decides. Frames follow
-// each other without padding, so any zstd tool makes features.bin of the file.
-// features.zst.frames says where they are:
+// features.zst has the content of features.bin, granule by granule: frame i is a Zstandard frame (RFC
+// 8878) of granule i, with its content's size and without a checksum, a dictionary or anything else
+// that another frame decides. Frames follow each other without padding, so any zstd tool makes
+// features.bin of the file. features.zst.frames says where they are:
 //
 //	offset   size  field
 //	0        8     "DGNNFRM1"
@@ -92,10 +89,9 @@
 //
 // # Checksums of files
 //
-// In meta.json the checksum of a data file is the SHA-256 of its n CRCs, as they
-// lie in the table; the checksum of a table is the SHA-256 of its bytes. Readers
-// check every byte they use: the topology as a whole before its first use, other
-// files granule by granule as they are read.
+// In meta.json the checksum of a data file is the SHA-256 of its n CRCs, as they lie in the table; the
+// checksum of a table is the SHA-256 of its bytes. Readers check every byte they use: the topology as a
+// whole before its first use, other files granule by granule as they are read.
 //
 // # Facts
 //
@@ -118,35 +114,31 @@
 //	edge_types
 //	edge_dim             absent: reserved for edge features
 //
-// Facts must agree with the sizes of all files and tables, and no data file is larger
-// than 2⁵⁰ bytes; a reader looks at that before it does anything else. Verify checks all
-// that is promised above, bytes, order, ranges, finite features and that no two names are
-// equal; other readers check what they use.
+// Facts must agree with the sizes of all files and tables, and no data file is larger than 2⁵⁰ bytes; a
+// reader looks at that before it does anything else. Verify checks all promises above, bytes, order,
+// ranges, finite features and that no two names are equal; other readers check what they use.
 //
 // # Original ids
 //
-// Nodes are numbered from 0, and samples, packs and runs know them by these numbers alone. What
-// a node was called before is in node_ids.bin, if import gave the nodes of the source other
-// numbers, or in names.bin, if the source has names. Commands that show nodes to people, or
-// take them, go by these.
+// Nodes are numbered from 0, and samples, packs and runs know them by these numbers alone. A node's
+// original number is in node_ids.bin, if import renumbered the nodes of the source; its original name
+// is in names.bin, if the source has names. Commands that show nodes to people, or take them, go by
+// these.
 //
 // # Content parameters
 //
-// The parameter "source" says where the content is from, and what else decides
-// it: "generator" with its version, seed and shape; "import" with the format, the
-// SHA-256 of the source files' sizes and bytes, and the options that were applied
-// ("for" says predict, if labels and splits were left out);
-// or "memory" with the SHA-256 of the content itself. Where features are compressed,
-// "compression" names the encoder, whose level is fixed and part of the name.
+// The parameter "source" names the origin of the content, and its other parameters: "generator" with
+// its version, seed and shape; "import" with the format, the SHA-256 of the source files' sizes and
+// bytes, and the options that were applied ("for" says predict, if labels and splits were left out); or
+// "memory" with the SHA-256 of the content itself. Where features are compressed, "compression" names
+// the encoder; its level is fixed and part of the name.
 //
 // # Versions
 //
-// A reader of version 1 alone refuses compressed features by their version;
-// datasets without them stay what they were, and so do samples made from them. A reader of
-// versions 1 and 2 likewise refuses original ids, whose version is higher by 2. Readers
-// that know one class per node alone refuse others by their label kind, and so do those
-// that know no dataset without labels. A
-// reader refuses any other version, and facts whose reserved values it does
-// not know. Whatever changes the meaning of a byte raises the version; a new
-// file or fact that older readers may ignore does not.
+// A reader of version 1 alone refuses compressed features by their version; datasets without them keep
+// their version, and so do samples made from them. A reader of versions 1 and 2 likewise refuses
+// original ids, which raise the version by 2. Readers that know one class per node alone refuse others
+// by their label kind, and so do those that know no dataset without labels. A reader refuses any other
+// version, and facts with reserved values that it does not know. Any change of the meaning of a byte
+// raises the version; a new file or fact that older readers may ignore does not.
 package dataset

@@ -52,7 +52,7 @@ const (
 	nodeIDBytes  = 4
 )
 
-// What Facts.LabelKind says, and the metric that suits it.
+// Values of Facts.LabelKind, and the metric that suits each.
 const (
 	labelClass    = "class"
 	labelMultiHot = "multi-hot"
@@ -90,7 +90,7 @@ func (f *Facts) FeaturesFile() string {
 	return FeaturesFile
 }
 
-// LabelKind returns what Facts.LabelKind says of nodes with one class, or with any number.
+// LabelKind returns the Facts.LabelKind of nodes with one class, or if multi is set, with any number.
 func LabelKind(multi bool) string {
 	if multi {
 		return labelMultiHot
@@ -246,7 +246,7 @@ func FeatureType(t dtype.Type) bool {
 	return t == dtype.Float32 || t == dtype.Float16 || t == dtype.BFloat16
 }
 
-// CheckNodes refuses graphs whose nodes 32-bit ids cannot name.
+// CheckNodes refuses a graph with more nodes than 32-bit ids can name.
 func CheckNodes(what string, n int64) error {
 	if n > graph.MaxNodes {
 		return fault.New(fault.ErrInput, "%s: %d nodes; this version names nodes by 32-bit ids, at most %d", what, n, int64(graph.MaxNodes))

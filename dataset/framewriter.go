@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// FrameMemory is what a frame takes while it is compressed: its content, itself,
-// and the encoder's tables.
+// FrameMemory is the memory of a frame while it is compressed, in bytes: its content, itself, and the
+// encoder's tables.
 const FrameMemory = Granule + maxFrame + 3<<20
 
 // frameWriter writes the compressed feature table. Frames are compressed

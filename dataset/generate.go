@@ -46,8 +46,8 @@ func (o *GenerateOptions) params() generateParams {
 	}
 }
 
-// GenerateAgrees returns the error by which Generate would refuse what is there of the dataset
-// out, nil where it would make it, go on, or find it finished. It changes nothing.
+// GenerateAgrees returns the error by which Generate would refuse the existing files of the dataset
+// out, nil where Generate would make it, go on, or find it finished. It changes nothing.
 func GenerateAgrees(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions) error {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -56,13 +56,12 @@ func GenerateAgrees(ctx context.Context, fsys vfs.FS, out string, o GenerateOpti
 	return Agrees(ctx, fsys, out, o.params(), Form{Compressed: o.Compress}, o.Force)
 }
 
-// Generate writes a synthetic graph whose labels need the neighbourhood: degrees
-// follow a power law, communities decide the labels, and features alone are a
-// weak predictor. Nothing but a few blocks of it is ever in memory.
+// Generate writes a synthetic graph with labels that only the neighbourhood predicts well: degrees
+// follow a power law, communities decide the labels, and features alone are a weak predictor. Nothing
+// but a few blocks of it is ever in memory.
 //
-// It resumes an interrupted run, does nothing when the dataset is there, and
-// refuses when it is there with other parameters. Cancelling the context leaves
-// what a later run resumes from.
+// It resumes an interrupted run, does nothing when the dataset is there, and refuses when it is there
+// with other parameters. Cancelling the context leaves files that a later run resumes from.
 func Generate(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions, rep progress.Reporter) (Result, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {

@@ -13,13 +13,13 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// What Facts.OriginalIDs says.
+// Values of Facts.OriginalIDs.
 const (
 	IDNumbers = "number"
 	IDNames   = "name"
 )
 
-// Form is what decides the version of the format that a dataset has.
+// Form has the properties of a dataset that decide the version of its format.
 type Form struct {
 	Compressed  bool // the features
 	OriginalIDs bool // the nodes have ids of their own
@@ -203,7 +203,7 @@ func (s *IDs) next() (err error) {
 	return nil
 }
 
-// Number returns the present node's id, of a dataset whose ids are numbers.
+// Number returns the present node's id, for a dataset with numbers as ids.
 func (s *IDs) Number() int64 { return s.number }
 
 // Append appends the present node's id as text to b.

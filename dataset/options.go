@@ -10,7 +10,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// GenerateOptions say what to generate. The zero value of a field stands for the
+// GenerateOptions are the parameters of a generated graph. The zero value of a field stands for the
 // default in brackets.
 type GenerateOptions struct {
 	Nodes      int64      // [100000]
@@ -25,14 +25,14 @@ type GenerateOptions struct {
 	Resources
 }
 
-// Resources say what a stage may use. None of them changes a byte of the output.
+// Resources are the limits of a stage. None of them changes a byte of the output.
 type Resources struct {
 	Workers int   // goroutines that compute [one per core]
 	Memory  int64 // bytes of anonymous memory [budget.Default]
 	Force   bool  // replace an output that was made with other parameters
 }
 
-// EnsureDefaults fills in what was left open.
+// EnsureDefaults fills in the fields that are zero.
 func (r *Resources) EnsureDefaults() {
 	if r.Workers == 0 {
 		r.Workers = runtime.GOMAXPROCS(0)
@@ -42,7 +42,7 @@ func (r *Resources) EnsureDefaults() {
 	}
 }
 
-// Validate refuses what makes no sense, naming the flag.
+// Validate refuses impossible values, naming the flag.
 func (r *Resources) Validate() error {
 	if r.Workers < 1 {
 		return fault.New(fault.ErrUsage, "--workers %d: needs at least 1", r.Workers)
@@ -53,7 +53,7 @@ func (r *Resources) Validate() error {
 	return nil
 }
 
-// EnsureDefaults fills in what was left open.
+// EnsureDefaults fills in the fields that are zero.
 func (o *GenerateOptions) EnsureDefaults() {
 	if o.Nodes == 0 {
 		o.Nodes = 100_000
@@ -76,7 +76,7 @@ func (o *GenerateOptions) EnsureDefaults() {
 	o.Resources.EnsureDefaults()
 }
 
-// Validate refuses what makes no sense, naming the flag.
+// Validate refuses impossible values, naming the flag.
 func (o *GenerateOptions) Validate() error {
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {

@@ -24,11 +24,11 @@ const PageSumsFile = FeaturesFile + pagesSuffix
 // pageSumsStep is how many bytes of features are summed between two looks at the context.
 const pageSumsStep = 4 * Granule
 
-// IndicesPageSumsFile is that of the indices' pages.
+// IndicesPageSumsFile has the checksums of the indices' pages.
 const IndicesPageSumsFile = IndicesFile + pagesSuffix
 
-// PageSumsBytes returns the memory of what PageSums returns: 4 bytes a page, a thousandth
-// of the features.
+// PageSumsBytes returns the memory of PageSums' result, in bytes: 4 a page, a thousandth of the
+// features.
 func (d *Dataset) PageSumsBytes() int64 { return d.pagesBytes(FeaturesFile) }
 
 func (d *Dataset) pagesBytes(file string) int64 {
@@ -38,14 +38,13 @@ func (d *Dataset) pagesBytes(file string) int64 {
 // PageSumsWork returns the memory that PageSums holds besides while it works.
 func (d *Dataset) PageSumsWork() int64 { return d.PageSumsBytes() + pageSumsStep + 2*Granule }
 
-// PageSums returns the checksums of every page of the features, for readers of single
-// rows. A table that is there and agrees with the checksums of the dataset is read; else it
-// is made in one pass over the features, which are checked, and left in the directory for
-// the next reader, unless the file system is vfs.ReadOnly. Where that cannot be written, the table
-// is made every time, which rep says. read counts the bytes that were read of the features and of the table.
+// PageSums returns the checksums of every page of the features, for readers of single rows. A table
+// that is there and agrees with the checksums of the dataset is read; else it is made in one pass over
+// the features, which are checked, and left in the directory for the next reader, unless the file
+// system is vfs.ReadOnly. Where the table cannot be written, it is made every time, which rep says.
+// read counts the bytes read from the features and from the table.
 //
-// Compressed features have no pages of rows: the error is of kind fault.ErrUsage and says
-// what to do.
+// Compressed features have no pages of rows: the error is of kind fault.ErrUsage and names the remedy.
 func (d *Dataset) PageSums(ctx context.Context, rep progress.Reporter) (pages *binio.Sums, read int64, err error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, 0, err
@@ -100,8 +99,8 @@ func (d *Dataset) keepPageSums(name string, pages *binio.Sums) (err error) {
 	return nil
 }
 
-// RowsReadable returns nil if single rows of the features can be read from the file, and
-// else an error of kind fault.ErrUsage that says what to do.
+// RowsReadable returns nil if single rows of the features can be read from the file, and else an error
+// of kind fault.ErrUsage that names the remedy.
 func (d *Dataset) RowsReadable() error {
 	if d.facts.Compression == "" {
 		return nil

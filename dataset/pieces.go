@@ -98,11 +98,10 @@ func (r *FeatureReader) Piece(i int) (offset, size int64) {
 	return offset, r.pieces.start(i+1) - offset
 }
 
-// Decode checks b, the bytes of piece i in the data file, and returns the features
-// in it: those from byte i × Granule of the table on, Granule of them unless the
-// table ends before. They are b itself, or if the table is compressed they are in
-// dst's memory, which must have a capacity of as many. It is safe for concurrent
-// use and allocates nothing.
+// Decode checks b, the bytes of piece i in the data file, and returns its bytes of the features: from
+// byte i × Granule of the table on, Granule bytes unless the table ends before. The result is b itself,
+// or if the table is compressed it is in dst's memory, which must have the capacity for it. It is safe
+// for concurrent use and allocates nothing.
 func (r *FeatureReader) Decode(i int, b, dst []byte) ([]byte, error) {
 	out, err := r.pieces.decode(i, b, dst)
 	return out, r.damaged(err)

@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Preprocessing is what was done to a source's edges and features when a dataset was made of it.
-// Weights that were trained on one graph are of use on another if that was prepared likewise.
+// Preprocessing is the record of the changes to a source's edges and features when a dataset was made
+// of it. Weights trained on one graph are of use on another graph that was prepared likewise.
 type Preprocessing struct {
 	DType        dtype.Type `json:"dtype"`             // of the features
 	Binarize     bool       `json:"binarize"`          // features became ones and zeros
@@ -59,8 +59,8 @@ func (d *Dataset) Preprocessing() (Preprocessing, error) {
 	return p, nil
 }
 
-// RecordedPreprocessing returns the Preprocessing that a directory which was made of a dataset, such
-// as a pack, keeps in its run.json: nil if it has none, as those of earlier versions. No checksum
+// RecordedPreprocessing returns the Preprocessing that a directory which was made of a dataset, such as
+// a pack, keeps in its run.json: nil if it has none, as in directories of earlier versions. No checksum
 // covers it.
 func RecordedPreprocessing(fsys vfs.FS, dir string) *Preprocessing {
 	var p Preprocessing
@@ -70,7 +70,7 @@ func RecordedPreprocessing(fsys vfs.FS, dir string) *Preprocessing {
 	return &p
 }
 
-// PreprocessingNames are those of the differences, as Differences names them.
+// PreprocessingNames are the names by which Differences reports differences.
 var PreprocessingNames = []string{"dtype", "binarize", "row-normalize", "reverse-edges", "dedupe", "self-loops", "feature"}
 
 // PreprocessingDifference is one respect in which two graphs were prepared differently.

@@ -14,7 +14,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Result says what Generate or Import made.
+// Result describes the dataset that Generate or Import made.
 type Result struct {
 	Out         string     `json:"out"`
 	Fingerprint string     `json:"fingerprint"`
@@ -64,7 +64,7 @@ type runFacts struct {
 	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
 }
 
-// Call measures one call of what makes a dataset, and describes its result.
+// Call measures one call of a function that makes a dataset, and describes its result.
 type Call struct {
 	Res   Result // as far as it is known
 	start time.Time
@@ -83,7 +83,7 @@ func (r *Call) Stop() { r.watch.Stop() }
 // Since adds the time since began to a field of the result.
 func Since(seconds *float64, began time.Time) { *seconds += time.Since(began).Seconds() }
 
-// Facts returns what run.json records, for Writer.Commit.
+// Facts returns the record for run.json, for Writer.Commit.
 func (r *Call) Facts() any { return r.facts() }
 
 func (r *Call) facts() runFacts {

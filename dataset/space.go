@@ -13,10 +13,10 @@ import (
 // the size is not known beforehand.
 type Need struct{ Least, Most int64 }
 
-// CheckSpace refuses work for which the disk has no room, before it begins. Where what is
-// written may turn out to be less than there is room for, it says so and lets the work
-// begin: a full disk ends it, and it can be gone on with. edges are how many are stored,
-// scratch are the bytes that are needed until they are.
+// CheckSpace refuses work that needs more room than the disk has, before it begins. Where only the
+// upper bound of the need exceeds the free space, it says so and lets the work begin: a full disk ends
+// the work, and a later run can go on with it. edges is the number of edges to be stored, scratch is
+// the bytes that are needed until they are.
 func (w *Writer) CheckSpace(edges Need, scratch int64, rep progress.Reporter) error {
 	n := w.need(edges, scratch)
 	free, err := w.dir.FS().Free(w.dir.Path())
@@ -105,5 +105,5 @@ func DiskNeed(f Facts, edges Need, scratch int64) Need {
 	return w.need(edges, scratch)
 }
 
-// DiskBytes returns about what the finished dataset takes, uncompressed.
+// DiskBytes returns the approximate size of the finished dataset, uncompressed.
 func DiskBytes(f Facts, edges int64) int64 { return DiskNeed(f, Need{edges, edges}, 0).Least }

@@ -23,9 +23,9 @@ func (f *Facts) TargetBytes() int {
 	return graph.TargetBytes(f.Classes)
 }
 
-// Targets returns the classes of some nodes of a multi-label dataset, verified: for
-// each of nodes, which must ascend, a row of bits as in graph.Batch.Targets. For
-// others it returns nil. It holds a granule of the file beside what it returns.
+// Targets returns the classes of some nodes of a multi-label dataset, verified: for each of nodes,
+// which must ascend, a row of bits as in graph.Batch.Targets. For other datasets it returns nil. It
+// holds a granule of the file beside its result.
 func (d *Dataset) Targets(ctx context.Context, nodes []uint32) (_ []byte, err error) {
 	defer func() { err = d.damaged(err) }()
 	row := d.facts.TargetBytes()

@@ -45,17 +45,15 @@ func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers i
 	return t, nil
 }
 
-// Guard runs fn, which touches the graph, and returns an error of kind
-// fault.ErrCorrupt when a mapping can no longer be read, or a file was changed since it was
-// verified: what fn returned is to be thrown away then. It covers the calling
-// goroutine alone: each that touches the graph needs its own.
+// Guard runs fn, which touches the graph, and returns an error of kind fault.ErrCorrupt when a mapping
+// can no longer be read, or a file was changed since it was verified: discard the results of fn then.
+// It covers the calling goroutine alone: each that touches the graph needs its own.
 func (t *Topology) Guard(fn func() error) error {
 	return t.of.damaged(mapped.Guard(fn, t.indptr, t.indices))
 }
 
-// Unchanged returns an error of kind fault.ErrCorrupt unless the files that were verified are
-// still as they were, under their names. It comes before what was computed from the graph is
-// committed.
+// Unchanged returns an error of kind fault.ErrCorrupt unless the verified files are still the same,
+// under their names. Call it before committing results computed from the graph.
 func (t *Topology) Unchanged() error {
 	if err := t.Guard(func() error { return nil }); err != nil {
 		return err

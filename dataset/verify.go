@@ -10,11 +10,10 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Verify reads every byte of the dataset and checks it against its checksum,
-// and what the format promises of the topology, the features, the labels and the
-// splits. It holds a few MiB, and where nodes have ids of their own, a bit a node for numbers, and
-// 8 bytes a node, 256 MiB at most, for names: of more than 33 million nodes, the names are read once
-// for each 33 million.
+// Verify reads every byte of the dataset and checks it against its checksum, and the promises of the
+// format for the topology, the features, the labels and the splits. It holds a few MiB, and where nodes
+// have ids of their own, a bit a node for numbers, and 8 bytes a node, 256 MiB at most, for names: of
+// more than 33 million nodes, the names are read once for each 33 million.
 func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int) (err error) {
 	defer func() { err = d.damaged(err) }()
 	t, err := d.Topology(ctx, rep, workers)

@@ -16,11 +16,10 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Writer fills a dataset directory, one data file after the other, each of them
-// sequentially. What its journal names is durable, so that an interrupted run
-// goes on behind it. It is for what makes datasets: Generate, Create, and the importers
-// of package importer. A Writer is used by one goroutine, but for the topology and the features,
-// which two may write at a time.
+// Writer fills a dataset directory, one data file after the other, each of them sequentially. The
+// content that its journal names is durable, so that an interrupted run goes on behind it. Its users
+// are Generate, Create, and the importers of package importer. A Writer is used by one goroutine, but
+// for the topology and the features, which two may write at a time.
 type Writer struct {
 	dir        *stage.Dir
 	mu         sync.Mutex // of state, while two goroutines write
@@ -41,9 +40,9 @@ type journal struct {
 	Frames  []uint32 `json:"frames,omitempty"`
 }
 
-// Begin opens the transaction for the dataset out. The Writer is nil when the
-// state is stage.StateDone. What an interrupted run left is checked, and what is not
-// what it was is forgotten. With params nil, nothing but scratch may be written before Settle.
+// Begin opens the transaction for the dataset out. The Writer is nil when the state is stage.StateDone.
+// The files of an interrupted run are checked, and changed files are made again. With params nil,
+// nothing but scratch may be written before Settle.
 func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
 	dir, state, err := stage.Begin(fsys, out, specOf(ctx, fsys, params, form), force)
 	if err != nil || state == stage.StateDone {
@@ -71,7 +70,7 @@ func specOf(ctx context.Context, fsys vfs.FS, params any, form Form) stage.Spec 
 	}}
 }
 
-// Agrees returns the error by which Begin would refuse what is there of the dataset out: see
+// Agrees returns the error by which Begin would refuse the existing files of the dataset out: see
 // stage.Agrees.
 func Agrees(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool) error {
 	return stage.Agrees(fsys, out, specOf(ctx, fsys, params, form), force)
@@ -119,8 +118,8 @@ func given(yes bool) string {
 	return "not given"
 }
 
-// Facts returns what is known of the dataset so far, to be completed by the caller: Commit
-// publishes it. Changes are durable with the next Save.
+// Facts returns the facts of the dataset known so far, to be completed by the caller: Commit publishes
+// them. Changes are durable with the next Save.
 func (w *Writer) Facts() *Facts { return &w.state.Facts }
 
 // SetFrames says how many compressed features may be under way; each takes FrameMemory.
@@ -133,12 +132,12 @@ func (w *Writer) Path() string { return w.dir.Path() }
 // a resumed run removes what an interrupted one left of them.
 const scratchSuffix = ".scratch"
 
-// Scratch returns the path of a file of the caller's own, who removes it before Commit.
-// What an interrupted run leaves, the next one removes.
+// Scratch returns the path of a file of the caller's own, who removes it before Commit. The next run
+// removes the files that an interrupted run leaves.
 func (w *Writer) Scratch(name string) string { return w.dir.File(name + scratchSuffix) }
 
-// End closes the transaction that err ended, and returns err: see stage.Dir. What is durable is
-// kept for the next run.
+// End closes the transaction that err ended, and returns err: see stage.Dir. Durable content is kept
+// for the next run.
 func (w *Writer) End(err error) error { return w.dir.End(err) }
 
 // Save journals all finished files.
@@ -173,8 +172,8 @@ func (w *Writer) Has(names ...string) bool {
 	return true
 }
 
-// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time, and compares
-// it with its checksum at the end: after an error, what was seen is not what was written.
+// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time, and compares it
+// with its checksum at the end: after an error, the numbers seen may differ from the written ones.
 func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first int64, numbers []int64)) (err error) {
 	f, err := w.dir.FS().Open(w.dir.File(name))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Change is what others may do to a dataset's topology while it is mapped.
+// Change is a change that other processes may make to a dataset's topology while it is mapped.
 type Change struct {
 	Name string
 	File string // that the error must name

@@ -17,7 +17,7 @@ import (
 	"diskgnn/internal/rng"
 )
 
-// TB is what is needed of a *testing.T, and what a *rapid.T has as well.
+// TB is the part of *testing.T that this package needs; *rapid.T has it as well.
 type TB interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -111,8 +111,8 @@ func parse(text string) (dataset.Raw, error) {
 	return r, nil
 }
 
-// Params say what a random dataset is like. The zero value of a field stands for
-// the default in brackets.
+// Params are the parameters of a random dataset. The zero value of a field stands for the default in
+// brackets.
 type Params struct {
 	Nodes     int        // [20]
 	AvgDegree float64    // in-edges per node; 0 gives a graph without edges

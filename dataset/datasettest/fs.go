@@ -2,8 +2,8 @@ package datasettest
 
 import "diskgnn/internal/vfs"
 
-// FS is the operating system's file system without syncs. What tests write need
-// not outlive a power failure, and properties write hundreds of datasets.
+// FS is the operating system's file system without syncs. The files of tests need not outlive a power
+// failure, and properties write hundreds of datasets.
 var FS vfs.FS = noSync{vfs.OS}
 
 type noSync struct{ vfs.FS }

@@ -34,7 +34,7 @@ func Same(t *testing.T, a, b string) {
 	}
 }
 
-// Verified opens a dataset whose every byte was checked.
+// Verified opens a dataset and checks its every byte.
 func Verified(t *testing.T, dir string) *dataset.Dataset {
 	t.Helper()
 	d, err := dataset.Open(FS, dir)
@@ -53,7 +53,7 @@ func IDs(t testing.TB, d *dataset.Dataset) []string {
 	return EachID(t, d, func(ids *dataset.IDs) string { return string(ids.Append(nil)) })
 }
 
-// EachID returns what of returns of the original id of each node.
+// EachID returns the result of of for the original id of each node.
 func EachID[T any](t testing.TB, d *dataset.Dataset, of func(ids *dataset.IDs) T) []T {
 	t.Helper()
 	ids, err := d.IDs()
@@ -152,7 +152,7 @@ func SameFeatures(t *testing.T, raw, compressed string) {
 	}
 }
 
-// FlippedBytes holds a stage that makes datasets to what is said of interrupted ones.
+// FlippedBytes tests that a stage that makes datasets meets the contract of interrupted stages.
 func FlippedBytes(t *testing.T, make func(fsys vfs.FS, out string, force bool) error) {
 	t.Helper()
 	dir := vfstest.TempDir(t)

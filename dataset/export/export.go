@@ -1,8 +1,7 @@
-// Package export writes datasets in the forms of other tools: a source tree of GraphBolt's, or
-// plain arrays of NumPy's.
+// Package export writes datasets in the forms of other tools: a source tree of GraphBolt's, or plain
+// arrays of NumPy's.
 //
-// A tree of GraphBolt's (FormatGraphBolt) is what its OnDiskDataset loads, and what dataset/importer
-// imports again:
+// GraphBolt's OnDiskDataset loads a tree of FormatGraphBolt, and dataset/importer imports it again:
 //
 //	metadata.yaml
 //	edges.npy             int64 (2, edges): sources, destinations, ordered by destination
@@ -19,8 +18,8 @@
 // name_offsets[v] to name_offsets[v+1] of names. GraphBolt looks at neither.
 //
 // Features are float32 or float16 as in the dataset; NumPy has no bfloat16, which becomes float32.
-// Every byte that is read is checked. Labels of nodes that are in no split have no place in a tree
-// of GraphBolt's: imported again, these nodes have none.
+// Every byte that is read is checked. Labels of nodes that are in no split have no place in a tree of
+// GraphBolt's: imported again, these nodes have none.
 package export
 
 import (
@@ -43,7 +42,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// What a dataset can be written as.
+// Formats that a dataset can be written in.
 const (
 	FormatGraphBolt = "graphbolt"
 	FormatNPY       = "npy"
@@ -52,14 +51,14 @@ const (
 // Formats lists them.
 func Formats() []string { return []string{FormatGraphBolt, FormatNPY} }
 
-// Options say what to write.
+// Options are the format, the place and the memory of an export.
 type Options struct {
 	Format string // one of Formats
 	Out    string // a directory, which must not exist
 	Memory int64  // anonymous and locked bytes; 0 means budget.Default
 }
 
-// EnsureDefaults replaces zero values by what they mean.
+// EnsureDefaults replaces zero values by the defaults.
 func (o *Options) EnsureDefaults() {
 	if o.Memory == 0 {
 		o.Memory, _ = budget.Default()
@@ -74,7 +73,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Result says what was written.
+// Result describes the written files.
 type Result struct {
 	Out       string  `json:"out"`
 	Format    string  `json:"format"`

@@ -48,13 +48,12 @@ type importParams struct {
 	Reading map[string]string `json:"reading,omitempty"`
 }
 
-// Import writes a graph of another format as a dataset, in bounded memory: it
-// holds 5 bytes a node while it reads the labels, and a bit per class of multi-label
-// nodes, and sorts the edges on disk.
+// Import writes a graph of another format as a dataset, in bounded memory: it holds 5 bytes a node
+// while it reads the labels, and a bit per class of multi-label nodes, and sorts the edges on disk.
 //
-// It resumes an interrupted run, does nothing when the dataset is there, and
-// refuses when it is there with other parameters or from another source.
-// Cancelling the context leaves what a later run resumes from.
+// It resumes an interrupted run, does nothing when the dataset is there, and refuses when it is there
+// with other parameters or from another source. Cancelling the context leaves files that a later run
+// resumes from.
 func Import(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (dataset.Result, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -408,11 +407,11 @@ func (im *importing) planMemory() error {
 	return nil
 }
 
-// MaxEdges bounds the edges of a source, so that twice as many can be computed with.
+// MaxEdges bounds the edges of a source, so that computing with twice that number is safe.
 const MaxEdges = dataset.MaxFile / 4 / 2
 
-// AddEdges returns how many edges n and more are, MaxEdges + 1 at most, which n is already. What a
-// source says of itself may be any number.
+// AddEdges returns n + more, but at most MaxEdges + 1; n is at most MaxEdges + 1 already. The counts
+// that a source gives may be any number.
 func AddEdges(n, more int64) int64 { return min(n+min(more, MaxEdges+1), MaxEdges+1) }
 
 // storedEdges is how many edges the dataset has at least and at most; the most are sorted.

@@ -1,15 +1,15 @@
-// Package importer makes datasets of graphs in other formats, in bounded memory: edges are
-// sorted on disk, features are streamed.
+// Package importer makes datasets of graphs in other formats, in bounded memory: edges are sorted on
+// disk, features are streamed.
 //
-// A format is a package below, whose Format opens sources as a Source. Import is the stage that
-// reads a Source and writes a dataset; it knows no format. Package importer/all lists the
-// formats, and finds out which one a source has.
+// A format is a package below; its Format opens sources as a Source. Import is the stage that reads a
+// Source and writes a dataset; it knows no format. Package importer/all lists the formats, and finds
+// out which one a source has.
 //
 // # Numbers of nodes
 //
-// Import can number nodes otherwise than the source does, so that rows that are read together lie
-// near each other. Features, labels, splits and edges follow, and the dataset has the source's
-// numbers as original ids.
+// Import can number nodes otherwise than the source does, so that rows that are read together lie near
+// each other. Features, labels, splits and edges follow, and the dataset has the source's numbers as
+// original ids.
 //
 //	degree  by falling in-degree, as edges are stored; of equal ones the lower number first
 //	bfs     breadth first, edges taken in both directions, self-loops left out. Connected components
@@ -17,16 +17,15 @@
 //	        neighbours, the lowest of several; a node's neighbours are visited in the order of
 //	        their numbers
 //
-// The source is read once more for that, before anything else is written. It takes 8 bytes of memory
-// a node, and for bfs a bit, beside a sort of the edges on disk (degree needs none unless equal
-// edges are stored once); 4 bytes a node while labels, edges and features are written. For bfs the
-// neighbours of all nodes lie in a scratch file that is mapped, which the kernel reads page by page
-// where it does not fit in memory. A budget that is too small is refused before the work. Feature
-// rows are put in order through a scratch file, as large as they are: package
-// dataset/internal/extsort.
+// The source is read once more for that, before anything else is written. It takes 8 bytes of memory a
+// node, and for bfs a bit, beside a sort of the edges on disk (degree needs none unless equal edges are
+// stored once); 4 bytes a node while labels, edges and features are written. For bfs the neighbours of
+// all nodes lie in a scratch file that is mapped, which the kernel reads page by page where it does not
+// fit in memory. A budget that is too small is refused before the work. Feature rows are put in order
+// through a scratch file, as large as they are: package dataset/internal/extsort.
 //
-// Splits that are drawn are those of the source's numbers: an import under other numbers has the
-// same nodes in each.
+// Splits are drawn by the source's numbers: an import that renumbers the nodes has the same nodes in
+// each split.
 package importer
 
 import (
@@ -78,15 +77,14 @@ type Reading struct {
 // Labelled tells whether the dataset has labels and splits.
 func (r *Reading) Labelled() bool { return r.For == "" }
 
-// AddsReverse tells whether reverses are added, given what the format's own library does.
+// AddsReverse tells whether reverses are added; auto is the behaviour of the format's own library.
 func (r *Reading) AddsReverse(auto bool) bool {
 	return r.Reverse == ReverseYes || r.Reverse != ReverseNo && auto
 }
 
-// Source is a graph in another format. Opening it has read what says how large
-// it is. Its methods are called one at a time, but for Edges: while it goes on, Labels and then
-// Features are called. Their errors name the file. A
-// Source that is an io.Closer is closed in the end.
+// Source is a graph in another format. Opening it has read its sizes. Its methods are called one at a
+// time, but for Edges: while it goes on, Labels and then Features are called. Their errors name the
+// file. A Source that is an io.Closer is closed in the end.
 type Source interface {
 	Shape() Shape
 	// Files lists every file that the graph is read from, in a fixed order.
@@ -110,14 +108,14 @@ type Glancer interface {
 	Glance() (bool, error)
 }
 
-// Namer is a Source whose nodes may have names.
+// Namer is a Source that may have names for its nodes.
 type Namer interface {
 	// Names calls emit for the names of all nodes in their order. They are valid during the call, have
 	// the form that dataset.CheckName says, and no two are equal.
 	Names(ctx context.Context, emit func(name []byte) error) error
 }
 
-// Shape is what a source says of itself before its content is read.
+// Shape has the sizes of a source, known before its content is read.
 type Shape struct {
 	Nodes      int64
 	Edges      int64 // as stored; of files of text not before their lines are counted

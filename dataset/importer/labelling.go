@@ -208,7 +208,7 @@ func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) 
 	return n, a.Finish()
 }
 
-// Row gives a node the classes whose columns are one.
+// Row gives a node the classes of the columns that are one.
 func (l *Labelling) Row(v int64, values []float32) error {
 	if isNone(values) {
 		return nil

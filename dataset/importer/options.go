@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Options say what to import, and how.
+// Options are the source of an import, and its settings.
 type Options struct {
 	Sources []string // files or directories, as the format has it
 	Reading          // what single formats know
@@ -46,10 +46,10 @@ type Options struct {
 	dataset.Resources
 }
 
-// ForPredict is what Reading.For may be: the dataset is one to predict on.
+// ForPredict is the value of Reading.For for a dataset to predict on.
 const ForPredict = "predict"
 
-// What Reading.Reverse and Options.SelfLoops may be.
+// Values of Reading.Reverse and Options.SelfLoops.
 const (
 	ReverseAuto = "auto"
 	ReverseYes  = "yes"
@@ -60,13 +60,13 @@ const (
 	LoopsAdd  = "add"
 )
 
-// Reverses returns what --add-reverse-edges accepts.
+// Reverses returns the values that --add-reverse-edges accepts.
 func Reverses() []string { return []string{ReverseAuto, ReverseYes, ReverseNo} }
 
-// Loops returns what --self-loops accepts.
+// Loops returns the values that --self-loops accepts.
 func Loops() []string { return []string{LoopsKeep, LoopsDrop, LoopsAdd} }
 
-// EnsureDefaults fills in what was left open.
+// EnsureDefaults fills in the fields that are zero.
 func (o *Options) EnsureDefaults() {
 	if o.Reverse == "" {
 		o.Reverse = ReverseAuto
@@ -80,7 +80,7 @@ func (o *Options) EnsureDefaults() {
 	o.Resources.EnsureDefaults()
 }
 
-// Validate refuses what makes no sense, naming the flag.
+// Validate refuses impossible values, naming the flag.
 func (o *Options) Validate() error {
 	switch {
 	case o.Edges == "" && (len(o.Sources) == 0 || o.Sources[0] == ""):
@@ -149,10 +149,10 @@ func (r *Reading) given() []string {
 	return names
 }
 
-// Agrees returns the error by which Import would refuse what is there of the dataset out, nil where
-// it would make it, go on, or find it finished. It opens the source, but takes its content for
-// what was imported, since reading that is half of importing it. Of a source whose nodes have names,
-// which must be numbered to open it, nothing is compared. It changes nothing.
+// Agrees returns the error by which Import would refuse the existing files of the dataset out, nil
+// where Import would make it, go on, or find it finished. It opens the source, but takes its content to
+// be the imported one, since reading it is half of importing it. For a source with node names, which
+// must be numbered to open it, nothing is compared. It changes nothing.
 func Agrees(ctx context.Context, fsys vfs.FS, out string, f Format, o Options) (err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {

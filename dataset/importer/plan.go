@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Plan is what an import would make, and take.
+// Plan has the result of an import, and its costs.
 type Plan struct {
 	Format      string     `json:"format"`
 	SourceBytes int64      `json:"source_bytes"`
@@ -46,7 +46,7 @@ type Plan struct {
 // Problems are all that was found wrong with a source.
 type Problems []error
 
-// Add appends an error, unless it is nil; those of Problems one by one.
+// Add appends an error, unless it is nil; it appends the errors of Problems one by one.
 func (p *Problems) Add(err error) {
 	var more Problems
 	switch {
@@ -82,7 +82,7 @@ func (p Problems) Error() string {
 func (p Problems) Unwrap() []error { return p }
 
 // MakePlan looks at a source as Import would before its work, and imports nothing. Problems of the
-// source are part of the plan; its error is what keeps it from looking.
+// source are part of the plan; its error says why it could not look.
 func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (_ Plan, err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {

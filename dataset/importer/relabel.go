@@ -19,7 +19,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// What Options.Relabel may be; the package comment says what the orders are.
+// Values of Options.Relabel; the package comment defines the orders.
 const (
 	RelabelNone   = "none"
 	RelabelDegree = "degree"

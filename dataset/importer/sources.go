@@ -138,8 +138,8 @@ func (s *Shape) DropEdgeData(name string, data []string) {
 	s.Notes = append(s.Notes, fmt.Sprintf("%s: data of edges is not imported: %.400s", name, strings.Join(data, ", ")))
 }
 
-// EdgeData returns those of the names of arrays or files that are of data of edges, as libraries call
-// them, but for those given and for indices of edges.
+// EdgeData returns the names of arrays or files that have data of edges, by the naming of libraries,
+// without the names in but and without indices of edges.
 func EdgeData(names []string, but ...string) (data []string) {
 	for _, name := range names {
 		isData := strings.HasPrefix(name, "edge_") || strings.HasPrefix(name, "edge-") || name == "weight" || name == "weights"

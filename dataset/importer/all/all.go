@@ -23,8 +23,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Formats lists what Import reads. Of several formats that a source may have, Auto takes the
-// first.
+// Formats lists the formats that Import reads. Of several formats that a source may have, Auto takes
+// the first.
 var Formats = []importer.Format{
 	graphbolt.Format,
 	dglchunked.Format,
@@ -92,8 +92,8 @@ func Import(ctx context.Context, fsys vfs.FS, out, format string, o importer.Opt
 	return importer.Import(ctx, fsys, out, f, o, rep)
 }
 
-// Agrees finds the format of a source and returns the error by which Import would refuse what is
-// there of the dataset out: see importer.Agrees.
+// Agrees finds the format of a source and returns the error by which Import would refuse the existing
+// files of the dataset out: see importer.Agrees.
 func Agrees(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options) error {
 	f, err := find(fsys, format, &o, progress.Discard)
 	if err != nil {
@@ -102,7 +102,7 @@ func Agrees(ctx context.Context, fsys vfs.FS, out, format string, o importer.Opt
 	return importer.Agrees(ctx, fsys, out, f, o)
 }
 
-// MakePlan says what Import would make; see importer.MakePlan.
+// MakePlan predicts the dataset that Import would make; see importer.MakePlan.
 func MakePlan(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options, rep progress.Reporter) (importer.Plan, error) {
 	f, err := find(fsys, format, &o, rep)
 	if err != nil {

@@ -1,16 +1,15 @@
-// Package dglchunked imports graphs in DGL's chunked format, which GraphStorm's GSProcessing writes
-// and DistDGL's partitioning reads.
+// Package dglchunked imports graphs in DGL's chunked format, which GraphStorm's GSProcessing writes and
+// DistDGL's partitioning reads.
 //
 // A graph is a directory with a metadata.json. It has, for each type of nodes and of edges
-// ("source:relation:destination"), how many there are in each chunk, and the chunks' files: edges
-// of two columns, and data of nodes by name, a row per node. A file is csv, numpy or parquet.
+// ("source:relation:destination"), how many there are in each chunk, and the chunks' files: edges of
+// two columns, and data of nodes by name, a row per node. A file is csv, numpy or parquet.
 //
-// Several types become one homogeneous graph: the nodes of the types follow each other in the order
-// of node_type, and every edge keeps its direction. One type has labels, and its features are the
-// graph's; the nodes of the others have zeros. Labels are the data that graph_info names as
-// ntype_label_property, or what is called label, labels or y; sets are train_mask, val_mask and
-// test_mask. Features are the data called feat, or all other data, side by side in alphabetical
-// order.
+// Several types become one homogeneous graph: the nodes of the types follow each other in the order of
+// node_type, and every edge keeps its direction. One type has labels, and its features are the graph's;
+// the nodes of the others have zeros. Labels are the data that graph_info names as
+// ntype_label_property, or the data called label, labels or y; sets are train_mask, val_mask and
+// test_mask. Features are the data called feat, or all other data, side by side in alphabetical order.
 package dglchunked
 
 import (

@@ -1,11 +1,11 @@
-// Package graphbolt imports GraphBolt's OnDiskDataset: its source tree, or what GraphBolt made of
-// one by preprocessing.
+// Package graphbolt imports GraphBolt's OnDiskDataset: its source tree, or the tree that GraphBolt's
+// preprocessing made of one.
 //
-// A tree is a directory with a metadata.yaml. That of a source names the files of the edges, numpy
-// of shape (2, E) or csv with "source,destination" lines; that of a preprocessed one, in the
-// directory preprocessed, names graph_topology, a file of torch with the graph in compressed
-// columns. Both name the features, arrays or tensors, and tasks with the seeds and labels of three
-// sets. Edges are directed as they are given.
+// A tree is a directory with a metadata.yaml. A source's metadata.yaml names the files of the edges,
+// numpy of shape (2, E) or csv with "source,destination" lines; a preprocessed tree's, in the directory
+// preprocessed, names graph_topology, a file of torch with the graph in compressed columns. Both name
+// the features, arrays or tensors, and tasks with the seeds and labels of three sets. Edges are
+// directed as they are given.
 package graphbolt
 
 import (

@@ -1,17 +1,16 @@
-// Package graphsaint imports graphs in the layout of GraphSAINT's data sets (Flickr, Yelp,
-// Amazon), and in that of GraphSAGE's Reddit as DGL and PyTorch Geometric have it.
+// Package graphsaint imports graphs in the layout of GraphSAINT's data sets (Flickr, Yelp, Amazon), and
+// in the layout of GraphSAGE's Reddit as DGL and PyTorch Geometric have it.
 //
-// GraphSAINT's is a directory with adj_full.npz, an adjacency that SciPy saved in compressed rows,
-// whose rows are sources; feats.npy, a row of features per node; class_map.json, {"node": class},
-// or {"node": [0, 1, …]} of nodes of any number of classes; and role.json, with the lists tr, va
-// and te of nodes.
+// GraphSAINT's is a directory with adj_full.npz, an adjacency that SciPy saved in compressed rows, with
+// sources as rows; feats.npy, a row of features per node; class_map.json, {"node": class}, or {"node":
+// [0, 1, …]} of nodes of any number of classes; and role.json, with the lists tr, va and te of nodes.
 //
-// Reddit's is a directory with reddit_graph.npz, an adjacency in coordinates, and reddit_data.npz
-// with the arrays feature, label and node_types, which is 1, 2 or 3 for the three sets; also with
+// Reddit's is a directory with reddit_graph.npz, an adjacency in coordinates, and reddit_data.npz with
+// the arrays feature, label and node_types, which is 1, 2 or 3 for the three sets; also with
 // reddit_self_loop_graph.npz instead.
 //
-// The directory raw below the one that is named is looked at as well. Edges are directed as they
-// are given; the published graphs have both directions.
+// The directory raw below the one that is named is looked at as well. Edges are directed as they are
+// given; the published graphs have both directions.
 package graphsaint
 
 import (

@@ -15,8 +15,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Heterogeneous reads IGB's directories with all types of nodes. It is never found, only named:
-// the directories are those of Format too.
+// Heterogeneous reads IGB's directories with all types of nodes. Auto never finds it, since Format
+// reads the same directories: users name it.
 var Heterogeneous = importer.Format{
 	Name: "igb-h", What: "the directory of a heterogeneous IGB set, all its types of nodes as one", Takes: []string{"task"},
 	Open: openHetero,

@@ -1,6 +1,6 @@
 // Package igb imports the graphs of the Illinois Graph Benchmark, IGB tiny to full: the homogeneous
-// ones, which are the papers of the heterogeneous ones, and these with all their types of nodes as
-// one graph of one type:
+// ones, which are the papers of the heterogeneous ones, and these with all their types of nodes as one
+// graph of one type:
 //
 //	DIR/processed/
 //	├── paper/node_feat.npy          N × 1024 float32
@@ -10,17 +10,18 @@
 //	├── TYPE/node_feat.npy                    author, institute, fos, journal, conference
 //	└── HEAD__RELATION__TAIL/edge_index.npy   paper__written_by__author, …
 //
-// The arrays of the large sets have no header, though their names end in .npy: their sizes give
-// the shapes. The last rows of the full set's features may be in paper/node_feat_5M_tail.npy,
-// which replaces the end of node_feat.npy.
+// The arrays of the large sets have no header, though their names end in .npy: their sizes give the
+// shapes. The last rows of the full set's features may be in paper/node_feat_5M_tail.npy, which
+// replaces the end of node_feat.npy.
 //
-// Of the full set the first 227,130,858 papers have one of the 19 classes, the first
-// 157,675,969 one of the 2983; the first 60 % of these train, the next 20 % validate, the rest
-// test. Of other homogeneous sets IGB's loader draws a split without a seed: here one of 60/20/20 is
-// drawn with a seed, which is recorded. Those of heterogeneous sets follow the order of the papers.
+// Of the full set the first 227,130,858 papers have one of the 19 classes, the first 157,675,969 one of
+// the 2983; the first 60 % of these train, the next 20 % validate, the rest test. Of other homogeneous
+// sets IGB's loader draws a split without a seed: here one of 60/20/20 is drawn with a seed, which is
+// recorded. The splits of heterogeneous sets follow the order of the papers.
 //
 // The types of nodes of a heterogeneous set follow each other in alphabetical order. Each has its own
-// features; one that has no node_feat.npy has zeros, and as many nodes as its largest id in edges says.
+// features; a type without node_feat.npy has zeros, and its largest id in edges gives its number of
+// nodes.
 package igb
 
 import (

@@ -22,10 +22,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Fuzz looks at a copy of a good source, of which one file has other content: pack makes it of
-// what is fuzzed, which begins as seed. Whatever it says, the plan of the import, or one line of
-// bad input for each thing that is wrong, is all that comes of it, in the memory that imports need
-// at least.
+// Fuzz plans the import of copies of a good source in which one file has other content: pack makes it
+// from the fuzzed text, which begins as seed. Whatever the content, the result must be a plan, or one
+// line of bad input for each fault, in the least memory that imports need.
 func Fuzz(f *testing.F, format importer.Format, tree, file, seed string, pack func(content string) ([]byte, error)) {
 	const memory = budget.Reserve + 32<<20
 	f.Add(seed)
@@ -125,8 +124,8 @@ func Pickle(t testing.TB, name string) (string, func(pickle string) ([]byte, err
 	return "", nil
 }
 
-// Plan makes the plan of a source that is not imported: it says what is wrong, or no more than the
-// import would. No file stays open.
+// Plan makes the plan of a source, imports nothing, and checks that errors are of kind fault.ErrInput
+// or fault.ErrUsage, that each problem is one line, and that no file stays open.
 func Plan(t testing.TB, format importer.Format, o importer.Options) {
 	t.Helper()
 	files := NewFiles(datasettest.FS)

@@ -16,8 +16,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// SameNodes compares a dataset with a golden of what Nodes writes. The split valid may have the
-// name there that libraries give it, val or validation.
+// SameNodes compares a dataset with a golden file in the form of Nodes. The golden may call the split
+// valid by a library's name, val or validation.
 func SameNodes(t testing.TB, dir, golden string) {
 	t.Helper()
 	if got, want := Nodes(t, dir), GoldenNodes(t, golden); got != want {
@@ -25,7 +25,7 @@ func SameNodes(t testing.TB, dir, golden string) {
 	}
 }
 
-// GoldenNodes returns what such a golden says.
+// GoldenNodes returns the text of such a golden.
 func GoldenNodes(t testing.TB, golden string) string {
 	t.Helper()
 	want, err := os.ReadFile(golden)
@@ -35,10 +35,10 @@ func GoldenNodes(t testing.TB, golden string) string {
 	return strings.NewReplacer("| val\n", "| valid\n", "| validation\n", "| valid\n").Replace(string(want))
 }
 
-// Nodes describes a dataset in text, a line per node: the node, its in-neighbours in ascending
-// order, its features, its class or, of any number of classes, a one or zero for each, and the
-// split that it is in, or -. Scripts that make fixtures write what a format's own library loads
-// like this. The dataset's sums are checked first.
+// Nodes describes a dataset in text, a line per node: the node, its in-neighbours in ascending order,
+// its features, its class or, of any number of classes, a one or zero for each, and the split that it
+// is in, or -. Scripts that make fixtures write the graph that a format's own library loads in this
+// form. The dataset's sums are checked first.
 func Nodes(t testing.TB, dir string) string {
 	t.Helper()
 	d, err := dataset.Open(vfs.OS, dir)

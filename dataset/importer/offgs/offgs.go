@@ -1,5 +1,5 @@
-// Package offgs imports what DiskGNN's own prepare_dataset.py makes, the input of its sampling and
-// packing: a directory NAME-offgs.
+// Package offgs imports the output of DiskGNN's own prepare_dataset.py, which is the input of its
+// sampling and packing: a directory NAME-offgs.
 //
 //	DIR/
 //	├── conf.json                  num_nodes, features_shape, features_dtype, labels_shape,

@@ -1,7 +1,7 @@
-// Package ogb imports node property prediction sets of the Open Graph Benchmark as its own
-// archives hold them: a directory with raw/ and split/, of CSV files (ogbn-arxiv, ogbn-products,
-// ogbn-proteins), of compressed NumPy archives (ogbn-papers100M), and graphs of several types of
-// nodes (ogbn-mag) as one graph of one type; and MAG240M of its large-scale challenge likewise.
+// Package ogb imports node property prediction sets of the Open Graph Benchmark as its own archives
+// hold them: a directory with raw/ and split/, of CSV files (ogbn-arxiv, ogbn-products, ogbn-proteins),
+// of compressed NumPy archives (ogbn-papers100M), and graphs of several types of nodes (ogbn-mag) as
+// one graph of one type; and MAG240M of its large-scale challenge likewise.
 //
 //	DIR/
 //	├── raw/      edge.csv.gz num-node-list.csv.gz num-edge-list.csv.gz
@@ -18,14 +18,14 @@
 //	├── split_dict.pt    arrays of papers by set: train, valid, test-whole, test-dev, …
 //	└── processed/       paper/{node_feat,node_label}.npy HEAD___RELATION___TAIL/edge_index.npy (2, E)
 //
-// Nodes of several types are numbered type by type, the types in alphabetical order. Features and labels
-// are those of the type that has labels; other nodes have zeros, and no label.
+// Nodes of several types are numbered type by type, the types in alphabetical order. Features and
+// labels belong to the type that has labels; other nodes have zeros, and no label.
 //
-// A graph without node features that has edge features (ogbn-proteins) gets as a node's
-// features the mean of those of its incoming edges, of both directions where reverses are added.
+// A graph without node features that has edge features (ogbn-proteins) gets as a node's features the
+// mean of its incoming edges' features, of both directions where reverses are added.
 //
-// A label that is missing or NaN is none. Labels of several columns are of nodes that have
-// any number of classes.
+// A label that is missing or NaN is none. Labels of several columns are of nodes that have any number
+// of classes.
 package ogb
 
 import (

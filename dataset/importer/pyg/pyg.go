@@ -1,13 +1,12 @@
-// Package pyg imports graphs that PyTorch Geometric saved: the files processed/*.pt of its data
-// sets, and graphs that were saved by themselves.
+// Package pyg imports graphs that PyTorch Geometric saved: the files processed/*.pt of its data sets,
+// and graphs that were saved by themselves.
 //
-// Such a file is one of torch.save, whether or not the library has remembered which attributes are those
-// of nodes and of edges. It holds a tuple of a graph's attributes, of None and of the
-// graph's class, or of the graph and None, or the graph alone. Attributes are tensors by name: x,
-// a row of features per node; edge_index of shape (2, E), sources and destinations; y, a class
-// per node, or a column per class; train_mask, val_mask and test_mask, by node. Of masks with
-// several columns, which are as many divisions into sets, the first is taken. Edges are directed
-// as they are given.
+// Such a file is written by torch.save, whether or not the library has remembered which attributes
+// belong to nodes and which to edges. It holds a tuple of a graph's attributes, of None and of the
+// graph's class, or of the graph and None, or the graph alone. Attributes are tensors by name: x, a row
+// of features per node; edge_index of shape (2, E), sources and destinations; y, a class per node, or a
+// column per class; train_mask, val_mask and test_mask, by node. Of masks with several columns, each a
+// division into sets, the first is taken. Edges are directed as they are given.
 package pyg
 
 import (

@@ -1,39 +1,39 @@
-// Package raw imports graphs that have no format of their own: edges, features, labels and
-// splits in files of arrays or tables that the options name; and lists of edges alone, in SNAP's
-// text and WebGraph's.
+// Package raw imports graphs that have no format of their own: edges, features, labels and splits in
+// files of arrays or tables that the options name; and lists of edges alone, in SNAP's text and
+// WebGraph's.
 //
 //	edges     integers of shape (E, 2), or of arrays also (2, E): source and destination
 //	features  a row for each node, or random:DIM, normally distributed
 //	labels    a class for each node, missing or -1 for none; or a column per class, of ones and
 //	          zeros; or random:CLASSES
 //	splits    three files, of node ids or of a boolean for each node
-//	node ids  names of nodes: a column of a table, or edges, which stands for those of the edges
+//	node ids  names of nodes: a column of a table, or edges, which stands for the names in the edges
 //
-// A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS),
-// text (.csv with commas; .tsv, .txt with white space; .gz of them), or Parquet.
+// A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS), text (.csv
+// with commas; .tsv, .txt with white space; .gz of them), or Parquet.
 //
 // # Names of columns
 //
-// A first line of text without numbers, the comment before the first line, and Parquet, name columns. Where those of edges are called
-// like a destination and a source, in this order, the destination comes first; where they
-// contradict each other, they are refused. A first column of features or labels whose name says that
-// it has ids counts the rows, and is left out; such a column elsewhere is refused.
+// A first line of text without numbers, the comment before the first line, and Parquet, name columns.
+// Where the columns of edges are called like a destination and a source, in this order, the destination
+// comes first; where they contradict each other, they are refused. A first column of features or labels
+// with a name for ids counts the rows, and is left out; such a column elsewhere is refused.
 //
 // # Names
 //
-// With node ids, files call nodes by text of any form, not by numbers from 0: strings and
-// integers of Parquet, integers of arrays, fields of text as they are written, in quotes where they have
-// commas. A name is 1 to 4096 bytes of UTF-8 without control characters.
+// With node ids, files call nodes by text of any form, not by numbers from 0: strings and integers of
+// Parquet, integers of arrays, fields of text as they are written, in quotes where they have commas. A
+// name is 1 to 4096 bytes of UTF-8 without control characters.
 //
-// Of a table of ids the first column has a name for each node, and nodes are numbered by its
-// rows, in whose order features and labels are. With "edges", nodes are numbered by their first
-// appearance in the edges, sources before destinations; tables of features and labels then begin with
-// a column of names, and may be in any order. Every node has features; nodes without a row of
-// labels are unlabelled. A first line of text that has nothing but words like id, source and target
+// Of a table of ids the first column has a name for each node, and nodes are numbered by its rows;
+// features and labels are in the same order. With "edges", nodes are numbered by their first appearance
+// in the edges, sources before destinations; tables of features and labels then begin with a column of
+// names, and may be in any order. Every node has features; nodes without a row of labels are
+// unlabelled. A first line of text that has nothing but words like id, source and target
 // (matrix.ColumnNames) is passed over; of tables with names and numbers, one without numbers is.
 //
-// Names are numbered when the source is opened (package names), on disk where they do not
-// fit in half of the memory, and so are edges and splits: 8 bytes an edge of disk.
+// Names are numbered when the source is opened (package names), on disk where they do not fit in half
+// of the memory, and so are edges and splits: 8 bytes an edge of disk.
 package raw
 
 import (

@@ -1,6 +1,6 @@
-// Package extsort puts in order what memory does not hold: the edges of a graph (Edges), and records
-// that have places (Records). Both write blocks to one scratch file, by buckets, and sort one bucket
-// after the other. The order does not depend on the memory, the number of buckets or workers.
+// Package extsort sorts data larger than memory: the edges of a graph (Edges), and records that have
+// places (Records). Both write blocks to one scratch file, by buckets, and sort one bucket after the
+// other. The order does not depend on the memory, the number of buckets or workers.
 package extsort
 
 import (
@@ -37,7 +37,7 @@ type EdgeOptions struct {
 	Unique  bool // drop all but one of equal edges
 }
 
-// EdgeBytes returns the size of the scratch file for so many edges.
+// EdgeBytes returns the size of the scratch file for the given number of edges.
 func EdgeBytes(edges int64) int64 { return bytesOfEdge * edges }
 
 // LeastEdges is the memory that every sort of edges needs; hubs may need more.

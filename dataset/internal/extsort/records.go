@@ -31,7 +31,7 @@ type RecordOptions struct {
 // LeastRecords is the memory that every sort of records needs, beside two of the longest records.
 const LeastRecords = 1 << 20
 
-// RecordBytes returns the size of the scratch file for so many records of so many bytes in all.
+// RecordBytes returns the size of the scratch file for records of the given bytes in all.
 func RecordBytes(records, bytes int64) int64 { return bytes + head*records }
 
 // Records puts records in the order of their places, in a bounded amount of memory. It is not safe

@@ -21,8 +21,7 @@ func (m *Model) Features(row []float32, v uint32) {
 	}
 }
 
-// Classify returns the class whose mean is nearest: the best guess from
-// features alone.
+// Classify returns the class with the nearest mean: the best guess from features alone.
 func (m *Model) Classify(row []float32) int32 {
 	best, class := math.Inf(1), 0
 	for c := range m.p.Classes {

@@ -1,30 +1,27 @@
-// Package synth is a random graph as a function: every node's neighbours, label,
-// split and features follow from the parameters and the node's id alone, so that
-// any worker can make any part of it, in any order, holding nothing of the rest.
+// Package synth is a random graph as a function: every node's neighbours, label, split and features
+// follow from the parameters and the node's id alone, so that any worker can make any part of it, in
+// any order, holding nothing of the rest.
 //
 // # Topology
 //
-// A keyed permutation gives every node a position; positions are cut into one
-// community per class, and a node's rank inside its community decides its
-// expected degree: a Pareto law of exponent 2.2, cut off where two hubs would
-// have more than one edge to share (the structural cutoff √(degree · nodes)).
-// A node draws as many in-neighbours as its degree says, distinct and other than
-// itself, 80 % of them in its community, each in proportion to the source's
-// expected degree; so in- and out-degrees follow one law and belong to the same
-// hubs.
+// A keyed permutation gives every node a position; positions are cut into one community per class, and
+// a node's rank inside its community decides its expected degree: a Pareto law of exponent 2.2, cut off
+// where two hubs would have more than one edge to share (the structural cutoff √(degree · nodes)). A
+// node's degree is the number of in-neighbours that it draws, distinct and other than itself, 80 % of
+// them in its community, each in proportion to the source's expected degree; so in- and out-degrees
+// follow one law and belong to the same hubs.
 //
 // # Labels and features
 //
-// A node's features are its community's mean plus Gaussian noise of variance 1
-// per element; the means are Gaussian vectors, scaled so that the best
-// classifier of features alone reaches FeaturesTarget. A node's label is its
-// community's, but for LabelNoise of the nodes, which have any other: nothing
-// can predict these, so that no model scores more than about 1−LabelNoise,
-// however well it uses the neighbourhood.
+// A node's features are its community's mean plus Gaussian noise of variance 1 per element; the means
+// are Gaussian vectors, scaled so that the best classifier of features alone reaches FeaturesTarget. A
+// node's label is its community's, but for LabelNoise of the nodes, which have any other: nothing can
+// predict these, so that no model scores more than about 1−LabelNoise, however well it uses the
+// neighbourhood.
 //
-// Of a multi-label graph, a node's classes are its label, most of the label's
-// companions, which are a few classes fixed for every label, and now and then one
-// more: what tells the label tells the classes.
+// Of a multi-label graph, a node's classes are its label, most of the label's companions, which are a
+// few classes fixed for every label, and now and then one more: features that predict the label predict
+// the classes.
 package synth
 
 import (

@@ -221,7 +221,7 @@ func listed(root any) ([]any, error) {
 	return tensors.Items, nil
 }
 
-// Each calls add for all edges, some at a time; their ends must be nodes of so many.
+// Each calls add for all edges, some at a time; their ends must be below nodes.
 func (g *Graph) Each(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
 	if !g.columns {
 		pairs, err := stream.TwoVectors(g.part, "source", "destination")

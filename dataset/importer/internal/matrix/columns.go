@@ -159,7 +159,7 @@ func endOf(name string) end {
 	}
 }
 
-// Ends is what the names of a table of edges say of its two columns.
+// Ends is the meaning of the two column names of a table of edges.
 type Ends struct {
 	Reversed bool   // the destination comes first
 	Note     string // for users, if they say nothing

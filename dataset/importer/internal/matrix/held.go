@@ -25,16 +25,16 @@ import (
 // smallerPages says what to do about a file whose pages do not fit in memory.
 const smallerPages = "give more --memory, or write it with smaller pages (pyarrow's write_table: data_page_size, row_group_size, use_dictionary=False)"
 
-// Need is what reading a file holds, but for buffers of a fixed size.
+// Need is the memory of reading a file, without buffers of a fixed size.
 type Need struct {
 	Bytes int64
 	// Most says what takes most of them, and what to do where there is not so much memory.
 	Most string
 }
 
-// Held returns what reading a file holds: of Parquet its description and, of all columns, pages and
-// dictionaries; of other forms nothing. A description that takes more than most, unless most is 0,
-// is refused: it is read for that.
+// Held returns the memory of reading a file: for Parquet its description and, of all columns, pages and
+// dictionaries; for other forms nothing. It reads the description for that, and refuses one that takes
+// more than most bytes, unless most is 0.
 func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
 	if s.DType != "" || s.Key != "" || filepath.Ext(s.Path) != ".parquet" {
 		return Need{}, nil

@@ -16,7 +16,8 @@ type Rows struct {
 	left int64 // rows
 }
 
-// NewRows returns the rows of a matrix from the first on, of so many in all.
+// NewRows returns the rows of a matrix from the row first on; rows is their number in all. It takes the
+// matrix over, and closes it if it fails.
 func NewRows(m Matrix, rows, first int64) (*Rows, error) {
 	if err := m.Skip(first); err != nil {
 		return nil, errors.Join(err, m.Close())

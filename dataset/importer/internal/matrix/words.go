@@ -157,7 +157,7 @@ func (w *parquetWords) Next() (_ [][]byte, err error) {
 	return w.words, nil
 }
 
-// OpenKeyed opens a table whose first column has the ids of its rows, for the others.
+// OpenKeyed opens the columns of a table behind its first column, which has the ids of the rows.
 func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
 	switch keyedForm(s) {
 	case "parquet":

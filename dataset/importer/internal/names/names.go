@@ -62,8 +62,8 @@ type again struct {
 	name string
 }
 
-// New returns an empty Dict, which holds at most so many bytes. scratch names the files that it
-// makes; they have no names by then.
+// New returns an empty Dict that holds at most memory bytes. scratch names the files that it makes; it
+// removes their names at once.
 func New(fsys vfs.FS, scratch func(what string) string, memory int64) (*Dict, error) {
 	if memory < Least {
 		return nil, fault.New(fault.ErrBudget, "numbering names needs at least %s of memory", budget.FormatBytes(Least))
@@ -292,7 +292,7 @@ func (d *Dict) Find(ctx context.Context, next func() ([]byte, error), emit func(
 	return found.merge(ctx, func(_ int, _ uint64, number []byte) error { return emit(binary.LittleEndian.Uint32(number)) })
 }
 
-// Close removes what is on disk.
+// Close removes the Dict's files on disk.
 func (d *Dict) Close() error {
 	var errs []error
 	for _, s := range []*spread{d.defined, d.own, d.inOrder} {

@@ -1,9 +1,9 @@
-// Package npy reads NumPy's array files, .npy, as streams: a header, then
-// numbers, of which only one piece at a time is in memory.
+// Package npy reads NumPy's array files, .npy, as streams: a header, then numbers, of which only one
+// piece at a time is in memory.
 //
-// It reads versions 1 to 3 of the format, little-endian integers, booleans and
-// floats. Anything else, and anything malformed, is an error of kind
-// fault.ErrInput that says what, but not where: the caller knows the name.
+// It reads versions 1 to 3 of the format, little-endian integers, booleans and floats. Anything else,
+// and anything malformed, is an error of kind fault.ErrInput that names the fault, but not the file:
+// the caller knows its name.
 package npy
 
 import (
@@ -117,7 +117,7 @@ func bad(format string, args ...any) error { return fault.New(fault.ErrInput, fo
 
 var errTruncated = bad("truncated: it ends before its elements do")
 
-// Fits returns the error of an array whose elements do not fit in so many bytes.
+// Fits returns an error if the array's elements take more than the given bytes.
 func (h *Header) Fits(bytes int64) error {
 	if h.Count() > bytes/int64(h.Size) {
 		return errTruncated

@@ -76,7 +76,7 @@ func LabelClasses(a *Array) (int, error) {
 	}
 }
 
-// NewLabelRows reads the rows of an array, which must have so many columns.
+// NewLabelRows reads the rows of an array, which must have a column for each class.
 func NewLabelRows(a *Array, classes int) (*LabelRows, error) {
 	if len(a.Shape) != 2 || a.Shape[1] != int64(classes) {
 		return nil, a.Fail(fault.New(fault.ErrInput, "its shape is %s, other labels have %d columns", a.ShapeString(), classes))
@@ -96,7 +96,7 @@ func (r *LabelRows) Next() ([]float32, int, error) {
 	return values, n, r.a.Floats(values)
 }
 
-// EachLabelRow calls do for every row of an array with so many columns, one per class.
+// EachLabelRow calls do for every row of an array with a column for each class.
 func EachLabelRow(ctx context.Context, a *Array, classes int, do func(v int64, values []float32) error) error {
 	rows, err := NewLabelRows(a, classes)
 	if err != nil {

@@ -29,7 +29,7 @@ type Array struct {
 	closer io.Closer
 }
 
-// New returns an array whose elements r yields; it reads them from the beginning, and skips by
+// New returns an array of the elements that r yields; it reads them from the beginning, and skips by
 // seeking if r can. Closing the array closes c.
 func New(h npy.Header, r io.Reader, name string, c io.Closer) *Array {
 	return &Array{npy.NewRaw(h, r), name, false, c}
@@ -85,8 +85,8 @@ func (n *Array) oneDimension(length int64) error {
 	return nil
 }
 
-// Open opens a .npy file. It must be as long as its header says: what follows the elements, such
-// as a second array that was saved to the same file, would be left out without a word.
+// Open opens a .npy file. It must be as long as its header says: bytes after the elements, such as a
+// second array that was saved to the same file, would be left out without a word.
 func Open(fsys vfs.FS, name string) (*Array, error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -291,7 +291,7 @@ type Rows struct {
 	archive *Archive
 }
 
-// NewRows returns the rows from the first on, of so many elements each.
+// NewRows returns the rows of a from the row first on, of dim elements each.
 func NewRows(a *Array, archive *Archive, first int64, dim int) (*Rows, error) {
 	r := &Rows{a, a.Count() - first*int64(dim), archive}
 	if err := a.Skip(first * int64(dim)); err != nil {

@@ -16,8 +16,8 @@ const (
 	maxDirectory = 1 << 20
 )
 
-// OpenZip opens an archive whose directory is of a size that an archive of arrays has,
-// before anything is allocated by what the directory says of itself.
+// OpenZip opens an archive. It refuses a directory larger than an archive of arrays has, before
+// anything is allocated by the directory's own counts.
 func OpenZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	n, err := zipMembers(r, size)
 	if err != nil {

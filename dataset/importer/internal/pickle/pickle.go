@@ -1,18 +1,18 @@
-// Package pickle reads Python's pickles as data: a machine for the opcodes of protocols 2 to 4
-// that builds plain values and never runs anything.
+// Package pickle reads Python's pickles as data: a machine for the opcodes of protocols 2 to 4 that
+// builds plain values and never runs anything.
 //
-// A pickle is a program for a stack machine, which may name any function of any Python module
-// and have it called. This machine knows a committed table of names, those that the files of
-// torch, NumPy, PyTorch Geometric and DGL hold (globals.go), and does not call these either: a
-// call becomes an Object that says what would be called with what. Every other name is an error,
-// as is every opcode that those libraries do not write.
+// A pickle is a program for a stack machine, which may name any function of any Python module and have
+// it called. This machine knows a committed table of names, which the files of torch, NumPy, PyTorch
+// Geometric and DGL hold (globals.go), and does not call these either: a call becomes an Object with
+// the function's name and arguments. Every other name is an error, as is every opcode that those
+// libraries do not write.
 //
-// What a text makes the machine allocate is bounded by Limits, whatever it says: every value that
-// is pushed and every entry of the memo counts, and strings are parts of the text. A list, a tuple or
-// a dictionary that contains itself is an error, unless by way of an object, and so are values that
-// are nested too deep: what walks them by recursion has to stop at objects alone.
+// Limits bound the memory that a text makes the machine allocate, whatever it says: every value that is
+// pushed and every entry of the memo counts, and strings are parts of the text. A list, a tuple or a
+// dictionary that contains itself is an error, unless by way of an object, and so are values that are
+// nested too deep: code that walks them by recursion has to stop at objects alone.
 //
-// Errors are of kind fault.ErrInput, in one line; they say at which byte, but not of what file.
+// Errors are of kind fault.ErrInput, in one line; they say at which byte, but not of which file.
 package pickle
 
 import (
@@ -64,7 +64,7 @@ func (d *Dict) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Limits bound what a pickle may be.
+// Limits bound the size of a pickle.
 type Limits struct {
 	Bytes  int64 // of the text
 	Values int   // pushed onto the stack, and entries of the memo
@@ -74,10 +74,10 @@ type Limits struct {
 // Default is for the pickle of a file of tensors: names, shapes and places of them.
 var Default = Limits{Bytes: 1 << 20, Values: 1 << 15, Depth: 64}
 
-// Memory bounds what a pickle and its values take that are read within Default.
+// Memory bounds the memory of a pickle and its values that are read within Default, in bytes.
 const Memory = 16 << 20
 
-// Load returns the value of a pickle. What follows its end is not looked at.
+// Load returns the value of a pickle. It ignores bytes after the pickle's end.
 func Load(text string, limits Limits) (any, error) {
 	if int64(len(text)) > limits.Bytes {
 		return nil, fault.New(fault.ErrInput, "a pickle of %d bytes, at most %d are read", len(text), limits.Bytes)

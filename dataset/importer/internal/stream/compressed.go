@@ -21,7 +21,7 @@ type CompressedRows struct {
 	rows  int64
 }
 
-// NewCompressedRows checks that the arrays are those of a matrix of so many rows. It takes the
+// NewCompressedRows checks that the arrays are a matrix of the given number of rows. It takes the
 // arrays over, and closes them if it fails.
 func NewCompressedRows(indptr, indices *npz.Array, rows int64) (*CompressedRows, error) {
 	r := &CompressedRows{Indptr: indptr, Indices: indices, left: rows + 1, rows: rows}
@@ -94,8 +94,8 @@ func (r *CompressedRows) Each(ctx context.Context, do func(row int64, columns []
 	return errors.Join(r.Indices.End(), r.Indptr.End())
 }
 
-// Edges calls add for the entries as edges between nodes, of which there are as many as rows: the
-// edge of an entry points from its column to its row.
+// Edges calls add for the entries as edges between the nodes, one for each row: the edge of an entry
+// points from its column to its row.
 func (r *CompressedRows) Edges(ctx context.Context, add func(dst, src []int64) error) error {
 	dst := make([]int64, chunk)
 	return r.Each(ctx, func(v int64, src []int64) error {

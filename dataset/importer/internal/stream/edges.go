@@ -1,5 +1,5 @@
 // Package stream has the streams that sources hand to the importer: edges, of lists and of compressed
-// rows, and rows of features, of several parts. Nodes of several types become those of one.
+// rows, and rows of features, of several parts. Nodes of several types become nodes of one.
 package stream
 
 import (
@@ -187,9 +187,8 @@ func (r *ahead) close() error {
 }
 
 // CheckSources reads the sources of the first edges of an array of shape (2, E), row-major, alone, and
-// refuses those that are none of so many nodes. It closes the array. Of an archive, the destinations
-// are behind all sources, half of which would be unpacked to see the first edge; see
-// importer.Glancer.
+// refuses sources that are not below nodes. It closes the array. In an archive the destinations lie
+// behind all sources, which would have to be unpacked to see the first edge; see importer.Glancer.
 func CheckSources(a *npz.Array, nodes int64, leaves func(src int64) error) (err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
 	first := make([]int64, min(a.Count()/2, chunk))
@@ -204,8 +203,8 @@ func CheckSources(a *npz.Array, nodes int64, leaves func(src int64) error) (err 
 	return nil
 }
 
-// EachPair calls add for all edges of the stream, some at a time. Those that leave the graph of so
-// many nodes are refused; name is the file, for messages.
+// EachPair calls add for all edges of the stream, some at a time. Edges with an end that is not below
+// nodes are refused; name is the file, for messages.
 func EachPair(ctx context.Context, name string, p Pairs, nodes int64, add func(dst, src []int64) error) error {
 	dst, src := make([]int64, chunk), make([]int64, chunk)
 	for {

@@ -42,7 +42,7 @@ type Types struct {
 // mostNodes bounds the nodes of a type, so that sums can be computed.
 const mostNodes = 1 << 33
 
-// Number numbers the nodes of all types. Source is what they are of, for messages.
+// Number numbers the nodes of all types. source names their source in messages.
 func Number(source string, types []Type) (*Types, error) {
 	t := &Types{All: slices.Clone(types), source: source, spans: map[string]Span{}}
 	slices.SortFunc(t.All, func(a, b Type) int { return cmp.Compare(a.Name, b.Name) })
@@ -70,7 +70,7 @@ func (t *Types) Labelled(name string) (Span, error) {
 	return at, nil
 }
 
-// Join sets the ends of a relation whose name is HEAD, separator, RELATION, separator, TAIL.
+// Join sets the ends of a relation named HEAD, separator, RELATION, separator, TAIL.
 func (t *Types) Join(r *Relation, name, separator string) error {
 	parts := strings.Split(name, separator)
 	if len(parts) != 3 {
@@ -100,8 +100,8 @@ type Relation struct {
 	Src, Dst Span
 }
 
-// Read calls add for all edges, some at a time. There must be as many as the relation says, and
-// their ends must be nodes of their types.
+// Read calls add for all edges, some at a time. Their number must be the relation's, and their ends
+// must be nodes of their types.
 func (r *Relation) Read(ctx context.Context, add func(dst, src []int64) error) (err error) {
 	pairs, err := r.Open()
 	if err != nil {
@@ -136,9 +136,8 @@ func (r *Relation) Read(ctx context.Context, add func(dst, src []int64) error) (
 	}
 }
 
-// RowsOfType returns the features of the nodes from the first on: those of the nodes in at, which
-// open opens at one of its rows, and zeros for all others, for which nothing is read. It has no
-// end.
+// RowsOfType returns the features of the nodes from first on: for the nodes in at the rows of a stream,
+// which open opens at one of its rows, and zeros, without a read, for all others. It has no end.
 func RowsOfType(dim int, at Span, first int64, open func(first int64) (importer.RowStream, error)) importer.RowStream {
 	counts := []int64{at.First, at.Count, math.MaxInt64}
 	return Behind(counts, dim, first, func(i int, first int64) (importer.RowStream, error) {
@@ -149,7 +148,7 @@ func RowsOfType(dim int, at Span, first int64, open func(first int64) (importer.
 	})
 }
 
-// Part is a stream of rows of so many elements.
+// Part is a stream of rows of Dim elements.
 type Part struct {
 	Rows importer.RowStream
 	Dim  int

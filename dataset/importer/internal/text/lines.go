@@ -18,8 +18,8 @@ import (
 // bufferBytes bounds a line.
 const bufferBytes = 256 << 10
 
-// Lines yields the lines of a file of text, without white space at their ends. Files whose
-// name ends in .gz are unpacked while they are read.
+// Lines yields the lines of a file of text, without white space at their ends. Files with a name that
+// ends in .gz are unpacked while they are read.
 type Lines struct {
 	name     string
 	f        vfs.File
@@ -81,7 +81,7 @@ func (l *Lines) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// Fail returns the error of a line that is not what it should be.
+// Fail returns the error of a line that does not have the wanted form.
 func (l *Lines) Fail(line []byte, want string) error {
 	return fault.New(fault.ErrInput, "%s: line %d is %.40q instead of %s", l.name, l.line, line, want)
 }
@@ -123,7 +123,7 @@ func OpenLists(fsys vfs.FS, name string) (*Lists, error) {
 	return l, nil
 }
 
-// Nodes is what the first line says.
+// Nodes is the number of nodes in the first line.
 func (l *Lists) Nodes() int64 { return l.nodes }
 
 // Close closes the file.

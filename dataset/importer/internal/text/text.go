@@ -25,7 +25,7 @@ type Format struct {
 	Keyed    bool   // before the columns comes another, which is passed over
 }
 
-// Table reads a file of numbers, so many to a line.
+// Table reads a file of numbers, the same count on each line.
 type Table struct {
 	*Lines
 	f   Format
@@ -98,7 +98,7 @@ func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (
 	return n, nil
 }
 
-// Skip passes over so many lines.
+// Skip passes over the given number of lines.
 func (t *Table) Skip(lines int64) error {
 	for range lines {
 		if _, err := t.Lines.Next(); err != nil {

@@ -14,9 +14,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Array opens one of the tensors of a file, or of NumPy's arrays in it, as an array: the one that
-// pick returns of what was saved. Messages name it what, if that is not empty, beside the file. Closing the array closes
-// the file.
+// Array opens one of the tensors of a file, or of NumPy's arrays in it, as an array: pick picks it from
+// the saved value. Messages name it what, if that is not empty, beside the file. Closing the array
+// closes the file.
 func Array(fsys vfs.FS, name, what string, pick func(root any) (any, error)) (_ *npz.Array, err error) {
 	t, err := Open(fsys, name)
 	if err != nil {
@@ -34,7 +34,7 @@ func Array(fsys vfs.FS, name, what string, pick func(root any) (any, error)) (_ 
 	return t.array(v, what, t)
 }
 
-// Only picks what was saved, of a file that is a tensor or an array.
+// Only picks the saved value itself, of a file that is a tensor or an array.
 func Only(root any) (any, error) { return root, nil }
 
 // Array opens a tensor of the file, or an array of NumPy, as an array. Closing it leaves the file

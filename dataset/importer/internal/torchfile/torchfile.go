@@ -1,6 +1,6 @@
-// Package torchfile reads the files that torch.save writes, without Python: an archive whose
-// records lie in it uncompressed, one of which, data.pkl, is a pickle that says what tensors
-// there are, and the others their elements.
+// Package torchfile reads the files that torch.save writes, without Python: an archive of uncompressed
+// records. The record data.pkl is a pickle that describes the tensors, and the others have their
+// elements.
 //
 //	NAME/data.pkl    a pickle; a tensor in it is a call of torch._utils._rebuild_tensor_v2 with
 //	                 ("storage", type, key, device, elements), offset, shape, strides, …
@@ -8,12 +8,13 @@
 //	NAME/byteorder   "little"; absent from older files, which are little-endian too
 //	NAME/version     of the archive's layout
 //
-// Only the pickle is held in memory. Tensors are read as streams, from the range of the file that
-// they lie in, and arrays of NumPy, whose elements are a part of the pickle, from there. What the pickle says of a tensor is believed once it is checked against the record:
-// shapes and strides are not negative, and reach no byte that is not the storage's.
+// Only the pickle is held in memory. Tensors are read as streams, from the range of the file that they
+// lie in, and arrays of NumPy from the pickle, which includes their elements. The pickle's description
+// of a tensor is checked against the record: shapes and strides are not negative, and reach no byte
+// that is not the storage's.
 //
-// Files from before torch 1.6 are no archives, and are refused. Errors are of kind
-// fault.ErrInput, in one line that names the file.
+// Files from before torch 1.6 are no archives, and are refused. Errors are of kind fault.ErrInput, in
+// one line that names the file.
 package torchfile
 
 import (
@@ -63,8 +64,8 @@ func openLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err e
 	return t, nil
 }
 
-// Held returns what files of torch hold of memory while they are open: pickle.Memory, and the
-// bytes of pickles beyond pickle.Default, in which arrays of NumPy lie.
+// Held returns the memory that open files of torch hold, in bytes: pickle.Memory, and the bytes of
+// pickles beyond pickle.Default, in which arrays of NumPy lie.
 func Held(fsys vfs.FS, names ...string) (int64, error) {
 	held := int64(pickle.Memory)
 	for _, name := range names {
@@ -122,7 +123,7 @@ func (t *File) Close() error { return t.f.Close() }
 // Name returns the name of the file.
 func (t *File) Name() string { return t.name }
 
-// Root returns what was saved.
+// Root returns the saved value.
 func (t *File) Root() any { return t.root }
 
 // readOrder finds what the names of records begin with, and refuses big-endian elements.
