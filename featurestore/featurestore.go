@@ -106,8 +106,8 @@ type Description struct {
 	Segment        int     `json:"segment"` // batches that share rows on disk
 	DiskBytes      int64   `json:"disk_bytes"`
 	Blowup         float64 `json:"blowup"` // DiskBytes over the feature table's
-	// Levels are the parts of the directory, and Caches what the sizes of cache that a trainer
-	// may choose from come to, smallest first.
+	// Levels are the parts of the directory. Caches gives the reads for each cache size that a trainer
+	// may choose, smallest first.
 	Levels []Level `json:"levels,omitempty"`
 	Caches []Cache `json:"caches,omitempty"`
 }
@@ -123,13 +123,13 @@ type Level struct {
 type Cache struct {
 	Rows int64   `json:"rows"`
 	Hits float64 `json:"hits"` // share of the training batches' rows that memory serves
-	// ReadBytes are those of the others' rows, over the training batches of all sample epochs.
+	// ReadBytes are the bytes read for the other rows, over the training batches of all sample epochs.
 	ReadBytes int64 `json:"read_bytes"`
 }
 
 // Candidate is a store that was found. Its metadata was read; it holds no memory worth counting.
 type Candidate interface {
-	// Name is what --store calls it.
+	// Name is the value of --store.
 	Name() string
 	// Dir is the directory that errors are about.
 	Dir() string
@@ -171,8 +171,8 @@ type Slice struct{ Rank, World, Accumulate int }
 // Confinable is a Candidate that has its rows in the page cache of the operating system. A memory
 // cgroup around the process can hold that cache to the planned size.
 type Confinable interface {
-	// Confine returns what a layout becomes in such a cgroup, with a Note that says so, or
-	// false where it is better off without one.
+	// Confine returns the layout in such a cgroup, with a Note that says so, or false where the store
+	// is better off without one.
 	Confine(l Layout) (Layout, bool)
 }
 
@@ -181,7 +181,7 @@ type PlanOptions struct {
 	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as much as
 	// Memory allows and the store can use.
 	Cache *budget.Size
-	// Memory is what the store and its slots may hold, in bytes.
+	// Memory is the limit of the store and its slots, in bytes.
 	Memory int64
 	// Policy is the residency policy of a store that has several; "" stands for its default.
 	Policy string
@@ -194,12 +194,11 @@ type PlanOptions struct {
 	Slots, EvalSlots int
 	// GPU is the device that the matrices are for; nil: they are for the host.
 	GPU *cuda.Device
-	// GPUMemory is what the store may hold of the device's, in bytes, and GPUCache the
-	// share of the rows, or bytes, that it may hold there; nil: as much as fits.
+	// GPUMemory is the limit of the store's device memory, in bytes. GPUCache is the wanted cache
+	// there, a share of the rows, or bytes; nil: all rows that fit.
 	GPUMemory int64
 	GPUCache  *budget.Size
-	// Direct says that reads can land in the device's memory, for as many slots as there
-	// may be, MostSlots.
+	// Direct says that reads can land in the device's memory, for up to MostSlots slots.
 	Direct    bool
 	MostSlots int
 	// Peers are further devices of the process, which have a view each, after GPU's;
@@ -246,7 +245,8 @@ type Layout struct {
 	GPUSlotBytes int64        // what a training slot takes of it besides
 
 	Policy string // which the rows of the cache follow, of a store with a choice of them
-	// ByUse says that Fill leaves the cache empty, wholly or in part: what batches use enters it.
+	// ByUse says that Fill leaves the cache empty, wholly or in part: rows enter it as batches use
+	// them.
 	ByUse bool
 	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
 	FaultThreads int
@@ -254,7 +254,7 @@ type Layout struct {
 	Unchecked bool
 	Note      string // what the user should know, or ""
 
-	// Own is the store's: what else Open must know.
+	// Own belongs to the store: the rest of its parameters for Open.
 	Own any
 }
 
@@ -273,8 +273,8 @@ type Store interface {
 	// returns the bytes read. No batch may be under way. After an error it must be called
 	// again.
 	Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error)
-	// State returns what a checkpoint must hold beside the position to go on exactly, or
-	// nil where residency follows from the position; LoadState puts it back.
+	// State returns the part of a checkpoint, beside the position, that the store needs to go on
+	// exactly, or nil where residency follows from the position. LoadState puts it back.
 	State() ([]byte, error)
 	LoadState([]byte) error
 	// Close releases files and levels. All slots must have been freed.
@@ -303,13 +303,13 @@ type Slot interface {
 	// Wait returns when all reads have landed. When ctx ends first it returns once no
 	// read can still write into the slot.
 	Wait(ctx context.Context) error
-	// Assemble checks the bytes and completes the matrix, or what Fill makes it of.
+	// Assemble checks the bytes and completes the matrix, or the inputs from which Fill makes it.
 	Assemble(ctx context.Context) error
 
-	// Batch is the graph of the batch loaded last; its memory is reused. The Input of a
-	// training batch names each node by its rank: by descending hotness in the samples,
-	// ties by ascending id; of batches that are drawn while training, in those that were
-	// drawn before. What that of other batches says is the store's.
+	// Batch is the graph of the batch loaded last; its memory is reused. The Input of a training batch
+	// names each node by its rank: by descending hotness in the samples, ties by ascending id; for
+	// batches that are drawn while training, hotness in the batches of the dry pass. The Input of other
+	// batches has a meaning that the store defines.
 	Batch() *graph.Batch
 	// Counts are of the batch loaded last.
 	Counts() Counts
@@ -319,12 +319,11 @@ type Slot interface {
 	// Matrix returns the memory in which X lies, whichever batch it is of, until Free;
 	// none where a device computes.
 	Matrix() []byte
-	// Fill enqueues the work that makes x the feature matrix of the assembled batch:
-	// copies on the given stream, and what follows on a stream of the store's, whose time
-	// is returned; nil: nothing follows. The slot must stay as it is until the copies are
-	// done. With x goes a batch's memory on the device: of training batches, the one
-	// before the last must have been computed, of others the last. The calling goroutine
-	// is attached.
+	// Fill submits the work that makes x the feature matrix of the assembled batch: copies on the given
+	// stream, then work on a stream of the store, and returns the time span of the latter, nil if there
+	// is none. The slot must stay as it is until the copies are done. Fill reuses a batch's memory on
+	// the device along with x: of training batches, the one before the last must have been computed, of
+	// other batches the last. The calling goroutine is attached.
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	// Free gives the memory back. No read may be in flight: Wait first.
 	Free()
@@ -333,9 +332,9 @@ type Slot interface {
 // Landing is a Slot that may return from Fill before its bytes have come from the drive; they are
 // checked on the device.
 type Landing interface {
-	// Landed says whether the copies of the last Fill brought the right bytes, once they are
-	// done: a read that failed, or bytes that do not match their checksums, are its error.
-	// What was computed meanwhile is then to be thrown away.
+	// Landed returns the error of the last Fill's copies, once they are done: of a read that failed, or
+	// of bytes that do not match their checksums. After an error, discard all results computed
+	// meanwhile.
 	Landed() error
 }
 
@@ -345,7 +344,7 @@ type Source interface {
 	Dir() string
 	Facts() Facts
 	Lineage() Lineage
-	// TableBytes is what the source holds in memory.
+	// TableBytes is the memory of the source, in bytes.
 	TableBytes() int64
 	// Ranks fills rank, one for each node: see Slot.Batch. It holds RanksBytes besides.
 	Ranks(rank []uint32) error
@@ -359,9 +358,9 @@ type Source interface {
 	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)
 	// LoaderBytes is the memory of a loader.
 	LoaderBytes(eval bool) int64
-	// WindowBytes is the memory of a window that shows so many batches after the first.
+	// WindowBytes is the memory of a window that shows ahead batches after the first, in bytes.
 	WindowBytes(ahead int) int64
-	// Open opens what loaders and windows read through the stack.
+	// Open opens the files that loaders and windows read through the stack.
 	Open(stack iostack.Stack) (Loaders, error)
 }
 
@@ -369,8 +368,8 @@ type Source interface {
 // were opened.
 type Mapped interface {
 	// Unchanged returns an error of kind fault.ErrCorrupt unless the files are still as they were
-	// opened, under their names. It comes before what was made of them is committed, and is safe
-	// while batches are under way.
+	// opened, under their names. Call it before committing results made from them. It is safe while
+	// batches are under way.
 	Unchanged() error
 }
 
@@ -379,15 +378,15 @@ type Mapped interface {
 // TableBytes does not include the memory of HoldLists, which the store counts.
 type Lists interface {
 	Source
-	// Draws returns how often each node's list was drawn from for the training batches that
-	// Hotness goes by. It must not be changed. Nil: what is held is not a store's choice.
+	// Draws returns how often each node's list was drawn from, for the training batches that Hotness
+	// goes by. It must not be changed. Nil: the store has no choice of the lists that are held.
 	Draws() []uint32
 	// ListBytes is the memory that holding a node's list takes, at least 1, and ListRead the
 	// bytes that a draw from it reads where it is not held.
 	ListBytes(v uint32) int64
 	ListRead(v uint32) int64
-	// ListsBytes is the memory of holding lists of so many bytes in all, and ListsWork what
-	// HoldLists takes besides until it returns.
+	// ListsBytes is the memory of holding lists of sum bytes in all, and ListsWork the work memory of
+	// HoldLists until it returns, in bytes.
 	ListsBytes(sum int64) int64
 	ListsWork() int64
 	// HoldLists reads the lists of the given nodes, instead of those that are held, and returns
@@ -398,8 +397,8 @@ type Lists interface {
 // Loaders makes loaders and windows. Close comes when all of them have been freed.
 type Loaders interface {
 	NewLoader(eval bool) (Loader, error)
-	// NewWindow returns a window that shows so many batches after the first, at least one.
-	// It shows nothing until Seek.
+	// NewWindow returns a window that shows ahead batches after the first, at least one. It shows
+	// nothing until Seek.
 	NewWindow(ahead int) (Window, error)
 	Close() error
 }
@@ -412,8 +411,8 @@ type Loader interface {
 	// Wait returns when the read has landed. When ctx ends first it returns once the read
 	// cannot write any more.
 	Wait(ctx context.Context) error
-	// Decode checks and decodes what has landed. The batch's Input names nodes; it may be
-	// changed until the next call.
+	// Decode checks and decodes the landed batch. The batch's Input names nodes; it may be changed
+	// until the next call.
 	Decode() (*graph.Batch, error)
 	// Counts has BytesRead, UsefulBytes and GraphRead, of the read started last.
 	Counts() Counts
@@ -431,11 +430,10 @@ type Loader interface {
 // or made once more is the source's choice, and the nodes are the same. A window belongs to
 // one goroutine at a time.
 type Window interface {
-	// Seek makes a training batch the first. Like Advance it returns the bytes that were
-	// read from disk for it, which count as those of a graph; Advance reads them at once, if
-	// any. Damage is an error of kind
-	// fault.ErrCorrupt. After an error, also when ctx ends, the window shows nothing until
-	// Seek has succeeded, and no read is under way.
+	// Seek makes a training batch the first. Seek and Advance return the bytes read from disk, which
+	// count as a graph's; Advance does its reads, if any, at once. Damage is an error of kind
+	// fault.ErrCorrupt. After an error, also when ctx ends, the window shows nothing until Seek has
+	// succeeded, and no read is under way.
 	Seek(ctx context.Context, first int) (read int64, err error)
 	// Advance drops the first batch: the one after it is the first, and one more is seen.
 	Advance(ctx context.Context) (read int64, err error)
@@ -450,21 +448,21 @@ type Window interface {
 
 // Counts say where a batch came from, in bytes and rows.
 type Counts struct {
-	// BytesRead and UsefulBytes are what was read from disk, and how much of that the
-	// batch is made of: its graph and its rows.
+	// BytesRead is the number of bytes read from disk. UsefulBytes of them are in the batch: its graph
+	// and its rows.
 	BytesRead, UsefulBytes int64
 	GraphRead              int64 // what the graph has of BytesRead
 	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
-	// TopologyRead is what the topology has of GraphRead, where batches are drawn while
-	// training, and TopologyRequests by how many requests.
+	// TopologyRead is the topology's part of GraphRead, where batches are drawn while training, and
+	// TopologyRequests is its number of requests.
 	TopologyRead, TopologyRequests int64
 	RAMRows                        int // rows that no read was for
 	GPURows                        int // of these, rows that the GPU's memory held
 	// Requests are the reads that were submitted for it, of whatever length, or the pages
 	// that a store had the kernel read.
 	Requests int64
-	// Of a store that holds pages: those of RAMRows that are held for good, as rows, and the
-	// accesses of pages by all other rows: the pages that were read, and the rest.
+	// Of a store that holds pages: BufferRows are the RAMRows that are held for good. PageMisses and
+	// PageHits are the accesses of pages by all other rows: the pages that were read, and the rest.
 	BufferRows, PageMisses, PageHits int
 }
 

@@ -46,7 +46,7 @@ import (
 // Name is the store's in --store.
 const Name = "agnes"
 
-// blockBytes is what checksums of the dataset cover, and what AGNES reads at a time.
+// blockBytes is the granule of the dataset's checksums, and the read size of AGNES.
 const blockBytes = dataset.Granule
 
 // Most batches of a hyperbatch, and blocks in the buffer.
@@ -81,7 +81,7 @@ func (d *design) Units() (rows, least, most int64) {
 
 func (d *design) size() int64 { return d.facts.Nodes * int64(d.facts.RowBytes) }
 
-// blocks returns how many blocks the buffer of so many rows has room for.
+// blocks returns the number of blocks for which a buffer of rows rows has room.
 func (d *design) blocks(rows int64) int64 {
 	inFile := (d.size() + blockBytes - 1) / blockBytes
 	return min(max(rows*int64(d.facts.RowBytes)/16/blockBytes, leastBlocks), mostBlocks, inFile)

@@ -15,8 +15,8 @@ import (
 	"diskgnn/iostack"
 )
 
-// hyperbatches are the rows of one hyperbatch, and what is recorded of the next. They implement
-// phased.Residents: the frame of a row is the place of its node among those of the hyperbatch.
+// hyperbatches are the rows of one hyperbatch, and the record of the next. They implement
+// phased.Residents: the frame of a row is the place of its node in the hyperbatch's node set.
 type hyperbatches struct {
 	*design
 	most   int // rows
@@ -240,8 +240,8 @@ func (h *hyperbatches) Find(nodes []uint32) (first int, err error) {
 	return first, nil
 }
 
-// load reads the blocks on which rows of the present hyperbatch lie, in the order of the file,
-// and puts these rows into their frames. It adds to counts what it reads.
+// load reads the blocks that hold rows of the present hyperbatch, in the order of the file, and puts
+// these rows into their frames. It adds its reads to counts.
 func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (err error) {
 	begun, done := 0, 0
 	for next := h.after(-1); next >= 0 || done < begun; {

@@ -10,7 +10,7 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// bufferShare is the part of the nodes whose rows the constant buffer holds at most: GIDS'.
+// bufferShare bounds the rows of the constant buffer, as a share of the nodes: GIDS' value.
 const bufferShare = 0.2
 
 // buffer is the rows of some nodes, as the dataset has them, which stay once they are there.
@@ -39,8 +39,8 @@ func (b *buffer) row(v uint32, rowBytes int) []byte {
 	return b.rows[at : at+rowBytes]
 }
 
-// choose returns the nodes whose rows the buffer holds, ascending: those with the highest
-// ranks, of equal ranks those with the lowest ids. The topology is read and verified for it.
+// choose returns the nodes of the buffer's rows, ascending: the nodes with the highest ranks, of equal
+// ranks the lowest ids. It reads and verifies the topology.
 func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint32, err error) {
 	topology, err := s.data.Topology(ctx, rep, 0)
 	if err != nil {

@@ -21,10 +21,10 @@ type cache struct {
 	looked int      // lines that the hand went past for the batch at hand, in vain
 }
 
-// recordBytes is what BaM holds for each page of the file: a record of its state and its line.
+// recordBytes is the size of BaM's record for each page of the file: its state and its line.
 const recordBytes = 32
 
-// pageBytes is what the cache holds for each: its line, and its accesses ahead.
+// pageBytes is the size of the cache's entry for each page: its line, and its accesses ahead.
 const pageBytes = 4 + 4
 
 func newCache(pages, lines int, mem *carver) *cache {

@@ -104,7 +104,7 @@ func (c *candidate) whole() int64 {
 	return max(2*most, most+c.pages()*binio.Page)
 }
 
-// layout counts what a store holds whose levels have so many bytes for rows.
+// layout counts the memory of a store with levels of bytes bytes.
 func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 	rows, lines := c.divide(bytes)
 	o := own{mode: mode, rows: rows, lines: lines, gpu: c.gpu, reads: c.reads}

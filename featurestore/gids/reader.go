@@ -9,7 +9,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// table is the feature file, whose pages are read one by one.
+// table is the feature file; its pages are read one by one.
 type table struct {
 	*candidate
 	stack iostack.Stack

@@ -157,8 +157,8 @@ func (sl *slot) Landed() error { return sl.flight.Landed(sl.store.table.sums, sl
 
 var _ featurestore.Landing = (*slot)(nil)
 
-// land copies what a page has of the batch's rows to them, and the page into its line: no batch
-// under way uses the page that was there.
+// land copies the batch's rows on a page to their places, and the page into its line: no batch under
+// way uses the line's former page.
 func (sl *slot) land(k int, content []byte) {
 	s, j := sl.store, int(sl.missed[k])
 	sl.Rows.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.facts.RowBytes)
@@ -176,8 +176,8 @@ func (sl *slot) Wait(ctx context.Context) error {
 	return sl.flight.Wait(ctx)
 }
 
-// Assemble completes the matrix with what lines and the constant buffer hold. Training batches
-// come in the order of the samples.
+// Assemble completes the matrix from lines and the constant buffer. Training batches come in the order
+// of the samples.
 func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

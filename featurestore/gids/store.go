@@ -66,7 +66,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 
 func (s *store) View(int) featurestore.View { return s }
 
-// State returns what course.save does, which is valid until the next call.
+// State returns the result of course.save, which is valid until the next call.
 func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
 
 // LoadState takes over what State returned for the same mode and levels as large. Of others it

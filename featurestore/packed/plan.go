@@ -225,10 +225,10 @@ type Layout struct {
 	GPU          *cuda.Device
 	GPURows      int64 // ranks below are on the GPU, or on all GPUs together
 	GPURowsBytes int64 // of their rows, on each
-	// GPUBytes is what the store takes of the device's memory: for the rows, and for what
-	// batches land in and are checked with.
+	// GPUBytes is the device memory of the store, in bytes: for the rows, and for the batches that land
+	// and their checks.
 	GPUBytes int64
-	// GPUSlotBytes is what a training slot takes of it besides; more than 0 where chunks
+	// GPUSlotBytes is the further device memory of a training slot, in bytes; more than 0 where chunks
 	// are read into it.
 	GPUSlotBytes int64
 	QueueBytes   int64 // of the host's memory, of queues by which the GPU reads by itself

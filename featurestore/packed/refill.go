@@ -14,8 +14,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// refills are what the cache of policy min is brought back with to what it was before a
-// batch.
+// refills bring the cache of policy min back to its content before a batch.
 type refills struct {
 	src   *source
 	cold  cold
@@ -89,7 +88,7 @@ func (l *refills) readRefill(ctx context.Context, record int64, do func(entry, b
 	return read, nil
 }
 
-// replayer has what batches need whose rows go to the cache, and to no matrix.
+// replayer has the buffers of batches with rows that go to the cache, and to no matrix.
 type replayer struct {
 	*refills
 	b     batch
@@ -99,7 +98,7 @@ type replayer struct {
 	apart *device.Host // its rows, where they are not the same
 }
 
-// replay brings the cache from its first content to what it is before the batch.
+// replay brings the cache from its first content to its content before the batch.
 func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
 	if batch == 0 {
 		return 0, nil

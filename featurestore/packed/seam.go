@@ -54,7 +54,7 @@ func (c *candidate) Describe() featurestore.Description {
 	return d
 }
 
-// Slice returns the rank whose batches a slice of a pack has.
+// Slice returns the rank and the world of a slice of a pack.
 func (c *candidate) Slice() (featurestore.Slice, bool) {
 	if s := c.pack.Slice(); s != nil {
 		return featurestore.Slice{Rank: s.Rank, World: s.World, Accumulate: s.Accumulate}, true

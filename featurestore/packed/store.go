@@ -129,7 +129,7 @@ func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Stor
 	return s, nil
 }
 
-// views returns what all devices see, the first one's first.
+// views returns the views of all devices, the first device's first.
 func (s *Store) views() []*Store { return append([]*Store{s}, s.peers...) }
 
 // join tells every device where the rows on the others are.

@@ -6,8 +6,8 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// online is a policy that decides in the course of the accesses. What the policies of this
-// kind differ in is their order.
+// online is a policy that decides in the course of the accesses. Policies of this kind differ in their
+// order.
 type online struct {
 	table
 	name  string
@@ -15,7 +15,7 @@ type online struct {
 	order order
 }
 
-// inUse marks, while Batch runs, the frames whose rows the batch uses.
+// inUse marks, while Batch runs, the frames with rows that the batch uses.
 const inUse = 1 << 7
 
 // order is which row leaves next. It sees every use of a row. It may keep the lower seven
@@ -34,8 +34,7 @@ type order interface {
 
 	// save appends the order and what it keeps in the marks.
 	save(b []byte) []byte
-	// load replaces the order by what save wrote. The table has the rows, and the marks are
-	// clear.
+	// load replaces the order by one that save wrote. The table has the rows, and the marks are clear.
 	load(d *binio.Decoder)
 	// bytes returns the memory of the order.
 	bytes() int64

@@ -3,31 +3,29 @@ package residency
 // Policy decides, batch after batch, which nodes' rows the frames of a cache hold. One
 // goroutine at a time uses it, but for the Batch of a static one.
 type Policy interface {
-	// Batch takes the distinct input nodes of the next batch. held[i] becomes the frame that
-	// holds nodes[i] now, or -1: a miss. into[i] becomes the frame that takes the row of
-	// nodes[i], or -1: a hit, or a miss that passes by. held and into are the caller's and at
-	// least as long as nodes.
+	// Batch takes the distinct input nodes of the next batch. held[i] becomes the frame that holds
+	// nodes[i] now, or -1: a miss. into[i] becomes the frame that takes the row of nodes[i], or -1: a
+	// hit, or a miss that passes by. held and into are the caller's and at least as long as nodes.
 	//
-	// Under Belady's policy the frames of into may hold rows that the batch uses: they are
-	// replaced once the batch's hits have been gathered. The others replace rows that the
-	// batch does not use.
+	// Under Belady's policy the frames of into may hold rows that the batch uses: they are replaced
+	// once the batch's hits have been gathered. Other policies replace rows that the batch does not
+	// use.
 	//
-	// It allocates nothing, and takes constant time a node, amortised. Nodes beyond those of
-	// the Config, and under Belady's policy any but those of the trace's next batch, in
-	// any order, are a bug of the caller's, and panic.
+	// It allocates nothing, and takes constant time a node, amortised. It panics on a caller's bug: a
+	// node not below Config.Nodes, or under Belady's policy nodes that are not the trace's next batch,
+	// in any order.
 	Batch(nodes []uint32, held, into []int32)
 
-	// Rows returns the nodes whose rows the cache holds, by frame: frames 0 to len-1 are
-	// taken. Of a new policy these are the rows to fill the cache with before the first batch.
-	// The slice is the policy's, and valid until Batch or LoadState.
+	// Rows returns the nodes of the rows in the cache, by frame: frames 0 to len-1 are taken. Of a new
+	// policy these are the rows to fill the cache with before the first batch. The slice is the
+	// policy's, and valid until Batch or LoadState.
 	Rows() []uint32
 
-	// State returns what the policy holds, so that a policy of an equal Config goes on
-	// from it exactly.
+	// State returns the policy's contents, so that a policy of an equal Config goes on from it exactly.
 	State() []byte
 
-	// LoadState takes over what State returned. Bytes that are no state of a policy of this
-	// Config are an error of kind fault.ErrCorrupt. The policy is of no use after an error.
+	// LoadState takes over a result of State. Bytes that are no state of a policy of this Config are an
+	// error of kind fault.ErrCorrupt. The policy is of no use after an error.
 	LoadState(b []byte) error
 
 	// Bytes returns the memory that the policy holds: Size.Bytes of its size.

@@ -36,5 +36,5 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	})
 }
 
-// inFlight is the reads of a batch at the same time: as many as GraphBolt's rings have.
+// inFlight is the number of a batch's reads at the same time: the size of GraphBolt's rings.
 const inFlight = 512

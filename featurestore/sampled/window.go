@@ -13,7 +13,7 @@ import (
 // moved. Training advances it by one batch at a time.
 const readAhead = 4
 
-// windowSizes are what a window that shows so many batches after the first holds.
+// windowSizes is the memory of a window, by the number of batches that it shows after the first.
 type windowSizes struct {
 	places int   // for batches; no more than there are
 	inputs int   // the most input nodes of a batch
@@ -44,8 +44,8 @@ func (s *Source) WindowBytes(ahead int) int64 {
 	return w.nodesBytes() + int64(w.depth)*w.raw + perPlace*int64(w.places)
 }
 
-// window implements featurestore.Window by reading the batches once more than their loaders
-// do. Where it shows as many as there are, it keeps all of them and reads none again.
+// window implements featurestore.Window by reading the batches once more than their loaders do. Where
+// it shows all batches, it keeps all of them and reads none again.
 type window struct {
 	windowSizes
 	of     *loaders

@@ -54,8 +54,8 @@ type Params struct {
 	Batch, Epochs int   // [16], [2]
 	Fanout        []int // [3, 4]
 	Compress      bool
-	// Drawn says that the store draws the batches itself: it reads nothing of graphs, and its
-	// lineage does not name the samples, which are what it is compared with.
+	// Drawn says that the store draws the batches itself: it reads nothing of graphs, and its lineage
+	// does not name the samples that it is compared with.
 	Drawn bool
 }
 
@@ -326,15 +326,15 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 type Trait string
 
 const (
-	// GPUReads is a store whose GPU submits and completes the reads of training batches by
+	// GPUReads is a store with a GPU that submits and completes the reads of training batches by
 	// itself, where the storage stack lets it.
 	GPUReads Trait = "GPU reads"
-	// NoGPURows is a store whose rows are all in RAM or on disk: it refuses any there.
+	// NoGPURows is a store with all rows in RAM or on disk: it refuses a cache on the GPU.
 	NoGPURows Trait = "no GPU cache"
-	// PageCache is a store whose rows come through the page cache of the operating system,
-	// past the stack: of what it reads, the suite sees and spoils the graphs alone, and the
-	// rows that evaluation leaves in the page cache serve training too. The store's own tests
-	// hold the bytes that it counts to a formula, and damage its file.
+	// PageCache is a store that reads rows through the page cache of the operating system, past the
+	// stack. The suite sees and damages only the graphs of its reads, and the rows that evaluation
+	// leaves in the page cache serve training too. The store's own tests hold its counted bytes to a
+	// formula, and damage its file.
 	PageCache Trait = "page cache"
 	// ReadsAhead is a store that reads rows for later batches with those of a batch: a row is
 	// useful to the batch that first uses it, whichever batch it was read with. The store's own
