@@ -51,20 +51,20 @@ type Options struct {
 	// Params decide the batches. Epochs are those of the run. The order of the batches is
 	// sampler.Random.
 	mbfile.Params
-	// DryEpochs are the epochs that the dry pass draws, from the first on; a part of one is
-	// rounded up to a batch. As many as Epochs or more, such as infinitely many, are all.
+	// DryEpochs are the epochs that the dry pass draws, from the first on; a part of one is rounded up
+	// to a batch. Epochs or more, such as infinity, means all.
 	DryEpochs float64
-	// FirstEpochs are those of a run that has more now, which its lineage goes on to name; 0: as
-	// many as there are.
+	// FirstEpochs is the number of epochs with which a run began that has more now: its lineage goes on
+	// to name that number; 0: Epochs.
 	FirstEpochs int
 
-	// Topology is where neighbours are read from. Under topology.Cached, what they take by
-	// default is a quarter of Memory.
+	// Topology is the place of neighbours. Under topology.Cached, they take by default a quarter of
+	// Memory.
 	Topology topology.Choice
 	// Choose leaves the lists of a cached topology that are held after the dry pass to a store,
 	// if nothing is said of them: see featurestore.Lists.
 	Choose bool
-	// IO is the kind of the storage stack that reads them, and Stack what opens it: see
+	// IO is the kind of the storage stack that reads neighbours, and Stack opens it: see
 	// topology.Options.
 	IO    string
 	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)

@@ -189,11 +189,10 @@ func most(hi int64, fits func(int64) bool) int64 {
 // Planner cuts the rows that a batch must read into requests, each of whole pages of the
 // feature file but where that ends before.
 type Planner interface {
-	// Most returns the most bytes of a request for rows of so many bytes, whole pages.
+	// Most returns the most bytes of a request for rows of rowBytes bytes, whole pages.
 	Most(rowBytes int) int64
-	// Next returns the bytes of the file that the request for the first of some nodes reads,
-	// at least one, and how many of the nodes, from the first on, it serves. size is that of
-	// the file.
+	// Next returns the byte range of the request that reads the first of nodes in a file of size bytes,
+	// and the number of nodes, at least one, from the first on, that the request serves.
 	Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int)
 }
 

@@ -37,11 +37,11 @@ import (
 // Design is the part in which one phased store differs from another.
 type Design interface {
 	Name() string
-	// Units returns how rows are held: in units of so many rows, of which RAM has room for
-	// the least at least and has no use for more than the most.
+	// Units returns how rows are held: in units of rows rows. RAM must have room for least units, and
+	// has no use for more than most.
 	Units() (rows, least, most int64)
-	// Count adds to a layout what residents with so many units hold: TableBytes, RAMBytes,
-	// KeepBytes, Ahead, WindowBytes, and the Note. It does not fall with the units.
+	// Count adds to a layout the memory of residents with the given number of units: TableBytes,
+	// RAMBytes, KeepBytes, Ahead, WindowBytes, and the Note. It does not fall with the units.
 	Count(l *featurestore.Layout, units int64)
 	// Open takes the memory of the residents, who read through the stack and the loaders.
 	Open(stack iostack.Stack, loaders featurestore.Loaders, units int64) (Residents, error)
@@ -50,11 +50,11 @@ type Design interface {
 // Residents hold the rows of a phase, in frames of a row each, as the dataset has them. One
 // goroutine at a time uses them. After an error Seek must come.
 type Residents interface {
-	// Seek makes them what they are before a training batch, and returns the bytes read.
+	// Seek makes the residents the ones before a training batch, and returns the bytes read.
 	Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error)
-	// Turn makes the rows of a batch resident, which is the one of Seek or that after the batch
-	// of the last Turn, in the place of rows that it does not need, and reads ahead what is
-	// the batch's to read. To counts it adds what that reads, but for what is useful of it.
+	// Turn makes the rows of a batch resident, in the place of rows that it does not need, and reads
+	// ahead the batch's share. The batch is the one of Seek or the one after the last Turn's. Turn adds
+	// its reads to counts, without their useful bytes.
 	Turn(ctx context.Context, batch int, counts *featurestore.Counts) error
 	// Find replaces the input nodes of the batch of the last Turn by their frames, and
 	// returns how many of them no batch has used since they were read.
