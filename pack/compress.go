@@ -65,7 +65,7 @@ func (p *Packing) compress(ctx context.Context, d *cut.Decision, first *firstPas
 // compressState is what a resumed packing needs of the groups already compressed.
 type compressState struct {
 	Groups int // up to which all of the part are
-	// Sums and Frames are those of all pieces of these groups' chunks.
+	// Sums and Frames cover all pieces of these groups' chunks.
 	Sums, Frames []uint32
 }
 

@@ -27,7 +27,7 @@ type firstPass struct {
 
 // journal is the progress that the directory's journal holds.
 type journal struct {
-	// Graphs: the first pass is durable, and this is what it found.
+	// Graphs: the first pass is durable, with the following results.
 	Graphs bool            `json:"graphs"`
 	Facts  *packfile.Facts `json:"facts,omitempty"`
 	Files  []stage.File    `json:"files,omitempty"`

@@ -42,9 +42,8 @@ type Result struct {
 	BytesRead    int64   `json:"bytes_read"`
 	BytesWritten int64   `json:"bytes_written"`
 	Seconds      float64 `json:"seconds"`
-	// The parts of Seconds, which they add up to: until it is decided what the pack consists
-	// of, where policy min simulates the cache; then the graphs; then the rows and all that
-	// is left.
+	// The parts of Seconds, which they add up to: DecideSeconds until the pack's content is decided,
+	// where policy min simulates the cache; then the graphs; then the rows and the rest.
 	DecideSeconds float64 `json:"decide_seconds"`
 	GraphSeconds  float64 `json:"graph_seconds"`
 	RowSeconds    float64 `json:"row_seconds"`

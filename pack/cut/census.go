@@ -19,9 +19,9 @@ type Census struct {
 	// Accesses counts, by edge, the uses of nodes ranked at the edge or above: the
 	// rows that are stored when nothing is shared.
 	Accesses []int64
-	// Stored counts, by edge and segment length, the distinct nodes of every segment:
-	// the rows that are stored. Shared counts those of them that more than one batch
-	// of their segment uses: the rows of the SSD level.
+	// Stored counts, by edge and segment length, the distinct nodes of every segment: the rows that are
+	// stored. Shared counts the nodes among them that more than one batch of their segment uses: the
+	// rows of the SSD level.
 	Stored, Shared [][]int64
 }
 

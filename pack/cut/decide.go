@@ -22,8 +22,8 @@ import (
 // the pack's sizes. Its values depend only on the request's.
 type Decision struct {
 	Params packfile.Params
-	// Facts are those of the pack, but for the counts of rows and bytes that only the
-	// renumbering of the batches finds.
+	// Facts are the pack's facts, except the counts of rows and bytes that only the renumbering of the
+	// batches finds.
 	Facts packfile.Facts
 	Edges []int64       // caches to choose from, in ranks, descending
 	Bands int           // of a chunk
@@ -42,7 +42,7 @@ type Decision struct {
 
 	Shared int64 // no segment shares more nodes
 
-	// Under policy min, what was simulated, and what recording it left in files.
+	// Under policy min, the simulation's counts, and the files of its recording.
 	Cache  Stats
 	Record Record
 }
@@ -52,7 +52,7 @@ type Request struct {
 	Samples *mbfile.Reader
 	Name    string // of the samples, for messages
 	Params  packfile.Params
-	// Facts are what the dataset and the samples say. Segment is 1.
+	// Facts are the facts of the dataset and the samples. Segment is 1.
 	Facts    packfile.Facts
 	Shard    shard.Shard
 	Workers  int

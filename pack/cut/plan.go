@@ -17,8 +17,8 @@ import (
 
 // Plan is the outcome of packing, and the costs of other choices. Its JSON is the plan file.
 type Plan struct {
-	// Samples is the fingerprint of what would be packed, Params are the content parameters
-	// with all choices made: what a later packing takes from a plan file.
+	// Samples is the fingerprint of the samples to pack. Params are the content parameters with all
+	// choices made, which a later packing takes from a plan file.
 	Samples string          `json:"samples"`
 	Params  packfile.Params `json:"params"`
 	Nodes   int64           `json:"nodes"`

@@ -40,7 +40,7 @@ type Recorder interface {
 	// Batch gives the codes of training batch t, for its nodes in ascending order, and the
 	// nodes that the cache holds after it, by entry. Both lists are valid during the call.
 	Batch(t int, codes, held []uint32) error
-	// End says what was left in files, once all batches were recorded.
+	// End returns the record of the files, once all batches were recorded.
 	End() (Record, error)
 }
 

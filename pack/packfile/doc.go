@@ -200,7 +200,7 @@ const (
 	RefillHot = 1<<32 - 1
 
 	indexMagic = "DGNNPIX2"
-	// MaxBands bounds what a reader accepts.
+	// MaxBands is the most bands that a reader accepts.
 	MaxBands = 32
 )
 

@@ -21,16 +21,15 @@ type Params struct {
 type Facts struct {
 	Nodes   int64 `json:"nodes"`
 	Classes int   `json:"classes"`
-	// TargetBytes are those of a seed node's classes in a multi-label graph; 0: it has
-	// one class.
+	// TargetBytes is the size of a seed node's classes in a multi-label graph; 0: it has one class.
 	TargetBytes int        `json:"target_bytes,omitempty"`
 	Dim         int        `json:"dim"`
 	DType       dtype.Type `json:"dtype"`
 	RowBytes    int        `json:"row_bytes"`
 	Metric      string     `json:"metric,omitempty"` // how the dataset is usually judged
 
-	// TableBytes is the size of the dataset's feature table before compression:
-	// what disk budgets and the blow-up are multiples of.
+	// TableBytes is the size of the dataset's feature table before compression. Disk budgets and the
+	// blow-up are multiples of it.
 	TableBytes int64 `json:"table_bytes"`
 
 	HotRows  int64 `json:"hot_rows"`

@@ -62,7 +62,7 @@ func (s Slice) Has(f *Facts, batch int) bool {
 type sliceRecord struct {
 	Pack string `json:"pack"` // fingerprint
 	Slice
-	// Checksum is that of the record without it: Hash of its JSON.
+	// Checksum is the Hash of the JSON of the record without its checksum.
 	Checksum string `json:"checksum"`
 }
 
