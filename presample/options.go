@@ -25,7 +25,7 @@ import (
 const (
 	OrderRandom  = sampler.Random
 	OrderOverlap = sampler.Overlap // neighbouring batches share input nodes
-	// Batches of what a buffer of partitions holds, which changes during an epoch, or does not.
+	// Batches from the partitions in a buffer, which changes during an epoch, or does not.
 	OrderDispersed  = sampler.Dispersed
 	OrderSequential = sampler.Sequential
 )
@@ -45,8 +45,8 @@ type Options struct {
 	// DGL: the last entry is for the seed nodes. mbfile.AllNeighbours takes all.
 	// Nil: 10, 15, 20.
 	Fanout []int
-	// EvalFanout is that of validation and test batches: "same", "all", or a
-	// list like Fanout's, of numbers and "all". "": same.
+	// EvalFanout is the fanout of validation and test batches: "same", "all", or a list like Fanout's,
+	// of numbers and "all". "": same.
 	EvalFanout string
 	Epochs     int     // different epochs to draw; 0: 1
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
@@ -68,8 +68,8 @@ type Options struct {
 	// Out; all parts merged are the samples. The zero value: all.
 	Shard shard.Shard
 
-	// Topology is where neighbours are read from. Under topology.Cached, what they take by
-	// default is what the rest leaves of Memory.
+	// Topology is the place of neighbours. Under topology.Cached, they take by default the rest of
+	// Memory.
 	Topology topology.Choice
 
 	Workers int   // goroutines that sample; 0: as many as processors

@@ -37,7 +37,7 @@ type Plan struct {
 	DiskBytes int64 `json:"disk_bytes"` // of the directory
 	FreeBytes int64 `json:"free_bytes"` // where it would be made
 
-	// Of an epoch of training: what is written, and how long the workers draw.
+	// Of an epoch of training: the bytes written, and the seconds for which the workers draw.
 	EpochBytes   int64   `json:"epoch_bytes"`
 	EpochSeconds float64 `json:"epoch_seconds"`
 

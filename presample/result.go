@@ -23,13 +23,13 @@ type Result struct {
 	Seconds       float64 `json:"seconds"`        // in all
 	VerifySeconds float64 `json:"verify_seconds"` // reading and checking the dataset
 	SampleSeconds float64 `json:"sample_seconds"` // sampling and writing until all is durable
-	// What this run sampled and wrote, over SampleSeconds.
+	// The rates of this run's sampling and writing, over SampleSeconds.
 	EdgesPerSecond   float64 `json:"edges_per_second"`
 	BatchesPerSecond float64 `json:"batches_per_second"`
 
-	// Topology is where neighbours were read from. Where that is cached, the next are what it
-	// held of them, what sampling read of the others in how many requests, and how many
-	// destinations' neighbours were held or read.
+	// Topology is the place of neighbours. Where it is cached, the next fields are the bytes held,
+	// the bytes and requests that sampling read of the others, and the destinations with held and with
+	// read neighbours.
 	Topology         string `json:"topology"`
 	TopologyMemory   int64  `json:"topology_memory_bytes"`
 	TopologyRead     int64  `json:"topology_bytes_read"`

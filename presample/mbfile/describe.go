@@ -6,7 +6,7 @@ import "slices"
 type Description struct {
 	Params Params `json:"params"`
 	Facts  Facts  `json:"facts"`
-	// Touched is the number of nodes whose features any training batch reads.
+	// Touched is the number of nodes that are input nodes of any training batch.
 	Touched int64 `json:"touched_nodes"`
 	// Curve is the share of the training batches' input nodes that are among the
 	// hottest nodes.

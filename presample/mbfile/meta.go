@@ -112,9 +112,8 @@ type Summary struct {
 	InputNodes int64 `json:"input_nodes"`
 	Edges      int64 `json:"edges"`
 	Bytes      int64 `json:"bytes"` // of the byte forms
-	// Max holds the largest counts of any one batch, layer by layer: what
-	// buffers and graphs of fixed shape are made for. Mean holds the averages,
-	// rounded: what a cost model should reckon with. Both are of length 0 when
+	// Max holds the largest counts of any one batch, layer by layer; buffers and graphs of fixed shape
+	// have these sizes. Mean holds the averages, rounded, for cost models. Both are of length 0 when
 	// the range is empty.
 	Max  graph.Sizes `json:"max"`
 	Mean graph.Sizes `json:"mean"`

@@ -23,7 +23,7 @@ type Reader interface {
 	// Read serves all destinations of a hop, in any order. After an error the hop's sources
 	// are undefined; no read is under way.
 	Read(ctx context.Context, h *Hop) error
-	// Reads returns what was read since the reader was made.
+	// Reads returns the reads since the reader was made.
 	Reads() Reads
 }
 

@@ -12,8 +12,8 @@ import (
 const (
 	Random  = "random"
 	Overlap = "overlap" // neighbouring batches share input nodes
-	// Batches of what a buffer of partitions holds: as it changes during an epoch, and of one
-	// content for each epoch.
+	// Batches from the partitions in a buffer: as it changes during an epoch, and with one content for
+	// each epoch.
 	Dispersed  = mbfile.Dispersed
 	Sequential = mbfile.Sequential
 )

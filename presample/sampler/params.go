@@ -23,7 +23,7 @@ const (
 const (
 	// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
 	maxBatchSize = 1 << 28
-	// MaxFanout keeps what is drawn for one destination a small part of memory.
+	// MaxFanout keeps the neighbours of one destination a small part of memory.
 	MaxFanout = 1 << 16
 	// maxEpochs keeps what all batches take, counted in bytes, within 64 bits.
 	maxEpochs = 1 << 20

@@ -17,8 +17,8 @@ type Options struct {
 	// Hash numbers nodes by a hash table of a batch's size instead of an array of the
 	// graph's, which is faster.
 	Hash bool
-	// Check, if not nil, may refuse a batch that is going to be at least as large as x, and
-	// needs a table of so many bytes.
+	// Check, if not nil, may refuse a batch that is going to be at least as large as x, and needs a
+	// table of table bytes.
 	Check func(x Extent, table int64) error
 }
 

@@ -16,8 +16,8 @@ import (
 // under the names of its flags.
 type Choice struct {
 	Level string `json:"topology,omitempty"` // one of Levels; "" means mapped
-	// Memory is what the in-neighbours that are held may take, with what finds them: bytes, or
-	// a share of the indices. Nil leaves it to the caller.
+	// Memory is the limit of the held in-neighbours with their index: bytes, or a share of the indices.
+	// Nil leaves it to the caller.
 	Memory *budget.Size `json:"topology_memory,omitempty"`
 	Order  string       `json:"topology_order,omitempty"` // whose they are: one of Orders; "" means the first
 }

@@ -67,17 +67,16 @@ type Topology interface {
 	// Guard runs fn, which reads on the calling goroutine, and returns an error of kind
 	// fault.ErrCorrupt where a mapped file can no longer be read, or was changed meanwhile.
 	Guard(fn func() error) error
-	// Unchanged returns an error of kind fault.ErrCorrupt if a mapped file was changed or
-	// replaced since it was verified. It comes before what was drawn is committed.
+	// Unchanged returns an error of kind fault.ErrCorrupt if a mapped file was changed or replaced
+	// since it was verified. Call it before committing batches.
 	Unchanged() error
 	// Bytes is the memory that the topology holds; of it HostBytes is outside Go's heap.
 	Bytes() int64
 	HostBytes() int64
-	// Fill holds the in-neighbours of the nodes that an order lists first instead of those
-	// that are held: as far as the list goes, or to the first that does not fit in so many
-	// bytes with what finds them. It returns how many nodes they are, and the bytes read.
-	// Besides it holds the list before, and a reader while it reads. Nothing is held of what
-	// is mapped. After an error nothing is held.
+	// Fill holds the in-neighbours of the nodes that an order lists first, in place of the present
+	// ones: to the end of the list, or to the first node that does not fit in the given bytes with the
+	// index. It returns the number of nodes, and the bytes read. While it works it also holds the list,
+	// and a reader while it reads. A mapped topology holds nothing. After an error nothing is held.
 	Fill(ctx context.Context, by Order, bytes int64, rep progress.Reporter) (nodes, read int64, err error)
 	Close() error
 }
@@ -110,8 +109,8 @@ func Localize(ctx context.Context, s *sampler.Seeds, t Topology, d *dataset.Data
 type Options struct {
 	Level   string
 	Workers int // goroutines that verify what is mapped; 0: one for each processor
-	// IO is the kind of storage stack that cached reads by, and Stack what opens it: "" and
-	// nil mean those of iostack/all.
+	// IO is the kind of storage stack that cached topologies read by, and Stack opens it: "" and nil
+	// mean the default of iostack/all.
 	IO    string
 	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
 }
