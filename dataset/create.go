@@ -30,8 +30,8 @@ type Raw struct {
 	Targets  []byte
 	Classes  int
 	Compress bool // the features
-	// NodeIDs or Names, unless nil, are the ids that the nodes had: each number below that of the
-	// nodes, or names, of which no two are equal.
+	// NodeIDs or Names, unless nil, are the nodes' original ids: numbers below the number of nodes, or
+	// names. No two are equal.
 	NodeIDs []int64
 	Names   []string
 

@@ -32,7 +32,7 @@ const (
 	CompressedFeaturesFile = "features.zst"
 	LabelsFile             = "labels.bin"
 	TargetsFile            = "targets.bin" // of multi-label datasets
-	// Of datasets whose nodes have ids of their own: numbers, or names.
+	// Files of datasets with original ids: numbers, or names.
 	NodeIDsFile     = "node_ids.bin"
 	NameOffsetsFile = "name_offsets.bin"
 	NamesFile       = "names.bin"
@@ -56,7 +56,7 @@ const (
 const (
 	labelClass    = "class"
 	labelMultiHot = "multi-hot"
-	// NoLabels is what Facts.LabelKind says of a dataset without labels and splits.
+	// NoLabels is the Facts.LabelKind of a dataset without labels and splits.
 	NoLabels = "none"
 
 	classMetric    = "accuracy"
@@ -119,7 +119,7 @@ type Facts struct {
 	Valid      int64      `json:"valid"`
 	Test       int64      `json:"test"`
 	Unlabelled int64      `json:"unlabelled"`
-	// Compression is that of the features: "zstd", or empty for none.
+	// Compression is the compression of the features: "zstd", or empty for none.
 	Compression string `json:"compression,omitempty"`
 	// OriginalIDs says which ids the nodes had before they were numbered: IDNumbers, or IDNames,
 	// which have NameBytes bytes; or empty for those that they have here.

@@ -30,15 +30,15 @@ type Result struct {
 	Unlabelled  int64      `json:"unlabelled"`
 	LabelKind   string     `json:"label_kind"` // class, or multi-hot: any number of them
 	DiskBytes   int64      `json:"disk_bytes"`
-	// FeatureBytes are those of the features on disk, compressed or not.
+	// FeatureBytes is the size of the features on disk, compressed or not.
 	FeatureBytes int64  `json:"feature_bytes"`
 	Compression  string `json:"compression,omitempty"`
 	OriginalIDs  string `json:"original_ids,omitempty"` // see Facts
-	// Notes are what is to be known of how an import's source was read.
+	// Notes tell how an import's source was read.
 	Notes []string `json:"notes,omitempty"`
-	// FeaturesAlone is what the best classifier of features alone scores on the
-	// test nodes of a generated graph: what a model gains by the neighbourhood
-	// shows beside it. Nil for imported graphs, and for those of many labels.
+	// FeaturesAlone is the test accuracy of the best classifier of features alone on a generated graph:
+	// the baseline for a model's gain by the neighbourhood. Nil for imported graphs, and for graphs of
+	// many labels.
 	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
 
 	Seconds         float64 `json:"seconds"`

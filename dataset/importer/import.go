@@ -44,7 +44,7 @@ type importParams struct {
 	Stratify     bool       `json:"stratify,omitempty"`
 	Relabel      string     `json:"relabel,omitempty"`
 	For          string     `json:"for,omitempty"`
-	// Reading has the options that decided what the source yields; see Shape.
+	// Reading has the options that decided the content of the source; see Shape.
 	Reading map[string]string `json:"reading,omitempty"`
 }
 

@@ -38,7 +38,7 @@ import (
 // Format is one of the formats that graphs are imported from.
 type Format struct {
 	Name string // as --format takes it
-	// What says in a few words what a source of the format is, for help and messages.
+	// What describes a source of the format in a few words, for help and messages.
 	What string
 	// Takes lists the names of the options of Reading that the format knows; others are refused.
 	Takes []string
@@ -46,8 +46,8 @@ type Format struct {
 	// not: it looks at names, and at no more than the first bytes of files. Nil: the format is
 	// never found, only named.
 	Detect func(fsys vfs.FS, sources []string) string
-	// Open reads what says how large the graph is. Errors of the source are of the kind
-	// fault.ErrInput and name the file.
+	// Open reads the sizes of the graph. Errors of the source are of the kind fault.ErrInput and name
+	// the file.
 	Open func(fsys vfs.FS, sources []string, o *Reading) (Source, error)
 }
 
@@ -60,17 +60,16 @@ type Reading struct {
 	SplitFiles                    []string // to train on, to validate and to test with
 	Nodes                         int64    // where no file says how many
 	NodeIDs                       string   // where nodes have names: a file of them, or raw.ByEdges
-	// Scratch is what the names of files begin with that a source of nodes with names makes, and
-	// ScratchMemory what it may hold while it is opened. Import gives both.
+	// Scratch is the prefix of the names of files that a source of nodes with names makes, and
+	// ScratchMemory bounds its memory while it is opened. Import gives both.
 	Scratch       string
 	ScratchMemory int64
 	Seed          uint64 // of features and labels that are drawn
-	// For is what the dataset is for: "", to train on, or ForPredict, in whose place labels and
-	// splits are left out: a source may lack them then, and its Labels is not called. All formats
-	// take it.
+	// For is the use of the dataset: "", to train on, or ForPredict. The latter leaves out labels and
+	// splits: a source may lack them then, and its Labels is not called. All formats take it.
 	For string
 	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
-	// ReverseNo, or what the format's own library does, ReverseAuto. All formats take it.
+	// ReverseNo, or as the format's own library does, ReverseAuto. All formats take it.
 	Reverse string
 }
 
@@ -134,14 +133,14 @@ type Shape struct {
 	// NameBytes is how long the names of nodes are in all; 0: they have none. The source is then a
 	// Namer.
 	NameBytes int64
-	// Held are the bytes that the source holds beside what is streamed.
+	// Held is the memory of the source beside the streams, in bytes.
 	Held int64
-	// HeldMost says what takes most of these bytes, and what to do where there is not so much memory.
+	// HeldMost names the largest part of these bytes, and the remedy where there is not enough memory.
 	HeldMost string
-	// Notes are what a user should know of how the source is read.
+	// Notes tell a user how the source is read.
 	Notes      []string
 	unlabelled bool // the dataset gets no labels
-	// Reading has what a user chose of the source, by the options' names, if it decides the
+	// Reading has the user's choices about the source, by the options' names, if they decide the
 	// content: it becomes part of the dataset's content parameters.
 	Reading map[string]string
 }

@@ -30,16 +30,15 @@ type Options struct {
 	Symmetrize bool
 	// Dedupe stores equal edges once. Symmetrize implies it.
 	Dedupe bool
-	// SelfLoops says what becomes of edges from a node to itself: LoopsKeep, LoopsDrop, or
-	// LoopsAdd, which gives every node one. Symmetrize drops them unless LoopsAdd is given.
+	// SelfLoops is the treatment of edges from a node to itself: LoopsKeep, LoopsDrop, or LoopsAdd,
+	// which gives every node one. Symmetrize drops them unless LoopsAdd is given.
 	SelfLoops string
 	// Split is drawn where the source has none.
 	Split *Split
 	// Relabel says how nodes are numbered: RelabelNone, as in the source, RelabelDegree or
 	// RelabelBFS.
 	Relabel string
-	// DType is that of the features; empty: float16 if the source has that, else
-	// float32.
+	// DType is the element type of the features; empty: float16 if the source has that, else float32.
 	DType dtype.Type
 	// Compress stores the features compressed.
 	Compress bool

@@ -32,9 +32,9 @@ type Plan struct {
 	Test        int64      `json:"test"`
 	Unlabelled  int64      `json:"unlabelled"`
 	OriginalIDs string     `json:"original_ids,omitempty"` // see dataset.Facts
-	// MemoryBytes is the least --memory with which the import runs, ScratchBytes what sorting
-	// takes of disk meanwhile, DiskBytes the finished dataset, before compression, NeededBytes
-	// the most of both that is there at a time.
+	// MemoryBytes is the least --memory with which the import runs, ScratchBytes the disk space of
+	// sorting, DiskBytes the finished dataset, before compression, NeededBytes the largest sum of both
+	// at a time.
 	MemoryBytes  int64    `json:"memory_bytes"`
 	ScratchBytes int64    `json:"scratch_bytes"`
 	DiskBytes    int64    `json:"disk_bytes"`

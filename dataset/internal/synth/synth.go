@@ -30,11 +30,11 @@ import (
 )
 
 const (
-	// Exponent is that of the degree distribution: P(degree) ~ degree^-Exponent.
+	// Exponent is the exponent of the degree distribution: P(degree) ~ degree^-Exponent.
 	Exponent = 2.2
 	// Inside is the share of edges that stay inside a community.
 	Inside = 0.8
-	// LabelNoise is the share of nodes whose label is not their community's.
+	// LabelNoise is the share of nodes with another label than their community's.
 	LabelNoise = 0.12
 )
 

@@ -26,8 +26,8 @@ type Graph struct {
 	// Nodes is how many nodes there are, or 0 where the file does not say it.
 	Nodes int64
 	Edges int64 // importer.MaxEdges + 1 at most
-	// Dropped are the names of data of edges, of which none is read. DGL's own columns, whose names begin with an
-	// underscore, are no data.
+	// Dropped are the names of data of edges, of which none is read. DGL's own columns, with names that
+	// begin with an underscore, are no data.
 	Dropped []string
 }
 

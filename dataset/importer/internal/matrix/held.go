@@ -28,7 +28,7 @@ const smallerPages = "give more --memory, or write it with smaller pages (pyarro
 // Need is the memory of reading a file, without buffers of a fixed size.
 type Need struct {
 	Bytes int64
-	// Most says what takes most of them, and what to do where there is not so much memory.
+	// Most names the largest part of the bytes, and the remedy where there is not enough memory.
 	Most string
 }
 

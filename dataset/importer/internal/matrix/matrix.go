@@ -27,7 +27,7 @@ type Matrix interface {
 	// Rows is how many there are, or -1 if that is not known before they are read.
 	Rows() int64
 	Columns() int
-	// Names are those of the columns; nil where the file has none.
+	// Names are the names of the columns; nil where the file has none.
 	Names() []string
 	// Integer tells whether all elements are integers; of text that is not known, and it is
 	// true. Half tells whether they are float16.
@@ -35,9 +35,9 @@ type Matrix interface {
 	Half() bool
 	// Mask tells whether all elements are booleans.
 	Mask() bool
-	// Ints, Floats and Doubles fill dst, whose length is a multiple of Columns, with the next
-	// rows as far as there are any, and return how many elements these have. Ints is for
-	// integers alone; missing values are NaN for the others.
+	// Ints, Floats and Doubles fill dst with the next rows, as far as there are any, and return the
+	// number of elements filled. The length of dst is a multiple of Columns. Ints is for integers
+	// alone; the others return missing values as NaN.
 	Ints(dst []int64) (int, error)
 	Floats(dst []float32) (int, error)
 	Doubles(dst []float64) (int, error)

@@ -19,7 +19,7 @@ import (
 // use.
 type Words interface {
 	Name() string // the file's, for messages
-	// Names are those of the columns; nil where the file has none.
+	// Names are the names of the columns; nil where the file has none.
 	Names() []string
 	// Next returns the words of the next row, valid until the call after, or io.EOF.
 	Next() ([][]byte, error)

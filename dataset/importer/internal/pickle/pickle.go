@@ -38,8 +38,7 @@ type (
 	Dict struct{ Keys, Values []any }
 	// Persistent stands for something outside the pickle, which ID names.
 	Persistent struct{ ID any }
-	// Object is an instance of a class, or what a function returned, of which this package knows
-	// the arguments.
+	// Object is an instance of a class, or the result of a function; this package knows its arguments.
 	Object struct {
 		Class Global // or the function
 		Args  []any
