@@ -13,7 +13,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// chunks are those of all batches of a part, written range by range of the table.
+// chunks are the chunks of all batches of a part, written range by range of the table.
 type chunks struct {
 	dir     *stage.Dir
 	files   *rowfile.Set
@@ -28,8 +28,8 @@ type chunks struct {
 	cold  []*rowfile.File // by group; nil where there are no rows
 }
 
-// open opens the list of rows, lays out the checksum tables and creates the cold files at their
-// full size. Of an interrupted run, whose state is given, it checks what was written to them.
+// open opens the list of rows, lays out the checksum tables and creates the cold files at their full
+// size. Given the state of an interrupted run, it checks the rows written to them.
 func (c *chunks) open(ctx context.Context, crc uint32) (err error) {
 	start := make([]int64, len(c.index.Train)+1)
 	for i := range c.index.Train {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// samplePieces and sampleBytes are what auto compresses to see what it gives.
+	// samplePieces and sampleBytes bound the sample that auto compresses to compare codecs.
 	samplePieces = 8
 	sampleBytes  = 512 << 10
 	// leastGain is how much faster compressed chunks must load to be worth it.
@@ -63,14 +63,14 @@ func (r *request) knownCodec() (measure bool, err error) {
 	return i < 0, err
 }
 
-// codecMeasure is what a codec makes of a sample of rows.
+// codecMeasure is the size and the speed of a codec on a sample of rows.
 type codecMeasure struct {
 	codec  string
 	ratio  float64 // stored bytes per byte of rows
 	decode float64 // bytes of rows per second, on one core
 }
 
-// codecMeasures is what the choice is made by.
+// codecMeasures are the measurements that the choice is made by.
 type codecMeasures struct {
 	drive  float64 // bytes per second
 	of     []codecMeasure
@@ -79,8 +79,8 @@ type codecMeasures struct {
 	cores  int
 }
 
-// choose returns the codec whose chunks load fastest: they are read and decoded at the
-// same time.
+// choose returns the codec with the chunks that load fastest: they are read and decoded at the same
+// time.
 func (m *codecMeasures) choose(cores int) string {
 	m.chosen, m.gain, m.cores = packfile.CodecNone, 1, cores
 	best := leastGain
@@ -109,8 +109,7 @@ func (m *codecMeasures) String() string {
 	return s
 }
 
-// measureLoading measures what the choice is made by: the drive as it is measured for a plan,
-// and the codecs.
+// measureLoading measures the inputs of the choice: the drive as for a plan, and the codecs.
 func (r *request) measureLoading(ctx context.Context) (*codecMeasures, error) {
 	effort := planEffort(r.facts.TableBytes)
 	if !effort.Once() {

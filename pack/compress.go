@@ -39,7 +39,7 @@ type compression struct {
 
 	slots []*compressSlot
 	state compressState
-	// bytesRead is what was read back of scratch files.
+	// bytesRead is the number of bytes read back from scratch files.
 	bytesRead int64
 }
 
@@ -62,7 +62,7 @@ func (p *Packing) compress(ctx context.Context, d *cut.Decision, first *firstPas
 	return c.bytesRead, err
 }
 
-// compressState is what a resumed packing needs of the groups already compressed.
+// compressState is a resumed packing's record of the groups already compressed.
 type compressState struct {
 	Groups int // up to which all of the part are
 	// Sums and Frames cover all pieces of these groups' chunks.
@@ -182,7 +182,7 @@ func pieceRegions(sums, frames []uint32) iter.Seq[region] {
 	}
 }
 
-// locate makes the index that of the compressed chunks.
+// locate makes the index the one of the compressed chunks.
 func (c *compression) locate() {
 	c.index.SharePieces(c.form, c.state.Sums, c.state.Frames)
 	for g := range c.facts.Groups() {
@@ -204,7 +204,7 @@ func (c *compression) removeRaw(group int) error {
 	return err
 }
 
-// rawPiece is what becomes one piece: some rows of a chunk's band.
+// rawPiece is the content of one piece: some rows of a chunk's band.
 type rawPiece struct {
 	batch    int
 	sums     []uint32 // of the band's pieces, as the ranges wrote it
@@ -232,7 +232,7 @@ func (c *compression) pieces(lo, hi int) []rawPiece {
 	return list
 }
 
-// compressSlot holds what one piece needs on its way.
+// compressSlot holds the memory of one piece on its way.
 type compressSlot struct {
 	encoder *packfile.FrameEncoder
 	mem     []byte // begins on a page
@@ -252,7 +252,7 @@ func slotMem(f packfile.Form) int64 {
 	return binio.AlignUp(f.PieceBytes(), binio.Page) + 2*packfile.ColdGranule + binio.Page
 }
 
-// compressMemory returns what the pass holds.
+// compressMemory returns the memory of the pass, in bytes.
 func compressMemory(workers int, f packfile.Form) int64 {
 	if !f.Compressed() {
 		return 0

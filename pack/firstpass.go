@@ -55,7 +55,7 @@ func (f *firstPass) save(dir *stage.Dir, form packfile.Form) error {
 	return dir.SaveProgress(journal{Graphs: true, Facts: &f.facts, Files: f.files, Requests: f.requests, SSDRequests: f.ssdRequests, Entries: f.entries})
 }
 
-// loadFirstPass returns what an interrupted run's first pass left, or nil.
+// loadFirstPass returns the record of an interrupted run's first pass, or nil.
 func loadFirstPass(dir *stage.Dir, form packfile.Form) (*firstPass, error) {
 	var j journal
 	if _, err := dir.Progress(&j); err != nil || !j.Graphs || j.Facts == nil {

@@ -18,7 +18,7 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// graphs runs the first pass, or takes over what an interrupted run finished.
+// graphs runs the first pass, or takes over the one that an interrupted run finished.
 func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *firstPass, err error) {
 	if p.kept != nil {
 		p.rep.Logf("resuming: the graphs are packed already")
@@ -61,7 +61,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 	return &g.firstPass, g.save(p.dir, p.rawForm())
 }
 
-// graphSlot holds what one batch needs on its way through the first pass.
+// graphSlot holds the memory of one batch on its way through the first pass.
 type graphSlot struct {
 	renumberer
 	batch graph.Batch

@@ -22,7 +22,7 @@ import (
 // made again. The checksums lie in the journal and, where they are many, in scratch files
 // that carry a checksum of their own.
 
-// keptFile is a file that an interrupted run left, and what it must contain.
+// keptFile is a file that an interrupted run left, and its expected content.
 type keptFile struct {
 	name string
 	size int64
@@ -57,7 +57,7 @@ func checkKept(ctx context.Context, dir *stage.Dir, files []keptFile, from ...*m
 	return g.Wait()
 }
 
-// check compares the file with what it must contain.
+// check compares the file with its expected content.
 func (k *keptFile) check(ctx context.Context, dir *stage.Dir) (err error) {
 	f, err := openKept(dir, k.name, k.size)
 	if err != nil {

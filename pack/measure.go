@@ -123,7 +123,7 @@ func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, e
 	return m, err
 }
 
-// planEffort returns how long each rate is measured with a table of so many bytes.
+// planEffort returns the duration of each rate's measurement, for a table of the given bytes.
 func planEffort(table int64) driverate.Effort {
 	if table < leastSustained {
 		return driverate.Effort{}

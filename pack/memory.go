@@ -39,13 +39,13 @@ type allotment struct {
 	outside   int64 // bytes that Go's collector does not manage
 }
 
-// ledger is what a packing holds beside nodes, batches and rows on their way.
+// ledger is the memory of a packing beside nodes, batches and rows on their way.
 type ledger struct {
 	lane  int64 // by the first pass for every segment under way; 0 without an SSD level
 	books int64 // all the time, for every batch, piece and page
 }
 
-// counts are what the books follow from.
+// counts are the numbers from which the books follow.
 type counts struct {
 	bands          int
 	train, evals   int64 // batches
@@ -111,8 +111,8 @@ func (p *Packing) books(d *cut.Decision) int64 {
 	return cut.RecordMemory(p.samples.Facts()) + c.books()
 }
 
-// checkFree compares what the decision takes with the free space. spill says that hot rows
-// go through scratch files.
+// checkFree compares the disk space of the decision with the free space. spill says that hot rows go
+// through scratch files.
 func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
 	if p.state == stage.StateResumed {
 		return nil // part of the need is on the disk already

@@ -21,7 +21,7 @@ const DTypeSame = "same"
 // CompressAuto chooses the codec that loads chunks fastest.
 const CompressAuto = cut.CodecAuto
 
-// codecs are what chunks can be stored by.
+// codecs are the ways to store chunks.
 var codecs = []string{packfile.CodecNone, packfile.CodecS2, packfile.CodecZstd}
 
 // Codecs returns the values that --compress-chunks accepts.

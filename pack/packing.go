@@ -16,8 +16,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// request is what is to be packed, and how: the options, settled for a dataset and samples of
-// it. Nothing changes it once it is open.
+// request is the input of a packing: the options, settled for a dataset and samples of it. Nothing
+// changes it once it is open.
 type request struct {
 	o   Options
 	out string // the directory to make
@@ -37,7 +37,7 @@ type request struct {
 	watch *budget.Watch
 }
 
-// close gives back what open took.
+// close releases all that open took.
 func (r *request) close() {
 	if r.stack != nil {
 		_ = r.stack.Close()
@@ -55,7 +55,7 @@ func (r *request) rawForm() packfile.Form {
 	return packfile.Form{RowBytes: r.facts.RowBytes, Codec: packfile.CodecNone}
 }
 
-// spec returns what decides the bytes of the whole pack.
+// spec returns the parameters that decide the bytes of the whole pack.
 func (r *request) spec() stage.Spec {
 	return stage.Spec{Format: packfile.FormatFor(r.facts.TargetBytes), Params: r.params, Parents: map[string]string{
 		stage.RoleDataset: r.ds.Fingerprint(), stage.RoleSamples: r.samples.Fingerprint(),

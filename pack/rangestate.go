@@ -12,8 +12,8 @@ import (
 	"diskgnn/pack/internal/rowfile"
 )
 
-// rangeState is what a resumed packing needs of the chunks already written:
-// all rows below Next are durable.
+// rangeState is a resumed packing's record of the chunks already written: all rows below Next are
+// durable.
 type rangeState struct {
 	Next int64
 	// Running is the CRC of the unfinished granule of every (batch, band).

@@ -13,7 +13,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// recorder writes what the simulated cache does: the codes of the part's accesses and, in the
+// recorder writes the decisions of the simulated cache: the codes of the part's accesses and, in the
 // part that has it, refill.bin.
 type recorder struct {
 	p      *Packing

@@ -52,7 +52,7 @@ type Result struct {
 	PeakAnon int64 `json:"peak_anon_bytes"`
 }
 
-// work is what a run did.
+// work is the record of a run's work.
 type work struct {
 	ranges    int   // in which the table was read
 	tableRead int64 // bytes of the table's file

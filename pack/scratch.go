@@ -21,7 +21,7 @@ const (
 	// requestsFile lists the rows that every chunk will hold: node ids, uint32, batch after
 	// batch, in the chunk's order.
 	requestsFile = "requests.tmp"
-	// ssdRequestsFile lists those of the SSD level: segment after segment, by place.
+	// ssdRequestsFile lists the rows of the SSD level: segment after segment, by place.
 	ssdRequestsFile = "ssd-requests.tmp"
 
 	// Under policy min: the codes of all accesses, and the nodes that the cache holds before

@@ -242,7 +242,7 @@ func (w *ssdWriter) finish() ([]stage.File, error) {
 	return all, nil
 }
 
-// close closes what is open; files that finish described are durable already.
+// close closes the open files; files that finish described are durable already.
 func (w *ssdWriter) close() {
 	for _, f := range w.out {
 		if f != nil {

@@ -26,7 +26,7 @@ type level struct {
 // unshared is the level of segments of one batch.
 func unshared(accesses int64) level { return level{cold: accesses, segment: 1} }
 
-// level returns what the census found for its e-th edge and segments of its i-th length.
+// level returns the census' counts for its e-th edge and segments of its i-th length.
 func (c *Census) level(e, i int) level {
 	stored, shared := c.Stored[e][i], c.Shared[e][i]
 	return level{cold: stored - shared, ssd: shared, uses: c.Accesses[e] - (stored - shared), segment: c.Segments[i]}
@@ -101,7 +101,7 @@ func evalCounts(set *idset.Set, rank []uint32, edges []int64) []int64 {
 	return counts[:len(edges)]
 }
 
-// minBytes returns what a pack of policy min takes, at most, for the given misses.
+// minBytes returns an upper bound of the size of a pack of policy min for the given misses.
 func (d *costs) minBytes(accesses, misses int64) int64 {
 	train, rows := int64(d.facts.Train), d.edges[0]
 	plans := 4*(accesses-misses+min(misses, accesses)) + train*(binio.Page-1)
@@ -114,7 +114,7 @@ func Refills(batches int) int64 {
 	return int64(batches+packfile.RefillBatches-1) / packfile.RefillBatches
 }
 
-// retain removes the nodes whose rank is below hot.
+// retain removes the nodes that rank below hot.
 func retain(set *idset.Set, rank []uint32, hot int64) {
 	for v, r := range rank {
 		if int64(r) < hot {

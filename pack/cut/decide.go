@@ -303,7 +303,7 @@ func (c counted) Batch(t int, codes, held []uint32) error {
 	return c.Recorder.Batch(t, codes, held)
 }
 
-// minDecision returns the decision under policy min for so many misses.
+// minDecision returns the decision under policy min for the given misses.
 func (c *Counts) minDecision(misses int64) Decision {
 	d := c.decision(c.costs.edges, c.costs.eval[0], unshared(misses))
 	d.Bands = 2

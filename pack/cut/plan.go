@@ -97,7 +97,7 @@ func (c *Counts) Plan(ctx context.Context, d Decision, m Measured) (Plan, error)
 	return plan, err
 }
 
-// planner holds what all choices share.
+// planner holds the common part of all choices.
 type planner struct {
 	*Counts
 	Measured

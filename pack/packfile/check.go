@@ -19,7 +19,7 @@ const (
 	MaxBatches = 1 << 26
 	// maxDim bounds the elements of a row, as in a dataset.
 	maxDim = 1 << 24
-	// maxRowBytes is that of a row of float32.
+	// maxRowBytes is the size of the largest row of float32.
 	maxRowBytes = 4 * maxDim
 	// maxIndex bounds the bytes of index.bin, which is read whole.
 	maxIndex = 1 << 34

@@ -56,7 +56,7 @@ func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Rep
 	return made, nil
 }
 
-// merging is what shards came to so far.
+// merging is the sum of the shards so far.
 type merging struct {
 	first   string // directory of the first one
 	facts   Facts
@@ -67,7 +67,7 @@ type merging struct {
 
 func (w *merging) form() Form { return Form{RowBytes: w.facts.RowBytes, Codec: w.codec} }
 
-// add takes over what a further shard has.
+// add takes over the counts and entries of a further shard.
 func (w *merging) add(r *Reader) error {
 	f, x := &r.facts, r.index
 	if !reflect.DeepEqual(shared(w.facts), shared(*f)) || x.Bands != w.index.Bands || !slices.Equal(x.Edges, w.index.Edges) || len(x.Segments) != len(w.index.Segments) {

@@ -89,7 +89,7 @@ func WriteSlice(d *stage.Dir, pack *stage.Meta, s Slice) error {
 	return nil
 }
 
-// maxSlice bounds what is read of SliceFile.
+// maxSlice bounds the bytes read from SliceFile.
 const maxSlice = 4 << 10
 
 // ReadSlice returns which slice of the pack with the given meta.json a directory is; nil: it is

@@ -96,7 +96,7 @@ func (r *Reader) same(what string, have, want graph.Sizes) error {
 	return r.damaged("%s: %v, where the batches come to %v", what, have, want)
 }
 
-// verifyTrained compares the facts and parameters with what the training batches come to.
+// verifyTrained compares the facts and parameters with the sums over the training batches.
 func (r *Reader) verifyTrained(t *tally) error {
 	if r.whole && r.slice == nil {
 		if err := r.same("sizes of training", r.facts.TrainSizes, t.most); err != nil {

@@ -206,8 +206,8 @@ func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 	return r.same("sizes of evaluation", r.facts.EvalSizes, counts.most)
 }
 
-// partReader reads files whose parts begin on pages, and checks that the gaps
-// between them are zero.
+// partReader reads files with parts that begin on pages, and checks that the gaps between them are
+// zero.
 type partReader struct {
 	r    *Reader
 	fs   vfs.FS
@@ -258,7 +258,7 @@ func (p *partReader) gap(ctx context.Context, to int64) error {
 	return nil
 }
 
-// end checks what follows the last part, and closes the file.
+// end checks the bytes after the last part, and closes the file.
 func (p *partReader) end(ctx context.Context) error {
 	defer p.close()
 	return p.gap(ctx, p.r.files[p.name].Size)

@@ -307,7 +307,7 @@ func runs(ranges iter.Seq[binio.Range]) iter.Seq[binio.Range] {
 	}
 }
 
-// zeros are what lies between parts.
+// zeros stand for the bytes between parts.
 var zeros [4 << 10]byte
 
 // skip gives a checker the zeros between two ranges, which are not read.

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// blockBytes is what is gathered for one write: long enough for a drive's full
-	// rate, short enough to stay in a core's cache until it is written.
+	// blockBytes is the size of a write: long enough for a drive's full rate, short enough to stay in a
+	// core's cache until it is written.
 	blockBytes = 1 << 20
 	// Depth is the number of writes under way at the same time.
 	Depth = 8

@@ -245,7 +245,7 @@ func (r *rangeRead) part(wide []float32, v, at int64, b []byte) error {
 	return nil
 }
 
-// takeSeam returns memory of a row, that of an earlier one if there is any.
+// takeSeam returns memory for a row, reusing an earlier row's if there is any.
 func (t *Reader) takeSeam() []byte {
 	select {
 	case row := <-t.seams:
