@@ -23,7 +23,7 @@ func (s *sampling) readerMemory() int64 {
 	return int64(s.o.Workers) * topology.ReaderBytes(s.o.Topology.Level)
 }
 
-// reserveTopology counts what the topology and its readers hold.
+// reserveTopology counts the memory of the topology and its readers.
 func (s *sampling) reserveTopology() error {
 	c := &s.o.Topology
 	if c.Level != topology.Cached {
@@ -37,7 +37,7 @@ func (s *sampling) reserveTopology() error {
 	return nil
 }
 
-// hold fills the topology: by default with what the workers leave of memory.
+// hold fills the topology: by default with the memory that the workers leave.
 func (s *sampling) hold(ctx context.Context, phases []phase) error {
 	c := &s.o.Topology
 	if c.Level != topology.Cached {

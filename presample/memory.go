@@ -20,7 +20,7 @@ func twice(x, most sampler.Extent) sampler.Extent {
 	return sampler.Extent{Nodes: min(2*x.Nodes, most.Nodes), Dst: min(2*x.Dst, most.Dst), Edges: min(2*x.Edges, most.Edges), Widest: most.Widest}
 }
 
-// slotBytes is what an encoded batch takes at most.
+// slotBytes is the largest size of an encoded batch, in bytes.
 func slotBytes(x sampler.Extent) int64 {
 	return sampler.Slack(8*x.Nodes+8*x.Dst+4*x.Edges) + 1<<10
 }
@@ -68,7 +68,7 @@ func (p allotment) tableBytes(nodes int64, x sampler.Extent) int64 {
 	return sampler.ArrayMemory(nodes)
 }
 
-// all returns what all workers take for such batches.
+// all returns the memory of all workers for such batches, in bytes.
 func (p allotment) all(nodes int64, x sampler.Extent) int64 {
 	return int64(p.workers) * p.need(x, p.tableBytes(nodes, x))
 }
@@ -78,10 +78,10 @@ func (p allotment) fits(nodes int64, x sampler.Extent) bool {
 	return p.all(nodes, x) <= int64(p.workers)*p.share
 }
 
-// alone returns what one worker takes for such batches, by the table that takes less.
+// alone returns the memory of one worker for such batches, by the smaller table.
 func alone(nodes int64, x sampler.Extent) int64 { return divide(1, 0, nodes, x).all(nodes, x) }
 
-// need returns what a worker takes for a batch.
+// need returns the memory of a worker for a batch, in bytes.
 func (p allotment) need(x sampler.Extent, table int64) int64 {
 	n := int64(p.workers)
 	return x.Memory() + table + slotBytes(x)*(n+spareSlots)/n
@@ -99,7 +99,7 @@ func (p allotment) check(x sampler.Extent, table int64) error {
 	return nil
 }
 
-// most returns what no batch of a fanout exceeds.
+// most returns an extent that no batch of a fanout exceeds.
 func (s *sampling) most(fanout []int) sampler.Extent {
 	f := s.data.Facts()
 	return sampler.Bound(f.Nodes, f.Edges, s.o.BatchSize, fanout)
@@ -119,7 +119,7 @@ func (s *sampling) beside(l *mbfile.Layout, seeds int64) int64 {
 	return n + int64(s.o.Workers)*int64(s.params.Partitions) // which of them the buffer holds
 }
 
-// labelMemory is what reading the labels takes.
+// labelMemory is the memory of reading the labels, in bytes.
 func (s *sampling) labelMemory() int64 {
 	f := s.data.Facts()
 	return budget.Reserve + 4*f.Nodes + int64(s.data.TargetBytes())*(f.Train+f.Valid+f.Test) + sampler.PartitionMemory(s.params, f.Nodes)
@@ -143,7 +143,7 @@ func (s *sampling) surely() int64 {
 
 func batchesOf(nodes int64, size int) int64 { return (nodes + int64(size) - 1) / int64(size) }
 
-// check refuses less memory than something needs, and takes down what that is.
+// check refuses less memory than something needs, and notes that need.
 func (s *sampling) check(what string, need int64) error {
 	s.least = max(s.least, need)
 	return budget.Check(what, need, s.o.Memory)

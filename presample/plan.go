@@ -172,7 +172,7 @@ func (d *drawn) scale(sum float64, to int) float64 {
 	return sum / float64(d.n) * float64(to)
 }
 
-// fill completes the plan from what was drawn of training and of evaluation.
+// fill completes the plan from the drawn batches of training and of evaluation.
 func (s *sampling) fill(p *Plan, phases []phase, of []drawn) {
 	f, train := s.data.Facts(), &of[0]
 	within := func(from, to int) int { return max(min(s.hi, to)-max(s.lo, from), 0) }

@@ -120,7 +120,7 @@ func (s *sampling) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// sampleAll samples what is not there yet and makes it durable.
+// sampleAll samples the missing batches and makes them durable.
 func (s *sampling) sampleAll(ctx context.Context, dir *stage.Dir) ([]stage.File, mbfile.Facts, error) {
 	began := time.Now()
 	edges, err := s.samplePhases(ctx, dir)

@@ -36,7 +36,7 @@ func (l *Layout) IndexBytes() int64 {
 // IndexBytes returns the bytes of the index of the samples, which a Reader holds.
 func (f *Facts) IndexBytes() int64 { return int64(f.Batches()) * int64(recordBytes(f.Layers)) }
 
-// facts adds up what is written, all of which ix describes.
+// facts adds up the written batches, all of which ix describes.
 func (l *Layout) facts(ix *index, epochs int) Facts {
 	p := l.part()
 	return Facts{
@@ -46,7 +46,7 @@ func (l *Layout) facts(ix *index, epochs int) Facts {
 	}
 }
 
-// part is what of the whole is written.
+// part is the written part of the whole.
 type part struct {
 	firstFile          int
 	train, valid, test int // batches

@@ -14,7 +14,7 @@ var (
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 2}
 )
 
-// version is what a version of the format has: Targets in its batches, and an index.
+// version has the properties of a version of the format: Targets in its batches, and an index.
 type version struct {
 	targets     bool
 	decodeIndex func([]byte) (*index, error)

@@ -52,7 +52,7 @@ func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 	return openReader(fsys, dir, meta)
 }
 
-// openReader reads what meta.json, which is given, and the index say.
+// openReader opens a directory with the given meta.json, and reads its index.
 func openReader(fsys vfs.FS, dir string, meta *stage.Meta) (*Reader, error) {
 	version, err := versions.Of(dir, meta.Format)
 	if err != nil {
@@ -198,7 +198,7 @@ func (r *Reader) check(i int, info *BatchInfo, raw []byte) error {
 	return nil
 }
 
-// decode decodes a byte form whose checksum is right, and compares it with the index.
+// decode decodes a byte form with the right checksum, and compares it with the index.
 func (r *Reader) decode(i int, info *BatchInfo, raw []byte, b *graph.Batch) error {
 	err := batchcodec.Decode(raw, b)
 	if err == nil {
@@ -235,7 +235,7 @@ func (r *Reader) DecodeInputs(i int, raw []byte) ([]uint32, error) {
 	return r.inputs(i, &info, raw)
 }
 
-// inputs returns the input nodes of a byte form whose checksum is right.
+// inputs returns the input nodes of a byte form with the right checksum.
 func (r *Reader) inputs(i int, info *BatchInfo, raw []byte) ([]uint32, error) {
 	nodes, err := batchcodec.Inputs(raw)
 	if err == nil && len(nodes) != info.InputNodes() {

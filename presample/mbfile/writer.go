@@ -44,7 +44,7 @@ type Writer struct {
 	saved   journal
 }
 
-// journal is what stage.Dir keeps of the files that are finished.
+// journal is stage.Dir's record of the finished files.
 type journal struct {
 	Files   int    `json:"files"`       // full batch files, durable
 	Records uint32 `json:"records_crc"` // CRC-32C of their records in recordsFile
@@ -74,7 +74,7 @@ func (w *Writer) Next() int { return w.lo + w.index.batches() }
 // ResumedBytes returns the bytes of batches taken over from an interrupted run.
 func (w *Writer) ResumedBytes() int64 { return w.resumed }
 
-// resume takes over what an interrupted run finished.
+// resume takes over the files that an interrupted run finished.
 func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	var was journal
 	if ok, err := w.dir.Progress(&was); err != nil || !ok || was.Files <= 0 {
@@ -302,7 +302,7 @@ func (e *Encoded) Encode(b *graph.Batch) {
 const (
 	// hotnessGranule is the bytes of hotness.bin under one checksum.
 	hotnessGranule = 1 << 20
-	// hotnessPiece is what is written or read at a time: whole granules.
+	// hotnessPiece is the size of a write or read: whole granules.
 	hotnessPiece = 4 << 20
 )
 

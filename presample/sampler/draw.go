@@ -18,7 +18,7 @@ type drawer struct {
 	taken []uint64 // zero between draws; its length is a power of two
 }
 
-// registerBits is the largest n whose taken positions fit in one word.
+// registerBits is the largest n for which the taken positions fit in one word.
 const registerBits = 64
 
 // prepare makes room to draw up to k of a destination's neighbours: about 64

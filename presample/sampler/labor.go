@@ -85,7 +85,7 @@ func (l *labor) further(v uint32, n int) uint64 {
 	return l.weighed(first, rng.Join(rng.Join(l.second, uint64(v)), uint64(n)))
 }
 
-// weighed returns the lot whose parts have the given keys.
+// weighed returns the lot with parts of the given keys.
 func (l *labor) weighed(first, second uint64) uint64 {
 	return uint64(l.cos*normal(first)+l.sin*normal(second)) ^ 1<<63 // in the order of signed numbers
 }
@@ -126,8 +126,8 @@ func times(a, b uint64) uint64 {
 	return hi<<2 | lo>>62
 }
 
-// chooser takes those of a destination's edges that have the least lots. Of equal lots,
-// which no two nodes of independent batches have, those of lower ids are taken.
+// chooser takes the edges of a destination with the least lots. Of equal lots, which no two nodes of
+// independent batches have, it takes the lower ids.
 type chooser struct {
 	lot  []uint64 // of a piece of the edges
 	from uint32   // source of the edge looked at before
@@ -157,8 +157,8 @@ func (a edge) before(b edge) bool {
 	return a.at < b.at
 }
 
-// edgesAtOnce is what a chooser looks at between two looks at the context: a destination
-// may have any number of neighbours.
+// edgesAtOnce is the number of edges for which a chooser works between two looks at the context: a
+// destination may have any number of neighbours.
 const edgesAtOnce = 1 << 18
 
 // LaborMemory returns the bytes that a sampler holds to draw by LABOR with a fanout, beside

@@ -16,9 +16,9 @@ const (
 	// settled nodes move.
 	mostRounds = 20
 	settled    = 1000
-	// mostVotes bounds what a node of many neighbours costs.
+	// mostVotes bounds the cost of a node of many neighbours.
 	mostVotes = 64
-	// nodesAtOnce is what a worker does between two looks at the context.
+	// nodesAtOnce is the number of nodes for which a worker works between two looks at the context.
 	nodesAtOnce = 4096
 )
 

@@ -44,8 +44,8 @@ const (
 // groups other runs, and shuffles each: blocks of nodes that are next to each other
 // would share more, but a batch would then have too many nodes alike to learn from.
 const (
-	// mixedBlocks is how many parts of the graph a batch is a mixture of. Fewer
-	// make it smaller, and its gradient less like that of the whole training set.
+	// mixedBlocks is the number of parts of the graph that a batch mixes. Fewer make it smaller, and
+	// its gradient less like the whole training set's.
 	mixedBlocks = 64
 	// groupBatches is how many batches, about, follow the same runs.
 	groupBatches = 8

@@ -25,7 +25,7 @@ const (
 	maxBatchSize = 1 << 28
 	// MaxFanout keeps the neighbours of one destination a small part of memory.
 	MaxFanout = 1 << 16
-	// maxEpochs keeps what all batches take, counted in bytes, within 64 bits.
+	// maxEpochs keeps the bytes of all batches within 64 bits.
 	maxEpochs = 1 << 20
 )
 

@@ -33,7 +33,7 @@ type Topology struct {
 // memory that copying takes besides.
 const step = 4 << 20
 
-// indptrBytes returns what the index pointers take, so that the indices are aligned.
+// indptrBytes returns the size of the index pointers, rounded up so that the indices are aligned.
 func indptrBytes(nodes int64) int64 { return binio.AlignUp(8*(nodes+1), cuda.Align) }
 
 // Bytes returns the memory of a topology, the device's or the host's: whole pages.

@@ -26,7 +26,7 @@ type cached struct {
 	held    held
 }
 
-// inFlight is how many reads the stack carries out at the same time: those of several readers.
+// inFlight is the number of reads that the stack carries out at the same time, over several readers.
 const inFlight = 256
 
 func openCached(ctx context.Context, d *dataset.Dataset, o Options, rep progress.Reporter) (_ Topology, err error) {

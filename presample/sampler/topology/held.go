@@ -27,14 +27,14 @@ func tableBytes(nodes int64) int64 {
 	return 8*words + 4*ranks
 }
 
-// heldBytes returns the memory of so many held nodes with so many in-neighbours in all.
+// heldBytes returns the memory of the given number of held nodes with edges in-neighbours in all.
 func heldBytes(nodes, held, edges int64) int64 {
 	return tableBytes(nodes) + graph.OffsetsBytes(held) + binio.AlignUp(4*edges, device.PageSize)
 }
 
-// choose marks the nodes that come first in a list, up to the first that does not fit in so
-// many bytes, and returns how many they and their edges are. A node that is there twice
-// counts once.
+// choose marks the nodes that come first in a list, up to the first that does not fit in the given
+// bytes, and returns the numbers of these nodes and of their edges. A node that is there twice counts
+// once.
 func (h *held) choose(list []uint32, o *graph.Offsets, bytes int64) (nodes, edges int64) {
 	n := int64(o.NumNodes())
 	h.bits = make([]uint64, (n+63)/64)

@@ -42,7 +42,7 @@ func OrderOf(name string, s *sampler.Seeds, fanout []int) Order {
 	return Reach(s.List(sampler.Train), s.Batches(sampler.Train), fanout)
 }
 
-// orderWork returns the memory that the list of an order takes, and what it is made from.
+// orderWork returns the memory of the list of an order, and of the counts it is made from.
 func orderWork(name string, nodes int64) int64 {
 	switch name {
 	case ByDegree:

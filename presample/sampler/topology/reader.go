@@ -52,7 +52,7 @@ func (r *reader) Locate(nodes []uint32, start []int64, degree []uint32) error {
 	return nil
 }
 
-// Read serves the destinations whose neighbours are held, and reads those of the others.
+// Read serves the destinations with held neighbours, and reads the neighbours of the others.
 func (r *reader) Read(ctx context.Context, h *sampler.Hop) error {
 	r.hop, r.missed, r.draw = h, r.missed[:0], r.draw[:0]
 	for i := range h.Len() {
