@@ -115,7 +115,7 @@ func countWidth(k *graph.Block) int {
 
 func positionWidth(k *graph.Block) int { return binio.Width(uint32(max(k.NumSrc-1, 0))) }
 
-// head is what a byte form says of its arrays before they follow.
+// head describes the arrays of a byte form before they follow.
 type head struct {
 	layers         int
 	inputs, labels int
@@ -123,8 +123,8 @@ type head struct {
 	layer          [MaxLayers]layerHead
 }
 
-// layerHead is what the head says of one layer: counts, and bytes of an edge count, of a
-// source position and of a destination position.
+// layerHead is the head's part for one layer: counts, and bytes of an edge count, of a source position
+// and of a destination position.
 type layerHead struct {
 	src, dst, edges          int
 	count, source, destWidth int
