@@ -16,7 +16,7 @@ func NewArena() *Arena { return &Arena{gives: true} }
 // mostUsed is more than any memory has: to count on from there could overflow.
 const mostUsed = 1 << 60
 
-// Take returns so many elements, nil of an Arena that only counts.
+// Take returns n elements, or nil from an Arena that only counts.
 func Take[T any](a *Arena, n int) []T {
 	var v T
 	if each := int64(unsafe.Sizeof(v)); each > 0 && int64(n) > (mostUsed-a.used)/each {

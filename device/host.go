@@ -19,9 +19,9 @@ const PageSize = 4096
 // hostBytes is the memory held by live host buffers, whole pages.
 var hostBytes atomic.Int64
 
-// HostBytes returns the bytes held by all host buffers of this process that
-// have not been freed, rounded up to whole pages each: what a memory budget is
-// charged. It may be called from any goroutine.
+// HostBytes returns the bytes held by all host buffers of this process that have not been freed,
+// rounded up to whole pages each. A memory budget is charged with this number. It may be called from
+// any goroutine.
 func HostBytes() int64 { return hostBytes.Load() }
 
 // Host is one page-aligned buffer of host memory, zeroed when made. It has one
@@ -54,9 +54,8 @@ const maxInt = int(^uint(0) >> 1)
 // Len returns the buffer's size in bytes; 0 once freed.
 func (h *Host) Len() int { return h.length }
 
-// Bytes returns the buffer. The slice, like those of the typed views, aliases
-// the buffer and must not be touched after Free: the address may be unmapped
-// by then, or belong to somebody else.
+// Bytes returns the buffer. The slice aliases the buffer, as the typed views do, and must not be
+// touched after Free: the address may be unmapped by then, or belong to somebody else.
 func (h *Host) Bytes() []byte { return h.mem[:h.length:h.length] }
 
 // Float32s returns the buffer as float32 values in the machine's byte order;

@@ -55,15 +55,15 @@ func (b *BLAS) Version() string { return b.stream.device.driver.blasVersion(b.ha
 // Free gives the library's memory back.
 func (b *BLAS) Free() { _ = b.stream.device.driver.dropBLAS(b.handle) }
 
-// Sgemm stores alpha·op(a)·op(b) + beta·c in c, row-major, where op transposes or does
-// not: m×n = m×k · k×n. A leading dimension is that of the matrix as stored. With beta
-// zero, c is not read.
+// Sgemm stores alpha·op(a)·op(b) + beta·c in c, row-major, where op transposes or does not: m×n =
+// m×k · k×n. A leading dimension is the number of columns of the matrix as stored. With beta zero, c
+// is not read.
 func (b *BLAS) Sgemm(transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
 	return b.sgemm(Batch{}, transA, transB, m, n, k, alpha, x, ldx, y, ldy, beta, z, ldz)
 }
 
-// Batch is some products of one shape: how many, and how many elements each one's
-// matrices lie behind those of the one before.
+// Batch is a number of products of one shape, and the strides in elements from the matrices of one
+// product to those in the next.
 type Batch struct {
 	Count               int
 	NextX, NextY, NextZ int

@@ -65,16 +65,16 @@ func (d *Device) load(c Code) error {
 // Dims are the sizes of a grid or of a block, along x and y.
 type Dims [2]uint32
 
-// Launch is a launch of a kernel that is being made: its arguments are added in the order
-// in which the kernel has them. The first that is wrong is what Run returns. A stream makes
-// one launch at a time.
+// Launch is a launch of a kernel that is being made: its arguments are added in the order in which
+// the kernel has them. Run returns an error for the first wrong argument. A stream makes one launch
+// at a time.
 type Launch struct {
 	stream *Stream
 	what   string
 	err    error
 }
 
-// Launch begins a launch. The name is that of errors.
+// Launch begins a launch. Errors name the launch by it.
 func (s *Stream) Launch(what string) Launch {
 	s.args = s.args[:0]
 	return Launch{s, what, s.device.usable()}
@@ -83,14 +83,14 @@ func (s *Stream) Launch(what string) Launch {
 // Stream returns the stream that the launch is for.
 func (l *Launch) Stream() *Stream { return l.stream }
 
-// Fail notes what is wrong with the arguments.
+// Fail records an error in the arguments; Run returns the first.
 func (l *Launch) Fail(format string, args ...any) {
 	if l.err == nil {
 		l.err = fmt.Errorf("cuda: "+l.what+": "+format, args...)
 	}
 }
 
-// Buffer adds a pointer to at least so many bytes.
+// Buffer adds a pointer to a buffer of at least the given size in bytes.
 func (l *Launch) Buffer(name string, b Buffer, bytes int64) {
 	if l.err == nil {
 		l.err = needs(l.what, name, b, bytes)
@@ -118,7 +118,7 @@ func (l *Launch) Bool(b bool) {
 	}
 }
 
-// Word adds eight bytes, of which the kernel takes as many as its parameter has.
+// Word adds eight bytes. The kernel takes the low bytes, up to its parameter's size.
 func (l *Launch) Word(w uint64) { l.stream.args = append(l.stream.args, w) }
 
 // Run gives the stream the launch of a function, which is an index of Code.Functions. There

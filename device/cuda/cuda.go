@@ -1,16 +1,16 @@
-// Package cuda is the driver of one NVIDIA device: its memory, taken within a budget;
-// streams, events and graphs of work on it; launches of kernels; and cuBLAS. The kernels
-// themselves are those of package kernels.
+// Package cuda is the driver of one NVIDIA device: its memory, taken within a budget; streams,
+// events and graphs of work on it; launches of kernels; and cuBLAS. The kernels themselves are in
+// package kernels.
 //
-// The package has the same API in every build. What talks to the driver is behind one
-// interface, which exists with the build tag gpu alone: without it, and on a machine
-// that has no driver or device, Open and Devices return ErrNoDevice with the reason.
+// The package has the same API in every build. One interface hides the driver. It is implemented
+// with the build tag gpu alone: without the tag, and on a machine that has no driver or device, Open
+// and Devices return ErrNoDevice with the reason.
 //
 // # Threads
 //
-// The driver knows which device a thread works for. A goroutine calls Device.Attach
-// before anything else here, and stays on its thread until it detaches. Streams, and
-// what is made on them, belong to one goroutine at a time.
+// The driver knows which device a thread works for. A goroutine calls Device.Attach before anything
+// else here, and stays on its thread until it detaches. Streams, and the objects made on them,
+// belong to one goroutine at a time.
 //
 // # Faults
 //

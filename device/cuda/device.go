@@ -9,7 +9,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Options are what a device may be used for.
+// Options limit how a device may be used.
 type Options struct {
 	DeviceBytes int64 // of its memory, at most; 0: all of it
 	PinnedBytes int64 // of host memory that this package pins, at most; 0: without limit
@@ -68,8 +68,8 @@ func open(driver driver, index int, o Options) (*Device, error) {
 	return d, nil
 }
 
-// Attach makes the device that of the calling goroutine, which stays on its thread
-// until detach is called.
+// Attach makes the device current for the calling goroutine, which stays on its thread until detach
+// is called.
 func (d *Device) Attach() (detach func(), err error) {
 	runtime.LockOSThread()
 	if err := d.driver.bind(d.context); err != nil {
@@ -118,8 +118,8 @@ func (d *Device) Close() {
 // memory. It may be called from any goroutine.
 func (d *Device) Held() (device, pinned int64) { return d.memory.held.Load(), d.pinned.held.Load() }
 
-// Limit replaces Options.DeviceBytes for what is taken from now on. Nobody may take memory
-// meanwhile.
+// Limit replaces Options.DeviceBytes for later allocations. No goroutine may allocate during the
+// call.
 func (d *Device) Limit(bytes int64) {
 	d.memory.most = d.Memory
 	if bytes > 0 {

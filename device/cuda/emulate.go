@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Emulation computes a launch on host memory: args are the kernel's arguments, of which
-// those that are addresses stand for what at returns, up to the end of its allocation.
+// Emulation computes a launch on host memory: args are the kernel's arguments. For an argument that
+// is an address, at returns the memory from there to the end of its allocation.
 type Emulation func(kernel string, args []uint64, at func(address uint64) []byte)
 
 // OpenEmulated returns an emulated device. Its memory, full of NaN at first, is the host's,

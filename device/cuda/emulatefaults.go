@@ -5,17 +5,17 @@ import (
 	"unsafe"
 )
 
-// Fault is what an emulated device returns in place of doing something.
+// Fault is an error that an emulated device returns instead of executing a call.
 type Fault struct {
 	Why         string
 	OutOfMemory bool
 	Lost        bool // nothing works any more
 }
 
-// OpenFaulty is OpenEmulated for a device that fails when fails returns a fault. fails gets
-// the name of each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in",
-// "copy out", "copy", "fill", "launch", "product", "capture", "launch graph", "wait" for a
-// stream or event. A kernel that fails is one whose wait does.
+// OpenFaulty is OpenEmulated for a device that fails when fails returns a fault. fails gets the name
+// of each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in", "copy out",
+// "copy", "fill", "launch", "product", "capture", "launch graph", "wait" for a stream or event. A
+// kernel fails when the wait for it fails.
 func OpenFaulty(run Emulation, o Options, fails func(call string) *Fault) (*Device, error) {
 	return open(&faulty{newEmulated(run), fails}, 0, o)
 }

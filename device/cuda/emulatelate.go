@@ -18,11 +18,11 @@ type Late struct {
 	Wrong func(what string)
 }
 
-// OpenLate is OpenEmulated for a device whose streams do their work when they have to: when
-// the host waits for it, or for a stream that waits for it. Some streams are ahead, and do
-// their work as soon as no event holds it back. So work that reads memory without having
-// waited for the writer finds what was there before, and work that writes memory too early
-// spoils it for a reader that is late. While a copy is under way its destination holds NaN.
+// OpenLate is OpenEmulated for a device with lazy streams: a stream works when the host waits for
+// it, or for a stream that waits for it. Some streams are ahead, and do their work as soon as no
+// event holds it back. So work that reads memory without having waited for the writer finds the old
+// values, and work that writes memory too early spoils it for a reader that is late. While a copy is
+// under way its destination holds NaN.
 //
 // As long as one goroutine at a time works with the device, the same seed gives the same
 // order.

@@ -21,8 +21,8 @@ func (s *Stream) Capture(name string, enqueue func() error) (*Graph, error) {
 	return g, nil
 }
 
-// Update replaces the graph's parameters by those of newly captured work of the same
-// shape, which costs less than another graph.
+// Update replaces the graph's parameters by the parameters of newly captured work of the same shape,
+// which costs less than another graph.
 func (g *Graph) Update(s *Stream, enqueue func() error) error {
 	return s.capture(g.name, enqueue, func(graph handle) error { return g.device.driver.update(g.exec, graph) })
 }

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// LibraryPaths returns where one of NVIDIA's libraries may be, best first: where the user
-// says, in an environment variable; by its names as the loader looks for them; and by the
-// names of files in CUDA's folders and in those of Python packages, which bring it along.
+// LibraryPaths returns where one of NVIDIA's libraries may be, best first: where the user says, in
+// an environment variable; by its names as the loader looks for them; and by the names of files in
+// the folders of CUDA and of Python packages that ship it.
 func LibraryPaths(variable string, names, files []string) []string {
 	if p := os.Getenv(variable); p != "" {
 		return []string{p}

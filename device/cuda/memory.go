@@ -7,8 +7,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Align is the alignment of every buffer, in bytes, and what its size is rounded up
-// to where it is counted.
+// Align is the alignment of every buffer, in bytes. Sizes are rounded up to it when they are
+// counted.
 const Align = 256
 
 // account counts bytes against a budget.
@@ -56,9 +56,9 @@ func (b Buffer) Slice(from, bytes int64) Buffer {
 	return Buffer{b.address + uint64(from), bytes}
 }
 
-// Arena hands out one piece of device memory bit by bit: everything that a program
-// holds on the device is taken at the start. A zero Arena has no memory and only
-// counts, so that the same code finds out what is needed and takes it.
+// Arena hands out one piece of device memory bit by bit: everything that a program holds on the
+// device is taken at the start. A zero Arena has no memory and only counts, so that the same code
+// computes the size needed and takes the memory.
 type Arena struct {
 	device *Device
 	memory Buffer

@@ -29,10 +29,10 @@ func (d *Device) NewStream() (*Stream, error) {
 // Device returns the device that the stream is of.
 func (s *Stream) Device() *Device { return s.device }
 
-// Free ends the stream, after what it has been given to do.
+// Free ends the stream after its enqueued work.
 func (s *Stream) Free() { _ = s.device.driver.dropStream(s.handle) }
 
-// Synchronize waits until all work is done, and returns what went wrong with it.
+// Synchronize waits until all work is done, and returns the error of the work, if any.
 func (s *Stream) Synchronize() error {
 	if err := s.device.usable(); err != nil {
 		return err
@@ -60,8 +60,8 @@ func (s *Stream) CopyIn(to Buffer, from []byte) error {
 	return s.asked("copy in", s.device.driver.copyIn(to.address, unsafe.Pointer(unsafe.SliceData(from)), n, s.handle))
 }
 
-// CopyOut copies device memory to the host. Into pinned memory it returns at once. What
-// the memory holds is known once the stream was waited for.
+// CopyOut copies device memory to the host. Into pinned memory it returns at once. Its contents are
+// valid once the host has waited for the stream.
 func (s *Stream) CopyOut(to []byte, from Buffer) error {
 	n := int64(len(to))
 	if err := s.begin("copy out", n, from); err != nil || n == 0 {
@@ -70,7 +70,7 @@ func (s *Stream) CopyOut(to []byte, from Buffer) error {
 	return s.asked("copy out", s.device.driver.copyOut(unsafe.Pointer(unsafe.SliceData(to)), from.address, n, s.handle))
 }
 
-// Copy copies within the device, as many bytes as from has.
+// Copy copies all bytes of from to another buffer of the device.
 func (s *Stream) Copy(to, from Buffer) error {
 	if err := s.begin("copy", from.bytes, to); err != nil || from.bytes == 0 {
 		return err
@@ -177,8 +177,8 @@ func (e *Event) failed(err error) error {
 	return e.device.failed(what, err)
 }
 
-// Handle returns what the driver calls the stream: for libraries that enqueue work by
-// themselves. What they were given is noted by Gave.
+// Handle returns the driver's handle of the stream, for libraries that enqueue work by themselves.
+// Gave records that work.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
 // Gave notes work that a library has enqueued, for the message if it fails.

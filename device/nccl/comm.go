@@ -59,7 +59,7 @@ func (l *Library) Join(ctx context.Context, id ID, world, rank int, o Options) (
 func (c *Comm) Rank() int  { return c.rank }
 func (c *Comm) World() int { return c.world }
 
-// AllReduce enqueues what replaces x, of float32, by its sum over all ranks, which is the same
+// AllReduce enqueues the replacement of x, of float32, by its sum over all ranks, which is the same
 // on each of them to the last bit. All ranks enqueue the same, in the same order.
 func (c *Comm) AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) error {
 	return c.enqueue(ctx, s, "all-reduce", func(api api, at comm, stream uintptr) Status {
@@ -67,7 +67,7 @@ func (c *Comm) AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) err
 	})
 }
 
-// Broadcast enqueues what replaces x by that of the rank root.
+// Broadcast enqueues the replacement of x by the x that rank root has.
 func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, x cuda.Buffer, root int) error {
 	return c.enqueue(ctx, s, "broadcast", func(api api, at comm, stream uintptr) Status {
 		return api.broadcast(uintptr(x.Address()), int(x.Bytes()), bytesType, int32(root), at, stream)
@@ -183,8 +183,8 @@ func (c *Comm) abort() {
 	kept.Unlock()
 }
 
-// Abort gives the communicator up, for the given reason: what was enqueued ends, with undefined
-// results, and so does what waits.
+// Abort gives the communicator up, for the given reason: enqueued work ends with undefined results,
+// and waiting calls return.
 func (c *Comm) Abort(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +194,7 @@ func (c *Comm) Abort(why error) {
 	}
 }
 
-// Close ends the communicator, after what was enqueued. All ranks close, or one gives up.
+// Close ends the communicator after the enqueued work. All ranks close, or one gives up.
 func (c *Comm) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.lost != nil {
@@ -221,7 +221,7 @@ func (c *Comm) Close(ctx context.Context) error {
 	return nil
 }
 
-// Check returns what is known to have failed, on any rank, without waiting.
+// Check returns a failure already known, of any rank, without waiting.
 func (c *Comm) Check() error {
 	if _, err := c.state(); err != nil {
 		return c.give("look", err)

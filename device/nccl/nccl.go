@@ -4,10 +4,10 @@
 //	rank 0:      id := NewID ──► by some other way to all ranks
 //	every rank:  Join(id) ─► AllReduce, Broadcast on a stream … ─► Wait ─► Close
 //
-// Nothing waits forever. A communicator is made without blocking, what fails on another rank is
-// asked for while waiting, and what takes longer than Options.Patience is given up: the
-// communicator is aborted then, so that the device's stream ends, and every later call returns
-// the same error. Errors of the library are Statuses, in errors of kind fault.ErrDevice.
+// Nothing waits forever. A communicator is made without blocking, and a wait polls for failures of
+// other ranks. A call that takes longer than Options.Patience aborts the communicator, so that the
+// device's stream ends, and every later call returns the same error. Errors of the library are
+// Statuses, in errors of kind fault.ErrDevice.
 //
 // The library's own variables (NCCL_DEBUG, NCCL_SOCKET_IFNAME and so on) are left alone.
 package nccl
@@ -27,7 +27,7 @@ var ErrNoLibrary = errors.New("no NCCL")
 // ErrDeadline says that the library took longer than Options.Patience.
 var ErrDeadline = errors.New("nothing came within the time given")
 
-// Status is what a call of the library returns.
+// Status is the result code of a call of the library.
 type Status int32
 
 // Statuses, by the library's names.
@@ -115,7 +115,7 @@ type Library struct{ api api }
 
 // Open opens the library that DISKGNN_NCCL names, or else the first one that is found, by the
 // loader's names and in the folders of CUDA and of Python packages. It is opened once, and stays
-// open. What is not there or too old is an error of kind ErrNoLibrary.
+// open. If it is missing or too old, the error is of kind ErrNoLibrary.
 func Open() (*Library, error) {
 	a, err := openOnce()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package cudatest is GPUs for tests: emulated ones, for machines that have none, whose memory is
-// the host's, and whose kernels twins in Go stand in for; and real ones.
+// Package cudatest provides GPUs for tests, emulated or real. An emulated GPU uses the host's memory
+// and runs Go twins of the kernels.
 package cudatest
 
 import (
@@ -30,7 +30,7 @@ func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Faul
 	return training.OpenFaulty(t, o, fails)
 }
 
-// OpenLate returns one whose streams are late, in an order that the seed draws; see
+// OpenLate returns an emulated device with late streams, in an order that the seed draws; see
 // cuda.OpenLate. The test fails if memory is freed under work.
 func OpenLate(t testing.TB, seed uint64) *cuda.Device {
 	t.Helper()

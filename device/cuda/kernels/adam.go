@@ -6,7 +6,7 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// AdamStep is what one step of Adam does, as it lies in device memory.
+// AdamStep holds the constants of one step of Adam, in the layout of device memory.
 type AdamStep struct {
 	kernel.AdamStep
 	Shrink float32 // is added to the weights, times the weights: decoupled decay, negative

@@ -13,11 +13,11 @@ import (
 // where weights that are none stand for ones, and without OwnX there is no last term. If
 // Beside, it is not added: OwnX's row is stored after the sum, in the same row of Out.
 //
-// Forward, rows are destinations, Indptr and Indices those of the block; a row's own
-// place is Place[i], or i without Place, and own is Own[i]. Transposed, rows are
-// sources, Indptr and Indices those of the transposed block, and X and OwnX are
-// gradients by destination: source i's own place is Place[i] − 1 if that is not
-// negative, or without Place i if it is below Places; own is Own at the same place.
+// Forward, rows are destinations, and Indptr and Indices are the block's; a row's own place is
+// Place[i], or i without Place, and own is Own[i]. Transposed, rows are sources, Indptr and Indices
+// are the transposed block's, and X and OwnX are gradients by destination: source i's own place is
+// Place[i] − 1 if that is not negative, or without Place i if it is below Places; own is Own at the
+// same place.
 type Aggregate struct {
 	Out             cuda.Buffer // float32
 	Stride          int         // of Out's rows, in floats; at least Width
@@ -88,10 +88,9 @@ func (a *Aggregate) arguments(l *launch) {
 	l.count(a.Places)
 }
 
-// Scatter takes gradients back through sums over neighbours and through the tail of the
-// layer that made their input: Aggregate, transposed, and TailBackward of what that
-// stores, in one pass. Of the two, Aggregate.Out is TailBackward's G, its rows next to
-// each other; there is no Add.
+// Scatter takes gradients back through sums over neighbours and through the tail of the layer that
+// made their input: Aggregate, transposed, and TailBackward of its output, in one pass. Of the two,
+// Aggregate.Out is TailBackward's G, its rows next to each other; there is no Add.
 type Scatter struct {
 	Aggregate
 	Y, Sums, DBias cuda.Buffer // TailBackward's

@@ -10,9 +10,9 @@ import (
 //
 //	Weights[e,h] = softmax over i's edges e of leaky(Scores[s,h] + Scores[i's place, Heads+h])
 //
-// Scores has the parts that the scores of a source's edges have of it, and behind them
-// those that it has as a destination. The edges of i have the sources Indices[Indptr[i]:Indptr[i+1]]. leaky multiplies
-// what is not positive by Slope.
+// A row of Scores has the node's terms as a source, one for each head, and then its terms as a destination.
+// The edges of i have the sources Indices[Indptr[i]:Indptr[i+1]]. leaky multiplies values that are not
+// positive by Slope.
 type EdgeSoftmax struct {
 	Weights         cuda.Buffer // float32, by edge
 	Scores          cuda.Buffer // float32, by source: rows of 2·Heads
@@ -44,8 +44,8 @@ func (a *EdgeSoftmax) arguments(l *launch) {
 	l.count(a.Rows)
 }
 
-// EdgeSoftmaxBackward takes the gradients of the weights to those of the scores ahead
-// of leaky, in place, edge by edge, and sums them into those of the destinations' parts.
+// EdgeSoftmaxBackward turns the weights' gradients into gradients of the scores ahead of leaky, in
+// place, edge by edge, and sums them into the gradients of the destinations' terms.
 type EdgeSoftmaxBackward struct {
 	EdgeSoftmax             // Weights are its result
 	Grads       cuda.Buffer // float32, by edge
@@ -63,7 +63,7 @@ func (a EdgeSoftmaxBackward) Launch(s *cuda.Stream) error {
 	return l.rows(edgeSoftmaxBackward, a.Rows.Most, a.Heads, 1)
 }
 
-// SumEdges sums the gradients of edges' scores into those of Scores, by source:
+// SumEdges sums the gradients of edges' scores into the gradient of Scores, by source:
 //
 //	Out[s,h]       = Σ Values[Edges[t],h] for t in Indptr[s]:Indptr[s+1]
 //	Out[s,Heads+h] = Own[i,h] where s is destination i, else 0

@@ -2,8 +2,7 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Checksum computes the CRC-32C of ranges of device memory, as internal/binio does
-// that of host memory:
+// Checksum computes the CRC-32C of ranges of device memory, as internal/binio does for host memory:
 //
 //	Sums[i] = CRC-32C of Ranges[2i+1] bytes of Data, from byte Ranges[2i] on
 //

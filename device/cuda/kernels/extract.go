@@ -6,7 +6,7 @@ import "diskgnn/device/cuda"
 //
 //	Out[To[i]], or Out[i] without To = RowBytes bytes of Source, from byte From[i] on
 //
-// It is what makes rows of pages that were read for them. None of To comes twice.
+// It takes rows out of the pages that were read for them. The values in To are distinct.
 type Extract struct {
 	Out      cuda.Buffer // rows, one after the other
 	To       cuda.Buffer // uint32; may be none

@@ -11,8 +11,7 @@ import (
 //
 //	Out[i] = Table[Index[i]], or Table[i] without an Index
 //
-// A table may be cut in two: its rows from Near on are those of Far, which may lie in
-// pinned host memory.
+// A table may be cut in two: Far holds its rows from Near on, and may lie in pinned host memory.
 type Gather struct {
 	Out    cuda.Buffer // float32
 	Stride int         // of Out's rows, in floats; at least Width

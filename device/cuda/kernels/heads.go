@@ -64,7 +64,7 @@ func (a CombineHeads) Launch(s *cuda.Stream) error {
 	return l.tiles(combineHeads, most, a.Width, unit([]int{a.Width}, a.Out, a.Y))
 }
 
-// EdgeDots multiplies the row of every edge's source with those of its destination:
+// EdgeDots multiplies the row of every edge's source with its destination's rows, one for each head:
 //
 //	Out[e,h] = X[s]·Y[i,h]
 //

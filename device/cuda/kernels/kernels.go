@@ -1,21 +1,20 @@
-// Package kernels is the kernels of training on a GPU, which are the .cu files here, and what
-// launches them.
+// Package kernels holds the kernels of training on a GPU, in the .cu files here, and launches them.
 //
-// A kernel's arguments are a struct, whose method Launch checks their sizes and gives a
-// stream the work; the function of the same name in package plain says what it computes.
-// Sums run in a stated order and products are not fused with them, so a kernel gives its
-// twin's bits, but for the exponentials of a softmax. Indices are not checked: callers pass
-// validated ones. Launch allocates nothing, and returns the errors of cuda.Launch.
+// A kernel's arguments are a struct. Its method Launch checks their sizes and gives a stream the
+// work; the function of the same name in package plain specifies its result. Sums run in a stated
+// order and products are not fused with them, so a kernel gives its twin's bits, but for the
+// exponentials of a softmax. Indices are not checked: callers pass validated ones. Launch allocates
+// nothing, and returns the errors of cuda.Launch.
 //
-// What changes from step to step lies in device memory, so that a captured graph can
-// be launched again: how many rows there are (Count), constants of Adam and of the
-// loss, the stream of a layer's dropout.
+// Values that change from step to step lie in device memory, so that a captured graph can be
+// launched again: how many rows there are (Count), constants of Adam and of the loss, the stream of
+// a layer's dropout.
 package kernels
 
 import "diskgnn/device/cuda"
 
-// Code is what a device loads so that these kernels can be launched on it, as Open's does.
-// The kernels below add their functions.
+// Code is the image of these kernels. A device must load it, as Open's does, before a launch. The
+// kernels below add their functions.
 var Code = cuda.Code{Image: image}
 
 // Open is cuda.Open of a device that kernels will be launched on.

@@ -2,8 +2,8 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Count is a number of rows: Most, or what the uint32 in device memory says, if that
-// is less. Launches are made for Most rows.
+// Count is a number of rows: Most, or the uint32 in device memory if that is less. Launches are made
+// for Most rows.
 type Count struct {
 	Most int
 	At   cuda.Buffer // zero: Most rows

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// ScoreBytes is the size of what CrossEntropy sums up: the loss, a float64, and the
-// number of seed nodes whose label has the largest logit, a uint64.
+// ScoreBytes is the size of CrossEntropy's sums: the loss, a float64, and the number of seed nodes
+// that are classified right (the largest logit is at the label), a uint64.
 const ScoreBytes = 16
 
-// Score reads what CrossEntropy summed up.
+// Score reads the sums of CrossEntropy.
 func Score(b []byte) (loss float64, right int) {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b)), int(binary.LittleEndian.Uint64(b[8:]))
 }
@@ -20,8 +20,8 @@ func Score(b []byte) (loss float64, right int) {
 //	G[i] = (softmax(Z[i]) − target) · Inverse
 //	Score = Σ −target·log softmax(Z[i]), and how many were right
 //
-// The target is one at the label, but for Smoothing, which is spread over all classes.
-// A row whose label is negative has neither loss nor gradient.
+// The target is one at the label, but for Smoothing, which is spread over all classes. A row with a
+// negative label has neither loss nor gradient.
 type CrossEntropy struct {
 	G, Z      cuda.Buffer // float32, rows next to each other
 	Classes   int

@@ -29,8 +29,8 @@ func (a Maximum) Launch(s *cuda.Stream) error {
 	return l.rows(maximum, most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.X, a.Chosen))
 }
 
-// MaximumBackward takes gradients back through Maximum: a source gets those of the
-// columns that it was chosen for.
+// MaximumBackward takes gradients back through Maximum: a source gets the gradients of the columns
+// that it was chosen for.
 type MaximumBackward struct {
 	Out             cuda.Buffer // float32, by source
 	G               cuda.Buffer // float32, by destination, rows next to each other

@@ -98,7 +98,7 @@ func (l *launch) sum(k compiled, out, sums cuda.Buffer, width, rows int) error {
 	return columnSums(l.Stream(), out, sums, width, sumGroups(rows))
 }
 
-// BatchStatistics finds what batch norm takes of the columns of Z: Mean; Inverse,
+// BatchStatistics computes the statistics of the columns of Z for batch norm: Mean; Inverse,
 // 1/√(variance + Epsilon); and Variance, unbiased. The bias has been added: Tail does.
 //
 // Rows of Z beyond the count become zero.
@@ -164,8 +164,8 @@ func (a Standardize) Launch(s *cuda.Stream) error {
 	return l.rows(standardize, a.Rows.Most, a.Width, unit([]int{a.Width}, a.Z, a.Normed))
 }
 
-// StandardizeBackward takes gradients back through Standardize and the statistics, in
-// place. DShift are the sums of the columns of G, DScale those of G·Normed.
+// StandardizeBackward takes gradients back through Standardize and the statistics, in place. DShift
+// is the sums of the columns of G, DScale the sums of the columns of G·Normed.
 type StandardizeBackward struct {
 	G, Normed      cuda.Buffer // float32, rows next to each other
 	Inverse, Scale cuda.Buffer // float32, by column

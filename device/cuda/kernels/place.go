@@ -6,8 +6,8 @@ import "diskgnn/device/cuda"
 //
 //	Table[Index[i]] = Source[i]
 //
-// It is what changes a table that Gather reads: its rows from Near on are those of Far,
-// which may lie in pinned host memory. No index comes twice.
+// It changes a table that Gather reads: Far holds its rows from Near on, and may lie in pinned host
+// memory. No index comes twice.
 type Place struct {
 	Table    cuda.Buffer
 	Far      cuda.Buffer // may be none: Near is then the rows of Table

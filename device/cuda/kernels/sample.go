@@ -8,9 +8,9 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// Frontier is the nodes of a batch that is being drawn, in the order of their discovery, and
-// what finds their numbers. Its memory is the batch's, but for the graph's, which may lie in
-// pinned host memory.
+// Frontier is the nodes of a batch that is being drawn, in the order of their discovery, and a hash
+// table of their numbers. Its memory is the batch's, but for the graph's, which may lie in pinned
+// host memory.
 type Frontier struct {
 	Graph cuda.Buffer // index pointers of the graph in compressed sparse columns: int64 per node, and one
 
@@ -22,7 +22,7 @@ type Frontier struct {
 	Wrong  cuda.Buffer // uint32 of Sample bits, 0 when the batch begins
 }
 
-// What can be wrong with a batch.
+// Faults of a batch.
 const (
 	SampleNoRoom = 1 // it has more nodes or edges than there is room for
 	SampleTwice  = 2 // a seed node is listed twice
@@ -38,12 +38,13 @@ const SampleAll = math.MaxUint32
 // may have.
 const SampleMost = 1 << 30
 
-// SampleTableBytes returns the size of the table that numbers the nodes of a batch whose hops
-// have so many destinations and edges together, at most: if all were different nodes, four
-// fifths of it would be taken.
+// SampleTableBytes returns the size of the table that numbers the nodes of a batch, when all hops
+// together have at most the given number of destinations and edges: if all were different nodes,
+// four fifths of it would be taken.
 func SampleTableBytes(most int) int64 { return 8 << bits.Len64(uint64(max(most+most/4, 511))) }
 
-// SampleSumBytes returns the size of the sums of a hop of so many destinations or edges.
+// SampleSumBytes returns the size of the sums of a hop with at most the given number of destinations
+// or edges.
 func SampleSumBytes(most int) int64 { return 8 * int64(sampleTiles(most)) }
 
 func sampleTiles(rows int) int { return (rows + SampleTile - 1) / SampleTile }

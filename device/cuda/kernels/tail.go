@@ -8,7 +8,7 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// Activation is what follows the bias.
+// Activation is the function applied after the bias.
 type Activation int
 
 // The activations. Identity has no dropout either: it ends a network.
@@ -81,7 +81,8 @@ const (
 	mostGroups = 1024
 )
 
-// SumGroup returns how many of so many rows TailBackward sums into one row of Sums.
+// SumGroup returns the number of rows, of the given total, that TailBackward sums into one row of
+// Sums.
 func SumGroup(rows int) int {
 	group := leastGroup
 	for rows > mostGroups*group {
@@ -90,7 +91,7 @@ func SumGroup(rows int) int {
 	return group
 }
 
-// SumRows returns how many rows Sums must have for so many rows, or fewer.
+// SumRows returns the number of rows that Sums must have for up to the given number of rows.
 func SumRows(rows int) int { return min(mostGroups, (rows+leastGroup-1)/leastGroup) }
 
 func sumGroups(rows int) int {
@@ -100,7 +101,7 @@ func sumGroups(rows int) int {
 
 // TailBackward takes gradients back through Tail, in place, and sums them:
 //
-//	G[i] = gradient of Z[i] + Bias, where Y[i] is what Tail made of it
+//	G[i] = gradient of Z[i] + Bias, where Y[i] is Tail's output for it
 //	DBias = Σ G[i]
 //
 // Rows of G beyond the count become zero, up to Rows.Most: products that sum over rows

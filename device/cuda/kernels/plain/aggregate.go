@@ -2,7 +2,7 @@ package plain
 
 import "diskgnn/internal/kernel"
 
-// Block is what Aggregate sums over; see kernels.Aggregate for the fields.
+// Block is the edges that Aggregate sums over; see kernels.Aggregate for the fields.
 type Block struct {
 	Indptr, Indices   []uint32
 	Outer, Inner, Own []float32

@@ -29,8 +29,8 @@ func EdgeSoftmax(weights, scores []float32, place []uint32, heads int, slope flo
 	}
 }
 
-// EdgeSoftmaxBackward takes gradients of weights to those of scores, in place, and sums
-// them by destination; see kernels.EdgeSoftmaxBackward.
+// EdgeSoftmaxBackward turns gradients of weights into gradients of scores, in place, and sums them
+// by destination; see kernels.EdgeSoftmaxBackward.
 func EdgeSoftmaxBackward(grads, ownGrads, weights, scores []float32, place []uint32, heads int, slope float32, indptr, indices []uint32, rows int) {
 	for i := range rows {
 		from, to, own := int(indptr[i]), int(indptr[i+1]), ownScores(scores, place, heads, i)

@@ -1,6 +1,6 @@
-// Package plain is what package kernels computes, in plain Go on host memory: its
-// specification, what tests compare it with, and what an emulated device launches. The inner
-// loops are those of internal/kernel, the CPU engine's: so a kernel's result is the CPU's.
+// Package plain computes the functions of package kernels in plain Go on host memory. It is their
+// specification and the reference of tests, and an emulated device launches it. It shares the inner
+// loops with the CPU engine (internal/kernel), so that a kernel's result equals the CPU's.
 package plain
 
 import (
@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// GatherParts is Gather of a table whose rows below near several devices have, all of them where
-// far is none.
+// GatherParts is Gather of a table that several devices share: parts hold the rows below near, or
+// all rows if far is nil.
 func GatherParts(out []float32, stride int, parts [][]byte, far []byte, near int, from dtype.Type, width int, index []uint32, rows int) {
 	size := from.RowBytes(width)
 	for i := range rows {

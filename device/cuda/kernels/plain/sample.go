@@ -48,7 +48,7 @@ func (f *Frontier) locate(i int) {
 	}
 }
 
-// SampleSeeds numbers so many seed nodes.
+// SampleSeeds numbers the given number of seed nodes.
 func SampleSeeds(f *Frontier, seeds int) {
 	for i := range seeds {
 		if _, found := f.enter(f.Nodes[i], uint32(i)); found {
@@ -99,8 +99,8 @@ func SampleIndptr(indptr []uint32, sums []uint64, degree []uint32, fanout uint32
 	}
 }
 
-// SampleDraw draws the edges of a hop, of which there are so many, and makes places those of
-// their sources in the table. The draws of a destination are those of Floyd's method.
+// SampleDraw draws the given number of edges of a hop, and sets places to the places of their
+// sources in the table. It draws the edges of a destination by Floyd's method.
 func SampleDraw(f *Frontier, places, indptr, neighbors []uint32, key uint64, edges uint32, rows int) {
 	var drawn []uint32 // positions
 	for i := range rows {
@@ -139,7 +139,7 @@ func SampleFirsts(sums, table []uint64, places []uint32, known uint32, rows, mos
 	})
 }
 
-// SampleNumber numbers the new nodes of a hop, up to so many nodes that are found.
+// SampleNumber numbers the new nodes of a hop, up to the node count found.
 func SampleNumber(f *Frontier, places []uint32, sums []uint64, known, found uint32, rows int) {
 	var number uint64
 	for e := range rows {
