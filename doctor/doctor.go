@@ -1,8 +1,8 @@
-// Package doctor says what a machine can do for training, and why not: one finding for each
-// thing that a run may use, with the one thing to change.
+// Package doctor reports the capabilities of a machine for training: one finding for each facility
+// that a run may use, with the reason if it is missing and the one change that helps.
 //
-// Nothing here decides how a run works: stages probe for themselves. What they and this
-// package both need to know comes from the same probes.
+// Nothing here decides how a run works: stages probe for themselves. This package and the stages
+// share their probes.
 package doctor
 
 import (
@@ -23,7 +23,7 @@ const (
 	Unknown = "unknown" // it could not be found out
 )
 
-// Finding is what was found of one thing.
+// Finding is the state of one facility.
 type Finding struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
@@ -31,13 +31,14 @@ type Finding struct {
 	Change string `json:"change,omitempty"` // the one thing to change; empty where the state is yes
 }
 
-// Report is what was found of a machine.
+// Report is the findings of a machine.
 type Report struct {
 	Directory string    `json:"directory"` // the one that direct I/O was tried in
 	Findings  []Finding `json:"findings"`
 }
 
-// Machine is where findings come from: files of the kernel, and probes of what runs use.
+// Machine is where findings come from: files of the kernel, and probes of the facilities that runs
+// use.
 type Machine struct {
 	Root string // below which there are proc, sys and dev
 	Arch string // of the processor, as Go calls it
@@ -56,8 +57,8 @@ type Machine struct {
 	Getenv   func(string) string
 }
 
-// Examine returns what a machine can do, for data in a directory. It makes a small file there
-// and removes it, and starts a child process to try cuFile where there is a GPU.
+// Examine reports the capabilities of the machine for data in a directory. It makes a small file
+// there and removes it, and starts a child process to try cuFile where there is a GPU.
 func (m *Machine) Examine(ctx context.Context, directory string) Report {
 	r := Report{Directory: directory}
 	for _, find := range []func(context.Context, string) Finding{
