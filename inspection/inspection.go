@@ -1,11 +1,12 @@
-// Package inspection draws what a dataset, samples or a pack consists of, on one page of HTML that
-// stands alone: its drawings are in it, it runs no scripts and asks no network.
+// Package inspection draws the composition of a dataset, of samples or of a pack on one
+// self-contained page of HTML: the drawings are inline, and the page runs no scripts and loads
+// nothing over the network.
 //
 //	Dataset   files, degrees, classes, splits
 //	Samples   hotness, the sizes of batches
-//	Pack      levels on disk, what caches serve and leave to be read, the sizes of chunks
+//	Pack      levels on disk, rows served by caches and read from disk, the sizes of chunks
 //
-// The bytes that it shows are those of metadata, tables and lists of nodes: no row is read.
+// It reads metadata, tables and lists of nodes only, and no row.
 package inspection
 
 import (
@@ -25,7 +26,7 @@ var pageText string
 
 var pageTemplate = chart.Template(pageText)
 
-// Page is what is said and drawn of a directory; as JSON, its data.
+// Page is the text and drawings about a directory; its JSON is the data.
 type Page struct {
 	Title    string         `json:"title"`
 	Sentence string         `json:"sentence"`

@@ -20,7 +20,7 @@ var comments = map[string][4]int{
 	"doctor":       {6, 0, 0, 0},
 	"featurestore": {2, 1, 1, 0},
 	"graph":        {1, 2, 3, 3},
-	"inspection":   {3, 0, 0, 1},
+	"inspection":   {0, 0, 0, 0},
 	"internal":     {149, 19, 13, 15},
 	"iostack":      {150, 19, 15, 13},
 	"pack":         {77, 11, 19, 7},
