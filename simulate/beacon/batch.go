@@ -9,7 +9,7 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Batch is what was simulated of a batch on a platform.
+// Batch is the simulated figures of a batch on a platform.
 type Batch struct {
 	Targets  int64
 	Nodes    int64 // of all hops

@@ -9,8 +9,7 @@ type Doubt struct {
 	More   float64 `json:"deviation_half_more"`
 }
 
-// EnergyDoubt is what the claims about energy are by other assumptions, on amazon in faithful
-// mode.
+// EnergyDoubt holds the claims about energy under other assumptions, on amazon in faithful mode.
 type EnergyDoubt struct {
 	What      string   `json:"what"`
 	Settings  []string `json:"settings"`

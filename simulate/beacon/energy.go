@@ -2,8 +2,8 @@ package beacon
 
 import "diskgnn/simulate/kernel"
 
-// Energy is what things take. The figures are those of the authors' simulator; power of
-// cores, sampler and router are not in it, and assumed here.
+// Energy is the energy of operations and the power of parts. The figures come from the authors'
+// simulator; it lacks the power of cores, sampler and router, which is assumed here.
 type Energy struct {
 	Sense       float64 // watts of a die that senses
 	Channel     float64 // watts of a channel that carries bytes

@@ -12,8 +12,8 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Params are the parameters of the drive, the host and the model. Defaults returns those of
-// the deck's table of configuration, and of the authors' simulator where the deck is silent.
+// Params are the parameters of the drive, the host and the model. Defaults takes them from the
+// deck's table of configuration, and from the authors' simulator where the deck is silent.
 type Params struct {
 	Host struct {
 		RoundTrip kernel.Time // of a hop through the host's storage stack
@@ -58,7 +58,7 @@ type Array struct {
 	Clock kernel.Rate // cycles in a second
 }
 
-// Rules are what the two modes differ in, besides parameters.
+// Rules are the differences between the two modes, besides parameters.
 type Rules struct {
 	WaitDRAM    bool // results wait for the DRAM
 	ReadPrimary bool // a node's primary page is read though no sampled slot lies in it
@@ -107,8 +107,8 @@ type Parameter struct {
 	set func(*Params, string) error
 }
 
-// Number returns a value that Set reads as a number: times in µs, rates in units a second.
-// found is false of what is no number, or not the parameter's.
+// Number returns a value that Set reads as a number: times in µs, rates in units a second. found is
+// false if the value is no number or the parameter rejects it.
 func (q *Parameter) Number(value string) (number float64, found bool) {
 	p := Defaults(Strict)
 	if q.set(p, value) != nil {
@@ -165,8 +165,8 @@ var parameters = []Parameter{
 	energyOf("energy.router", "J", "a command in the router (assumed)", func(p *Params) *float64 { return &p.Energy.Router }),
 }
 
-// Set changes parameters: each setting is NAME=VALUE. What is unknown or does not parse is
-// an error of kind fault.ErrUsage.
+// Set changes parameters: each setting is NAME=VALUE. An unknown name or a value that does not parse
+// is an error of kind fault.ErrUsage.
 func (p *Params) Set(settings ...string) error {
 	for _, s := range settings {
 		name, value, found := strings.Cut(s, "=")
@@ -219,7 +219,8 @@ const (
 	maxCommands = 1 << 26 // of a batch
 )
 
-// Commands returns the nodes of a batch whose nodes have as many neighbours as are drawn.
+// Commands returns the number of nodes of a batch in which every node has the fanout's number of
+// children.
 func (p *Params) Commands() float64 {
 	hop, all := float64(p.Model.Batch), float64(p.Model.Batch)
 	for _, f := range p.Model.Fanout {

@@ -108,7 +108,7 @@ func PlatformNames() (names []string) {
 	return names
 }
 
-// Explain says in some lines what a platform does.
+// Explain describes a platform in some lines.
 func (p *Platform) Explain() string { return strings.TrimSpace(p.about) }
 
 // product is a matrix product: M×K by K×N.

@@ -1,6 +1,6 @@
 package beacon
 
-// Claim is a figure that was published of BeaconGNN, and what the simulation says.
+// Claim is a published figure of BeaconGNN beside the simulation's.
 type Claim struct {
 	What  string  `json:"what"`
 	Paper float64 `json:"paper"`
@@ -82,8 +82,8 @@ var claims = []measure{
 		onAmazon(pcieShare)},
 }
 
-// Claims returns what was published beside what was simulated, of all workloads on all
-// platforms in both modes: by mode, workload and platform. Others are not compared: nil.
+// Claims returns the published figures beside the simulated ones, of all workloads on all platforms
+// in both modes: by mode, workload and platform. Others are not compared: nil.
 func Claims(by map[Mode]map[string]map[string]*Outcome) []Claim {
 	for _, m := range []Mode{Faithful, Strict} {
 		for _, w := range WorkloadNames() {
@@ -100,8 +100,7 @@ func Claims(by map[Mode]map[string]map[string]*Outcome) []Claim {
 	return all
 }
 
-// Measured is a training run on this machine, which stands beside what is simulated of the
-// same batches.
+// Measured is a training run on this machine, to compare with the simulation of the same batches.
 type Measured struct {
 	Run       string  `json:"run"`
 	Store     string  `json:"store"`
@@ -110,6 +109,6 @@ type Measured struct {
 	PerSecond float64 `json:"batches_per_second"` // of the median epoch
 }
 
-// Assumed is what a simulated batch per second takes for granted.
+// Assumed states the assumptions behind simulated batches per second.
 const Assumed = "the simulated drive is BeaconGNN's; its accelerator trains a model of widths --set hidden and out by vector sums, " +
 	"its batches follow one another without a gap, and nothing else uses drive or host"

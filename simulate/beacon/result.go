@@ -16,7 +16,7 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Options say what is simulated.
+// Options select the simulations.
 type Options struct {
 	Platforms []Platform
 	Workloads []Workload // or
@@ -51,8 +51,8 @@ func ParseSweep(s string) (Sweep, error) {
 	return sweep, nil
 }
 
-// StandardSweeps are those of the reference: drive by drive, and the firmware's cost, on which
-// the router's gain hangs. Samples have batches of their own size.
+// StandardSweeps are the sweeps of the reference: the drive's parameters one by one, and the
+// firmware's cost, which decides the router's gain. Samples have batches of their own size.
 func StandardSweeps(samples bool) []Sweep {
 	list := func(name, values string) Sweep { return Sweep{name, strings.Split(values, ",")} }
 	all := []Sweep{
@@ -65,7 +65,7 @@ func StandardSweeps(samples bool) []Sweep {
 	return all
 }
 
-// Row is an outcome, and of what.
+// Row is an outcome with its workload, mode and setting.
 type Row struct {
 	Workload string `json:"workload"` // "samples" for those
 	Mode     Mode   `json:"mode"`
@@ -103,9 +103,9 @@ func (o *Options) Runs() (n int64, err error) {
 	return n, err
 }
 
-// What batches take of memory, in bytes a node: a trace while its slices grow, of up to two
-// commands a node; a run of these, its events and its queues. A run has dies, channels and
-// timelines besides.
+// Memory of batches, in bytes a node: a trace of up to two commands a node, while its slices grow; a
+// run of these commands, with its events and queues. A run holds dies, channels and timelines
+// besides.
 const (
 	traceNodeBytes = 160
 	runNodeBytes   = 360
@@ -139,8 +139,8 @@ func (o *Options) fit(studies []Study) error {
 		besides+int64(traces*traceNodeBytes+largest*float64(runs)*runNodeBytes), o.Memory)
 }
 
-// Simulate runs what the options say. done is called after each of Runs, by several
-// goroutines; it may be nil.
+// Simulate runs the simulations that the options select. done is called after each of Runs, by
+// several goroutines; it may be nil.
 func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 	r := &Result{Batches: o.Batches, Seed: o.Seed, Set: o.Settings, Inflation: map[string]float64{}}
 	studies, rows, err := o.studies()

@@ -5,7 +5,7 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// What happens to a command.
+// Events of a command.
 const (
 	evDispatched = iota // a core or the router has handled it
 	evArrived           // its bytes are at the die

@@ -29,9 +29,9 @@ type Samples struct {
 	most     int64 // nodes that a trace may have
 }
 
-// OpenSamples opens the directories, and lays the graph out on pages of so many bytes. What
-// it holds must fit memory: fault.ErrBudget. Samples of another dataset are fault.ErrLineage,
-// a graph beyond the layout's addresses fault.ErrInput.
+// OpenSamples opens the directories, and lays the graph out on pages of page bytes. Its layout must
+// fit into memory bytes, else fault.ErrBudget. Samples of another dataset are fault.ErrLineage, a
+// graph beyond the layout's addresses fault.ErrInput.
 func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, samples string, paths Paths, page int, memory int64) (_ *Samples, err error) {
 	s := &Samples{paths: paths, most: maxCommands}
 	defer func() {
@@ -154,9 +154,9 @@ const (
 	Dedup Paths = "dedup"
 )
 
-// FromBatch returns the trace of a batch that was drawn of a graph which is laid out: what
-// was drawn of each node at each hop, at the slots of its neighbours in the graph. A batch
-// that is not of the graph is an error of kind fault.ErrInput. Vectors have so many numbers.
+// FromBatch returns the trace of a batch drawn from a graph with layout l: the neighbours drawn for
+// each node at each hop, at their slots in the graph's adjacency lists. A batch that is not of the
+// graph is an error of kind fault.ErrInput. Vectors have width numbers.
 func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, width int, paths Paths) (*Trace, error) {
 	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), width, p.Rules.ReadPrimary, len(b.Blocks))}
 	hop := make([]uint32, b.NumSeeds())

@@ -75,7 +75,7 @@ type Outcome struct {
 	Events          float64   `json:"events"`
 }
 
-// Latency is where a batch's time goes: flash is what is neither the host's round trips nor
+// Latency is where a batch's time goes: flash is the time other than the host's round trips and
 // PCIe's transfers that nothing else overlaps.
 type Latency struct {
 	Host  float64 `json:"host"`
@@ -102,10 +102,10 @@ type HopSpan struct {
 	Commands int64   `json:"commands"`
 }
 
-// RunAll simulates so many batches of every study by at most so many workers, and returns the
-// outcomes of each study's platforms. The result does not depend on the number of workers;
-// what is held does not depend on the number of batches. done is called for each batch that
-// was simulated, of all studies; it may be nil.
+// RunAll simulates the given number of batches of every study with at most the given number of
+// workers, and returns the outcomes of each study's platforms. The result does not depend on the
+// number of workers, nor the memory held on the number of batches. done is called for each batch
+// that was simulated, of all studies; it may be nil.
 func RunAll(ctx context.Context, studies []Study, batches, workers int, done func()) ([][]Outcome, error) {
 	sums := make([][]sum, len(studies))
 	for i := range studies {

@@ -7,9 +7,9 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Trace is what is read for a mini-batch: a forest of nodes in the order of their hops,
-// and the commands that read their pages. Nodes of a hop are contiguous; so are a node's
-// commands, with its primary page first where it is read, and a command's children.
+// Trace is the reads of a mini-batch: a forest of nodes in the order of their hops, and the commands
+// that read their pages. Nodes of a hop are contiguous; so are a node's commands, with its primary
+// page first where it is read, and a command's children.
 type Trace struct {
 	Feature  int     // bytes of a feature vector
 	Width    int     // numbers in it

@@ -76,9 +76,8 @@ func (w *Workload) degree(s *rng.Source) int64 {
 	return int64(max(1, math.Round(d)))
 }
 
-// Trace draws a batch: as many children of every node as the fanout says, each at a slot
-// drawn anew, as dies draw them. Same seed and batch, same trees and pages, whatever the
-// platform and the mode.
+// Trace draws a batch: every node has the fanout's number of children, each at a slot drawn anew, as
+// dies draw them. Same seed and batch, same trees and pages, whatever the platform and the mode.
 func (w *Workload) Trace(p *Params, seed uint64, batch int) (*Trace, error) {
 	s := directgraph.Shape{Page: p.Flash.Page, Feature: w.Feature}
 	if err := s.Check(); err != nil {

@@ -1,7 +1,6 @@
-// Package directgraph is BeaconGNN's layout of a graph on flash (Wang et al., HPCA 2024): a
-// node's vector and neighbours lie together, and a neighbour is named by the flash address
-// of its node, so that whatever reads a page knows where to go on, and no table maps nodes
-// to places.
+// Package directgraph is BeaconGNN's layout of a graph on flash (Wang et al., HPCA 2024): a node's
+// vector and neighbours lie together, and a neighbour is named by the flash address of its node, so
+// that the reader of a page has the addresses of the next pages, and no table maps nodes to places.
 //
 // A node has one primary section, and secondary sections if its neighbours are too many for
 // a page. Sections of several nodes share a page; none crosses a page's end.
@@ -23,7 +22,7 @@
 // "diskgnn.directgraph", version 1; numbers are little-endian.
 //
 //	page 0      "DGNNDG01", u32 bytes of a page, u32 bytes of a vector, u64 nodes, u64 pages,
-//	            zeros, and in the last 4 bytes the CRC-32C of what precedes
+//	            zeros, and in the last 4 bytes the CRC-32C of the rest
 //	pages       sections from the page's start, zeros after the last, and in a part of the
 //	            file of its own:
 //	addresses   u32 × nodes: the primary sections, for targets of a batch

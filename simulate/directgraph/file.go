@@ -13,7 +13,7 @@ import (
 
 const magic = "DGNNDG01" // its last byte is the version
 
-// Graph is what is laid out.
+// Graph is the graph to lay out.
 type Graph struct {
 	// Neighbors returns a node's neighbours; what it returns is read before the next call.
 	Neighbors func(node uint32) ([]uint32, error)

@@ -95,17 +95,17 @@ func (l *Layout) At(node uint32, section int64) Address {
 	return l.secondary[int64(l.largeAt[i])+section-1]
 }
 
-// LayoutBytes returns what New holds of a graph at most, of any degrees: an address of each
-// node; an address of each secondary section and two numbers of each node that has some; and
-// pages with room, of which a section leaves one at most. Slices grow, the old beside the new.
+// LayoutBytes returns the most bytes that New holds for a graph of any degrees: an address of each
+// node; an address of each secondary section and two numbers of each node that has some; and pages
+// with room, of which a section leaves one at most. Slices grow, the old beside the new.
 func (s Shape) LayoutBytes(nodes, edges int64) int64 {
 	large := min(nodes, edges/s.primary())
 	secondaries := edges/(s.secondary()-1) + large
 	return 4*nodes + 9*(4*secondaries+8*large+8*(nodes+secondaries))/4 + (24*8+1)*int64(s.Page+64)/8
 }
 
-// WriteBytes returns what Write holds of a graph beside the layout: its pages twice, as sections
-// and as the file, and 12 bytes a page and 4 a node.
+// WriteBytes returns the bytes that Write holds beside the layout: its pages twice, as sections and
+// as the file, and 12 bytes a page and 4 a node.
 func (l *Layout) WriteBytes() int64 {
 	return l.pages*int64(2*l.shape.Page+16) + 8*l.Nodes() + int64(4*l.shape.Page)
 }

@@ -47,8 +47,7 @@ func (s Shape) Secondaries(degree int64) int64 {
 	return (degree - s.primary() + each - 1) / each
 }
 
-// MaxDegree is the largest degree whose secondaries' addresses leave room in the primary
-// section.
+// MaxDegree is the largest degree for which the secondaries' addresses fit into the primary section.
 func (s Shape) MaxDegree() int64 { return s.primary() + (s.primary()-1)*(s.secondary()-1) }
 
 // own returns the entries of a node's primary section.

@@ -18,8 +18,8 @@ func (d Drive) Accesses(n int) int64 {
 	return int64(accumulateShare / (1 - accumulateShare) * bandwidth * 1024 / Page * (d.LatencyMicros + accumulateSystem) * float64(n))
 }
 
-// Accumulate merges each batch with those after it until they have more than so many rows:
-// they are sampled, read, and computed together. The last merge may have fewer.
+// Accumulate merges each batch with the following ones until they have more than the given number of
+// rows. Merged batches are sampled, read and computed together. The last merge may have fewer.
 func Accumulate(loads []Load, accesses int64) []Load {
 	var out []Load
 	for i := 0; i < len(loads); {

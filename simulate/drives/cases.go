@@ -15,8 +15,7 @@ type Case struct {
 	Machine Machine
 }
 
-// RunAll simulates cases, as many at once as there are processors, and returns their
-// results in order.
+// RunAll simulates cases, one on each processor at a time, and returns their results in order.
 func RunAll(ctx context.Context, cases []Case) ([]Result, error) {
 	out := make([]Result, len(cases))
 	g, ctx := errgroup.WithContext(ctx)

@@ -60,10 +60,9 @@ func (m *Machine) of(l *Load) demand {
 	return d
 }
 
-// Estimate returns how many seconds the loads take on a machine, as the busiest part of it
-// has to work, before and after which the others do, and as batches that hold their slots
-// do. Run takes longer, by what requests wait for each other where they meet; for large
-// batches, by little.
+// Estimate returns how many seconds the loads take on a machine, bounded by its busiest part, with
+// the other parts before and after it, and by the number of slots that batches hold. Run takes
+// longer by the queueing of requests, which is little for large batches.
 func Estimate(loads []Load, m Machine) float64 {
 	var d demand
 	if len(loads) == 0 {
@@ -91,8 +90,8 @@ func Estimate(loads []Load, m Machine) float64 {
 	return max(reading, d.sample+unsampled, d.assemble+first+last, d.compute+uncomputed, d.serial/float64(m.Slots))
 }
 
-// Enough returns the number of drives beyond which more would make the loads less than 5 %
-// faster, however many: what this GPU, link and software can use, as Estimate has it.
+// Enough returns the number of drives beyond which more would make the loads less than 5 % faster,
+// however many: the number that this GPU, link and software can use, by Estimate.
 func Enough(loads []Load, m Machine) int {
 	m.Drives = MaxDrives
 	least := Estimate(loads, m)

@@ -13,7 +13,7 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Drive is what a data sheet says of a drive's reads.
+// Drive is the figures of a data sheet about a drive's reads.
 type Drive struct {
 	LatencyMicros float64 `yaml:"latency_us" json:"latency_us"`                   // of 4 KiB, on an idle drive
 	Requests      int64   `yaml:"requests_per_second" json:"requests_per_second"` // of 4 KiB
@@ -22,13 +22,13 @@ type Drive struct {
 	Source        string  `yaml:"source" json:"source"`
 }
 
-// Link is what connects a GPU.
+// Link is the connection of a GPU.
 type Link struct {
 	Bytes  int64  `yaml:"bytes_per_second"` // of payload
 	Source string `yaml:"source"`
 }
 
-// Software is what a store's requests cost.
+// Software is the cost of a store's requests.
 type Software struct {
 	Threads     int     `yaml:"threads"`   // that submit requests
 	CostMicros  float64 `yaml:"cost_us"`   // of a request, on one of them
@@ -37,7 +37,7 @@ type Software struct {
 	Source      string  `yaml:"source"`
 }
 
-// Presets are what is known by name.
+// Presets are the parts known by name.
 type Presets struct {
 	Drives   map[string]Drive    `yaml:"drives"`
 	Links    map[string]Link     `yaml:"links"`
@@ -47,7 +47,7 @@ type Presets struct {
 //go:embed presets.yaml
 var presets []byte
 
-// Known returns what the program knows.
+// Known returns the program's own presets.
 func Known() Presets {
 	var p Presets
 	if err := p.add("presets.yaml", presets); err != nil {
@@ -56,8 +56,7 @@ func Known() Presets {
 	return p
 }
 
-// ReadPresets returns what the program knows and, in front of that, what a file says. An
-// empty name is no file.
+// ReadPresets returns the presets of a file followed by the program's own. An empty name is no file.
 func ReadPresets(fsys vfs.FS, name string) (Presets, error) {
 	p := Known()
 	if name == "" {
@@ -103,8 +102,8 @@ func (p *Presets) add(name string, text []byte) error {
 	return nil
 }
 
-// Bounds of what is believed of a machine: a second of latency or cost, the depth of all
-// queues of NVMe.
+// Bounds of a machine's plausible values: a second of latency or cost, the depth of all queues of
+// NVMe.
 const (
 	maxMicros  = 1e6
 	maxDepth   = 1 << 24
@@ -157,7 +156,7 @@ func (d Drive) service(bytes int64) kernel.Time {
 // delay returns how long a request takes beside its service.
 func (d Drive) delay() kernel.Time { return max(0, micros(d.LatencyMicros)-d.service(Page)) }
 
-// Machine is what loads run on.
+// Machine is the hardware and software that run loads.
 type Machine struct {
 	Drive    Drive
 	Drives   int
@@ -166,7 +165,7 @@ type Machine struct {
 	Slots    int // batches under way at once; 1: nothing overlaps
 }
 
-// Check refuses what makes no sense.
+// Check returns an error for values out of bounds.
 func (m *Machine) Check() error {
 	switch {
 	case m.Drives < 1 || m.Drives > MaxDrives:

@@ -19,7 +19,7 @@ const chunkRead = 1 << 20
 // maxPages bounds a table whose pages are cached one by one: 8 TiB.
 const maxPages = 1 << 31
 
-// Caches is what memory a store has beside the batches under way.
+// Caches is the memory of a store beside the batches under way.
 type Caches struct {
 	Memory int64 // in RAM, in bytes
 	GPU    int64 // on the GPU, in bytes: gids' pages
@@ -30,7 +30,7 @@ type Caches struct {
 // Reads is a number of requests of one size.
 type Reads struct{ Bytes, Count int64 }
 
-// Load is what a store makes of one batch.
+// Load is the work of a store for one batch.
 type Load struct {
 	Sample, Compute kernel.Time
 	Assemble        kernel.Time // by the host, of what was read, before it crosses the link
@@ -54,8 +54,7 @@ func (l *Load) Requests() (n, bytes int64) {
 	return n, bytes
 }
 
-// Times returns a load of n times as much of everything: what a workload scaled down by n
-// stands for.
+// Times returns a load of n times as much of everything, to undo a workload's scaling by 1/n.
 func (l Load) Times(n int64) Load {
 	l.Reads = slices.Clone(l.Reads)
 	for i := range l.Reads {
@@ -65,11 +64,11 @@ func (l Load) Times(n int64) Load {
 	return l
 }
 
-// Stores lists what Plan knows.
+// Stores lists the stores that Plan knows.
 func Stores() []string { return []string{"rows", "packed", "mmap", "gids", "memory", "recorded"} }
 
-// Plan says what a store reads for each batch after the first Warmup. It holds a few bytes
-// per row or page of the table.
+// Plan returns the loads of a store for each batch after the first Warmup. It holds a few bytes per
+// row or page of the table.
 func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 	p := &planner{w: w, c: c}
 	if !slices.Contains(Stores(), store) {
@@ -265,7 +264,7 @@ func (p *planner) foresee(i int) {
 	}
 }
 
-// PlanBytes returns what Plan holds beside the workload.
+// PlanBytes returns the bytes that Plan holds beside the workload.
 func PlanBytes(store string, w *Workload) int64 {
 	pages := (w.TableBytes() + Page - 1) / Page
 	ranks := 4 * w.Nodes

@@ -18,7 +18,7 @@ import (
 //
 //	TCO = (chassis + GPUs + drives + electricity + memory beyond the chassis') × nodes
 //
-// and what is compared is throughput per cost (TPC): mini-batches per second, over TCO.
+// and machines are compared by throughput per cost (TPC): mini-batches per second, over TCO.
 //
 // All are in one currency.
 type Prices struct {
@@ -29,7 +29,7 @@ type Prices struct {
 	MemoryPerGiB float64            `yaml:"memory_per_gib"` // beyond what a chassis includes
 }
 
-// Priced is a machine: what a node is made of, and how many of them there are.
+// Priced is a machine: the parts of a node, and the number of nodes.
 type Priced struct {
 	Chassis     float64 `yaml:"chassis"`
 	GPU         string  `yaml:"gpu"`
@@ -45,7 +45,7 @@ type Priced struct {
 //go:embed prices.yaml
 var report []byte
 
-// ReadPrices returns the prices of a file; without a name, those of the report.
+// ReadPrices returns the prices of a file; without a name, the prices of the report.
 func ReadPrices(fsys vfs.FS, name string) (*Prices, error) {
 	if name == "" {
 		return parse("prices.yaml", report)
@@ -116,11 +116,11 @@ func (p *Prices) Find(name string) (Priced, error) {
 	return m, nil
 }
 
-// TCO returns what a machine costs, with the memory that its chassis includes.
+// TCO returns the cost of a machine with the memory that its chassis includes.
 func (p *Prices) TCO(m Priced) float64 { return p.With(m, m.Drives, 0) }
 
-// With returns what a machine costs with so many drives, and with memory of so many bytes
-// if that is more than the chassis includes.
+// With returns the cost of a machine with n drives, and with the given bytes of memory if they are
+// more than the chassis includes.
 func (p *Prices) With(m Priced, n int, memory int64) float64 {
 	node := m.Chassis + p.GPUs[m.GPU]*float64(m.GPUs) + p.Drives[m.Drive]*float64(n) + m.Electricity
 	if more := float64(memory)/(1<<30) - float64(m.MemoryGiB); more > 0 {
@@ -129,7 +129,7 @@ func (p *Prices) With(m Priced, n int, memory int64) float64 {
 	return node * float64(m.Nodes)
 }
 
-// Suggestion is what gives the most throughput per cost, as predicted.
+// Suggestion is the configuration with the most predicted throughput per cost.
 type Suggestion struct {
 	Drives  int     `json:"drives"`
 	Memory  int64   `json:"memory"`  // of the store's cache in RAM, in bytes

@@ -8,7 +8,7 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Result is what a simulated run took. Durations are in seconds of virtual time.
+// Result is the times of a simulated run. Durations are in seconds of virtual time.
 type Result struct {
 	Drives  int     `json:"drives"`
 	Batches int     `json:"batches"`
@@ -46,7 +46,7 @@ type Result struct {
 	Bound string `json:"bound"`
 }
 
-// What happens.
+// Kinds of events.
 const (
 	evStart     = iota // a batch has a slot
 	evSampled          // B: the batch

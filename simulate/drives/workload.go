@@ -45,7 +45,7 @@ func (w *Workload) Add(b *trace.Batch) error {
 	return nil
 }
 
-// Bytes returns what the workload holds.
+// Bytes returns the bytes that the workload holds.
 func (w *Workload) Bytes() (n int64) {
 	for i := range w.Batches {
 		n += 4*int64(len(w.Batches[i].Rows)) + 24*int64(len(w.Batches[i].Reads)) + 64

@@ -1,19 +1,18 @@
-// Package gids holds what was published of GIDS on drives that we do not have, and
-// simulates it: the time of 100 iterations on IGB-heterogeneous (full), whose features have
-// 2.28 TB, by DGL's memory map and by GIDS on one, two and four Micron 9400, on an A100
-// with 1 TB of memory.
+// Package gids holds the published figures of GIDS on drives that are not at hand, and simulates
+// them: the time of 100 iterations on IGB-heterogeneous (full), with 2.28 TB of features, by DGL's
+// memory map and by GIDS on one, two and four Micron 9400, on an A100 with 1 TB of memory.
 //
-// # What is known, and what is assumed
+// # Published and assumed
 //
 // Taken from the publication: the rows of an iteration (aggregation × effective bandwidth is
 // 219 GB in 100 iterations for each of the four columns; rows have 4 KiB), and the seconds
 // of sampling and training, as their means over the columns. So, of aggregation and
 // bandwidth, one alone is predicted.
 //
-// Assumed, of the graph, which is not here: how skewed the accesses are. Nodes are drawn
-// with probabilities that fall as a power of their rank, each once per batch, with the
-// exponent at which the hottest fifth gets 72 % of the accesses: what GIDS's paper says of
-// its constant CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
+// Assumed, of the graph, which is not here: how skewed the accesses are. Nodes are drawn with
+// probabilities that fall as a power of their rank, each once per batch, with the exponent at which
+// the hottest fifth gets 72 % of the accesses: the share that GIDS's paper gives for its constant
+// CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
 //
 // Assumed, of the machines: the presets of simulate/drives (each says where it is from: data
 // sheets, GIDS's paper, our own cost of a fault), PCIe 4.0, GIDS's script for IGB (4 GiB of GPU cache, a window of 8, and no CPU
@@ -51,7 +50,7 @@ func Published() []Column {
 	}
 }
 
-// Assumptions are what is not in the publication, or may be in doubt.
+// Assumptions are the values that the publication lacks or that may be in doubt.
 type Assumptions struct {
 	Presets   drives.Presets
 	Drive     string
@@ -208,8 +207,8 @@ func top(s, fraction float64) float64 {
 	return sum(lo, math.Log(5)) / sum(lo, 0)
 }
 
-// Ratios are what the publication is cited for: by how much GIDS is faster than the memory
-// map, on four drives and on one, and on four than on one; in aggregation, then end to end.
+// Ratios are the figures that the publication is cited for: the speedup of GIDS over the memory map,
+// on four drives and on one, and of four drives over one; in aggregation, then end to end.
 type Ratios struct{ Four, One, Scaling, EndFour, EndOne float64 }
 
 // Compare returns the ratios of columns in the order of Published.

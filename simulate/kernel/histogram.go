@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Histogram counts durations in buckets whose width is at most 1/16 of their durations. Its
-// zero value is empty; it does not grow.
+// Histogram counts durations in buckets of at most 1/16 of their durations. Its zero value is empty;
+// it does not grow.
 type Histogram struct {
 	counts [buckets]int64
 	n      int64

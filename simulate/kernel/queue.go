@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// Event is something that happens at a time. What Kind, A and B mean is the model's.
+// Event is something that happens at a time. The model defines Kind, A and B.
 type Event struct {
 	At   Time
 	seq  uint64 // in which order events were scheduled

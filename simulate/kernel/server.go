@@ -1,8 +1,8 @@
 package kernel
 
-// Server is one queue before k equal servers, in order of arrival. A job's duration is
-// known when it arrives, so its end is too, and a job needs no event of its own: the model
-// schedules what follows.
+// Server is one queue before k equal servers, in order of arrival. A job's duration is known when it
+// arrives, so its end is too, and a job needs no event of its own: the model schedules the next
+// event.
 type Server struct {
 	free   []Time // when each server is idle: the least first
 	starts fifo[Time]
@@ -10,7 +10,7 @@ type Server struct {
 	stats  Stats
 }
 
-// Stats is what a Server counted.
+// Stats is the counters of a Server.
 type Stats struct {
 	Jobs    int64
 	Busy    Time    // of all servers together
@@ -75,7 +75,7 @@ func (s *Server) replace(t Time) {
 	s.free[i] = t
 }
 
-// Stats returns what was counted, of all jobs that were given.
+// Stats returns the counters over all jobs submitted.
 func (s *Server) Stats() Stats { return s.stats }
 
 // Utilisation returns the share of a duration in which the servers worked: all jobs must

@@ -22,8 +22,8 @@ const (
 // Never is after all events.
 const Never Time = math.MaxInt64
 
-// FromSeconds returns a duration of so many seconds, rounded to the nearest picosecond.
-// What is longer than Time reaches, or not a number, is Never.
+// FromSeconds returns a duration of s seconds, rounded to the nearest picosecond. A duration beyond
+// the range of Time, or NaN, is Never.
 func FromSeconds(s float64) Time {
 	ps := math.Round(s * float64(Second))
 	if !(ps < math.MaxInt64) {
@@ -42,8 +42,8 @@ func (t Time) String() string { return fmt.Sprintf("%g s", t.Seconds()) }
 // stands for no limit.
 type Rate int64
 
-// For returns how long n units take at the rate, rounded to the nearest picosecond; n must
-// not be negative. What takes longer than Time reaches is Never.
+// For returns how long n units take at the rate, rounded to the nearest picosecond; n must not be
+// negative. A duration beyond the range of Time is Never.
 func (r Rate) For(n int64) Time {
 	if r <= 0 || n <= 0 {
 		return 0

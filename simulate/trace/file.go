@@ -32,8 +32,8 @@ func CheckNew(fsys vfs.FS, name string) error {
 	return err
 }
 
-// Begin begins a trace in a file that does not exist, whose directories are made. Finish or
-// Abandon must follow. A trace of that name which another process writes is an error of kind
+// Begin begins a trace in a file that does not exist, and makes its directories. Finish or Abandon
+// must follow. A trace of that name which another process writes is an error of kind
 // fault.ErrLocked.
 func Begin(fsys vfs.FS, name string, h Header) (*Recording, error) {
 	if err := vfs.MakeParents(fsys, name); err != nil {
@@ -80,7 +80,7 @@ func (r *Recording) Finish() error {
 	return r.failed(r.lock.Close())
 }
 
-// Abandon leaves nothing of the trace. It returns why, with what went wrong on the way.
+// Abandon removes the trace. It returns why, joined with the errors of the removal.
 func (r *Recording) Abandon(why error) error {
 	return r.failed(errors.Join(why, r.file.Close(), r.fsys.Remove(r.name+partial), r.lock.Close()))
 }

@@ -1,10 +1,10 @@
-// Package trace is the file of a trace: what a run asked of its drives, batch by batch,
-// and how long it sampled, assembled and computed beside. A simulation replays it on other drives.
+// Package trace is the file of a trace: the requests of a run to its drives, batch by batch, and its
+// times of sampling, assembling and computing. A simulation replays it on other drives.
 //
-// A batch has reads, rows, or both. Reads are requests as a store gave them to the storage
-// stack, in that order: bytes of a file. Rows are the nodes whose features a batch needs,
-// in the order of access: what a store makes of them, and what a cache has of them, is for
-// the simulation to say. A trace made of samples has rows alone, a recorded one reads alone.
+// A batch has reads, rows, or both. Reads are requests as a store gave them to the storage stack, in
+// that order: bytes of a file. Rows are the nodes whose features a batch needs, in the order of
+// access: the simulation decides which of them a cache holds and how a store reads the others. A
+// trace made of samples has rows alone, a recorded one reads alone.
 //
 // # Format
 //
@@ -26,9 +26,9 @@
 //	  u32     CRC-32C of the header's line and of the next field
 //	  u64     number of batches
 //
-// A reader accepts only what ends properly: a trace that was cut off
-// is corrupt. Nodes are below the header's, reads are of at least one byte and within a file
-// that was named, and the file ends after its last field. Version 1 had no files and offsets.
+// A trace that was cut off is corrupt. Nodes are below the header's, reads are of at least one byte
+// and within a file that was named, and the file ends after its last field. Version 1 had no files
+// and offsets.
 package trace
 
 import (
@@ -50,13 +50,13 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Format and Version are what headers say.
+// Format and Version identify the format in headers.
 const (
 	Format  = "diskgnn.trace"
 	Version = 2
 )
 
-// What a reader accepts.
+// Limits of a reader.
 const (
 	maxHeader = 64 << 10
 	maxRecord = 1 << 30
@@ -69,7 +69,7 @@ const (
 	MaxNodes = 1 << 32
 )
 
-// Header says what a trace is of.
+// Header describes the traced run.
 type Header struct {
 	Format  string `json:"format"`
 	Version int    `json:"version"`
@@ -302,7 +302,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return t, t.header.check()
 }
 
-// Header returns what the trace is of.
+// Header returns the description of the traced run.
 func (t *Reader) Header() Header { return t.header }
 
 // Files returns the files that the batches so far have named: those that their reads are of.
