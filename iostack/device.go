@@ -32,7 +32,7 @@ func UnregisterDevice(s Stack, bufs ...cuda.Buffer) error {
 	return nil
 }
 
-// DeviceNeed is what a reader is for.
+// DeviceNeed describes the reads of a reader.
 type DeviceNeed struct {
 	Request int   // bytes that are read at once, at most: whole pages of iostack.Align
 	Bytes   int64 // of a batch, at most
@@ -43,8 +43,8 @@ type DeviceNeed struct {
 	Path string
 }
 
-// DeviceTerms are what a reader takes, in bytes of the host's memory and of the device's, and for
-// each batch beside the destination.
+// DeviceTerms are the memory needs of a reader, in bytes of the host and of the device, and those
+// for each batch beside the destination.
 type DeviceTerms struct {
 	Host, Device           int64
 	BatchHost, BatchDevice int64
@@ -61,11 +61,11 @@ type DeviceTerms struct {
 //	b.Add(file, off, n, at)                    of the next batch but one: on the host
 //	b.Submit()                                 its reads are under way
 //	b.Complete(stream)                         work after it on the stream finds the bytes
-//	b.End()                                    on the host: what went wrong
+//	b.End()                                    on the host: the error of its reads
 //
-// A completion ends the reads of its own batch alone; those of others stay under way. Where
-// more is submitted than the queues have room for, the oldest reads that are under way are
-// completed early: their bytes lie at their places then, and Complete finds them there.
+// A completion ends the reads of its own batch alone; other batches' reads stay under way. Where
+// more is submitted than the queues have room for, the oldest reads that are under way are completed
+// early: their bytes lie at their places then, and Complete finds them there.
 //
 // Nothing checks the bytes on the way: see kernels.Checksum. The reads are not in the stack's
 // Stats, as nobody on the host knows for how long they are under way.

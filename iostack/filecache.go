@@ -31,8 +31,8 @@ type CachedFile[N any] struct {
 	users int
 }
 
-// NewFileCache returns an empty cache of files that open opens, of which at most so many stay open
-// without users.
+// NewFileCache returns an empty cache of files that open opens. At most the given number of them
+// stay open without users.
 func NewFileCache[N any](open func(name string) (File, error), most int) *FileCache[N] {
 	return &FileCache[N]{open: open, most: most, files: make(map[string]*CachedFile[N])}
 }
@@ -57,8 +57,8 @@ func (c *FileCache[N]) Take(name string) (*CachedFile[N], error) {
 	return f, nil
 }
 
-// Give returns a file, and closes the one that has been idle longest if there are too many;
-// an error is that of closing. A nil file is ignored.
+// Give returns a file, and closes the one that has been idle longest if there are too many; its
+// error comes from closing. A nil file is ignored.
 func (c *FileCache[N]) Give(f *CachedFile[N]) error {
 	if f == nil {
 		return nil

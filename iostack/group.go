@@ -25,10 +25,10 @@ type Group struct {
 	notify   func()        // unless nil, called once parts fell to 0
 }
 
-// Notify makes f what is called when all requests of one Submit have ended, for those who
-// cannot wait for each group: it says that Wait will not block. The goroutine that ended the
-// last request calls it, which must not block. It must be set while the group is empty, which
-// then takes one Submit before it is waited for.
+// Notify sets f to be called when all requests of one Submit have ended and Wait will not block, for
+// callers that cannot wait for each group. The goroutine that ended the last request calls it, which
+// must not block. It must be set while the group is empty, which then takes one Submit before it is
+// waited for.
 func (g *Group) Notify(f func()) { g.notify = f }
 
 // Add enters n requests of one part each and returns the index of the first.
@@ -96,8 +96,8 @@ func (g *Group) Await(ctx context.Context) error {
 	}
 }
 
-// Take empties the group, whose parts must all have ended, and returns its
-// first failure in submission order, or nil.
+// Take empties the group and returns its first failure in submission order, or nil. All its parts
+// must have ended.
 func (g *Group) Take() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,8 +112,8 @@ func (g *Group) Take() error {
 	return err
 }
 
-// ErrElsewhere is wrapped by what a stack answers that has files on drives of its own, and
-// is to open one that is not there but may be read from the file system.
+// ErrElsewhere is wrapped by the error of Open of a stack with its own drives, for a file that is
+// not on them but may be read from the file system.
 var ErrElsewhere = errors.New("the file is not on these drives")
 
 // ReadError says which request failed. Err is of kind fault.ErrCorrupt when the

@@ -29,14 +29,12 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// ErrClosed is wrapped by what a stack answers once it is closed, and by the
-// errors of requests that Close abandoned.
+// ErrClosed is wrapped by the errors of a closed stack, and of requests that Close abandoned.
 var ErrClosed = errors.New("iostack is closed")
 
-// Request asks for bytes of File from Offset on, exactly as many as its
-// destination holds. The destination belongs to the stack from Submit until the
-// group's Wait returns: before that it must be neither read nor written, and
-// after an error its content is undefined.
+// Request asks for bytes of File from Offset on, and fills its destination exactly. The destination
+// belongs to the stack from Submit until the group's Wait returns: before that it must be neither
+// read nor written, and after an error its content is undefined.
 type Request struct {
 	File   File
 	Offset int64
@@ -65,7 +63,7 @@ func (r *Request) Len() int {
 	return n
 }
 
-// File is an open file of the stack whose Open returned it.
+// File is an open file of the stack that opened it.
 type File interface {
 	// Name returns the path the file was opened by.
 	Name() string
@@ -130,8 +128,8 @@ type Stack interface {
 	Close() error
 }
 
-// Drop gives the requests of a group up: those that have not begun are dropped, those that have
-// are awaited, and what came of them does not matter.
+// Drop gives the requests of a group up: it drops requests that have not begun, waits for the
+// others, and ignores their errors.
 func Drop(s Stack, g *Group) {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -149,11 +147,11 @@ type Caps struct {
 	Device bool
 }
 
-// Stats counts a stack's work. Requests and BytesAsked count what was submitted,
-// DeviceReads and BytesRead what was read to serve it, including the partial
-// pages' surroundings that direct reads must fetch, and bytes of reads that
-// failed later on. InFlight is the time in which at least one device read was under
-// way: BytesRead over it is the rate of the drive, whatever its users waited for.
+// Stats counts a stack's work. Requests and BytesAsked count the submitted requests. DeviceReads and
+// BytesRead count the reads that serve them, including the rest of partial pages, which direct reads
+// must fetch, and bytes of reads that failed later on. InFlight is the time in which at least one
+// device read was under way: BytesRead over it is the rate of the drive, whether or not its users
+// waited.
 type Stats struct {
 	Requests    int64
 	BytesAsked  int64
@@ -174,8 +172,8 @@ func (s Stats) Sub(t Stats) Stats {
 	}
 }
 
-// Extent returns the bytes that reading n bytes of a file from off on moves: whole pages
-// where reads are direct, but for what the file ends before.
+// Extent returns the bytes moved by a read of n bytes of a file from off on: whole pages where reads
+// are direct, up to the file's end.
 func Extent(f File, off, n int64) int64 {
 	if direct, _ := f.Direct(); !direct || n == 0 {
 		return n
@@ -183,9 +181,9 @@ func Extent(f File, off, n int64) int64 {
 	return min(binio.AlignUp(off+n, binio.Page), f.Size()) - off/binio.Page*binio.Page
 }
 
-// Held returns the bytes of memory that an open stack holds beyond a buffer for each read in
-// flight, which every stack has: what serves the reads of drives in software, and what it keeps
-// of tables. Whoever plans memory counts it.
+// Held returns the bytes of memory that an open stack holds beyond a buffer for each read in flight,
+// which every stack has: buffers of drives in software, and tables of files. Plans of memory must
+// count it.
 func Held(s Stack) int64 {
 	if h, ok := s.(interface{ Held() int64 }); ok {
 		return h.Held()

@@ -7,9 +7,9 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Align is the alignment in bytes of direct reads: of file offset, length and
-// memory address. It is a whole page, enough for every common drive and file
-// system; a file whose system requires more is read buffered.
+// Align is the alignment in bytes of direct reads: of file offset, length and memory address. It is
+// a whole page, enough for every common drive and file system; a file with a stricter system is read
+// buffered.
 const Align = 4096
 
 // Direct says whether files are opened for direct I/O (O_DIRECT).
@@ -54,7 +54,7 @@ type Options struct {
 	Device func() (*cuda.Device, error)
 }
 
-// EnsureDefaults replaces zero values by what they mean.
+// EnsureDefaults replaces zero values by the defaults.
 func (o *Options) EnsureDefaults() {
 	if o.Workers == 0 {
 		o.Workers = 16
@@ -123,10 +123,9 @@ type striper interface {
 	OpenStriped(paths []string, unit int) (File, error)
 }
 
-// OpenStriped opens the files at paths as one, striped in that order in units of
-// the given number of bytes. Files whose sizes cannot be those of one logical
-// file are an error of kind fault.ErrInput. Its name is the paths joined with
-// commas, and errors name offsets in the logical file; it is direct when all its
+// OpenStriped opens the files at paths as one, striped in that order in units of the given number of
+// bytes. Sizes that do not fit one logical file are an error of kind fault.ErrInput. Its name is the
+// paths joined with commas, and errors name offsets in the logical file; it is direct when all its
 // files are.
 func OpenStriped(s Stack, paths []string, unit int) (File, error) {
 	if err := (Striping{len(paths), unit}).Validate(); err != nil {

@@ -11,15 +11,15 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Random reads aligned blocks of the file at path in an order without pattern, and
-// returns the requests that were served per second. There are always as many in flight as
-// the stack carries out at the same time (Caps.Depth). Without an effort it reads each block
-// once; with one it goes on until the effort is over, in another order whenever each block
-// was read. The order follows from the seed; a partial block at the file's end is left out.
+// Random reads aligned blocks of the file at path in an order without pattern, and returns the
+// requests that were served per second. It keeps Caps.Depth reads in flight, the number that the
+// stack carries out at the same time. Without an effort it reads each block once; with one it goes
+// on until the effort is over, in another order whenever each block was read. The order follows from
+// the seed; a partial block at the file's end is left out.
 //
-// It holds 3 × max(depth, 16) blocks of host memory meanwhile. Where reads are
-// buffered (File.Direct) the rate may be that of memory. A file of less than one
-// block is an error of kind fault.ErrInput.
+// It holds 3 × max(depth, 16) blocks of host memory meanwhile. Where reads are buffered
+// (File.Direct) the rate may be the memory's. A file of less than one block is an error of kind
+// fault.ErrInput.
 func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, e driverate.Effort) (r driverate.Rate, err error) {
 	batch := max(s.Caps().Depth, 16)
 	if blockBytes < 1 || blockBytes > mostHeld/(randomGroups*batch) {

@@ -11,8 +11,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Reads says what a drive is measured with: reads of files from front to back, one after
-// the other.
+// Reads describes the load of a measurement: reads of files from front to back, one after the other.
 type Reads struct {
 	Paths []string
 	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
@@ -21,12 +20,11 @@ type Reads struct {
 	Load  driverate.Effort
 }
 
-// Sequential carries the reads out and returns the rate in bytes per second: what the drive
-// gives to the same stack in large reads. Without an effort it reads the files once; with
-// one it begins again with the first, without a pause, until the effort is over. It holds
-// Depth × Bytes of host memory meanwhile, and all files open. Where reads are buffered
-// (File.Direct) the rate of files in the page cache is that of memory. Nothing to read, of
-// which there is no rate, is an error of kind fault.ErrInput.
+// Sequential carries the reads out and returns the drive's rate through the stack for large reads,
+// in bytes per second. Without an effort it reads the files once; with one it begins again with the
+// first, without a pause, until the effort is over. It holds Depth × Bytes of host memory meanwhile,
+// and all files open. Where reads are buffered (File.Direct) the rate of files in the page cache is
+// the memory's. Nothing to read, of which there is no rate, is an error of kind fault.ErrInput.
 func Sequential(ctx context.Context, s Stack, o Reads) (r driverate.Rate, err error) {
 	if o.Bytes < 1 || o.Depth < 1 || o.Bytes > mostHeld/o.Depth || o.Most < 0 {
 		return r, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes, %d bytes of a file", o.Depth, o.Bytes, o.Most)

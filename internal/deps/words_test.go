@@ -22,7 +22,7 @@ var comments = map[string][4]int{
 	"graph":        {1, 2, 3, 3},
 	"inspection":   {0, 0, 0, 0},
 	"internal":     {149, 19, 13, 15},
-	"iostack":      {150, 19, 15, 13},
+	"iostack":      {0, 0, 0, 0},
 	"pack":         {77, 11, 19, 7},
 	"pipeline":     {0, 0, 0, 0},
 	"presample":    {59, 9, 19, 14},

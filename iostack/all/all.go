@@ -33,8 +33,8 @@ var backends = []struct {
 	{kind: cufile.Name, named: true, open: openCuFile},
 }
 
-// Kinds returns what Open accepts, Auto first, then the backends, best first, then
-// those that Auto does not take.
+// Kinds returns the kinds that Open accepts: Auto, the backends from best to worst, and then the
+// backends that Auto never takes.
 func Kinds() []string {
 	kinds := []string{Auto}
 	for _, b := range backends {
@@ -43,11 +43,10 @@ func Kinds() []string {
 	return kinds
 }
 
-// Open starts the backend of the given kind. The reason is one printable line
-// naming the backend, how it reads and, for Auto, which better ones do not work
-// here and why. The kind nvme:TARGET is one beside those of Kinds: it reads what is on the
-// volume of NVMe drives (see packages target and volume). A kind that does not exist is an error of kind fault.ErrUsage.
-// Under Auto, options that make no sense are reported as such.
+// Open starts the backend of the given kind. The reason is one printable line naming the backend, how it
+// reads and, for Auto, which better ones do not work here and why. Beside Kinds there is the kind
+// nvme:TARGET, which reads the volume of NVMe drives (see packages target and volume). A kind that does not
+// exist is an error of kind fault.ErrUsage. Under Auto, options that make no sense are reported as such.
 func Open(kind string, options iostack.Options) (s iostack.Stack, reason string, err error) {
 	options.EnsureDefaults()
 	if err := options.Validate(); err != nil {

@@ -26,20 +26,20 @@ var shapes = []Shape{
 	{4 << 20, 8}, {4 << 20, 32},
 }
 
-// Swept is what a short measurement found of a shape, in bytes per second.
+// Swept is the rate of a shape in a short measurement, in bytes per second.
 type Swept struct {
 	Shape
 	PerSecond float64 `json:"bytes_per_second"`
 }
 
-// Sweep is what was found of all shapes.
+// Sweep is the measurements of all shapes.
 type Sweep struct {
 	Best  Shape
 	All   []Swept
 	First float64 // bytes per second in the first second of all: the burst of a drive that was idle
 }
 
-// Drive is what is measured: files, read through a backend of the given kind.
+// Drive is the subject of a measurement: files, read through a backend of the given kind.
 type Drive struct {
 	Kind  string // as Open knows it
 	Paths []string

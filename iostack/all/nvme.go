@@ -17,12 +17,12 @@ import (
 	"diskgnn/iostack/nvme/volume"
 )
 
-// NVMe is what begins the kind of a backend that reads from NVMe drives by itself; the drives
-// follow, as package target names them.
+// NVMe is the prefix of the kind of a backend that reads from NVMe drives by itself. The names of
+// the drives follow, as in package target.
 const NVMe = target.Prefix
 
-// IsNVMe reports whether a kind is that of a backend which has drives of its own: no other may
-// use them at the same time.
+// IsNVMe reports whether a kind names a backend with drives of its own, which no other may use at
+// the same time.
 func IsNVMe(kind string) bool { return strings.HasPrefix(kind, NVMe) }
 
 // openNVMe starts a stack on the drives of a target. Files that are not on their volume are

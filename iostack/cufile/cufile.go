@@ -13,8 +13,8 @@
 // partial pages; where the memory is registered, and file offset, length and address
 // are multiples of 4096, it needs no buffer in between.
 //
-// The library's own settings are those of cufile.json, and where something goes wrong
-// it writes a cufile.log in the working directory (CUFILE_LOGFILE_PATH names another).
+// The library reads its settings from cufile.json, and on errors writes a cufile.log in the working
+// directory (CUFILE_LOGFILE_PATH names another).
 package cufile
 
 import (
@@ -36,9 +36,9 @@ const Name = "cufile"
 
 type front = frontend.Stack
 
-// Stack implements iostack.Stack with libcufile. Each worker carries out one read at a
-// time, and holds a bounce buffer for host memory as package pread's do. What it reads
-// into is memory of its device.
+// Stack implements iostack.Stack with libcufile. Each worker carries out one read at a time, and
+// holds a bounce buffer for host memory as package pread's do. Reads into device memory go to its
+// own device.
 type Stack struct {
 	*front
 	queue   *frontend.Queue
@@ -114,8 +114,8 @@ func (s *Stack) Register(...[]byte) error { return nil }
 // Unregister does nothing either.
 func (s *Stack) Unregister(...[]byte) error { return nil }
 
-// RegisterDevice pins device memory for the drive; see iostack.RegisterDevice. What it
-// refuses is read through the library's buffers.
+// RegisterDevice pins device memory for the drive; see iostack.RegisterDevice. If the library
+// refuses, reads go through its buffers.
 func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
 	return s.device.Attached(func() error {
 		var errs []error

@@ -29,7 +29,7 @@ const (
 	Unavailable   Mode = "unavailable"        // not at all
 )
 
-// Verdict is what a probe found.
+// Verdict is the result of a probe.
 type Verdict struct {
 	Mode    Mode   `json:"mode"`
 	Reason  string `json:"reason,omitempty"`  // why not direct
@@ -57,15 +57,14 @@ var present = func() error {
 	return err
 }
 
-// Probe finds out how files are read into the first device's memory, by having a child
-// process do it: what ends or hangs that one is the reason why the library is not
-// available. The child reads the file at path, or one that is made for it if path is a
-// directory, and compares the bytes; with an empty path it opens the library's driver
-// alone. It forbids the library its compatibility mode first: what works then is
-// direct. (Libraries before CUDA 12.6 cannot be forbidden; they are taken at their word
-// about nvidia-fs.)
+// Probe finds out how files are read into the first device's memory, by having a child process do
+// it: if the child dies or hangs, that is the reason why the library is not available. The child
+// reads the file at path, or one that is made for it if path is a directory, and compares the bytes;
+// with an empty path it opens the library's driver alone. It forbids the library its compatibility
+// mode first: a read that works then is direct. (Libraries before CUDA 12.6 cannot be forbidden;
+// they are taken at their word about nvidia-fs.)
 //
-// The child is this program, whose main has called Child.
+// The child is this program; its main must call Child.
 func Probe(ctx context.Context, path string) Verdict {
 	if err := present(); err != nil {
 		return unavailable("%v", err)

@@ -1,6 +1,5 @@
-// Package faultio wraps a storage stack in faults, for tests: injectors pair a
-// condition on requests with an effect on those that meet it. Both print, so
-// that a failing test says what it had injected.
+// Package faultio wraps a storage stack in faults, for tests: injectors pair a condition on requests
+// with an effect on the requests that meet it. Both print, so that a failing test names its faults.
 //
 //	s := faultio.Wrap(inner,
 //		faultio.On(faultio.Nth(3, faultio.File("cold-*")), faultio.Fail(syscall.EIO)),
@@ -27,15 +26,15 @@ import (
 	"sync"
 )
 
-// Call is what a condition sees of a request.
+// Call is the part of a request that a condition sees.
 type Call struct {
 	File   string // as File.Name
 	Offset int64
 	Length int
 }
 
-// When is a condition on requests. Those made by Nth count what they have seen,
-// so a When belongs to one stack.
+// When is a condition on requests. Conditions made by Nth count the requests they have seen, so a
+// When belongs to one stack.
 type When struct {
 	text  string
 	match func(Call) bool // called for each request in order, by one goroutine at a time
@@ -46,8 +45,8 @@ func (w When) String() string { return w.text }
 // Always holds for every request.
 func Always() When { return When{"always", func(Call) bool { return true }} }
 
-// File holds for requests of files whose base name matches the pattern, as
-// filepath.Match does. A malformed pattern panics.
+// File holds for requests of files with a base name that matches the pattern (filepath.Match). A
+// malformed pattern panics.
 func File(pattern string) When {
 	if _, err := filepath.Match(pattern, ""); err != nil {
 		panic(fmt.Sprintf("faultio: pattern %q: %v", pattern, err))
@@ -93,8 +92,8 @@ func All(ws ...When) When {
 	}}
 }
 
-// Effect is what befalls a request. It acts on the way to the wrapped stack
-// (before), limits what is read, or alters what was read (after).
+// Effect is the fault of a request. It acts on the way to the wrapped stack (before), limits the
+// bytes read, or alters them (after).
 type Effect struct {
 	text   string
 	before func(stop stop) error
@@ -141,8 +140,8 @@ func Hang() Effect {
 	}}
 }
 
-// Gate holds requests like a slow device: what has arrived can't be called back,
-// so Wait and Close wait for the gate even when their context has ended.
+// Gate holds requests like a slow device: arrived requests can't be called back, so Wait and Close
+// wait for the gate even when their context has ended.
 type Gate struct {
 	arrived, opened chan struct{}
 	arrive, open    sync.Once

@@ -20,8 +20,8 @@ var (
 
 type inner = iostack.Stack
 
-// Stack implements iostack.Stack by another one, whose files it passes on. Each
-// request runs in a goroutine of its own: this is for tests, not for speed.
+// Stack implements iostack.Stack by another one, and passes on its files. Each request runs in a
+// goroutine of its own: this is for tests, not for speed.
 type Stack struct {
 	inner     // what is not done here
 	injectors []Injector
@@ -45,8 +45,8 @@ type flight struct {
 	cancel context.CancelFunc
 }
 
-// Wrap returns inner with faults. Every injector whose condition a request
-// meets takes effect, in the order given. Closing the result closes inner.
+// Wrap returns inner with faults. A request suffers every injector of which it meets the condition,
+// in the order given. Closing the result closes inner.
 func Wrap(inner iostack.Stack, injectors ...Injector) *Stack {
 	return &Stack{
 		inner:     inner,

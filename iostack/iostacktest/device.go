@@ -13,8 +13,8 @@ import (
 	"diskgnn/iostack"
 )
 
-// RunOnDevice runs the suite on stacks that read into device memory: the whole of it
-// with every request's destination there, and what is said of such memory alone.
+// RunOnDevice runs the suite on stacks that read into device memory: the whole suite with every
+// request's destination there, and the tests for such memory alone.
 func RunOnDevice(t *testing.T, device *cuda.Device, open func(t *testing.T) iostack.Stack) {
 	mem := newDeviceMemory(t, device, 80<<20) // one test after the other
 	t.Run("Mirrored", func(t *testing.T) {

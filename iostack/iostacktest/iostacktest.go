@@ -1,8 +1,7 @@
-// Package iostacktest is the conformance suite of storage stacks: what the
-// interface promises, as tests that every backend and wrapper passes.
+// Package iostacktest is the conformance suite of storage stacks: the interface's contract, as tests
+// that every backend and wrapper passes.
 //
-// A backend's own tests add what only it can show, such as short reads and
-// interrupted system calls.
+// A backend's own tests add cases of its own, such as short reads and interrupted system calls.
 package iostacktest
 
 import (
@@ -19,11 +18,11 @@ import (
 	"diskgnn/iostack"
 )
 
-// Trait is what a stack is, other than most.
+// Trait is a property in which a stack differs from most.
 type Trait int
 
-// Copies is the trait of a stack that reads what the file system had when a file was opened:
-// what happens to it there later is not seen.
+// Copies is the trait of a stack that reads a file as it was when it was opened, and does not see
+// later changes in the file system.
 const Copies Trait = 1
 
 // Run runs the suite on stacks that open returns; the suite closes them. Files

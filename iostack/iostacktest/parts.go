@@ -80,7 +80,7 @@ func ReadAnything(t *testing.T, s iostack.Stack, f iostack.File, content, mem []
 }
 
 // AllocatesNothing measures a mini-batch of direct, bounced and cut requests, on a stack that cuts
-// those of 1 MiB.
+// requests of 1 MiB.
 func AllocatesNothing(t *testing.T, s iostack.Stack) {
 	t.Helper()
 	path, _ := WriteFile(t, 1<<20)

@@ -38,7 +38,7 @@ type Controller struct {
 	closed bool
 }
 
-// Identity is what a controller says of itself.
+// Identity is the data that a controller reports about itself.
 type Identity struct {
 	Serial, Model, Firmware string
 	MaxTransfer             int // bytes of a command
@@ -55,8 +55,8 @@ type Namespace struct {
 // maxTransfer is the most bytes of a command, whatever the controller takes.
 const maxTransfer = 1 << 20
 
-// Open brings a controller up: it is disabled, gets its admin queues, is enabled, says what it
-// is, and gets queue pairs. Data of its first namespace is not touched. The transport is
+// Open brings a controller up: it disables the controller, sets its admin queues, enables and
+// identifies it, and makes queue pairs. Data of its first namespace is not touched. The transport is
 // closed with the controller.
 func Open(ctx context.Context, t Transport, o Options) (*Controller, error) {
 	c := &Controller{t: t, o: o}
@@ -88,7 +88,7 @@ func Open(ctx context.Context, t Transport, o Options) (*Controller, error) {
 func (c *Controller) now() time.Time { return c.o.Now() }
 func (c *Controller) pause()         { c.o.Pause() }
 
-// Identity returns what the controller says of itself.
+// Identity returns the data that the controller reported about itself.
 func (c *Controller) Identity() Identity { return c.id }
 
 // Namespace returns the first namespace.
@@ -276,9 +276,9 @@ func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
 // Timeout returns after how long a command is given up.
 func (c *Controller) Timeout() time.Duration { return c.o.Timeout }
 
-// Reset disables the controller and brings it up again, with new queues: those that it had
-// are gone, and commands that were under way are lost. Where it cannot be disabled, it may still
-// write to the rings and to memory of commands: they stay, and what is left is Close.
+// Reset disables the controller and brings it up again, with new queues: the old queues are gone,
+// and commands that were under way are lost. Where it cannot be disabled, it may still write to the
+// rings and to memory of commands: they stay, and only Close is allowed then.
 func (c *Controller) Reset(ctx context.Context) error {
 	if c.closed {
 		return ErrClosed
@@ -333,7 +333,7 @@ func (s *Namespace) Transfer(opcode byte, first uint64, n int) (cmd spec.Command
 	return cmd
 }
 
-// Flush returns the command that makes what was written durable.
+// Flush returns the command that makes completed writes durable.
 func (s *Namespace) Flush() (cmd spec.Command) {
 	cmd.SetHead(spec.Flush, 0, s.ID)
 	return cmd

@@ -7,11 +7,11 @@
 //	Controller   brought up by Open; its namespace, limits and admin queue
 //	Queue        a pair of rings with depth − 1 commands under way at most, of one goroutine
 //
-// A command that is not completed in time ends with ErrTimeout and what the queue knew, and
-// the controller is then only good for Reset: nothing here waits without an end. Statuses of
-// the controller are errors by the specification's names (package spec).
+// A command that is not completed in time ends with ErrTimeout and the state of the queue, and the
+// controller is then only good for Reset: every wait is bounded. Statuses of the controller are
+// errors by the specification's names (package spec).
 //
-// A command reads or writes up to MaxTransfer bytes, whose pages it lists: PRP1, PRP2, or
-// PRP1 and a list of addresses in memory of the command's slot, which goes on in further
-// pages where one does not hold it.
+// A command reads or writes up to MaxTransfer bytes, and lists their pages: PRP1, PRP2, or PRP1 and
+// a list of addresses in memory of the command's slot, which goes on in further pages where one does
+// not hold it.
 package nvme

@@ -91,9 +91,9 @@ func (q *Queue) Ring() {
 	}
 }
 
-// Poll calls done for every command that was completed since, and returns how many there
-// were. A command whose deadline has passed makes the queue useless: the error says what it
-// knew, wraps ErrTimeout, and comes again from then on.
+// Poll calls done for every command that was completed since, and returns their number. A command
+// past its deadline makes the queue useless: the error states the queue's state, wraps ErrTimeout,
+// and comes again from then on.
 func (q *Queue) Poll(done func(tag uint64, c spec.Completion)) (n int, err error) {
 	if q.dead != nil {
 		return 0, q.dead
@@ -256,13 +256,12 @@ type Rings struct {
 	Submission, Completion int
 }
 
-// ErrLent is what a queue answers that somebody else drives.
+// ErrLent is the error of a queue that was lent.
 var ErrLent = errors.New("the queue is lent")
 
-// Lend hands over a queue that no command went through yet: both rings are at their first
-// entry, and new completions have phase one. The queue answers ErrLent from then on. What it
-// lends is valid until the controller is reset or closed; Stop comes first, where somebody may
-// drive the queue still.
+// Lend hands over a queue that no command went through yet: both rings are at their first entry, and
+// new completions have phase one. The queue answers ErrLent from then on. The rings are valid until
+// the controller is reset or closed; Stop comes first, where somebody may drive the queue still.
 func (q *Queue) Lend() (Rings, error) {
 	switch {
 	case q.dead != nil:
@@ -275,9 +274,9 @@ func (q *Queue) Lend() (Rings, error) {
 		Submission: spec.SubmissionDoorbell(q.id, q.c.stride), Completion: spec.CompletionDoorbell(q.id, q.c.stride)}, nil
 }
 
-// Stop disables the controller: it carries out nothing any more, and no memory of a command's
-// is written to once Stop has returned without an error. Commands that were under way are lost.
-// What is left are Reset and Close.
+// Stop disables the controller: it carries out nothing any more, and no memory of a command's is
+// written to once Stop has returned without an error. Commands that were under way are lost. Only
+// Reset and Close are allowed then.
 func (c *Controller) Stop(ctx context.Context) error {
 	if c.closed {
 		return ErrClosed

@@ -45,8 +45,8 @@ type Transport interface {
 // of them, from the first on. Queues whose doorbells lie behind are not made.
 type mapped interface{ Mapped() int }
 
-// Caution returns what users are to know of a transport before they trust it with data; empty
-// if there is nothing. Programs print it when they open one.
+// Caution returns a warning about a transport for users who would trust it with data, or "".
+// Programs print it when they open one.
 func Caution(t Transport) string {
 	if c, ok := t.(interface{ Caution() string }); ok {
 		return c.Caution()
@@ -77,7 +77,7 @@ type Memory struct {
 // Address returns the controller's address of a byte.
 func (m *Memory) Address(offset int) uint64 { return m.Pages[offset/Page] + uint64(offset%Page) }
 
-// ErrNoMapping is what Map answers where memory can only come from Alloc.
+// ErrNoMapping is the error of Map where memory can only come from Alloc.
 var ErrNoMapping = errors.New("the transport cannot map memory of others")
 
 // Errors of drivers. A status of the controller is a spec.Status.

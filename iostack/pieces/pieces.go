@@ -28,7 +28,7 @@ type File interface {
 // Depth is how many pieces are read at a time.
 const Depth = 8
 
-// Memory returns the bytes of the buffers for pieces of at most so many bytes.
+// Memory returns the bytes of the buffers for pieces of up to most bytes.
 func Memory(most int64, compressed bool) int64 { return Depth * each(most, compressed) }
 
 // each returns the bytes of one buffer: a piece as it lies in the file, shifted by up to a
@@ -46,7 +46,7 @@ type Buffers struct {
 	free chan *Piece
 }
 
-// NewBuffers takes the memory for pieces of at most so many bytes.
+// NewBuffers allocates the memory for pieces of up to most bytes.
 func NewBuffers(most int64, compressed bool) (*Buffers, error) {
 	size := each(most, compressed)
 	mem, err := device.NewHost(int(Depth * size))

@@ -1,10 +1,9 @@
-// Package record keeps which reads a storage stack was given for each batch. It wraps any
-// stack, and no store knows of it: what is waited for under a batch's context belongs to the
-// batch.
+// Package record records the reads of each batch. It wraps any stack, and no store knows of it:
+// reads that are waited for under a batch's context belong to the batch.
 //
 //	stack := record.Wrap(inner)          given to the store in inner's place
 //	b := record.NewBatch(n)              one for each slot
-//	ctx = b.Context(ctx)                 of all that the slot's batch waits for
+//	ctx = b.Context(ctx)                 of all waits of the slot's batch
 //	reads := b.Reads()                   when the batch has its features; then b.Reset()
 //
 // Reads that are waited for under another context, such as those that fill a cache, belong
@@ -41,8 +40,8 @@ type File struct {
 
 type inner = iostack.Stack
 
-// Stack is another stack, whose requests it keeps. In steady state it allocates nothing for
-// them: lists are used again.
+// Stack wraps another stack and records its requests. In steady state it allocates nothing for them:
+// lists are used again.
 type Stack struct {
 	inner
 
@@ -70,7 +69,7 @@ func (s *Stack) Files(from int) []File {
 	return slices.Clone(s.files[from:])
 }
 
-// Submit passes the requests on and keeps those of a byte or more.
+// Submit passes the requests on, and records the ones of a byte or more.
 func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the order is that in which the inner stack gets them
@@ -110,8 +109,8 @@ func (s *Stack) file(f iostack.File) int32 {
 	return n
 }
 
-// Wait waits for a group. Its requests, if they succeeded, are the batch's whose context it
-// is.
+// Wait waits for a group. Its requests, if they succeeded, belong to the batch that made the
+// context.
 func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	began := time.Now()
 	err := s.inner.Wait(ctx, g)
@@ -159,9 +158,8 @@ func (s *Stack) NewDeviceReader(_ *cuda.Device, n iostack.DeviceNeed) (iostack.D
 	return nil, err
 }
 
-// Batch collects the reads of one batch after another, all through one stack. What waits
-// under its context may do so on any goroutine; the methods are for one goroutine at a time,
-// while nothing waits.
+// Batch collects the reads of one batch after another, all through one stack. Any goroutine may wait
+// under its context; the methods are for one goroutine at a time, while none waits.
 type Batch struct {
 	parent, context context.Context // the latest, of which there is one in a run
 
@@ -174,7 +172,7 @@ type key struct{}
 // ReadBytes is the memory of a batch's read.
 const ReadBytes = int64(unsafe.Sizeof(Read{}))
 
-// NewBatch returns a batch with room for so many reads. More are allocated.
+// NewBatch returns a batch with room for the given number of reads. It grows if there are more.
 func NewBatch(room int) *Batch { return &Batch{reads: make([]Read, 0, room)} }
 
 // Context returns ctx as the batch's.
@@ -185,7 +183,7 @@ func (b *Batch) Context(ctx context.Context) context.Context {
 	return b.context
 }
 
-// Reset forgets what was collected.
+// Reset forgets the collected reads.
 func (b *Batch) Reset() { b.reads, b.waited = b.reads[:0], 0 }
 
 // Waited returns for how long the batch has waited for reads since Reset.

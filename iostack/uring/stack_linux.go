@@ -42,9 +42,9 @@ type seams struct {
 	patience time.Duration // 0: patience
 }
 
-// New starts a stack. The error is of kind fault.ErrUsage for options that make
-// no sense, and fault.ErrBudget when there is no memory for bounce buffers. Any
-// other says why io_uring does not work here, and what would help.
+// New starts a stack. The error is of kind fault.ErrUsage for options that make no sense, and
+// fault.ErrBudget when there is no memory for bounce buffers. Any other says why io_uring does not
+// work here, and names the remedy.
 func New(options iostack.Options) (*Stack, error) {
 	return start(options, seams{enter: enter})
 }

@@ -130,9 +130,9 @@ func openFlags(path string, flags int) (fd int, err error) {
 	}
 }
 
-// NewFile returns a file that the backend has on media of its own: its size in bytes, what
-// is found of its content where (Runs, Media), and reads that are direct. Pieces that
-// Runs divides begin and end at multiples of iostack.Align in the file.
+// NewFile returns a file that the backend has on media of its own: its size in bytes, the places of
+// its content (Runs, Media), and direct reads. Pieces that Runs divides begin and end at multiples
+// of iostack.Align in the file.
 func (s *Stack) NewFile(path string, size int64, runs func(offset int64) int, media any) (*File, error) {
 	if s.queue.Closed() {
 		return nil, fmt.Errorf("%s: open %s: %w", s.name, path, iostack.ErrClosed)

@@ -81,8 +81,8 @@ func (s *Stack) Caps() iostack.Caps {
 	return iostack.Caps{Align: iostack.Align, MaxIO: s.options.MaxIO, Depth: s.options.Workers, Device: s.device}
 }
 
-// OpenWith makes a backend's function, which begins with OpenFile, what opens files. It
-// must be called before the first Open.
+// OpenWith sets the function that opens files. The function must begin with OpenFile. It must be
+// called before the first Open.
 func (s *Stack) OpenWith(open func(path string) (*File, error)) { s.open = open }
 
 // Open opens a file; see iostack.Stack.
@@ -118,7 +118,7 @@ func (s *Stack) Owns(f iostack.File) bool {
 	return ok && mine.stack == s
 }
 
-// Check returns what Submit would refuse of the requests.
+// Check returns the error with which Submit would refuse the requests, or nil.
 func (s *Stack) Check(reqs []iostack.Request) error {
 	for i := range reqs {
 		if err := s.check(&reqs[i]); err != nil {

@@ -65,9 +65,9 @@ func (q *Queue) init(s *Stack) {
 	q.wake = q.more.Signal
 }
 
-// OnPush replaces what is called when requests have been queued and when the
-// queue is closed. By default that lets a Take go on. It must be set before the
-// first Submit; wake must not block, and may find nothing to take.
+// OnPush replaces the function called when requests have been queued and when the queue is closed.
+// By default that lets a Take go on. It must be set before the first Submit; wake must not block,
+// and may find nothing to take.
 func (q *Queue) OnPush(wake func()) { q.wake = wake }
 
 // push queues reqs, whose files are this stack's, as part of g: all of them, or

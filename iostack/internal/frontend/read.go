@@ -11,10 +11,10 @@ import (
 	"diskgnn/iostack"
 )
 
-// Read is one device read under way: a piece of a request. The goroutine that took it from the
-// queue reads what Rest or, for device memory, Device returns, reports with Advance how many
-// bytes it got, until the read is done, and then calls End once. Until then the file stays open.
-// A Read belongs to one goroutine at a time; the zero value is for Take to fill in.
+// Read is one device read under way: a piece of a request. The goroutine that took it from the queue
+// reads into Rest or, for device memory, Device, reports the bytes read with Advance until the read
+// is done, and then calls End once. Until then the file stays open. A Read belongs to one goroutine
+// at a time; the zero value is for Take to fill in.
 type Read struct {
 	stack *Stack
 	group *iostack.Group
@@ -48,8 +48,8 @@ const maxStalls = 8
 // File returns the file to read.
 func (r *Read) File() *File { return r.file }
 
-// Device returns what is still to be read into device memory, and from where in
-// the file on, which need not be a page's begin; nothing when Rest does.
+// Device returns the device memory still to be filled, and the file offset of its bytes, which need
+// not be a page's begin; nothing when Rest does.
 func (r *Read) Device() (to cuda.Buffer, offset int64) {
 	if r.device == (cuda.Buffer{}) {
 		return cuda.Buffer{}, 0
@@ -74,16 +74,15 @@ func (r *Read) Serve(pread func(fd int, p []byte, offset int64) (int, error)) er
 	}
 }
 
-// Rest returns what is still to be read: the descriptor, the memory, and where
-// in the file. With a direct file all of it is whole pages, also when a short
-// read is continued.
+// Rest returns the rest of the read: the descriptor, the memory, and the file offset. With a direct
+// file all of it is whole pages, also when a short read is continued.
 func (r *Read) Rest() (fd int, buf []byte, offset int64) {
 	return r.file.fd, r.buf[r.got:], r.from + int64(r.got)
 }
 
-// Advance tells that the first n bytes of Rest, or of Device, were read, and
-// returns whether the read is done; if not, Rest or Device is what remains. The
-// error says that the file holds too little.
+// Advance tells that the first n bytes of Rest, or of Device, were read, and returns whether the
+// read is done; if not, Rest or Device returns the remainder. The error says that the file holds too
+// little.
 func (r *Read) Advance(n int) (done bool, err error) {
 	r.stack.stats.deviceReads.Add(1)
 	r.stack.stats.bytesRead.Add(r.fetched(n))
@@ -110,9 +109,8 @@ func (r *Read) Advance(n int) (done bool, err error) {
 	return false, nil
 }
 
-// Failed returns what a read's failure is to be reported as: that the file ends
-// before the read does, if it does, else the given error. Libraries have answers of
-// their own for reads beyond the end.
+// Failed returns the error to report for a failed read: that the file ends before the read does, if
+// so, else the given error. Libraries have answers of their own for reads beyond the end.
 func (r *Read) Failed(err error) error {
 	if size, e := r.file.end(); e == nil && size < r.from+int64(r.need) {
 		return r.truncated(int(max(size-r.from, 0)), size)

@@ -54,10 +54,10 @@ var _ iostack.Stack = (*Stack)(nil)
 // one with queues of its own uses more processors than it gains.
 const perWorker = 128
 
-// New brings the controllers behind the transports up, which are closed with the stack, also
-// when New fails. find reads the table of what is on the drives, once they are up. Options
-// that make no sense are an error of kind fault.ErrUsage, as are reads through a page cache,
-// which there is none of.
+// New brings up the controllers behind the transports. The transports are closed with the stack,
+// also when New fails. find reads the table of the drives' files, once they are up. Options that
+// make no sense are an error of kind fault.ErrUsage, as are buffered reads, since there is no page
+// cache.
 func New(ctx context.Context, transports []nvme.Transport, o Options, find func([]*nvme.Controller) (Table, error)) (_ *Stack, err error) {
 	s := &Stack{now: o.Now}
 	if s.now == nil {
@@ -153,9 +153,9 @@ func (s *Stack) wakeAll() {
 	}
 }
 
-// Held returns the bytes that the stack holds: its bounce buffers, the controllers in software
-// and the rings of their queues, and the table, if they say so; see iostack.Held. What other
-// transports hold was set aside before: huge pages.
+// Held returns the bytes that the stack holds: its bounce buffers, the controllers in software and
+// the rings of their queues, and the table, if they say so; see iostack.Held. Memory of other
+// transports is not counted: it is huge pages, set aside before.
 func (s *Stack) Held() int64 {
 	n := int64(len(s.bounce.Bytes()))
 	for _, d := range s.drives {
@@ -225,9 +225,9 @@ type Table interface {
 	Find(name string) (File, error)
 }
 
-// File is where the bytes of a file lie: in runs that begin and end at multiples of
-// iostack.Align, of the file and of drives. What follows its end in the last is not its own.
-// Methods may be called from any goroutine, and allocate nothing.
+// File is where the bytes of a file lie: in runs that begin and end at multiples of iostack.Align,
+// of the file and of drives. Bytes behind the file's end in the last run are not its own. Methods
+// may be called from any goroutine, and allocate nothing.
 type File interface {
 	// Size returns the bytes of the file.
 	Size() int64
@@ -256,8 +256,8 @@ func (s *Stack) newFile(path string, f File) (*frontend.File, error) {
 	return s.NewFile(path, f.Size(), runs, f)
 }
 
-// Flat opens all blocks of all drives as one file, in which they follow each other: block i
-// of drive j is block blocks × j + i, where each drive has as many blocks as the smallest.
+// Flat opens all blocks of all drives as one file, in which they follow each other: block i of drive
+// j is block blocks × j + i, where blocks is the number of blocks of the smallest drive.
 func (s *Stack) Flat() (iostack.File, error) {
 	f := &flat{drives: len(s.drives)}
 	for i, d := range s.drives {

@@ -22,10 +22,9 @@
 // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD); MapBuffer takes the descriptor. Each takes of the
 // GPU's BAR 1, by 2 MiB at least: few large ones are better than many.
 //
-// Older modules know attachments by the number of the descriptor alone, of all processes:
-// after a crash, the address of another's memory may be what they answer. What does not have
-// the bytes that were asked for is refused; with those modules, one process is to use the
-// node at a time.
+// Older modules know attachments by the number of the descriptor alone, of all processes: after a
+// crash they may answer with the address of another process's memory. A dma-buf of another size than
+// asked for is refused; with those modules, one process is to use the node at a time.
 package dmabuf
 
 import (
@@ -41,7 +40,7 @@ import (
 	"diskgnn/iostack/nvme/internal/platform"
 )
 
-// Unproven is what users are told.
+// Unproven is the warning to users.
 const Unproven = "the transport dmabuf is unproven on hardware: it was tested over an imitation of the kernel's calls alone"
 
 // Nodes that are needed.
@@ -98,10 +97,10 @@ type chunk struct {
 
 var _ nvme.Transport = (*Transport)(nil)
 
-// Open makes a transport to the drive with a PCI address, such as 0000:01:00.0. registers opens
-// the transport that reaches its registers; it is called once both nodes are there, so that no
-// drive is taken in vain, and what it returns is closed with the transport. What is missing is
-// an error of kind fault.ErrUsage.
+// Open makes a transport to the drive with a PCI address, such as 0000:01:00.0. registers opens the
+// transport that reaches its registers; it is called once both nodes are there, so that no drive is
+// taken in vain, and is closed with the transport. A missing node is an error of kind
+// fault.ErrUsage.
 func Open(function string, registers func() (nvme.Transport, error)) (*Transport, error) {
 	return open(platform.Kernel, function, registers)
 }
@@ -130,7 +129,7 @@ func open(system platform.System, function string, registers func() (nvme.Transp
 // Name implements nvme.Transport.
 func (t *Transport) Name() string { return "dmabuf:" + t.function }
 
-// Caution says what is not known of the transport; see nvme.Caution.
+// Caution warns that the transport is unproven; see nvme.Caution.
 func (t *Transport) Caution() string { return Unproven }
 
 // Registers returns the memory of BAR 0 that the other transport has mapped, nil if it has
@@ -163,9 +162,9 @@ func (t *Transport) Map([]byte) (*nvme.Memory, error) {
 	return nil, fmt.Errorf("%w: %s maps dma-bufs", nvme.ErrNoMapping, t.Name())
 }
 
-// MapBuffer makes the drive see a dma-buf of n bytes, such as a GPU's memory. The host cannot
-// reach it: Bytes of what it returns is nil. The descriptor is still the caller's. Free takes
-// it back, before the memory is freed.
+// MapBuffer makes the drive see a dma-buf of n bytes, such as a GPU's memory. The host cannot reach
+// it: Bytes of the result is nil. The descriptor is still the caller's. Free takes it back, before
+// the memory is freed.
 func (t *Transport) MapBuffer(buffer int, n int64) (*nvme.Memory, error) {
 	if t.closed {
 		return nil, nvme.ErrClosed

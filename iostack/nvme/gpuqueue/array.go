@@ -27,7 +27,7 @@ var (
 	ErrUnreachable = fault.New(fault.ErrUsage, "a GPU cannot reach the drive's registers")
 )
 
-// Options are what an array consists of. The zero value means the defaults.
+// Options are the sizes of an array. The zero value means the defaults.
 type Options struct {
 	RequestBytes   int           // of a request, at most: whole pages; 0: 4096
 	Requests       int           // of a micro-batch, at most; 0: as many as a drive has slots
@@ -41,8 +41,8 @@ type Options struct {
 	Queues int // of each drive, at most; 0: all that are not shared
 }
 
-// Array is drives whose queues a GPU drives. One goroutine at a time uses it, attached to the
-// device; but Abort is for any.
+// Array is a set of drives with queues that a GPU drives. One goroutine at a time uses it, attached
+// to the device; but Abort is for any.
 type Array struct {
 	o         Options
 	device    *cuda.Device
@@ -114,9 +114,9 @@ func (a *Array) Room() int { return min(a.slots()-(a.tail-a.head), a.o.Requests)
 func (a *Array) RequestBytes() int { return a.slotBytes }
 func (a *Array) MostRequests() int { return a.o.Requests }
 
-// Takes returns what an array of so many drives takes, with so many queues of each that have
-// depth entries: of the host's memory, staging buffers and pinned memory, and of the device's.
-// The options have no zero values of sizes.
+// Takes returns the bytes that an array needs of the host (staging buffers and pinned memory) and of
+// the device, with the given number of drives, queues of each drive, and entries of a queue. The
+// sizes in the options must not be zero.
 func Takes(drives, queues, depth int, o Options) (host, device int64) {
 	a := &Array{o: o, drives: make([]*nvme.Controller, drives), per: queues, depth: depth, batches: make([]*batch, o.Batches)}
 	for i := range a.batches {
@@ -426,7 +426,7 @@ func listBytes(addresses int) int {
 	return n
 }
 
-// Abort ends what kernels wait for, now and later. It may be called from any goroutine.
+// Abort ends the waits of kernels, now and later. It may be called from any goroutine.
 func (a *Array) Abort() {
 	if a.controlWord != nil {
 		atomic.StoreUint32(a.controlWord, 1)

@@ -8,15 +8,15 @@
 //
 // # Reading
 //
-// A micro-batch is a list of requests in the device's memory, which a kernel may have written,
-// and whose number may lie there too. Begin, Submit as often as there is room, Complete, End:
+// A micro-batch is a list of requests in the device's memory, which a kernel may have written; their
+// number may lie there too. Begin, Submit as often as there is room, Complete, End:
 //
 //	Submit    bins the requests by drive (32 blocks), and writes and rings their commands
 //	          (1 block). Nothing waits for the drives: the reads are under way when it is over
 //	Complete  waits for the reads of one ticket, and copies each from where the controller put
-//	          it to its destination (up to 32 blocks). What of other tickets lands meanwhile is
+//	          it to its destination (up to 32 blocks). Data of other tickets that lands meanwhile is
 //	          noted, and stays where it is
-//	End       waits on the host, and returns what went wrong with the ticket's requests
+//	End       waits on the host, and returns the errors of the ticket's requests
 //
 // Read is Submit and Complete in one kernel, in which one block owns a queue and one thread a
 // slot, for an array that has nothing else under way.
@@ -27,18 +27,17 @@
 //
 // # Slots
 //
-// A queue of so many entries has one slot less: an identifier of a command, a staging buffer
-// that the controller writes to, and the list of its pages, which never changes. The host
-// reserves slots of each drive for as many requests as a micro-batch may have, and takes them
-// back in the order of the submissions once they were completed; where there are too few,
-// Submit answers ErrFull. The host does not see the requests, which may all be of one drive: of
-// D drives whose reads are spread evenly, as few as a D-th of the slots are in use then. Drives
-// add rate, and not room: nvme.Options.Queues and Depth are chosen for all that is to be
-// under way, with any number of drives. So a request's queue, slot and place in the ring follow from its
-// number by arithmetic: no locks, no lists of what is free. In the rings, every word has one
+// A queue has one slot less than entries. A slot is an identifier of a command, a staging buffer that
+// the controller writes to, and the list of its pages, which never changes. The host reserves slots of
+// each drive for the most requests of a micro-batch, and takes them back in the order of the submissions
+// once they were completed; where there are too few, Submit answers ErrFull. The host does not see the
+// requests, which may all be of one drive: if reads spread evenly over D drives, only a D-th of the
+// slots may be in use. Drives add rate, and not room: nvme.Options.Queues and Depth are chosen for all
+// that is to be under way, with any number of drives. So a request's queue, slot and place in the ring
+// follow from its number by arithmetic: no locks, no free lists. In the rings, every word has one
 // writer.
 //
-// # What goes wrong
+// # Failures
 //
 // Each request gets a Status. The kernels wait for a completion until a deadline, or until
 // Abort. A queue of which a completion was missing in the end is dead: its requests fail from
@@ -48,7 +47,6 @@
 // # Trying it without a GPU
 //
 // Package plain has each kernel's twin in Go, over the same memory. On an emulated device
-// (cuda.OpenEmulated) they drive queues of a controller in software, which is what the tests
-// here do, beside running the kernels where there is a GPU. No queue of a real drive was
-// driven by this package yet.
+// (cuda.OpenEmulated) they drive queues of a controller in software, as the tests here do; where
+// there is a GPU, they run the kernels too. No queue of a real drive was driven by this package yet.
 package gpuqueue

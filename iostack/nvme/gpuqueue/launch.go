@@ -4,7 +4,7 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// Code is the kernels, which a device loads beside what it was opened with.
+// Code is the kernels. A device loads them beside the code that it was opened with.
 var Code = cuda.Code{Image: image, Functions: []cuda.Function{
 	countFunction: {File: "queue", Name: "nvme_count"}, placeFunction: {File: "queue", Name: "nvme_place"},
 	submitFunction: {File: "queue", Name: "nvme_submit"}, completeFunction: {File: "queue", Name: "nvme_complete"},

@@ -59,8 +59,8 @@ const (
 // others are the least request that failed << 32 | its Status.
 const NoFailure = ^uint64(0)
 
-// Status is what became of a request: 0, the controller's status without the phase, or one of
-// those below.
+// Status is the outcome of a request: 0, the controller's status without the phase, or a constant
+// below.
 type Status uint32
 
 // Statuses that no controller gives.

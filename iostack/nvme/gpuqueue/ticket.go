@@ -10,8 +10,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Count is a number of requests: Most, or what the uint32 in device memory says, if that is
-// less. Launches are made, and slots reserved, for Most.
+// Count is a number of requests: Most, or the uint32 in device memory if that is less. Launches are
+// made, and slots reserved, for Most.
 type Count struct {
 	Most int
 	At   cuda.Buffer // zero: Most
@@ -215,8 +215,9 @@ func (e *RequestError) Error() string {
 
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// End waits on the host for the ticket's completions, and returns what went wrong with the
-// first request of each micro-batch that failed, a RequestError. The ticket is as new then. Micro-batches that Complete has not seen are an error, and stay.
+// End waits on the host for the ticket's completions, and returns a RequestError for the first failed request
+// of each micro-batch. The ticket is as new then. Micro-batches that Complete has not seen are an error, and
+// stay.
 func (a *Array) End(t *Ticket) error {
 	if t.completed < len(t.batches) {
 		return fault.New(fault.ErrUsage, "%d micro-batches of a ticket that ends were not completed", len(t.batches)-t.completed)

@@ -1,6 +1,6 @@
-// Package gpuread has a GPU read files that lie on NVMe drives: it is what stands behind
-// iostack.DeviceStack, by the queues of package gpuqueue. The host finds out where the bytes of a
-// file lie, and writes lists of requests; kernels do the rest.
+// Package gpuread has a GPU read files that lie on NVMe drives: it implements iostack.DeviceStack
+// with the queues of package gpuqueue. The host finds out where the bytes of a file lie, and writes
+// lists of requests; kernels do the rest.
 package gpuread
 
 import (
@@ -18,7 +18,7 @@ import (
 	"diskgnn/iostack/nvme/gpuqueue"
 )
 
-// Queues that drives lend: so many each, of so many entries.
+// Queues lent by each drive, and the entries of a queue.
 const (
 	LentQueues = 8
 	LentDepth  = 512
@@ -31,7 +31,7 @@ const stagingBytes = 32 << 20
 // completed, the others are under way.
 const parts = 4
 
-// Drives is where files lie: what package array knows.
+// Drives knows the places of files on drives; package array implements it.
 type Drives interface {
 	// Lent returns how many drives there are, how many queues each lends, of how many entries,
 	// and the most bytes that a request may have.
@@ -71,7 +71,7 @@ func options(d Drives, n iostack.DeviceNeed) (o gpuqueue.Options, drives, depth,
 	return o, drives, depth, most, nil
 }
 
-// Terms returns what a reader takes; see iostack.DeviceStack.
+// Terms returns the memory that a reader needs; see iostack.DeviceStack.
 func Terms(d Drives, n iostack.DeviceNeed) (t iostack.DeviceTerms, err error) {
 	o, drives, depth, most, err := options(d, n)
 	if err != nil {

@@ -11,18 +11,18 @@
 //	mmap, offset 0   registers (BAR 0), uncached
 //	40188001h        map host memory:   { start, pages of 4 KiB, where their addresses go }
 //	40188002h        map a GPU's:       the same, pages of 64 KiB
-//	40088003h        unmap what begins at an address
+//	40088003h        unmap the memory that begins at an address
 //
-// What it does otherwise, and what is done about it:
+// Its oddities, and the driver's answers to them:
 //
 //   - It takes back a mapping only from the thread that made it: all calls come from one
 //     thread.
 //   - It looks a mapping up by its first page or by the first page of its 64 KiB, and takes
-//     the first that fits: memory whose mapping could be taken for another's is not mapped
-//     (nvme.ErrNoMapping). What Alloc takes is aligned to 2 MiB.
+//     the first that fits: memory that could be mistaken for another mapping is not mapped
+//     (nvme.ErrNoMapping). Memory from Alloc is aligned to 2 MiB.
 //   - Where it gets hold of fewer pages than it is given, it says nothing: addresses that it
 //     did not write are found, and the mapping is taken back.
-//   - It keeps mappings when the process ends: what was not taken back stays pinned until the
+//   - It keeps mappings when the process ends: memory not taken back stays pinned until the
 //     module is unloaded.
 //   - Without CUDA it is built without the second call, which is then refused as any unknown
 //     call is.
@@ -42,7 +42,7 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Unproven is what users are told.
+// Unproven is the warning to users.
 const Unproven = "the transport libnvm is unproven on hardware: it was tested over an imitation of the module's calls alone"
 
 // Calls of the module.
@@ -79,8 +79,8 @@ type Transport struct {
 
 var _ nvme.Transport = (*Transport)(nil)
 
-// Open opens a drive by its node, such as /dev/libnvm0. An error of kind fault.ErrUsage says
-// what is missing.
+// Open opens a drive by its node, such as /dev/libnvm0. An error of kind fault.ErrUsage names the
+// obstacle.
 func Open(node string) (*Transport, error) { return open(platform.Kernel, node) }
 
 func open(system platform.System, node string) (*Transport, error) {
@@ -113,7 +113,7 @@ func open(system platform.System, node string) (*Transport, error) {
 // Name implements nvme.Transport.
 func (t *Transport) Name() string { return "libnvm:" + t.node }
 
-// Caution says what is not known of the transport; see nvme.Caution.
+// Caution warns that the transport is unproven; see nvme.Caution.
 func (t *Transport) Caution() string { return Unproven }
 
 // Registers returns the memory of BAR 0 that is mapped, for a GPU that rings doorbells.
@@ -157,9 +157,9 @@ func (t *Transport) Map(b []byte) (*nvme.Memory, error) {
 	return m, nil
 }
 
-// MapDevice makes the drive see a GPU's memory: n bytes from an address on, both multiples of
-// 64 KiB. The host cannot reach it: Bytes of what it returns is nil. Free takes it back,
-// before the memory is freed.
+// MapDevice makes the drive see a GPU's memory: n bytes from an address on, both multiples of 64
+// KiB. The host cannot reach it: Bytes of the result is nil. Free takes it back, before the memory
+// is freed.
 func (t *Transport) MapDevice(address uint64, n int64) (*nvme.Memory, error) {
 	if n <= 0 || n%gpuPage != 0 || address%gpuPage != 0 {
 		return nil, fmt.Errorf("%w: %d bytes of a GPU from %xh on are not whole pages of 64 KiB", nvme.ErrNoMapping, n, address)

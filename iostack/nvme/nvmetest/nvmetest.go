@@ -2,9 +2,9 @@
 // brings a controller up through it, reads, writes, loses completions, resets, and gives
 // everything back.
 //
-// What is behind the transport is a controller in software, so that the suite decides what
-// becomes of commands: a transport to hardware is tested over an imitation of the kernel
-// module or the files that it uses, which leads to that controller.
+// Behind the transport is a controller in software, so that the suite decides the fate of commands:
+// a transport to hardware is tested over an imitation of the kernel module or the files that it
+// uses, which leads to that controller.
 package nvmetest
 
 import (
@@ -27,9 +27,9 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Reach returns a transport that leads to a controller in software, by way of what it would
-// use to reach a drive. The suite closes the transport, and the drive after it. Of the drive,
-// the way may use registers (Registers) and bus addresses (Map), as an imitation of hardware.
+// Reach returns a transport that leads to a controller in software, by the way that it would use to
+// reach a drive. The suite closes the transport, and the drive after it. Of the drive, the way may
+// use registers (Registers) and bus addresses (Map), as an imitation of hardware.
 type Reach func(t *testing.T, d *soft.Drive) nvme.Transport
 
 // Run runs the suite.

@@ -16,9 +16,9 @@ import (
 // lists is how many lists of requests a measurement goes round.
 const lists = 32
 
-// GPU measures reads by all queues of brought-up controllers, driven by a GPU: while the reads
-// of a micro-batch are completed, those of the next are under way. The controllers are good
-// for Reset and Close then. The calling goroutine must be attached.
+// GPU measures reads by all queues of brought-up controllers, driven by a GPU: while the reads of a
+// micro-batch are completed, the next one's are under way. The controllers are good for Reset and
+// Close then. The calling goroutine must be attached.
 func GPU(ctx context.Context, d *cuda.Device, controllers []*nvme.Controller, l Load) (r Result, err error) {
 	blocks, err := l.check(controllers)
 	if err != nil {

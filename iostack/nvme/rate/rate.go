@@ -1,5 +1,5 @@
-// Package rate measures what NVMe queues do: random reads of one size, with as many under way
-// as the queues take, by the host (Host) or by a GPU (GPU), until an effort is over.
+// Package rate measures NVMe queues: random reads of one size, with the queues kept full, by the
+// host (Host) or by a GPU (GPU), until an effort is over.
 package rate
 
 import (
@@ -22,7 +22,7 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Load is what is measured.
+// Load is the load of a measurement.
 type Load struct {
 	BlockBytes int // of a read: whole blocks of the drives
 	Submitters int // of the host: goroutines, among which the queues are divided
@@ -31,7 +31,7 @@ type Load struct {
 	Effort     driverate.Effort
 }
 
-// Result is what was measured.
+// Result is the result of a measurement.
 type Result struct {
 	driverate.Rate           // requests
 	Requests       int64     // in all, those before the clock ran included
@@ -190,9 +190,9 @@ func (d *driven) poll(more *bool) (under int, err error) {
 	return d.q.Busy(), errors.Join(err, failed)
 }
 
-// DeviceBytes returns the bytes that this process has had fetched from drives of the
-// kernel's so far, read-ahead included; what the page cache had is not in it. false: the
-// system does not say. Drives that are driven from here are not the kernel's.
+// DeviceBytes returns the bytes that this process has had fetched from drives of the kernel's so
+// far, read-ahead included, hits of the page cache excluded. false: the system does not say. Drives
+// that are driven from here are not the kernel's.
 func DeviceBytes() (int64, bool) {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -207,7 +207,7 @@ func DeviceBytes() (int64, bool) {
 	return 0, false
 }
 
-// Latencies counts durations in buckets that are at most 1/16 wide of what they hold. The zero
+// Latencies counts durations in buckets of at most 1/16 of the durations that they hold. The zero
 // value is empty.
 type Latencies struct {
 	counts [64 << subBits]int64

@@ -16,7 +16,7 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Options are what a drive is. The zero value means the defaults.
+// Options are the properties of a drive. The zero value means the defaults.
 type Options struct {
 	BlockBytes  int  // 512 to 4096; 0: 512
 	MaxEntries  int  // of a queue; 0: 4096
@@ -35,7 +35,7 @@ type Options struct {
 	Fate func(c *spec.Command) Fate
 }
 
-// Fate is what becomes of a command.
+// Fate is the outcome of a command.
 type Fate struct {
 	Status spec.Status // it fails with this, if it is not Success, and is not carried out
 	Drop   bool        // it is carried out, and never completed
@@ -271,8 +271,8 @@ func (d *Drive) Close() error {
 // Abandon implements nvme.Transport: nothing writes once the controller's goroutine has ended.
 func (d *Drive) Abandon() error { return d.Close() }
 
-// Held returns the bytes of memory that the drive holds: registers, what Alloc gave, and the
-// buffers of what reads the file.
+// Held returns the bytes of memory that the drive holds: registers, memory from Alloc, and buffers
+// for reads of the file.
 func (d *Drive) Held() int64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()

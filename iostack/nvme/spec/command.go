@@ -135,9 +135,8 @@ func (c *Completion) Last(phase bool) uint32 {
 // Heads returns the double word before the last.
 func (c *Completion) Heads() uint32 { return uint32(c.SQHead) | uint32(c.SQID)<<16 }
 
-// Status is a completion's status without the phase: code, type, and whether a retry cannot
-// succeed. As an error it names what the specification calls it; errors.Is compares code and
-// type alone.
+// Status is a completion's status without the phase: code, type, and whether a retry cannot succeed.
+// As an error it prints the specification's name; errors.Is compares code and type alone.
 type Status uint16
 
 // DNR says that the same command would fail again.

@@ -1,12 +1,12 @@
-// Package spec is what the NVM Express base specification (revision 1.4, sections 3 to 6)
-// says in numbers: registers, commands, completions, statuses. Drivers and controllers both
-// speak it; it does no I/O and knows neither.
+// Package spec holds the numbers of the NVM Express base specification (revision 1.4, sections 3 to
+// 6): registers, commands, completions, statuses. Drivers and controllers both speak it; it does no
+// I/O and knows neither.
 //
 // Numbers are little-endian. A controller's registers (BAR 0):
 //
 //	00h CAP  u64   capabilities
 //	08h VS   u32   version
-//	14h CC   u32   configuration: what the host wants
+//	14h CC   u32   configuration by the host
 //	1Ch CSTS u32   status
 //	24h AQA  u32   sizes of the admin queues
 //	28h ASQ  u64   bus address of the admin submission queue

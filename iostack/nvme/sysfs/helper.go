@@ -14,7 +14,7 @@ import (
 // helperName is what a program is called, as its argument 0, when it is to be the helper.
 const helperName = "diskgnn-nvme-giveback"
 
-// What the helper says when it is there, and what it hears.
+// Messages of the helper once it has started, and messages to it.
 const (
 	ready = "ready\n"
 	taken = "taken" // the function has no driver any more

@@ -70,8 +70,8 @@ func (m *memory) Shrink(chunk *nvme.Memory) error {
 	return errors.Join(unix.Munmap(chunk.Bytes), unix.Fallocate(int(m.file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n))
 }
 
-// present marks an entry of /proc/self/pagemap whose page is in memory; the bits below frames
-// are the number of its frame.
+// present marks an entry of /proc/self/pagemap for a page in memory; the bits below frames are the
+// number of its frame.
 const (
 	present = 1 << 63
 	frames  = 1<<55 - 1

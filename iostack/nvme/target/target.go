@@ -46,7 +46,7 @@ const (
 	DMABuf = "dmabuf"
 )
 
-// Prefix is what says that an operand or a value is a target, where it could be something else.
+// Prefix marks an operand or a value as a target, where it could be something else.
 const Prefix = "nvme:"
 
 // How says in which way drives are opened.
@@ -160,7 +160,7 @@ func (t Target) String() string {
 	return t.Kind + ":" + strings.Join(names, separator)
 }
 
-// What separates names, and how it is written within one.
+// The separator of names, and its escape within a name.
 const (
 	separator = ","
 	escaped   = `\` + separator
@@ -208,9 +208,9 @@ func unescaped(names []string) error {
 	return nil
 }
 
-// Open reaches the drives. Their user closes the transports; if one cannot be had, those before
-// it are closed. What is absent, not permitted or in use is an error of kind fault.ErrInput,
-// fault.ErrUsage or fault.ErrLocked.
+// Open reaches the drives. Their user closes the transports; if one cannot be opened, the earlier
+// ones are closed. A drive that is absent, not permitted or in use is an error of kind
+// fault.ErrInput, fault.ErrUsage or fault.ErrLocked.
 func (t Target) Open(h How) (transports []nvme.Transport, err error) {
 	k, known := find(t.Kind)
 	if !known {
@@ -242,7 +242,7 @@ func (t Target) Up(ctx context.Context, h How, o nvme.Options) (controllers []*n
 	return controllers, nil
 }
 
-// Cautions returns what users are to know of the drives' transports before they trust them with
+// Cautions returns the warnings about the drives' transports for users who would trust them with
 // data, each once; see nvme.Caution.
 func Cautions(controllers []*nvme.Controller) (all []string) {
 	for _, c := range controllers {

@@ -9,21 +9,20 @@
 //	byte     0       4 KiB   64 KiB          128 KiB        1 MiB              the last 1 MiB
 //
 // The first MiB of each drive is the volume's, and the last MiB is left alone, where partition
-// tables have their copy. Between them lie units, of one size, as many as fit on the smallest
-// drive. Units go round the drives, so that the volume is one range of bytes: byte v of it is
-// in unit u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. A
-// drive's block i has the flat address blocks × drive + i in commands that are built for
-// several drives (Flat).
+// tables have their copy. Between them lie units of one size, the number that fits on the smallest
+// drive. Units go round the drives, so that the volume is one range of bytes: byte v of it is in
+// unit u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. A drive's block i
+// has the flat address blocks × drive + i in commands that are built for several drives (Flat).
 //
 // The range is divided into pages of 4096 bytes, whatever blocks the drives have. A file is an
-// extent of pages, or several where no gap was long enough; what follows its end in its last
-// page is zero.
+// extent of pages, or several where no gap was long enough; bytes behind its end in its last page
+// are zero.
 //
 // # Bytes
 //
-// Numbers are little-endian. What is reserved is zero. Checksums are CRC-32C. Label and
-// superblocks have 512 bytes, which any drive writes as a whole, and a page of their own, of
-// which the rest is reserved.
+// Numbers are little-endian. Reserved bytes are zero. Checksums are CRC-32C. Label and superblocks
+// have 512 bytes, which any drive writes as a whole, and a page of their own, of which the rest is
+// reserved.
 //
 // Label, written once, when the drives become a volume:
 //
@@ -74,21 +73,21 @@
 //	superblock:  table in force  new   under way  none
 //	superblock:  the same
 //
-// and superblocks by turns, so that a loss of power leaves the old one or the new one. The
-// directory on the volume is so the old one or the new one at any time, and what was under way
-// is found by the next Load of the same directory, which reads what was written, compares it
-// with the checksums, and goes on where they end. Only where there is no room for both is the
-// old one given up before the new one is written; Load does that with Force alone.
+// and superblocks by turns, so that a loss of power leaves the old one or the new one. The directory
+// on the volume is so the old one or the new one at any time, and the next Load of the same
+// directory finds the interrupted one, compares the written data with the checksums, and goes on
+// where they end. Only where there is no room for both is the old one given up before the new one is
+// written; Load does that with Force alone.
 //
-// A reader takes the superblock that is whole, of the higher generation. If what that names is
-// not what its checksum says, the volume is damaged: the other superblock is no way out, since
-// what it names may have been written over.
+// A reader takes the superblock that is whole, of the higher generation. If the table that it names
+// fails its checksum, the volume is damaged: the other superblock is no way out, since its table may
+// have been written over.
 //
-// What was on the drives before they became a volume is given up at once: their ends are
-// cleared, then the labels are written in the order of the drives, then superblock 1.
+// The earlier content of the drives is given up at once: their ends are cleared, then the labels are
+// written in the order of the drives, then superblock 1.
 //
 // # Versions
 //
-// The digit at the end of each magic is its version; it rises with any change of the bytes
-// below it. labels, supers and tables have what decodes each version.
+// The digit at the end of each magic is its version; it rises with any change of the bytes below it.
+// labels, supers and tables have the decoders of each version.
 package volume

@@ -48,18 +48,18 @@ type verdict struct {
 	err  error
 }
 
-// Finder returns one that reads what directories are from a file system.
+// Finder returns a Finder that reads the metadata of directories from a file system.
 func (v *Volume) Finder(fsys vfs.FS) *Finder {
 	return &Finder{v: v, fsys: fsys, dirs: map[string]verdict{}}
 }
 
-// Find returns the file that has a path in the file system: that of the same name on the
-// volume, if the path's directory has the fingerprint of the volume's. It returns nil for what
-// is not on the volume, which is to be read from the file system: files that the directory's
-// meta.json does not list, and directories of other formats than the volume's. A directory of
-// the same format with another fingerprint is an error of kind fault.ErrLineage, so that
-// nobody believes to read from drives what is not there; a volume that has the fingerprint and
-// not all files with their sizes is damage, of kind fault.ErrCorrupt.
+// Find returns the volume's file for a path in the file system: the file of the same name, if the
+// path's directory has the fingerprint of the volume's. It returns nil for files that are not on the
+// volume and must be read from the file system: files that the directory's meta.json does not list,
+// and directories of other formats than the volume's. A directory of the same format with another
+// fingerprint is an error of kind fault.ErrLineage, so that nobody is misled about the source of
+// reads; a volume that has the fingerprint and not all files with their sizes is damage, of kind
+// fault.ErrCorrupt.
 func (f *Finder) Find(path string) (*Placed, error) {
 	dir := filepath.Dir(path)
 	f.mu.Lock()

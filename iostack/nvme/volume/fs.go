@@ -14,9 +14,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// FS returns the directory on a volume as one at the path root, for reading: what checks a
-// directory of files checks this one. Changes are refused with EROFS. It uses the volume's
-// drives, which must not be used meanwhile; its own methods may be called at the same time.
+// FS returns the directory on a volume as one at the path root, for reading: checks of a directory
+// of files work on it. Changes are refused with EROFS. It uses the volume's drives, which must not
+// be used meanwhile; its own methods may be called at the same time.
 func (v *Volume) FS(root string) vfs.FS { return &files{v: v, root: filepath.Clean(root)} }
 
 type files struct {

@@ -18,7 +18,7 @@ const (
 	superblock = 64 << 10
 )
 
-// Limits of what is believed of a label.
+// Limits of plausible values in a label.
 const (
 	// MinUnit and MaxUnit bound the bytes of a unit, which are a power of two.
 	MinUnit = Page
@@ -29,7 +29,7 @@ const (
 	maxBytes  = 1 << 56 // of a volume
 )
 
-// ID is what tells volumes apart.
+// ID identifies a volume.
 type ID [16]byte
 
 // Layout is how the bytes of a volume lie on its drives.
@@ -134,7 +134,7 @@ func refusal(magic string) string {
 	return `"` + kind + `%d" is not of this program's version, which is "` + kind + `%s"`
 }
 
-// What decodes each version, by the digit at the end of its magic.
+// The decoders of each version, by the digit at the end of its magic.
 var (
 	labels = stage.Versions[func([]byte) (label, error)]{1: labelOf}
 	supers = stage.Versions[func(b []byte, pages int64) (super, error)]{1: superOf}

@@ -20,7 +20,7 @@ import (
 // defaultPiece is read and written at a time, two of them are held: a number of granules.
 const defaultPiece = 8 << 20
 
-// BufferBytes is what Load holds besides the table, which it encodes for each journal.
+// BufferBytes is the memory that Load holds besides the table, which it encodes for each journal.
 const BufferBytes = 2 * defaultPiece
 
 // Options are how Load works. The zero value means the defaults.
@@ -44,7 +44,7 @@ type Options struct {
 	piece int64
 }
 
-// Result says what Load did.
+// Result reports the work of Load.
 type Result struct {
 	State   stage.State
 	Volume  *Volume // with the directory
@@ -52,15 +52,15 @@ type Result struct {
 	Note    string  // what the user should know, or ""
 }
 
-// Load makes a volume hold a finished directory: the files that its meta names, and that
-// itself. A volume that holds it already is left as it is, unless with Options.Force a byte
-// turns out to be wrong; a Load that was interrupted is resumed. See the package comment for what a loss of power leaves.
+// Load makes a volume hold a finished directory: the files that its meta names, and that itself. A volume
+// that holds it already is left as it is, unless with Options.Force a byte turns out to be wrong; a Load that
+// was interrupted is resumed. See the package comment for the state after a loss of power.
 //
 // Another directory on the volume, one under way, or drives that hold something else are an
 // error of kind fault.ErrExists without Options.Force; too little room is one of kind
 // fault.ErrBudget, before anything is written.
 //
-// The first error ends it. When ctx ends, what was written so far is journalled.
+// The first error ends it. When ctx ends, the data written so far is journalled.
 func Load(ctx context.Context, drives []Drive, fsys vfs.FS, dir string, m *stage.Meta, o Options) (r Result, err error) {
 	if o.Journal == 0 {
 		o.Journal = 256 << 20

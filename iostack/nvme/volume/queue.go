@@ -52,9 +52,9 @@ func OnQueue(c *nvme.Controller, q *nvme.Queue) (*QueueDrive, error) {
 	return d, nil
 }
 
-// Tables opens the volume on the drives of controllers, for what it says of files: it is read
-// by the first queue of each, which is free again afterwards, and no bytes can be read of what
-// is returned.
+// Tables opens the volume on the drives of controllers for its table of files alone: the volume
+// returned cannot read their bytes. It uses the first queue of each controller, which is free again
+// afterwards.
 func Tables(controllers []*nvme.Controller) (v *Volume, err error) {
 	var drives []Drive
 	for _, c := range controllers {

@@ -29,7 +29,7 @@ const (
 	maxFormat = 64
 )
 
-// Contents is what a table says: a directory, and where its files are.
+// Contents is the content of a table: a directory, and the places of its files.
 type Contents struct {
 	Format      string // of the directory, such as diskgnn-pack
 	Version     int

@@ -21,10 +21,10 @@ type Volume struct {
 	contents *Contents
 }
 
-// Open reads the table of the volume on the given drives, which must be all of its drives, in
-// their order. Drives that hold no volume, or one whose first Load was not finished, are an
-// error of kind fault.ErrInput, damage is one of kind fault.ErrCorrupt. It holds the table, of
-// a few bytes for each MiB of data, twice for a moment.
+// Open reads the table of the volume on the given drives, which must be all of its drives, in their
+// order. Drives that hold no volume, or a volume with an unfinished first Load, are an error of kind
+// fault.ErrInput, damage is one of kind fault.ErrCorrupt. It holds the table, of a few bytes for
+// each MiB of data, twice for a moment.
 func Open(drives []Drive) (*Volume, error) {
 	v, err := find(drives)
 	if err != nil {
@@ -36,7 +36,7 @@ func Open(drives []Drive) (*Volume, error) {
 	return v, nil
 }
 
-// Contents returns what is on the volume. It must not be changed.
+// Contents returns the volume's table. It must not be changed.
 func (v *Volume) Contents() *Contents { return v.contents }
 
 // Layout returns how the volume lies on its drives.

@@ -39,7 +39,7 @@ type System interface {
 	Duplicate(fd int) (int, error)
 }
 
-// Requests are numbered by direction, size of what arg points to, type and number.
+// Requests are numbered by direction, size of arg's target, type and number.
 const (
 	toModule = 1 << 30
 	toHost   = 2 << 30
@@ -53,8 +53,8 @@ func WriteRequest(kind, number byte, n int) uint32 {
 // ReadWriteRequest returns the number of a request that it also answers there.
 func ReadWriteRequest(kind, number byte, n int) uint32 { return toHost | WriteRequest(kind, number, n) }
 
-// Refused explains why a device node cannot be opened, as an error of kind fault.ErrUsage.
-// absent says what is missing where there is no such node.
+// Refused explains why a device node cannot be opened, as an error of kind fault.ErrUsage. absent is
+// the cause to report where there is no such node.
 func Refused(node string, err error, absent string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENXIO), errors.Is(err, errors.ErrUnsupported):

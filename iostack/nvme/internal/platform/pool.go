@@ -16,10 +16,9 @@ type Source interface {
 	Shrink(m *nvme.Memory) error
 }
 
-// Pool cuts the memory of a transport out of chunks of contiguous pages, and hands out whole
-// pages: a huge page has room for the rings of many queues, and what a kernel module maps is a
-// chunk at a time. It keeps what a transport maps beside that, until it is given back too. It is
-// for one goroutine at a time.
+// Pool cuts the memory of a transport out of chunks of contiguous pages, and hands out whole pages:
+// a huge page has room for the rings of many queues, and a kernel module maps a chunk at a time. It
+// also keeps a transport's other mappings until they are freed. It is for one goroutine at a time.
 type Pool struct {
 	source Source
 	owner  string
