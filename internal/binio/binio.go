@@ -24,7 +24,7 @@ func init() {
 	}
 }
 
-// Number is what the formats' arrays hold.
+// Number is the element type of the formats' arrays.
 type Number interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32 | ~int64 | ~float32
 }
@@ -174,8 +174,8 @@ func (d *Decoder) U64() uint64 {
 	return 0
 }
 
-// Count reads a 32-bit count of things that take at least unit bytes each of
-// what follows, so that a wrong count cannot make a huge allocation.
+// Count reads a 32-bit count of items of at least unit bytes each. It fails if the remaining bytes
+// cannot hold them, so that a wrong count cannot make a huge allocation.
 func (d *Decoder) Count(unit int) int {
 	n := int(d.U32())
 	if d.err == nil && n*unit > d.Rest() {

@@ -9,9 +9,9 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// A Checker is given a file's bytes, in order, and fails with an error of kind
-// fault.ErrCorrupt, which names file and range, where they are not what was written. End
-// comes after the last byte, once; it must come, whatever Write returned.
+// A Checker gets a file's bytes, in order, and fails where they differ from the written ones, with
+// an error of kind fault.ErrCorrupt that names file and range. End comes after the last byte, once;
+// it must come, whatever Write returned.
 type Checker interface {
 	Write(p []byte) (int, error)
 	End() error
@@ -100,7 +100,7 @@ func (c *rangeChecker) End() error {
 	return nil
 }
 
-// CheckHash returns a checker of a small file by what Hash makes of it.
+// CheckHash returns a checker of a small file by its Hash.
 func CheckHash(name, want string) Checker { return &hashChecker{name, want, sha256.New(), 0} }
 
 type hashChecker struct {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// NPYHeader returns what precedes the elements, of a type like <f4, in a NumPy array's file: version 1
-// of the format, padded so that elements begin at a multiple of 64.
+// NPYHeader returns the header of a NumPy array's file, for elements of a type like <f4: version 1 of
+// the format, padded so that elements begin at a multiple of 64.
 func NPYHeader(descr string, shape []int64) []byte {
 	dims := make([]string, len(shape))
 	for i, d := range shape {

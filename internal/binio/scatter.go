@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-// Scatter computes Sums of a file whose bytes come in any order, each once, such as rows
-// that lie in the order of their use and come in the order of their names. It begins
-// with the sums of zeros. CRCs are linear over GF(2): a granule's is that of zeros, xor
-// what each part of it contributes by itself, with zeros around it.
+// Scatter computes Sums of a file from bytes that come in any order, each once, such as rows that
+// lie in the order of use and come in the order of nodes. It begins with the sums of zeros. CRCs are
+// linear over GF(2): a granule's CRC is the CRC of zeros, xor the contribution of each part by
+// itself, with zeros around it.
 //
 // Put may be called concurrently for bytes of different granules.
 type Scatter struct {
@@ -82,5 +82,5 @@ func times(a, b uint32) uint32 {
 	return product
 }
 
-// Sums returns the table of what came so far. It changes with the next Put.
+// Sums returns the table of the bytes so far. It changes with the next Put.
 func (s *Scatter) Sums() Sums { return s.sums }

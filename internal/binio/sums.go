@@ -15,7 +15,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // CRC returns the CRC-32C of b.
 func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// UpdateCRC continues a CRC-32C, that of the bytes so far (0 for none), with b.
+// UpdateCRC continues the CRC-32C of the bytes so far (0 for none) with b.
 func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
 // Hash returns the SHA-256 of b in hexadecimal: the checksum of small files.
@@ -46,7 +46,7 @@ type Summer struct {
 // NewSummer starts a table of the given granule.
 func NewSummer(granule int64) *Summer { return &Summer{sums: Sums{Granule: granule}} }
 
-// Expect makes room for the table of a file of so many bytes.
+// Expect makes room for the table of a file of size bytes.
 func (s *Summer) Expect(size int64) {
 	s.sums.CRC = slices.Grow(s.sums.CRC, int((size+s.sums.Granule-1)/s.sums.Granule))
 }
@@ -115,7 +115,7 @@ func BadRange(name string, off, n int64) error {
 // the covered file (u64), the CRCs, and the CRC of all that precedes it.
 const sumsMagic = "DGNNSUM1"
 
-// SumsBytes returns the bytes that the table of a file of so many bytes has on disk.
+// SumsBytes returns the bytes on disk of the table of a file of size bytes.
 func SumsBytes(size, granule int64) int64 {
 	granules := size / granule
 	if size%granule != 0 {
@@ -133,7 +133,7 @@ func (s *Sums) Encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, CRC(b))
 }
 
-// DecodeSums reads what Encode wrote.
+// DecodeSums reads a table that Encode wrote.
 func DecodeSums(b []byte) (Sums, error) {
 	const head = len(sumsMagic) + 16
 	if len(b) < head+4 || string(b[:len(sumsMagic)]) != sumsMagic {
@@ -163,8 +163,8 @@ func DecodeSums(b []byte) (Sums, error) {
 // from the finer one's CRCs alone. It is how a table that nothing covers is held to one
 // that the fingerprint covers.
 //
-// CRCs are linear over GF(2): crc(A‖B) = shift(crc(A)) ⊕ crc(B), where shift appends as many
-// zero bytes as B has.
+// CRCs are linear over GF(2): crc(A‖B) = shift(crc(A)) ⊕ crc(B), where shift appends len(B) zero
+// bytes.
 func (s *Sums) Combine(granule int64) Sums {
 	per := int(granule / s.Granule)
 	t := Sums{Granule: granule, Size: s.Size, CRC: make([]uint32, 0, (len(s.CRC)+per-1)/per)}

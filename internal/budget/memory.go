@@ -19,8 +19,8 @@ import (
 // takes when --memory is not given.
 const DefaultShare = 0.8
 
-// Default returns the memory that a stage may hold when the user names none,
-// and says what it is a share of.
+// Default returns the memory in bytes that a stage may hold when the user names none, and the name
+// of the total of which it is a share.
 func Default() (bytes int64, of string) {
 	return share(available(memlimit.FromCgroup, memlimit.FromSystem))
 }
@@ -32,8 +32,8 @@ func share(all int64, of string) (int64, string) {
 	return int64(DefaultShare * float64(all)), of
 }
 
-// Beyond says what a budget is more than: at that the kernel ends the process before the budget
-// is used up. It is "" of a budget that can be had.
+// Beyond names the limit that a budget exceeds, or returns "". The kernel ends a process at that
+// limit, before the budget is used up.
 func Beyond(memory int64) string { return beyond(memory, memlimit.FromCgroup, memlimit.FromSystem) }
 
 func beyond(memory int64, cgroup, machine func() (uint64, error)) string {
@@ -63,7 +63,7 @@ func Check(what string, need, have int64) error {
 	return fault.New(fault.ErrBudget, "%s needs %s of memory, --memory allows %s", what, FormatNeed(need), FormatBytes(have))
 }
 
-// Usage is what the kernel says the process holds, in bytes.
+// Usage is the memory of the process as the kernel counts it, in bytes.
 type Usage struct {
 	Anon   int64 // anonymous resident memory
 	Locked int64 // locked memory, mapped files included
@@ -146,28 +146,27 @@ func (w *Watch) Stop() (peakAnon, peakRSS int64) {
 	return w.peak.Load(), Now().Peak
 }
 
-// Reserve is what every stage plans for beside its buffers, in bytes: the program itself,
-// Go's runtime and the garbage that its collector has not come to yet, stacks of goroutines
-// and threads, open files, the bounce buffers of a storage stack. It does not grow with the
-// graph, the model or the flags.
+// Reserve is the memory that every stage plans for beside its buffers, in bytes: the program itself,
+// Go's runtime and the garbage that its collector has not come to yet, stacks of goroutines and
+// threads, open files, the bounce buffers of a storage stack. It does not grow with the graph, the
+// model or the flags.
 //
-// TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a
-// tiny graph, where buffers are next to nothing, the commands hold 4 to 20 MiB on two cores.
-// The rest is for garbage, and for machines with many cores, for each of which Go's runtime
-// keeps memory.
+// TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a tiny
+// graph, where buffers are next to nothing, the commands hold 4 to 20 MiB on two cores. The rest is
+// for garbage, and for machines with many cores: Go's runtime keeps memory for each.
 const Reserve = 32 << 20
 
-// DriverReserve comes on top where a GPU computes: what its driver and cuBLAS take of the
-// host's memory, in bytes, once they are used.
+// DriverReserve comes on top where a GPU computes: the host memory of its driver and cuBLAS, in
+// bytes, once they are used.
 const DriverReserve = 128 << 20
 
 // foreignReserve is the part of the Reserve that Go's collector does not count: the
 // program's data, stacks of threads, bounce buffers.
 const foreignReserve = Reserve / 2
 
-// LimitHeap makes Go's collector keep to a budget of memory bytes, of which buffers outside
-// its heap take so many. What it manages has the rest, without the part of the Reserve that
-// it does not count; the other part it has in any case. The returned function undoes it.
+// LimitHeap makes Go's collector keep to a budget of memory bytes, of which buffers outside its heap
+// take outside bytes. The heap gets the rest, less the part of the Reserve that the collector does
+// not count, and at least the other part. The returned function restores the former limit.
 func LimitHeap(memory, outside int64) (undo func()) {
 	old := debug.SetMemoryLimit(max(memory-outside, Reserve) - foreignReserve)
 	return func() { debug.SetMemoryLimit(old) }

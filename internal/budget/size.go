@@ -1,5 +1,5 @@
-// Package budget reads sizes that people write, and watches the memory that the
-// process holds against what it was given.
+// Package budget reads sizes that people write, and watches the memory of the process against its
+// budget.
 package budget
 
 import (
@@ -12,10 +12,10 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Unit says what a Size counts.
+// Unit is the unit of a Size.
 type Unit int
 
-// What a size can be written in.
+// Units in which a size can be written.
 const (
 	UnitBytes   Unit = iota // 512MiB, 2GB, 4096B
 	UnitPercent             // 10%: of something that the context names
@@ -23,8 +23,7 @@ const (
 	UnitUnlimited
 )
 
-// Size is an amount as the user wrote it, resolved once what it relates to is
-// known.
+// Size is an amount as the user wrote it, resolved once its reference is known.
 type Size struct {
 	Value float64
 	Unit  Unit
@@ -152,7 +151,7 @@ func FormatBytes(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// FormatNeed is FormatBytes rounded up: so many bytes, as they are written, are enough.
+// FormatNeed is FormatBytes rounded up: the number printed is never less than n.
 func FormatNeed(n int64) string {
 	text := FormatBytes(n)
 	written, err := ParseSize(text)

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Bar is a thing in a chart of bars: its name, what is said of it at the other end of the
-// line, and below these its bars, each of parts end to end.
+// Bar is an item in a chart of bars: its name, a note at the other end of the line, and below them
+// its bars, each of parts end to end.
 type Bar struct {
 	Name, Says string
 	Bars       [][]Part
 }
 
-// Part is a part of a bar. What it tells shows when it is pointed at.
+// Part is a part of a bar. Its text shows when the pointer is over it.
 type Part struct {
 	Class string
 	Value float64
 	Tell  string
 }
 
-// Heights of a line of text, of a bar that is alone and of one among others, and what is left
-// free between bars and between things, in units of the viewBox.
+// Heights of a line of text, of a bar that is alone and of one among others, and the gaps between
+// bars and between items, in units of the viewBox.
 const (
 	barText           = 18.0
 	barAlone, barMany = 12.0, 7.0
@@ -117,7 +117,7 @@ type Curve struct {
 	X, Y  []float64
 }
 
-// Mark is a point of its own. What it tells shows when it is pointed at.
+// Mark is a point of its own. Its text shows when the pointer is over it.
 type Mark struct {
 	Class        string
 	X, Y, Radius float64

@@ -20,8 +20,8 @@ const (
 	plotWidth            = chartWidth - marginL - marginR
 )
 
-// Plot draws over an axis of epochs. Colours are classes, which Style gives meaning,
-// light or dark. What is drawn first lies below. It is of one goroutine.
+// Plot draws over an axis of epochs. Colours are classes, which Style gives meaning, light or dark.
+// Earlier drawings lie below later ones. It belongs to one goroutine.
 type Plot struct {
 	b      strings.Builder
 	top    float64 // of the plot
@@ -95,8 +95,8 @@ func roundStep(x float64, digits ...float64) float64 {
 	return 10 * power
 }
 
-// NewPlot begins a chart whose plot reaches from epoch first to last, with the grid
-// and both axes. The label is for those who cannot see it.
+// NewPlot begins a chart with a plot from epoch first to last, the grid and both axes. The label is
+// for those who cannot see it.
 func NewPlot(label string, height, first, last float64, y Scale, format func(float64) string) *Plot {
 	c := &Plot{top: marginTop, height: height, first: first, last: last, y: y}
 	c.begin(label, marginBot, format)
@@ -153,8 +153,8 @@ func (c *Plot) epochs() {
 	c.text("middle", marginL+plotWidth/2, bottom+32, "epoch")
 }
 
-// Curve draws a line through the points that have a value; where one has none, the
-// line is broken, and a point between two breaks is a dot. What lies below the scale is cut off.
+// Curve draws a line through the points that have a value; where one has none, the line is broken,
+// and a point between two breaks is a dot. The part below the scale is cut off.
 func (c *Plot) Curve(epochs []float64, s Series) {
 	at, values := CutOff(epochs, s.Values, c.y.lo)
 	for i := 0; i < len(at); i++ {
@@ -198,8 +198,8 @@ func (c *Plot) Dot(class string, epoch, v, radius float64) {
 	fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"/>`+"\n", class, num(c.px(epoch)), num(c.py(v)), num(radius))
 }
 
-// Stack draws a bar at each epoch, the parts on top of each other, of the given width
-// in epochs; tell returns what it says when pointed at.
+// Stack draws a bar at each epoch, the parts on top of each other, of the given width in epochs;
+// tell returns the text of a bar under the pointer.
 func (c *Plot) Stack(epochs []float64, width float64, parts []Series, tell func(i int) string) {
 	w := min(0.86*width*plotWidth/(c.last-c.first), 48)
 	for i, e := range epochs {
@@ -244,6 +244,6 @@ func (c *Plot) SVG() template.HTML {
 
 func num(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// Finite tells whether a value can be drawn. What is beyond all measure counts as
-// infinite, so that no scale overflows.
+// Finite tells whether a value can be drawn. Values of 1e100 and more count as infinite, so that no
+// scale overflows.
 func Finite(v float64) bool { return math.Abs(v) < 1e100 }

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Lane is a row of a chart of times: what one thing did when.
+// Lane is a row of a chart of times: the activities of one item.
 type Lane struct {
 	Name  string
 	Class string
 	Spans []Span
 }
 
-// Span is from one time to another. What it tells shows when it is pointed at.
+// Span is from one time to another. Its text shows when the pointer is over it.
 type Span struct {
 	From, To float64
 	Pale     bool

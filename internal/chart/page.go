@@ -1,6 +1,6 @@
-// Package chart draws charts for pages that stand alone: SVG whose colours are classes of one
-// style sheet, light or dark, legible at the width of a telephone. A page has the style sheet
-// and its pictures in it, runs no scripts and asks no network.
+// Package chart draws charts for self-contained pages: SVG, coloured by the classes of one style
+// sheet, light or dark, and legible at the width of a telephone. A page has the style sheet and its
+// pictures inline, runs no scripts and loads nothing over the network.
 package chart
 
 import (
@@ -43,16 +43,16 @@ func ByteUnit(most float64) (unit float64, name string) {
 // their colours, light or dark.
 func Style() template.CSS { return template.CSS(style) } // ours
 
-// Palette returns what a page adds to Style that tells more apart: classes c5 to c8, legends of
-// dashed lines, and wide tables whose first column stays in view.
+// Palette returns the styles that a page with more series adds to Style: classes c5 to c8, legends
+// of dashed lines, and wide tables with a first column that stays in view.
 func Palette() template.CSS { return template.CSS(palette) } // ours
 
-// Things returns what a page adds to Style whose colours are things: disk, shared (rows of the SSD
-// level), ram, gpu, graphs, compute, train and valid; plain, what is compared with; rest, what is
-// left over.
+// Things returns the styles that a page adds to Style to colour by item: disk, shared (rows of the
+// SSD level), ram, gpu, graphs, compute, train and valid; plain, the reference of a comparison;
+// rest, the remainder.
 func Things() template.CSS { return template.CSS(things) } // ours
 
-// Figure is one chart or several below each other, and what they show, as data.
+// Figure is one chart or several below each other, and their data.
 type Figure struct {
 	ID     string `json:"id"` // its element's id is "figure-" and this
 	Title  string `json:"title"`
@@ -65,7 +65,7 @@ type Figure struct {
 	Charts []template.HTML `json:"-"`
 }
 
-// Data is what a line shows, or bars: values at X, or of things that have names.
+// Data is the values of a line at X, or of named bars.
 type Data struct {
 	Name   string    `json:"name"`
 	X      []float64 `json:"x,omitempty"`
@@ -101,5 +101,5 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// Key is an entry of a legend: what a class of the style sheet stands for.
+// Key is an entry of a legend: the meaning of a class of the style sheet.
 type Key struct{ Class, Name string }

@@ -1,5 +1,5 @@
-// Command demo runs the whole pipeline on a generated graph, as a user would, and
-// sums up what it took and what it reached: make demo.
+// Command demo runs the whole pipeline on a generated graph, as a user would, and prints its costs
+// and its accuracy: make demo.
 package main
 
 import (

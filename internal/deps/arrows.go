@@ -12,17 +12,17 @@ import (
 )
 
 // An Arrow says that one room of a folder uses another. The rooms of a folder are the Go files of
-// its package and the folders in it, each with all below it. A file uses another file of its
-// package when it names a constant, variable, type, function, method or field that the other
-// declares; it uses a folder when it imports a package there. A folder uses a file when a package in
-// it names what the file declares. Tests, generated files and files that a build for linux/amd64
-// without cgo leaves out are no rooms.
+// its package and the folders in it, each with all below it. A file uses another file of its package
+// when it names a constant, variable, type, function, method or field that the other declares; it
+// uses a folder when it imports a package there. A folder uses a file when a package in it names a
+// declaration of the file. Tests, generated files and files that a build for linux/amd64 without cgo
+// leaves out are no rooms.
 //
-// Rooms stand on floors: an arrow runs back when the room that it comes from does not stand above
-// the room that it leads to. The floors are those with the fewest arrows that run back: a greedy
-// order (Eades, Lin and Smyth 1993, A fast and effective heuristic for the feedback arc set
-// problem), and then single rooms are moved until no move saves an arrow. The number is an upper bound of
-// the least, and the same for the same files.
+// Rooms stand on floors: an arrow runs back when the room that it comes from does not stand above the
+// room that it leads to. The floors have the fewest arrows that run back: a greedy order (Eades, Lin and
+// Smyth 1993, A fast and effective heuristic for the feedback arc set problem), and then single rooms are
+// moved until no move saves an arrow. The number is an upper bound of the least, and the same for the
+// same files.
 type Arrow struct{ From, To string }
 
 // Rooms returns the rooms of a folder, relative to it, and the arrows between them, each once.

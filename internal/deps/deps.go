@@ -4,10 +4,10 @@
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
 //	L3  train                           a run: probe, decide, open, train, finish. Its rooms, from below:
-//	                                    rundir (RUN), decide (by values alone), ranks (what they
-//	                                    say), epoch (loop, evaluation, checkpoints)
-//	    simulate                        what other machines would take; imports formats alone
-//	    doctor                          what this machine can do
+//	                                    rundir (RUN), decide (by values alone), ranks (their
+//	                                    messages), epoch (loop, evaluation, checkpoints)
+//	    simulate                        predictions for other machines; imports formats alone
+//	    doctor                          capabilities of this machine
 //	L2  presample  pack  featurestore  pipeline  train/cpu  train/gpu  train/collective
 //	L1  dataset  presample/mbfile  pack/packfile  iostack  train/safetensors  train/checkpoint
 //	    train/prepare  train/recipe  train/score  train/engine

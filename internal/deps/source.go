@@ -29,8 +29,8 @@ type Source struct {
 }
 
 // Read parses every Go file below root, whatever its build constraints, in the order of paths.
-// Directories with a go.mod of their own are other modules, and those of testdata or whose name
-// begins with "_" or "." are no packages.
+// Directories with a go.mod of their own are other modules. Those named testdata, or with a name
+// that begins with "_" or ".", are no packages.
 func Read(root string) ([]*Source, error) {
 	var all []*Source
 	fset := token.NewFileSet()

@@ -21,7 +21,7 @@ var comments = map[string][4]int{
 	"featurestore": {2, 1, 1, 0},
 	"graph":        {1, 2, 3, 3},
 	"inspection":   {0, 0, 0, 0},
-	"internal":     {149, 19, 13, 15},
+	"internal":     {0, 0, 0, 0},
 	"iostack":      {0, 0, 0, 0},
 	"pack":         {77, 11, 19, 7},
 	"pipeline":     {0, 0, 0, 0},

@@ -1,12 +1,12 @@
-// Package driverate says how long a drive is loaded to measure it, keeps the clock
-// meanwhile, and measures how fast a drive takes what is written to it. Its reading
-// counterparts need a storage stack: iostack.Sequential, iostack.Random, and Drive of iostack/all,
-// which chooses the reads that suit the drive best.
+// Package driverate says how long a drive is loaded to measure it, keeps the clock meanwhile, and
+// measures how fast a drive takes writes. Its reading counterparts need a storage stack:
+// iostack.Sequential, iostack.Random, and Drive of iostack/all, which chooses the reads that suit
+// the drive best.
 //
-// Drives of virtual machines are throttled: they earn the right to so many bytes a second
-// and save up what is not used, for a second or more. A load that follows an idle second is
-// therefore faster than the drive is, and a short measurement shows that alone. What a
-// drive keeps up is measured after a load has spent the savings, without a pause between.
+// Drives of virtual machines are throttled: they earn credit at a rate of bytes a second and save up
+// the unused credit, for a second or more. A load that follows an idle second is therefore faster
+// than the drive is, and a short measurement shows that alone. The sustained rate is measured after
+// a load has spent the savings, without a pause between.
 package driverate
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// Effort says how long a drive is measured. The zero value stands for one pass over what is
-// read or written, from its first byte: a short measurement.
+// Effort says how long a drive is measured. The zero value stands for one pass over the data, from
+// its first byte: a short measurement.
 type Effort struct {
 	Drain time.Duration // of load before the clock starts
 	For   time.Duration // measured, from then on
 }
 
-// Sustained is the effort for figures that others are compared with, Limited that of a
-// command whose user waits for something else: it drains what most throttles save up, and
-// measures too briefly for a drive whose rate wavers.
+// Sustained is the effort for figures that serve as a reference. Limited is the effort of a command
+// while the user waits for something else: it drains the savings of most throttles, and is too brief
+// for a drive with an unsteady rate.
 var (
 	Sustained = Effort{Drain: 3 * time.Second, For: 10 * time.Second}
 	Limited   = Effort{Drain: 2 * time.Second, For: 3 * time.Second}
@@ -35,7 +35,7 @@ func (e Effort) Total() time.Duration { return e.Drain + e.For }
 // Once tells whether the effort is one pass.
 func (e Effort) Once() bool { return e.For <= 0 }
 
-// Rate is what was measured.
+// Rate is the result of a measurement.
 type Rate struct {
 	PerSecond float64 // bytes, or requests
 	Seconds   float64 // the clock ran
@@ -71,8 +71,8 @@ func newMeter(e Effort, now func() time.Time) *Meter {
 	return m
 }
 
-// Done counts bytes, or requests, that the drive has just completed, and tells whether the
-// load goes on. What is completed after its end counts for nothing.
+// Done counts bytes, or requests, that the drive has just completed, and tells whether the load goes
+// on. Completions after its end do not count.
 func (m *Meter) Done(n int64) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,14 +103,14 @@ func (m *Meter) More() bool {
 	return !m.over
 }
 
-// Sync extends the measurement to this moment: what was done is durable only now.
+// Sync extends the measurement to this moment, at which the writes have become durable.
 func (m *Meter) Sync() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last = m.now()
 }
 
-// Rate returns what was measured so far.
+// Rate returns the result so far.
 func (m *Meter) Rate() Rate {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -27,7 +27,7 @@ const (
 	syncEvery = 128 << 20
 )
 
-// Writes says what a drive is measured with: large writes to one file.
+// Writes describes the load of a measurement: large writes to one file.
 type Writes struct {
 	Bytes int64 // of the file
 	Load  Effort
@@ -36,11 +36,11 @@ type Writes struct {
 	Whole bool
 }
 
-// Write makes a file in large writes of bytes that no drive can compress, several at a time
-// and past the page cache where that can be, and makes it durable. Where the effort lasts
-// longer than the file, it is written again from its beginning: a cache that holds it may
-// answer from then on. The rate is in bytes per second, the time until they are durable
-// included. What an error leaves of the file is for the caller to remove, as is the file.
+// Write makes a file in large writes of bytes that no drive can compress, several at a time and past
+// the page cache where that can be, and makes it durable. Where the effort lasts longer than the
+// file, it is written again from its beginning: a cache that holds it may answer from then on. The
+// rate is in bytes per second, the time until they are durable included. The caller removes the
+// file, also after an error.
 func Write(ctx context.Context, fsys vfs.FS, name string, o Writes) (r Rate, err error) {
 	size := o.Bytes
 	if size <= 0 {

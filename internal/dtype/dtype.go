@@ -9,7 +9,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Type is an element type. Its text form is what files and flags spell.
+// Type is an element type. Files and flags spell its text form.
 type Type string
 
 // The element types that the formats know. Int8 rows carry a scale per row.
@@ -60,9 +60,8 @@ func (t Type) RowBytes(dim int) int {
 // Valid reports whether t is a type of this version.
 func (t Type) Valid() bool { return t == Float32 || t == Float16 || t == BFloat16 || t == Int8 }
 
-// Convert writes the elements of src, of type from, to dst as type to, rounding
-// to the nearest, ties to even. dst must have room for as many elements. It is
-// the plain reference of every faster conversion.
+// Convert writes the elements of src, of type from, to dst as type to, rounding to the nearest, ties
+// to even. dst must have room for them. It is the plain reference of every faster conversion.
 func Convert(dst []byte, to Type, src []byte, from Type) {
 	switch {
 	case to == from:

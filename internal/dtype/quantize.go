@@ -21,7 +21,7 @@ const ScaleBytes = 4
 // maxScale is the largest scale whose 127-fold is finite.
 const maxScale = 0x1.020406p+121
 
-// Int8Scale returns the scale of a row whose largest magnitude is max.
+// Int8Scale returns the scale of a row of largest magnitude max.
 func Int8Scale(max float32) float32 { return min(max/127, maxScale) }
 
 // QuantizeRow writes the values as a row of int8, rounding to the nearest, ties to

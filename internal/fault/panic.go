@@ -21,8 +21,8 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
-// Recovered returns what recover returned as an error. Call it where that was called, for
-// the stack; a panic that hands on a PanicError keeps its own.
+// Recovered turns the value that recover returned into an error. Call it in the function that called
+// recover, for the stack; a panic that hands on a PanicError keeps its own.
 func Recovered(v any) *PanicError {
 	if p, ok := v.(*PanicError); ok {
 		return p
@@ -33,15 +33,15 @@ func Recovered(v any) *PanicError {
 // onCrash is what Crash calls.
 var onCrash atomic.Pointer[func(*PanicError)]
 
-// OnCrash sets what is done about a panic in a goroutine that returns no error: f must end
-// the process. It returns what puts back what was set before.
+// OnCrash sets the handler of a panic in a goroutine that returns no error: f must end the process.
+// undo restores the handler set before.
 func OnCrash(f func(*PanicError)) (undo func()) {
 	before := onCrash.Swap(&f)
 	return func() { onCrash.Store(before) }
 }
 
-// Crash is deferred first in every goroutine whose panic nothing else recovers: Go would
-// end the process with exit code 2 and nothing but a stack. Without OnCrash it does.
+// Crash is deferred first in every goroutine without another recover: Go would end the process with
+// exit code 2 and nothing but a stack. Without OnCrash it does.
 func Crash() {
 	v := recover()
 	if v == nil {

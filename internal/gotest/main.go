@@ -1,12 +1,13 @@
-// Command gotest runs go test, prints what go test prints, and lists the tests that were skipped
-// at the end, by their reasons.
+// Command gotest runs go test, passes on its output, and lists the skipped tests at the end, by
+// their reasons.
 //
 //	gotest [-log FILE] ARGUMENTS [-- ARGUMENTS]...
 //	gotest -log FILE
 //
-// Each ARGUMENTS are those of one go test, or a test binary, NAME.test, and its own. Further ones
-// run after a failure, too. The environment variable GO may name another go command. With -log, outcomes are appended to FILE in place of the list, and
-// gotest -log FILE prints the list of all runs: a test is in it that no run has run.
+// Each ARGUMENTS go to one go test, or are a test binary, NAME.test, and its arguments. Further ones run
+// after a failure, too. The environment variable GO may name another go command. With -log, outcomes are
+// appended to FILE in place of the list, and gotest -log FILE prints the list of all runs: a test is in it
+// that no run has run.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //
 //	go run ./internal/house [-json] [-cross REGEXP]... [DIR]
 //
-// Lines, packages and functions are those of Go files that are neither tests nor generated, in
+// Lines, packages and functions are counted in Go files that are neither tests nor generated, in
 // directories of packages: the program, and apart from it bench and the modules of examples. Arrows
 // are defined by deps.Arrow.
 //

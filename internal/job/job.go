@@ -1,9 +1,9 @@
-// Package job finds the place of this process in its job: which of how many processes that a
-// scheduler or a launcher started it is, which of those on its host, and where the first one
-// listens. They say so in environment variables, each in its own:
+// Package job finds the place of this process in its job: its index and the number of processes that
+// a scheduler or a launcher started, its index on its host, and where the first process listens.
+// Each of them has its own environment variables:
 //
 //	array     SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT             sbatch --array; shards only
-//	torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE             torchrun and what imitates it
+//	torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE             torchrun and its imitations
 //	pet       PET_NODE_RANK, PET_NNODES, PET_NPROC_PER_NODE              Kubeflow Trainer, without torchrun
 //	slurm     SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS,        srun
 //	          SLURM_LOCALID, SLURM_NODEID, SLURM_STEP_TASKS_PER_NODE
@@ -12,13 +12,13 @@
 //	jobset    JOBSET_JOB_INDEX, JOBSET_REPLICAS                          by the manifest, see docs/cluster.md
 //	indexed   JOB_COMPLETION_INDEX                                       a Kubernetes Job; it has no count
 //
-// A set is complete when it says a place by itself, or with the count that a flag gives. The
-// first complete one in this order is taken; what the others say is kept, to be printed. There
-// is no guessing: a set that says half, a number out of its range, a count that is not the
-// flag's, and sets that cannot both be right are refused, as processes that take the wrong
-// place make the same part twice and another never.
+// A set is complete when it says a place by itself, or with the count that a flag gives. The first
+// complete one in this order is taken; the places that the others say are kept, to be printed. There
+// is no guessing: a set that says half, a number out of its range, a count that is not the flag's,
+// and sets that cannot both be right are refused, as processes that take the wrong place make the
+// same part twice and another never.
 //
-// Within Slurm, mpirun starts daemons on other hosts by srun, and what they start inherits the
+// Within Slurm, mpirun starts daemons on other hosts by srun, and their children inherit the
 // daemon's SLURM_PROCID: there the MPI is right, and not the step.
 package job
 
@@ -32,7 +32,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Use is what a place is for.
+// Use is the purpose of a place.
 type Use int
 
 const (
@@ -53,7 +53,7 @@ func (u Use) flag() string {
 // most is more processes than there are in a job.
 const most = 1 << 16
 
-// Ask is what a flag says of the place. The zero Ask says nothing.
+// Ask is the place that a flag gives. The zero Ask gives none.
 type Ask struct {
 	Auto  bool // the environment says the index, and the count where Count is 0
 	Index int  // without Auto

@@ -7,10 +7,10 @@ import (
 	"diskgnn/internal/dtype"
 )
 
-// Narrow writes rows of dim float32s as rows of another type, one after the other,
-// rounding to the nearest, ties to even; dst has room for as many rows of
-// to.RowBytes(dim). It reports whether every value is finite as that type; if not,
-// dst's content is undefined. dtype.Convert and dtype.QuantizeRow are its reference.
+// Narrow writes rows of dim float32s as rows of another type, one after the other, rounding to the
+// nearest, ties to even; dst has room for the rows at to.RowBytes(dim) each. It reports whether
+// every value is finite as that type; if not, dst's content is undefined. dtype.Convert and
+// dtype.QuantizeRow are its reference.
 func Narrow(dst []byte, to dtype.Type, src []float32, dim int) bool {
 	switch to {
 	case dtype.Float16:
@@ -30,8 +30,8 @@ func Narrow(dst []byte, to dtype.Type, src []float32, dim int) bool {
 	return MaxMagnitude(src) < infinity
 }
 
-// Widen is the inverse of Narrow: it fills dst, rows of dim float32s, with the
-// values of as many rows of another type.
+// Widen is the inverse of Narrow: it fills dst, rows of dim float32s, with the values of rows of
+// another type.
 func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	switch from {
 	case dtype.Float16:

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// MaxDropout is the largest rate of dropout, 1 − 2⁻³²: masks are drawn with 32 bits, and
-// of what lies above some would round to 1.
+// MaxDropout is the largest rate of dropout, 1 − 2⁻³²: masks are drawn with 32 bits, and some larger
+// rates would round to 1.
 const MaxDropout = 1 - 1.0/(1<<32)
 
 // CheckDropout returns an error unless p lies in [0, MaxDropout].
@@ -23,9 +23,9 @@ type Dropout struct {
 	scale     float32
 }
 
-// NewDropout returns the dropout that zeroes a unit with probability p, exact to
-// 2⁻³², and multiplies the others by 1/(1−p). It panics where CheckDropout has an error:
-// the threshold of a rate that rounds to 1 would be that of rate 0.
+// NewDropout returns the dropout that zeroes a unit with probability p, exact to 2⁻³², and
+// multiplies the others by 1/(1−p). It panics where CheckDropout has an error: a rate that rounds to
+// 1 would have the threshold of rate 0.
 func NewDropout(p float64) Dropout {
 	if err := CheckDropout(p); err != nil {
 		panic(fmt.Sprintf("kernel: dropout %v: %v", p, err))

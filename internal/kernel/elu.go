@@ -2,9 +2,8 @@ package kernel
 
 import "math"
 
-// Exp replaces numbers that are at most zero by their exponentials, within 2 units
-// in the last place; below −86 by that of −86, which is as good as zero beside one.
-// NaN stays NaN.
+// Exp replaces numbers that are at most zero by their exponentials, within 2 units in the last
+// place; below −86 by exp(−86), which is as good as zero beside one. NaN stays NaN.
 func Exp(x []float32) {
 	if level == plain {
 		expPlain(x)
@@ -24,9 +23,9 @@ func BiasELU(z, bias []float32, drop Dropout, key uint64) {
 	biasELUSIMD(z, bias, drop, key)
 }
 
-// ELUBackward takes the gradient g of one row back through BiasELU, in place, and
-// adds the result to the column sums. y is what BiasELU made of the row; the mask is
-// drawn again, since a kept unit may be zero too.
+// ELUBackward takes the gradient g of one row back through BiasELU, in place, and adds the result to
+// the column sums. y is BiasELU's output for the row; the mask is drawn again, since a kept unit may
+// be zero too.
 func ELUBackward(g, y, sums []float32, drop Dropout, key uint64) {
 	y, sums = y[:len(g)], sums[:len(g)]
 	if level == plain {

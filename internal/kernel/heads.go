@@ -11,8 +11,8 @@ package kernel
 // The rows of x and v are d wide. A dot product is sixteen sums, one for the columns
 // of each remainder by sixteen, added by halves.
 //
-// What lies between idx's length and its capacity may be used as a hint of the rows
-// needed next, here and in GatherHeads.
+// The elements between idx's length and its capacity may be used as a hint of the rows needed next,
+// here and in GatherHeads.
 func DotHeads(dst, x []float32, d int, idx []uint32, v []float32, heads int) {
 	if len(idx) == 0 {
 		return
@@ -61,8 +61,8 @@ func CombineHeads(dst, y []float32, idx, edges []uint32, w []float32, heads int)
 // head. Slopes are those of a leaky ReLU where it is not positive, from 0 up to, not
 // including, 1.
 
-// LeakyScores adds own to every row of scores and raises top to the largest of each
-// head after the leaky ReLU, whose results it stores in w, which may be scores.
+// LeakyScores adds own to every row of scores and raises top to the largest of each head after the
+// leaky ReLU. It stores the ReLU's results in w, which may be scores.
 func LeakyScores(w, scores, own, top []float32, slope float32) {
 	heads := len(own)
 	w, top = w[:len(scores)], top[:heads]
@@ -127,7 +127,7 @@ func scoreGradientsPlain(scores, w, d, total, own []float32, slope float32) {
 // wide; parts lie next to each other, and what follows them up to the stride is not
 // looked at. Weights and products are head-minor.
 
-// DotParts multiplies the parts of rows of x with those of v:
+// DotParts multiplies the parts of rows of x with the parts of v:
 //
 //	dst[i·heads + h] = Σ_c x[idx[i]·stride + h·d + c]·v[h·d + c]
 //
@@ -148,8 +148,8 @@ func DotParts(dst, x []float32, d, stride int, idx []uint32, v []float32, heads 
 //
 //	dst[h·d + c] = Σ_i w[i·heads + h]·x[idx[i]·stride + h·d + c]
 //
-// With add the terms are added to what dst holds. They are added in the order of idx.
-// It takes the same hint as DotHeads.
+// With add the terms are added to dst. They are added in the order of idx. It takes the same hint as
+// DotHeads.
 func GatherParts(dst, x []float32, d, stride int, idx []uint32, w []float32, heads int, add bool) {
 	dst, w = dst[:heads*d], w[:len(idx)*heads]
 	if !add {

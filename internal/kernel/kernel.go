@@ -38,8 +38,8 @@ func Kind() string { return level.String() }
 // The rows of x are as wide as dst; a nil w stands for ones. Terms are added in the
 // order of idx. Without any, dst becomes zero (with add, stays).
 //
-// What lies between idx's length and its capacity may be used as a hint of the rows
-// needed next, so pass a sub-slice of the list of all edges.
+// The elements between idx's length and its capacity may be used as a hint of the rows needed next,
+// so pass a sub-slice of the list of all edges.
 func GatherSum(dst, x []float32, idx []uint32, w []float32, scale float32, add bool) {
 	if len(dst) == 0 {
 		return
@@ -60,9 +60,9 @@ func Add(dst, src []float32) {
 	addSIMD(dst, src[:len(dst)])
 }
 
-// BiasReLU finishes one row of a hidden layer in place: it adds the bias, replaces
-// negative values by zero and applies inverted dropout, whose mask depends only on
-// the row's key and the column. NaN stays NaN where it is kept.
+// BiasReLU finishes one row of a hidden layer in place: it adds the bias, replaces negative values
+// by zero and applies inverted dropout with a mask that depends only on the row's key and the
+// column. NaN stays NaN where it is kept.
 func BiasReLU(z, bias []float32, drop Dropout, key uint64) {
 	bias = bias[:len(z)]
 	if level == plain {
@@ -72,10 +72,10 @@ func BiasReLU(z, bias []float32, drop Dropout, key uint64) {
 	biasReLUSIMD(z, bias, drop, key)
 }
 
-// ReLUBackward takes the gradient g of one row back through ReLU and dropout, in
-// place, and adds the result to the column sums. y is what the forward pass made of
-// the row: where it is positive the unit was active and kept, and its gradient is
-// multiplied by scale; elsewhere the gradient becomes zero. No mask is stored.
+// ReLUBackward takes the gradient g of one row back through ReLU and dropout, in place, and adds the
+// result to the column sums. y is the forward pass's output for the row: where it is positive the
+// unit was active and kept, and its gradient is multiplied by scale; elsewhere the gradient becomes
+// zero. No mask is stored.
 func ReLUBackward(g, y, sums []float32, scale float32) {
 	y, sums = y[:len(g)], sums[:len(g)]
 	if level == plain {

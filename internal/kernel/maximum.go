@@ -38,9 +38,9 @@ func GatherMax(dst []float32, chosen []uint32, x []float32, idx []uint32) {
 // none is no row.
 const none = 1<<32 - 1
 
-// ScatterMax adds to dst, of row i, what comes back to it through GatherMax: of the
-// rows of g that idx names, ascending, those columns whose maximum was chosen from row
-// i. chosen has the same shape as g; a row that idx repeats counts once.
+// ScatterMax adds to dst the gradient of row i through GatherMax: from the rows of g that idx names,
+// ascending, the columns with a maximum chosen from row i. chosen has the same shape as g; a row
+// that idx repeats counts once.
 func ScatterMax(dst, g []float32, chosen, idx []uint32, i uint32) {
 	d, last := len(dst), uint32(none)
 	for _, j := range idx {

@@ -3,8 +3,8 @@
 //
 //	go run ./internal/licences -o THIRD_PARTY_LICENCES.txt -tags gpu ./cmd/diskgnn
 //
-// A module without a file that looks like a licence is an error: what is handed on must say
-// on what terms.
+// A module without a file that looks like a licence is an error: an archive must state the terms of
+// its parts.
 package main
 
 import (

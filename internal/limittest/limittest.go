@@ -1,6 +1,6 @@
 //go:build linux
 
-// Package limittest leaves a test little of what a process may hold, and counts what it
+// Package limittest lowers the resource limits of a test's process, and counts the resources that it
 // holds. The limits are the whole process's: tests that use them do not run in parallel.
 package limittest
 
@@ -83,8 +83,8 @@ func limit(t testing.TB, resource int, to uint64, f func()) {
 	f()
 }
 
-// OpenFiles returns the names of what the process's descriptors stand for: those that
-// hold a part, or all where it is empty.
+// OpenFiles returns the names of the files behind the process's descriptors: the names that contain
+// part, or all if part is empty.
 func OpenFiles(t testing.TB, part string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -100,7 +100,7 @@ func OpenFiles(t testing.TB, part string) (names []string) {
 	return names
 }
 
-// Mapped returns how many mappings of the process are of files whose names hold a part.
+// Mapped returns the number of the process's mappings of files with names that contain part.
 func Mapped(t testing.TB, part string) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")

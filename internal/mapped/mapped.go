@@ -123,9 +123,9 @@ func (f *File) content() error {
 	return nil
 }
 
-// Unchanged returns an error of kind fault.ErrCorrupt if a file is not as it was mapped, or if
-// its name is that of another file or of none. Whoever commits a result that was read from
-// mappings calls it before.
+// Unchanged returns an error of kind fault.ErrCorrupt if a file is not as it was mapped, or if its
+// name belongs to another file or to none. Call it before you commit a result that was read from
+// mappings.
 func Unchanged(files ...*File) error {
 	for _, f := range files {
 		if err := f.content(); err != nil {

@@ -1,17 +1,17 @@
-// Package memgroup holds the memory of this process, the page cache of the files that it
-// reads included, to a limit: it makes a memory cgroup below that which the process is in, and
-// moves the process there, and nothing else.
+// Package memgroup holds the memory of this process, the page cache of the files that it reads
+// included, to a limit: it makes a memory cgroup below the process's own, and moves the process
+// there, and nothing else.
 //
 //	own group ─┬─ diskgnn-PID   made by Enter, removed by Leave; holds this process alone
-//	           └─ …             what else there is, left as it is
+//	           └─ …             other groups, left as they are
 //
-// In version 2 of cgroups the memory controller must come down to the process's group, and no
-// other process may be in that: a group either has processes or hands controllers down. In
-// version 1 it must be hierarchical, so that the limits above still hold.
+// In version 2 of cgroups the memory controller must come down to the process's group, and no other
+// process may be in that group: a group either has processes or hands controllers down. In version 1
+// it must be hierarchical, so that the limits above still hold.
 //
-// What was charged to another group before stays there: memory that the process has already,
-// and pages of files that are in the page cache. Beyond the limit the kernel first takes pages
-// of files, and ends the process only when that does not suffice.
+// Memory charged to another group before stays there: memory that the process has already, and pages
+// of files that are in the page cache. Beyond the limit the kernel first takes pages of files, and
+// ends the process only when that does not suffice.
 package memgroup
 
 import (

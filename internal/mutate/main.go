@@ -1,13 +1,13 @@
-// Command mutate measures tests by what they let pass: it changes one place of a package
-// at a time, runs the tests on each change, and lists the changes that no test noticed.
+// Command mutate measures tests by the mutants that they miss: it changes one place of a package at
+// a time, runs the tests on each change, and lists the changes that no test noticed.
 //
 //	go run ./internal/mutate -n 60 -seed 1 ./pipeline
 //	go run ./internal/mutate -n 0 -only 'Sync\(' -tests ./cmd/diskgnn ./internal/stage
 //
-// A mutant is compiled and tested with an overlay: the tree is never touched. Mutants
-// that do not compile are not counted, nor are those whose code is the original's. A
-// mutant is killed when the package's tests fail or run out of time, or those of the
-// packages that -tests names. The same seed draws the same mutants of the same code.
+// A mutant is compiled and tested with an overlay: the tree is never touched. Mutants that do not
+// compile are not counted, nor are mutants that compile to the original's code. A mutant is killed
+// when the tests of the package, or of the packages that -tests names, fail or run out of time. The
+// same seed draws the same mutants of the same code.
 package main
 
 import (
@@ -28,8 +28,8 @@ import (
 	"time"
 )
 
-// Limits of what a mutant may take: one that never stops allocating or writing fails, and
-// leaves the machine as it was.
+// Resource limits of a mutant: one that never stops allocating or writing fails, and leaves the
+// machine as it was.
 const (
 	mostMemory = 16 << 30 // bytes of address space
 	mostFile   = 1 << 30  // bytes
@@ -142,7 +142,7 @@ func (r *run) original() error {
 	return nil
 }
 
-// What becomes of a mutant.
+// Outcomes of a mutant.
 const (
 	broke    = "no program"
 	same     = "equal code"

@@ -57,7 +57,7 @@ func Name(version, hash string) string {
 }
 
 // Host says which machine a program runs on, for people: reports of runs that were made on different
-// machines are compared. What could not be found out is zero.
+// machines are compared. Unknown values are zero.
 type Host struct {
 	Name       string `json:"name,omitempty"`
 	CPU        string `json:"cpu,omitempty"`          // the processor's model, as it names itself

@@ -1,12 +1,11 @@
-// Package progress carries what a stage is doing to the display: stages
-// report, the command line renders. Reporting is safe from any goroutine and
-// costs an atomic addition.
+// Package progress carries the progress of stages to the display: stages report, the command line
+// renders. Reporting is safe from any goroutine and costs an atomic addition.
 package progress
 
-// Unit says what a task counts.
+// Unit is the unit of a task's count.
 type Unit string
 
-// What tasks count.
+// Units of tasks.
 const (
 	Bytes   Unit = "bytes"
 	Batches Unit = "batches"
@@ -47,9 +46,9 @@ type Task interface {
 	Done()
 }
 
-// Describe adds to a task under way what say returns whenever it is shown, in a few words. say
-// is called from another goroutine, until the task is done. Of reporters that have no place
-// for it, it is never called.
+// Describe adds to the display of a task under way a few words, which say returns whenever it is
+// shown. say is called from another goroutine, until the task is done. Of reporters that have no
+// place for it, it is never called.
 func Describe(t Task, say func() string) {
 	if t, ok := t.(interface{ Describe(func() string) }); ok {
 		t.Describe(say)

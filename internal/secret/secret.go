@@ -88,7 +88,7 @@ func Find(file string, lookup func(string) (string, bool)) (Secret, error) {
 // Given reports whether there is a secret.
 func (s Secret) Given() bool { return s.text != nil }
 
-// Token returns what a watcher shows: 64 hexadecimal digits, "" without a secret.
+// Token returns the token that a watcher shows: 64 hexadecimal digits, "" without a secret.
 func (s Secret) Token() string {
 	if !s.Given() {
 		return ""
@@ -129,8 +129,8 @@ const (
 // errOther says that the other end has another key.
 var errOther = errors.New("it has another secret")
 
-// Listener returns the end of TLS 1.3 that accepts connections, and takes only those of a Dialer
-// with the same secret.
+// Listener returns the TLS 1.3 configuration that accepts connections from a Dialer with the same
+// secret alone.
 func (s Secret) Listener() (*tls.Config, error) { return s.end(listener, dialer) }
 
 // Dialer returns the end of TLS 1.3 that makes connections, and takes only a Listener with the

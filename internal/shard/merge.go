@@ -17,10 +17,10 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Assemble writes into dir what a set of shards makes together, all files durable.
+// Assemble writes the whole that a set of shards makes up into dir, all files durable.
 type Assemble func(ctx context.Context, dir *stage.Dir, set *Set, rep progress.Reporter) (Assembled, error)
 
-// Assembled is what a set of shards came to.
+// Assembled is the result of an Assemble.
 type Assembled struct {
 	Files   []stage.File // as stage.Dir.Commit takes them
 	Facts   any
@@ -42,7 +42,7 @@ type Options struct {
 // Check looks at a directory that was assembled; see stage.Spec.
 type Check func(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error
 
-// Result is what a merging did. The JSON keys are stable.
+// Result reports a merge. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"`
@@ -159,9 +159,9 @@ type Member struct {
 	Meta *stage.Meta
 }
 
-// OpenSet opens the shards that dirs name, in whatever order, and makes sure that they are parts
-// of one thing and that each part is there exactly once. It checks what stage.Open checks; the
-// content of files is checked by their readers.
+// OpenSet opens the shards that dirs name, in whatever order, and makes sure that they are parts of
+// one thing and that each part is there exactly once. It makes the checks of stage.Open; the content
+// of files is checked by their readers.
 func OpenSet(fsys vfs.FS, dirs []string) (*Set, error) {
 	if len(dirs) == 0 {
 		return nil, fault.New(fault.ErrUsage, "no shards to merge")
@@ -239,11 +239,10 @@ type Adopted struct {
 }
 
 // Adopt takes files into a directory that is being written: by a second name for the same bytes
-// where the file system can give one, else as copies, for which there must be room. Every byte
-// is checked against the shard's checksums on the way, also of files that an earlier run has
-// adopted: those that are not what they were are adopted anew. It may be interrupted anywhere
-// and called again. Files adopted have their names in two directories, so they must not be
-// written to.
+// where the file system can give one, else as copies, for which there must be room. Every byte is
+// checked against the shard's checksums on the way, also of files that an earlier run has adopted:
+// it adopts changed files anew. It may be interrupted anywhere and called again. Files adopted have
+// their names in two directories, so they must not be written to.
 func Adopt(ctx context.Context, dir *stage.Dir, files []Source, rep progress.Reporter) (Adopted, error) {
 	a := adoption{dir: dir, fs: dir.FS()}
 	var total int64

@@ -6,13 +6,12 @@
 //	NAME.shard-1-of-3 ─┼─ Merge ──► NAME
 //	NAME.shard-2-of-3 ─┘
 //
-// A stage cuts what it makes into groups, at places that its content parameters
-// decide; shard i of n makes a run of whole groups, which may be empty. Machines
-// differ in speed and memory, so nothing that was measured may decide content.
+// A stage cuts its output into groups, at places that its content parameters decide; shard i of n
+// makes a run of whole groups, which may be empty. Machines differ in speed and memory, so nothing
+// that was measured may decide content.
 //
-// In meta.json a shard's format is that of the whole, its name followed by
-// "-shard". Its content parameters are the whole's and one more, "shard", as
-// String spells it; its parents are the whole's.
+// In meta.json a shard's format is the whole's, with "-shard" after the name. Its content parameters
+// are the whole's and one more, "shard", as String spells it; its parents are the whole's.
 package shard
 
 import (
@@ -33,7 +32,7 @@ type Shard struct{ Index, Count int }
 // times it are within 64 bits.
 const maxCount = 1 << 16
 
-// Parse reads what String writes.
+// Parse reads the format of String.
 func Parse(text string) (Shard, error) {
 	index, count, ok := strings.Cut(strings.TrimSpace(text), "/")
 	i, err := strconv.Atoi(index)
@@ -77,9 +76,8 @@ func (s Shard) DirName(out string) string {
 	return fmt.Sprintf("%s.shard-%d-of-%d", filepath.Clean(out), s.Index, s.Count)
 }
 
-// Of returns the groups lo to hi-1 of so many that are the shard's. All shards
-// together have each group once, in order, and as many groups as each other, up
-// to one.
+// Of returns the range of the shard's groups, lo to hi-1, of the given number. All shards together
+// have each group once, in order, and their sizes differ by at most one.
 func (s Shard) Of(groups int) (lo, hi int) {
 	if s.Whole() {
 		return 0, groups

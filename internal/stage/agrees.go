@@ -8,7 +8,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Agrees returns the error by which Begin would refuse what is there of the directory out,
+// Agrees returns the error by which Begin would refuse the directory out in its present state,
 // finished or begun: nil where it would begin, go on, or find it finished. It changes nothing and
 // takes no lock.
 func Agrees(fsys vfs.FS, out string, spec Spec, force bool) error {
@@ -46,9 +46,8 @@ func Made(fsys vfs.FS, out string) (Spec, bool) {
 	return Spec{}, false
 }
 
-// Matching returns the first of several specifications that out, finished or
-// interrupted, was made by, or -1. It is for parameters that are found by measuring:
-// what an earlier run found is kept.
+// Matching returns the first of several specifications that out, finished or interrupted, was made
+// by, or -1. It is for parameters that are found by measuring: the choice of an earlier run is kept.
 func Matching(fsys vfs.FS, out string, specs []Spec) (int, error) {
 	out = filepath.Clean(out)
 	var done Spec

@@ -14,9 +14,8 @@ import (
 // checkPiece is read at a time by CheckFile.
 const checkPiece = 1 << 20
 
-// CheckFile reads a whole file, which must have so many bytes, and gives them to the
-// checker, whose End it calls. read, unless nil, is called with the bytes of each piece.
-// It holds 1 MiB.
+// CheckFile reads a whole file, which must have size bytes, gives them to the checker, and calls its
+// End. read, unless nil, is called with the bytes of each piece. It holds 1 MiB.
 func CheckFile(ctx context.Context, fsys vfs.FS, name string, size int64, c binio.Checker, read func(piece []byte) error) (err error) {
 	defer func() {
 		if end := c.End(); err == nil {

@@ -162,8 +162,8 @@ func has(fsys vfs.FS, dir, name string) bool {
 	return ok && err == nil
 }
 
-// PreprocessingFact is the key of run.json under which what was made of a dataset keeps how that
-// was preprocessed: what is made of it in turn inherits the value.
+// PreprocessingFact is the key of run.json under which a directory made from a dataset keeps the
+// dataset's preprocessing. Directories made from it in turn inherit the value.
 const PreprocessingFact = "preprocessing"
 
 // maxRunFile bounds what is read of a run.json, which takes a few hundred bytes.

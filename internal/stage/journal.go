@@ -65,8 +65,7 @@ func (j *journal) spec() Spec {
 	return Spec{Format: j.Format, Params: j.Params, Parents: j.Parents, By: j.By}
 }
 
-// Progress fills v with what SaveProgress last saved and reports whether there
-// was anything.
+// Progress fills v with the journal that SaveProgress saved last, and reports whether there was one.
 func (d *Dir) Progress(v any) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -79,9 +78,9 @@ func (d *Dir) Progress(v any) (bool, error) {
 	return true, nil
 }
 
-// SaveProgress journals v durably. What v says is finished must be durable
-// already, and must have checksums in v that were made of the bytes as they were
-// written: a resumed run makes sure of what v names before it builds on it.
+// SaveProgress journals v durably. Files that v calls finished must be durable already, with
+// checksums in v that were computed from the bytes as they were written: a resumed run verifies
+// these files before it builds on them.
 func (d *Dir) SaveProgress(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -66,8 +66,8 @@ type File struct {
 	Checksum string `json:"checksum"`
 }
 
-// Meta is the content of meta.json: what a finished directory is. It holds
-// nothing that depends on when, where or how fast the directory was made.
+// Meta is the content of meta.json: the description of a finished directory. It holds nothing that
+// depends on when, where or how fast the directory was made.
 type Meta struct {
 	Format Format `json:"format"`
 	// Params are the content parameters: those that decide the bytes.
@@ -181,10 +181,10 @@ func (m *Meta) File(name string) (File, bool) {
 	return m.Files[i], true
 }
 
-// Open reads and checks the meta.json of a finished directory: the format, the
-// fingerprint, and that every file is there with its size. It does not read the
-// files. kind, like "dataset", names in messages what the user meant to give. formats are
-// the versions that the reader knows, one at least.
+// Open reads and checks the meta.json of a finished directory: the format, the fingerprint, and that
+// every file is there with its size. It does not read the files. kind, like "dataset", is the word
+// in messages for the expected directory. formats are the versions that the reader knows, one at
+// least.
 func Open(fsys vfs.FS, dir, kind string, formats ...Format) (*Meta, error) {
 	m, err := open(fsys, dir, kind, formats)
 	return m, Damaged(err, dir, formats[0])
@@ -239,9 +239,9 @@ func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Limits of what is read of a meta.json. All of it is short but the list of files: each takes
-// about 160 bytes, so that the limit is that of 400,000 files, more than any graph's batches
-// fill. Memory stays within a few times these bounds, whatever is in the file.
+// Limits of a reader of meta.json. All of it is short but the list of files: each takes about 160
+// bytes, so that the limit allows 400,000 files, more than any graph's batches fill. Memory stays
+// within a few times these bounds, whatever is in the file.
 const (
 	maxMeta    = 64 << 20
 	maxRaw     = 256 << 10 // of parameters, of facts
@@ -361,7 +361,7 @@ func notFinished(fsys vfs.FS, dir, kind string, err error) error {
 	return fault.New(fault.ErrInput, "no %s at %s", kind, dir)
 }
 
-// Kind returns what a finished directory of any format is, as users call it: "" if it is none.
+// Kind returns the users' name for the kind of a finished directory of any format: "" if it is none.
 func Kind(fsys vfs.FS, dir string) string {
 	m, err := readMeta(fsys, dir, "directory")
 	if err != nil {
@@ -383,9 +383,9 @@ func CheckParent(childDir string, child *Meta, role, parentDir, parent string) e
 	return nil
 }
 
-// Versions is the one table of a format: how each of its versions is decoded, or what that version
-// has. A format only grows: a new version is one more entry, and no entry is removed.
-// docs/format/README.md lists the sentences that refuse other versions.
+// Versions is the one table of a format: for each of its versions, the decoder or the features. A
+// format only grows: a new version is one more entry, and no entry is removed. docs/format/README.md
+// lists the sentences that refuse other versions.
 type Versions[D any] map[int]D
 
 // Decoder returns the entry of a version. Without one the error is of kind fault.ErrVersion; refusal

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Spec says what a directory will be: everything that decides its bytes. The fields
-// below Parents decide none.
+// Spec describes a directory before it is made: everything that decides its bytes. The fields below
+// Parents decide none.
 type Spec struct {
 	Format  Format            `json:"format"`
 	Params  any               `json:"params"`

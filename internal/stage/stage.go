@@ -1,14 +1,13 @@
 // Package stage makes a directory a transaction.
 //
-// A stage writes into NAME.partial/, which holds a lock file, a journal with the
-// content parameters, and whatever the stage has finished so far. Commit makes the
-// files durable, writes meta.json last, and renames NAME.partial to NAME. A directory
-// without a valid meta.json does not exist.
+// A stage writes into NAME.partial/, which holds a lock file, a journal with the content parameters,
+// and the files that the stage has finished so far. Commit makes the files durable, writes meta.json
+// last, and renames NAME.partial to NAME. A directory without a valid meta.json does not exist.
 //
-// A second run with equal parameters finds the finished directory, looks whether its
-// sizes and tables of checksums are what meta.json says, and does nothing; with other
-// parameters it refuses, whether the directory is finished or only begun; an interrupted
-// one finds its .partial and goes on from the journal.
+// A second run with equal parameters finds the finished directory, compares its sizes and tables of
+// checksums with meta.json, and does nothing; with other parameters it refuses, whether the
+// directory is finished or only begun; an interrupted one finds its .partial and goes on from the
+// journal.
 //
 //	Begin ──► (Dir, StateNew | StateResumed) ──► write files, SaveProgress … ──► Commit
 //	      └─► (nil, StateDone)                                              └─► End (keeps .partial, unless
@@ -16,27 +15,26 @@
 //
 // Agrees tells beforehand, without a change, whether Begin would refuse.
 //
-// # What is believed
+// # Trust
 //
-// Nothing that lay on a disk while no process looked after it is believed. The journal
-// has a checksum of its own; what it names as finished has checksums in it, made when
-// the bytes were written, and the stage that resumes reads those bytes and compares. A
-// .partial that has its meta.json and lacks only its name is published after a Check of
-// all its bytes. So a byte that changes in a .partial ends in a directory that is what
-// it would have been, or in an error, never in another directory. run.json alone is
-// covered by nothing.
+// Nothing that lay on a disk while no process looked after it is believed. The journal has a
+// checksum of its own; it has checksums of the files that it names as finished, made when the bytes
+// were written, and the stage that resumes reads those bytes and compares. A .partial that has its
+// meta.json and lacks only its name is published after a Check of all its bytes. So a byte that
+// changes in a .partial ends in the same directory or in an error, never in a different directory.
+// run.json alone is covered by nothing.
 //
 // Inputs that are verified once and read later, such as a mapped topology, may change in between.
-// Watch has them compared with what they were before every journal entry and before meta.json, so
-// that neither names anything that was made of a change.
+// Watch has them compared with their verified state before every journal entry and before meta.json,
+// so that neither names data made from changed inputs.
 //
 // # Locks
 //
-// A process that writes to NAME.partial holds a lock on the file "lock" in it, which moves with
-// the directory. Names are given and taken under this lock alone: NAME.partial is renamed, and
-// its lock file removed, by who holds it. (vfs.FS.Lock sees to it that a lock counts only if its
-// file still has the name.) What a crash left in NAME, between its naming and its tidying, is
-// tidied under the lock that moved there.
+// A process that writes to NAME.partial holds a lock on the file "lock" in it, which moves with the
+// directory. Names are given and taken under this lock alone: NAME.partial is renamed, and its lock
+// file removed, by who holds it. (vfs.FS.Lock sees to it that a lock counts only if its file still
+// has the name.) The leftovers of a crash in NAME, between its naming and its tidying, are tidied
+// under the lock that moved there.
 package stage
 
 import (
@@ -59,10 +57,10 @@ const partialSuffix = ".partial"
 // Partial returns the directory that a stage works in before out is finished.
 func Partial(out string) string { return out + partialSuffix }
 
-// State says what Begin found.
+// State is the state of a directory at Begin.
 type State int
 
-// What Begin finds.
+// States that Begin returns.
 const (
 	StateNew     State = iota // nothing usable was there
 	StateResumed              // an interrupted run with equal parameters
@@ -101,11 +99,11 @@ const beginTries = 100
 // finished. Nothing else is ever replaced: neither another format, which might be this stage's
 // parent, nor files that no stage wrote.
 //
-// Content parameters that are nil are not known yet: they equal none, and Settle gives them.
-// What was begun so and ended before is discarded by the next run.
+// Content parameters that are nil are not known yet: they equal none, and Settle gives them. The
+// next run discards a directory that was begun so and ended before Settle.
 //
-// Where out is a symbolic link, the directory is that which it leads to. A mount point that is not
-// the finished directory is refused: Commit could not replace it.
+// Where out is a symbolic link, the directory is the link's target. A mount point that is not the
+// finished directory is refused: Commit could not replace it.
 func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) {
 	for range beginTries {
 		d, err := newDir(fsys, out, spec, force)
@@ -343,8 +341,8 @@ func (d *Dir) clear() error {
 	return nil
 }
 
-// Watch has every later SaveProgress and Commit call unchanged before anything is written: what the
-// directory is made of, and was verified before, must still be as it was. Its error ends them.
+// Watch has every later SaveProgress and Commit call unchanged before they write. unchanged checks
+// that the inputs are still as they were verified; its error ends the call.
 func (d *Dir) Watch(unchanged func() error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -363,7 +361,7 @@ func (d *Dir) unchanged() error {
 	return nil
 }
 
-// Note returns what the user should know of how the transaction began, or "".
+// Note returns a message for the user about the beginning of the transaction, or "".
 func (d *Dir) Note() string { return d.note }
 
 // File returns the path, inside the directory being written, of a file.
@@ -372,13 +370,13 @@ func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 // FS returns the file system that the directory lies on.
 func (d *Dir) FS() vfs.FS { return d.fs }
 
-// Format returns the format of what is being written.
+// Format returns the format of the directory being written.
 func (d *Dir) Format() Format { return d.spec.Format }
 
 // Path returns the directory being written.
 func (d *Dir) Path() string { return d.path }
 
-// CheckFree refuses to begin what the disk has no room for.
+// CheckFree returns an error if the disk lacks need bytes of free space.
 func (d *Dir) CheckFree(need int64) error {
 	free, err := d.fs.Free(d.path)
 	if err != nil {
@@ -390,7 +388,7 @@ func (d *Dir) CheckFree(need int64) error {
 	return nil
 }
 
-// Close releases the lock. What was written stays, to be resumed.
+// Close releases the lock. The files written stay, to be resumed.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -398,9 +396,9 @@ func (d *Dir) Close() error {
 	return d.unlock()
 }
 
-// End closes a transaction that err ended, nil after Commit, and returns err. What was written
-// stays, to be resumed, if anything of it is finished or the work was interrupted. Else the
-// directory is removed: no later run would gain by it, and it would look like one under way.
+// End closes a transaction that err ended, nil after Commit, and returns err. The files written
+// stay, to be resumed, if any of them is finished or the work was interrupted. Else the directory is
+// removed: no later run would gain by it, and it would look like one under way.
 func (d *Dir) End(err error) error {
 	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.ErrInterrupted)
 	if d.lock != nil && err != nil && !d.keep && !interrupted {

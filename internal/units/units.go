@@ -1,6 +1,5 @@
 // Package units writes values as messages show them to people: durations, counts and rates, and
-// words of commands that can be copied into a shell (ShellWord). Sizes are those of
-// budget.FormatBytes.
+// words of commands that can be copied into a shell (ShellWord). budget.FormatBytes writes sizes.
 package units
 
 import (

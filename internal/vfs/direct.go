@@ -6,11 +6,10 @@ import (
 	"os"
 )
 
-// OpenDirect opens a file that exists for writes that pass by the page cache: WriteAt
-// takes whole pages only, from memory that begins on a page, to offsets that are
-// multiples of a page. What else of the file is written through another File must not
-// share a page with these. The error is errors.ErrUnsupported where there is no such
-// thing; a file system may also refuse at the first write, with EINVAL.
+// OpenDirect opens a file that exists for writes that pass by the page cache: WriteAt takes whole
+// pages only, from memory that begins on a page, to offsets that are multiples of a page. Writes
+// through another File of it must not share a page with these. The error is errors.ErrUnsupported
+// where there is no such thing; a file system may also refuse at the first write, with EINVAL.
 func OpenDirect(fsys FS, name string) (File, error) {
 	d, ok := fsys.(interface {
 		openDirect(name string) (File, error)

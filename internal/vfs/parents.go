@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// CheckParents returns the error of kind fault.ErrUsage that MakeParents would return because a
-// file is in the place of a directory, and makes nothing: for what is written after long work.
+// CheckParents returns the error of kind fault.ErrUsage that MakeParents would return because a file
+// is in the place of a directory, and makes nothing: for outputs that are written after long work.
 func CheckParents(fsys FS, name string) error {
 	parent := filepath.Dir(filepath.Clean(name))
 	st, err := fsys.Stat(parent)
@@ -61,10 +61,10 @@ func MakeParents(fsys FS, name string) error {
 	return nil
 }
 
-// Destination returns the name that an output is to be written under: name itself or, where that
-// is a symbolic link, what it leads to. Outputs are made under another name beside theirs and
-// renamed, which would replace the link and leave its target as it was. A link that leads to
-// nothing is an error of kind fault.ErrUsage.
+// Destination returns the name that an output is to be written under: name itself or, where that is
+// a symbolic link, its target. Outputs are made under another name beside theirs and renamed, which
+// would replace the link and leave its target as it was. A link that leads to nothing is an error of
+// kind fault.ErrUsage.
 func Destination(name string) (string, error) {
 	link := filepath.Clean(name)
 	st, err := os.Lstat(link)

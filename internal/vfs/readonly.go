@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ReadOnly returns fsys without what changes it: that is refused with EROFS, locks as well,
-// whose files would be made.
+// ReadOnly returns fsys without changes: they are refused with EROFS, and so are locks, which would
+// create files.
 func ReadOnly(fsys FS) FS { return readOnly{fsys} }
 
 // IsReadOnly reports whether ReadOnly returned fsys: nothing is to be kept then, such as for a

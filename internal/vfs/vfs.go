@@ -1,6 +1,5 @@
-// Package vfs is the seam between the stages and the file system. Every byte
-// that a stage writes passes an FS, so that tests can fail, truncate or lose
-// any single operation and check what is left behind.
+// Package vfs is the seam between the stages and the file system. Every byte that a stage writes
+// passes an FS, so that tests can fail, truncate or lose any single operation and check the remains.
 //
 // Reads of finished directories may go around it: mappings and direct I/O have
 // no meaning on a made-up file system.
@@ -157,8 +156,8 @@ func (osFS) Free(name string) (int64, error) {
 	return freeOf(&s), nil
 }
 
-// CannotLink reports whether Link failed because these places don't take links,
-// so that a copy is what is left.
+// CannotLink reports whether Link failed because these places don't take links, so that a copy must
+// do.
 func CannotLink(err error) bool {
 	for _, kind := range []error{unix.EXDEV, unix.EMLINK, errors.ErrUnsupported, fs.ErrPermission} {
 		if errors.Is(err, kind) {
@@ -195,8 +194,8 @@ func ReadSmall(fsys FS, name string, limit int64) ([]byte, error) {
 	return Small(f, name, st.Size(), limit)
 }
 
-// Small is ReadSmall of what is open already and has about so many bytes, or 0 if that
-// is not known, as of a pipe. name is for the error.
+// Small is ReadSmall of an open file of about size bytes; size is 0 if it is not known, as of a
+// pipe. name is for the error.
 func Small(r io.Reader, name string, size, limit int64) ([]byte, error) {
 	var b bytes.Buffer
 	if size <= limit {
@@ -251,7 +250,7 @@ func WriteFile(fsys FS, name string, content []byte) (err error) {
 	return f.Sync()
 }
 
-// TempSuffix ends the name of what a ReplaceFile that was cut short leaves.
+// TempSuffix ends the name of the temporary file that an interrupted ReplaceFile leaves.
 const TempSuffix = ".tmp"
 
 // ReplaceFile writes a file so that after a crash either the old content or the new is there,
@@ -290,8 +289,8 @@ func freeOf(s *unix.Statfs_t) int64 {
 	return int64(n)
 }
 
-// Boundless returns fsys with as much free space as any stage needs: for users who
-// know better than the file system does what it has room for.
+// Boundless returns fsys with as much free space as any stage needs: for users who know better than
+// the file system how much room it has.
 func Boundless(fsys FS) FS { return boundless{fsys} }
 
 type boundless struct{ FS }

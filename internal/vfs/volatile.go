@@ -14,22 +14,22 @@ import (
 	"sync"
 )
 
-// ErrPower is what everything fails with after the power was cut.
+// ErrPower is the error of every operation after the power was cut.
 var ErrPower = errors.New("the power is off")
 
 // sector is what a drive writes whole, in bytes: less than a page, so that pages are torn.
 const sector = 512
 
-// Volatile is a file system that loses power. Below its root everything is done on the
-// operating system's files, so that mappings and reads around it see them; beside that it
-// remembers what a drive is sure to have. Crash then makes of the root what may be found
-// when the power is back:
+// Volatile is a file system that loses power. Below its root everything is done on the operating
+// system's files, so that mappings and reads around it see them; beside that it remembers the
+// durable state of the drive. Crash then turns the root into a state that may be found when the
+// power is back:
 //
-//   - what File.Sync was called for, and after that each sector as it was or as it became,
+//   - data that File.Sync was called for, and after that each sector as it was or as it became,
 //     of any size that the file had in between;
 //   - directory entries that SyncDir was called for, and after that any of the changes to
 //     them, as long as changes of one file keep their order: a rename happens or does not,
-//     whatever becomes of the content.
+//     independently of the content.
 //
 // All of it is held in memory: it is for tests, of small files.
 type Volatile struct {
@@ -61,7 +61,7 @@ type entry struct {
 	node *node
 }
 
-// NewVolatile returns a file system whose root holds what is on the drive.
+// NewVolatile returns a file system with a root that holds the durable state of the drive.
 func NewVolatile(root string) (*Volatile, error) {
 	v := &Volatile{root: filepath.Clean(root), cut: -1}
 	var err error
@@ -445,12 +445,12 @@ func (v *Volatile) Lock(name string) (l io.Closer, err error) {
 // Free implements FS.
 func (v *Volatile) Free(name string) (int64, error) { return OS.Free(name) }
 
-// Crash makes the root what may be found after the power was cut, by a seed. Seeds that
-// differ by five find the same kind of loss:
+// Crash turns the root into a state that may be found after the power was cut, chosen by a seed.
+// Seeds that differ by five find the same kind of loss:
 //
-//	0  nothing but what was made durable
-//	1  all names, and of the contents what was made durable
-//	2  all contents, and of the names what was made durable
+//	0  durable data and names alone
+//	1  all names, and durable contents alone
+//	2  all contents, and durable names alone
 //	3  the first changes of names, as of a journal, and any sectors
 //	4  any changes of names, and any sectors
 //

@@ -1,11 +1,11 @@
-// Package yaml reads YAML that other people wrote. A few bytes of it can stand for
-// gigabytes, by nesting and by aliases of aliases: so texts are bounded before the parser
-// sees them, and what it made of them before anything is decoded.
+// Package yaml reads YAML that other people wrote. A few bytes of it can stand for gigabytes, by
+// nesting and by aliases of aliases: so texts are bounded before the parser sees them, and its
+// result before anything is decoded.
 //
-// It reads documents of at most MaxBytes, nested at most 64 deep in brackets and in the entries
-// of one line, which are at most 100,000 values when aliases are replaced by what they stand
-// for. Merge keys (<<) are refused. The limits are far above any configuration or list of files;
-// all of it is held in less than 64 MiB.
+// It reads documents of at most MaxBytes, nested at most 64 deep in brackets and in the entries of
+// one line, which are at most 100,000 values when aliases are replaced by their values. Merge keys
+// (<<) are refused. The limits are far above any configuration or list of files; all of it is held
+// in less than 64 MiB.
 package yaml
 
 import (

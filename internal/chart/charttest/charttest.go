@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens in testdata anew")
 
-// SameAs compares a text with what a file holds.
+// SameAs compares a text with the content of a file.
 func SameAs(t testing.TB, golden, got string) {
 	t.Helper()
 	if *update {

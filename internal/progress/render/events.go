@@ -51,8 +51,8 @@ type recordEvent struct {
 	Record any `json:"record"`
 }
 
-// Events returns the renderer that writes what happens as JSON, an object a line
-// (docs/cli.md, "Progress for programs"). Lines are written whole, in one call each.
+// Events returns the renderer that writes events as JSON, an object a line (docs/cli.md, "Progress
+// for programs"). Lines are written whole, in one call each.
 func Events(w io.Writer) Reporter {
 	r := &events{w: w}
 	r.watch(eventEvery, func(t *eventTask, _ time.Time) {

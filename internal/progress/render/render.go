@@ -1,5 +1,5 @@
-// Package render shows people what a stage reports: bars with the time left
-// where there is a terminal, a few plain lines where there is none.
+// Package render shows the reports of stages to people: bars with the time left where there is a
+// terminal, a few plain lines where there is none.
 package render
 
 import (

@@ -1,4 +1,4 @@
-// Package stagetest holds stages to what package stage says of interrupted runs.
+// Package stagetest tests that stages keep the contract of package stage for interrupted runs.
 package stagetest
 
 import (
@@ -16,8 +16,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Files returns the content of a directory's files by name, but that of run.json, which no
-// fingerprint covers.
+// Files returns the content of a directory's files by name, without run.json, which no fingerprint
+// covers.
 func Files(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	names, err := vfs.OS.List(dir)
@@ -50,10 +50,9 @@ func Flip(t testing.TB, name string, at int) {
 	}
 }
 
-// FlippedBytes interrupts a stage at every operation on fsys, changes a bit of each file that
-// is there, one at a time, and resumes: what comes of it has the files of want, or there is
-// an error that says what to do. run makes the directory out, below dir. Fewer changes than
-// least fail the test.
+// FlippedBytes interrupts a stage at every operation on fsys, changes a bit of each file that is
+// there, one at a time, and resumes: the result has the files of want, or there is an error that
+// names the remedy. run makes the directory out, below dir. Fewer changes than least fail the test.
 func FlippedBytes(t testing.TB, fsys vfs.FS, dir string, want map[string]string, least int, run func(fsys vfs.FS, out string, force bool) error) {
 	t.Helper()
 	tried := 0

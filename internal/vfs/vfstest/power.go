@@ -16,8 +16,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// PowerCommand is what is run. Whatever it is, it works alone: the order of its operations
-// does not depend on the clock.
+// PowerCommand is the command to run. It must work alone, with an order of operations that does not
+// depend on the clock.
 type PowerCommand struct {
 	// Before makes what is below the root before the command runs; nil: nothing.
 	Before func(root string) error
@@ -34,9 +34,8 @@ type PowerCommand struct {
 const states = 20
 
 // SweepPower runs the command to its end, and then again with the power cut after each of its
-// operations, or after some of them: see states. What a command has made that ended without
-// an error must be there at once. Every third time the power is cut once more while it goes
-// on.
+// operations, or after some of them: see states. The output of a command that ended without an error
+// must be there at once. Every third time the power is cut once more while it goes on.
 func SweepPower(t *testing.T, c PowerCommand) {
 	t.Helper()
 	root := filepath.Join(DurableDir(t), "root")
@@ -187,8 +186,7 @@ func same(c *PowerCommand, root string, want map[string][]byte) error {
 	return nil
 }
 
-// Files returns the contents of all files below a directory, but for those whose base names
-// are given.
+// Files returns the contents of all files below a directory, but for the given base names.
 func Files(dir string, but ...string) (map[string][]byte, error) {
 	found := make(map[string][]byte)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

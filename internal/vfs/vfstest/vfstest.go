@@ -1,6 +1,6 @@
 // Package vfstest is the file system of tests that make and remove many small files: in memory, and
-// with its power cut under a command at every operation, which is run again on what is left until it
-// makes what it would have made.
+// with its power cut under a command at every operation, which is run again on the remains until it
+// makes the result of an undisturbed run.
 package vfstest
 
 import (
@@ -9,7 +9,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// TB is what is needed of a *testing.T.
+// TB is the part of *testing.T that this package needs.
 type TB interface {
 	Helper()
 	Cleanup(func())
