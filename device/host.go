@@ -66,8 +66,8 @@ func (h *Host) Float32s() []float32 { return view[float32](h) }
 // to three bytes at the end that make no whole value are left out.
 func (h *Host) Uint32s() []uint32 { return view[uint32](h) }
 
-// view reinterprets h as values of T, whose every bit pattern must be valid and
-// whose alignment must divide PageSize.
+// view reinterprets h as values of T. Every bit pattern of T must be valid, and its alignment must
+// divide PageSize.
 func view[T float32 | uint32](h *Host) []T {
 	var v T
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(h.mem))), h.length/int(unsafe.Sizeof(v)))

@@ -7,7 +7,7 @@ import (
 
 // Code is compiled kernels, which a device loads when it is opened.
 type Code struct {
-	// Functions are the kernels. Their indices here are what Launch.Run takes.
+	// Functions are the kernels. Launch.Run takes their indices here.
 	Functions []Function
 	// Image returns a compiled file, by its name.
 	Image func(file string) ([]byte, error)

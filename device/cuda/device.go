@@ -137,8 +137,7 @@ func (d *Device) Free() (int64, error) {
 	return n, nil
 }
 
-// failed returns the error for what was attempted. A device that was lost stays so,
-// whatever fails afterwards.
+// failed returns the error of an attempted operation. A device that was lost stays lost.
 func (d *Device) failed(what string, err error) error {
 	if err == nil {
 		return nil

@@ -6,17 +6,16 @@ import "unsafe"
 // graph or library handle. 0 is none.
 type handle uintptr
 
-// driver is what this package needs of CUDA. Its errors are statuses. Everything but
-// the first three methods wants a bound context.
+// driver is the part of CUDA that this package needs. Its errors are statuses. Everything but the
+// first three methods wants a bound context.
 type driver interface {
 	count() (int, error)
 	describe(i int) (Info, error)
 	retain(i int) (context handle, err error)
 	release(i int) error
 	bind(context handle) error
-	// reach lets the context that is bound, of a device, use the memory of another device of
-	// the same machine, whose driver and context are given. It reports false where there is no
-	// way.
+	// reach lets the bound context of a device use the memory of another device of the same machine,
+	// with the given driver and context. It reports false if the machine cannot.
 	reach(device int, peer driver, other int, context handle) (bool, error)
 
 	// available returns the bytes of the device's memory that nobody holds.
@@ -49,8 +48,8 @@ type driver interface {
 	loadModule(image []byte) (handle, error)
 	unloadModule(m handle) error
 	function(m handle, name string) (handle, error)
-	// launch hands every parameter over as the eight bytes of an argument, of which
-	// the driver takes as many as the parameter has.
+	// launch hands every parameter over as an argument of eight bytes. The driver takes its low
+	// bytes, up to the parameter's size.
 	launch(f handle, grid, block Dims, s handle, args []uint64) error
 
 	beginCapture(s handle) error
@@ -82,7 +81,7 @@ type gemm struct {
 	nextA, nextB, nextC int
 }
 
-// status is the driver's word for what went wrong.
+// status is the driver's error code with its text.
 type status struct {
 	call        string
 	why         string

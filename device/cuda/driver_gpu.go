@@ -17,7 +17,7 @@ import (
 	"gorgonia.org/cu"
 )
 
-// cuda is the driver, through gorgonia.org/cu where that has what is needed.
+// cuda is the driver, through gorgonia.org/cu where that has the call.
 type cuda struct{}
 
 func loadDriver() (driver, error) { return cuda{}, nil }
@@ -29,8 +29,7 @@ func check(call string, r C.CUresult) error {
 	return &status{call: call, why: C.GoString(C.resultName(r)), outOfMemory: r == C.CUDA_ERROR_OUT_OF_MEMORY, lost: C.resultIsSticky(r) != 0}
 }
 
-// checked returns the status in an error of package cu's: an integer whose type is not
-// exported.
+// checked returns the status in an error of package cu's: an integer of an unexported type.
 func checked(call string, err error) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }
 
-// machine is what emulated devices of one have in common.
+// machine is the state shared by the emulated devices of one machine.
 type machine struct {
 	mu      sync.Mutex
 	devices []*emulated // which all see what one of them has pinned
@@ -246,7 +246,7 @@ func poisoned(size int) []byte {
 	return b
 }
 
-// fill doubles what is filled, which for many bytes is far faster than one by one.
+// fill doubles the filled part, which for many bytes is far faster than one by one.
 func fill(b []byte, value byte) {
 	if len(b) == 0 {
 		return
@@ -364,7 +364,7 @@ func (e *emulated) newBLAS(s handle, _ uint64, _ int64) (handle, error) {
 	return b, err
 }
 
-// from returns host memory as a copy of it finds it: what is not pinned is copied now.
+// from returns the host memory that a copy will read: memory that is not pinned is copied now.
 func (e *emulated) from(p unsafe.Pointer, bytes int64) func() []byte {
 	if m := e.pinning(p); m != nil {
 		return func() []byte { return e.still(m, p, bytes) }
@@ -395,7 +395,7 @@ func (e *emulated) still(m *pinned, p unsafe.Pointer, bytes int64) []byte {
 	return unsafe.Slice((*byte)(p), bytes)
 }
 
-// copies gives a stream a copy, during which nobody knows what is in the destination.
+// copies gives a stream a copy. The content of the destination is undefined during the copy.
 func (e *emulated) copies(s handle, to, from func() []byte) error {
 	return e.ask(s, func() { fill(to(), poison) }, func() { copy(to(), from()) })
 }

@@ -12,9 +12,9 @@ type Late struct {
 	// ways that there are for three, by the order in which they were made, as seeds go
 	// from 0 to 7.
 	Seed uint64
-	// Fails is that of OpenFaulty; nil: nothing fails.
+	// Fails is as in OpenFaulty; nil: nothing fails.
 	Fails func(call string) *Fault
-	// Wrong takes what a real device need not notice: work on memory that was freed.
+	// Wrong is told of errors that a real device need not notice: work on memory that was freed.
 	Wrong func(what string)
 }
 
@@ -44,7 +44,7 @@ type late struct {
 	marks   map[handle]*mark
 }
 
-// queue is what a stream has yet to do.
+// queue is the pending work of a stream.
 type queue struct {
 	handle handle
 	tasks  []task
@@ -191,7 +191,7 @@ func (d *late) milliseconds(from, to handle) (float64, error) {
 	return d.emulated.milliseconds(from, to)
 }
 
-// free spoils the memory, which stays known: what is yet to be done to it is wrong.
+// free spoils the memory, which stays known: pending work on it is an error.
 func (d *late) free(address uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,7 +237,7 @@ func (d *late) dropExec(exec handle) error {
 	return nil
 }
 
-// lose forgets all work: that of a device that was lost is never done.
+// lose forgets all work: a lost device never does it.
 func (d *late) lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -251,7 +251,7 @@ func (d *late) lose() {
 	}
 }
 
-// release does what is left to do.
+// release does the pending work.
 func (d *late) release(i int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

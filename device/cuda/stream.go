@@ -86,7 +86,7 @@ func (s *Stream) Fill(to Buffer, value byte) error {
 	return s.asked("fill", s.device.driver.set(to.address, value, to.bytes, s.handle))
 }
 
-// begin checks that the device is there and that the buffer has room for so many bytes.
+// begin checks that the device is there and that the buffer has room for the bytes.
 func (s *Stream) begin(what string, bytes int64, b Buffer) error {
 	if err := s.device.usable(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (s *Stream) begin(what string, bytes int64, b Buffer) error {
 	return needs(what, "a buffer", b, bytes)
 }
 
-// needs checks that a buffer has so many bytes.
+// needs checks that a buffer has at least the given bytes.
 func needs(what, name string, b Buffer, bytes int64) error {
 	if bytes > b.bytes {
 		return fmt.Errorf("cuda: %s: %s of %d bytes, %d are needed", what, name, b.bytes, bytes)

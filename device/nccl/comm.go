@@ -92,7 +92,7 @@ func (c *Comm) enqueue(ctx context.Context, s *cuda.Stream, what string, call fu
 	return c.give(what, status)
 }
 
-// settle waits until the library has begun what it was given.
+// settle waits until the library has begun the enqueued work.
 func (c *Comm) settle(ctx context.Context, what string) error {
 	return c.poll(ctx, what, func() (bool, error) {
 		s, err := c.state()
@@ -173,7 +173,7 @@ func (c *Comm) give(what string, err error) error {
 	return c.lost
 }
 
-// abort ends what the library does. The lock is held.
+// abort ends the library's work. The lock is held.
 func (c *Comm) abort() {
 	if *c.at != 0 {
 		_ = c.library.api.abort(*c.at) // nothing is left to be done about it

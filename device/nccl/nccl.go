@@ -95,8 +95,8 @@ type api interface {
 	version() int32
 	path() string
 	uniqueID(id *ID) Status
-	// join begins to make a communicator, whose address is written to c until state is no
-	// longer InProgress: c must stay where it is.
+	// join begins to make a communicator. The library may write to c until state is no longer
+	// InProgress: c must stay where it is.
 	join(c *comm, world, rank int32, id *ID, o *config) Status
 	// state asks for the communicator's status.
 	state(c comm, s *Status) Status
@@ -106,7 +106,7 @@ type api interface {
 	// finalize ends a communicator in peace; destroy frees it afterwards.
 	finalize(c comm) Status
 	destroy(c comm) Status
-	// lastError is the library's text on what failed last, or "".
+	// lastError is the library's text on its last error, or "".
 	lastError(c comm) string
 }
 
@@ -124,7 +124,7 @@ func Open() (*Library, error) {
 	return checked(a)
 }
 
-// checked refuses a library that lacks what is needed.
+// checked refuses a library that is too old.
 func checked(a api) (*Library, error) {
 	if v := a.version(); v < leastVersion {
 		return nil, fault.New(ErrNoLibrary, "NCCL %s (%s) is too old: %s or later is needed (DISKGNN_NCCL may name another)", versionText(v), a.path(), versionText(leastVersion))

@@ -66,7 +66,7 @@ func (a Aggregate) Launch(s *cuda.Stream) error {
 	return l.rows(k, a.Rows.Most, a.Width, unit([]int{a.Width, a.Stride, a.gap()}, a.Out, a.X, a.OwnX))
 }
 
-// arguments adds what is summed.
+// arguments adds the arguments of the sum.
 func (a *Aggregate) arguments(l *launch) {
 	most := int64(a.Rows.Most)
 	if a.gap() < a.Width {

@@ -21,9 +21,9 @@ type Gather struct {
 	Index  cuda.Buffer // uint32; may be none
 	Far    cuda.Buffer // may be none
 	Near   int         // rows of Table, where there is Far
-	// Parts are where the rows of Table, or those below Near, lie when several devices have
-	// them: the addresses of so many tables, uint64 each. Row r is row r / Devices of the table
-	// r % Devices. Table is then the device's own part, whose alignment all have.
+	// Parts are the addresses of the tables, uint64 each, when several devices share the rows of
+	// Table, or its rows below Near. Row r is row r / Devices of the table r % Devices. Table is
+	// then the device's own part; all parts have its alignment.
 	Parts   cuda.Buffer // may be none
 	Devices int
 	Rows    Count

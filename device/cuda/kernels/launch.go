@@ -21,7 +21,7 @@ const (
 // launch is a cuda.Launch that knows how the kernels here take rows.
 type launch struct{ cuda.Launch }
 
-// begin begins a launch. The name is that of errors.
+// begin begins a launch. Errors name it by what.
 func begin(s *cuda.Stream, what string) launch { return launch{s.Launch(what)} }
 
 // aligned checks that four floats of a buffer may be read at once.
@@ -55,7 +55,7 @@ func (l *launch) rows(k compiled, rows, width, unit int) error {
 	return l.blocks(k, rows, width, unit, maxRows)
 }
 
-// blocks is rows with so many blocks at most, which then take turns.
+// blocks is rows with at most most blocks, which then take turns.
 func (l *launch) blocks(k compiled, rows, width, unit, most int) error {
 	units := max(1, (width+unit-1)/unit)
 	turns := (units + 31) / 32
@@ -74,7 +74,7 @@ func (l *launch) tiles(k compiled, rows, width, unit int) error {
 	return l.grid(k, unit, cuda.Dims{uint32((rows + y - 1) / y), uint32(turns)}, cuda.Dims{uint32(x), uint32(y)})
 }
 
-// grid launches a kernel's function for so many floats at a time: one or four.
+// grid launches the kernel's function that takes unit floats at a time: one or four.
 func (l *launch) grid(k compiled, unit int, grid, block cuda.Dims) error {
 	f := k.one
 	if unit == 4 {

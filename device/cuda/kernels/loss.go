@@ -77,7 +77,7 @@ func (a *CrossEntropy) arguments(l *launch) {
 	l.Buffer("the labels", a.Labels, 4*most)
 }
 
-// run launches a loss, a warp to a row, and what sums it up.
+// run launches a loss, a warp to a row, and the kernel that sums it up.
 func (a *CrossEntropy) run(l *launch, k compiled) error {
 	const rows = blockThreads / 32
 	if err := l.grid(k, 1, cuda.Dims{uint32((a.Rows.Most + rows - 1) / rows), 1}, cuda.Dims{32, rows}); err != nil {

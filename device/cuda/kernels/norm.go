@@ -80,8 +80,7 @@ func (a SumProducts) Launch(s *cuda.Stream) error {
 	return l.sum(sumProducts, a.Out, a.Sums, a.Width, a.Rows.Most)
 }
 
-// sums adds the arguments of a kernel that sums groups of rows of a, with what lies
-// in b.
+// sums adds the arguments of a kernel that sums groups of rows of a, with the values in b.
 func (l *launch) sums(sums, a, b cuda.Buffer, bBytes int64, width int, rows Count) {
 	l.Buffer("the sums", sums, cuda.MatrixBytes(sumGroups(rows.Most), width, width))
 	l.Buffer("the rows", a, cuda.MatrixBytes(rows.Most, width, width))

@@ -60,7 +60,7 @@ func (l *launch) frontier(f *Frontier) {
 	l.Buffer("what is wrong", f.Wrong, 4)
 }
 
-// table adds a pointer to the table, whose size is a power of two.
+// table adds a pointer to the table. Its size is a power of two.
 func (l *launch) table(f *Frontier) {
 	if n := f.Table.Bytes(); n != 8<<f.bits() || f.bits() > 31 {
 		l.Fail("a table of %d bytes", n)

@@ -152,8 +152,8 @@ func (l *launch) groups(k compiled, rows, width, unit int) error {
 	return l.grid(k, unit, cuda.Dims{uint32(sumGroups(rows)), uint32((width + 32*unit - 1) / (32 * unit))}, cuda.Dims{32, 8})
 }
 
-// columnSums sums the columns of a matrix whose rows are next to each other: in 32 sums,
-// one for the rows of each remainder by 32, added in order.
+// columnSums sums the columns of a matrix without gaps between rows: in 32 sums, one for the rows of
+// each remainder by 32, added in order.
 func columnSums(s *cuda.Stream, out, x cuda.Buffer, width, rows int) error {
 	l := begin(s, "sum of columns")
 	l.Buffer("the sums", out, 4*int64(width))

@@ -7,7 +7,7 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// arguments are what is left of a launch's.
+// arguments are the remaining arguments of a launch.
 type arguments struct {
 	words []uint64
 	at    func(address uint64) []byte

@@ -119,7 +119,7 @@ func aggregate(a *arguments, transposed bool) {
 	}
 }
 
-// block takes the arguments that say what is summed.
+// block takes the arguments of a sum over edges.
 func block(a *arguments) (x []float32, width int, b *Block) {
 	b = new(Block)
 	x, b.Gap, width = a.floats(), a.int(), a.int()
@@ -147,7 +147,7 @@ func tail(a *arguments, activation kernels.Activation) {
 	Tail(z, width, bias, activation, d, rows)
 }
 
-// dropout takes the arguments that say what is dropped.
+// dropout takes the arguments of a dropout.
 func dropout(a *arguments) *Dropout {
 	d := new(Dropout)
 	if stream := a.words64(); stream != nil {

@@ -58,8 +58,7 @@ func SampleSeeds(f *Frontier, seeds int) {
 	}
 }
 
-// sampleTileSums makes sums those of the values of so many rows, tile by tile, of which there
-// are as many as a launch is for.
+// sampleTileSums stores the sums of the values of rows, tile by tile, for the tiles of most rows.
 func sampleTileSums(sums []uint64, rows, most int, value func(i int) uint64) {
 	clear(sums[:(most+kernels.SampleTile-1)/kernels.SampleTile])
 	for i := range rows {
@@ -72,8 +71,8 @@ func SampleTakes(sums []uint64, degree []uint32, fanout uint32, rows, most int) 
 	sampleTileSums(sums, rows, most, func(i int) uint64 { return uint64(min(degree[i], fanout)) })
 }
 
-// SampleOffsets makes the sums of rows' tiles those before each, and returns the base and
-// their sum, or 0 if that is more than the limit.
+// SampleOffsets replaces the sums of rows' tiles by the sums before each tile, and returns the base
+// and their sum, or 0 if that is more than the limit.
 func SampleOffsets(sums []uint64, rows int, base uint32, limit int, wrong []uint32) uint32 {
 	before := uint64(0)
 	for t := range (rows + kernels.SampleTile - 1) / kernels.SampleTile {

@@ -50,8 +50,8 @@ func TailBackward(g, y []float32, width int, a kernels.Activation, d *Dropout, r
 	})
 }
 
-// sumGroups sums over rows what add adds to a row of sums for row i: group by group,
-// in the order that kernels.TailBackward states.
+// sumGroups sums over rows, where add adds the term of row i to a row of sums: group by group, in
+// the order that kernels.TailBackward states.
 func sumGroups(width, rows, most int, add func(sum []float32, i int)) []float32 {
 	size := kernels.SumGroup(most)
 	groups := (most + size - 1) / size
@@ -65,8 +65,7 @@ func sumGroups(width, rows, most int, add func(sum []float32, i int)) []float32 
 	return total
 }
 
-// sumStrided sums rows in as many parts as stride says, one for the rows of each
-// remainder, added in order.
+// sumStrided sums rows in stride parts, one for the rows of each remainder, added in order.
 func sumStrided(sum []float32, stride, from, to int, add func(sum []float32, i int)) {
 	for k := range stride {
 		part := make([]float32, len(sum))
