@@ -92,7 +92,7 @@ func (m *Machine) match(directory, pattern string) []string {
 	return paths
 }
 
-// field returns what a file has behind a name, up to the end of the line.
+// field returns the text behind a field's name in a file, up to the end of the line.
 func (m *Machine) field(name, field string) (text string, ok bool) {
 	b, _ := m.read(name)
 	for line := range strings.Lines(b) {

@@ -72,10 +72,10 @@ func (m *Machine) nvme() (addresses []string) {
 	return addresses
 }
 
-// inSoftware is advice where there is no drive whose queues can be driven.
+// inSoftware is the advice where no drive lends its queues.
 const inSoftware = "serve a file by a controller in software: soft:FILE (diskgnn nvme load)"
 
-// controllers is about NVMe drives whose queues a program or a GPU can drive.
+// controllers is about NVMe drives with queues that a program or a GPU can drive.
 func (m *Machine) controllers(context.Context, string) Finding {
 	var found []string
 	for _, address := range m.nvme() {

@@ -25,7 +25,7 @@ func (m *Machine) nvidiaGPU() (there, known bool) {
 	return there, known
 }
 
-// noDriver finds what keeps a GPU from being there, if it is the driver.
+// noDriver reports the cause if there is no GPU on the bus, or no driver or device file of one.
 func (m *Machine) noDriver() (found, change string) {
 	there, known := m.nvidiaGPU()
 	switch {
@@ -59,8 +59,8 @@ func (m *Machine) gpu(context.Context, string) Finding {
 	return Finding{Name: "gpu", State: Yes, Found: strings.Join(found, ", ")}
 }
 
-// peers is about drives that write to a GPU's memory by themselves: by nvidia-fs, or by what
-// recent kernels and drivers have for it. The first thing that is missing is found.
+// peers is about drives that write to a GPU's memory by themselves: by nvidia-fs, or by the support
+// in recent kernels and drivers. It reports the first missing part.
 func (m *Machine) peers(context.Context, string) Finding {
 	no := func(found, change string) Finding {
 		return Finding{Name: "p2p", State: No, Found: found, Change: change}

@@ -36,7 +36,7 @@ func (m *Machine) cpu(context.Context, string) Finding {
 	return f
 }
 
-// blas is about what computes matrix products.
+// blas is about the library for matrix products.
 func (m *Machine) blas(context.Context, string) Finding {
 	name, reason := m.BLAS()
 	if reason == "" {
@@ -61,7 +61,7 @@ func (m *Machine) openBLAS(context.Context, string) Finding {
 	return f
 }
 
-// memory is about what commands may hold without --memory.
+// memory is about the budget of commands without --memory.
 func (m *Machine) memory(context.Context, string) Finding {
 	bytes, of := m.Memory()
 	f := Finding{Name: "memory", State: Yes, Found: fmt.Sprintf("commands hold up to %s, %.0f%% of %s", budget.FormatBytes(bytes), 100*budget.DefaultShare, of)}
