@@ -123,7 +123,7 @@ func classes(labels []int32, n int) chart.Figure {
 	return f
 }
 
-// splits draws what nodes are for.
+// splits draws the sizes of the splits.
 func splits(d *dataset.Facts) chart.Figure {
 	f := chart.Figure{ID: "splits", Title: "Splits", X: "split", Unit: "nodes"}
 	data := chart.Data{Name: "nodes"}

@@ -41,7 +41,7 @@ func (p *Page) Write(w io.Writer) error {
 	}{chart.Style(), chart.Things(), p})
 }
 
-// files draws what a directory's bytes are: the files of meta.json, those of a kind together.
+// files draws the bytes of a directory by kind of file, from meta.json.
 func files(meta *stage.Meta, kinds []kind) chart.Figure {
 	f := chart.Figure{ID: "files", Title: "On disk", X: "file", Unit: "bytes"}
 	data := chart.Data{Name: "bytes"}
@@ -133,7 +133,7 @@ func Layout(levels []Level, features int64) chart.Figure {
 	return f
 }
 
-// levelClass returns the colour of a level of a pack's directory, and what it is for people.
+// levelClass returns the colour of a level of a pack's directory, and its name for people.
 func levelClass(level string) (class, name string) {
 	switch level {
 	case "hot":

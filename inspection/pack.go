@@ -84,7 +84,7 @@ func caches(d *packfile.Description) chart.Figure {
 		Charts: []template.HTML{chart.Curves("rows served by size of the cache", "cache, share of the rows", true, []chart.Curve{{Class: "ram", X: x, Y: y}}, percent, percent, marks...)}}
 }
 
-// reads draws what the batches of all sample epochs read, by the cache of the trainer.
+// reads draws the reads of the batches of all sample epochs, by the cache of the trainer.
 func reads(d *packfile.Description) chart.Figure {
 	f := chart.Figure{ID: "reads", Title: "What a round of epochs reads, by the cache", X: "cache", Unit: "bytes"}
 	data := []chart.Data{{Name: "graphs"}, {Name: "shared rows"}, {Name: "cold rows"}}
