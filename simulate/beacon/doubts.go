@@ -20,7 +20,7 @@ type EnergyDoubt struct {
 	PCIeShare float64  `json:"pcie_and_host_memory_share_of_cc"`
 }
 
-// assumptions are what nobody published of energy, each changed by itself.
+// assumptions are the unpublished parameters of energy, each changed by itself.
 var assumptions = []struct {
 	what string
 	set  []string
@@ -37,7 +37,7 @@ var assumptions = []struct {
 	{"twice the leakage of the SRAM", []string{"energy.sram_busy=7.66", "energy.sram_idle=0.39"}},
 }
 
-// deviations are what degree laws' are multiplied by.
+// deviations are factors of the degree laws' deviations.
 var deviations = []float64{0.5, 1.5}
 
 // doubts returns the workloads with other deviations, then amazon by other assumptions of

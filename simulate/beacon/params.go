@@ -308,7 +308,7 @@ func ruleOf(name, about string, at func(*Params) *bool) Parameter {
 		}}
 }
 
-// pages is the size of a page. What crosses the channel of it keeps its share.
+// pages is the size of a page. The share of it that crosses the channel stays.
 var pages = func() Parameter {
 	q := countOf("page", "bytes of a flash page", 512, directgraph.MaxPage, func(p *Params) *int { return &p.Flash.Page })
 	set := q.set

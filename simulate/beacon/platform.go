@@ -36,7 +36,7 @@ const (
 // HostComputes reports whether the accelerator is behind PCIe: the CPU-centric one.
 func (p *Platform) HostComputes() bool { return p.PagesToHost == AllPages || p.FeaturesToHost }
 
-// platforms lists all, from the slowest: those of the deck, and the two predecessors.
+// platforms lists all, from the slowest: the deck's, and the two predecessors.
 var platforms = []Platform{
 	{Name: "CC", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: AllPages, about: `
 CC is the CPU-centric machine: a drive as they are sold, a host, an accelerator on PCIe.
@@ -114,10 +114,10 @@ func (p *Platform) Explain() string { return strings.TrimSpace(p.about) }
 // product is a matrix product: M×K by K×N.
 type product struct{ m, n, k int64 }
 
-// products returns what training computes of a batch whose hops have so many nodes, with
-// vectors of so many numbers, forward and backward, and the multiplications in it. Layer l turns the nodes of all hops but the l
-// last into vectors of the next width. Vectors of a node's neighbours are summed before, by
-// an array of adders that is not modelled.
+// products returns the matrix products of training, forward and backward, for a batch with the given nodes of
+// each hop and vectors of vector numbers, and the number of multiplications in them. Layer l turns the nodes
+// of all hops but the l last into vectors of the next width. Vectors of a node's neighbours are summed
+// before, by an array of adders that is not modelled.
 func (p *Params) products(hops []int64, vector int) (all []product, macs float64) {
 	layers := len(hops) - 1
 	width := int64(vector)

@@ -4,8 +4,8 @@ package beacon
 type Claim struct {
 	What  string  `json:"what"`
 	Paper float64 `json:"paper"`
-	// Authors is what the authors' simulator gives with the degree laws of this package's
-	// kind: it was run apart; 0: it was not.
+	// Authors is the figure of the authors' simulator with the degree laws of this package's kind:
+	// it was run apart; 0: it was not.
 	Authors  float64 `json:"authors_simulator"`
 	Within   float64 `json:"within"` // how near it is to be; 0: no bound was set
 	Faithful float64 `json:"faithful"`

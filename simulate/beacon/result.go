@@ -114,8 +114,8 @@ const (
 )
 
 // fit returns an error of kind fault.ErrBudget if the batches of all studies, which are held at
-// once, and the runs of them need more than the memory. It tells samples, whose batches are not
-// known before, how many nodes they may have.
+// once, and the runs of them need more than the memory. It sets the most nodes of a batch for
+// samples, since their batches are not known before.
 func (o *Options) fit(studies []Study) error {
 	if o.Memory == 0 {
 		return nil
@@ -226,7 +226,7 @@ func (o *Options) sources() (names []string, sources []Source) {
 	return names, sources
 }
 
-// studies returns what is to be run, and a row of each without its outcome.
+// studies returns the studies to run, and a row of each without its outcome.
 func (o *Options) studies() (studies []Study, rows []Row, err error) {
 	settings := []string{""}
 	for _, s := range o.Sweeps {
@@ -277,7 +277,7 @@ func (o *Options) inflate(r *Result) error {
 	return nil
 }
 
-// columns are those of the CSV: a number each, or a name.
+// columns are the columns of the CSV: a number each, or a name.
 var columns = []struct {
 	name string
 	of   func(*Row) any

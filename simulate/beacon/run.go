@@ -68,8 +68,8 @@ func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	return &r.out, r.check()
 }
 
-// mostTime is the seconds of simulated time that a batch may take: far below what kernel.Time
-// reaches, so that nothing overflows.
+// mostTime is the seconds of simulated time that a batch may take: far below the range of
+// kernel.Time, so that nothing overflows.
 const mostTime = 3600.
 
 // serially returns the seconds that a batch takes if nothing overlaps: more than it takes on
@@ -204,7 +204,7 @@ func (r *run) handle(e *kernel.Event) {
 	}
 }
 
-// hostBytes returns what of a command's page goes to the host: the page itself, where the
+// hostBytes returns the bytes of a command's page that go to the host: the page itself, where the
 // host samples it or has the accelerator, or its vector.
 func (r *run) hostBytes(c int32) (n int64) {
 	at := &r.t.Commands[c]
@@ -217,7 +217,7 @@ func (r *run) hostBytes(c int32) (n int64) {
 	return n
 }
 
-// forward sends what the host needs of a command, as soon as it can, or ends it: where
+// forward sends the host its bytes of a command, as soon as it can, or ends the command: where
 // transfers do not overlap reads they follow all of them.
 func (r *run) forward(c int32) {
 	n := r.hostBytes(c)
@@ -284,7 +284,7 @@ func (r *run) send(c int32) {
 	r.At(done, kernel.Event{Kind: evSent, A: c})
 }
 
-// resultBytes is what of a command's page crosses the channel: all, or the vector, of a
+// resultBytes is the bytes of a command's page that cross the channel: all, or the vector, of a
 // node's first page, and an address for each child.
 func (r *run) resultBytes(c int32) int {
 	if r.pf.WholePages {
@@ -297,7 +297,7 @@ func (r *run) resultBytes(c int32) int {
 	return n
 }
 
-// done ends a command and starts what follows from it.
+// done ends a command and starts the next ones.
 func (r *run) done(c int32) {
 	now := r.Now()
 	r.watch.count(&r.out, &r.moments[c], now)
@@ -337,7 +337,7 @@ func (r *run) barrier(next int) {
 	r.At(there+r.p.Host.RoundTrip, kernel.Event{Kind: evHop, A: int32(next)})
 }
 
-// tail counts what of PCIe and of sampling on the host came after the drive's last result: what
+// tail counts the time of PCIe and of sampling on the host after the drive's last result, which
 // reads do not overlap. Now is the end of both.
 func (r *run) tail() {
 	over := min(max(r.pcieDone, r.stored), r.Now())
@@ -354,7 +354,7 @@ func (r *run) toHost(bytes int64) kernel.Time {
 	return done
 }
 
-// finish adds what follows a batch's reads, and computing.
+// finish adds the times after a batch's reads, and of computing.
 func (r *run) finish() {
 	o := &r.out
 	r.tail()

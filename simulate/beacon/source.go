@@ -179,8 +179,8 @@ func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, w
 	return r.build.trace(), nil
 }
 
-// nodesOf returns how many nodes the trace of a batch has; at most as many, where each is read
-// once per hop.
+// nodesOf returns the number of nodes of a batch's trace; an upper bound where each is read once per
+// hop.
 func nodesOf(b *graph.Batch, paths Paths) (n float64) {
 	times := make([]float64, len(b.Input)) // that each node is read, at this hop
 	for i := range b.NumSeeds() {
@@ -218,8 +218,8 @@ type replay struct {
 // neighbour is one that was drawn: its node in the graph, and in the trace.
 type neighbour struct{ id, child uint32 }
 
-// hop reads the nodes of a hop, which are positions among the batch's input nodes, and
-// returns those of the next.
+// hop reads the nodes of a hop, which are positions among the batch's input nodes, and returns the
+// nodes of the next.
 func (r *replay) hop(h int, nodes []uint32, b *graph.Block, paths Paths) (next []uint32, err error) {
 	var seen []uint32 // of each source: its node in the trace, plus one
 	if paths == Dedup {
@@ -279,7 +279,7 @@ func (r *replay) slots(node uint32) error {
 	return nil
 }
 
-// read adds a node and what was drawn of it.
+// read adds a node and its draws.
 func (r *replay) read(h int, u uint32) error {
 	node := r.batch.Input[u]
 	row, err := r.graph.Row(node)

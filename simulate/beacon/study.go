@@ -151,7 +151,7 @@ func RunAll(ctx context.Context, studies []Study, batches, workers int, done fun
 	return all, nil
 }
 
-// each calls f with 0 … n−1, by at most so many goroutines; 0: one per processor.
+// each calls f with 0 … n−1, by at most workers goroutines; 0: one per processor.
 func each(ctx context.Context, workers, n int, f func(context.Context, int) error) error {
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -58,14 +58,14 @@ type builder struct {
 	t       Trace
 }
 
-// newBuilder returns the builder of a trace that draws so often, of vectors of so many
-// numbers; primary pages are always read, or where what was drawn lies in them.
+// newBuilder returns the builder of a trace that draws in the given number of hops, with vectors of
+// width numbers. With primary it always reads primary pages, else only the ones with a drawn slot.
 func newBuilder(s directgraph.Shape, width int, primary bool, draws int) *builder {
 	return &builder{shape: s, primary: primary, t: Trace{Feature: s.Feature, Width: width, Hops: make([]int64, draws+1)}}
 }
 
-// read adds the next node, of a hop and a degree, and the commands that read the pages of
-// what was drawn of it. page says where each of its pages lies. It sorts drawn by slot.
+// read adds the next node, of a hop and a degree, and the commands that read the pages of its draws.
+// page returns the place of each of its pages. It sorts drawn by slot.
 func (b *builder) read(hop int, degree int64, drawn []draw, page func(int64) int64) {
 	node := int32(len(b.t.first))
 	b.t.first = append(b.t.first, int32(len(b.t.Commands)))

@@ -15,7 +15,7 @@ const magic = "DGNNDG01" // its last byte is the version
 
 // Graph is the graph to lay out.
 type Graph struct {
-	// Neighbors returns a node's neighbours; what it returns is read before the next call.
+	// Neighbors returns a node's neighbours; the slice is read before the next call.
 	Neighbors func(node uint32) ([]uint32, error)
 	// Vector appends a node's vector, of Shape.Feature bytes, to b.
 	Vector func(b []byte, node uint32) ([]byte, error)
@@ -135,7 +135,7 @@ func Open(fsys vfs.FS, name string) (*File, error) {
 	return f, nil
 }
 
-// versions has what decodes each version.
+// versions has the decoder of each version.
 var versions = stage.Versions[func([]byte) (*File, error)]{1: decode}
 
 // Decode checks the bytes of a file. The File refers to them.
@@ -218,7 +218,7 @@ func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 	return vector, neighbors, nil
 }
 
-// section returns what follows the header of a section of a kind, and the header's number.
+// section returns the body of a section of a kind, and its header's number.
 func (f *File) section(a Address, kind byte) (b []byte, n int, err error) {
 	bad := fault.New(fault.ErrCorrupt, "page %d has no section %d of kind %d", a.Page(), a.Section(), kind)
 	size := int64(f.shape.Page)

@@ -3,8 +3,8 @@ package drives
 // none is no page and no slot.
 const none = ^uint32(0)
 
-// lru is a page cache that evicts what was used longest ago. It holds 8 bytes per page of
-// the table: a list in arrays.
+// lru is a page cache that evicts the least recently used page. It holds 8 bytes per page of the
+// table: a list in arrays.
 type lru struct {
 	newer, older []uint32 // of resident pages; newer is absent of those that are not
 	first, last  uint32   // the newest, the oldest

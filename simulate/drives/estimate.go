@@ -6,17 +6,17 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// demand is what batches take of each part of a machine, in seconds.
+// demand is the time that batches need of each part of a machine, in seconds.
 type demand struct {
 	sample, assemble, compute, threads, flight, link float64
 
 	drives float64 // of one drive: more divide it
-	// serial is what batches take that do not overlap, one after another; first and last are
-	// those parts of a batch's that come before and after it is assembled.
+	// serial is the time of batches one after another, without overlap; first and last are a batch's
+	// times before and after it is assembled.
 	serial, first, last float64
 }
 
-// of returns what one batch takes.
+// of returns the demand of one batch.
 func (m *Machine) of(l *Load) demand {
 	d := demand{sample: l.Sample.Seconds(), assemble: l.Assemble.Seconds(), compute: l.Compute.Seconds()}
 	cost, delay := micros(m.Software.CostMicros).Seconds(), m.Drive.delay().Seconds()
@@ -68,7 +68,7 @@ func Estimate(loads []Load, m Machine) float64 {
 	if len(loads) == 0 {
 		return 0
 	}
-	// The least of a batch before reading, after it, and beside what is done of one at a time.
+	// The least time of a batch before reading, after it, and beside its serial work.
 	before, assembled, after := math.Inf(1), math.Inf(1), math.Inf(1)
 	unsampled, uncomputed := math.Inf(1), math.Inf(1)
 	first, last := math.Inf(1), math.Inf(1) // of two batches, where they differ

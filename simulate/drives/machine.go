@@ -69,7 +69,7 @@ func ReadPresets(fsys vfs.FS, name string) (Presets, error) {
 	return p, p.add(name, text)
 }
 
-// add reads entries, which replace those of their names.
+// add reads entries, which replace entries of the same names.
 func (p *Presets) add(name string, text []byte) error {
 	var more Presets
 	if err := yaml.Strict(text, &more); err != nil {

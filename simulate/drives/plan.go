@@ -16,7 +16,7 @@ const Page = 4096
 // chunkRead is the most bytes of one read of a chunk.
 const chunkRead = 1 << 20
 
-// maxPages bounds a table whose pages are cached one by one: 8 TiB.
+// maxPages bounds a table with pages cached one by one: 8 TiB.
 const maxPages = 1 << 31
 
 // Caches is the memory of a store beside the batches under way.
@@ -129,9 +129,9 @@ func (p *planner) span(v uint32) (first, last int64) {
 
 func (p *planner) memory(_ int, l *Load) { l.Hits, l.Copy = l.Rows, l.Useful }
 
-// recorded has a recorded batch's reads as its stack carried them out: in their order, whole
-// pages of files that were read directly, in pieces of its longest read. What was useful of
-// them is not known, and all of it crosses the link.
+// recorded has a recorded batch's reads as its stack carried them out: in their order, whole pages
+// of files that were read directly, in pieces of its longest read. Their useful part is not known,
+// and all of it crosses the link.
 func (p *planner) recorded(i int, l *Load) {
 	for _, r := range p.w.Batches[i].Reads {
 		n := p.w.Files[r.File].Extent(r.Offset, r.Bytes)

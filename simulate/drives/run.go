@@ -16,7 +16,7 @@ type Result struct {
 
 	SampleSeconds float64 `json:"sample_seconds"`
 	ReadSeconds   float64 `json:"read_seconds"` // in which features of some batch were under way
-	// AssembleSeconds are those of them in which some were put together by the host.
+	// AssembleSeconds are the part of them in which the host assembled some batches.
 	AssembleSeconds float64 `json:"assemble_seconds"`
 	ComputeSeconds  float64 `json:"compute_seconds"`
 
@@ -26,7 +26,7 @@ type Result struct {
 	BytesRead   int64   `json:"bytes_read"`
 	UsefulBytes int64   `json:"useful_bytes"`
 
-	// Rates are over ReadSeconds; that of useful bytes counts what caches serve.
+	// Rates are over ReadSeconds; the rate of useful bytes counts the bytes served by caches.
 	RequestsPerSecond float64 `json:"requests_per_second"`
 	BytesPerSecond    float64 `json:"bytes_per_second"`
 	UsefulPerSecond   float64 `json:"useful_bytes_per_second"`
@@ -41,7 +41,7 @@ type Result struct {
 	P99Latency  float64 `json:"p99_latency_seconds"`
 	DriveQueue  float64 `json:"drive_queue"` // requests that wait at a drive, on average of Seconds
 
-	// Bound is what the run waits for most: sampling, computing, assembling, drives, link,
+	// Bound is the part that the run waits for most: sampling, computing, assembling, drives, link,
 	// threads, requests in flight (more of them would help), or latency where none is half busy.
 	Bound string `json:"bound"`
 }
@@ -355,7 +355,7 @@ func (r *run) result() Result {
 	return res
 }
 
-// bound names what takes the largest share of the run: of reading, what works most.
+// bound names the part with the largest share of the run's time; of reading, the busiest part.
 func (r *Result) bound() string {
 	if r.ComputeSeconds >= max(r.SampleSeconds, r.ReadSeconds) || r.ComputeSeconds > 0.97*r.Seconds {
 		return "computing"

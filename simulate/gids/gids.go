@@ -14,11 +14,11 @@
 // the hottest fifth gets 72 % of the accesses: the share that GIDS's paper gives for its constant
 // CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
 //
-// Assumed, of the machines: the presets of simulate/drives (each says where it is from: data
-// sheets, GIDS's paper, our own cost of a fault), PCIe 4.0, GIDS's script for IGB (4 GiB of GPU cache, a window of 8, and no CPU
-// buffer, which the publication does not mention), nothing overlaps (the publication's
-// columns add up), 1000 iterations before the first counts, one thread that gathers from
-// the memory map, and a page cache of the machine's memory but for 64 GiB.
+// Assumed, of the machines: the presets of simulate/drives (each names its source: data sheets, GIDS's paper,
+// our own cost of a fault), PCIe 4.0, GIDS's script for IGB (4 GiB of GPU cache, a window of 8, and no CPU
+// buffer, which the publication does not mention), nothing overlaps (the publication's columns add up), 1000
+// iterations before the first counts, one thread that gathers from the memory map, and a page cache of the
+// machine's memory but for 64 GiB.
 package gids
 
 import (
@@ -60,8 +60,8 @@ type Assumptions struct {
 	Window    int     // batches
 	PageCache int64   // bytes
 	Warmup    int     // iterations before the first that counts
-	// Scale divides nodes, batches and caches where hits are counted, of so many iterations.
-	// Time is simulated at full size, of their mean.
+	// Scale divides nodes, batches and caches where hits are counted, over Counted iterations. Time
+	// is simulated at full size, from their mean.
 	Scale   int64
 	Counted int
 }

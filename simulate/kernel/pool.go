@@ -49,7 +49,7 @@ type fifo[T any] struct {
 
 func (q *fifo[T]) len() int { return q.n }
 
-// front is what was pushed first; there must be something.
+// front is the oldest element; the queue must not be empty.
 func (q *fifo[T]) front() *T { return &q.ring[q.head] }
 
 func (q *fifo[T]) push(v T) {

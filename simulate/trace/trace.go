@@ -136,7 +136,7 @@ type Batch struct {
 	Rows          []uint32
 }
 
-// check refuses what the format has no room for.
+// check refuses values that the format has no room for.
 func (h *Header) check() error {
 	if h.Format != Format {
 		return fault.New(fault.ErrInput, "it is no trace: its format is %q", h.Format)
@@ -341,7 +341,7 @@ func (t *Reader) Next(b *Batch) error {
 	return nil
 }
 
-// end reads what follows the last batch.
+// end reads the fields after the last batch.
 func (t *Reader) end(sum uint32) error {
 	var n [8]byte
 	if err := t.full(n[:]); err != nil {
@@ -375,7 +375,7 @@ func (t *Reader) corrupt(format string, args ...any) error {
 	return fault.New(fault.ErrCorrupt, "batch %d of the trace %s", t.batches, fmt.Sprintf(format, args...))
 }
 
-// versions has what decodes a batch of each version.
+// versions has the decoder of a batch for each version.
 var versions = stage.Versions[func(*Reader, []byte, *Batch) error]{Version: (*Reader).decode}
 
 func (t *Reader) decode(p []byte, b *Batch) error {

@@ -71,7 +71,7 @@ func (p *pager) throughput(m beacon.Mode) chart.Figure {
 // mostPoints is of a line over time; beyond, each point is the mean of several bins.
 const mostPoints = 200
 
-// curve returns what was busy over time, in µs.
+// curve returns the number of busy units over time, in µs.
 func curve(r *beacon.Row, busy []float64) chart.Curve {
 	c := chart.Curve{Class: classes[r.Platform]}
 	group := (len(busy) + mostPoints - 1) / mostPoints
@@ -86,8 +86,8 @@ func curve(r *beacon.Row, busy []float64) chart.Curve {
 	return c
 }
 
-// timelines draws the dies and the channels that are busy over time: those platforms apart
-// whose dies sample, since they take a tenth of the time.
+// timelines draws the dies and the channels that are busy over time: platforms with dies that sample
+// apart, since they take a tenth of the time.
 func timelines(rows []*beacon.Row) (list []chart.Figure) {
 	for _, of := range []struct {
 		title string

@@ -24,7 +24,7 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// content is what the template shows.
+// content is the data of the template.
 type content struct {
 	Style, Palette template.CSS
 	Title          string
@@ -85,7 +85,7 @@ func (p *pager) rows(m beacon.Mode, workload string) (list []*beacon.Row) {
 	return list
 }
 
-// each returns what rows have of something, in order, each once.
+// each returns the distinct values of rows, in order.
 func (p *pager) each(of func(*beacon.Row) string) (list []string) {
 	for i := range p.r.Rows {
 		if v := of(&p.r.Rows[i]); !slices.Contains(list, v) {
