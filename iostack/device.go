@@ -6,7 +6,7 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// deviceRegistrar is what a stack implements that pins device memory.
+// deviceRegistrar is implemented by stacks that pin device memory.
 type deviceRegistrar interface {
 	RegisterDevice(bufs ...cuda.Buffer) error
 	UnregisterDevice(bufs ...cuda.Buffer) error
@@ -71,7 +71,7 @@ type DeviceTerms struct {
 // Stats, as nobody on the host knows for how long they are under way.
 type DeviceStack interface {
 	Stack
-	// DeviceTerms returns what a reader takes. The error says why there is none.
+	// DeviceTerms returns the memory that a reader needs. The error says why there is none.
 	DeviceTerms(n DeviceNeed) (DeviceTerms, error)
 	// NewDeviceReader makes a reader, of which a stack has one at a time. It is closed before
 	// the stack and the device.
@@ -91,8 +91,8 @@ func DeviceStackOf(s Stack) (DeviceStack, error) {
 type DeviceReader interface {
 	// Check returns why the bytes of a file of the stack's cannot be read.
 	Check(f File) error
-	// NewBatch returns a batch whose bytes go to the given memory of the device, which
-	// outlives it.
+	// NewBatch returns a batch that reads into the given memory of the device, which must outlive
+	// it.
 	NewBatch(to cuda.Buffer) (DeviceBatch, error)
 	// Abort ends all waiting of kernels, now and later: for a reader that is given up.
 	Abort()
@@ -103,9 +103,9 @@ type DeviceReader interface {
 // DeviceBatch is reads that are completed together, again and again. Its methods are for one
 // goroutine at a time, in the order of their declaration.
 type DeviceBatch interface {
-	// Add has bytes of a file read, from a multiple of iostack.Align on, to so many bytes
-	// behind the beginning of the destination, also a multiple. Of the last page of the
-	// file the destination gets all, also what follows the file's end.
+	// Add adds a read of n bytes of a file from off on, to the destination's byte at; off and at are
+	// multiples of iostack.Align. The destination gets the whole last page of the file, also the
+	// bytes behind the file's end.
 	Add(f File, off, n, at int64) error
 	// Submit gives the reader's stream the reads. It returns at once. After an error End
 	// must follow.

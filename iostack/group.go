@@ -31,7 +31,7 @@ type Group struct {
 // waited for.
 func (g *Group) Notify(f func()) { g.notify = f }
 
-// Add enters n requests of one part each and returns the index of the first.
+// Add adds n requests of one part each and returns the index of the first.
 func (g *Group) Add(n int) (first int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -44,15 +44,15 @@ func (g *Group) Add(n int) (first int) {
 	return first
 }
 
-// Split tells that a part which has not ended is now two.
+// Split counts one more part: a part that has not ended was cut in two.
 func (g *Group) Split() {
 	g.mu.Lock()
 	g.parts++
 	g.mu.Unlock()
 }
 
-// Done ends a part, which failed unless err is nil. The last Done of a group
-// orders all that its callers wrote before the return of Await.
+// Done ends a part, which failed unless err is nil. The last Done of a group orders all writes of
+// its callers before the return of Await.
 func (g *Group) Done(err *ReadError) {
 	if g.done(err) && g.notify != nil {
 		g.notify()

@@ -85,8 +85,8 @@ type Stack interface {
 	// Caps returns the backend's limits and preferences, which do not change.
 	Caps() Caps
 
-	// Open opens a regular file or a block device for reading, directly where
-	// the options and the file system allow it; File.Direct says what came of it.
+	// Open opens a regular file or a block device for reading, directly where the options and the
+	// file system allow it; File.Direct reports the outcome.
 	Open(path string) (File, error)
 
 	// Register announces memory that reads will land in, for backends that pin
@@ -95,20 +95,18 @@ type Stack interface {
 	// the same addresses would be lost.
 	Register(bufs ...[]byte) error
 
-	// Unregister takes Register back for what lies in bufs, before that memory
-	// is freed. No read into it may be in flight.
+	// Unregister takes Register back for the memory in bufs, before that memory is freed. No read
+	// into it may be in flight.
 	Unregister(bufs ...[]byte) error
 
-	// Submit queues the requests as part of g and returns without waiting for
-	// the medium. A queue is never full: it grows by some tens of bytes per
-	// request, little beside the buffers that the requests name, and a backend
-	// whose device has a bounded queue feeds it as reads complete. So the
-	// caller bounds what is in flight by owning finitely many buffers.
+	// Submit queues the requests as part of g and returns without waiting for the medium. A queue is
+	// never full: it grows by some tens of bytes per request, little beside the buffers that the
+	// requests name, and a backend whose device has a bounded queue feeds it as reads complete. So
+	// the caller bounds the requests in flight by its number of buffers.
 	//
-	// The slice reqs is free for reuse once Submit returns. An error means that
-	// nothing was queued: the stack is closed, or a request is one that no
-	// stack can serve (no file, one of another stack, a negative offset, two
-	// destinations, or one in device memory without Caps.Device).
+	// The slice reqs is free for reuse once Submit returns. An error means that nothing was queued:
+	// the stack is closed, or a request is one that no stack can serve (no file, a file of another
+	// stack, a negative offset, two destinations, or one in device memory without Caps.Device).
 	Submit(g *Group, reqs []Request) error
 
 	// Wait returns when every request of g has ended, with nil when all
@@ -119,7 +117,7 @@ type Stack interface {
 	// to after Wait has returned, and g is empty and ready for reuse.
 	Wait(ctx context.Context, g *Group) error
 
-	// Stats returns what the stack has done since it was made.
+	// Stats returns the counts of the stack's work since it was made.
 	Stats() Stats
 
 	// Close ends the stack: reads in flight are awaited, requests that have not

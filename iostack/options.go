@@ -118,7 +118,7 @@ func (s Striping) Size(size int64, file int) int64 {
 	return size/stripe*int64(s.Unit) + min(max(rest, 0), int64(s.Unit))
 }
 
-// striper is what a stack implements that reads striped files.
+// striper is implemented by stacks that read striped files.
 type striper interface {
 	OpenStriped(paths []string, unit int) (File, error)
 }

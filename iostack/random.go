@@ -120,8 +120,8 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
-// shuffled enumerates 0…n-1, each once, without pattern and without memory: a
-// permutation of the next power of two, of which what is too large is skipped.
+// shuffled enumerates 0…n-1, each once, without pattern and without memory: a permutation of the
+// next power of two, which skips numbers that are too large.
 type shuffled struct {
 	n, seed uint64
 	width   int // bits

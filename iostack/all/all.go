@@ -100,7 +100,7 @@ func openPread(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 	return s, fmt.Sprintf("pread: %s, %s", units.Of(options.Workers, "worker"), how(options.Direct)), nil
 }
 
-// openCuFile starts what reads into a GPU's memory. For host memory it is no better than
+// openCuFile starts the backend that reads into a GPU's memory. For host memory it is no better than
 // pread, so Auto takes no notice of it.
 func openCuFile(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 	s, verdict, err := cufile.Open(options)

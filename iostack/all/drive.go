@@ -18,8 +18,8 @@ type Shape struct {
 	Depth int `json:"depth"`
 }
 
-// shapes are those that Best compares, the one that stacks have by themselves first. Drives
-// and what throttles them differ in what they like: some reach their rate with each.
+// shapes are the shapes that Best compares, the stacks' default first. Drives and their throttles
+// differ: each shape is the fastest on some.
 var shapes = []Shape{
 	{1 << 20, 16}, {1 << 20, 64},
 	{256 << 10, 32}, {256 << 10, 128},

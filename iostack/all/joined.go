@@ -9,13 +9,13 @@ import (
 	"diskgnn/iostack"
 )
 
-// part is a stack that can be joined with another one, as those of the frontend can.
+// part is a stack that can be joined with another one, such as a stack of the frontend.
 type part interface {
 	iostack.Stack
 	OpenStriped(paths []string, unit int) (iostack.File, error)
 	// Owns reports whether a file is one of the stack's.
 	Owns(iostack.File) bool
-	// Check returns what Submit would refuse of the requests.
+	// Check returns the error with which Submit would refuse the requests, or nil.
 	Check([]iostack.Request) error
 	// Drop ends the requests of a group that have not begun.
 	Drop(*iostack.Group)
@@ -39,7 +39,7 @@ func join(first, second part) *joined { return &joined{first: first, second: sec
 // Name returns the first stack's.
 func (s *joined) Name() string { return s.first.Name() }
 
-// Caps returns what both can do, and as Depth the reads of both.
+// Caps returns the capabilities that both have, and as Depth the sum of both.
 func (s *joined) Caps() iostack.Caps {
 	a, b := s.first.Caps(), s.second.Caps()
 	return iostack.Caps{Align: max(a.Align, b.Align), MaxIO: min(a.MaxIO, b.MaxIO), Depth: a.Depth + b.Depth}
@@ -130,11 +130,11 @@ func (s *joined) Wait(ctx context.Context, g *iostack.Group) error {
 	return fmt.Errorf("%s: wait: %w", s.Name(), stopped)
 }
 
-// Held returns what both hold; see iostack.Held.
+// Held returns the bytes that both hold; see iostack.Held.
 func (s *joined) Held() int64 { return iostack.Held(s.first) + iostack.Held(s.second) }
 
-// Stats adds what both have done. The time in flight is longer than it was, by what was in
-// flight in both.
+// Stats adds the counts of both. The sum counts the time in which reads were in flight in both
+// twice.
 func (s *joined) Stats() iostack.Stats {
 	a, b := s.first.Stats(), s.second.Stats()
 	return iostack.Stats{

@@ -1,6 +1,6 @@
 package cufile
 
-// library is what this package needs of libcufile. Its errors are statuses. All of its
+// library is the part of libcufile that this package needs. Its errors are statuses. All of its
 // methods may be called from any thread that a device is bound to.
 type library interface {
 	// forbidCompatibility makes the library fail rather than read through host memory,
@@ -14,15 +14,15 @@ type library interface {
 	deregister(handle uintptr)
 	pin(address uint64, bytes int64) error
 	unpin(address uint64) error
-	// read reads bytes of a file from an offset on into device memory: at so many bytes
-	// after base, which is where a pinned range begins or the destination itself.
+	// read reads bytes of a file from an offset on into device memory, at bytes after base. base is
+	// the begin of a pinned range or the destination itself.
 	read(handle uintptr, base uint64, bytes int, offset, at int64) (int, error)
 
 	// path is where the library was found.
 	path() string
 }
 
-// properties are what the library's driver says of the kernel's side.
+// properties are the library's driver's report about the kernel's side.
 type properties struct {
 	Major, Minor int    // of nvidia-fs; 0 if that is not loaded
 	Status       uint32 // a bit for each way to a drive that is there

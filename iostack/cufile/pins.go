@@ -30,7 +30,7 @@ func (p *pins) add(b cuda.Buffer, pin func(address uint64, bytes int64) error) e
 	return nil
 }
 
-// remove takes add back. What was not pinned is let be.
+// remove takes add back. It ignores memory that was not pinned.
 func (p *pins) remove(b cuda.Buffer, unpin func(address uint64) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +48,8 @@ func (p *pins) all() []cuda.Buffer {
 	return slices.Clone(p.ranges)
 }
 
-// base returns where the range begins that holds b, or where b does if none holds it:
-// what the library wants to be told.
+// base returns the address that the library expects: the begin of the range that holds b, or of b if
+// none does.
 func (p *pins) base(b cuda.Buffer) uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -174,9 +174,9 @@ func firstLine(text string) string {
 // tried is the verdict on the library's driver.
 var tried = sync.OnceValue(func() Verdict { return Probe(context.Background(), "") })
 
-// Open starts a stack on the device of the options, or on the first one, which it then
-// holds for itself, once a child process has shown that the library does no harm here. An error of kind fault.ErrUsage
-// says why it cannot be had.
+// Open starts a stack on the device of the options, or on the first one, which it then holds for itself, once
+// a child process has shown that the library does no harm here. An error of kind fault.ErrUsage says why it
+// cannot be had.
 func Open(options iostack.Options) (*Stack, Verdict, error) {
 	v := tried()
 	if v.Mode == Unavailable {
@@ -211,13 +211,13 @@ const (
 	answerMark = "diskgnn-cufile-probe "
 )
 
-// task is what a child does.
+// task is the task of a child.
 type task struct {
 	File   string `json:"file"`   // to be read; none: open the driver alone
 	Direct bool   `json:"direct"` // without compatibility mode
 }
 
-// answer is what it found.
+// answer is the child's result.
 type answer struct {
 	Error      string     `json:"error"`     // what failed
 	Final      bool       `json:"final"`     // it would fail with compatibility mode, too

@@ -7,7 +7,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// status is the library's word for what went wrong.
+// status is the library's error code with its text.
 type status struct {
 	call  string
 	code  int           // CUfileOpError; 0 if the system refused
@@ -23,8 +23,8 @@ func statusOf(call string, code, cuda int) error {
 	return &status{call: call, code: code, cuda: cuda}
 }
 
-// readStatus returns the error of a read that answered n < 0: −1 for what the system
-// refused, else a code.
+// readStatus returns the error of a read that answered n < 0: −1 for an error of the system, else a
+// code.
 func readStatus(n int, errno syscall.Errno) error {
 	const call = "cuFileRead"
 	if n == -1 {
@@ -69,7 +69,7 @@ func (s *status) Unwrap() error {
 	return nil
 }
 
-// codes are the library's, and what the frequent ones mean to a user.
+// codes are the library's codes, with the meaning of the frequent ones to a user.
 var codes = map[int]struct{ name, why string }{
 	5001: {"CU_FILE_DRIVER_NOT_INITIALIZED", "nvidia-fs is not loaded"},
 	5002: {"CU_FILE_DRIVER_INVALID_PROPS", "cufile.json holds what the library does not understand"},

@@ -139,7 +139,7 @@ func head(r iostack.Request, n int) iostack.Request {
 	return r
 }
 
-// effects returns what befalls a request. Every condition sees every request.
+// effects returns the effects on a request. Every condition sees every request.
 func (s *Stack) effects(c Call) []Effect {
 	var effects []Effect
 	for _, in := range s.injectors {

@@ -18,8 +18,8 @@ type Options struct {
 	Depth   int           // entries of each; 0: 256. Fewer where the controller has fewer
 	Timeout time.Duration // of a command; 0: 10 s
 
-	// Now and Pause replace the clock and what is done between two looks for a completion;
-	// nil: the machine's.
+	// Now and Pause replace the clock and the pause between two polls for a completion; nil: the
+	// machine's.
 	Now   func() time.Time
 	Pause func()
 }
@@ -173,7 +173,7 @@ func (c *Controller) newQueue(id, depth int) (*Queue, error) {
 	return q, err
 }
 
-// identify asks for what the controller and its first namespace are.
+// identify asks for the identity of the controller and of its first namespace.
 func (c *Controller) identify() error {
 	page, err := c.t.Alloc(spec.IdentifyBytes)
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *Controller) identify() error {
 	return nil
 }
 
-// makeQueues asks for queue pairs, and makes as many as are granted.
+// makeQueues asks for queue pairs, and makes the granted number.
 func (c *Controller) makeQueues() error {
 	var cmd spec.Command
 	cmd.SetHead(spec.SetFeatures, 0, 0)

@@ -200,8 +200,8 @@ func (q *Queue) Do(cmd *spec.Command, m *Memory, offset, n int) (spec.Completion
 // next page's.
 const listEntries = Page / 8
 
-// listBytes returns the memory of the PRP lists of transfers of so many bytes that begin
-// anywhere in a page.
+// listBytes returns the bytes of the PRP list of a transfer of the given bytes that begins anywhere
+// in a page.
 func listBytes(transfer int) int {
 	entries := transfer / Page // beside PRP1's page
 	pages := 1

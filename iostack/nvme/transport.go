@@ -29,7 +29,7 @@ type Transport interface {
 	// all transports can: ErrNoMapping. Unmap takes it back; no command may be using it.
 	Map(b []byte) (*Memory, error)
 
-	// Free gives back what Alloc or Map returned.
+	// Free gives back memory from Alloc or Map.
 	Free(m *Memory) error
 
 	// Close gives all memory back, and the device, which is again as it was before. Its driver
@@ -41,8 +41,8 @@ type Transport interface {
 	Abandon() error
 }
 
-// mapped is what a transport implements that reaches registers by mapping them: how many bytes
-// of them, from the first on. Queues whose doorbells lie behind are not made.
+// mapped is implemented by transports that map registers: it returns the number of bytes mapped,
+// from the first on. Queues with doorbells behind them are not made.
 type mapped interface{ Mapped() int }
 
 // Caution returns a warning about a transport for users who would trust it with data, or "".
@@ -87,10 +87,10 @@ var (
 	ErrTimeout = errors.New("the controller does not answer")
 	// ErrFatal: the controller says that it has failed (CSTS.CFS), or is not there.
 	ErrFatal = errors.New("the controller has failed")
-	// ErrFull: as many commands are under way as the queue has entries, but for one.
+	// ErrFull: all entries of the queue but one have commands under way.
 	ErrFull = errors.New("the queue is full")
 	// ErrClosed: the controller was closed.
 	ErrClosed = errors.New("the controller is closed")
-	// ErrUnsupported: the controller cannot do what the driver needs.
+	// ErrUnsupported: the controller lacks a feature that the driver needs.
 	ErrUnsupported = fault.New(fault.ErrUsage, "the controller lacks what is needed")
 )

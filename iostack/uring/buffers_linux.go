@@ -35,8 +35,8 @@ func (b *buffers) init(q *queues) {
 	b.ready = q.register(registerBuffers2, unsafe.Pointer(&r), unsafe.Sizeof(r)) == nil
 }
 
-// add pins memory, as far as the kernel permits and in pieces that it takes.
-// What overlaps from before is let go: it must have been freed meanwhile.
+// add pins memory, as far as the kernel permits and in pieces that it takes. Older pins that overlap
+// are dropped: their memory must have been freed meanwhile.
 func (b *buffers) add(mem []byte) {
 	b.remove(mem)
 	for len(mem) > 0 && b.ready {

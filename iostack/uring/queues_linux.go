@@ -34,7 +34,7 @@ type queues struct {
 // first two keep completions from interrupting the thread, which asks for them.
 var setups = []uint32{setupSingleIssuer | setupDeferTaskrun, setupCoopTaskrun, 0}
 
-// mmap maps what the kernel shares; tests put a worse one in its place.
+// mmap maps the memory shared with the kernel; tests put a worse one in its place.
 var mmap = unix.Mmap
 
 // newQueues makes a ring that holds at least the given number of operations.
@@ -123,7 +123,7 @@ func enter(fd int, submit, wait uint32) error {
 	return nil
 }
 
-// register calls io_uring_register with the address of what is registered.
+// register calls io_uring_register with the address of its argument.
 func (q *queues) register(opcode uintptr, arg unsafe.Pointer, n uintptr) error {
 	if _, _, errno := unix.Syscall6(unix.SYS_IO_URING_REGISTER, uintptr(q.fd), opcode, uintptr(arg), n, 0, 0); errno != 0 {
 		return os.NewSyscallError("io_uring_register", errno)

@@ -9,8 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// explain adds to an error of a ring's making what usually causes it and what
-// helps.
+// explain adds the usual cause and remedy to an error from making a ring.
 func explain(err error) error {
 	var why string
 	switch {

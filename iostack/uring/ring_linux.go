@@ -13,8 +13,8 @@ import (
 	"diskgnn/iostack/internal/frontend"
 )
 
-// ring is one io_uring and the thread that owns it: what is not marked as shared
-// belongs to the thread.
+// ring is one io_uring and the thread that owns it: fields not marked as shared belong to the
+// thread.
 type ring struct {
 	stack   *Stack
 	queues  *queues
@@ -47,9 +47,9 @@ const (
 	// with EINTR or EAGAIN.
 	maxTries = 1000
 
-	// longCopy is from where on a buffered read, in bytes, is left to the
-	// kernel's own threads: what is in the page cache would otherwise be copied
-	// by the ring's thread, one read after the other.
+	// longCopy is the least size in bytes of a buffered read that is left to the kernel's own
+	// threads: the ring's thread would otherwise copy from the page cache itself, one read after the
+	// other.
 	longCopy = 64 << 10
 )
 
@@ -130,8 +130,7 @@ func (r *ring) run() {
 			if r.stack.seams.drowsy != nil {
 				r.stack.seams.drowsy()
 			}
-			// A goroutine that queues after this looks at asleep; what was queued before is seen
-			// here.
+			// A goroutine that queues after this looks at asleep; earlier requests are seen here.
 			r.asleep.Store(true)
 			if queue.Len() > 0 {
 				r.asleep.Store(false)
@@ -143,7 +142,7 @@ func (r *ring) run() {
 	}
 }
 
-// fill takes from the queue what the window has room for.
+// fill takes pieces from the queue while the window has room.
 func (r *ring) fill() {
 	each := r.stack.BounceBytes()
 	for len(r.free) > 0 {
@@ -179,7 +178,7 @@ func (r *ring) push(i uint64) {
 	}
 }
 
-// reap ends what the kernel has completed, or continues it.
+// reap ends the reads that the kernel has completed, or continues them.
 func (r *ring) reap() {
 	for {
 		c, ok := r.queues.pop()
@@ -221,18 +220,17 @@ func (r *ring) complete(i uint64, res int32) {
 // patience is how long io_uring_enter may fail, without an exception, before reads are
 // given up.
 //
-// What the kernel has not taken by then can be ended at any time. What it has taken may be
-// under way into memory that belongs to the reads' users again once they are ended, so
-// that must be over. It is: a drive's transfer does not wait for io_uring_enter, and
-// within half this time the kernel itself fails one that does not end (the timeout of
-// SCSI and NVMe requests is 30 s). What waits, with IORING_SETUP_DEFER_TASKRUN, is the
-// work that this thread does for the kernel inside io_uring_enter: posting completions,
-// and copying for buffered reads that found nothing in the page cache at once. It is not
-// done any more, for the thread does not enter again; closing the ring drops it. Long
-// buffered reads are copied by threads of the kernel, which wait for nobody.
+// Reads that the kernel has not taken by then can be ended at any time. Reads that it has taken may
+// still write to memory that belongs to the users again once the reads are ended, so the transfers
+// must be over. It is: a drive's transfer does not wait for io_uring_enter, and within half this
+// time the kernel itself fails one that does not end (the timeout of SCSI and NVMe requests is 30
+// s). With IORING_SETUP_DEFER_TASKRUN, the work that waits is done by this thread for the kernel
+// inside io_uring_enter: posting completions, and copying for buffered reads that found nothing in
+// the page cache at once. It is not done any more, for the thread does not enter again; closing the
+// ring drops it. Long buffered reads are copied by threads of the kernel, which wait for nobody.
 const patience = time.Minute
 
-// enter hands what was pushed to the kernel and sleeps until something completes.
+// enter hands the pushed entries to the kernel and sleeps until something completes.
 func (r *ring) enter() {
 	err := r.stack.seams.enter(r.queues.fd, r.queues.pending(), 1)
 	switch err {
@@ -240,8 +238,8 @@ func (r *ring) enter() {
 		r.since = time.Time{}
 		return
 	case unix.EAGAIN, unix.EBUSY:
-		// The kernel is short of memory, or wants completions to be reaped
-		// first. What is in flight may free what it lacks.
+		// The kernel is short of memory, or wants completions to be reaped first. Reads in flight
+		// may free memory.
 		_ = r.stack.seams.enter(r.queues.fd, 0, 0)
 	default:
 		r.abandon(os.NewSyscallError("io_uring_enter", err))
@@ -291,13 +289,13 @@ func (r *ring) giveUp(err error) {
 	graves.rings = append(graves.rings, r)
 }
 
-// graves keeps what was given up from another use.
+// graves keeps abandoned memory from another use.
 var graves struct {
 	sync.Mutex
 	rings []*ring
 }
 
-// refuse serves the queue, once all rings have been given up, by failing what is queued.
+// refuse serves the queue, once all rings have been given up, by failing its requests.
 func (r *ring) refuse() {
 	queue := r.stack.queue
 	r.stack.dead.Add(1)
@@ -315,8 +313,8 @@ func (r *ring) refuse() {
 	}
 }
 
-// close gives back what the ring holds. Files and memory are let go explicitly:
-// a ring that is merely closed keeps them until the kernel gets round to it.
+// close gives back the ring's files and memory. Files and memory are let go explicitly: a ring that
+// is merely closed keeps them until the kernel gets round to it.
 func (r *ring) close() {
 	if r.dead == nil { // else it would wait for reads that do not end
 		_ = r.queues.register(unregisterFiles, nil, 0)

@@ -49,11 +49,10 @@ func New(options iostack.Options) (*Stack, error) {
 	return start(options, seams{enter: enter})
 }
 
-// ringsFor returns how many rings share a depth: one, until the depth is that of
-// drives that are faster than a thread. On one virtual NVMe drive a second ring
-// never raised the rate of large reads and took a half more processor time; from
-// memory, a thread serves some 900,000 reads of a page per second and four of
-// them 1,900,000.
+// ringsFor returns how many rings share a depth: one, until the depth is large enough for drives
+// that are faster than a thread. On one virtual NVMe drive a second ring never raised the rate of
+// large reads and took a half more processor time; from memory, a thread serves some 900,000 reads
+// of a page per second and four threads 1,900,000.
 func ringsFor(depth int) int { return min((depth+127)/128, 4) }
 
 func start(options iostack.Options, seams seams) (*Stack, error) {
@@ -135,8 +134,7 @@ func (s *Stack) open(path string) (*frontend.File, error) {
 	return f, nil
 }
 
-// setFile tells every ring what a slot stands for. It returns false when one
-// cannot be told.
+// setFile tells every ring the file of a slot. It returns false when one cannot be told.
 func (s *Stack) setFile(slot, fd int) bool {
 	ok := true
 	for _, r := range s.rings {

@@ -145,8 +145,7 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return nil
 }
 
-// check refuses what no read could serve: a bug of the caller's, not a fault of
-// the file's.
+// check refuses requests that no read could serve: a bug of the caller's, not a fault of the file's.
 func (s *Stack) check(r *iostack.Request) error {
 	f, ok := r.File.(*File)
 	switch {
@@ -170,7 +169,7 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	if stopped == nil {
 		return g.Take()
 	}
-	// What has begun cannot be called back, and is over within a device read.
+	// Reads that have begun cannot be called back, and are over within a device read.
 	s.Drop(g)
 	_ = g.Await(context.Background())
 	_ = g.Take()

@@ -25,7 +25,7 @@ type Queue struct {
 	length atomic.Int64 // count, to be seen without the lock
 }
 
-// request is a queued request or what is left of it: the end of its destination.
+// request is a queued request or the rest of one: the end of its destination.
 type request struct {
 	group  *iostack.Group
 	file   *File
@@ -44,7 +44,7 @@ func (r *request) left() int { return len(r.rest) + r.later + int(r.device.Bytes
 // next is the file offset of the first byte not handed out.
 func (r *request) next() int64 { return r.offset + int64(r.length-r.left()) }
 
-// skip takes away the first n bytes of what is left.
+// skip removes the first n bytes of the rest.
 func (r *request) skip(n int) {
 	if r.device == (cuda.Buffer{}) {
 		for n >= len(r.rest) && len(r.more) > 0 {
@@ -70,8 +70,8 @@ func (q *Queue) init(s *Stack) {
 // and may find nothing to take.
 func (q *Queue) OnPush(wake func()) { q.wake = wake }
 
-// push queues reqs, whose files are this stack's, as part of g: all of them, or
-// none when the queue is closed.
+// push queues reqs for files of this stack as part of g: all of them, or none when the queue is
+// closed.
 func (q *Queue) push(g *iostack.Group, reqs []iostack.Request) error {
 	if err := q.append(g, reqs); err != nil {
 		return err

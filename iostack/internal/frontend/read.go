@@ -124,7 +124,7 @@ func (r *Read) truncated(n int, size int64) error {
 	return iostack.Truncated(r.length, r.at-int64(r.skip)+int64(n)-r.offset, size)
 }
 
-// align is what a read can be continued at a multiple of. A backend that reads into device
+// align is the alignment in bytes at which a read can be continued. A backend that reads into device
 // memory handles partial pages itself.
 func (r *Read) align() int {
 	if r.device != (cuda.Buffer{}) {
@@ -200,9 +200,9 @@ func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 	return len(p.Dst), r.enter(s)
 }
 
-// gather makes r one piece for several destinations that follow each other in the file, by
-// way of the bounce buffer, and returns its length; 0 where the next destination is long
-// enough for pieces of its own, or the last. Of what it takes, n bytes lie next to each other.
+// gather makes r one piece for several destinations that follow each other in the file, by way of
+// the bounce buffer, and returns its length; 0 where the next destination is long enough for pieces
+// of its own, or the last. n is the number of bytes from there on that lie next to each other.
 func (r *Read) gather(s *Stack, q *request, file *File, from int64, n int, bounce []byte) int {
 	if len(q.more) == 0 || len(q.rest) > file.splits.Bounce/2 {
 		return 0

@@ -16,9 +16,8 @@ import "unsafe"
 //
 // It holds the limits of one file. All sizes are in bytes.
 type Splitter struct {
-	// Align is what offset, length and address of a direct read are multiples
-	// of, a power of two. 1 means buffered reads, for which every piece lands
-	// in place.
+	// Align is the alignment of offset, length and address of a direct read, a power of two. 1 means
+	// buffered reads, for which every piece lands in place.
 	Align int
 	// MaxIO is the length of the longest in-place piece, a multiple of Align.
 	MaxIO int

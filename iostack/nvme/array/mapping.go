@@ -48,8 +48,8 @@ func (m *mappings) unuse(u *mapping) {
 	}
 }
 
-// add maps the whole pages of a range of memory, as far as the transport can. What overlaps
-// from before is let go: it must have been freed meanwhile.
+// add maps the whole pages of a range of memory, as far as the transport can. Older mappings that
+// overlap are dropped: their memory must have been freed meanwhile.
 func (m *mappings) add(b []byte) error {
 	m.remove(b)
 	begin := (address(b) + nvme.Page - 1) &^ (nvme.Page - 1)

@@ -21,8 +21,8 @@ type front = frontend.Stack
 type Options struct {
 	iostack.Options
 
-	// Timeout is how long a command may take, Now the clock that says so; 0 and nil: those
-	// of nvme.Options.
+	// Timeout is the longest time of a command, Now the clock that measures it; 0 and nil: the
+	// defaults of nvme.Options.
 	Timeout time.Duration
 	Now     func() time.Time
 

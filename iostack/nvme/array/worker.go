@@ -12,8 +12,8 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// worker looks after reads that are under way. All but what is marked as shared belongs to
-// its goroutine.
+// worker looks after reads that are under way. All fields but those marked as shared belong to its
+// goroutine.
 type worker struct {
 	s      *Stack
 	id     int
@@ -30,7 +30,7 @@ type worker struct {
 	tick   *time.Timer
 }
 
-// lane is what a worker has of a drive.
+// lane is a worker's state for a drive.
 type lane struct {
 	d      *drive
 	queue  *nvme.Queue
@@ -194,7 +194,7 @@ func (w *worker) changed() bool {
 	return false
 }
 
-// follow leaves queues alone whose drive is down, and takes up those of drives that are up
+// follow leaves queues of drives that are down alone, and takes up queues of drives that are up
 // again.
 func (w *worker) follow() {
 	for i := range w.lanes {
@@ -210,8 +210,8 @@ func (w *worker) follow() {
 	}
 }
 
-// resume goes on with a drive that was reset: what was under way is submitted again, but for
-// commands that were late.
+// resume goes on with a drive that was reset: it submits the commands under way again, but for late
+// ones.
 func (w *worker) resume(lane int) {
 	l := &w.lanes[lane]
 	if l.d.lost == nil {
@@ -235,7 +235,7 @@ func (w *worker) resume(lane int) {
 	}
 }
 
-// fill goes on with reads, and takes from the queue what there is room for.
+// fill goes on with reads, and takes more from the queue while there is room.
 func (w *worker) fill() {
 	for len(w.again) > 0 {
 		i := w.again[len(w.again)-1]
@@ -257,7 +257,7 @@ func (w *worker) fill() {
 	}
 }
 
-// submit writes the command for what is left of a slot's read, as far as one command goes.
+// submit writes the command for the rest of a slot's read, as far as one command goes.
 func (w *worker) submit(i int) {
 	s := &w.slots[i]
 	_, buf, offset := s.read.Rest()
@@ -335,7 +335,7 @@ func (w *worker) end(i int, err error) {
 	w.free = append(w.free, i)
 }
 
-// poll completes what the drives have completed, and reports whether there was something.
+// poll handles the drives' completions, and reports whether there were any.
 func (w *worker) poll() (some bool) {
 	for i := range w.lanes {
 		l := &w.lanes[i]
@@ -351,7 +351,7 @@ func (w *worker) poll() (some bool) {
 	return some
 }
 
-// complete is what follows a command's completion.
+// complete handles a command's completion.
 func (w *worker) complete(i int, c spec.Completion) {
 	s := &w.slots[i]
 	name := w.lanes[s.lane].d.name
@@ -377,7 +377,7 @@ func (w *worker) complete(i int, c spec.Completion) {
 	w.again = append(w.again, i)
 }
 
-// abortLate asks controllers to give up what has been under way for half of its time.
+// abortLate asks controllers to abort commands that have used half of their time.
 func (w *worker) abortLate() {
 	for i := range w.lanes {
 		l := &w.lanes[i]

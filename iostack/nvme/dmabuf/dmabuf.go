@@ -63,7 +63,7 @@ type creation struct {
 	offset, bytes uint64
 }
 
-// attachment is what attach and attachFunction read, the former without the function.
+// attachment is the argument of attach and attachFunction, the former without the function.
 type attachment struct {
 	buffer   int32
 	count    uint32
@@ -206,8 +206,7 @@ func (t *Transport) Abandon() error {
 	return t.Transport.Abandon()
 }
 
-// visible attaches a dma-buf of n bytes, and returns what the drive has for its pages'
-// addresses.
+// visible attaches a dma-buf of n bytes, and returns the drive's addresses of its pages.
 func (t *Transport) visible(buffer int, n uint64) ([]uint64, error) {
 	a := &attachment{buffer: int32(buffer)}
 	copy(a.function[:], t.function)

@@ -35,7 +35,7 @@ type Options struct {
 	CompleteBlocks int           // blocks that complete; 0: 32, and not more than there are queues
 	Timeout        time.Duration // of the completions that a kernel waits for; 0: 10 s
 
-	// Shared says that the first so many queues of each drive are somebody else's, who goes on
+	// Shared is the number of each drive's first queues that belong to another user, who goes on
 	// using the controllers after Close. 0: all are the array's, and Close stops them.
 	Shared int
 	Queues int // of each drive, at most; 0: all that are not shared
@@ -134,7 +134,7 @@ func Takes(drives, queues, depth int, o Options) (host, device int64) {
 // pinnedBytes returns the bytes of the control block and of all outcomes.
 func (a *Array) pinnedBytes() int64 { return int64(4*ControlWords + a.o.Batches*8*a.outcomes()) }
 
-// registers is a transport whose registers are memory of the host's.
+// registers is a transport with its registers in host memory.
 type registers interface{ Registers() []byte }
 
 // Open takes all queues of brought-up controllers, on which no command was submitted, and
@@ -164,7 +164,7 @@ func Open(d *cuda.Device, drives []*nvme.Controller, o Options) (a *Array, err e
 	return a, a.take()
 }
 
-// size decides what the array has of each drive.
+// size decides the array's queues and slots of each drive.
 func (a *Array) size() error {
 	if len(a.drives) < 1 || len(a.drives) > MaxDrives {
 		return fault.New(fault.ErrUsage, "an array of %d drives; 1 to %d are possible", len(a.drives), MaxDrives)
@@ -266,7 +266,7 @@ func (a *Array) buffers(arena *cuda.Arena) (states, pages cuda.Buffer, err error
 	return states, pages, nil
 }
 
-// take takes all memory, and writes what kernels need to know of the queues.
+// take takes all memory, and writes the descriptions of the queues for the kernels.
 func (a *Array) take() error {
 	var err error
 	for range a.o.Batches {
@@ -365,8 +365,8 @@ func (a *Array) alloc(t nvme.Transport, bytes int) (*nvme.Memory, cuda.Buffer, e
 	return m, b, err
 }
 
-// describe gives a queue's slots staging buffers and lists of pages, and writes what kernels
-// need to know of it.
+// describe gives a queue's slots staging buffers and lists of pages, and writes its description for
+// the kernels.
 func (a *Array) describe(t nvme.Transport, r nvme.Rings, i int, doorbells, states, pages cuda.Buffer, table, addresses []byte) error {
 	sq, err := a.register(r.SQ.Bytes)
 	if err != nil {
@@ -416,8 +416,8 @@ func (a *Array) describe(t nvme.Transport, r nvme.Rings, i int, doorbells, state
 	return nil
 }
 
-// listBytes returns the bytes between lists of so many addresses: a power of two, so that
-// none crosses a page.
+// listBytes returns the bytes between lists of the given number of addresses: a power of two, so
+// that none crosses a page.
 func listBytes(addresses int) int {
 	n := 8
 	for n < 8*addresses {

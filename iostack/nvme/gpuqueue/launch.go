@@ -55,7 +55,7 @@ func (a *Array) bin(b *batch, s *cuda.Stream) error {
 	return l.Run(a.functions[placeFunction], cuda.Dims{BinBlocks, 1}, cuda.Dims{binThreads, 1})
 }
 
-// work adds what the kernels that drive queues have in common.
+// work adds the arguments that all kernels driving queues have.
 func (a *Array) work(l *cuda.Launch, b *batch) {
 	l.Buffer("the queues", a.queues, 8*QueueWords*int64(a.count()))
 	l.Int(len(a.drives))

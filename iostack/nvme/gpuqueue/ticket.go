@@ -25,7 +25,7 @@ type Reads struct {
 	Status   cuda.Buffer // Status of each request
 }
 
-// check refuses what the kernels cannot look at by themselves.
+// check refuses errors that the kernels cannot detect.
 func (r *Reads) check() error {
 	n := int64(r.Count.Most)
 	if n < 0 || r.Requests.Bytes() < RequestBytes*n || r.Status.Bytes() < 4*n || r.To.Address()%16 != 0 || r.Requests.Address()%8 != 0 {
@@ -71,8 +71,8 @@ func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	return a.record(t, b, b.wasSubmitted, s)
 }
 
-// inTurn gives the stream launches of a micro-batch, up to the first that fails: the others
-// would take what is in memory for lists.
+// inTurn gives the stream launches of a micro-batch, up to the first that fails: the others would
+// take stale memory for lists.
 func inTurn(b *batch, s *cuda.Stream, launches ...func(*batch, *cuda.Stream) error) error {
 	for _, launch := range launches {
 		if err := launch(b, s); err != nil {

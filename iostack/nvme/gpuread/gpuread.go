@@ -24,7 +24,7 @@ const (
 	LentDepth  = 512
 )
 
-// stagingBytes bounds the staging buffers of all drives, unless those of one queue each are more.
+// stagingBytes bounds the staging buffers of all drives, unless one queue of each drive needs more.
 const stagingBytes = 32 << 20
 
 // parts is how many submissions fill the queues of a drive: while the first of them is

@@ -52,7 +52,7 @@ var (
 	unmap     = platform.WriteRequest(0x80, 3, 8)
 )
 
-// request is what both calls that map read.
+// request is the argument of both calls that map.
 type request struct {
 	start     uint64
 	pages     uint64
@@ -205,8 +205,7 @@ func (t *Transport) Abandon() error {
 	return nil
 }
 
-// visible has the module map pages from an address on, and returns what the drive has for
-// their addresses.
+// visible has the module map pages from an address on, and returns the drive's addresses of them.
 func (t *Transport) visible(call uint32, start uint64, pages int) ([]uint64, error) {
 	if t.closed {
 		return nil, nvme.ErrClosed
@@ -249,7 +248,7 @@ func (t *Transport) mistaken(start uint64) (other uint64, mistaken bool) {
 	return 0, false
 }
 
-// hidden takes back what begins at an address.
+// hidden takes back the mapping that begins at an address.
 func (t *Transport) hidden(start uint64) error {
 	delete(t.starts, start)
 	if err := t.call(unmap, unsafe.Pointer(&start)); err != nil {

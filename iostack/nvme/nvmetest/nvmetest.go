@@ -115,7 +115,7 @@ func bringUp(t *testing.T, reach Reach) {
 }
 
 // Memory is zeroed also when it was used before, of whole pages that nothing else has, and
-// contiguous up to what is promised.
+// contiguous up to the promised size.
 func memory(t *testing.T, reach Reach) {
 	_, d := Serve(t, soft.Options{})
 	tr := reach(t, d)
@@ -249,8 +249,8 @@ func Drive(t *testing.T, o soft.Options) *soft.Drive {
 	return d
 }
 
-// A completion that is lost ends in an error that says what the queue knew; after a reset
-// the controller is as new.
+// A completion that is lost ends in an error with the state of the queue; after a reset the
+// controller is as new.
 func lost(t *testing.T, reach Reach) {
 	var drop atomic.Bool
 	drop.Store(true)
@@ -344,7 +344,7 @@ func reads(t *testing.T, reach Reach) {
 	}
 }
 
-// What is written is read back, and is in the file after a flush.
+// Written data is read back, and is in the file after a flush.
 func writes(t *testing.T, reach Reach) {
 	content, d := Serve(t, soft.Options{BlockBytes: 4096})
 	c := Open(t, reach(t, d), nvme.Options{})

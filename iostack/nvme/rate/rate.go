@@ -126,8 +126,8 @@ type driven struct {
 	seen   *Latencies
 }
 
-// drive keeps every n-th queue full, from the first on, until the measurement is over; then it
-// waits for what is under way.
+// drive keeps every n-th queue full, from the first on, until the measurement is over; then it waits
+// for the reads under way.
 func drive(ctx context.Context, all []*driven, first, n int) error {
 	for i := first; i < len(all); i += n {
 		for place := range all[i].began {
@@ -173,7 +173,7 @@ func (d *driven) fill() error {
 	return nil
 }
 
-// poll takes what was completed, and returns how many reads are under way.
+// poll handles completions, and returns the number of reads under way.
 func (d *driven) poll(more *bool) (under int, err error) {
 	var failed error
 	now := time.Now()

@@ -98,8 +98,7 @@ func (c *controller) identify(cmd *spec.Command) spec.Status {
 	return c.answer(cmd, page)
 }
 
-// uuid identifies the namespace: by the file's name, so that it stays what it is (RFC 9562,
-// version 8).
+// uuid identifies the namespace: by the file's name, so that it never changes (RFC 9562, version 8).
 func (d *Drive) uuid() []byte {
 	b := sha256.Sum256([]byte(d.name))
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
@@ -119,7 +118,7 @@ func (c *controller) logPage(cmd *spec.Command) spec.Status {
 	return c.answer(cmd, make([]byte, n))
 }
 
-// answer copies what a command wants to know to its memory.
+// answer copies the answer of a command to its memory.
 func (c *controller) answer(cmd *spec.Command, b []byte) spec.Status {
 	parts, status := c.d.bus.segments(cmd, len(b), nil)
 	if status.Failed() {

@@ -12,8 +12,8 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// controller is what is behind a drive's registers. All but what workers do is of one
-// goroutine.
+// controller is the controller behind a drive's registers. One goroutine does everything but the
+// work of the workers.
 type controller struct {
 	d       *Drive
 	enabled bool
@@ -58,7 +58,7 @@ type job struct {
 	status spec.Status
 }
 
-// held is a job that is completed after so many others.
+// held is a job that is completed after a number of others.
 type held struct {
 	job
 	others int
@@ -135,7 +135,7 @@ func (c *controller) run() {
 	}
 }
 
-// step does what there is to do, and reports whether there was something.
+// step does the pending work, and reports whether there was any.
 func (c *controller) step() (busy bool) {
 	cc := c.d.Load32(spec.CC)
 	switch {
@@ -308,7 +308,7 @@ func (c *controller) finish(j job) {
 	c.release(j.sq)
 }
 
-// release completes what was held for long enough, or is all that is left.
+// release completes jobs that were held for long enough, or that are the last ones.
 func (c *controller) release(sq *submission) {
 	last := sq.cq.promised == len(sq.held)+len(sq.stuck)
 	waiting := sq.held[:0]

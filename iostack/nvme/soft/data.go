@@ -89,9 +89,9 @@ func (c *controller) work() {
 	}
 }
 
-// carry carries out an I/O command, by way of a buffer of the largest transfer. A read is
-// begun instead if there is an op for it, unless its status is that of a failure. A drive
-// without a medium needs neither.
+// carry carries out an I/O command, by way of a buffer of the largest transfer. A read is begun
+// instead if there is an op for it, unless its status is a failure. A drive without a medium needs
+// neither.
 func (d *Drive) carry(cmd *spec.Command, buf []byte, o *op) spec.Status {
 	switch cmd.Opcode() {
 	case spec.Flush, spec.Read, spec.Write:

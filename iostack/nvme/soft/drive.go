@@ -26,8 +26,8 @@ type Options struct {
 	Workers     int  // reads and writes at the same time; 0: 64
 	ReadOnly    bool
 
-	// Null makes reads and writes that are well formed succeed without moving a byte, one
-	// after the other in the controller's goroutine: what is left is the cost of the rings.
+	// Null makes reads and writes that are well formed succeed without moving a byte, one after the
+	// other in the controller's goroutine: only the cost of the rings remains.
 	Null bool
 
 	// Fate, if it is there, decides about each I/O command that was fetched. It is called by
@@ -163,7 +163,7 @@ func (d *Drive) kick() {
 	}
 }
 
-// rest waits until there may be something to do; step does what there is already.
+// rest waits until there may be work; step does the pending work.
 func (d *Drive) rest(step func() bool) {
 	d.asleep.Store(true)
 	defer d.asleep.Store(false)

@@ -44,7 +44,7 @@ func open(address string, o Options, flags int, frame func(uintptr) (uint64, err
 		return nil, errors.Join(err, f.close())
 	}
 	d.pool = platform.NewPool(d.Name(), d.memory)
-	// What fails for want of rights or memory fails before anything is changed.
+	// Calls that may lack rights or memory come before anything is changed.
 	first, err := d.pool.Take(nvme.Page)
 	if err == nil {
 		err = d.pool.Give(first)

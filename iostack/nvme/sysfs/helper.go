@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// helperName is what a program is called, as its argument 0, when it is to be the helper.
+// helperName is argument 0 of a program that is to be the helper.
 const helperName = "diskgnn-nvme-giveback"
 
 // Messages of the helper once it has started, and messages to it.

@@ -130,8 +130,8 @@ func inspect(address string, o Options) (_ *function, err error) {
 	return f, nil
 }
 
-// blocks returns the names of the function's block devices, without partitions. Where a
-// namespace has several paths, it is what stands for all of them.
+// blocks returns the names of the function's block devices, without partitions. A namespace with
+// several paths has one device for all of them.
 func (f *function) blocks() ([]string, error) {
 	all, err := f.tree.list("/sys/class/block")
 	if err != nil {

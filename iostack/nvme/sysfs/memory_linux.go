@@ -19,9 +19,9 @@ const (
 	inOne = huge / nvme.Page
 )
 
-// memory is huge pages whose physical addresses are known: the source of a pool. The kernel
-// does not swap or compact them; what could still move them is taking memory offline. They are
-// of a file without a name, which another process may hold.
+// memory is huge pages with known physical addresses: the source of a pool. The kernel does not swap
+// or compact them; only taking memory offline could move them. They belong to a file without a name,
+// which another process may hold.
 type memory struct {
 	file   *os.File
 	length int64                  // of the file

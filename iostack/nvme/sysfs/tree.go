@@ -47,7 +47,7 @@ func (t tree) list(dir string) ([]string, error) {
 	return names, err
 }
 
-// link returns the last element of what a link points to; empty where there is none.
+// link returns the last element of a link's target; empty where there is no link.
 func (t tree) link(name string) (string, error) {
 	to, err := os.Readlink(t.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,6 +56,6 @@ func (t tree) link(name string) (string, error) {
 	return filepath.Base(to), err
 }
 
-// device is the directory of a PCI function, driver that of a driver.
+// device is the directory of a PCI function, driver the directory of a driver.
 func device(address string) string { return "/sys/bus/pci/devices/" + address }
 func driver(name string) string    { return "/sys/bus/pci/drivers/" + name }

@@ -58,11 +58,11 @@ type How struct {
 	// Force also takes a drive of the machine that has a partition table, or that no driver
 	// has. One that is in use is not taken even so.
 	Force bool
-	// Soft is what controllers in software are like, apart from ReadOnly.
+	// Soft is the options of controllers in software, apart from ReadOnly.
 	Soft soft.Options
 }
 
-// kind is a kind of targets: what a drive is called, and what reaches it.
+// kind is a kind of targets: the form of a drive's name, and the transport to it.
 type kind struct {
 	name, part string
 	open       func(h How, part string) (nvme.Transport, error)
@@ -96,8 +96,7 @@ func serve(h How, file string) (nvme.Transport, error) {
 	return l, nil
 }
 
-// locked is a drive whose file no other process writes to, or with the right to write no other
-// process uses at all.
+// locked is a drive in a locked file: no other process writes to it or, if it is writable, uses it.
 type locked struct {
 	*soft.Drive
 	lock io.Closer
@@ -208,7 +207,7 @@ func unescaped(names []string) error {
 	return nil
 }
 
-// Open reaches the drives. Their user closes the transports; if one cannot be opened, the earlier
+// Open reaches the drives. The caller closes the transports; if one cannot be opened, the earlier
 // ones are closed. A drive that is absent, not permitted or in use is an error of kind
 // fault.ErrInput, fault.ErrUsage or fault.ErrLocked.
 func (t Target) Open(h How) (transports []nvme.Transport, err error) {

@@ -11,8 +11,8 @@ import (
 // space is which pages of a volume are free: runs that ascend and do not touch.
 type space []Extent
 
-// freeOf returns what is free of a volume of so many pages, apart from the given extents. These
-// may overlap.
+// freeOf returns the free space of a volume of the given number of pages, apart from the given
+// extents. These may overlap.
 func freeOf(pages int64, used []Extent) (s space) {
 	used = slices.Clone(used)
 	slices.SortFunc(used, func(a, b Extent) int { return cmp.Compare(a.First, b.First) })
@@ -79,8 +79,8 @@ func (c *Contents) extents(r ref) (all []Extent) {
 	return all
 }
 
-// place gives all files of a table their pages in what is free, and leaves room for two copies
-// of the table, which take turns while it is under way. on names the drives, for the error.
+// place gives all files of a table their pages in the free space, and leaves room for two copies of
+// the table, which take turns while it is under way. on names the drives, for the error.
 func (c *Contents) place(on string, free space) error {
 	need := int64(0)
 	for i := range c.Files {

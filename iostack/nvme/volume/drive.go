@@ -19,8 +19,7 @@ type Drive interface {
 	// WriteBlocks writes buf to blocks from the first on. They are durable after Flush; before
 	// that, each of them may be found as it was or as it became, in any order.
 	WriteBlocks(first uint64, buf []byte) error
-	// Flush makes durable what was written. After an error, what was written since the last
-	// Flush is not known to be there.
+	// Flush makes all writes durable. After an error, the writes since the last Flush may be lost.
 	Flush() error
 }
 

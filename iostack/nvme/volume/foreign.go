@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// signatures are what says at a glance that a drive is in use, and by what; offsets below zero
-// count from the end of the drive.
+// signatures are byte strings that show that a drive is in use, with the name of the use; offsets
+// below zero count from the end of the drive.
 var signatures = []struct {
 	at   int64
 	text string
@@ -37,8 +37,8 @@ var signatures = []struct {
 	{510, "\x55\xaa", "a partition table (MBR)"},
 }
 
-// occupied says what a drive holds besides a volume; "" where the first and the last MiB are
-// zeros, as of a drive that is new or was discarded.
+// occupied names the content of a drive that is not a volume; "" where the first and the last MiB
+// are zeros, as of a drive that is new or was discarded.
 func occupied(d Drive) (what string, err error) {
 	first, last := make([]byte, head), make([]byte, tail)
 	if err := readBytes(d, 0, first); err != nil {

@@ -131,7 +131,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// info is what Stat says of a file, or of the directory.
+// info is the result of Stat for a file, or for the directory.
 type info struct {
 	f    *File
 	name string

@@ -84,7 +84,7 @@ const (
 	superMagic = "DGNNVSB1"
 )
 
-// label is what the first page of a drive says.
+// label is the content of the first page of a drive.
 type label struct {
 	drive  int
 	layout Layout
@@ -102,18 +102,19 @@ func (l *label) encode() []byte {
 	return sign(b)
 }
 
-// sector is what any drive writes as a whole, in bytes: label and superblocks are as long, so
-// that no loss of power leaves a part of one.
+// sector is the size in bytes that any drive writes as a whole: label and superblocks have this
+// size, so that no loss of power leaves a part of one.
 const sector = 512
 
-// sign ends the first sector of a page with the CRC of what precedes it.
+// sign ends the first sector of a page with the CRC of the bytes before.
 func sign(b []byte) []byte {
 	binary.LittleEndian.PutUint32(b[sector-4:], binio.CRC(b[:sector-4]))
 	return b
 }
 
-// signed checks a sector that sign has ended, and its magic, and returns what decodes its version. What is no such sector at all is
-// neither known nor an error; one of another version or with a wrong CRC is an error.
+// signed checks a sector that sign has ended, and its magic, and returns the decoder of its version. A sector
+// without the magic is neither known nor an error; a sector of another version or with a wrong CRC is an
+// error.
 func signed[D any](b []byte, magic string, versions stage.Versions[D]) (decode D, known bool, err error) {
 	n := len(magic) - 1
 	if string(b[:n]) != magic[:n] {
@@ -128,7 +129,7 @@ func signed[D any](b []byte, magic string, versions stage.Versions[D]) (decode D
 	return decode, true, nil
 }
 
-// refusal is the sentence that refuses other versions of what begins with a magic.
+// refusal is the sentence that refuses other versions of the structure with a magic.
 func refusal(magic string) string {
 	kind := magic[:len(magic)-1]
 	return `"` + kind + `%d" is not of this program's version, which is "` + kind + `%s"`
@@ -200,7 +201,7 @@ func (s *super) encode() []byte {
 }
 
 // decodeSuper reads a superblock of a volume. One that is not whole, or of another volume, is
-// as if it were not there, which is what a loss of power leaves.
+// ignored, since a loss of power may leave one.
 func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) {
 	decode, known, err := signed(b, superMagic, supers)
 	if !known || err != nil {

@@ -25,11 +25,11 @@ const BufferBytes = 2 * defaultPiece
 
 // Options are how Load works. The zero value means the defaults.
 type Options struct {
-	// Force replaces what the drives hold: another directory, which stays as it is until the
+	// Force replaces the content of the drives: another directory, which stays as it is until the
 	// new one is whole where there is room for both; or anything else, at once.
 	Force bool
-	// Unit is the bytes of a unit of a volume that is made; 0: DefaultUnit, or what the volume
-	// has.
+	// Unit is the bytes of a unit of a new volume; 0: DefaultUnit, or the unit of the volume that
+	// exists.
 	Unit int64
 	// ID identifies a volume that is made; the zero ID: one by chance.
 	ID ID
@@ -185,7 +185,7 @@ func (l *loader) begin(r *Result) error {
 	return l.journal()
 }
 
-// disjoint reports whether a table under way takes nothing of what is in force.
+// disjoint reports whether a table under way shares no page with the table in force.
 func (v *Volume) disjoint(c *Contents) bool {
 	return apart(append(c.extents(v.super.underWay), v.contents.extents(v.super.force)...)) == nil
 }
@@ -205,7 +205,7 @@ func (l *loader) store() (ref, error) {
 	return r, v.transfer(true, r.first*Page, append(b, make([]byte, r.pages()*Page-r.bytes)...))
 }
 
-// journal makes durable what was written, and that it was.
+// journal makes the written data durable, and then the record of it.
 func (l *loader) journal() error {
 	r, err := l.store()
 	if err != nil {
@@ -277,8 +277,8 @@ func (l *loader) write(ctx context.Context, r *Result) error {
 	return err
 }
 
-// recheck reads what an interrupted Load has written, and believes it as far as it matches its
-// checksums.
+// recheck reads the data that an interrupted Load has written, and keeps it up to the first mismatch
+// with its checksums.
 func (l *loader) recheck(ctx context.Context, task progress.Task) error {
 	b := make([]byte, Granule)
 	sure := int64(0)

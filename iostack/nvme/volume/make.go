@@ -13,8 +13,8 @@ import (
 // and longer ones are spread over several.
 const DefaultUnit = 1 << 20
 
-// attach opens the volume on drives, or makes one where they hold nothing, if what is to be on
-// it has room there. What holds something else is refused, unless force is given.
+// attach opens the volume on drives, or makes one on empty drives if its content has room there. It
+// refuses drives with other content, unless force is given.
 func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error) {
 	unit, id := o.Unit, o.ID
 	if len(drives) == 0 || len(drives) > MaxDrives {
@@ -56,8 +56,8 @@ func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error)
 	return makeVolume(drives, layout, id)
 }
 
-// existing returns the volume on drives: of generation 0 where its making was cut off, and nil
-// where they hold nothing. What they hold else is an error.
+// existing returns the volume on drives: of generation 0 where its making was cut off, and nil where
+// they hold nothing. Any other content is an error.
 func existing(drives []Drive) (*Volume, error) {
 	l, known, err := readLabel(drives[0])
 	if err != nil {
@@ -108,8 +108,7 @@ func vacant(drives []Drive) error {
 	return nil
 }
 
-// makeVolume makes drives a volume that holds nothing. What they held is not to be found any
-// more from the first write on.
+// makeVolume makes drives an empty volume. The first write already gives up their former content.
 func makeVolume(drives []Drive, layout Layout, id ID) (*Volume, error) {
 	if id == (ID{}) {
 		rand.Read(id[:])

@@ -9,8 +9,8 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// queueBytes bounds the memory of a queue's drive, in bytes: as many commands are under way as
-// it holds transfers of the largest size, 4 at least and 32 at most.
+// queueBytes bounds the memory of a queue's drive, in bytes: it bounds the commands under way, each
+// of the largest transfer, to 4 at least and 32 at most.
 const queueBytes = 8 << 20
 
 // retries is how often a command is tried again that the controller says may succeed then.
@@ -101,7 +101,7 @@ func (d *QueueDrive) Flush() error {
 	return nil
 }
 
-// carry reads or writes blocks by as many commands at a time as there are slots.
+// carry reads or writes blocks by commands, one for each slot at a time.
 func (d *QueueDrive) carry(opcode byte, first uint64, b []byte) error {
 	if d.memory == nil {
 		return fmt.Errorf("%s: %w", d.Name(), nvme.ErrClosed)

@@ -96,7 +96,7 @@ func (c *Contents) same(o *Contents) bool {
 		slices.EqualFunc(c.Files, o.Files, func(a, b File) bool { return a.Name == b.Name && a.Size == b.Size })
 }
 
-// pagesOf returns the pages of so many bytes, granulesOf the granules.
+// pagesOf returns the pages of a number of bytes, granulesOf the granules.
 func pagesOf(bytes int64) int64    { return (bytes + Page - 1) / Page }
 func granulesOf(bytes int64) int64 { return (bytes + Granule - 1) / Granule }
 
@@ -145,9 +145,9 @@ func (c *Contents) encode() []byte {
 	return b
 }
 
-// decodeTable reads a table of a volume of so many pages. All that it says is checked: files
-// ascend, have as many pages as their sizes need, lie on the volume, and share no page with
-// each other. What it allocates is bounded by a few times the bytes of the table.
+// decodeTable reads a table of a volume of the given number of pages. It checks everything: files
+// ascend, have the number of pages that their sizes need, lie on the volume, and share no page with
+// each other. It allocates at most a few times the bytes of the table.
 func decodeTable(b []byte, pages int64) (*Contents, error) {
 	if len(b) < len(tableMagic) || string(b[:7]) != tableMagic[:7] {
 		return nil, fault.New(fault.ErrCorrupt, "not a table of a volume")
@@ -224,8 +224,7 @@ func validName(name string) bool {
 	return fs.ValidPath(name) && name != "." && len(name) <= maxName && plain(name)
 }
 
-// plain reports whether a text can be shown as it is: others could do to a terminal what they
-// like.
+// plain reports whether a text can be shown as it is: other texts could control the terminal.
 func plain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }

@@ -45,7 +45,7 @@ func (v *Volume) Layout() Layout { return v.layout }
 // Generation returns how many superblocks were written.
 func (v *Volume) Generation() uint64 { return v.super.generation }
 
-// begun says what is under way.
+// begun returns the end of an error about an unfinished Load, or "".
 func (v *Volume) begun() string {
 	if v.super.underWay.bytes == 0 {
 		return ""
@@ -116,8 +116,8 @@ func readLabel(d Drive) (l label, known bool, err error) {
 	return l, known, nil
 }
 
-// readSuper finds the superblock that counts. Without any the volume is as new; but the first
-// one that is written is that of generation 1.
+// readSuper finds the superblock that counts. Without any the volume is as new; but the first one
+// written has generation 1.
 func (v *Volume) readSuper() error {
 	b := make([]byte, Page)
 	written := false

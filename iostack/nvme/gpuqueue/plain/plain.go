@@ -52,7 +52,7 @@ func (e *Emulator) now() uint64 {
 
 var began = time.Now()
 
-// arguments are what is left of a launch's.
+// arguments are the remaining arguments of a launch.
 type arguments struct {
 	words []uint64
 	at    func(address uint64) []byte
@@ -199,7 +199,7 @@ func (q *queue) ring(doorbell *uint32, position uint64) {
 	atomic.StoreUint32(doorbell, uint32(position%q.depth))
 }
 
-// slots is which requests a queue has, of those of its drive, and where.
+// slots is a queue's share of the requests of its drive, and their places.
 type slots struct{ base, per, of, mine int }
 
 // each calls do for the queue's requests among n, with their numbers and slots.
@@ -211,7 +211,7 @@ func (s slots) each(n int, do func(k, slot int)) {
 	}
 }
 
-// drives is what kernels that drive queues have in common.
+// drives is the state common to kernels that drive queues.
 type drives struct {
 	drives, per int
 	queues      []uint64
@@ -340,7 +340,7 @@ func (e *Emulator) reap(q *queue, l *landing, missing func() bool) (fate gpuqueu
 	return fate
 }
 
-// read lets a queue's requests go through its slots, as many at once as there are.
+// read passes a queue's requests through its slots, all slots at a time.
 func (e *Emulator) read(a *arguments) {
 	d := takeDrives(a)
 	l := takeLanding(a)
@@ -362,7 +362,7 @@ func (e *Emulator) read(a *arguments) {
 	})
 }
 
-// turn reads as many requests as there are slots, and returns their statuses.
+// turn reads at most one request for each slot, and returns their statuses.
 func (e *Emulator) turn(q *queue, l *landing, requests []gpuqueue.Request, now []uint32, perDrive uint64, space uint32) []gpuqueue.Status {
 	const waiting = ^gpuqueue.Status(0)
 	fates := make([]gpuqueue.Status, len(now))

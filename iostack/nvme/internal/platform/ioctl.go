@@ -22,8 +22,8 @@ type System interface {
 	Open(node string) (fd int, err error)
 	Close(fd int) error
 
-	// Control makes a request of a module (ioctl), and returns its answer. What arg points
-	// to is the request's.
+	// Control makes a request of a module (ioctl), and returns its answer. The request defines the
+	// memory behind arg.
 	Control(fd int, request uint32, arg unsafe.Pointer) (int, error)
 
 	// Map maps n bytes of a file from its beginning, shared.

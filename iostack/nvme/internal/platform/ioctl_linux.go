@@ -16,7 +16,7 @@ func (linux) Open(node string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	// What is mapped and written to must not be somebody's file.
+	// A regular file must not be mapped and written to.
 	var st unix.Stat_t
 	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFCHR {
 		err = unix.ENODEV

@@ -12,7 +12,7 @@ type Source interface {
 	// Grow returns zeroed memory of n bytes, a multiple of nvme.Contiguous, of which every
 	// nvme.Contiguous bytes are contiguous for the controller.
 	Grow(n int) (*nvme.Memory, error)
-	// Shrink gives back what Grow returned.
+	// Shrink gives back memory from Grow.
 	Shrink(m *nvme.Memory) error
 }
 
@@ -72,7 +72,8 @@ func (p *Pool) Take(n int) (*nvme.Memory, error) {
 	return p.cut(c, 0, pages), nil
 }
 
-// find returns the first of so many free pages of one contiguous chunk, -1 if it has none.
+// find returns the first of the given number of contiguous free pages of one chunk, -1 if it has
+// none.
 func (c *chunk) find(pages int) int {
 	if len(c.used) > nvme.Contiguous/nvme.Page {
 		return -1

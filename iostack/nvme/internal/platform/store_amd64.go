@@ -1,7 +1,7 @@
 package platform
 
-// store is a single move. The processor keeps the order of stores; that the compiler does not
-// move others past it, or leave it out, is what noinline sees to.
+// store is a single move. The processor keeps the order of stores; noinline keeps the compiler from
+// moving others past it, or leaving it out.
 //
 //go:noinline
 func store(p *uint32, v uint32) { *p = v }
