@@ -30,7 +30,7 @@ func NewScatter(size, granule int64) *Scatter {
 	return s
 }
 
-// powersOf returns the powers for a granule. Those of pages are many files'.
+// powersOf returns the powers for a granule. Many files share the powers for pages.
 func powersOf(granule int64) []uint32 {
 	if granule == Page {
 		return pagePowers()
@@ -65,8 +65,8 @@ func (s *Scatter) Put(off int64, b []byte) {
 	}
 }
 
-// register returns the CRC's register after b, from what it was before. CRC and UpdateCRC
-// invert it at both ends.
+// register returns the CRC's register after b, from the register before. CRC and UpdateCRC invert it
+// at both ends.
 func register(before uint32, b []byte) uint32 { return ^UpdateCRC(^before, b) }
 
 // one is the polynomial 1: the highest bit is the coefficient of x⁰.

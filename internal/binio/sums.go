@@ -187,7 +187,7 @@ func (s *Sums) Combine(granule int64) Sums {
 // sum of its images of them.
 type shift [4][256]uint32
 
-// shiftBy returns the map of so many zero bytes.
+// shiftBy returns the map of the given number of zero bytes.
 func shiftBy(bytes int64) *shift {
 	zeros := make([]byte, bytes)
 	none := UpdateCRC(0, zeros) // the map with pre- and post-conditioning is affine

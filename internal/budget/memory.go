@@ -43,7 +43,8 @@ func beyond(memory int64, cgroup, machine func() (uint64, error)) string {
 	return ""
 }
 
-// available returns the memory that the process can have, 0 if it is not known, and what limits it.
+// available returns the memory that the process can have, 0 if it is not known, and the name of the
+// limit.
 func available(cgroup, machine func() (uint64, error)) (bytes int64, of string) {
 	sys, err := machine()
 	if err != nil {
@@ -105,8 +106,8 @@ type Watch struct {
 	done   sync.WaitGroup
 }
 
-// watchEvery is short enough to see what a stage holds, since stages take their
-// buffers once and keep them, and long enough to cost nothing.
+// watchEvery is short enough to see a stage's memory, since stages take their buffers once and keep
+// them, and long enough to cost nothing.
 const watchEvery = 25 * time.Millisecond
 
 // StartWatch begins sampling.

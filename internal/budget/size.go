@@ -76,7 +76,7 @@ func ParseSize(s string, accepted ...Unit) (Size, error) {
 	return Size{v * scale, unit}, nil
 }
 
-// withUnits says what a number may be meant as, in the units that are accepted.
+// withUnits lists the possible meanings of a number, in the accepted units.
 func withUnits(text string, v float64, accepted []Unit) string {
 	var list []string
 	for _, u := range []struct {

@@ -47,7 +47,7 @@ func (d *demo) run(ctx context.Context) error {
 	}
 	graph, drawn, packed, trained := d.path("graph"), d.path("samples"), d.path("pack"), d.path("run")
 	for _, out := range []string{graph, drawn, packed, trained} {
-		// What an earlier demo made: with it there, the stages would do nothing.
+		// The output of an earlier demo: the stages would find it and do nothing.
 		if err := os.RemoveAll(out); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn ru
 	fmt.Printf("\nWhat was made is in %s; `diskgnn COMMAND --help` says more.\n", d.dir)
 }
 
-// advice says what would make training faster, where the matrix products of a run could be.
+// advice says how to make training faster, where a run's matrix products could be faster.
 func advice(blas string) string {
 	if !strings.HasPrefix(blas, "gonum") {
 		return "" // OpenBLAS, or the program's own, which are as fast

@@ -117,7 +117,7 @@ func shared(o types.Object, pkg *types.Package) bool {
 	return o.Parent() == pkg.Scope()
 }
 
-// imports draws the arrows that follow from what a source imports.
+// imports draws the arrows that follow from the imports of a source.
 func (r *drawing) imports(s *Source) {
 	from := r.room(s)
 	for _, im := range s.Imports {

@@ -73,8 +73,8 @@ var Layers = []Tree{
 	{"bench", 4},
 }
 
-// formatsOnly are trees that may not import stages, stores or engines, though their layer is
-// above them: what they compute about a run must not depend on how it is made.
+// formatsOnly are trees that may not import stages, stores or engines, though their layer is above
+// them: their figures about a run must not depend on how it is made.
 var formatsOnly = []string{"simulate"}
 
 // reserved are trees that only some others may import, tests aside: libraries that read other

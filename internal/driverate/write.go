@@ -21,9 +21,8 @@ const (
 	depth = 8       // writes under way
 	page  = 4096
 
-	// syncEvery is after how many bytes what was written through the page cache is
-	// made durable, so that a cancelled measurement ends within a second on any drive
-	// of today.
+	// syncEvery is the number of bytes written through the page cache after which they are made
+	// durable, so that a cancelled measurement ends within a second on any drive of today.
 	syncEvery = 128 << 20
 )
 

@@ -18,7 +18,7 @@ import (
 // ScaleBytes is the part of an int8 row before its elements.
 const ScaleBytes = 4
 
-// maxScale is the largest scale whose 127-fold is finite.
+// maxScale is the largest scale with a finite 127-fold.
 const maxScale = 0x1.020406p+121
 
 // Int8Scale returns the scale of a row of largest magnitude max.

@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	// ErrCorrupt: bytes that were written by a finished stage are not what they were.
+	// ErrCorrupt: bytes that a finished stage wrote have changed.
 	ErrCorrupt = errors.New("corrupt")
 	// ErrVersion: a directory in a format this program does not read.
 	ErrVersion = errors.New("unsupported format version")
-	// ErrLineage: a directory made from something else than what was given.
+	// ErrLineage: a directory made from something else than the given inputs.
 	ErrLineage = errors.New("made from something else")
 	// ErrInput: input of the user's that cannot be used as it is.
 	ErrInput = errors.New("bad input")

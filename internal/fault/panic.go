@@ -30,7 +30,7 @@ func Recovered(v any) *PanicError {
 	return &PanicError{v, debug.Stack()}
 }
 
-// onCrash is what Crash calls.
+// onCrash is the function that Crash calls.
 var onCrash atomic.Pointer[func(*PanicError)]
 
 // OnCrash sets the handler of a panic in a goroutine that returns no error: f must end the process.

@@ -21,7 +21,7 @@ func Text(err error) string {
 	return Line(strings.Join(lines, "\n"))
 }
 
-// attempt is what an error says was attempted with a file.
+// attempt matches the operation that an error says was attempted with a file.
 var attempt = regexp.MustCompile(`^(?:check|clear|create|load|lock|make|open|read|remove|sync|write) (.+)$`)
 
 // once leaves out of a line the attempts that the next one says more exactly: with the same file,

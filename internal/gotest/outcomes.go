@@ -28,7 +28,7 @@ var said = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 // scripted is the line by which a script of testscript skips; its log comes before it.
 var scripted = regexp.MustCompile(`^\s*> .*\bskip '(.*)'\s*$`)
 
-// add adds what became of a test, of which some run may have told before.
+// add adds the outcome of a test, which an earlier run may have reported.
 func (o outcomes) add(n name, action, output string) {
 	if why, seen := o[n]; seen && why == "" {
 		return

@@ -209,7 +209,7 @@ func split(text []byte) (code, comment, blank int) {
 	return code, comment, strings.Count(string(text), "\n") - len(lines)
 }
 
-// small returns the packages with few lines; those of tests alone are none.
+// small returns the packages with few lines, without packages of tests alone.
 func small(all []*deps.Source) []Count {
 	lines := map[string]int{}
 	for _, s := range all {

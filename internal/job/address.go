@@ -21,9 +21,9 @@ const defaultPort = 29400
 // loopback is where processes of one host find each other.
 const loopback = "127.0.0.1"
 
-// address completes a place of one of several replicas: MASTER_ADDR and MASTER_PORT win over
-// what the set says. Processes that are all on one host meet at its loopback, whatever MASTER_ADDR
-// says, which no other host reaches.
+// address completes a place of one of several replicas: MASTER_ADDR and MASTER_PORT win over the
+// set's address. Processes that are all on one host meet at its loopback, whatever MASTER_ADDR says,
+// which no other host reaches.
 func (p *Place) address(use Use, env Env, r reading) error {
 	if use != Replicas || p.Alone() {
 		return nil
@@ -105,9 +105,9 @@ func (p Place) Listen(ctx context.Context) (net.Listener, error) {
 	return nil, fault.New(fault.ErrUsage, "listen for the other processes: ports %d to %d of %s are taken; MASTER_PORT says another one", p.Port, p.Port+Ports-1, p.Host)
 }
 
-// own returns where the first process listens for other hosts: on the addresses that its name has,
-// but for those of the loopback, which others do not reach; else on all interfaces, as where the name
-// is a service's.
+// own returns where the first process listens for other hosts: on the addresses of its name, without
+// loopback addresses, which others do not reach; else on all interfaces, as where the name is a
+// service's.
 func (p Place) own(ctx context.Context) []string {
 	var hosts []string
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.Host)

@@ -99,9 +99,8 @@ type Place struct {
 	Host string
 	Port int
 
-	// From is what said so: the name of a set with its variables, "--rank", or "" for a
-	// process that nothing says anything of, which is alone. Others are the other sets that
-	// are there, with what they say.
+	// From is the source of the place: the name of a set with its variables, "--rank", or "" for a
+	// process without a source, which is alone. Others are the other sets found, with their places.
 	From   string
 	Others []string
 }
@@ -249,7 +248,7 @@ func conflict(use Use, ask Ask, found []reading, at int) error {
 	return nil
 }
 
-// outOfRange says what is wrong with a place, "" for nothing.
+// outOfRange returns the error of a place, or "".
 func outOfRange(index, count int) string {
 	switch {
 	case count < 1 || count > most:

@@ -15,7 +15,7 @@ const (
 type set struct {
 	name       string
 	shardsOnly bool
-	// read returns what the variables say; count is the flag's, 0 if it has none.
+	// read returns the reading of the variables; count is the flag's, 0 if it has none.
 	read func(env Env, count int) reading
 }
 
@@ -41,7 +41,7 @@ const (
 	complete              // a place
 )
 
-// reading is what a set says.
+// reading is the place that a set gives.
 type reading struct {
 	name  string
 	state state
@@ -108,7 +108,7 @@ func (v *vars) partial(format string, args ...any) {
 	}
 }
 
-// end settles the state of a set whose variables were read.
+// end settles the state of a set after its variables were read.
 func (v *vars) end() reading {
 	if v.state == absent && len(v.seen) > 0 {
 		v.state = complete
@@ -141,7 +141,7 @@ func (v *vars) both(name1 string, dst1 *int, name2 string, dst2 *int) {
 	}
 }
 
-// readPET reads what is meant for torchrun, in its place: one process a host.
+// readPET reads the variables meant for torchrun, in its place: one process a host.
 func readPET(env Env, _ int) reading {
 	v := &vars{env: env}
 	v.int("PET_NODE_RANK", &v.index)
@@ -175,9 +175,9 @@ func readPET(env Env, _ int) reading {
 	return v.end()
 }
 
-// readJobSet reads what a manifest takes from the annotations of JobSet: which of the
-// replicated Jobs this one is, and of how many. Where these are indexed themselves, each has
-// the same number of processes, which follows from the flag's count.
+// readJobSet reads the variables that a manifest sets from the annotations of JobSet: the index of
+// this replicated Job, and the number of them. Where these are indexed themselves, each has the same
+// number of processes, which follows from the flag's count.
 func readJobSet(env Env, count int) reading {
 	v := &vars{env: env}
 	v.both("JOBSET_JOB_INDEX", &v.index, "JOBSET_REPLICAS", &v.count)

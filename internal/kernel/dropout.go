@@ -76,8 +76,8 @@ func draw(key uint64, column uint32) uint32 {
 	return x ^ x>>16
 }
 
-// mix64 is SplitMix64's output function: a bijection whose every output bit depends
-// on every input bit.
+// mix64 is SplitMix64's output function: a bijection in which every output bit depends on every
+// input bit.
 func mix64(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -1,8 +1,7 @@
 package kernel
 
-// The functions of attention, where several heads weigh the same rows. What belongs
-// to an edge or a row and has a part for every head is head-minor: a row's heads lie
-// next to each other.
+// The functions of attention, where several heads weigh the same rows. Arrays with a part for every
+// head of an edge or a row are head-minor: a row's heads lie next to each other.
 
 // DotHeads multiplies rows of x with the vectors of the heads:
 //
@@ -57,9 +56,8 @@ func CombineHeads(dst, y []float32, idx, edges []uint32, w []float32, heads int)
 	combineHeadsSIMD(dst, y, idx, edges, w, heads)
 }
 
-// Scores of edges, and what they become: a row for every edge, an element for every
-// head. Slopes are those of a leaky ReLU where it is not positive, from 0 up to, not
-// including, 1.
+// Scores of edges, and the weights made of them: a row for every edge, an element for every head. A
+// slope is a leaky ReLU's factor for values that are not positive, from 0 up to, not including, 1.
 
 // LeakyScores adds own to every row of scores and raises top to the largest of each head after the
 // leaky ReLU. It stores the ReLU's results in w, which may be scores.
@@ -123,9 +121,9 @@ func scoreGradientsPlain(scores, w, d, total, own []float32, slope float32) {
 	}
 }
 
-// Where the columns of a row are divided among heads, each has a part of its own, d
-// wide; parts lie next to each other, and what follows them up to the stride is not
-// looked at. Weights and products are head-minor.
+// Where the columns of a row are divided among heads, each has a part of its own, d wide; parts lie
+// next to each other, and the elements behind them up to the stride are ignored. Weights and
+// products are head-minor.
 
 // DotParts multiplies the parts of rows of x with the parts of v:
 //

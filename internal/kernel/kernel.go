@@ -116,7 +116,7 @@ func Adam(w, g, m, v []float32, s *AdamStep) {
 	adamSIMD(w, g, m, v, s)
 }
 
-// simd orders the kinds of kernels, each able to do what those before it can.
+// simd orders the kinds of kernels. A machine that runs one kind runs all kinds before it.
 type simd int
 
 const (
@@ -129,7 +129,7 @@ var names = [...]string{"plain", "avx2", "avx512"}
 
 func (l simd) String() string { return names[l] }
 
-// level is what the functions of this package use. It changes only in Use.
+// level is the kind of kernels that the functions of this package use. It changes only in Use.
 var level = initial(os.Getenv("DISKGNN_SIMD"))
 
 // initial returns the kind that the environment names, if there is such a kind

@@ -43,7 +43,7 @@ func main() {
 	}
 }
 
-// module is what is linked, from a directory.
+// module is a linked module and its directory.
 type module struct{ path, version, dir string }
 
 func collect(w io.Writer, tags string, packages []string) error {
@@ -76,7 +76,7 @@ func collect(w io.Writer, tags string, packages []string) error {
 	return nil
 }
 
-// linked lists the modules, but this one, of what packages import, in order.
+// linked lists the modules that packages import, but this one, in order.
 func linked(tags string, packages []string) ([]module, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{with .Replace}}{{.Path}}	{{.Version}}	{{.Dir}}{{else}}{{.Path}}	{{.Version}}	{{.Dir}}{{end}}{{end}}{{end}}`
 	// -e: kernels that are not built, but embedded, import nothing.
@@ -104,7 +104,7 @@ func linked(tags string, packages []string) ([]module, error) {
 
 var licence = regexp.MustCompile(`(?i)^(unlicen[cs]e|licen[cs]e|copying|notice|patents|copyright)([-._].*)?$`)
 
-// licences lists a directory's files that say on what terms it may be used.
+// licences lists a directory's licence files.
 func licences(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

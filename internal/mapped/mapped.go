@@ -45,7 +45,7 @@ type File struct {
 	data []byte
 }
 
-// stamp is what changes with a file's content, or where another file takes its name.
+// stamp is a file's metadata that changes with its content, or if another file takes its name.
 type stamp struct {
 	size, seconds, nanoseconds int64
 	device, inode              uint64
@@ -162,7 +162,7 @@ func Guard(fn func() error, files ...*File) (err error) {
 	return fn()
 }
 
-// changed returns the error of the first file whose content was changed.
+// changed returns the error of the first file with changed content.
 func changed(files []*File) error {
 	for _, f := range files {
 		if err := f.content(); err != nil {

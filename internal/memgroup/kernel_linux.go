@@ -12,8 +12,8 @@ func rmdir(dir string) error { return unix.Rmdir(dir) }
 // gone tells whether no process has a number.
 func gone(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
-// isDelegated tells whether a group is the process's to divide: systemd marks those that it
-// delegates, and gives those of a user's to the user.
+// isDelegated tells whether a group is the process's to divide: systemd marks the groups that it
+// delegates, and gives a user's groups to the user.
 func isDelegated(dir string) bool {
 	mark := make([]byte, 1)
 	for _, name := range []string{"trusted.delegate", "user.delegate"} {

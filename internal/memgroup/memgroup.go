@@ -122,7 +122,7 @@ func has(list, word string) bool {
 	return false
 }
 
-// unescape undoes what mountinfo does to blanks.
+// unescape undoes mountinfo's escapes of blanks.
 func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
@@ -183,7 +183,7 @@ func (g *Group) handDown() error {
 	return nil
 }
 
-// handNoMore undoes what keeps processes out of the own group.
+// handNoMore disables the controllers that keep processes out of the own group.
 func (g *Group) handNoMore() error {
 	if !g.hands {
 		return nil
@@ -235,7 +235,7 @@ func (h home) able(in tree) error {
 	return err
 }
 
-// sweep removes groups of processes that ended without Leave. What fails does no harm.
+// sweep removes groups of processes that ended without Leave. Errors do no harm.
 func (h home) sweep(in tree) {
 	names, _ := in.list(h.dir)
 	for _, name := range names {
@@ -256,7 +256,7 @@ func contains(list, word string) bool {
 	return false
 }
 
-// tree is the file system in which groups are directories, whose files are the kernel's.
+// tree is the file system in which groups are directories with files of the kernel's.
 type tree interface {
 	mkdir(dir string) error
 	rmdir(dir string) error

@@ -35,7 +35,7 @@ const (
 	mostFile   = 1 << 30  // bytes
 )
 
-// run is the tests to be measured, and what they need.
+// run is the tests to be measured, and their settings.
 type run struct {
 	pkg     string
 	tests   []string // the package's first

@@ -22,7 +22,7 @@ type mutant struct {
 	kind     string
 }
 
-// source returns the changed file. Its lines are those of the original.
+// source returns the changed file. It keeps the original's line numbers.
 func (m *mutant) source() []byte {
 	old := m.text[m.from:m.to]
 	s := append(append([]byte(nil), m.text[:m.from]...), m.by...)
@@ -53,7 +53,7 @@ func (m *mutant) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s → %s    in: %s", name, m.row, m.kind, old, by, m.line())
 }
 
-// swaps are what operators are replaced by, and what that is called.
+// swaps are the replacements of operators, and their names.
 var swaps = map[token.Token]struct {
 	by   string
 	kind string
@@ -166,7 +166,7 @@ func isNamed(e ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// drop leaves out one of the errors that are joined, and what it was computed for.
+// drop leaves out one of the joined errors, with its computation.
 func (v *visitor) drop(args []ast.Expr) {
 	for _, a := range args {
 		if _, ok := a.(*ast.CallExpr); ok {

@@ -73,7 +73,7 @@ func ThisHost() Host {
 	return f
 }
 
-// readHost returns what the files below proc tell.
+// readHost returns the Host that the files below proc describe.
 func readHost(proc string) Host {
 	f := Host{Processors: runtime.NumCPU(), System: runtime.GOOS}
 	if b, err := os.ReadFile(filepath.Join(proc, "sys/kernel/osrelease")); err == nil {
@@ -89,7 +89,7 @@ func readHost(proc string) Host {
 	return f
 }
 
-// field returns what a file of lines "name : value" has first for a name; "" for nothing.
+// field returns the first value of a name in a file of lines "name : value", or "".
 func field(proc, file, name string) string {
 	b, err := os.ReadFile(filepath.Join(proc, file))
 	if err != nil {

@@ -20,15 +20,14 @@ const (
 type Reporter interface {
 	// Task announces a piece of work. A total of 0 means unknown.
 	Task(name string, total int64, unit Unit) Task
-	// Logf reports a fact that the user should know, in one line without a
-	// newline: what was chosen by measuring, what was resumed, what falls back.
+	// Logf reports a fact that the user should know, in one line without a newline: a choice made by
+	// measuring, a resumed run, a fallback.
 	Logf(format string, args ...any)
 }
 
 // Recorder is a Reporter that takes facts for programs, too.
 type Recorder interface {
-	// Record takes a fact of a kind, which JSON can hold. What people should know of it
-	// goes to Logf as well.
+	// Record takes a fact of a kind, which JSON can hold. Facts for people go to Logf as well.
 	Record(kind string, v any)
 }
 

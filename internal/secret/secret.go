@@ -33,8 +33,8 @@ import (
 // Variable is the environment variable that has the secret.
 const Variable = "DISKGNN_SECRET"
 
-// The least characters and the most bytes of a secret. Whoever reaches rank 0 gets its public key, and may try
-// guesses on it: random bytes, and enough of them, are the only protection.
+// The least characters and the most bytes of a secret. Whoever reaches rank 0 gets its public key, and may
+// try guesses on it: random bytes, and enough of them, are the only protection.
 const (
 	least = 16
 	most  = 4096

@@ -33,9 +33,9 @@ type Options struct {
 	Shards []string // directories, in any order
 	Force  bool     // replace a directory that was made with other parameters
 
-	// Formats has the function for each format, by that of the whole.
+	// Formats has the function for each format of the whole.
 	Formats map[stage.Format]Assemble
-	// Checks has what looks at the whole, by its format, as stage.Spec.Check does.
+	// Checks has the function that checks the whole, by its format, as stage.Spec.Check does.
 	Checks map[stage.Format]Check
 }
 
@@ -57,12 +57,11 @@ type Result struct {
 	Seconds     float64 `json:"seconds"`
 }
 
-// mergeWay distinguishes the directories that a merge has begun from those of the stage itself:
-// a stage writes to files that it finds in its directory, and those of a merge may be the
-// shards' own.
+// mergeWay distinguishes the directories that a merge has begun from the stage's own: a stage writes
+// to files that it finds in its directory, and a merge's files may be the shards' own.
 const mergeWay = "merge"
 
-// words says what the shards were made with: merge has no flags for it.
+// words describes a parameter of the shards in words: merge has no flag for it.
 func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	return "the shards' " + name, text
@@ -297,8 +296,7 @@ type adoption struct {
 
 func (f Source) path() string { return filepath.Join(f.Dir, f.File.Name) }
 
-// failed names the file. What is wrong with a shard's bytes is mended by making the
-// shard again.
+// failed names the file. The remedy for damaged bytes of a shard is to make the shard again.
 func (a *adoption) failed(what string, f Source, err error) error {
 	return stage.Damaged(fmt.Errorf("%s %s: %w", what, f.path(), err), f.Dir, a.dir.Format().Shard())
 }

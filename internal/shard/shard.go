@@ -86,7 +86,7 @@ func (s Shard) Of(groups int) (lo, hi int) {
 	return at(s.Index), at(s.Index + 1)
 }
 
-// paramKey is the content parameter that a shard has beyond those of the whole.
+// paramKey is the content parameter that a shard has and the whole lacks.
 const paramKey = "shard"
 
 // Spec returns the specification of the shard of a directory.

@@ -74,7 +74,7 @@ func Matching(fsys vfs.FS, out string, specs []Spec) (int, error) {
 	return -1, nil
 }
 
-// markOf says whose a journal is: of which specification, and which way.
+// markOf identifies the owner of a journal: the specification and the way.
 func markOf(hash, by string) string {
 	if by == "" {
 		return hash

@@ -55,7 +55,7 @@ func CheckFile(ctx context.Context, fsys vfs.FS, name string, size int64, c bini
 	}
 }
 
-// damaged is an error on a finished directory, with what makes the directory again.
+// damaged is an error about a finished directory, with the command that makes it again.
 type damaged struct {
 	err  error
 	cure string
@@ -77,7 +77,7 @@ func Damaged(err error, dir string, format Format) error {
 	return &damaged{err, fmt.Sprintf("%s is damaged: make it again, by %s with --force, or from a copy", dir, format.maker())}
 }
 
-// plainly returns an error without what Damaged added to it.
+// plainly returns an error without the addition of Damaged.
 func plainly(err error) error {
 	if d, ok := errors.AsType[*damaged](err); ok && errors.Is(err, fault.ErrCorrupt) {
 		return d.err

@@ -27,7 +27,7 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	if m.Fingerprint, err = m.fingerprint(); err != nil {
 		return "", err
 	}
-	// What an interrupted run had finished may have been touched since.
+	// Files that an interrupted run had finished may have been touched since.
 	if err := m.checkSizes(d.fs, d.path); err != nil {
 		return "", fmt.Errorf("%w; remove %s and run the command again", err, d.path)
 	}
@@ -46,9 +46,9 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	return m.Fingerprint, d.unlock()
 }
 
-// sweep removes everything but the files, so that scratch never gets published.
-// It comes after meta.json: until then an interrupted run resumes from scratch. The
-// journal stays until the directory has its name: whose it is must be known.
+// sweep removes everything but the files, so that scratch never gets published. It comes after
+// meta.json: until then an interrupted run resumes from scratch. The journal stays until the
+// directory has its name, since it identifies the owner.
 func (d *Dir) sweep(files []File) error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
@@ -65,7 +65,7 @@ func (d *Dir) sweep(files []File) error {
 	return nil
 }
 
-// encode returns what a JSON file of a directory holds.
+// encode returns the content of a JSON file of a directory.
 func encode(v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	return append(b, '\n'), err
@@ -82,11 +82,10 @@ func (d *Dir) writeJSON(name string, v any) error {
 	return nil
 }
 
-// publish renames the complete directory into place, the lock still held inside.
-// What it replaces is moved aside first and removed last, so that a crash in
-// between loses neither.
+// publish renames the complete directory into place, the lock still held inside. The replaced
+// directory is moved aside first and removed last, so that a crash in between loses neither.
 func (d *Dir) publish(files []File) error {
-	// The name of meta.json is durable before what a run resumes from goes.
+	// The name of meta.json is durable before the files go from which a run resumes.
 	if err := d.fs.SyncDir(d.path); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// replacedSuffix ends the name of what publish moves aside.
+// replacedSuffix ends the name of a directory that publish moves aside.
 const replacedSuffix = ".replaced"
 
 // finished reports whether NAME is there, made with equal parameters.
@@ -60,8 +60,8 @@ func (d *Dir) look(m *Meta) error {
 	return err
 }
 
-// unreadable says what NAME is, whose meta.json cannot be read: nothing at all, something
-// of this program's that may be replaced with force, or something else.
+// unreadable returns the error of a NAME with a meta.json that cannot be read: nil if NAME is empty,
+// or a directory of this program's and force is given.
 func (d *Dir) unreadable(err error) error {
 	names, lerr := d.fs.List(d.out)
 	switch {
@@ -84,7 +84,7 @@ func (d *Dir) claims(dir string) bool {
 	return err == nil && bytes.Contains(b, []byte(`"`+d.spec.Format.Name+`"`))
 }
 
-// settle removes what a run that died after the rename has left in NAME and beside it. Such a
+// settle removes the leftovers, in NAME and beside it, of a run that died after the rename. Such a
 // run is recognised by files that only a directory under way has.
 func (d *Dir) settle() error {
 	if !has(d.fs, d.out, lockFile) && !has(d.fs, d.out, journalFile) {
@@ -122,8 +122,8 @@ func (d *Dir) makeWay() error {
 	return d.fs.Rename(d.out, old)
 }
 
-// removeReplaced removes what was moved aside, by this run or by one that died. The
-// directory says whose it is until the end: meta.json goes last.
+// removeReplaced removes the directory moved aside, by this run or by one that died. The directory
+// stays identifiable until the end: meta.json goes last.
 func (d *Dir) removeReplaced() error {
 	old := d.out + replacedSuffix
 	names, err := d.fs.List(old)
@@ -146,7 +146,7 @@ func (d *Dir) removeReplaced() error {
 	return d.fs.RemoveAll(old)
 }
 
-// tidy removes from a finished directory what only a directory under way needs. Another
+// tidy removes from a finished directory the files that only a directory under way needs. Another
 // process may be doing the same.
 func tidy(fsys vfs.FS, dir string) error {
 	for _, n := range []string{journalFile, lockFile} {
@@ -166,7 +166,7 @@ func has(fsys vfs.FS, dir, name string) bool {
 // dataset's preprocessing. Directories made from it in turn inherit the value.
 const PreprocessingFact = "preprocessing"
 
-// maxRunFile bounds what is read of a run.json, which takes a few hundred bytes.
+// maxRunFile bounds the bytes read of a run.json, which takes a few hundred.
 const maxRunFile = 1 << 20
 
 // RunFact returns a run fact of a finished directory, as JSON: nil if its run.json has none of the

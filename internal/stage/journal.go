@@ -10,14 +10,14 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// journal is the content of journal.json: whose the directory is, and how far it came.
-// It is one JSON object, which begins with the SHA-256 of what follows it: a resumed run
-// believes what it says of files only if no byte of it has changed.
+// journal is the content of journal.json: the owner of the directory, and its progress. It is one
+// JSON object, which begins with the SHA-256 of the rest: a resumed run believes it only if no byte
+// of it has changed.
 //
 //	{"sha256":"<64 hexadecimal digits>","format":…,"params_sha256":…,…}
 type journal struct {
 	Format Format `json:"format"`
-	// Hash is that of the specification and the way, Dir.mark.
+	// Hash identifies the specification and the way, Dir.mark.
 	Hash     string            `json:"params_sha256"`
 	Params   json.RawMessage   `json:"params"`
 	Parents  map[string]string `json:"parents,omitempty"`
@@ -27,8 +27,8 @@ type journal struct {
 
 const (
 	journalHead = `{"sha256":"`
-	// maxJournal is more than what the longest journal takes: that of features
-	// compressed in frames, eight bytes for each MiB of them.
+	// maxJournal is more than the longest journal takes: for features compressed in frames, eight
+	// bytes for each MiB of them.
 	maxJournal = 256 << 20
 )
 
@@ -41,9 +41,9 @@ func (j *journal) encode() ([]byte, error) {
 	return append([]byte(journalHead+binio.Hash(rest)), rest...), nil
 }
 
-// decodeJournal reads what encode wrote. The error is of kind fault.ErrCorrupt, for
-// bytes that were a journal and for those of an earlier version, and of kind
-// fault.ErrExists for others, which no stage wrote.
+// decodeJournal reads a journal that encode wrote. The error is of kind fault.ErrCorrupt for a
+// damaged journal and for an earlier version, and of kind fault.ErrExists for other bytes, which no
+// stage wrote.
 func decodeJournal(b []byte) (j journal, err error) {
 	const sum = len(journalHead) + 64
 	if len(b) > sum && string(b[:len(journalHead)]) == journalHead && string(b[len(journalHead):sum]) == binio.Hash(b[sum:]) && json.Unmarshal(b, &j) == nil {

@@ -275,9 +275,9 @@ func readMeta(fsys vfs.FS, dir, kind string) (*Meta, error) {
 	return m, nil
 }
 
-// encodesTo reports whether JSON is that of m, but for space between its parts. The
-// fingerprint covers what was decoded; that leaves out members that are unknown, and takes
-// keys in other letters for the same.
+// encodesTo reports whether m encodes to the JSON, but for space between its parts. The fingerprint
+// covers the decoded values; they leave out unknown members, and takes keys in other letters for the
+// same.
 func (m *Meta) encodesTo(b []byte) (bool, error) {
 	want, err := json.Marshal(m)
 	if err != nil {

@@ -15,16 +15,16 @@ type Spec struct {
 	Params  any               `json:"params"`
 	Parents map[string]string `json:"parents,omitempty"`
 
-	// By names the way to make the directory where there is more than one. What an
-	// interrupted run left is of no use to another way.
+	// By names the way to make the directory where there is more than one. The leftovers of an
+	// interrupted run are of no use to another way.
 	By string `json:"-"`
 	// Beside names files that stay in the directory though meta.json does not list them.
 	// No fingerprint covers them: Check looks at them.
 	Beside []string `json:"-"`
-	// Check looks at a directory of this specification that has its meta.json, which
-	// has been read and whose files have their sizes. Damage is an error of kind
-	// fault.ErrCorrupt. With nil, what is finished is believed by the sizes of its
-	// files, and what lacks only its name is not believed at all.
+	// Check looks at a directory of this specification that has its meta.json, which has been read,
+	// with files of the right sizes. Damage is an error of kind fault.ErrCorrupt. With nil, a
+	// finished directory is believed by the sizes of its files, and one that lacks only its name is
+	// not believed at all.
 	Check func(dir string, m *Meta, look Look) error `json:"-"`
 	// Words says how the user gave a content parameter, or a parent by its role: the
 	// flag, and the value as it is written there. An empty name leaves it out of
@@ -36,8 +36,8 @@ type Spec struct {
 type Look int
 
 const (
-	// Tables are small files: indexes and tables of checksums. They must be what
-	// meta.json says of them, and say the same of the other files as meta.json does.
+	// Tables are small files: indexes and tables of checksums. They must agree with meta.json about
+	// themselves and about the other files.
 	Tables Look = iota
 	// Bytes are all of every file, which must match the checksums that were made when
 	// they were written.
@@ -139,7 +139,7 @@ func Difference(a, b Spec) (string, error) {
 	return strings.Join(diff, "; "), err
 }
 
-// eachDifference calls param and parent for what two specifications differ in.
+// eachDifference calls param and parent for the differences of two specifications.
 func eachDifference(a, b Spec, param func(name string, a, b json.RawMessage), parent func(role, a, b string)) error {
 	pa, err := paramsOf(a)
 	if err != nil {

@@ -155,7 +155,7 @@ func (d *Dir) Settle(params any) error {
 // errGone says that another process finished and took the directory away.
 var errGone = errors.New("the directory is gone")
 
-// begin locks NAME.partial and finds what is in it.
+// begin locks NAME.partial and determines its state.
 func (d *Dir) begin() (state State, err error) {
 	if err := vfs.CheckRenameable(d.out); err != nil {
 		return 0, err
@@ -167,7 +167,7 @@ func (d *Dir) begin() (state State, err error) {
 	if err := d.fs.MkdirAll(d.path); err != nil {
 		return 0, fmt.Errorf("make %s: %w", d.path, err)
 	}
-	// What is journalled inside is as durable as the directory's name.
+	// The journal inside is only as durable as the directory's name.
 	if err := d.fs.SyncDir(parent); err != nil {
 		return 0, err
 	}
@@ -279,8 +279,8 @@ func (d *Dir) readJournal() (journal, error) {
 	return decodeJournal(b)
 }
 
-// refusal returns why the run does not go on in a directory whose journal is given, or the error
-// of reading it: nil if it goes on, or discards what is there.
+// refusal returns why the run does not go on in a directory with journal j, where err is the error
+// of reading it: nil if it goes on, or discards the directory.
 func (d *Dir) refusal(j *journal, err error) error {
 	switch {
 	case err == nil && (j.Hash == d.mark || !j.finished() || d.force):
@@ -324,7 +324,7 @@ func (d *Dir) foreign(name string) error {
 	return fault.New(fault.ErrExists, "%s holds files that are not this program's (%s); remove it or choose another name than %s", d.path, name, d.out)
 }
 
-// clear removes what an interrupted run left.
+// clear removes the files that an interrupted run left.
 func (d *Dir) clear() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
@@ -349,7 +349,7 @@ func (d *Dir) Watch(unchanged func() error) {
 	d.watched = append(d.watched, unchanged)
 }
 
-// unchanged calls what Watch was given.
+// unchanged calls the function given to Watch.
 func (d *Dir) unchanged() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -407,7 +407,7 @@ func (d *Dir) End(err error) error {
 	return errors.Join(err, d.Close())
 }
 
-// discard removes the directory, whose journal goes after all that it explains.
+// discard removes the directory, and its journal after all files that it explains.
 func (d *Dir) discard() error {
 	if err := d.clear(); err != nil {
 		return err

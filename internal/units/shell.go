@@ -33,7 +33,7 @@ func special(r rune) bool {
 
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsGraphic(r) }
 
-// escaped writes a path that holds what is not printable.
+// escaped writes a path with unprintable characters.
 func escaped(path string) string {
 	var b strings.Builder
 	b.WriteString("$'")

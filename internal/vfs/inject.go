@@ -42,7 +42,7 @@ type FailAt struct {
 	N     int
 	After bool
 	Err   error
-	// Match limits what is counted; nil counts every operation but reads.
+	// Match selects the counted operations; nil counts every operation but reads.
 	Match func(op Op, name string) bool
 
 	mu    sync.Mutex

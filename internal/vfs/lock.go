@@ -70,7 +70,7 @@ func errLocked(name string) error {
 	return fault.New(fault.ErrLocked, "another process works on %s (it holds %s)", filepath.Dir(name), name)
 }
 
-// leadsTo reports whether a name is that of a locked file.
+// leadsTo reports whether a name leads to the locked file.
 func leadsTo(name string, l *flock.Flock) (bool, error) {
 	locked, err := l.Stat()
 	if err != nil {

@@ -29,8 +29,8 @@ type FS interface {
 	Create(name string) (File, error)
 	// OpenReadWrite opens a file without truncating it, making it if absent.
 	OpenReadWrite(name string) (File, error)
-	// Open opens a file for reading. What is not a regular file, such as a named pipe, is
-	// refused without waiting for it.
+	// Open opens a file for reading. It refuses other files, such as a named pipe, without waiting
+	// for them.
 	Open(name string) (File, error)
 	Rename(from, to string) error
 	// Link gives a file a second name, which must not exist. Where the file system
@@ -279,8 +279,8 @@ func Exists(fsys FS, name string) (bool, error) {
 	return err == nil, err
 }
 
-// freeOf returns the bytes that an ordinary user may write. Some file systems report as
-// many blocks as there can be.
+// freeOf returns the bytes that an ordinary user may write. Some file systems report the largest
+// number of blocks.
 func freeOf(s *unix.Statfs_t) int64 {
 	hi, n := bits.Mul64(s.Bavail, uint64(max(fragment(s), 0)))
 	if hi > 0 || n > math.MaxInt64 {

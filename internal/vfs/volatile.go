@@ -17,7 +17,8 @@ import (
 // ErrPower is the error of every operation after the power was cut.
 var ErrPower = errors.New("the power is off")
 
-// sector is what a drive writes whole, in bytes: less than a page, so that pages are torn.
+// sector is the size in bytes that a drive writes as a whole: less than a page, so that pages are
+// torn.
 const sector = 512
 
 // Volatile is a file system that loses power. Below its root everything is done on the operating
@@ -119,7 +120,7 @@ func (v *Volatile) inside(name string) (parts []string, ok bool) {
 	return strings.Split(rel, string(filepath.Separator)), true
 }
 
-// find returns what has a name now, nil if nothing does, and the directory that it is in.
+// find returns the node that has a name now, or nil, and its directory.
 func (v *Volatile) find(name string) (dir *node, base string, n *node) {
 	parts, ok := v.inside(name)
 	if !ok {
@@ -177,7 +178,7 @@ func (e *entry) apply(entries map[string]*node) {
 	}
 }
 
-// touch notes that bytes of a file are not what the drive has.
+// touch notes that bytes of a file differ from the drive's.
 func (n *node) touch(from, to int) {
 	if n.dirty == nil {
 		n.dirty = make(map[int]bool)
@@ -215,7 +216,8 @@ type volatileFile struct {
 	at int64 // where Write goes on
 }
 
-// open opens a file; made is what it was made by, or nil where it was there.
+// open opens a file by the given function. creates and truncates say whether that makes a missing
+// file, or empties it.
 func (v *Volatile) open(name string, open func(string) (File, error), creates, truncates bool) (File, error) {
 	var f File
 	var n *node
@@ -382,8 +384,7 @@ func (v *Volatile) SyncDir(name string) error {
 	})
 }
 
-// commit makes the named pending changes durable, and those of the same files
-// before them.
+// commit makes the wanted pending changes durable, and earlier changes of the same files.
 func (v *Volatile) commit(wanted func(c change) bool) {
 	taken := make([]bool, len(v.pending))
 	needed := make(map[*node]bool)
@@ -491,7 +492,7 @@ func (v *Volatile) Crash(seed uint64) error {
 	return v.tree.store(v.root, rng, seed%5, make(map[*node]string))
 }
 
-// store writes what is kept of a directory.
+// store writes the part of a directory that survives.
 func (n *node) store(name string, rng *rand.Rand, kind uint64, stored map[*node]string) error {
 	for _, base := range slices.Sorted(maps.Keys(n.kept)) {
 		k, path := n.kept[base], filepath.Join(name, base)
@@ -514,7 +515,7 @@ func (n *node) store(name string, rng *rand.Rand, kind uint64, stored map[*node]
 	return nil
 }
 
-// left returns what is left of a file's content.
+// left returns the part of a file's content that survives.
 func (n *node) left(rng *rand.Rand, kind uint64) []byte {
 	switch kind {
 	case 0, 1:

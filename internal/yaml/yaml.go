@@ -67,8 +67,8 @@ func unmarshal(text []byte, v any, o ...yaml.DecodeOption) error {
 	return nil
 }
 
-// oneLine leaves of the library's message the line that says what and where, and of that the
-// beginning: it may repeat as much of the text as lies in one line.
+// oneLine keeps the beginning of the line of the library's message that names error and place: it
+// may repeat a whole line of the text.
 func oneLine(err error) error {
 	const longest = 300
 	line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
@@ -78,8 +78,8 @@ func oneLine(err error) error {
 	return fmt.Errorf("%s", line)
 }
 
-// checkDepth refuses what is nested too deep. Blocks that are indented need more bytes
-// with every level: a text has few hundreds of them.
+// checkDepth refuses texts that are nested too deep. Blocks that are indented need more bytes with
+// every level: a text has few hundreds of them.
 func checkDepth(tokens token.Tokens) error {
 	flow, entries, line := 0, 0, 0
 	for _, t := range tokens {

@@ -26,7 +26,7 @@ type eventTask struct {
 	said  int64 // done at the latest event
 }
 
-// event is what all lines begin with.
+// event is the fields with which all lines begin.
 type event struct {
 	Time  string `json:"time"`  // RFC 3339, UTC, to the millisecond
 	Event string `json:"event"` // begin, progress and end of a task; note; or a record's kind
@@ -73,7 +73,7 @@ func (r *events) print(v any) {
 	if err != nil {
 		b, _ = json.Marshal(noteEvent{now("note"), fmt.Sprintf("an event cannot be encoded: %v", err)})
 	}
-	// What cannot be shown is no reason to stop working.
+	// A failing display is no reason to stop working.
 	_, _ = r.w.Write(append(b, '\n'))
 }
 

@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/units"
 )
 
-// status says how far a task is: "30% · 12 of 40 batches · 3.2/s · 9.00 s left". A total of
-// 0 is unknown. What else is said of the task, if anything, stands in place of the amounts.
+// status says how far a task is: "30% · 12 of 40 batches · 3.2/s · 9.00 s left". A total of 0 is
+// unknown. A description of the task, if any, stands in place of the amounts.
 func status(done, total int64, unit progress.Unit, elapsed time.Duration, said string) string {
 	s := amount(done, unit)
 	switch {
@@ -33,7 +33,7 @@ func status(done, total int64, unit progress.Unit, elapsed time.Duration, said s
 	return s
 }
 
-// summary says what a finished task did: "40 batches in 12.5 s (3.2/s)".
+// summary returns the totals of a finished task: "40 batches in 12.5 s (3.2/s)".
 func summary(done int64, unit progress.Unit, elapsed time.Duration) string {
 	s := amount(done, unit) + " in " + units.Duration(elapsed)
 	if secs := elapsed.Seconds(); done > 0 && secs >= 0.1 {

@@ -43,7 +43,7 @@ func newLines(w io.Writer) *lines {
 
 // print writes one line in one call. The lock is held.
 func (r *lines) print(format string, args ...any) {
-	// What cannot be shown is no reason to stop working.
+	// A failing display is no reason to stop working.
 	_, _ = io.WriteString(r.w, fmt.Sprintf(format, args...)+"\n")
 }
 

@@ -46,8 +46,8 @@ type quiet struct{ progress.Reporter }
 
 func (quiet) Close() {}
 
-// meter is what both renderers know of a task: adding to it costs one atomic
-// operation, drawing reads it.
+// meter is the state of a task in both renderers: adding to it costs one atomic operation, drawing
+// reads it.
 type meter struct {
 	name  string
 	total int64
@@ -58,7 +58,7 @@ type meter struct {
 
 func (m *meter) Add(n int64) { m.done.Add(n) }
 
-// Describe takes what progress.Describe gives.
+// Describe takes the function of progress.Describe.
 func (m *meter) Describe(say func() string) { m.say.Store(&say) }
 
 // said returns the description, "" without one.

@@ -8,8 +8,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// running are the tasks under way of a renderer that writes lines, and the goroutine that looks
-// at each now and then. The lock is also that of what the renderer writes.
+// running are the tasks under way of a renderer that writes lines, and the goroutine that looks at
+// each now and then. The lock also guards the renderer's output.
 type running[T comparable] struct {
 	stop chan struct{}
 	done sync.WaitGroup

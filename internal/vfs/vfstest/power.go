@@ -19,13 +19,13 @@ import (
 // PowerCommand is the command to run. It must work alone, with an order of operations that does not
 // depend on the clock.
 type PowerCommand struct {
-	// Before makes what is below the root before the command runs; nil: nothing.
+	// Before makes the files below the root before the command runs; nil: none.
 	Before func(root string) error
 	// Run runs it, for the first time and after the power came back.
 	Run func(fsys vfs.FS, root string) error
-	// Made returns what the command has made below the root, by the name of the file.
+	// Made returns the command's output below the root, by the name of the file.
 	Made func(root string) (map[string][]byte, error)
-	// Left, if not nil, checks what is below the root when the power is back.
+	// Left, if not nil, checks the files below the root when the power is back.
 	Left func(root string, made map[string][]byte) error
 }
 
@@ -144,8 +144,8 @@ func DurableDir(t *testing.T) string {
 	return dir
 }
 
-// crash runs the command until the power is cut, and makes what is left. It reports whether
-// the command had said by then that all was done.
+// crash runs the command until the power is cut, and makes the state after it. It reports whether
+// the command had ended without an error by then.
 func crash(v *vfs.Volatile, root string, c *PowerCommand, cut int, seed uint64) (ended bool, err error) {
 	v.CutAt(cut)
 	err = c.Run(v, root)
@@ -169,7 +169,7 @@ func lasts(c *PowerCommand, root string, want map[string][]byte) error {
 	return nil
 }
 
-// same compares what was made.
+// same compares the output with want.
 func same(c *PowerCommand, root string, want map[string][]byte) error {
 	got, err := c.Made(root)
 	if err != nil {
