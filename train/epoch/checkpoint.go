@@ -67,9 +67,10 @@ func (t *Trainer) checkpoint() error {
 	return nil
 }
 
-// leave writes a checkpoint because the run ends here.
+// leave writes a checkpoint of what was done, since the run ends here. A plan, which has no directory,
+// keeps nothing.
 func (t *Trainer) leave() {
-	if !t.fresh {
+	if !t.fresh || t.Dir == nil {
 		return
 	}
 	if err := t.checkpoint(); err != nil {

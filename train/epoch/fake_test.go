@@ -1,6 +1,7 @@
 package epoch
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -45,6 +46,7 @@ type world struct {
 	late   bool              // outcomes are known one batch later
 	scores []int             // validation nodes that are right, by round, of eight in each batch
 	fails  string            // what fails
+	kind   error             // of its error; nil: errBroken
 	on     func(string)      // called with every event
 	at     func(i int) error // what the read of a training batch fails by; nil: none does
 	slots  Slots
@@ -179,7 +181,7 @@ func words(e Event) string {
 // fail returns the error of what is to fail.
 func (w *world) fail(what string) error {
 	if w.fails == what {
-		return errBroken
+		return cmp.Or(w.kind, errBroken)
 	}
 	return nil
 }

@@ -2,9 +2,11 @@ package epoch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"diskgnn/pipeline"
+	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
 )
 
@@ -19,12 +21,12 @@ func (t *Trainer) Sample(ctx context.Context, n int) (measured int, sums rundir.
 		return 0, sums, table, err
 	}
 	if err := t.runSome(0, warmUp); err != nil {
-		return 0, sums, table, err
+		return 0, sums, table, unstopped(ctx, err)
 	}
 	t.begin(0)
 	t.restart(t.batches)
 	if err := t.runSome(warmUp, n); err != nil {
-		return 0, sums, table, err
+		return 0, sums, table, unstopped(ctx, err)
 	}
 	return n, t.now, t.table, ctx.Err() // whole steps go on without it
 }
