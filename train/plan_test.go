@@ -145,6 +145,15 @@ func TestPlanRefuses(t *testing.T) {
 	if _, err := w.plan(ctx, w.options(packed), nil); !errors.Is(err, fault.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
+	// Within a step of several batches, which is over before the plan ends.
+	for _, calls := range []int{0, 1, 2, 3} {
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := w.plan(ctx, w.options(packed, func(o *Options) { o.Accumulate = 2 }), func(p *parts) { endAfter(p, calls, cancel) })
+		if !errors.Is(err, fault.ErrInterrupted) || err.Error() != "interrupted; nothing was kept" {
+			t.Errorf("interrupted after %d calls: %v", calls, err)
+		}
+		cancel()
+	}
 }
 
 // Four batches of 1 s, 2 s by two workers, and 3 s: the last link is always at work.

@@ -76,7 +76,7 @@ func (w *world) begin() {
 	w.t.Helper()
 	var err error
 	file := rundir.File{Store: "fake", Params: rundir.Params{Recipe: w.recipe}}
-	if w.dir, err = rundir.Begin(vfs.OS, w.t.TempDir()+"/run", false, file); err != nil {
+	if w.dir, err = rundir.Begin(vfs.Unsynced(vfs.OS), w.t.TempDir()+"/run", false, file); err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Cleanup(func() { w.dir.Close() })
