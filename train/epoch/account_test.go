@@ -278,6 +278,13 @@ func TestSampleFails(t *testing.T) {
 		t.Error(err)
 	}
 	w = newWorld(t)
+	w.slots.Few, w.facts.Valid = 1, 2
+	few := start(w, context.Background())
+	defer few.Close()
+	if n, _, err := few.SampleValidation(); n != 1 || err != nil {
+		t.Errorf("%d validated: %v", n, err)
+	}
+	w = newWorld(t)
 	w.slots.Few, w.facts.Valid = 1, 0
 	none := start(w, context.Background())
 	defer none.Close()

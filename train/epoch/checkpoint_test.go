@@ -36,6 +36,7 @@ func TestCheckpointsByHand(t *testing.T) {
 	w.late = true
 	w.every = rundir.Interval{Batches: 2}
 	w.result.PreloadBytes, w.result.PreloadSeconds = 11, 12
+	w.held = []byte("rows")
 	w.begin()
 	w.dir.MetricsEnd = rundir.MetricsEnd{Bytes: 5, CRC: 6}
 	w.must()
@@ -56,7 +57,7 @@ func TestCheckpointsByHand(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 	weight := func(name string) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(c.Sections[name])) }
-	if len(c.Sections) != 4 || weight("engine/weight") != 3.5 || weight(SectionBest) != 3 || string(c.Sections["engine/moment"]) != "\x07" || c.Sections[SectionScorer] == nil {
+	if len(c.Sections) != 5 || string(c.Sections["store/fake"]) != "rows" || weight("engine/weight") != 3.5 || weight(SectionBest) != 3 || string(c.Sections["engine/moment"]) != "\x07" || c.Sections[SectionScorer] == nil {
 		t.Errorf("%v", c.Sections)
 	}
 	if err := p.Check(2, Limits{PerEpoch: 3, Accumulate: 1, Seeds: 100}); err != nil {
@@ -175,6 +176,9 @@ func TestInterruptedByHand(t *testing.T) {
 		n          int
 		want       [][2]int
 	}{
+		{2, "judged 0, true", 1, [][2]int{{1, 0}}},
+		// The last epoch can be trained longer from before it was judged: nothing is written after.
+		{1, "testing", 1, [][2]int{{1, 3}}},
 		{1, "training", 1, nil}, // nothing was done
 		{1, "step 1", 1, [][2]int{{0, 1}}},
 		{1, "step 3", 1, [][2]int{{0, 3}}},
@@ -219,15 +223,19 @@ func TestLeavesNothingTwice(t *testing.T) {
 
 // TestLeavesAfterOutgrown: a batch too large for its slot ends the run with a checkpoint.
 func TestLeavesAfterOutgrown(t *testing.T) {
-	for fails, want := range map[string][][2]int{"outgrown": {{0, 2}}, "broken": nil} {
+	for fails, want := range map[string][][2]int{"outgrown": {{0, 2}}, "outgrown within a step": nil, "broken": nil} {
 		w := newWorld(t)
+		first := 2
+		if fails == "outgrown within a step" {
+			w.plan.Accumulate, first = 3, 1
+		}
 		tr, err := w.trainer(collective.One(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.at = func(i int) error {
 			switch {
-			case i < 2:
+			case i < first:
 				return nil
 			case fails == "broken":
 				return errBroken
@@ -286,5 +294,40 @@ func TestEqualScores(t *testing.T) {
 	w.must()
 	if w.result.BestEpoch != 0 || w.result.ValidAccuracy != 0 {
 		t.Errorf("the best is %d by %v", w.result.BestEpoch, w.result.ValidAccuracy)
+	}
+}
+
+// TestFreshAfterJudging: an epoch that is judged is worth a checkpoint, also if its last step has one.
+func TestFreshAfterJudging(t *testing.T) {
+	w := newWorld(t)
+	w.every = rundir.Interval{Batches: 3}
+	if err := w.interruptAt("judged 0, true", 1); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if d := cmp.Diff([][2]int{{1, 0}}, stands(w.checkpoints())); d != "" { // in place of that of the step
+		t.Error(d)
+	}
+}
+
+// TestCheckpointTwice: after a checkpoint nothing is fresh, and time counts anew. The best epoch need
+// not be the latest one.
+func TestCheckpointTwice(t *testing.T) {
+	w := newWorld(t)
+	tr, err := w.trainer(collective.One(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if err := tr.Start(context.Background(), w.slots); err != nil {
+		t.Fatal(err)
+	}
+	tr.begin(2)
+	tr.done, tr.fresh, tr.saved = 1, true, time.Now().Add(-2*time.Hour)
+	w.result.BestEpoch = 0
+	if tr.leave(); tr.fresh || time.Since(tr.saved) > time.Hour || *tr.Kept() != (Standing{2, 1, 2, 3}) {
+		t.Errorf("fresh: %t, saved at %v, %+v", tr.fresh, tr.saved, tr.Kept())
+	}
+	if c := w.checkpoints(); len(c) != 1 || c[0].At.BestEpoch != 0 {
+		t.Errorf("%+v", c)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/pipeline"
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
@@ -54,7 +55,11 @@ type world struct {
 	mu     sync.Mutex
 	open   int // slots and works
 	events []string
-	filled []int // batches that Fill was for
+	filled []int  // batches that Fill was for
+	held   []byte // the store's state
+	added  []int  // labelled seed nodes of the batches that the reduction took
+	device *cuda.Device
+	record *pipeline.Recorder
 	result rundir.Result
 	dir    *rundir.Dir
 	engine *fakeEngine
@@ -88,17 +93,17 @@ func (w *world) trainer(g *collective.Group, from *Point) (*Trainer, error) {
 		w.begin()
 	}
 	w.engine, w.store = &fakeEngine{world: w}, &fakeStore{world: w}
-	rep := &Replica{View: w.store, Group: g, Reduction: collective.Alone{}}
+	rep := &Replica{Device: w.device, View: w.store, Group: g, Reduction: collective.Alone{}}
 	if !w.none {
 		rep.Engine = w.engine
 	}
 	if g.World() > 1 {
-		rep.Reduction = &talk{g}
+		rep.Reduction = &talk{g, w}
 	}
 	plan := w.plan
 	plan.Rank, plan.World = g.Rank(), g.World()
 	c := Config{Recipe: &w.recipe, Schedule: plan, Facts: &w.facts, Store: w.store, Stack: &fakeStack{}, Serial: w.serial,
-		CheckpointEvery: w.every, Keep: 100, Result: &w.result, Events: Stream{w}, Began: time.Now(), From: from}
+		CheckpointEvery: w.every, Keep: 100, Result: &w.result, Events: Stream{w}, Began: time.Now(), From: from, Recorder: w.record}
 	if g.Rank() == 0 {
 		c.Dir = w.dir
 	}
@@ -216,7 +221,7 @@ func (s *fakeStore) Fill(_ context.Context, next int, _ progress.Reporter) (int6
 	return 77, s.fail("Fill")
 }
 
-func (s *fakeStore) State() ([]byte, error) { return s.state, s.fail("Store.State") }
+func (s *fakeStore) State() ([]byte, error) { return s.held, s.fail("Store.State") }
 
 func (s *fakeStore) LoadState(b []byte) error {
 	s.state = slices.Clone(b)
@@ -407,9 +412,15 @@ func (e *fakeEngine) Params() []model.Param {
 }
 
 // talk is a reduction that sums by messages.
-type talk struct{ g *collective.Group }
+type talk struct {
+	g *collective.Group
+	*world
+}
 
-func (*talk) Add(engine.Engine, int) error { return nil }
+func (r *talk) Add(_ engine.Engine, labelled int) error {
+	r.added = append(r.added, labelled)
+	return nil
+}
 
 func (r *talk) Step(e engine.Engine, ask collective.Signals) (collective.Signals, error) {
 	type part struct {

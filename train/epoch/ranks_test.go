@@ -65,16 +65,17 @@ func beginning(int) *Point { return nil }
 // TestRanksByHand: two ranks, of which one has no batch in the last step, come to what one does, and
 // both know it.
 func TestRanksByHand(t *testing.T) {
-	for _, late := range []bool{false, true} {
+	for best, scores := range [][]int{{5, 4}, {4, 5}} {
+		late := best == 1
 		alone := newWorld(t)
-		alone.late, alone.plan.Accumulate, alone.scores = late, 2, []int{5, 4}
+		alone.late, alone.plan.Accumulate, alone.scores = late, 2, scores
 		alone.must()
 		list := newRanks(t, func(_ int, w *world) { w.late, w.scores = late, alone.scores })
 		if errs := train(list, nil, beginning); errors.Join(errs...) != nil {
 			t.Fatal(errs)
 		}
 		for rank, w := range list {
-			if w.engine.weight != 6 || w.result.BestEpoch != 0 || w.result.ValidAccuracy != 0.625 || len(w.result.Epochs) != 2 {
+			if w.engine.weight != 6 || w.result.BestEpoch != best || w.result.ValidAccuracy != 0.625 || len(w.result.Epochs) != 2 {
 				t.Errorf("rank %d: %+v", rank, w.result)
 				continue
 			}
@@ -84,6 +85,9 @@ func TestRanksByHand(t *testing.T) {
 					t.Errorf("rank %d: %+v, want %+v", rank, e, want)
 				}
 			}
+		}
+		if !slices.Equal(list[0].added, []int{1, 3, 1, 3}) || !slices.Equal(list[1].added, []int{2, 2}) {
+			t.Errorf("labelled seed nodes: %v and %v", list[0].added, list[1].added)
 		}
 		if list[0].result.TestAccuracy != alone.result.TestAccuracy || list[1].store.made != 2 {
 			t.Errorf("test accuracy %v; rank 1 has %d slots", list[0].result.TestAccuracy, list[1].store.made)
@@ -111,9 +115,9 @@ func TestRankBytes(t *testing.T) {
 // TestRanksCheckpoint: the checkpoints of two ranks are those of one, and both go on from any.
 func TestRanksCheckpoint(t *testing.T) {
 	alone := newWorld(t)
-	alone.plan.Accumulate, alone.every = 2, rundir.Interval{Batches: 1}
+	alone.plan.Accumulate, alone.every, alone.late = 2, rundir.Interval{Batches: 1}, true
 	alone.must()
-	list := newRanks(t, func(_ int, w *world) { w.every = alone.every })
+	list := newRanks(t, func(_ int, w *world) { w.every, w.late = alone.every, true })
 	if errs := train(list, nil, beginning); errors.Join(errs...) != nil {
 		t.Fatal(errs)
 	}
@@ -323,5 +327,96 @@ func TestWrongRank(t *testing.T) {
 	tr.schedule.World = 2
 	if err := tr.sumShares([]share{{Found: []Found{{1, 2}}}, {}}, 0); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "batch 1") {
 		t.Error(err)
+	}
+}
+
+// TestLostWhileJudging: rank 0, which has all sums of the epoch, keeps it when a rank is lost before it
+// is judged, and says nothing more to the others.
+func TestLostWhileJudging(t *testing.T) {
+	list := newRanks(t, func(_ int, w *world) { w.every = rundir.Interval{Time: time.Hour} })
+	other := make(chan *collective.Group, 1)
+	errs := together(2, func(rank int, g *collective.Group) error {
+		w := list[rank]
+		if rank == 1 {
+			other <- g
+			return w.run(context.Background(), g, nil)
+		}
+		ctx, cancel := context.WithCancelCause(context.Background())
+		defer cancel(nil)
+		w.on = func(s string) {
+			if s == "validating" {
+				(<-other).Fail(errBroken)
+				<-g.Context().Done()
+				cancel(g.Lost())
+			}
+		}
+		return w.run(ctx, g, nil)
+	})
+	if _, lost := errors.AsType[*collective.Lost](errs[0]); !lost || errors.Is(errs[0], ranks.ErrStopped) {
+		t.Error(errs)
+	}
+	if d := cmp.Diff([][2]int{{0, 3}}, stands(list[0].checkpoints())); d != "" {
+		t.Error(d)
+	}
+}
+
+// TestFollowsAnew: another rank than 0 counts the times of an epoch anew, too.
+func TestFollowsAnew(t *testing.T) {
+	list := newRanks(t, nil)
+	errs := together(2, func(rank int, g *collective.Group) error {
+		tr, err := list[rank].trainer(g, nil)
+		if err != nil {
+			return err
+		}
+		defer tr.Close()
+		tr.now.Seconds, tr.preload = 1000, 5000
+		if err := tr.Start(context.Background(), list[rank].slots); err != nil {
+			return err
+		}
+		err = tr.Run(context.Background())
+		if tr.preload != 0 || tr.table.Seconds >= 1000 {
+			t.Errorf("rank %d: %v seconds after %v", rank, tr.table.Seconds, tr.preload)
+		}
+		return err
+	})
+	if errors.Join(errs...) != nil {
+		t.Error(errs)
+	}
+}
+
+// TestRanksDivide: with several batches of a step on each rank, the losses are summed in the batches'
+// order.
+func TestRanksDivide(t *testing.T) {
+	plan := func(w *world) {
+		w.facts.Train, w.facts.BatchesPerEpoch = 7, 7
+		w.plan.PerEpoch, w.plan.Accumulate = 7, 4
+	}
+	alone := newWorld(t)
+	plan(alone)
+	alone.must()
+	list := newRanks(t, func(_ int, w *world) { plan(w) })
+	if errs := train(list, nil, beginning); errors.Join(errs...) != nil {
+		t.Fatal(errs)
+	}
+	for i, e := range list[0].result.Epochs {
+		if want := alone.result.Epochs[i]; e.Loss != want.Loss || e.TrainAccuracy != want.TrainAccuracy || e.BytesRead != want.BytesRead {
+			t.Errorf("%+v, want %+v", e, want)
+		}
+	}
+}
+
+// TestRootSaves: rank 0 alone says when a checkpoint is due.
+func TestRootSaves(t *testing.T) {
+	list := newRanks(t, func(rank int, w *world) {
+		w.every = rundir.Interval{Time: time.Hour}
+		if rank == 1 {
+			w.every = rundir.Interval{Batches: 1}
+		}
+	})
+	if errs := train(list, nil, beginning); errors.Join(errs...) != nil {
+		t.Fatal(errs)
+	}
+	if d := cmp.Diff([][2]int{{1, 3}}, stands(list[0].checkpoints())); d != "" {
+		t.Error(d)
 	}
 }

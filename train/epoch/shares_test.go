@@ -24,4 +24,8 @@ func TestMostShare(t *testing.T) {
 	if without := (&Trainer{}).mostShare(); int64(len(b)) < without {
 		t.Errorf("%d bytes are few: %d", len(b), without)
 	}
+	large, err := json.Marshal(share{Scorer: make([]byte, 30e6)})
+	if most := (&Trainer{scorerState: 30e6}).mostShare(); err != nil || int64(len(large)) > most {
+		t.Errorf("%d bytes, at most %d: %v", len(large), most, err)
+	}
 }

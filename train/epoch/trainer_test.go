@@ -10,9 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/pipeline"
 	"diskgnn/train/collective"
+	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 	"diskgnn/train/score"
@@ -240,6 +243,40 @@ func TestStopsEarlyByHand(t *testing.T) {
 		if len(w.result.Epochs) != c.epochs || w.result.BestEpoch != 1 || w.result.StoppedEarly != (c.epochs < 6) {
 			t.Errorf("%+v: %d epochs, the best is %d", c, len(w.result.Epochs), w.result.BestEpoch)
 		}
+		if c.every == 2 && (!slices.Contains(w.events, "judged 0, false") || w.result.Epochs[0].ValidAccuracy.Defined()) {
+			t.Errorf("%+v: %v", c, w.events)
+		}
+	}
+}
+
+// TestRateWithoutValidation: a plateau is one of losses, of all epochs, where there is nothing to
+// validate with.
+func TestRateWithoutValidation(t *testing.T) {
+	for valid, want := range []score.Score{0.25, 0.5} {
+		w := newWorld(t)
+		w.facts.Valid, w.recipe.ValidateEvery = valid, 2
+		w.recipe.Schedule, w.recipe.PlateauFactor = recipe.SchedulePlateau, 0.5
+		w.result.Epochs = lost(1, 2)
+		tr, err := w.trainer(collective.One(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tr.setRate(); err != nil || tr.now.LR != want || w.engine.rate != float64(want) {
+			t.Errorf("%d validation batches: a rate of %v, %v", valid, tr.now.LR, err)
+		}
+	}
+}
+
+// TestValidationIsNamed: an error names the epoch that is validated.
+func TestValidationIsNamed(t *testing.T) {
+	w := newWorld(t)
+	w.on = func(s string) {
+		if s == "judged 0, true" {
+			w.fails = "Infer"
+		}
+	}
+	if err := w.run(context.Background(), collective.One(), nil); err == nil || err.Error() != "epoch 1, validation batch 0: compute: broken" {
+		t.Error(err)
 	}
 }
 
@@ -282,5 +319,90 @@ func TestSerial(t *testing.T) {
 		if first < 0 || (first < second) != serial || w.result.Epochs[0].Loss != score.Score(0*1+1.5*2+3.5*3)/6 {
 			t.Errorf("serial %t: loss %v, %v", serial, w.result.Epochs[0].Loss, w.events)
 		}
+	}
+}
+
+// TestDeviceLinks: a device's streams are links, which were blocked for the rest of an epoch's seconds.
+func TestDeviceLinks(t *testing.T) {
+	w := newWorld(t)
+	w.device = new(cuda.Device)
+	tr, err := w.trainer(collective.One(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.on = func(s string) {
+		switch {
+		case s == "validating" && !tr.running.IsZero():
+			t.Error("batches run while the epoch is validated")
+		case s == "step 3":
+			e := tr.sums()
+			if blocked := e.Links[6].Blocked; len(e.Links) != 7 || blocked <= 0 || blocked > e.Seconds {
+				t.Errorf("%+v", e.Links)
+			}
+			for i := range e.Links {
+				e.Links[i].Blocked = 0
+			}
+		}
+	}
+	if err := tr.Start(context.Background(), w.slots); err != nil {
+		t.Fatal(err)
+	}
+	if err := tr.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	tr.Close()
+	for _, e := range w.result.Epochs {
+		if l := e.Links; len(l) != 7 || l[3].Link != LinkLaunch || l[6].Link != LinkCompute || l[6].Blocked != e.Seconds || l[4].Blocked != e.Seconds {
+			t.Errorf("%+v, of %v seconds", l, e.Seconds)
+		}
+	}
+}
+
+// TestTimelineOfEpochs: run.json has the spans of the latest epoch that ran to its end.
+func TestTimelineOfEpochs(t *testing.T) {
+	for _, fails := range []string{"", "computed 1, 101 bytes"} {
+		w := newWorld(t)
+		w.fails, w.record = fails, pipeline.NewRecorder(1000)
+		if err := w.run(context.Background(), collective.One(), nil); (err == nil) != (fails == "") {
+			t.Fatal(err)
+		}
+		if l := w.dir.File.Timeline; fails != "" && l != nil || fails == "" && (l == nil || l.Epoch != 1 || len(l.Spans) != 3*4) {
+			t.Errorf("%q: %+v", fails, l)
+		}
+	}
+}
+
+// TestStartRefused: a pipeline that cannot be made gives its slots back.
+func TestStartRefused(t *testing.T) {
+	for _, eval := range []bool{false, true} {
+		w := newWorld(t)
+		tr, err := w.trainer(collective.One(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if eval {
+			w.facts.Test = -10
+		} else {
+			tr.schedule.first = 100
+		}
+		if err := tr.Start(context.Background(), w.slots); err == nil {
+			t.Errorf("no batches left, for evaluation %t: no error", eval)
+		}
+		if tr.Close(); w.open != 0 {
+			t.Errorf("%d slots and works are not freed", w.open)
+		}
+	}
+}
+
+// TestScorerState: the bound of a scorer's state is that of its metric.
+func TestScorerState(t *testing.T) {
+	w := newWorld(t)
+	w.recipe.Metric = recipe.MetricAUC
+	tr, err := w.trainer(collective.One(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, most := score.Bytes(TrainJudging(recipe.MetricAUC, &w.facts)); most == 0 || tr.scorerState != most {
+		t.Errorf("%d bytes at most, want %d", tr.scorerState, most)
 	}
 }
