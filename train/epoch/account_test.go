@@ -124,10 +124,12 @@ func TestSums(t *testing.T) {
 	if tr.sums(); tr.looked.IsZero() {
 		t.Error("the times are not looked at")
 	}
-	if r := tr.readRate(); r != 500 || tr.readRate() != 500 {
+	if r := tr.readRate(); r != 1000./3 || tr.readRate() != 200 {
 		t.Errorf("%v bytes per second", r)
 	}
-	tr.Stack.(*fakeStack).asked = tr.counted.BytesRead/1000 - 1
+	stack := tr.Stack.(*fakeStack)
+	stack.asked--
+	stack.more = time.Second
 	if r := tr.readRate(); r.Defined() {
 		t.Errorf("%v bytes per second of nothing", r)
 	}
@@ -183,8 +185,9 @@ func TestGPUTimes(t *testing.T) {
 
 // TestSample: a first batch is trained on, and the next ones are measured, by parts of epochs.
 func TestSample(t *testing.T) {
-	for _, c := range []struct{ epochs, n, measured, computed int }{{2, 3, 3, 4}, {2, 9, 5, 6}, {1, 1, 1, 2}, {1, 9, 2, 3}} {
+	for _, c := range []struct{ epochs, per, n, measured, computed int }{{2, 3, 3, 3, 4}, {2, 3, 9, 5, 6}, {1, 3, 1, 1, 2}, {1, 3, 9, 2, 3}, {1, 1, 3, 1, 1}} {
 		w := newWorld(t)
+		w.plan.PerEpoch = c.per
 		w.late, w.recipe.Epochs, w.plan.Epochs = true, c.epochs, c.epochs
 		w.slots.Few = 3
 		w.facts.Valid = 2
@@ -195,6 +198,7 @@ func TestSample(t *testing.T) {
 		if err := tr.Start(context.Background(), w.slots); err != nil {
 			t.Fatal(err)
 		}
+		tr.table.Seconds = 1000
 		n, sums, table, err := tr.Sample(context.Background(), c.n)
 		if err != nil || n != c.measured {
 			t.Fatalf("%+v: %d measured: %v", c, n, err)
@@ -207,13 +211,13 @@ func TestSample(t *testing.T) {
 		}
 		bytes := int64(0)
 		for i := 1; i <= n; i++ {
-			bytes += int64(100 + i%3)
+			bytes += int64(100 + (i+c.computed-n-1)%3)
 		}
-		if computed != c.computed || sums.BytesRead != bytes || len(table.Links) != 4 || table.Seconds <= 0 || table.Links[3].Busy <= 0 || tr.seeds == 0 || tr.table.Seconds > 600 {
+		if computed != c.computed || sums.BytesRead != bytes || len(table.Links) != 4 || table.Seconds <= 0 || table.Links[3].Busy <= 0 || tr.seeds == 0 || table.Seconds > 600 || tr.batches.Table().Seconds != 0 {
 			t.Errorf("%+v: %d computed, %+v, %+v", c, computed, sums, table)
 		}
 		want := "started train on a few batches: " + string(rune('0'+c.computed)) + ", false, 0"
-		if !slices.Contains(w.events, want) || w.events[len(w.events)-1] != "ended" || w.events[len(w.events)-2] != "outcome "+strings.TrimPrefix(w.events[len(w.events)-2], "outcome ") {
+		if !slices.Contains(w.events, want) || w.events[len(w.events)-1] != "ended" || !strings.HasPrefix(w.events[len(w.events)-2], "outcome ") {
 			t.Errorf("%q", w.events)
 		}
 		if k, seconds, err := tr.SampleValidation(); k != 2 || seconds <= 0 || err != nil {
@@ -250,11 +254,13 @@ func TestSampleFails(t *testing.T) {
 	}
 	// Interrupted, whole steps are over first, and nothing is written: a plan has no directory.
 	for _, c := range []struct {
-		n     int
-		event string
-	}{{1, "outcome 0 of 1"}, {1, "outcome 1 of 2"}, {4, "outcome 0 of 1"}, {4, "step 2"}} {
+		n          int
+		event      string
+		accumulate int
+		per        int
+	}{{1, "outcome 0 of 1", 2, 3}, {1, "outcome 1 of 2", 2, 3}, {4, "outcome 0 of 1", 2, 3}, {4, "step 2", 2, 3}, {1, "outcome 1 of 2", 3, 3}, {1, "outcome 0 of 1", 2, 1}} {
 		w := newWorld(t)
-		w.plan.Accumulate = 2
+		w.plan.Accumulate, w.plan.PerEpoch = c.accumulate, c.per
 		ctx, cancel := context.WithCancel(context.Background())
 		w.on = func(s string) {
 			if s == c.event {
@@ -452,5 +458,39 @@ func TestWhole(t *testing.T) {
 	}
 	for _, g := range groups {
 		g.Close()
+	}
+}
+
+// TestSampleByEpochs: no batch is begun before those of the epoch before are computed, of which it may
+// be one.
+func TestSampleByEpochs(t *testing.T) {
+	w := newWorld(t)
+	w.plan.PerEpoch, w.plan.Epochs, w.slots = 2, 4, Slots{Train: 2}
+	w.begun = true
+	tr, err := w.trainer(collective.One(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	if err := tr.Start(context.Background(), w.slots); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := tr.Sample(context.Background(), 7); err != nil {
+		t.Fatal(err)
+	}
+	computed := 0
+	begun := 0
+	for _, e := range w.events {
+		if strings.HasPrefix(e, "computed") {
+			computed++
+		}
+		if strings.HasPrefix(e, "begun") {
+			if begun++; computed < (begun-1)/2*2 {
+				t.Errorf("%d batches are begun, %d computed: %q", begun, computed, w.events)
+			}
+		}
+	}
+	if begun != 8 || computed != 8 {
+		t.Errorf("%d batches are begun, %d computed", begun, computed)
 	}
 }

@@ -59,6 +59,8 @@ type world struct {
 	held   []byte // the store's state
 	added  []int  // labelled seed nodes of the batches that the reduction took
 	device *cuda.Device
+	times  engine.Times // of a batch on the device
+	begun  bool         // events have the batches that are begun
 	record *pipeline.Recorder
 	result rundir.Result
 	dir    *rundir.Dir
@@ -156,6 +158,7 @@ func words(e Event) string {
 	case *Filled:
 		return fmt.Sprintf("filled %d", e.Bytes)
 	case *Started:
+		e.Sums()
 		return fmt.Sprintf("started %s: %d, %t, %d", e.Name, e.Items, e.Whole, e.Done)
 	case *Ended:
 		return "ended"
@@ -197,15 +200,16 @@ func (w *world) count(n int) {
 	w.mu.Unlock()
 }
 
-// fakeStack has read 1000 bytes more, in two seconds, each time that it is asked.
+// fakeStack has read 1000 bytes more each time that it is asked, in 1, 3, 5, … seconds.
 type fakeStack struct {
 	iostack.Stack
 	asked int64
+	more  time.Duration
 }
 
 func (s *fakeStack) Stats() iostack.Stats {
 	s.asked++
-	return iostack.Stats{BytesRead: 1000 * s.asked, InFlight: time.Duration(s.asked) * 2 * time.Second}
+	return iostack.Stats{BytesRead: 1000 * s.asked, InFlight: time.Duration(s.asked*s.asked)*time.Second + s.more}
 }
 
 // fakeStore is a store of which slots are counted.
@@ -242,6 +246,7 @@ type fakeSlot struct {
 	eval  bool
 	ref   featurestore.Ref
 	batch graph.Batch
+	under context.Context // of the latest link
 }
 
 func (s *fakeSlot) Start(r featurestore.Ref) error {
@@ -250,6 +255,11 @@ func (s *fakeSlot) Start(r featurestore.Ref) error {
 	}
 	s.ref = r
 	i := r.Index
+	if s.begun {
+		s.mu.Lock()
+		s.events = append(s.events, fmt.Sprintf("begun %d", i))
+		s.mu.Unlock()
+	}
 	labelled := i%3 + 1
 	if s.eval {
 		labelled = 8
@@ -261,15 +271,21 @@ func (s *fakeSlot) Start(r featurestore.Ref) error {
 	return s.fail("Start")
 }
 
-func (s *fakeSlot) LoadGraph(context.Context) error { return s.fail("LoadGraph") }
-func (s *fakeSlot) Wait(context.Context) error      { return s.fail("Wait") }
-func (s *fakeSlot) Assemble(context.Context) error  { return s.fail("Assemble") }
-func (s *fakeSlot) Batch() *graph.Batch             { return &s.batch }
-func (s *fakeSlot) X() []float32                    { return nil }
-func (s *fakeSlot) Matrix() []byte                  { return nil }
-func (s *fakeSlot) Free()                           { s.count(-1) }
+func (s *fakeSlot) LoadGraph(ctx context.Context) error { return s.link(ctx, "LoadGraph") }
+func (s *fakeSlot) Wait(ctx context.Context) error      { return s.link(ctx, "Wait") }
+func (s *fakeSlot) Assemble(ctx context.Context) error  { return s.link(ctx, "Assemble") }
+func (s *fakeSlot) Batch() *graph.Batch                 { return &s.batch }
+func (s *fakeSlot) X() []float32                        { return nil }
+func (s *fakeSlot) Matrix() []byte                      { return nil }
+func (s *fakeSlot) Free()                               { s.count(-1) }
 func (s *fakeSlot) Fill(*cuda.Stream, cuda.Buffer) (*cuda.Span, error) {
 	return nil, errBroken
+}
+
+// link keeps the latest context, and fails where that is wanted.
+func (s *fakeSlot) link(ctx context.Context, name string) error {
+	s.under = ctx
+	return s.fail(name)
 }
 
 func (s *fakeSlot) Counts() featurestore.Counts {
@@ -330,7 +346,7 @@ func (e *fakeEngine) Backward(_ context.Context, w engine.Work, f engine.Feature
 	if i%2 == 0 {
 		right = len(s.batch.Labels)
 	}
-	o := &engine.Outcome{Loss: float64(i) + float64(e.weight), Labels: slices.Clone(s.batch.Labels), Logits: logits(s.batch.Labels, right)}
+	o := &engine.Outcome{Loss: float64(i) + float64(e.weight), Labels: slices.Clone(s.batch.Labels), Logits: logits(s.batch.Labels, right), Times: e.times}
 	switch e.fails {
 	case "NaN":
 		o.Loss = math.NaN()

@@ -284,7 +284,7 @@ func TestLostAmidSteps(t *testing.T) {
 		w := list[rank]
 		if rank == 0 {
 			w.on = func(s string) {
-				if s == "step 2" {
+				if s == "step 3" {
 					<-g.Context().Done()
 					cancel(g.Lost())
 				}
@@ -292,7 +292,7 @@ func TestLostAmidSteps(t *testing.T) {
 			return w.run(ctx, g, nil)
 		}
 		w.on = func(s string) {
-			if s == "step 2" {
+			if s == "step 3" {
 				g.Fail(errBroken)
 			}
 		}

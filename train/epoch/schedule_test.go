@@ -140,3 +140,11 @@ func TestDividedSteps(t *testing.T) {
 		}
 	})
 }
+
+// A rank may have no batch at all.
+func TestNoBatchOfItsOwn(t *testing.T) {
+	s := newSchedule(decide.Schedule{Epochs: 2, PerEpoch: 1, Sampled: 1, Accumulate: 2, Rank: 1, World: 2})
+	if s.items() != 0 || s.next() != 0 {
+		t.Errorf("%d items, from batch %d", s.items(), s.next())
+	}
+}

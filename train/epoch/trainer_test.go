@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +16,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
+	"diskgnn/train/engine"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
@@ -89,7 +91,7 @@ func TestResultByHand(t *testing.T) {
 		if want := score.Score(0*1+1.5*2+3.5*3)/6 + 3*score.Score(i); e.Loss != want || e.TrainAccuracy != 4./6 || e.LR != 0.5 {
 			t.Errorf("epoch %d: loss %v, want %v, accuracy %v, rate %v", i, e.Loss, want, e.TrainAccuracy, e.LR)
 		}
-		if e.Epoch != i || e.Batches != 3 || e.BytesRead != 303 || e.UsefulBytes != 150 || e.RAMBytes != 30 || e.InputNodes != 18 || e.Requests != 9 || e.ValidBytesRead != 201 || e.ReadRate != 500 {
+		if e.Epoch != i || e.Batches != 3 || e.BytesRead != 303 || e.UsefulBytes != 150 || e.RAMBytes != 30 || e.InputNodes != 18 || e.Requests != 9 || e.ValidBytesRead != 201 || e.ReadRate != []score.Score{1000. / 3, 200}[i] {
 			t.Errorf("%+v", e)
 		}
 		if e.ValidAccuracy != []score.Score{0.75, 0.625}[i] || e.ValidSeconds <= 0 || e.Seconds <= 0 || len(e.Links) != 4 || e.BoundLink == "" {
@@ -285,7 +287,7 @@ func TestWithoutValidation(t *testing.T) {
 	w := newWorld(t)
 	w.facts.Valid = 0
 	w.must()
-	if r := &w.result; r.BestEpoch != 1 || r.ValidAccuracy.Defined() || r.TestAccuracy != 6./8 || r.Epochs[0].ValidAccuracy.Defined() {
+	if r := &w.result; r.BestEpoch != 1 || r.ValidAccuracy.Defined() || r.TestAccuracy != 6./8 || r.Epochs[0].ValidAccuracy.Defined() || slices.Contains(w.events, "validate 0") {
 		t.Errorf("%+v", r)
 	}
 	w = newWorld(t)
@@ -325,7 +327,7 @@ func TestSerial(t *testing.T) {
 // TestDeviceLinks: a device's streams are links, which were blocked for the rest of an epoch's seconds.
 func TestDeviceLinks(t *testing.T) {
 	w := newWorld(t)
-	w.device = new(cuda.Device)
+	w.device, w.times = new(cuda.Device), engine.Times{Copy: engine.Period{Took: time.Hour}}
 	tr, err := w.trainer(collective.One(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +354,7 @@ func TestDeviceLinks(t *testing.T) {
 	}
 	tr.Close()
 	for _, e := range w.result.Epochs {
-		if l := e.Links; len(l) != 7 || l[3].Link != LinkLaunch || l[6].Link != LinkCompute || l[6].Blocked != e.Seconds || l[4].Blocked != e.Seconds {
+		if l := e.Links; len(l) != 7 || l[3].Link != LinkLaunch || l[6].Link != LinkCompute || l[6].Blocked != e.Seconds || l[4].Busy != 3*3600 || l[4].Blocked != 0 {
 			t.Errorf("%+v, of %v seconds", l, e.Seconds)
 		}
 	}
@@ -404,5 +406,50 @@ func TestScorerState(t *testing.T) {
 	}
 	if _, most := score.Bytes(TrainJudging(recipe.MetricAUC, &w.facts)); most == 0 || tr.scorerState != most {
 		t.Errorf("%d bytes at most, want %d", tr.scorerState, most)
+	}
+}
+
+// TestTestFails: an error of the test is the run's, and the weights are as they were.
+func TestTestFails(t *testing.T) {
+	w := newWorld(t)
+	w.scores = []int{5, 4}
+	w.on = func(s string) {
+		if s == "testing" {
+			w.fails = "Infer"
+		}
+	}
+	if err := w.run(context.Background(), collective.One(), nil); !errors.Is(err, errBroken) || w.engine.weight != 6 {
+		t.Errorf("the weight %v: %v", w.engine.weight, err)
+	}
+}
+
+// follower is a Watcher of a slot.
+type follower struct{ seen []string }
+
+func (f *follower) Enter(link string) { f.seen = append(f.seen, "enter "+link) }
+func (f *follower) Leave(link string) { f.seen = append(f.seen, "leave "+link) }
+func (f *follower) Context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, f, true)
+}
+
+// TestWatcher: whoever follows a slot sees it enter and leave every link that loads, also one that
+// fails, and chooses the context under which it waits.
+func TestWatcher(t *testing.T) {
+	f := new(follower)
+	w := newWorld(t)
+	slot := &fakeSlot{world: w}
+	sl := &Slot{Slot: slot, Watcher: f}
+	w.fails = "Assemble"
+	for i, l := range loadingLinks(newSchedule(w.plan).ref, 2) {
+		if err := l.Do(context.Background(), sl, 0); (err != nil) != (i == 2) || slot.under.Value(f) == nil {
+			t.Errorf("%s: %v", l.Name, err)
+		}
+	}
+	if want := []string{"enter load graph", "leave load graph", "enter read features", "leave read features", "enter assemble", "leave assemble"}; !slices.Equal(f.seen, want) {
+		t.Errorf("%q", f.seen)
+	}
+	slot.under = nil
+	if drain(sl); slot.under == nil || slot.under.Err() == nil {
+		t.Error("reads in flight are not ended")
 	}
 }
