@@ -227,7 +227,7 @@ func TestLeavesAfterOutgrown(t *testing.T) {
 		w := newWorld(t)
 		first := 2
 		if fails == "outgrown within a step" {
-			w.plan.Accumulate, first = 3, 1
+			w.plan.Accumulate, w.plan.PerEpoch, first = 2, 4, 3 // of the second step, whose first batch is computed
 		}
 		tr, err := w.trainer(collective.One(), nil)
 		if err != nil {
@@ -266,14 +266,22 @@ func TestNotLonger(t *testing.T) {
 		t.Errorf("%s, extensible %t", d, w.dir.Extensible)
 	}
 	w = newWorld(t)
+	partial := ""
 	w.on = func(s string) {
 		if s == "step 3" && w.dir.Sources == nil && len(w.result.Epochs) == 1 {
-			w.dir.Sources = func() error { w.dir.Sources = nil; return errBroken }
+			partial = w.dir.Checkpoints().File("step-000000000006.ckpt.partial")
+			w.dir.Sources = func() error {
+				w.dir.Sources = nil
+				return errors.Join(os.WriteFile(partial, nil, 0o600), errBroken)
+			}
 		}
 	}
 	w.must()
 	if !slices.Contains(w.events, "note: no checkpoint of the last epoch, from which the run could be made longer: broken") || w.dir.Extensible {
 		t.Errorf("%v", w.events)
+	}
+	if _, err := os.Stat(partial); partial == "" || !os.IsNotExist(err) {
+		t.Errorf("a part of it stays: %v", err)
 	}
 	if d := cmp.Diff([][2]int{{1, 0}, {2, 0}}, stands(w.checkpoints())); d != "" {
 		t.Error(d)
