@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/featurestore"
+	"diskgnn/internal/dtype"
 	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
@@ -99,5 +100,37 @@ func TestScheduleOfRank(t *testing.T) {
 	want := Schedule{Epochs: 10, PerEpoch: 50, Sampled: 2, Shuffle: true, Seed: 5, Accumulate: 6, Rank: 2, World: 3}
 	if diff := cmp.Diff(want, d.Schedule(2)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestPackFacts: what run.json says of the store, for people.
+func TestPackFacts(t *testing.T) {
+	o, f := ordinary()
+	s := &f.Store
+	s.Nodes, s.Dim, s.Classes, s.DType, s.RowBytes, s.Fanout = 1, 2, 3, dtype.Float16, 4, []int{5, 6}
+	s.Description = featurestore.Description{Codec: "c", Policy: "p"}
+	d := Decision{Options: o, Facts: f}
+	want := rundir.PackFacts{Dir: "pack", Nodes: 1, Dim: 2, Classes: 3, DType: dtype.Float16, RowBytes: 4, Fanout: []int{5, 6}, Epochs: 1, BatchesPerEpoch: 50, Description: s.Description}
+	if diff := cmp.Diff(want, d.File(rundir.Setup{}).PackFacts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestOtherNetwork: ranks of equal options whose network is another are told apart.
+func TestOtherNetwork(t *testing.T) {
+	o, f := ordinary()
+	d := Decision{Options: o, Facts: f}
+	file := d.File(rundir.Setup{})
+	root, err := d.Identity(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file.Params.Network.Dims = []int{1, 2}
+	other, err := d.Identity(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := other.Differs(&root); got != "its options are others" {
+		t.Errorf("%q", got)
 	}
 }
