@@ -2,6 +2,7 @@ package ranks
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -152,8 +153,12 @@ func TestNonsense(t *testing.T) {
 // TestShareEarlier: all ranks know of the run that goes on, or that is finished; its epochs stay with
 // rank 0, whose own values do not change.
 func TestShareEarlier(t *testing.T) {
-	// Its epochs have more bytes than a message, and its command more than others.
-	const epochs = 30_000
+	// Its epochs have more bytes than the message, and its command more than others have.
+	one, err := json.Marshal(rundir.Epoch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	epochs := MostEarlier/len(one) + 1
 	result := &rundir.Result{BestEpoch: 3, Epochs: make([]rundir.Epoch, epochs)}
 	was := &rundir.File{Dataset: "d", Result: result, Command: []string{strings.Repeat("x", MostTold)}}
 	for _, c := range []struct {
@@ -218,6 +223,9 @@ func TestAsLost(t *testing.T) {
 		}
 		if _, is := AsLost(g, nil); is {
 			t.Error("no error is taken for a loss")
+		}
+		if err := Together(g); err != nil {
+			t.Error(err)
 		}
 		if g.Rank() == 0 {
 			g.Fail(errors.New("out of paper"))
