@@ -465,7 +465,7 @@ func TestWhole(t *testing.T) {
 // be one.
 func TestSampleByEpochs(t *testing.T) {
 	w := newWorld(t)
-	w.plan.PerEpoch, w.plan.Epochs, w.slots = 2, 4, Slots{Train: 2}
+	w.plan.PerEpoch, w.plan.Epochs, w.slots = 2, 4, Slots{Train: 4}
 	w.begun = true
 	tr, err := w.trainer(collective.One(), nil)
 	if err != nil {

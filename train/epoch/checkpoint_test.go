@@ -268,6 +268,9 @@ func TestNotLonger(t *testing.T) {
 	w = newWorld(t)
 	partial := ""
 	w.on = func(s string) {
+		if _, err := os.Stat(partial); s == "validating" && partial != "" && !os.IsNotExist(err) {
+			t.Errorf("a part of the checkpoint stays: %v", err)
+		}
 		if s == "step 3" && w.dir.Sources == nil && len(w.result.Epochs) == 1 {
 			partial = w.dir.Checkpoints().File("step-000000000006.ckpt.partial")
 			w.dir.Sources = func() error {
@@ -280,8 +283,8 @@ func TestNotLonger(t *testing.T) {
 	if !slices.Contains(w.events, "note: no checkpoint of the last epoch, from which the run could be made longer: broken") || w.dir.Extensible {
 		t.Errorf("%v", w.events)
 	}
-	if _, err := os.Stat(partial); partial == "" || !os.IsNotExist(err) {
-		t.Errorf("a part of it stays: %v", err)
+	if partial == "" {
+		t.Error("no checkpoint failed")
 	}
 	if d := cmp.Diff([][2]int{{1, 0}, {2, 0}}, stands(w.checkpoints())); d != "" {
 		t.Error(d)
