@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -467,6 +468,11 @@ func TestSampleByEpochs(t *testing.T) {
 	w := newWorld(t)
 	w.plan.PerEpoch, w.plan.Epochs, w.slots = 2, 4, Slots{Train: 4}
 	w.begun = true
+	w.on = func(string) { // a batch that may begin does so, while this one is computed
+		for range 1000 {
+			runtime.Gosched()
+		}
+	}
 	tr, err := w.trainer(collective.One(), nil)
 	if err != nil {
 		t.Fatal(err)
