@@ -31,8 +31,16 @@ func (t *Trainer) Sample(ctx context.Context, n int) (measured int, sums rundir.
 	return n, t.now, t.table, ctx.Err() // whole steps go on without it
 }
 
-// SampleValidation scores the number of validation batches given to Start. It returns this number
-// and the seconds.
+// unstopped returns the error of the context where a run stopped after a whole step.
+func unstopped(ctx context.Context, err error) error {
+	if errors.Is(err, ranks.ErrStopped) {
+		return ctx.Err()
+	}
+	return err
+}
+
+// SampleValidation scores the validation batches given to Start. It returns their number and the
+// seconds.
 func (t *Trainer) SampleValidation() (batches int, seconds float64, err error) {
 	if t.eval == nil || t.eval.valid == 0 {
 		return 0, 0, nil
@@ -42,8 +50,8 @@ func (t *Trainer) SampleValidation() (batches int, seconds float64, err error) {
 	return t.eval.valid, time.Since(began).Seconds(), err
 }
 
-// runSome trains on n items after the first after ones, by parts of epochs: items under way at the
-// same time must have different batches.
+// runSome trains on n items, the first of which is item after, by parts of epochs: items under way at
+// the same time must have different batches.
 func (t *Trainer) runSome(after, n int) error {
 	for end := after + n; after < end; {
 		k := min(end-after, t.schedule.left(after))
