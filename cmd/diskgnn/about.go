@@ -24,7 +24,7 @@ own. It ends with exit code 0 whatever it finds.
 
 How fast the drive is, 'diskgnn bench io' measures.`
 
-// newDoctorCommand says what the machine can do.
+// doctorCommand reports the machine's abilities.
 func doctorCommand() command {
 	directory := "."
 	return command{
@@ -48,7 +48,7 @@ func doctorCommand() command {
 	}
 }
 
-// completing is the flag by which a shell asks for the words that may follow.
+// completing is the flag by which a shell requests completions.
 const completing = "--generate-bash-completion"
 
 //go:embed completion/diskgnn.bash
@@ -64,7 +64,7 @@ const completionTeaches = `Prints a script for a shell, with which it completes 
    diskgnn completion zsh > "${fpath[1]}/_diskgnn"
    diskgnn completion fish > ~/.config/fish/completions/diskgnn.fish`
 
-// completion is what the command prints with --json.
+// completion is the command's output with --json.
 type completion struct {
 	Shell  string `json:"shell"`
 	Script string `json:"script"`
@@ -96,7 +96,7 @@ func completionCommand() command {
 	}
 }
 
-// manual is what man prints with --json.
+// manual is man's output with --json.
 type manual struct {
 	Page string `json:"page"`
 }
@@ -122,7 +122,7 @@ func manCommand() command {
 	}
 }
 
-// version is what this binary was built from.
+// version is the origin of this binary's build.
 type version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -180,7 +180,7 @@ func (v version) String() string {
 	return fmt.Sprintf("%s (%s, %s)", s, v.Go, v.Platform)
 }
 
-// builtIn says what of the parts that a build may lack is there.
+// builtIn lists the optional parts of a build that this one has.
 func (v version) builtIn() string {
 	gpu, assembly := "no GPU support (make build-gpu has it)", "no kernels in assembly"
 	if v.GPU {

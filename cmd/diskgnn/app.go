@@ -37,8 +37,7 @@ Exit codes: 0 done, 1 internal error, 2 usage or an output that exists, 3 bad or
 corrupt input, 4 out of disk or memory, 5 interrupted, 6 locked, 134 ended by
 the Go runtime.`
 
-// globals is what all commands share: where output goes, and the flags that
-// every command has.
+// globals is the shared state of all commands: their output, and the flags that every command has.
 type globals struct {
 	stdout, stderr io.Writer
 	command        string   // the one that runs
@@ -69,7 +68,7 @@ func (g *globals) progressKind() string {
 	return "auto"
 }
 
-// reporter returns what shows the progress of a command.
+// reporter returns the reporter of a command's progress.
 func (g *globals) reporter() render.Reporter {
 	switch g.progressKind() {
 	case "json":
@@ -80,13 +79,13 @@ func (g *globals) reporter() render.Reporter {
 	return render.New(g.stderr)
 }
 
-// starts notes the command that runs, and how it goes on once it was interrupted.
+// starts notes the running command, and the text on resuming it after an interruption.
 func (g *globals) starts(name, resumes string) {
 	g.command = name
 	g.resumes.Store(&resumes)
 }
 
-// goOn says what is to be done once the command was interrupted. Any goroutine may ask.
+// goOn returns the advice after an interruption. It is safe for concurrent use.
 func (g *globals) goOn() string {
 	if r := g.resumes.Load(); r != nil && *r != "" {
 		return *r
@@ -118,7 +117,7 @@ func newApp(g *globals) *cli.App {
 	}
 }
 
-// commands returns all of them, in the order of the help.
+// commands returns all commands, in the order of the help.
 func commands() []command {
 	return []command{
 		generateCommand(),
@@ -145,11 +144,11 @@ func commands() []command {
 	}
 }
 
-// noCommand answers a command line that names none that exists.
+// noCommand answers a command line without a known command.
 func noCommand(c *cli.Context) error {
 	name := c.Args().First()
 	if name == "" {
-		// The help goes where errors go: no command was named that it could be of.
+		// The help goes to stderr: no command was named.
 		c.App.Writer = c.App.ErrWriter
 		if err := cli.ShowAppHelp(c); err != nil {
 			return err
@@ -163,7 +162,7 @@ func noCommand(c *cli.Context) error {
 	return fault.New(fault.ErrUsage, "unknown command %q%s; see diskgnn --help", name, didYouMean(name, names, ""))
 }
 
-// session is what a command's action works with, besides its own options.
+// session is the environment of a command's action, beside its own options.
 type session struct {
 	g     *globals
 	args  []string // the positional arguments
@@ -175,7 +174,7 @@ type session struct {
 	making *making
 }
 
-// command describes a command: what it says of itself, takes and does.
+// command describes a command: its help, flags and actions.
 type command struct {
 	name     string
 	usage    string   // one line
@@ -186,19 +185,18 @@ type command struct {
 	groups   []group // more flags, by subject
 	ofOthers bool    // a configuration file's keys are other commands' flags, and each of them checks its own
 	resumes  string  // how one that was interrupted goes on; empty: it keeps nothing
-	// check completes the options and refuses what makes no sense by itself: it reads no
-	// file but a secret's.
-	// agrees returns the error by which run would refuse what is there of its output, and changes
-	// nothing. Commands that no pipeline has leave both to run.
+	// check completes the options and refuses invalid ones: it reads no file except a secret's.
+	// agrees returns the error with which run would refuse an existing output, and changes nothing.
+	// Commands that cannot be in a pipeline leave both to run.
 	check  func(*session) error
 	agrees func(context.Context) error
 	run    runs
-	// plan takes the place of run where planning is set: it keeps nothing.
+	// plan replaces run if planning is set: it keeps nothing.
 	planning *bool
 	plan     runs
 
-	// Subcommands, whose names begin with the command's. It does nothing itself, but says that a word
-	// is unknown, or missing.
+	// Subcommands, with names that begin with the command's. The command itself only reports a word
+	// that is unknown or missing.
 	subs             []command
 	unknown, missing string
 }
@@ -206,7 +204,7 @@ type command struct {
 // runs carries out a command.
 type runs func(context.Context, *session) (outcome, error)
 
-// shows carries out a command by run, and describes the result.
+// shows makes a runs of run, and describes the result.
 func shows[R any](run func(context.Context, *session) (R, error), describe func(R) outcome) runs {
 	return func(ctx context.Context, s *session) (outcome, error) {
 		r, err := run(ctx, s)
@@ -217,7 +215,7 @@ func shows[R any](run func(context.Context, *session) (R, error), describe func(
 	}
 }
 
-// ready checks all that can be checked before a command runs.
+// ready does all checks that are possible before a command runs.
 func (cmd *command) ready(s *session) error {
 	if err := checkOperands(s.args, cmd.operands); err != nil || cmd.check == nil {
 		return err
@@ -225,7 +223,7 @@ func (cmd *command) ready(s *session) error {
 	return cmd.check(s)
 }
 
-// looks checks a command's flags and arguments, and what is there of its output, and does nothing.
+// looks checks a command's flags and arguments, and its existing output, and does nothing else.
 func (cmd *command) looks(ctx context.Context, s *session) error {
 	if err := cmd.ready(s); err != nil || cmd.agrees == nil {
 		return err
@@ -233,7 +231,7 @@ func (cmd *command) looks(ctx context.Context, s *session) error {
 	return cmd.agrees(ctx)
 }
 
-// flags returns those that all commands have.
+// flags returns the flags of all commands.
 func (g *globals) flags() flags {
 	return flags{
 		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
@@ -279,8 +277,8 @@ func (g *globals) family(cmd command) *cli.Command {
 	return c
 }
 
-// add completes a command: the shared flags, the configuration file, the check of
-// its arguments, progress, and the output.
+// add completes a command: the shared flags, the configuration file, the check of its arguments,
+// progress, and the output.
 func (g *globals) add(cmd command) *cli.Command {
 	cmd.groups = slices.Concat([]group{{"", cmd.flags}}, cmd.groups, []group{{"Configuration and output", g.flags()}})
 	var all flags
@@ -370,8 +368,8 @@ type settings interface {
 	Validate() error
 }
 
-// settle completes a stage's options and checks them. The memory budget, when
-// none was given, is a share of what there is, and said aloud.
+// settle completes a stage's options and checks them. Without a given memory budget it takes a
+// share of the machine's memory, and reports it.
 func (s *session) settle(o settings, memory *int64) error {
 	given := *memory != 0
 	var of string
@@ -388,7 +386,7 @@ func (s *session) settle(o settings, memory *int64) error {
 	return nil
 }
 
-// noteMemory says of a --memory, if one was given, that it is more than there is.
+// noteMemory reports a given --memory that exceeds the machine's.
 func noteMemory(given string, rep progress.Reporter) {
 	memory, err := parseBytes(given)
 	if err != nil {
@@ -399,7 +397,7 @@ func noteMemory(given string, rep progress.Reporter) {
 	}
 }
 
-// required refuses a path that was not given.
+// required refuses a missing path.
 func required(flag, value string) error {
 	if value == "" {
 		return fault.New(fault.ErrUsage, "--%s is missing", flag)

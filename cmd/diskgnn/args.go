@@ -10,9 +10,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// arrange moves a command's flags before its positional arguments: the flag
-// library would otherwise take every flag after the first positional argument for
-// one more of them, silently.
+// arrange moves a command's flags before its positional arguments: the flag library would otherwise
+// silently take every flag after the first positional argument for another argument.
 func arrange(app *cli.App, args []string) []string {
 	if len(args) < 2 || args[len(args)-1] == completing {
 		return args
@@ -47,7 +46,7 @@ func arrange(app *cli.App, args []string) []string {
 			continue
 		}
 		if i++; i == len(rest) || isFlag(cmd.Flags, rest[i]) {
-			// Its value is missing: as the last word it is seen to be.
+			// Its value is missing: as the last word this is noticed.
 			return append(slices.Clone(words), flags...)
 		}
 		flags = append(flags, rest[i])
@@ -59,8 +58,8 @@ func arrange(app *cli.App, args []string) []string {
 	return out
 }
 
-// helpFor turns "help COMMAND SUBCOMMAND" into what shows the subcommand's help: the flag
-// library shows the command's.
+// helpFor turns "help COMMAND SUBCOMMAND" into the arguments that show the subcommand's help: the
+// flag library shows the command's.
 func helpFor(app *cli.App, args []string) []string {
 	if len(args) < 3 || args[1] != "help" && args[1] != "h" {
 		return args
@@ -87,8 +86,8 @@ func takesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
-// isFlag reports whether a word is one of the flags, in full: a slip like
-// "--out --force" must not make a directory of that name.
+// isFlag reports whether a word is one of the flags, in full: a slip like "--out --force" must not
+// make a directory of that name.
 func isFlag(flags []cli.Flag, word string) bool {
 	name, ok := strings.CutPrefix(word, "--")
 	name, _, _ = strings.Cut(name, "=")
@@ -115,7 +114,7 @@ var (
 	needsValue    = regexp.MustCompile(`^flag needs an argument: -+(.*)$`)
 )
 
-// usageError says in this program's words what the flag library found wrong.
+// usageError rewords the flag library's errors.
 func usageError(err error, flags []cli.Flag, command string) error {
 	text := err.Error()
 	if m := undefinedFlag.FindStringSubmatch(text); m != nil {
@@ -146,8 +145,8 @@ func flagNames(flags []cli.Flag) []string {
 	return names
 }
 
-// didYouMean suggests the nearest of the known words, or nothing when none is
-// near enough to be a slip of the fingers.
+// didYouMean suggests the nearest of the known words, or nothing if none is near enough to be a
+// typing error.
 func didYouMean(word string, known []string, prefix string) string {
 	best, distance := "", max(2, len(word)/3)+1
 	for _, k := range known {

@@ -34,7 +34,7 @@ Where the file system refuses direct I/O the figures may be those of memory, whi
 is said. So is whether a GPU could read the file by itself (cufile, GPUDirect Storage):
 directly, in compatibility mode, or why not.`
 
-// newBenchCommand holds what measures the machine and the stores on it.
+// benchCommand has the measurements of the machine and its stores.
 func benchCommand() command {
 	return command{
 		name:    "bench",
@@ -45,14 +45,14 @@ func benchCommand() command {
 	}
 }
 
-// benchIO is the options of bench io.
+// benchIO has the options of bench io.
 type benchIO struct {
 	backend string
 	size    int64
 	seconds float64
 }
 
-// ioRates is what bench io prints.
+// ioRates is bench io's output.
 type ioRates struct {
 	Path       string       `json:"path"`
 	Bytes      int64        `json:"bytes"`
@@ -93,16 +93,16 @@ func benchIOCommand() command {
 	}
 }
 
-// effort is what --seconds says, in proportion to a sustained measurement.
+// effort scales a sustained measurement to --seconds.
 func (b *benchIO) effort() driverate.Effort { return scaled(driverate.Sustained, b.seconds) }
 
-// randomEffort is that of one size and depth of random reads, of which there are many.
+// randomEffort is the effort for one size and depth of random reads, of which there are many.
 func (b *benchIO) randomEffort() driverate.Effort {
 	e := b.effort()
 	return driverate.Effort{Drain: e.For / 5, For: e.For / 5}
 }
 
-// scaled returns an effort that measures for so many seconds.
+// scaled returns an effort that measures for seconds seconds.
 func scaled(e driverate.Effort, seconds float64) driverate.Effort {
 	f := seconds / e.For.Seconds()
 	return driverate.Effort{Drain: time.Duration(f * float64(e.Drain)), For: time.Duration(f * float64(e.For))}
@@ -114,8 +114,8 @@ var (
 	randomDepths = []int{1, 8, 32, 128}
 )
 
-// scratchFile is what is made in a directory to measure it: the same name each
-// time, so that what a killed run left behind is replaced by the next.
+// scratchFile is the file made in a directory to measure it: always the same name, so that the next
+// run replaces the remnant of a killed run.
 const scratchFile = "diskgnn-bench-io.tmp"
 
 // mostBlock is the larger block of random reads, in bytes.
@@ -146,7 +146,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, fault.New(fault.ErrBudget, "a scratch file of %s does not fit: %s has %s free (--size makes it smaller)",
 			budget.FormatBytes(b.size), path, budget.FormatBytes(free))
 	}
-	// A backend that cannot be opened is found before anything is written.
+	// A backend that cannot be opened is an error before anything is written.
 	if err := b.with(iostack.Options{}, func(iostack.Stack, string) error { return nil }); err != nil {
 		return r, err
 	}
@@ -257,7 +257,7 @@ func (r ioRates) outcome() outcome {
 	return o
 }
 
-// took says how long the drive was measured.
+// took describes the duration of the measurement.
 func (r ioRates) took() string {
 	text := fmt.Sprintf("; measured for %s after %s of load", units.Seconds(r.Seconds), units.Seconds(r.Drained))
 	if r.Seconds < 0.9*driverate.Sustained.For.Seconds() {

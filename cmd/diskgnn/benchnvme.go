@@ -35,7 +35,7 @@ sysfs:ADDRESS is a drive of the machine, which nobody else may use. Nothing is w
 What a controller in software reaches is a rate of the file's drive, or of the page cache,
 and of the processors; it says nothing of a drive whose queues a GPU drives over the bus.`
 
-// benchNVMe is the options of bench nvme.
+// benchNVMe has the options of bench nvme.
 type benchNVMe struct {
 	blocks     []int
 	depths     []int
@@ -48,7 +48,7 @@ type benchNVMe struct {
 	seconds    float64
 }
 
-// nvmeRates is what bench nvme prints.
+// nvmeRates is bench nvme's output.
 type nvmeRates struct {
 	Target  string     `json:"target"`
 	From    string     `json:"from"`
@@ -66,7 +66,8 @@ type nvmeRate struct {
 	Depth             int     `json:"depth"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 
-	// What arrived, and of that what the kernel fetched from its drive and what it had.
+	// Bytes that arrived, and the parts of them that the kernel fetched from its drive and that it
+	// held.
 	Effective float64  `json:"bytes_per_second"`
 	Device    *float64 `json:"device_bytes_per_second"`
 	Cache     *float64 `json:"cache_bytes_per_second"`
@@ -81,14 +82,14 @@ type nvmeRate struct {
 	Beside *float64 `json:"backend_requests_per_second"`
 }
 
-// gpuCost is what a GPU spends.
+// gpuCost is the GPU's cost of driving the queues.
 type gpuCost struct {
 	Submit   float64 `json:"submit_seconds_per_1000"`
 	Complete float64 `json:"complete_seconds_per_1000"`
 	Share    float64 `json:"multiprocessor_share"`
 }
 
-// benchFrom is who may drive the queues.
+// benchFrom lists the processors that can drive the queues.
 var benchFrom = []string{"host", "gpu"}
 
 func benchNVMeCommand() command {
@@ -216,7 +217,7 @@ func (b *benchNVMe) queued(ctx context.Context, r *nvmeRates, named target.Targe
 	return one, nil
 }
 
-// beside measures the backend on the same file, with as many reads in flight.
+// beside measures the backend on the same file, with the same number of reads in flight.
 func (b *benchNVMe) beside(ctx context.Context, r *nvmeRates, one *nvmeRate, path string, seed uint64) error {
 	stack, _, err := all.Open(b.backend, iostack.Options{Workers: r.Queues * one.Depth})
 	if err != nil {

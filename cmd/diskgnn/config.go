@@ -28,7 +28,7 @@ type setting struct {
 	line       int
 }
 
-// configuration is a file that was read.
+// configuration is the content of a configuration file.
 type configuration struct {
 	file     string
 	general  []setting
@@ -36,8 +36,7 @@ type configuration struct {
 	flags    map[string][]cli.Flag // of every command
 }
 
-// openConfiguration reads a file that may hold the flags of an app's commands. Which keys it
-// has is for the commands to check.
+// openConfiguration reads a file with flags of an app's commands. The commands check its keys.
 func openConfiguration(app *cli.App, file string) (*configuration, error) {
 	text, err := readConfig(file)
 	switch {
@@ -53,10 +52,10 @@ func openConfiguration(app *cli.App, file string) (*configuration, error) {
 	return c, err
 }
 
-// of returns a command's settings, those of its section first: what is set by it is not set
-// again. given tells which flags the command line has. A pack and the directories that a command
-// could take instead exclude each other: those of the command line win, then a pack over a
-// dataset and samples beside sections.
+// of returns a command's settings, its section's first: these take precedence. given reports
+// whether the command line has a flag. A pack and the directories that replace it exclude each
+// other: those of the command line take precedence, then a pack over a dataset and samples beside
+// sections.
 func (c *configuration) of(command string, given func(flag string) bool) []setting {
 	own := flagNames(c.flags[command])
 	others := func(s setting) bool { return !slices.Contains(own, s.key) }
@@ -77,18 +76,18 @@ func (c *configuration) of(command string, given func(flag string) bool) []setti
 // nothingGiven is a command line without flags.
 func nothingGiven(string) bool { return false }
 
-// proposed is a flag of a command that is proposed, with its value as units.ShellWord writes it.
+// proposed matches a flag of a proposed command, with its value as units.ShellWord writes it.
 var proposed = regexp.MustCompile(` --([a-z-]+) ('(?:[^']|'\\'')*'|\S+)`)
 
-// What a proposed command has in place of a directory that is not known.
+// Placeholders in a proposed command for unknown directories.
 const (
 	someRun     = "RUN"
 	someDataset = "DATASET"
 )
 
-// repeated returns a command that is proposed as it is to be given with the same
-// configuration, if that has settings for it: without what these say as well, and without a
-// name of ours, or a place for one, where they have it. A nil c is no configuration.
+// repeated shortens a proposed command to be run with the same configuration, if that has settings
+// for it: it omits their flags, and names of ours, or placeholders, for which the file has values.
+// A nil c is no configuration.
 func (c *configuration) repeated(next string) string {
 	words := strings.Fields(next)
 	if c == nil || len(words) < 2 {
@@ -118,11 +117,10 @@ func (c *configuration) repeated(next string) string {
 	return next + " --config " + units.ShellWord(c.file)
 }
 
-// applyConfig gives the flags that were not set on the command line the values
-// of a configuration file. A key is a flag's name; a key that is a command's name
-// holds the flags of that command alone. So one file can describe a whole
-// pipeline; beside sections, a key may also be a flag of one of their commands,
-// and is for those that have it. It returns what the file has, nil without one.
+// applyConfig sets the flags that the command line lacks to the values of a configuration file. A
+// key is a flag's name; a key that is a command's name holds the flags of that command alone. So
+// one file can describe a whole pipeline; beside sections, a key may also be a flag of one of their
+// commands, and is for those that have it. It returns the file's content, nil without one.
 func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*configuration, error) {
 	if file == "" {
 		return nil, nil
@@ -145,8 +143,8 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*confi
 	return read, nil
 }
 
-// check refuses keys that are no flags, of the given ones or of the sections' commands, and values
-// that the flags of sections' commands do not take.
+// check refuses keys that are not flags, of the given ones or of the sections' commands, and values
+// that the flags of sections' commands refuse.
 func (c *configuration) check(flags []cli.Flag) error {
 	known := slices.Clone(flags)
 	names := slices.Sorted(maps.Keys(c.sections))
@@ -159,7 +157,7 @@ func (c *configuration) check(flags []cli.Flag) error {
 	if err := knownKeys(c.general, c.file, known); err != nil {
 		return err
 	}
-	// The flags of an app of their own take the values, which are not for the command that runs.
+	// The values are parsed by the flags of another app: they are not for the running command.
 	parsing := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
 	for _, name := range names {
 		if flags := parsing[name]; flags != nil {
@@ -171,12 +169,12 @@ func (c *configuration) check(flags []cli.Flag) error {
 	return nil
 }
 
-// wrong says where a setting is that its flag does not take.
+// wrong adds the position of a setting to its flag's error.
 func (s *setting) wrong(file string, err error) error {
 	return fault.New(fault.ErrUsage, "%s:%d: %s: %s", file, s.line, s.key, strings.Replace(err.Error(), "parse error", "want true or false", 1))
 }
 
-// parses refuses a value among a command's settings that its flag does not take.
+// parses refuses a value among a command's settings that its flag refuses.
 func (c *configuration) parses(command string, flags []cli.Flag) error {
 	set := stdflag.NewFlagSet(command, stdflag.ContinueOnError)
 	for _, f := range flags {
@@ -202,8 +200,7 @@ func readConfig(file string) ([]byte, error) {
 	return vfs.Small(f, file, 0, yaml.MaxBytes)
 }
 
-// commandFlags returns every command's flags by its name, which is of two words
-// for a subcommand.
+// commandFlags returns every command's flags by its name, which has two words for a subcommand.
 func commandFlags(app *cli.App) map[string][]cli.Flag {
 	flags := make(map[string][]cli.Flag)
 	for _, c := range app.Commands {
@@ -217,7 +214,7 @@ func commandFlags(app *cli.App) map[string][]cli.Flag {
 	return flags
 }
 
-// knownKeys refuses keys that are no flag.
+// knownKeys refuses keys that are not flags.
 func knownKeys(settings []setting, file string, flags []cli.Flag) error {
 	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || len(n) == 1 })
 	for _, s := range settings {
@@ -296,8 +293,7 @@ func appendSetting(list []setting, e *ast.MappingValueNode, file string) ([]sett
 	return append(list, s), nil
 }
 
-// scalar returns a value as it would be written on the command line: a sequence
-// is joined with commas.
+// scalar returns a value as written on the command line: a sequence is joined with commas.
 func scalar(n ast.Node) (string, error) {
 	if seq, ok := n.(*ast.SequenceNode); ok {
 		parts := make([]string, len(seq.Values))

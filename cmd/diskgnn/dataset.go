@@ -59,7 +59,7 @@ func generateCommand() command {
 	}
 }
 
-// ofLabels says after the number of classes that a node may have several.
+// ofLabels returns the text after the number of classes if a node may have several.
 func ofLabels(kind string) string {
 	if kind == "class" {
 		return ""
@@ -67,7 +67,7 @@ func ofLabels(kind string) string {
 	return ", any number per node"
 }
 
-// labelLines says which labels and splits a dataset has.
+// labelLines describes a dataset's labels and splits.
 func labelLines(kind string, classes int, unlabelled, train, valid, test int64) []line {
 	if kind == dataset.NoLabels {
 		return []line{{"labels", "none, and no splits: it is one to predict on"}}
@@ -78,7 +78,7 @@ func labelLines(kind string, classes int, unlabelled, train, valid, test int64) 
 	}
 }
 
-// datasetMade describes what generate and import made.
+// datasetMade describes the outcome of generate and import.
 func datasetMade(r dataset.Result, memory int64) outcome {
 	lines := []line{
 		made(r.Out, r.Fingerprint, r.State),
@@ -121,7 +121,7 @@ says what the dataset would take and what is wrong, and imports nothing.
 
 The next command is diskgnn presample, or, with --for predict, diskgnn predict.`
 
-// imported is the options of import.
+// imported has the options of import.
 type imported struct {
 	importer.Options
 	out, format    string
@@ -183,7 +183,7 @@ func (c *imported) flags() flags {
 	}, stageFlags(&c.Workers, &c.Memory, &c.Force)...)
 }
 
-// check completes the options, and refuses what makes no sense.
+// check completes the options, and refuses invalid ones.
 func (c *imported) check(s *session) error {
 	if c.plan {
 		s.planned(&c.out, "graph")
@@ -207,7 +207,7 @@ func (c *imported) check(s *session) error {
 	return s.settle(&c.Options, &c.Memory)
 }
 
-// importPlan describes what an import would make.
+// importPlan describes the predicted outcome of an import.
 func importPlan(p importer.Plan) outcome {
 	about := ""
 	if p.Estimated {

@@ -11,9 +11,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// environment has the variables that give flags their values, where neither the command line
-// nor a configuration file does. They are of run facts alone, which differ from machine to
-// machine; none is a content parameter.
+// environment has the variables that give flags their values, if neither the command line nor a
+// configuration file does. They describe the machine or the run; none is a content parameter.
 var environment = map[string]string{
 	"memory":     "DISKGNN_MEMORY",
 	"gpu-memory": "DISKGNN_GPU_MEMORY",
@@ -22,8 +21,8 @@ var environment = map[string]string{
 	"io":         "DISKGNN_IO",
 }
 
-// applyEnvironment sets the flags of a command that are not set yet, and returns their names.
-// The flags of simulations are of machines that are not here.
+// applyEnvironment sets the unset flags of a command, and returns their names. It skips the flags
+// of simulations, which describe other machines.
 func applyEnvironment(c *cli.Context, command string, flags []cli.Flag) (names []string, err error) {
 	if strings.HasPrefix(command, "simulate ") {
 		return nil, nil
@@ -42,8 +41,8 @@ func applyEnvironment(c *cli.Context, command string, flags []cli.Flag) (names [
 	return names, nil
 }
 
-// given returns the names of the flags that were set, but for those by the environment: to
-// these a run that is resumed prefers its own.
+// given returns the names of the set flags, except for those set by the environment: a resumed run
+// prefers its own values to these.
 func given(c *cli.Context, byEnvironment []string) []string {
 	return slices.DeleteFunc(c.LocalFlagNames(), func(name string) bool { return slices.Contains(byEnvironment, name) })
 }
@@ -51,8 +50,8 @@ func given(c *cli.Context, byEnvironment []string) []string {
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // expanded returns a value of a configuration file with ${NAME} replaced by the variable of the
-// environment, and $$ by a dollar sign. Any other dollar sign stands for itself. A variable that
-// is not set is refused; what one holds is not expanded again.
+// environment, and $$ by a dollar sign. Any other dollar sign stands for itself. An unset variable
+// is an error; a variable's value is not expanded again.
 func expanded(value string, lookup func(name string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {

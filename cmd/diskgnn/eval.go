@@ -78,8 +78,7 @@ func predicting(run, dataset string) string {
 	return fmt.Sprintf("diskgnn predict --run %s --dataset %s --out logits.npy", units.ShellWord(run), units.ShellWord(dataset))
 }
 
-// usedBy gives a command that takes weights those that were chosen, and what of another graph
-// was accepted.
+// usedBy adds the chosen weights and the permitted differences of another graph to a command.
 func usedBy(command, weights string, accept []string) string {
 	if weights != trained.WeightsBest {
 		command += " --weights " + weights
@@ -90,7 +89,7 @@ func usedBy(command, weights string, accept []string) string {
 	return command
 }
 
-// weightsFlags are those of the commands that use a run's weights.
+// weightsFlags returns the flags of the commands that use a run's weights.
 func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) flags {
 	return flags{
 		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{trained.WeightsBest, trained.WeightsFinal}, weights),
@@ -101,7 +100,7 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 	}
 }
 
-// exactFlags are those of the commands that compute every node from all of its neighbours.
+// exactFlags returns the flags of the commands that compute every node from all of its neighbours.
 func exactFlags(x *exact.Options, plan *bool) flags {
 	return flags{
 		flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", parsed(&x.Scratch, vfs.Destination)),
@@ -126,7 +125,7 @@ func evaluated(e *trained.Evaluation) outcome {
 	return out
 }
 
-// graphLines says what the weights were used on, if it is not what they were trained on.
+// graphLines names the graph that the weights were used on, if it is not the run's.
 func graphLines(o *score.Outcome) []line {
 	if !o.OtherGraph {
 		return nil
@@ -134,7 +133,7 @@ func graphLines(o *score.Outcome) []line {
 	return []line{{"graph", "another than " + o.Run + " was trained on"}}
 }
 
-// costLines says what computed, and what it took.
+// costLines describes the engine, the times and the reads.
 func costLines(o *score.Outcome) []line {
 	lines := []line{engineLine(o.Engine, o.BLAS, o.SIMD, o.Threads)}
 	for _, l := range o.Layers {
@@ -148,7 +147,7 @@ func costLines(o *score.Outcome) []line {
 	return append(lines, line{"read", read}, line{"time", units.Seconds(o.Seconds)}, held(o.PeakAnonBytes, o.Memory))
 }
 
-// engineLine says what computes where no GPU does.
+// engineLine describes the engine on the CPU.
 func engineLine(engine, library, simd string, threads int) line {
 	return line{"engine", fmt.Sprintf("%s, %s, %s, %s", engine, library, simd, units.Of(threads, "thread"))}
 }

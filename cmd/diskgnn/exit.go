@@ -22,7 +22,7 @@ import (
 	"diskgnn/internal/progress/render"
 )
 
-// What the process ends with. Scripts rely on them: docs/cli.md.
+// Exit codes of the process. Scripts rely on them: docs/cli.md.
 const (
 	exitDone        = 0
 	exitInternal    = 1 // a bug, or a failure that nothing below names, such as a GPU's
@@ -33,8 +33,8 @@ const (
 	exitLocked      = 6 // another process works on the same directory
 )
 
-// exitCodes is searched in order: when several workers fail, the cause comes
-// before the cancellation that it brought on the others.
+// exitCodes is searched in order: when several workers fail, the cause comes before the
+// cancellations that followed from it.
 var exitCodes = []struct {
 	kind error
 	code int
@@ -83,16 +83,16 @@ func exitCode(err error) int {
 	return exitInternal
 }
 
-// What a command that was interrupted leaves to do: its resumes. A command that says nothing
-// keeps nothing of what it did.
+// The remaining work of an interrupted command: its resumes. A command without a text keeps nothing
+// of its work.
 const (
 	byItself = "run the same command again to resume"
 	byFlag   = "run the same command again with --resume"
 	nothing  = "nothing was kept"
 )
 
-// interrupted explains a cancellation that a signal caused, and says how to go on. Other
-// errors, and those that explain themselves, stay as they are.
+// interrupted explains a cancellation by a signal, with advice on resuming. Other errors, and those
+// with an explanation, stay unchanged.
 func interrupted(err error, goOn string) error {
 	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted && !errors.Is(err, fault.ErrInterrupted) {
 		return fault.New(fault.ErrInterrupted, "interrupted; %s", goOn)
@@ -100,7 +100,7 @@ func interrupted(err error, goOn string) error {
 	return err
 }
 
-// remedies are what a user can do about failures whose text does not say it.
+// remedies are advice on failures whose text has none.
 var remedies = []struct {
 	kind error
 	text string
@@ -110,7 +110,7 @@ var remedies = []struct {
 	{syscall.EFBIG, "ulimit -f says how large files may be, and so does the file system"},
 }
 
-// withRemedy returns an error's text with what can be done about it.
+// withRemedy returns an error's text with advice.
 func withRemedy(err error) string {
 	text := fault.Text(err)
 	for _, r := range remedies {
@@ -121,7 +121,7 @@ func withRemedy(err error) string {
 	return text
 }
 
-// fail reports an error, in one line, and returns the exit code. A panic's stack follows.
+// fail reports an error in one line, followed by a panic's stack, and returns the exit code.
 func (g *globals) fail(err error, asJSON bool) int {
 	code := exitCode(err)
 	name, message := "diskgnn", withRemedy(err)
@@ -147,14 +147,13 @@ func (g *globals) fail(err error, asJSON bool) int {
 	return code
 }
 
-// failure is why a command ended.
+// failure is a command's error as JSON.
 type failure struct {
 	Error    string `json:"error"`
 	ExitCode int    `json:"exit_code"`
 }
 
-// report prints why the program ends, for people and for scripts, and returns
-// the exit code.
+// report prints the error for people and for scripts, and returns the exit code.
 func report(stdout, stderr io.Writer, name, message string, code int, asJSON bool) int {
 	fmt.Fprintf(stderr, "%s: %s\n", name, message)
 	if asJSON {
@@ -166,30 +165,30 @@ func report(stdout, stderr io.Writer, name, message string, code int, asJSON boo
 	return code
 }
 
-// ownProcess sets what holds for the whole process, before any command.
+// ownProcess sets up the whole process, before any command.
 func ownProcess() {
-	// A death of the runtime's own, as when no thread or no memory can be had, ends the process by
-	// SIGABRT. Its usual exit code, 2, is that of wrong usage, after which schedulers give up.
+	// A fatal error of Go's runtime, such as a lack of threads or memory, ends the process by
+	// SIGABRT. Its usual exit code, 2, means wrong usage, after which schedulers give up.
 	debug.SetTraceback("crash")
-	// A write to a pipe that nobody reads fails by EPIPE, and no signal ends the work. The
-	// signal is caught, not ignored, so that processes begun by this one do not inherit that.
+	// A write to a pipe without a reader then fails with EPIPE, and no signal ends the work. The
+	// signal is caught, not ignored, so that child processes do not inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// grace is how long a stage may take to abandon its step after a signal. What
-// it leaves behind is resumable at any instant, so leaving it then is safe.
+// grace is the time for a stage to abandon its step after a signal. Its output can be resumed at
+// any moment, so ending it then is safe.
 const grace = 1900 * time.Millisecond
 
-// insistent are the signals of which a second one ends the process at once. Others come
-// twice by themselves: when a session ends, its shell and the kernel send a SIGHUP each,
-// and schedulers warn by a signal before they end a job by another one.
+// insistent are the signals that end the process at once when they come twice. Other signals repeat
+// by themselves: when a session ends, its shell and the kernel send a SIGHUP each, and schedulers
+// warn by a signal before they end a job by another one.
 var insistent = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 func insists(s os.Signal) bool { return slices.Contains(insistent, s) }
 
-// interrupting returns the signals that interrupt: of a session that ends, unless the
-// program was started so that it outlives its session (nohup), and of schedulers that
-// warn before time is up, too.
+// interrupting returns the signals that interrupt, among them the signal of an ending session,
+// unless the program was started to outlive its session (nohup), and the warnings of schedulers
+// before time is up.
 func interrupting() []os.Signal {
 	list := append([]os.Signal{syscall.SIGUSR1}, insistent...)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -198,8 +197,8 @@ func interrupting() []os.Signal {
 	return list
 }
 
-// interruptible returns a context that the first signal cancels. A second one of those
-// that insist, or a stage that does not stop in time, has leave end the process at once.
+// interruptible returns a context that the first signal cancels. After a second insistent signal,
+// or if a stage does not stop in time, it calls leave, which ends the process at once.
 func interruptible(parent context.Context, leave func(message string)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 8) // more than come while one is looked at

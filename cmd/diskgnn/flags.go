@@ -23,8 +23,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// value is a flag's value that parses itself, so that every message is ours and
-// a configuration file takes the same way as the command line.
+// value is a flag's value that parses itself, so that all messages are ours and a configuration
+// file is parsed like the command line.
 type value struct {
 	set  func(string) error
 	text string
@@ -40,7 +40,7 @@ func (v *value) Set(s string) error {
 
 func (v *value) String() string { return v.text }
 
-// option is a flag that says in its help what its value is called.
+// option is a flag with a name for its value in the help.
 type option struct {
 	*cli.GenericFlag
 	placeholder string
@@ -73,17 +73,17 @@ func stringFlag(name, placeholder, usage string, dst *string) cli.Flag {
 	return flag(name, placeholder, usage, *dst, text(dst))
 }
 
-// nameFlag takes one of the names that there are.
+// nameFlag takes one of the known names.
 func nameFlag(name, placeholder, usage string, known []string, dst *string) cli.Flag {
 	return namedFlag(name, placeholder, usage, *dst, known, dst)
 }
 
-// namedFlag is nameFlag of a name that is not decided yet; the text describes the default.
+// namedFlag is nameFlag without a fixed default; the text describes the default.
 func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *string) cli.Flag {
 	return flag(name, placeholder, usage, byDefault, oneOf(dst, "there are", known))
 }
 
-// oneOf takes one of some words, and says otherwise which there are.
+// oneOf takes one of some words, and lists them in the error for others.
 func oneOf(dst *string, say string, known []string) func(string) error {
 	return parsed(dst, func(s string) (string, error) {
 		if !slices.Contains(known, s) {
@@ -93,7 +93,7 @@ func oneOf(dst *string, say string, known []string) func(string) error {
 	})
 }
 
-// parsed takes what parse takes.
+// parsed takes the values that parse accepts.
 func parsed[T any](dst *T, parse func(string) (T, error)) func(string) error {
 	return func(s string) (err error) {
 		*dst, err = parse(s)
@@ -116,8 +116,8 @@ func boolFlag(name, usage string, dst *bool) cli.Flag {
 	return &cli.BoolFlag{Name: name, Usage: usage, Destination: dst, Value: *dst, DisableDefaultText: !*dst}
 }
 
-// intFlag takes whole numbers from least upward. A default of 0 below least is
-// chosen by the stage and described by the text in its place.
+// intFlag takes whole numbers from least upward. A default of 0 below least means that the stage
+// chooses; the text describes it.
 func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) cli.Flag {
 	if text == "" {
 		text = strconv.FormatInt(int64(*dst), 10)
@@ -155,7 +155,7 @@ func floatFlag(name, usage string, dst *float64) cli.Flag {
 	return flag(name, "X", usage, formatFloat(*dst), parsed(dst, parseFloat))
 }
 
-// positiveFlag takes numbers above 0, which stages would take for "not given".
+// positiveFlag takes numbers above 0: stages take 0 for "not given".
 func positiveFlag(name, usage string, dst *float64) cli.Flag {
 	return flag(name, "X", usage, formatFloat(*dst), parsed(dst, parsePositive))
 }
@@ -178,7 +178,7 @@ func parseFloat(s string) (float64, error) {
 	return x, nil
 }
 
-// bytesFlag takes an amount of bytes; 0 is left for the stage's default.
+// bytesFlag takes a number of bytes; 0 is reserved for the stage's default.
 func bytesFlag(name, usage, text string, dst *int64) cli.Flag {
 	return flag(name, "SIZE", usage, text, parsed(dst, parseBytes))
 }
@@ -196,8 +196,7 @@ func parseBytes(s string) (int64, error) {
 	return n, err
 }
 
-// sizeFlag takes a size in any unit that the stage understands: bytes, and the other one
-// that people mean.
+// sizeFlag takes a size in any unit of the stage: bytes, and the other common unit.
 func sizeFlag(name, usage, text string, other budget.Unit, dst **budget.Size) cli.Flag {
 	if text == "" && *dst != nil {
 		text = (*dst).String()
@@ -208,7 +207,7 @@ func sizeFlag(name, usage, text string, other budget.Unit, dst **budget.Size) cl
 	}))
 }
 
-// floatsFlag takes a list like 50,30,20; "none" is the empty one.
+// floatsFlag takes a list like 50,30,20; "none" is the empty list.
 func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
 	return flag(name, "LIST", usage, join(*dst, ",", formatFloat), func(s string) error {
 		if s == "none" {
@@ -219,7 +218,7 @@ func floatsFlag(name, usage string, dst *[]float64) cli.Flag {
 	})
 }
 
-// listOf takes a list of what one takes, with commas between.
+// listOf takes a comma-separated list of values that one accepts.
 func listOf[T any](dst *[]T, one func(string) (T, error)) func(string) error {
 	return func(s string) error {
 		var list []T
@@ -300,15 +299,14 @@ func outFlag(dst *string, what string) cli.Flag {
 	return outAs("DIR", "directory to make: "+what, dst)
 }
 
-// outAs is the flag --out, -o of a command that makes what the placeholder says.
+// outAs is the flag --out, -o of a command; the placeholder names its output.
 func outAs(placeholder, usage string, dst *string) cli.Flag {
 	f := outputFlag("out", placeholder, usage, dst)
 	f.(*option).Aliases = []string{"o"}
 	return f
 }
 
-// outputFlag takes the name of something that is written. Where it is a symbolic link, dst is what
-// that leads to.
+// outputFlag takes the name of an output. If it is a symbolic link, dst is the link's target.
 func outputFlag(name, placeholder, usage string, dst *string) cli.Flag {
 	return flag(name, placeholder, usage, *dst, func(s string) (err error) {
 		if err := text(dst)(s); err != nil {
@@ -323,7 +321,7 @@ func forceFlag(dst *bool) cli.Flag {
 	return boolFlag("force", "replace an output that was made with other parameters or is damaged, or discard one that was begun with others", dst)
 }
 
-// stageFlags are those of a stage that keeps to the machine's processors, memory and disk.
+// stageFlags are the flags of a stage with bounds on processors, memory and disk.
 func stageFlags(workers *int, memory *int64, force *bool) flags {
 	return flags{
 		parallelFlag("workers", "goroutines; the output is the same for any number", workers),
@@ -333,20 +331,20 @@ func stageFlags(workers *int, memory *int64, force *bool) flags {
 	}
 }
 
-// fanoutFlag takes how many neighbours are drawn in advance.
+// fanoutFlag takes the numbers of neighbours that are drawn in advance.
 func fanoutFlag(dst *[]int) cli.Flag {
 	return flag("fanout", "LIST", "neighbours to draw per layer, the seeds' last; all for every neighbour", join(*dst, ",", strconv.Itoa), parsed(dst, presample.ParseFanout))
 }
 
-// skipSpace turns off what a stage says of the room on its disk.
+// skipSpace turns off a stage's check of the disk's free space.
 const skipSpace = "skip-space-check"
 
 func spaceFlag() cli.Flag {
 	return boolFlag(skipSpace, "begin though the disk seems to have no room", new(bool))
 }
 
-// mostParallel is more than any machine has, and few enough that what each takes
-// of memory can be counted.
+// mostParallel exceeds the processors of any machine, and is small enough that memory per worker
+// can be summed without overflow.
 const mostParallel = 4096
 
 // parallelFlag takes a number of workers or threads.
@@ -354,8 +352,8 @@ func parallelFlag(name, usage string, dst *int) cli.Flag {
 	return flag(name, "N", usage, "all processors", parsed(dst, integer(1, mostParallel)))
 }
 
-// preference is the row of a flag of train's that decides nothing of the result, for another command
-// that has the flag, and maybe another default.
+// preference is the row of a train flag that does not decide the result, for another command with
+// the flag, and optionally another default.
 func preference(name, shown string) recipe.Option {
 	o, _ := new(train.Options).Preference(name)
 	o.Shown = cmp.Or(shown, o.Shown)
@@ -368,7 +366,7 @@ func blasFlag(dst *string) cli.Flag {
 	return nameFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", blas.Kinds(), dst)
 }
 
-// part is what --shard says: one part of a directory, or that the scheduler says which.
+// part is the value of --shard: one part of a directory, or auto for the scheduler's choice.
 type part struct {
 	shard shard.Shard
 	ask   job.Ask
@@ -386,8 +384,8 @@ func shardFlag(usage string, dst *part) cli.Flag {
 	}))
 }
 
-// shard returns the part that the command makes, the zero value for the whole. What a
-// scheduler says is logged.
+// shard returns the part that the command makes, the zero value for the whole. It logs the
+// scheduler's choice.
 func (s *session) shard(p part) (shard.Shard, error) {
 	if p.ask.Auto {
 		place, err := job.Find(job.Shards, p.ask, job.Environ)

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// helpWidth is the most columns of what the program says of itself, and of its plans.
+	// helpWidth is the most columns of the program's help, and of its plans.
 	helpWidth = 80
-	// flagWidth is the most columns of a flag with its value, beside what it means. A longer
-	// one has a line of its own.
+	// flagWidth is the most columns of a flag with its value, beside its meaning. A longer one has
+	// a line of its own.
 	flagWidth = 24
 )
 
@@ -40,7 +40,7 @@ func usageOf(cmd *command) string {
 	return strings.Join(append([]string{"diskgnn", cmd.name, "[flags]"}, cmd.operands...), " ")
 }
 
-// writeFlags writes a group of flags: what each means stands beside it.
+// writeFlags writes a group of flags, each with its meaning beside it.
 func writeFlags(b *strings.Builder, g group) {
 	if g.title != "" {
 		fmt.Fprintf(b, "\n   %s\n\n", g.title)
@@ -59,8 +59,8 @@ func writeFlags(b *strings.Builder, g group) {
 	}
 }
 
-// reflow breaks the lines of paragraphs anew. Lines that begin with a space are examples: one that
-// is too long goes on in the next line, as in a shell.
+// reflow wraps paragraphs to a width. Lines that begin with a space are examples: one that is too
+// long continues on the next line, as in a shell.
 func reflow(text string, width int) string {
 	var out, paragraph []string
 	flush := func() {
@@ -81,8 +81,8 @@ func reflow(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// example breaks a command before its flags. What is said of it, after three spaces, comes nearer
-// or, where there is no room, before it.
+// example wraps a command before its flags. Its comment, after three spaces, moves closer or,
+// without room, above it.
 func example(line string, width int) []string {
 	if utf8.RuneCountInString(line) <= width {
 		return []string{line}
@@ -111,7 +111,7 @@ func example(line string, width int) []string {
 	return append(out, now)
 }
 
-// wrap breaks a text between words, so that lines have so many columns at most.
+// wrap wraps a text between words into lines of at most width columns.
 func wrap(text string, width int) string {
 	return strings.Join(filled(words(text, width), width), "\n")
 }
@@ -146,7 +146,7 @@ func words(text string, width int) (list []string) {
 	return list
 }
 
-// indented moves lines to the right as the help has them.
+// indented indents lines for the help.
 func indented(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {

@@ -5,8 +5,8 @@
 //	generate | import        presample              pack               train
 //	source ─────► DATASET ───────► SAMPLES ───────► PACK ───────► RUN
 //
-// This package holds flags, the configuration file, output and exit codes; what
-// the stages do is theirs. docs/cli.md is its reference.
+// This package has flags, the configuration file, output and exit codes; other packages implement
+// the stages. docs/cli.md is its reference.
 package main
 
 import (
@@ -34,8 +34,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return g.run(newApp(g), args)
 }
 
-// run runs a command line. A panic, in whatever goroutine, is an internal error like any
-// other, with the stack after it on stderr.
+// run runs a command line. A panic in any goroutine is an internal error like any other, with the
+// stack after it on stderr.
 func (g *globals) run(app *cli.App, args []string) (code int) {
 	asJSON := func() bool { return g.json || asksForJSON(args) }
 	defer func() {

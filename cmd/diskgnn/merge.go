@@ -28,12 +28,12 @@ in the directory made. Every byte is checked on the way. The shards may be remov
 the one that would have followed without shards: diskgnn pack, of samples, and
 diskgnn train, of a pack, whose shards are made and merged alike.`
 
-// mergeNext is what follows the making of a shard.
+// mergeNext is the advice after a shard was made.
 func mergeNext(out string, s shard.Shard) string {
 	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", units.ShellWord(out), s.Count)
 }
 
-// merges says how the shards of each format are made one.
+// merges has the function that merges the shards of each format.
 var merges = map[stage.Format]shard.Assemble{
 	mbfile.Format:             mbfile.Merge,
 	mbfile.MultiLabelFormat:   mbfile.Merge,
@@ -41,7 +41,7 @@ var merges = map[stage.Format]shard.Assemble{
 	packfile.MultiLabelFormat: packfile.Merge,
 }
 
-// checks says how the wholes are looked at.
+// checks has the function that verifies a merged directory of each format.
 var checks = map[stage.Format]shard.Check{
 	mbfile.Format:             mbfile.Check,
 	mbfile.MultiLabelFormat:   mbfile.Check,
@@ -82,7 +82,7 @@ func mergeCommand() command {
 	}
 }
 
-// afterMerge is what follows the whole: what follows it without shards.
+// afterMerge is the advice after a merge: the same as without shards.
 func afterMerge(r shard.Result) string {
 	switch {
 	case strings.Contains(r.Format, "samples"):
@@ -154,7 +154,7 @@ func sliceCommand() command {
 	}
 }
 
-// afterSlice is the training of the rank that has it.
+// afterSlice is the command that trains the rank of a slice.
 func afterSlice(r slice.Result) string {
 	next := fmt.Sprintf("diskgnn train --pack %s --out run --rank %d/%d", units.ShellWord(r.Out), r.Rank, r.World)
 	if r.Accumulate != r.World {

@@ -44,7 +44,7 @@ const nvmeListTeaches = `Says what diskgnn nvme load has put on drives: the dire
    diskgnn nvme list soft:drive
    diskgnn nvme list soft:drive0,drive1 --json`
 
-// newNVMeCommand holds what is done to raw drives.
+// nvmeCommand has the operations on raw drives.
 func nvmeCommand() command {
 	return command{
 		name:    "nvme",
@@ -55,7 +55,7 @@ func nvmeCommand() command {
 	}
 }
 
-// loaded is what nvme load prints.
+// loaded is nvme load's output.
 type loaded struct {
 	Dir         string  `json:"dir"`
 	Target      string  `json:"target"`
@@ -125,8 +125,8 @@ func wasLoaded(l loaded) outcome {
 	}, next: afterLoad(l)}
 }
 
-// afterLoad reads a pack from the drives; of what needs more flags to be used, it shows what
-// is there.
+// afterLoad proposes to train on a pack from the drives, and otherwise nvme list, since other
+// directories need more flags to be used.
 func afterLoad(l loaded) string {
 	if l.Format == packfile.Format.Name {
 		return fmt.Sprintf("diskgnn train --pack %s --out run --io %s", units.ShellWord(l.Dir), units.ShellWord(target.Prefix+l.Target))
@@ -142,14 +142,14 @@ func spread(drives int, unit, capacity int64) string {
 	return text
 }
 
-// load puts a directory on drives, which nobody else writes to meanwhile.
+// load writes a directory to drives. The caller makes sure that nobody else writes to them.
 func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.Target, size int64, o volume.Options) (r volume.Result, err error) {
 	if t.Kind != target.Soft && size > 0 {
 		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
 	}
 	var made []string
 	defer func() {
-		// What refuses has written nothing: the next command may give another size.
+		// A refused load has written nothing: the next command may give another size.
 		if refused(err) {
 			for _, file := range made {
 				err = errors.Join(err, vfs.OS.Remove(file))
@@ -177,15 +177,14 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	return r, err
 }
 
-// refused reports whether an error is of what was asked, or of the room for it.
+// refused reports whether an error is about the request, or about the room for it.
 func refused(err error) bool {
 	return errors.Is(err, fault.ErrUsage) || errors.Is(err, fault.ErrInput) || errors.Is(err, fault.ErrBudget)
 }
 
-// provide makes a file of so many bytes, which take no room before they are written, and the
-// directories that it is in, unless it is there. A disk without room for what will be written to it
-// is refused: a drive could only say that a write failed. It returns the file that it has made, "" for
-// one that is there.
+// provide makes a sparse file of size bytes, and its parent directories, unless the file exists. It
+// refuses a disk without room for need bytes: a drive would only report a failed write. It returns
+// the file if it made it, "" otherwise.
 func provide(file string, size, need int64) (made string, err error) {
 	if file, err = vfs.Destination(file); err != nil {
 		return "", err
@@ -262,7 +261,7 @@ func (s *session) onVolume(ctx context.Context, name string, f func(target.Targe
 	})
 }
 
-// verifyTarget checks what is on drives, as what it says that it is.
+// verifyTarget checks the directory on drives by its own metadata.
 func (s *session) verifyTarget(ctx context.Context, name string) (m *stage.Meta, err error) {
 	err = s.onVolume(ctx, name, func(t target.Target, v *volume.Volume) (err error) {
 		if m, err = stage.ReadMeta(v.FS(name), name, "directory"); err != nil {
@@ -276,7 +275,7 @@ func (s *session) verifyTarget(ctx context.Context, name string) (m *stage.Meta,
 	return m, err
 }
 
-// verifyVolume checks the directory on a volume as one of files.
+// verifyVolume checks the directory on a volume like a directory of files.
 func (s *session) verifyVolume(ctx context.Context, v *volume.Volume, t target.Target, want *stage.Meta) error {
 	root := target.Prefix + t.String()
 	fsys := v.FS(root)
@@ -290,7 +289,7 @@ func (s *session) verifyVolume(ctx context.Context, v *volume.Volume, t target.T
 	return s.verifyFiles(ctx, fsys, root, m)
 }
 
-// onVolume is what nvme list prints.
+// onVolume is nvme list's output.
 type onVolume struct {
 	Target      string         `json:"target"`
 	Format      string         `json:"format"`

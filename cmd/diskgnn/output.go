@@ -18,8 +18,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// outcome is what a command prints when it is done: an object for scripts, or a
-// few lines for people.
+// outcome is a finished command's output: an object for scripts, or a few lines for people.
 type outcome struct {
 	object any
 	lines  []line
@@ -35,7 +34,7 @@ func (o *outcome) add(label, format string, args ...any) {
 	o.lines = append(o.lines, line{label, fmt.Sprintf(format, args...)})
 }
 
-// print writes the outcome to stdout. One that nobody reads any more is no error: the work is done.
+// print writes the outcome to stdout. A reader that has gone away is no error: the work is done.
 func (o outcome) print(w io.Writer, asJSON bool) error {
 	var out strings.Builder
 	if asJSON {
@@ -54,7 +53,7 @@ func (o outcome) print(w io.Writer, asJSON bool) error {
 }
 
 // wentAway reports whether a write failed because no reader is left: of a pipe, or of a terminal
-// that hung up, which fails by EIO, as a file on a damaged disk does.
+// that hung up, which fails with EIO, as a file on a damaged disk does.
 func wentAway(w io.Writer, err error) bool {
 	if errors.Is(err, syscall.EPIPE) {
 		return true
@@ -90,12 +89,12 @@ func rows(n, bytes int64) string {
 	return units.Of(n, "row") + ", " + budget.FormatBytes(bytes)
 }
 
-// made names the directory of a stage, and says when it was there already.
+// made names the directory of a stage, and says whether it existed already.
 func made(out, fingerprint, state string) line {
 	return line{"made", fmt.Sprintf("%s (%.12s)%s", out, fingerprint, how(state))}
 }
 
-// how says what was left to do of a directory that was there.
+// how describes the remaining work for a directory that existed.
 func how(state string) string {
 	switch state {
 	case "done":
@@ -106,16 +105,16 @@ func how(state string) string {
 	return ""
 }
 
-// held says how much memory a stage took.
+// held describes a stage's memory.
 func held(peakAnon, memory int64) line {
 	return line{"memory", fmt.Sprintf("%s at most, of %s", budget.FormatBytes(peakAnon), budget.FormatBytes(memory))}
 }
 
-// pageMark is in every page of this program, near its beginning.
+// pageMark is near the beginning of every page of this program.
 const pageMark = `<meta name="generator" content="diskgnn `
 
-// writePage writes a page to a file that is not there, or is a page of this program: any other is
-// left alone.
+// writePage writes a page to a new file or over a page of this program: any other file is left
+// alone.
 func writePage(name string, content func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := content(&b); err != nil {

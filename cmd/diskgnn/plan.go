@@ -17,7 +17,7 @@ import (
 	"diskgnn/train/exact"
 )
 
-// samplesPlan shows what samples would take.
+// samplesPlan describes the predicted cost of samples.
 func samplesPlan(p presample.Plan, memory int64) []line {
 	lines := []line{
 		{"batches", fmt.Sprintf("%s train in %s, %s validation, %s test",
@@ -36,7 +36,7 @@ func samplesPlan(p presample.Plan, memory int64) []line {
 	return lines
 }
 
-// runPlan shows what a run would take.
+// runPlan describes the predicted cost of a run.
 func runPlan(p train.Plan, memory int64) outcome {
 	out := outcome{object: p, lines: []line{
 		{"run", fmt.Sprintf("%s of %s, engine %s, store %s",
@@ -72,7 +72,7 @@ func runPlan(p train.Plan, memory int64) outcome {
 	return out
 }
 
-// inferencePlan shows what computing all layers of a graph would take.
+// inferencePlan describes the predicted cost of computing all layers of a graph.
 func inferencePlan(p exact.Plan, memory int64) outcome {
 	var lines []line
 	for _, l := range p.Layers {
@@ -98,8 +98,8 @@ func inLines(items []string, width int) []string {
 	return filled(list, width)
 }
 
-// planned names what a plan is of where --out does not: a directory of this name in the working
-// directory, on whose disk it would be, which is logged.
+// planned names the planned output if --out is missing: a directory of this name in the working
+// directory, for its disk. It logs that.
 func (s *session) planned(out *string, name string) {
 	if *out == "" {
 		*out = name
@@ -107,7 +107,7 @@ func (s *session) planned(out *string, name string) {
 	}
 }
 
-// free sets the bytes that something takes against those that are free.
+// free compares the needed bytes with the free ones.
 func free(need, free int64) string {
 	if need > free {
 		return fmt.Sprintf("%s, but only %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
@@ -115,7 +115,7 @@ func free(need, free int64) string {
 	return fmt.Sprintf("%s; %s is free", budget.FormatBytes(need), budget.FormatBytes(free))
 }
 
-// packPlan shows what a pack would take: the choice that the flags make, then all others.
+// packPlan describes the predicted cost of a pack: the choice of the flags, then all others.
 func packPlan(o pack.Options, p cut.Plan) outcome {
 	d, c := &p.Drive, &p.Chosen
 	measured := fmt.Sprintf("briefly, for %s: an idle drive may be faster than it keeps up", units.Seconds(d.Seconds))
@@ -163,7 +163,7 @@ func packPlan(o pack.Options, p cut.Plan) outcome {
 	return out
 }
 
-// shareOf writes rows as a share of all, as --cache takes it.
+// shareOf writes rows as a share of all, in the form of --cache.
 func shareOf(rows, of int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", 100*float64(rows)/float64(max(of, 1))), "0"), ".") + "%"
 }
@@ -188,7 +188,7 @@ func packing(o pack.Options, p cut.Plan, c *cut.Choice) string {
 	return s
 }
 
-// pays says when packing has paid.
+// pays returns the number of epochs after which packing has paid, as text.
 func pays(c *cut.Choice) string {
 	if c.BreakEven <= 0 {
 		return "never"

@@ -31,17 +31,17 @@ compares what they came to, names how they differ, and draws them together.
    diskgnn report run --html page.html     also of a run under way
    diskgnn report run --tensorboard logs   event files, for TensorBoard`
 
-// reported is what report prints.
+// reported is report's output.
 type reported struct {
 	Report      string `json:"report,omitempty"`
 	TensorBoard string `json:"tensorboard,omitempty"`
 	State       string `json:"state"`
 	Epochs      int    `json:"epochs"`
-	// What the page says, as data.
+	// The content of the page as data.
 	Document *runreport.Document `json:"document,omitempty"`
 }
 
-// comparedRuns is what report prints of several runs.
+// comparedRuns is report's output for several runs.
 type comparedRuns struct {
 	Report string `json:"report"`
 	*runreport.Comparison
@@ -108,7 +108,7 @@ func reportRun(dir, page string, rate float64) (outcome, error) {
 	return outcome{object: v, lines: lines}, nil
 }
 
-// readRun reads a run, also one that is under way.
+// readRun reads a run, finished or under way.
 func readRun(dir string, rate float64) (*runreport.Run, error) {
 	r, err := runreport.Read(vfs.OS, dir)
 	if err != nil {
@@ -140,8 +140,8 @@ func comparePage(dirs []string, page string, rate float64) (outcome, error) {
 	return outcome{object: comparedRuns{page, c}, text: comparisonText(c), lines: []line{{"made", page}}}, nil
 }
 
-// comparisonText is the comparison as a table: a column for each run, as many beside each other as
-// 80 characters have room for; below the runs' figures, what differs.
+// comparisonText is the comparison as a table: a column for each run, side by side within 80
+// characters; below the runs' figures, their differences.
 func comparisonText(c *runreport.Comparison) string {
 	table := c.Table()
 	var names []string
@@ -189,7 +189,7 @@ func comparisonText(c *runreport.Comparison) string {
 	return b.String()
 }
 
-// writeEvents writes a run's epochs, as far as they are finished, for TensorBoard.
+// writeEvents writes a run's finished epochs for TensorBoard.
 func writeEvents(dir, board string) (outcome, error) {
 	f, err := rundir.Read(vfs.OS, dir)
 	if err != nil {

@@ -40,7 +40,7 @@ each time; predict is, unless its file is younger than the run's weights.`
 // pipelineOrder is the order of the commands of a pipeline.
 var pipelineOrder = []string{"generate", "import", "presample", "pack", "train", "eval", "predict", "report"}
 
-// pipelineStep is what run says of a command.
+// pipelineStep is run's output about a command.
 type pipelineStep struct {
 	Command string  `json:"command"`
 	Out     string  `json:"out,omitempty"`
@@ -51,7 +51,7 @@ type pipelineStep struct {
 	shown []line // what people see of the result: scores, or a plan
 }
 
-// pipelineRun is what run prints.
+// pipelineRun is run's output.
 type pipelineRun struct {
 	Steps   []pipelineStep `json:"steps"`
 	Seconds float64        `json:"seconds"`
@@ -84,7 +84,7 @@ func runCommand() command {
 	}
 }
 
-// pipelineFile is a configuration file's commands.
+// pipelineFile is the commands of a configuration file.
 type pipelineFile struct {
 	*configuration
 	g        *globals
@@ -124,7 +124,7 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 	return p, nil
 }
 
-// value returns what the file says of a command's flag, "" if nothing.
+// value returns the file's value of a command's flag, "" if it has none.
 func (p *pipelineFile) value(command, key string) string {
 	for _, s := range p.of(command, nothingGiven) {
 		if s.key == key {
@@ -134,8 +134,8 @@ func (p *pipelineFile) value(command, key string) string {
 	return ""
 }
 
-// check refuses, before the first command begins, all that is wrong with the commands' sections,
-// and that the commands would refuse of what is there.
+// check refuses, before the first command begins, all errors in the commands' sections, and
+// existing outputs that the commands would refuse.
 func (p *pipelineFile) check(ctx context.Context) error {
 	for _, command := range p.commands {
 		flags, operands := p.words(command)
@@ -153,8 +153,8 @@ func (p *pipelineFile) check(ctx context.Context) error {
 	return nil
 }
 
-// checkInputs refuses a directory that a command would read and that is neither there nor made by
-// a command before it. What is finished is not read for again by train and predict.
+// checkInputs refuses an input directory of a command that neither exists nor is made by an earlier
+// command. train and predict do not read the inputs of finished outputs again.
 func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
 	if state, err := p.state(command, p.value(command, "out")); err != nil || state == "finished" && (command == "train" || command == "predict") {
 		return err
@@ -173,7 +173,7 @@ func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
 	return nil
 }
 
-// named says which command an error is of. Stages name themselves.
+// named adds the command to an error. Stages name themselves.
 func named(command string, err error) error {
 	if strings.HasPrefix(err.Error(), command+": ") {
 		return err
@@ -181,7 +181,7 @@ func named(command string, err error) error {
 	return fmt.Errorf("%s: %w", command, err)
 }
 
-// run carries out the commands, or says what it would do.
+// run carries out the commands or, with dry, describes them.
 func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, error) {
 	began := time.Now()
 	var done pipelineRun
@@ -230,7 +230,7 @@ func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, 
 	return out, nil
 }
 
-// state says what there is of a command's output.
+// state describes the existing output of a command.
 func (p *pipelineFile) state(command, out string) (string, error) {
 	if out == "" { // which is the command's to refuse, where it needs one
 		return "missing", nil
@@ -271,7 +271,7 @@ func (p *pipelineFile) state(command, out string) (string, error) {
 	return "missing", nil
 }
 
-// do carries out a command by its own command line, so that it is what it would be alone.
+// do carries out a command by its own command line, so that it behaves as on its own.
 func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	if step.Command == "predict" && step.State == "finished" {
 		step.State = "skipped"
@@ -295,7 +295,7 @@ func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	return nil
 }
 
-// words returns what a command is given beside the file.
+// words returns a command's arguments beside the file.
 func (p *pipelineFile) words(command string) (flags, operands []string) {
 	switch command {
 	case "import":
@@ -312,14 +312,14 @@ func (p *pipelineFile) words(command string) (flags, operands []string) {
 	return nil, nil
 }
 
-// plan gives a step what pack would plan, where there is enough to plan with.
+// plan adds the prediction of pack to a step, if its inputs exist.
 func (p *pipelineFile) plan(ctx context.Context, step *pipelineStep) {
 	if made, err := p.command(ctx, "pack", false, []string{"--plan"}, nil); err == nil {
 		step.Result, step.shown = made.object, made.lines
 	}
 }
 
-// stateOf returns what a command's result says of its state, "" if nothing.
+// stateOf returns the state in a command's result, "" if it has none.
 func stateOf(result any) string {
 	var v struct {
 		State string `json:"state"`
@@ -330,8 +330,8 @@ func stateOf(result any) string {
 	return v.State
 }
 
-// command carries out a command with the file, or, to look, only checks what it is given and what
-// is there of its output.
+// command carries out a command with the file, or, with look, only checks its arguments and its
+// existing output.
 func (p *pipelineFile) command(ctx context.Context, name string, look bool, flags, operands []string) (outcome, error) {
 	var made outcome
 	g := &globals{stdout: p.g.stdout, stderr: p.g.stderr, making: p.g.making, collect: func(o outcome) { made = o }, look: look}

@@ -45,7 +45,7 @@ GPU can use, what halving or doubling each parameter does, and by --prices how m
 and how much memory give the most batches for the money. All of it is simulated or
 predicted, none of it measured.`
 
-// newSimulateCommand holds what is computed about machines that are not here.
+// simulateCommand has the simulations of other machines.
 func simulateCommand() command {
 	return command{
 		name:    "simulate",
@@ -57,7 +57,7 @@ func simulateCommand() command {
 	}
 }
 
-// simulateDrives is the options of simulate drives.
+// simulateDrives has the options of simulate drives.
 type simulateDrives struct {
 	dataset, samples string
 	trace, record    string
@@ -78,7 +78,7 @@ type simulateDrives struct {
 	memory           int64
 }
 
-// simulated is what simulate drives prints.
+// simulated is simulate drives' output.
 type simulated struct {
 	Store      string       `json:"store"`
 	Batches    int          `json:"batches"`
@@ -99,7 +99,7 @@ type simulated struct {
 	Suggestion *drives.Suggestion `json:"suggestion"`
 }
 
-// priced is a run and what its machine costs.
+// priced is a run with the price of its machine.
 type priced struct {
 	drives.Result
 	Cost    *float64 `json:"cost"`
@@ -249,7 +249,7 @@ func (o *simulateDrives) simulate(ctx context.Context, v *simulated, loads []dri
 	return err
 }
 
-// memories returns the amounts of memory that a suggestion chooses from, ascending.
+// memories returns the amounts of memory for suggestions, ascending.
 func memories(w *drives.Workload) (m []int64) {
 	for _, percent := range []int64{0, 1, 2, 5, 10, 20, 30, 50, 75, 100} {
 		m = append(m, w.TableBytes()/100*percent)
@@ -257,8 +257,8 @@ func memories(w *drives.Workload) (m []int64) {
 	return slices.Compact(m)
 }
 
-// machineOf returns the machine that is simulated, but for the number of its drives. A
-// recorded run has as many batches and reads under way as it had.
+// machineOf returns the simulated machine, without the number of its drives. A recorded run keeps
+// its numbers of batches and reads under way.
 func (o *simulateDrives) machineOf(m drives.Priced, h trace.Header) (on drives.Machine, err error) {
 	p, err := drives.ReadPresets(vfs.OS, o.drives)
 	if err != nil {
@@ -311,7 +311,7 @@ func (o *simulateDrives) caches(w *drives.Workload) (c drives.Caches, err error)
 	return c, nil
 }
 
-// workload reads the batches, of a trace or of samples, and what they are of.
+// workload reads the batches of a trace or of samples, and the trace's header.
 func (o *simulateDrives) workload(ctx context.Context, rep progress.Reporter) (w *drives.Workload, h trace.Header, err error) {
 	given := o.dataset != "" || o.samples != ""
 	switch {
@@ -373,7 +373,7 @@ func (o *simulateDrives) hold(w *drives.Workload, b *trace.Batch) error {
 	return w.Add(b)
 }
 
-// draw reads the first batches of samples, and records them if that is wanted.
+// draw reads the first batches of samples, and records them if the options ask for it.
 func (o *simulateDrives) draw(ctx context.Context, rep progress.Reporter) (w *drives.Workload, h trace.Header, err error) {
 	d, err := dataset.Open(vfs.OS, o.dataset)
 	if err != nil {
@@ -446,7 +446,7 @@ func (v simulated) outcome() outcome {
 	return o
 }
 
-// ratio returns a over b, and 1 of two times that are nothing.
+// ratio returns a over b, and 1 if both are 0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 1

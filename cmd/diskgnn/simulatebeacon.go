@@ -39,7 +39,7 @@ dataset has them. Mode faithful keeps the rules of the authors' simulator, stric
 nothing through; both are printed. With --run RUN the batches per second that a training
 run took on this machine stand beside.`
 
-// simulateBeacon is the options of simulate beacon.
+// simulateBeacon has the options of simulate beacon.
 type simulateBeacon struct {
 	beacon.Options
 	platforms, workload, mode string
@@ -50,7 +50,7 @@ type simulateBeacon struct {
 	memory                    int64
 }
 
-// beaconed is what simulate beacon prints.
+// beaconed is simulate beacon's output.
 type beaconed struct {
 	beacon.Result
 	Out      string           `json:"out"`
@@ -102,7 +102,7 @@ func simulateBeaconCommand() command {
 	}
 }
 
-// simulate checks the options, opens what is simulated, and writes the results.
+// simulate checks the options, opens the workloads, and writes the results.
 func (o *simulateBeacon) simulate(ctx context.Context, s *session) (v beaconed, err error) {
 	if o.Platforms, err = beacon.FindPlatforms(o.platforms); err != nil {
 		return v, err
@@ -200,7 +200,7 @@ func (o *simulateBeacon) lay(ctx context.Context) error {
 	return o.Samples.Write(ctx, vfs.OS, o.layout, o.memory)
 }
 
-// absent refuses a name that something has.
+// absent refuses the name of an existing file.
 func absent(name, advice string) error {
 	found, err := vfs.Exists(vfs.OS, name)
 	if found {
@@ -209,8 +209,8 @@ func absent(name, advice string) error {
 	return err
 }
 
-// measure reads the batches per second of a run: of the median epoch after the first, which
-// fills caches.
+// measure reads the batches per second of a run, in the median epoch after the first, which fills
+// caches.
 func measure(dir string) (*beacon.Measured, error) {
 	f, err := rundir.Read(vfs.OS, dir)
 	if err != nil {
@@ -262,7 +262,7 @@ func (v *beaconed) write(dir string) error {
 	return vfs.ReplaceFile(vfs.OS, filepath.Join(dir, "page.html"), []byte(shown.String()))
 }
 
-// explained says what a platform does, or lists the parameters.
+// explained describes a platform, or lists the parameters.
 func explained(name string) (outcome, error) {
 	if name == "parameters" {
 		o := outcome{}

@@ -19,14 +19,13 @@ import (
 // stacksSuffix ends the name of the file of stacks beside an output.
 const stacksSuffix = ".stacks"
 
-// making is the output that a command makes, for goroutines beside the command's own.
+// making is the output of the running command, for goroutines beside the command's own.
 type making struct{ name atomic.Pointer[string] }
 
 // set names the output; "" is none.
 func (m *making) set(name string) { m.name.Store(&name) }
 
-// part replaces the output's name by that of the part which this process makes, if there is an
-// output.
+// part replaces the output's name by the name of this process's part, if there is an output.
 func (m *making) part(name func(out string) string) {
 	if out := m.String(); out != "" {
 		m.set(name(out))
@@ -40,8 +39,8 @@ func (m *making) String() string {
 	return ""
 }
 
-// stacksOnQuit writes the stacks of all goroutines whenever a SIGQUIT comes, until stop is called.
-// The command goes on.
+// stacksOnQuit writes the stacks of all goroutines on every SIGQUIT, until stop is called. The
+// command continues.
 func (g *globals) stacksOnQuit() (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGQUIT)
@@ -64,7 +63,7 @@ func (g *globals) stacksOnQuit() (stop func()) {
 }
 
 // writeStacks appends the stacks of all goroutines to the file beside the output, so that two of
-// them show what does not move on. Without an output, or where the file cannot be written, they
+// them show which goroutines are stuck. Without an output, or if the file cannot be written, they
 // go to stderr.
 func (g *globals) writeStacks(now time.Time) {
 	var text bytes.Buffer
@@ -83,7 +82,7 @@ func (g *globals) writeStacks(now time.Time) {
 	}
 }
 
-// appendFile writes at the end of a file, which is made if it is not there.
+// appendFile appends to a file, which it makes if it does not exist.
 func appendFile(fsys vfs.FS, name string, b []byte) (err error) {
 	f, err := fsys.OpenReadWrite(name)
 	if err != nil {

@@ -72,7 +72,7 @@ func trainCommand() command {
 	}
 }
 
-// check completes the options, and refuses what makes no sense.
+// check completes the options, and refuses invalid ones.
 func (t *training) check(s *session) (err error) {
 	t.Given, t.Command = s.given, s.g.args
 	if t.Listen != "" && s.g.progressKind() == "none" {
@@ -101,8 +101,8 @@ func (t *training) check(s *session) (err error) {
 	return s.settle(&t.Options, &t.Memory)
 }
 
-// asked is a reporter that says, though nothing else is to be said, where the run is to be seen:
-// that was asked for, and where port 0 was, nothing else says it.
+// asked is a reporter that reports the address of the run's page even if it reports nothing else:
+// the user asked for the page, and with port 0 nothing else reveals the address.
 type asked struct {
 	progress.Reporter
 	to io.Writer
@@ -115,7 +115,7 @@ func (a asked) Record(_ string, v any) {
 	}
 }
 
-// place finds which rank this process is, and says so.
+// place finds this process's rank, and reports it.
 func (t *training) place(s *session) (err error) {
 	if t.Job, err = job.Find(job.Replicas, t.rank, job.Environ); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (t *training) place(s *session) (err error) {
 	if t.Job.Index > 0 { // rank 0 makes the run
 		s.making.part(func(out string) string { return fmt.Sprintf("%s.rank-%d", out, t.Job.Index) })
 	}
-	// A link that the run is named by may lead elsewhere on each host.
+	// A symbolic link in the run's path may lead elsewhere on each host.
 	if err := t.Identify([]string{cmp.Or(s.out, t.Out), t.Pack, t.Dataset, t.Samples}, job.Environ); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"diskgnn/train/recipe"
 )
 
-// training is the options of train.
+// training has the options of train.
 type training struct {
 	train.Options
 	rank       job.Ask
@@ -19,7 +19,7 @@ type training struct {
 	secretFile string
 }
 
-// flags returns train's, by subject.
+// flags returns train's flags, by subject.
 func (t *training) flags() []group {
 	return []group{
 		{"What to train on", t.sources()},
@@ -95,13 +95,13 @@ func (t *training) recipe(list recipe.Options) (flags flags) {
 	return flags
 }
 
-// fanout returns a list of fanouts as it is compared with a run's.
+// fanout returns a list of fanouts in the form that is compared with a run's.
 func fanout(s string) (string, error) {
 	list, err := sampler.ParseFanout(s)
 	return sampler.FormatFanout(list), err
 }
 
-// preferences returns flags that decide nothing of the result.
+// preferences returns flags that do not decide the result.
 func (t *training) preferences(names ...string) (flags flags) {
 	for _, name := range names {
 		flags = append(flags, rowFlag(t.Preference(name)))

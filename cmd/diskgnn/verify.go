@@ -33,7 +33,7 @@ put on raw drives is named by them. Of a run, traces and the report have no chec
    diskgnn verify run
    diskgnn verify nvme:soft:drive`
 
-// verified is what verify prints.
+// verified is verify's output.
 type verified struct {
 	Dir         string `json:"dir"`
 	Format      string `json:"format"`
@@ -74,7 +74,7 @@ func verifyCommand() command {
 	}
 }
 
-// isRun tells whether a directory is one of train.
+// isRun reports whether a directory is a run.
 func isRun(dir string) bool {
 	has := func(name string) bool {
 		ok, _ := vfs.Exists(vfs.OS, filepath.Join(dir, name))
@@ -104,7 +104,7 @@ func verifyRun(dir string, start time.Time) (outcome, error) {
 	return out, nil
 }
 
-// readMeta reads what a directory says that it is.
+// readMeta reads the metadata of a directory.
 func readMeta(dir string) (*stage.Meta, error) {
 	m, err := stage.ReadMeta(vfs.OS, dir, "directory")
 	if err == nil {
@@ -116,7 +116,7 @@ func readMeta(dir string) (*stage.Meta, error) {
 	return nil, err
 }
 
-// verify checks a directory, or one on a volume, and returns what it says that it is.
+// verify checks a directory, or one on a volume, and returns its metadata.
 func (s *session) verify(ctx context.Context, dir string) (*stage.Meta, error) {
 	if strings.HasPrefix(dir, target.Prefix) {
 		return s.verifyTarget(ctx, dir)
@@ -178,7 +178,7 @@ classes of a dataset, hotness; it reads index pointers, labels and counts for th
    diskgnn inspect pack --json
    diskgnn inspect pack --html pack.html`
 
-// inspected is what inspect prints.
+// inspected is inspect's output.
 type inspected struct {
 	Dir         string            `json:"dir"`
 	Format      string            `json:"format"`
@@ -344,7 +344,7 @@ func samplesLines(d *mbfile.Description) []line {
 	return lines
 }
 
-// bufferOf says which partitions of the graph batches are drawn from.
+// bufferOf describes the partitions of the graph that batches are drawn from.
 func bufferOf(p *mbfile.Params) string {
 	if p.Partitions == 0 {
 		return ""
@@ -356,7 +356,7 @@ func bufferOf(p *mbfile.Params) string {
 	return text
 }
 
-// methodOf says what of the sampling is not uniform.
+// methodOf describes the parts of the sampling that are not uniform.
 func methodOf(p *mbfile.Params) string {
 	if p.Method == "" {
 		return ""

@@ -77,7 +77,7 @@ type residualGradient struct {
 	x, dz []float32
 }
 
-// make takes the gradient's memory, if there is a residual.
+// make notes the gradient's need of shared memory, if there is a residual.
 func (r *residualGradient) make(o *ownLinear) {
 	r.ownLinear = o
 	if o.size == 0 {
