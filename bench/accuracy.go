@@ -17,27 +17,28 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// accuracyCommand trains what examples/ describe, with several seeds, and prints the scores beside a
-// peer's by the same protocol and beside published ones, in percent:
+// accuracyCommand trains the models of examples/ with several seeds, and prints the scores in
+// percent, beside a peer's by the same protocol and beside published ones:
 //
 //	go run ./bench accuracy -data DIR computers-sage tolokers-gcn
 //	go run ./bench accuracy -data DIR -seeds 3 -peers dgl.jsonl fb100-sage
 //	go run ./bench accuracy -data DIR -variants uniform,labor,labor-16 -plan -drawn=false computers-sage
 //	go run ./bench accuracy -dataset DATASET -variants float32,bf16,int8,overlap,min -sampled 10
 //
-// Peers are PyTorch Geometric, by the scores that are known here, or what -peers has: lines that
-// accuracy/peers.sh has printed. The directory of -data holds amazon-computers.npz,
+// The peer is PyTorch Geometric, with the scores in this package, or the program of the -peers
+// file: lines printed by accuracy/peers.sh. The directory of -data holds amazon-computers.npz,
 // coauthor-physics.npz, fb100.npz with their _split.npz, and the unpacked GraphBolt tree tolokers/.
-// Every epoch has a sample of its own, as in the file, unless -sampled: 1 replays one.
+// Every epoch has a sample of its own, as in the file, unless -sampled sets their number: 1 replays
+// one.
 //
-// Of each run there are three test scores, all of the best validation epoch's weights: test, as the
-// file's eval-fanout has it; sampled, with the fanout of training; exact, by `diskgnn eval --exact`.
-// The peers evaluate all nodes from all neighbours: the exact score is compared with theirs.
+// Each run has three test scores, all with the best validation epoch's weights: test, with the
+// file's eval-fanout; sampled, with the fanout of training; exact, by `diskgnn eval --exact`. The
+// peers evaluate all nodes from all neighbours: the exact score is compared with theirs.
 //
-// Variants take turns, and each is put beside the first. Input nodes, edges and bytes are those of
-// an epoch's training batches. With -plan, bytes are counted by `diskgnn pack --plan`, for packs of
-// policy static with caches of 5 and 10 % of the rows; with -min also those of a pack of policy min
-// of 10 %.
+// Variants take turns, and each is compared with the first. Input nodes, edges and bytes are an
+// epoch's, for the training batches. With -plan, bytes are counted by `diskgnn pack --plan`, for
+// packs of policy static with caches of 5 and 10 % of the rows; with -min also for a pack of policy
+// min with 10 %.
 func accuracyCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	b := &accuracy{harness: h, more: map[string]*string{}}
 	f.StringVar(&b.examples, "examples", "examples", "directory of the configurations")
@@ -78,11 +79,11 @@ func accuracyCommand(h *harness, f *flag.FlagSet) func(context.Context, []string
 	}
 }
 
-// sources are the files of the real graphs that examples import, by the examples' names, as
-// they lie in the directory that DISKGNN_DATA names.
+// sources are the files of the graphs that examples import, by the examples' names, relative to the
+// directory in DISKGNN_DATA.
 var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
 
-// variant is what differs.
+// variant has a variant's flags.
 type variant struct{ presample, pack []string }
 
 // variantOf returns the flags of a variant; labor-K has a batch dependency of K.
@@ -162,8 +163,8 @@ func (b *accuracy) compare(ctx context.Context, example string, variants []strin
 	return nil
 }
 
-// imported imports or generates an example's graph, if that is not done yet, and returns where it
-// lies: what is tuned may import it otherwise.
+// imported imports or generates an example's graph unless that was done, and returns its directory:
+// a tuned example may import it with other options.
 func (b *accuracy) imported(ctx context.Context, example string) (string, error) {
 	if example == "" {
 		return b.dataset, nil
@@ -182,7 +183,7 @@ func (b *accuracy) imported(ctx context.Context, example string) (string, error)
 
 func (b *accuracy) config(example string) string { return filepath.Join(b.examples, example+".yaml") }
 
-// trial is what one seed makes of an example.
+// trial is the run of an example with one seed.
 type trial struct {
 	*accuracy
 	example, dataset, dir string
@@ -255,7 +256,7 @@ func (t *trial) plans(ctx context.Context, samples string) (r row, err error) {
 	return r, nil
 }
 
-// underMin returns the bytes that an epoch reads of a pack of policy min.
+// underMin returns the bytes that an epoch reads from a pack of policy min.
 func (t *trial) underMin(ctx context.Context, samples string) (float64, error) {
 	out := filepath.Join(t.dir, "min")
 	if err := t.stage(ctx, new(any), "pack", "--dataset", t.dataset, "--samples", samples, "--out", out, "--cache", "10%", "--policy", "min"); err != nil {
@@ -313,7 +314,7 @@ func (t *trial) score(ctx context.Context, samples, seed string, sampling, packi
 	return append(r, field{"sampled", 100 * scored.Test}), err
 }
 
-// over puts a variant beside the first: scores by their difference, everything else by ratio.
+// over compares a variant with the first: scores by their difference, everything else by ratio.
 func (f found) over(name, first string) (r row) {
 	for _, x := range f[name][0] {
 		own, base := scoresOf(f.values(name, x.name)), scoresOf(f.values(first, x.name))

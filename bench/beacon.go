@@ -9,9 +9,9 @@ import (
 	"diskgnn/simulate/beacon"
 )
 
-// beaconCommand prints what the simulator of BeaconGNN's authors gives beside what the simulation
-// here has for it. `diskgnn simulate beacon --workload all` prints what was published beside it,
-// with --set what one rule changes.
+// beaconCommand prints the results of the BeaconGNN authors' simulator beside this simulation's.
+// `diskgnn simulate beacon --workload all` prints the published results as well, and with --set the
+// effect of one rule.
 func beaconCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	batches := f.Int("batches", 10, "batches of each mean")
 	return func(ctx context.Context, _ []string) error {
@@ -22,7 +22,7 @@ func beaconCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 	}
 }
 
-// beacons is what all tables share.
+// beacons is the shared state of all tables.
 type beacons struct {
 	*harness
 	ctx     context.Context
@@ -49,7 +49,7 @@ func (b *beacons) micros(w beacon.Workload, m beacon.Mode, names string, setting
 	return all[0], nil
 }
 
-// table reports a row for each list of settings, and what the authors' simulator has for it.
+// table reports a row for each list of settings, with the result of the authors' simulator.
 func (b *beacons) table(title string, w beacon.Workload, m beacon.Mode, platforms string, settings [][]string, authors map[string]string) error {
 	for _, set := range settings {
 		name := strings.Join(set, ", ")
@@ -95,7 +95,7 @@ func (b *beacons) firmware() error {
 	return nil
 }
 
-// authors reports what the authors' simulator gives beside ours.
+// authors reports the authors' results beside ours.
 func (b *beacons) authors() error {
 	amazon, err := beacon.FindWorkloads("amazon")
 	if err != nil {

@@ -9,19 +9,18 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// steadyDrive is the drive of files, and what it keeps up.
+// steadyDrive is the drive of some files, with its sustained rate.
 type steadyDrive struct {
 	all.Drive
 	shape *all.Shape // of the fastest reads, once they were looked for
 }
 
-// newDrive returns the drive of the files, which are read through a backend of the given
-// kind.
+// newDrive returns the drive of the files, read through a backend of the given kind.
 func newDrive(kind string, paths ...string) *steadyDrive {
 	return &steadyDrive{Drive: all.Drive{Kind: kind, Paths: paths}}
 }
 
-// mostFiles bounds how many files of a pack are open to measure its drive.
+// mostFiles bounds the open files of a pack that measure its drive.
 const mostFiles = 64
 
 // coldDrive returns the drive of a pack's cold files.
@@ -37,12 +36,12 @@ func coldDrive(kind string, r *packfile.Reader) *steadyDrive {
 	return newDrive(kind, paths...)
 }
 
-// effort is that of all measurements of drives: what was read in the first seconds does not count.
+// effort is the effort of all measurements of drives: it excludes the first seconds of reads.
 var effort = driverate.Sustained
 
-// rate returns the bytes per second that the drive keeps up in sequence: after seconds of
-// load that do not count, over ten seconds, by reads as large and as many in flight as suit
-// it best, which the first call finds out.
+// rate returns the drive's sustained rate in bytes per second, in sequence: after seconds of load
+// that are not counted, over ten seconds, with the best size and number of reads in flight, which
+// the first call determines.
 func (d *steadyDrive) rate(ctx context.Context) (float64, error) {
 	if d.shape == nil {
 		sweep, err := d.Best(ctx, effort)
@@ -55,7 +54,7 @@ func (d *steadyDrive) rate(ctx context.Context) (float64, error) {
 	return r.PerSecond, err
 }
 
-// side returns the drive as one of those that take turns.
+// side returns the drive as one of the sides that take turns.
 func (d *steadyDrive) side() side {
 	return side{"drive", func(ctx context.Context, _ int) (row, error) {
 		rate, err := d.rate(ctx)
@@ -63,21 +62,21 @@ func (d *steadyDrive) side() side {
 	}}
 }
 
-// steadyAfter is for how many seconds a load is left out of what is measured, and
-// steadyFor how long it is measured then, at least; see package driverate.
+// steadyAfter is the seconds of load that are not counted, and steadyFor the least seconds measured
+// after them; see package driverate.
 var steadyAfter, steadyFor = driverate.Sustained.Drain.Seconds(), driverate.Sustained.For.Seconds()
 
-// steadyEpochs returns how many epochs a training takes that reads nothing but so many
-// bytes an epoch, at the drive's rate, to be measured when the drive is in its stride. The
-// first is left out in any case: it fills the caches.
+// steadyEpochs returns the number of epochs to train until the drive is at its sustained rate and
+// is measured long enough, for a training that only reads bytes bytes an epoch at this rate. The
+// first epoch is never counted: it fills the caches.
 func steadyEpochs(bytes int64, rate float64) int {
 	each := float64(max(bytes, 1)) / rate
 	const most = 1000
 	return int(min(most, 1+max(0, math.Ceil((steadyAfter-each)/each))+max(1, math.Ceil(steadyFor/each))))
 }
 
-// steady returns the epochs of a training that count: the first fills the caches, and those
-// within the first seconds may be faster than the drive is. The last counts in any case.
+// steady returns the counted epochs of a training. It excludes the first, which fills the caches,
+// and those within the first seconds, when the drive may be faster. The last always counts.
 func steady(epochs []epoch) []epoch {
 	began, last := 0.0, max(0, len(epochs)-1)
 	for i := range last {
@@ -89,7 +88,7 @@ func steady(epochs []epoch) []epoch {
 	return epochs[last:]
 }
 
-// total is what epochs come to.
+// total returns the sums of epochs.
 func total(epochs []epoch) (sum epoch) {
 	for _, e := range epochs {
 		sum.Seconds += e.Seconds
@@ -98,7 +97,7 @@ func total(epochs []epoch) (sum epoch) {
 	return sum
 }
 
-// steadySeconds returns the mean of the epochs that count.
+// steadySeconds returns the mean of the counted epochs.
 func steadySeconds(epochs []epoch) float64 {
 	counted := steady(epochs)
 	return total(counted).Seconds / float64(len(counted))

@@ -8,9 +8,9 @@ import (
 	"diskgnn/simulate/gids"
 )
 
-// gidsCommand prints the published figures of GIDS on drives beside what the simulation has for
-// them, of 100 iterations, and how far each assumption moves that. Sampling and training are taken
-// from the publication.
+// gidsCommand prints the published figures of GIDS on drives beside the simulation's, for 100
+// iterations, and the effect of each assumption. Sampling and training times are those of the
+// publication.
 func gidsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	sensitivities := f.Bool("sensitivities", true, "change each assumption, one at a time")
 	return func(ctx context.Context, _ []string) error {
@@ -51,12 +51,12 @@ func gidsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) er
 	}
 }
 
-// beside appends two figures and how far the second is from the first.
+// beside appends two figures and the relative difference of the second from the first.
 func beside(r row, name string, published, simulated float64) row {
 	return append(r, field{name + "_published", published}, field{name + "_simulated", simulated}, field{name + "_difference_percent", 100 * (simulated/published - 1)})
 }
 
-// sensitivities reports what each assumption moves.
+// sensitivities reports the effect of each assumption.
 func (h *harness) sensitivities(ctx context.Context, assumed []gids.Column) error {
 	report := func(name string, c []gids.Column) error {
 		r := gids.Compare(c)
@@ -83,7 +83,7 @@ func (h *harness) sensitivities(ctx context.Context, assumed []gids.Column) erro
 	return nil
 }
 
-// assume prints what was fixed before comparing, and where each figure is from.
+// assume prints the values that were fixed before comparing, with the source of each.
 func assume(a gids.Assumptions) {
 	drive, link := a.Presets.Drives[a.Drive], a.Presets.Links[a.Link]
 	log.Printf("%s: %v µs, %d requests/s, %d bytes/s (%s)", a.Drive, drive.LatencyMicros, drive.Requests, drive.Bytes, drive.Source)

@@ -20,16 +20,16 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// importingCommand generates a set as OGB writes its binary ones, compressed NumPy archives, and
-// measures what importing it takes: memory, and time beside that of inflating it alone and of
-// writing what an import writes:
+// importingCommand generates a set in OGB's binary format, compressed NumPy archives, and measures
+// the memory and time of importing it, beside the times of only inflating it and of only writing
+// the import's bytes:
 //
 //	go run ./bench importing -dir DIR [-nodes N -edges E -dim D] [-memory 1GiB]
 //
-// What is in the directory from an earlier run is used again if it has the same shape. -generate
-// stops after generating; -numpy PYTHON measures beside it what NumPy and SciPy take to make the
-// same compressed sparse columns. -cgroup DIR runs both in a control group that exists, with the
-// limit on memory that it has.
+// A set from an earlier run in the directory is reused if it has the same shape. -generate stops
+// after generating; -numpy PYTHON also measures how long NumPy and SciPy take to make the same
+// compressed sparse columns. -cgroup DIR runs both in an existing control group, with its memory
+// limit.
 func importingCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	r := importing{harness: h}
 	var s shape
@@ -131,10 +131,10 @@ func inflate(path string) (inflated int64, err error) {
 	return inflated, nil
 }
 
-// onlyWriter hides that a writer could read by itself.
+// onlyWriter hides a writer's ReadFrom.
 type onlyWriter struct{ io.Writer }
 
-// convert imports the source, and returns how many bytes that wrote: the dataset, and the edges
+// convert imports the source, and returns the number of bytes written: the dataset, and the edges
 // while they are sorted.
 func (r *importing) convert(ctx context.Context) (_ row, written int64, err error) {
 	out := r.path("dataset")
@@ -162,7 +162,7 @@ func (r *importing) convert(ctx context.Context) (_ row, written int64, err erro
 		{"peak_anon_bytes", res.PeakAnon}, {"written_bytes", written}}, written, err
 }
 
-// write writes so many bytes in sequence, durably, and returns the seconds.
+// write writes bytes bytes in sequence, durably, and returns the seconds.
 func write(name string, bytes int64) (seconds float64, err error) {
 	buf := make([]byte, 1<<20)
 	for i := range buf {
@@ -186,7 +186,7 @@ func write(name string, bytes int64) (seconds float64, err error) {
 //go:embed importing/numpy_csc.py
 var numpyScript string
 
-// numpy measures a program that makes compressed sparse columns of the archive.
+// numpy measures a program that converts the archive to compressed sparse columns.
 func (r *importing) numpy(ctx context.Context, python string) (_ row, err error) {
 	tmp, err := os.MkdirTemp(filepath.Dir(r.source), "numpy")
 	if err != nil {

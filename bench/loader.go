@@ -14,10 +14,10 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// loaderCommand measures the loader alone against the disk: in turn, the rate that the drive keeps
-// up reading the pack's own cold files in sequence, epochs of `train --engine none`, and the
-// decoding of an epoch's graphs. Epochs are counted from when the caches are filled and the drive
-// has been loaded for three seconds, for ten seconds at least:
+// loaderCommand measures the loader alone against the disk: in turn, the drive's sustained rate of
+// reading the pack's own cold files in sequence, epochs of `train --engine none`, and the decoding
+// of an epoch's graphs. Epochs count once the caches are filled and the drive has been loaded for
+// three seconds, for at least ten seconds:
 //
 //	go run ./bench loader -pack PACK -cache 10%
 func loaderCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
@@ -59,7 +59,7 @@ func loaderCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 	}
 }
 
-// epochBytes returns what an epoch reads whose trainer holds no more than the pack's least
+// epochBytes returns the bytes that an epoch reads if the trainer holds only the pack's least
 // cache.
 func epochBytes(r *packfile.Reader) (bytes int64) {
 	for i := range r.Facts().BatchesPerEpoch {
@@ -69,8 +69,7 @@ func epochBytes(r *packfile.Reader) (bytes int64) {
 	return bytes
 }
 
-// decode decodes the graphs of one epoch's batches, whose bytes are in memory, and returns the
-// seconds.
+// decode decodes the graphs of one epoch's batches in memory, and returns the seconds.
 func decode(r *packfile.Reader) (seconds float64, err error) {
 	var b graph.Batch
 	var plan packfile.Plan

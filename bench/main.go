@@ -1,14 +1,13 @@
-// Package main measures what is claimed of diskgnn: each subcommand measures one claim, and all
-// share one harness, which takes turns, round by round, and prints medians with the least and the
-// most.
+// Package main measures the claims about diskgnn: each subcommand measures one claim, and all share
+// one harness, which takes turns, round by round, and prints medians with the least and the most.
 //
 //	go run ./bench SUB [flags] [arguments]
 //	go run ./bench SUB -help
 //
-// What is measured is built beforehand (-bin); README.md beside this lists the subcommands. With
-// -json each round and each summary is a line of JSON on standard output; without, rounds go to
-// standard error and the summaries are a table. Where -dir names a directory, what is made there is
-// kept, and used again by the next call; without, all is made in a temporary one.
+// The measured program is built beforehand (-bin); README.md beside this lists the subcommands.
+// With -json each round and each summary is a line of JSON on standard output; without, rounds go
+// to standard error and the summaries are a table. Files in the directory of -dir are kept, and
+// used again by the next call; without -dir, a temporary directory is used.
 package main
 
 import (
@@ -96,7 +95,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return errors.New(usage)
 }
 
-// harness has what subcommands share: the program, places, rounds, and how results are printed.
+// harness is the shared state of subcommands: the program, directories, rounds, and the printing of
+// results.
 type harness struct {
 	program
 	out       io.Writer
@@ -112,7 +112,7 @@ type harness struct {
 	rows      []row             // that the table gets
 }
 
-// newFlags returns those that all subcommands have.
+// newFlags returns the flags of all subcommands.
 func newFlags(h *harness) *flag.FlagSet {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
 	f.StringVar(&h.binary, "bin", "bin/diskgnn", "the program")
@@ -127,7 +127,7 @@ func newFlags(h *harness) *flag.FlagSet {
 	return f
 }
 
-// parse parses arguments among which flags may stand, up to a --, and checks those that are needed.
+// parse parses arguments mixed with flags, up to a --, and checks the required flags.
 func (h *harness) parse(f *flag.FlagSet, args []string) (rest []string, err error) {
 	for {
 		if err := f.Parse(args); err != nil {
@@ -149,7 +149,7 @@ func (h *harness) parse(f *flag.FlagSet, args []string) (rest []string, err erro
 	return rest, nil
 }
 
-// need registers directories that must be given, which lie in h.inputs later.
+// need registers required directories, and puts them in h.inputs.
 func (h *harness) need(f *flag.FlagSet, names ...string) {
 	h.needed, h.inputs = names, map[string]string{}
 	for _, name := range names {
@@ -157,7 +157,7 @@ func (h *harness) need(f *flag.FlagSet, names ...string) {
 	}
 }
 
-// place returns the directory for what is made.
+// place returns the directory for results.
 func (h *harness) place() (string, error) {
 	if h.dir != "" {
 		return h.dir, os.MkdirAll(h.dir, 0o777)
@@ -171,7 +171,7 @@ func (h *harness) place() (string, error) {
 	return h.temporary, nil
 }
 
-// path returns a file's in the place, which is there.
+// path returns a file's path in the place, which must exist.
 func (h *harness) path(name string) string {
 	return filepath.Join(cmp.Or(h.dir, h.temporary), name)
 }

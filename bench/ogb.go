@@ -20,14 +20,15 @@ import (
 	"diskgnn/internal/rng"
 )
 
-// shape says how large a generated set is.
+// shape is the size of a generated set.
 type shape struct {
 	Nodes int64 `json:"nodes"`
 	Edges int64 `json:"edges"`
 	Dim   int64 `json:"dim"`
 }
 
-// generateOGB writes the set, unless one of this shape is there: shape.json, written last, says so.
+// generateOGB writes the set, unless one of this shape exists: shape.json, written last, records
+// the shape.
 func generateOGB(dir string, s shape) error {
 	mark, err := json.Marshal(s)
 	if err != nil {
@@ -63,7 +64,7 @@ func generateOGB(dir string, s shape) error {
 	return os.WriteFile(name, mark, 0o666)
 }
 
-// member is an array of an archive: make returns the elements from one on, as bytes.
+// member is an array of an archive: make returns the elements in a range, as bytes.
 type member struct {
 	name, descr, shape string
 	count              int64
@@ -74,7 +75,7 @@ func one(v int64) func(from, to int64) []byte {
 	return func(int64, int64) []byte { return binio.Bytes([]int64{v}) }
 }
 
-// ends draws sources, a power law's, and destinations.
+// ends draws sources from a power law, and destinations.
 func (s shape) ends(from, to int64) []byte {
 	out := make([]int64, to-from)
 	for i := range out {
@@ -125,14 +126,14 @@ func (s shape) split(name string, part int64) error {
 	return errors.Join(w.Flush(), z.Close(), f.Close())
 }
 
-// archive writes arrays as numpy.savez_compressed does: a zip archive, deflated.
+// archive writes arrays in the format of numpy.savez_compressed: a zip archive, deflated.
 func archive(name string, members []member) error {
 	f, err := os.Create(name)
 	if err != nil {
 		return err
 	}
 	z := zip.NewWriter(f)
-	// As zlib's default, which NumPy takes.
+	// zlib's default level, which NumPy uses.
 	z.RegisterCompressor(zip.Deflate, func(w io.Writer) (io.WriteCloser, error) { return flate.NewWriter(w, 6) })
 	for _, m := range members {
 		w, err := z.Create(m.name + ".npy")
@@ -151,7 +152,7 @@ func archive(name string, members []member) error {
 	return errors.Join(z.Close(), f.Close())
 }
 
-// piece is how many elements are made at a time; features are a function of it.
+// piece is the number of elements made at a time; features are a function of it.
 const piece = 1 << 18
 
 // write makes pieces, and writes them in order.

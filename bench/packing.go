@@ -13,11 +13,11 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// packingCommand holds `diskgnn pack` against the drive it packs on: in turn, the rates that the
-// drive keeps up reading the feature table in sequence, and taking large writes where the pack will
-// lie, and a packing. The bound is what its bytes take at these rates, one after the other, the
-// last sync included. Rates of shared drives change within seconds: they are taken before and after
-// the packing, and averaged:
+// packingCommand compares `diskgnn pack` with its drive: in turn, it measures the sustained rates
+// of reading the feature table in sequence and of large writes to the pack's file system, and a
+// packing. The bound is the time for the packing's bytes at these rates, one after the other, the
+// last sync included. Rates of shared drives change within seconds: they are measured before and
+// after the packing, and averaged:
 //
 //	go run ./bench packing -dataset DATASET -samples SAMPLES -dir DIR -- --memory 512MiB
 //

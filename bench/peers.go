@@ -13,7 +13,7 @@ import (
 	"strconv"
 )
 
-// peers are programs in Python that are measured beside ours.
+// peers are Python programs that are measured beside ours.
 type peers struct {
 	*harness
 	scripts, gb, pyg string
@@ -41,7 +41,7 @@ func (p *peers) script(ctx context.Context, result any, python, script string, a
 	return nil
 }
 
-// side returns a peer as one of those that take turns; none without its Python.
+// side returns a peer as one of the sides that take turns; none if its Python is missing.
 func (p *peers) side(name, python string, run func(ctx context.Context, round int) (row, error)) []side {
 	if python == "" {
 		return nil
@@ -49,8 +49,8 @@ func (p *peers) side(name, python string, run func(ctx context.Context, round in
 	return []side{{name, run}}
 }
 
-// over reports how our medians are over the fastest peer's: that of the least seconds, or of the most
-// of anything else.
+// over reports the ratio of our medians to the fastest peer's: the one with the least seconds, or
+// with the most of any other quantity.
 func (p *peers) over(all found, ours string, theirs []side, quantity string) error {
 	var best float64
 	for _, s := range theirs {
@@ -73,10 +73,10 @@ func (p *peers) over(all found, ours string, theirs []side, quantity string) err
 // PEERS_DIR holds bench_sample.py, which makes the graph (2,097,152 nodes, 40 million edges, kept
 // in -dir as a GraphBolt source tree) and times one sampler on it.
 //
-// A peer's time is that of its batches, in memory and thrown away. Ours runs from the first draw
-// until the last sample is durable on disk, and is given once more with the dataset's verification
-// and everything else that the command does. A training epoch of that graph has 64 batches; -epochs
-// sets how many are drawn.
+// A peer's time is the time of drawing its batches in memory, without keeping them. Ours runs from
+// the first draw until the last sample is durable on disk; a second figure adds the dataset's
+// verification and everything else that the command does. A training epoch of that graph has 64
+// batches; -epochs sets the number of drawn epochs.
 func sampleCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	p := h.peers(f)
 	epochs := f.Int("epochs", 4, "epochs of 64 batches that we draw in each round")
@@ -142,7 +142,7 @@ func sampleCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 // epochCommand measures whole training epochs beside PyTorch Geometric and GraphBolt with DGL, the
 // programs taking turns on the same cores: hidden 256, dropout 0.5. Ours reads a pack, which was
 // sampled before; theirs sample as they train, everything in memory. It also compares peak resident
-// memory, and says what sampling and packing took for each epoch that was sampled:
+// memory, and reports the seconds of sampling and packing for each sampled epoch:
 //
 //	PEERS_DIR=… GB=…/gb/bin/python PYG=…/pyg/bin/python DISKGNN_DATA=… go run ./bench epoch -graph computers -model gcn
 //
@@ -172,7 +172,7 @@ func epochCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 	}
 }
 
-// setup is one graph's: the peers' epochs a round and how ours is packed.
+// setup has a graph's number of peers' epochs a round, and the options of our pack.
 type setup struct {
 	peerName string
 	batch    int
@@ -203,8 +203,8 @@ func (e *epochs) fanout() string {
 	return e.setup.fanout[1]
 }
 
-// prepare imports, samples and packs. A dataset that is there is kept; samples and pack are
-// made again, since their seconds, for each epoch sampled, are results.
+// prepare imports, samples and packs. It keeps an existing dataset, and makes samples and pack
+// again, since their seconds for each sampled epoch are results.
 func (e *epochs) prepare(ctx context.Context) (pack string, r row, err error) {
 	if _, err := e.place(); err != nil {
 		return "", nil, err

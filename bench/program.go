@@ -64,7 +64,7 @@ func lastLine(out []byte, result any) error {
 	return nil
 }
 
-// do runs commands of the program for what they make, one after the other.
+// do runs commands of the program for their outputs, one after the other.
 func (p *program) do(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
 		if err := p.run(ctx, new(any), args...); err != nil {
@@ -74,7 +74,7 @@ func (p *program) do(ctx context.Context, commands ...[]string) error {
 	return nil
 }
 
-// epoch is what a training run reports of one epoch.
+// epoch is a training run's report of one epoch.
 type epoch struct {
 	Seconds      float64             `json:"seconds"`
 	Loss         float64             `json:"loss"`
@@ -85,7 +85,7 @@ type epoch struct {
 	Links        []pipeline.LinkTime `json:"stages"`
 }
 
-// training is what a training run reports.
+// training is a training run's report.
 type training struct {
 	Device       string  `json:"device"`
 	Epochs       []epoch `json:"epochs"`
@@ -104,8 +104,8 @@ type training struct {
 
 func (t *training) last() *epoch { return &t.Epochs[len(t.Epochs)-1] }
 
-// epochSeconds returns the median over the epochs, the first left out when there
-// are others: it fills the caches.
+// epochSeconds returns the median over the epochs, without the first if there are others: it fills
+// the caches.
 func (t *training) epochSeconds() float64 {
 	return median(secondsOf(t.Epochs[min(1, len(t.Epochs)-1):]))
 }
@@ -117,7 +117,7 @@ func secondsOf(epochs []epoch) (s []float64) {
 	return s
 }
 
-// train trains once. What it makes is removed, unless --out says where it goes.
+// train trains once. It removes the run, unless --out names its directory.
 func (h *harness) train(ctx context.Context, args ...string) (training, error) {
 	t, _, err := h.made(ctx, append([]string{"train"}, args...)...)
 	if err == nil && len(t.Epochs) == 0 {
@@ -126,8 +126,8 @@ func (h *harness) train(ctx context.Context, args ...string) (training, error) {
 	return t, err
 }
 
-// made runs a command that makes a directory, which is removed unless --out says where it goes,
-// and returns what it says of itself, as far as it is a training, and in full.
+// made runs a command that makes a directory, which is removed unless --out names it. It returns
+// the command's report, decoded as a training as far as it is one, and in full.
 func (h *harness) made(ctx context.Context, args ...string) (t training, raw json.RawMessage, err error) {
 	out := flagOf(args, "--out")
 	if out == "" {
@@ -157,7 +157,7 @@ func (h *harness) made(ctx context.Context, args ...string) (t training, raw jso
 	return t, raw, err
 }
 
-// watched is what the kernel says of a process while it runs.
+// watched is the kernel's figures about a process while it runs.
 type watched struct {
 	metrics                     string // has a line once the first epoch of a training is over
 	looks                       int
@@ -187,7 +187,7 @@ func (w *watched) fields() row {
 	return row{{"kernel_anonymous_bytes", w.anon.most}, {"kernel_locked_bytes", w.locked.most}, {"kernel_resident_bytes", w.resident.most}, {"samples", w.looks}}
 }
 
-// over runs a command, and looks at its memory so often.
+// over runs a command, and reads its memory at intervals of every.
 func (w *watched) over(cmd *exec.Cmd, every time.Duration) error {
 	began := time.Now()
 	if every == 0 {
@@ -211,7 +211,7 @@ func (w *watched) over(cmd *exec.Cmd, every time.Duration) error {
 	}
 }
 
-// look reads what the kernel, and nvidia-smi where it is there, say now.
+// look reads the present figures of the kernel, and of nvidia-smi if it is installed.
 func (w *watched) look(pid int) {
 	info, err := os.Stat(w.metrics)
 	later := err == nil && info.Size() > 0
@@ -236,7 +236,7 @@ func (w *watched) look(pid int) {
 	}
 }
 
-// kibibytes returns a quantity of a file of /proc, in bytes.
+// kibibytes returns a quantity from a file of /proc, in bytes.
 func kibibytes(status []byte, name string) int64 {
 	for line := range bytes.Lines(status) {
 		f := strings.Fields(string(line))

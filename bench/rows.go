@@ -74,7 +74,7 @@ func (r row) String() string {
 	return strings.Join(words, ", ")
 }
 
-// figure is a number as the table has it: four digits, and all before the point.
+// figure is a number in the table's format: four digits, and all before the point.
 func figure(v float64) string {
 	if math.Abs(v) >= 1e4 {
 		return fmt.Sprintf("%.0f", v)
@@ -82,7 +82,7 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// cell is a value as the table has it.
+// cell is a value in the table's format.
 func cell(v any) string {
 	switch v := v.(type) {
 	case float64:
@@ -93,7 +93,7 @@ func cell(v any) string {
 	return fmt.Sprint(v)
 }
 
-// progress reports a row that a summary follows.
+// progress reports a row before a summary.
 func (h *harness) progress(r row) error {
 	if h.json {
 		return h.line(r)
@@ -120,8 +120,8 @@ func (h *harness) line(v any) error {
 	return err
 }
 
-// table prints rows, those that follow each other with the same fields in one table. Its lines are
-// the fields, or the rows where they are more.
+// table prints rows; consecutive rows with the same fields share a table. Its lines are the fields,
+// or the rows if there are more of them.
 func table(out io.Writer, rows []row) error {
 	for len(rows) > 0 {
 		names := rows[0].names()
@@ -164,7 +164,7 @@ func transposed(cells [][]string) [][]string {
 	return out
 }
 
-// spread is what rounds of one measurement came to.
+// spread summarises the rounds of one measurement.
 type spread struct {
 	Median float64 `json:"median"`
 	Min    float64 `json:"min"`
@@ -187,7 +187,7 @@ func (s spread) String() string {
 	return fmt.Sprintf("%s (%s–%s)", figure(s.Median), figure(s.Min), figure(s.Max))
 }
 
-// scores are spread as scores of several seeds are.
+// scores summarise the scores of several seeds.
 type scores struct {
 	Mean   float64   `json:"mean"`
 	SD     float64   `json:"sd"`

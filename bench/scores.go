@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// score is somebody else's: in percent, with its standard deviation over so many seeds.
+// score is another program's score: in percent, with its standard deviation over this number of
+// seeds.
 type score struct {
 	Peer  string  `json:"peer"`
 	Mean  float64 `json:"mean"`
@@ -22,14 +23,14 @@ func (s score) String() string { return fmt.Sprintf("%s, %.4g ± %.2g", s.Peer, 
 
 const pyg = "PyTorch Geometric"
 
-// known are PyTorch Geometric's, sampled in memory, by the protocol of the example.
+// known are PyTorch Geometric's scores, sampled in memory, by the protocol of the example.
 var known = map[string]score{
 	"computers-sage": {pyg, 91.74, 0.41, 3}, "computers-gcn": {pyg, 90.29, 0.42, 3}, "computers-gat": {pyg, 91.47, 0.64, 3},
 	"tolokers-sage": {pyg, 82.07, 0.35, 3}, "tolokers-gcn": {pyg, 75.35, 0.13, 3}, "tolokers-gat": {pyg, 75.29, 1.08, 3},
 	"physics-sage": {pyg, 97.12, 0, 1},
 }
 
-// published are of full batches, tuned (Luo et al., NeurIPS 2024; tolokers: Platonov
+// published are scores of tuned full-batch training (Luo et al., NeurIPS 2024; tolokers: Platonov
 // et al., ICLR 2023).
 var published = map[string]float64{
 	"computers-sage": 93.25, "computers-gcn": 93.99, "computers-gat": 94.09,
@@ -37,7 +38,7 @@ var published = map[string]float64{
 	"physics-sage": 97.19, "physics-gcn": 97.46, "physics-gat": 97.25,
 }
 
-// readPeers reads what peers.sh printed, by the names of the examples.
+// readPeers reads the output of peers.sh, by the names of the examples.
 func readPeers(name string) (map[string]score, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -69,8 +70,7 @@ func readPeers(name string) (map[string]score, error) {
 	return all, nil
 }
 
-// beside puts the scores of an example's seeds beside what others reached: the exact ones, if there
-// are any.
+// beside compares the scores of an example's seeds with others': the exact ones, if there are any.
 func (b *accuracy) beside(example string, test, exact []float64) (r row) {
 	if v, ok := published[strings.TrimSuffix(example, tuning)]; ok {
 		r = append(r, field{"published", v})
@@ -83,7 +83,7 @@ func (b *accuracy) beside(example string, test, exact []float64) (r row) {
 	if len(exact) > 0 {
 		own = scoresOf(exact)
 	}
-	// One seed's standard deviation is not known: the other side's stands for it.
+	// One seed has no standard deviation: the other side's stands for it.
 	sd, peerSD := cmp.Or(own.SD, peer.SD), cmp.Or(peer.SD, own.SD)
 	two := 2 * math.Sqrt(sd*sd/float64(len(test))+peerSD*peerSD/float64(peer.Seeds))
 	return append(r, field{"peer", peer}, field{"difference_points", own.Mean - peer.Mean}, field{"two_standard_errors", two})

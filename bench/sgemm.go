@@ -22,18 +22,17 @@ import (
 	"diskgnn/train/cpu/sgemm"
 )
 
-// sgemmCommand times the kinds of matrix products that package blas has, side by side, on the
-// shapes of training steps and on others:
+// sgemmCommand times package blas' kinds of matrix products, side by side, on the shapes of
+// training steps and on others:
 //
 //	go run ./bench sgemm [-threads 2] [-rounds 7] [-shape tn256x256x1024] [-kinds avx512,openblas]
 //
-// Each kind runs in a process of its own, since OpenBLAS chooses its kernels when it is
-// loaded: avx512 and avx2 are the program's own, openblas and haswell OpenBLAS with kernels
-// for AVX-512 and for AVX2. DISKGNN_OPENBLAS has the path of an OpenBLAS that is not found by
-// its name. They take turns, round by round; on each of -threads goroutines the same
-// product is computed over and over on operands of its own. A row has 10⁹ operations a second in
-// the best of the rounds, since what else the machine does only makes products slower, and what
-// the program's own are of OpenBLAS'.
+// Each kind runs in a process of its own, since OpenBLAS chooses its kernels when it is loaded:
+// avx512 and avx2 are the program's own, openblas and haswell OpenBLAS with kernels for AVX-512 and
+// for AVX2. DISKGNN_OPENBLAS has the path of an OpenBLAS that is not found by its name. They take
+// turns, round by round; each of -threads goroutines repeats the same product on operands of its
+// own. A row has 10⁹ operations a second in the best of the rounds, since other load on the machine
+// only makes products slower, and the ratio of the program's own rates to OpenBLAS'.
 func sgemmCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	last := f.Duration("time", 50*time.Millisecond, "of one measurement")
 	shape := f.String("shape", strings.Join(shapes, ","), "transposes of A and B, n or t, and M×N×K; /LDA/LDB/LDC where rows are further apart")
@@ -71,7 +70,7 @@ func sgemmCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 	}
 }
 
-// bestRates returns the best of the rounds of each worker, and what pairs of them are of each other.
+// bestRates returns the best round of each worker, and the ratios of pairs of them.
 func bestRates(workers []*worker, r request, rounds int) (row, error) {
 	rates := make(map[string]float64)
 	for range rounds {
@@ -109,12 +108,12 @@ var kinds = []kind{
 	{"gonum", blas.Gonum, ""},
 }
 
-// ratios are the kinds whose rates are divided.
+// ratios are the pairs of kinds with a ratio of their rates.
 var ratios = [][2]string{{"avx512", "openblas"}, {"avx2", "haswell"}}
 
-// shapes are those of a GraphSAGE, GCN and GAT step of hidden width 256, on features of width
-// 100 and 47 classes, as the CPU engine computes them: 512 rows at a time, gradients of
-// weights by 256 of their rows. The others show what sizes cost.
+// shapes are the products of a GraphSAGE, GCN and GAT step of hidden width 256, on features of
+// width 100 and 47 classes, as the CPU engine computes them: 512 rows at a time, gradients of
+// weights by 256 of their rows. The others show the effect of sizes.
 var shapes = []string{
 	"nn512x256x200", "nn512x256x512", "nn512x47x512", // [A(x) | x]·W
 	"nn512x256x100", "nn512x256x256", "nn512x47x256", // x·W
@@ -128,7 +127,7 @@ var shapes = []string{
 	"nn512x512x512", "nt512x512x512", "tn512x512x512", "tt512x512x512", "nn1024x1024x1024", "nn2048x2048x2048",
 }
 
-// request is what a worker measures next.
+// request is a worker's next measurement.
 type request struct {
 	Shape   string
 	Threads int
@@ -144,7 +143,7 @@ type worker struct {
 	from    *json.Decoder
 }
 
-// startWorkers starts the kinds that are here.
+// startWorkers starts the kinds that this machine has.
 func startWorkers(only string) ([]*worker, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -255,7 +254,7 @@ func parseProduct(shape string) (p blas.Product, err error) {
 	return p, nil
 }
 
-// multiply returns 10⁹ operations a second.
+// multiply returns the rate in 10⁹ operations a second.
 func multiply(lib *blas.Library, p blas.Product, r request) float64 {
 	runtime.GOMAXPROCS(max(r.Threads, 2))
 	var wait sync.WaitGroup
@@ -283,7 +282,7 @@ func multiply(lib *blas.Library, p blas.Product, r request) float64 {
 	return flops / 1e9
 }
 
-// sizesOf returns how many elements the operands of a product have.
+// sizesOf returns the numbers of elements of a product's operands.
 func sizesOf(p blas.Product) [3]int {
 	rows := [3]int{p.M, p.K, p.M}
 	if p.TransA {

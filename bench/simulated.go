@@ -18,21 +18,20 @@ import (
 	"diskgnn/simulate/trace"
 )
 
-// simulatedCommand holds `simulate drives` against epochs that were measured on the drive that is
-// here. In turn, it measures what a data sheet would say of the drive (latency, random reads of
-// 4 KiB, reads in sequence), trains on each store and records the reads, and replays them on a drive
-// of these figures: seconds of an epoch, measured and simulated, and the error between them. The
-// figures are taken before the epochs, and nothing is fitted. What else the simulation assumes is
-// its presets' for a recorded store: 0.244 µs of a processor for a request, which are submitted one
-// after another; and no link, as nothing is copied to a GPU:
+// simulatedCommand compares `simulate drives` with epochs measured on the machine's drive. In turn,
+// it measures the drive's data-sheet figures (latency, random reads of 4 KiB, sequential reads),
+// trains on each store and records the reads, and replays them on a simulated drive with these
+// figures: it prints the seconds of an epoch, measured and simulated, and the error. The figures
+// are measured before the epochs, and nothing is fitted. The other assumptions are the simulation's
+// presets for a recorded store: 0.244 µs of a processor for each request, submitted one after
+// another; and no link, as nothing is copied to a GPU:
 //
 //	go run ./bench simulated -dir DIR
 //
-// A throttled drive is faster for a second or more after it was idle: no figure, and no
-// epoch, counts before the drive has been loaded for three seconds, and those that count take
-// ten or more together. A round takes a minute for the figures and half of one for a store.
-// In a directory with room for some 6 GB it makes the graph, samples and pack that are not
-// there yet.
+// A throttled drive is faster for a second or more after it was idle: no figure, and no epoch,
+// counts before the drive has been loaded for three seconds, and the counted ones take ten seconds
+// or more together. A round takes a minute for the figures and half a minute for a store. The
+// command makes a missing graph, samples and pack in the directory, which needs some 6 GB.
 func simulatedCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	b := simulation{harness: h}
 	f.StringVar(&b.engine, "engine", "cpu", "--engine; none: the loader alone")
@@ -96,7 +95,7 @@ func (b *simulation) record(ctx context.Context, store string, epochs int) (t tr
 	return b.train(ctx, append(args, "--dataset", b.path("graph"), "--samples", b.path("samples"))...)
 }
 
-// sheet takes the drive's figures, as a data sheet has them.
+// sheet measures the drive's data-sheet figures.
 func (b *simulation) sheet(ctx context.Context, _ int) (r row, err error) {
 	most, latency := 0.0, 0.0
 	for i, depth := range []int{1, 32, 128, 512} {
@@ -118,7 +117,7 @@ func (b *simulation) sheet(ctx context.Context, _ int) (r row, err error) {
 	return append(r, field{"latency_us", latency}, field{"requests_per_second", most}, field{"bytes_per_second", sequential}), err
 }
 
-// random returns the reads of 4 KiB per second that the drive keeps up with so many in flight.
+// random returns the drive's sustained random reads of 4 KiB per second, with depth in flight.
 func (b *simulation) random(ctx context.Context, depth int, seed uint64) (perSecond float64, err error) {
 	stack, _, err := all.Open(b.io, iostack.Options{Workers: depth})
 	if err != nil {
@@ -129,7 +128,7 @@ func (b *simulation) random(ctx context.Context, depth int, seed uint64) (perSec
 	return rate.PerSecond, err
 }
 
-// compare trains on a store, and simulates the epochs that count.
+// compare trains on a store, and simulates the counted epochs.
 func (b *simulation) compare(ctx context.Context, store string, epochs int) (row, error) {
 	t, err := b.record(ctx, store, epochs)
 	if err != nil {

@@ -30,28 +30,26 @@ import (
 // 0 being the input side, indptr_l.npy, indices_l.npy (positions among the sources)
 // and dst_l.npy (the destinations' own positions among the sources), all int64.
 //
-// -save writes the initial weights, and the losses of the first steps from them without
-// dropout, for step/peer.py: it begins with these weights, and times nothing unless its losses
-// are the same.
+// -save writes the initial weights, and the losses of the first steps from them without dropout,
+// for step/peer.py: that begins with these weights, and times nothing unless its losses are the
+// same.
 //
-// The clock holds what a training loop pays per batch on the compute side: deriving
-// the edges' weights and transposed blocks (which the program itself does ahead, on
-// another goroutine), forward, loss, backward and Adam. The
-// features are in memory. A row has median, min and max milliseconds, and prepare_ms of the first
-// of these alone.
+// The time covers a training loop's work per batch on the compute side: deriving the edges' weights
+// and transposed blocks (which the program itself does ahead, on another goroutine), forward, loss,
+// backward and Adam. The features are in memory. A row has median, min and max milliseconds, and
+// prepare_ms for the derivation alone.
 //
-// Beside them it has what the step's matrix products take alone, with the same
-// shapes, library and workers, their operands in the cache, a turn after every step:
-// gflop, sgemm_gflops (a second), sgemm_ms, and step_per_sgemm, the step's time over
-// theirs. -bound=false leaves them out.
+// It also has the time of the step's matrix products alone, with the same shapes, library and
+// workers, and operands in the cache, measured after every step: gflop, sgemm_gflops (a second),
+// sgemm_ms, and step_per_sgemm, the step's time over theirs. -bound=false leaves them out.
 //
-// -against openblas takes turns, step by step, with an engine that differs in its BLAS:
-// against_ms, against_min_ms, and ratio, the median of the steps' ratios, the other's time
-// below. Turns this short hold on a machine that does other things.
+// -against openblas takes turns, step by step, with an engine that differs in its BLAS: against_ms,
+// against_min_ms, and ratio, the median of the steps' times divided by the other engine's. Such
+// short turns give stable ratios on a busy machine.
 //
-// -engine gpu times the GPU engine instead, by the device's clock, the batch being
-// there; with_copies_ms is a step in a row of them, copies included. It wants the gpu
-// variant: -precision, -graphs and -pinned are for it.
+// -engine gpu times the GPU engine instead, by the device's clock, with the batch on the device;
+// with_copies_ms is the time of one of several consecutive steps, copies included. It needs the gpu
+// build: -precision, -graphs and -pinned are for it.
 func stepCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	s := steps{harness: h}
 	h.threads = runtime.GOMAXPROCS(0)
@@ -87,7 +85,7 @@ func stepCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) er
 	}
 }
 
-// steps is how steps are measured, and on what.
+// steps is the options and the data of measuring steps.
 type steps struct {
 	*harness
 	dropout              float64
@@ -117,7 +115,7 @@ func (s *steps) load(dir string) (err error) {
 	return nil
 }
 
-// config returns what an engine is made of.
+// config returns the config of an engine.
 func (s *steps) config(dropout float64) engine.Config {
 	layers := len(s.batch.Blocks)
 	m := model.Model{Kind: model.Kind(s.model), Heads: s.heads, Dims: append(append([]int{s.dims}, slices.Repeat([]int{s.hidden}, layers-1)...), s.classes),
@@ -128,7 +126,7 @@ func (s *steps) config(dropout float64) engine.Config {
 	return c
 }
 
-// timed is an engine with the batch, and how long its steps took, in milliseconds.
+// timed is an engine with the batch, and the times of its steps in milliseconds.
 type timed struct {
 	*cpu.Engine
 	work          engine.Work
@@ -217,7 +215,7 @@ func (s *steps) measure(ctx context.Context) error {
 	return s.report(s.found(own, other, alone))
 }
 
-// found returns what was measured after the steps of warming up.
+// found returns the measurements after the warm-up steps.
 func (s *steps) found(own, other *timed, alone *bound) row {
 	info, ms := own.Info(), own.ms[s.warmup:]
 	r := row{

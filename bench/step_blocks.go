@@ -26,8 +26,8 @@ type blocksMeta struct {
 	Classes int `json:"classes"`
 }
 
-// makeBlocks writes a training batch of samples, with its features and labels, as the
-// files that loadBlocks reads.
+// makeBlocks writes a training batch of samples, with its features and labels, as the files of
+// loadBlocks.
 func makeBlocks(ctx context.Context, dir, samples, data string, index int) (err error) {
 	ds, err := dataset.Open(vfs.OS, data)
 	if err != nil {
@@ -75,7 +75,7 @@ func makeBlocks(ctx context.Context, dir, samples, data string, index int) (err 
 			return err
 		}
 	}
-	// Last: a folder with it is whole.
+	// Written last: a folder with it is complete.
 	text, err := json.Marshal(blocksMeta{len(b.Blocks), len(b.Input), b.NumSeeds(), f.Dim, f.Classes})
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func loadBlocks(dir string) (batch *graph.Batch, x []float32, dim, classes int, 
 	return batch, x, meta.Dim, meta.Classes, batch.Validate()
 }
 
-// isPrefix tells whether destinations are the first sources.
+// isPrefix reports whether destinations are the first sources.
 func isPrefix(dst []uint32) bool {
 	for i, s := range dst {
 		if int(s) != i {

@@ -11,8 +11,8 @@ import (
 	"diskgnn/train/cpu/blas"
 )
 
-// bound computes a step's matrix products alone, their operands in the cache: a step
-// cannot be faster.
+// bound computes a step's matrix products alone, with their operands in the cache: a lower bound of
+// a step's time.
 type bound struct {
 	lib      *blas.Library
 	products []blas.Product // every one, the longest first
@@ -43,7 +43,7 @@ func newBound(kind string, threads int, counts map[blas.Product]int) (*bound, er
 	return b, nil
 }
 
-// run computes all products once, whichever worker is free the next one.
+// run computes all products once; each free worker takes the next one.
 func (b *bound) run() {
 	start := time.Now()
 	var next atomic.Int64

@@ -12,8 +12,8 @@ import (
 	"diskgnn/train/gpu"
 )
 
-// measureGPU times the GPU engine's step: on the device alone, the batch being there,
-// and with its copies, one batch after the other.
+// measureGPU times the GPU engine's step: on the device alone, with the batch there, and with its
+// copies, in consecutive batches.
 func (s *steps) measureGPU(ctx context.Context) error {
 	if s.device == nil {
 		d, err := kernels.Open(0, cuda.Options{})
@@ -91,8 +91,7 @@ func (s *steps) timeGPU(ctx context.Context, e *gpu.Engine, x []float32, memory 
 	})
 }
 
-// saveGPU saves the weights and losses of an engine without dropout, whose products are
-// not rounded.
+// saveGPU saves the weights and losses of an engine without dropout, and with unrounded products.
 func (s *steps) saveGPU(ctx context.Context) error {
 	c := s.config(0)
 	e, err := gpu.New(c)

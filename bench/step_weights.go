@@ -15,11 +15,11 @@ import (
 // learningRate is Adam's, here and in peer.py.
 const learningRate = 1e-3
 
-// checked is how many steps another program is compared with: the first one's loss is that
-// of equal weights, the others' show that its gradients and Adam are the same.
+// checked is the number of steps whose losses another program must match: the first one checks the
+// weights, the others its gradients and Adam.
 const checked = 3
 
-// losses is what peer.py compares its own with.
+// losses is peer.py's reference.
 type losses struct {
 	Model  string    `json:"model"`
 	Hidden int       `json:"hidden"`

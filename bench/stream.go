@@ -11,22 +11,21 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// streamCommand shows what streaming rows from disk to the GPU costs over what cannot be avoided:
-// epochs of training, over the larger of what the drive needs for the bytes that batches are made
-// of and what the GPU needs to compute. What the drive keeps up in sequence is measured first in
-// each round:
+// streamCommand shows the cost of streaming rows from disk to the GPU: the time of training epochs,
+// over the larger of two lower bounds: the drive's time for the batches' bytes, and the GPU's time
+// to compute. The drive's sustained sequential rate is measured first in each round:
 //
 //	go run ./bench stream -pack PACK -memory 100% -serial -- --model gat --gpu-cache 50% --ram-cache 0
 //
-// Arguments go to train. With -memory every round also trains with so many rows on the GPU, none
-// read from disk, if the pack was made for that: what the GPU needs alone. With -serial it trains
-// with one batch under way at a time. Each run's first epoch, which fills the caches, is left out,
-// and nothing is validated between the others: the drive is never idle. Let the others read 10 GB
-// or last ten seconds (-epochs).
+// Arguments go to train. With -memory every round also trains with this share of rows on the GPU,
+// and none read from disk if the pack was made for that: the GPU's time alone. With -serial it
+// trains with one batch under way at a time. Each run's first epoch, which fills the caches, is
+// left out, and nothing is validated between the others: the drive is never idle. The others should
+// read 10 GB or last ten seconds (-epochs).
 //
-// Rows say how busy the GPU was with kernels (in steps and gathers), how many processors were, and
-// what the kernel says of the run's memory: anonymous, and the GPU's by nvidia-smi, at most, and by
-// how much they grew after the first epoch.
+// Rows have the share of time in which the GPU ran kernels (in steps and gathers), the number of
+// busy processors, and the run's peak memory with its growth after the first epoch: anonymous
+// memory by the kernel, and the GPU's by nvidia-smi.
 func streamCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	h.need(f, "pack")
 	h.binary = "bin/diskgnn-gpu"
@@ -67,7 +66,7 @@ func streamCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 	}
 }
 
-// streamed returns the figures of a run, of its epochs' medians where they have some.
+// streamed returns the figures of a run, as medians of its epochs if epochs have them.
 func streamed(t *training, w *watched) row {
 	epochs := t.Epochs[min(1, len(t.Epochs)-1):]
 	busy := make(map[string][]float64)
@@ -102,8 +101,9 @@ func streamed(t *training, w *watched) row {
 	return r
 }
 
-// unavoidable compares: disk is what the drive needs for the useful bytes of an epoch, compute what
-// the GPU needs for its steps, without anything beside them or else while rows are streamed.
+// unavoidable compares with the lower bounds: disk is the drive's time for the useful bytes of an
+// epoch, compute the GPU's time for its steps, without anything beside them or else while rows are
+// streamed.
 func unavoidable(all found, computing string) row {
 	var disk, compute, ratios []float64
 	seconds, rates := all.values("streamed", "epoch_seconds"), all.values("drive", "sequential_bytes_per_second")

@@ -17,9 +17,8 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// topologyCommand draws an epoch of each dataset named with the neighbours of 5, 10, 25 and 50 % of
-// the topology held, by each order, and prints how often they were held and what was read of the
-// others:
+// topologyCommand draws an epoch of each dataset with caches of 5, 10, 25 and 50 % of the topology,
+// in each order, and prints the caches' hit rates and the bytes read for the misses:
 //
 //	go run ./bench topology DATASET…
 func topologyCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
@@ -57,14 +56,14 @@ func (c *counting) Read(ctx context.Context, h *sampler.Hop) error {
 	return c.Reader.Read(ctx, h)
 }
 
-// namedOrder is an order in which neighbours are held.
+// namedOrder is an order in which neighbours are cached.
 type namedOrder struct {
 	name string
 	topology.Order
 }
 
-// orders draws an epoch of a dataset with caches of several sizes and orders. What is
-// counted for the order "counts" is another epoch.
+// orders draws an epoch of a dataset with caches of several sizes and orders. The counts for the
+// order "counts" come from another epoch.
 func (h *harness) orders(ctx context.Context, dir string, p mbfile.Params) error {
 	d, err := dataset.Open(vfs.OS, dir)
 	if err != nil {
@@ -125,7 +124,8 @@ func (h *harness) orders(ctx context.Context, dir string, p mbfile.Params) error
 	return nil
 }
 
-// counted returns the orders beside the default; counts say how often each node was a destination.
+// counted returns the orders beside the default; counts has the number of times that each node was
+// a destination.
 func counted(offsets *graph.Offsets, counts []uint32) []namedOrder {
 	by := func(score func(v uint32) float64) topology.Order {
 		list := make([]uint32, offsets.NumNodes())

@@ -17,13 +17,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// side is one of those that take turns.
+// side is a measurement that takes turns with others.
 type side struct {
 	name string
 	run  func(ctx context.Context, round int) (row, error)
 }
 
-// found is what the rounds of each side found.
+// found has the rows of each side's rounds.
 type found map[string][]row
 
 // values returns a figure of every round of a side.
@@ -38,8 +38,8 @@ func (f found) values(side, name string) (all []float64) {
 
 func (f found) median(side, name string) float64 { return median(f.values(side, name)) }
 
-// turns runs the sides in turn, in every round, reports what each found, and at last the spread of
-// each number of each side.
+// turns runs the sides in turn, in every round, reports each row, and at last the spread of each
+// number of each side.
 func (h *harness) turns(ctx context.Context, sides ...side) (found, error) {
 	all, err := h.measure(ctx, sides...)
 	for _, s := range sides {
@@ -73,7 +73,7 @@ func (h *harness) measure(ctx context.Context, sides ...side) (found, error) {
 	return all, nil
 }
 
-// summary returns a row of a side's numbers, each put together.
+// summary returns a row of a side's numbers, each combined over the rounds.
 func (f found) summary(side string, together func(v []float64) any) row {
 	sum := row{{"side", side}, {"rounds", len(f[side])}}
 	for _, x := range slices.Concat(f[side][:min(1, len(f[side]))]...) {
@@ -89,11 +89,11 @@ func (f found) summary(side string, together func(v []float64) any) row {
 //	go run ./bench turns -each "--ram-cache 10%" -each "--ram-cache 100%" -- train --pack PACK --epochs 2
 //	go run ./bench turns -rounds 1 -watch -- pack … --memory 512MiB
 //
-// What it makes is removed, unless the command says --out. Figures are those of the command's last
-// line, and of its last epoch; epoch_seconds is the median of the epochs, steady_seconds the mean of
-// those after three seconds of load, both without the first, which fills the caches. Keys of -same
-// must not differ, nor those of -close by more than 1e-5 of them: beside the command's own there
-// are weights, a hash of them; losses, of all epochs; and first_loss.
+// The output is removed, unless the command has --out. Figures come from the command's last line,
+// and from its last epoch; epoch_seconds is the median of the epochs, steady_seconds the mean of
+// the epochs after three seconds of load, both without the first, which fills the caches. Keys of
+// -same must be equal, and keys of -close within a relative 1e-5. Beside the command's own keys
+// there are weights, a hash of them; losses, of all epochs; and first_loss.
 func turnsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	t := turning{harness: h, first: map[string]any{}}
 	f.Func("each", "more flags, separated by spaces: one of the sides; may be repeated", func(s string) error {
@@ -142,7 +142,7 @@ func turnsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 	}
 }
 
-// turning is what the sides of turns share.
+// turning is the shared state of the sides of turns.
 type turning struct {
 	*harness
 	each, figures     []string
@@ -150,7 +150,7 @@ type turning struct {
 	first             map[string]any // what the first run had, of keys that must not differ
 }
 
-// once runs a command, checks what must not differ, and returns the figures.
+// once runs a command, checks the keys of -same and -close, and returns the figures.
 func (t *turning) once(ctx context.Context, args []string) (row, error) {
 	for _, dir := range fields(t.drop) {
 		if err := drop(dir); err != nil {
@@ -189,7 +189,7 @@ func (t *turning) once(ctx context.Context, args []string) (row, error) {
 	return r, nil
 }
 
-// keys runs a command, and returns the last line of its output and what turnsCommand adds.
+// keys runs a command, and returns the last line of its output with turnsCommand's own keys.
 func (t *turning) keys(ctx context.Context, args []string) (map[string]any, error) {
 	ran, raw, err := t.made(ctx, args...)
 	if err != nil {
