@@ -114,7 +114,7 @@ func (r *runner) find(ctx context.Context, o *Options) (which string, err error)
 	return which, err
 }
 
-// openStack opens the storage stack, and returns the reason for the choice.
+// openStack opens the storage stack, and returns the reason for choosing it.
 func (r *runner) openStack(kind string) (how string, err error) {
 	stack, how, err := r.parts.stack(kind, reads(r.found))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package train is the run: it trains a model on a store's mini-batches, epoch by
-// epoch, validates, keeps the best weights and records what happened.
+// Package train is the run: it trains a model on a store's mini-batches, epoch by epoch, validates,
+// keeps the best weights and records its progress.
 //
 //	store ─► load graph ─► read features ─► assemble ─► compute ─► epoch's metrics
 //	      └► evaluation batches ─────────────────────► validation and test scores

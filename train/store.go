@@ -8,8 +8,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// trainedOn refuses named batches that differ from those of a finished run. It reads none of them
-// otherwise, so they need not exist any more.
+// trainedOn refuses given batches that differ from those of a finished run. The run reads nothing
+// from them any more, so they need not exist.
 func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	given := o.places()
 	if given == (all.Places{}) || given.Live || was.Params.Live() { // see sameDrawing
@@ -23,7 +23,8 @@ func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	return decide.SameBatches(was, o.Out, &store)
 }
 
-// storeOf returns the store's facts for the decision, and the reason for choosing it.
+// storeOf returns the facts of a store for the decision. which is the line that names it to the
+// user.
 func storeOf(c featurestore.Candidate, which string) decide.Store {
 	s := decide.Store{Facts: c.Facts(), Name: c.Name(), Dir: c.Dir(), Which: which, Lineage: c.Lineage(), InOrder: c.InOrder(), Description: c.Describe()}
 	_, s.Paged = c.(featurestore.Confinable)

@@ -246,7 +246,7 @@ func (s *session) onDrives(ctx context.Context, t target.Target, how target.How,
 	return f(drives)
 }
 
-// onVolume calls f with what is on the drives of a target.
+// onVolume calls f with the volume on the drives of a target.
 func (s *session) onVolume(ctx context.Context, name string, f func(target.Target, *volume.Volume) error) error {
 	t, err := target.Parse(name)
 	if err != nil {

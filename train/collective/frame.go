@@ -18,7 +18,7 @@ const (
 	sumHead          = 24
 )
 
-// kind is what a frame is.
+// kind is the kind of a frame.
 type kind byte
 
 const (

@@ -52,7 +52,7 @@ func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 	return nil
 }
 
-// agreement is the ranks' combined numbers and signals of a step.
+// agreement is the combined numbers and signals of the ranks for a step.
 type agreement struct {
 	Signals  Signals // that any of them asks
 	Labelled int64   // seed nodes of all

@@ -20,8 +20,8 @@ type column struct {
 	cell func(s *Store) string
 }
 
-// tables are the columns, in as many tables as it takes to keep lines within 80 characters
-// for names of up to 24.
+// tables are the columns, divided into tables so that lines stay within 80 characters for names of
+// up to 24.
 var tables = [][]column{
 	{
 		{"epoch", func(s *Store) string { return show(s.EpochSeconds, units.Seconds) }},

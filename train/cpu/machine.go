@@ -226,9 +226,9 @@ func (o *forward) SymDiff(inputs gorgonia.Nodes, _, dz *gorgonia.Node) (gorgonia
 	return gorgonia.Nodes{dp, dx}, err
 }
 
-// backward is a layer's backward pass as an operation of the gradient of its sums
-// and, but for the first layer, of its input. Its result is the gradient of the
-// input; those of the parameters are computed with it.
+// backward is a layer's backward pass as an operation of the gradient of its sums and, except in
+// the first layer, of its input. Its result is the gradient of the input; the gradients of the
+// parameters are computed with it.
 type backward struct {
 	node
 	layer *layer

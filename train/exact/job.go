@@ -288,7 +288,7 @@ func (j *job) measure(l int) (need int64, most int, err error) {
 	return need, most, p.failed
 }
 
-// close releases what was opened, in reverse, and removes the states.
+// close releases the resources in reverse order, and removes the states.
 func (j *job) close() error {
 	var errs []error
 	if j.scratch != nil {

@@ -66,7 +66,7 @@ func PlanPrediction(ctx context.Context, fsys vfs.FS, o PredictOptions, rep prog
 	})
 }
 
-// planned describes what is decided.
+// planned returns the plan of a decision.
 func (j *job) planned(ctx context.Context, decide func(context.Context) error) (p Plan, err error) {
 	err = j.do(ctx, func(ctx context.Context) error {
 		if err := decide(ctx); err != nil {

@@ -185,7 +185,7 @@ func (a *asked) close() error {
 	return a.own.Close()
 }
 
-// predict computes and writes what the options name.
+// predict computes and writes the values of the options.
 func (j *job) predict(ctx context.Context, o *PredictOptions, c *claim) (_ Prediction, err error) {
 	a, err := j.ask(ctx, o, j.prepare)
 	if err != nil {

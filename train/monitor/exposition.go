@@ -21,7 +21,7 @@ type exposition struct {
 	name string // of the family
 }
 
-// contentType is that of the text.
+// contentType is the content type of the text.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Kinds of metrics.

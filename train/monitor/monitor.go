@@ -235,7 +235,7 @@ func (s *state) know(links []pipeline.LinkTime) {
 	}
 }
 
-// count adds an epoch's sums to those of the process, or takes them away.
+// count adds an epoch's sums to the process's sums, or subtracts them.
 func (s *state) count(sums *rundir.Epoch, done int, sign int) {
 	for i := range counters {
 		s.ended[i] += float64(sign) * counters[i].of(sums)

@@ -156,7 +156,7 @@ func (m *Monitor) report() ([]byte, error) {
 	return m.rendered, nil
 }
 
-// firstLine notes the first line of what is written to it.
+// firstLine notes the first line written to it.
 type firstLine func(format string, args ...any)
 
 func (note firstLine) Write(p []byte) (int, error) {

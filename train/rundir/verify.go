@@ -17,7 +17,7 @@ import (
 	"diskgnn/train/safetensors"
 )
 
-// Verified is a run whose files were checked.
+// Verified is a run with checked files.
 type Verified struct {
 	File        File
 	Bytes       int64 // of the files that have checksums

@@ -73,7 +73,7 @@ type scalar struct {
 	value float64 // NaN: there is none
 }
 
-// scalars are what is shown of an epoch.
+// scalars returns the scalars of an epoch's event.
 func scalars(e *rundir.Epoch) []scalar {
 	return []scalar{
 		{"loss", float64(e.Loss)},

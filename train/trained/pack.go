@@ -230,7 +230,7 @@ func (p *packEvaluation) diverged(what string) error {
 	return fault.New(fault.ErrInput, "%s: the weights of %s diverged, or the features of %s are not finite", what, p.options.Run, p.options.Pack)
 }
 
-// close releases what prepare opened, in reverse.
+// close releases prepare's resources in reverse order.
 func (p *packEvaluation) close() {
 	if p.store != nil {
 		_ = p.store.Close() // only read from

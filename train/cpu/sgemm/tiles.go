@@ -18,8 +18,8 @@ type instructions struct {
 	lanes int     // float32s in a vector
 	tiles []tiles // the tallest first
 
-	// Rows of up to together floats become rows of maxLanes; up to those of a tile, rows of
-	// as many as a tile has.
+	// copyA copies rows of up to together floats to rows of maxLanes; copyB copies rows of up to a
+	// tile's width to rows of that width.
 	together     int
 	copyA, copyB func(dst, src *float32, next, rows, n int)
 }
