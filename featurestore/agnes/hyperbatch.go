@@ -105,8 +105,8 @@ func (s *span) begin(batch int) {
 	s.first, s.batches, s.whole = batch, 0, false
 }
 
-// record adds the next batch to the hyperbatch that comes, or finds that it is whole. It adds
-// to counts what it reads.
+// record adds the next batch to the coming hyperbatch, or finds that the hyperbatch is whole. It adds
+// its reads to counts.
 func (h *hyperbatches) record(ctx context.Context, counts *featurestore.Counts) error {
 	n := &h.next
 	batch := h.end(n)

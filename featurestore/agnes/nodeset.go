@@ -10,7 +10,7 @@ type nodeSet struct {
 	n      int
 }
 
-// groupWords is the words of a group: those of a cache line.
+// groupWords is the number of words of a group: a cache line.
 const groupWords = 8
 
 // nodeSetBytes returns the memory of a set of nodes below the given number.

@@ -83,7 +83,7 @@ func (g *gathers) save(b []byte) []byte {
 	return b
 }
 
-// load is the reverse of save. What is wrong is in d.
+// load is the reverse of save. Errors are in d.
 func (g *gathers) load(d *binio.Decoder) {
 	for _, n := range []*int64{&g.batches, &g.accesses, &g.served, &g.last} {
 		*n = int64(d.U64())

@@ -109,7 +109,7 @@ func (c *cache) save(b []byte) []byte {
 	return b
 }
 
-// load is the reverse of save, without a window. What is wrong is in d.
+// load is the reverse of save, without a window. Errors are in d.
 func (c *cache) load(d *binio.Decoder) {
 	c.clear()
 	n, hand := d.Count(5), d.U32()

@@ -127,7 +127,7 @@ func (c *course) done() {
 	c.changed.Broadcast()
 }
 
-// add says that so many more slots were made for training batches.
+// add adds slots for training batches.
 func (c *course) add(slots int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,7 +155,7 @@ func (c *course) seek(ctx context.Context) (read int64, err error) {
 	return read, nil
 }
 
-// load makes the cache and the gathers what a state says.
+// load sets the cache and the gathers from a state.
 func (c *course) load(b []byte) error {
 	d := binio.NewDecoder(b)
 	c.gathers.load(d)
@@ -199,8 +199,8 @@ func (c *course) save(kind [kindBytes]byte) []byte {
 	return c.states.Save(kind[:], c.next, c.take)
 }
 
-// restore makes the base what save has written, without its kind. What cannot be is an error
-// of kind fault.ErrCorrupt.
+// restore makes the base a state that save has written, without its kind. Impossible numbers are an
+// error of kind fault.ErrCorrupt.
 func (c *course) restore(b []byte) error {
 	state, next, since, err := c.states.Parse(b)
 	if err != nil {

@@ -117,7 +117,7 @@ func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes
 
 func (c *candidate) pages() int64 { return binio.AlignUp(c.size(), binio.Page) / binio.Page }
 
-// mostPages bounds the pages that so many rows lie on.
+// mostPages bounds the pages of the given number of rows.
 func (c *candidate) mostPages(rows int) int {
 	each := online.Single{}.Most(c.facts.RowBytes) / binio.Page
 	return int(min(int64(rows)*each, c.pages()))

@@ -47,7 +47,7 @@ func (g *gpu) lay(a *cuda.Arena) error {
 	return g.turns.Lay(a, gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(false))}, gpurows.TurnBytes{})
 }
 
-// count notes what the side and its slots take.
+// count adds the memory of the side and its slots to a layout.
 func (g *gpu) count(l *featurestore.Layout) {
 	l.GPU, l.GPUBytes = g.Device, g.bytes
 	l.SlotBytes += g.listBytes() + 4*int64(g.facts.Inputs(false))
@@ -104,7 +104,7 @@ func (g *gpu) close() error {
 	return err
 }
 
-// gpuMatrix is what a slot has for the matrices that the GPU makes.
+// gpuMatrix is a slot's memory for the matrices that the GPU makes.
 type gpuMatrix struct {
 	*gpu
 	slot     *devrows.Slot

@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// own is what Open must know of a layout besides.
+// own has the further parameters of a layout for Open.
 type own struct {
 	mode  string
 	rows  int // of the constant buffer

@@ -69,7 +69,7 @@ func (s *store) View(int) featurestore.View { return s }
 // State returns the result of course.save, which is valid until the next call.
 func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
 
-// LoadState takes over what State returned for the same mode and levels as large. Of others it
+// LoadState takes over a result of State for the same mode and levels of the same size. Of others it
 // takes nothing: the cache begins empty.
 func (s *store) LoadState(b []byte) error {
 	s.course.states.Forget()

@@ -15,7 +15,7 @@ type wanted struct {
 	into  []int32  // by page: the line that takes it, or absent
 }
 
-// lay takes the lists for batches of so many input nodes.
+// lay takes the lists for batches of the given number of input nodes.
 func (w *wanted) lay(mem *carver, c *candidate, inputs int) {
 	n := c.mostPages(inputs)
 	w.rows = list[uint64](mem, inputs)[:0]

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// demand is what batches need of one kind, rows or lists. The zero value needs nothing.
+// demand is the batches' need for rows or lists. The zero value needs nothing.
 type demand struct {
 	Accesses []uint32 // by node: how often it was needed
 	// Bytes returns the memory that holding a node's takes, at least 1, and Read the bytes
@@ -14,16 +14,16 @@ type demand struct {
 	Bytes, Read func(v uint32) int64
 }
 
-// room is the memory for what is held, in bytes.
+// room is the memory for held rows and lists, in bytes.
 type room struct {
 	GPU, RAM   int64
 	ListsOnGPU bool // lists may lie on the GPU
 }
 
-// share is what a level holds: the nodes whose rows or lists, by descending benefit a byte.
+// share is the content of a level: the nodes of its rows or lists, by descending benefit a byte.
 type share struct{ Rows, Lists []uint32 }
 
-// division says what both levels hold. A node's row is at one of them at most, and its list.
+// division is the content of both levels. A node's row is at one of them at most, and so is its list.
 type division struct{ GPU, RAM share }
 
 // divisionMemory bounds the bytes that divide takes where so many nodes have rows that were needed,
@@ -63,7 +63,7 @@ func divide(rows, lists demand, room room) division {
 	return d
 }
 
-// benefit returns what holding a node's saves.
+// benefit returns the bytes of reads saved by holding a node's row or list.
 func (d *demand) benefit(v uint32) uint64 { return uint64(d.Accesses[v]) * uint64(d.Read(v)) }
 
 // needed returns the nodes that have a benefit, by descending benefit a byte.

@@ -190,8 +190,8 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 	return m, nil
 }
 
-// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the rows that were
-// read, and the entries of the table that make up the matrix.
+// gpuMatrix is a slot's memory for the matrices that the GPU assembles: the rows that were read, and
+// the entries of the table that make up the matrix.
 type gpuMatrix struct {
 	*gpu
 	turn      func() *gpurows.Turn

@@ -17,7 +17,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// own is what Open must know of a layout besides.
+// own has the further parameters of a layout for Open.
 type own struct {
 	near, rows int64         // frames on the GPU; frames
 	requests   int           // that a slot has memory for at the same time, where the host reads
@@ -153,7 +153,7 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 	return l
 }
 
-// note says what the cache is of, and how many of a batch's reads complete at once if not all do.
+// note describes the cache, and says how many of a batch's reads complete at once if not all do.
 func (c *candidate) note(o own) string {
 	note := "all of the cache is rows, none of it lists of neighbours"
 	if c.lists() != nil {
@@ -193,7 +193,7 @@ func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
 // pages rounds the bytes of a buffer up to whole pages.
 func pages(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }
 
-// frameBytes is what a row that is held takes besides itself: the policy knows its node.
+// frameBytes is the memory of a held row besides the row itself: the policy knows its node.
 const frameBytes = 4
 
 // rowDemand returns what is needed of rows, by the hotness of the nodes.
@@ -225,8 +225,8 @@ func (c *candidate) listDemand() demand {
 	return demand{Accesses: l.Draws(), Bytes: l.ListBytes, Read: l.ListRead}
 }
 
-// choose divides the memory of a layout: it returns the nodes whose rows the frames have, and
-// those whose lists are held in RAM.
+// choose divides the memory of a layout: it returns the nodes of the rows in frames, and the nodes of
+// the lists held in RAM.
 func (c *candidate) choose(o own) (frames, lists []uint32, err error) {
 	hotness, err := c.source.Hotness()
 	if err != nil {

@@ -37,7 +37,7 @@ type read struct {
 // sink takes the row of the k-th node that is read, as the dataset has it. It keeps none.
 type sink interface{ put(k int, row []byte) error }
 
-// readerBytes returns the memory of a reader with so many requests under way.
+// readerBytes returns the memory of a reader with the given number of requests under way.
 func readerBytes(requests int, planner online.Planner, rowBytes int) int64 {
 	const request, read = 64, 24
 	return pages(int64(requests)*planner.Most(rowBytes)) + int64(min(requests, microBatch))*request + int64(requests)*read

@@ -26,7 +26,7 @@ type slot struct {
 	reads devrows.Flight
 }
 
-// listBytes is what a slot's lists take of an input node.
+// listBytes is the memory of a slot's lists for an input node.
 const listBytes = 3 * 4
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {

@@ -19,9 +19,9 @@ import (
 // side is where matrices are assembled, the host or a GPU, with the rows that are held. Frames
 // number these rows.
 type side interface {
-	// count notes what the side and its slots take.
+	// count adds the memory of the side and its slots to a layout.
 	count(l *featurestore.Layout)
-	// open takes the memory. close gives back what it took, also after an error.
+	// open takes the memory. close releases it, also after an error.
 	open() error
 	close()
 	// filling returns what takes rows for frames while nothing else uses the side. It must be
@@ -38,17 +38,17 @@ type filling interface {
 	end() error
 }
 
-// matrix is what a slot holds of its batches' matrices.
+// matrix is a slot's memory for its batches' matrices.
 type matrix interface {
 	// begin takes the frames of a batch's input nodes, or residency.Absent, and the places of
 	// those that are absent. Both are the slot's, and stay until the next call. It returns how
 	// many of the rows a GPU's memory has.
 	begin(held, places []int32) (near int)
-	// device is what reads the rows of the absent on the GPU; nil: put takes them.
+	// device reads the rows of the absent on the GPU; nil: put takes them.
 	device() *devrows.Slot
 	// put takes the row of the k-th of the absent.
 	put(k int, row []byte) error
-	// assemble completes the matrix, or what fill makes it of.
+	// assemble completes the matrix, or the inputs from which fill makes it.
 	assemble()
 	// See featurestore.Slot.
 	memory() []byte

@@ -137,7 +137,7 @@ func (p *phase) count(b *graph.Batch) {
 	p.task.Add(1)
 }
 
-// drawer is a sampler with what it reads by, which is to be freed.
+// drawer is a sampler with its reader. Free it after use.
 type drawer struct {
 	*sampler.Sampler
 	from topology.Reader
@@ -158,7 +158,7 @@ func (s *Source) newDrawer(fanout []int, hash bool, limit int64) (drawer, error)
 	}}), from}, nil
 }
 
-// drawBytes returns what a drawer holds for a batch, without its table.
+// drawBytes returns the memory of a drawer for a batch, without its table.
 func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
 	n := x.Memory() + s.topology.ReaderBytes()
 	if s.options.Method == mbfile.Labor {

@@ -78,7 +78,7 @@ func (s *Source) HoldLists(ctx context.Context, nodes []uint32, rep progress.Rep
 	return read, nil
 }
 
-// openTopology opens the topology, and holds of it what the options say.
+// openTopology opens the topology, and holds the part of it that the options demand.
 func (s *Source) openTopology(ctx context.Context, rep progress.Reporter) (err error) {
 	o, c := &s.options, &s.options.Topology
 	if c.Level != topology.Cached {

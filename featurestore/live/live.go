@@ -48,7 +48,7 @@ import (
 // Options are the parameters of the batches, and the resources to draw them with.
 type Options struct {
 	Dataset string
-	// Params decide the batches. Epochs are those of the run. The order of the batches is
+	// Params decide the batches. Epochs is the number of the run's epochs. The order of the batches is
 	// sampler.Random.
 	mbfile.Params
 	// DryEpochs are the epochs that the dry pass draws, from the first on; a part of one is rounded up
@@ -174,7 +174,7 @@ func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error)
 	return nil
 }
 
-// size derives maxima and means from what was drawn.
+// size derives maxima and means from the drawn batches.
 func (s *Source) size() {
 	f := &s.facts
 	f.TrainSizes, f.TrainMeans, f.EvalSizes = s.train.most, s.train.mean(), s.eval.most

@@ -202,7 +202,7 @@ func (l *loader) Decode() (*graph.Batch, error) {
 	return l.batch, nil
 }
 
-// Counts are those of the topology: nothing else is read.
+// Counts are the counts of the topology: nothing else is read.
 func (l *loader) Counts() featurestore.Counts {
 	return featurestore.Counts{BytesRead: l.reads.Bytes, UsefulBytes: l.reads.Useful, GraphRead: l.reads.Bytes,
 		TopologyRead: l.reads.Bytes, TopologyRequests: l.reads.Requests}

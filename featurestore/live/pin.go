@@ -89,7 +89,7 @@ func (s *Source) Unpin() {
 	s.pinned = nil
 }
 
-// deviceBytes returns what a loader takes of the device's memory.
+// deviceBytes returns a loader's device memory, in bytes.
 func (s *Source) deviceBytes(eval bool) (int64, error) {
 	if s.none(eval) {
 		return 0, nil
@@ -98,7 +98,7 @@ func (s *Source) deviceBytes(eval bool) (int64, error) {
 	return gpusampler.DeviceBytes(*sizes, fanout)
 }
 
-// pinnedBytes returns what a loader has of pinned memory.
+// pinnedBytes returns a loader's pinned memory, in bytes.
 func (s *Source) pinnedBytes(eval bool) int64 {
 	if s.pinned == nil || s.none(eval) {
 		return 0

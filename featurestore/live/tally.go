@@ -9,7 +9,7 @@ type tally struct {
 	sum     []counts    // layer by layer
 }
 
-// counts are those of a block, summed over batches.
+// counts are the counts of a block, summed over batches.
 type counts struct{ src, dst, edges int64 }
 
 func (t *tally) add(b *graph.Batch) {

@@ -239,7 +239,7 @@ func (b *buffer) Turn(ctx context.Context, batch int, counts *featurestore.Count
 	return b.bring(ctx, &b.ahead, b.share(), counts)
 }
 
-// change makes the next phase the present one, and adds to counts what it reads.
+// change makes the next phase the present one, and adds its reads to counts.
 func (b *buffer) change(ctx context.Context, next int, counts *featurestore.Counts) error {
 	held := b.course.phases[next].held
 	for _, p := range b.course.phases[b.phase].held {

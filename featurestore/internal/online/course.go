@@ -97,7 +97,7 @@ func (c *course) await(ctx context.Context, t *turn, batch int) error {
 	return ctx.Err()
 }
 
-// add says that so many more slots were made for training batches.
+// add adds slots for training batches.
 func (c *course) add(slots int) {
 	c.mu.Lock()
 	c.states.AddSlots(slots)
@@ -131,8 +131,8 @@ func (c *course) save(kind [kindBytes]byte) []byte {
 	return c.states.Save(kind[:], c.next, c.take)
 }
 
-// load makes the policy what save has written, without its kind. What cannot be is an error
-// of kind fault.ErrCorrupt.
+// load sets the policy from a state that save has written, without its kind. Impossible numbers are an
+// error of kind fault.ErrCorrupt.
 func (c *course) load(b []byte) error {
 	state, next, since, err := c.states.Parse(b)
 	if err != nil {

@@ -118,8 +118,7 @@ func (c *gpuCache) refill(ctx context.Context, m *memory, r *reader, nodes []uin
 	return r.read(ctx, nodes[near:], c.ram.Bytes())
 }
 
-// put makes rows those of the frames on the GPU from the given one on, and returns when they
-// are.
+// put copies rows into the frames on the GPU from the given one on, and returns when they are there.
 func (c *gpuCache) put(frame int64, rows []byte) error {
 	return c.Device.Attached(func() error {
 		s := c.turns.Stream()

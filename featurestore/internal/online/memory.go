@@ -5,8 +5,8 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// memory takes buffers, which free gives back. A dry one only counts them, so that the same
-// code finds out what is needed and takes it.
+// memory takes buffers, which free releases. A dry one only counts them, so that the same code computes
+// the need and takes it.
 type memory struct {
 	dry   bool
 	hosts []*device.Host

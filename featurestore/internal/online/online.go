@@ -77,12 +77,12 @@ func (c *candidate) Reads() iostack.Options {
 // under way has a bounce buffer.
 const longestRead = 16 << 10
 
-// grid cuts an epoch into so many superbatches.
+// grid cuts an epoch into the given number of superbatches.
 func (c *candidate) grid(parts int) grid {
 	return grid{train: c.facts.Train, perEpoch: c.facts.BatchesPerEpoch, parts: parts}
 }
 
-// own is what Open must know of a layout besides.
+// own has the further parameters of a layout for Open.
 type own struct {
 	policy string
 	frames int

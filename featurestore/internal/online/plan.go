@@ -20,7 +20,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	return devrows.Planned(o, c.shape(), func(reads *devrows.Plan) (featurestore.Layout, error) { return c.plan(o, reads) })
 }
 
-// shape returns what training batches read.
+// shape returns the sizes of the training batches' reads.
 func (c *candidate) shape() devrows.Shape {
 	return devrows.Shape{Rows: c.facts.Inputs(false), RowBytes: c.facts.RowBytes, Most: c.design.Planner.Most(c.facts.RowBytes), Path: c.data.FeaturesPath()}
 }
@@ -126,7 +126,7 @@ func (p *planner) more(s size) int64 {
 	return n
 }
 
-// grown returns so many frames more, on the GPU first.
+// grown returns a size with k more frames, on the GPU first.
 func (p *planner) grown(s size, k int64) size {
 	near := min(k, p.onGPU-s.near)
 	return size{s.near + near, s.far + k - near}
@@ -226,7 +226,7 @@ func (c *candidate) PlanEval() (featurestore.Layout, error) {
 	return c.layout(own{policy: c.design.Policies[0], grid: c.grid(0)}), nil
 }
 
-// layout counts what a store holds.
+// layout counts the memory of a store.
 func (c *candidate) layout(o own) featurestore.Layout {
 	frames, of := int64(o.frames), c.newCache(o)
 	l := featurestore.Layout{

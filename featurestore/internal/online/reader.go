@@ -9,7 +9,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// table is the feature file, whose rows are read one by one.
+// table is the feature file; its rows are read one by one.
 type table struct {
 	*candidate
 	stack iostack.Stack
@@ -92,7 +92,7 @@ func (r *reader) Finish(ctx context.Context) error {
 	return nil
 }
 
-// read makes rows those of the nodes, in order.
+// read fills rows with the rows of the nodes, in order.
 func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
 	err := r.start(nodes, nil, rows)
 	if err == nil {

@@ -87,8 +87,8 @@ func (s *store) decideBy(o own) (err error) {
 
 func (s *store) View(int) featurestore.View { return s }
 
-// State returns what course.save does, which is valid until the next call, or nil where the
-// cache follows from the position.
+// State returns the result of course.save, which is valid until the next call, or nil where the cache
+// follows from the position.
 func (s *store) State() ([]byte, error) {
 	if s.course.records != nil {
 		return nil, nil
@@ -96,8 +96,8 @@ func (s *store) State() ([]byte, error) {
 	return s.course.save(s.kind()), nil
 }
 
-// LoadState takes over what State returned for the same policy and a cache as large. Of
-// others it takes nothing: the cache begins empty.
+// LoadState takes over a result of State for the same policy and a cache of the same size. Of others it
+// takes nothing: the cache begins empty.
 func (s *store) LoadState(b []byte) error {
 	if s.course.records != nil {
 		return nil

@@ -97,7 +97,7 @@ func (c *candidate) Reads() iostack.Options {
 	return iostack.Options{Workers: 64, MaxIO: 256 << 10}
 }
 
-// own is what Open must know of a layout besides.
+// own has the further parameters of a layout for Open.
 type own struct {
 	units  int64
 	single featurestore.Layout // of the store for batches of evaluation

@@ -21,7 +21,7 @@ type store struct {
 	next      int // the batch to assemble
 }
 
-// ranked is what the store of single rows has: the ranks of all nodes.
+// ranked is the store of single rows as a source of the ranks of all nodes.
 type ranked interface{ Ranks() []uint32 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
