@@ -53,7 +53,7 @@ func (o *output) close() error {
 	return err
 }
 
-// Discard closes the file if close did not; what it holds will be written again.
+// Discard closes the file if close did not; its content will be written again.
 func (o *output) Discard() error {
 	if o.f == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// fileSums is what the table of a data file says of it: one of the two.
+// fileSums is the content of a data file's table: one of the two.
 type fileSums struct {
 	sums   binio.Sums
 	frames frames // of compressed features

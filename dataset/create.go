@@ -145,7 +145,7 @@ func (r *Raw) hash() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// check refuses what the format does not allow.
+// check refuses content that the format does not allow.
 func (r *Raw) check() error {
 	n := r.NumNodes()
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }

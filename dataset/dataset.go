@@ -91,7 +91,7 @@ func (d *Dataset) TargetBytes() int { return d.facts.TargetBytes() }
 
 func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
 
-// checksums returns what the table of a data file says of it.
+// checksums returns the content of a data file's table.
 func (d *Dataset) checksums(name string) (fileSums, error) {
 	file, _ := d.meta.File(name)
 	table, _ := d.meta.File(tableOf(name))

@@ -18,7 +18,7 @@ var (
 	IDsFormat        = Form{OriginalIDs: true}.Format()
 )
 
-// kind is what messages call a directory of the format.
+// kind names a directory of the format in messages.
 const kind = "dataset"
 
 // Granule is the number of bytes that one checksum of a data file covers.
@@ -192,7 +192,7 @@ func (f *Facts) tableSize(name string) int64 {
 	return sumsBytes(f.size(name))
 }
 
-// sumsBytes returns the bytes of a table of checksums for so many bytes.
+// sumsBytes returns the size of a table of checksums for a file of the given size.
 func sumsBytes(size int64) int64 { return 8 + 16 + 4*((size+Granule-1)/Granule) + 4 }
 
 // check refuses facts that no dataset of this version has, so that what follows

@@ -35,7 +35,7 @@ type FeatureReader struct {
 	scratch  sync.Pool // of *scratch
 }
 
-// scratch is what one call of ReadRows needs.
+// scratch is the memory of one call of ReadRows.
 type scratch struct {
 	wire []byte // frames as they were read
 	// edge is a piece that a range covers in part. It is kept because the next

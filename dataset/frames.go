@@ -21,11 +21,10 @@ type frames struct {
 // framesMagic opens the table on disk; doc.go describes it.
 const framesMagic = "DGNNFRM1"
 
-// maxFrame bounds the length of a frame: what does not compress gets a few bytes
-// longer.
+// maxFrame bounds the length of a frame: incompressible content gets a few bytes longer.
 const maxFrame = Granule + 1<<10
 
-// framesBytes returns the bytes of the table for so many bytes of features.
+// framesBytes returns the size of the table for features of the given size.
 func framesBytes(size int64) int64 { return 8 + 16 + 8*((size+Granule-1)/Granule) + 4 }
 
 // add appends a frame that holds n bytes.
@@ -53,7 +52,7 @@ func (t *frames) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
 }
 
-// decodeFrames reads what encode wrote.
+// decodeFrames reads a result of encode.
 func decodeFrames(b []byte) (frames, error) {
 	const head = len(framesMagic) + 16
 	bad := func(format string, args ...any) (frames, error) {

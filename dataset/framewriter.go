@@ -79,7 +79,7 @@ func (fw *frameWriter) slot() (*frame, error) {
 	return f, nil
 }
 
-// compress begins to compress what was filled.
+// compress begins to compress the filled content.
 func (fw *frameWriter) compress() (err error) {
 	if fw.enc == nil {
 		if fw.enc, err = newEncoder(fw.w.frames); err != nil {

@@ -134,7 +134,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 	return state, g.w.Commit(g.Facts())
 }
 
-// generateBlock is the number of nodes whose labels or edges are made at once.
+// generateBlock is the number of nodes in a block: their labels or edges are made at once.
 const generateBlock = 1 << 14
 
 // plan fits the pieces under way into the budget.

@@ -27,7 +27,7 @@ type Form struct {
 
 const formatName = "diskgnn.dataset"
 
-// forms says what each version of the format has.
+// forms has the properties of each version of the format.
 var forms = stage.Versions[Form]{1: {}, 2: {Compressed: true}, 3: {OriginalIDs: true}, 4: {Compressed: true, OriginalIDs: true}}
 
 // Format returns the version.

@@ -147,7 +147,7 @@ func (e *exporting) memory() int64 {
 // rows is how many rows of features are written at a time.
 func (e *exporting) rows() int64 { return min(max(chunk/int64(e.f.RowBytes()), 1), e.f.Nodes) }
 
-// absent refuses what is there.
+// absent refuses an existing out.
 func absent(fsys vfs.FS, out string) error {
 	there, err := vfs.Exists(fsys, out)
 	if err == nil && there {

@@ -135,7 +135,7 @@ func (im *importing) fresh(out string) bool {
 	return true
 }
 
-// preflight finds what is wrong with a source before hours are spent on it.
+// preflight finds the faults of a source before hours are spent on it.
 func (im *importing) preflight(ctx context.Context, out string) error {
 	shape := im.shape
 	defer func() { im.shape = shape }()
@@ -360,7 +360,7 @@ type importPlan struct {
 	frames   int   // of features to compress at once
 }
 
-// leastMemory is what the largest of the steps takes at least.
+// leastMemory is the least memory of the largest step, in bytes.
 func (im *importing) leastMemory() int64 {
 	s := &im.shape
 	_, rows := dataset.BlockRows(s.Nodes, s.Dim, im.o.DType)
@@ -439,7 +439,7 @@ func (im *importing) labelKind() string {
 	return dataset.LabelKind(im.shape.Multi)
 }
 
-// facts returns what is known of the dataset before it is begun.
+// facts returns the known facts of the dataset before it is begun.
 func (im *importing) facts() dataset.Facts {
 	s := &im.shape
 	f := dataset.Facts{Nodes: s.Nodes, Dim: s.Dim, DType: im.o.DType, LabelKind: im.labelKind(), Classes: s.Classes}

@@ -21,7 +21,7 @@ type Labelling struct {
 	most    int32   // the highest class so far
 }
 
-// labelMemory returns what gathering them takes.
+// labelMemory returns the memory of gathering the labels, in bytes.
 func (s *Shape) labelMemory() int64 {
 	const classAndPart = 4 + 1
 	switch {

@@ -46,7 +46,7 @@ func (im *importing) orderMemory() int64 {
 
 func bitBytes(n int64) int64 { return (n + 63) / 64 * 8 }
 
-// numberMemory is what the new numbers take while edges and rows are written.
+// numberMemory is the memory of the new numbers while edges and rows are written, in bytes.
 func (im *importing) numberMemory() int64 {
 	if !im.o.relabels() {
 		return 0
@@ -54,7 +54,7 @@ func (im *importing) numberMemory() int64 {
 	return 4 * im.shape.Nodes
 }
 
-// orderScratch is what finding the order takes of disk.
+// orderScratch is the disk space of finding the order, in bytes.
 func (im *importing) orderScratch() int64 {
 	switch {
 	case im.o.Relabel == RelabelDegree && im.o.Dedupe:
@@ -149,7 +149,7 @@ func (im *importing) byDegree(ctx context.Context, from, degrees []uint32) error
 	return ctx.Err()
 }
 
-// sortEdges sorts what read adds.
+// sortEdges sorts the edges that read adds.
 func (im *importing) sortEdges(ctx context.Context, o extsort.EdgeOptions, read func(edgeSink) error, emit func(degrees, sources []uint32) error) (err error) {
 	o.Nodes, o.Workers, o.Memory = im.shape.Nodes, im.o.Workers, im.plan.sort-im.orderMemory()
 	s, err := extsort.NewEdges(im.fs, im.w.Scratch("order"), o)

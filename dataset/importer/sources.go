@@ -22,7 +22,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// sourceContent identifies what is being imported by its bytes.
+// sourceContent identifies a source by its bytes.
 type sourceContent struct {
 	sum   string
 	files []sourceFile
@@ -125,7 +125,7 @@ func (c *sourceContent) unchanged(fsys vfs.FS) error {
 	return nil
 }
 
-// hashBuffer is what is read of a file at a time.
+// hashBuffer is the size of a read of a file.
 const hashBuffer = 256 << 10
 
 // DropEdgeData notes that a file or directory has data of edges, such as weights and features, which

@@ -89,7 +89,7 @@ func normalize(row []float32) bool {
 	return true
 }
 
-// rowScratch is what putting the feature rows in order takes of disk, beside the features.
+// rowScratch is the disk space of putting the feature rows in order, in bytes, beside the features.
 func (im *importing) rowScratch() int64 {
 	if !im.o.relabels() {
 		return 0

@@ -53,7 +53,7 @@ const (
 	held        = 16 << 20
 )
 
-// metadata is what is read of metadata.json.
+// metadata is the part of metadata.json that is read.
 type metadata struct {
 	NodeType []string                        `json:"node_type"`
 	Nodes    [][]int64                       `json:"num_nodes_per_chunk"`

@@ -64,7 +64,7 @@ type document struct {
 	Path   string `yaml:"path"`
 }
 
-// metadata is what is read of metadata.yaml.
+// metadata is the part of metadata.yaml that is read.
 type metadata struct {
 	Graph *struct {
 		Nodes []struct {
@@ -150,7 +150,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	return s, s.readHeld()
 }
 
-// readHeld counts what files of torch hold.
+// readHeld counts the memory of files of torch.
 func (s *source) readHeld() (err error) {
 	var names []string
 	add := func(f document) {

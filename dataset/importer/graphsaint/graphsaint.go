@@ -96,7 +96,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	return openReddit(c, dir)
 }
 
-// common is what both layouts have.
+// common is the common part of both layouts.
 type common struct {
 	fs    vfs.FS
 	graph string

@@ -76,7 +76,7 @@ func openHetero(fsys vfs.FS, sources []string, o *importer.Reading) (importer.So
 	return h, nil
 }
 
-// path is that of a file in processed.
+// path is the path of a file in processed.
 func (h *hetero) path(name ...string) string {
 	return filepath.Join(append([]string{h.dir, "processed"}, name...)...)
 }
@@ -110,8 +110,8 @@ func (h *hetero) number(relations []string) error {
 	return err
 }
 
-// count returns how many nodes a type has: as many as it has features or, if it has none, by its
-// largest id.
+// count returns the number of nodes of a type: the rows of its features or, if it has none, one more
+// than its largest id.
 func (h *hetero) count(name string, relations []string) (n int64, err error) {
 	file := h.path(name, featFile)
 	if !exists(h.papers.fs, file) {

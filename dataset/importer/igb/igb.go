@@ -47,7 +47,7 @@ var Format = importer.Format{
 	Detect: detect, Open: open,
 }
 
-// dim is that of IGB's features, which a file without a header does not say.
+// dim is the dimension of IGB's features, which a file without a header does not give.
 const dim = 1024
 
 // tasks are the labels that there are.

@@ -51,7 +51,7 @@ const (
 	none = 404
 )
 
-// conf is what is read of conf.json. Nodes of several types have their numbers by type.
+// conf is the part of conf.json that is read. Nodes of several types have their numbers by type.
 type conf struct {
 	Nodes    json.RawMessage `json:"num_nodes"`
 	Features []int64         `json:"features_shape"`
@@ -182,7 +182,7 @@ func (s *source) readFeatures() (err error) {
 	return a.Close()
 }
 
-// openFeatures opens the features, whose shape conf.json says.
+// openFeatures opens the features, with the shape that conf.json gives.
 func (s *source) openFeatures() (*npz.Array, error) {
 	headed, err := npz.IsNPY(s.fs, s.feat)
 	if err != nil {

@@ -82,7 +82,7 @@ func (s *source) readMeta() (types []stream.Type, err error) {
 	return types, nil
 }
 
-// path is that of a file in processed.
+// path is the path of a file in processed.
 func (s *source) path(name ...string) string {
 	return filepath.Join(append([]string{s.dir, "processed"}, name...)...)
 }
@@ -106,7 +106,7 @@ func (s *source) typeWithLabels(types []stream.Type) (string, error) {
 	return found[0], nil
 }
 
-// findRelations adds the types of edges, whose directories lie in processed.
+// findRelations adds the types of edges, which have directories in processed.
 func (s *source) findRelations(all *stream.Types) error {
 	names, err := s.fs.List(s.path())
 	if err != nil {

@@ -58,7 +58,7 @@ func openNamed(fsys vfs.FS, o *importer.Reading, held int64) (*named, error) {
 
 func (n *named) path(what string) string { return n.scratch + "." + what + ".scratch" }
 
-// close closes what is on disk, of which nothing is left.
+// close closes the files on disk, of which nothing is left.
 func (n *named) close() error {
 	errs := []error{n.dict.Close()}
 	for _, l := range append([]*names.List{n.edges, n.label, n.feat}, n.splits...) {
@@ -185,7 +185,7 @@ func (n *named) resolve(ctx context.Context, what string, columns int, open func
 	return l, nil
 }
 
-// from says what has the ids of the nodes.
+// from names the file that has the ids of the nodes.
 func (n *named) from() string {
 	if n.spec != nil {
 		return n.spec.Path
@@ -310,7 +310,7 @@ func (s *source) isMask(spec matrix.Spec) (bool, error) {
 	return m.Mask(), m.Close()
 }
 
-// rowMemory is what putting the features in order holds.
+// rowMemory is the memory of putting the features in order, in bytes.
 func (n *named) rowMemory(dim int) int64 { return max(n.memory/4, extsort.LeastRecords) + 8*int64(dim) }
 
 // keyedRows yields the features in the order of the nodes, which lie in a file in any other.
@@ -390,7 +390,7 @@ func (n *named) eachEdge(ctx context.Context, add func(dst, src []int64) error) 
 	})
 }
 
-// keyedLabels reads labels whose rows begin with ids.
+// keyedLabels reads rows of labels that begin with ids.
 func (s *source) keyedLabels(ctx context.Context, l *importer.Labelling) (err error) {
 	m, err := matrix.OpenKeyed(s.fs, *s.label)
 	if err != nil {
@@ -435,7 +435,7 @@ func (s *source) Names(ctx context.Context, emit func(name []byte) error) error 
 	return s.named.dict.Names(ctx, emit)
 }
 
-// Close removes what the source has on disk.
+// Close removes the source's files on disk.
 func (s *source) Close() error {
 	if s.named == nil {
 		return nil

@@ -239,7 +239,7 @@ func (s *source) noteIDs(what string, m matrix.Matrix) {
 	}
 }
 
-// record keeps what was drawn, and by what seed.
+// record keeps the draw and its seed in the Shape.
 func (s *source) record(name, text string) {
 	s.sh.Reading[name], s.sh.Reading["seed"] = text, strconv.FormatUint(s.seed, 10)
 }

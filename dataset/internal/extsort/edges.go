@@ -21,7 +21,7 @@ const (
 	// units of sorting are cut.
 	maxBuckets = 4096
 	maxCells   = 1 << 16
-	// nodeBytes is what a unit holds per destination: a degree and an offset.
+	// nodeBytes is the memory of a unit per destination: a degree and an offset.
 	nodeBytes = 4 + 8
 	// unitBytes is about as much as a unit should hold however much memory there
 	// is: more would only leave the caches.

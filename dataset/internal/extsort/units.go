@@ -10,7 +10,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// edgeUnit is a range of destinations whose edges are sorted at once.
+// edgeUnit is a range of destinations; their edges are sorted at once.
 type edgeUnit struct {
 	bucket int
 	lo, hi int64 // destinations

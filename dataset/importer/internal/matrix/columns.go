@@ -79,7 +79,7 @@ func checked(m Matrix, err error) (Matrix, error) {
 	return m, nil
 }
 
-// withoutIDs is a table whose first column counts the rows, and is left out.
+// withoutIDs is a table without its first column, which counts the rows.
 type withoutIDs struct {
 	Matrix
 	doubles []float64 // of a row

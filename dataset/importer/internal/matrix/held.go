@@ -22,7 +22,7 @@ import (
 // decoded, with the dictionary of its column chunk. How large these are is only said where they lie:
 // by the page headers, which are read for it. A page of few bytes may have millions of values.
 
-// smallerPages says what to do about a file whose pages do not fit in memory.
+// smallerPages is the remedy for a file with pages that do not fit in memory.
 const smallerPages = "give more --memory, or write it with smaller pages (pyarrow's write_table: data_page_size, row_group_size, use_dictionary=False)"
 
 // Need is the memory of reading a file, without buffers of a fixed size.
@@ -138,7 +138,7 @@ func (m *parquetFile) columnMemory(p *parquet.File, i int, path []string) (c col
 	return c, nil
 }
 
-// plainDictionary is what older writers call RLEDictionary in a page's header.
+// plainDictionary is the name of older writers for RLEDictionary in a page's header.
 const plainDictionary format.Encoding = 2
 
 // decoded returns the memory of n values that took so many bytes, decoded, with their levels.

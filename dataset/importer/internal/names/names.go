@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// entryBytes is about what a map takes for a name, beside its bytes.
+	// entryBytes is about the memory of a map's entry for a name, beside the name's bytes.
 	entryBytes = 96
 	buckets    = 64
 )

@@ -17,7 +17,7 @@ type Reader struct {
 	buf []byte
 }
 
-// bufferBytes is what a Reader holds, a multiple of every element's size.
+// bufferBytes is the buffer of a Reader, a multiple of every element's size.
 const bufferBytes = 64 << 10
 
 // NewReader reads the header and stands before the first element.

@@ -258,7 +258,7 @@ func (m *machine) memory(op byte) error {
 	return m.get(i)
 }
 
-// make handles names, and what is made with them.
+// make handles names, and the objects made with them.
 func (m *machine) make(op byte) error {
 	switch op {
 	case opGlobal:

@@ -122,7 +122,7 @@ func (m *machine) take(n uint64) (string, error) {
 	return s, nil
 }
 
-// number reads a little-endian number of so many bytes.
+// number reads a little-endian number of size bytes.
 func (m *machine) number(size uint64) (uint64, error) {
 	s, err := m.take(size)
 	if err != nil {
@@ -133,7 +133,7 @@ func (m *machine) number(size uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), nil
 }
 
-// sized reads a string behind its length, which is a number of so many bytes.
+// sized reads a string behind its length, which is a number of size bytes.
 func (m *machine) sized(size uint64) (string, error) {
 	n, err := m.number(size)
 	if err != nil {
@@ -243,7 +243,7 @@ func long(s string) (int64, error) {
 	return v << shift >> shift, nil
 }
 
-// object makes what calling or instantiating a global would return.
+// object makes the object that calling or instantiating a global would return.
 func (m *machine) object(class, args any) error {
 	g, ok := class.(Global)
 	if !ok {

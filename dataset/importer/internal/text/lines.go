@@ -52,7 +52,7 @@ func OpenLines(fsys vfs.FS, name, comments string) (*Lines, error) {
 // Close closes the file.
 func (l *Lines) Close() error { return l.f.Close() }
 
-// unpacking says what is wrong with a compressed file.
+// unpacking describes the fault of a compressed file.
 func (l *Lines) unpacking(err error) error {
 	return fmt.Errorf("%s: %w", l.name, importer.Unpacking(err))
 }

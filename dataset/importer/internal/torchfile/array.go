@@ -139,7 +139,7 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 // shape, dtype, column-major, bytes). In protocol 2 the bytes are a text of as many letters up to
 // ÿ, which _codecs.encode would turn into bytes.
 
-// isNumPy tells whether a value is what a function of NumPy's multiarray returns.
+// isNumPy tells whether a value is a result of a function of NumPy's multiarray.
 func isNumPy(v any, function string) (*pickle.Object, bool) {
 	o, ok := v.(*pickle.Object)
 	ok = ok && o.Class.Name == function && (o.Class.Module == "numpy.core.multiarray" || o.Class.Module == "numpy._core.multiarray")
@@ -244,7 +244,7 @@ func content(v any) (io.Reader, int64, error) {
 	return nil, 0, bad("an array of NumPy with %s for its elements: only numbers can be read", describe(v))
 }
 
-// encode is what Python's latin1 makes of a text: a byte for each letter.
+// encode encodes a text as Python's latin1: a byte for each letter.
 func encode(text string) (io.Reader, int64, error) {
 	n := int64(0)
 	for _, c := range text {

@@ -43,7 +43,7 @@ type File struct {
 	root any
 }
 
-// limits are those of a pickle that arrays of NumPy may lie in as a whole.
+// limits are the limits of a pickle that may hold arrays of NumPy as a whole.
 var limits = pickle.Limits{Bytes: 64 << 20, Values: pickle.Default.Values, Depth: pickle.Default.Depth}
 
 // Open reads the pickle of a file.
@@ -173,7 +173,7 @@ func (t *File) record(name string) (*io.SectionReader, error) {
 	return io.NewSectionReader(t.f, at, size), nil
 }
 
-// small reads a whole record of so many bytes at most.
+// small reads a whole record of at most limit bytes.
 func (t *File) small(name string, limit int64) (string, error) {
 	r, err := t.record(name)
 	if err != nil {
@@ -195,7 +195,7 @@ type Type struct {
 	Size int
 }
 
-// types are those of the storages.
+// types are the types of the storages.
 var types = map[string]Type{
 	"BFloat16Storage": {'B', 2}, "HalfStorage": {'f', 2}, "FloatStorage": {'f', 4}, "DoubleStorage": {'f', 8},
 	"CharStorage": {'i', 1}, "ShortStorage": {'i', 2}, "IntStorage": {'i', 4}, "LongStorage": {'i', 8},
