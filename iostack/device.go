@@ -63,9 +63,9 @@ type DeviceTerms struct {
 //	b.Complete(stream)                         work after it on the stream finds the bytes
 //	b.End()                                    on the host: the error of its reads
 //
-// A completion ends the reads of its own batch alone; other batches' reads stay under way. Where
-// more is submitted than the queues have room for, the oldest reads that are under way are completed
-// early: their bytes lie at their places then, and Complete finds them there.
+// A completion ends the reads of its own batch alone; other batches' reads stay under way. If the
+// queues lack room for a Submit, the oldest reads under way are completed early: their bytes are
+// then in their destinations, and Complete finds them there.
 //
 // Nothing checks the bytes on the way: see kernels.Checksum. The reads are not in the stack's
 // Stats, as nobody on the host knows for how long they are under way.

@@ -27,7 +27,7 @@ type Group struct {
 
 // Notify sets f to be called when all requests of one Submit have ended and Wait will not block, for
 // callers that cannot wait for each group. The goroutine that ended the last request calls it, which
-// must not block. It must be set while the group is empty, which then takes one Submit before it is
+// must not block. Set it while the group is empty; the group then takes one Submit before it is
 // waited for.
 func (g *Group) Notify(f func()) { g.notify = f }
 

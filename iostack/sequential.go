@@ -24,7 +24,7 @@ type Reads struct {
 // in bytes per second. Without an effort it reads the files once; with one it begins again with the
 // first, without a pause, until the effort is over. It holds Depth × Bytes of host memory meanwhile,
 // and all files open. Where reads are buffered (File.Direct) the rate of files in the page cache is
-// the memory's. Nothing to read, of which there is no rate, is an error of kind fault.ErrInput.
+// the memory's. Files without a byte have no rate: an error of kind fault.ErrInput.
 func Sequential(ctx context.Context, s Stack, o Reads) (r driverate.Rate, err error) {
 	if o.Bytes < 1 || o.Depth < 1 || o.Bytes > mostHeld/o.Depth || o.Most < 0 {
 		return r, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes, %d bytes of a file", o.Depth, o.Bytes, o.Most)

@@ -46,10 +46,9 @@ type Drive struct {
 	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
 }
 
-// Best loads the drive with reads of the files from front to back, shape after shape
-// without a pause, each for a tenth of the effort's time after a sixth of its drain, and
-// says which was the fastest. Before the first, the whole drain is spent. Files are read
-// again as often as that takes.
+// Best loads the drive with reads of the files from front to back, shape after shape without a
+// pause, and returns the fastest shape. Each shape runs for a tenth of the effort's time after a
+// sixth of its drain; the whole drain precedes the first. Files are read again as often as needed.
 func (d *Drive) Best(ctx context.Context, e driverate.Effort) (Sweep, error) {
 	var found Sweep
 	each := driverate.Effort{Drain: e.Drain + 1, For: e.For/10 + 1} // never a single pass

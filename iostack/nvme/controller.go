@@ -263,8 +263,8 @@ func (c *Controller) Admin(cmd *spec.Command, m *Memory, n int) (spec.Completion
 	return c.admin.Do(cmd, m, 0, n)
 }
 
-// Abort asks the controller to give a command of a queue up, which it is free not to do. One
-// that is aborted is completed, with spec.AbortRequested. Queues may be in use meanwhile.
+// Abort asks the controller to abort a command of a queue; it need not. An aborted command is
+// completed, with spec.AbortRequested. Queues may be in use meanwhile.
 func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
 	var cmd spec.Command
 	cmd.SetHead(spec.Abort, 0, 0)
@@ -273,7 +273,7 @@ func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
 	return err == nil && done.Result&1 == 0, err
 }
 
-// Timeout returns after how long a command is given up.
+// Timeout returns the time after which a command is given up.
 func (c *Controller) Timeout() time.Duration { return c.o.Timeout }
 
 // Reset disables the controller and brings it up again, with new queues: the old queues are gone,

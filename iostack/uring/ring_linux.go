@@ -289,7 +289,7 @@ func (r *ring) giveUp(err error) {
 	graves.rings = append(graves.rings, r)
 }
 
-// graves keeps abandoned memory from another use.
+// graves keeps abandoned rings reachable, so that their memory is not used again.
 var graves struct {
 	sync.Mutex
 	rings []*ring

@@ -6,10 +6,10 @@
 //	drive    a controller with its mapped memory and its recovery
 //	Table    the files, and the places of their bytes
 //
-// Worker w alone uses queue w of every drive, so that queues need no locks. It takes reads
-// from the queue as it has room, writes their commands, rings each doorbell once, and polls;
-// with nothing to do it sleeps until requests or completions come, which transports that
-// tell of completions (nvme.Notifier) wake it for. Others are polled.
+// Worker w alone uses queue w of every drive, so that queues need no locks. It takes reads from the
+// queue while it has room, writes their commands, rings each doorbell once, and polls. Without work
+// it sleeps until requests come, or completions of transports that announce them (nvme.Notifier). It
+// polls other transports.
 //
 // # Memory
 //
@@ -20,9 +20,9 @@
 //
 // # Failure
 //
-// A status that permits it is tried again, a few times; others end the request with the spec.Status.
-// A command that is not completed within half of the time that it has is aborted. Where that does
-// not help, the controller is reset when the time is over: the late request fails with
+// A command is tried again, a few times, if its status permits a retry; other statuses end the
+// request with the spec.Status. A command that is not completed within half of its time limit is
+// aborted. If that does not help, the controller is reset at the limit: the late request fails with
 // nvme.ErrTimeout and the state of the queue, the others under way are submitted again, and the
 // drive goes on. A drive that cannot be reset fails all its requests. No buffer is given back before
 // its command was completed, or its controller disabled.

@@ -30,16 +30,16 @@ func (s *Stack) Lent() (drives, queues, depth, most int, err error) {
 	return len(s.drives), queues, depth, most, nil
 }
 
-// Has returns why a file is not on the drives.
+// Has returns nil if a file is on the drives, else the reason.
 func (s *Stack) Has(path string) error {
 	_, err := s.table.Find(path)
 	return err
 }
 
-// Lend returns the controllers, and how many of the first queues of each are the stack's own:
-// the others are the caller's from now on, as long as the stack is open. Both go on side by
-// side. Whoever has them must not stop, reset or close a controller; nor does the stack reset
-// one that fails, from now on: it gives up that drive.
+// Lend returns the controllers, and how many of the first queues of each are the stack's own: the
+// others belong to the caller from now on, as long as the stack is open. Both use their queues side
+// by side. The caller must not stop, reset or close a controller. The stack does not reset a failing
+// controller any more either: it gives up that drive.
 func (s *Stack) Lend() (controllers []*nvme.Controller, own int, err error) {
 	if _, _, _, _, err := s.Lent(); err != nil {
 		return nil, 0, err

@@ -183,7 +183,7 @@ func (s *Stack) Register(bufs ...[]byte) error {
 	return nil
 }
 
-// Unregister lets go of memory; see iostack.Stack.
+// Unregister unmaps memory; see iostack.Stack.
 func (s *Stack) Unregister(bufs ...[]byte) error {
 	for _, b := range bufs {
 		for _, d := range s.drives {

@@ -137,10 +137,10 @@ func (a *Array) pinnedBytes() int64 { return int64(4*ControlWords + a.o.Batches*
 // registers is a transport with its registers in host memory.
 type registers interface{ Registers() []byte }
 
-// Open takes all queues of brought-up controllers, on which no command was submitted, and
-// loads the kernels. Drives have the same size of block; the smallest decides how many blocks
-// and queues are used of each; all are equally deep. The controllers stay the caller's, who
-// uses them again after Close. The calling goroutine must be attached.
+// Open takes all queues of brought-up controllers, on which no command was submitted, and loads the
+// kernels. Drives have the same size of block; the smallest decides how many blocks and queues are
+// used of each; all are equally deep. The controllers stay the caller's, for use after Close. The
+// calling goroutine must be attached.
 func Open(d *cuda.Device, drives []*nvme.Controller, o Options) (a *Array, err error) {
 	a = &Array{o: o, device: d, drives: drives}
 	if err := a.size(); err != nil {
@@ -433,11 +433,10 @@ func (a *Array) Abort() {
 	}
 }
 
-// Close disables the controllers, so that nothing is written to the array's memory any more,
-// and gives that back. The controllers are good for Reset and Close then. Controllers that
-// are shared go on; where a completion is missing, or a ticket was not ended, staging buffers
-// stay the transport's until it is closed. No work of the array's may be under way on a
-// stream. Closing twice does nothing.
+// Close disables the controllers, so that nothing is written to the array's memory any more, and
+// frees the memory. Only Reset and Close of the controllers are allowed then. Shared controllers go
+// on; if a completion is missing, or a ticket was not ended, the transport keeps the staging buffers
+// until it is closed. No work of the array may be under way on a stream. Closing twice does nothing.
 func (a *Array) Close() error { return a.release() }
 
 func (a *Array) release() error {

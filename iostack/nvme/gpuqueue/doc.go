@@ -32,21 +32,22 @@
 // each drive for the most requests of a micro-batch, and takes them back in the order of the submissions
 // once they were completed; where there are too few, Submit answers ErrFull. The host does not see the
 // requests, which may all be of one drive: if reads spread evenly over D drives, only a D-th of the
-// slots may be in use. Drives add rate, and not room: nvme.Options.Queues and Depth are chosen for all
-// that is to be under way, with any number of drives. So a request's queue, slot and place in the ring
-// follow from its number by arithmetic: no locks, no free lists. In the rings, every word has one
+// slots may be in use. More drives add rate, not room: choose nvme.Options.Queues and Depth for all
+// reads that are to be under way, with any number of drives. So a request's queue, slot and place in the
+// ring follow from its number by arithmetic: no locks, no free lists. In the rings, every word has one
 // writer.
 //
 // # Failures
 //
-// Each request gets a Status. The kernels wait for a completion until a deadline, or until
-// Abort. A queue of which a completion was missing in the end is dead: its requests fail from
-// then on, and the array is good for Close alone. A controller may write to staging buffers
-// until it is reset or closed, so this comes first.
+// Each request gets a Status. The kernels wait for a completion until a deadline, or until Abort. A
+// queue with a missing completion is dead: its requests fail from then on, and only Close of the
+// array is allowed. A controller may write to staging buffers until it is reset or closed, so reset
+// or close it first.
 //
 // # Trying it without a GPU
 //
 // Package plain has each kernel's twin in Go, over the same memory. On an emulated device
-// (cuda.OpenEmulated) they drive queues of a controller in software, as the tests here do; where
-// there is a GPU, they run the kernels too. No queue of a real drive was driven by this package yet.
+// (cuda.OpenEmulated) they drive queues of a controller in software, as in the tests here, which
+// also run the kernels where there is a GPU. This package has not driven a queue of a real drive
+// yet.
 package gpuqueue

@@ -41,10 +41,9 @@ type Ticket struct {
 	completed int // batches that Complete has seen
 }
 
-// Submit gives the stream a micro-batch: when the stream is through with it, its reads are
-// under way. It returns ErrFull where the slots or the records of micro-batches do not
-// suffice, and nothing is changed then; a micro-batch of more requests than a drive has slots
-// never fits.
+// Submit gives the stream a micro-batch: when the stream is through with it, its reads are under
+// way. It returns ErrFull, and changes nothing, if the slots or the records of micro-batches do not
+// suffice; a micro-batch of more requests than a drive has slots never fits.
 func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := a.fits(&r); err != nil {
 		return err

@@ -190,9 +190,9 @@ func (d *driven) poll(more *bool) (under int, err error) {
 	return d.q.Busy(), errors.Join(err, failed)
 }
 
-// DeviceBytes returns the bytes that this process has had fetched from drives of the kernel's so
-// far, read-ahead included, hits of the page cache excluded. false: the system does not say. Drives
-// that are driven from here are not the kernel's.
+// DeviceBytes returns the bytes that the kernel has fetched from its drives for this process so far,
+// read-ahead included, hits of the page cache excluded. false: the system does not say. Drives that
+// this process drives itself are not counted.
 func DeviceBytes() (int64, bool) {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {

@@ -7,9 +7,9 @@
 //	libnvm:NODE      a drive behind BaM's kernel module, such as /dev/libnvm0
 //	dmabuf:ADDRESS   a PCI function as of sysfs, with memory of the module dmabuf-import
 //
-// Several drives of one kind are separated by commas. They are one array, in the order in which
-// they are named. A comma of a name has a backslash before it, as in soft:/data/a\,b/drive; names that
-// look as if it were missing are refused. The last two kinds are unproven on hardware, as nvme.Caution says of their
+// Several drives of one kind are separated by commas. They are one array, in the order in which they are
+// named. A comma of a name has a backslash before it, as in soft:/data/a\,b/drive; names that look as if it
+// were missing are refused. The last two kinds are unproven on hardware, as nvme.Caution says of their
 // transports.
 package target
 
