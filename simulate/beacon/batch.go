@@ -16,7 +16,7 @@ type Batch struct {
 	Commands int64
 	Events   int64
 
-	Flash       kernel.Time // of the drive's part, with what the host adds to it
+	Flash       kernel.Time // of the drive's part, with the host's additions
 	Preparation kernel.Time // until the batch can be computed
 	Compute     kernel.Time
 	Period      kernel.Time // between batches that follow one another

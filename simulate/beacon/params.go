@@ -62,7 +62,7 @@ type Array struct {
 type Rules struct {
 	WaitDRAM    bool // results wait for the DRAM
 	ReadPrimary bool // a node's primary page is read though no sampled slot lies in it
-	Overlap     bool // what the host needs of pages crosses PCIe as they come; else after all reads, as arithmetic on BG-1's run
+	Overlap     bool // the host's part of pages crosses PCIe as they come; else after all reads, as arithmetic on BG-1's run
 }
 
 // Mode says which rules a simulation keeps.

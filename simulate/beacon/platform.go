@@ -28,7 +28,7 @@ type Crossing string
 // Pages that cross PCIe.
 const (
 	NoPages      Crossing = "none"
-	SampledPages Crossing = "sampled" // of nodes whose neighbours are drawn
+	SampledPages Crossing = "sampled" // of nodes with drawn neighbours
 	AllPages     Crossing = "all"
 	addressBytes          = 8 // of a child's address, on PCIe and in a result
 )

@@ -41,7 +41,7 @@ type run struct {
 	pcie     *kernel.Server
 	host     *kernel.Server // that samples pages
 	stored   kernel.Time    // when the drive's last result was in DRAM
-	pcieDone kernel.Time    // when what is on PCIe will be there
+	pcieDone kernel.Time    // end of the transfers on PCIe
 	issued   []bool         // nodes, which may be reached more than once
 	hopLeft  []int64
 	moments  []moment

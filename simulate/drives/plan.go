@@ -23,7 +23,7 @@ const maxPages = 1 << 31
 type Caches struct {
 	Memory int64 // in RAM, in bytes
 	GPU    int64 // on the GPU, in bytes: gids' pages
-	Window int   // gids: batches ahead whose pages stay
+	Window int   // gids: batches ahead that keep their pages
 	Warmup int   // batches that fill the caches, and are in no load
 }
 
@@ -33,7 +33,7 @@ type Reads struct{ Bytes, Count int64 }
 // Load is the work of a store for one batch.
 type Load struct {
 	Sample, Compute kernel.Time
-	Assemble        kernel.Time // by the host, of what was read, before it crosses the link
+	Assemble        kernel.Time // by the host, of the bytes read, before they cross the link
 	Reads           []Reads     // in order; several may be of one size
 	Striped         bool        // reads go to the drives in turn, not by hash
 	Direct          bool        // they cross the link one by one

@@ -26,7 +26,7 @@ type Prices struct {
 	Machines     map[string]Priced  `yaml:"machines"`
 	GPUs         map[string]float64 `yaml:"gpus"`
 	Drives       map[string]float64 `yaml:"drives"`
-	MemoryPerGiB float64            `yaml:"memory_per_gib"` // beyond what a chassis includes
+	MemoryPerGiB float64            `yaml:"memory_per_gib"` // beyond the chassis' memory
 }
 
 // Priced is a machine: the parts of a node, and the number of nodes.

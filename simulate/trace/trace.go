@@ -2,8 +2,8 @@
 // times of sampling, assembling and computing. A simulation replays it on other drives.
 //
 // A batch has reads, rows, or both. Reads are requests as a store gave them to the storage stack, in
-// that order: bytes of a file. Rows are the nodes whose features a batch needs, in the order of
-// access: the simulation decides which of them a cache holds and how a store reads the others. A
+// that order: bytes of a file. Rows are the nodes of which a batch needs the features, in the order
+// of access: the simulation decides which of them a cache holds and how a store reads the others. A
 // trace made of samples has rows alone, a recorded one reads alone.
 //
 // # Format
@@ -130,7 +130,7 @@ func (r *Read) check(files []File) error {
 // Batch is one mini-batch of a trace.
 type Batch struct {
 	SampleNanos   int64 // drawing it, or decoding its graph
-	AssembleNanos int64 // checking what was read, and putting it together
+	AssembleNanos int64 // checking the bytes read, and assembling them
 	ComputeNanos  int64
 	Reads         []Read
 	Rows          []uint32

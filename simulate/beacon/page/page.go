@@ -65,7 +65,7 @@ func Write(w io.Writer, r *beacon.Result, m *beacon.Measured) error {
 type pager struct {
 	r        *beacon.Result
 	measured *beacon.Measured
-	shown    string // workload whose details are drawn: the authors' slides have amazon's
+	shown    string // workload drawn in detail: the authors' slides have amazon's
 }
 
 func shown(r *beacon.Result) string {
