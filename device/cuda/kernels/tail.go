@@ -22,7 +22,7 @@ const (
 type Dropout struct {
 	Rate   kernel.Dropout
 	Stream cuda.Buffer // kernel.Stream of the layer in this step, a uint64
-	IDs    cuda.Buffer // uint32, what rows are known by; none: by their numbers
+	IDs    cuda.Buffer // uint32, keys of the rows; none: the rows' numbers
 }
 
 func (d *Dropout) arguments(l *launch, rows int) {
