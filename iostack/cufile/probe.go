@@ -219,7 +219,7 @@ type task struct {
 
 // answer is the child's result.
 type answer struct {
-	Error      string     `json:"error"`     // what failed
+	Error      string     `json:"error"`     // the failure
 	Final      bool       `json:"final"`     // it would fail with compatibility mode, too
 	Forbidden  bool       `json:"forbidden"` // there was no compatibility mode
 	Library    string     `json:"library"`

@@ -23,10 +23,10 @@ type inner = iostack.Stack
 // Stack implements iostack.Stack by another one, and passes on its files. Each request runs in a
 // goroutine of its own: this is for tests, not for speed.
 type Stack struct {
-	inner     // what is not done here
+	inner     // methods not implemented here
 	injectors []Injector
 
-	mu      sync.Mutex // orders Submits, guards what follows
+	mu      sync.Mutex // orders Submits, guards the fields below
 	flights map[*iostack.Group]flight
 	ended   bool
 

@@ -29,13 +29,13 @@ type ring struct {
 	since time.Time // io_uring_enter has failed since then, without an exception
 	dead  error     // the kernel answers no more: why
 
-	event  *os.File    // shared: an eventfd; what is written to it wakes the thread
+	event  *os.File    // shared: an eventfd; a write to it wakes the thread
 	count  [8]byte     // that the kernel reads from it
 	armed  bool        // the read of it is in flight
 	asleep atomic.Bool // shared: the thread has room, found nothing queued, and waits
 
 	mu     sync.Mutex
-	orders []func() // shared: what the thread runs next
+	orders []func() // shared: functions that the thread runs next
 	over   bool     // shared: it runs nothing any more
 }
 

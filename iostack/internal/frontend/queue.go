@@ -33,7 +33,7 @@ type request struct {
 	offset int64
 	length int
 	rest   []byte      // in host memory,
-	more   [][]byte    // what follows it there, which has
+	more   [][]byte    // the rest of it there, which has
 	later  int         // bytes; or
 	device cuda.Buffer // in device memory
 }

@@ -28,10 +28,10 @@ type Read struct {
 	whole *File // the request's, of which file is a part if it is striped
 
 	dst  []byte   // the piece's part of the request's buffer
-	more [][]byte // what follows dst, if it goes on elsewhere
+	more [][]byte // the destinations after dst, if there are more
 	at   int64    // offset of dst in the request's file
 	from int64    // offset of buf in file
-	buf  []byte   // what the device fills: dst itself, or a bounce buffer
+	buf  []byte   // memory that the device fills: dst itself, or a bounce buffer
 	skip int      // where dst lies in buf
 	need int      // bytes of buf without which dst is not whole
 

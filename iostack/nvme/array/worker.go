@@ -21,7 +21,7 @@ type worker struct {
 	free   []int
 	bounce []byte // a buffer of BounceBytes for each slot
 	lanes  []lane // of each drive
-	again  []int  // slots whose read goes on
+	again  []int  // slots with a read that goes on
 	now    func() time.Time
 
 	asleep atomic.Bool   // shared: it waits, or is about to
@@ -46,7 +46,7 @@ type slot struct {
 	read  frontend.Read
 	lane  int // of the command; below 0: none is under way
 	use   *mapping
-	part  []byte // what the command reads
+	part  []byte // the part that the command reads
 	from  []byte // unless nil, where from that is copied
 	there int    // bytes of part that the file has
 	began time.Time

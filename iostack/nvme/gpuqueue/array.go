@@ -30,8 +30,8 @@ var (
 // Options are the sizes of an array. The zero value means the defaults.
 type Options struct {
 	RequestBytes   int           // of a request, at most: whole pages; 0: 4096
-	Requests       int           // of a micro-batch, at most; 0: as many as a drive has slots
-	Batches        int           // micro-batches that were submitted and whose tickets were not ended; 0: 16
+	Requests       int           // of a micro-batch, at most; 0: the number of a drive's slots
+	Batches        int           // micro-batches submitted, of tickets that were not ended; 0: 16
 	CompleteBlocks int           // blocks that complete; 0: 32, and not more than there are queues
 	Timeout        time.Duration // of the completions that a kernel waits for; 0: 10 s
 
@@ -63,7 +63,7 @@ type Array struct {
 	queues      cuda.Buffer
 	control     cuda.Buffer
 	controlWord *uint32
-	stream      *cuda.Stream // for what Open does
+	stream      *cuda.Stream // for the work of Open
 
 	batches  []*batch
 	free     []*batch  // records that are not in use

@@ -9,7 +9,7 @@ import (
 // A queue as kernels see it is these words of 8 bytes.
 const (
 	WordSQ         = iota // where the ring of commands lies
-	WordCQ                // and that of completions
+	WordCQ                // and of completions
 	WordSubmission        // the doorbells
 	WordCompletion
 	WordData   // the staging buffer of slot 0; others follow

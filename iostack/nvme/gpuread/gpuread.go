@@ -89,7 +89,7 @@ type Reader struct {
 	drives Drives
 	most   int // requests of a batch
 
-	mu      sync.Mutex // of all below, and of what batches do with it
+	mu      sync.Mutex // of all below, and of its use by batches
 	array   *gpuqueue.Array
 	stream  *cuda.Stream // of submissions, and of early completions
 	pending []*part      // submitted, and not completed, in this order

@@ -40,7 +40,7 @@ type Fate struct {
 	Status spec.Status // it fails with this, if it is not Success, and is not carried out
 	Drop   bool        // it is carried out, and never completed
 	Stuck  bool        // it is carried out, and not completed until it is aborted
-	Hold   int         // it is completed after so many others of its queue
+	Hold   int         // it is completed after this number of others of its queue
 }
 
 func (o *Options) defaults() {

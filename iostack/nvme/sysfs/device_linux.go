@@ -18,7 +18,7 @@ type Device struct {
 	registers platform.Registers
 	helper    *helper
 
-	mu     sync.Mutex // of what follows
+	mu     sync.Mutex // of the fields below
 	memory *memory
 	pool   *platform.Pool // of it
 	closed bool

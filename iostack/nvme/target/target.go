@@ -35,7 +35,7 @@ import (
 // Target is drives by name.
 type Target struct {
 	Kind  string   // of transport
-	Parts []string // what that calls the drives: files, addresses, nodes
+	Parts []string // the names of drives in it: files, addresses, nodes
 }
 
 // The kinds of targets.

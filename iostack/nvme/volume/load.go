@@ -49,7 +49,7 @@ type Result struct {
 	State   stage.State
 	Volume  *Volume // with the directory
 	Written int64   // bytes of files
-	Note    string  // what the user should know, or ""
+	Note    string  // a message for the user, or ""
 }
 
 // Load makes a volume hold a finished directory: the files that its meta names, and that itself. A volume
