@@ -116,7 +116,7 @@
 //
 // Facts must agree with the sizes of all files and tables, and no data file is larger than 2⁵⁰ bytes; a
 // reader looks at that before it does anything else. Verify checks all promises above, bytes, order,
-// ranges, finite features and that no two names are equal; other readers check what they use.
+// ranges, finite features and that no two names are equal; other readers check the parts that they use.
 //
 // # Original ids
 //

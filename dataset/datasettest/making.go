@@ -71,7 +71,7 @@ func EachID[T any](t testing.TB, d *dataset.Dataset, of func(ids *dataset.IDs) T
 	return all
 }
 
-// FreeSpace is a file system that claims to have so much room.
+// FreeSpace is a file system that claims this number of free bytes.
 type FreeSpace struct {
 	vfs.FS
 	Bytes int64

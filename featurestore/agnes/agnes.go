@@ -16,8 +16,8 @@
 //	the next batches of the sample epoch, 1,024 at most, with |N(h)| ≤ C
 //
 // so that it follows from C and the samples alone. Rows of one hyperbatch are not kept for the next.
-// Blocks land in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most, and as
-// many are read at the same time.
+// Blocks land in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most, and
+// that number of blocks is read at the same time.
 //
 // A hyperbatch is recorded while the one before it is trained, a batch for a batch, which reads the
 // graph of each batch once more; its blocks are read when its first batch comes and all before are

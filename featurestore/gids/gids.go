@@ -19,8 +19,8 @@
 //
 // Lines are taken in a circle, as BaM does: the hand goes past lines in use and lines with a page that
 // the window uses, and takes the next one. A batch's lines are in use until it has been assembled.
-// Where a whole turn finds no line, the batch's other misses are read and pass by. What the cache holds
-// is a function of the batches in their order, not of time.
+// Where a whole turn finds no line, the batch's other misses are read and pass by. The pages in the
+// cache are a function of the batches in their order, not of time.
 //
 // Pages are read into their lines while earlier batches are under way, so a slot holds only the pages
 // of the reads in flight: a line that a batch under way uses is not taken, and batches under way are no
@@ -74,8 +74,8 @@ const (
 	inFlight = 512 // reads of a batch at the same time
 )
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from.
-// Features of which pages cannot be read are an error of kind fault.ErrUsage.
+// On returns the store of a source's batches, and of the dataset that they are drawn from. If pages of
+// the features cannot be read, the error is of kind fault.ErrUsage.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, err

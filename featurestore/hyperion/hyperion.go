@@ -36,8 +36,8 @@ import (
 // Name is the store's in --store.
 const Name = "hyperion"
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from.
-// Features of which single rows cannot be read are an error of kind fault.ErrUsage.
+// On returns the store of a source's batches, and of the dataset that they are drawn from. If single
+// rows of the features cannot be read, the error is of kind fault.ErrUsage.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, err

@@ -134,9 +134,9 @@
 // # Slices
 //
 // A slice of a pack has all its files in their lengths, its meta.json, and so its fingerprint; but of
-// cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin only what one rank of a training reads (Share), and
-// zeros elsewhere. slice.json, which meta.json does not list, says which rank's it is (Slice), of which
-// pack, and has a checksum of itself.
+// cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin only the bytes that one rank of a training reads
+// (Share), and zeros elsewhere. slice.json, which meta.json does not list, says which rank's it is
+// (Slice), of which pack, and has a checksum of itself.
 //
 // # Versions
 //

@@ -30,8 +30,8 @@ func New(workers int) *Copier {
 // Workers returns the number of goroutines.
 func (c *Copier) Workers() int { return c.workers }
 
-// Work is work of n parts, of which a goroutine does those from lo up to hi. Between calls
-// it keeps scratch memory.
+// Work is work of n parts; a call of Do does the parts from lo up to hi. A goroutine keeps its scratch
+// memory between calls.
 type Work interface {
 	Do(lo, hi int, scratch *[]byte) error
 }

@@ -45,8 +45,8 @@ type Design struct {
 	Recorded bool
 }
 
-// New returns the store of that design, of a dataset and the batches of a source. Features
-// of which single rows cannot be read are an error of kind fault.ErrUsage.
+// New returns the store of that design, of a dataset and the batches of a source. If single rows of the
+// features cannot be read, the error is of kind fault.ErrUsage.
 func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
 	if err := data.RowsReadable(); err != nil {
 		return nil, err

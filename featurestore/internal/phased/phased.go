@@ -64,8 +64,8 @@ type Residents interface {
 	Close() error
 }
 
-// New returns the store of that design, of a dataset and the batches of a source. Features
-// of which single rows cannot be read are an error of kind fault.ErrUsage.
+// New returns the store of that design, of a dataset and the batches of a source. If single rows of the
+// features cannot be read, the error is of kind fault.ErrUsage.
 func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
 	single, err := online.New(source, data, online.Design{Name: d.Name(), Policies: []string{residency.LRU}, Planner: online.Single{}, InFlight: singles})
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package rowfile writes the files of a pack: at many places, in long writes that go past the page
 // cache where the file system can, or from front to back; and makes the checksum tables of files that
-// hold rows. Scratch files keep what a packing has to set aside: lists of numbers (Lists), and rows
+// hold rows. Scratch files keep the data that a packing sets aside: lists of numbers (Lists), and rows
 // that wait to be put in order (Windows).
 package rowfile
 
