@@ -6,7 +6,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// AllGPUs, as Options.Replicas, stands for one replica on each GPU of the machine.
+// AllGPUs as Options.Replicas stands for one replica on each GPU of the machine.
 const AllGPUs = -1
 
 // resolveGPUs settles how many GPUs of this process train, each as a rank.

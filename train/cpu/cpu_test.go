@@ -83,8 +83,8 @@ func repeat(o model.Order, layers int) []model.Order { return slices.Repeat([]mo
 
 // poison fills every buffer of a network with NaN: what a step then reads without
 // having written it shows.
-func (n *machine) poison() {
-	for _, b := range n.buffers {
+func (m *machine) poison() {
+	for _, b := range m.buffers {
 		for i := range b {
 			b[i] = float32(math.NaN())
 		}
@@ -92,16 +92,16 @@ func (n *machine) poison() {
 }
 
 // held counts what a network has allocated.
-func (n *machine) held() int64 {
+func (m *machine) held() int64 {
 	total := 0
-	for _, b := range n.buffers {
+	for _, b := range m.buffers {
 		total += 4 * len(b)
 	}
-	total += 8 * len(n.wide)
-	if n.loss != nil {
-		total += 8*len(n.loss.rowLoss) + 8*len(n.loss.correct)
+	total += 8 * len(m.wide)
+	if m.loss != nil {
+		total += 8*len(m.loss.rowLoss) + 8*len(m.loss.correct)
 	}
-	for _, k := range n.layers {
+	for _, k := range m.layers {
 		if c, ok := k.conv.(*linear); ok {
 			total += 4 * len(c.argmax)
 		}

@@ -54,12 +54,14 @@ type (
 		Best  bool            // so far
 		Table *pipeline.Table // where its time went
 	}
-	// EvaluationBegan, Evaluated and EvaluationEnded are about batches that are scored.
+	// EvaluationBegan says that batches are scored from now on.
 	EvaluationBegan struct {
 		Name    string
 		Batches int
 	}
-	Evaluated       struct{}
+	// Evaluated says that one of them was scored.
+	Evaluated struct{}
+	// EvaluationEnded says that all of them were.
 	EvaluationEnded struct{}
 	// Note is a sentence for the user.
 	Note struct{ Text string }

@@ -308,7 +308,6 @@ type fakeEngine struct {
 type fakeWork struct {
 	*world
 	eval bool
-	i    int
 }
 
 func (k *fakeWork) Prepare(*graph.Batch) error { return k.fail("Prepare") }

@@ -91,10 +91,10 @@ func (r *Preparer) check(b *graph.Batch) error {
 }
 
 // transpose transposes the block.
-func (q *Block) transpose(b *graph.Block) {
-	q.TIndptr = q.TIndptr[:b.NumSrc+2]
-	q.TIndices = q.TIndices[:len(b.Indices)]
-	q.TIndptr = transposed{indptr: q.TIndptr, indices: q.TIndices}.plain(b.Indptr, b.Indices)
+func (p *Block) transpose(b *graph.Block) {
+	p.TIndptr = p.TIndptr[:b.NumSrc+2]
+	p.TIndices = p.TIndices[:len(b.Indices)]
+	p.TIndptr = transposed{indptr: p.TIndptr, indices: p.TIndices}.plain(b.Indptr, b.Indices)
 }
 
 // loopBlock adds loops to block l and, if needed, transposes it.
