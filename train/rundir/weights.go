@@ -27,43 +27,58 @@ func ToTensors(params []model.Param, weights []float32) []safetensors.Tensor {
 	return list
 }
 
-// FromTensors returns tensors that fit in a snapshot's layout: the inverse of ToTensors.
-func FromTensors(params []model.Param, list []safetensors.Tensor) []float32 {
-	byName := make(map[string]*safetensors.Tensor, len(list))
-	for i := range list {
-		byName[list[i].Name] = &list[i]
-	}
-	var weights []float32
+// FromTensors returns tensors that Fits accepts as a snapshot: the inverse of ToTensors.
+func FromTensors(params []model.Param, tensors []safetensors.Tensor) []float32 {
+	total := 0
 	for _, p := range params {
-		t, at := byName[p.Name], len(weights)
-		weights = append(weights, make([]float32, p.Len())...)
+		total += p.Len()
+	}
+	weights := make([]float32, total)
+	left := weights
+	Fill(params, tensors, func(i int) []float32 {
+		values := left
+		left = left[params[i].Len():]
+		return values
+	})
+	return weights
+}
+
+// Fill writes tensors that Fits accepts to the values of the parameters, in their order.
+func Fill(params []model.Param, tensors []safetensors.Tensor, values func(i int) []float32) {
+	named := byName(tensors)
+	for i, p := range params {
+		t, to := named[p.Name], values(i)
 		for in := range p.Rows {
 			for out := range p.Cols {
-				weights[at+in*p.Cols+out] = t.Data[out*p.Rows+in]
+				to[in*p.Cols+out] = t.Data[out*p.Rows+in]
 			}
 		}
 	}
-	return weights
+}
+
+func byName(tensors []safetensors.Tensor) map[string]*safetensors.Tensor {
+	named := make(map[string]*safetensors.Tensor, len(tensors))
+	for i := range tensors {
+		named[tensors[i].Name] = &tensors[i]
+	}
+	return named
 }
 
 // Fits checks that tensors are exactly the parameters, by name and shape.
 func Fits(params []model.Param, tensors []safetensors.Tensor) error {
-	byName := make(map[string]*safetensors.Tensor, len(tensors))
-	for i := range tensors {
-		byName[tensors[i].Name] = &tensors[i]
-	}
+	named := byName(tensors)
 	for _, p := range params {
-		t, ok := byName[p.Name]
+		t, ok := named[p.Name]
 		if !ok {
 			return fmt.Errorf("there is no %s", p.Name)
 		}
-		delete(byName, p.Name)
+		delete(named, p.Name)
 		if !slices.Equal(t.Shape, p.Shape) {
 			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, p.Shape)
 		}
 	}
 	for _, t := range tensors {
-		if byName[t.Name] != nil {
+		if named[t.Name] != nil {
 			return fmt.Errorf("the model has no %s", t.Name)
 		}
 	}

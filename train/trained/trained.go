@@ -191,7 +191,8 @@ func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64
 	if err != nil {
 		return nil, 0, err
 	}
-	fill(e.Values(), tensors)
+	values := e.Values()
+	rundir.Fill(layout.Params, tensors, func(i int) []float32 { return values[i].Data })
 	return e, bytes, nil
 }
 
@@ -230,20 +231,4 @@ func (t *Run) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	}
 	t.sum = binio.Hash(b)
 	return tensors, nil
-}
-
-// fill copies tensors to the parameters of their names. The tensors fit, as for rundir.FromTensors.
-func fill(params []cpu.Param, tensors []safetensors.Tensor) {
-	byName := make(map[string]*safetensors.Tensor, len(tensors))
-	for i := range tensors {
-		byName[tensors[i].Name] = &tensors[i]
-	}
-	for _, p := range params {
-		t := byName[p.Name]
-		for in := range p.Rows {
-			for out := range p.Cols {
-				p.Data[in*p.Cols+out] = t.Data[out*p.Rows+in]
-			}
-		}
-	}
 }
