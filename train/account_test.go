@@ -18,7 +18,6 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/packfile"
 	"diskgnn/train/engine"
-	"diskgnn/train/epoch"
 	"diskgnn/train/rundir"
 	"diskgnn/train/trained"
 	"diskgnn/train/traintest"
@@ -241,7 +240,7 @@ func TestGarbageForWeights(t *testing.T) {
 // TestRemakeInOneLine: an error of several lines is told in one, each but once.
 func TestRemakeInOneLine(t *testing.T) {
 	err := errors.Join(fault.New(fault.ErrCorrupt, "hot.bin: bytes 0 to 9"), errors.New("the device is lost"), errors.New("the device is lost"), errors.New("close: no"))
-	got := epoch.Remake(err, "P", "pack").Error()
+	got := fault.Remake(err, "P", "pack").Error()
 	if want := "hot.bin: bytes 0 to 9; the device is lost; close: no; P is damaged: make it again, by pack with --force, or from a copy"; !strings.HasSuffix(got, want) || strings.Contains(got, "\n") {
 		t.Errorf("%q, want %q", got, want)
 	}

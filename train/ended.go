@@ -60,9 +60,9 @@ func (r *runner) failed(err error) error {
 		then = "then "
 	}
 	if t.Kept() == nil {
-		return fault.New(err, "%s; there is no checkpoint yet: %sbegin anew with: %s", epoch.Once(err), then, r.resumeCommand())
+		return fault.New(err, "%s; there is no checkpoint yet: %sbegin anew with: %s", fault.Unrepeated(err), then, r.resumeCommand())
 	}
-	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", epoch.Once(err), then, t.Kept(), r.resumeCommand())
+	return fault.New(err, "%s; %sgo on from the checkpoint %s with: %s", fault.Unrepeated(err), then, t.Kept(), r.resumeCommand())
 }
 
 func (r *runner) remake(err error) error { return epoch.RemakePack(err, r.source) }
@@ -71,7 +71,7 @@ func (r *runner) resumeCommand() string { return resumeCommand(r.out) }
 
 // lostRank is the error of a run that has lost a rank of its group.
 func (r *runner) lostRank(lost error) error {
-	text := epoch.Once(lost)
+	text := fault.Unrepeated(lost)
 	switch t := r.trainer; {
 	case !r.root:
 	case t != nil && t.Kept() != nil:

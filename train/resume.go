@@ -122,7 +122,7 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits epoch.Limit
 		return nil, fault.New(fault.ErrLineage, "%s is a checkpoint of another run", c.Name)
 	}
 	if err := errors.Join(p.Check(d.File.Params.Epochs, limits), p.CheckSections(sections)); err != nil {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %s", c.Name, epoch.Once(err))
+		return nil, fault.New(fault.ErrCorrupt, "%s: %s", c.Name, fault.Unrepeated(err))
 	}
 	if c.Epochs, err = rundir.ReadMetrics(d.FS, d.Name(rundir.MetricsFile), p.Metrics, p.Epoch); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strconv"
@@ -65,4 +66,25 @@ func Line(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// Unrepeated returns an error's lines as one, without those that the first one ends with: a device that
+// is lost answers every call with the same error.
+func Unrepeated(err error) string {
+	first, rest, _ := strings.Cut(err.Error(), "\n")
+	for line := range strings.SplitSeq(rest, "\n") {
+		if !strings.HasSuffix(first, line) {
+			first += "; " + line
+		}
+	}
+	return first
+}
+
+// Remake adds to an error about a damaged directory the command that makes it again, unless the error
+// already names one.
+func Remake(err error, dir, by string) error {
+	if !errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "make it again") {
+		return err
+	}
+	return New(err, "%s; %s is damaged: make it again, by %s with --force, or from a copy", Unrepeated(err), dir, by)
 }

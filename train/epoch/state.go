@@ -25,7 +25,7 @@ type Config struct {
 
 	CheckpointEvery rundir.Interval
 	Keep            int         // checkpoints at a time
-	Dir             *rundir.Dir // of rank 0; nil: nothing is written
+	Dir             *rundir.Dir // of the process with rank 0, which alone writes; nil: nothing is written
 	Result          *rundir.Result
 	Events          Stream
 	Recorder        *pipeline.Recorder // of spans; nil: none are recorded

@@ -17,7 +17,6 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/pieces"
 	"diskgnn/train/cpu"
-	"diskgnn/train/epoch"
 	"diskgnn/train/model"
 	"diskgnn/train/score"
 	"diskgnn/train/trained"
@@ -206,7 +205,7 @@ func (j *job) ofDataset(err error) error {
 	if err == nil {
 		return nil
 	}
-	return epoch.Remake(err, j.options.Dataset, "its diskgnn generate or import")
+	return fault.Remake(err, j.options.Dataset, "its diskgnn generate or import")
 }
 
 // metAgain is the number of ranges that need a source, as assumed for the orders of operations.
