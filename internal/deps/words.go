@@ -4,7 +4,7 @@ import (
 	"go/ast"
 	"go/token"
 	"regexp"
-	"strings"
+	"strconv"
 )
 
 // Wordings are expressions that make a sentence hard to read when they are frequent: each stands in
@@ -69,15 +69,41 @@ func CountPage(text string) Count {
 	return CountText(target.ReplaceAllString(text, "]"))
 }
 
-// CountDocs counts the words of a source's package comment and of the comments of its exported
-// declarations: the text that go doc prints.
-func (s *Source) CountDocs() (c Count) {
-	var texts []string
-	add := func(g *ast.CommentGroup) {
-		if g != nil {
-			texts = append(texts, g.Text())
+// CountComments counts the words of a source's comments in two parts: docs are the package comment
+// and the comments of exported declarations, which go doc prints; others are all further comments.
+func (s *Source) CountComments() (docs, others Count) {
+	printed := s.printed()
+	for _, g := range s.File.Comments {
+		if printed[g] {
+			docs.Add(CountText(g.Text()))
+		} else {
+			others.Add(CountText(g.Text()))
 		}
 	}
+	return docs, others
+}
+
+// CountMessages counts the words of a source's string literals that have three words or more:
+// errors, notes and help texts.
+func (s *Source) CountMessages() (c Count) {
+	ast.Inspect(s.File, func(n ast.Node) bool {
+		literal, ok := n.(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING {
+			return true
+		}
+		text, err := strconv.Unquote(literal.Value)
+		if one := CountText(text); err == nil && one.Words >= 3 {
+			c.Add(one)
+		}
+		return true
+	})
+	return c
+}
+
+// printed returns the package comment and the comments of exported declarations.
+func (s *Source) printed() map[*ast.CommentGroup]bool {
+	printed := map[*ast.CommentGroup]bool{}
+	add := func(g *ast.CommentGroup) { printed[g] = true }
 	add(s.File.Doc)
 	for _, d := range s.File.Decls {
 		switch d := d.(type) {
@@ -91,7 +117,7 @@ func (s *Source) CountDocs() (c Count) {
 			}
 		}
 	}
-	return CountText(strings.Join(texts, "\n"))
+	return printed
 }
 
 // exportsAny reports whether a declaration of types, constants or variables exports one of them.
