@@ -54,7 +54,7 @@ func newBelady(c Config) (Policy, error) {
 // numbered checks that there is a key for every access and every node.
 func numbered(accesses int64, nodes int) error {
 	if accesses+int64(nodes) > MaxKeys {
-		return fault.New(fault.ErrUsage, "residency: a trace of %d accesses to %d nodes: both together may be %d", accesses, nodes, int64(MaxKeys))
+		return fault.New(fault.ErrUsage, "residency: a trace of %d accesses to %d nodes is too long: the sum of both is at most %d", accesses, nodes, int64(MaxKeys))
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func (b *belady) begin() error {
 		nodes := t.Batch(i)
 		for _, v := range nodes {
 			if int64(v) >= int64(len(b.frameOf)) {
-				return fault.New(fault.ErrCorrupt, "residency: batch %d of the trace uses node %d, of %d", i, v, len(b.frameOf))
+				return fault.New(fault.ErrCorrupt, "residency: batch %d of the trace uses node %d, but there are %d nodes", i, v, len(b.frameOf))
 			}
 			if b.frameOf[v] == Absent && !b.full() {
 				b.add(v)
@@ -144,13 +144,13 @@ func (b *belady) take(v uint32, free int32) (frame, next int32) {
 // evict takes away as many rows.
 func (b *belady) access(nodes []uint32, held []int32) (misses int) {
 	if b.at == b.trace.Batches() || len(nodes) != len(b.trace.Batch(b.at)) {
-		panic(fmt.Sprintf("residency: batch %d of %d nodes is not the trace's", b.at, len(nodes)))
+		panic(fmt.Sprintf("residency: batch %d with %d nodes is not in the trace", b.at, len(nodes)))
 	}
 	from, to := b.trace.Start[b.at], b.trace.Start[b.at+1]
 	for i, v := range nodes {
 		k := b.key[v]
 		if int64(k) < from || int64(k) >= to {
-			panic(fmt.Sprintf("residency: node %d is not of the trace's batch %d", v, b.at))
+			panic(fmt.Sprintf("residency: node %d is not in batch %d of the trace", v, b.at))
 		}
 		if held[i] = b.frameOf[v]; held[i] == Absent {
 			misses++
@@ -193,14 +193,14 @@ func (b *belady) LoadState(state []byte) error {
 	d := binio.NewDecoder(state)
 	b.load(d, Belady)
 	if d.Err() == nil && b.rows != anyRows && len(b.nodeOf) != b.rows {
-		d.Fail("%d rows, not %d", len(b.nodeOf), b.rows)
+		d.Fail("the cache has %d rows instead of %d", len(b.nodeOf), b.rows)
 	}
 	at := d.U32()
 	if int64(at) > int64(b.trace.Batches()) {
-		d.Fail("%d batches done, of %d", at, b.trace.Batches())
+		d.Fail("the position is batch %d of a trace of %d batches", at, b.trace.Batches())
 	}
 	if crc := d.U32(); d.Err() == nil && crc != b.crc {
-		d.Fail("another trace")
+		d.Fail("it belongs to another trace")
 	}
 	if err := end(d); err != nil {
 		return fmt.Errorf("residency: state of %s: %w", Belady, err)
@@ -247,12 +247,12 @@ func (s *Superbatch) Begin(t Trace) error {
 		nodes := t.Batch(i)
 		for j, v := range nodes {
 			if int64(v) >= int64(len(s.frameOf)) || j > 0 && v <= nodes[j-1] {
-				return fault.New(fault.ErrCorrupt, "residency: batch %d of the trace uses node %d, of %d, and not in ascending order", i, v, len(s.frameOf))
+				return fault.New(fault.ErrCorrupt, "residency: batch %d of the trace uses node %d out of ascending order, or beyond the %d nodes", i, v, len(s.frameOf))
 			}
 		}
 	}
 	if len(t.Nodes) > cap(s.next) {
-		panic(fmt.Sprintf("residency: a trace of %d accesses, there may be %d", len(t.Nodes), cap(s.next)))
+		panic(fmt.Sprintf("residency: a trace of %d accesses, but there is room for %d", len(t.Nodes), cap(s.next)))
 	}
 	s.clear()
 	s.trace, s.next = t, s.next[:len(t.Nodes)]

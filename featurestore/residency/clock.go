@@ -47,7 +47,7 @@ func (c *clock) load(d *binio.Decoder) {
 	rows := len(c.of.nodeOf)
 	hand := d.U32()
 	if hand > 0 && (int64(hand) >= int64(rows) || !c.of.full()) {
-		d.Fail("the hand at frame %d, of %d rows", hand, rows)
+		d.Fail("the hand is at frame %d of a cache with %d rows", hand, rows)
 		return
 	}
 	c.hand = int32(hand)

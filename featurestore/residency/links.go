@@ -69,7 +69,7 @@ func (l *links) load(d *binio.Decoder, n int) {
 	for i := len(members) - 1; i >= 0; i-- {
 		f := members[i]
 		if int64(f) >= int64(n) || l.newer[f] != unlinked {
-			d.Fail("frame %d, of %d in a list of all", f, n)
+			d.Fail("a list of all %[2]d frames has frame %[1]d twice, or beyond its end", f, n)
 			return
 		}
 		l.push(int32(f))

@@ -15,9 +15,9 @@ func New(name string, c Config) (Policy, error) {
 	case !slices.Contains(Names(), name):
 		return nil, fault.New(fault.ErrUsage, "residency: no policy is named %q", name)
 	case c.Nodes < 0 || c.Nodes > graph.MaxNodes:
-		return nil, fault.New(fault.ErrUsage, "residency: %d nodes, there may be %d", c.Nodes, int64(graph.MaxNodes))
+		return nil, fault.New(fault.ErrUsage, "residency: %d nodes are not between 0 and %d", c.Nodes, int64(graph.MaxNodes))
 	case c.Frames < 0 || c.Frames > math.MaxInt32:
-		return nil, fault.New(fault.ErrUsage, "residency: %d frames, there may be %d", c.Frames, math.MaxInt32)
+		return nil, fault.New(fault.ErrUsage, "residency: %d frames are not between 0 and %d", c.Frames, math.MaxInt32)
 	}
 	switch name {
 	case Static:

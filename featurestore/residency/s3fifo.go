@@ -186,7 +186,7 @@ func (s *s3fifo) load(d *binio.Decoder) {
 	for _, q := range []*fifo{&s.small, &s.main} {
 		for _, f := range list(d, rows) {
 			if int64(f) >= int64(rows) || s.of.mark[f] != 0 {
-				d.Fail("frame %d, of %d in queues without repetition", f, rows)
+				d.Fail("the queues of a cache with %[2]d rows have frame %[1]d twice, or beyond its end", f, rows)
 				return
 			}
 			s.of.mark[f] = queued
@@ -194,7 +194,7 @@ func (s *s3fifo) load(d *binio.Decoder) {
 		}
 	}
 	if s.small.n+s.main.n != rows && d.Err() == nil {
-		d.Fail("%d rows in queues, of %d", s.small.n+s.main.n, rows)
+		d.Fail("the queues have %d of %d rows", s.small.n+s.main.n, rows)
 	}
 	marks := flags(d, rows, uses)
 	if d.Err() != nil {
@@ -217,7 +217,7 @@ func (s *s3fifo) loadGhosts(d *binio.Decoder) {
 	for i, v := range ghosts {
 		switch {
 		case int64(v) >= int64(len(frameOf)):
-			d.Fail("node %d, of %d, in the ghost queue", v, len(frameOf))
+			d.Fail("the ghost queue has node %d, but there are %d nodes", v, len(frameOf))
 			return
 		case remembered[i] == 0:
 		case frameOf[v] >= 0:
@@ -229,7 +229,7 @@ func (s *s3fifo) loadGhosts(d *binio.Decoder) {
 	}
 	for i, v := range ghosts {
 		if remembered[i] == 0 && frameOf[v] == ghost {
-			d.Fail("node %d is remembered by one of its places in the ghost queue", v)
+			d.Fail("node %d is both remembered and forgotten in the ghost queue", v)
 			return
 		}
 	}

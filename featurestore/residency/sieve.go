@@ -50,7 +50,7 @@ func (s *sieve) load(d *binio.Decoder) {
 	s.queue.load(d, rows)
 	s.hand = int32(d.U32())
 	if s.hand < Absent || int(s.hand) >= rows {
-		d.Fail("the hand at frame %d, of %d rows", s.hand, rows)
+		d.Fail("the hand is at frame %d of a cache with %d rows", s.hand, rows)
 		return
 	}
 	copy(s.of.mark, flags(d, rows, used))

@@ -90,7 +90,7 @@ func (s *standby) LoadState(b []byte) error {
 	if d.Err() == nil {
 		for f := s.queue.first; f != Absent; f = s.queue.older[f] {
 			if o := s.queue.older[f]; o != Absent && s.left(o) > s.left(f) {
-				d.Fail("frame %d was used after frame %d, and before it", o, f)
+				d.Fail("frame %d is older than frame %d in the queue, but was used later", o, f)
 				break
 			}
 		}

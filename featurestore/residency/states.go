@@ -83,7 +83,7 @@ func (s *States) Parse(b []byte) (content []byte, next, since int, err error) {
 	d := binio.NewDecoder(b)
 	n, ago := d.U64(), d.U64()
 	if d.Err() == nil && (n >= uint64(s.Circle) || ago > maxSince) {
-		d.Fail("batch %d of %d, %d batches ago", n, s.Circle, ago)
+		d.Fail("a state before batch %d of %d, with %d batches since, is impossible", n, s.Circle, ago)
 	}
 	content = d.Raw(d.Rest())
 	return content, int(n), int(ago), d.Err()

@@ -30,12 +30,12 @@ func Top[S cmp.Ordered](score []S, most int) []uint32 {
 
 func newStatic(c Config) (Policy, error) {
 	if len(c.Set) > c.Frames {
-		return nil, fault.New(fault.ErrUsage, "residency: %d nodes for %d frames", len(c.Set), c.Frames)
+		return nil, fault.New(fault.ErrUsage, "residency: the set has %d nodes, but the cache %d frames", len(c.Set), c.Frames)
 	}
 	s := &static{newTable(c.Nodes, c.Frames)}
 	for _, v := range c.Set {
 		if int64(v) >= int64(c.Nodes) || s.frameOf[v] != Absent {
-			return nil, fault.New(fault.ErrCorrupt, "residency: node %d, of %d, in a set of distinct nodes", v, c.Nodes)
+			return nil, fault.New(fault.ErrCorrupt, "residency: the set has node %d twice, or beyond the %d nodes", v, c.Nodes)
 		}
 		s.add(v)
 	}
@@ -59,7 +59,7 @@ func (s *static) LoadState(b []byte) error {
 	s.clear()
 	d := binio.NewDecoder(b)
 	if s.load(d, Static); d.Err() == nil && !slices.Equal(s.nodeOf, set) {
-		d.Fail("another set of nodes")
+		d.Fail("it belongs to another set of nodes")
 	}
 	if err := end(d); err != nil {
 		return fmt.Errorf("residency: state of %s: %w", Static, err)

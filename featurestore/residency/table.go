@@ -67,21 +67,21 @@ func (t *table) load(d *binio.Decoder, name string) {
 	var head [nameBytes]byte
 	copy(head[:], name)
 	if got := d.Raw(nameBytes); got != nil && [nameBytes]byte(got) != head {
-		d.Fail("the state of a policy named %q", got)
+		d.Fail("it is the state of a policy named %q", got)
 	}
 	if n := d.U64(); d.Err() == nil && n != uint64(len(t.frameOf)) {
-		d.Fail("a cache of %d nodes, not of %d", n, len(t.frameOf))
+		d.Fail("it is the state of a cache for %d nodes instead of %d", n, len(t.frameOf))
 	}
 	if n := d.U64(); d.Err() == nil && n != uint64(cap(t.nodeOf)) {
-		d.Fail("a cache of %d frames, not of %d", n, cap(t.nodeOf))
+		d.Fail("it is the state of a cache with %d frames instead of %d", n, cap(t.nodeOf))
 	}
 	for _, v := range list(d, cap(t.nodeOf)) {
 		switch {
 		case int64(v) >= int64(len(t.frameOf)):
-			d.Fail("a row of node %d, of %d", v, len(t.frameOf))
+			d.Fail("a frame has the row of node %d, but there are %d nodes", v, len(t.frameOf))
 			return
 		case t.frameOf[v] != Absent:
-			d.Fail("two rows of node %d", v)
+			d.Fail("two frames have the row of node %d", v)
 			return
 		}
 		t.add(v)
@@ -91,7 +91,7 @@ func (t *table) load(d *binio.Decoder, name string) {
 // end checks that nothing is left to read, and returns what was wrong.
 func end(d *binio.Decoder) error {
 	if d.Err() == nil && d.Rest() > 0 {
-		d.Fail("%d bytes more than the state has", d.Rest())
+		d.Fail("%d bytes follow the state", d.Rest())
 	}
 	return d.Err()
 }
@@ -105,7 +105,7 @@ func appendList(b []byte, s []uint32) []byte {
 func list(d *binio.Decoder, most int) []uint32 {
 	n := d.Count(4)
 	if n > most {
-		d.Fail("a list of %d, of at most %d", n, most)
+		d.Fail("a list has %d entries, more than %d", n, most)
 	}
 	return d.Uints(nil, n, 4)
 }
@@ -114,7 +114,7 @@ func list(d *binio.Decoder, most int) []uint32 {
 func flags(d *binio.Decoder, n int, most byte) []byte {
 	b := d.Raw(n)
 	if i := slices.IndexFunc(b, func(x byte) bool { return x > most }); i >= 0 {
-		d.Fail("%d where there may be 0 to %d", b[i], most)
+		d.Fail("a flag is %d, not between 0 and %d", b[i], most)
 		return nil
 	}
 	return b
