@@ -143,22 +143,22 @@ var parameters = []Parameter{
 	countOf("channel.command", "bytes of a command on the channel", 0, 1<<12, func(p *Params) *int { return &p.Flash.Command }),
 	rateOf("dram.rate", "the drive's DRAM", func(p *Params) *kernel.Rate { return &p.DRAM.Rate }),
 	countOf("accelerator.side", "rows of the drive's systolic array", 1, 1<<12, func(p *Params) *int { return &p.Accelerator.Side }),
-	rateOf("accelerator.clock", "its cycles", func(p *Params) *kernel.Rate { return &p.Accelerator.Clock }),
+	rateOf("accelerator.clock", "cycles of the drive's systolic array", func(p *Params) *kernel.Rate { return &p.Accelerator.Clock }),
 	countOf("central.side", "rows of the systolic array on PCIe (CC, SmartSAGE)", 1, 1<<12, func(p *Params) *int { return &p.Central.Side }),
-	rateOf("central.clock", "its cycles", func(p *Params) *kernel.Rate { return &p.Central.Clock }),
+	rateOf("central.clock", "cycles of the systolic array on PCIe", func(p *Params) *kernel.Rate { return &p.Central.Clock }),
 	countOf("batch", "targets of a batch", 1, 1<<20, func(p *Params) *int { return &p.Model.Batch }),
 	fanouts,
 	countOf("hidden", "width of hidden layers", 1, 1<<16, func(p *Params) *int { return &p.Model.Hidden }),
 	countOf("out", "width of the last layer", 1, 1<<16, func(p *Params) *int { return &p.Model.Out }),
 	ruleOf("dram.wait", "results wait for the DRAM", func(p *Params) *bool { return &p.Rules.WaitDRAM }),
 	ruleOf("primary.always", "a node's primary page is always read", func(p *Params) *bool { return &p.Rules.ReadPrimary }),
-	ruleOf("pcie.overlap", "what the host needs crosses PCIe as pages come, not after all reads", func(p *Params) *bool { return &p.Rules.Overlap }),
+	ruleOf("pcie.overlap", "data for the host crosses PCIe as pages arrive, not after all reads", func(p *Params) *bool { return &p.Rules.Overlap }),
 	energyOf("energy.sense", "W", "a die that senses", func(p *Params) *float64 { return &p.Energy.Sense }),
 	energyOf("energy.dram", "J/byte", "the drive's DRAM, each way", func(p *Params) *float64 { return &p.Energy.DRAM }),
 	energyOf("energy.sram_read", "J/byte", "the accelerator's SRAM, read", func(p *Params) *float64 { return &p.Energy.SRAMRead }),
-	energyOf("energy.sram_write", "J/byte", "and written", func(p *Params) *float64 { return &p.Energy.SRAMWrite }),
+	energyOf("energy.sram_write", "J/byte", "the accelerator's SRAM, written", func(p *Params) *float64 { return &p.Energy.SRAMWrite }),
 	energyOf("energy.sram_busy", "W", "leakage of the accelerator's SRAM while it works", func(p *Params) *float64 { return &p.Energy.SRAMBusy }),
-	energyOf("energy.sram_idle", "W", "and while it does not", func(p *Params) *float64 { return &p.Energy.SRAMIdle }),
+	energyOf("energy.sram_idle", "W", "leakage of the accelerator's SRAM while it idles", func(p *Params) *float64 { return &p.Energy.SRAMIdle }),
 	energyOf("energy.core", "W", "a firmware core that works (assumed)", func(p *Params) *float64 { return &p.Energy.Core }),
 	energyOf("energy.core_idle", "W", "a firmware core that does not (assumed)", func(p *Params) *float64 { return &p.Energy.CoreIdle }),
 	energyOf("energy.sampler", "W", "a die's sampler that works (assumed)", func(p *Params) *float64 { return &p.Energy.Sampler }),
@@ -209,7 +209,7 @@ func (p *Params) Check() error {
 		return fault.New(fault.ErrUsage, "%d channels with %d dies are %d dies; at most %d are simulated", f.Channels, f.Dies, p.dies(), maxDies)
 	}
 	if n := p.Commands(); n > maxCommands {
-		return fault.New(fault.ErrUsage, "batch=%d and fanout=%s make %.0f nodes of a batch; at most %d are simulated", p.Model.Batch, fanouts.get(p), n, maxCommands)
+		return fault.New(fault.ErrUsage, "batch=%d and fanout=%s make a batch of %.0f nodes; at most %d are simulated", p.Model.Batch, fanouts.get(p), n, maxCommands)
 	}
 	return nil
 }
@@ -251,9 +251,9 @@ func timeOf(name, about string, at func(*Params) *kernel.Time) Parameter {
 					*at(p) = kernel.Time(ps)
 					return nil
 				}
-				return fmt.Errorf("a time is from 0 to 1s")
+				return fmt.Errorf("a time must be from 0 to 1s")
 			}
-			return fmt.Errorf("a time is a number with ps, ns, us, ms or s")
+			return fmt.Errorf("a time must be a number with ps, ns, us, ms or s")
 		}}
 }
 
@@ -266,7 +266,7 @@ func rateOf(name, about string, at func(*Params) *kernel.Rate) Parameter {
 				v *= map[rune]float64{'k': 1e3, 'M': 1e6, 'G': 1e9, 'T': 1e12}[c]
 			}
 			if err != nil || !(v >= 1 && v <= 1e15) {
-				return fmt.Errorf("a rate is a number in a second from 1 to 1e15, such as 800M or 8e9")
+				return fmt.Errorf("a rate must be a number per second from 1 to 1e15, such as 800M or 8e9")
 			}
 			*at(p) = kernel.Rate(v)
 			return nil
@@ -279,7 +279,7 @@ func energyOf(name, unit, about string, at func(*Params) *float64) Parameter {
 		set: func(p *Params, s string) error {
 			v, err := strconv.ParseFloat(s, 64)
 			if err != nil || !(v >= 0 && v <= 1e6) {
-				return fmt.Errorf("a number of %s from 0 to 1e6, such as 0.25", unit)
+				return fmt.Errorf("the value must be a number of %s from 0 to 1e6, such as 0.25", unit)
 			}
 			*at(p) = v
 			return nil
@@ -292,7 +292,7 @@ func countOf(name, about string, least, most int, at func(*Params) *int) Paramet
 		set: func(p *Params, s string) error {
 			v, err := strconv.Atoi(s)
 			if err != nil || v < least || v > most {
-				return fmt.Errorf("a whole number from %d to %d", least, most)
+				return fmt.Errorf("the value must be a whole number from %d to %d", least, most)
 			}
 			*at(p) = v
 			return nil
@@ -334,7 +334,7 @@ var fanouts = Parameter{Name: "fanout", Unit: "counts, with / between", About: "
 		for _, part := range strings.Split(s, "/") {
 			v, err := strconv.Atoi(part)
 			if err != nil || v < 0 || v > 1<<16 || len(f) == 16 {
-				return fmt.Errorf("up to 16 numbers from 0 to 65536, such as 3/3/3")
+				return fmt.Errorf("the value must be up to 16 numbers from 0 to 65536, such as 3/3/3")
 			}
 			f = append(f, v)
 		}

@@ -135,7 +135,7 @@ func (o *Options) fit(studies []Study) error {
 		o.Samples.most = max(0, min(maxCommands, (o.Memory-o.Samples.held-besides)/(int64(len(studies))*traceNodeBytes+runs*runNodeBytes)))
 		return nil
 	}
-	return budget.Check("the batches of all workloads, modes and settings, which are simulated side by side,",
+	return budget.Check("simulating all workloads, modes and settings side by side",
 		besides+int64(traces*traceNodeBytes+largest*float64(runs)*runNodeBytes), o.Memory)
 }
 
@@ -208,7 +208,7 @@ func (o *Options) params(m Mode, settings ...string) (*Params, error) {
 		p.Model.Batch = o.Samples.BatchSize()
 		for _, s := range append(slices.Clone(o.Settings), settings...) {
 			if name, _, _ := strings.Cut(s, "="); slices.Contains([]string{"batch", "fanout"}, strings.TrimSpace(name)) {
-				return nil, fault.New(fault.ErrUsage, "%s: samples have the batches and fanouts that presample drew", s)
+				return nil, fault.New(fault.ErrUsage, "%s cannot be set for samples: presample fixed their batches and fanouts", s)
 			}
 		}
 	}

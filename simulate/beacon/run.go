@@ -56,7 +56,7 @@ type moment struct{ ready, queued, sensing, sensed, sampled, crossing, sent kern
 // are an error of kind fault.ErrUsage; others are a broken invariant of the simulator.
 func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	if took := serially(p, t); took > mostTime {
-		return nil, fault.New(fault.ErrUsage, "a batch of %d commands may take %.3g hours with these parameters; at most one hour of simulated time is simulated", len(t.Commands), took/3600)
+		return nil, fault.New(fault.ErrUsage, "a batch of %d commands may take %.3g hours of simulated time with these parameters; at most one hour is simulated", len(t.Commands), took/3600)
 	}
 	r := newRun(p, pf, t)
 	r.start(0)

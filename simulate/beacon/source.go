@@ -54,7 +54,7 @@ func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, 
 		return nil, err
 	}
 	s.held = shape.LayoutBytes(facts.Nodes, facts.Edges)
-	if err := budget.Check("the addresses of the layout", s.held, memory); err != nil {
+	if err := budget.Check("the table of addresses of the layout", s.held, memory); err != nil {
 		return nil, err
 	}
 	if s.topology, err = s.data.Topology(ctx, rep, 0); err != nil {
@@ -108,7 +108,7 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 		return nil, err
 	}
 	if n := nodesOf(&b, s.paths); n > float64(s.most) {
-		return nil, fault.New(fault.ErrBudget, "batch %d reaches %.4g nodes by its paths, --memory allows %d: read each node once per hop, or simulate fewer settings at once", batch, n, s.most)
+		return nil, fault.New(fault.ErrBudget, "batch %d reaches %.4g nodes by its paths, but --memory allows %d: read each node once per hop, or simulate fewer settings at once", batch, n, s.most)
 	}
 	err = s.topology.Guard(func() (err error) {
 		t, err = FromBatch(p, &b, &s.topology.CSC, s.layout, s.data.Facts().Dim, s.paths)
@@ -121,7 +121,7 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 // there is so much: more is fault.ErrBudget.
 func (s *Samples) Write(ctx context.Context, fsys vfs.FS, name string, memory int64) (err error) {
 	shape := s.layout.Shape()
-	if err := budget.Check("the pages of the DirectGraph, which are held until they are written,", s.held+s.layout.WriteBytes(), memory); err != nil {
+	if err := budget.Check("the buffer for all pages of the DirectGraph", s.held+s.layout.WriteBytes(), memory); err != nil {
 		return err
 	}
 	features, err := s.data.Features()
@@ -227,7 +227,7 @@ func (r *replay) hop(h int, nodes []uint32, b *graph.Block, paths Paths) (next [
 	}
 	for _, u := range nodes {
 		if int(u) >= b.NumDst {
-			return nil, fault.New(fault.ErrInput, "the batch draws no neighbours of a node that it reads at hop %d", h)
+			return nil, fault.New(fault.ErrInput, "the batch reads a node at hop %d without neighbours drawn for it", h)
 		}
 		r.ids = r.ids[:0]
 		for _, s := range b.Indices[b.Indptr[u]:b.Indptr[u+1]] {
@@ -259,7 +259,7 @@ func (r *replay) hop(h int, nodes []uint32, b *graph.Block, paths Paths) (next [
 // is one.
 func (r *replay) slots(node uint32) error {
 	if int64(node) >= int64(r.graph.NumNodes()) {
-		return fault.New(fault.ErrInput, "the batch has node %d, the graph %d nodes", node, r.graph.NumNodes())
+		return fault.New(fault.ErrInput, "the batch has node %d, but the graph has %d nodes", node, r.graph.NumNodes())
 	}
 	slices.SortFunc(r.ids, func(x, y neighbour) int { return int(int64(x.id) - int64(y.id)) })
 	list, err := r.graph.Row(node)
@@ -271,7 +271,7 @@ func (r *replay) slots(node uint32) error {
 	for _, n := range r.ids {
 		i, _ := slices.BinarySearch(list[at:], n.id)
 		if at += i; at == len(list) || list[at] != n.id {
-			return fault.New(fault.ErrInput, "the batch has an edge from node %d to %d, the graph has not", n.id, node)
+			return fault.New(fault.ErrInput, "the batch has an edge from node %d to node %d, but the graph has none", n.id, node)
 		}
 		r.drawn = append(r.drawn, draw{int64(at), int32(n.child)})
 		at++

@@ -274,20 +274,20 @@ func TestDamagedNode(t *testing.T) {
 		value byte
 		want  string
 	}{
-		"no room for a header":              {0, 5, "page 0 has no section 0 of kind 1"},
-		"beyond its page":                   {0, 65, "page 0 has no section 0 of kind 1"},
+		"no room for a header":              {0, 5, "page 0 has no primary section 0"},
+		"beyond its page":                   {0, 65, "page 0 has no primary section 0"},
 		"no room for a vector":              {0, 15, "no room for a vector"},
-		"a secondary":                       {2, 2, "page 0 has no section 0 of kind 1"},
-		"of another version":                {3, 1, "page 0 has no section 0 of kind 1"},
-		"more secondaries than there are":   {4, 2, "has 48 bytes for 13 entries"},
-		"fewer entries than it says":        {6, 12, "has 48 bytes for 13 entries"},
-		"its secondary on no page":          {16, 2 << 4, "page 2 has no section 0 of kind 2"},
-		"its secondary no section":          {16, 1<<4 | 1, "page 1 has no section 1 of kind 2"},
-		"its secondary the primary":         {16, 0, "page 0 has no section 0 of kind 2"},
-		"another's secondary":               {64 + 4, 1, "is no secondary 0"},
-		"a secondary of half an entry":      {64, 13, "is no secondary 0"},
-		"a secondary without a header":      {64, 5, "page 1 has no section 0 of kind 2"},
-		"a secondary that is a primary now": {64 + 2, 1, "page 1 has no section 0 of kind 2"},
+		"a secondary":                       {2, 2, "page 0 has no primary section 0"},
+		"of another version":                {3, 1, "page 0 has no primary section 0"},
+		"more secondaries than there are":   {4, 2, "has 48 bytes of addresses instead of 52"},
+		"fewer entries than it says":        {6, 12, "has 48 bytes of addresses instead of 52"},
+		"its secondary on no page":          {16, 2 << 4, "page 2 has no secondary section 0"},
+		"its secondary no section":          {16, 1<<4 | 1, "page 1 has no secondary section 1"},
+		"its secondary the primary":         {16, 0, "page 0 has no secondary section 0"},
+		"another's secondary":               {64 + 4, 1, "is not secondary section 0 of its node"},
+		"a secondary of half an entry":      {64, 13, "is not secondary section 0 of its node"},
+		"a secondary without a header":      {64, 5, "page 1 has no secondary section 0"},
+		"a secondary that is a primary now": {64 + 2, 1, "page 1 has no secondary section 0"},
 	} {
 		bad := slices.Clone(pages)
 		bad[c.at] = c.value

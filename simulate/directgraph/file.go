@@ -144,7 +144,7 @@ func Decode(b []byte) (*File, error) {
 		return nil, corrupt("it does not begin with " + magic)
 	}
 	if size := binary.LittleEndian.Uint32(b[8:]); size < minPage || int(size) > len(b) {
-		return nil, corrupt("its pages have no room")
+		return nil, corrupt(fmt.Sprintf("its pages have %d bytes, not between %d and the %d bytes of the file", size, minPage, len(b)))
 	} else if binio.CRC(b[:size-4]) != binary.LittleEndian.Uint32(b[size-4:]) {
 		return nil, corrupt("the checksum of its first page is wrong")
 	}
@@ -162,10 +162,10 @@ func decode(b []byte) (*File, error) {
 	nodes, pages := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
 	size := uint64(f.shape.Page)
 	if f.shape.Feature > MaxPage || f.shape.Check() != nil {
-		return nil, corrupt("its pages have no room")
+		return nil, corrupt(fmt.Sprintf("its pages of %d bytes have no room for a vector of %d bytes and two neighbours", f.shape.Page, f.shape.Feature))
 	}
 	if pages > MaxPages || nodes > pages*PageSections || uint64(len(b)) != size*(1+pages)+4*nodes+4*(pages+2) {
-		return nil, corrupt(fmt.Sprintf("%d bytes are not %d pages and %d nodes", len(b), pages, nodes))
+		return nil, corrupt(fmt.Sprintf("its %d bytes are not the size of %d pages and %d nodes", len(b), pages, nodes))
 	}
 	f.pages = b[size : size*(1+pages)]
 	addresses, rest := b[size*(1+pages):][:4*nodes], b[size*(1+pages)+4*nodes:]
@@ -201,7 +201,7 @@ func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 	own := int(binary.LittleEndian.Uint16(b))
 	vector, b = b[countBytes:countBytes+f.shape.Feature], b[countBytes+f.shape.Feature:]
 	if len(b) != EntryBytes*(n+own) {
-		return nil, nil, fault.New(fault.ErrCorrupt, "section %d of page %d has %d bytes for %d entries", a.Section(), a.Page(), len(b), n+own)
+		return nil, nil, fault.New(fault.ErrCorrupt, "section %d of page %d has %d bytes of addresses instead of %d", a.Section(), a.Page(), len(b), EntryBytes*(n+own))
 	}
 	places := entries(nil, b[:EntryBytes*n])
 	neighbors = entries(nil, b[EntryBytes*n:])
@@ -211,7 +211,7 @@ func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 			return nil, nil, err
 		}
 		if which != i || len(b)%EntryBytes != 0 {
-			return nil, nil, fault.New(fault.ErrCorrupt, "section %d of page %d is no secondary %d", s.Section(), s.Page(), i)
+			return nil, nil, fault.New(fault.ErrCorrupt, "section %d of page %d is not secondary section %d of its node", s.Section(), s.Page(), i)
 		}
 		neighbors = entries(neighbors, b)
 	}
@@ -220,7 +220,7 @@ func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 
 // section returns the body of a section of a kind, and its header's number.
 func (f *File) section(a Address, kind byte) (b []byte, n int, err error) {
-	bad := fault.New(fault.ErrCorrupt, "page %d has no section %d of kind %d", a.Page(), a.Section(), kind)
+	bad := fault.New(fault.ErrCorrupt, "page %d has no %s section %d", a.Page(), [...]string{1: "primary", 2: "secondary"}[kind], a.Section())
 	size := int64(f.shape.Page)
 	if (a.Page()+1)*size > int64(len(f.pages)) {
 		return nil, 0, bad

@@ -25,7 +25,7 @@ type Shape struct {
 // entries.
 func (s Shape) Check() error {
 	if s.Page < minPage || s.Page > MaxPage || s.Feature < 0 || s.primary() < 2 || s.secondary() < 2 {
-		return fault.New(fault.ErrInput, "a page of %d bytes, of at most %d, has no room for a vector of %d bytes and two neighbours", s.Page, MaxPage, s.Feature)
+		return fault.New(fault.ErrInput, "a page of %d bytes (at most %d) has no room for a vector of %d bytes and two neighbours", s.Page, MaxPage, s.Feature)
 	}
 	return nil
 }

@@ -348,7 +348,7 @@ func TestPresets(t *testing.T) {
 		"drives: {a: {latency_us: 80, requests_per_second: 1, queue_depth: 1}}": "drive a: requests_per_second and bytes",
 		"drives: {a: {speed: 80}}":                    `unknown field "speed"`,
 		"links: {a: {bytes_per_second: 0}}":           "link a",
-		"software: {disk: {threads: 1}}":              "there are the stores rows",
+		"software: {disk: {threads: 1}}":              "the stores are rows",
 		"software: {rows: {threads: 0}}":              "threads 0",
 		"software: {rows: {threads: 1, cost_us: -3}}": "cost_us -3",
 		"drives: [": "f.yaml",

@@ -90,7 +90,7 @@ func (p *Presets) add(name string, text []byte) error {
 	}
 	for _, k := range slices.Sorted(maps.Keys(more.Software)) {
 		if !slices.Contains(Stores(), k) {
-			return fault.New(fault.ErrInput, "%s: software of %s: there are the stores %s", name, k, strings.Join(Stores(), ", "))
+			return fault.New(fault.ErrInput, "%s: software of %s: no store has this name; the stores are %s", name, k, strings.Join(Stores(), ", "))
 		}
 		if err := more.Software[k].check(); err != nil {
 			return fmt.Errorf("%s: software of %s: %w", name, k, err)
@@ -169,11 +169,11 @@ type Machine struct {
 func (m *Machine) Check() error {
 	switch {
 	case m.Drives < 1 || m.Drives > MaxDrives:
-		return fault.New(fault.ErrUsage, "%d drives: there may be 1 to %d", m.Drives, MaxDrives)
+		return fault.New(fault.ErrUsage, "%d drives: must be 1 to %d", m.Drives, MaxDrives)
 	case m.Link <= 0 || m.Link > maxRate:
-		return fault.New(fault.ErrUsage, "a link of %d bytes per second", m.Link)
+		return fault.New(fault.ErrUsage, "a link of %d bytes per second: must be 1 to %d", m.Link, int64(maxRate))
 	case m.Slots < 1 || m.Slots > maxSlots:
-		return fault.New(fault.ErrUsage, "%d batches at once: there may be 1 to %d", m.Slots, maxSlots)
+		return fault.New(fault.ErrUsage, "%d batches at once: must be 1 to %d", m.Slots, maxSlots)
 	}
 	if err := m.Drive.check(); err != nil {
 		return err

@@ -75,13 +75,13 @@ func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 		return nil, fault.New(fault.ErrUsage, "no store %q can be simulated; there are %s", store, strings.Join(Stores(), ", "))
 	}
 	if len(w.Batches) <= c.Warmup {
-		return nil, fault.New(fault.ErrUsage, "%d batches, of which %d fill the caches: none is left", len(w.Batches), c.Warmup)
+		return nil, fault.New(fault.ErrUsage, "the workload has %d batches, and %d of them fill the caches: none is left to simulate", len(w.Batches), c.Warmup)
 	}
 	if store != "recorded" && w.Nodes == 0 {
-		return nil, fault.New(fault.ErrUsage, "the trace has reads as they were recorded, and no rows: it can be simulated as recorded only")
+		return nil, fault.New(fault.ErrUsage, "the trace has recorded reads and no rows: it can be simulated as recorded only")
 	}
 	if p.pages() > maxPages && (store == "mmap" || store == "gids") {
-		return nil, fault.New(fault.ErrInput, "a table of %d pages; at most %d can be simulated for %s", p.pages(), int64(maxPages), store)
+		return nil, fault.New(fault.ErrInput, "the feature table has %d pages; at most %d can be simulated for the store %s", p.pages(), int64(maxPages), store)
 	}
 	each := map[string]func(int, *Load){
 		"rows": p.rows, "packed": p.packed, "mmap": p.mmap, "gids": p.gids, "memory": p.memory, "recorded": p.recorded,

@@ -63,7 +63,7 @@ func parse(name string, text []byte) (*Prices, error) {
 		return nil, fault.New(fault.ErrInput, "%s: %v", name, err)
 	}
 	if len(p.Machines) == 0 {
-		return nil, fault.New(fault.ErrInput, "%s: no machines", name)
+		return nil, fault.New(fault.ErrInput, "%s lists no machines", name)
 	}
 	prices := map[string]float64{"memory_per_gib": p.MemoryPerGiB}
 	for k, v := range p.GPUs {
@@ -77,7 +77,7 @@ func parse(name string, text []byte) (*Prices, error) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(prices)) {
 		if v := prices[k]; !(v >= 0 && v <= 1e12) {
-			return nil, fault.New(fault.ErrInput, "%s: %s: %v is no price", name, k, v)
+			return nil, fault.New(fault.ErrInput, "%s: %s: %v is not a price from 0 to 1e12", name, k, v)
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(p.Machines)) {
@@ -93,16 +93,16 @@ func (p *Prices) check(m Priced) error {
 	_, drive := p.Drives[m.Drive]
 	switch {
 	case m.Nodes < 1 || m.Nodes > 1e6:
-		return fault.New(fault.ErrInput, "%d nodes", m.Nodes)
+		return fault.New(fault.ErrInput, "%d nodes: must be 1 to 1000000", m.Nodes)
 	case m.GPUs < 0 || m.GPUs > 1e6 || m.Drives < 0 || m.Drives > MaxDrives || m.MemoryGiB < 0:
-		return fault.New(fault.ErrInput, "%d GPUs, %d drives, %dGiB of memory", m.GPUs, m.Drives, m.MemoryGiB)
+		return fault.New(fault.ErrInput, "%d GPUs, %d drives or %d GiB of memory is out of range", m.GPUs, m.Drives, m.MemoryGiB)
 	case m.GPUs > 0 && !gpu:
 		return fault.New(fault.ErrInput, "the GPU %q has no price", m.GPU)
 	case (m.Drives > 0 || m.Drive != "") && !drive:
 		return fault.New(fault.ErrInput, "the drive %q has no price", m.Drive)
 	}
 	if total := p.TCO(m); !(total > 0) {
-		return fault.New(fault.ErrInput, "it costs nothing")
+		return fault.New(fault.ErrInput, "its total cost is not more than 0")
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (p *Prices) check(m Priced) error {
 func (p *Prices) Find(name string) (Priced, error) {
 	m, ok := p.Machines[name]
 	if !ok {
-		return m, fault.New(fault.ErrUsage, "there are no prices of a machine %q; there are %s", name, strings.Join(slices.Sorted(maps.Keys(p.Machines)), ", "))
+		return m, fault.New(fault.ErrUsage, "no machine %q has prices; the machines are %s", name, strings.Join(slices.Sorted(maps.Keys(p.Machines)), ", "))
 	}
 	return m, nil
 }

@@ -44,7 +44,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("the drive %s has a price, and nothing is known of it", name)
 		}
 	}
-	if _, err := p.Find("d"); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "there are a, b, c") {
+	if _, err := p.Find("d"); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the machines are a, b, c") {
 		t.Error(err)
 	}
 }
@@ -74,13 +74,13 @@ func TestFiles(t *testing.T) {
 	for text, says := range map[string]string{
 		"currency: EUR": "no machines",
 		"machines: {m: {chassis: 5, nodes: 1, colour: 3}}":               `unknown field "colour"`,
-		"machines: {m: {chassis: -5, nodes: 1}}":                         "chassis of machine m: -5 is no price",
+		"machines: {m: {chassis: -5, nodes: 1}}":                         "chassis of machine m: -5 is not a price",
 		"machines: {m: {chassis: 5}}":                                    "machine m: 0 nodes",
-		"machines: {m: {nodes: 1}}":                                      "it costs nothing",
+		"machines: {m: {nodes: 1}}":                                      "its total cost is not more than 0",
 		"machines: {m: {chassis: 5, nodes: 1, gpus: 1, gpu: x}}":         `the GPU "x" has no price`,
 		"machines: {m: {chassis: 5, nodes: 1, drives: 1, drive: x}}":     `the drive "x" has no price`,
 		"machines: {m: {chassis: 5, nodes: 1, drives: -1}}":              "-1 drives",
-		"machines: {m: {chassis: 5, nodes: 1}}\ndrives: {d: .nan}":       "drive d: NaN is no price",
+		"machines: {m: {chassis: 5, nodes: 1}}\ndrives: {d: .nan}":       "drive d: NaN is not a price",
 		"machines: {m: {chassis: 5, nodes: 1}}\nmemory_per_gib: 1e100\n": "memory_per_gib",
 	} {
 		if _, err := read(text); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {

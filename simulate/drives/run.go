@@ -113,7 +113,7 @@ func Run(ctx context.Context, loads []Load, m Machine) (Result, error) {
 		return Result{}, err
 	}
 	if s := serial(loads, m); s > longest {
-		return Result{}, fault.New(fault.ErrInput, "the batches may take %.0f days, one request after another; at most %d can be simulated", s/86400, longest/86400)
+		return Result{}, fault.New(fault.ErrInput, "the batches may take %.0f days, one request after another; at most %d days can be simulated", s/86400, longest/86400)
 	}
 	r := newRun(loads, m)
 	r.start()

@@ -106,7 +106,7 @@ func (f *File) Extent(off, n int64) int64 {
 
 func (f *File) check() error {
 	if len(f.Name) == 0 || len(f.Name) > maxName || f.Size < 0 || f.Size > MaxBytes {
-		return fault.New(fault.ErrCorrupt, "a file of %d bytes whose name has %d", f.Size, len(f.Name))
+		return fault.New(fault.ErrCorrupt, "a file of %d bytes with a name of %d bytes is impossible", f.Size, len(f.Name))
 	}
 	return nil
 }
@@ -119,10 +119,10 @@ type Read struct {
 
 func (r *Read) check(files []File) error {
 	if r.File < 0 || int(r.File) >= len(files) {
-		return fault.New(fault.ErrCorrupt, "a read of file %d of %d", r.File, len(files))
+		return fault.New(fault.ErrCorrupt, "a read of file %d, but only %d files are named", r.File, len(files))
 	}
 	if size := files[r.File].Size; r.Bytes < 1 || r.Offset < 0 || r.Bytes > size || r.Offset > size-r.Bytes {
-		return fault.New(fault.ErrCorrupt, "a read of %d bytes at %d of a file that has %d", r.Bytes, r.Offset, size)
+		return fault.New(fault.ErrCorrupt, "a read of %d bytes at byte %d of a file of %d bytes", r.Bytes, r.Offset, size)
 	}
 	return nil
 }
@@ -146,11 +146,12 @@ func (h *Header) check() error {
 	}
 	switch {
 	case h.Nodes < 0 || h.Nodes > MaxNodes || h.RowBytes < 0 || h.RowBytes > MaxBytes || (h.Nodes > 0) != (h.RowBytes > 0):
-		return fault.New(fault.ErrCorrupt, "%d rows of %d bytes", h.Nodes, h.RowBytes)
+		return fault.New(fault.ErrCorrupt, "its header has a table of %d rows of %d bytes", h.Nodes, h.RowBytes)
 	}
-	for _, n := range []int{h.BatchesPerEpoch, h.Slots, h.InFlight, h.LongestRead} {
+	for i, n := range []int{h.BatchesPerEpoch, h.Slots, h.InFlight, h.LongestRead} {
 		if n < 0 || n > maxCount {
-			return fault.New(fault.ErrCorrupt, "a number of its header is %d", n)
+			key := [...]string{"batches_per_epoch", "slots", "in_flight", "longest_read"}[i]
+			return fault.New(fault.ErrCorrupt, "%s of its header is %d, not between 0 and %d", key, n, maxCount)
 		}
 	}
 	return nil
@@ -180,7 +181,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 		return nil, err
 	}
 	if line = append(line, '\n'); len(line) > maxHeader {
-		return nil, fault.New(fault.ErrInput, "a header of %d bytes", len(line))
+		return nil, fault.New(fault.ErrInput, "the header of a trace has %d bytes, more than %d", len(line), maxHeader)
 	}
 	t := &Writer{w: bufio.NewWriterSize(w, 1<<18), header: h, sum: crc32.Checksum(line, castagnoli)}
 	_, err = t.w.Write(line)
@@ -193,7 +194,7 @@ func (t *Writer) AddFile(f File) (number int32, err error) {
 		return 0, err
 	}
 	if len(t.files) == maxFiles {
-		return 0, fault.New(fault.ErrInput, "more than %d files", maxFiles)
+		return 0, fault.New(fault.ErrInput, "a trace has at most %d files", maxFiles)
 	}
 	t.files = append(t.files, f)
 	return int32(len(t.files) - 1), nil
@@ -204,7 +205,7 @@ func (t *Writer) Append(b *Batch) error {
 	p := t.payload[:0]
 	for _, n := range []int64{b.SampleNanos, b.AssembleNanos, b.ComputeNanos} {
 		if n < 0 {
-			return fault.New(fault.ErrInput, "batch %d takes %s", t.batches, units.Duration(time.Duration(n)))
+			return fault.New(fault.ErrInput, "batch %d has a negative time: %s", t.batches, units.Duration(time.Duration(n)))
 		}
 		p = binary.AppendUvarint(p, uint64(n))
 	}
@@ -228,13 +229,13 @@ func (t *Writer) Append(b *Batch) error {
 	last := int64(0)
 	for _, v := range b.Rows {
 		if int64(v) >= t.header.Nodes {
-			return fault.New(fault.ErrInput, "batch %d: node %d of %d", t.batches, v, t.header.Nodes)
+			return fault.New(fault.ErrInput, "batch %d: node %d is not in the table, which has %d rows", t.batches, v, t.header.Nodes)
 		}
 		p = binary.AppendVarint(p, int64(v)-last)
 		last = int64(v)
 	}
 	if t.payload = p; len(p) > maxRecord {
-		return fault.New(fault.ErrInput, "batch %d takes %d bytes", t.batches, len(p))
+		return fault.New(fault.ErrInput, "batch %d takes %d bytes, more than %d", t.batches, len(p), maxRecord)
 	}
 	t.batches++
 	t.written = len(t.files)
@@ -324,7 +325,7 @@ func (t *Reader) Next(b *Batch) error {
 		return t.end(sum)
 	}
 	if n > maxRecord {
-		return t.corrupt("has %d bytes", n)
+		return t.corrupt("has %d bytes, more than %d", n, maxRecord)
 	}
 	t.payload.Reset()
 	if _, err := io.CopyN(&t.payload, t.r, int64(n)); err != nil {
@@ -348,10 +349,10 @@ func (t *Reader) end(sum uint32) error {
 		return err
 	}
 	if binary.LittleEndian.Uint64(n[:]) != t.batches || crc32.Update(t.sum, castagnoli, n[:]) != sum {
-		return t.corrupt("is the last, but the trace's end or its header does not match")
+		return fault.New(fault.ErrCorrupt, "the end of the trace, after %d batches, does not match its header or its number of batches", t.batches)
 	}
 	if _, err := t.r.ReadByte(); !errors.Is(err, io.EOF) {
-		return t.corrupt("is the last, but more follows")
+		return fault.New(fault.ErrCorrupt, "bytes follow the end of the trace, after %d batches", t.batches)
 	}
 	t.ended = true
 	return io.EOF
@@ -391,7 +392,7 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 	for _, n := range []*int64{&b.SampleNanos, &b.AssembleNanos, &b.ComputeNanos} {
 		v := next()
 		if v > math.MaxInt64 {
-			return t.corrupt("takes longer than can be")
+			return t.corrupt("has a time above 2⁶³ ns")
 		}
 		*n = int64(v)
 	}
@@ -399,7 +400,7 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 	for n := next(); n > 0 && !short; n-- {
 		name := next()
 		if name > maxName || name > uint64(len(p)) {
-			return t.corrupt("has a file's name of %d bytes", name)
+			return t.corrupt("has a file name of %d bytes: it exceeds %d or the record", name, maxName)
 		}
 		f := File{Name: string(p[:name])}
 		p = p[name:]
@@ -408,7 +409,7 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 			break
 		}
 		if err := f.check(); err != nil || pages > 1 || len(t.files) == maxFiles {
-			return t.corrupt("names what is no file, or too many")
+			return t.corrupt("names an impossible file, or too many files")
 		}
 		t.files = append(t.files, f)
 	}
@@ -432,12 +433,12 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 			if short {
 				break
 			}
-			return t.corrupt("has node %d of %d", last, t.header.Nodes)
+			return t.corrupt("has node %d, but the table has %d rows", last, t.header.Nodes)
 		}
 		b.Rows = append(b.Rows, uint32(last))
 	}
 	if short || len(p) > 0 {
-		return t.corrupt("has another length than its numbers")
+		return t.corrupt("does not end where its last number ends")
 	}
 	return nil
 }

@@ -61,7 +61,7 @@ func (p *pager) throughput(m beacon.Mode) chart.Figure {
 		}
 		list = append(list, b)
 		if cc != nil {
-			f.Note = "Bars are relative to CC's."
+			f.Note = "Bars are relative to the bar of CC."
 		}
 	}
 	f.Charts = []template.HTML{chart.Bars(f.Title, 0, list)}
@@ -104,7 +104,7 @@ func timelines(rows []*beacon.Row) (list []chart.Figure) {
 				if pf, err := beacon.FindPlatforms(r.Platform); err == nil && pf[0].WholePages == whole {
 					curves = append(curves, curve(r, of.busy(r)))
 				}
-				f.Note = fmt.Sprintf("Of %d, while the first batch is read.", of.all(r))
+				f.Note = fmt.Sprintf("Out of %d, while the first batch is read.", of.all(r))
 			}
 			if len(curves) > 0 {
 				label := map[bool]string{true: ", whole pages", false: ", sampled in dies"}[whole]
@@ -112,7 +112,7 @@ func timelines(rows []*beacon.Row) (list []chart.Figure) {
 			}
 		}
 		if len(f.Charts) == 2 {
-			f.Note += " Platforms that send whole pages above, those that sample in dies below. Lines of platforms that read alike lie on each other."
+			f.Note += " Above: platforms that send whole pages. Below: platforms that sample in dies. Lines of platforms with the same reads coincide."
 		}
 		list = append(list, f)
 	}
@@ -153,7 +153,7 @@ func batchLatency(rows []*beacon.Row) chart.Figure {
 		{"c1", "flash", func(r *beacon.Row) float64 { return r.Latency.Flash }},
 		{"c3", "DNN", func(r *beacon.Row) float64 { return r.Latency.DNN }},
 	}, func(r *beacon.Row) string { return micros(r.Preparation + r.Compute) }, micros)
-	f.Note = "What PCIe transfers beside the flash's reads counts as flash."
+	f.Note = "PCIe transfers that overlap reads of flash count as flash."
 	return f
 }
 
@@ -178,7 +178,7 @@ var hopClasses = []string{"c1", "c3", "c2", "c5", "c6", "c7", "c8", "c4"}
 // hops draws from when to when commands of each hop were under way, as a share of the first
 // batch's reads.
 func hops(rows []*beacon.Row) chart.Figure {
-	f := chart.Figure{Title: "Spans of hops", Note: "From the first command of a hop to the end of its last, in the first batch; each platform's reads take the whole width."}
+	f := chart.Figure{Title: "Spans of hops", Note: "From the first command of a hop to the end of its last command, in the first batch. The reads of each platform take the whole width."}
 	var list []chart.Bar
 	for _, r := range rows {
 		end := 0.0
@@ -216,8 +216,8 @@ func share(v float64) string {
 
 func usefulBytes(rows []*beacon.Row) chart.Figure {
 	f := chart.Figure{Title: "Bytes of a batch", Legend: []chart.Key{
-		{Class: "c1", Name: "useful, on channels"}, {Class: "c1 pale", Name: "beside them"}, {Class: "c2", Name: "on PCIe"},
-	}, Note: "Useful are vectors, and an address for each child. On the right: useful ÷ channel bytes, and ÷ PCIe bytes where there are some."}
+		{Class: "c1", Name: "useful, on channels"}, {Class: "c1 pale", Name: "other, on channels"}, {Class: "c2", Name: "on PCIe"},
+	}, Note: "Useful bytes are vectors, and an address for each child. On the right: useful bytes ÷ channel bytes, and useful bytes ÷ PCIe bytes if PCIe is used."}
 	var list []chart.Bar
 	for _, r := range rows {
 		b := chart.Bar{Name: r.Platform, Says: share(r.UsefulBytes / r.ChannelBytes), Bars: [][]chart.Part{
@@ -278,7 +278,7 @@ func efficiency(rows []*beacon.Row) chart.Figure {
 // apart draws a batch's time in two modes.
 func (p *pager) apart(modes []beacon.Mode) chart.Figure {
 	f := chart.Figure{Title: "Time between batches, " + p.shown, Legend: []chart.Key{{Class: "c1", Name: string(modes[0])}, {Class: "c2", Name: string(modes[1])}},
-		Note: "Strict has command bytes and whole pages cross channels, waits for DRAM and the router, always reads a node's primary page, and lets PCIe overlap reads."}
+		Note: "In mode strict, command bytes and whole pages cross channels, results wait for DRAM and the router, a node's primary page is always read, and PCIe transfers overlap reads."}
 	other := p.rows(modes[1], p.shown)
 	var list []chart.Bar
 	for _, r := range p.rows(modes[0], p.shown) {

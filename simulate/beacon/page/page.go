@@ -121,7 +121,7 @@ func (p *pager) sentence() string {
 		best, worst := slices.MinFunc(rows, by), slices.MaxFunc(rows, by)
 		says = append(says, fmt.Sprintf("%s takes %s for a batch of %s, %s %.3g times as long (%s)", best.Platform, units.Seconds(best.Seconds), p.shown, worst.Platform, worst.Seconds/best.Seconds, m))
 	}
-	says = append(says, "No such drive exists: all of this is simulated, none measured")
+	says = append(says, "No such drive exists: all figures of platforms are simulated")
 	return strings.Join(says, ". ") + "."
 }
 
@@ -130,7 +130,7 @@ func (p *pager) how() string {
 	if len(p.r.Set) > 0 {
 		s += " Set: " + strings.Join(p.r.Set, ", ") + "."
 	}
-	return s + " Mode faithful keeps the rules of the authors' simulator, strict waves nothing through."
+	return s + " Mode faithful has the rules of the authors' simulator; mode strict counts all transfers and waits."
 }
 
 func (p *pager) tiles() (list []tile) {
@@ -153,7 +153,7 @@ func (p *pager) parts() (list []part) {
 		list = append(list, part{"Mode " + string(m), "", p.figures(m)})
 	}
 	if modes := p.modes(); len(modes) == 2 {
-		list = append(list, part{"What the modes differ in", "", []chart.Figure{p.apart(modes)}})
+		list = append(list, part{"Differences between the modes", "", []chart.Figure{p.apart(modes)}})
 	}
 	for _, m := range p.modes() {
 		if f := p.sweeps(m); len(f) > 0 {
@@ -168,8 +168,8 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 func (p *pager) tables() (list []table) {
 	if len(p.r.Claims) > 0 {
 		t := table{
-			Title: "What was published", Open: true,
-			Says:    "Means are over the five workloads. The authors' simulator was run apart, with degree laws of this kind. σ is the degree laws' deviation, in faithful mode.",
+			Title: "Published figures", Open: true,
+			Says:    "Means are over the five workloads. The figures of the authors' simulator are from separate runs with degree laws of this kind. σ is the deviation of the degree laws, in faithful mode.",
 			Columns: []string{"", "paper", "authors' simulator", "faithful", "strict", "σ halved", "σ × 1.5", ""},
 		}
 		for i, c := range p.r.Claims {
@@ -191,7 +191,7 @@ func (p *pager) tables() (list []table) {
 	if len(p.r.EnergyDoubts) > 0 {
 		t := table{
 			Title: "Energy by other assumptions", Open: true,
-			Says:    "Of amazon, in faithful mode: targets a joule of BG-2 over CC's and BG-1's, watts of BG-2, and shares of energy.",
+			Says:    "For amazon, in faithful mode: targets a joule of BG-2 relative to CC and to BG-1, watts of BG-2, and shares of energy.",
 			Columns: []string{"", "over CC", "over BG-1", "watts", "DRAM of BG-1", "PCIe and host memory of CC"},
 		}
 		for _, d := range p.r.EnergyDoubts {

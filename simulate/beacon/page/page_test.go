@@ -59,8 +59,8 @@ func TestPage(t *testing.T) {
 		"BG-2 takes 100 µs for a batch of amazon, CC 4 times as long (faithful). BG-2 takes 100 µs for a batch of amazon, CC 4 times as long (strict). No such drive exists",
 		"2 batches on each platform, each in an idle drive; seed 7. Set: die.tr=3us.",
 		"<b>3.3 %</b><span>inflation by DirectGraph, amazon</span>", "<b>1.0M</b><span>targets a second of BG-2, amazon, strict</span>",
-		"<h2>Targets a second</h2>", "reddit&lt;", "BG-2: 1.0M/s, 4.0 × CC", "Bars are relative to CC&#39;s.",
-		"<h2>Busy dies over time, amazon</h2>", "Of 128, while the first batch is read.", "<h2>Busy channels over time, amazon</h2>", "Of 16,",
+		"<h2>Targets a second</h2>", "reddit&lt;", "BG-2: 1.0M/s, 4.0 × CC", "Bars are relative to the bar of CC.",
+		"<h2>Busy dies over time, amazon</h2>", "Out of 128, while the first batch is read.", "<h2>Busy channels over time, amazon</h2>", "Out of 16,",
 		`<polyline class="line c4" points="`, `<polyline class="line c1" points="`,
 		"<h2>Where a batch&#39;s time goes, amazon</h2>", ">500 µs<", "PCIe, alone: 100 µs", "flash: 200 µs", "DNN: 25 µs", "round trips and sampling of the host: 25 µs",
 		"<h2>Where a command&#39;s time goes, amazon</h2>", ">23 µs<", "waits for its die: 2 µs", "waits for its channel: 5 µs", "DRAM and PCIe: 2 µs",
@@ -126,7 +126,7 @@ func TestPageOfLittle(t *testing.T) {
 		"one sweep":    {Rows: []beacon.Row{row("BG-1", "ppi", beacon.Strict, "", 100), row("BG-1", "ppi", beacon.Strict, "die.tr=1us", 100)}},
 	} {
 		text := written(t, r, nil)
-		for _, no := range []string{"NaN", "Inf,", "What the modes differ in", "Batches a second", "published", "relative", "times as long"} {
+		for _, no := range []string{"NaN", "Inf,", "Differences between the modes", "Batches a second", "Published figures", "relative", "times as long"} {
 			if strings.Contains(text, no) {
 				t.Errorf("%s: the page has %q", what, no)
 			}
