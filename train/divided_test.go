@@ -39,7 +39,7 @@ func TestDividedMemory(t *testing.T) {
 	if w.ending(o.Out) != got || again.CacheRows != r.CacheRows {
 		t.Errorf("resumed: another ending, or %d rows instead of %d", again.CacheRows, r.CacheRows)
 	}
-	if !strings.Contains(log.String(), "are lists of neighbours") || strings.Count(log.String(), "topology: holding the in-neighbours") != 2 {
+	if !strings.Contains(log.String(), "hold lists of neighbours") || strings.Count(log.String(), "topology: holding the in-neighbours") != 2 {
 		t.Errorf("reported %s", log.String())
 	}
 	given := w.fresh(plain, dividing, func(o *Options) { o.Topology.Order = topology.ByDegree })

@@ -83,7 +83,7 @@ func TestLiveGrows(t *testing.T) {
 		if r, err := w.run(context.Background(), o, &rep, rec.wrap); err != nil || r.State != began {
 			t.Fatalf("%s: %s, %v", name, r.State, err)
 		}
-		if n := strings.Count(rep.String(), "is larger than what the dry pass drew: making room for it"); n < 1 || n > 9 || !strings.Contains(rep.String(), "dry pass: drew 1 of ") {
+		if n := strings.Count(rep.String(), "is larger than the batches of the dry pass: making room for it"); n < 1 || n > 9 || !strings.Contains(rep.String(), "dry pass: drew 1 of ") {
 			t.Errorf("%s: grown %d times: %s", name, n, rep.String())
 		}
 		if n := len(want) - len(rec.losses); n > 0 && !o.Resume || n < 0 || !slices.Equal(rec.losses, want[n:]) {
@@ -115,7 +115,7 @@ func TestLiveHasNoRoomToGrow(t *testing.T) {
 	if !errors.Is(err, fault.ErrBudget) || plans != 2 || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("%d plans, %v", plans, err)
 	}
-	for _, words := range []string{"training batch ", "is larger than what the dry pass drew, and there is no room for it: --memory ", "the least that would do", "go on with more: diskgnn train --out " + o.Out + " --resume --memory SIZE"} {
+	for _, words := range []string{"training batch ", "is larger than the batches of the dry pass, and there is no room for it: --memory ", "the least that would do", "go on with more: diskgnn train --out " + o.Out + " --resume --memory SIZE"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%v does not say %q", err, words)
 		}

@@ -390,15 +390,15 @@ func TestRunRefuses(t *testing.T) {
 		kind   error
 		change func(*Options)
 	}{
-		"no pack at":                     {fault.ErrInput, func(o *Options) { o.Pack = w.path("nowhere") }},
-		"is a samples directory, not a":  {fault.ErrInput, func(o *Options) { o.Pack = w.path("samples") }},
-		"a finished run; use --force":    {fault.ErrExists, func(o *Options) { o.Out = finished.Out }},
-		"is not a run of this program":   {fault.ErrExists, func(o *Options) { o.Out, o.Force = w.path("dataset"), true }},
-		"meta.json is no directory":      {fault.ErrUsage, func(o *Options) { o.Out = w.path("dataset/meta.json/run") }},
-		"was packed for at least 20%":    {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
-		"--memory 1.0 MiB does not":      {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
-		"--metric auc is of two classes": {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
-		"no such I/O backend":            {fault.ErrUsage, func(o *Options) { o.IO = "floppy" }},
+		"no pack at":                             {fault.ErrInput, func(o *Options) { o.Pack = w.path("nowhere") }},
+		"is a samples directory, not a":          {fault.ErrInput, func(o *Options) { o.Pack = w.path("samples") }},
+		"a finished run; use --force":            {fault.ErrExists, func(o *Options) { o.Out = finished.Out }},
+		"is not a run of this program":           {fault.ErrExists, func(o *Options) { o.Out, o.Force = w.path("dataset"), true }},
+		"meta.json is no directory":              {fault.ErrUsage, func(o *Options) { o.Out = w.path("dataset/meta.json/run") }},
+		"was packed for a cache of at least 20%": {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
+		"--memory 1.0 MiB does not":              {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
+		"--metric auc is of two classes":         {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
+		"no such I/O backend":                    {fault.ErrUsage, func(o *Options) { o.IO = "floppy" }},
 	} {
 		o := w.options(p, c.change)
 		_, err := w.run(context.Background(), o, &logged{}, nil)

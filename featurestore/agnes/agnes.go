@@ -92,7 +92,7 @@ func (d *design) Count(l *featurestore.Layout, rows int64) {
 	l.TableBytes += 4 * ((d.size() + blockBytes - 1) / blockBytes)
 	l.RAMBytes += d.rowsBytes(rows) + blocks*blockBytes + 2*nodeSetBytes(d.facts.Nodes) + phased.FreshBytes(rows)
 	l.Ahead, l.WindowBytes = windowAhead, d.source.WindowBytes(windowAhead)
-	l.Note = fmt.Sprintf("hyperbatches of up to %s, as many as need %s or fewer; %s of %s at a time",
+	l.Note = fmt.Sprintf("hyperbatches of up to %s and %s; reads up to %s of %s at a time",
 		units.Of(min(d.longest, d.facts.BatchesPerEpoch), "batch"), units.Of(rows, "row"), units.Of(blocks, "block"), budget.FormatBytes(blockBytes))
 }
 

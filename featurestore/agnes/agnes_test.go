@@ -186,7 +186,7 @@ func TestPlan(t *testing.T) {
 	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 2, EvalSlots: 1}
 	need := func(l featurestore.Layout) int64 { return l.Bytes(o.Slots, o.EvalSlots) }
 	whole, err := c.Plan(o)
-	if err != nil || whole.CacheRows != 500 || whole.Policy != "" || whole.Ahead != 1 || whole.StateBytes != 0 || !strings.HasPrefix(whole.Note, "hyperbatches of up to 12 batches, as many as need 500 rows or fewer; 3 blocks of 1.0 MiB at a time") {
+	if err != nil || whole.CacheRows != 500 || whole.Policy != "" || whole.Ahead != 1 || whole.StateBytes != 0 || !strings.HasPrefix(whole.Note, "hyperbatches of up to 12 batches and 500 rows; reads up to 3 blocks of 1.0 MiB at a time") {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	o.Least = true
@@ -214,7 +214,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("less than the least: %v", err)
 	}
 	o.Memory, o.Cache = 1<<40, &budget.Size{Value: 1, Unit: budget.UnitPercent}
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--ram-cache 1%, 5 rows: the store agnes has ") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--ram-cache 1% (5 rows) is too small: the store agnes needs at least ") {
 		t.Errorf("less than a batch: %v", err)
 	}
 	o.Cache.Value = 90
@@ -223,7 +223,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v, %v", l, err)
 	}
 	o.Memory = need(l) - 1
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 90%, 450 rows") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 90% (450 rows)") {
 		t.Errorf("a cache beyond memory: %v", err)
 	}
 }

@@ -127,7 +127,7 @@ func (h *hyperbatches) record(ctx context.Context, counts *featurestore.Counts) 
 	case n.add(nodes, h.most):
 		n.batches++
 	case n.batches == 0:
-		return fmt.Errorf("batch %d of %d input nodes, there is room for %d", batch, len(nodes), h.most)
+		return fmt.Errorf("batch %d has %d input nodes, but there is room for %d rows", batch, len(nodes), h.most)
 	default:
 		n.whole = true
 	}
@@ -155,7 +155,7 @@ func (h *hyperbatches) advance() {
 // is in, which it reads unless the batch begins it, and as many batches of the next as there
 // would be.
 func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
-	task := rep.Task("record what batches read", int64(batch%h.facts.BatchesPerEpoch+1), progress.Batches)
+	task := rep.Task("record the input nodes of batches", int64(batch%h.facts.BatchesPerEpoch+1), progress.Batches)
 	defer task.Done()
 	first := batch - batch%h.facts.BatchesPerEpoch
 	read, err := h.window.Seek(ctx, first)
@@ -191,7 +191,7 @@ func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featuresto
 	for b := h.now.first; b < batch; b++ {
 		nodes, again, err := h.source.Inputs(ctx, featurestore.Ref{Index: b}, buf)
 		if buf = again; err != nil {
-			return fmt.Errorf("find what was used: %w", err)
+			return fmt.Errorf("find the input nodes of earlier batches: %w", err)
 		}
 		if _, err := h.Find(nodes); err != nil {
 			return err
@@ -230,7 +230,7 @@ func (h *hyperbatches) ahead(ctx context.Context, all bool, counts *featurestore
 func (h *hyperbatches) Find(nodes []uint32) (first int, err error) {
 	for i, v := range nodes {
 		if !h.now.has(v) {
-			return 0, fmt.Errorf("node %d was not recorded", v)
+			return 0, fmt.Errorf("node %d is not in the recorded hyperbatch", v)
 		}
 		nodes[i] = h.now.place(v)
 		if h.fresh.Use(nodes[i]) {

@@ -83,7 +83,7 @@ func Names() []string {
 // names the flags.
 func Choose(name string, p Places) (string, error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
-		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, %s has batches: give --fanout with --dataset alone, or leave it out", from)
+		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, but %s has batches already: give --fanout with --dataset alone, or leave it out", from)
 	}
 	if from := cmp.Or(p.Dataset, p.Samples); p.Pack != "" && from != "" && (name == Auto || name == packed.Name) {
 		return "", fault.New(fault.ErrUsage, "--pack %s has all that training reads: leave %s out, or train without --pack on --dataset with --samples or --fanout", p.Pack, from)
@@ -102,7 +102,7 @@ func Choose(name string, p Places) (string, error) {
 	if p == (Places{}) {
 		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
-	return "", fault.New(fault.ErrUsage, "of which store? Give %s", ways())
+	return "", fault.New(fault.ErrUsage, "no store takes these directories: give %s", ways())
 }
 
 func ways() string {

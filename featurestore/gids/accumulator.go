@@ -90,7 +90,7 @@ func (g *gathers) load(d *binio.Decoder) {
 	}
 	const most = 1 << 48 // rows of a gather: far above any
 	if d.Err() == nil && (uint64(g.batches) >= mostGathered || uint64(g.accesses) > most || uint64(g.served) > uint64(g.accesses) || uint64(g.last) > most) {
-		d.Fail("a gather of %d batches with %d rows, %d of them served", g.batches, g.accesses, g.served)
+		d.Fail("a gather of %d batches with %d accesses, %d of them served by the buffer, is impossible", g.batches, g.accesses, g.served)
 	}
 }
 

@@ -114,7 +114,7 @@ func (c *cache) load(d *binio.Decoder) {
 	c.clear()
 	n, hand := d.Count(5), d.U32()
 	if d.Err() == nil && (n > cap(c.pageOf) || int64(hand) > int64(max(0, n-1)) || hand > 0 && n < cap(c.pageOf)) {
-		d.Fail("%d of %d lines, the hand at line %d", n, cap(c.pageOf), hand)
+		d.Fail("%d of %d lines hold pages, with the hand at line %d", n, cap(c.pageOf), hand)
 	}
 	c.batch = ageMost
 	for f := range n {
@@ -123,10 +123,10 @@ func (c *cache) load(d *binio.Decoder) {
 		case d.Err() != nil:
 			return
 		case int64(p) >= int64(len(c.lineOf)):
-			d.Fail("a line of page %d, of %d", p, len(c.lineOf))
+			d.Fail("a line holds page %d, but the features have %d pages", p, len(c.lineOf))
 			return
 		case c.lineOf[p] != absent:
-			d.Fail("two lines of page %d", p)
+			d.Fail("two lines hold page %d", p)
 			return
 		}
 		c.pageOf = append(c.pageOf, p)

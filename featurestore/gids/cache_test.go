@@ -214,8 +214,8 @@ func TestCacheRefuses(t *testing.T) {
 		"more lines":      {func(b []byte) []byte { b[0] = 3; return append(b, 2, 0, 0, 0, 1) }, "3 of 2 lines"},
 		"a far hand":      {func(b []byte) []byte { b[4] = 2; return b }, "the hand at line 2"},
 		"an early hand":   {func(b []byte) []byte { b[0] = 1; return b[:13] }, "the hand at line 1"},
-		"no such page":    {func(b []byte) []byte { b[8] = 4; return b }, "page 4, of 4"},
-		"a page twice":    {func(b []byte) []byte { b[8] = 1; return b }, "two lines of page 1"},
+		"no such page":    {func(b []byte) []byte { b[8] = 4; return b }, "page 4, but the features have 4 pages"},
+		"a page twice":    {func(b []byte) []byte { b[8] = 1; return b }, "two lines hold page 1"},
 		"less than there": {func(b []byte) []byte { return b[:12] }, "exceeds"},
 	} {
 		d := binio.NewDecoder(s.spoil(slices.Clone(good)))

@@ -161,7 +161,7 @@ func (c *course) load(b []byte) error {
 	c.gathers.load(d)
 	c.cache.load(d)
 	if d.Err() == nil && d.Rest() > 0 {
-		d.Fail("%d bytes more than the state has", d.Rest())
+		d.Fail("%d bytes follow the state", d.Rest())
 	}
 	return d.Err()
 }

@@ -49,7 +49,7 @@ func (o *rankOptions) ensureDefaults() {
 
 func (o *rankOptions) validate() error {
 	if o.Damping < 0 || o.Damping > 1 || o.Damping != o.Damping || o.Iterations < 0 || o.Workers < 0 {
-		return fault.New(fault.ErrUsage, "reverse PageRank: damping %g, %d iterations, %d workers", o.Damping, o.Iterations, o.Workers)
+		return fault.New(fault.ErrUsage, "reverse PageRank: damping %g, %d iterations or %d workers is out of range", o.Damping, o.Iterations, o.Workers)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (c *candidate) plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		}
 	}
 	if n := least.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks pages need %s of memory, %s is left for them; give more --memory",
+		return least, fault.New(fault.ErrBudget, "%d slots and the tables of nodes and checksums need %s of memory, but only %s is left; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	switch {
@@ -82,7 +82,7 @@ func (c *candidate) plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	}
 	l := c.layout(mode, rows*int64(c.facts.RowBytes))
 	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+		return l, fault.New(fault.ErrBudget, "--ram-cache %s (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory, or a smaller cache",
 			o.Cache, rows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
 	}
 	return l, nil
@@ -115,7 +115,7 @@ func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 		StateBytes: stateBytes(int64(lines)),
 		Policy:     mode,
 		ByUse:      true,
-		Note: fmt.Sprintf("a constant buffer of %d rows, %d lines of %d bytes; more than %d accesses are gathered together",
+		Note: fmt.Sprintf("a constant buffer of %d rows and %d lines of %d bytes; batches are read together until they have more than %d accesses",
 			rows, lines, binio.Page, Defaults().Accesses()),
 		Own: o,
 	}

@@ -130,7 +130,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	c := &s.course
 	n := c.states.Behind(next)
 	if n < 0 {
-		rep.Logf("the cache begins empty: what the run held at this batch, %d lines by the mode %s, is not known", s.own.lines, s.mode)
+		rep.Logf("the cache begins empty: no saved state fits a cache of %d lines in mode %s at this batch", s.own.lines, s.mode)
 		c.reset(next)
 		n = 0
 	}
@@ -140,7 +140,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	if n > 0 && c.window != nil {
 		more, err := s.again(ctx, n, rep)
 		if err != nil {
-			return 0, fmt.Errorf("decide what the cache held: %w", err)
+			return 0, fmt.Errorf("repeat the decisions of the cache: %w", err)
 		}
 		read += more
 	}
@@ -150,7 +150,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 
 // again decides for the next n batches, which the window shows.
 func (s *store) again(ctx context.Context, n int, rep progress.Reporter) (read int64, err error) {
-	task := rep.Task("decide what the cache held", int64(n), progress.Batches)
+	task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 	defer task.Done()
 	w := new(wanted)
 	host, err := carve(func(mem *carver) { w.lay(mem, s.candidate, s.facts.Inputs(false)) })

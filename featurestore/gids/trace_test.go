@@ -376,7 +376,7 @@ func TestPlan(t *testing.T) {
 	const pages, row = 375, 512 // 3000·512/4096
 	whole, err := c.Plan(o)
 	if err != nil || whole.CacheRows != 3000 || whole.Policy != gids.Paper || whole.Ahead != 8 || whole.WindowBytes == 0 ||
-		whole.Note != "a constant buffer of 600 rows, 375 lines of 4096 bytes; more than 854 accesses are gathered together" {
+		whole.Note != "a constant buffer of 600 rows and 375 lines of 4096 bytes; batches are read together until they have more than 854 accesses" {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	o.Least = true
@@ -412,7 +412,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v, %v", tenth, err)
 	}
 	o.Memory = tenth.Bytes(2, 1) - 1
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10%, 300 rows") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10% (300 rows)") {
 		t.Errorf("less than a tenth takes: %v", err)
 	}
 	o.Policy = "lru"

@@ -235,7 +235,7 @@ func TestPlan(t *testing.T) {
 		}
 		last, o.Memory = longest(l), need(l, o)-1
 	}
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10%, 300 rows") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10% (300 rows)") {
 		t.Errorf("less than superbatches of one batch take: %v", err)
 	}
 	o.Policy = "lru"

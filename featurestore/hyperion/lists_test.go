@@ -104,7 +104,7 @@ func TestRowsAndListsShareMemory(t *testing.T) {
 		if more == 60_000 && (len(l.held) == 0 || layout.CacheRows == 0) {
 			t.Errorf("%d rows, %d lists", layout.CacheRows, len(l.held))
 		}
-		if note := "of the cache " + budget.FormatBytes(ofLists) + " are lists of neighbours"; !strings.HasPrefix(layout.Note, note) {
+		if note := budget.FormatBytes(ofLists) + " of the cache hold lists of neighbours"; !strings.HasPrefix(layout.Note, note) {
 			t.Errorf("%q, not %q", layout.Note, note)
 		}
 		sl, err := st.View(0).NewSlot(false)

@@ -51,7 +51,7 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 	w := own{near: near, rows: near, requests: c.fewestRequests(), reads: reads}
 	least := c.layout(o.GPU, w)
 	if n := bytes(w); n > o.Memory {
-		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
+		return least, fault.New(fault.ErrBudget, "%d slots and the tables of nodes and checksums need %s of memory, but only %s is left; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	if o.Least {
@@ -64,7 +64,7 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 		}
 		w.rows = min(near+rows, c.mostFrames())
 		if n := bytes(w); n > o.Memory {
-			return c.layout(o.GPU, w), fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+			return c.layout(o.GPU, w), fault.New(fault.ErrBudget, "--ram-cache %s (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory, or a smaller cache",
 				o.Cache, w.rows-near, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
 		}
 	}
@@ -155,12 +155,12 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 
 // note describes the cache, and says how many of a batch's reads complete at once if not all do.
 func (c *candidate) note(o own) string {
-	note := "all of the cache is rows, none of it lists of neighbours"
+	note := "the cache holds rows, and no lists of neighbours"
 	if c.lists() != nil {
-		note = fmt.Sprintf("of the cache %s are lists of neighbours", budget.FormatBytes(o.ofLists))
+		note = fmt.Sprintf("%s of the cache hold lists of neighbours", budget.FormatBytes(o.ofLists))
 	}
 	if n := c.mostRequests(); o.requests < n && o.reads == nil {
-		note += fmt.Sprintf("; of the rows that a batch misses %d complete at once, for all of them each slot needs %s more", o.requests,
+		note += fmt.Sprintf("; up to %d of a batch's missed rows complete at once; each slot needs %s more for all of them", o.requests,
 			budget.FormatBytes(int64(n-o.requests)*online.Single{}.Most(c.facts.RowBytes)))
 	}
 	return note

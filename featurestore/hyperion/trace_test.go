@@ -232,7 +232,7 @@ func TestOneCompletion(t *testing.T) {
 			if !slices.EqualFunc(stack.completed, want, slices.Equal) {
 				t.Errorf("micro-batches %v, want %v", stack.completed, want)
 			}
-			if k.note != strings.Contains(k.layout.Note, "; of the rows that a batch misses ") || !strings.HasPrefix(k.layout.Note, "all of the cache is rows, ") {
+			if k.note != strings.Contains(k.layout.Note, " of a batch's missed rows complete at once") || !strings.HasPrefix(k.layout.Note, "the cache holds rows, ") {
 				t.Errorf("%q", k.layout.Note)
 			}
 			w.Holds(t, featurestore.Ref{}, sl.Batch(), sl.X(), c.Facts().DType)
@@ -320,7 +320,7 @@ func TestPlan(t *testing.T) {
 	if _, err := plan(l.Bytes(2, 1)-1, percent(10)); err != nil {
 		t.Errorf("less memory for reads: %v", err)
 	}
-	if _, err := plan(least.Bytes(2, 1)+300*256, percent(10)); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10%, 300 rows") {
+	if _, err := plan(least.Bytes(2, 1)+300*256, percent(10)); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10% (300 rows)") {
 		t.Errorf("too little for a tenth: %v", err)
 	}
 	if _, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, GPU: cudatest.Open(t), GPUMemory: 1 << 20, GPUCache: percent(100)}); !errors.Is(err, fault.ErrBudget) {

@@ -169,7 +169,7 @@ func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error)
 	}
 	s.size()
 	seconds := time.Since(began).Seconds()
-	rep.Logf("dry pass: drew %s of %s training batches and %s for evaluation in %s, %s edges/s; their sizes are what buffers are made for",
+	rep.Logf("dry pass: drew %s of %s training batches and %s for evaluation in %s, %s edges/s; buffers are sized for these batches",
 		units.Count(s.dry), units.Count(s.facts.Train), units.Count(evals), units.Seconds(seconds), units.Count(int64(float64(s.train.edges()+s.eval.edges())/max(seconds, 1e-9))))
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 type Outgrown struct{ Ref featurestore.Ref }
 
 func (o *Outgrown) Error() string {
-	return fmt.Sprintf("training batch %d is larger than what the dry pass drew", o.Ref.Index)
+	return fmt.Sprintf("training batch %d is larger than the batches of the dry pass", o.Ref.Index)
 }
 
 // Unwrap returns the kind.
@@ -119,7 +119,7 @@ func (l *loaders) Close() error { return nil }
 // some. It must not be called while loaders draw.
 func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if l.source.none(eval) {
-		return nil, errors.New("a loader of batches that the source does not have")
+		return nil, errors.New("the source has no batches for this loader")
 	}
 	if !eval {
 		l.train++

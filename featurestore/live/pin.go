@@ -47,7 +47,7 @@ func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (byte
 	bytes = s.GPUBytes(loaders, evalLoaders)
 	if bytes > room {
 		s.pinned = nil
-		return 0, fault.New(fault.ErrBudget, "drawing %d batches at a time takes %s of the GPU's memory, which has %s left", loaders+evalLoaders, budget.FormatBytes(bytes), budget.FormatBytes(room))
+		return 0, fault.New(fault.ErrBudget, "drawing %d batches at a time takes %s of the GPU's memory, but only %s is left", loaders+evalLoaders, budget.FormatBytes(bytes), budget.FormatBytes(room))
 	}
 	p.room = room - bytes
 	if p.near = p.bytes <= p.room/nearShare; p.near {
@@ -75,7 +75,7 @@ func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
 	if p.near {
 		rep.Logf("topology: %s in the GPU's memory, where batches are drawn", budget.FormatBytes(p.bytes))
 	} else {
-		rep.Logf("topology: %s pinned in RAM, more than a quarter of the %s that the GPU has left; it draws batches over the bus", budget.FormatBytes(p.bytes), budget.FormatBytes(p.room))
+		rep.Logf("topology: %s pinned in RAM, more than a quarter of the GPU's free %s; the GPU draws batches over the bus", budget.FormatBytes(p.bytes), budget.FormatBytes(p.room))
 	}
 	return nil
 }

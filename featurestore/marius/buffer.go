@@ -163,7 +163,7 @@ func (b *buffer) repeat(ctx context.Context, batch, before int) error {
 		index := (batch - before + i + b.course.train) % b.course.train
 		nodes, again, err := b.source.Inputs(ctx, featurestore.Ref{Index: index}, buf)
 		if buf = again; err != nil {
-			return fmt.Errorf("find what was used: %w", err)
+			return fmt.Errorf("find the input nodes of earlier batches: %w", err)
 		}
 		if _, err := b.Find(nodes); err != nil {
 			return err
@@ -271,7 +271,7 @@ func (b *buffer) Find(nodes []uint32) (first int, err error) {
 		place := int64(places[v])
 		p := b.table.of(place)
 		if b.rooms[p] == absent {
-			return 0, fault.New(fault.ErrCorrupt, "%s: a batch has node %d, of partition %d, which is not in its state", b.source.Dir(), v, p)
+			return 0, fault.New(fault.ErrCorrupt, "%s: a batch has node %d, but its partition %d is not in the buffer", b.source.Dir(), v, p)
 		}
 		nodes[i] = uint32(int64(b.rooms[p])*roomRows + place - b.table.begin[p])
 		if b.fresh.Use(nodes[i]) {

@@ -32,7 +32,7 @@ func (d *design) newCourse(ctx context.Context, places []uint32) (*course, error
 		return nil, err
 	}
 	if per := seeds.Batches(sampler.Train); per != d.facts.BatchesPerEpoch {
-		return nil, fault.New(fault.ErrCorrupt, "%s has %d batches in an epoch, its parameters make %d", d.source.Dir(), d.facts.BatchesPerEpoch, per)
+		return nil, fault.New(fault.ErrCorrupt, "%s has %d batches in an epoch, but its parameters give %d", d.source.Dir(), d.facts.BatchesPerEpoch, per)
 	}
 	c := &course{train: d.facts.Train}
 	held, before := make([]bool, d.params.Partitions), make([]bool, d.params.Partitions)
@@ -62,7 +62,7 @@ func (d *design) place(of []uint16, places []uint32) error {
 		next[p]++
 	}
 	if !slices.Equal(next[:len(next)-1], d.table.begin[1:]) {
-		return fault.New(fault.ErrCorrupt, "%s: the partitions of its samples have other sizes than are laid out", d.source.Dir())
+		return fault.New(fault.ErrCorrupt, "%s: the partitions of its samples are not equal parts of the nodes", d.source.Dir())
 	}
 	return nil
 }

@@ -77,19 +77,19 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	const how = "draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`, or --order sequential"
 	drawn, ok := s.(Samples)
 	if !ok {
-		return nil, fault.New(fault.ErrUsage, "--store %s takes samples, and no batches that are drawn while training: %s", Name, how)
+		return nil, fault.New(fault.ErrUsage, "--store %s takes samples, not batches drawn while training: %s", Name, how)
 	}
 	p := drawn.Params()
 	switch {
 	case p.Partitions == 0:
-		return nil, fault.New(fault.ErrUsage, "--store %s holds some partitions of the graph, and %s was drawn from all of it, in the order %s: %s", Name, s.Dir(), p.Order, how)
+		return nil, fault.New(fault.ErrUsage, "--store %s holds some partitions of the graph, but %s was drawn from the whole graph, in the order %s: %s", Name, s.Dir(), p.Order, how)
 	case p.Sampler != sampler.Version:
-		return nil, fault.New(fault.ErrUsage, "--store %s: %s was drawn by version %d of the sampling, whose partitions this program does not know: %s", Name, s.Dir(), p.Sampler, how)
+		return nil, fault.New(fault.ErrUsage, "--store %s: %s was drawn by version %d of the sampling, with other partitions than this program's: %s", Name, s.Dir(), p.Sampler, how)
 	}
 	design := newDesign(drawn, d, p)
 	if _, err := design.readSums(); err != nil {
 		if err := vfs.CheckWritable(s.Dir()); err != nil {
-			return nil, fmt.Errorf("--store %s lays the rows out into %s, once for these samples: %w: train once where it may be written, or with another --store", Name, design.file(), err)
+			return nil, fmt.Errorf("--store %s writes the rows to %s, once for these samples: %w: train once where this file can be written, or with another --store", Name, design.file(), err)
 		}
 	}
 	return phased.New(s, d, design)
@@ -135,7 +135,7 @@ func (d *design) Count(l *featurestore.Layout, rooms int64) {
 	l.Note = fmt.Sprintf("%d of %s are in RAM, %s each", p.Buffer, units.Of(p.Partitions, "partition"), budget.FormatBytes(d.table.bytes(0)))
 	switch more := rooms - int64(p.Buffer); {
 	case !d.changes():
-		l.Note += ", and stay"
+		l.Note += ", for the whole run"
 	case more == 0:
 		l.Note += "; there is no room to read the next ones beside training"
 	default:

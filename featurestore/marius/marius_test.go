@@ -302,9 +302,9 @@ func TestPreparation(t *testing.T) {
 		says   string
 	}{
 		"without checksums":  {func() error { return os.Remove(sums) }, ""},
-		"of other samples":   {func() error { return os.WriteFile(sums, append([]byte("00"), table[2:]...), 0o666) }, "is made again: it is of other samples"},
+		"of other samples":   {func() error { return os.WriteFile(sums, append([]byte("00"), table[2:]...), 0o666) }, "is made again: it was made from other samples"},
 		"damaged checksums":  {func() error { return os.WriteFile(sums, append(slices.Clone(table[:len(table)-1]), 7), 0o666) }, "is made again: the table of checksums"},
-		"short of checksums": {func() error { return os.WriteFile(sums, table[:40], 0o666) }, "is made again: it is of other samples"},
+		"short of checksums": {func() error { return os.WriteFile(sums, table[:40], 0o666) }, "is made again: it was made from other samples"},
 		"truncated":          {func() error { return os.Truncate(rows, 4096) }, "is made again: it has 4096 bytes"},
 		"without rows":       {func() error { return os.Remove(rows) }, ""},
 	} {
@@ -512,14 +512,14 @@ func TestPreparationNeedsRoomOnce(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, drawn{order: "random"}.sample)
 	if _, _, err := stores.Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) ||
-		!strings.Contains(err.Error(), "was drawn from all of it, in the order random: draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`") {
+		!strings.Contains(err.Error(), "was drawn from the whole graph, in the order random: draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`") {
 		t.Errorf("samples of the whole graph: %v", err)
 	}
 	d, err := dataset.Open(storetest.Disk, w.Dataset)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := marius.On(drawing{}, d); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "no batches that are drawn while training") {
+	if _, err := marius.On(drawing{}, d); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "not batches drawn while training") {
 		t.Errorf("batches that are drawn: %v", err)
 	}
 }
@@ -612,7 +612,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("less than the buffer: %v", err)
 	}
 	o.Memory, o.Cache = 1<<40, &budget.Size{Value: 24, Unit: budget.UnitPercent}
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--ram-cache 24%, 245 rows: the store marius has 256 in RAM together at least") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--ram-cache 24% (245 rows) is too small: the store marius needs at least 256 rows in RAM") {
 		t.Errorf("less than the buffer: %v", err)
 	}
 	o.Cache.Value = 45

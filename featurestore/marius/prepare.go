@@ -69,7 +69,7 @@ func (d *design) readSums() (*binio.Sums, error) {
 		return nil, err
 	}
 	if len(b) < fingerprintBytes || string(b[:fingerprintBytes]) != d.source.Lineage().Samples {
-		return nil, fault.New(fault.ErrLineage, "it is of other samples")
+		return nil, fault.New(fault.ErrLineage, "it was made from other samples")
 	}
 	s, err := binio.DecodeSums(b[fingerprintBytes:])
 	if err != nil {
@@ -80,7 +80,7 @@ func (d *design) readSums() (*binio.Sums, error) {
 	case err != nil:
 		return nil, err
 	case s.Granule != binio.Page || s.Size != d.table.size() || st.Size() != s.Size:
-		return nil, fault.New(fault.ErrCorrupt, "it has %d bytes, checksums of %d, and should have %d", st.Size(), s.Size, d.table.size())
+		return nil, fault.New(fault.ErrCorrupt, "it has %d bytes, and checksums of %d bytes, instead of %d", st.Size(), s.Size, d.table.size())
 	}
 	return &s, nil
 }
@@ -100,7 +100,7 @@ func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Repo
 	began := time.Now()
 	if sums, err = d.replace(ctx, tmp, places, rep); err != nil {
 		if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may take room that is missing
-			rep.Logf("%s stays: %v", tmp, err)
+			rep.Logf("%s was not removed: %v", tmp, err)
 		}
 		return nil, 0, err
 	}
@@ -155,7 +155,7 @@ func (d *design) makeRoom(tmp string) (_ vfs.File, err error) {
 		return nil, err
 	}
 	if need := d.table.size() + d.sumsRead(); need > free {
-		return nil, fault.New(fault.ErrBudget, "%s needs %s of disk, where %s is free: make room", d.file(), budget.FormatBytes(need), budget.FormatBytes(free))
+		return nil, fault.New(fault.ErrBudget, "%s needs %s of disk, but only %s is free: make room", d.file(), budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	return f, f.Truncate(d.table.size())
 }
@@ -211,7 +211,7 @@ func (w *writer) put(place int64, row []byte) error {
 	p := w.of(place)
 	q := &w.pending[p]
 	if at := w.begin[p] + (q.done+int64(len(q.rows)))/w.row; at != place {
-		return fmt.Errorf("the row of place %d in partition %d comes when that of %d would", place, p, at)
+		return fmt.Errorf("row %d of partition %d is out of order: row %d is next", place, p, at)
 	}
 	if q.rows == nil {
 		q.rows = make([]byte, 0, w.scatterRows()*w.row)

@@ -199,7 +199,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	}
 	l := c.layout(o.GPU, near)
 	if need := l.Bytes(o.Slots, o.EvalSlots); need > o.Memory {
-		return l, fault.New(fault.ErrBudget, "all rows (%s) and %d slots need %s of memory, %s is left for them; give more --memory, read rows while training (--store rows), or train on a pack",
+		return l, fault.New(fault.ErrBudget, "all rows (%s) and %d slots need %s of memory, but only %s is left; give more --memory, read rows while training (--store rows), or train on a pack",
 			budget.FormatBytes(l.RAMBytes), o.Slots, budget.FormatBytes(need), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	return l, nil
@@ -215,7 +215,7 @@ func (c *candidate) mostOnGPU(o *featurestore.PlanOptions) (int64, error) {
 	}
 	l := c.layout(o.GPU, 0)
 	if l.GPUBytes > o.GPUMemory {
-		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+		return 0, fault.New(fault.ErrBudget, "batches in flight need %s of GPU memory, but only %s is left; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
 	}
 	return gpurows.Fit(o, o.GPUMemory-l.GPUBytes, c.facts.Nodes, c.facts.Nodes, c.facts.RowBytes)

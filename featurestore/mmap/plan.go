@@ -32,7 +32,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	least := c.layout(0, o.FaultThreads)
 	left := o.Memory - least.Bytes(o.Slots, o.EvalSlots)
 	if left < 0 {
-		return least, fault.New(fault.ErrBudget, "%d slots and the least page cache need %s of memory, %s is left for them; give more --memory",
+		return least, fault.New(fault.ErrBudget, "%d slots and the smallest page cache need %s of memory, but only %s is left; give more --memory",
 			o.Slots, budget.FormatBytes(least.Bytes(o.Slots, o.EvalSlots)), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	switch {
@@ -47,7 +47,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	}
 	l := c.layout((rows*int64(c.facts.RowBytes)+c.page-1)/c.page, o.FaultThreads)
 	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return l, fault.New(fault.ErrBudget, "--ram-cache %s and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+		return l, fault.New(fault.ErrBudget, "--ram-cache %s and %d slots need %s of memory, but only %s is left; give more --memory, or a smaller cache",
 			o.Cache, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
 	}
 	return l, nil
@@ -93,7 +93,7 @@ func (c *candidate) Confine(l featurestore.Layout) (featurestore.Layout, bool) {
 	}
 	o.confined = true
 	l.Own = o
-	l.Note = fmt.Sprintf("%s; a memory cgroup holds the page cache, %s for them", unchecked, budget.FormatBytes(o.pages*c.page))
+	l.Note = fmt.Sprintf("%s; a memory cgroup limits the page cache, to %s for these pages", unchecked, budget.FormatBytes(o.pages*c.page))
 	return l, true
 }
 
@@ -102,9 +102,9 @@ func (c *candidate) note(pages int64) string {
 	held := "the page cache has room for all of them"
 	switch {
 	case pages < c.filePages() && canDrop:
-		held = fmt.Sprintf("those in the page cache are dropped before they are more than %s", budget.FormatBytes(pages*c.page))
+		held = fmt.Sprintf("pages are dropped before the page cache has more than %s of them", budget.FormatBytes(pages*c.page))
 	case pages < c.filePages():
-		held = "the page cache is not held to --memory on this system"
+		held = "the page cache may exceed --memory on this system"
 	}
 	return unchecked + "; " + held
 }

@@ -69,7 +69,7 @@ func (p *beladyPart) place() error {
 		l.next = 0
 	}
 	if b.ref.Index != l.next {
-		return fmt.Errorf("%v is assembled when the cache is that of batch %d", b, l.next)
+		return fmt.Errorf("%v is assembled out of order: the cache is at batch %d", b, l.next)
 	}
 	l.cache.lie(b.plan.Hits)
 	l.cache.lie(b.plan.Admit)

@@ -134,7 +134,7 @@ func (r *pageReader) submit(b *batch, turn int) error {
 		for k < len(l.ids) {
 			off, _ := l.at(k, rb)
 			if off < 0 || off+rb > size { // no read could hold it
-				return fault.New(fault.ErrCorrupt, "%s: a row at byte %d, beyond its %d bytes", l.file.Name(), off, size)
+				return fault.New(fault.ErrCorrupt, "%s: a row at byte %d is outside the file, which has %d bytes", l.file.Name(), off, size)
 			}
 			from, to := off/binio.Page*binio.Page, min(binio.AlignUp(off+rb, binio.Page), size)
 			if from > hi+packfile.MaxGap*binio.Page || to-lo > int64(len(room)) {

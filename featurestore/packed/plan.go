@@ -32,17 +32,17 @@ func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
 			continue
 		}
 		if i > first && o.Cache != nil {
-			return Layout{}, fault.New(fault.ErrBudget, "a cache of %s needs %s of memory with its %d slots, %s is left for it; the next smaller cache is %s",
+			return Layout{}, fault.New(fault.ErrBudget, "a cache of %s and %[3]d slots need %[2]s of memory, but %[4]s is left; the next smaller cache is %[5]s",
 				share(r, p.edges[first]), p.needs(first), o.Slots, left(o.Memory), share(r, p.edges[i]))
 		}
 		l.Note = note
 		if o.Cache == nil && i > 0 {
-			l.Note = fmt.Sprintf("cache of %s: what memory allows of the %s that the pack holds as hot", share(r, p.edges[i]), share(r, p.edges[0]))
+			l.Note = fmt.Sprintf("cache of %s: memory has no room for all hot rows of the pack, %s", share(r, p.edges[i]), share(r, p.edges[0]))
 		}
 		return l, nil
 	}
 	least := len(p.edges) - 1
-	return Layout{}, fault.New(fault.ErrBudget, "the least cache of this pack, %s, and %d slots need %s of memory, %s is left for them; give more --memory, or sample smaller batches",
+	return Layout{}, fault.New(fault.ErrBudget, "the smallest cache of this pack, %s, and %d slots need %s of memory, but %s is left; give more --memory, or sample smaller batches",
 		share(r, p.edges[least]), o.Slots, p.needs(least), left(o.Memory))
 }
 
@@ -79,7 +79,7 @@ func newPlanner(r *packfile.Reader, o PlanOptions, late *lateReads) (*planner, e
 	}
 	switch {
 	case o.Cache != nil && o.GPUCache == nil:
-		p.caches += " in RAM beside what the GPU has room for"
+		p.caches += " in RAM beside the rows on the GPU"
 	case o.Cache != nil:
 		p.caches += fmt.Sprintf(" in RAM and %s on the GPU", o.GPUCache)
 	}
@@ -97,7 +97,7 @@ func (p *planner) mostOnGPU() (int64, error) {
 		room = min(room, o.GPUMemory-l.GPUBytes-int64(o.MostSlots)*l.GPUSlotBytes)
 	}
 	if room < 0 {
-		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+		return 0, fault.New(fault.ErrBudget, "batches in flight need %s of GPU memory, but %s is left; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(o.GPUMemory-room), left(o.GPUMemory))
 	}
 	fits, err := gpurows.Fit(o, room, f.HotRows, f.Nodes, f.RowBytes)
@@ -122,7 +122,7 @@ func (p *planner) wanted() (first int, note string, err error) {
 		return 0, "", err
 	}
 	if first = edgeBelow(p.edges, wanted); first == len(p.edges) {
-		return 0, "", fault.New(fault.ErrBudget, "%s was packed for at least %s of cache, asked for %s (%d rows); give at least that, or pack again with a smaller --cache",
+		return 0, "", fault.New(fault.ErrBudget, "%s was packed for a cache of at least %s, but a cache of %s (%d rows) is requested; give at least that, or pack again with a smaller --cache",
 			r.Dir(), share(r, p.edges[len(p.edges)-1]), p.caches, wanted)
 	}
 	if p.edges[first] < wanted {
@@ -177,7 +177,7 @@ func (p *planner) exactly(wanted int64) error {
 	if wanted < rows {
 		kind = fault.ErrBudget
 	}
-	return fault.New(kind, "%s has the policy min: its cache is exactly %s, asked for %s (%d rows); give --ram-cache %dB, or none",
+	return fault.New(kind, "%s has the policy min and needs a cache of exactly %s, but a cache of %s (%d rows) is requested; give --ram-cache %dB, or leave it out",
 		r.Dir(), share(r, rows), p.caches, wanted, (rows-min(rows, p.onGPU))*int64(r.Facts().RowBytes))
 }
 

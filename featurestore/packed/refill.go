@@ -27,7 +27,7 @@ func (l *refills) open() (err error) {
 		return err
 	}
 	if want := l.src.facts.RefillRecords() * 8 * l.src.facts.HotRows; l.file.sums.Size != want {
-		return fault.New(fault.ErrCorrupt, "%s: %d bytes instead of %d", l.src.pack.Path(packfile.RefillFile), l.file.sums.Size, want)
+		return fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d", l.src.pack.Path(packfile.RefillFile), l.file.sums.Size, want)
 	}
 	return nil
 }
@@ -38,7 +38,7 @@ func (l *refills) close() error { return l.file.close() }
 func (l *refills) loadHome(ctx context.Context, home *[]uint32) (int64, error) {
 	rows := l.src.facts.HotRows
 	bad := func(entry, batch, row uint32) error {
-		return fault.New(fault.ErrCorrupt, "%s: after the last batch entry %d has row %d of batch %d", l.file.Name(), entry, row, batch)
+		return fault.New(fault.ErrCorrupt, "%s: after the last batch, entry %d has row %d of batch %d instead of a hot row of its own", l.file.Name(), entry, row, batch)
 	}
 	*home = binio.Grow(*home, int(rows))
 	seen := make([]uint64, (rows+63)/64)

@@ -67,7 +67,7 @@ func (c *candidate) InOrder() bool { return c.pack.Params().Policy == packfile.P
 
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	if len(o.Peers) > 0 && isMin(c.pack) {
-		return featurestore.Layout{}, fault.New(fault.ErrUsage, "%s has the policy min, whose cache follows all batches in their order: it is not for %d GPUs; pack with --policy static", c.Dir(), 1+len(o.Peers))
+		return featurestore.Layout{}, fault.New(fault.ErrUsage, "%s has the policy min: its cache needs all batches in order, and cannot serve %d GPUs; pack with --policy static", c.Dir(), 1+len(o.Peers))
 	}
 	if o.Least {
 		edges := c.pack.Index().Edges

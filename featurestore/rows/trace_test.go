@@ -351,7 +351,7 @@ func TestPlan(t *testing.T) {
 	if l, err := plan(need(whole)-less, nil); err != nil || l.CacheRows < 1980 || l.CacheRows > 2020 || need(l) > need(whole)-less {
 		t.Errorf("with the memory of 1000 rows less: %d rows, %v", l.CacheRows, err)
 	}
-	if _, err := plan(need(l)-1, tenth); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10%, 300 rows") {
+	if _, err := plan(need(l)-1, tenth); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10% (300 rows)") {
 		t.Errorf("too little for a tenth: %v", err)
 	}
 	if io := c.(featurestore.Reads).Reads(); io.Workers != 512 {

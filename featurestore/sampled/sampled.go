@@ -49,7 +49,7 @@ func Find(fsys vfs.FS, data, samples string) (*Source, error) {
 func (s *Source) count() error {
 	d, f, p := s.data.Facts(), s.samples.Facts(), s.samples.Params()
 	if f.Nodes != d.Nodes || f.TargetBytes != s.data.TargetBytes() {
-		return fault.New(fault.ErrLineage, "%s has %d nodes and %d bytes of classes for each, %s %d and %d", s.samples.Dir(), f.Nodes, f.TargetBytes, s.data.Dir(), d.Nodes, s.data.TargetBytes())
+		return fault.New(fault.ErrLineage, "%s has %d nodes with %d bytes of classes each, but %s has %d nodes with %d bytes each", s.samples.Dir(), f.Nodes, f.TargetBytes, s.data.Dir(), d.Nodes, s.data.TargetBytes())
 	}
 	s.facts = featurestore.Facts{
 		Nodes: f.Nodes, Dim: d.Dim, DType: d.DType, RowBytes: d.RowBytes(), Classes: d.Classes, TargetBytes: f.TargetBytes, Metric: d.Metric,
@@ -255,7 +255,7 @@ func (l *loader) Decode() (*graph.Batch, error) {
 	}
 	for i, y := range l.batch.Labels {
 		if y != graph.Unlabelled && uint32(y) >= uint32(s.facts.Classes) {
-			return nil, s.damaged(fault.New(fault.ErrCorrupt, "%s: seed node %d of batch %d has class %d of %d", s.Dir(), i, l.number, y, s.facts.Classes))
+			return nil, s.damaged(fault.New(fault.ErrCorrupt, "%s: seed node %d of batch %d has class %d, but the dataset has %d classes", s.Dir(), i, l.number, y, s.facts.Classes))
 		}
 	}
 	return &l.batch, nil

@@ -119,7 +119,7 @@ func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why
 func Fit(l *featurestore.Layout, o *featurestore.PlanOptions) (left int64, err error) {
 	need := l.GPUBytes + int64(o.MostSlots)*l.GPUSlotBytes
 	if need > o.GPUMemory {
-		return 0, fault.New(fault.ErrBudget, "batches on their way need %s of GPU memory, %s is left for them; give more --gpu-memory, or sample smaller batches",
+		return 0, fault.New(fault.ErrBudget, "batches in flight need %s of GPU memory, but only %s is left; give more --gpu-memory, or sample smaller batches",
 			budget.FormatBytes(need), budget.FormatBytes(max(o.GPUMemory, 0)))
 	}
 	return o.GPUMemory - need, nil

@@ -416,10 +416,10 @@ func TestPlanOnGPU(t *testing.T) {
 		}
 		is("only on the GPU", featurestore.PlanOptions{Memory: bare, GPUMemory: much, Cache: percent(50)}, 3000, 3000)
 		for want, o := range map[string]featurestore.PlanOptions{
-			"batches on their way need":                           {Memory: much, GPUMemory: least.GPUBytes - 1},
-			"--gpu-cache 50% (375.0 KiB) does not fit":            {Memory: much, GPUMemory: some, GPUCache: percent(50)},
-			"what finds the 3000 rows of --gpu-cache 100%, and 2": {Memory: need(least) + 4096, GPUMemory: much, GPUCache: percent(100)},
-			"--ram-cache 50%, 1500 rows, and 2 slots need":        {Memory: need(least) + 4096, GPUMemory: much, Cache: percent(50)},
+			"batches in flight need":                                {Memory: much, GPUMemory: least.GPUBytes - 1},
+			"--gpu-cache 50% (375.0 KiB) does not fit":              {Memory: much, GPUMemory: some, GPUCache: percent(50)},
+			"the index of --gpu-cache 100% (3000 rows) and 2 slots": {Memory: need(least) + 4096, GPUMemory: much, GPUCache: percent(100)},
+			"--ram-cache 50% (1500 rows) and 2 slots need":          {Memory: need(least) + 4096, GPUMemory: much, Cache: percent(50)},
 		} {
 			if _, err := plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(fmt.Sprint(err), want) {
 				t.Errorf("%v: %v, want %q", kind, err, want)

@@ -32,7 +32,7 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 	}
 	least := p.layout(size{}, p.finest)
 	if n := p.bytes(&least); n > o.Memory {
-		return least, fault.New(fault.ErrBudget, "%d slots and what finds and checks rows need %s of memory, %s is left for them; give more --memory",
+		return least, fault.New(fault.ErrBudget, "%d slots and the tables of nodes and checksums need %s of memory, but only %s is left; give more --memory",
 			o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	if o.Least {
@@ -166,10 +166,10 @@ func (p *planner) longest(s size, memory int64) int {
 func (p *planner) tooLarge(s size, need int64) error {
 	o := p.options
 	if o.Cache == nil {
-		return fault.New(fault.ErrBudget, "what finds the %d rows of --gpu-cache %s, and %d slots, need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+		return fault.New(fault.ErrBudget, "the index of --gpu-cache %[2]s (%[1]d rows) and %[3]d slots need %[4]s of memory, but only %[5]s is left; give more --memory, or a smaller cache",
 			s.near, o.GPUCache, o.Slots, budget.FormatBytes(need), budget.FormatBytes(o.Memory))
 	}
-	return fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+	return fault.New(fault.ErrBudget, "--ram-cache %s (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory, or a smaller cache",
 		o.Cache, s.far, o.Slots, budget.FormatBytes(need), budget.FormatBytes(o.Memory))
 }
 

@@ -100,7 +100,7 @@ func newTrace(s residency.Size) residency.Trace {
 // what they are. It returns the bytes read.
 func (r *recorder) seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error) {
 	first, end := r.of(batch)
-	task := rep.Task("record what batches read", int64(end-first), progress.Batches)
+	task := rep.Task("record the input nodes of batches", int64(end-first), progress.Batches)
 	defer task.Done()
 	if read, err = r.window.Seek(ctx, first); err != nil {
 		return 0, err

@@ -146,7 +146,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	s := sl.store
 	if sl.Ref.Split == featurestore.Train {
 		if sl.Ref.Index != s.next {
-			return fmt.Errorf("batch %d is assembled when the cache is that of batch %d", sl.Ref.Index, s.next)
+			return fmt.Errorf("batch %d is assembled out of order: the cache is at batch %d", sl.Ref.Index, s.next)
 		}
 		s.next = (s.next + 1) % s.facts.Train
 	}

@@ -158,7 +158,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	}
 	n := c.states.Behind(next)
 	if n < 0 {
-		rep.Logf("the cache begins empty: what the run held at this batch, a cache of %d rows by the policy %s, is not known", s.own.frames, s.policy)
+		rep.Logf("the cache begins empty: no saved state fits a cache of %d rows with policy %s at this batch", s.own.frames, s.policy)
 		c.states.Begin(append(c.states.New(0), s.empty...), next, 0)
 		n = 0
 	}
@@ -168,7 +168,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	}
 	c.next = at
 	if n > 0 {
-		task := rep.Task("decide what the cache held", int64(n), progress.Batches)
+		task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 		defer task.Done()
 		most := s.facts.Inputs(false)
 		held, into := make([]int32, most), make([]int32, most)
@@ -176,7 +176,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 		for range n {
 			nodes, again, err := s.source.Inputs(ctx, featurestore.Ref{Index: c.next}, buf)
 			if buf = again; err != nil {
-				return 0, fmt.Errorf("decide what the cache held: %w", err)
+				return 0, fmt.Errorf("repeat the decisions of the cache: %w", err)
 			}
 			c.step(nodes, held, into)
 			task.Add(1)

@@ -120,7 +120,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	need := func(units int64) int64 { l := c.layout(single, units); return l.Bytes(o.Slots, o.EvalSlots) }
 	l := c.layout(single, least)
 	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return l, fault.New(fault.ErrBudget, "the %d rows that are in RAM together at least and %d slots need %s of memory, %s is left for them; give more --memory",
+		return l, fault.New(fault.ErrBudget, "the smallest buffer (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory",
 			l.CacheRows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
 	}
 	switch {
@@ -135,11 +135,11 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 		return none, err
 	}
 	if wanted < l.CacheRows {
-		return none, fault.New(fault.ErrUsage, "--ram-cache %s, %d rows: the store %s has %d in RAM together at least", o.Cache, wanted, c.Name(), l.CacheRows)
+		return none, fault.New(fault.ErrUsage, "--ram-cache %s (%d rows) is too small: the store %s needs at least %d rows in RAM", o.Cache, wanted, c.Name(), l.CacheRows)
 	}
 	l = c.layout(single, min(max(least, wanted/rows), most))
 	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return l, fault.New(fault.ErrBudget, "--ram-cache %s, %d rows, and %d slots need %s of memory, %s is left for them; give more --memory, or a smaller cache",
+		return l, fault.New(fault.ErrBudget, "--ram-cache %s (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory, or a smaller cache",
 			o.Cache, l.CacheRows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
 	}
 	return l, nil

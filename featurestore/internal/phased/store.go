@@ -105,7 +105,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	}
 	s := sl.store
 	if sl.Ref.Index != s.next {
-		return fmt.Errorf("batch %d is assembled when the rows are those of batch %d", sl.Ref.Index, s.next)
+		return fmt.Errorf("batch %d is assembled out of order: the rows in RAM are at batch %d", sl.Ref.Index, s.next)
 	}
 	s.next = (s.next + 1) % s.facts.Train
 	first, err := 0, s.residents.Turn(ctx, sl.Ref.Index, &sl.Rows)
