@@ -48,7 +48,7 @@ type Ref struct {
 	Index int
 }
 
-// String names the batch in errors.
+// String returns the name of the batch for errors, such as "validation batch 3".
 func (r Ref) String() string {
 	return fmt.Sprintf("%s %d", [...]string{"batch", "validation batch", "test batch"}[r.Split], r.Index)
 }
@@ -61,7 +61,7 @@ type Facts struct {
 	RowBytes    int        // of such a row
 	Classes     int
 	TargetBytes int    // of a seed node's multi-hot labels; 0: it has one class
-	Metric      string // by which the dataset is usually judged; "" where none is known
+	Metric      string // the usual metric of the dataset, or ""
 
 	Train, Valid, Test      int // batches; training's of all sample epochs
 	Epochs, BatchesPerEpoch int // sample epochs
@@ -71,15 +71,15 @@ type Facts struct {
 	TrainMeans graph.Sizes // rounded means over them
 	EvalSizes  graph.Sizes // maxima over the others
 
-	EpochSeeds int64 // seed nodes of the sample epoch that has most
-	EvalSeeds  int64 // of the validation or the test batches, whichever have more
+	EpochSeeds int64 // the most seed nodes of a sample epoch
+	EvalSeeds  int64 // the larger number of seed nodes of the validation and the test batches
 }
 
 // MultiLabel reports whether a node may have several classes.
 func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
 
-// Inputs returns the most input nodes of a training batch, or with eval of another; 0 where
-// there are no such batches.
+// Inputs returns the most input nodes of a training batch, or if eval is set, of an evaluation batch. It
+// is 0 if the run has no such batches.
 func (f *Facts) Inputs(eval bool) int {
 	if eval {
 		return f.EvalSizes.Inputs()
@@ -87,17 +87,17 @@ func (f *Facts) Inputs(eval bool) int {
 	return f.TrainSizes.Inputs()
 }
 
-// Batches returns how many batches a split has.
+// Batches returns the number of batches of a split.
 func (f *Facts) Batches(s Split) int { return [...]int{f.Train, f.Valid, f.Test}[s] }
 
-// Lineage names the directories by their fingerprints. Runs record it. Store is the fingerprint of the
-// store's own directory, empty for stores without one. Where batches are drawn while training, Samples
-// is a hash of the parameters that decide them.
+// Lineage has the fingerprints of the directories that the batches come from. Runs record it. Store is
+// the fingerprint of the store's own directory, "" for stores without one. If batches are drawn while
+// training, Samples is a hash of the parameters that decide them.
 type Lineage struct {
 	Dataset, Samples, Store string
 }
 
-// Description describes a store's directory for people. No number of a run follows from it. It is zero
+// Description describes a store's directory for reports. No result of a run depends on it. It is zero
 // for stores without a directory of their own.
 type Description struct {
 	Codec          string  `json:"codec"`
@@ -127,40 +127,40 @@ type Cache struct {
 	ReadBytes int64 `json:"read_bytes"`
 }
 
-// Candidate is a store that was found. Its metadata was read; it holds no memory worth counting.
+// Candidate is a store with its metadata read, before it is opened. It holds little memory.
 type Candidate interface {
 	// Name is the value of --store.
 	Name() string
-	// Dir is the directory that errors are about.
+	// Dir is the directory to name in errors.
 	Dir() string
 	Facts() Facts
 	Lineage() Lineage
 	Describe() Description
-	// InOrder says that training batches must be started in the order of the samples, which
-	// is cyclic through all sample epochs, from the one that Fill names.
+	// InOrder reports whether training batches must be started in the order of the samples, which
+	// is cyclic through all sample epochs, from the batch given to Fill.
 	InOrder() bool
-	// Plan divides the memory that the options allow. Less than the least is refused with
-	// fault.ErrBudget.
+	// Plan divides the memory that the options allow. If the smallest layout needs more, the error is of
+	// kind fault.ErrBudget.
 	Plan(PlanOptions) (Layout, error)
-	// PlanEval returns the layout of a store that loads each evaluation batch once, and no
-	// other, for the host. Where it has RAMBytes, Fill comes before the batches.
+	// PlanEval returns the layout, for the host, of a store that loads each evaluation batch once and no
+	// training batches. If the layout has RAMBytes, call Fill before the first batch.
 	PlanEval() (Layout, error)
 	// Open opens the store with a layout that Plan or PlanEval returned. The stack must
-	// outlive it. Its levels are empty until Fill.
+	// outlive the store. The levels are empty until Fill.
 	Open(stack iostack.Stack, l Layout) (Store, error)
 }
 
-// Reads is a Candidate with batches of many small reads: it wants more reads in flight than the storage
-// stack has by default.
+// Reads is a Candidate with batches of many small reads. It needs more reads in flight than the default
+// of the storage stack.
 type Reads interface {
-	// Reads returns the options of the stack that the store is to be opened with.
+	// Reads returns the options for the storage stack of the store.
 	Reads() iostack.Options
 }
 
 // Sliced is a Candidate that may be a slice: its directory then has the training batches of one rank
 // alone, and the evaluation batches.
 type Sliced interface {
-	// Slice returns which rank's, or false: the directory has all batches.
+	// Slice returns the slice of the directory, or false if it has all batches.
 	Slice() (Slice, bool)
 }
 
@@ -169,10 +169,10 @@ type Sliced interface {
 type Slice struct{ Rank, World, Accumulate int }
 
 // Confinable is a Candidate that has its rows in the page cache of the operating system. A memory
-// cgroup around the process can hold that cache to the planned size.
+// cgroup around the process can limit that cache to the planned size.
 type Confinable interface {
-	// Confine returns the layout in such a cgroup, with a Note that says so, or false where the store
-	// is better off without one.
+	// Confine returns the layout for a run in such a cgroup, with the cgroup in its Note, or false if the
+	// store should run without one.
 	Confine(l Layout) (Layout, bool)
 }
 
@@ -183,36 +183,36 @@ type PlanOptions struct {
 	Cache *budget.Size
 	// Memory is the limit of the store and its slots, in bytes.
 	Memory int64
-	// Policy is the residency policy of a store that has several; "" stands for its default.
+	// Policy is the residency policy of a store with a choice of policies; "": its default.
 	Policy string
-	// FaultThreads is the number of threads on which a store that maps its rows touches
-	// them; 0 stands for its default.
+	// FaultThreads is the number of threads that touch the rows of a store with mapped rows; 0: its
+	// default.
 	FaultThreads int
-	// Least takes the smallest cache that the store can have, whatever Cache says.
+	// Least selects the smallest cache that the store can have, and overrides Cache.
 	Least bool
-	// Slots and EvalSlots are the numbers of slots that will be made.
+	// Slots and EvalSlots are the numbers of slots for training and for evaluation.
 	Slots, EvalSlots int
-	// GPU is the device that the matrices are for; nil: they are for the host.
+	// GPU is the device that computes on the matrices; nil: the host does.
 	GPU *cuda.Device
 	// GPUMemory is the limit of the store's device memory, in bytes. GPUCache is the wanted cache
 	// there, a share of the rows, or bytes; nil: all rows that fit.
 	GPUMemory int64
 	GPUCache  *budget.Size
-	// Direct says that reads can land in the device's memory, for up to MostSlots slots.
+	// Direct reports whether reads can land in the device's memory, for up to MostSlots slots.
 	Direct    bool
 	MostSlots int
-	// Peers are further devices of the process, which have a view each, after GPU's;
-	// GPUMemory and GPUCache are of each device. Divide says that they read each other's
-	// memory, so that the rows on them are divided.
+	// Peers are further devices of the process, with a view each, after the view of GPU. GPUMemory and
+	// GPUCache are limits of each device. If Divide is set, devices read each other's memory, and each
+	// holds a part of the rows.
 	Peers  []*cuda.Device
 	Divide bool
-	// Reads is the storage stack that the store will be opened with, if the device can read
-	// from it by itself; nil: the host submits all reads. A store that has them submitted by
-	// the host all the same says in the Note why.
+	// Reads is the storage stack of the store if the device can submit reads to it; nil: the host submits
+	// all reads. If the store cannot use it, Layout.Note has the reason.
 	Reads iostack.DeviceStack
 }
 
-// NoGPURows refuses rows on a GPU of a store that has none there: where says where they are.
+// NoGPURows returns an error of kind fault.ErrUsage if the options have a GPU and a GPUCache above 0.
+// Stores call it that hold no rows on a GPU; where is a clause for the message: where they hold them.
 func (o *PlanOptions) NoGPURows(where string) error {
 	if g := o.GPUCache; o.GPU != nil && g != nil && g.Value != 0 {
 		return fault.New(fault.ErrUsage, "--gpu-cache %s: %s; use --ram-cache", g, where)
@@ -224,37 +224,37 @@ func (o *PlanOptions) NoGPURows(where string) error {
 type Layout struct {
 	CacheRows int64 // in RAM or on the GPU
 
-	TableBytes    int64 // of what Open reads of the directory, such as checksums
-	RAMBytes      int64 // of the rows in RAM, and of what finds them
-	KeepBytes     int64 // of what filling them while training takes besides
+	TableBytes    int64 // of tables that Open reads, such as checksums
+	RAMBytes      int64 // of the rows in RAM, and of their index
+	KeepBytes     int64 // of filling the rows, and of saved states, in addition
 	WindowBytes   int64 // of the window, if the store has one: see Source.WindowBytes
 	SlotBytes     int64 // of one training slot
 	EvalSlotBytes int64 // of one evaluation slot
-	DecodeBytes   int64 // of all slots' decompression
-	StateBytes    int64 // that State returns at most
-	QueueBytes    int64 // of the queues by which a GPU reads by itself: see iostack.DeviceStack
+	DecodeBytes   int64 // of the decompression for all slots
+	StateBytes    int64 // of the longest result of State
+	QueueBytes    int64 // of the queues of a GPU that submits reads: see iostack.DeviceStack
 
-	// Ahead is how many training batches the store's Window shows after the first; 0: the
-	// store has no window. A store with one is InOrder.
+	// Ahead is the number of training batches that the store's Window shows after the first; 0: the
+	// store has no window. A store with a window is InOrder.
 	Ahead int
 
-	GPU          *cuda.Device // that the matrices are for; nil: the host
-	GPURows      int64        // on the GPU; divided among several, on all of them
-	GPURowsBytes int64        // of their rows, on each
-	GPUBytes     int64        // all that the store takes of the device's memory at once
-	GPUSlotBytes int64        // what a training slot takes of it besides
+	GPU          *cuda.Device // that computes on the matrices; nil: the host
+	GPURows      int64        // on the GPU; with Divide, on all GPUs together
+	GPURowsBytes int64        // of the rows on one GPU
+	GPUBytes     int64        // of the device's memory, for the store without its slots
+	GPUSlotBytes int64        // of the device's memory, for one training slot
 
-	Policy string // which the rows of the cache follow, of a store with a choice of them
-	// ByUse says that Fill leaves the cache empty, wholly or in part: rows enter it as batches use
-	// them.
+	Policy string // residency policy of the cache, for a store with a choice of policies
+	// ByUse reports whether Fill leaves the cache empty, wholly or in part: rows enter it when batches
+	// use them.
 	ByUse bool
 	// FaultThreads is the number of threads that touch mapped rows; 0: none are mapped.
 	FaultThreads int
-	// Unchecked says that no checksum is compared when rows are read.
+	// Unchecked reports whether rows are read without comparing checksums.
 	Unchecked bool
-	Note      string // what the user should know, or ""
+	Note      string // facts about the layout for the user, or ""
 
-	// Own belongs to the store: the rest of its parameters for Open.
+	// Own has further parameters of the store for Open.
 	Own any
 }
 
@@ -263,18 +263,16 @@ func (l *Layout) Bytes(slots, evalSlots int) int64 {
 	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
 
-// Store holds rows. It belongs to one process, and its methods to one goroutine; slots
-// are made of its views.
+// Store holds rows for the batches of one process. Call its methods from one goroutine. Slots come from
+// its views.
 type Store interface {
-	// View returns the store as the device of that number sees it; 0 is the host's where
-	// there is no device.
+	// View returns the view of the i-th device. Without devices, View 0 is the view of the host.
 	View(i int) View
-	// Fill fills the levels for a training that goes on with the given training batch, and
-	// returns the bytes read. No batch may be under way. After an error it must be called
-	// again.
+	// Fill fills the levels for a training that continues with training batch next, and returns the
+	// bytes read. No batch may be under way. After an error, call Fill again before any batch.
 	Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error)
-	// State returns the part of a checkpoint, beside the position, that the store needs to go on
-	// exactly, or nil where residency follows from the position. LoadState puts it back.
+	// State returns the store's part of a checkpoint, or nil if residency follows from the position
+	// alone. LoadState restores it before Fill.
 	State() ([]byte, error)
 	LoadState([]byte) error
 	// Close releases files and levels. All slots must have been freed.
@@ -284,79 +282,81 @@ type Store interface {
 // View is a store as one device sees it. Its methods may be called from several
 // goroutines.
 type View interface {
-	// NewSlot reserves a slot at the maxima of training batches, or with eval of the
-	// others.
+	// NewSlot reserves the memory of a slot for the largest training batch, or if eval is set, for the
+	// largest evaluation batch.
 	NewSlot(eval bool) (Slot, error)
 }
 
-// Slot holds one batch on its way: its graph, its feature matrix, and the memory that
-// reads land in. A slot belongs to one goroutine at a time. The steps come in the order
-// of their declaration; each may run while other slots are at other steps, and Assemble
-// of training batches in the order in which they compute.
+// Slot holds one batch in flight: its graph, its feature matrix, and the memory that reads land in. A
+// slot belongs to one goroutine at a time. Call the steps in the order of their declaration. Each step may
+// run while other slots are at other steps, but training batches are assembled in the order in which
+// they compute.
 type Slot interface {
-	// Start submits the reads that are known without the graph, and returns at once. The
-	// slot must be waited for, even after an error.
+	// Start submits the reads that do not depend on the graph, and returns at once. Call Wait afterwards,
+	// even after an error.
 	Start(Ref) error
 	// LoadGraph waits for the graph, checks and decodes it, and submits the reads that
 	// follow from it.
 	LoadGraph(ctx context.Context) error
-	// Wait returns when all reads have landed. When ctx ends first it returns once no
-	// read can still write into the slot.
+	// Wait returns when all reads have landed. If ctx ends first, it returns as soon as no read can write
+	// into the slot any more.
 	Wait(ctx context.Context) error
-	// Assemble checks the bytes and completes the matrix, or the inputs from which Fill makes it.
+	// Assemble checks the bytes read and completes the matrix, or the inputs from which Fill makes it.
 	Assemble(ctx context.Context) error
 
-	// Batch is the graph of the batch loaded last; its memory is reused. The Input of a training batch
-	// names each node by its rank: by descending hotness in the samples, ties by ascending id; for
-	// batches that are drawn while training, hotness in the batches of the dry pass. The Input of other
-	// batches has a meaning that the store defines.
+	// Batch returns the graph of the batch loaded last, valid until the next Start. The Input of a
+	// training batch has the rank of each node: by descending hotness in the samples, ties by ascending
+	// id. For batches drawn while training, it is the hotness in the batches of the dry pass. The Input of
+	// evaluation batches has a meaning that the store defines.
 	Batch() *graph.Batch
-	// Counts are of the batch loaded last.
+	// Counts returns the counts of the batch loaded last.
 	Counts() Counts
-	// X returns the feature matrix, input nodes × dim, row-major, where the host computes.
-	// It is complete after Assemble, and the slot's until Start.
+	// X returns the feature matrix, input nodes × dim, row-major, if the host computes. It is complete
+	// after Assemble, and valid until the next Start.
 	X() []float32
-	// Matrix returns the memory in which X lies, whichever batch it is of, until Free;
-	// none where a device computes.
+	// Matrix returns the memory of X for all batches of the slot, valid until Free; nil if a device
+	// computes.
 	Matrix() []byte
-	// Fill submits the work that makes x the feature matrix of the assembled batch: copies on the given
-	// stream, then work on a stream of the store, and returns the time span of the latter, nil if there
-	// is none. The slot must stay as it is until the copies are done. Fill reuses a batch's memory on
-	// the device along with x: of training batches, the one before the last must have been computed, of
-	// other batches the last. The calling goroutine is attached.
+	// Fill submits the work that writes the feature matrix of the assembled batch to x: copies on the
+	// given stream, then work on a stream of the store. It returns the time span of the work on the
+	// store's stream, nil if there is none. The slot must not change until the copies are done. Fill
+	// also reuses the device memory of an earlier batch, which must have been computed: the last but one
+	// for training batches, the last for evaluation batches. The calling goroutine must be attached to
+	// the device.
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
-	// Free gives the memory back. No read may be in flight: Wait first.
+	// Free releases the memory. Call Wait first: no read may be in flight.
 	Free()
 }
 
-// Landing is a Slot that may return from Fill before its bytes have come from the drive; they are
-// checked on the device.
+// Landing is a Slot that may return from Fill before the drive has delivered the bytes. The device
+// computes their checksums.
 type Landing interface {
-	// Landed returns the error of the last Fill's copies, once they are done: of a read that failed, or
-	// of bytes that do not match their checksums. After an error, discard all results computed
-	// meanwhile.
+	// Landed returns the error of the copies of the last Fill: a read that failed, or bytes that do not
+	// match their checksums. Call it once the copies are done. After an error, discard all results
+	// computed meanwhile.
 	Landed() error
 }
 
-// Source supplies stores of rows alone with batches: their graphs, and the facts about them.
+// Source supplies the batches of stores that hold rows alone: graphs, and facts about them.
 type Source interface {
-	// Dir is the directory that errors are about.
+	// Dir is the directory to name in errors.
 	Dir() string
 	Facts() Facts
 	Lineage() Lineage
 	// TableBytes is the memory of the source, in bytes.
 	TableBytes() int64
-	// Ranks fills rank, one for each node: see Slot.Batch. It holds RanksBytes besides.
+	// Ranks fills rank with the rank of every node: see Slot.Batch. While it runs it takes RanksBytes
+	// bytes of memory.
 	Ranks(rank []uint32) error
 	RanksBytes() int64
-	// Hotness returns how many training batches have each node among their input nodes, as far
-	// as they are known: those that Ranks goes by. It must not be changed. It takes RanksBytes
-	// at most.
+	// Hotness returns the hotness of every node: in all training batches of the samples, or in the
+	// batches of the dry pass. The caller must not change it. The call and its result take up to
+	// RanksBytes bytes.
 	Hotness() ([]uint32, error)
-	// Inputs reads the input nodes of a batch, in the order in which a loader has them.
-	// They alias buf, grown if needed, which is returned for the next call.
+	// Inputs reads the input nodes of a batch, in the order of Loader.Decode. They alias buf, grown if
+	// needed, which is returned for the next call.
 	Inputs(ctx context.Context, ref Ref, buf []byte) (nodes []uint32, _ []byte, err error)
-	// LoaderBytes is the memory of a loader.
+	// LoaderBytes is the memory of a loader, in bytes.
 	LoaderBytes(eval bool) int64
 	// WindowBytes is the memory of a window that shows ahead batches after the first, in bytes.
 	WindowBytes(ahead int) int64
@@ -364,12 +364,11 @@ type Source interface {
 	Open(stack iostack.Stack) (Loaders, error)
 }
 
-// Mapped is a Store or a Source that reads mapped files, which are not checked again after they
-// were opened.
+// Mapped is a Store or a Source that reads mapped files without checking them again after opening them.
 type Mapped interface {
-	// Unchanged returns an error of kind fault.ErrCorrupt unless the files are still as they were
-	// opened, under their names. Call it before committing results made from them. It is safe while
-	// batches are under way.
+	// Unchanged returns an error of kind fault.ErrCorrupt if a file has changed, or its name is missing or
+	// refers to another file, since it was opened. Call it before committing results made from the files.
+	// It is safe while batches are under way.
 	Unchanged() error
 }
 
@@ -378,91 +377,88 @@ type Mapped interface {
 // TableBytes does not include the memory of HoldLists, which the store counts.
 type Lists interface {
 	Source
-	// Draws returns how often each node's list was drawn from, for the training batches that Hotness
-	// goes by. It must not be changed. Nil: the store has no choice of the lists that are held.
+	// Draws returns the number of draws from each node's list, for the training batches that Hotness
+	// counts. The caller must not change it. It is nil if the store cannot choose the lists in memory.
 	Draws() []uint32
-	// ListBytes is the memory that holding a node's list takes, at least 1, and ListRead the
-	// bytes that a draw from it reads where it is not held.
+	// ListBytes is the memory of a held list, in bytes, at least 1. ListRead is the number of bytes that a
+	// draw reads from a list that is not held.
 	ListBytes(v uint32) int64
 	ListRead(v uint32) int64
 	// ListsBytes is the memory of holding lists of sum bytes in all, and ListsWork the work memory of
 	// HoldLists until it returns, in bytes.
 	ListsBytes(sum int64) int64
 	ListsWork() int64
-	// HoldLists reads the lists of the given nodes, instead of those that are held, and returns
-	// the bytes read. No batch may be under way. After an error none are held.
+	// HoldLists replaces the held lists by the lists of the given nodes, and returns the bytes read. No
+	// batch may be under way. After an error no lists are held.
 	HoldLists(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error)
 }
 
-// Loaders makes loaders and windows. Close comes when all of them have been freed.
+// Loaders makes loaders and windows. Free all of them before Close.
 type Loaders interface {
 	NewLoader(eval bool) (Loader, error)
-	// NewWindow returns a window that shows ahead batches after the first, at least one. It shows
-	// nothing until Seek.
+	// NewWindow returns a window that shows ahead batches after the first; ahead is at least 1. The window
+	// is empty until Seek.
 	NewWindow(ahead int) (Window, error)
 	Close() error
 }
 
 // Loader reads the graph of one batch at a time. It belongs to one goroutine at a time.
 type Loader interface {
-	// Start submits the read of a batch's graph and returns at once. It must be waited for,
-	// even after an error.
+	// Start submits the read of a batch's graph and returns at once. Call Wait afterwards, even after an
+	// error.
 	Start(Ref) error
-	// Wait returns when the read has landed. When ctx ends first it returns once the read
-	// cannot write any more.
+	// Wait returns when the read has landed. If ctx ends first, it returns as soon as the read cannot
+	// write any more.
 	Wait(ctx context.Context) error
-	// Decode checks and decodes the landed batch. The batch's Input names nodes; it may be changed
-	// until the next call.
+	// Decode checks and decodes the landed batch. Input has node ids, which the caller may change. The
+	// batch is valid until the next Start.
 	Decode() (*graph.Batch, error)
-	// Counts has BytesRead, UsefulBytes and GraphRead, of the read started last.
+	// Counts returns BytesRead, UsefulBytes, GraphRead and the requests of the last read.
 	Counts() Counts
 	Free()
 }
 
-// Window shows a store the input nodes of the training batches that come: the first, and
-// some after it, in the order of the samples, which is cyclic through all sample epochs. A
-// store divides its memory with Source.WindowBytes, moves the window to the batch that Fill
-// names, and advances it past each batch that its policy has decided. Batches pass LoadGraph
-// side by side and in any order: a store decides under a lock, for the batch at hand and for
-// those before it that are not decided yet, as the window has the nodes of all of them.
+// Window shows the input nodes of coming training batches: a first batch, and the batches after it in
+// the order of the samples, which is cyclic through all sample epochs. Source.WindowBytes is its memory.
+// The store moves the window to the batch given to Fill, and advances it past each batch that its policy
+// has decided for. LoadGraph of several batches may run at the same time and in any order. So the store
+// decides under a lock, for the present batch and for all earlier batches without a decision.
 //
-// A source reads ahead, or draws ahead; whether a batch that was seen is kept for its loader
-// or made once more is the source's choice, and the nodes are the same. A window belongs to
-// one goroutine at a time.
+// The source reads or draws the batches ahead. It may keep a batch for its loader or make it again, with
+// the same nodes. A window belongs to one goroutine at a time.
 type Window interface {
 	// Seek makes a training batch the first. Seek and Advance return the bytes read from disk, which
-	// count as a graph's; Advance does its reads, if any, at once. Damage is an error of kind
-	// fault.ErrCorrupt. After an error, also when ctx ends, the window shows nothing until Seek has
-	// succeeded, and no read is under way.
+	// count as reads of graphs. Both have finished their reads when they return. Damage is an error of
+	// kind fault.ErrCorrupt. After an error, also if ctx ends, the window is empty until Seek succeeds.
 	Seek(ctx context.Context, first int) (read int64, err error)
-	// Advance drops the first batch: the one after it is the first, and one more is seen.
+	// Advance drops the first batch and appends the next one at the end.
 	Advance(ctx context.Context) (read int64, err error)
 	// First returns the index of the first batch.
 	First() int
-	// Inputs returns the input nodes of the batch that comes k after the first, k from 0 to
-	// the number that the window was made for, in the order in which a loader has them. They
-	// are the window's, and stay as they are until it drops the batch.
+	// Inputs returns the input nodes of the batch k places after the first, in the order of Loader.Decode.
+	// k is from 0 to the number of batches ahead. The nodes belong to the window, and do not change until
+	// it drops the batch.
 	Inputs(k int) []uint32
 	Free()
 }
 
-// Counts say where a batch came from, in bytes and rows.
+// Counts are the bytes, rows and requests of one batch, by origin.
 type Counts struct {
 	// BytesRead is the number of bytes read from disk. UsefulBytes of them are in the batch: its graph
 	// and its rows.
 	BytesRead, UsefulBytes int64
-	GraphRead              int64 // what the graph has of BytesRead
-	SSDRead, SSDUseful     int64 // what a level of shared rows on disk has of them
-	// TopologyRead is the topology's part of GraphRead, where batches are drawn while training, and
-	// TopologyRequests is its number of requests.
+	GraphRead              int64 // part of BytesRead for graphs
+	SSDRead, SSDUseful     int64 // parts of BytesRead and UsefulBytes for the SSD level
+	// TopologyRead is the part of GraphRead for the topology, if batches are drawn while training.
+	// TopologyRequests is the number of its requests.
 	TopologyRead, TopologyRequests int64
-	RAMRows                        int // rows that no read was for
-	GPURows                        int // of these, rows that the GPU's memory held
-	// Requests are the reads that were submitted for it, of whatever length, or the pages
-	// that a store had the kernel read.
+	RAMRows                        int // rows from memory, without a read
+	GPURows                        int // part of RAMRows in the GPU's memory
+	// Requests is the number of reads that were submitted for the batch, or of pages that the kernel read
+	// for a store of mapped rows.
 	Requests int64
-	// Of a store that holds pages: BufferRows are the RAMRows that are held for good. PageMisses and
-	// PageHits are the accesses of pages by all other rows: the pages that were read, and the rest.
+	// For a store that holds pages: BufferRows is the part of RAMRows in the constant buffer. PageMisses
+	// and PageHits count the accesses of pages by all other rows: a miss reads the page, a hit does not.
 	BufferRows, PageMisses, PageHits int
 }
 

@@ -15,7 +15,7 @@ import (
 type Loaded struct {
 	Loader Loader
 	Ref    Ref
-	Rows   Counts // of the rows, and of what was read beside the batch's own graph
+	Rows   Counts // without the batch's own graph, which Loader counts
 
 	batch *graph.Batch
 }
@@ -26,7 +26,7 @@ func (l *Loaded) Start(r Ref) error {
 	return l.Loader.Start(r)
 }
 
-// Load waits for the graph, decodes it, and returns its input nodes, which may be changed.
+// Load waits for the graph, decodes it, and returns its input nodes. The caller may change them.
 func (l *Loaded) Load(ctx context.Context) (input []uint32, err error) {
 	if err := l.Loader.Wait(ctx); err != nil {
 		return nil, err
@@ -54,14 +54,15 @@ func (l *Loaded) Free() {
 	}
 }
 
-// HostSlot is the part of a slot that gathers its rows in RAM, all by one call.
+// HostSlot is the common part of slots with a feature matrix in RAM.
 type HostSlot struct {
 	Loaded
 	matrix, nodes *device.Host
 	dim           int
 }
 
-// Open takes the memory and a loader. After an error, Free releases them.
+// Open allocates the matrix and a loader, for the largest training batch, or if eval is set, for the
+// largest evaluation batch. Call Free also after an error.
 func (s *HostSlot) Open(loaders Loaders, f *Facts, eval bool) error {
 	var errs [3]error
 	n := f.Inputs(eval)
@@ -75,7 +76,8 @@ func (s *HostSlot) Open(loaders Loaders, f *Facts, eval bool) error {
 	return nil
 }
 
-// LoadRanked loads the graph, notes its input nodes, and replaces them by their ranks.
+// LoadRanked loads the graph, copies its input nodes for Nodes, and replaces them in the batch by their
+// ranks. ranks is by node.
 func (s *HostSlot) LoadRanked(ctx context.Context, ranks []uint32) error {
 	input, err := s.Load(ctx)
 	if err != nil {
@@ -88,7 +90,7 @@ func (s *HostSlot) LoadRanked(ctx context.Context, ranks []uint32) error {
 	return nil
 }
 
-// Nodes returns the input nodes as LoadRanked noted them; they may be changed.
+// Nodes returns the input nodes of the batch, copied by LoadRanked. The caller may change them.
 func (s *HostSlot) Nodes() []uint32 { return s.nodes.Uint32s()[:len(s.batch.Input)] }
 
 // X implements Slot.

@@ -15,18 +15,18 @@
 //
 //	the next batches of the sample epoch, 1,024 at most, with |N(h)| ≤ C
 //
-// so that it follows from C and the samples alone. Rows of one hyperbatch are not kept for the next.
-// Blocks land in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most, and
-// that number of blocks is read at the same time.
+// It follows from C and the samples alone. Rows of one hyperbatch are not kept for the next. Blocks land
+// in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most. As many reads are in
+// flight as the buffer has blocks.
 //
-// A hyperbatch is recorded while the one before it is trained, a batch for a batch, which reads the
-// graph of each batch once more; its blocks are read when its first batch comes and all before are
-// assembled. AGNES likewise samples a hyperbatch beside the one before, and trains when its rows have
-// been gathered.
+// A hyperbatch is recorded while the previous one is trained, one batch for each trained batch. Recording
+// reads the graph of each batch once more. The blocks are read at the first batch of the hyperbatch, when
+// all earlier batches are assembled. AGNES likewise samples a hyperbatch during the previous one, and
+// trains when its rows have been gathered.
 //
-// It differs from AGNES in this: hyperbatches are as long as memory allows, where AGNES writes the rows
-// that RAM has no room for to files of their own, a batch each, and reads them again; blocks are of the
-// file, so that a row may lie on two; the topology is the source's matter.
+// Three things differ from AGNES. Hyperbatches are as long as memory allows; AGNES writes the rows without
+// room in RAM to one file for each batch, and reads them again. Blocks are parts of the file, so a row
+// may lie on two. The source holds the topology.
 package agnes
 
 import (
@@ -56,7 +56,7 @@ const (
 	mostBlocks  = 32
 )
 
-// windowAhead is how far the window shows batches beyond the one that is recorded.
+// windowAhead is the number of batches in the window after the one that is recorded.
 const windowAhead = 1
 
 // On returns the store of a source's batches, and of the dataset that they are drawn from.

@@ -30,14 +30,14 @@ type hyperbatches struct {
 	blocks *device.Host // the buffer
 	flight []flight     // of each of its blocks
 
-	now, next span // what is trained, and what was recorded of the one after it
+	now, next span // the hyperbatch that is trained, and the recorded part of the next one
 }
 
 // span is batches of a sample epoch, and their input nodes.
 type span struct {
 	nodeSet
 	first, batches int
-	whole          bool // no batch comes to it any more
+	whole          bool // no more batches are added
 }
 
 // flight is the read of a block.
@@ -69,7 +69,7 @@ func (h *hyperbatches) open(loaders featurestore.Loaders) (err error) {
 	return err
 }
 
-// damaged adds to an error about the features how they are made again.
+// damaged adds to an error about the features the advice to make them again.
 func (h *hyperbatches) damaged(err error) error {
 	return stage.Damaged(err, h.data.Dir(), h.data.Meta().Format)
 }
@@ -99,14 +99,14 @@ func (h *hyperbatches) Rows() []byte { return h.rows.Bytes() }
 
 func (h *hyperbatches) end(s *span) int { return (s.first + s.batches) % h.facts.Train }
 
-// begin makes a hyperbatch that will begin with the given batch, of which nothing is recorded.
+// begin clears the span; its first batch will be the given one.
 func (s *span) begin(batch int) {
 	s.clear()
 	s.first, s.batches, s.whole = batch, 0, false
 }
 
-// record adds the next batch to the coming hyperbatch, or finds that the hyperbatch is whole. It adds
-// its reads to counts.
+// record adds the next batch to the next hyperbatch, or sets whole if there is no room. It adds its reads
+// to counts.
 func (h *hyperbatches) record(ctx context.Context, counts *featurestore.Counts) error {
 	n := &h.next
 	batch := h.end(n)
@@ -134,7 +134,7 @@ func (h *hyperbatches) record(ctx context.Context, counts *featurestore.Counts) 
 	return nil
 }
 
-// recordAll records the rest of the hyperbatch that comes.
+// recordAll records the rest of the next hyperbatch.
 func (h *hyperbatches) recordAll(ctx context.Context, counts *featurestore.Counts) error {
 	for !h.next.whole {
 		if err := h.record(ctx, counts); err != nil {
@@ -144,16 +144,16 @@ func (h *hyperbatches) recordAll(ctx context.Context, counts *featurestore.Count
 	return nil
 }
 
-// advance makes the hyperbatch that comes, which is whole, the present one.
+// advance makes the next hyperbatch, which is whole, the present one.
 func (h *hyperbatches) advance() {
 	h.now, h.next = h.next, h.now
 	h.now.index()
 	h.next.begin(h.end(&h.now))
 }
 
-// Seek records hyperbatches from the beginning of the sample epoch to the one that the batch
-// is in, which it reads unless the batch begins it, and as many batches of the next as there
-// would be.
+// Seek records the hyperbatches from the beginning of the sample epoch to the hyperbatch of the batch. If
+// the batch is not its first, Seek also reads the hyperbatch, and records the batches of the next one
+// that the turns of the earlier batches recorded.
 func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
 	task := rep.Task("record the input nodes of batches", int64(batch%h.facts.BatchesPerEpoch+1), progress.Batches)
 	defer task.Done()
@@ -183,9 +183,8 @@ func (h *hyperbatches) Seek(ctx context.Context, batch int, rep progress.Reporte
 	return read + counts.BytesRead, err
 }
 
-// repeat does for the batches of the present hyperbatch before the given one what their turns
-// did beside. Their own graphs, which are read once more for the rows that they used, are not
-// counted.
+// repeat brings fresh and the recorded part of the next hyperbatch to their state before the given batch
+// of the present hyperbatch. It reads the graphs of the earlier batches again, and does not count them.
 func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	var buf []byte
 	for b := h.now.first; b < batch; b++ {
@@ -203,8 +202,8 @@ func (h *hyperbatches) repeat(ctx context.Context, batch int, counts *featuresto
 	return nil
 }
 
-// Turn reads the hyperbatch that begins with the batch, if one does, and records a batch of the
-// next, or with the last batch the rest of it.
+// Turn reads the hyperbatch that begins with the batch, if any. It also records one batch of the next
+// hyperbatch, or its rest at the last batch of the present one.
 func (h *hyperbatches) Turn(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	if h.next.whole && batch == h.next.first {
 		h.advance()
@@ -215,7 +214,7 @@ func (h *hyperbatches) Turn(ctx context.Context, batch int, counts *featurestore
 	return h.ahead(ctx, (batch+1)%h.facts.Train == h.end(&h.now), counts)
 }
 
-// ahead records one batch of the hyperbatch that comes, or all of it.
+// ahead records one batch of the next hyperbatch, or if all is set, the rest of it.
 func (h *hyperbatches) ahead(ctx context.Context, all bool, counts *featurestore.Counts) error {
 	switch {
 	case all:
@@ -267,15 +266,14 @@ func (h *hyperbatches) load(ctx context.Context, counts *featurestore.Counts) (e
 		}
 		return h.damaged(fmt.Errorf("read a hyperbatch from batch %d on: %w", h.now.first, err))
 	}
-	h.fresh.Read(0, int64(h.now.n)) // all that batches find until the next load
+	h.fresh.Read(0, int64(h.now.n)) // all frames of the hyperbatch
 	return nil
 }
 
-// after returns the first block behind the given one on which a row of the hyperbatch lies,
-// and -1 where there is none.
+// after returns the first block after the given one with a row of the hyperbatch, or -1.
 func (h *hyperbatches) after(block int) int {
 	row, begin := int64(h.facts.RowBytes), int64(block+1)*blockBytes
-	v := h.now.from(begin / row) // its row may begin before
+	v := h.now.from(begin / row) // the row may begin in an earlier block
 	if v < 0 {
 		return -1
 	}
@@ -291,7 +289,7 @@ func (h *hyperbatches) start(k, block int) (int64, error) {
 	return iostack.Extent(h.file, off, n), h.stack.Submit(&f.group, f.req[:])
 }
 
-// finish waits for a block, checks it and copies the rows, or their parts, that lie on it.
+// finish waits for a block, checks it and copies its rows, or parts of rows, into their frames.
 func (h *hyperbatches) finish(ctx context.Context, k int) error {
 	f := &h.flight[k]
 	if err := h.stack.Wait(ctx, &f.group); err != nil {
@@ -303,7 +301,7 @@ func (h *hyperbatches) finish(ctx context.Context, k int) error {
 	}
 	row, begin := int64(h.facts.RowBytes), int64(f.block)*blockBytes
 	end := begin + int64(len(block))
-	v := h.now.from(begin / row) // there is one: the block is read for it
+	v := h.now.from(begin / row) // at least one row of the hyperbatch is on the block
 	for frame := int64(h.now.place(uint32(v))); v >= 0 && v*row < end; frame++ {
 		lo, hi := max(v*row, begin), min((v+1)*row, end)
 		copy(h.rows.Bytes()[frame*row+lo-v*row:], block[lo-begin:hi-begin])

@@ -2,8 +2,8 @@ package agnes
 
 import "math/bits"
 
-// nodeSet is a set of nodes. Once it is indexed, it knows the place of each among them, in
-// ascending order: where the node's row lies.
+// nodeSet is a set of nodes. After index, place returns the place of a node in ascending order, which is
+// the frame of its row.
 type nodeSet struct {
 	words  []uint64 // a bit for each node
 	before []uint32 // by group of words: the nodes in the groups before
@@ -31,7 +31,8 @@ func (s *nodeSet) clear() {
 
 func (s *nodeSet) has(v uint32) bool { return s.words[v/64]>>(v%64)&1 != 0 }
 
-// add adds distinct nodes, unless there are more than most then: it reports whether it did.
+// add adds distinct nodes, unless the set would have more than most nodes. It reports whether it added
+// them.
 func (s *nodeSet) add(nodes []uint32, most int) bool {
 	more := 0
 	for _, v := range nodes {
@@ -49,7 +50,7 @@ func (s *nodeSet) add(nodes []uint32, most int) bool {
 	return true
 }
 
-// index makes place right, after add.
+// index prepares place after add.
 func (s *nodeSet) index() {
 	n := 0
 	for i, w := range s.words {
@@ -60,7 +61,7 @@ func (s *nodeSet) index() {
 	}
 }
 
-// place returns how many nodes of the set are below v.
+// place returns the number of nodes in the set below v.
 func (s *nodeSet) place(v uint32) uint32 {
 	word := int(v / 64)
 	n := int(s.before[word/groupWords])
@@ -70,7 +71,7 @@ func (s *nodeSet) place(v uint32) uint32 {
 	return uint32(n + bits.OnesCount64(s.words[word]&(1<<(v%64)-1)))
 }
 
-// from returns the first node of the set that is v or above, and -1 where there is none.
+// from returns the smallest node of the set that is at least v, or -1.
 func (s *nodeSet) from(v int64) int64 {
 	word := v / 64
 	if word >= int64(len(s.words)) {

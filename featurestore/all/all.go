@@ -1,5 +1,4 @@
-// Package all is the registry of stores: it finds one by the directories that are given,
-// or by its name.
+// Package all is the registry of stores. It finds a store by its name or by the directories of a run.
 package all
 
 import (
@@ -25,12 +24,11 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Auto is the name that takes the store which the directories are of.
+// Auto is the value of --store that selects a store by the directories.
 const Auto = "auto"
 
-// Places are the directories that a store may be made of, as flags give them; "" for
-// those that are not given. Live says that batches are drawn while training, as --fanout
-// does.
+// Places are the directories of a run, as its flags give them; "" if a flag is not given. Live reports
+// whether batches are drawn while training, which --fanout sets.
 type Places struct {
 	Pack, Dataset, Samples string
 	Live                   bool
@@ -41,10 +39,10 @@ var stores = []struct {
 	name  string
 	needs string // the flags of its directories
 	given func(p *Places) bool
-	// find finds it by its own directory, or on finds it with the batches of a source.
+	// find finds a store with a directory of its own; on finds a store on the batches of a source.
 	find func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
 	on   func(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error)
-	// policies are those that its cache may follow, the default first; nil: there is no choice.
+	// policies are the values of --cache-policy, the default first; nil: there is no choice.
 	policies []string
 }{
 	{packed.Name, "--pack",
@@ -78,9 +76,9 @@ func Names() []string {
 	return names
 }
 
-// Choose returns the name of the wanted store: name itself, or for Auto the first store that has its
-// directories given. A directory that the store does not use is an error of kind fault.ErrUsage that
-// names the flags.
+// Choose returns the name of the store to open: name itself, or for Auto the first store that needs
+// exactly the directories in p. Directories that the store does not use, or lacks, are an error of kind
+// fault.ErrUsage.
 func Choose(name string, p Places) (string, error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
 		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, but %s has batches already: give --fanout with --dataset alone, or leave it out", from)
@@ -119,8 +117,8 @@ func ways() string {
 	return strings.Join(list, ", or ")
 }
 
-// Policies returns the policies that the cache of a store may follow, which Choose has
-// returned: the default first, nil where there is no choice.
+// Policies returns the values of --cache-policy for a store, the default first, or nil if there is no
+// choice. name is a result of Choose.
 func Policies(name string) []string {
 	for _, s := range stores {
 		if s.name == name {
@@ -130,24 +128,23 @@ func Policies(name string) []string {
 	return nil
 }
 
-// HoldsAll reports whether a store, which Choose has returned, holds all rows: a cache of some is
-// of no use to it.
+// HoldsAll reports whether a store always holds all rows, and needs no size of a cache. name is a result
+// of Choose.
 func HoldsAll(name string) bool { return name == memory.Name }
 
-// Maps reports whether a store, which Choose has returned, maps its rows: it has threads that
-// page faults stop.
+// Maps reports whether a store maps its rows, and has threads that wait for page faults. name is a result
+// of Choose.
 func Maps(name string) bool { return name == mmap.Name }
 
-// Divides reports whether a store, which Choose has returned, divides its memory between rows
-// and the lists of neighbours that batches are drawn from.
+// Divides reports whether a store divides its memory between rows and lists of in-neighbours. name is a
+// result of Choose.
 func Divides(name string) bool { return name == hyperion.Name }
 
-// Particular reports whether a store, which Choose has returned, takes no samples but those
-// that were drawn for it.
+// Particular reports whether a store needs samples that were drawn for it. name is a result of Choose.
 func Particular(name string) bool { return name == marius.Name }
 
-// Find reads the metadata of the store that Choose returns. It is not for batches that are drawn while
-// training, see On. The reason is one printable line: the store, and the directory it was found by.
+// Find reads the metadata of the store that Choose returns. For batches drawn while training, see On. The
+// reason is one line for the log: the name of the store and its directory.
 func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
 	if name, err = Choose(name, p); err != nil {
 		return nil, "", err
@@ -170,7 +167,7 @@ func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason 
 	return c, fmt.Sprintf("%s: %s", name, c.Dir()), nil
 }
 
-// On is Find where batches are drawn while training, by the given source.
+// On is Find for batches that the given source draws while training.
 func On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
 	if name, err = Choose(name, p); err != nil {
 		return nil, "", err
