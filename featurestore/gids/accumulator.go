@@ -6,44 +6,44 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Accumulator says how many accesses keep drives busy, with GIDS' names and units.
+// Accumulator has GIDS' parameters for the number of accesses that keep the drives busy.
 type Accumulator struct {
-	Share         float64 // of the drives' rate that is wanted, below 1
-	Bandwidth     float64 // of a drive's reads of a page, GB/s
-	Page          float64 // bytes
+	Share         float64 // target share of the drives' bandwidth, below 1
+	Bandwidth     float64 // of a drive for reads of a page, GB/s
+	Page          float64 // bytes of a page
 	DriveLatency  float64 // µs
-	SystemLatency float64 // µs
+	SystemLatency float64 // of the rest of the system, µs
 	Drives        float64
 }
 
-// Defaults returns the numbers of GIDS: a drive of 5.8 GB/s and 11 µs.
+// Defaults returns GIDS' values: one drive of 5.8 GB/s and 11 µs.
 func Defaults() Accumulator {
 	return Accumulator{Share: .95, Bandwidth: 5.8, Page: binio.Page, DriveLatency: 11, SystemLatency: 20, Drives: 1}
 }
 
-// Accesses returns the number of accesses that a gather must have more than:
+// Accesses returns the number of accesses that a gather must exceed:
 //
-//	p/(1−p) · bandwidth·1024/page · (latency of the drive + of the system) · drives
+//	p/(1−p) · bandwidth·1024/page · (latency of the drive + latency of the system) · drives
 //
-// with 1024 where 1000 would be right, as GIDS has it.
+// with p the Share. The factor is 1024, as in GIDS; 1000 would be right.
 func (a Accumulator) Accesses() int64 {
 	return int64(a.Share / (1 - a.Share) * a.Bandwidth * 1024 / a.Page * (a.DriveLatency + a.SystemLatency) * a.Drives)
 }
 
-// leastBefore is how many batches before one may be under way with it in any case: while one is
-// read, one is assembled and one computed.
+// leastBefore is the number of batches before the next one that may always be in flight with it: one is
+// read while one is assembled and one computed.
 const leastBefore = 2
 
-// mostGathered bounds the batches of a gather. GIDS has no bound, but by its script the number
-// that is needed may grow faster than the accesses.
+// mostGathered bounds the batches of a gather. GIDS has no bound, but in mode script the number of accesses
+// needed may grow faster than the accesses.
 const mostGathered = 64
 
-// gathers divides the batches, in their order, into gathers, which are read together: a gather
-// ends with the batch that makes its accesses more than are needed.
+// gathers divides the batches, in their order, into gathers, which are read together. A gather ends with
+// the batch with which its accesses exceed the number needed:
 //
-//	paper    accesses = Σ (rows − h), h the rows that the buffer serves;  needed = N
+//	paper    accesses = Σ (rows − h), h the rows in the constant buffer;  needed = N
 //	script   accesses = Σ rows;  needed = N + batches of the gather · H, H the sum of h over
-//	         the whole gather before
+//	         the whole previous gather
 type gathers struct {
 	need   int64
 	script bool
@@ -54,7 +54,7 @@ type gathers struct {
 	last     int64 // H
 }
 
-// before returns how many of the batches before the next one may be under way with it.
+// before returns the number of batches before the next one that may be in flight with it.
 func (g *gathers) before() int64 { return max(leastBefore, g.batches) }
 
 func (g *gathers) add(rows, served int64) {
@@ -72,8 +72,8 @@ func (g *gathers) add(rows, served int64) {
 	}
 }
 
-// gathersBytes is the length of what save appends: the gather so far, 8 bytes each, its
-// batches, their rows, those served, and those of the gather before.
+// gathersBytes is the length of the result of save: batches, accesses and served of the present gather,
+// and last, 8 bytes each.
 const gathersBytes = 4 * 8
 
 func (g *gathers) save(b []byte) []byte {

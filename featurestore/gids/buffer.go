@@ -13,9 +13,9 @@ import (
 // bufferShare bounds the rows of the constant buffer, as a share of the nodes: GIDS' value.
 const bufferShare = 0.2
 
-// buffer is the rows of some nodes, as the dataset has them, which stay once they are there.
+// buffer is the constant buffer: rows of some nodes in the dataset's type, which stay for the whole run.
 type buffer struct {
-	placeOf []uint32 // by node: the row's number plus one; 0: none is there
+	placeOf []uint32 // by node: the number of its row plus one; 0: not in the buffer
 	rows    []byte
 	filled  bool
 }
@@ -27,10 +27,10 @@ func (b *buffer) lay(mem *carver, c *candidate, rows int) {
 	}
 }
 
-// has reports whether the buffer will have a node's row once it is filled.
+// has reports whether a node is in the buffer. It is valid before the rows are read.
 func (b *buffer) has(v uint32) bool { return len(b.placeOf) > 0 && b.placeOf[v] > 0 }
 
-// row returns a node's row, if the buffer has it.
+// row returns a node's row, or nil if the buffer does not have it.
 func (b *buffer) row(v uint32, rowBytes int) []byte {
 	if !b.has(v) {
 		return nil
@@ -39,8 +39,8 @@ func (b *buffer) row(v uint32, rowBytes int) []byte {
 	return b.rows[at : at+rowBytes]
 }
 
-// choose returns the nodes of the buffer's rows, ascending: the nodes with the highest ranks, of equal
-// ranks the lowest ids. It reads and verifies the topology.
+// choose returns the nodes for the buffer, ascending: the nodes with the highest ranks, ties by ascending
+// id. It reads and verifies the topology.
 func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint32, err error) {
 	topology, err := s.data.Topology(ctx, rep, 0)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint
 	return nodes, nil
 }
 
-// chooseBytes returns the memory of choose: ranks, the nodes by their ranks, and so many of
-// these.
+// chooseBytes returns the memory of choose, in bytes: the ranks, the nodes sorted by rank, and the chosen
+// nodes.
 func (c *candidate) chooseBytes(rows int) int64 {
 	if rows == 0 {
 		return 0
@@ -68,11 +68,11 @@ func (c *candidate) chooseBytes(rows int) int64 {
 	return rankBytes(int(c.facts.Nodes)) + 4*c.facts.Nodes + 4*int64(rows)
 }
 
-// fillStep is how many rows of the buffer are read in one go.
+// fillStep is the number of rows that one step of fillBuffer reads.
 const fillStep = 1 << 15
 
-// fillBuffer reads the buffer's rows, each of their pages once, but for the pages where one
-// step ends and the next one begins. It returns the bytes read.
+// fillBuffer reads the rows of the buffer. It reads each of their pages once; a page with rows of two steps
+// is read twice. It returns the bytes read.
 func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int64, err error) {
 	if s.rows == 0 || s.buffer.filled {
 		return 0, nil

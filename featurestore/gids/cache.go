@@ -9,22 +9,22 @@ import (
 // absent is the line of a page that the cache does not hold.
 const absent = int32(-1)
 
-// cache decides which pages of the feature file are in lines. It has no bytes of them. It
+// cache decides which pages of the feature file are in lines. It does not hold the content of pages. It
 // belongs to one goroutine at a time.
 type cache struct {
 	lineOf []int32  // by page
 	ahead  []uint32 // by page: its accesses by the batches of the window
-	pageOf []uint32 // by line, of those taken; capacity: all lines
+	pageOf []uint32 // by taken line; the capacity is the number of lines
 	used   []int64  // by line: the last batch that used it
-	hand   int      // the line that is looked at next, once all are taken
+	hand   int      // the next line to examine, once all lines are taken
 	batch  int64    // batches decided
-	looked int      // lines that the hand went past for the batch at hand, in vain
+	looked int      // lines that the hand has skipped for the present batch
 }
 
-// recordBytes is the size of BaM's record for each page of the file: its state and its line.
+// recordBytes is the size of BaM's record of one page of the file: its state and its line.
 const recordBytes = 32
 
-// pageBytes is the size of the cache's entry for each page: its line, and its accesses ahead.
+// pageBytes is the size of the cache's entry for one page: its line, and its accesses in the window.
 const pageBytes = 4 + 4
 
 func newCache(pages, lines int, mem *carver) *cache {
@@ -42,10 +42,10 @@ func (c *cache) clear() {
 	c.pageOf, c.hand, c.batch = c.pageOf[:0], 0, 0
 }
 
-// decide finds the lines of the distinct pages of the next batch. held[j] becomes the line
-// that holds pages[j], or absent: a miss, for which into[j] becomes the line that takes it, or
-// absent: it passes by. Lines that this batch or one of so many batches before it uses keep
-// their pages, and lines whose page is in the window.
+// decide finds the lines of the distinct pages of the next batch. On a hit, held[j] becomes the line that
+// holds pages[j]. On a miss, held[j] becomes absent, and into[j] the line that takes the page, or absent
+// if the page passes by. A line keeps its page if this batch or one of the `before` batches before it uses
+// the line, or if a batch in the window uses the page.
 func (c *cache) decide(pages []uint32, held, into []int32, before int64) {
 	c.batch++
 	c.looked = 0
@@ -71,9 +71,9 @@ func (c *cache) decide(pages []uint32, held, into []int32, before int64) {
 	}
 }
 
-// take returns a line that may be given another page, without one. Lines that the hand went past
-// for a batch stay what they are until it ends, so as many as there are for each batch are
-// enough; a hand that finds none goes back to where it stood.
+// take frees a line for another page and returns it, or returns absent. A line that the hand skips stays
+// unavailable for the whole batch, so the hand makes at most one turn for each batch. If it finds no line,
+// it returns to its old position.
 func (c *cache) take(before int64) int32 {
 	if n := len(c.pageOf); n < cap(c.pageOf) {
 		c.pageOf = c.pageOf[:n+1]
@@ -94,11 +94,11 @@ func (c *cache) take(before int64) int32 {
 	return absent
 }
 
-// ageMost is the greatest age of a line in a state: more than batches are ever under way.
+// ageMost is the greatest age of a line in a state, above any number of batches in flight.
 const ageMost = 255
 
-// save appends the lines and the hand: 4 bytes each, the number of lines that are taken and the
-// hand; then by line 4 bytes, its page, and 1 byte, the batches since it was used, 255 at most.
+// save appends the state: the number of taken lines and the hand, 4 bytes each; then for each line its
+// page, 4 bytes, and the number of batches since its last use, 1 byte, 255 at most.
 func (c *cache) save(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.pageOf)))
 	b = binary.LittleEndian.AppendUint32(b, uint32(c.hand))
@@ -109,7 +109,7 @@ func (c *cache) save(b []byte) []byte {
 	return b
 }
 
-// load is the reverse of save, without a window. Errors are in d.
+// load reads the result of save. It clears the window. Errors are in d.
 func (c *cache) load(d *binio.Decoder) {
 	c.clear()
 	n, hand := d.Count(5), d.U32()

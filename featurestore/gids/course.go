@@ -9,9 +9,10 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// course decides for the training batches in their order, which is cyclic through all sample
-// epochs, whichever of them come first, and says when a batch may be under way. Decisions are ahead
-// of a run's position: a checkpoint holds an earlier state; see residency.States.
+// course makes the decisions of the cache for training batches. It makes them in the order of the samples,
+// which is cyclic through all sample epochs; a batch that comes early waits. It also bounds the batches in
+// flight. Decisions are ahead of a run's position, so a checkpoint holds an earlier state: see
+// residency.States.
 type course struct {
 	rowBytes int
 	buffer   *buffer
@@ -20,31 +21,30 @@ type course struct {
 	window   featurestore.Window // nil: the cache has no lines
 
 	mu        sync.Mutex
-	changed   sync.Cond // what await looks at
-	next      int       // the batch to decide for
-	deciding  bool      // it is decided for at present
-	decided   int64     // batches, since begin
-	assembled int64     // of these
-	broken    error     // of the window, which shows nothing any more
+	changed   sync.Cond // signals changes of the fields below
+	next      int       // the next batch to decide for
+	deciding  bool      // a decision for next is being made
+	decided   int64     // batches decided since begin
+	assembled int64     // batches assembled since begin
+	broken    error     // an error of the window, which is empty since
 	states    residency.States
 }
 
 func newStates(train int) residency.States { return residency.States{Circle: train, Kind: kindBytes} }
 
-// take returns the state as it is.
+// take returns the present state.
 func (c *course) take() []byte {
 	return c.cache.save(c.gathers.save(c.states.New(gathersBytes + 8 + 5*len(c.cache.pageOf))))
 }
 
-// decide waits until all batches before the given one are decided, and those are assembled that
-// may not be under way with it; then it finds the lines of the batch's pages, and has the window
-// look at one batch more, of which it returns the bytes read. After an error the batch is not
-// decided.
+// decide waits until all earlier batches are decided, and enough of them assembled that the given batch may
+// be in flight. Then it finds the lines of the batch's pages, advances the window, and returns the bytes
+// that the window read. After an error there is no decision for the batch.
 func (c *course) decide(ctx context.Context, batch int, nodes []uint32, w *wanted) (read int64, err error) {
 	if err := c.await(ctx, batch); err != nil {
 		return 0, err
 	}
-	// The course is this batch's until deciding is false.
+	// This goroutine owns the course until deciding is false.
 	read, err = c.step(ctx, nodes, w)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *course) decide(ctx context.Context, batch int, nodes []uint32, w *wante
 	return read, err
 }
 
-// await returns once the batch is the next, and may be under way with those that are.
+// await returns once the batch is the next one, and may be in flight with the batches before it.
 func (c *course) await(ctx context.Context, batch int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,8 +104,7 @@ func (c *course) step(ctx context.Context, nodes []uint32, w *wanted) (read int6
 	return read, nil
 }
 
-// look adds the accesses of the batch that comes k after the window's first to those that are
-// ahead, or takes them off.
+// look adds sign times the accesses of the batch k places after the window's first batch to cache.ahead.
 func (c *course) look(k int, sign int32) {
 	for _, v := range c.window.Inputs(k) {
 		if c.buffer.has(v) {
@@ -118,8 +117,7 @@ func (c *course) look(k int, sign int32) {
 	}
 }
 
-// done says that the batch was assembled: its lines are not in use any more. Batches come in
-// the order of the run.
+// done ends the use of the lines of the oldest batch in flight, when it has been assembled.
 func (c *course) done() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,8 +132,8 @@ func (c *course) add(slots int) {
 	c.states.AddSlots(slots)
 }
 
-// seek makes the cache what the base says, and the window what it is before the base's batch.
-// It returns the bytes read.
+// seek sets the cache to the base state, and moves the window to the batch after it. It returns the bytes
+// read.
 func (c *course) seek(ctx context.Context) (read int64, err error) {
 	c.broken, c.deciding = nil, false
 	base, at := c.states.Base()
@@ -166,14 +164,14 @@ func (c *course) load(b []byte) error {
 	return d.Err()
 }
 
-// begin makes the course go on from where it is, before the given batch and so many since the base, with
-// no batch under way.
+// begin makes the present state the base, before batch next, with since batches decided after the base.
+// No batch may be in flight.
 func (c *course) begin(next, since int) {
 	c.next, c.decided, c.assembled = next, 0, 0
 	c.states.Begin(c.take(), next, since)
 }
 
-// reset makes the base an empty cache before the given batch.
+// reset empties the cache, and makes it the base before the given batch.
 func (c *course) reset(next int) {
 	c.cache.clear()
 	c.gathers.clear()
@@ -189,7 +187,7 @@ const (
 
 func stateBytes(lines int64) int64 { return headBytes + gathersBytes + 8 + 5*lines }
 
-// save returns the base, which is valid until the next call.
+// save returns the base state, valid until the next call.
 func (c *course) save(kind [kindBytes]byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -199,8 +197,8 @@ func (c *course) save(kind [kindBytes]byte) []byte {
 	return c.states.Save(kind[:], c.next, c.take)
 }
 
-// restore makes the base a state that save has written, without its kind. Impossible numbers are an
-// error of kind fault.ErrCorrupt.
+// restore makes a result of save, without its kind, the base. Impossible numbers are an error of kind
+// fault.ErrCorrupt.
 func (c *course) restore(b []byte) error {
 	state, next, since, err := c.states.Parse(b)
 	if err != nil {

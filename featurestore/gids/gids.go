@@ -2,12 +2,12 @@
 // VLDB 2024), in a cache like BaM's (Qureshi and others, ASPLOS 2023). There is no pack; graphs come
 // from a featurestore.Source.
 //
-//	constant buffer   the rows of the nodes with the highest reverse PageRank, for good
+//	constant buffer   the rows of the nodes with the highest reverse PageRank, for the whole run
 //	cache of pages    lines of 4 KiB, each a page of the feature file
 //	window            pages that one of the next 8 batches uses keep their line
 //	accumulator       batches are read together until they have enough accesses
 //
-// A row of the buffer costs nothing. Each other row has an access for every page that it lies on, one
+// A row of the buffer needs no access. Each other row has an access for every page that it lies on, one
 // or more; rows may share pages. An access hits if a line holds the page, or if another access of the
 // batch has missed it already. So with P = 4096, the pages p(k) of batch k that no line holds when it
 // comes, and the file's size Z, batch k reads
@@ -22,27 +22,31 @@
 // Where a whole turn finds no line, the batch's other misses are read and pass by. The pages in the
 // cache are a function of the batches in their order, not of time.
 //
-// Pages are read into their lines while earlier batches are under way, so a slot holds only the pages
-// of the reads in flight: a line that a batch under way uses is not taken, and batches under way are no
-// more than the accumulator says, see gathers.
+// Pages are read into their lines while earlier batches are in flight, so a slot holds only the pages of
+// its reads. The cache does not take a line that a batch in flight uses, and the accumulator bounds the
+// batches in flight: see gathers.
 //
 // # Modes
 //
-// GIDS' paper and the script that is published with it differ. By paper, nodes rank by reverse
-// PageRank, and the accumulator counts the accesses that the buffer does not serve. By script, rank
-// moves along the edges, and the accumulator counts all rows, and before each batch raises the number
-// that it needs by the buffer's hits of the whole gather before: see gathers. On a graph with all edges
-// in both directions the ranks agree.
+// GIDS' paper and the script that is published with it differ. In mode paper, nodes rank by reverse
+// PageRank, and the accumulator counts the accesses outside the buffer. In mode script, rank moves along
+// the edges, and the accumulator counts all rows. Before each batch it raises the number needed by the
+// buffer's hits in the whole previous gather: see gathers. On a graph with all edges in both directions
+// the ranks agree.
 //
-// # What differs from GIDS
+// # Differences from GIDS
 //
-// Levels are in RAM. Pages are read by the host, or, where the storage stack lets it (an
-// iostack.DeviceStack), by the GPU, which then brings them to their lines and makes the matrix. BaM's
-// records have 32 bytes for each page of the file, and so much is counted. A page is read once for a
-// batch. BaM keeps a line from the time when a batch uses it that a later one of the window uses too,
-// here the window keeps whatever it has; BaM waits for a line where none can be taken, forever if need
-// be, here pages pass by. Three batches may be under way in any case, so that reading overlaps the
-// rest; and never more than there are slots.
+//   - The buffer and the cache are in RAM.
+//   - The host reads pages. If the storage stack allows it (an iostack.DeviceStack), the GPU reads them,
+//     copies them to their lines, and makes the matrix.
+//   - A page is read once for a batch.
+//   - BaM keeps the page of a line that a batch uses and a later batch of the window will use. Here all
+//     pages of the window keep their lines.
+//   - BaM waits, without limit, until it can take a line. Here the page passes by.
+//   - Three batches may always be in flight, so that reading overlaps the other links; never more than
+//     the number of slots.
+//
+// The memory plan counts BaM's record of 32 bytes for each page of the file.
 package gids
 
 import (
@@ -92,7 +96,7 @@ type candidate struct {
 	data   *dataset.Dataset
 	facts  featurestore.Facts
 
-	// In a plan: the GPU that reads the pages of training batches by itself; nil: the host does.
+	// In a plan: the GPU that submits the reads of training batches; nil: the host does.
 	gpu   *cuda.Device
 	reads *devrows.Plan
 }
@@ -109,8 +113,8 @@ func (c *candidate) Reads() iostack.Options {
 	return iostack.Options{Workers: inFlight, MaxIO: longestRead}
 }
 
-// longestRead is the most bytes that the stack reads at a time: pages are short, and each read
-// under way has a bounce buffer. Graphs are longer.
+// longestRead is the longest read of the storage stack, in bytes. It is small since pages are short and
+// each read in flight has a bounce buffer. Reads of graphs are split.
 const longestRead = 16 << 10
 
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
@@ -123,7 +127,7 @@ func (c *candidate) mostPages(rows int) int {
 	return int(min(int64(rows)*each, c.pages()))
 }
 
-// damaged adds to an error about the features how they are made again.
+// damaged adds to an error about the features the advice to make them again.
 func (c *candidate) damaged(err error) error {
 	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
 }

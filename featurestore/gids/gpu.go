@@ -12,14 +12,13 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// gpu is the side of a GPU that reads pages by itself, and makes the matrices of training
-// batches. The levels stay in RAM, where it reads and writes them over the bus. All pages that
-// a batch wants lie in its slot's memory on the device, in their order: those that it reads
-// land there, those that lines hold are copied there. So a row that begins on one of its pages
-// ends on the next.
+// gpu is the device side of a GPU that submits the reads of pages, and makes the matrices of training
+// batches. The levels stay in RAM; the GPU reads and writes them over the bus. All pages of a batch are
+// in the slot's memory on the device, in ascending order: missed pages land there, pages in lines are
+// copied there. So a row on two pages is contiguous.
 //
 //	copies    complete the reads ─► pages from lines ─► pages to lines ─► rows out of pages
-//	gathers   rows, and those of the constant buffer, to the matrix
+//	gathers   these rows, and rows of the constant buffer, to the matrix
 //
 // Batches come to the lines in the order in which they compute.
 type gpu struct {
@@ -31,7 +30,7 @@ type gpu struct {
 	turns         gpurows.Turns
 	reader        *devrows.Reader
 	lines         cuda.Buffer
-	changed       *cuda.Event // the lines are what the last batch made of them
+	changed       *cuda.Event // after the last batch's changes of lines
 }
 
 func newGPU(c *candidate, d *cuda.Device, plan *devrows.Plan) *gpu {
@@ -42,7 +41,7 @@ func newGPU(c *candidate, d *cuda.Device, plan *devrows.Plan) *gpu {
 	return g
 }
 
-// lay takes the memory of the device but for the rows.
+// lay takes the device memory, without the rows, out of the arena.
 func (g *gpu) lay(a *cuda.Arena) error {
 	return g.turns.Lay(a, gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(false))}, gpurows.TurnBytes{})
 }
@@ -60,7 +59,7 @@ func (g *gpu) count(l *featurestore.Layout) {
 // listBytes is the size of a batch's lists of pages from lines and to lines.
 func (g *gpu) listBytes() int64 { return 12 * int64(g.pages) }
 
-// open takes the device's memory, and lets it use the levels.
+// open takes the device's memory, and gives the device access to the levels.
 func (g *gpu) open(s *store) error {
 	skip := int64(0)
 	within := func(b []byte) int64 {
@@ -88,7 +87,7 @@ func (g *gpu) open(s *store) error {
 	return g.reader.Check(s.table.file)
 }
 
-// settle returns once batches that were given up change no lines any more.
+// settle waits for the changes of lines by batches that were given up.
 func (g *gpu) settle() error { return g.Device.Attached(g.changed.Synchronize) }
 
 func (g *gpu) close() error {
@@ -110,10 +109,10 @@ type gpuMatrix struct {
 	slot     *devrows.Slot
 	arena    *cuda.Arena
 	from, to cuda.Buffer
-	host     *cuda.Pinned // their content, and the ids
-	ids      []uint32     // entries of the table, in the matrix's order; those of rows out of pages as of turn 0
-	hostFrom []uint64     // where pages lie, in lines or in the landing
-	hostTo   []uint32     // and which they become there
+	host     *cuda.Pinned // hostFrom, hostTo and ids
+	ids      []uint32     // entries of the table, in the matrix's order; for rows out of pages, as of turn 0
+	hostFrom []uint64     // by copied page: its offset in the lines or in the landing
+	hostTo   []uint32     // by copied page: its destination, in pages
 
 	fromLines, toLines, rows, inputs int
 }
@@ -168,7 +167,8 @@ func (m *gpuMatrix) free() {
 	})
 }
 
-// begin notes where the rows of a batch come from, once its pages are decided for.
+// begin records the places of a batch's rows and the copies of its pages, after the cache has decided for
+// the batch.
 func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
 	m.inputs, m.rows, m.fromLines, m.toLines = len(nodes), len(w.rows), 0, 0
 	for i, v := range nodes {

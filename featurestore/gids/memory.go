@@ -7,14 +7,14 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// carver cuts one piece of memory into page-aligned parts. Without memory it only counts, so
-// that the same code finds out how much is needed and takes it.
+// carver cuts one piece of memory into page-aligned parts. Without memory it only counts, so the same code
+// computes the size and takes the memory.
 type carver struct {
 	mem  []byte // zeroed
 	used int64
 }
 
-// carve has lay take its parts out of memory that is as large as they need, which is returned.
+// carve allocates memory for all parts that lay takes, and calls lay with it.
 func carve(lay func(c *carver)) (*device.Host, error) {
 	host, err := device.NewHost(int(carved(lay)))
 	if err != nil {
@@ -31,7 +31,7 @@ func carved(lay func(c *carver)) int64 {
 	return c.used
 }
 
-// list returns the next part, n numbers; none if c only counts.
+// list returns the next part, as n numbers, or nil if c only counts.
 func list[T binio.Number](c *carver, n int) []T {
 	var v T
 	bytes := int64(n) * int64(unsafe.Sizeof(v))

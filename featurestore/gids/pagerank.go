@@ -15,20 +15,20 @@ const (
 	defaultIterations = 20
 )
 
-// rankOptions says how ranks are computed. The zero value is the definition with GIDS' numbers.
+// rankOptions are the parameters of pageRanks. The zero value is mode paper with GIDS' numbers.
 type rankOptions struct {
 	Damping    float64 // 0: GIDS'
 	Iterations int     // 0: GIDS'
-	// Script moves rank as the script does that GIDS publishes: along the edges, still divided
-	// by the in-degree of the node that it comes from,
+	// Script moves rank as GIDS' published script does: along the edges, still divided by the in-degree
+	// of the source,
 	//
 	//	rank'[v] = (1-d)/N + d · Σ rank[u] / indegree(u)   over the edges u → v
 	//
 	// On a graph with all edges in both directions the two are equal.
 	Script  bool
-	Workers int // goroutines; 0: as many as processors
-	// Guard, if not nil, runs what reads the graph, in each goroutine: a mapped topology's
-	// turns memory faults into errors.
+	Workers int // goroutines; 0: one for each processor
+	// Guard, if not nil, runs the functions that read the graph, in each goroutine. The Guard of a mapped
+	// topology turns memory faults into errors.
 	Guard func(func() error) error
 }
 
@@ -69,11 +69,10 @@ func rankBytes(nodes int) int64 { return 16 * int64(nodes) }
 // to any node. The rank of nodes without in-neighbours goes nowhere: the ranks of a graph that
 // has such nodes add up to less than one.
 //
-// Ranks are the same bits for any number of workers:
-// a node's sum is made by one goroutine, in the graph's order. By the definition every worker
-// reads all edges, and adds up what comes to its own nodes: there is no transposed graph, and
-// no second vector for each worker. By the script each reads the edges to its own nodes.
-// pageRanks returns the context's error if that ends first.
+// Ranks are the same bits for any number of workers: one goroutine adds up the sum of a node, in the
+// graph's order. In mode paper every worker reads all edges, and adds up the sums of its own nodes, so no
+// transposed graph and no vector for each worker is needed. In mode script each worker reads the edges to
+// its own nodes. pageRanks returns the context's error if the context ends first.
 func pageRanks(ctx context.Context, g *graph.CSC, o rankOptions) ([]float64, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -143,7 +142,7 @@ func (c *ranking) divide(ctx context.Context, lo, hi int) error {
 	})
 }
 
-// push makes the ranks from lo up to hi: the share of every node goes to its in-neighbours.
+// push computes the ranks from lo up to hi: the share of every node goes to its in-neighbours.
 func (c *ranking) push(ctx context.Context, lo, hi int) error {
 	sum := c.sum[lo:hi]
 	clear(sum)
@@ -165,7 +164,7 @@ func (c *ranking) push(ctx context.Context, lo, hi int) error {
 	return nil
 }
 
-// pull makes the ranks from lo up to hi by the script: every node gets its in-neighbours' shares.
+// pull computes the ranks from lo up to hi in mode script: every node gets the shares of its in-neighbours.
 func (c *ranking) pull(ctx context.Context, lo, hi int) error {
 	return eachNode(ctx, lo, hi, func(v uint32) error {
 		row, err := c.g.Sources(v)
@@ -178,7 +177,7 @@ func (c *ranking) pull(ctx context.Context, lo, hi int) error {
 	})
 }
 
-// rank returns the rank of a node to which shares of the given sum come.
+// rank returns the rank of a node that gets shares with the given sum.
 func (c *ranking) rank(sum float64) float64 {
 	jump := (1 - c.Damping) / float64(c.g.NumNodes())
 	walk := c.Damping * sum

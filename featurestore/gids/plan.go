@@ -21,14 +21,14 @@ type own struct {
 	rows  int // of the constant buffer
 	lines int // of the cache of pages
 
-	gpu   *cuda.Device  // that reads the pages of training batches by itself,
-	reads *devrows.Plan // and how; nil: the host does
+	gpu   *cuda.Device  // that submits the reads of training batches
+	reads *devrows.Plan // of gpu; nil: the host submits the reads
 }
 
-// PlanEval has no levels: batches of evaluation do not use the cache.
+// PlanEval returns a layout without levels: batches of evaluation do not use the cache.
 func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(Modes()[0], 0), nil }
 
-// Plan makes the levels as large as is wanted, or as the memory allows.
+// Plan makes the levels as large as the options ask for, or as the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	n := c.facts.Inputs(false)
 	shape := devrows.Shape{Rows: n, RowBytes: c.facts.RowBytes, Most: binio.Page, Path: c.data.FeaturesPath(), Bytes: int64(c.mostPages(n)) * binio.Page}
@@ -88,8 +88,8 @@ func (c *candidate) plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	return l, nil
 }
 
-// divide divides bytes for rows between the levels: half of them is the constant buffer's, but
-// no more than a fifth of the nodes' rows; the others are lines.
+// divide divides bytes between the levels: half for the constant buffer, at most bufferShare of the
+// nodes' rows, and the rest for lines.
 func (c *candidate) divide(bytes int64) (rows, lines int) {
 	row := int64(c.facts.RowBytes)
 	n := min(c.mostBuffered(), bytes/2/row)
@@ -98,7 +98,7 @@ func (c *candidate) divide(bytes int64) (rows, lines int) {
 
 func (c *candidate) mostBuffered() int64 { return int64(bufferShare * float64(c.facts.Nodes)) }
 
-// whole returns the bytes for rows with which no level can have more.
+// whole returns the bytes with which both levels have their largest size.
 func (c *candidate) whole() int64 {
 	most := c.mostBuffered() * int64(c.facts.RowBytes)
 	return max(2*most, most+c.pages()*binio.Page)
@@ -132,7 +132,7 @@ func (c *candidate) layout(mode string, bytes int64) featurestore.Layout {
 	return l
 }
 
-// levels is the memory of the store that stays as it is laid.
+// levels is the memory of the store outside its slots.
 type levels struct {
 	host   *device.Host
 	ranks  []uint32 // by node
@@ -152,8 +152,8 @@ func (v *levels) lay(mem *carver, c *candidate, o own) {
 	v.lines = list[byte](mem, o.lines*binio.Page)
 }
 
-// levelsBytes returns the memory of the levels. Of each page of the file BaM's record is
-// counted, which is larger than what the cache has of it.
+// levelsBytes returns the memory of the levels, in bytes. It counts BaM's record for each page of the file,
+// which is larger than the cache's own entry.
 func (c *candidate) levelsBytes(o own) int64 {
 	n := carved(func(mem *carver) { new(levels).lay(mem, c, o) })
 	if o.lines > 0 {

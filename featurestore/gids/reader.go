@@ -9,7 +9,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// table is the feature file; its pages are read one by one.
+// table is the feature file, which is read page by page.
 type table struct {
 	*candidate
 	stack iostack.Stack
@@ -17,36 +17,36 @@ type table struct {
 	sums  *binio.Sums // of its pages; nil before Fill
 }
 
-// reader reads lists of pages through two staging buffers: while the pages of one are checked
-// and used, the other's are read.
+// reader reads lists of pages through two staging buffers: the pages of one are checked and used while the
+// pages of the other are read.
 type reader struct {
 	*table
 	counts   *featurestore.Counts // BytesRead and Requests grow
-	staging  []byte               // of both rounds
+	staging  []byte               // for both rounds
 	rounds   [2]round
-	requests []iostack.Request // of one
+	requests []iostack.Request // of one round
 
 	pages []uint32
-	land  func(k int, content []byte) // what is done with the k-th of them
-	next  int                         // the first that no read was submitted for
+	land  func(k int, content []byte) // called with each page that was read
+	next  int                         // the first page without a submitted read
 }
 
-// round is some reads in flight together, of pages from first on.
+// round is a group of reads in flight, for pages from first on.
 type round struct {
 	group    iostack.Group
 	first, n int
 }
 
-// roundReads is the reads of a round.
+// roundReads is the number of reads of a round.
 const roundReads = inFlight / 2
 
-// requestsBytes is the memory that a reader has of Go's: its requests.
+// requestsBytes is the memory of a reader on Go's heap: its requests.
 const requestsBytes = roundReads * int64(unsafe.Sizeof(iostack.Request{}))
 
 func (r *reader) lay(mem *carver) { r.staging = list[byte](mem, inFlight*binio.Page) }
 
-// newReader returns a reader of its own memory, of which lay takes some besides. free comes
-// when nothing is read any more.
+// newReader returns a reader with memory of its own. lay takes further parts of that memory. The caller
+// calls free when no read is in flight.
 func (s *store) newReader(lay func(mem *carver)) (_ *reader, free func(), err error) {
 	r := &reader{table: &s.table, counts: new(featurestore.Counts), requests: make([]iostack.Request, roundReads)}
 	host, err := carve(func(mem *carver) {
@@ -61,7 +61,7 @@ func (s *store) newReader(lay func(mem *carver)) (_ *reader, free func(), err er
 
 func readerBytes() int64 { return carved(new(reader).lay) + requestsBytes }
 
-// read reads pages, checked, and calls land with the content of each.
+// read reads pages, checks them, and calls land with the content of each.
 func (r *reader) read(ctx context.Context, pages []uint32, land func(k int, content []byte)) error {
 	err := r.start(pages, land)
 	if err == nil {
@@ -73,7 +73,7 @@ func (r *reader) read(ctx context.Context, pages []uint32, land func(k int, cont
 	return err
 }
 
-// start submits the first reads of some pages. They are the reader's until Finish or Drop.
+// start submits the first reads of some pages. The list belongs to the reader until Finish or Drop.
 func (r *reader) start(pages []uint32, land func(k int, content []byte)) error {
 	r.pages, r.land, r.next = pages, land, 0
 	for turn := range r.rounds {
@@ -84,8 +84,7 @@ func (r *reader) start(pages []uint32, land func(k int, content []byte)) error {
 	return nil
 }
 
-// Finish returns when all pages have landed. After an error of it or of start, drop must
-// follow.
+// Finish returns when all pages have landed. After an error of Finish or of start, call Drop.
 func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; r.rounds[turn].n > 0; turn = 1 - turn {
 		q := &r.rounds[turn]
@@ -106,7 +105,7 @@ func (r *reader) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Drop gives the reads up: nothing lands any more once it returns.
+// Drop gives the reads up. No page lands after it returns.
 func (r *reader) Drop() {
 	for i := range r.rounds {
 		iostack.Drop(r.stack, &r.rounds[i].group)
@@ -115,8 +114,8 @@ func (r *reader) Drop() {
 	r.next = len(r.pages)
 }
 
-// at returns the offset of the k-th page of a round, and where it lands: less than a page
-// at the end of the file.
+// at returns the offset of the k-th page of a round, and its memory, which is shorter than a page at the
+// end of the file.
 func (r *reader) at(turn, k int) (off int64, content []byte) {
 	off = int64(r.pages[r.rounds[turn].first+k]) * binio.Page
 	from := (turn*roundReads + k) * binio.Page

@@ -14,25 +14,25 @@ import (
 	"diskgnn/iostack"
 )
 
-// slot is a batch on its way.
+// slot implements featurestore.Slot and featurestore.Landing.
 type slot struct {
 	featurestore.Loaded
 	store *store
 	host  *device.Host
 	buffers
-	onGPU *gpuMatrix // that reads and makes the matrix; nil: the host does
+	onGPU *gpuMatrix // submits the reads and makes the matrix; nil: the host does
 
-	ahead  int64 // bytes read of the graphs of batches to come
+	ahead  int64 // bytes that the window read
 	flight devrows.Flight
 }
 
 // buffers is the memory of a slot, but for the loader's and the requests.
 type buffers struct {
 	matrix []byte
-	stored []byte // rows as the dataset has them, in the matrix's order; the matrix if that is float32
+	stored []byte // rows in the dataset's type, in the matrix's order; the matrix itself for float32
 	nodes  []uint32
 	wanted wanted
-	missed []uint32 // by read: which of the wanted pages it is
+	missed []uint32 // by read: the place of the page in wanted.pages
 	reads  []uint32 // by read: the page
 	reader reader
 }
@@ -87,17 +87,17 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// Start submits the read of the graph: which pages are read follows from it.
+// Start submits the read of the graph. The pages to read follow from the graph.
 func (sl *slot) Start(r featurestore.Ref) error {
-	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
+	if err := sl.Landed(); err != nil { // of the batch before, if it was given up
 		return err
 	}
 	sl.ahead = 0
 	return sl.Loaded.Start(r)
 }
 
-// LoadGraph decodes the graph, finds out which pages the lines hold and submits the first reads
-// of the others. Batches of evaluation use the constant buffer alone, and change nothing.
+// LoadGraph decodes the graph, finds the pages in lines and submits the first reads of the other pages.
+// Batches of evaluation use the constant buffer, but not the lines, and change neither.
 func (sl *slot) LoadGraph(ctx context.Context) error {
 	input, err := sl.Load(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	})
 }
 
-// submit has the GPU read those pages that are missed.
+// submit submits the GPU's reads of the missed pages.
 func (sl *slot) submit(nodes, missed []uint32) error {
 	s, m, w := sl.store, sl.onGPU, &sl.wanted
 	if err := m.slot.Pages(s.table.file, w.pages, missed, s.size(), &sl.Rows); err != nil {
@@ -167,8 +167,7 @@ func (sl *slot) land(k int, content []byte) {
 	}
 }
 
-// Wait reads the rest of the pages, round by round. Of a batch that is given up it ends the
-// reads.
+// Wait reads the rest of the pages, round by round. If the batch was given up, it ends the reads.
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.Loader.Wait(ctx); err != nil {
 		return err
@@ -199,7 +198,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	return nil
 }
 
-// gather copies what lines hold of the rows to them.
+// gather copies parts of rows from lines to the rows' places.
 type gather slot
 
 // Do implements copier.Work for some of the wanted pages.
@@ -212,8 +211,8 @@ func (g *gather) Do(lo, hi int, _ *[]byte) error {
 	return nil
 }
 
-// complete makes rows of the matrix from the constant buffer and, where they are to be widened,
-// from what was stored.
+// complete makes the matrix: it copies rows from the constant buffer, and widens all rows that are not
+// float32.
 type complete slot
 
 // Do implements copier.Work for some of the input nodes.
@@ -224,7 +223,7 @@ func (c *complete) Do(lo, hi int, _ *[]byte) error {
 		from := b.row(c.nodes[i], row)
 		if from == nil {
 			if f.DType == dtype.Float32 {
-				continue // it is there
+				continue // the row is in place already
 			}
 			from = c.stored[i*row : (i+1)*row]
 		}

@@ -25,7 +25,7 @@ type store struct {
 	copies  *copier.Copier
 	course  course
 	next    int  // the batch to assemble
-	side    *gpu // that reads by itself; nil: the host does
+	side    *gpu // submits the reads; nil: the host does
 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
@@ -66,11 +66,11 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 
 func (s *store) View(int) featurestore.View { return s }
 
-// State returns the result of course.save, which is valid until the next call.
+// State returns the result of course.save, valid until the next call.
 func (s *store) State() ([]byte, error) { return s.course.save(s.kind()), nil }
 
-// LoadState takes over a result of State for the same mode and levels of the same size. Of others it
-// takes nothing: the cache begins empty.
+// LoadState restores a result of State for the same mode and levels of the same size. For another mode or
+// size it returns nil, and the cache begins empty.
 func (s *store) LoadState(b []byte) error {
 	s.course.states.Forget()
 	kind := s.kind()
@@ -91,10 +91,9 @@ func (s *store) kind() (b [kindBytes]byte) {
 	return b
 }
 
-// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
-// there, the rows of the constant buffer, the batches of the window, and the pages that the
-// cache holds before the given batch: none at the beginning of a run. It returns the bytes read
-// but for the topology's.
+// Fill reads the ranks, the checksums of the features' pages (which it makes if the file is missing), the
+// rows of the constant buffer, the batches of the window, and the pages that the cache holds before the
+// given batch: none at the beginning of a run. It returns the bytes read, without the topology.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	if s.side != nil {
 		if err := s.side.settle(); err != nil {
@@ -124,8 +123,8 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 	return read, nil
 }
 
-// repeat makes the course what it was before the given batch: from a state before that, it
-// decides for the batches since once more. It returns the bytes that the window read.
+// repeat restores the course to its state before the given batch: it starts from a saved state, and decides
+// again for the batches since. It returns the bytes that the window read.
 func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	c := &s.course
 	n := c.states.Behind(next)
@@ -148,7 +147,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	return read, nil
 }
 
-// again decides for the next n batches, which the window shows.
+// again decides for the next n batches of the window.
 func (s *store) again(ctx context.Context, n int, rep progress.Reporter) (read int64, err error) {
 	task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 	defer task.Done()

@@ -6,11 +6,11 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// wanted is the rows of a batch that the buffer does not have, and the pages that they lie on.
+// wanted has the rows of a batch that are not in the buffer, and their pages.
 type wanted struct {
-	rows  []uint64 // ascending: the node, and in the lower half its place among the input nodes
+	rows  []uint64 // ascending: the node in the upper half, its place among the input nodes in the lower
 	pages []uint32 // ascending, distinct
-	from  []uint32 // by page: the first of the rows that lies on it
+	from  []uint32 // by page: the place in rows of the first row on it
 	held  []int32  // by page: the line that holds it, or absent
 	into  []int32  // by page: the line that takes it, or absent
 }
@@ -23,7 +23,7 @@ func (w *wanted) lay(mem *carver, c *candidate, inputs int) {
 	w.held, w.into = list[int32](mem, n), list[int32](mem, n)
 }
 
-// find lists the rows of the nodes that the buffer does not have, and their pages.
+// find lists the rows that are not in the buffer, and their pages.
 func (w *wanted) find(nodes []uint32, b *buffer, rowBytes int) {
 	w.rows = w.rows[:0]
 	for i, v := range nodes {
@@ -43,13 +43,14 @@ func (w *wanted) find(nodes []uint32, b *buffer, rowBytes int) {
 	}
 }
 
-// span returns the pages, from the first to the last, that a node's row lies on.
+// span returns the first and the last page of a node's row.
 func span(v uint32, rowBytes int) (first, last int64) {
 	at := int64(v) * int64(rowBytes)
 	return at / binio.Page, (at + int64(rowBytes) - 1) / binio.Page
 }
 
-// counts returns how many rows have all of their pages in lines, and the accesses of all.
+// counts returns the number of rows with all of their pages in lines, and the number of accesses of all
+// rows.
 func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
 	j := 0 // place of the row's first page
 	for _, r := range w.rows {
@@ -78,8 +79,8 @@ func (w *wanted) bytes(j, rowBytes int) (n int64) {
 	return n
 }
 
-// copy copies what page j has of the rows, from its content into their places in rows, and
-// returns how many bytes that are. Different pages have different bytes of a row.
+// copy copies the parts of rows on page j, from its content to their places in rows, and returns the
+// number of bytes. Different pages have different bytes of a row, so calls for them may be concurrent.
 func (w *wanted) copy(j int, content, rows []byte, rowBytes int) (n int64) {
 	size := int64(rowBytes)
 	lo, hi := int64(w.pages[j])*binio.Page, (int64(w.pages[j])+1)*binio.Page
