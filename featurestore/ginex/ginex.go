@@ -10,16 +10,16 @@
 //
 //	min(C, distinct nodes of s) + B(s)  rows
 //
-// each by itself: the 4 KiB pages that cover it, as package rows does. Ginex reads the first of these
-// rows before the superbatch begins, this store when a batch first uses them; nothing leaves the cache
-// before, see residency.Superbatch. Rows of one superbatch are not kept for the next.
+// Each row is one read of the 4 KiB pages that cover it, as in package rows. Ginex reads the first C rows
+// before the superbatch begins, this store when a batch first uses them; no row leaves the cache before
+// then, see residency.Superbatch. Rows of one superbatch are not kept for the next.
 //
-// A superbatch is recorded while the one before it is trained, a batch for a batch, which reads the
-// graph of each batch once more. Superbatches are as long as memory allows, an epoch at most; within an
-// epoch their lengths differ by one batch at most. The rows in the cache follow from the position of
-// the run and the lengths of superbatches, so checkpoints hold nothing of the cache.
+// A superbatch is recorded while the previous one is trained, one batch for each trained batch. Recording
+// reads the graph of each batch once more. Superbatches are as long as memory allows, an epoch at most;
+// within an epoch their lengths differ by one batch at most. The rows in the cache follow from the
+// position of the run and the lengths of superbatches, so checkpoints do not contain the cache.
 //
-// Ginex's cache of neighbours is not here, since batches are drawn before.
+// The store has no cache of neighbours, as Ginex has, since batches are drawn in advance.
 package ginex
 
 import (
@@ -42,5 +42,5 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	})
 }
 
-// inFlight is the reads of a batch at the same time.
+// inFlight is the most reads of a batch in flight.
 const inFlight = 512

@@ -1,8 +1,7 @@
 // Package gnndrive is the store that reads rows one by one from a DATASET and holds some of them in a
-// buffer, in RAM and on the GPU, as GNNDrive does (Jiang and others, ICPP 2024): batches under way
-// refer to the rows of the buffer, and rows that none refers to any more are on a standby list, which
-// the rows of later batches are taken from or take the place of. There is no pack; graphs come from a
-// featurestore.Source.
+// buffer, in RAM and on the GPU, as GNNDrive does (Jiang and others, ICPP 2024). Batches in flight refer
+// to rows of the buffer. Rows without a reference are on a standby list: a later batch may use them again,
+// or replace them. There is no pack; graphs come from a featurestore.Source.
 //
 // A row that an earlier batch is still reading is not read again: the batch joins that read, and finds
 // the row in its frame, as batches are assembled in their order. By the policy standby of package
@@ -13,28 +12,28 @@
 //
 // (less the part of the last page beyond the end of the file), and its graph.
 //
-// It differs from GNNDrive in this: batches keep their order, see below; a batch is released when the
-// third batch after it comes, whatever the pipeline has finished, so that reads follow from the batches
-// alone; the buffer may be smaller than the batches under way, and then rows pass by; reads are whole
+// Four things differ from GNNDrive. Batches keep their order, see below. A batch is released when the
+// third batch after it comes, regardless of the progress of the pipeline, so the reads follow from the
+// batches alone. The buffer may be smaller than the batches in flight; then rows pass by. Reads are whole
 // pages with checksums, not blocks of 512 bytes.
 //
 // # Order
 //
-// GNNDrive trains whichever batch is complete, so that a batch with late reads holds up no other. Here
-// batches keep their order, and nothing lets them overtake each other:
+// GNNDrive trains on the batch that is complete first, so a batch with late reads delays no other. Here
+// batches keep their order, for three reasons:
 //
-//   - The weights would follow from when the drive answers. Checkpoints count the batches of an
-//     order that is known: weights, metrics and the state of the policy at a step are those
-//     after all batches before it. With another order every run, no run could go on from one,
-//     nor be compared with another bit for bit.
-//   - A batch could overtake only those with which it shares no frame. A row whose read it joins
-//     is in its frame once the earlier batch is assembled; and a frame that it puts a row into
-//     may have one that the earlier batch is still to take, as decisions are ahead of frames.
-//   - A slot serves every n-th batch, and its next batch begins when this one was trained:
-//     see package pipeline. A late batch would hold up the others all the same, n batches later.
+//   - With another order, the weights would depend on the timing of the drive. A checkpoint counts
+//     batches of a fixed order: its weights, metrics and policy state are the results of all earlier
+//     batches. If every run had its own order, no run could continue from a checkpoint, and no two runs
+//     could be compared bit for bit.
+//   - A batch could overtake only batches with which it shares no frame. If it joins the read of an
+//     earlier batch, the row is in its frame only after the earlier batch is assembled. If it replaces
+//     the row of a frame, an earlier batch may still need the old row, as decisions are ahead of frames.
+//   - A slot serves every n-th batch, and its next batch begins after the present one is trained: see
+//     package pipeline. A late batch would still delay the others, n batches later.
 //
-// The batches between make up for late reads: batches under way read while the pipeline waits for a
-// late one, and the engine trains on the assembled batches.
+// The batches in flight hide late reads: they read while the pipeline waits for a late batch, and the
+// engine trains on the assembled batches.
 package gnndrive
 
 import (
@@ -58,6 +57,6 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 }
 
 const (
-	inFlight   = 80 // reads of a batch: GNNDrive's ring has as many entries
+	inFlight   = 80 // reads of a batch: the number of entries in GNNDrive's ring
 	extractors = 2  // batches that read at the same time
 )

@@ -8,9 +8,9 @@ import (
 
 // demand is the batches' need for rows or lists. The zero value needs nothing.
 type demand struct {
-	Accesses []uint32 // by node: how often it was needed
-	// Bytes returns the memory that holding a node's takes, at least 1, and Read the bytes
-	// that the drive reads each time where it is not held, below 2³².
+	Accesses []uint32 // by node: the number of accesses to its row or list
+	// Bytes returns the memory of a held row or list, in bytes, at least 1. Read returns the bytes that
+	// the drive reads for one access to a row or list that is not held, below 2³².
 	Bytes, Read func(v uint32) int64
 }
 
@@ -26,27 +26,26 @@ type share struct{ Rows, Lists []uint32 }
 // division is the content of both levels. A node's row is at one of them at most, and so is its list.
 type division struct{ GPU, RAM share }
 
-// divisionMemory bounds the bytes that divide takes where so many nodes have rows that were needed,
-// and so many lists. What it returns keeps them.
+// divisionMemory bounds the memory of divide, in bytes, for demands of the given numbers of rows and lists.
+// The result of divide keeps this memory.
 func divisionMemory(rows, lists int64) int64 { return 2 * 4 * (rows + lists) }
 
-// divide divides the memory of a GPU and of the host between rows of features and
-// lists of in-neighbours, as the unified caches of Hyperion and Legion do, by what each saves.
+// divide divides the memory of a GPU and of the host between rows of features and lists of in-neighbours,
+// as the unified caches of Hyperion and Legion do, by the reads that each row or list saves.
 //
-// Holding the row or the list of a node saves what the drive would read for it: how often
-// batches needed it that were drawn before, times the bytes of one read. That is its benefit.
-// It counts bytes, not requests: what is missing is read as whole pages. Most reads are of one
-// page, and then both count alike; of longer ones the bytes take the drive's time.
+// The benefit of a held row or list is the number of its accesses by earlier batches, times the bytes of
+// one read. It counts bytes, not requests. Reads are whole pages, and most are one page long; then bytes
+// and requests give the same order. For longer reads the bytes decide the drive's time.
 //
-// What has the greatest benefit for a byte of memory is held, first on the GPU, then in RAM;
-// of equals rows come before lists, and lower node ids before higher ones. What does not fit
-// is passed over. What has no benefit is not held.
+// divide holds rows and lists by descending benefit for a byte of memory, first on the GPU, then in RAM.
+// Among equals, rows come before lists, and lower node ids before higher ones. It skips a row or list that
+// does not fit, or has no benefit.
 //
-// Rows may lie at both levels, lists on the GPU only where it draws. So both rooms together
-// bound what is held, and the RAM bounds the lists. As one of these bounds lies within the
-// other, the order of benefit a byte would be the best if rows and lists could be cut. They
-// are whole: each level has a remainder that is smaller than what did not fit first, so a
-// division saves more than the best one less twice the largest benefit.
+// Rows may lie at both levels, lists on the GPU only if the GPU draws. So the sum of both rooms bounds
+// rows and lists together, and the RAM bounds the lists. One bound contains the other, so the greedy order
+// would be optimal if rows and lists could be cut. They cannot: at each level the unused remainder is
+// smaller than the first row or list that did not fit. So a division saves more than the optimum less
+// twice the largest benefit.
 func divide(rows, lists demand, room room) division {
 	var d division
 	r := ranking{demand: &rows, left: rows.needed(), near: &d.GPU.Rows, far: &d.RAM.Rows, onGPU: true}
@@ -66,7 +65,7 @@ func divide(rows, lists demand, room room) division {
 // benefit returns the bytes of reads saved by holding a node's row or list.
 func (d *demand) benefit(v uint32) uint64 { return uint64(d.Accesses[v]) * uint64(d.Read(v)) }
 
-// needed returns the nodes that have a benefit, by descending benefit a byte.
+// needed returns the nodes with a benefit above 0, by descending benefit a byte.
 func (d *demand) needed() []uint32 {
 	n := 0
 	for v := range d.Accesses {
@@ -86,22 +85,22 @@ func (d *demand) needed() []uint32 {
 	return nodes
 }
 
-// compare says whether a of one kind comes before b of the other, by benefit a byte.
+// compare orders node a of demand x and node b of demand y by descending benefit a byte.
 func compare(x *demand, a uint32, y *demand, b uint32) int {
 	ah, al := bits.Mul64(x.benefit(a), uint64(y.Bytes(b)))
 	bh, bl := bits.Mul64(y.benefit(b), uint64(x.Bytes(a)))
 	return cmp.Or(cmp.Compare(bh, ah), cmp.Compare(bl, al))
 }
 
-// ranking is the nodes of one kind in the order in which they get room.
+// ranking has the nodes of one demand in the order of division.
 type ranking struct {
 	*demand
-	left      []uint32  // that have not had their turn
-	near, far *[]uint32 // that lie on the GPU and in RAM
+	left      []uint32  // not divided yet
+	near, far *[]uint32 // held on the GPU and in RAM
 	onGPU     bool
 }
 
-// begin takes memory for the nodes on the GPU. Those in RAM take the place of the ranking.
+// begin allocates the list of nodes on the GPU. The list of nodes in RAM reuses the memory of left.
 func (r *ranking) begin(room room) {
 	if r.onGPU && room.GPU > 0 {
 		*r.near = make([]uint32, 0, len(r.left))
@@ -109,7 +108,7 @@ func (r *ranking) begin(room room) {
 	*r.far = r.left[:0]
 }
 
-// next gives the first node that is left a place at the first level that has room.
+// next puts the first node of left into the first level with room.
 func (r *ranking) next(room *room) {
 	v := r.left[0]
 	r.left = r.left[1:]

@@ -13,24 +13,24 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// gpu assembles matrices on a GPU. The first frames are in its memory, the others in RAM, which
-// it reads over the bus. Rows that were read land after the frames in its memory, as entries of
-// the same table, so that one kernel gathers from all three:
+// gpu assembles matrices on a GPU. The first frames are in its memory. The other frames are in RAM, and the
+// GPU reads them over the bus. Missed rows land after the frames in its memory, as entries of the same
+// table, so one kernel gathers from all three:
 //
 //	entry   0         near          near + 2·train + eval
 //	        │ frames  │ landings    │ frames from near on, in RAM
 //
-// Training batches land in two places in turn, others in one.
+// Training batches land in two places in turn, evaluation batches in a third.
 type gpu struct {
 	gpurows.Table
 	facts            *featurestore.Facts
-	near, rows       int64 // frames on the GPU, frames
+	near, rows       int64 // frames on the GPU, and all frames
 	bytes            int64 // of the device's memory
 	turns            gpurows.Turns
 	ram              *device.Host
-	arrived, entries cuda.Buffer // rows on their way to frames, and their entries
+	arrived, entries cuda.Buffer // rows to be copied to frames, and their entries
 	reads            *devrows.Plan
-	devices          *devrows.Reader // by which the GPU reads the misses of training batches; nil: the host does
+	devices          *devrows.Reader // reads the misses of training batches on the GPU; nil: the host does
 }
 
 func newGPU(f *featurestore.Facts, l *featurestore.Layout, o own) *gpu {
@@ -40,12 +40,12 @@ func newGPU(f *featurestore.Facts, l *featurestore.Layout, o own) *gpu {
 	return g
 }
 
-// arriving returns how many rows go to their frames together.
+// arriving returns the number of rows that are copied to their frames at a time.
 func (g *gpu) arriving() int64 { return min(g.facts.Nodes, max(1, arrivingBytes/g.RowBytes())) }
 
 const arrivingBytes = 1 << 20
 
-// lay takes the memory of the device but for the table's.
+// lay takes the device memory, without the table's, out of the arena.
 func (g *gpu) lay(a *cuda.Arena) error {
 	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(eval))} }
 	var errs [3]error
@@ -95,7 +95,7 @@ func (g *gpu) filling() (_ filling, err error) {
 	return f, nil
 }
 
-// gpuFilling brings rows to their frames, those on the GPU by many at a time.
+// gpuFilling writes rows to their frames. It copies rows to the GPU in groups.
 type gpuFilling struct {
 	*gpu
 	rows, frames *pinned
@@ -115,7 +115,7 @@ func (f *gpuFilling) put(frame int32, row []byte) error {
 	return f.place()
 }
 
-// place returns when the rows that have come are in their frames.
+// place copies the collected rows to their frames on the GPU, and waits for the copy.
 func (f *gpuFilling) place() error {
 	n := f.n
 	f.n = 0
@@ -190,13 +190,13 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 	return m, nil
 }
 
-// gpuMatrix is a slot's memory for the matrices that the GPU assembles: the rows that were read, and
-// the entries of the table that make up the matrix.
+// gpuMatrix is a slot's memory for matrices that the GPU assembles: the rows read, and the entries of the
+// table that make up the matrix.
 type gpuMatrix struct {
 	*gpu
 	turn      func() *gpurows.Turn
 	rows, ids *pinned
-	slot      *devrows.Slot // by which the GPU reads, instead of rows
+	slot      *devrows.Slot // if the GPU reads; rows is unused then
 	n         int           // input nodes
 	places    []int32
 }
@@ -206,7 +206,7 @@ func (m *gpuMatrix) begin(held, places []int32) (near int) {
 	ids := m.ids.Uint32s()
 	for i, frame := range held {
 		switch {
-		case frame == residency.Absent: // the entry follows from the batch's landing
+		case frame == residency.Absent: // fill sets the entry, in the batch's landing
 		case int64(frame) < m.near:
 			ids[i] = uint32(frame)
 			near++
@@ -226,8 +226,8 @@ func (m *gpuMatrix) assemble()      {}
 func (m *gpuMatrix) memory() []byte { return nil }
 func (m *gpuMatrix) x() []float32   { return nil }
 
-// fill submits the copies of the rows that were read and of the entries and, after them on the
-// table's stream, the gather.
+// fill submits the copies of the rows read and of the entries and, after them on the table's stream, the
+// gather.
 func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t := m.turn()
 	landing := m.near + t.Landing(int64(m.facts.Inputs(false)))
@@ -245,7 +245,7 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	return m.turns.End(t)
 }
 
-// bring submits what makes rows of the table those that were read.
+// bring submits the copies of the rows read to rows of the table.
 func (m *gpuMatrix) bring(copies *cuda.Stream, to cuda.Buffer) error {
 	if m.slot != nil {
 		return m.slot.Fill(copies, to, len(m.places))

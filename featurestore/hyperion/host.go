@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// host assembles matrices in RAM, where all rows are that are held, as the dataset has them.
+// host assembles matrices in RAM. RAM has all held rows, in the dataset's type.
 type host struct {
 	facts  *featurestore.Facts
 	rows   int64
@@ -74,7 +74,7 @@ func (m *hostMatrix) begin(held, places []int32) int {
 	return 0
 }
 
-// put widens a row to its place.
+// put widens a row into its place in the matrix.
 func (m *hostMatrix) put(k int, row []byte) error {
 	m.widen(int(m.places[k]), row)
 	return nil
@@ -87,7 +87,7 @@ func (m *hostMatrix) widen(place int, row []byte) {
 
 func (m *hostMatrix) assemble() { _ = m.copies.Run((*hits)(m), len(m.held)) } // which cannot fail
 
-// hits is the work of gathering the rows that are held.
+// hits is the work of gathering the held rows.
 type hits hostMatrix
 
 // Do implements copier.Work.

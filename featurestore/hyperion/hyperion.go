@@ -1,29 +1,29 @@
-// Package hyperion is the store that holds the rows which save most reads, chosen once before training
-// from counts of batches that were drawn before, and reads the others from a DATASET one by one, as
-// Hyperion does (Sun and others, ICDE 2025). There is no pack; graphs come from a featurestore.Source.
+// Package hyperion is the store that holds the rows that save most reads, and reads the other rows from a
+// DATASET one by one, as Hyperion does (Sun and others, ICDE 2025). It chooses the rows once before
+// training, from the hotness of the nodes. There is no pack; graphs come from a featurestore.Source.
 //
-//	Fill       divide chooses the rows; they are read, on a GPU into its memory
+//	Fill       choose the rows by divide, and read them into RAM and the GPU's memory
 //	LoadGraph  submit the reads of all rows that are not held, in micro-batches
-//	Wait       one completion: check their pages, bring the rows to their places
-//	Assemble   gather the rows, on the GPU from all three places at once
+//	Wait       complete the reads at once, check their pages, copy the rows to their places
+//	Assemble   gather the rows; a GPU gathers held and read rows by one kernel
 //
-// The cached rows do not change while training, so batches may come in any order and evaluation uses
-// the cache as well. A checkpoint holds nothing of the cache: its rows follow from the counts and the
-// memory. With m(k) the input nodes of batch k that are not held, R the bytes of a row and P = 4096,
+// The cached rows do not change while training, so batches may come in any order, and evaluation uses the
+// cache as well. A checkpoint does not contain the cache: its rows follow from the hotness and the
+// memory. With m(k) the input nodes of batch k without a held row, R the bytes of a row and P = 4096,
 // batch k reads
 //
 //	Σ over v in m(k) of P·(⌈(v+1)·R/P⌉ − ⌊v·R/P⌋)  bytes
 //
 // (less the part of the last page beyond the end of the file), and its graph.
 //
-// Where the source can hold lists of neighbours (featurestore.Lists), the RAM is divided between these
-// and rows, by the same counts and the draws from each list; the GPU has rows alone.
+// If the source can hold lists of neighbours (featurestore.Lists), the RAM is divided between lists and
+// rows, by the hotness and the number of draws from each list. The GPU holds rows alone.
 //
-// A batch completes its reads at once where the memory for their pages suffices, and else in as few
-// rounds as that allows; the layout's note says so. Where the storage stack lets a GPU read by itself
-// (iostack.DeviceStack), kernels submit all of them and complete them when the batch is taken, as
-// Hyperion's do, and check their pages; else the host does. It differs from Hyperion in this: a read is
-// whole pages, which are checked; a row may have any size.
+// A batch completes its reads at once if the memory for their pages suffices, otherwise in as few rounds
+// as the memory allows; the layout's note says so. If the storage stack allows it (iostack.DeviceStack),
+// kernels submit the reads and complete them when the batch is taken, as in Hyperion, and compute the
+// checksums of the pages; otherwise the host does. Two things differ from Hyperion: reads are whole pages
+// with checksums, and a row may have any size.
 package hyperion
 
 import (
@@ -45,7 +45,7 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	return &candidate{s, d, s.Facts()}, nil
 }
 
-// candidate is a dataset that was found, with a source of batches.
+// candidate implements featurestore.Candidate for a dataset and a source of batches.
 type candidate struct {
 	source featurestore.Source
 	data   *dataset.Dataset
@@ -62,7 +62,7 @@ func (c *candidate) InOrder() bool                      { return false }
 const (
 	inFlight   = 512      // reads that a drive serves at the same time
 	microBatch = 512      // reads that are submitted together
-	longest    = 16 << 10 // bytes that the stack reads at a time: each has a bounce buffer
+	longest    = 16 << 10 // bytes of the longest read of the stack: each read has a bounce buffer
 )
 
 // Reads implements featurestore.Reads.
@@ -72,7 +72,7 @@ func (c *candidate) Reads() iostack.Options {
 
 func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
 
-// damaged adds to an error about the features how they are made again.
+// damaged adds to an error about the features the advice to make them again.
 func (c *candidate) damaged(err error) error {
 	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
 }

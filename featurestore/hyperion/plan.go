@@ -19,20 +19,20 @@ import (
 
 // own has the further parameters of a layout for Open.
 type own struct {
-	near, rows int64         // frames on the GPU; frames
-	requests   int           // that a slot has memory for at the same time, where the host reads
-	reads      *devrows.Plan // of training batches by the GPU; nil: by the host
+	near, rows int64         // frames on the GPU; all frames
+	requests   int           // requests in flight of a slot, if the host reads
+	reads      *devrows.Plan // for reads of training batches by the GPU; nil: the host reads
 
-	// Of a source that can hold lists of neighbours: the RAM for those lists, which the rows in
-	// RAM share or do not; and the bytes of the lists that have been chosen.
+	// For a source that can hold lists of neighbours: room is the RAM for lists, in bytes, and if shared
+	// is set, for the rows in RAM too; ofLists is the memory of the chosen lists, in bytes.
 	room    int64
 	shared  bool
 	ofLists int64
 }
 
-// Plan gives the GPU as many frames as are wanted or fit there, and the RAM those that are
-// wanted or that the rest of the memory has room for, beside the lists that save as much. The
-// pages of reads take a quarter of what could be frames or lists, and what these leave.
+// Plan gives the GPU the frames that the options ask for, or all that fit. It gives the RAM the frames that
+// the options ask for, or divides the memory between frames and lists by their benefit. Pages of reads
+// take a quarter of the memory left for frames and lists, and the remainder after the division.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	shape := devrows.Shape{Rows: c.facts.Inputs(false), RowBytes: c.facts.RowBytes, Most: online.Single{}.Most(c.facts.RowBytes), Path: c.data.FeaturesPath()}
 	return devrows.Planned(o, shape, func(reads *devrows.Plan) (featurestore.Layout, error) { return c.plan(o, reads) })
@@ -82,7 +82,7 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 	switch {
 	case c.lists() != nil:
 		w.shared = o.Cache == nil
-		w.room = max(0, o.Memory-bytes(w)-2*device.PageSize) // of which rows and lists take whole pages
+		w.room = max(0, o.Memory-bytes(w)-2*device.PageSize) // rows and lists are rounded up to whole pages
 		if err := c.settle(&w); err != nil {
 			return none, err
 		}
@@ -97,12 +97,12 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 	return c.layout(o.GPU, w), nil
 }
 
-// PlanEval returns the layout without a cache, in which few reads are under way.
+// PlanEval returns a layout without a cache, with few reads in flight.
 func (c *candidate) PlanEval() (featurestore.Layout, error) {
 	return c.layout(nil, own{requests: c.fewestRequests()}), nil
 }
 
-// framesOnGPU returns how many rows the GPU is to hold, if there is one.
+// framesOnGPU returns the number of frames on the GPU; 0 without a GPU.
 func (c *candidate) framesOnGPU(o *featurestore.PlanOptions, reads *devrows.Plan) (int64, error) {
 	if o.GPU == nil {
 		return 0, nil
@@ -118,20 +118,21 @@ func (c *candidate) framesOnGPU(o *featurestore.PlanOptions, reads *devrows.Plan
 	return gpurows.Fit(o, left, c.mostFrames(), c.facts.Nodes, c.facts.RowBytes)
 }
 
-// most returns the largest number up to hi that fits. Zero does, and all below one that does.
+// most returns the largest number up to hi that fits. fits must be true for 0, and for all numbers below
+// one for which it is true.
 func most(hi int64, fits func(int64) bool) int64 {
 	return int64(sort.Search(int(hi), func(n int) bool { return !fits(int64(n) + 1) }))
 }
 
-// mostFrames returns the most frames that there may be: a row each, as far as there are numbers.
+// mostFrames returns the largest number of frames: one for each row, within the range of int32.
 func (c *candidate) mostFrames() int64 { return min(c.facts.Nodes, math.MaxInt32) }
 
-// mostRequests returns the requests with which any batch completes at once, fewestRequests the
-// least that a slot has memory for.
+// mostRequests returns the number of requests in flight with which any batch completes at once;
+// fewestRequests returns the smallest number in flight of a slot.
 func (c *candidate) mostRequests() int   { return max(c.facts.Inputs(false), c.facts.Inputs(true)) }
 func (c *candidate) fewestRequests() int { return min(microBatch, c.mostRequests()) }
 
-// layout counts what a store holds whose matrices are for a GPU, or for the host.
+// layout counts the memory of a store that computes on a GPU, or with nil on the host.
 func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 	l := featurestore.Layout{
 		CacheRows: o.rows, GPU: gpu, GPURows: o.near,
@@ -153,7 +154,7 @@ func (c *candidate) layout(gpu *cuda.Device, o own) featurestore.Layout {
 	return l
 }
 
-// note describes the cache, and says how many of a batch's reads complete at once if not all do.
+// note describes the cache and, if a batch cannot complete all reads at once, the number that it can.
 func (c *candidate) note(o own) string {
 	note := "the cache holds rows, and no lists of neighbours"
 	if c.lists() != nil {
@@ -166,7 +167,7 @@ func (c *candidate) note(o own) string {
 	return note
 }
 
-// side returns the side of a layout. Nothing is opened, and no memory taken.
+// side returns the side of a layout, without opening it.
 func (c *candidate) side(l *featurestore.Layout) side {
 	if o := l.Own.(own); l.GPU == nil {
 		return &host{facts: &c.facts, rows: o.rows}
@@ -175,7 +176,7 @@ func (c *candidate) side(l *featurestore.Layout) side {
 	}
 }
 
-// slotBytes returns the memory of a slot but for its matrix; 0 where there are no batches for it.
+// slotBytes returns the memory of a slot without its matrix, in bytes; 0 if no batches need it.
 func (c *candidate) slotBytes(eval bool, o own) int64 {
 	n := c.facts.Inputs(eval)
 	if n == 0 {
@@ -193,10 +194,10 @@ func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
 // pages rounds the bytes of a buffer up to whole pages.
 func pages(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }
 
-// frameBytes is the memory of a held row besides the row itself: the policy knows its node.
+// frameBytes is the memory of a held row in addition to the row itself: its node id in the policy.
 const frameBytes = 4
 
-// rowDemand returns what is needed of rows, by the hotness of the nodes.
+// rowDemand returns the demand for rows, by the hotness of the nodes.
 func (c *candidate) rowDemand(hotness []uint32) demand {
 	row := c.facts.RowBytes
 	return demand{
@@ -209,7 +210,7 @@ func (c *candidate) rowDemand(hotness []uint32) demand {
 	}
 }
 
-// lists returns the source's lists of neighbours if the store chooses which are held, else nil.
+// lists returns the source if the store chooses the lists that it holds, otherwise nil.
 func (c *candidate) lists() featurestore.Lists {
 	if l, ok := c.source.(featurestore.Lists); ok && l.Draws() != nil {
 		return l
@@ -249,7 +250,7 @@ func (c *candidate) choose(o own) (frames, lists []uint32, err error) {
 	return append(frames, d.RAM.Rows...), lists, nil // rows are in RAM once the GPU is full
 }
 
-// settle sets how many rows and which bytes of lists there will be in the room.
+// settle sets the number of frames, if they share the room, and the bytes of lists.
 func (c *candidate) settle(o *own) error {
 	frames, lists, err := c.choose(*o)
 	if err != nil {

@@ -10,41 +10,41 @@ import (
 	"diskgnn/iostack"
 )
 
-// reader reads lists of rows: it submits all of them in micro-batches, as far as the pages of
-// so many requests have memory, and completes them at once.
+// reader reads lists of rows. It submits the reads in micro-batches, up to its number of requests in flight,
+// and completes all of them at once.
 type reader struct {
 	*store
 	planner online.Planner
-	counts  *featurestore.Counts // of what is read
+	counts  *featurestore.Counts // grows by the reads
 	most    int                  // bytes of a request
-	staging *device.Host         // what requests land in
-	reads   []read               // under way
+	staging *device.Host         // most bytes for each request
+	reads   []read               // in flight
 	batch   []iostack.Request    // a micro-batch
 	group   iostack.Group
 
 	nodes []uint32
 	to    sink
-	first int // of the nodes that the reads under way serve
-	next  int // the first of the nodes that no read was submitted for
+	first int // the first node of the reads in flight
+	next  int // the first node without a submitted read
 }
 
-// read is one request: bytes of the file, and how many nodes it serves.
+// read is one request: a range of the file, and the number of nodes that it serves.
 type read struct {
 	off, n int64
 	served int
 }
 
-// sink takes the row of the k-th node that is read, as the dataset has it. It keeps none.
+// sink takes the row of the k-th node of a list, in the dataset's type. It must not keep the row.
 type sink interface{ put(k int, row []byte) error }
 
-// readerBytes returns the memory of a reader with the given number of requests under way.
+// readerBytes returns the memory of a reader with the given number of requests in flight, in bytes.
 func readerBytes(requests int, planner online.Planner, rowBytes int) int64 {
 	const request, read = 64, 24
 	return pages(int64(requests)*planner.Most(rowBytes)) + int64(min(requests, microBatch))*request + int64(requests)*read
 }
 
-// newReader returns a reader with so many requests under way, which adds to counts. The caller
-// frees its staging.
+// newReader returns a reader with the given number of requests in flight, which adds to counts. The caller
+// frees staging.
 func (s *store) newReader(requests int, planner online.Planner, counts *featurestore.Counts) (*reader, error) {
 	r := &reader{store: s, planner: planner, counts: counts, most: int(planner.Most(s.facts.RowBytes)),
 		reads: make([]read, 0, requests), batch: make([]iostack.Request, 0, min(requests, microBatch))}
@@ -55,8 +55,8 @@ func (s *store) newReader(requests int, planner online.Planner, counts *features
 	return r, nil
 }
 
-// start submits the reads of the rows of some nodes, as many as there is memory for. The list
-// is the reader's until Finish or Drop.
+// start submits reads of the rows of some nodes, up to the number in flight. The list belongs to the reader
+// until Finish or Drop.
 func (r *reader) start(nodes []uint32, to sink) error {
 	r.nodes, r.to, r.next = nodes, to, 0
 	return r.submit()
@@ -82,11 +82,10 @@ func (r *reader) submit() error {
 	return nil
 }
 
-// landing returns where the k-th read under way lands.
+// landing returns the memory of the k-th read in flight.
 func (r *reader) landing(k int) []byte { return r.staging.Bytes()[k*r.most : (k+1)*r.most] }
 
-// Finish returns when the sink has all rows, checked. After an error of it or of start, Drop
-// must follow.
+// Finish returns when the sink has all rows, checked. After an error of Finish or of start, call Drop.
 func (r *reader) Finish(ctx context.Context) error {
 	for len(r.reads) > 0 {
 		if err := r.stack.Wait(ctx, &r.group); err != nil {
@@ -102,13 +101,13 @@ func (r *reader) Finish(ctx context.Context) error {
 	return nil
 }
 
-// Drop gives the reads up: nothing lands any more once it returns.
+// Drop gives the reads up. No page lands after it returns.
 func (r *reader) Drop() {
 	iostack.Drop(r.stack, &r.group)
 	r.reads, r.next = r.reads[:0], len(r.nodes)
 }
 
-// take checks the pages that have landed, and gives their rows to the sink.
+// take checks the landed pages, and passes their rows to the sink.
 func (r *reader) take() error {
 	k, row := r.first, int64(r.facts.RowBytes)
 	for i, d := range r.reads {
@@ -128,8 +127,7 @@ func (r *reader) take() error {
 	return nil
 }
 
-// joined reads rows of ascending nodes that lie on the same pages, or on pages next to each
-// other, together.
+// joined is a Planner for ascending nodes. One read serves rows on the same pages or on adjacent pages.
 type joined struct{}
 
 // joinedBytes is the most bytes of such a request, unless one row is larger.

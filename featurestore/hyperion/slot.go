@@ -12,7 +12,7 @@ import (
 	"diskgnn/featurestore/residency"
 )
 
-// slot is a batch on its way.
+// slot implements featurestore.Slot and featurestore.Landing.
 type slot struct {
 	featurestore.Loaded
 	store  *store
@@ -20,8 +20,8 @@ type slot struct {
 	reader *reader // nil: the GPU reads
 
 	held   []int32  // by input node: its frame, or residency.Absent
-	places []int32  // in the matrix, of those that are absent
-	missed []uint32 // their nodes
+	places []int32  // by missed row: its place in the matrix
+	missed []uint32 // by missed row: its node
 
 	reads devrows.Flight
 }
@@ -50,15 +50,15 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// Start submits the read of the graph: which rows are read follows from it.
+// Start submits the read of the graph. The rows to read follow from the graph.
 func (sl *slot) Start(r featurestore.Ref) error {
-	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
+	if err := sl.Landed(); err != nil { // of the batch before, if it was given up
 		return err
 	}
 	return sl.Loaded.Start(r)
 }
 
-// LoadGraph decodes the graph, and submits the reads of the rows that are not held.
+// LoadGraph decodes the graph, and submits reads of the rows that are not held.
 func (sl *slot) LoadGraph(ctx context.Context) error {
 	nodes, err := sl.Load(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	}
 	ranks := sl.store.ranks.Uint32s()
 	held := sl.held[:len(nodes)]
-	sl.store.policy.Batch(nodes, held, sl.places) // whose places none takes are not known yet
+	sl.store.policy.Batch(nodes, held, sl.places) // the policy admits no row: places is overwritten below
 	misses := 0
 	for i, v := range nodes {
 		if held[i] == residency.Absent {
@@ -89,7 +89,7 @@ func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.pages, sl.store
 
 var _ featurestore.Landing = (*slot)(nil)
 
-// Wait completes the reads of the rows. Of a batch that is given up it ends them.
+// Wait completes the reads of the rows. If the batch was given up, it ends them.
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.Loader.Wait(ctx); err != nil {
 		return err

@@ -16,37 +16,35 @@ import (
 	"diskgnn/iostack"
 )
 
-// side is where matrices are assembled, the host or a GPU, with the rows that are held. Frames
-// number these rows.
+// side is the host or the GPU that assembles matrices, with the held rows in frames.
 type side interface {
 	// count adds the memory of the side and its slots to a layout.
 	count(l *featurestore.Layout)
 	// open takes the memory. close releases it, also after an error.
 	open() error
 	close()
-	// filling returns what takes rows for frames while nothing else uses the side. It must be
-	// ended, also after an error.
+	// filling returns a filling, during which no batch may use the side. Call its end also after an error.
 	filling() (filling, error)
-	// matrix returns a slot's matrices. Those of an error are freed.
+	// matrix returns a slot's memory for matrices. After an error it is freed.
 	matrix(eval bool) (matrix, error)
 }
 
-// filling brings rows to their frames.
+// filling writes rows to their frames.
 type filling interface {
 	put(frame int32, row []byte) error
-	// end returns when all rows are there.
+	// end returns when all rows are in their frames.
 	end() error
 }
 
 // matrix is a slot's memory for its batches' matrices.
 type matrix interface {
-	// begin takes the frames of a batch's input nodes, or residency.Absent, and the places of
-	// those that are absent. Both are the slot's, and stay until the next call. It returns how
-	// many of the rows a GPU's memory has.
+	// begin takes the frame of every input node, or residency.Absent, and the places of the missed rows in
+	// the matrix. Both lists belong to the slot, and do not change until the next call. It returns the
+	// number of rows in the GPU's memory.
 	begin(held, places []int32) (near int)
-	// device reads the rows of the absent on the GPU; nil: put takes them.
+	// device returns the slot that reads missed rows on the GPU; nil: put takes them.
 	device() *devrows.Slot
-	// put takes the row of the k-th of the absent.
+	// put takes the k-th missed row.
 	put(k int, row []byte) error
 	// assemble completes the matrix, or the inputs from which fill makes it.
 	assemble()
@@ -71,7 +69,7 @@ type store struct {
 	policy residency.Policy // static; its Batch changes nothing
 	filled bool
 
-	devices *devrows.Reader // by which the GPU reads; nil: the host does
+	devices *devrows.Reader // submits reads on the GPU; nil: the host does
 }
 
 func (s *store) open() (err error) {
@@ -104,9 +102,8 @@ func (s *store) View(int) featurestore.View { return s }
 func (s *store) State() ([]byte, error)     { return nil, nil }
 func (s *store) LoadState([]byte) error     { return nil }
 
-// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
-// there, and the rows and lists that are held. They are the same for every batch: what is
-// there is not read again.
+// Fill reads the ranks, the checksums of the features' pages (which it makes if the file is missing), and
+// the rows and lists to hold. They are the same for every batch, so later calls read nothing.
 func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read int64, err error) {
 	if s.filled {
 		return 0, nil
@@ -129,13 +126,13 @@ func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read in
 	return read + rows, err
 }
 
-// hold decides which rows and lists are held, and has the source hold the lists.
+// hold chooses the rows and lists to hold, and makes the source hold the lists.
 func (s *store) hold(ctx context.Context, rep progress.Reporter) (read int64, err error) {
 	set, held, err := s.choose(s.own)
 	if err != nil {
 		return 0, err
 	}
-	set = set[:min(len(set), int(s.rows))] // so many have numbers
+	set = set[:min(len(set), int(s.rows))] // the number of frames
 	s.policy = nil                         // for the memory
 	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
 	if lists := s.lists(); err == nil && lists != nil {
@@ -144,7 +141,7 @@ func (s *store) hold(ctx context.Context, rep progress.Reporter) (read int64, er
 	return read, err
 }
 
-// fill reads the rows that are held into their frames, in the order of the file.
+// fill reads the held rows into their frames, in the order of the file.
 func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, err error) {
 	n := len(s.policy.Rows())
 	if n == 0 {
@@ -179,7 +176,7 @@ func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, er
 	return counts.BytesRead, nil
 }
 
-// What filling the cache holds: requests under way, and a piece of the nodes.
+// Sizes of filling the cache: requests in flight, and nodes in a piece.
 const (
 	fillRequests = 64
 	fillNodes    = 1 << 16
@@ -189,14 +186,14 @@ func (c *candidate) fillBytes() int64 {
 	return readerBytes(fillRequests, joined{}, c.facts.RowBytes) + 3*4*fillNodes
 }
 
-// frames finds the frames of a piece of the nodes, and gives rows to them.
+// frames is a sink that passes rows to the frames of a piece of the nodes.
 type frames struct {
 	filling
 	nodes      []uint32
 	held, into []int32
 }
 
-// of returns those of n nodes from the first on whose rows are held.
+// of returns the nodes with held rows among n nodes from first on.
 func (f *frames) of(p residency.Policy, first uint32, n int64) []uint32 {
 	nodes := f.nodes[:n]
 	for i := range nodes {
