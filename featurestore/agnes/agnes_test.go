@@ -191,7 +191,7 @@ func TestPlan(t *testing.T) {
 	}
 	o.Least = true
 	least, err := c.Plan(o)
-	if err != nil || least.CacheRows != int64(f.Inputs(false)) || !strings.Contains(least.Note, "; 2 blocks") {
+	if err != nil || least.CacheRows != int64(f.Inputs(false)) || !strings.Contains(least.Note, "; reads up to 2 blocks") {
 		t.Fatalf("%+v, %v", least, err)
 	}
 	// By hand: 120,000 bytes a row, in whole pages, a third block, and a bit for each row, in words.

@@ -100,7 +100,7 @@ func Choose(name string, p Places) (string, error) {
 	if p == (Places{}) {
 		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
-	return "", fault.New(fault.ErrUsage, "no store takes these directories: give %s", ways())
+	return "", fault.New(fault.ErrUsage, "these flags do not select a store: give %s", ways())
 }
 
 func ways() string {

@@ -219,7 +219,7 @@ func TestReadsAreTheModelsOfTheTrace(t *testing.T) {
 		bytes := int(5*c.percent) * 1500
 		rows := min(100, bytes/2/1500)
 		lines := (bytes - rows*1500) / 4096
-		if want := fmt.Sprintf("a constant buffer of %d rows, %d lines of 4096 bytes", rows, lines); !strings.HasPrefix(l.Note, want) {
+		if want := fmt.Sprintf("a constant buffer of %d rows and %d lines of 4096 bytes", rows, lines); !strings.HasPrefix(l.Note, want) {
 			t.Fatalf("%s, want %s", l.Note, want)
 		}
 		m := &model{trace: trace, buffer: highest(&w.Raw, rows, c.mode == gids.Script), row: 1500, size: 500 * 1500, room: lines, script: c.mode == gids.Script}
@@ -381,7 +381,7 @@ func TestPlan(t *testing.T) {
 	}
 	o.Least = true
 	least, err := c.Plan(o)
-	if err != nil || least.CacheRows != 0 || least.Ahead != 0 || !strings.HasPrefix(least.Note, "a constant buffer of 0 rows, 0 lines") {
+	if err != nil || least.CacheRows != 0 || least.Ahead != 0 || !strings.HasPrefix(least.Note, "a constant buffer of 0 rows and 0 lines") {
 		t.Fatalf("%+v, %v", least, err)
 	}
 	// By hand, in pages: the lines; two lists of all pages and two of all lines; 600 rows of the
@@ -408,7 +408,7 @@ func TestPlan(t *testing.T) {
 	}
 	o.Memory, o.Cache = 1<<40, &budget.Size{Value: 10, Unit: budget.UnitPercent}
 	tenth, err := c.Plan(o) // 300 rows: 150, and 150·512/4096 pages
-	if err != nil || tenth.CacheRows != 150+18*8 || !strings.HasPrefix(tenth.Note, "a constant buffer of 150 rows, 18 lines") {
+	if err != nil || tenth.CacheRows != 150+18*8 || !strings.HasPrefix(tenth.Note, "a constant buffer of 150 rows and 18 lines") {
 		t.Errorf("%+v, %v", tenth, err)
 	}
 	o.Memory = tenth.Bytes(2, 1) - 1
