@@ -1,5 +1,5 @@
-// Package copier is the goroutines of a store that copy and widen rows. They live as long as
-// the store, so that a batch costs no allocation.
+// Package copier copies and widens rows on several goroutines. They live as long as their store, so a call
+// allocates nothing.
 package copier
 
 import (
@@ -11,18 +11,18 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// Enough returns how many goroutines saturate memory: a few.
+// Enough returns the number of goroutines that saturate the bandwidth of memory: up to 4.
 func Enough() int { return min(4, runtime.GOMAXPROCS(0)) }
 
-// Copier divides work evenly among its goroutines. Gather, Widen and Run return when all of
-// it is done; several goroutines may call them.
+// Copier divides work evenly among its goroutines. Gather, Widen and Run return when all of their work is
+// done, and may be called concurrently, between Start and Close.
 type Copier struct {
 	workers int
 	jobs    chan job  // nil before Start
 	groups  sync.Pool // *group
 }
 
-// New returns a copier that will have this many goroutines.
+// New returns a copier for the given number of goroutines. Start starts them.
 func New(workers int) *Copier {
 	return &Copier{workers: workers, groups: sync.Pool{New: func() any { return new(group) }}}
 }
@@ -30,13 +30,13 @@ func New(workers int) *Copier {
 // Workers returns the number of goroutines.
 func (c *Copier) Workers() int { return c.workers }
 
-// Work is work of n parts; a call of Do does the parts from lo up to hi. A goroutine keeps its scratch
-// memory between calls.
+// Work is work of n parts. Do does the parts from lo up to hi; several goroutines call it for different
+// parts. scratch is memory of the goroutine, which Do may replace and finds again in its next call.
 type Work interface {
 	Do(lo, hi int, scratch *[]byte) error
 }
 
-// group is what the jobs of one call end in.
+// group waits for the jobs of one call, and has their first error.
 type group struct {
 	sync.WaitGroup
 	mu  sync.Mutex
@@ -51,8 +51,8 @@ func (g *group) fail(err error) {
 	}
 }
 
-// job is a part of a call: some parts of other work, if there is any, or else to fill
-// dst with rows of src: those that ids name, or, without ids, all in order.
+// job is a part of a call: the parts lo to hi of work, or if work is nil, copies of rows from src to dst:
+// the rows ids, or if ids is nil, all rows in order.
 type job struct {
 	dst    []float32
 	src    []byte
@@ -83,21 +83,23 @@ func (c *Copier) Start() {
 	}
 }
 
-// Close ends the goroutines, if they were started. No call may be under way.
+// Close ends the goroutines, if Start has started them. No call may be under way.
 func (c *Copier) Close() {
 	if c.jobs != nil {
 		close(c.jobs)
 	}
 }
 
-// Gather fills dst with the rows of src that ids name, widened: rows of dim elements each.
+// Gather fills dst with rows of src, widened to float32: row i of dst becomes row ids[i] of src. Rows have
+// dim elements, of type from in src.
 func (c *Copier) Gather(dst []float32, src []byte, ids []uint32, from dtype.Type, dim int) {
 	_ = c.split(job{dst: dst, src: src, ids: ids, from: from, dim: dim}, len(ids), func(j *job, lo, hi int) {
 		j.dst, j.ids = dst[lo*dim:hi*dim], ids[lo:hi]
 	})
 }
 
-// Widen fills dst with the rows of src, in order.
+// Widen fills dst with the rows of src, in order, widened to float32. Rows have dim elements, of type from
+// in src.
 func (c *Copier) Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	row := from.RowBytes(dim)
 	_ = c.split(job{dst: dst, src: src, from: from, dim: dim}, len(dst)/dim, func(j *job, lo, hi int) {
@@ -105,7 +107,7 @@ func (c *Copier) Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	})
 }
 
-// Run does work of n parts, and returns the first error.
+// Run does the n parts of w, and returns the first error.
 func (c *Copier) Run(w Work, n int) error {
 	return c.split(job{work: w}, n, func(j *job, lo, hi int) { j.lo, j.hi = lo, hi })
 }

@@ -12,14 +12,14 @@ import (
 	"diskgnn/iostack"
 )
 
-// Reader makes slots. It belongs to a store.
+// Reader has the queues of a store by which the device reads. It makes slots.
 type Reader struct {
 	*Plan
 	device *cuda.Device
 	queues iostack.DeviceReader
 }
 
-// Open takes the queues.
+// Open opens the queues of a storage stack, which must be an iostack.DeviceStack, for a device.
 func (p *Plan) Open(s iostack.Stack, d *cuda.Device) (*Reader, error) {
 	stack, err := iostack.DeviceStackOf(s)
 	if err != nil {
@@ -32,10 +32,10 @@ func (p *Plan) Open(s iostack.Stack, d *cuda.Device) (*Reader, error) {
 	return &Reader{p, d, queues}, nil
 }
 
-// Check returns why a file cannot be read.
+// Check returns an error if the device cannot read a file.
 func (r *Reader) Check(f iostack.File) error { return r.queues.Check(f) }
 
-// Close gives the queues back, after all slots. It is for a reader that was opened, or nil.
+// Close closes the queues. Free all slots first. It does nothing for a nil Reader.
 func (r *Reader) Close() error {
 	if r == nil {
 		return nil
@@ -48,19 +48,19 @@ func (r *Reader) Close() error {
 type Slot struct {
 	r                    *Reader
 	arena                *cuda.Arena
-	landing              cuda.Buffer // pages
+	landing              cuda.Buffer // memory of pages
 	ranges, from, sums   cuda.Buffer
 	host                 *cuda.Pinned
 	hostRanges, hostFrom []uint64
 	hostSums             []uint32
 	batch                iostack.DeviceBatch
 	reads                []read
-	pages                int // of the reads
-	step                 int // of the places of rows
+	pages                int // pages of the reads
+	step                 int // common divisor of the offsets of rows in pages
 	filled               bool
 }
 
-// read is bytes of a file that were read at once.
+// read is one read: a range of a file.
 type read struct {
 	off, n int64
 	file   iostack.File
@@ -68,7 +68,7 @@ type read struct {
 
 const readBytes = int64(unsafe.Sizeof(read{}))
 
-// lay takes the device's memory.
+// lay takes the device memory out of the arena.
 func (s *Slot) lay(p *Plan, a *cuda.Arena) error {
 	for _, want := range []struct {
 		to    *cuda.Buffer
@@ -110,16 +110,15 @@ func (r *Reader) NewSlot() (_ *Slot, err error) {
 	return s, nil
 }
 
-// begin begins with another batch. What went wrong with the one before, and was not said yet,
-// is its error.
+// begin begins another batch. It returns an error of the batch before that was not returned yet.
 func (s *Slot) begin() error {
 	err := s.batch.End()
 	s.reads, s.pages, s.filled = s.reads[:0], 0, false
 	return err
 }
 
-// read has bytes of a file read from a page on, to its end or that of a page, which land at a
-// page of the landing, and counts them.
+// read adds a read of n bytes from offset off, which begins a page, and counts it. The bytes land at byte at
+// of the landing, which begins a page.
 func (s *Slot) read(f iostack.File, off, n, at int64, c *featurestore.Counts) error {
 	if err := s.batch.Add(f, off, n, at); err != nil {
 		return err
@@ -134,13 +133,13 @@ func (s *Slot) read(f iostack.File, off, n, at int64, c *featurestore.Counts) er
 	return nil
 }
 
-// Planner cuts rows of nodes into reads; see online.Planner.
+// Planner cuts the rows of nodes into reads: see online.Planner.
 type Planner interface {
 	Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int)
 }
 
-// Rows submits the reads of the rows of nodes from a file of size bytes, and counts them. Node i's row
-// is the places[i]-th that Fill copies out, or the i-th where places is nil.
+// Rows begins a batch: it submits reads of the rows of nodes from a file of size bytes, and counts them. Fill
+// copies the row of nodes[i] to row places[i] of its buffer, or to row i if places is nil.
 func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int64, c *featurestore.Counts) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -165,8 +164,8 @@ func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int
 	return s.batch.Submit()
 }
 
-// Pages submits reads of some of the listed pages of a file of size bytes: for every j of some, the
-// page pages[j], which lands at page j of the landing. Call Row to say where rows lie in them.
+// Pages begins a batch: it submits reads of pages of a file of size bytes, and counts them. For every j in
+// some it reads page pages[j], which lands at page j of the landing. Call Row for every row.
 func (s *Slot) Pages(f iostack.File, pages, some []uint32, size int64, c *featurestore.Counts) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -180,14 +179,13 @@ func (s *Slot) Pages(f iostack.File, pages, some []uint32, size int64, c *featur
 	return s.batch.Submit()
 }
 
-// Row says from which byte of the landing on the k-th row lies that Extract copies out.
+// Row sets the source of row k of Extract: the row begins at byte at of the landing.
 func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
 
-// Landing returns the device's memory that pages land in.
+// Landing returns the device memory that pages land in.
 func (s *Slot) Landing() cuda.Buffer { return s.landing }
 
-// Fill submits to the stream the completion of the reads, the checksums, and the copies of rows rows to
-// the buffer to, one after the other. The calling goroutine is attached.
+// Fill calls Complete and Extract. The calling goroutine must be attached to the device.
 func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	if s.pages == 0 {
 		return nil
@@ -198,7 +196,7 @@ func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	return s.Extract(copies, to, rows)
 }
 
-// Complete gives the stream the completion of the reads, and the checksums.
+// Complete submits to the stream the completion of the reads, and the computation of checksums.
 func (s *Slot) Complete(copies *cuda.Stream) error {
 	n := s.pages
 	if n == 0 {
@@ -217,8 +215,8 @@ func (s *Slot) Complete(copies *cuda.Stream) error {
 	return copies.CopyOut(binio.Bytes(s.hostSums[:n]), s.sums.Slice(0, 4*int64(n)))
 }
 
-// Extract submits to the stream the copies of rows rows from the landing to the buffer to, in the order
-// that Row gave.
+// Extract submits to the stream the copies of rows rows from the landing to the buffer `to`, one after
+// another, in the order set by Row.
 func (s *Slot) Extract(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	if err := copies.CopyIn(s.from, binio.Bytes(s.hostFrom[:rows])); err != nil {
 		return err
@@ -226,8 +224,8 @@ func (s *Slot) Extract(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 	return kernels.Extract{Out: to, Source: s.landing, RowBytes: s.r.RowBytes, From: s.from, Step: s.step, Rows: kernels.Rows(rows)}.Launch(copies)
 }
 
-// Landed returns the error of a failed read, or of bytes that do not match their checksums. It is
-// called once the work that Fill submitted is done.
+// Landed returns the error of a failed read, or of bytes that do not match their checksums. Call it when the
+// submitted work of Complete is done.
 func (s *Slot) Landed(sums *binio.Sums) error {
 	if err := s.batch.End(); err != nil || !s.filled {
 		return err
@@ -245,7 +243,7 @@ func (s *Slot) Landed(sums *binio.Sums) error {
 	return nil
 }
 
-// End gives the batch up: nothing lands any more once it returns.
+// End gives the batch up. No page lands after it returns.
 func (s *Slot) End() { _ = s.begin() }
 
 // Free gives the memory back.
@@ -272,8 +270,8 @@ func gcd(a, b int) int {
 	return a
 }
 
-// Flight is the reads of the batch in a slot: who carries them out, and whether some may be
-// under way.
+// Flight is the reads of the batch in a slot, by a GPU or by the host. It belongs to one goroutine at a
+// time.
 type Flight struct {
 	GPU  *Slot // nil: the host reads
 	Host Host
@@ -284,20 +282,20 @@ type Flight struct {
 
 // Host reads a batch's rows on the host.
 type Host interface {
-	// Finish returns when everything has landed, checked. After an error Drop must follow.
+	// Finish returns when all rows have landed and are checked. After an error, call Drop.
 	Finish(ctx context.Context) error
-	// Drop gives the reads up: nothing lands any more once it returns.
+	// Drop gives the reads up. No byte lands after it returns.
 	Drop()
 }
 
-// Begin begins the reads of a batch: submit has, or tried to. It returns the error, after which
-// nothing is under way.
+// Begin calls submit, which submits the reads of a batch, and returns its error. After an error no read is
+// in flight.
 func (f *Flight) Begin(r featurestore.Ref, submit func() error) error {
 	f.of, f.under = r, true
 	return f.ended(submit())
 }
 
-// ended gives the reads up if there is an error, which it returns.
+// ended gives the reads up if err is not nil, and returns err with the name of the batch.
 func (f *Flight) ended(err error) error {
 	if err == nil {
 		return nil
@@ -311,8 +309,8 @@ func (f *Flight) ended(err error) error {
 	return fmt.Errorf("rows of %v: %w", f.of, err)
 }
 
-// Wait returns when the host has read everything. The reads of a GPU go on until Fill has
-// completed them. Of a batch that is given up it ends the reads.
+// Wait returns when the host has completed the reads. It does not wait for reads by a GPU, which Fill
+// completes. If ctx has ended, it gives the reads up.
 func (f *Flight) Wait(ctx context.Context) error {
 	switch {
 	case !f.under:
@@ -326,7 +324,7 @@ func (f *Flight) Wait(ctx context.Context) error {
 }
 
 // Landed implements featurestore.Landing: it compares the checksums of the bytes that a GPU has read.
-// damaged makes the error of damaged bytes.
+// damaged adds advice to an error.
 func (f *Flight) Landed(sums *binio.Sums, damaged func(error) error) error {
 	if f.GPU == nil || !f.under {
 		return nil

@@ -1,14 +1,14 @@
-// Package devrows lets a GPU read rows from drives by itself. Stores that read single rows share it; it
-// needs a storage stack that allows such reads (iostack.DeviceStack).
+// Package devrows lets a GPU submit and complete reads of rows. Stores that read single rows or pages share
+// it. It needs a storage stack that allows such reads (iostack.DeviceStack).
 //
-//	Rows, Pages   on the host: submit the reads, and note where rows lie in them; the reads are
-//	              then under way while earlier batches are computed
-//	Fill          on the stream that copies: complete the reads, compute the checksums of their
-//	              pages, copy the rows to the place of the host's rows
+//	Rows, Pages   on the host: submit the reads, and record the places of rows; the reads are in
+//	              flight while earlier batches are computed
+//	Fill          on the stream of copies: complete the reads, compute the checksums of their pages,
+//	              copy the rows to their destination on the device
 //	Landed        on the host: compare the checksums
 //
-// A slot's pages land in memory of its own on the device, so that its reads can be completed
-// whenever other reads need room.
+// The pages of a slot land in its own device memory, so its reads can be completed at any time, when other
+// reads need room.
 package devrows
 
 import (
@@ -23,23 +23,24 @@ import (
 	"diskgnn/iostack"
 )
 
-// Shape is the size of the reads of a store's training batches.
+// Shape has the sizes of the reads of a store's training batches.
 type Shape struct {
-	Rows     int    // of a batch, at most
-	RowBytes int    // of a row, an even number
-	Most     int64  // bytes of the pages that are read for a row, at most
-	Path     string // of the file
-	Bytes    int64  // of the pages of a batch, at most; 0: Rows × Most
+	Rows     int    // the most rows of a batch
+	RowBytes int    // bytes of a row, an even number
+	Most     int64  // the most bytes of pages that are read for one row
+	Path     string // of the file of rows
+	Bytes    int64  // the most bytes of pages of a batch; 0: Rows × Most
 }
 
-// Plan is how they are read. Nil: by the host.
+// Plan has the memory and the queues for reads by a GPU; nil: the host reads.
 type Plan struct {
 	Shape
 	need  iostack.DeviceNeed
 	terms iostack.DeviceTerms
 }
 
-// newPlan returns the plan for so many slots, or why the host must read.
+// newPlan returns the plan for the given number of slots. The error is the reason for which the host must
+// read.
 func newPlan(s iostack.DeviceStack, shape Shape, slots int) (*Plan, error) {
 	if shape.Rows == 0 {
 		return nil, nil
@@ -64,7 +65,7 @@ func (p *Plan) Count(l *featurestore.Layout) {
 	l.QueueBytes = p.terms.Host
 	l.GPUBytes += p.terms.Device
 	dry := new(cuda.Arena)
-	_ = new(Slot).lay(p, dry) // which has room for all
+	_ = new(Slot).lay(p, dry) // never fails: a dry arena only counts
 	l.GPUSlotBytes = dry.Used() + p.terms.BatchDevice
 	l.SlotBytes += p.pinnedBytes() + readBytes*p.pages() + p.terms.BatchHost
 }
@@ -77,10 +78,11 @@ func (p *Plan) DeviceBytes() int64 {
 	return p.terms.Device
 }
 
-// pinnedBytes returns the bytes of ranges, places of rows and sums.
+// pinnedBytes returns the pinned memory of a slot, in bytes: ranges, places of rows and checksums.
 func (p *Plan) pinnedBytes() int64 { return 20*p.pages() + 8*int64(p.Rows) }
 
-// Planned plans a store with a GPU that reads rows by itself, if the options allow it; see Choose.
+// Planned is Choose for a store with reads of the given shape: it calls plan with a Plan, or with nil for
+// reads by the host.
 func Planned(o featurestore.PlanOptions, shape Shape, plan func(*Plan) (featurestore.Layout, error)) (featurestore.Layout, error) {
 	return Choose(o, func() (featurestore.Layout, error, error) {
 		p, why := newPlan(o.Reads, shape, o.MostSlots)
@@ -92,9 +94,9 @@ func Planned(o featurestore.PlanOptions, shape Shape, plan func(*Plan) (features
 	}, func() (featurestore.Layout, error) { return plan(nil) })
 }
 
-// Choose plans a store with a GPU that reads by itself, if the options allow it. Where that is not
-// possible, for the reason that byGPU returns, or takes more memory than there is, it plans a store
-// with reads from the host, and notes why.
+// Choose calls byGPU to plan a store with reads by the GPU, if the options have a GPU and Reads. If byGPU
+// returns the reason why for which the GPU cannot read, or an error of kind fault.ErrBudget, Choose returns
+// the layout of byHost instead, with the reason in its Note.
 func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why, err error), byHost func() (featurestore.Layout, error)) (featurestore.Layout, error) {
 	if o.GPU == nil || o.Reads == nil {
 		return byHost()
@@ -114,8 +116,9 @@ func Choose(o featurestore.PlanOptions, byGPU func() (l featurestore.Layout, why
 	return l, err
 }
 
-// Fit returns the device memory left for rows that stay there, in bytes, beside the slots' share, which
-// slots take later.
+// Fit returns the device memory left for cached rows, in bytes: GPUMemory without GPUBytes of the layout,
+// and without the memory that MostSlots slots will take. If nothing is left, the error is of kind
+// fault.ErrBudget.
 func Fit(l *featurestore.Layout, o *featurestore.PlanOptions) (left int64, err error) {
 	need := l.GPUBytes + int64(o.MostSlots)*l.GPUSlotBytes
 	if need > o.GPUMemory {

@@ -5,14 +5,14 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// Pins are host memory that a device copies from. The memory stays its owner's, who frees it
-// after them.
+// Pins are pinned host memory that a device copies from. The caller owns the memory, and frees it after
+// Free.
 type Pins struct {
 	device *cuda.Device
 	list   []*cuda.Pinned
 }
 
-// Pin pins host memory. Pages that have no memory yet are placed on the device's NUMA node if possible.
+// Pin pins host memory. Pages that are not allocated yet are placed on the device's NUMA node if possible.
 func Pin(d *cuda.Device, hosts ...*device.Host) (*Pins, error) {
 	p := &Pins{device: d}
 	err := d.Attached(func() error {
@@ -33,7 +33,7 @@ func Pin(d *cuda.Device, hosts ...*device.Host) (*Pins, error) {
 	return p, nil
 }
 
-// Free is for pins, or nil, and may be called again. No copy is under way.
+// Free unpins the memory. No copy may be under way. It does nothing for nil Pins or when called again.
 func (p *Pins) Free() {
 	if p == nil {
 		return

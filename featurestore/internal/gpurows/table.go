@@ -1,6 +1,5 @@
-// Package gpurows is a table of rows for a GPU, the first of them in its memory, the others
-// in RAM, where it reads them over the bus; and the turns in which batches take rows from it
-// and change it.
+// Package gpurows is a table of rows for a GPU. The first rows are in its memory. The other rows are in RAM,
+// and the GPU reads them over the bus. Turns order the batches that read the table and change it.
 package gpurows
 
 import (
@@ -16,38 +15,39 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Table holds rows, by entry. Its fields say which rows it will hold; Open takes the memory.
+// Table holds rows, by entry. Set the exported fields before Open, which takes the memory.
 type Table struct {
 	Device *cuda.Device
-	Near   int64 // entries below are in the memory of devices
-	// Devices have these entries in equal shares: entry e is with device e % Devices, as its
-	// row e / Devices. 0 or 1: this one has them all. Part says which of them this is.
+	Near   int64 // entries below Near are in the memory of devices, the others in RAM
+	// Devices is the number of devices that divide the entries below Near: entry e is row e / Devices of
+	// device e % Devices. 0 or 1: Device has all of them. Part is the number of Device among them.
 	Devices, Part int
 	DType         dtype.Type
 	Dim           int // elements of a row
 
 	near   cuda.Buffer
-	parts  cuda.Buffer  // where the devices' shares begin, if there are several
-	beside bool         // pinned is another table's
-	pinned *cuda.Pinned // the rows in RAM, and what lies before them
-	ram    cuda.Buffer  // what is registered, as the device sees it,
-	far    cuda.Buffer  // and the rows in RAM
+	parts  cuda.Buffer  // addresses of the devices' shares, if there are several
+	beside bool         // pinned belongs to another table
+	pinned *cuda.Pinned // the RAM given to Open
+	ram    cuda.Buffer  // pinned, as the device sees it
+	far    cuda.Buffer  // the part of ram with the rows
 }
 
 // RowBytes returns the bytes of a row.
 func (t *Table) RowBytes() int64 { return int64(t.DType.RowBytes(t.Dim)) }
 
-// Bytes returns the device's memory that rows take: equal shares, of which the last may have a
-// row to spare.
+// Bytes returns the device memory of the rows below Near, in bytes. If several devices divide them, all
+// shares have the same size, and some have room for a row more than they hold.
 func (t *Table) Bytes() int64 {
 	n := int64(max(1, t.Devices))
 	return (t.Near + n - 1) / n * t.RowBytes()
 }
 
-// divided reports whether several devices have the rows.
+// divided reports whether several devices divide the rows below Near.
 func (t *Table) divided() bool { return t.Devices > 1 }
 
-// PartsBytes returns the device's memory that says where the devices' shares begin.
+// PartsBytes returns the device memory of the addresses of the devices' shares, in bytes; 0 if the table is
+// not divided.
 func (t *Table) PartsBytes() int64 {
 	if !t.divided() {
 		return 0
@@ -55,7 +55,7 @@ func (t *Table) PartsBytes() int64 {
 	return 8 * int64(t.Devices)
 }
 
-// LayParts takes that memory.
+// LayParts takes PartsBytes out of an arena.
 func (t *Table) LayParts(a *cuda.Arena) (err error) {
 	if !t.divided() {
 		return nil
@@ -64,8 +64,8 @@ func (t *Table) LayParts(a *cuda.Arena) (err error) {
 	return err
 }
 
-// Join tells a table, through a stream, where the shares of all devices begin. tables has the table of
-// each device, in order, all of them open. The calling goroutine is attached.
+// Join copies the addresses of all devices' shares to this table's device, and waits for the copy. tables has
+// the open table of each device, by Part. The calling goroutine must be attached to the device.
 func (t *Table) Join(s *cuda.Stream, tables []*Table) error {
 	if !t.divided() {
 		return nil
@@ -80,9 +80,9 @@ func (t *Table) Join(s *cuda.Stream, tables []*Table) error {
 	return s.Synchronize()
 }
 
-// Stripe copies this device's share of the bytes b to dst. b is a part of the rows below Near laid one
-// after the other, and begins at byte lo of them. Stripe returns the number of bytes copied, and their
-// offset in the share.
+// Stripe copies the bytes of b that belong to this device's share to dst. b is a range of the rows below
+// Near, in order of entries, from byte lo on. Stripe returns the number of bytes copied, and their offset in
+// the share.
 func (t *Table) Stripe(dst, b []byte, lo int64) (n int, to int64) {
 	devices, rb := int64(max(1, t.Devices)), t.RowBytes()
 	end := lo + int64(len(b))
@@ -95,7 +95,7 @@ func (t *Table) Stripe(dst, b []byte, lo int64) (n int, to int64) {
 	return n, to
 }
 
-// NearOf counts the entries that have their row in the device's memory.
+// NearOf returns the number of entries below Near.
 func (t *Table) NearOf(entries []uint32) (n int) {
 	for _, e := range entries {
 		if int64(e) < t.Near {
@@ -108,12 +108,12 @@ func (t *Table) NearOf(entries []uint32) (n int) {
 // Rows returns the rows in the device's memory.
 func (t *Table) Rows() cuda.Buffer { return t.near }
 
-// RAM returns the memory with the rows in RAM as the device sees it, from its first byte on.
+// RAM returns the RAM given to Open, as the device sees it, from its first byte on.
 func (t *Table) RAM() cuda.Buffer { return t.ram }
 
-// Open takes memory of an arena for the near rows, and lets the device access the other rows, which lie
-// in ram after skip bytes; ram may be empty. The caller keeps ram and frees it after Close. The calling
-// goroutine is attached.
+// Open takes memory of an arena for the rows below Near, and gives the device access to ram, which has the
+// other rows from byte skip on; ram may be empty. The caller owns ram, and frees it after Close. The calling
+// goroutine must be attached to the device.
 func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
 	ram.Prefer(t.Device.Node)
 	if t.near, err = a.Take(t.Bytes()); err != nil {
@@ -125,7 +125,7 @@ func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
 	return t.reach(skip)
 }
 
-// OpenBeside is Open with the RAM of another device's table, which is closed after this one.
+// OpenBeside is Open with the RAM of another device's open table. Close that table after this one.
 func (t *Table) OpenBeside(a *cuda.Arena, other *Table, skip int64) (err error) {
 	if t.near, err = a.Take(t.Bytes()); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (t *Table) OpenBeside(a *cuda.Arena, other *Table, skip int64) (err error) 
 	return t.reach(skip)
 }
 
-// reach finds out where the device sees the rows in RAM.
+// reach sets ram and far.
 func (t *Table) reach(skip int64) error {
 	pages, err := t.Device.Mapped(t.pinned)
 	if err != nil || pages.Bytes() == 0 {
@@ -144,8 +144,8 @@ func (t *Table) reach(skip int64) error {
 	return nil
 }
 
-// Close is for a table that was opened, or was not. The calling goroutine is attached, and
-// no work on the table is under way.
+// Close releases the access to RAM, if Open got it. The calling goroutine must be attached to the device, and
+// no work on the table may be under way.
 func (t *Table) Close() {
 	if t.pinned != nil && !t.beside {
 		t.pinned.Free()
@@ -153,30 +153,31 @@ func (t *Table) Close() {
 	t.pinned = nil
 }
 
-// Gather submits the work that fills the first rows of x, a row-major matrix of float32, with the rows
-// of the entries in ids, which are uint32 in the device's memory.
+// Gather submits to the stream the work that fills the first rows rows of x, a row-major float32 matrix:
+// row i of x becomes the row of entry ids[i], widened. ids are uint32 in device memory.
 func (t *Table) Gather(s *cuda.Stream, x, ids cuda.Buffer, rows int) error {
 	return kernels.Gather{Out: x, Stride: t.Dim, Table: t.near, Far: t.far, Near: int(t.Near), Type: t.DType, Width: t.Dim,
 		Index: ids, Parts: t.parts, Devices: t.Devices, Rows: kernels.Rows(rows)}.Launch(s)
 }
 
-// Widen submits the work that converts rows of source, in the table's type, to float32 in x.
+// Widen submits to the stream the work that converts rows rows of source, in the table's type, to float32 in
+// x.
 func (t *Table) Widen(s *cuda.Stream, x, source cuda.Buffer, rows int) error {
 	return kernels.Gather{Out: x, Stride: t.Dim, Table: source, Type: t.DType, Width: t.Dim, Rows: kernels.Rows(rows)}.Launch(s)
 }
 
-// Place submits the work that copies rows of source, in the table's type, to the entries in ids, none
-// of them twice. The table must not be divided.
+// Place submits to the stream the work that copies rows rows of source, in the table's type, to the entries
+// in ids, which must be distinct. The table must not be divided.
 func (t *Table) Place(s *cuda.Stream, source, ids cuda.Buffer, rows int) error {
 	return kernels.Place{Table: t.near, Far: t.far, Near: int(t.Near), RowBytes: int(t.RowBytes()), Rows: kernels.Rows(rows),
 		Source: source, Index: ids}.Launch(s)
 }
 
-// Fit returns the number of rows that a device with room bytes for them holds: all that fit, up to most,
-// or, where the options wish for a GPU cache, the wished number. The wish is a share of the nodes, or
-// bytes; a wish that does not fit is an error of kind fault.ErrBudget.
+// Fit returns the number of rows for a GPU cache: with o.GPUCache the rows that it asks for, otherwise all
+// rows that fit into room bytes; never more than most. If o.GPUCache does not fit, the error is of kind
+// fault.ErrBudget.
 func Fit(o *featurestore.PlanOptions, room, most, nodes int64, rowBytes int) (int64, error) {
-	room = room / cuda.Align * cuda.Align // which is how it is handed out
+	room = room / cuda.Align * cuda.Align // an arena hands out multiples of cuda.Align
 	fits := min(room/int64(rowBytes), most)
 	wish := o.GPUCache
 	if wish == nil {

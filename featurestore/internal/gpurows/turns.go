@@ -8,29 +8,29 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// training is the number of training batches that land on the GPU at the same time: one
-// is gathered while the next one is copied. Evaluation batches have a turn of their own.
+// training is the number of turns for training batches: one batch is gathered while the next one is copied.
+// Evaluation batches have a turn of their own.
 const training = 2
 
-// TurnBytes is the device's memory that a batch lands in.
+// TurnBytes is the device memory of a turn, in bytes.
 type TurnBytes struct {
-	IDs  int64 // entries of a table
-	Rows int64 // as the table has them
+	IDs  int64 // for entries of the table
+	Rows int64 // for rows in the table's type
 }
 
-// Turns are the memory that batches land in, one after the other, and the stream on which
-// they take rows from a table, and change it, in the order in which they are computed: every
-// batch finds the table as those before it left it. They have the arena that the table's rows
-// on the device lie in, too. Methods are for one goroutine at a time, which is attached, where
-// they submit work; Training and Evaluation may be called beside them, by one other.
+// Turns have the memory that batches land in, in turn, and the stream on which batches read a table and
+// change it. Batches do so in the order in which they are computed, so a batch sees the changes of all
+// earlier batches. Turns also have the arena of the table's rows on the device. Methods that submit work
+// are for one goroutine at a time, attached to the device. One other goroutine may call Training and
+// Evaluation meanwhile.
 type Turns struct {
 	arena   *cuda.Arena
 	list    [training + 1]Turn
 	gathers *cuda.Stream
-	next    int // the turn of the next training batch
+	next    int // number of the turn of the next training batch
 }
 
-// Turn is the memory of one batch, and when it has landed.
+// Turn is the memory and the events of one batch.
 type Turn struct {
 	IDs, Rows cuda.Buffer
 	number    int64
@@ -38,15 +38,15 @@ type Turn struct {
 	span      *cuda.Span // of the gathers
 }
 
-// LandingRows returns the rows of the table that batches under way land in, where the turns keep their
-// rows there. train and eval are the rows of the largest training batch and of the largest evaluation
-// batch.
+// LandingRows returns the number of entries of a table for landing rows of all turns, for tables with rows
+// that land in entries. train and eval are the rows of the largest training and evaluation batch.
 func LandingRows(train, eval int64) int64 { return training*train + eval }
 
-// Landing returns which of LandingRows is the first of the turn's.
+// Landing returns the first of the LandingRows entries that belongs to the turn. train is as in LandingRows.
 func (n *Turn) Landing(train int64) int64 { return n.number * train }
 
-// Lay takes the memory of training batches, and then of the others.
+// Lay takes the memory of the turns out of an arena: train bytes for each turn of training batches, eval
+// bytes for the turn of evaluation batches.
 func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
 	for i := range t.list {
 		most := train
@@ -64,16 +64,15 @@ func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
 	return nil
 }
 
-// OpenBytes returns the device memory that an arena needs for a table's rows and for the takings of
-// lay, in bytes.
+// OpenBytes returns the size of an arena for a table's rows and for the memory that lay takes, in bytes.
 func OpenBytes(table *Table, lay func(*cuda.Arena) error) int64 {
 	dry := new(cuda.Arena)
-	_ = lay(dry) // which has room for all
+	_ = lay(dry) // never fails: a dry arena only counts
 	return binio.AlignUp(table.Bytes(), cuda.Align) + dry.Used()
 }
 
-// Open takes bytes of the table's device as an arena, from which lay takes the memory of batches and
-// open takes the memory of the table. It makes the stream.
+// Open makes an arena of the given bytes on the table's device, and calls lay and open, which take the memory
+// of batches and of the table out of it. Then it makes the events and the stream.
 func (t *Turns) Open(table *Table, bytes int64, lay, open func(*cuda.Arena) error) error {
 	d := table.Device
 	return d.Attached(func() (err error) {
@@ -104,8 +103,8 @@ func (t *Turns) start(d *cuda.Device) (err error) {
 	return err
 }
 
-// Close waits for work under way, closes the table and frees all that Open took, also after an error.
-// It fails only after a fault, which was reported.
+// Close waits for submitted work, closes the table and frees the memory, the events and the stream of Open.
+// Call it also after an error of Open. It fails only after a fault of the device, which was returned before.
 func (t *Turns) Close(table *Table) error {
 	return table.Device.Attached(func() error {
 		if t.gathers != nil {
@@ -128,28 +127,28 @@ func (t *Turns) Close(table *Table) error {
 	})
 }
 
-// Stream returns the stream of the table.
+// Stream returns the stream on which batches read and change the table.
 func (t *Turns) Stream() *cuda.Stream { return t.gathers }
 
-// Training returns the turn of the next training batch: the batch before the last must have
-// been computed.
+// Training returns the turn of the next training batch. The last but one training batch, which used this
+// turn, must have been computed.
 func (t *Turns) Training() *Turn {
 	n := &t.list[t.next]
 	t.next = (t.next + 1) % training
 	return n
 }
 
-// Evaluation returns the turn of every other batch: the last one must have been computed.
+// Evaluation returns the turn of evaluation batches. The last evaluation batch must have been computed.
 func (t *Turns) Evaluation() *Turn { return &t.list[training] }
 
-// Begin makes the table's stream wait for a batch's copies, all of which were submitted on the given
-// stream. Work submitted on the table's stream until End belongs to the batch.
+// Begin makes the table's stream wait for the work submitted on copies so far: the batch's copies. Work
+// submitted on the table's stream between Begin and End belongs to the batch.
 func (t *Turns) Begin(n *Turn, copies *cuda.Stream) error {
 	return errors.Join(n.landed.Record(copies), t.gathers.Wait(n.landed), n.span.Begin(t.gathers))
 }
 
-// Gather copies a batch's entries to the device, calls Begin, and submits on the table's stream the
-// gather of the first rows entries' rows into x.
+// Gather submits the copy of a batch's entries to the device, calls Begin, and submits on the table's stream
+// the gather of the first rows entries into x: see Table.Gather.
 func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer, entries []uint32, rows int) error {
 	if err := copies.CopyIn(n.IDs, binio.Bytes(entries)); err != nil {
 		return err
@@ -160,6 +159,6 @@ func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer,
 	return from.Gather(t.gathers, x, n.IDs, rows)
 }
 
-// End returns the time span of the work submitted since Begin. The batch's matrix is complete at its
-// end.
+// End ends the work of a batch, and returns its time span. The batch's matrix is complete at the end of the
+// span.
 func (t *Turns) End(n *Turn) (*cuda.Span, error) { return n.span, n.span.End(t.gathers) }

@@ -1,15 +1,15 @@
 package phased
 
-// Fresh knows of frames whether their rows were used since they were read: a bit each.
+// Fresh has a bit for each frame: whether its row was read, and has not been used since.
 type Fresh []uint64
 
-// FreshBytes returns the memory of the bits of that number of frames, in bytes.
+// FreshBytes returns the memory of a Fresh for the given number of frames, in bytes.
 func FreshBytes(frames int64) int64 { return 8 * ((frames + 63) / 64) }
 
-// NewFresh returns the bits of frames, none of which has a row that was read.
+// NewFresh returns a Fresh for the given number of frames, with all bits clear.
 func NewFresh(frames int64) Fresh { return make(Fresh, (frames+63)/64) }
 
-// Read says that the rows of the frames from lo up to hi were read.
+// Read sets the bits of the frames from lo up to hi, when their rows have been read.
 func (f Fresh) Read(lo, hi int64) {
 	for ; lo < hi && lo%64 != 0; lo++ {
 		f[lo/64] |= 1 << (lo % 64)
@@ -22,7 +22,8 @@ func (f Fresh) Read(lo, hi int64) {
 	}
 }
 
-// Use says that the row of a frame is used, and reports whether that is the first time.
+// Use clears the bit of a frame, and reports whether it was set: whether this is the first use of the row
+// since it was read.
 func (f Fresh) Use(frame uint32) bool {
 	word, bit := &f[frame/64], uint64(1)<<(frame%64)
 	first := *word&bit != 0
@@ -30,6 +31,5 @@ func (f Fresh) Use(frame uint32) bool {
 	return first
 }
 
-// Forget clears all bits, as if no row had been read: the first use of a row in RAM then counts as a
-// hit.
+// Forget clears all bits, so the next use of any row in RAM counts as a hit.
 func (f Fresh) Forget() { clear(f) }

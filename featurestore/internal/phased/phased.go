@@ -1,18 +1,17 @@
 // Package phased is the common part of stores that train in phases. A phase is a run of successive
-// training batches with all their rows in RAM. Rows come in large reads, when the phase begins or
-// beside the one before it.
+// training batches with all their rows in RAM. Rows come in large reads, when the phase begins or during the
+// previous phase.
 //
 //	LoadGraph  decode the graph
-//	Assemble   where a phase begins, replace rows; read ahead the batch's share; gather
+//	Assemble   at the beginning of a phase, replace rows; read ahead the batch's share; gather
 //
-// Training batches are assembled in their order, so a row is replaced when no batch needs it any more,
-// without locks. While a batch is assembled, those before it compute. Reads of rows show in the link of
-// assembling.
+// Training batches are assembled in their order, so a row is replaced without locks when no batch needs it
+// any more. Earlier batches compute while a batch is assembled. The time of reads of rows counts for the
+// link assemble.
 //
 // The rows in RAM and the reads of a batch follow from its place in the circle of sample epochs, so
-// checkpoints hold neither. A row that a batch needs counts as read for the first batch that uses it
-// after a read, and as held in RAM for the others: misses are the rows read and used, whichever batch
-// read them.
+// checkpoints hold neither. A row is a miss for the first batch that uses it after it was read, and a hit
+// for later batches, regardless of the batch that read it.
 //
 // A store is a Design; its Residents hold the rows. Batches of evaluation read all of their rows one by
 // one, as package online does, and change nothing.
@@ -34,38 +33,37 @@ import (
 	"diskgnn/iostack"
 )
 
-// Design is the part in which one phased store differs from another.
+// Design is the part of a phased store that differs between stores.
 type Design interface {
 	Name() string
-	// Units returns how rows are held: in units of rows rows. RAM must have room for least units, and
-	// has no use for more than most.
+	// Units returns the rows of a unit, and the least and the most useful number of units in RAM.
 	Units() (rows, least, most int64)
 	// Count adds to a layout the memory of residents with the given number of units: TableBytes,
-	// RAMBytes, KeepBytes, Ahead, WindowBytes, and the Note. It does not fall with the units.
+	// RAMBytes, KeepBytes, Ahead, WindowBytes, and the Note. More units never need less memory.
 	Count(l *featurestore.Layout, units int64)
-	// Open takes the memory of the residents, who read through the stack and the loaders.
+	// Open allocates residents with the given number of units, which read through the stack and the loaders.
 	Open(stack iostack.Stack, loaders featurestore.Loaders, units int64) (Residents, error)
 }
 
-// Residents hold the rows of a phase, in frames of a row each, as the dataset has them. One
-// goroutine at a time uses them. After an error Seek must come.
+// Residents hold the rows of a phase, in frames of one row each, in the dataset's type. They belong to one
+// goroutine at a time. After an error, call Seek before anything else.
 type Residents interface {
-	// Seek makes the residents the ones before a training batch, and returns the bytes read.
+	// Seek brings the residents to their state before a training batch, and returns the bytes read.
 	Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error)
-	// Turn makes the rows of a batch resident, in the place of rows that it does not need, and reads
-	// ahead the batch's share. The batch is the one of Seek or the one after the last Turn's. Turn adds
-	// its reads to counts, without their useful bytes.
+	// Turn makes the rows of a batch resident, replacing rows that the batch does not need, and reads
+	// ahead the batch's share. batch is the batch of Seek, or the one after the batch of the last Turn. Turn
+	// adds its reads to counts, without useful bytes.
 	Turn(ctx context.Context, batch int, counts *featurestore.Counts) error
-	// Find replaces the input nodes of the batch of the last Turn by their frames, and
-	// returns how many of them no batch has used since they were read.
+	// Find replaces the input nodes of the batch of the last Turn by their frames. It returns the number of
+	// rows that no batch has used since they were read.
 	Find(nodes []uint32) (first int, err error)
 	// Rows returns the memory of the frames.
 	Rows() []byte
 	Close() error
 }
 
-// New returns the store of that design, of a dataset and the batches of a source. If single rows of the
-// features cannot be read, the error is of kind fault.ErrUsage.
+// New returns a store of the given design, for a dataset and the batches of a source. If the features do not
+// allow reads of single rows, the error is of kind fault.ErrUsage.
 func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
 	single, err := online.New(source, data, online.Design{Name: d.Name(), Policies: []string{residency.LRU}, Planner: online.Single{}, InFlight: singles})
 	if err != nil {
@@ -74,7 +72,7 @@ func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurest
 	return &candidate{design: d, source: source, facts: source.Facts(), single: single}, nil
 }
 
-// singles is the reads of single rows, of a batch of evaluation, at the same time.
+// singles is the number of reads of single rows in flight, for a batch of evaluation.
 const singles = 512
 
 type candidate struct {
@@ -91,8 +89,8 @@ func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineag
 func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
 func (c *candidate) InOrder() bool                      { return true }
 
-// Reads implements featurestore.Reads: large reads, and those of evaluation, in as much memory
-// as the default takes.
+// Reads implements featurestore.Reads: large reads, and single rows for evaluation, within the memory of the
+// default options.
 func (c *candidate) Reads() iostack.Options {
 	return iostack.Options{Workers: 64, MaxIO: 256 << 10}
 }
@@ -106,7 +104,7 @@ type own struct {
 // PlanEval returns the layout of the store that reads single rows.
 func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.single.PlanEval() }
 
-// Plan takes as many units as are wanted, or as the memory allows.
+// Plan takes the units that the options ask for, or all that the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
 	if err := o.NoGPURows("the store " + c.Name() + " holds rows in RAM"); err != nil {
@@ -145,7 +143,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	return l, nil
 }
 
-// layout counts what a store with so many units holds, beside that of single rows.
+// layout counts the memory of a store with the given number of units, and of the store of single rows.
 func (c *candidate) layout(single featurestore.Layout, units int64) featurestore.Layout {
 	rows, _, _ := c.design.Units()
 	l := featurestore.Layout{
@@ -162,7 +160,7 @@ func (c *candidate) layout(single featurestore.Layout, units int64) featurestore
 	return l
 }
 
-// slotBytes returns the memory of a slot for training batches; 0 where there are none.
+// slotBytes returns the memory of a slot for training batches, in bytes; 0 if there are none.
 func (c *candidate) slotBytes() int64 {
 	n := int64(c.facts.Inputs(false))
 	if n == 0 {

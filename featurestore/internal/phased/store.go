@@ -14,14 +14,14 @@ import (
 // store is the store and its one view.
 type store struct {
 	*candidate
-	single    featurestore.Store // its slots are those of evaluation
+	single    featurestore.Store // of the slots for evaluation
 	loaders   featurestore.Loaders
 	residents Residents
 	copier    *copier.Copier
 	next      int // the batch to assemble
 }
 
-// ranked is the store of single rows as a source of the ranks of all nodes.
+// ranked is a store with the ranks of all nodes.
 type ranked interface{ Ranks() []uint32 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
@@ -43,8 +43,8 @@ func (s *store) View(int) featurestore.View { return s }
 func (s *store) State() ([]byte, error)     { return nil, nil }
 func (s *store) LoadState([]byte) error     { return nil }
 
-// Fill fills the store of single rows, which reads the ranks, and makes the residents those
-// before the given batch.
+// Fill fills the store of single rows, which reads the ranks, and brings the residents to their state before
+// the given batch.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
 	read, err := s.single.Fill(ctx, 0, rep)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *store) Close() error {
 	return errors.Join(errs...)
 }
 
-// slot is a training batch on its way. From Assemble on its nodes are their frames.
+// slot implements featurestore.Slot for training batches. After Assemble, its nodes are frames.
 type slot struct {
 	featurestore.HostSlot
 	store *store
@@ -95,7 +95,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	return sl.LoadRanked(ctx, sl.store.single.(ranked).Ranks())
 }
 
-// Wait has nothing to wait for but, of a batch that is given up, its graph.
+// Wait waits for the graph, if LoadGraph has not: then the batch was given up.
 func (sl *slot) Wait(ctx context.Context) error { return sl.Loader.Wait(ctx) }
 
 // Assemble makes the rows resident, and gathers them. Batches come in the order of the samples.
@@ -120,7 +120,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	return nil
 }
 
-// Open opens the store. Of a layout for evaluation alone it has no residents.
+// Open opens the store. With a layout of PlanEval it opens the store of single rows.
 func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
 	o, ok := l.Own.(own)
 	if !ok {
