@@ -254,7 +254,7 @@ func TestPlan(t *testing.T) {
 	}
 	half, err := plan(1<<40, percent(50))
 	if want := int64(nodes*row/2+page-1) / int64(page) * int64(page); err != nil || whole.RAMBytes-half.RAMBytes != int64(nodes*row+page-1)/int64(page)*int64(page)-want ||
-		half.CacheRows != want/row || !strings.Contains(half.Note, "dropped before they are more than") {
+		half.CacheRows != want/row || !strings.Contains(half.Note, "dropped before the page cache has more than") {
 		t.Errorf("half: %+v, %v", half, err)
 	}
 	if _, err := plan(need(half)-1, percent(50)); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 50%") {

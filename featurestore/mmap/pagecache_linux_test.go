@@ -180,7 +180,7 @@ func TestConfine(t *testing.T) {
 	least := int64(confinedLeast+8<<20) / 4096
 	for pages, want := range map[int64]bool{least: true, least - 1: false, 1<<20 - 1: true, 1 << 20: false} {
 		l, ok := c.Confine(featurestore.Layout{Note: "as it was", Own: own{pages: pages, threads: 5}})
-		if o := l.Own.(own); ok != want || o.confined != want || o.pages != pages || o.threads != 5 || strings.Contains(l.Note, "a memory cgroup holds") != want {
+		if o := l.Own.(own); ok != want || o.confined != want || o.pages != pages || o.threads != 5 || strings.Contains(l.Note, "a memory cgroup limits") != want {
 			t.Errorf("%d pages: %t, %+v", pages, ok, l)
 		}
 	}
