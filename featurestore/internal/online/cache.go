@@ -8,8 +8,7 @@ import (
 	"diskgnn/featurestore/internal/devrows"
 )
 
-// cache is the frames and the side that computes on the matrices: the host, or a GPU. A
-// frame has a row, as the dataset has it.
+// cache has the frames, for matrices of the host or of a GPU. A frame holds a row in the dataset's type.
 type cache interface {
 	// count adds the memory of the frames and of landing batches to a layout.
 	count(l *featurestore.Layout)
@@ -18,30 +17,30 @@ type cache interface {
 	close()
 	// matrix takes a slot's memory for its batches' matrices, or counts it.
 	matrix(m *memory, eval bool) matrix
-	// settle returns once batches that were given up change nothing any more.
+	// settle waits until batches that were given up change no frames any more.
 	settle() error
-	// refill reads the rows of nodes into the frames from 0 on. No batch is under way. Rows that have
-	// to land elsewhere first do so in memory of m.
+	// refill reads the rows of nodes into the frames from 0 on. No batch may be under way. Rows for the
+	// GPU land in memory of m first.
 	refill(ctx context.Context, m *memory, r *reader, nodes []uint32) error
-	// refillBytes bounds that memory.
+	// refillBytes bounds the memory that refill takes of m, in bytes.
 	refillBytes() int64
 }
 
 // matrix is a slot's memory for its batches' matrices.
 type matrix interface {
-	// open prepares memory that was taken.
+	// open prepares the memory, after it was allocated.
 	open() error
-	// land begins the matrix of a batch of which the policy said held and into, which are the
-	// matrix's until the next batch; so is places. It returns the rows that the misses land
-	// in, and makes places, for each miss in the order of the input nodes, its number there.
-	// near is how many hits the GPU's memory has.
+	// land begins the matrix of a batch with the policy's decision held and into. Both, and places, belong
+	// to the matrix until the next batch. land returns the memory that misses land in, and sets places, for
+	// each miss in the order of the input nodes, to its row in that memory. near is the number of hits in the
+	// GPU's memory.
 	land(held, into []int32, places []uint32) (rows []byte, near int)
-	// device reads the misses on the GPU; nil: the host does, and they land in rows.
+	// device returns the slot that reads misses on the GPU; nil: the host reads them, and they land in rows.
 	device() *devrows.Slot
-	// assemble completes the matrix once the misses have landed, and puts the rows of into in
-	// their frames; or it notes what fill does so by.
+	// assemble completes the matrix once the misses have landed, and copies admitted rows to their frames.
+	// On a GPU it prepares the lists with which fill does so.
 	assemble()
-	// See featurestore.Slot. The batch has so many input nodes.
+	// See featurestore.Slot. inputs is the number of input nodes of the batch.
 	memory() []byte
 	x(inputs int) []float32
 	fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)

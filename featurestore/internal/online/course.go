@@ -8,44 +8,44 @@ import (
 	"diskgnn/featurestore/residency"
 )
 
-// course has the policy decide for the training batches in their order, which is cyclic
-// through all sample epochs, whichever of them come first. Decisions are ahead of a run's position:
-// a checkpoint holds an earlier state of the policy; see residency.States.
+// course makes the decisions of the policy for training batches. It makes them in the order of the samples,
+// which is cyclic through all sample epochs; a batch that comes early waits. Decisions are ahead of a run's
+// position, so a checkpoint holds an earlier state of the policy: see residency.States.
 type course struct {
-	// records has the accesses of superbatches recorded for the policy; nil: the policy needs
-	// no such thing, and states of it are kept.
+	// records records the accesses of superbatches for the policy; nil: the policy decides without them, and
+	// its states are kept for checkpoints.
 	records *recorder
 
 	mu      sync.Mutex
 	policy  residency.Policy
-	next    int // the batch to decide for
+	next    int // the next batch to decide for
 	waiting []*turn
 	states  residency.States
 }
 
 func newStates(train int) residency.States { return residency.States{Circle: train, Kind: kindBytes} }
 
-// take returns a state of the policy as it is.
+// take returns the present state of the policy.
 func (c *course) take() []byte { return append(c.states.New(0), c.policy.State()...) }
 
-// turn is a slot's place among those that wait for their batch to be the next.
+// turn is a slot's place among the slots that wait for their batch to be the next.
 type turn struct {
 	batch int
-	ready chan struct{} // holds a token once it is
-	reads int64         // for batches to come, which the turn was taken for
+	ready chan struct{} // has a token when the slot's batch is the next
+	reads int64         // of the window, for the batch's share of the next superbatch
 }
 
 func newTurn() *turn { return &turn{ready: make(chan struct{}, 1)} }
 
-// decide waits until all batches before the given one are decided, and then has the policy
-// decide for it: see residency.Policy. It returns the bytes read of batches to come. After an
-// error the batch is not decided.
+// decide waits until all earlier batches are decided, and then decides for the given batch: see
+// residency.Policy. It returns the bytes that the window read. After an error there is no decision for the
+// batch.
 func (c *course) decide(ctx context.Context, t *turn, batch int, nodes []uint32, held, into []int32) (read int64, err error) {
 	if err := c.await(ctx, t, batch); err != nil {
 		return 0, err
 	}
 	t.reads = 0
-	if c.records != nil { // it is the batch's until c.next is another
+	if c.records != nil { // this goroutine owns records until c.next changes
 		before := c.records.reads
 		if read, err = c.records.reach(ctx, batch); err != nil {
 			return 0, err
@@ -72,7 +72,7 @@ func (c *course) step(nodes []uint32, held, into []int32) {
 	c.states.Step()
 }
 
-// await returns once the batch is the next, of which nobody else has it.
+// await returns once the batch is the next one.
 func (c *course) await(ctx context.Context, t *turn, batch int) error {
 	c.mu.Lock()
 	if c.next == batch {
@@ -104,8 +104,8 @@ func (c *course) add(slots int) {
 	c.mu.Unlock()
 }
 
-// begin makes the course go on from what the policy holds, before the given batch and so many since the
-// base.
+// begin makes the present state of the policy the base, before batch next, with since batches decided after
+// the base.
 func (c *course) begin(next, since int) {
 	c.next, c.waiting = next, c.waiting[:0]
 	if c.records == nil {
@@ -120,19 +120,19 @@ const (
 	headBytes = kindBytes + residency.StateHeadBytes
 )
 
-// stateBytes bounds a state with so many frames. No policy's has more: a node for each
-// frame, its place in a queue, a mark, and a node and a mark of the queue of ghosts.
+// stateBytes bounds the size of a state, in bytes, for all policies: for each frame a node, a place in a
+// queue, a mark, and a node and a mark of the ghost queue.
 func stateBytes(frames int64) int64 { return headBytes + 64 + 14*frames }
 
-// save returns the base, which is valid until the next call.
+// save returns the base state, valid until the next call.
 func (c *course) save(kind [kindBytes]byte) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.states.Save(kind[:], c.next, c.take)
 }
 
-// load sets the policy from a state that save has written, without its kind. Impossible numbers are an
-// error of kind fault.ErrCorrupt.
+// load makes a result of save, without its kind, the base. Impossible numbers are an error of kind
+// fault.ErrCorrupt.
 func (c *course) load(b []byte) error {
 	state, next, since, err := c.states.Parse(b)
 	if err != nil {

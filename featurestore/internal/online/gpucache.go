@@ -14,29 +14,27 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// gpuCache is frames for a GPU: the first near of them in its memory, the others in RAM, where
-// it reads and writes them over the bus. Misses are sent to the GPU as the dataset has them,
-// one after another, and land behind the frames in its memory, so that one kernel makes a
-// matrix of rows that were held and rows that were read:
+// gpuCache has frames for a GPU: the first near frames are in its memory, the others in RAM, and the GPU
+// reads and writes them over the bus. Misses are copied to the GPU in the dataset's type and land after the
+// frames in its memory, so one kernel makes a matrix of hits and misses:
 //
 //	entries of the table   0 … near-1   near … near+landing-1   near+landing …
 //	their rows             frames       misses of each turn      frames near … in RAM
 //
-// Where the GPU reads by itself, the misses of training batches do not come from the slot's
-// memory, but out of the pages that its reads brought: see package devrows.
+// If the GPU submits the reads, the misses of training batches come from its landed pages, not from the
+// slot's memory: see package devrows.
 //
-// A second kernel puts the misses that the policy admits, which are sent first, into their
-// frames. Both run on the table's stream in the order in which batches compute, and the CPU
-// waits for neither.
+// A second kernel copies the admitted misses, which are the first ones, to their frames. Both kernels run
+// on the table's stream in the order in which batches compute, and the CPU waits for neither.
 type gpuCache struct {
-	gpurows.Table // whose near rows are the first frames, and those that misses land in
+	gpurows.Table // its near rows are the first frames, and the landings of misses
 	facts         *featurestore.Facts
 	near, frames  int64
 	bytes         int64 // of the device's memory
 	turns         gpurows.Turns
 	ram           *device.Host
-	reads         *devrows.Plan   // of training batches' misses by the GPU; nil: by the host
-	devices       *devrows.Reader // the same, opened
+	reads         *devrows.Plan   // for misses of training batches by the GPU; nil: the host reads
+	devices       *devrows.Reader // opened from reads
 }
 
 func newOnGPU(f *featurestore.Facts, o own) *gpuCache {
@@ -46,7 +44,7 @@ func newOnGPU(f *featurestore.Facts, o own) *gpuCache {
 	return c
 }
 
-// landing returns the rows that misses land in, of all turns.
+// landing returns the number of rows for landing misses, of all turns.
 func (c *gpuCache) landing() int64 {
 	return gpurows.LandingRows(int64(c.facts.Inputs(false)), int64(c.facts.Inputs(true)))
 }
@@ -58,8 +56,8 @@ func (c *gpuCache) entry(frame int32) uint32 {
 	return uint32(int64(frame) + c.landing())
 }
 
-// lay takes the memory of the device but for the rows: a matrix names its rows, and the frames
-// that take some of them.
+// lay takes the device memory, without the rows, out of the arena: entries of a matrix's rows, and entries
+// of the frames for admitted rows.
 func (c *gpuCache) lay(a *cuda.Arena) error {
 	return c.turns.Lay(a, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(false))}, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(true))})
 }
@@ -88,7 +86,7 @@ func (c *gpuCache) close() {
 	}
 }
 
-// stagedRows is how many rows are copied to the GPU at a time when the cache is filled again.
+// stagedRows returns the number of rows that refill copies to the GPU at a time.
 func (c *gpuCache) stagedRows() int64 { return min(c.near, max(1, roundBytes/c.RowBytes())) }
 
 func (c *gpuCache) refillBytes() int64 {
@@ -97,8 +95,8 @@ func (c *gpuCache) refillBytes() int64 {
 
 func (c *gpuCache) settle() error { return c.Device.Attached(c.turns.Stream().Synchronize) }
 
-// refill sends rows to the frames on the GPU, some at a time, and lets the others land in
-// theirs.
+// refill reads rows for frames on the GPU into staging memory and copies them. It reads the other rows into
+// their frames in RAM.
 func (c *gpuCache) refill(ctx context.Context, m *memory, r *reader, nodes []uint32) error {
 	near := min(c.near, int64(len(nodes)))
 	staging := m.host(c.refillBytes())
@@ -118,7 +116,7 @@ func (c *gpuCache) refill(ctx context.Context, m *memory, r *reader, nodes []uin
 	return r.read(ctx, nodes[near:], c.ram.Bytes())
 }
 
-// put copies rows into the frames on the GPU from the given one on, and returns when they are there.
+// put copies rows into the frames on the GPU from the given one on, and waits for the copy.
 func (c *gpuCache) put(frame int64, rows []byte) error {
 	return c.Device.Attached(func() error {
 		s := c.turns.Stream()
@@ -139,16 +137,16 @@ func (c *gpuCache) matrix(m *memory, eval bool) matrix {
 	return g
 }
 
-// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the misses, the
-// admitted ones first, and which entries of the table the matrix is made of and changes.
+// gpuMatrix is a slot's memory for matrices that the GPU assembles: the misses, admitted ones first, the
+// entries of the matrix's rows, and the entries of frames that change.
 type gpuMatrix struct {
 	*gpuCache
 	turn   func() *gpurows.Turn
 	stored *device.Host
-	ids    *device.Host // entries of the matrix's rows, then those of the admitted misses
+	ids    *device.Host // entries of the matrix's rows, then entries for the admitted misses
 	pins   *gpurows.Pins
-	own    bool          // the GPU reads the misses
-	slot   *devrows.Slot // by this
+	own    bool          // the GPU reads the misses,
+	slot   *devrows.Slot // with this slot
 
 	held, into     []int32
 	places         []uint32
@@ -203,7 +201,7 @@ func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near
 	return m.stored.Bytes(), near
 }
 
-// assemble names the entries, now that the turn is known.
+// assemble sets the entries: the turn, and so the place of misses, is known now.
 func (m *gpuMatrix) assemble() {
 	m.now = m.turn()
 	n, ids, landed := len(m.held), m.ids.Uint32s(), uint32(m.landed())
@@ -221,13 +219,13 @@ func (m *gpuMatrix) assemble() {
 	}
 }
 
-// landed returns the entry of the first row that the misses land in.
+// landed returns the entry of the first landed miss.
 func (m *gpuMatrix) landed() int64 { return m.near + m.now.Landing(int64(m.facts.Inputs(false))) }
 
 func (m *gpuMatrix) memory() []byte  { return nil }
 func (m *gpuMatrix) x(int) []float32 { return nil }
 
-// bring submits what makes rows of the table the misses.
+// bring submits the copies of the misses to their landing.
 func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
 	if m.slot != nil {
 		return m.slot.Fill(copies, misses, m.read)
@@ -235,8 +233,8 @@ func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
 	return copies.CopyIn(misses, m.stored.Bytes()[:misses.Bytes()])
 }
 
-// fill submits the copies of the misses and of the entries and, after them on the table's
-// stream, the gather and what changes the frames.
+// fill submits the copies of the misses and of the entries and, after them on the table's stream, the gather
+// and the copies of admitted misses to frames.
 func (m *gpuMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t, row := m.now, m.RowBytes()
 	misses := m.Rows().Slice(m.landed()*row, int64(m.read)*row)

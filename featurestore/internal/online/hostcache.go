@@ -14,7 +14,7 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// hostCache is frames in RAM. The CPU gathers.
+// hostCache has frames in RAM. The CPU gathers.
 type hostCache struct {
 	facts  *featurestore.Facts
 	frames int64
@@ -48,7 +48,7 @@ func (c *hostCache) close() {
 
 func (c *hostCache) settle() error { return nil }
 
-// refill lets the rows land in their frames.
+// refill reads the rows into their frames.
 func (c *hostCache) refill(ctx context.Context, _ *memory, r *reader, nodes []uint32) error {
 	return r.read(ctx, nodes, c.rows.Bytes())
 }
@@ -64,12 +64,11 @@ func (c *hostCache) matrix(m *memory, eval bool) matrix {
 	return h
 }
 
-// hostMatrix is a matrix in RAM, and the misses in its order: of float32, they are the
-// matrix's rows.
+// hostMatrix is a matrix in RAM, and the misses in its order. Misses in float32 land in the matrix itself.
 type hostMatrix struct {
 	cache      *hostCache
 	mem        *device.Host
-	stored     *device.Host // misses as the dataset has them; mem, if that is float32
+	stored     *device.Host // misses in the dataset's type; the same as mem for float32
 	held, into []int32
 }
 
@@ -94,8 +93,7 @@ func (m *hostMatrix) assemble() {
 	_ = m.cache.copies.Run((*admit)(m), len(m.into))
 }
 
-// gather makes rows of the matrix from the frames and, where they are to be widened, from
-// what was read.
+// gather makes rows of the matrix from frames and, for types other than float32, from the misses.
 type gather hostMatrix
 
 // Do implements copier.Work.
@@ -107,14 +105,14 @@ func (g *gather) Do(lo, hi int, _ *[]byte) error {
 		if frame := g.held[i]; frame != residency.Absent {
 			from, k = frames, int(frame)
 		} else if f.DType == dtype.Float32 {
-			continue // it was read into the matrix
+			continue // the miss landed in the matrix
 		}
 		kernel.Widen(x[i*f.Dim:(i+1)*f.Dim], from[k*row:(k+1)*row], f.DType, f.Dim)
 	}
 	return nil
 }
 
-// admit copies rows that were read into frames.
+// admit copies misses into frames.
 type admit hostMatrix
 
 // Do implements copier.Work.

@@ -5,14 +5,14 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// memory takes buffers, which free releases. A dry one only counts them, so that the same code computes
-// the need and takes it.
+// memory allocates buffers, which free releases. A dry memory only counts them, so the same code computes
+// the size and allocates.
 type memory struct {
 	dry   bool
 	hosts []*device.Host
 	bytes int64 // of the hosts, each rounded up to whole pages
-	lists int64 // of what is Go's
-	err   error // the first; later buffers are empty
+	lists int64 // bytes on Go's heap
+	err   error // the first error; later buffers are empty
 }
 
 func (m *memory) host(bytes int64) *device.Host {
@@ -29,7 +29,7 @@ func (m *memory) host(bytes int64) *device.Host {
 	return h
 }
 
-// list returns a list of n elements of memory of Go's, and none if m is dry.
+// list returns a list of n elements on Go's heap, or nil if m is dry.
 func list[T any](m *memory, n int) []T {
 	a := new(device.Arena)
 	if !m.dry {

@@ -13,9 +13,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Plan makes the cache as large as is wanted, or as the memory allows, on the GPU first. Of a
-// cache whose size is not given, superbatches take a quarter of the memory that is left, at
-// most.
+// Plan makes the cache as large as the options ask for, or as the memory allows, on the GPU first. If they do
+// not ask for a size, superbatches take at most a quarter of the memory left.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	return devrows.Planned(o, c.shape(), func(reads *devrows.Plan) (featurestore.Layout, error) { return c.plan(o, reads) })
 }
@@ -63,17 +62,17 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 	return p.layout(p.grown(first, k), parts), nil
 }
 
-// planner divides memory by some options.
+// planner divides the memory of a store by the options of a plan.
 type planner struct {
 	*candidate
 	options *featurestore.PlanOptions
 	policy  string
-	finest  int   // superbatches of an epoch, of a batch each; 0: there are none
-	onGPU   int64 // the most frames that the GPU may hold
+	finest  int   // superbatches of an epoch if each has one batch; 0: the store has no superbatches
+	onGPU   int64 // the most frames on the GPU
 	reads   *devrows.Plan
 }
 
-// size is how many frames there are, on the GPU and in RAM.
+// size is the number of frames on the GPU and in RAM.
 type size struct{ near, far int64 }
 
 func newPlanner(c *candidate, o *featurestore.PlanOptions, reads *devrows.Plan) (*planner, error) {
@@ -99,13 +98,13 @@ func newPlanner(c *candidate, o *featurestore.PlanOptions, reads *devrows.Plan) 
 	return p, err
 }
 
-// limit returns the most frames that there may be.
+// limit returns the most frames of the cache.
 func (p *planner) limit() int64 { return min(p.facts.Nodes, maxFrames) }
 
-// maxFrames is the most that a policy numbers.
+// maxFrames is the most frames of a policy.
 const maxFrames = 1<<31 - 1
 
-// wanted returns the frames that the options name.
+// wanted returns the frames that the options ask for.
 func (p *planner) wanted() (s size, err error) {
 	if p.options.GPUCache != nil {
 		s.near = p.onGPU
@@ -117,7 +116,7 @@ func (p *planner) wanted() (s size, err error) {
 	return s, err
 }
 
-// more returns how many frames there may be beyond those that the options name.
+// more returns the number of frames that may be added to s.
 func (p *planner) more(s size) int64 {
 	n := p.limit() - s.near - s.far
 	if p.options.Cache != nil {
@@ -132,8 +131,8 @@ func (p *planner) grown(s size, k int64) size {
 	return size{s.near + near, s.far + k - near}
 }
 
-// largest returns as many frames more as there may be. If that is one for every row, the GPU
-// has as many of them as it may hold.
+// largest returns s with as many frames added as possible. If every row has a frame then, the GPU holds as
+// many of them as it can.
 func (p *planner) largest(s size) size {
 	s = p.grown(s, p.more(s))
 	if s.near+s.far == p.limit() {
@@ -157,12 +156,12 @@ func (p *planner) fits(s size, parts int, memory int64) bool {
 	return p.bytes(&l) <= memory && p.grid(parts).numbered(p.facts.Nodes, p.facts.Inputs(false))
 }
 
-// longest returns the superbatches of an epoch that are as long as fits.
+// longest returns the smallest number of superbatches of an epoch that fits into the memory.
 func (p *planner) longest(s size, memory int64) int {
 	return p.finest - int(most(int64(max(p.finest-1, 0)), func(n int64) bool { return p.fits(s, p.finest-int(n), memory) }))
 }
 
-// tooLarge is the error of a wanted cache that takes so much memory.
+// tooLarge returns the error for a cache that needs more memory than the options allow.
 func (p *planner) tooLarge(s size, need int64) error {
 	o := p.options
 	if o.Cache == nil {
@@ -173,7 +172,8 @@ func (p *planner) tooLarge(s size, need int64) error {
 		o.Cache, s.far, o.Slots, budget.FormatBytes(need), budget.FormatBytes(o.Memory))
 }
 
-// most returns the largest number up to hi that fits. Zero does, and all below one that does.
+// most returns the largest number up to hi that fits. fits must be true for 0, and for all numbers below
+// one for which it is true.
 func most(hi int64, fits func(int64) bool) int64 {
 	lo := int64(0)
 	for lo < hi {
@@ -186,28 +186,29 @@ func most(hi int64, fits func(int64) bool) int64 {
 	return lo
 }
 
-// Planner cuts the rows that a batch must read into requests, each of whole pages of the
-// feature file but where that ends before.
+// Planner cuts the missed rows of a batch into requests. A request reads whole pages of the feature file; the
+// last page of the file may be shorter.
 type Planner interface {
-	// Most returns the most bytes of a request for rows of rowBytes bytes, whole pages.
+	// Most returns the size of the longest request for rows of rowBytes bytes, in bytes: a multiple of the
+	// page size.
 	Most(rowBytes int) int64
-	// Next returns the byte range of the request that reads the first of nodes in a file of size bytes,
-	// and the number of nodes, at least one, from the first on, that the request serves.
+	// Next returns the next request for the rows of nodes, in a file of size bytes: its offset off, its
+	// length n, and the number of nodes, at least one, that it serves from nodes[0] on.
 	Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int)
 }
 
-// Single reads each row by itself: the pages that cover it. Rows on one page are read once
-// each.
+// Single is a Planner with one request for each row: the pages that cover it. A page with several rows is
+// read once for each of them.
 type Single struct{}
 
-// Most returns the pages of a row that begins as late in a page as rows may: rows begin at
+// Most returns the size of the pages of a row that begins as late in a page as possible. Rows begin at
 // multiples of the greatest common divisor of the sizes of rows and pages.
 func (Single) Most(rowBytes int) int64 {
 	last := int64(binio.Page - gcd(rowBytes, binio.Page))
 	return binio.AlignUp(last+int64(rowBytes), binio.Page)
 }
 
-// Next returns the pages of the first node's row.
+// Next returns the pages of the row of nodes[0].
 func (Single) Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int) {
 	begin := int64(nodes[0]) * int64(rowBytes)
 	off = begin / binio.Page * binio.Page
@@ -221,7 +222,7 @@ func gcd(a, b int) int {
 	return a
 }
 
-// PlanEval has no cache: batches of evaluation do not use it.
+// PlanEval returns a layout without a cache: batches of evaluation do not use it.
 func (c *candidate) PlanEval() (featurestore.Layout, error) {
 	return c.layout(own{policy: c.design.Policies[0], grid: c.grid(0)}), nil
 }
@@ -253,7 +254,7 @@ func (c *candidate) layout(o own) featurestore.Layout {
 	return l
 }
 
-// refillBytes bounds what Fill holds besides to make the cache what it was.
+// refillBytes bounds the work memory of Fill for restoring the cache, in bytes.
 func (c *candidate) refillBytes(of cache) int64 {
 	m := &memory{dry: true}
 	newReader(m, &table{candidate: c}, nil)

@@ -9,43 +9,43 @@ import (
 	"diskgnn/iostack"
 )
 
-// table is the feature file; its rows are read one by one.
+// table is the feature file, which is read row by row.
 type table struct {
 	*candidate
 	stack iostack.Stack
 	file  iostack.File
-	pages *binio.Sums // of its pages; nil before Fill
+	pages *binio.Sums // checksums of its pages; nil before Fill
 }
 
-// roundBytes bounds the bytes of a round of reads, of which a reader has two in flight. Rows
-// so large that half of the design's reads would be more are read fewer at a time.
+// roundBytes bounds the bytes of a round of reads; a reader has two rounds in flight. For large rows it
+// reduces the number of reads in flight below Design.InFlight.
 const roundBytes = 8 << 20
 
-// reader reads lists of rows through two staging buffers: while the pages of one are checked
-// and its rows copied out, the other's are read. So any number of rows takes as much memory.
+// reader reads lists of rows through two staging buffers: the pages of one are checked and its rows copied
+// out while the pages of the other are read. So its memory does not depend on the number of rows.
 type reader struct {
 	*table
 	counts  *featurestore.Counts
-	most    int          // bytes of a request
-	reads   int          // in a round
-	staging *device.Host // of both rounds
+	most    int          // bytes of the longest request
+	reads   int          // reads of a round
+	staging *device.Host // for both rounds
 	rounds  [2]round
 	req     []iostack.Request
 
-	nodes  []uint32 // whose rows are read
-	places []uint32 // where they go, as numbers of rows; nil: in order
+	nodes  []uint32 // to read the rows of
+	places []uint32 // by node: its row in rows; nil: in order
 	rows   []byte
-	next   int // the first of the nodes that no read was submitted for
+	next   int // the first node without a submitted read
 }
 
-// round is some requests in flight together.
+// round is a group of requests in flight.
 type round struct {
 	group iostack.Group
-	first int // of the nodes that it serves
+	first int // the first node that it serves
 	reads []read
 }
 
-// read is one request: bytes of the file, and how many nodes it serves.
+// read is one request: a range of the file, and the number of nodes that it serves.
 type read struct {
 	off, n int64
 	served int
@@ -63,8 +63,8 @@ func newReader(m *memory, t *table, counts *featurestore.Counts) *reader {
 	return r
 }
 
-// start submits the first reads of the rows of some nodes, which go to rows. Nodes, places
-// and rows are the reader's until Finish or Drop.
+// start submits the first reads of the rows of some nodes, which are copied to rows. nodes, places and rows
+// belong to the reader until Finish or Drop.
 func (r *reader) start(nodes, places []uint32, rows []byte) error {
 	r.nodes, r.places, r.rows, r.next = nodes, places, rows, 0
 	for turn := range r.rounds {
@@ -75,8 +75,8 @@ func (r *reader) start(nodes, places []uint32, rows []byte) error {
 	return nil
 }
 
-// Finish returns when all rows are in their places, checked. After an error of it or of
-// start, Drop must follow.
+// Finish returns when all rows are in their places, checked. After an error of Finish or of start, call
+// Drop.
 func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; len(r.rounds[turn].reads) > 0; turn = 1 - turn {
 		if err := r.stack.Wait(ctx, &r.rounds[turn].group); err != nil {
@@ -104,7 +104,7 @@ func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
 	return err
 }
 
-// Drop gives the reads up: nothing lands any more once it returns.
+// Drop gives the reads up. No page lands after it returns.
 func (r *reader) Drop() {
 	for i := range r.rounds {
 		iostack.Drop(r.stack, &r.rounds[i].group)
@@ -113,7 +113,7 @@ func (r *reader) Drop() {
 	r.next = len(r.nodes)
 }
 
-// buffer returns where the k-th read of a round lands.
+// buffer returns the memory of the k-th read of a round.
 func (r *reader) buffer(turn, k int) []byte {
 	at := (turn*r.reads + k) * r.most
 	return r.staging.Bytes()[at : at+r.most]

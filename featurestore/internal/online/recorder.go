@@ -9,21 +9,21 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// grid cuts the training batches of every sample epoch into superbatches, of which the
-// longest has one batch more than the shortest at most.
+// grid cuts the training batches of every sample epoch into superbatches. Their lengths differ by one batch at
+// most.
 type grid struct {
 	train, perEpoch int // batches
-	parts           int // superbatches of a sample epoch, 1 to perEpoch; 0: there are none
+	parts           int // superbatches of a sample epoch, 1 to perEpoch; 0: the store has no superbatches
 }
 
-// of returns the first batch of the superbatch that has a batch, and the end of it.
+// of returns the first batch and the end of the superbatch of a batch.
 func (g grid) of(batch int) (first, end int) {
 	epoch := batch / g.perEpoch * g.perEpoch
 	part := ((batch-epoch+1)*g.parts - 1) / g.perEpoch
 	return epoch + part*g.perEpoch/g.parts, epoch + (part+1)*g.perEpoch/g.parts
 }
 
-// longest returns the batches of the longest superbatch.
+// longest returns the number of batches of the longest superbatch.
 func (g grid) longest() int {
 	if g.parts == 0 {
 		return 0
@@ -31,15 +31,14 @@ func (g grid) longest() int {
 	return (g.perEpoch + g.parts - 1) / g.parts
 }
 
-// single reports whether one superbatch is all there is.
+// single reports whether one superbatch has all training batches.
 func (g grid) single() bool { return g.parts == 1 && g.perEpoch == g.train }
 
-// windowAhead is how far the recorder's window shows batches beyond the one that is recorded.
+// windowAhead is the number of batches in the recorder's window after the one that is recorded.
 const windowAhead = 1
 
-// recorderBytes returns the memory of what a recorder holds but for its window: the policy,
-// and the traces of two superbatches of batches with so many input nodes, or of one where
-// there is no other.
+// recorderBytes returns the memory of a recorder without its window, in bytes: the policy, and the traces of
+// two superbatches, or of one if there is no other. inputs is the most input nodes of a batch.
 func (g grid) recorderBytes(nodes, frames int64, inputs int) int64 {
 	s := g.size(nodes, frames, inputs)
 	n := s.Bytes(residency.Belady)
@@ -49,33 +48,33 @@ func (g grid) recorderBytes(nodes, frames int64, inputs int) int64 {
 	return n
 }
 
-// size returns the size of the policy of the longest superbatch.
+// size returns the size of a policy for the longest superbatch.
 func (g grid) size(nodes, frames int64, inputs int) residency.Size {
 	batches := int64(g.longest())
 	return residency.Size{Nodes: int(nodes), Frames: int(frames), Batches: batches, Accesses: batches * int64(inputs)}
 }
 
-// numbered reports whether Belady's policy has numbers for the accesses of the longest.
+// numbered reports whether Belady's policy has enough keys for the longest superbatch.
 func (g grid) numbered(nodes int64, inputs int) bool {
 	return g.size(nodes, 0, inputs).Accesses+nodes <= residency.MaxKeys
 }
 
-// recorder records the accesses of a superbatch before it begins, and has Belady's policy
-// decide by them: see residency.Superbatch. While the batches of one superbatch are decided
-// the next one is recorded, a batch for a batch, so that what is read for a batch follows
-// from its place in the circle. Traces have each batch's nodes in ascending order.
+// recorder records the accesses of a superbatch before it begins, for the decisions of Belady's policy: see
+// residency.Superbatch. While the batches of one superbatch are decided, the next one is recorded, one batch
+// for each decided batch, so the reads of a batch follow from its place in the circle. Traces have the
+// nodes of a batch in ascending order.
 //
-// What a recorder holds follows from the position alone. After an error seek must come.
+// The content of a recorder follows from the position alone. After an error, call seek.
 type recorder struct {
 	grid
-	inputs    int // nodes of a batch at most
+	inputs    int // the most input nodes of a batch
 	policy    *residency.Superbatch
 	window    featurestore.Window
-	now, next residency.Trace // of the superbatch that is decided and, so far, of the one after it
-	reads     int64           // of the window, so far: one for each batch that it had to read
+	now, next residency.Trace // of the present superbatch, and of the recorded part of the next one
+	reads     int64           // of the window so far, one for each batch that it read
 }
 
-// newRecorder returns a recorder that holds recorderBytes, and the window of the loaders.
+// newRecorder returns a recorder with a new window of the loaders. It holds recorderBytes and the window.
 func newRecorder(g grid, nodes, frames int64, inputs int, loaders featurestore.Loaders) (*recorder, error) {
 	s := g.size(nodes, frames, inputs)
 	policy, err := residency.NewSuperbatch(s)
@@ -96,8 +95,8 @@ func newTrace(s residency.Size) residency.Trace {
 	return residency.Trace{Start: make([]int64, 1, s.Batches+1), Nodes: make([]uint32, 0, s.Accesses)}
 }
 
-// seek makes the policy what it is before the given batch, and the window and the traces
-// what they are. It returns the bytes read.
+// seek brings the policy, the window and the traces to their state before the given batch. It returns the
+// bytes read.
 func (r *recorder) seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error) {
 	first, end := r.of(batch)
 	task := rep.Task("record the input nodes of batches", int64(end-first), progress.Batches)
@@ -129,8 +128,8 @@ func (r *recorder) seek(ctx context.Context, batch int, rep progress.Reporter) (
 	return read, nil
 }
 
-// reach makes the policy ready for a batch, before which all others were decided, and
-// records the next superbatch's share. It returns the bytes read.
+// reach prepares the policy for a batch, after all earlier batches are decided, and records the batch's share
+// of the next superbatch. It returns the bytes read.
 func (r *recorder) reach(ctx context.Context, batch int) (read int64, err error) {
 	first, end := r.of(batch)
 	if batch == first {
@@ -160,8 +159,8 @@ func (r *recorder) reach(ctx context.Context, batch int) (read int64, err error)
 	return read, nil
 }
 
-// record adds a batch, which is the first of the window or the one after it, to the next
-// superbatch's trace. It returns the bytes read.
+// record adds a batch to the trace of the next superbatch. The batch is the first of the window, or the one
+// after it. record returns the bytes read.
 func (r *recorder) record(ctx context.Context, batch int) (read int64, err error) {
 	if r.window.First() != batch {
 		if read, err = r.window.Advance(ctx); err != nil {

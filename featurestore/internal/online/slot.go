@@ -10,7 +10,7 @@ import (
 	"diskgnn/featurestore/residency"
 )
 
-// slot is a batch on its way.
+// slot implements featurestore.Slot and featurestore.Landing.
 type slot struct {
 	featurestore.Loaded
 	store  *store
@@ -18,7 +18,7 @@ type slot struct {
 	memory memory
 	buffers
 
-	ahead int64 // bytes read of the graphs of batches to come
+	ahead int64 // bytes that the window read
 	turn  *turn
 	reads devrows.Flight
 }
@@ -27,9 +27,9 @@ type slot struct {
 type buffers struct {
 	matrix matrix
 	held   []int32  // by input node: the frame that holds its row, or residency.Absent
-	into   []int32  // and the one that takes it
-	missed []uint32 // nodes whose rows are read
-	places []uint32 // where these land: see matrix.land
+	into   []int32  // by input node: the frame that takes its row, or residency.Absent
+	missed []uint32 // nodes of the rows to read
+	places []uint32 // by miss: the row in which it lands, see matrix.land
 	reader *reader  // nil: the GPU reads
 }
 
@@ -43,7 +43,7 @@ func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts,
 	}
 }
 
-// slotBytes returns the memory of a slot; 0 where there are no batches for it.
+// slotBytes returns the memory of a slot, in bytes; 0 if no batches need it.
 func (c *candidate) slotBytes(of cache, eval bool, reads *devrows.Plan) int64 {
 	if c.facts.Inputs(eval) == 0 {
 		return 0
@@ -77,17 +77,16 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// Start submits the read of the graph: which rows are read follows from it.
+// Start submits the read of the graph. The rows to read follow from the graph.
 func (sl *slot) Start(r featurestore.Ref) error {
-	if err := sl.Landed(); err != nil { // of a batch that nobody looked at
+	if err := sl.Landed(); err != nil { // of the batch before, if it was given up
 		return err
 	}
 	sl.ahead = 0
 	return sl.Loaded.Start(r)
 }
 
-// LoadGraph decodes the graph, finds out which rows the frames will hold and submits the
-// first reads of the others.
+// LoadGraph decodes the graph, makes the policy decide, and submits the first reads of missed rows.
 func (sl *slot) LoadGraph(ctx context.Context) error {
 	nodes, err := sl.Load(ctx)
 	if err != nil {
@@ -127,8 +126,7 @@ func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.table.pages, sl
 
 var _ featurestore.Landing = (*slot)(nil)
 
-// Wait reads the rest of the rows, round by round. Of a batch that is given up it ends the
-// reads.
+// Wait reads the rest of the rows, round by round. If the batch was given up, it ends the reads.
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.Loader.Wait(ctx); err != nil {
 		return err
@@ -136,9 +134,8 @@ func (sl *slot) Wait(ctx context.Context) error {
 	return sl.reads.Wait(ctx)
 }
 
-// Assemble completes the matrix with the rows that frames hold, and gives the frames the
-// rows that the policy put in; of a GPU's it notes them for Fill. Training batches come in
-// the order of the samples.
+// Assemble completes the matrix with hits, and copies admitted rows to their frames. For a GPU, Fill does both
+// with the lists that Assemble prepares. Training batches are assembled in the order of the samples.
 func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -22,13 +22,13 @@ type store struct {
 	own
 	table   table
 	cache   cache
-	devices *devrows.Reader // by which the GPU reads; nil: the host does
+	devices *devrows.Reader // submits reads on the GPU; nil: the host does
 	ranks   *device.Host    // by node
 	loaders featurestore.Loaders
 
 	course course
 	empty  []byte // the policy's state of an empty cache
-	next   int    // the batch to assemble: the frames hold what it hits
+	next   int    // the next batch to assemble
 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
@@ -58,7 +58,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	return s.decideBy(o)
 }
 
-// readBy has the GPU read the misses of training batches.
+// readBy opens the queues by which the GPU reads the misses of training batches.
 func (s *store) readBy(o own) (err error) {
 	if s.devices, err = o.reads.Open(s.table.stack, o.gpu); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (s *store) decideBy(o own) (err error) {
 
 func (s *store) View(int) featurestore.View { return s }
 
-// State returns the result of course.save, which is valid until the next call, or nil where the cache
-// follows from the position.
+// State returns the result of course.save, valid until the next call, or nil if the cache follows from the
+// position alone.
 func (s *store) State() ([]byte, error) {
 	if s.course.records != nil {
 		return nil, nil
@@ -96,8 +96,8 @@ func (s *store) State() ([]byte, error) {
 	return s.course.save(s.kind()), nil
 }
 
-// LoadState takes over a result of State for the same policy and a cache of the same size. Of others it
-// takes nothing: the cache begins empty.
+// LoadState restores a result of State for the same policy and a cache of the same size. For another policy or
+// size it returns nil, and the cache begins empty.
 func (s *store) LoadState(b []byte) error {
 	if s.course.records != nil {
 		return nil
@@ -120,10 +120,10 @@ func (s *store) kind() (b [kindBytes]byte) {
 	return b
 }
 
-// Fill reads the ranks, the checksums of the features' pages, which are made if they are not
-// there, what a recorder records ahead, and the rows that the cache holds before the given
-// batch: none at the beginning of a run. It returns the bytes read but for the input nodes of
-// batches whose decisions are repeated from a state.
+// Fill reads the ranks, the checksums of the features' pages (which it makes if the file is missing), the
+// input nodes for a recorder, and the rows that the cache holds before the given batch: none at the
+// beginning of a run. It returns the bytes read, without the input nodes for decisions that are repeated
+// from a state.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	if err := s.cache.settle(); err != nil {
 		return 0, err
@@ -145,8 +145,8 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 	return read + n + rows, err
 }
 
-// repeat makes the policy what it was before the given batch: from a state before that, it
-// decides for the batches since once more. It returns what a recorder read for that.
+// repeat restores the policy to its state before the given batch: it starts from a saved state, and decides
+// again for the batches since. It returns the bytes that a recorder read.
 func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
 	c := &s.course
 	if c.records != nil {
@@ -186,7 +186,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	return 0, nil
 }
 
-// refill makes the frames have the rows that the policy holds.
+// refill reads the rows that the policy holds into their frames.
 func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error) {
 	nodes := s.course.policy.Rows()
 	if len(nodes) == 0 {
@@ -228,8 +228,8 @@ func (s *store) Close() error {
 	return errors.Join(errs...)
 }
 
-// Ranks returns the ranks of all nodes, once the store was filled: for a store that reads its
-// batches of evaluation by this one.
+// Ranks returns the ranks of all nodes, valid after Fill, for a store with this one as its store of
+// evaluation batches.
 func (s *store) Ranks() []uint32 { return s.ranks.Uint32s()[:s.facts.Nodes] }
 
 // Open takes the memory of the cache, and opens the features and the batches.
@@ -241,7 +241,7 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 	return s, nil
 }
 
-// newCache returns the frames of a layout. Nothing is opened, and no memory taken.
+// newCache returns the frames of a layout, without opening them or allocating memory.
 func (c *candidate) newCache(o own) cache {
 	if o.gpu == nil {
 		return &hostCache{facts: &c.facts, frames: int64(o.frames)}
