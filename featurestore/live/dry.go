@@ -19,7 +19,7 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// errTooLarge says that a batch outgrew its worker's share of memory.
+// errTooLarge is the error of a batch that needs more than its worker's share of memory.
 var errTooLarge = errors.New("a batch is too large")
 
 // phase is the batches of one fanout that the dry pass draws.
@@ -27,13 +27,13 @@ type phase struct {
 	n       int
 	fanout  []int
 	id      func(i int) sampler.ID
-	hotness []uint32 // to count input nodes in, or nil
-	draws   []uint32 // to count draws in, or nil
+	hotness []uint32 // counts of input nodes, or nil
+	draws   []uint32 // counts of draws, or nil
 	task    progress.Task
 }
 
-// drawAll draws a phase on as many workers as memory allows: batches that outgrow a worker's
-// share are drawn again by half the workers.
+// drawAll draws the batches of a phase. Batches that need more than a worker's share of memory are drawn
+// again by half the workers, with twice the share.
 func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
 	if p.n == 0 {
 		return sum, nil
@@ -50,19 +50,19 @@ func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
 	return sum, err
 }
 
-// free returns the memory that drawing may take.
+// free returns the memory left for drawing, in bytes.
 func (s *Source) free() int64 {
 	return s.options.Memory - budget.Reserve - s.TableBytes() - s.chosen
 }
 
-// overBudget is the error of a batch for which all memory is too little.
+// overBudget returns the error of a batch that needs more than all memory left.
 func (s *Source) overBudget(i int, p *phase) error {
 	return s.Refused(fault.New(fault.ErrBudget, "%s needs more memory than the %s that --memory %s leaves for it: give more, sample fewer neighbours (--fanout %s), or make batches smaller (--batch-size)",
 		label(p.id(i)), budget.FormatBytes(max(s.free(), 0)), budget.FormatBytes(s.options.Memory), sampler.FormatFanout(p.fanout)))
 }
 
-// drawOn draws the listed batches of a phase, nil for all, on so many workers, adds up those
-// that keep to a share of bytes, and returns the others.
+// drawOn draws the listed batches of a phase, or all if list is nil, on the given number of workers. It adds
+// the batches that need at most share bytes to sum, and returns the others.
 func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, share int64, sum *tally) (left []int, err error) {
 	n := len(list)
 	if list == nil {
@@ -117,14 +117,14 @@ func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, 
 	return left, err
 }
 
-// forget gives up the visiting orders of the epochs that are over when a batch of the given
-// one begins: so many follow each other that may be under way.
+// forget releases the visiting orders of epochs that no batch needs any more when a batch of the given epoch
+// begins, with underWay batches in flight.
 func (s *Source) forget(epoch, underWay int) {
 	per := s.facts.BatchesPerEpoch
 	s.seeds.Forget(epoch - (underWay+per-2)/per)
 }
 
-// count counts a batch that was drawn, its input nodes and its draws.
+// count adds the input nodes and the draws of a batch to the phase's counts.
 func (p *phase) count(b *graph.Batch) {
 	if p.hotness != nil {
 		for _, v := range b.Input {
@@ -143,8 +143,7 @@ type drawer struct {
 	from topology.Reader
 }
 
-// newDrawer returns a drawer that refuses, by errTooLarge, batches for which it would hold
-// more than so many bytes.
+// newDrawer returns a drawer with errTooLarge for batches that need more than limit bytes.
 func (s *Source) newDrawer(fanout []int, hash bool, limit int64) (drawer, error) {
 	from, err := s.topology.NewReader()
 	if err != nil {
@@ -158,7 +157,7 @@ func (s *Source) newDrawer(fanout []int, hash bool, limit int64) (drawer, error)
 	}}), from}, nil
 }
 
-// drawBytes returns the memory of a drawer for a batch, without its table.
+// drawBytes returns the memory of a drawer for a batch, without its table, in bytes.
 func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
 	n := x.Memory() + s.topology.ReaderBytes()
 	if s.options.Method == mbfile.Labor {
@@ -179,7 +178,7 @@ func (s *Source) draw(ctx context.Context, by drawer, id sampler.ID) (b *graph.B
 	return b, nil
 }
 
-// label names a batch in errors.
+// label returns the name of a batch for errors.
 func label(id sampler.ID) string {
 	switch id.Split {
 	case sampler.Valid:
@@ -190,8 +189,8 @@ func label(id sampler.ID) string {
 	return fmt.Sprintf("batch %d of epoch %d", id.Index, id.Epoch)
 }
 
-// Grow draws a training batch that outgrew the maxima, and raises them. Nothing that was
-// made for the earlier ones may be open.
+// Grow draws a training batch that exceeds the maxima, and raises them. Close everything that was opened with
+// the earlier maxima first.
 func (s *Source) Grow(ctx context.Context, r featurestore.Ref) error {
 	one := phase{n: 1, fanout: s.options.Fanout, id: func(int) sampler.ID { return s.id(r) }, task: progress.Discard.Task("", 0, "")}
 	sum, err := s.drawAll(ctx, &one)

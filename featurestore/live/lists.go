@@ -13,16 +13,16 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// A source whose Options have Choose implements featurestore.Lists: the dry pass counts how
-// often each node's in-neighbours are drawn from, and then a store chooses which are held.
+// With Options.Choose, a source implements featurestore.Lists: the dry pass counts the draws from the list of
+// each node, and then a store chooses the lists to hold.
 
-// chooses reports whether a store does: what a user says of a topology is not its choice.
+// chooses reports whether a store chooses the lists: only if the user has not set the topology's size or
+// order.
 func (o *Options) chooses() bool {
 	return o.Choose && o.Topology.Level == topology.Cached && o.Topology.Memory == nil && o.Topology.Order == ""
 }
 
-// countDraws counts the destinations of every hop of a batch: of each block, which are the
-// first of the input nodes.
+// countDraws counts the destinations of every block of a batch, which are the first of its input nodes.
 func countDraws(draws []uint32, b *graph.Batch) {
 	for l := range b.Blocks {
 		for _, v := range b.Input[:b.Blocks[l].NumDst] {
@@ -31,37 +31,37 @@ func countDraws(draws []uint32, b *graph.Batch) {
 	}
 }
 
-// endChoice gives up what was held for the dry pass, for a store to choose.
+// endChoice releases the lists held for the dry pass, before a store chooses.
 func (s *Source) endChoice(ctx context.Context, rep progress.Reporter) error {
 	if s.draws == nil {
 		return nil
 	}
 	fanout := slices.Max(s.options.Fanout)
 	if s.options.Method == mbfile.Labor || slices.Contains(s.options.Fanout, mbfile.AllNeighbours) {
-		fanout = 0 // all are looked at
+		fanout = 0 // whole lists are read
 	}
-	s.costs, _ = topology.ListsOf(s.topology, fanout) // it is cached where a store has a choice
+	s.costs, _ = topology.ListsOf(s.topology, fanout) // never fails: the topology is cached
 	_, _, err := s.topology.Fill(ctx, topology.Nodes(nil), 0, rep)
 	return err
 }
 
-// Draws returns how often each node's list was drawn from in the training batches of the dry
-// pass; nil where a store has no choice.
+// Draws returns the number of draws from each node's list in the training batches of the dry pass, or nil if
+// the store cannot choose the lists.
 func (s *Source) Draws() []uint32 { return s.draws }
 
-// ListBytes returns the memory that a node's list takes.
+// ListBytes returns the memory of a node's list, in bytes.
 func (s *Source) ListBytes(v uint32) int64 { return s.costs.Bytes(v) }
 
-// ListRead returns the bytes that a draw from a node's list reads where it is not held.
+// ListRead returns the number of bytes that a draw reads from a node's list that is not held.
 func (s *Source) ListRead(v uint32) int64 { return s.costs.Read(v) }
 
 // ListsBytes returns the memory of lists of sum bytes together with their index, in bytes.
 func (s *Source) ListsBytes(sum int64) int64 { return s.costs.Held(sum) }
 
-// ListsWork returns the memory that HoldLists needs while it reads, in bytes.
+// ListsWork returns the work memory of HoldLists, in bytes.
 func (s *Source) ListsWork() int64 { return s.topology.ReaderBytes() }
 
-// HoldLists holds the lists of the given nodes.
+// HoldLists replaces the held lists by the lists of the given nodes, and returns the bytes read.
 func (s *Source) HoldLists(ctx context.Context, nodes []uint32, rep progress.Reporter) (read int64, err error) {
 	sum := int64(0)
 	for _, v := range nodes {
@@ -78,7 +78,7 @@ func (s *Source) HoldLists(ctx context.Context, nodes []uint32, rep progress.Rep
 	return read, nil
 }
 
-// openTopology opens the topology, and holds the part of it that the options demand.
+// openTopology opens the topology, and reads the lists that the options ask for.
 func (s *Source) openTopology(ctx context.Context, rep progress.Reporter) (err error) {
 	o, c := &s.options, &s.options.Topology
 	if c.Level != topology.Cached {
@@ -100,8 +100,8 @@ func (s *Source) openTopology(ctx context.Context, rep progress.Reporter) (err e
 	return s.Hold(ctx, topology.OrderOf(c.Order, s.seeds, o.Fanout), bytes, rep)
 }
 
-// Hold makes a cached topology hold the in-neighbours of other nodes: see topology.Topology.
-// Nothing that was opened with the source may draw.
+// Hold makes a cached topology hold the in-neighbours of the first nodes in the given order, up to bytes bytes:
+// see topology.Topology.Fill. No loader or window may draw meanwhile.
 func (s *Source) Hold(ctx context.Context, by topology.Order, bytes int64, rep progress.Reporter) error {
 	nodes, _, err := s.topology.Fill(ctx, by, bytes, rep)
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Source) Hold(ctx context.Context, by topology.Order, bytes int64, rep p
 	return nil
 }
 
-// Refused adds to an error of kind fault.ErrBudget, where neighbours are held that no store
-// chooses, the flag by which fewer are: see topology.Choice.
+// Refused adds to an error of kind fault.ErrBudget the flag that reduces the memory of held neighbours: see
+// topology.Choice. It returns err as it is if a store chooses the lists.
 func (s *Source) Refused(err error) error {
 	if s.options.chooses() {
 		return err
@@ -130,7 +130,7 @@ func (s *Source) Topology() string {
 }
 
 // TopologyBytes returns the memory of the in-neighbours that the topology holds, with their index, in
-// bytes. For a pinned topology it is the size of the copy, wherever that lies.
+// bytes. For a pinned topology it is the size of the copy, in the GPU's or in the host's memory.
 func (s *Source) TopologyBytes() int64 {
 	if s.pinned != nil {
 		return s.pinned.bytes

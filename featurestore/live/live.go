@@ -1,26 +1,25 @@
-// Package live is the source of batches that are drawn while training, where there is no SAMPLES
-// directory: every epoch has fresh samples.
+// Package live is the source of batches that are drawn while training, without a SAMPLES directory. Every
+// epoch has fresh samples.
 //
 //	Open    verify and map the topology, then the dry pass: draw batches, keep their counts
 //	Loader  Start ─► Wait, which draws the batch ─► Decode
 //
 // Batches equal the batches that presample draws with the same parameters and number of epochs, element
 // by element: both draw by package presample/sampler, where a batch is a function of the seed, the
-// epoch and its number. Batches are neither read nor written. A loader draws in the goroutine that
-// waits for it and in memory of its own, so batches are drawn in parallel, one for each slot that
-// waits.
+// epoch and its number. Batches are neither read nor written. A loader draws in the goroutine that calls
+// Wait, in memory of its own, so slots draw their batches in parallel.
 //
-// The sizes of buffers must be known before the first batch, and so must ranks, means and with them the
-// order of layers. The dry pass draws all evaluation batches, and the training batches of some first
-// epochs, and keeps none. Where it draws all epochs, facts and ranks equal the samples'. Else they
-// describe the batches that it drew, and the maxima have a margin: a batch that exceeds them all the
-// same ends loading with Outgrown, and after Grow everything that was made for the maxima is made anew.
+// The sizes of buffers, the ranks, and the means that decide the order of layers must be known before the
+// first batch. The dry pass draws all evaluation batches, and the training batches of the first epochs, and
+// keeps none. If it draws all epochs, facts and ranks equal the facts and ranks of samples. Otherwise they
+// describe the batches drawn, and the maxima have a margin. A batch that still exceeds them makes a loader
+// return Outgrown. Then Grow raises the maxima, and everything with buffers of these sizes is opened again.
 //
-// The topology is mapped, and counts as mapped memory, or a part of it is held and the rest read while
-// drawing: see package presample/sampler/topology. The source holds TableBytes: that part, the seed
-// nodes, the visiting orders of the epochs under way, and the hotness of every node. After Pin it has a
-// copy of the topology besides, from which a GPU draws the batches of loaders: the same, element by
-// element.
+// The topology is mapped, and counts as mapped memory; or a part of it is held, and the rest is read while
+// drawing: see package presample/sampler/topology. TableBytes is the memory of the source: the held part,
+// the seed nodes, the visiting orders of the epochs in flight, and the hotness of every node. After Place
+// the source also has a copy of the topology from which a GPU draws the batches of loaders, with the same
+// result.
 package live
 
 import (
@@ -51,18 +50,17 @@ type Options struct {
 	// Params decide the batches. Epochs is the number of the run's epochs. The order of the batches is
 	// sampler.Random.
 	mbfile.Params
-	// DryEpochs are the epochs that the dry pass draws, from the first on; a part of one is rounded up
+	// DryEpochs is the number of epochs that the dry pass draws, from the first on. A fraction is rounded up
 	// to a batch. Epochs or more, such as infinity, means all.
 	DryEpochs float64
-	// FirstEpochs is the number of epochs with which a run began that has more now: its lineage goes on
-	// to name that number; 0: Epochs.
+	// FirstEpochs is the original number of epochs of a run that was extended: its lineage keeps this number.
+	// 0: Epochs.
 	FirstEpochs int
 
-	// Topology is the place of neighbours. Under topology.Cached, they take by default a quarter of
-	// Memory.
+	// Topology is the place of neighbours. Under topology.Cached, they take a quarter of Memory by default.
 	Topology topology.Choice
-	// Choose leaves the lists of a cached topology that are held after the dry pass to a store,
-	// if nothing is said of them: see featurestore.Lists.
+	// Choose lets a store choose the lists of a cached topology that are held after the dry pass, if
+	// Topology has no size and order: see featurestore.Lists.
 	Choose bool
 	// IO is the kind of the storage stack that reads neighbours, and Stack opens it: see
 	// topology.Options.
@@ -70,11 +68,10 @@ type Options struct {
 	Stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
 
 	Workers int   // goroutines of the dry pass
-	Memory  int64 // bytes that the process may hold during it
+	Memory  int64 // limit of the process during the dry pass, in bytes
 }
 
-// Source implements featurestore.Source. Its methods belong to one goroutine; loaders draw
-// on any.
+// Source implements featurestore.Source. Call its methods from one goroutine; loaders may draw on others.
 type Source struct {
 	options  Options
 	data     *dataset.Dataset
@@ -82,17 +79,16 @@ type Source struct {
 	seeds    *sampler.Seeds
 
 	dry         int            // training batches that the dry pass draws
-	train, eval tally          // of what was drawn
-	hotness     []uint32       // of every node, in the training batches drawn
-	draws       []uint32       // from the lists of every node, for them; nil: they are not counted
-	chosen      int64          // bytes of the topology that HoldLists holds
-	costs       topology.Lists // of lists, where draws are counted
+	train, eval tally          // of the batches drawn
+	hotness     []uint32       // by node, in the training batches drawn
+	draws       []uint32       // by node: draws from its list for the training batches; nil: not counted
+	chosen      int64          // bytes of the lists of HoldLists
+	costs       topology.Lists // memory and reads of lists, if draws are counted
 	facts       featurestore.Facts
 	pinned      *pinned // nil: loaders draw on the host
 }
 
-// Open verifies and maps the topology and does the dry pass. Close the source after the loaders and
-// windows opened with it.
+// Open verifies and maps the topology, and does the dry pass. Close the source after its loaders and windows.
 func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_ *Source, err error) {
 	if err := sampler.Check(&o.Params); err != nil {
 		return nil, err
@@ -106,7 +102,7 @@ func Open(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (_
 		return nil, err
 	}
 	defer budget.LimitHeap(o.Memory, 0)()
-	defer debug.FreeOSMemory() // what the dry pass used is not what the source holds
+	defer debug.FreeOSMemory() // return the memory of the dry pass
 	s := &Source{options: o, data: d}
 	if err := s.load(ctx, rep); err != nil {
 		return nil, err
@@ -149,7 +145,7 @@ func (s *Source) load(ctx context.Context, rep progress.Reporter) (err error) {
 	return nil
 }
 
-// dryPass draws batches for their counts.
+// dryPass draws batches and counts their sizes and nodes.
 func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error) {
 	began := time.Now()
 	s.hotness = make([]uint32, s.facts.Nodes)
@@ -183,13 +179,13 @@ func (s *Source) size() {
 	}
 }
 
-// roomier returns sizes for batches that were not drawn: as far above the largest as that
-// is above the mean, but no larger than a batch can be.
+// roomier returns sizes for batches that were not drawn: the largest drawn batch plus its distance from the
+// mean, but no larger than a batch can be.
 func (s *Source) roomier(most, mean graph.Sizes) graph.Sizes {
 	edges := s.data.Facts().Edges
 	layers := len(most.Src)
 	w := graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
-	dst := most.Dst[layers-1] // the seed nodes of all batches but an epoch's last
+	dst := most.Dst[layers-1] // the seed nodes of every batch except an epoch's last
 	for l := layers - 1; l >= 0; l-- {
 		possible := edges
 		if f := s.options.Fanout[l]; f != mbfile.AllNeighbours {
@@ -258,7 +254,7 @@ func (s *Source) Ranks(rank []uint32) error {
 	return nil
 }
 
-// Hotness returns that in the training batches that the dry pass drew.
+// Hotness returns the hotness in the training batches that the dry pass drew.
 func (s *Source) Hotness() ([]uint32, error) { return s.hotness, nil }
 
 // RanksBytes returns the size of the counts by which the hotness is sorted.

@@ -14,15 +14,15 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// Outgrown is the error of a training batch beyond the maxima. Grow raises them. It is of
-// kind fault.ErrBudget.
+// Outgrown is the error of a training batch with a size above the maxima of the dry pass. Source.Grow raises
+// the maxima. It is of kind fault.ErrBudget.
 type Outgrown struct{ Ref featurestore.Ref }
 
 func (o *Outgrown) Error() string {
 	return fmt.Sprintf("training batch %d is larger than the batches of the dry pass", o.Ref.Index)
 }
 
-// Unwrap returns the kind.
+// Unwrap returns fault.ErrBudget.
 func (o *Outgrown) Unwrap() error { return fault.ErrBudget }
 
 // sizes returns the maxima and the fanout of the batches that a loader is for.
@@ -33,15 +33,14 @@ func (s *Source) sizes(eval bool) (*graph.Sizes, []int) {
 	return &s.facts.TrainSizes, s.options.Fanout
 }
 
-// none reports whether there are no batches that such a loader would be for: without nodes to
-// evaluate on there are no sizes.
+// none reports whether the source has no batches for a loader: without nodes to evaluate there are no sizes.
 func (s *Source) none(eval bool) bool {
 	sizes, _ := s.sizes(eval)
 	return len(sizes.Src) == 0
 }
 
-// samplerBytes returns what a sampler holds for the largest batch that a loader is for, and
-// whether it numbers nodes by a hash table, where that is smaller than an array.
+// samplerBytes returns the memory of a sampler for the largest batch of a loader, in bytes, and whether it
+// numbers nodes by a hash table, because that is smaller than an array.
 func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 	sizes, fanout := s.sizes(eval)
 	x := sampler.Extent{Nodes: int64(sizes.Src[0]), Widest: sampler.Widest(fanout)}
@@ -55,8 +54,8 @@ func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
 	return s.drawBytes(x, fanout) + table, hash
 }
 
-// LoaderBytes returns the memory of a sampler, of the seed nodes that it draws for, and of
-// a loader's part of the visiting orders.
+// LoaderBytes returns the memory of a loader, in bytes: a sampler, the seed nodes of a batch, and a share of
+// the visiting orders.
 func (s *Source) LoaderBytes(eval bool) int64 {
 	if s.none(eval) {
 		return 0
@@ -67,25 +66,24 @@ func (s *Source) LoaderBytes(eval bool) int64 {
 	return s.hostLoaderBytes(eval)
 }
 
-// hostLoaderBytes is LoaderBytes of what draws on the host.
+// hostLoaderBytes is LoaderBytes for loaders that draw on the host.
 func (s *Source) hostLoaderBytes(eval bool) int64 {
 	n, _ := s.samplerBytes(eval)
 	return n + s.seedBytes(eval)
 }
 
-// seedBytes returns the memory of a loader's seed nodes, and of its part of the visiting
-// orders.
+// seedBytes returns the memory of a loader's seed nodes and of its share of the visiting orders, in bytes.
 func (s *Source) seedBytes(eval bool) int64 {
 	sizes, _ := s.sizes(eval)
 	seeds := int64(sizes.Dst[len(sizes.Dst)-1])
-	n := 2 * int64(8+s.facts.TargetBytes) * seeds // grown to double
+	n := 2 * int64(8+s.facts.TargetBytes) * seeds // slices that grow may be twice as long
 	if !eval {
 		n += 4 * seeds
 	}
 	return n
 }
 
-// HeapBytes returns a loader's share of Go's heap, in bytes.
+// HeapBytes returns the part of LoaderBytes on Go's heap, in bytes.
 func (s *Source) HeapBytes(eval bool) int64 {
 	if s.none(eval) {
 		return 0
@@ -105,7 +103,7 @@ func (s *Source) HostBytes() int64 {
 	return s.topology.HostBytes() + s.pinned.hostBytes()
 }
 
-// Open returns a maker of loaders. They read the topology alone, by a stack of its own.
+// Open returns a maker of loaders. They read only the topology, which has a storage stack of its own.
 func (s *Source) Open(iostack.Stack) (featurestore.Loaders, error) { return &loaders{source: s}, nil }
 
 type loaders struct {
@@ -115,8 +113,8 @@ type loaders struct {
 
 func (l *loaders) Close() error { return nil }
 
-// NewLoader returns a loader whose memory is that of the largest batch, once it has drawn
-// some. It must not be called while loaders draw.
+// NewLoader returns a loader. Its memory grows up to LoaderBytes while it draws. NewLoader must not be called
+// while loaders draw.
 func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	if l.source.none(eval) {
 		return nil, errors.New("the source has no batches for this loader")
@@ -144,7 +142,7 @@ func (l *loaders) newDrawer(eval bool) (drawer, error) {
 	return l.source.newDrawer(fanout, hash, bytes)
 }
 
-// draw draws a batch, unless it is beyond the maxima.
+// draw draws a batch. If it exceeds the maxima, the error is Outgrown.
 func (l *loaders) draw(ctx context.Context, by drawer, r featurestore.Ref) (*graph.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -162,12 +160,12 @@ func (l *loaders) draw(ctx context.Context, by drawer, r featurestore.Ref) (*gra
 type loader struct {
 	of      *loaders
 	eval    bool
-	drawer  drawer              // on the host, if it is not the GPU that draws
+	drawer  drawer              // on the host
 	gpu     *gpusampler.Sampler // nil: drawer draws
 	ref     featurestore.Ref
-	started bool          // and not drawn yet
+	started bool          // started, and not drawn yet
 	batch   *graph.Batch  // drawn last; nil after an error
-	reads   sampler.Reads // of the topology, for it
+	reads   sampler.Reads // of the topology, for batch
 }
 
 func (l *loader) Start(r featurestore.Ref) error {
@@ -202,7 +200,7 @@ func (l *loader) Decode() (*graph.Batch, error) {
 	return l.batch, nil
 }
 
-// Counts are the counts of the topology: nothing else is read.
+// Counts returns the reads of the topology. A loader reads nothing else.
 func (l *loader) Counts() featurestore.Counts {
 	return featurestore.Counts{BytesRead: l.reads.Bytes, UsefulBytes: l.reads.Useful, GraphRead: l.reads.Bytes,
 		TopologyRead: l.reads.Bytes, TopologyRequests: l.reads.Requests}

@@ -16,25 +16,25 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// pinned is the topology as a GPU reads it, which then draws the batches of all loaders.
-// Windows, Inputs and the dry pass draw on the host, of the mapped topology.
+// pinned is a copy of the topology for a GPU, which draws the batches of all loaders from it. Windows, Inputs
+// and the dry pass draw on the host, from the mapped topology.
 type pinned struct {
 	device   *cuda.Device
-	near     bool  // in the device's memory; otherwise in the host's
+	near     bool  // in the device's memory; false: in the host's
 	bytes    int64 // of the topology
-	room     int64 // of the device's memory, for the topology and all else but drawing
+	room     int64 // bytes of device memory left without the loaders
 	topology *gpusampler.Topology
 }
 
-// nearShare is how many times a topology in the device's memory must fit in what is left of
-// it: the rest is for rows.
+// nearShare divides the room of the device: a topology of at most this share lies in the device's memory. The
+// rest is for rows.
 const nearShare = 4
 
 // Pin decides where a GPU reads the topology, so that loaders draw on it: in its own memory if the
 // topology takes at most a quarter of room, otherwise in pinned memory of the host. room is the free
-// memory of the device, in bytes. The topology must be mapped. From now on until Unpin the source
-// counts as after Place, which must come before Open. Pin returns the device memory that the topology
-// and the loaders will take, in bytes.
+// memory of the device, in bytes. The topology must be mapped. Until Unpin, the source reports its memory as
+// after Place. Call Place before Open. Pin returns the device memory that the topology and the loaders will
+// take, in bytes. If the loaders do not fit, the error is of kind fault.ErrBudget.
 func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (bytes int64, err error) {
 	for _, eval := range []bool{false, true} {
 		if _, err := s.deviceBytes(eval); err != nil {
@@ -56,7 +56,7 @@ func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (byte
 	return bytes, nil
 }
 
-// GPUBytes returns the memory of the loaders on the GPU that draws, in bytes; 0 if no GPU draws.
+// GPUBytes returns the device memory of the given numbers of loaders, in bytes; 0 if no GPU draws.
 func (s *Source) GPUBytes(loaders, evalLoaders int) int64 {
 	if s.pinned == nil {
 		return 0
@@ -66,7 +66,7 @@ func (s *Source) GPUBytes(loaders, evalLoaders int) int64 {
 	return int64(loaders)*train + int64(evalLoaders)*eval
 }
 
-// Place copies the topology to where Pin has decided.
+// Place copies the topology to the memory that Pin has chosen.
 func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
 	p := s.pinned
 	if p.topology, err = gpusampler.Place(ctx, p.device, topology.CSC(s.topology), p.near, s.topology.Guard); err != nil {
@@ -80,8 +80,8 @@ func (s *Source) Place(ctx context.Context, rep progress.Reporter) (err error) {
 	return nil
 }
 
-// Unpin frees the memory that Place took; loaders draw on the host again. Loaders that drew on the
-// device must have been freed.
+// Unpin frees the memory of Place. Later loaders draw on the host. Free the loaders that draw on the device
+// first.
 func (s *Source) Unpin() {
 	if s.pinned != nil && s.pinned.topology != nil {
 		s.pinned.topology.Free()
@@ -107,8 +107,8 @@ func (s *Source) pinnedBytes(eval bool) int64 {
 	return gpusampler.HostBytes(*sizes)
 }
 
-// tableBytes returns what TableBytes counts of it: the topology, if it is in the host's memory,
-// and what Inputs takes on the host beyond a loader's memory.
+// tableBytes returns its part of TableBytes, in bytes: the topology, if it is in the host's memory, and the
+// memory of Inputs on the host beyond a loader's.
 func (p *pinned) tableBytes(s *Source) int64 {
 	if p == nil {
 		return 0
@@ -128,7 +128,7 @@ func (l *loaders) newGPUSampler(eval bool) (*gpusampler.Sampler, error) {
 	return gpusampler.New(l.source.pinned.topology, *sizes, fanout)
 }
 
-// drawOn draws a batch on the device, unless it is beyond the maxima.
+// drawOn draws a batch on the device. If it exceeds the maxima, the error is Outgrown.
 func (l *loaders) drawOn(ctx context.Context, by *gpusampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
 	id := l.source.id(r)
 	b, err := by.Draw(ctx, l.source.seeds, id)

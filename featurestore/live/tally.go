@@ -42,7 +42,7 @@ func (t *tally) edges() (n int64) {
 	return n
 }
 
-// covers reports whether no count of a batch is beyond the sizes.
+// covers reports whether no count of a batch exceeds the sizes.
 func covers(s *graph.Sizes, b *graph.Batch) bool {
 	for l := range b.Blocks {
 		if k := &b.Blocks[l]; k.NumSrc > s.Src[l] || k.NumDst > s.Dst[l] || len(k.Indices) > s.Edges[l] {

@@ -9,34 +9,34 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// window implements featurestore.Window by drawing ahead, one batch after another. Of a batch
-// it keeps the input nodes; its loader draws it once more.
+// window implements featurestore.Window by drawing ahead, one batch after another. It keeps only the input
+// nodes of a batch; the loader draws the batch again.
 type window struct {
 	of     *loaders
 	drawer drawer
-	nodes  *device.Host // of the batch at each place, side by side
-	most   int          // input nodes of a batch
-	counts []int        // input nodes of the batch at each place
+	nodes  *device.Host // by place: most input nodes of a batch
+	most   int          // input nodes of the largest batch
+	counts []int        // by place: the number of input nodes
 	first  int          // index of the first batch
-	at     int          // its place; those after it follow, and begin again at 0
+	at     int          // place of the first batch; the next batches follow, cyclically
 }
 
-// windowNodes returns how many batches a window shows, at most as many as there are, the most
-// input nodes of one, and the bytes of them all, whole pages.
+// windowNodes returns the number of batches in a window (at most all training batches), the most input nodes
+// of one, and the memory of the input nodes of all, in bytes.
 func (s *Source) windowNodes(ahead int) (places, most int, bytes int64) {
 	places, most = min(ahead+1, s.facts.Train), s.facts.TrainSizes.Src[0]
 	return places, most, binio.AlignUp(4*int64(places)*int64(most), device.PageSize)
 }
 
-// WindowBytes returns the memory of the input nodes, and of drawing them: a loader's, and the
-// visiting orders of the epochs between the loaders and the last batch.
+// WindowBytes returns the memory of a window, in bytes: the input nodes, a loader's memory, and the visiting
+// orders of the epochs between the loaders and the last batch of the window.
 func (s *Source) WindowBytes(ahead int) int64 {
 	places, _, bytes := s.windowNodes(ahead)
 	perPlace := 8 + 4*int64(s.options.BatchSize)
 	return bytes + perPlace*int64(places) + s.hostLoaderBytes(false)
 }
 
-// NewWindow returns a window, which Free gives back.
+// NewWindow returns a window. The caller frees it.
 func (l *loaders) NewWindow(ahead int) (featurestore.Window, error) {
 	places, most, bytes := l.source.windowNodes(ahead)
 	nodes, err := device.NewHost(int(bytes))
@@ -51,7 +51,7 @@ func (l *loaders) NewWindow(ahead int) (featurestore.Window, error) {
 	return &window{of: l, drawer: by, nodes: nodes, most: most, counts: make([]int, places)}, nil
 }
 
-// Free gives the memory back.
+// Free releases the memory.
 func (w *window) Free() {
 	w.drawer.from.Free()
 	w.nodes.Free()
@@ -59,7 +59,7 @@ func (w *window) Free() {
 
 func (w *window) First() int { return w.first }
 
-// Seek draws all batches that the window shows.
+// Seek draws all batches of the window.
 func (w *window) Seek(ctx context.Context, first int) (read int64, err error) {
 	w.first, w.at = first, 0
 	for k := range w.counts {
@@ -71,7 +71,7 @@ func (w *window) Seek(ctx context.Context, first int) (read int64, err error) {
 	return read, nil
 }
 
-// Advance draws the last batch that the window shows, if that is not the dropped one.
+// Advance draws the last batch of the window, unless the window has all training batches.
 func (w *window) Advance(ctx context.Context) (int64, error) {
 	train := w.of.source.facts.Train
 	w.first, w.at = (w.first+1)%train, (w.at+1)%len(w.counts)
@@ -81,19 +81,19 @@ func (w *window) Advance(ctx context.Context) (int64, error) {
 	return w.see(ctx, len(w.counts)-1)
 }
 
-// place returns where the input nodes of the batch that comes k after the first are.
+// place returns the place of the batch k after the first, and the memory of its input nodes.
 func (w *window) place(k int) (p int, nodes []uint32) {
 	p = (w.at + k) % len(w.counts)
 	return p, w.nodes.Uint32s()[p*w.most : (p+1)*w.most]
 }
 
-// Inputs returns a part of the window's memory.
+// Inputs implements featurestore.Window.
 func (w *window) Inputs(k int) []uint32 {
 	p, nodes := w.place(k)
 	return nodes[:w.counts[p]:w.counts[p]]
 }
 
-// see draws the batch that comes k after the first, and returns the bytes read for it.
+// see draws the batch k after the first, and returns the bytes read for it.
 func (w *window) see(ctx context.Context, k int) (read int64, err error) {
 	before := w.drawer.from.Reads()
 	b, err := w.of.draw(ctx, w.drawer, featurestore.Ref{Index: (w.first + k) % w.of.source.facts.Train})

@@ -1,6 +1,6 @@
 // Package rows is the store that reads rows one by one from a DATASET, as the disk store of DGL's
-// GraphBolt does, and holds some of them in a cache, in RAM and on the GPU, by a policy that sees the
-// accesses go by. There is no pack; graphs come from a featurestore.Source.
+// GraphBolt does, and holds some of them in a cache, in RAM and on the GPU, by a policy that decides from
+// past accesses. There is no pack; graphs come from a featurestore.Source.
 //
 // A row that the cache does not hold costs one read of the 4 KiB pages that cover it, of which up to
 // 512 are in flight for each slot. With m(k) the nodes that batch k misses, R the bytes of a row and P
@@ -8,9 +8,9 @@
 //
 //	Σ over v in m(k) of P·(⌈(v+1)·R/P⌉ − ⌊v·R/P⌋)  bytes
 //
-// (less the part of the last page beyond the end of the file), and its graph. Rows on one page are read
-// once each. The misses follow from the policy and the order of the batches alone; package
-// featurestore/internal/online has the rest.
+// (less the part of the last page beyond the end of the file), and its graph. A page with several missed rows
+// is read once for each of them. The misses follow from the policy and the order of the batches alone: see
+// package featurestore/internal/online.
 package rows
 
 import (
@@ -23,8 +23,7 @@ import (
 // Name is the store's in --store.
 const Name = "rows"
 
-// Policies returns the values of --cache-policy, the default first: GraphBolt's default, which is also
-// its fastest policy.
+// Policies returns the values of --cache-policy, the default first, which is GraphBolt's default.
 func Policies() []string {
 	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
 }
@@ -36,5 +35,5 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	})
 }
 
-// inFlight is the number of a batch's reads at the same time: the size of GraphBolt's rings.
+// inFlight is the number of reads in flight of a batch: the size of GraphBolt's rings.
 const inFlight = 512

@@ -1,5 +1,4 @@
-// Package sampled is the source of the batches in a SAMPLES directory, for stores with the rows of the
-// DATASET that it was drawn from.
+// Package sampled is the source of the batches in a SAMPLES directory, for stores with rows of its DATASET.
 package sampled
 
 import (
@@ -27,8 +26,8 @@ type Source struct {
 	facts   featurestore.Facts
 }
 
-// Find reads the metadata of both directories. Samples of another dataset are an error of
-// kind fault.ErrLineage.
+// Find reads the metadata of the dataset and of the samples, given by their directories. If the samples were
+// drawn from another dataset, the error is of kind fault.ErrLineage.
 func Find(fsys vfs.FS, data, samples string) (*Source, error) {
 	d, err := dataset.OpenLabelled(fsys, data)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Source) seeds(lo, hi int) (n int64) {
 // Dir returns the directory of the samples.
 func (s *Source) Dir() string { return s.samples.Dir() }
 
-// FS returns the file system that the samples lie on.
+// FS returns the file system of the samples.
 func (s *Source) FS() vfs.FS { return s.fs }
 
 // Params returns the parameters of the samples.
@@ -88,18 +87,18 @@ func (s *Source) Dataset() *dataset.Dataset { return s.data }
 // Facts returns the counts of the batches and of the dataset's rows.
 func (s *Source) Facts() featurestore.Facts { return s.facts }
 
-// Lineage names both directories.
+// Lineage returns the fingerprints of the dataset and of the samples.
 func (s *Source) Lineage() featurestore.Lineage {
 	return featurestore.Lineage{Dataset: s.data.Fingerprint(), Samples: s.samples.Fingerprint()}
 }
 
-// TableBytes returns the size of the samples' index.
+// TableBytes returns the memory of the samples' index, in bytes.
 func (s *Source) TableBytes() int64 {
 	f := s.samples.Facts()
 	return int64(f.Batches()) * int64(24+8*f.Layers)
 }
 
-// Ranks fills rank by the samples' hotness.
+// Ranks fills rank with the rank of every node, by descending hotness in the samples.
 func (s *Source) Ranks(rank []uint32) error {
 	hotness, err := s.samples.Hotness()
 	if err != nil {
@@ -109,13 +108,13 @@ func (s *Source) Ranks(rank []uint32) error {
 	return nil
 }
 
-// Hotness returns the hotness of the samples.
+// Hotness returns the hotness of every node in the samples.
 func (s *Source) Hotness() ([]uint32, error) { return s.samples.Hotness() }
 
-// RanksBytes returns the size of the hotness and of the counts by which it is sorted.
+// RanksBytes returns the memory of Ranks, in bytes: the hotness, and the counts by which it is sorted.
 func (s *Source) RanksBytes() int64 { return 4*s.facts.Nodes + 8*int64(s.facts.Train+1) }
 
-// damaged adds to an error about the samples how they are made again.
+// damaged adds to an error about the samples the advice to make them again.
 func (s *Source) damaged(err error) error {
 	return stage.Damaged(err, s.Dir(), s.samples.Meta().Format)
 }
@@ -130,13 +129,13 @@ func (s *Source) number(r featurestore.Ref) int {
 	return r.Index
 }
 
-// Inputs reads the input nodes of a batch, without the stack.
+// Inputs reads the input nodes of a batch, without a storage stack.
 func (s *Source) Inputs(ctx context.Context, r featurestore.Ref, buf []byte) ([]uint32, []byte, error) {
 	return s.samples.Inputs(ctx, s.number(r), buf)
 }
 
-// sizes returns the maxima of the batches that a loader is for, and the most bytes that
-// one of their graphs takes on disk.
+// sizes returns the maxima of the batches of a loader, and the size of the largest graph on disk, rounded up
+// to whole pages.
 func (s *Source) sizes(eval bool) (sizes graph.Sizes, bytes int64) {
 	sizes, lo, hi := s.facts.TrainSizes, 0, s.facts.Train
 	if eval {
@@ -159,7 +158,7 @@ func (s *Source) Open(stack iostack.Stack) (featurestore.Loaders, error) {
 	return &loaders{source: s, stack: stack, files: iostack.NewFileCache[struct{}](stack.Open, iostack.MaxIdleFiles)}, nil
 }
 
-// loaders keeps the files of batches that loaders read open.
+// loaders has the open files of batches.
 type loaders struct {
 	source *Source
 	stack  iostack.Stack
@@ -168,7 +167,7 @@ type loaders struct {
 
 type file = iostack.CachedFile[struct{}]
 
-// take returns the open file of batch i, to be given back.
+// take returns the open file of batch i. Give it back to files.
 func (l *loaders) take(i int) (*file, error) {
 	f, err := l.files.Take(l.source.samples.Path(i))
 	if err != nil {
@@ -184,7 +183,7 @@ func (l *loaders) take(i int) (*file, error) {
 // Close closes the files.
 func (l *loaders) Close() error { return l.files.Close() }
 
-// NewLoader returns a loader at the maxima of training batches, or of the others.
+// NewLoader returns a loader for training batches, or if eval is set, for evaluation batches.
 func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	sizes, bytes := l.source.sizes(eval)
 	raw, err := device.NewHost(int(bytes))
@@ -194,7 +193,7 @@ func (l *loaders) NewLoader(eval bool) (featurestore.Loader, error) {
 	return &loader{reading: reading{of: l, raw: raw}, batch: sizes.NewBatch(l.source.facts.TargetBytes)}, nil
 }
 
-// reading brings in the byte form of one batch at a time.
+// reading reads the encoded form of one batch at a time.
 type reading struct {
 	of     *loaders
 	raw    *device.Host
@@ -204,8 +203,8 @@ type reading struct {
 	req    [1]iostack.Request
 }
 
-// start submits the read of a batch, and returns how many bytes it reads and how many of
-// them the batch has. It must be waited for, even after an error.
+// start submits the read of a batch. It returns the bytes that the drive reads, and the size of the batch.
+// Call wait afterwards, even after an error.
 func (r *reading) start(number int) (read, size int64, err error) {
 	r.number = number
 	if r.file, err = r.of.take(number); err != nil {
@@ -219,7 +218,7 @@ func (r *reading) start(number int) (read, size int64, err error) {
 	return iostack.Extent(r.file, info.Offset, info.Size), info.Size, nil
 }
 
-// wait returns when the read has landed, or cannot write any more.
+// wait returns when the read has landed or, after an error, cannot write any more.
 func (r *reading) wait(ctx context.Context) error {
 	err := r.of.stack.Wait(ctx, &r.group)
 	if err != nil {
@@ -230,7 +229,7 @@ func (r *reading) wait(ctx context.Context) error {
 	return errors.Join(err, r.of.files.Give(f))
 }
 
-// bytes returns what has landed.
+// bytes returns the landed bytes.
 func (r *reading) bytes() []byte { return r.req[0].Buf }
 
 // loader implements featurestore.Loader.

@@ -9,16 +9,15 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// readAhead is the number of batches that a window reads at the same time while it is
-// moved. Training advances it by one batch at a time.
+// readAhead is the number of reads in flight of Seek. Advance reads one batch.
 const readAhead = 4
 
 // windowSizes is the memory of a window, by the number of batches that it shows after the first.
 type windowSizes struct {
-	places int   // for batches; no more than there are
+	places int   // for batches; at most one for each training batch
 	inputs int   // the most input nodes of a batch
-	depth  int   // reads at the same time
-	raw    int64 // bytes that one of them lands in
+	depth  int   // reads in flight
+	raw    int64 // bytes of the buffer of a read
 }
 
 func (s *Source) windowSizes(ahead int) (w windowSizes) {
@@ -36,27 +35,26 @@ func (w *windowSizes) nodesBytes() int64 {
 	return binio.AlignUp(4*int64(w.places)*int64(w.inputs), device.PageSize)
 }
 
-// WindowBytes returns the memory of the input nodes, and of the graphs that they are read
-// with.
+// WindowBytes returns the memory of a window, in bytes: the input nodes, and the buffers of the reads.
 func (s *Source) WindowBytes(ahead int) int64 {
 	w := s.windowSizes(ahead)
 	const perPlace = 8 // see window.counts
 	return w.nodesBytes() + int64(w.depth)*w.raw + perPlace*int64(w.places)
 }
 
-// window implements featurestore.Window by reading the batches once more than their loaders do. Where
-// it shows all batches, it keeps all of them and reads none again.
+// window implements featurestore.Window by reading batches, which their loaders read again. A window with all
+// training batches reads each of them once.
 type window struct {
 	windowSizes
 	of     *loaders
-	nodes  *device.Host // of the batch at each place, side by side
-	counts []int        // of its input nodes
+	nodes  *device.Host // by place: the input nodes of a batch
+	counts []int        // by place: the number of input nodes
 	reads  []reading
 	first  int // index of the first batch
-	at     int // its place; those after it follow, and begin again at 0
+	at     int // place of the first batch; the next batches follow, cyclically
 }
 
-// NewWindow returns a window, which Free gives back.
+// NewWindow returns a window. The caller frees it.
 func (l *loaders) NewWindow(ahead int) (featurestore.Window, error) {
 	sizes := l.source.windowSizes(ahead)
 	w := &window{windowSizes: sizes, of: l, counts: make([]int, sizes.places), reads: make([]reading, sizes.depth)}
@@ -75,7 +73,7 @@ func (l *loaders) NewWindow(ahead int) (featurestore.Window, error) {
 	return w, nil
 }
 
-// Free gives the memory back.
+// Free releases the memory.
 func (w *window) Free() {
 	w.nodes.Free()
 	for i := range w.reads {
@@ -87,13 +85,13 @@ func (w *window) Free() {
 
 func (w *window) First() int { return w.first }
 
-// Seek reads all batches that the window shows.
+// Seek reads all batches of the window.
 func (w *window) Seek(ctx context.Context, first int) (int64, error) {
 	w.first = first
 	return w.see(ctx, 0)
 }
 
-// Advance reads the last batch that the window shows, if that is not the dropped one.
+// Advance reads the last batch of the window, unless the window has all training batches.
 func (w *window) Advance(ctx context.Context) (int64, error) {
 	train := w.of.source.facts.Train
 	w.first, w.at = (w.first+1)%train, (w.at+1)%w.places
@@ -103,17 +101,17 @@ func (w *window) Advance(ctx context.Context) (int64, error) {
 	return w.see(ctx, w.places-1)
 }
 
-// place returns where the batch that comes k after the first is.
+// place returns the place of the batch k after the first.
 func (w *window) place(k int) int { return (w.at + k) % w.places }
 
-// Inputs returns a part of the window's memory.
+// Inputs implements featurestore.Window.
 func (w *window) Inputs(k int) []uint32 {
 	p := w.place(k)
 	lo := p * w.inputs
 	return w.nodes.Uint32s()[lo : lo+w.counts[p] : lo+w.counts[p]]
 }
 
-// see reads the batches from the one that comes k after the first on.
+// see reads the batches from place(k) on.
 func (w *window) see(ctx context.Context, k int) (read int64, err error) {
 	for i := k; i < w.places+len(w.reads); i++ {
 		if done := i - len(w.reads); done >= k {
@@ -132,11 +130,10 @@ func (w *window) see(ctx context.Context, k int) (read int64, err error) {
 	return read, nil
 }
 
-// reading returns what reads the batch that comes k after the first.
+// reading returns the reading of the batch k after the first.
 func (w *window) reading(k int) *reading { return &w.reads[k%len(w.reads)] }
 
-// finish waits for the batch that comes k after the first, checks it and keeps its input
-// nodes.
+// finish waits for the batch k after the first, checks it and keeps its input nodes.
 func (w *window) finish(ctx context.Context, k int) error {
 	r := w.reading(k)
 	if err := r.wait(ctx); err != nil {
@@ -151,7 +148,7 @@ func (w *window) finish(ctx context.Context, k int) error {
 	return nil
 }
 
-// drain ends the reads that are under way.
+// drain ends the reads in flight.
 func (w *window) drain() {
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
