@@ -15,7 +15,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// buffer is the partitions in RAM, each in a room. It implements phased.Residents.
+// buffer has the partitions in RAM, each in a room of frames. It implements phased.Residents.
 type buffer struct {
 	*design
 	stack  iostack.Stack
@@ -24,29 +24,29 @@ type buffer struct {
 	course *course
 
 	frames *device.Host // room after room
-	places *device.Host // of the rows of all nodes in the file
+	places *device.Host // by node: the place of its row in the file
 	fresh  phased.Fresh // by frame
-	rooms  []int32      // of every partition; absent: it is not in RAM
+	rooms  []int32      // by partition: its room, or absent
 	free   []int32      // rooms without a partition
 
-	phase int    // number of the present one
-	ahead pieces // of the next phase, read beside it
-	had   int    // batches of the present phase that had their turns
+	phase int    // number of the present phase
+	ahead pieces // partitions of the next phase that are read during the present one
+	had   int    // batches of the present phase after their turns
 	trips [2]trip
 }
 
 // absent is the room of a partition that is not in RAM.
 const absent = -1
 
-// A trip is the reads of some pieces, in flight together.
+// A trip is a group of reads of pieces in flight.
 type trip struct {
 	group iostack.Group
 	req   [tripPieces]iostack.Request
 	n     int
 }
 
-// Pieces of a partition are as large as makes the rate of drives level off, and two trips have
-// enough of them in flight.
+// Pieces of a partition are so long that longer reads are not faster, and two trips have enough of them in
+// flight.
 const (
 	pieceBytes = 1 << 20
 	tripPieces = 16
@@ -55,10 +55,10 @@ const (
 // pieces are the pieces of some partitions, in the order of the file.
 type pieces struct {
 	of    []uint16
-	begun int   // of these partitions, the first that was not read whole
-	off   int64 // bytes of it that were
-	read  int64 // bytes of all that were
-	bytes int64 // of all
+	begun int   // place in of of the first partition that was not read whole
+	off   int64 // bytes read of this partition
+	read  int64 // bytes read of all partitions
+	bytes int64 // bytes of all partitions
 }
 
 func (b *buffer) pieces(of []uint16) pieces {
@@ -86,8 +86,8 @@ func (b *buffer) Close() error {
 
 func (b *buffer) Rows() []byte { return b.frames.Bytes() }
 
-// begin finds out the phases, and opens the file of rows by partition, which is made first if
-// it is not there. It returns the bytes read.
+// begin computes the phases, and opens the file of rows by partition, which it makes if needed. It returns
+// the bytes read.
 func (b *buffer) begin(ctx context.Context, rep progress.Reporter) (read int64, err error) {
 	places := b.places.Uint32s()[:b.facts.Nodes]
 	if b.course, err = b.newCourse(ctx, places); err != nil {
@@ -103,7 +103,7 @@ func (b *buffer) begin(ctx context.Context, rep progress.Reporter) (read int64, 
 	return read, nil
 }
 
-// damaged adds to an error about the file of rows by partition how it is made again.
+// damaged adds to an error about the file of rows by partition the advice to remove it.
 func (b *buffer) damaged(err error) error {
 	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
 		return err
@@ -111,9 +111,9 @@ func (b *buffer) damaged(err error) error {
 	return fmt.Errorf("%w; remove it, and the next run makes it again", err)
 }
 
-// Seek reads the partitions that there are before the batch: those of the phase that it is in
-// and what was read ahead in it. Before the first batch of a phase it leaves out, of the
-// partitions of the phase before, those that are replaced now.
+// Seek reads the partitions in RAM before the batch: the partitions of its phase, and the part of the next
+// phase that its earlier batches read ahead. Before the first batch of a phase, Seek leaves out the
+// partitions of the previous phase that the batch will replace.
 func (b *buffer) Seek(ctx context.Context, batch int, rep progress.Reporter) (read int64, err error) {
 	if b.file == nil {
 		if read, err = b.begin(ctx, rep); err != nil {
@@ -153,10 +153,11 @@ func (b *buffer) Seek(ctx context.Context, batch int, rep progress.Reporter) (re
 	return read + counts.BytesRead, err
 }
 
-// repeat finds what the batches of the phase before the given one used first.
+// repeat brings fresh to its state before the given batch: it finds the nodes of the `before` earlier batches
+// of the phase.
 func (b *buffer) repeat(ctx context.Context, batch, before int) error {
 	if len(b.course.comes(b.phase)) == 0 {
-		return nil // nothing counts as read
+		return nil // no partition came with the phase: fresh is clear
 	}
 	var buf []byte
 	for i := range before {
@@ -187,7 +188,7 @@ func common(x, y []uint16) (both []uint16) {
 	return both
 }
 
-// empty leaves no partition in RAM.
+// empty frees all rooms.
 func (b *buffer) empty() {
 	b.free = b.free[:0]
 	for room := cap(b.free) - 1; room >= 0; room-- {
@@ -203,8 +204,8 @@ func (b *buffer) take(p int) {
 	b.rooms[p], b.free = b.free[last], b.free[:last]
 }
 
-// enter makes what came into the buffer with the present phase count as read, and gives rooms
-// to as many partitions of the next phase as there are, to be read ahead.
+// enter begins the present phase: rows of partitions that came with it count as read, and free rooms go to
+// partitions of the next phase, which are read ahead.
 func (b *buffer) enter() {
 	b.fresh.Forget()
 	for _, p := range b.course.comes(b.phase) {
@@ -219,15 +220,15 @@ func (b *buffer) enter() {
 	b.ahead = b.pieces(next)
 }
 
-// share returns how many bytes of the next phase are read when so many batches of the present
-// one had their turns as have.
+// share returns the bytes of the next phase that are to be read after the first `had` batches of the present
+// phase.
 func (b *buffer) share() int64 {
 	n := int64(b.course.phases[b.phase].batches)
 	whole := b.ahead.bytes / n
 	return whole*int64(b.had) + (b.ahead.bytes-whole*n)*int64(b.had)/n
 }
 
-// Turn replaces partitions where a phase begins, and reads the batch's share of the next.
+// Turn replaces partitions at the beginning of a phase, and reads the batch's share of the next phase.
 func (b *buffer) Turn(ctx context.Context, batch int, counts *featurestore.Counts) error {
 	n := len(b.course.phases)
 	if next := (b.phase + 1) % n; n > 1 && batch == b.course.phases[next].first {
@@ -281,8 +282,8 @@ func (b *buffer) Find(nodes []uint32) (first int, err error) {
 	return first, nil
 }
 
-// bring reads pieces until so many bytes of them are, into the rooms of their partitions, and
-// adds to counts what that reads. Reads end where pages do.
+// bring reads pieces into the rooms of their partitions until upTo bytes of them are read, rounded up to whole
+// pages. It adds its reads to counts.
 func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featurestore.Counts) (err error) {
 	for turn := 0; p.read < upTo || b.trips[0].n+b.trips[1].n > 0; turn = 1 - turn {
 		t := &b.trips[turn]
@@ -303,7 +304,7 @@ func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featu
 	return nil
 }
 
-// start submits a trip of reads of pieces, if there are any.
+// start submits the reads of the next trip, if any are left.
 func (b *buffer) start(t *trip, p *pieces, upTo int64, counts *featurestore.Counts) error {
 	for t.n < tripPieces && p.read < upTo {
 		in := int(p.of[p.begun])
@@ -326,7 +327,7 @@ func (b *buffer) start(t *trip, p *pieces, upTo int64, counts *featurestore.Coun
 	return b.stack.Submit(&t.group, t.req[:t.n])
 }
 
-// finish waits for the reads of a trip, if there are any, and checks them.
+// finish waits for the reads of a trip, if any, and checks them.
 func (b *buffer) finish(ctx context.Context, t *trip) error {
 	n := t.n
 	if t.n = 0; n == 0 {

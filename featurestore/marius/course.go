@@ -9,20 +9,20 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// phase is successive batches of the circle that were drawn from the same partitions.
+// phase is a group of successive batches of the circle that were drawn from the same partitions.
 type phase struct {
 	first, batches int
-	held           []uint16 // these, ascending
+	held           []uint16 // the partitions, ascending
 }
 
-// course is the phases of the circle of sample epochs.
+// course has the phases of the circle of sample epochs.
 type course struct {
 	train  int // batches of the circle
 	phases []phase
 }
 
-// newCourse finds out the phases, and writes into places where each node's row lies among
-// those by partition.
+// newCourse computes the phases, and sets places, by node, to the place of its row in the file of rows by
+// partition.
 func (d *design) newCourse(ctx context.Context, places []uint32) (*course, error) {
 	seeds, err := sampler.Load(ctx, d.data, d.params, progress.Discard)
 	if err != nil {
@@ -54,7 +54,7 @@ func (d *design) newCourse(ctx context.Context, places []uint32) (*course, error
 	return c, nil
 }
 
-// place writes the place of every node, whose partitions are given.
+// place sets the place of every node; of has the partition of every node.
 func (d *design) place(of []uint16, places []uint32) error {
 	next := slices.Clone(d.table.begin)
 	for v, p := range of {
@@ -76,7 +76,7 @@ func list(held []bool) (numbers []uint16) {
 	return slices.Clip(numbers)
 }
 
-// close closes the circle: the last phase goes on with the first if both hold the same.
+// close closes the circle: it joins the last phase and the first one if both have the same partitions.
 func (c *course) close() {
 	if last := len(c.phases) - 1; last > 0 && slices.Equal(c.phases[last].held, c.phases[0].held) {
 		c.phases = c.phases[1:]
@@ -87,9 +87,9 @@ func (c *course) close() {
 	}
 }
 
-// at returns the number of the phase that a batch is in, and how many of its batches are before.
+// at returns the number of a batch's phase, and the number of earlier batches in this phase.
 func (c *course) at(batch int) (number, before int) {
-	number = len(c.phases) - 1 // which may go on at the beginning of the circle
+	number = len(c.phases) - 1 // may continue at the beginning of the circle
 	for i := range c.phases {
 		if c.phases[i].first > batch {
 			break
@@ -99,7 +99,7 @@ func (c *course) at(batch int) (number, before int) {
 	return number, (batch - c.phases[number].first + c.train) % c.train
 }
 
-// comes returns the partitions that a phase has and the one before it has not, ascending.
+// comes returns the partitions of a phase that are not in the previous phase, ascending.
 func (c *course) comes(number int) (in []uint16) {
 	if len(c.phases) == 1 {
 		return nil

@@ -7,36 +7,36 @@
 //	phase      successive batches of one state
 //	partition  n/P nodes from anywhere; their rows lie together in the file features.partitioned
 //
-// With H(k) the partitions of batch k, of which every phase's batches have the same, R the bytes of a
-// row and n(p) the nodes of a partition, the batches of the circle read
+// With H(k) the partitions of batch k (equal for all batches of a phase), R the bytes of a row and n(p) the
+// nodes of a partition, the batches of the circle read
 //
 //	Σ over k of Σ over p in H(k) \ H(k−1) of 4096·⌈n(p)·R/4096⌉  bytes
 //
-// of rows: each partition whole when it comes into the buffer, and nothing while the state stays, which
-// under sequential is an epoch. Partitions of states that have no batch are not read.
+// of rows: each partition whole when it comes into the buffer, and nothing while the state stays. Under
+// sequential a state stays for an epoch. Partitions of states without batches are not read.
 //
-// Where memory has room for more than the buffer, partitions of the next state are read beside the
-// batches of the present one, in the order of the file and in equal shares for each batch; partitions
-// without room are read when the state changes, and count for the first batch of the new state. Rows of
-// partitions that came into the buffer with a state are misses for the first batch of the phase that
-// uses them; all other accesses are hits.
+// If memory has room for more than the buffer, partitions of the next state are read during the batches of
+// the present one, in the order of the file, in equal shares for each batch. Partitions without room are
+// read when the state changes, and count for the first batch of the new state. Rows of partitions that came
+// into the buffer with a state are misses for the first batch of the phase that uses them; all other
+// accesses are hits.
 //
 // # The file
 //
-// Partitions are random, so the feature table has their rows in no order that could be read. The first
-// run lays them out, in one pass over the table, which is checked, into a file beside the samples:
+// Partitions are random, so the rows of a partition are scattered over the feature table. The first run
+// writes them by partition, in one pass over the table, to a file in the directory of the samples:
 //
 //	features.partitioned        partition after partition, each from a multiple of 4096 on, its
 //	                            rows by ascending node, zeros behind them
 //	features.partitioned.sums   fingerprint of the samples, 64 characters; then the table of
 //	                            checksums of every 4096 bytes, as package binio has it
 //
-// Both are a preparation that costs a copy of the features; runs on the same samples use it again. They
-// are no part of the samples' fingerprint: files that do not agree with it are made again, and removing
-// them costs one pass. Reading the table for it counts as preload.
+// The files are a copy of the features, which later runs on the same samples use again. They are no part of
+// the samples' fingerprint: a run makes files again that do not match it, or that were removed. Reading the
+// table counts as preload.
 //
-// It lacks two features of MariusGNN: training on the edges of partitions on disk (link prediction),
-// and updates of embeddings that are written back.
+// The store lacks two features of MariusGNN: training on the edges of partitions on disk (link prediction),
+// and writing back updates of embeddings.
 package marius
 
 import (
@@ -69,10 +69,9 @@ type Samples interface {
 	FS() vfs.FS
 }
 
-// On returns the store of samples, and of the dataset that they are drawn from. Samples of
-// another order, and batches that are drawn while training, are an error of kind
-// fault.ErrUsage that says how to draw those that it takes. Samples that nothing can be written
-// beside are an error unless the file is there.
+// On returns the store of samples, and of the dataset that they are drawn from. Samples of another order, and
+// batches drawn while training, are an error of kind fault.ErrUsage. If the file of rows by partition has to be
+// made, and the directory of the samples is not writable, On returns an error.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	const how = "draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`, or --order sequential"
 	drawn, ok := s.(Samples)
@@ -111,13 +110,14 @@ func newDesign(s Samples, d *dataset.Dataset, p mbfile.Params) *design {
 
 func (d *design) Name() string { return Name }
 
-// changes reports whether the buffer ever does.
+// changes reports whether the partitions in the buffer ever change.
 func (d *design) changes() bool {
 	p := &d.params
 	return p.Buffer < p.Partitions && (p.Order == mbfile.Dispersed || p.Epochs > 1)
 }
 
-// Units needs the buffer, and may have room for as many partitions as can come at once.
+// Units returns the buffer as the least number of units. The most useful number adds the partitions that can
+// come with one phase.
 func (d *design) Units() (rows, least, most int64) {
 	p := &d.params
 	least = int64(p.Buffer)
@@ -143,12 +143,12 @@ func (d *design) Count(l *featurestore.Layout, rooms int64) {
 	}
 }
 
-// framesBytes returns the memory of the rows of so many partitions.
+// framesBytes returns the memory of the given number of rooms, in bytes.
 func (d *design) framesBytes(rooms int64) int64 {
 	return rooms * d.table.roomRows() * int64(d.facts.RowBytes)
 }
 
-// placesBytes returns the memory of where each node's row lies.
+// placesBytes returns the memory of the places of all nodes, in bytes.
 func (d *design) placesBytes() int64 { return binio.AlignUp(4*d.facts.Nodes, device.PageSize) }
 
 // courseBytes bounds the memory of all phases.

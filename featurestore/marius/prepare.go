@@ -22,25 +22,24 @@ const (
 )
 
 const (
-	readBytes    = 4 << 20  // of the feature table at a time
-	scatterBytes = 32 << 20 // of rows on their way to their partitions, at least a row for each
-	mostScatter  = 1 << 20  // of these, of one partition
+	readBytes    = 4 << 20  // read of the feature table at a time
+	scatterBytes = 32 << 20 // buffers of all partitions, each of at least one row
+	mostScatter  = 1 << 20  // the largest buffer of one partition
 )
 
-// scatterRows returns the rows of a partition that are written at a time.
+// scatterRows returns the number of rows that are written to a partition at a time.
 func (t *tableLayout) scatterRows() int64 {
 	return max(1, min(scatterBytes/int64(t.partitions()), mostScatter)/t.row)
 }
 
-// workBytes returns the memory of laying the rows out.
+// workBytes returns the work memory of writing the file, in bytes.
 func (t *tableLayout) workBytes() int64 {
 	const granules = 2 * 1 << 20 // of the reader
 	return int64(t.partitions())*(t.scatterRows()*t.row+16) + max(readBytes, t.row) + granules + t.sumsBytes()
 }
 
-// prepared returns the checksums of the file of rows by partition, which is made if it is not
-// there or does not agree with the samples, and the bytes read. Of every node, places has
-// the place of its row.
+// prepared returns the checksums of the file of rows by partition, and the bytes read. It makes the file if it
+// is missing or does not match the samples. places has the place of every node's row.
 func (d *design) prepared(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {
 	sums, err = d.readSums()
 	switch {
@@ -85,8 +84,8 @@ func (d *design) readSums() (*binio.Sums, error) {
 	return &s, nil
 }
 
-// prepare makes the file and its checksums, unless another process has made them meanwhile.
-// One that does so at the moment is an error of kind fault.ErrLocked.
+// prepare makes the file and its checksums, unless another process has made them meanwhile. If another process
+// is making them, the error is of kind fault.ErrLocked.
 func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {
 	fsys, tmp := d.source.FS(), d.file()+vfs.TempSuffix
 	lock, err := fsys.Lock(tmp)
@@ -99,7 +98,7 @@ func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Repo
 	}
 	began := time.Now()
 	if sums, err = d.replace(ctx, tmp, places, rep); err != nil {
-		if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // it may take room that is missing
+		if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) { // free the disk space
 			rep.Logf("%s was not removed: %v", tmp, err)
 		}
 		return nil, 0, err
@@ -110,8 +109,8 @@ func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Repo
 	return sums, read, nil
 }
 
-// replace makes the file under another name and gives it its own, after its checksums theirs:
-// these count only beside a file.
+// replace writes the rows to tmp, then the checksums to their file, and renames tmp last: checksums without a
+// file are ignored.
 func (d *design) replace(ctx context.Context, tmp string, places []uint32, rep progress.Reporter) (*binio.Sums, error) {
 	fsys, dir := d.source.FS(), d.source.Dir()
 	f, err := d.makeRoom(tmp)
@@ -131,8 +130,8 @@ func (d *design) replace(ctx context.Context, tmp string, places []uint32, rep p
 	return sums, fsys.SyncDir(dir)
 }
 
-// makeRoom returns the file to write, which is empty, once there is room for it. What an
-// interrupted run left, or what does not agree with the samples, takes none.
+// makeRoom returns the empty file to write, with enough free space on the disk. First it removes an old file,
+// and the rest of an interrupted run.
 func (d *design) makeRoom(tmp string) (_ vfs.File, err error) {
 	fsys := d.source.FS()
 	if err := fsys.Remove(d.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -193,7 +192,7 @@ func (d *design) write(ctx context.Context, f vfs.File, places []uint32, rep pro
 	return &sums, f.Sync()
 }
 
-// writer collects the rows of every partition, which come in the order of their places.
+// writer collects the rows of every partition. The rows of a partition come in the order of their places.
 type writer struct {
 	*tableLayout
 	file    vfs.File
@@ -201,7 +200,7 @@ type writer struct {
 	pending []pending // of every partition
 }
 
-// pending is rows that are not written yet, after so many bytes that are.
+// pending has the rows of a partition that are not written yet. done is the number of bytes written before.
 type pending struct {
 	rows []byte
 	done int64

@@ -2,13 +2,13 @@ package marius
 
 import "diskgnn/internal/binio"
 
-// tableLayout says where rows lie in the file of rows by partition. Rows have places: those of
-// a partition follow each other, by ascending node, and partition p begins at ⌈p·n/P⌉, as
-// package sampler divides nodes.
+// tableLayout computes offsets in the file of rows by partition. The place of a row is its number in the file:
+// the rows of a partition are contiguous, by ascending node, and partition p begins at place ⌈p·n/P⌉, as in
+// package sampler.
 type tableLayout struct {
 	nodes, row int64 // bytes of a row
 	begin      []int64
-	offset     []int64 // of every partition in the file, and the end
+	offset     []int64 // by partition: its offset in the file; then the end of the file
 }
 
 func newTableLayout(nodes, row int64, partitions int) tableLayout {
@@ -24,7 +24,7 @@ func newTableLayout(nodes, row int64, partitions int) tableLayout {
 
 func (t *tableLayout) partitions() int { return len(t.begin) - 1 }
 
-// rows returns the rows of a partition, bytes those that they take in the file.
+// rows returns the number of rows of a partition, bytes its size in the file.
 func (t *tableLayout) rows(p int) int64  { return t.begin[p+1] - t.begin[p] }
 func (t *tableLayout) bytes(p int) int64 { return t.offset[p+1] - t.offset[p] }
 
@@ -32,12 +32,12 @@ func (t *tableLayout) size() int64 { return t.offset[t.partitions()] }
 
 func (t *tableLayout) of(place int64) int { return int(place * int64(t.partitions()) / t.nodes) }
 
-// mostRows returns the rows of the largest partition.
+// mostRows returns the number of rows of the largest partition.
 func (t *tableLayout) mostRows() int64 {
 	return (t.nodes + int64(t.partitions()) - 1) / int64(t.partitions())
 }
 
-// roomRows returns the frames of a room for any partition: as many as whole pages are.
+// roomRows returns the number of frames of a room: enough for any partition, in whole pages.
 func (t *tableLayout) roomRows() int64 {
 	a, b := t.row, int64(binio.Page)
 	for b > 0 {

@@ -15,13 +15,14 @@ import (
 	"diskgnn/iostack"
 )
 
-// depth is the number of pieces of the feature table that are read at the same time.
+// depth is the number of pieces of the feature table in flight.
 const depth = 8
 
-// pieceBytes is room for a piece as it lies in a compressed file.
+// pieceBytes is the size of the buffer for a compressed piece.
 const pieceBytes = dataset.Granule + binio.Page
 
-// compressedBytes returns what pieces land in before they are decompressed.
+// compressedBytes returns the memory for compressed pieces in flight, in bytes; 0 if the features are not
+// compressed.
 func compressedBytes(d *dataset.Dataset) int64 {
 	if f := d.Facts(); f.Compression == "" {
 		return 0
@@ -36,13 +37,12 @@ type tableReader struct {
 	stack iostack.Stack
 }
 
-// pieces is where the pieces of the table go, in their order. Piece i is one of depth that
-// are under way; the one of that number mod depth before it was taken.
+// pieces takes the pieces of the table, in their order. Up to depth pieces are in flight: when piece i is read,
+// piece i − depth has been taken.
 type pieces struct {
-	// room returns the memory for the content of piece i: n bytes, from byte at of the
-	// table on.
+	// room returns memory for the content of piece i: n bytes, from byte at of the table on.
 	room func(i int, at, n int64) ([]byte, error)
-	// take uses the content, which has been checked.
+	// take takes the content of piece i, which has been checked.
 	take func(i int, content []byte) error
 }
 
@@ -86,26 +86,25 @@ func (r *tableReader) read(ctx context.Context, rep progress.Reporter, to pieces
 	return e.Size, nil
 }
 
-// damaged adds to an error about the feature table how it is made again.
+// damaged adds to an error about the feature table the advice to make it again.
 func (r *tableReader) damaged(err error) error {
 	return stage.Damaged(err, r.data.Dir(), r.data.Meta().Format)
 }
 
-// tableRead is one reading of a feature table, of which piece i goes through the i mod
-// depth-th of the groups.
+// tableRead is one pass over a feature table. Piece i uses group i mod depth.
 type tableRead struct {
 	pieces
 	table      *dataset.FeatureReader
 	file       iostack.File
 	stack      iostack.Stack
 	bytes      int64  // of the table
-	compressed []byte // none where pieces land in their room
+	compressed []byte // memory of compressed pieces; nil if pieces are not compressed
 	task       progress.Task
 	groups     [depth]iostack.Group
 	rooms      [depth][]byte
 }
 
-// landing returns where piece i lands.
+// landing returns the memory in which piece i lands.
 func (t *tableRead) landing(i int) []byte {
 	if len(t.compressed) == 0 {
 		return t.rooms[i%depth]

@@ -14,8 +14,8 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// gpuTable are rows for a GPU, by rank: the hottest in its memory, the others in RAM. The GPU
-// gathers, and brought the rows to their places, as the dataset has them by node.
+// gpuTable has all rows for a GPU, by rank: the hottest in its memory, the others in RAM. The GPU gathers. In
+// fill, the GPU also moves the rows from the dataset's order to the order of ranks.
 type gpuTable struct {
 	gpurows.Table
 	facts *featurestore.Facts
@@ -23,7 +23,7 @@ type gpuTable struct {
 	turns gpurows.Turns
 	ram   *device.Host // the rows that the GPU does not hold
 
-	// What rows on their way to their places land in, and their ranks.
+	// Rows to be moved to their places, and their ranks.
 	landed, entries cuda.Buffer
 }
 
@@ -31,11 +31,10 @@ func newGPUTable(f *featurestore.Facts, l *featurestore.Layout) *gpuTable {
 	return &gpuTable{facts: f, bytes: l.GPUBytes, Table: gpurows.Table{Device: l.GPU, Near: l.GPURows, DType: f.DType, Dim: f.Dim}}
 }
 
-// carriedRows returns the most rows that are complete once a piece is: the first may have
-// begun in the pieces before it.
+// carriedRows returns the most rows that one piece completes. The first of them may begin in earlier pieces.
 func (t *gpuTable) carriedRows() int64 { return dataset.Granule/t.RowBytes() + 1 }
 
-// lay takes the memory of the device but for the rows.
+// lay takes the device memory, without the rows, out of the arena.
 func (t *gpuTable) lay(a *cuda.Arena) error {
 	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(t.facts.Inputs(eval))} }
 	var errs [3]error
@@ -67,15 +66,15 @@ func (t *gpuTable) close() {
 	}
 }
 
-// A part of the staging memory is for one piece: the beginning of a row whose end the piece
-// has, right before the content of the piece, and the ranks of the rows that it completes.
+// headBytes returns the bytes before the content of a piece in its part of the staging memory: room for the
+// beginning of a row that the piece completes. The ranks of the completed rows follow the content.
 func (t *gpuTable) headBytes() int64 { return binio.AlignUp(t.RowBytes(), 8) }
 
 func (t *gpuTable) partBytes() int64 {
 	return t.headBytes() + dataset.Granule + binio.AlignUp(4*t.carriedRows(), 8)
 }
 
-// fill reads the rows by node, and lets the GPU bring each to the place of its rank.
+// fill reads the rows by node. The GPU copies each row to the place of its rank.
 func (t *gpuTable) fill(ctx context.Context, r *tableReader, ranks []uint32, rep progress.Reporter) (read int64, err error) {
 	h, err := device.NewHost(int(depth * t.partBytes()))
 	if err != nil {
@@ -94,14 +93,14 @@ func (t *gpuTable) fill(ctx context.Context, r *tableReader, ranks []uint32, rep
 	return read, err
 }
 
-// placing is a filling of the table, on the table's stream.
+// placing implements pieces: it fills the table, on the table's stream.
 type placing struct {
 	*gpuTable
 	staging []byte
 	pinned  *cuda.Pinned
-	sent    [depth]*cuda.Event // when a part was copied
-	ranks   []uint32           // of the nodes whose rows are not complete yet
-	carried int64              // bytes of the first of them
+	sent    [depth]*cuda.Event // by part: after its copy
+	ranks   []uint32           // of the nodes from the first incomplete row on
+	carried int64              // bytes of the first incomplete row in earlier pieces
 }
 
 func (p *placing) open() (err error) {
@@ -127,22 +126,20 @@ func (p *placing) close() {
 	}
 }
 
-// part returns the part of the staging memory for piece i: the bytes before the content and
-// the content, and the ranks.
+// part returns the part of the staging memory for piece i: headBytes bytes and the content, and the ranks.
 func (p *placing) part(i int) (rows []byte, entries []uint32) {
 	b := p.staging[int64(i%depth)*p.partBytes():][:p.partBytes()]
 	end := p.headBytes() + dataset.Granule
 	return b[:end], binio.View[uint32](b[end:])
 }
 
-// room returns where piece i lands once what was there has been copied.
+// room returns the memory for piece i, after the earlier piece in this memory has been copied.
 func (p *placing) room(i int, _, n int64) ([]byte, error) {
 	rows, _ := p.part(i)
 	return rows[p.headBytes() : p.headBytes()+n], p.sent[i%depth].Synchronize()
 }
 
-// take sends the rows that piece i completes to their places, and keeps the rest for the
-// next piece.
+// take submits the copies of the rows that piece i completes, and keeps the rest for the next piece.
 func (p *placing) take(i int, content []byte) error {
 	rows, entries := p.part(i)
 	rows = rows[p.headBytes()-p.carried : p.headBytes()+int64(len(content))]
@@ -187,8 +184,7 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 	return m, nil
 }
 
-// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the ranks of the
-// input nodes.
+// gpuMatrix is a slot's memory for matrices that the GPU assembles: the ranks of the input nodes.
 type gpuMatrix struct {
 	*gpuTable
 	turn func() *gpurows.Turn

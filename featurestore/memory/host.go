@@ -12,7 +12,7 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// hostTable are rows in RAM, by node, as the dataset has them. The CPU gathers.
+// hostTable has all rows in RAM, by node, in the dataset's type. The CPU gathers.
 type hostTable struct {
 	facts  *featurestore.Facts
 	rows   *device.Host
@@ -46,7 +46,7 @@ func (t *hostTable) close() {
 	}
 }
 
-// fill lets the pieces land in their places.
+// fill reads the pieces into their places.
 func (t *hostTable) fill(ctx context.Context, r *tableReader, _ []uint32, rep progress.Reporter) (int64, error) {
 	rows := t.rows.Bytes()
 	return r.read(ctx, rep, pieces{
@@ -68,7 +68,7 @@ func (t *hostTable) matrix(eval bool) (matrix, error) {
 	return m, nil
 }
 
-// hostMatrix is a matrix in RAM, and the input nodes that it is gathered by.
+// hostMatrix is a matrix in RAM, and its input nodes.
 type hostMatrix struct {
 	*hostTable
 	mem, nodes *device.Host

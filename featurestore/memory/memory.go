@@ -3,13 +3,12 @@
 //
 //	Fill       the nodes' ranks and the feature table, into the table of rows
 //	Start      submit the read of the graph
-//	LoadGraph  wait for it, decode it, name the input nodes by their ranks
-//	Assemble   the input nodes' rows, widened to float32
+//	LoadGraph  wait for it, decode it, replace the input nodes by their ranks
+//	Assemble   gather the input nodes' rows, widened to float32
 //
-// Training reads graphs alone from disk, and nothing where they are drawn. Where the host
-// computes, the table lies in RAM as the dataset has it, and the CPU gathers. Where a GPU computes, its rows are in the order of
-// their ranks: the hottest are in the GPU's memory, the others in RAM, and the GPU gathers
-// from both.
+// Training reads only graphs from disk, or nothing if they are drawn. If the host computes, the table is in
+// RAM as in the dataset, and the CPU gathers. If a GPU computes, the rows are in the order of their ranks:
+// the hottest are in the GPU's memory, the others in RAM, and the GPU gathers from both.
 package memory
 
 import (
@@ -37,7 +36,7 @@ func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	return &candidate{s, d, s.Facts()}, nil
 }
 
-// candidate is a dataset that was found, with a source of batches.
+// candidate implements featurestore.Candidate for a dataset and a source of batches.
 type candidate struct {
 	source featurestore.Source
 	data   *dataset.Dataset
@@ -64,25 +63,26 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (_ features
 	return s, nil
 }
 
-// table is the side that computes on the matrices, the host or a GPU, with all rows.
+// table has all rows, for matrices of the host or of a GPU.
 type table interface {
-	// count notes what the table and its slots take, but for the ranks and the graphs.
+	// count adds the memory of the table and its slots to a layout, without ranks and graphs.
 	count(l *featurestore.Layout)
-	// open takes the memory. close gives back what it took, also after an error.
+	// open allocates the memory. close releases it, also after an error of open.
 	open() error
 	close()
 	// fill reads all rows, checked, and returns the bytes read.
 	fill(ctx context.Context, r *tableReader, ranks []uint32, rep progress.Reporter) (int64, error)
-	// matrix returns a slot's matrices. Those of an error are freed.
+	// matrix returns a slot's memory for matrices. After an error it is freed.
 	matrix(eval bool) (matrix, error)
 }
 
-// matrix is what a slot holds of its batches' matrices.
+// matrix is a slot's memory for the matrices of its batches.
 type matrix interface {
-	// name notes the input nodes, by node, and replaces them by their ranks. It returns how
-	// many of their rows a GPU's memory has.
+	// name copies the input nodes, and replaces them in input by their ranks. It returns the number of their
+	// rows in the GPU's memory.
 	name(input, ranks []uint32) (near int)
-	// assemble completes the matrix of that many input nodes, or what fill makes it of.
+	// assemble completes the matrix of the given number of input nodes, or the inputs from which fill makes
+	// it.
 	assemble(rows int)
 	// See featurestore.Slot.
 	memory() []byte
@@ -138,7 +138,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// slot is a batch on its way.
+// slot implements featurestore.Slot.
 type slot struct {
 	featurestore.Loaded
 	store  *store
@@ -154,7 +154,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	return nil
 }
 
-// Wait has nothing to wait for but, of a batch that is given up, its graph.
+// Wait waits for the graph, if LoadGraph has not: then the batch was given up.
 func (sl *slot) Wait(ctx context.Context) error { return sl.Loader.Wait(ctx) }
 
 func (sl *slot) Assemble(ctx context.Context) error {
@@ -180,8 +180,8 @@ func (sl *slot) Free() {
 	}
 }
 
-// Plan counts what the store holds: all rows, of which a GPU has as many as are wanted or
-// fit there.
+// Plan counts the memory of the store for all rows. A GPU has the rows that the options ask for, or all that
+// fit.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	near, err := c.mostOnGPU(&o)
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 // PlanEval returns the layout for the host: all rows, which Fill reads.
 func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(nil, 0), nil }
 
-// mostOnGPU returns how many rows the GPU is to hold, if there is one.
+// mostOnGPU returns the number of rows on the GPU; 0 without a GPU.
 func (c *candidate) mostOnGPU(o *featurestore.PlanOptions) (int64, error) {
 	if o.GPU == nil {
 		return 0, nil
@@ -221,8 +221,7 @@ func (c *candidate) mostOnGPU(o *featurestore.PlanOptions) (int64, error) {
 	return gpurows.Fit(o, o.GPUMemory-l.GPUBytes, c.facts.Nodes, c.facts.Nodes, c.facts.RowBytes)
 }
 
-// layout counts what a store holds whose matrices are for a GPU, which has the given number
-// of rows, or for the host.
+// layout counts the memory of a store that computes on a GPU with near rows, or with nil on the host.
 func (c *candidate) layout(gpu *cuda.Device, near int64) featurestore.Layout {
 	f := &c.facts
 	pieces := f.Nodes*int64(f.RowBytes)/dataset.Granule + 1
@@ -242,7 +241,7 @@ func (c *candidate) layout(gpu *cuda.Device, near int64) featurestore.Layout {
 	return l
 }
 
-// table returns the table of a layout. Nothing is opened, and no memory taken.
+// table returns the table of a layout, without opening it or allocating memory.
 func (c *candidate) table(l *featurestore.Layout) table {
 	if l.GPU == nil {
 		return &hostTable{facts: &c.facts}
@@ -250,7 +249,7 @@ func (c *candidate) table(l *featurestore.Layout) table {
 	return newGPUTable(&c.facts, l)
 }
 
-// ranksBytes returns the bytes of all ranks, whole pages.
+// ranksBytes returns the memory of all ranks, in bytes.
 func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
 
 // pages rounds bytes up to whole pages.

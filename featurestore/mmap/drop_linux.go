@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canDrop says that dropPages does something.
+// canDrop reports whether dropPages drops pages on this system.
 const canDrop = true
 
-// dropPages drops the pages of a file from the page cache, which is mapped at m. Pages that
-// others have mapped, or that were not written to the drive yet, stay.
+// dropPages drops the pages of a file from the page cache. m is the mapping of the file. Pages that other
+// processes have mapped, or that were not written to the drive yet, stay.
 func dropPages(f *os.File, m []byte) error {
 	// The page cache keeps pages that are mapped, and unmapping them keeps them cached.
 	err := unix.Madvise(m, unix.MADV_DONTNEED)
@@ -24,11 +24,11 @@ func dropPages(f *os.File, m []byte) error {
 	return nil
 }
 
-// threadFaults returns how many page faults of this thread have waited for a read so far. The
-// kernel does not count one that a signal interrupted, such as Go's own to a thread that runs
-// for long, and counts both of two threads that wait for one page.
+// threadFaults returns the number of page faults of this thread so far that waited for a read. The kernel does
+// not count a fault that a signal interrupted, such as a signal of Go's scheduler. If two threads wait for
+// one page, it counts both.
 func threadFaults() int64 {
 	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // fails of a wrong argument alone
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // fails only for a wrong argument
 	return u.Majflt
 }

@@ -4,11 +4,11 @@ package mmap
 
 import "os"
 
-// canDrop says that dropPages does something.
+// canDrop reports whether dropPages drops pages on this system.
 const canDrop = false
 
-// dropPages would drop the pages of a file from the page cache.
+// dropPages does nothing on this system.
 func dropPages(*os.File, []byte) error { return nil }
 
-// threadFaults would count page faults.
+// threadFaults counts no page faults on this system.
 func threadFaults() int64 { return 0 }

@@ -1,17 +1,17 @@
 package mmap
 
-// pages are those of the mapped file that the page cache holds because rows on them were
-// touched: see the package comment. It belongs to one goroutine at a time.
+// pages predicts the pages of the mapped file in the page cache, from the rows that were touched: see the
+// package comment. It belongs to one goroutine at a time.
 type pages struct {
 	size, page, row int64 // bytes of the file, of a page and of a row
-	most            int64 // pages that may be held at a time
-	count           int64 // that are
-	held            set   // these
-	read            set   // of them those that the batch read
+	most            int64 // the bound of pages held
+	count           int64 // pages held
+	held            set   // pages held
+	read            set   // pages that the present batch read
 }
 
-// newPages returns an empty set of at most so many pages of a file with the given sizes.
-// words is its memory: twice words(pages of the file), zeroed.
+// newPages returns an empty set of at most `most` pages of a file. memory is for both sets: zeroed, with twice
+// words(pages of the file) entries.
 func newPages(size, page, row, most int64, memory []uint32) *pages {
 	half := len(memory) / 2
 	return &pages{size: size, page: page, row: row, most: most, held: memory[:half], read: memory[half:]}
@@ -26,19 +26,19 @@ type set []uint32
 func (s set) has(page int64) bool { return s[page/32]>>(page%32)&1 != 0 }
 func (s set) add(page int64)      { s[page/32] |= 1 << (page % 32) }
 
-// touched is what touching rows comes to.
+// touched counts the effects of touching rows.
 type touched struct {
-	rows   int   // whose pages fit
-	warm   int   // of these, rows without a page that the batch read
-	pages  int64 // that are read
-	bytes  int64 // of these
-	useful int64 // of the rows, on pages that the batch read
+	rows   int   // rows touched
+	warm   int   // rows touched without a page that the batch read
+	pages  int64 // pages read
+	bytes  int64 // bytes of the pages read
+	useful int64 // bytes of the rows on pages that the batch read
 }
 
 func (p *pages) begin() { clear(p.read) }
 
-// take touches the rows of some nodes, from the first on, as long as their pages may be held
-// with those that are; if that is none of them, pages must be dropped first.
+// take touches rows of nodes, from the first on, until the next row would exceed the bound. If it touches none,
+// call drop first.
 func (p *pages) take(nodes []uint32) (t touched) {
 	for _, v := range nodes {
 		begin := int64(v) * p.row
@@ -75,14 +75,14 @@ func (p *pages) take(nodes []uint32) (t touched) {
 	return t
 }
 
-// drop empties the set of pages that are held. What the batch read, it did read.
+// drop empties the set of held pages. It keeps the pages that the batch read.
 func (p *pages) drop() {
 	clear(p.held)
 	p.count = 0
 }
 
-// mostPages returns the most pages that a row lies on: rows begin at multiples of the
-// greatest common divisor of the sizes of rows and pages.
+// mostPages returns the most pages of one row. Rows begin at multiples of the greatest common divisor of the
+// sizes of rows and pages.
 func mostPages(row, page int64) int64 {
 	return (page - gcd(row, page) + row + page - 1) / page
 }

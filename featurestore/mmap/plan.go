@@ -11,19 +11,19 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// leastRows is the number of rows whose pages the page cache may hold at least: fewer would
-// leave threads without work between one drop and the next.
+// leastRows is the number of rows that the smallest page cache has room for. With fewer, threads would be
+// without work before each drop.
 const leastRows = 64
 
-// own is what Open must know of a layout besides.
+// own has the further parameters of a layout for Open.
 type own struct {
-	pages    int64 // of the page cache
+	pages    int64 // bound of the page cache
 	threads  int
-	confined bool // a cgroup holds the page cache to them
+	confined bool // a cgroup limits the page cache
 }
 
-// Plan gives the page cache what is wanted, or what the memory leaves, and no more than the
-// features have.
+// Plan gives the page cache the size that the options ask for, or the memory left, at most the size of the
+// features.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
 	if err := o.NoGPURows("the store " + Name + " leaves rows to the page cache, which is in RAM"); err != nil {
@@ -53,11 +53,11 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	return l, nil
 }
 
-// PlanEval returns the layout with the least page cache.
+// PlanEval returns the layout with the smallest page cache.
 func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(0, 0), nil }
 
-// layout counts what a store holds that may have so many pages in the page cache, of which
-// there are at least those of some rows and at most those of all.
+// layout counts the memory of a store with a bound of pages in the page cache: at least the pages of leastRows
+// rows, at most the pages of the features.
 func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 	f := &c.facts
 	pages = min(max(pages, leastRows*mostPages(int64(f.RowBytes), c.page)), c.filePages())
@@ -79,13 +79,13 @@ func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 
 const unchecked = "rows are unchecked: the kernel reads the pages of the mapped features"
 
-// A cgroup holds more than the page cache: what the kernel notes of mapped pages, 8 bytes for
-// each that was touched, and what the program takes beyond its plan for a moment. The kernel
-// ends a program that has no page left to give, so the page cache must have room for these.
+// confinedLeast is the smallest page cache for Confine. A cgroup also counts the kernel's page tables, 8 bytes
+// for each touched page, and memory that the program takes beyond its plan for a moment. The kernel kills a
+// program that has no page to evict, so the page cache must have room for both.
 const confinedLeast = 32 << 20
 
-// Confine has the kernel evict pages where a cgroup holds the page cache, if there are pages
-// to evict, and enough of them.
+// Confine implements featurestore.Confinable. It returns false if the page cache has room for all pages, or is
+// too small for a cgroup.
 func (c *candidate) Confine(l featurestore.Layout) (featurestore.Layout, bool) {
 	o := l.Own.(own)
 	if !canDrop || o.pages >= c.filePages() || o.pages*c.page < confinedLeast+8*c.filePages() {
@@ -97,7 +97,7 @@ func (c *candidate) Confine(l featurestore.Layout) (featurestore.Layout, bool) {
 	return l, true
 }
 
-// note says how the page cache is held to so many pages, and that nothing checks them.
+// note says that rows are unchecked, and how the page cache is limited.
 func (c *candidate) note(pages int64) string {
 	held := "the page cache has room for all of them"
 	switch {
@@ -113,7 +113,7 @@ func (c *candidate) filePages() int64 { return (c.size() + c.page - 1) / c.page 
 
 func (c *candidate) ranksBytes() int64 { return alignUp(4 * c.facts.Nodes) }
 
-// slotBytes returns the memory of a slot; 0 where there are no batches for it.
+// slotBytes returns the memory of a slot, in bytes; 0 if no batches need it.
 func (c *candidate) slotBytes(eval bool) int64 {
 	n := int64(c.facts.Inputs(eval))
 	if n == 0 {

@@ -19,11 +19,11 @@ type store struct {
 	confined bool         // the kernel evicts pages, and counts its reads
 	mapping  *mapped.File // of the features
 	threads  *threads
-	sets     *device.Host // of the pages
+	sets     *device.Host // memory of pages
 	ranks    *device.Host // by node
 	loaders  featurestore.Loaders
 
-	mu    sync.Mutex // held by the batch that is gathered
+	mu    sync.Mutex // held while a batch is gathered
 	pages *pages
 }
 
@@ -55,7 +55,7 @@ func (s *store) View(int) featurestore.View { return s }
 func (s *store) State() ([]byte, error)     { return nil, nil }
 func (s *store) LoadState([]byte) error     { return nil }
 
-// Fill reads the ranks, and drops what the page cache has of the features: it begins empty.
+// Fill reads the ranks, and drops the features from the page cache, which begins empty.
 func (s *store) Fill(context.Context, int, progress.Reporter) (int64, error) {
 	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ func (s *store) drop() error {
 	return dropPages(s.mapping.Handle(), s.mapping.Data())
 }
 
-// gather fills to with the rows of some nodes and adds to the counts what that reads.
+// gather fills `to` with the rows of some nodes, and adds its reads to counts.
 func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts *featurestore.Counts) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 	}
 }
 
-// count counts what the kernel read for some rows: whole pages, of which cold rows had to wait
-// for some.
+// count adds the kernel's reads for some rows to counts: whole pages. cold is the number of rows that waited
+// for a read.
 func (s *store) count(pages, cold int64, rows int, counts *featurestore.Counts) {
 	counts.Requests += pages
 	counts.BytesRead += pages * s.page
@@ -131,11 +131,11 @@ func (s *store) Close() error {
 	return errors.Join(errs...)
 }
 
-// slot is a batch on its way.
+// slot implements featurestore.Slot.
 type slot struct {
 	featurestore.HostSlot
 	store   *store
-	waiting bool // for Wait to gather
+	waiting bool // LoadGraph has succeeded, and Wait has not gathered yet
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
@@ -147,7 +147,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// Start submits the read of the graph: which rows are touched follows from it.
+// Start submits the read of the graph. The rows to touch follow from the graph.
 func (sl *slot) Start(r featurestore.Ref) error {
 	sl.waiting = false
 	return sl.HostSlot.Start(r)
@@ -161,8 +161,8 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	return nil
 }
 
-// Wait gathers the rows. One batch is gathered at a time: the pages that one leaves in the
-// page cache serve the next, so the counts follow from the order of the calls.
+// Wait gathers the rows. Batches are gathered one at a time: pages that a batch leaves in the page cache serve
+// the next batch, so the counts follow from the order of the calls.
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.Loader.Wait(ctx); err != nil || !sl.waiting {
 		return err

@@ -12,29 +12,28 @@ import (
 	"diskgnn/internal/mapped"
 )
 
-// threads gather rows from a mapped file. Each is a thread of the operating system, which a
-// page fault stops until the page has been read. They live as long as the store, so that a
-// batch costs no allocation, and take turns at small pieces of a gather, since nobody knows
-// which rows cost a read. One gather at a time.
+// threads gather rows from a mapped file, one gather at a time. Each is a thread of the operating system, which
+// waits in a page fault until the page has been read. They live as long as the store, so a batch allocates
+// nothing. They take small pieces of a gather in turn, since the rows with reads are not known in advance.
 type threads struct {
 	file *mapped.File
 	from dtype.Type
 	dim  int
 	n    int
-	// counts has the page faults counted that wait for a read: where the kernel evicts pages,
-	// nobody else knows.
+	// counts reports whether to count page faults that wait for a read. This is needed if the kernel evicts
+	// pages.
 	counts bool
-	begin  chan struct{} // a turn of one thread
+	begin  chan struct{} // a token for each thread of a gather
 	done   sync.WaitGroup
 
-	// Of the gather under way:
+	// The present gather:
 	ctx    context.Context
 	nodes  []uint32
 	to     []float32
 	next   atomic.Int64 // the first node that no thread has taken
 	failed atomic.Pointer[error]
-	faults atomic.Int64 // that waited for a read: each of one page, as reads are random
-	cold   atomic.Int64 // rows with such faults
+	faults atomic.Int64 // page faults that waited for a read of one page
+	cold   atomic.Int64 // rows with such a page fault
 }
 
 // piece is the number of rows that a thread takes at a time.
@@ -45,7 +44,7 @@ func newThreads(n int, file *mapped.File, from dtype.Type, dim int) *threads {
 	for range n {
 		go func() {
 			defer fault.Crash()
-			runtime.LockOSThread() // for good: the thread ends with the goroutine
+			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 			t.serve()
 		}()
 	}
@@ -56,14 +55,14 @@ func (t *threads) serve() {
 	work, files := t.work, []*mapped.File{t.file}
 	for range t.begin {
 		if err := mapped.Guard(work, files...); err != nil {
-			failure := err // err is not to live on the heap of every gather
+			failure := err // a copy, so that err stays on the stack
 			t.failed.CompareAndSwap(nil, &failure)
 		}
 		t.done.Done()
 	}
 }
 
-// work gathers rows until there are none left, another thread failed, or the context ended.
+// work gathers rows until none are left, another thread has failed, or the context has ended.
 func (t *threads) work() error {
 	row, data := t.from.RowBytes(t.dim), t.file.Data()
 	var faults, cold, before int64
@@ -93,9 +92,8 @@ func (t *threads) work() error {
 	return nil
 }
 
-// gather fills to with the rows of some nodes, widened. Memory that faults is an error of
-// kind fault.ErrCorrupt, which names the file. When ctx ends it returns once the page faults
-// under way are over.
+// gather fills `to` with the rows of some nodes, widened. A memory fault is an error of kind fault.ErrCorrupt
+// with the name of the file. If ctx ends, gather returns when the present page faults are over.
 func (t *threads) gather(ctx context.Context, nodes []uint32, to []float32) error {
 	t.ctx, t.nodes, t.to = ctx, nodes, to
 	t.next.Store(0)
