@@ -44,7 +44,7 @@ func TestDividedMemory(t *testing.T) {
 	}
 	given := w.fresh(plain, dividing, func(o *Options) { o.Topology.Order = topology.ByDegree })
 	log = logged{}
-	if _, err := w.run(context.Background(), given, &log, nil); err != nil || !strings.Contains(log.String(), "all of the cache is rows") {
+	if _, err := w.run(context.Background(), given, &log, nil); err != nil || !strings.Contains(log.String(), "the cache holds rows, and no lists") {
 		t.Errorf("with an order: %v, %s", err, log.String())
 	}
 }
