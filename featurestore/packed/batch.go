@@ -8,57 +8,57 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// counts are of the batch loaded last.
+// counts are the counts of the batch loaded last.
 type counts = featurestore.Counts
 
-// batch is the batch that a slot holds, as the levels know it.
+// batch is the batch in a slot, for the levels.
 type batch struct {
 	counts
-	decoded graph.Batch // its memory is reused
+	decoded graph.Batch // reused by the next batch
 
 	src     *source
 	ref     featurestore.Ref
-	plan    packfile.Plan // of training batches
+	plan    packfile.Plan // of a training batch
 	matrix  matrix
-	claimed []stretch // rows of the matrix that levels on disk have, in order
-	sent    int       // how many rows these are
-	free    []stretch // the others
+	claimed []stretch // rows of the matrix from levels on disk, in order
+	sent    int       // number of claimed rows
+	free    []stretch // the other rows
 	req     []iostack.Request
 }
 
-// stretch is a number of adjacent rows of a matrix: which they are there, and where they
-// come from, as rows or entries of something else.
+// stretch is a range of `rows` adjacent rows: from row `to` of a matrix on, and from row or entry `from` of
+// their origin on.
 type stretch struct{ to, from, rows int }
 
-// matrix is the feature matrix of a slot's batch on its way to be complete.
+// matrix assembles the feature matrix of a slot's batch.
 type matrix interface {
-	// open prepares memory that was taken.
+	// open prepares the memory, after it was allocated.
 	open() error
 	// begin begins the matrix of another batch.
 	begin()
-	// land returns where the CPU, or reads, put rows from disk that were claimed.
+	// land returns the places of claimed rows, for the CPU or for reads.
 	land(s stretch) places
-	// put puts a row, as it is packed, in the k-th of these places.
+	// put puts a row in packed form into the k-th place.
 	put(to places, k int, row []byte)
-	// take makes rows of the matrix those entries of the sink's table, of which s.from
-	// were taken for the batch before.
+	// take takes rows of the matrix from entries of the sink's table. s.from is the number of entries taken
+	// before, for the same batch.
 	take(s stretch, entries []uint32)
 	// fill is Slot.Fill.
 	fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	// landed is Slot.Landed.
 	landed() error
-	// memory returns the whole memory of matrices that the host computes on, and x its
-	// first rows; else there are none.
+	// memory returns the whole memory of matrices, and x its first rows, if the host computes; otherwise
+	// nil.
 	memory() []byte
 	x(rows int) []float32
-	// free gives back what open took.
+	// free releases the memory of open.
 	free()
 }
 
-// places are where rows go, next to each other.
+// places are the destinations of adjacent rows.
 type places struct {
-	rows []byte    // as they are packed
-	x    []float32 // widened; none where the host does not compute
+	rows []byte    // in packed form
+	x    []float32 // widened; nil if the host does not compute
 }
 
 func (b *batch) begin(ref featurestore.Ref) {
@@ -66,13 +66,13 @@ func (b *batch) begin(ref featurestore.Ref) {
 	b.claimed, b.sent = b.claimed[:0], 0
 }
 
-// String names the batch.
+// String returns the name of the batch for errors.
 func (b *batch) String() string { return b.ref.String() }
 
 func (b *batch) train() *packfile.Train { return &b.src.pack.Index().Train[b.ref.Index] }
 
-// claim says that the matrix's rows from the given one on come from disk. Levels claim rows
-// in the order of the matrix. The result counts all rows from disk.
+// claim claims rows rows of the matrix, from row `to` on, for a level on disk. Levels claim rows in the order of
+// the matrix. The result's from is the number of rows claimed before.
 func (b *batch) claim(to, rows int) stretch {
 	s := stretch{to, b.sent, rows}
 	b.claimed = append(b.claimed, s)
@@ -80,8 +80,8 @@ func (b *batch) claim(to, rows int) stretch {
 	return s
 }
 
-// rest returns the rows that no level has claimed, up to two stretches, which count them.
-// It notes them as rows that no read was for.
+// rest returns the rows that no level has claimed: up to two stretches, with from the number of such rows
+// before. It counts them as RAMRows.
 func (b *batch) rest() []stretch {
 	b.free, b.RAMRows = b.free[:0], 0
 	to := 0
@@ -99,7 +99,7 @@ func (b *batch) rest() []stretch {
 	return b.free
 }
 
-// submit submits the read of one range and counts the bytes that it moves.
+// submit submits the read of one range, and counts its bytes.
 func (b *batch) submit(g *iostack.Group, r iostack.Request) error {
 	b.req = append(b.req[:0], r)
 	if err := b.src.stack.Submit(g, b.req); err != nil {

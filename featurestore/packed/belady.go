@@ -7,28 +7,27 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// belady is the cache of policy min, together with the cold level, whose rows it admits:
-// every batch's plan says which of the cache's entries its hits lie in, and which of its
-// cold rows then go to which entries. So batches must be assembled in the pack's order,
-// around the circle of sample epochs. One goroutine assembles.
+// belady is the cache of policy min, together with the cold level, which supplies admitted rows. Every batch's
+// plan has the entries of its hits, and the entries that take some of its cold rows afterwards. So batches
+// must be assembled in the pack's order, around the circle of sample epochs, by one goroutine.
 type belady struct {
 	refills
-	// home is, by entry, the row of hot.bin that the entry holds after the last batch.
+	// home is, by entry, the row of hot.bin in the entry after the last batch.
 	home []uint32
-	next int // the batch that the entries are for; all batches: the first, once home; -1: none
+	next int // the batch that the entries are for, or Train: the first batch, after moveHome; or noBatch
 }
 
 // noBatch says that the content of the entries is undefined.
 const noBatch = -1
 
-// bytes returns the memory that the level takes beside the cache's rows: home, the list of
-// what a cache is refilled with, what finds moved rows, and admitted rows that are kept.
+// bytes returns the memory of the level without the cache's rows, in bytes: home, the list of arrivals of a
+// refill, the index of moved rows, and kept admitted rows.
 func (l *belady) bytes() int64 {
 	return 16*l.src.facts.HotRows + l.cache.bytes() + l.cold.chunks().form.memory()
 }
 
-// fill makes the cache what it is before the given training batch: the first content,
-// what the last refill record before the batch says, and what the batches since then admit.
+// fill brings the cache to its content before the given training batch: from the first content, by the last
+// refill record before the batch, and by the admissions of the batches since.
 func (l *belady) fill(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
 	l.next = noBatch
 	read, err := l.cache.fill(ctx, rep)
@@ -57,8 +56,7 @@ type beladyPart struct {
 	b     *batch
 }
 
-// place completes the matrix of the next batch with its hits, and admits to the cache what
-// the batch's plan says.
+// place completes the matrix of the next batch with its hits, and admits rows by the batch's plan.
 func (p *beladyPart) place() error {
 	if err := p.chunkRows.place(); err != nil {
 		return err

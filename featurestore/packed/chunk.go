@@ -13,9 +13,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// chunk is the cold level: the rows of a training batch that lie one after another in a
-// chunk of its own, of which one sequential prefix is read. Memory holds those of the
-// bands beyond through.
+// chunk is the cold level: each training batch has a chunk with its own cold rows, of which one sequential
+// prefix is read. Rows of the bands after through are in memory.
 type chunk struct {
 	src     *source
 	through int
@@ -24,9 +23,8 @@ type chunk struct {
 	form    form
 }
 
-// newChunk returns the level for a sink that wants rows as they are packed or, if it does
-// not, widened. So many rows of a batch at most are admitted to a cache, which wants them
-// as they are packed anyway.
+// newChunk returns the level for a sink that takes rows in packed form, or if packed is not set, widened.
+// admitted is the most rows of a batch that a cache admits; the cache takes them in packed form.
 func newChunk(src *source, through int, packed bool, admitted int, c codec, copies *copier.Copier) *chunk {
 	l := &chunk{src: src, through: through, codec: c, copies: copies}
 	switch compressed := src.pack.Form().Compressed(); {
@@ -44,7 +42,7 @@ func newChunk(src *source, through int, packed bool, admitted int, c codec, copi
 	return l
 }
 
-// most returns the most bytes of a batch that are read, in whole pages.
+// most returns the size of the longest read of a chunk, in whole pages, in bytes.
 func (l *chunk) most() int64 {
 	most := int64(0)
 	for i := range l.src.pack.Index().Train {
@@ -70,7 +68,7 @@ func (l *chunk) newPart(b *batch, m *memory) chunkRows {
 
 func (l *chunk) file(b *batch) string { return packfile.ColdFile(l.src.pack.Group(b.ref.Index)) }
 
-// cold is the cold level, in whichever memory its reads land.
+// cold is the cold level, for reads into host or device memory.
 type cold interface {
 	level
 	chunks() *chunk
@@ -82,12 +80,12 @@ type cold interface {
 // chunkRows is a part of the cold level.
 type chunkRows interface {
 	part
-	// packed returns the chunk's rows from the given one on, as they are packed, where host
-	// memory has them so: all rows, or those that the cache admits.
+	// packed returns the chunk's rows from the given one on in packed form, if host memory has them: all rows,
+	// or the rows that the cache admits.
 	packed(row int) []byte
 }
 
-// chunkRead is the read of a chunk, wherever it lands.
+// chunkRead is the read of a chunk, into host or device memory.
 type chunkRead struct {
 	group iostack.Group
 	file  *cachedFile // nil: no read is under way
@@ -115,15 +113,14 @@ type chunkPart struct {
 	*chunk
 	b      *batch
 	read   chunkRead
-	wire   *device.Host // that chunks land in which cannot land in the matrix
+	wire   *device.Host // memory of chunks that cannot land in the matrix
 	rows   stretch
-	stored []byte // the chunk's prefix as it is read
-	name   string // of its file
+	stored []byte // the prefix of the chunk that is read
+	name   string // of the chunk's file
 	to     places
 }
 
-// start claims the first rows of the matrix and submits their read: the index knows where
-// they lie.
+// start claims the first rows of the matrix and submits their read, at the place given by the index.
 func (p *chunkPart) start() error {
 	b, t := p.b, p.b.train()
 	p.rows = b.claim(0, t.ColdRows(p.through))
@@ -142,7 +139,7 @@ func (p *chunkPart) follow() error { return nil }
 
 func (p *chunkPart) wait(ctx context.Context, err error) error { return p.read.wait(ctx, p.b, err) }
 
-// place checks the chunk and puts its rows into the matrix, if they are not there.
+// place checks the chunk and puts its rows into the matrix, unless they landed there.
 func (p *chunkPart) place() error {
 	if p.rows.rows == 0 {
 		return nil
@@ -185,26 +182,25 @@ func (p *chunkPart) widen(at packfile.Piece, rows []byte) error {
 	return nil
 }
 
-// form is how a chunk becomes rows of a matrix. Element type, codec, policy and sink decide
-// which.
+// form converts a chunk to rows of a matrix. Element type, codec, policy and sink decide the form.
 type form interface {
-	// wire takes the memory that chunks land in which cannot land in the matrix.
+	// wire allocates memory for chunks that cannot land in the matrix.
 	wire(l *chunk, m *memory) *device.Host
-	// memory returns the bytes that the slots share, open takes them, close gives them back.
+	// memory returns the memory that all slots share, in bytes; open allocates it, close releases it.
 	memory() int64
 	open() error
 	close()
 	// stored returns the memory that the chunk lands in.
 	stored(p *chunkPart) []byte
-	// piece checks a piece and brings its rows on their way. Several goroutines call it.
+	// piece checks a piece and converts its rows. Several goroutines call it for different pieces.
 	piece(p *chunkPart, at packfile.Piece, scratch *[]byte) error
-	// finish does what is left to do when all pieces are right.
+	// finish completes the conversion after all pieces are checked.
 	finish(p *chunkPart)
 	// packed is chunkRows.packed, from a byte of the rows on.
 	packed(p *chunkPart, from int) []byte
 }
 
-// inPlace: what lies on disk are the matrix's rows, and lands there.
+// inPlace: rows on disk have the form of the matrix, and land there.
 type inPlace struct{}
 
 func (inPlace) wire(*chunk, *memory) *device.Host    { return nil }
@@ -218,7 +214,7 @@ func (inPlace) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
 	return p.load(at, nil)
 }
 
-// apart is what forms have in common whose chunks land in memory of their own.
+// apart is the common part of forms with chunks that land in memory of their own.
 type apart struct{}
 
 func (apart) wire(l *chunk, m *memory) *device.Host { return m.land(l.most()) }
@@ -236,7 +232,7 @@ func (unpacked) piece(p *chunkPart, at packfile.Piece, _ *[]byte) error {
 	return p.load(at, p.to.rows[at.Row:at.Row+int64(at.RowLen)])
 }
 
-// widened: rows lie as they are, in pieces that may cut them; all are widened at the end.
+// widened: chunks are not compressed, and pieces may cut rows; all rows are widened at the end.
 type widened struct{ apart }
 
 func (widened) packed(p *chunkPart, from int) []byte { return p.stored[from:] }
@@ -256,8 +252,8 @@ func (unpackedWide) piece(p *chunkPart, at packfile.Piece, scratch *[]byte) erro
 	return p.widen(at, *scratch)
 }
 
-// unpackedWideKept: likewise, but the rows of band 1, where a piece begins, are kept as
-// they are packed, until the next chunk is placed.
+// unpackedWideKept is unpackedWide, but keeps the rows of band 1 in packed form until the next chunk is placed.
+// A piece begins with band 1.
 type unpackedWideKept struct {
 	unpackedWide
 	most int64
@@ -281,7 +277,7 @@ func (f *unpackedWideKept) packed(p *chunkPart, from int) []byte {
 	return f.kept.Bytes()[from-f.from(p):]
 }
 
-// from returns the first byte of the chunk's rows that is kept.
+// from returns the offset of the kept rows in the chunk's rows, in bytes.
 func (f *unpackedWideKept) from(p *chunkPart) int {
 	return p.b.train().Bands[0] * p.src.facts.RowBytes
 }

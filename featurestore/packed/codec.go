@@ -7,21 +7,21 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// codec is how the pieces of a chunk become rows as they are packed.
+// codec converts the pieces of a chunk to rows in packed form.
 type codec interface {
-	// workers returns how many goroutines copy rows: a few saturate memory, but all are
-	// needed where they decompress.
+	// workers returns the number of goroutines that convert: a few for copying, which memory limits, one for
+	// each processor for decompressing.
 	workers() int
-	// memory returns what so many goroutines hold while they load pieces.
+	// memory returns the memory of the given number of goroutines while they load pieces, in bytes.
 	memory(workers int) int64
-	// open prepares for so many goroutines at once. close gives that back.
+	// open prepares for the given number of goroutines. close releases the memory.
 	open(workers int) error
 	close()
-	// load checks a piece of the chunk b of the file of the given name, and fills rows with
-	// the piece's, unless they are b's own bytes.
+	// load checks piece p of the chunk b, of the file with the given name, and fills rows with the rows of the
+	// piece, unless rows is a part of b.
 	load(t *packfile.Train, name string, b []byte, p packfile.Piece, rows []byte) error
-	// apart returns how much memory that many bytes of rows take beside the chunk, and
-	// rows where they are: in the chunk, or in that memory.
+	// apart returns the memory for the given bytes of rows in addition to the chunk, and rows returns the rows:
+	// a part of the chunk, or of that memory.
 	apart(bytes int64) int64
 	rows(chunk, apart []byte) []byte
 }
@@ -33,7 +33,7 @@ func newCodec(form packfile.Form) codec {
 	return asIs{}
 }
 
-// asIs is the codec of chunks that are rows as they lie on disk.
+// asIs is the codec of chunks that are not compressed.
 type asIs struct{}
 
 func (asIs) workers() int                { return copier.Enough() }
@@ -55,7 +55,7 @@ type frames struct {
 
 func (f *frames) workers() int { return runtime.GOMAXPROCS(0) }
 
-// memory counts rows to be widened, and the decoder's window and tables.
+// memory counts the rows of a piece, and the decoder's window and tables, for each goroutine.
 func (f *frames) memory(workers int) int64 { return int64(workers) * 3 * f.form.PieceBytes() }
 
 func (f *frames) open(workers int) (err error) {

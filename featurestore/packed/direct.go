@@ -12,14 +12,14 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// direct is the cold level where its reads land in the GPU's memory and are checked there,
-// one chunk at a time.
+// direct is the cold level with reads that land in the GPU's memory. The GPU computes their checksums, of one
+// chunk at a time.
 type direct struct {
 	*chunk
 	gpu    *gpu
 	stream *cuda.Stream
 	host   *cuda.Pinned // ranges, then sums
-	// The same on the GPU.
+	// The copies of both on the GPU.
 	ranges, sums cuda.Buffer
 }
 
@@ -129,7 +129,7 @@ func (p *directPart) verify() error {
 		return err
 	}
 	err = p.gpu.device.Attached(func() error {
-		// Over ranges that were not copied the kernel would read anywhere.
+		// If the ranges were not copied, the kernel would read arbitrary addresses.
 		err := p.stream.CopyIn(p.ranges, binio.Bytes(ranges))
 		if err == nil {
 			err = kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream)

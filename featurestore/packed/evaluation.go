@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// evaluation is where the rows of validation and test batches lie on disk: those that no
-// training batch has hot in eval.bin, others that memory does not hold in hot.bin. Both are
-// read as runs of pages.
+// evaluation is the level of validation and test batches: it reads rows that are not hot from eval.bin, and hot
+// rows that are not in memory from hot.bin, both as runs of pages.
 type evaluation struct {
 	src  *source
 	held int64 // ranks below are in memory
@@ -25,8 +24,8 @@ type evaluationPart struct {
 
 func (p *evaluationPart) start() error { return nil }
 
-// follow claims the rows of eval.bin, which come first, and those after them, which descend
-// in rank, that memory does not hold.
+// follow claims the rows of eval.bin, which come first in the matrix, and then the rows of hot.bin that are not
+// in memory. Hot rows are in descending order of rank.
 func (p *evaluationPart) follow() error {
 	b, f := p.b, &p.src.facts
 	ids, n := b.decoded.Input, evaluated(p.src.pack, b.ref).Rows
@@ -49,7 +48,7 @@ func (p *evaluationPart) wait(ctx context.Context, err error) error {
 	return p.ended(p.pages.finish(ctx, p.b))
 }
 
-// ended gives the reading up if there is an error, which it returns.
+// ended gives the reads up if err is not nil, and returns err with the name of the batch.
 func (p *evaluationPart) ended(err error) error {
 	if err == nil {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// source is a pack as the levels of a store read it.
+// source is a pack, for the levels of a store.
 type source struct {
 	pack  *packfile.Reader
 	facts packfile.Facts
@@ -22,7 +22,7 @@ type source struct {
 	hot, eval rowFile
 }
 
-// open opens what every store reads. On errors, close gives back what was opened.
+// open opens the files that every store reads. Call close also after an error.
 func (s *source) open(fsys vfs.FS, stack iostack.Stack) (err error) {
 	s.fs, s.stack = fsys, stack
 	s.files = s.newFiles(iostack.MaxIdleFiles)
@@ -37,7 +37,7 @@ func (s *source) close() error {
 	return errors.Join(s.files.Close(), s.hot.close(), s.eval.close())
 }
 
-// rowFile is an open file of rows and its page checksums. Without rows there is no file.
+// rowFile is an open file of rows and its page checksums. A pack without such rows has no such file.
 type rowFile struct {
 	iostack.File
 	sums binio.Sums
@@ -58,9 +58,8 @@ func (f *rowFile) close() error {
 	return f.Close()
 }
 
-// openSized opens one of a pack's files, which must have the bytes that its checksums
-// cover: it may have been cut since the pack was opened, at any time, and what lies
-// beyond its end would be taken for read.
+// openSized opens one of a pack's files, and checks its size against its checksums. The file may have been
+// truncated since the pack was opened; then a read beyond its end would leave old bytes in the buffer.
 func openSized(stack iostack.Stack, r *packfile.Reader, name string) (iostack.File, error) {
 	f, err := stack.Open(r.Path(name))
 	if err != nil {
@@ -73,8 +72,7 @@ func openSized(stack iostack.Stack, r *packfile.Reader, name string) (iostack.Fi
 	return f, nil
 }
 
-// cachedFile is a file that a cache of open files has, with its table of page checksums if
-// it has one.
+// cachedFile is a file in a cache of open files, with its table of page checksums, if any.
 type cachedFile = iostack.CachedFile[lazySums]
 
 // newFiles returns a cache of the pack's files, by their names in it.

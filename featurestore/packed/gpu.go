@@ -12,23 +12,22 @@ import (
 	"diskgnn/iostack"
 )
 
-// gpu is the sink of a store whose matrices are assembled on a GPU. Rows from disk travel
-// as they are packed. One kernel brings rows to their places and widens them, also those
-// of the table that lie in RAM, over the bus. That is as fast as copying what the CPU has
-// gathered, and the CPU has other work.
+// gpu is the sink of matrices that a GPU assembles. Rows from disk are copied to the GPU in packed form. One
+// kernel gathers and widens rows, and reads rows of the table in RAM over the bus. This is as fast as copying
+// rows that the CPU has gathered, and leaves the CPU to other work.
 type gpu struct {
 	table   gpuTable
 	device  *cuda.Device
 	landing landing
 	train   matrixSize
 	eval    matrixSize
-	beside  []func(a *cuda.Arena) error // takes what levels need of the same arena
+	beside  []func(a *cuda.Arena) error // take the memory of levels out of the same arena
 	bytes   int64                       // of the arena
 
 	turns gpurows.Turns
 }
 
-// newGPU returns the sink of the device of the given number. train and eval are the sizes of matrices.
+// newGPU returns the sink of device number view of the layout. train and eval are the sizes of matrices.
 func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	on, devices := l.GPU, 1
 	if view > 0 {
@@ -46,14 +45,14 @@ func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	return g
 }
 
-// landing is where rows from disk land on the GPU: as they are packed in the memory of a
-// turn, from which a kernel widens them, or, of float32, in the matrix itself.
+// landing chooses the memory on the GPU for rows from disk: for float32 the matrix itself, otherwise the memory
+// of a turn, from which a kernel widens them.
 type landing struct {
-	// bytes returns the memory of a turn for that many bytes of rows.
+	// bytes returns the memory of a turn for the given bytes of rows.
 	bytes func(rows int64) int64
-	// at returns the memory of claimed rows in the turn or the matrix.
+	// at returns the memory of claimed rows in the turn or in the matrix.
 	at func(t *gpurows.Turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer
-	// widened returns those of the rows that a kernel has to widen.
+	// widened returns the rows that a kernel has to widen.
 	widened func(sent []sending) []sending
 }
 
@@ -76,8 +75,8 @@ var (
 
 func (g *gpu) packed() bool { return true }
 
-// lay takes the memory that batches land in, of training batches and then of the others,
-// and what others take with it.
+// lay takes the memory of turns for training and for evaluation batches, and the memory of levels, out of the
+// arena.
 func (g *gpu) lay(a *cuda.Arena) error {
 	of := func(most matrixSize) gpurows.TurnBytes {
 		return gpurows.TurnBytes{IDs: 4 * int64(most.taken+most.admitted), Rows: g.landing.bytes(int64(most.disk) * g.table.RowBytes())}
@@ -106,12 +105,12 @@ func (g *gpu) close() error {
 	return err
 }
 
-// fill first waits for batches that were given up, which may yet change the table.
+// fill first waits for batches that were given up, since they may still change the table.
 func (g *gpu) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
 	return fillAll(ctx, []*gpu{g}, rep)
 }
 
-// fillAll is fill for all devices of a process: what they have is read once.
+// fillAll is fill for all devices of a process. It reads every row once.
 func fillAll(ctx context.Context, sinks []*gpu, rep progress.Reporter) (int64, error) {
 	var fills []*filling
 	for _, g := range sinks {
@@ -136,26 +135,26 @@ func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {
 	return n
 }
 
-// gpuMatrix is what a slot holds of the matrices that the GPU assembles: the rows that are
-// sent there as they are packed, and which entries of the table it takes.
+// gpuMatrix is a slot's memory for matrices that the GPU assembles: rows from disk in packed form, and entries of
+// the table.
 type gpuMatrix struct {
 	*gpu
 	b    *batch
 	turn func() *gpurows.Turn
 	mem  *device.Host // rows from disk, in the order in which they were claimed
-	ids  *device.Host // entries of the table that are taken, then those that take rows in
+	ids  *device.Host // entries of the table to take, then entries that take admitted rows
 	pins *gpurows.Pins
 
-	// The GPU's memory that chunks land in where reads land there, the slot's own.
+	// The slot's memory on the GPU for chunks, if reads land there.
 	chunkBytes int64
 	arena      *cuda.Arena
 	chunk      cuda.Buffer
-	late       *latePart // that reads it by the GPU; nil: the host submits its read
+	late       *latePart // reads by the GPU; nil: the host submits the read
 
 	sent  []sending // rows from disk
-	room  int64     // bytes of mem that they take
+	room  int64     // bytes of mem in use
 	taken []stretch // rows from the table
-	// Rows from disk that the table takes in.
+	// Rows from disk that the table admits.
 	admitted stretch
 }
 
@@ -170,7 +169,7 @@ type sending struct {
 func fromHost(r *sending, s *cuda.Stream, to cuda.Buffer) error   { return s.CopyIn(to, r.host) }
 func fromDevice(r *sending, s *cuda.Stream, to cuda.Buffer) error { return s.Copy(to, r.device) }
 
-// own makes the slot have memory of the GPU's that chunks land in.
+// own adds device memory for chunks to the slot.
 func (m *gpuMatrix) own(mem *memory, bytes int64) {
 	m.chunkBytes = binio.AlignUp(bytes, cuda.Align)
 	mem.device += m.chunkBytes
@@ -241,7 +240,7 @@ func (m *gpuMatrix) land(s stretch) places {
 	return places{rows: rows}
 }
 
-// landDirect returns the GPU's memory that claimed rows are read into.
+// landDirect returns the device memory in which claimed rows land.
 func (m *gpuMatrix) landDirect(s stretch) cuda.Buffer {
 	rows := m.chunk.Slice(0, int64(s.rows)*m.table.RowBytes())
 	m.sent = append(m.sent, sending{stretch: s, device: rows, copy: fromDevice})
@@ -256,10 +255,9 @@ func (m *gpuMatrix) take(s stretch, entries []uint32) {
 	m.taken = append(m.taken, s)
 }
 
-// fill submits the copies of what was sent and, on the stream of gathers, which waits for
-// them, the gathers and what changes the table. That stream has the batches in the order in
-// which they are computed, so every batch finds the table as those before it left it, in the
-// GPU's memory and in RAM.
+// fill submits the copies of rows from disk and, after them on the stream of gathers, the gathers and the changes
+// of the table. That stream has the batches in the order in which they are computed, so every batch sees the
+// table after the changes of all earlier batches, in the GPU's memory and in RAM.
 func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t := m.turn()
 	if err := m.send(copies, t, x); err != nil {
@@ -297,7 +295,7 @@ func (m *gpuMatrix) send(copies *cuda.Stream, t *gpurows.Turn, x cuda.Buffer) er
 	return nil
 }
 
-// gather submits what brings rows to their places.
+// gather submits the copies of rows to their places in the matrix.
 func (m *gpuMatrix) gather(t *gpurows.Turn, x cuda.Buffer) error {
 	stream, row := m.turns.Stream(), 4*int64(m.b.src.facts.Dim)
 	to := func(s stretch) cuda.Buffer { return x.Slice(int64(s.to)*row, int64(s.rows)*row) }
@@ -314,7 +312,7 @@ func (m *gpuMatrix) gather(t *gpurows.Turn, x cuda.Buffer) error {
 	return nil
 }
 
-// admit submits what takes rows from disk into the table, once all were taken from it.
+// admit submits the copies of admitted rows to the table, after the gathers from it.
 func (m *gpuMatrix) admit(t *gpurows.Turn, x cuda.Buffer) error {
 	n := m.admitted.rows
 	if n == 0 {

@@ -11,15 +11,15 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// gpuTable are rows of hot.bin for a GPU.
+// gpuTable has rows of hot.bin for a GPU.
 type gpuTable struct {
 	gpurows.Table
 	ram   ramRows
-	first *gpuTable // of the process' first device, which has the rows in RAM; nil: this is it
+	first *gpuTable // table of the process' first device, with the rows in RAM; nil: this is the first
 }
 
-// open takes memory for the rows, on the GPU from an arena. The calling goroutine is
-// attached.
+// open allocates memory for the rows: on the GPU out of the arena, and in RAM. The calling goroutine must be
+// attached to the device.
 func (t *gpuTable) open(a *cuda.Arena) error {
 	skip := t.Near*t.RowBytes() - t.ram.begin()
 	if t.first != nil {
@@ -35,7 +35,7 @@ func (t *gpuTable) open(a *cuda.Arena) error {
 type filling struct {
 	table  *gpuTable
 	stream *cuda.Stream
-	free   [hotDepth]*cuda.Event // when a piece was copied
+	free   [hotDepth]*cuda.Event // by piece in flight: after its copy
 }
 
 func (f *filling) begin() error {
@@ -49,7 +49,7 @@ func (f *filling) begin() error {
 	})
 }
 
-// end waits for what is copied, and gives the events back.
+// end waits for the copies, and frees the events.
 func (f *filling) end() error {
 	return f.table.Device.Attached(func() error {
 		err := f.stream.Synchronize()
@@ -62,11 +62,11 @@ func (f *filling) end() error {
 	})
 }
 
-// wait returns when the k-th piece under way was copied.
+// wait returns when the copy of the k-th piece in flight is done.
 func (f *filling) wait(k int) error { return f.table.Device.Attached(f.free[k].Synchronize) }
 
-// copy copies what the device has of the bytes at lo, which are the k-th piece under way; of a
-// table that is divided by way of spare, and returns how much of that it has used.
+// copy submits the copy of the device's part of b, the k-th piece in flight, which begins at byte lo of hot.bin.
+// For a divided table it collects the part in spare first, and returns the bytes of spare used.
 func (f *filling) copy(k int, lo int64, b, spare []byte) (used int, err error) {
 	to := lo
 	if f.table.Devices > 1 {
@@ -78,7 +78,7 @@ func (f *filling) copy(k int, lo int64, b, spare []byte) (used int, err error) {
 	})
 }
 
-// fillNear fills the rows on all devices from hot.bin, checked, and returns the bytes read.
+// fillNear reads the rows on all devices from hot.bin, checks them, and returns the bytes read.
 func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n int64, err error) {
 	t := fills[0].table
 	rows, staging := t.Near*t.RowBytes(), int64(hotDepth*hotPiece)
@@ -86,7 +86,7 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 		return 0, nil
 	}
 	if t.Devices > 1 {
-		staging *= 2 // each piece again, by device
+		staging *= 2 // for the parts of the devices
 	}
 	h, err := device.NewHost(int(staging))
 	if err != nil {
@@ -97,7 +97,7 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 	if err := t.Device.Attached(func() error { pinned, err = t.Device.Register(h.Bytes()); return err }); err != nil {
 		return 0, err
 	}
-	defer func() { // copies have ended by then
+	defer func() { // runs after the end of all copies
 		err = errors.Join(err, t.Device.Attached(func() error { pinned.Free(); return nil }))
 	}()
 	for _, f := range fills {
@@ -135,8 +135,8 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 	})
 }
 
-// set puts rows, which lie in the order of a chunk, in their entries, by way of a stream. The
-// calling goroutine is attached.
+// set copies rows, in the order of a chunk, to their entries, on a stream, and waits for the copies. The calling
+// goroutine must be attached to the device.
 func (t *gpuTable) set(s *cuda.Stream, list []arrival, rows []byte) error {
 	rb := t.RowBytes()
 	for _, a := range list {
@@ -150,12 +150,12 @@ func (t *gpuTable) set(s *cuda.Stream, list []arrival, rows []byte) error {
 	return nil
 }
 
-// gpuCache is the sink of a GPU whose table the batches of policy min change. Assembling a
-// batch only notes what happens to the table; Fill submits it.
+// gpuCache is the sink of a GPU with a table that the batches of policy min change. Assembling a batch only
+// records the changes of the table; Fill submits them.
 type gpuCache struct {
 	*gpu
-	// at is, by the entry of the plans, the entry of the table: rows stay where they are when
-	// training goes around the circle of sample epochs. spare has room for the next.
+	// at maps entries of the plans to entries of the table: rows do not move when training goes around the
+	// circle of sample epochs. spare is memory for the next mapping.
 	at, spare []uint32
 }
 
@@ -163,7 +163,7 @@ func (g *gpu) cache() cache { return &gpuCache{gpu: g} }
 
 func (c *gpuCache) bytes() int64 { return 8 * c.table.ram.end }
 
-// fill puts the row of every entry where it belongs.
+// fill fills the table, with every row in the entry of its rank.
 func (c *gpuCache) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
 	c.at, c.spare = binio.Grow(c.at, int(c.table.ram.end)), binio.Grow(c.spare, int(c.table.ram.end))
 	for e := range c.at {
@@ -181,7 +181,7 @@ func (c *gpuCache) lie(entries []uint32) {
 func (c *gpuCache) admit(b *batch, from int, _ []byte, entries []uint32) {
 	m := b.matrix.(*gpuMatrix)
 	copy(m.ids.Uint32s()[b.RAMRows:], entries)
-	m.admitted = stretch{to: from, from: from, rows: len(entries)} // chunks are first in the matrix, and sent first
+	m.admitted = stretch{to: from, from: from, rows: len(entries)} // the chunk's rows are the first in the matrix and in mem
 }
 
 func (c *gpuCache) set(list []arrival, rows []byte) error {

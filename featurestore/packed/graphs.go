@@ -11,9 +11,9 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// graphs are the graphs of the batches for training, or of the others.
+// graphs are the graphs of training batches, or of evaluation batches.
 type graphs interface {
-	// at returns where a graph lies.
+	// at returns the file of a graph, its offset and its size.
 	at(ref featurestore.Ref) (file string, off int64, bytes int)
 	// decode checks and decodes the graph of the batch.
 	decode(b *batch, raw []byte) error
@@ -32,7 +32,7 @@ func (g trainGraphs) decode(b *batch, raw []byte) error {
 
 type evalGraphs struct{ pack *packfile.Reader }
 
-// evaluated returns where an evaluation batch lies.
+// evaluated returns the index entry of an evaluation batch.
 func evaluated(r *packfile.Reader, ref featurestore.Ref) *packfile.Eval {
 	list := r.Index().Valid
 	if ref.Split == featurestore.Test {
@@ -53,8 +53,8 @@ func (g evalGraphs) decode(b *batch, raw []byte) error {
 // graphReader reads the graphs of batches.
 type graphReader struct {
 	graphs graphs
-	raw    *device.Host // a graph as it lies on disk
-	bytes  int          // of the graph that is read
+	raw    *device.Host // a graph in the form on disk
+	bytes  int          // of the present graph
 	group  iostack.Group
 	file   *cachedFile // nil: no read is under way
 }
@@ -63,7 +63,7 @@ func newGraphReader(r *packfile.Reader, g graphs, m *memory) graphReader {
 	return graphReader{graphs: g, raw: m.land(r.Facts().GraphBytes)}
 }
 
-// start submits the read of the batch's graph. end must follow, even after an error.
+// start submits the read of the batch's graph. Call end afterwards, even after an error.
 func (r *graphReader) start(b *batch) error {
 	name, off, n := r.graphs.at(b.ref)
 	var err error
@@ -87,7 +87,7 @@ func (r *graphReader) load(ctx context.Context, b *batch) error {
 	return r.graphs.decode(b, r.raw.Bytes()[:r.bytes])
 }
 
-// end returns when no read is under way any more.
+// end returns when no read is in flight any more.
 func (r *graphReader) end(ctx context.Context, b *batch) error {
 	f := r.file
 	r.file = nil

@@ -9,19 +9,18 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// host is the sink of a store whose matrices the CPU assembles, in float32. Its table lies
-// in RAM.
+// host is the sink of matrices that the CPU assembles, in float32. Its table is in RAM.
 type host struct {
 	ramRows
 	copies *copier.Copier
 }
 
-// packed: rows of float32 are the matrix's as they are.
+// packed reports whether rows are float32: then their packed form is the form of the matrix.
 func (h *host) packed() bool { return h.src.facts.DType == dtype.Float32 }
 
 func (h *host) count(l *Layout) { l.RAMBytes = h.ramRows.bytes() }
 
-// bytes: no entry is moved.
+// bytes is 0: entries of the plans are entries of the table.
 func (h *host) bytes() int64 { return 0 }
 
 func (h *host) close() error {
@@ -40,7 +39,7 @@ func (h *host) entry(k uint32) []byte {
 
 func (h *host) cache() cache { return h }
 
-// lie: going around the circle moves the rows themselves.
+// lie changes nothing: moveHome moves the rows themselves.
 func (h *host) lie([]uint32) {}
 
 func (h *host) set(list []arrival, rows []byte) error {
@@ -58,7 +57,7 @@ func (h *host) admit(_ *batch, _ int, packed []byte, entries []uint32) {
 	}
 }
 
-// movedHome marks an entry that has its row again.
+// movedHome marks an entry of home with its row in place.
 const movedHome = 1 << 31
 
 // moveHome works in place: cycle by cycle, each row moves once.
@@ -69,7 +68,7 @@ func (h *host) moveHome(home []uint32) {
 		if home[e]&movedHome != 0 || home[e] == e {
 			continue
 		}
-		copy(row, h.entry(e)) // the row under way
+		copy(row, h.entry(e)) // the first row of the cycle
 		for again := false; !again || e != uint32(first); again = true {
 			to := home[e]
 			home[e] |= movedHome

@@ -10,14 +10,14 @@ import (
 	"diskgnn/iostack"
 )
 
-// ramRows are rows of hot.bin in RAM, with the pages that they lie in.
+// ramRows are rows of hot.bin in RAM, in whole pages.
 type ramRows struct {
 	src        *source
 	first, end int64        // rows, first ≤ row < end
-	mem        *device.Host // from the page on that the first one begins in
+	mem        *device.Host // pages of hot.bin, from the page in which row first begins
 }
 
-// begin returns where in hot.bin the first page begins.
+// begin returns the offset of the first page in hot.bin.
 func (t *ramRows) begin() int64 {
 	return t.first * int64(t.src.facts.RowBytes) / device.PageSize * device.PageSize
 }
@@ -56,16 +56,16 @@ func (t *ramRows) fill(ctx context.Context, rep progress.Reporter) (int64, error
 	})
 }
 
-// hotRange is how a range of hot.bin is read, piece by piece.
+// hotRange reads a range of hot.bin, piece by piece.
 type hotRange struct {
 	begin, end int64
-	// room returns where a piece that begins at lo may land, as the k-th of those under way.
+	// room returns the memory for the piece that begins at lo, as the k-th piece in flight.
 	room func(k int, lo int64) ([]byte, error)
-	// take, if any, uses the piece once it is checked.
+	// take, if not nil, takes the piece after it was checked.
 	take func(k int, lo int64, b []byte) error
 }
 
-// How hot.bin is read: in pieces, so many at a time.
+// hotPiece is the size of a piece of hot.bin, in bytes; hotDepth is the number of pieces in flight.
 const hotPiece, hotDepth = 4 << 20, 4
 
 func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string, r hotRange) (int64, error) {

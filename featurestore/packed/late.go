@@ -14,18 +14,17 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// lateReads are reads of chunks that the GPU submits and completes by itself. Nil: the host
-// reads.
+// lateReads are reads of chunks that the GPU submits and completes; nil: the host does.
 type lateReads struct {
 	stack iostack.DeviceStack
 	need  iostack.DeviceNeed
 	terms iostack.DeviceTerms
 }
 
-// chunkRequest is the most bytes of a read: a few tens of such keep drives busy.
+// chunkRequest is the size of the longest read, in bytes: a few tens of such reads keep drives busy.
 const chunkRequest = 64 << 10
 
-// newLateReads returns those of a pack, or why the host must read.
+// newLateReads returns the reads of a pack. The error is the reason for which the host must read.
 func newLateReads(r *packfile.Reader, o *PlanOptions) (*lateReads, error) {
 	if r.Form().Compressed() {
 		return nil, fault.New(fault.ErrUsage, "chunks are compressed, and the CPU decompresses them")
@@ -42,7 +41,7 @@ func newLateReads(r *packfile.Reader, o *PlanOptions) (*lateReads, error) {
 	return l, err
 }
 
-// deviceBytes is what the queues take of the device's memory.
+// deviceBytes returns the device memory of the queues, in bytes.
 func (l *lateReads) deviceBytes() int64 {
 	if l == nil {
 		return 0
@@ -50,7 +49,7 @@ func (l *lateReads) deviceBytes() int64 {
 	return l.terms.Device
 }
 
-// count notes what the queues take, and each slot's part in them.
+// count adds the memory of the queues, and of each slot, to a layout.
 func (l *lateReads) count(to *Layout) {
 	if l == nil {
 		return
@@ -61,9 +60,8 @@ func (l *lateReads) count(to *Layout) {
 	to.GPUSlotBytes += l.terms.BatchDevice
 }
 
-// late is the cold level whose reads the GPU submits when a batch begins, and completes when
-// its matrix is made. A kernel computes the checksums then, which the host compares once the
-// copies are done.
+// late is the cold level with reads by the GPU. It submits them when a batch begins, and completes them when the
+// matrix is made. A kernel computes the checksums; the host compares them after the copies.
 type late struct {
 	*chunk
 	reads  *lateReads
@@ -84,7 +82,7 @@ func (l *late) open() (err error) {
 
 func (l *late) close() {
 	if l.reader != nil {
-		_ = l.reader.Close() // nothing is under way: slots were freed
+		_ = l.reader.Close() // slots were freed: no read is in flight
 	}
 	l.chunk.close()
 }
@@ -111,11 +109,11 @@ type latePart struct {
 	arena        *cuda.Arena
 	ranges, sums cuda.Buffer
 	rows         stretch
-	file         string // that the chunk is in
-	under, check bool   // reads may be under way; their sums are to be compared
+	file         string // of the chunk
+	under, check bool   // reads may be in flight; checksums are to be compared
 }
 
-// lay takes the device's memory for n pieces, and adds it up.
+// lay takes the device memory for n pieces out of the arena, and adds its size to sum.
 func (p *latePart) lay(a *cuda.Arena, n int64, sum *int64) (err error) {
 	if p.ranges, err = a.Take(16 * n); err == nil {
 		p.sums, err = a.Take(4 * n)
@@ -163,7 +161,7 @@ func (p *latePart) free() {
 	p.pinned, p.arena = nil, nil
 }
 
-// start claims the first rows of the matrix and has their reads begin.
+// start claims the first rows of the matrix and submits their reads.
 func (p *latePart) start() error {
 	t := p.b.train()
 	p.rows = p.b.claim(0, t.ColdRows(p.through))
@@ -183,7 +181,7 @@ func (p *latePart) submit(t *packfile.Train, bytes int64) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.src.files.Give(file)) }() // where its bytes lie is all that is wanted
+	defer func() { err = errors.Join(err, p.src.files.Give(file)) }() // the device has its own access to the bytes
 	p.file = file.Name()
 	p.under = true
 	if err := p.batch.Add(file.File, t.ChunkOffset, bytes, 0); err != nil {
@@ -196,7 +194,7 @@ func (p *latePart) submit(t *packfile.Train, bytes int64) (err error) {
 
 func (p *latePart) follow() error { return nil }
 
-// wait lets the reads go on. Of a batch that is given up it ends them.
+// wait does not wait for the reads. If the batch was given up, it ends them.
 func (p *latePart) wait(ctx context.Context, err error) error {
 	if err == nil {
 		err = ctx.Err()
@@ -217,7 +215,7 @@ func (p *latePart) place() error {
 	return nil
 }
 
-// pieces calls do for every piece of the chunk that is read, with its number.
+// pieces calls do for every piece of the chunk that is read, with the piece's number.
 func (p *latePart) pieces(do func(i int, at packfile.Piece) error) error {
 	i := 0
 	return p.b.train().Pieces(p.src.pack.Form(), p.through, func(at packfile.Piece) error {
@@ -234,7 +232,7 @@ func (p *latePart) words(n int) (ranges []uint64, sums []uint32) {
 
 func (p *latePart) count() int { return p.src.pack.Form().NumPieces(p.b.train().Bands[:p.through+1]) }
 
-// complete gives the stream the completion of the chunk's reads, and its checksums.
+// complete submits to the stream the completion of the chunk's reads, and the computation of its checksums.
 func (p *latePart) complete(copies *cuda.Stream) error {
 	if p.rows.rows == 0 {
 		return nil

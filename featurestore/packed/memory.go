@@ -5,15 +5,15 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// memory takes the host buffers of a slot. A dry one only counts them, so that the same
-// code finds out what a slot needs and takes it.
+// memory allocates the host buffers of a slot. A dry memory only counts them, so the same code computes the size
+// and allocates.
 type memory struct {
 	dry     bool
 	bytes   int64          // of all buffers, each rounded up to whole pages
-	device  int64          // of the device's memory that the slot takes
-	buffers []*device.Host // in the order in which they were taken
-	landing []*device.Host // those that reads land in
-	err     error          // the first; later buffers are empty
+	device  int64          // bytes of device memory of the slot
+	buffers []*device.Host // in the order of allocation
+	landing []*device.Host // buffers in which reads land
+	err     error          // the first error; later buffers are empty
 }
 
 // take returns a buffer of whole pages.
@@ -31,14 +31,14 @@ func (m *memory) take(bytes int64) *device.Host {
 	return h
 }
 
-// land returns a buffer that reads may land in.
+// land returns a buffer for reads.
 func (m *memory) land(bytes int64) *device.Host {
 	h := m.take(bytes)
 	m.landing = append(m.landing, h)
 	return h
 }
 
-// free gives the buffers back.
+// free releases the buffers.
 func (m *memory) free() {
 	for _, h := range m.buffers {
 		h.Free()

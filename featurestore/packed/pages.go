@@ -10,8 +10,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// rowList names rows of a file: the row that begins at byte base + ids[k]·row bytes
-// goes to the k-th place of to.
+// rowList lists rows of a file: the row that begins at byte base + ids[k]·row bytes goes to the k-th place of
+// `to`.
 type rowList struct {
 	file       iostack.File
 	sums       *binio.Sums
@@ -21,7 +21,7 @@ type rowList struct {
 	to         places
 }
 
-// at returns where the k-th row in ascending order begins, and its place.
+// at returns the offset of the k-th row in ascending order, and its place in ids.
 func (l *rowList) at(k int, rowBytes int64) (off int64, place int) {
 	if l.descending {
 		k = len(l.ids) - 1 - k
@@ -29,30 +29,30 @@ func (l *rowList) at(k int, rowBytes int64) (off int64, place int) {
 	return l.base + int64(l.ids[k])*rowBytes, k
 }
 
-// pageReader reads lists of rows, one after the other, as runs of pages, through two
-// staging buffers: while one's pages are checked and copied out, the other's are read.
+// pageReader reads lists of rows, one after the other, as runs of pages, through two staging buffers: the pages of
+// one are checked and copied out while the pages of the other are read.
 type pageReader struct {
 	staging [2]*device.Host
-	lists   []rowList // that are left, at first the one that is read
+	lists   []rowList // the present list, then the lists left
 	rounds  [2]round
-	next    int // the first row, in ascending order, that no read was submitted for
+	next    int // the first row, in ascending order, without a submitted read
 }
 
 // round is a set of page runs that fill one staging buffer together.
 type round struct {
 	group       iostack.Group
 	runs        []pageRun
-	first, last int // rows, in ascending order; none when equal
+	first, last int // rows first ≤ row < last, in ascending order
 }
 
 // pageRun is a range of a file's pages in a staging buffer.
 type pageRun struct {
 	off   int64 // in the file, a multiple of a page
 	bytes []byte
-	last  int // the first row, in ascending order, that it does not hold
+	last  int // the first row, in ascending order, after the run
 }
 
-// stagingBytes returns the bytes of a staging buffer for any number of rows.
+// stagingBytes returns the size of a staging buffer, in bytes. It does not depend on the number of rows.
 func stagingBytes(rowBytes int) int64 {
 	return max(8<<20, binio.AlignUp(int64(rowBytes), binio.Page)+2*binio.Page)
 }
@@ -62,8 +62,8 @@ func newPageReader(m *memory, bytes int64) pageReader {
 	return pageReader{staging: [2]*device.Host{m.land(bytes), m.land(bytes)}, lists: make([]rowList, 0, 2)}
 }
 
-// start submits what the staging buffers have room for of the first list that has rows.
-// After an error, as after one of finish, drop must follow.
+// start submits reads of the first list with rows, as far as the staging buffers have room. After an error of
+// start or of finish, call drop.
 func (r *pageReader) start(b *batch, lists ...rowList) error {
 	r.lists = r.lists[:0]
 	for _, l := range lists {
@@ -109,7 +109,7 @@ func (r *pageReader) finish(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// drop gives a reading up: nothing lands any more once it returns.
+// drop gives the reads up. No page lands after it returns.
 func (r *pageReader) drop(b *batch) {
 	for turn := range r.rounds {
 		round := &r.rounds[turn]
@@ -119,8 +119,7 @@ func (r *pageReader) drop(b *batch) {
 	r.lists = r.lists[:0]
 }
 
-// submit fills a staging buffer with page runs from the next row on, and submits their
-// reads.
+// submit submits reads of page runs from the next row on, up to the size of a staging buffer.
 func (r *pageReader) submit(b *batch, turn int) error {
 	l, round, room := &r.lists[0], &r.rounds[turn], r.staging[turn].Bytes()
 	rb, size := int64(b.src.facts.RowBytes), l.sums.Size
@@ -133,7 +132,7 @@ func (r *pageReader) submit(b *batch, turn int) error {
 		hi := lo
 		for k < len(l.ids) {
 			off, _ := l.at(k, rb)
-			if off < 0 || off+rb > size { // no read could hold it
+			if off < 0 || off+rb > size { // outside the file
 				return fault.New(fault.ErrCorrupt, "%s: a row at byte %d is outside the file, which has %d bytes", l.file.Name(), off, size)
 			}
 			from, to := off/binio.Page*binio.Page, min(binio.AlignUp(off+rb, binio.Page), size)
@@ -159,7 +158,7 @@ func (r *pageReader) submit(b *batch, turn int) error {
 	return b.src.stack.Submit(&round.group, b.req)
 }
 
-// take checks a round's pages and brings its rows to their places.
+// take checks the pages of a round and copies its rows to their places.
 func (r *pageReader) take(b *batch, round *round) error {
 	l, rb := &r.lists[0], int64(b.src.facts.RowBytes)
 	k := round.first

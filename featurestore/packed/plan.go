@@ -12,11 +12,11 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Plan chooses the cache: the largest of the pack's sizes that is wanted and
-// fits. Less memory than the least hot set is refused with fault.ErrBudget.
+// Plan returns the layout with the largest of the pack's caches that the options allow and that fits. If the
+// smallest cache does not fit, the error is of kind fault.ErrBudget.
 func Plan(r *packfile.Reader, o PlanOptions) (Layout, error) { return plan(r, o, nil) }
 
-// plan plans a store whose chunks the GPU reads by itself, or, with nil, the host.
+// plan is Plan for reads of chunks by the GPU, or if late is nil, by the host.
 func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
 	p, err := newPlanner(r, o, late)
 	if err != nil {
@@ -46,8 +46,8 @@ func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
 		share(r, p.edges[least]), o.Slots, p.needs(least), left(o.Memory))
 }
 
-// PlanEval returns the layout of a store that loads each evaluation batch once and
-// nothing else. It has no cache: to fill one would read more than it saves.
+// PlanEval returns the layout of a store that loads each evaluation batch once, and no training batches. It has no
+// cache: filling one would read more than it saves.
 func PlanEval(r *packfile.Reader) Layout {
 	p := planner{r: r, edges: r.Index().Edges}
 	l := p.layout(len(p.edges) - 1)
@@ -55,15 +55,15 @@ func PlanEval(r *packfile.Reader) Layout {
 	return l
 }
 
-// planner lays stores out with caches of the sizes that a pack was cut for.
+// planner computes layouts for the cache sizes of a pack.
 type planner struct {
 	r      *packfile.Reader
 	o      PlanOptions
 	edges  []int64
 	late   *lateReads
-	onGPU  int64                             // the most rows that the GPU may hold
-	caches string                            // the caches that the options want
-	rows   func(wanted int64) (int64, error) // the rows that a wanted cache is to have
+	onGPU  int64                             // the most rows on the GPU
+	caches string                            // the caches of the options, for messages
+	rows   func(wanted int64) (int64, error) // the rows of the cache, for the rows that the options ask for
 }
 
 func newPlanner(r *packfile.Reader, o PlanOptions, late *lateReads) (*planner, error) {
@@ -88,12 +88,12 @@ func newPlanner(r *packfile.Reader, o PlanOptions, late *lateReads) (*planner, e
 	return p, err
 }
 
-// mostOnGPU returns how many rows the GPU may hold.
+// mostOnGPU returns the most rows on the GPU.
 func (p *planner) mostOnGPU() (int64, error) {
 	o, f := &p.o, p.r.Facts()
 	room := o.GPUMemory
 	for i := range p.edges {
-		l := p.layout(i) // without a row there
+		l := p.layout(i) // onGPU is 0 here
 		room = min(room, o.GPUMemory-l.GPUBytes-int64(o.MostSlots)*l.GPUSlotBytes)
 	}
 	if room < 0 {
@@ -107,8 +107,8 @@ func (p *planner) mostOnGPU() (int64, error) {
 	return fits, err
 }
 
-// wanted returns the first, largest of the pack's caches that is not larger than the
-// options want, and what the user should know about that.
+// wanted returns the number of the largest of the pack's caches that is not larger than the options ask for, and
+// a note if it is smaller.
 func (p *planner) wanted() (first int, note string, err error) {
 	r, f := p.r, p.r.Facts()
 	if p.o.Cache == nil {
@@ -131,11 +131,11 @@ func (p *planner) wanted() (first int, note string, err error) {
 	return first, note, nil
 }
 
-// layout sizes the buffers for the cache of the given number.
+// layout returns the layout with the i-th of the pack's caches.
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
 	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
-		// Under min there is one edge above two bands: whatever is no hit is read.
+		// Under min there is one edge above two bands: both bands of a chunk are read.
 		Through: i + p.r.Index().Bands - len(p.edges)}
 	s := compose(p.r, &l)
 	s.sink.count(&l)
@@ -152,13 +152,13 @@ func (p *planner) total(l *Layout) int64 {
 	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + l.QueueBytes + int64(p.o.Slots)*l.SlotBytes + int64(p.o.EvalSlots)*l.EvalSlotBytes
 }
 
-// needs says how much that is with the cache of the given number.
+// needs returns the total of the layout with the i-th cache, for messages.
 func (p *planner) needs(i int) string {
 	l := p.layout(i)
 	return budget.FormatBytes(p.total(&l))
 }
 
-// left says how much memory there is: none where more was taken than there was.
+// left returns the memory left, for messages.
 func left(memory int64) string {
 	if memory <= 0 {
 		return "nothing"
@@ -166,8 +166,8 @@ func left(memory int64) string {
 	return budget.FormatBytes(memory)
 }
 
-// exactly refuses another cache than the one that a pack of policy min was made for. RAM may
-// have room for more beside the GPU.
+// exactly returns an error if the options ask for another cache than the cache of a pack of policy min. With rows
+// on a GPU they may ask for more.
 func (p *planner) exactly(wanted int64) error {
 	r, rows := p.r, p.edges[0]
 	if wanted == rows || wanted == r.Params().CacheRows || p.onGPU > 0 && wanted > rows {
@@ -204,37 +204,37 @@ func list(r *packfile.Reader, edges []int64) string {
 	return strings.Join(s, ", ")
 }
 
-// PlanOptions are the limits of a layout, and the wishes for it.
+// PlanOptions are the limits of a layout.
 type PlanOptions = featurestore.PlanOptions
 
 // Layout is the place of each row, and the memory of the buffers.
 type Layout struct {
 	CacheRows int64 // ranks below are in RAM or on the GPU
-	// Through is the last band that is read from disk: the chunk's bands
-	// 0 … Through hold the ranks from CacheRows up.
+	// Through is the last band of a chunk that is read from disk. Bands 0 to Through have the ranks from
+	// CacheRows on.
 	Through       int
 	RAMBytes      int64 // of the cache
-	KeepBytes     int64 // of what keeping the cache takes besides, under policy min
+	KeepBytes     int64 // of keeping the cache under policy min, without its rows
 	SlotBytes     int64 // of one training slot
 	EvalSlotBytes int64 // of one evaluation slot
-	DecodeBytes   int64 // of all slots' decompression
+	DecodeBytes   int64 // of the decompression for all slots
 	Note          string
 
 	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
 	// rows of the cache.
 	GPU          *cuda.Device
 	GPURows      int64 // ranks below are on the GPU, or on all GPUs together
-	GPURowsBytes int64 // of their rows, on each
+	GPURowsBytes int64 // of the rows on one GPU
 	// GPUBytes is the device memory of the store, in bytes: for the rows, and for the batches that land
 	// and their checks.
 	GPUBytes int64
-	// GPUSlotBytes is the further device memory of a training slot, in bytes; more than 0 where chunks
-	// are read into it.
+	// GPUSlotBytes is the further device memory of a training slot, in bytes; it is above 0 if chunks land in
+	// it.
 	GPUSlotBytes int64
-	QueueBytes   int64 // of the host's memory, of queues by which the GPU reads by itself
+	QueueBytes   int64 // of host memory, for the queues of a GPU that submits reads
 
-	// Peers are further devices, of further views: the hottest rows are divided among all
-	// devices, or each has them; GPUBytes are taken of each.
+	// Peers are further devices, with a view each. If Divided is set, the hottest rows are divided among all
+	// devices; otherwise each device has all of them. GPUBytes is the memory of each.
 	Peers   []*cuda.Device
 	Divided bool
 

@@ -14,7 +14,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// refills bring the cache of policy min back to its content before a batch.
+// refills restore the cache of policy min to its content before a batch.
 type refills struct {
 	src   *source
 	cold  cold
@@ -34,7 +34,7 @@ func (l *refills) open() (err error) {
 
 func (l *refills) close() error { return l.file.close() }
 
-// loadHome reads where the rows are after the last batch.
+// loadHome reads the rows of the entries after the last batch.
 func (l *refills) loadHome(ctx context.Context, home *[]uint32) (int64, error) {
 	rows := l.src.facts.HotRows
 	bad := func(entry, batch, row uint32) error {
@@ -52,7 +52,7 @@ func (l *refills) loadHome(ctx context.Context, home *[]uint32) (int64, error) {
 	})
 }
 
-// readRefill reads a record of refill.bin, checked, and returns the bytes read.
+// readRefill reads and checks a record of refill.bin, calls do for each entry, and returns the bytes read.
 func (l *refills) readRefill(ctx context.Context, record int64, do func(entry, batch, row uint32) error) (int64, error) {
 	size := 8 * l.src.facts.HotRows
 	from, to := record*size, (record+1)*size
@@ -88,17 +88,17 @@ func (l *refills) readRefill(ctx context.Context, record int64, do func(entry, b
 	return read, nil
 }
 
-// replayer has the buffers of batches with rows that go to the cache, and to no matrix.
+// replayer has the buffers for batches with rows for the cache alone.
 type replayer struct {
 	*refills
 	b     batch
 	graph graphReader
 	group iostack.Group
-	chunk *device.Host // as it lies on disk
-	apart *device.Host // its rows, where they are not the same
+	chunk *device.Host // in the form on disk
+	apart *device.Host // rows of the chunk, if it is compressed
 }
 
-// replay brings the cache from its first content to its content before the batch.
+// replay changes the cache from its first content to its content before the batch.
 func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) (int64, error) {
 	if batch == 0 {
 		return 0, nil
@@ -120,8 +120,7 @@ func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) 
 	return read, err
 }
 
-// record brings in what the refill record says that ends before the given batch, if there
-// is one.
+// record admits the rows of the refill record that ends before the given batch, if any.
 func (r *replayer) record(ctx context.Context, first int, rep progress.Reporter) (int64, error) {
 	if first == 0 {
 		return 0, nil
@@ -129,7 +128,7 @@ func (r *replayer) record(ctx context.Context, first int, rep progress.Reporter)
 	list := make([]arrival, 0, r.src.facts.HotRows)
 	read, err := r.readRefill(ctx, int64(first/packfile.RefillBatches)-1, func(entry, b, row uint32) error {
 		if b == packfile.RefillHot && row == entry {
-			return nil // as it was
+			return nil // not changed
 		}
 		if int64(b) >= int64(first) || !r.admits(int(b), row) {
 			return fault.New(fault.ErrCorrupt, "%s: entry %d has row %d of batch %d, which is not admitted before batch %d", r.file.Name(), entry, row, b, first)
@@ -161,7 +160,7 @@ func (r *replayer) record(ctx context.Context, first int, rep progress.Reporter)
 	return read, nil
 }
 
-// admits reports whether a row of a batch's matrix is one that the cache admits.
+// admits reports whether the cache admits a row of a batch's matrix.
 func (r *replayer) admits(batch int, row uint32) bool {
 	t := &r.src.pack.Index().Train[batch]
 	return int(row) >= t.Bands[0] && int(row) < t.Bands[0]+t.Bands[1]
@@ -183,8 +182,8 @@ func (r *replayer) admit(ctx context.Context, i int) error {
 	return r.arrive(ctx, list)
 }
 
-// arrive reads rows of the batch's chunk, ascending, and puts them into their entries. Only
-// the pieces of the chunk that they lie in are read.
+// arrive reads rows of the batch's chunk, in ascending order, and puts them into their entries. It reads only the
+// pieces with these rows.
 func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	if len(list) == 0 {
 		return nil

@@ -16,8 +16,7 @@ import (
 // Name is the store's in --store.
 const Name = "packed"
 
-// Find reads the metadata of a pack, or of a slice of one, which the Candidate says: see
-// featurestore.Sliced.
+// Find reads the metadata of a pack, or of a slice of a pack: the Candidate implements featurestore.Sliced.
 func Find(fsys vfs.FS, dir string) (featurestore.Candidate, error) {
 	r, err := packfile.OpenSlice(fsys, dir)
 	if err != nil {
@@ -26,7 +25,7 @@ func Find(fsys vfs.FS, dir string) (featurestore.Candidate, error) {
 	return &candidate{fsys, r, Facts(r)}, nil
 }
 
-// candidate is a pack that was found.
+// candidate implements featurestore.Candidate for a pack.
 type candidate struct {
 	fs    vfs.FS
 	pack  *packfile.Reader
@@ -54,7 +53,7 @@ func (c *candidate) Describe() featurestore.Description {
 	return d
 }
 
-// Slice returns the rank and the world of a slice of a pack.
+// Slice implements featurestore.Sliced.
 func (c *candidate) Slice() (featurestore.Slice, bool) {
 	if s := c.pack.Slice(); s != nil {
 		return featurestore.Slice{Rank: s.Rank, World: s.World, Accumulate: s.Accumulate}, true
@@ -62,7 +61,7 @@ func (c *candidate) Slice() (featurestore.Slice, bool) {
 	return featurestore.Slice{}, false
 }
 
-// InOrder reports whether the pack's cache follows the batches, as policy min's does.
+// InOrder reports whether the pack has policy min: batches change its cache.
 func (c *candidate) InOrder() bool { return c.pack.Params().Policy == packfile.PolicyMin }
 
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
@@ -107,14 +106,14 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 	return s, nil
 }
 
-// sumsBytes returns the size of the tables of page checksums in memory.
+// sumsBytes returns the memory of the tables of page checksums, in bytes.
 func sumsBytes(r *packfile.Reader) int64 {
 	const perPage, page = 4, 4096
 	f := r.Facts()
 	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
 }
 
-// Facts returns a pack's counts as runs know them.
+// Facts returns the counts of a pack.
 func Facts(r *packfile.Reader) *featurestore.Facts {
 	f, ix := r.Facts(), r.Index()
 	facts := &featurestore.Facts{

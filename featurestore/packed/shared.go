@@ -9,8 +9,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// sharedRows is the SSD level: rows that several batches of a segment use, read as runs of the
-// pages that they share. RAM holds those of the bands beyond through.
+// sharedRows is the SSD level: rows that several batches of a segment use, read as runs of pages. Rows of the bands
+// after through are in memory.
 type sharedRows struct {
 	src     *source
 	through int
@@ -20,15 +20,14 @@ func (l sharedRows) part(b *batch, m *memory) part {
 	return &sharedPart{sharedRows: l, b: b, pages: newPageReader(m, l.staging())}
 }
 
-// staging returns the bytes of a staging buffer: for the largest batch, if that is less
-// than for any number of rows.
+// staging returns the size of a staging buffer, in bytes: for the largest batch, but at most stagingBytes.
 func (l sharedRows) staging() int64 {
 	most := int64(0)
 	for i := range l.src.pack.Index().Train {
 		most = max(most, int64(l.src.pack.Index().Train[i].SSDRows(l.through)))
 	}
 	rb := l.src.facts.RowBytes
-	row := binio.AlignUp(int64(rb), binio.Page) + binio.Page // with what it shares pages with
+	row := binio.AlignUp(int64(rb), binio.Page) + binio.Page // with the other parts of its pages
 	return min(stagingBytes(rb), most*row)
 }
 
@@ -41,8 +40,7 @@ type sharedPart struct {
 
 func (p *sharedPart) start() error { return nil }
 
-// follow claims the rows of the level, which follow all cold rows, and submits the first
-// reads.
+// follow claims the rows of the level, which follow the cold rows in the matrix, and submits the first reads.
 func (p *sharedPart) follow() error {
 	if err := p.read(); err != nil {
 		return fmt.Errorf("SSD level of %v: %w", p.b, err)

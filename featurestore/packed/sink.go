@@ -6,18 +6,17 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// sink is the side that computes on the matrices: the host, or a GPU. It holds a table of
-// rows in memory, by entry, and brings them and the rows from disk to their places.
+// sink assembles the matrices, on the host or on a GPU. It has a table of rows in memory, by entry, and puts these
+// rows and the rows from disk into their places.
 type sink interface {
-	// packed reports whether rows from disk are wanted as they are packed; else the CPU
-	// widens them.
+	// packed reports whether the sink takes rows from disk in packed form; otherwise the CPU widens them.
 	packed() bool
-	// matrix takes what a slot needs for matrices of the given size.
+	// matrix allocates a slot's memory for matrices of the given size.
 	matrix(b *batch, m *memory, size matrixSize) matrix
-	// count notes what the table takes, and what batches land in.
+	// count adds the memory of the table, and of landing batches, to a layout.
 	count(l *Layout)
-	// open takes memory for the table, which has the rows of hot.bin. close gives back
-	// what it took, also after an error.
+	// open allocates memory for the table of rows of hot.bin. close releases it, also after an error of
+	// open.
 	open() error
 	// fill fills the table from hot.bin, checked, and returns the bytes read.
 	fill(ctx context.Context, rep progress.Reporter) (int64, error)
@@ -26,39 +25,37 @@ type sink interface {
 	cache() cache
 }
 
-// cache is a sink whose table the batches of policy min change.
+// cache is a sink with a table that the batches of policy min change.
 type cache interface {
 	sink
-	// bytes returns the memory that finding moved entries takes.
+	// bytes returns the memory of the index of moved entries, in bytes.
 	bytes() int64
-	// lie makes entries those of the table, for take and admit: where the rows are that a
-	// batch's plan knows in these entries.
+	// lie replaces entries of a batch's plan by entries of the table, for take and admit.
 	lie(entries []uint32)
-	// admit puts the rows of a batch's matrix from the given one on into entries, once those
-	// that it takes were taken. packed has them as they are packed, where the CPU has them.
+	// admit puts the rows of a batch's matrix, from row `from` on, into entries, after all rows were taken from
+	// the table. packed has these rows in packed form, if host memory has them.
 	admit(b *batch, from int, packed []byte, entries []uint32)
-	// set puts rows, which lie in the order of a chunk, in their entries, when no batch is
-	// under way.
+	// set puts rows, in the order of a chunk, into their entries. No batch may be under way.
 	set(list []arrival, rows []byte) error
-	// moveHome makes every entry's row that of the entry home[entry]. Home is a permutation.
+	// moveHome moves rows so that every entry has the row of entry home[entry]. home is a permutation.
 	moveHome(home []uint32)
 }
 
-// arrival is a row of a batch's matrix on its way to an entry.
+// arrival is a row of a batch's matrix for an entry.
 type arrival struct{ batch, row, entry uint32 }
 
-// matrixSize says how many rows the matrices of a slot have at most.
+// matrixSize has the most rows of the matrices of a slot.
 type matrixSize struct {
 	rows     int // in all
 	disk     int // from disk
-	landed   int // of these, by way of the slot's host memory
+	landed   int // from disk through the slot's host memory
 	taken    int // from the sink's table
-	admitted int // that the table takes in
+	admitted int // admitted to the table
 	eval     bool
 }
 
-// hot is the level of the rows that the sink's table holds, entry by rank. It has all rows
-// that no level on disk has claimed.
+// hot is the level of the rows in the sink's table, where the entry of a row is its rank. It has all rows that no
+// level on disk has claimed.
 type hot struct{ sink sink }
 
 func (l hot) part(b *batch, _ *memory) part { return &hotPart{b: b} }

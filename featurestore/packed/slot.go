@@ -9,19 +9,18 @@ import (
 	"diskgnn/graph"
 )
 
-// Slot is a featurestore.Slot. Everything is reserved when the slot is made, at the pack's
-// maxima.
+// Slot is a featurestore.Slot. It allocates all memory when it is made, for the pack's maxima.
 type Slot struct {
 	batch
 	graph graphReader
 	parts []part // of the levels
 	mem   memory
 
-	used       bool // by a batch
-	registered bool // its memory, with the stack
+	used       bool // a batch has used the slot
+	registered bool // the stack has registered its memory
 }
 
-// course is how batches of one kind, for training or for evaluation, become matrices.
+// course has the levels and sizes of training batches, or of evaluation batches.
 type course struct {
 	sizes  graph.Sizes
 	matrix matrixSize
@@ -30,10 +29,10 @@ type course struct {
 	plans  bool    // batches have plans
 }
 
-// register announces the slot's memory to the stack, from its second batch on. Announced
-// memory is pinned, for which the kernel has to find all of it first: a second for all slots
-// together, or more on a virtual machine, in which the drive would be idle if they began
-// with it. The first batch's reads bring in the memory that they land in, side by side.
+// register registers the slot's memory with the stack, before its second batch. Registered memory is pinned, so the
+// kernel first has to allocate all pages: this takes a second for all slots together, or more on a virtual
+// machine. Before the first batch the drive would be idle meanwhile. After it, the reads have allocated most pages
+// already.
 func (sl *Slot) register() error {
 	if !sl.used || sl.registered {
 		sl.used = true
@@ -50,7 +49,7 @@ func (sl *Slot) register() error {
 	return nil
 }
 
-// Free gives the slot's memory back. No read may be in flight: Wait first.
+// Free releases the slot's memory. Call Wait first: no read may be in flight.
 func (sl *Slot) Free() {
 	sl.matrix.free()
 	if sl.registered {
@@ -61,45 +60,38 @@ func (sl *Slot) Free() {
 	sl.mem.free()
 }
 
-// Batch returns the graph of the batch loaded last; its memory is reused.
+// Batch returns the graph of the batch loaded last, valid until the next Start.
 func (sl *Slot) Batch() *graph.Batch { return &sl.decoded }
 
 // Counts returns the counts of the batch loaded last.
 func (sl *Slot) Counts() featurestore.Counts { return sl.counts }
 
-// Matrix returns the memory in which X lies, whichever batch it is of, until Free; none
-// where the GPU assembles it.
+// Matrix returns the memory of X for all batches of the slot, valid until Free; nil if a GPU assembles the
+// matrix.
 func (sl *Slot) Matrix() []byte { return sl.matrix.memory() }
 
-// X returns the batch's feature matrix, input nodes × dim, row-major. It is
-// complete after Assemble, and the slot's until Start. Where the GPU assembles it there is
-// none: see Fill.
+// X returns the batch's feature matrix, input nodes × dim, row-major. It is complete after Assemble, and valid until
+// the next Start. It is nil if a GPU assembles the matrix: see Fill.
 func (sl *Slot) X() []float32 { return sl.matrix.x(len(sl.decoded.Input)) }
 
-// Fill submits the work that makes x the feature matrix of the assembled batch: copies on the given
-// stream, then work on a stream of the store, and returns the time span of the latter, nil if there is
-// none. x is complete once both are done. The slot must stay as it is until the copies are done. Fill
-// reuses a batch's memory on the device along with x: of training batches, the one before the last must
-// have been computed, of other batches the last. The calling goroutine is attached.
+// Fill implements featurestore.Slot. x is complete once the copies and the work of the returned span are done.
 func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return sl.matrix.fill(copies, x)
 }
 
-// Landed implements featurestore.Landing: where the GPU reads chunks by itself, it checks them, and
-// Landed returns the error once the copies of Fill are done.
+// Landed implements featurestore.Landing, for chunks that the GPU reads.
 func (sl *Slot) Landed() error { return sl.matrix.landed() }
 
 var _ featurestore.Landing = (*Slot)(nil)
 
-// Start submits the reads of the batch's graph and, of a training batch, of its chunk, as
-// far as memory does not hold its rows: the index knows where both lie. It returns at once,
-// but for the slot's second batch, before which its memory is registered; the slot must be
-// waited for, even after an error.
+// Start submits the reads of the batch's graph and, for a training batch, of the chunk's rows that are not in
+// memory, at the places given by the index. It returns at once, except for the slot's second batch, before which
+// it registers the slot's memory. Call Wait afterwards, even after an error.
 func (sl *Slot) Start(ref featurestore.Ref) error {
 	if err := sl.register(); err != nil {
 		return err
 	}
-	if err := sl.matrix.landed(); err != nil { // of a batch that nobody looked at
+	if err := sl.matrix.landed(); err != nil { // of the batch before, if it was given up
 		return err
 	}
 	sl.begin(ref)
@@ -129,19 +121,19 @@ func (sl *Slot) LoadGraph(ctx context.Context) error {
 	return nil
 }
 
-// Wait returns when all reads have landed. Pages are read, checked and copied out round
-// after round. When ctx ends first it returns once no read can still write into the slot.
+// Wait returns when all reads have landed. Pages are read, checked and copied out in rounds. If ctx ends first, it
+// returns as soon as no read can write into the slot any more.
 func (sl *Slot) Wait(ctx context.Context) error {
-	err := sl.graph.end(ctx, &sl.batch) // of a batch that is given up
+	err := sl.graph.end(ctx, &sl.batch) // if the batch was given up before LoadGraph
 	for _, p := range sl.parts {
 		err = p.wait(ctx, err)
 	}
 	return err
 }
 
-// Assemble checks the chunk and completes the matrix, or the inputs from which Fill makes it. Under
-// policy min it changes the cache: one goroutine assembles the training batches, in the pack's order,
-// from the batch that the cache was filled for.
+// Assemble checks the chunk and completes the matrix, or the inputs from which Fill makes it. Under policy min it
+// changes the cache: one goroutine must assemble the training batches, in the pack's order, from the batch given
+// to Fill on.
 func (sl *Slot) Assemble(ctx context.Context) error {
 	for _, p := range sl.parts {
 		if err := ctx.Err(); err != nil {

@@ -15,9 +15,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Store is the featurestore.Store of one pack. Where several devices compute, it is the first device's
-// view, and peers are the views of the other devices. Each has its own levels, except RAM and files,
-// which the process has once.
+// Store is the featurestore.Store of one pack. If several devices compute, it is the view of the first device, and
+// peers are the views of the others. Views share the rows in RAM and the files; each has its own levels.
 type Store struct {
 	src    *source
 	peers  []*Store
@@ -29,8 +28,8 @@ type Store struct {
 	eval   course
 }
 
-// compose chooses the levels and the sink of a store with the given layout. Nothing is
-// opened, and no memory taken.
+// compose chooses the levels and the sink of a store with the given layout, without opening them or allocating
+// memory.
 func compose(r *packfile.Reader, l *Layout) *Store {
 	s := composeView(&source{pack: r, facts: r.Facts()}, l, 0)
 	for i := range l.Peers {
@@ -41,7 +40,7 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	return s
 }
 
-// composeView is compose for the device of the given number.
+// composeView is compose for the view-th device.
 func composeView(src *source, l *Layout, view int) *Store {
 	s, r := &Store{src: src}, src.pack
 	f := &s.src.facts
@@ -98,8 +97,8 @@ func mostAdmitted(r *packfile.Reader) int {
 
 func isMin(r *packfile.Reader) bool { return r.Params().Policy == packfile.PolicyMin }
 
-// mostRows returns the most rows of a training batch that come from disk, the most of these
-// that are of the SSD level, and the most that memory holds.
+// mostRows returns, for a training batch, the most rows from disk, the most rows of the SSD level, and the most rows
+// from memory.
 func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 	for i := range r.Index().Train {
 		t := &r.Index().Train[i]
@@ -109,8 +108,8 @@ func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 	return disk, shared, taken
 }
 
-// Open opens a pack's files through the stack, which must outlive the store.
-// Memory for the cache is taken; it is empty until Fill.
+// Open opens a pack's files through the stack, which must outlive the store, and allocates the cache, which is empty
+// until Fill.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
 	s := compose(r, &l)
 	err := s.src.open(fsys, stack)
@@ -132,7 +131,7 @@ func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Stor
 // views returns the views of all devices, the first device's first.
 func (s *Store) views() []*Store { return append([]*Store{s}, s.peers...) }
 
-// join tells every device where the rows on the others are.
+// join gives every device the addresses of the rows on the others.
 func (s *Store) join() error {
 	var tables []*gpurows.Table
 	for _, v := range s.views() {
@@ -175,7 +174,7 @@ func (s *Store) newSlot(c *course) (*Slot, error) {
 	return sl, nil
 }
 
-// lay takes a slot's buffers, or counts them.
+// lay allocates a slot's buffers, or counts them.
 func (s *Store) lay(sl *Slot, c *course) {
 	sl.src = s.src
 	sl.matrix = s.sink.matrix(&sl.batch, &sl.mem, c.matrix)
@@ -185,7 +184,7 @@ func (s *Store) lay(sl *Slot, c *course) {
 	sl.graph = newGraphReader(s.src.pack, c.graphs, &sl.mem)
 }
 
-// bytes returns the memory of a slot, and of the device's; 0 where there are no batches.
+// slotBytes returns the host memory and the device memory of a slot, in bytes; 0 if no batches need it.
 func (s *Store) slotBytes(c *course) (host, device int64) {
 	if len(c.sizes.Src) == 0 {
 		return 0, 0
@@ -199,8 +198,7 @@ func (s *Store) slotBytes(c *course) (host, device int64) {
 	return host, sl.mem.device
 }
 
-// Fill fills the levels in memory for a training that goes on with the given batch, and
-// returns the bytes read. No batch may be under way. After an error it must be called again.
+// Fill implements featurestore.Store.
 func (s *Store) Fill(ctx context.Context, next int, rep progress.Reporter) (int64, error) {
 	if len(s.peers) == 0 {
 		return s.held.fill(ctx, next, rep)
@@ -212,13 +210,13 @@ func (s *Store) Fill(ctx context.Context, next int, rep progress.Reporter) (int6
 	return fillAll(ctx, sinks, rep)
 }
 
-// State returns nil: the rows in memory follow from the batch that training goes on with.
+// State returns nil: the rows in memory follow from the position of the run.
 func (s *Store) State() ([]byte, error) { return nil, nil }
 
-// LoadState has nothing to put back.
+// LoadState does nothing.
 func (s *Store) LoadState([]byte) error { return nil }
 
-// View returns the store as device i sees it.
+// View returns the view of device i.
 func (s *Store) View(i int) featurestore.View { return view{s.views()[i]} }
 
 type view struct{ store *Store }
@@ -235,10 +233,10 @@ func (v view) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// Close releases files and the caches. All slots must have been freed.
+// Close releases the files and the caches. Free all slots first.
 func (s *Store) Close() error {
 	var errs []error
-	for _, v := range slices.Backward(s.views()) { // RAM is the first one's
+	for _, v := range slices.Backward(s.views()) { // the first view owns the RAM
 		errs = append(errs, v.held.close())
 		v.cold.close()
 		v.copies.Close()
