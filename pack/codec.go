@@ -100,11 +100,11 @@ func (m *codecMeasures) String() string {
 	if m.chosen == packfile.CodecNone {
 		s += fmt.Sprintf("since compressed ones would load at most %.2f times as fast; ", m.gain)
 	} else {
-		s += fmt.Sprintf("which loads %.2f times as fast as none; ", m.gain)
+		s += fmt.Sprintf("which load %.2f times as fast as uncompressed ones; ", m.gain)
 	}
 	s += fmt.Sprintf("the drive reads %s", units.BytesPerSecond(m.drive))
 	for _, c := range m.of {
-		s += fmt.Sprintf(", %s keeps %.0f%% and decodes %s on each of %d cores", c.codec, 100*c.ratio, units.BytesPerSecond(c.decode), m.cores)
+		s += fmt.Sprintf(", %s keeps %.0f%% of the bytes and decodes %s on each of %d cores", c.codec, 100*c.ratio, units.BytesPerSecond(c.decode), m.cores)
 	}
 	return s
 }

@@ -94,7 +94,7 @@ func openKept(dir *stage.Dir, name string, size int64) (vfs.File, error) {
 	}
 	st, err := f.Stat()
 	if err == nil && st.Size() != size {
-		err = touched(name, fmt.Errorf("%d bytes instead of %d", st.Size(), size))
+		err = touched(name, fmt.Errorf("it has %d bytes instead of %d", st.Size(), size))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -118,7 +118,7 @@ func (r *keptReader) each(lo, hi int64, do func(b []byte) error) error {
 		b := r.buf[:min(int64(len(r.buf)), hi-lo)]
 		if n, err := r.f.ReadAt(b, lo); n < len(b) {
 			if errors.Is(err, io.EOF) {
-				return touched(r.f.Name(), errors.New("it was cut"))
+				return touched(r.f.Name(), errors.New("it was truncated"))
 			}
 			return fmt.Errorf("read %s: %w", r.f.Name(), err)
 		}

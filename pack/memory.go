@@ -133,7 +133,7 @@ func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
 		return err
 	}
 	if need+scratch > free {
-		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, %s has %s free; give a --max-disk or a larger --cache, %sor presample fewer epochs",
+		return fault.New(fault.ErrBudget, "the pack needs about %s of disk and %s of scratch, but %s has only %s free; give a --max-disk or a larger --cache, %sor presample fewer epochs",
 			budget.FormatBytes(need), budget.FormatBytes(scratch), p.out, budget.FormatBytes(free), cut.Narrower(f))
 	}
 	return nil
@@ -143,7 +143,7 @@ func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
 func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (allotment, error) {
 	p := fit(o, f, s, l)
 	if p.rangeRows == 0 {
-		return p, fault.New(fault.ErrBudget, "packing needs more memory than --memory's %s: at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, l)))
+		return p, fault.New(fault.ErrBudget, "packing needs at least %s of memory, but --memory allows %s", budget.FormatBytes(leastMemory(o, f, s, l)), budget.FormatBytes(o.Memory))
 	}
 	return p, nil
 }

@@ -103,10 +103,10 @@ func (r *request) settle() error {
 	r.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: r.o.bandsDescending(), DType: to, Policy: r.o.Policy, Codec: r.o.Compress}
 	s := r.samples.Facts()
 	if s.Nodes != f.Nodes {
-		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, %s has %d", r.o.Samples, s.Nodes, r.o.Dataset, f.Nodes)
+		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, but %s has %d", r.o.Samples, s.Nodes, r.o.Dataset, f.Nodes)
 	}
 	if s.TargetBytes != f.TargetBytes() {
-		return fault.New(fault.ErrLineage, "%s has %d bytes of classes per node, %s %d", r.o.Samples, s.TargetBytes, r.o.Dataset, f.TargetBytes())
+		return fault.New(fault.ErrLineage, "%s has targets of %d bytes per node, but %s has %d", r.o.Samples, s.TargetBytes, r.o.Dataset, f.TargetBytes())
 	}
 	if err := checkBatches(r.o.Samples, s.Batches(), r.samples.Info); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r *request) settle() error {
 // renumbering adds to a graph is checked later, when it is known.
 func checkBatches(samples string, n int, info func(i int) mbfile.BatchInfo) error {
 	if n > packfile.MaxBatches {
-		return fault.New(fault.ErrInput, "%s: %d batches; a pack has at most %d: presample fewer epochs, or larger batches", samples, n, packfile.MaxBatches)
+		return fault.New(fault.ErrInput, "%s has %d batches, but a pack has at most %d: presample fewer epochs, or larger batches", samples, n, packfile.MaxBatches)
 	}
 	for i := range n {
 		b := info(i)

@@ -123,23 +123,23 @@ func (o *Options) Validate() error {
 	case !slices.Contains(Policies(), o.Policy):
 		return usage("--policy %s: there are %s", o.Policy, strings.Join(Policies(), ", "))
 	case o.Policy == packfile.PolicyMin && len(o.Bands) > 0 && !slices.Equal(o.Bands, defaultBands):
-		return usage("--bands are of the policy static: under min every trainer's cache is --cache")
+		return usage("--bands needs --policy static: under policy min every trainer has the cache of --cache")
 	case !slices.Contains(Codecs(), o.Compress):
 		return usage("--compress-chunks %s: there are %s", o.Compress, strings.Join(Codecs(), ", "))
 	case !o.Shard.Whole() && o.planning:
-		return usage("--plan is of the whole pack: plan without --shard")
+		return usage("--plan is for the whole pack: omit --shard")
 	case !o.Shard.Whole() && o.Compress == CompressAuto && o.PlanFile == "":
-		return usage("--shard: machines may measure differently: with --compress-chunks auto, give each the same --plan-file")
+		return usage("--shard with --compress-chunks auto: machines may measure differently; give each the same --plan-file")
 	case o.Cache.Unit == budget.UnitTimes:
 		return usage("--cache %s: give a share of the nodes (5%%) or bytes (2GiB)", o.Cache)
 	case o.MaxDisk.Unit == budget.UnitPercent:
 		return usage("--max-disk %s: give bytes (200GiB), a multiple of the features (3x) or unlimited", o.MaxDisk)
 	case len(o.Bands) > 16:
-		return usage("--bands: at most 16")
+		return usage("--bands: %d bands are too many; at most 16 are possible", len(o.Bands))
 	}
 	for _, b := range o.Bands {
 		if !(b > 0 && b <= 100) {
-			return usage("--bands %v: percents of the nodes, above 0 and up to 100", b)
+			return usage("--bands %v: a band is a percentage of the nodes, above 0 and up to 100", b)
 		}
 	}
 	if err := o.Shard.Validate(); err != nil {

@@ -52,8 +52,8 @@ func openRowList(ctx context.Context, dir *stage.Dir, name string, start []int64
 		return l, err
 	}
 	err = mapped.Guard(func() error {
-		if int64(len(l.file.Data())) != 4*start[len(start)-1] {
-			return touched(name, errors.New("it has another length"))
+		if have, want := int64(len(l.file.Data())), 4*start[len(start)-1]; have != want {
+			return touched(name, fmt.Errorf("it has %d bytes instead of %d", have, want))
 		}
 		got := uint32(0)
 		for b := l.file.Data(); len(b) > 0; {

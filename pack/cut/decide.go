@@ -148,7 +148,7 @@ func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 		return nil, 0, err
 	}
 	if most := slices.Max(hotness); int64(most) > int64(s.TrainBatches) { // ranking counts up to it
-		return nil, 0, fault.New(fault.ErrCorrupt, "%s: a node that %d of %d training batches touch", c.Name, most, s.TrainBatches)
+		return nil, 0, fault.New(fault.ErrCorrupt, "%s: the hotness of a node is %d, more than the %d training batches", c.Name, most, s.TrainBatches)
 	}
 	c.Rank, touched = Rank(hotness)
 	return hotness, touched, nil
@@ -193,7 +193,7 @@ func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
 	s := c.Samples.Facts()
 	held := HeldMemory(s.Nodes) + RecordMemory(s) + censusMemory(s.Nodes)
 	slot := SlotBytes(s) / 2
-	if err := budget.Check("counting what the batches share", held+slot, c.Memory); err != nil {
+	if err := budget.Check("counting the rows that batches share", held+slot, c.Memory); err != nil {
 		return err
 	}
 	task := c.Reporter.Task("count shared rows", int64(s.TrainBatches), progress.Batches)

@@ -288,14 +288,14 @@ func ReadPlan(fsys vfs.FS, name string) (*Plan, error) {
 // messages as the user knows them.
 func (p *Plan) Adopt(name, samples string, params *packfile.Params, words stage.Words) error {
 	if p.Samples != samples {
-		return fault.New(fault.ErrLineage, "%s plans the packing of samples %.12s, these are %.12s", name, p.Samples, samples)
+		return fault.New(fault.ErrLineage, "%s is a plan for the samples %.12s, but these are the samples %.12s", name, p.Samples, samples)
 	}
 	if params.Codec == CodecAuto {
 		params.Codec = p.Params.Codec
 	}
 	planned, wanted := stage.Spec{Params: p.Params}, stage.Spec{Params: *params, Words: words}
 	if diff := wanted.Changes(planned); diff != "" {
-		return fault.New(fault.ErrUsage, "%s was planned with other options: %s; plan again, or give the same", name, diff)
+		return fault.New(fault.ErrUsage, "%s was planned with other options: %s; plan again, or give the same options", name, diff)
 	}
 	return nil
 }

@@ -39,13 +39,13 @@ func (p *Plan) Recommend(memory, free int64) {
 			continue
 		}
 		p.Recommended = best
-		p.Why = fmt.Sprintf("of the packs that pay and fit in %s, it is the smallest of those that read an epoch fastest", within)
+		p.Why = fmt.Sprintf("it is the smallest of the fastest packs that pay and fit in %s", within)
 		if k > 0 {
-			p.Why = fmt.Sprintf("no pack of %s pays and fits in %s; of %s, it is the smallest of those that read an epoch fastest", types[0], within, dtype)
+			p.Why = fmt.Sprintf("no pack of %s pays and fits in %s; it is the smallest of the fastest packs of %s that do", types[0], within, dtype)
 		}
 		return
 	}
-	p.Why = "no pack pays: an epoch reads the rows that a cache of the same size lacks about as fast, one by one (train --store rows)"
+	p.Why = "no pack pays: with a cache of the same size, an epoch is about as fast with rows read one by one (train --store rows)"
 	if !any {
 		p.Why = fmt.Sprintf("no pack fits in %s: sample fewer epochs, or make room", within)
 	}

@@ -223,7 +223,7 @@ func simulationSlots(s mbfile.Facts, rows, beside int64, workers int, memory int
 		return 0, err
 	}
 	if rows > mostEntries {
-		return 0, fault.New(fault.ErrUsage, "--cache: %d rows; policy min has at most %d", rows, mostEntries)
+		return 0, fault.New(fault.ErrUsage, "--cache: %d rows are too many for policy min, which allows %d", rows, mostEntries)
 	}
 	return min(workers+1, int((memory-held)/slot)), nil
 }

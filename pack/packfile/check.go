@@ -39,31 +39,31 @@ func (r *Reader) checkFacts() error {
 	batches := []int{f.Train, f.Valid, f.Test, f.Epochs, f.BatchesPerEpoch, f.Segment, f.Segments}
 	switch {
 	case p.Policy != PolicyStatic && p.Policy != PolicyMin:
-		return r.damaged("policy %q", p.Policy)
+		return r.damaged("unknown policy %q", p.Policy)
 	case p.Codec != CodecNone && p.Codec != CodecS2 && p.Codec != CodecZstd:
-		return r.damaged("chunks compressed by %q", p.Codec)
+		return r.damaged("chunks compressed by the unknown codec %q", p.Codec)
 	case !f.DType.Valid() || p.DType != f.DType:
-		return r.damaged("elements of type %q, asked for %q", f.DType, p.DType)
+		return r.damaged("the facts have the element type %q, the parameters %q", f.DType, p.DType)
 	case !within(f.Nodes, 1, graph.MaxNodes):
-		return r.damaged("%d nodes", f.Nodes)
+		return r.damaged("%d nodes are outside the limits of 1 to %d", f.Nodes, int64(graph.MaxNodes))
 	case f.Dim < 1 || f.Dim > maxDim || f.RowBytes != f.DType.RowBytes(f.Dim):
-		return r.damaged("rows of %d bytes for %d elements of type %s", f.RowBytes, f.Dim, f.DType)
+		return r.damaged("rows of %d bytes are not rows of %d elements of type %s", f.RowBytes, f.Dim, f.DType)
 	case f.Classes < 1 || f.Classes > math.MaxInt32:
-		return r.damaged("%d classes", f.Classes)
+		return r.damaged("%d classes are outside the limits of 1 to %d", f.Classes, math.MaxInt32)
 	case f.MultiLabel() != r.version.targets || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
-		return r.damaged("%d bytes for %d classes of a seed node, in a %s", f.TargetBytes, f.Classes, r.meta.Format)
+		return r.damaged("targets of %d bytes per seed node do not fit %d classes in the format %s", f.TargetBytes, f.Classes, r.meta.Format)
 	case !within(f.HotRows, 0, f.Nodes) || !within(f.EvalRows, 0, f.Nodes) || f.HotRows+f.EvalRows > graph.MaxNodes:
-		return r.damaged("%d hot rows and %d of evaluation, of %d nodes", f.HotRows, f.EvalRows, f.Nodes)
+		return r.damaged("%d hot rows and %d evaluation rows are not possible with %d nodes", f.HotRows, f.EvalRows, f.Nodes)
 	case slices.Min(batches) < 0 || slices.Max(batches) > MaxBatches || f.Train+f.Valid+f.Test > MaxBatches:
-		return r.damaged("%d, %d and %d batches, %d epochs of %d, %d segments of %d", f.Train, f.Valid, f.Test, f.Epochs, f.BatchesPerEpoch, f.Segments, f.Segment)
+		return r.damaged("counts outside 0 to %d: %d training, %d validation and %d test batches, %d epochs of %d, %d segments of %d", MaxBatches, f.Train, f.Valid, f.Test, f.Epochs, f.BatchesPerEpoch, f.Segments, f.Segment)
 	case f.Epochs*f.BatchesPerEpoch != f.Train:
-		return r.damaged("%d training batches in %d epochs of %d", f.Train, f.Epochs, f.BatchesPerEpoch)
+		return r.damaged("%d training batches are not %d epochs of %d batches", f.Train, f.Epochs, f.BatchesPerEpoch)
 	case f.Segment < 1 || f.Segment > max(f.Train, 1) || f.Segments != (f.Train+f.Segment-1)/f.Segment:
-		return r.damaged("%d segments of %d batches for %d batches", f.Segments, f.Segment, f.Train)
+		return r.damaged("%d segments of up to %d batches do not fit %d training batches", f.Segments, f.Segment, f.Train)
 	case min(p.CacheRows, p.MaxDisk, f.TableBytes, f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes) < 0:
-		return r.damaged("a negative count")
+		return r.damaged("a count of rows or bytes is negative")
 	case len(f.Fanout) < 1 || len(f.Fanout) > batchcodec.MaxLayers || len(f.EvalFanout) != len(f.Fanout):
-		return r.damaged("fanouts of %d layers, in evaluation of %d", len(f.Fanout), len(f.EvalFanout))
+		return r.damaged("fanouts for %d layers in training and %d in evaluation: both must be the same number from 1 to %d", len(f.Fanout), len(f.EvalFanout), batchcodec.MaxLayers)
 	}
 	return r.checkSizes()
 }
@@ -76,23 +76,23 @@ func (r *Reader) checkSizes() error {
 		s, most graph.Sizes
 		batches int
 	}{
-		{"training", f.TrainSizes, f.TrainSizes, f.Train},
-		{"a training batch's mean", f.TrainMeans, f.TrainSizes, f.Train},
-		{"evaluation", f.EvalSizes, f.EvalSizes, f.Valid + f.Test},
+		{"the largest training batch", f.TrainSizes, f.TrainSizes, f.Train},
+		{"the mean training batch", f.TrainMeans, f.TrainSizes, f.Train},
+		{"the largest evaluation batch", f.EvalSizes, f.EvalSizes, f.Valid + f.Test},
 	} {
 		layers := len(f.Fanout)
 		if c.batches == 0 {
 			layers = 0
 		}
 		if len(c.s.Src) != layers || len(c.s.Dst) != layers || len(c.s.Edges) != layers {
-			return r.damaged("sizes of %s: of %d, %d and %d layers", c.what, len(c.s.Src), len(c.s.Dst), len(c.s.Edges))
+			return r.damaged("sizes of %s: sources of %d layers, destinations of %d and edges of %d, not of %d", c.what, len(c.s.Src), len(c.s.Dst), len(c.s.Edges), layers)
 		}
 		above := int(f.Nodes) // blocks follow each other
 		for l := range layers {
 			src, dst, edges := c.s.Src[l], c.s.Dst[l], c.s.Edges[l]
 			if dst < 0 || dst > src || src > above || l > 0 && src != above || edges < 0 || edges > math.MaxUint32 ||
 				src > c.most.Src[l] || dst > c.most.Dst[l] || edges > c.most.Edges[l] {
-				return r.damaged("sizes of %s: layer %d has %d sources, %d destinations, %d edges", c.what, l, src, dst, edges)
+				return r.damaged("sizes of %s: layer %d cannot have %d sources, %d destinations and %d edges", c.what, l, src, dst, edges)
 			}
 			above = dst
 		}
@@ -107,17 +107,17 @@ func (r *Reader) checkSizes() error {
 func (r *Reader) checkIndex() error {
 	f, x := &r.facts, r.index
 	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test {
-		return r.damaged("the index has %d, %d and %d batches, the facts %d, %d and %d", len(x.Train), len(x.Valid), len(x.Test), f.Train, f.Valid, f.Test)
+		return r.damaged("the index has %d training, %d validation and %d test batches, but the facts say %d, %d and %d", len(x.Train), len(x.Valid), len(x.Test), f.Train, f.Valid, f.Test)
 	}
 	if len(x.Segments) != 0 && (len(x.Segments) != f.Segments || f.Segment == 1) {
-		return r.damaged("the index has %d segments, the facts %d of %d batches", len(x.Segments), f.Segments, f.Segment)
+		return r.damaged("the index has %d segments, but the facts say %d of %d batches", len(x.Segments), f.Segments, f.Segment)
 	}
 	edges := x.Bands
 	if r.params.Policy == PolicyMin {
 		edges = 1
 	}
 	if r.params.Policy == PolicyMin && (x.Bands != 2 || len(x.Segments) > 0) || len(x.Edges) != edges || x.Edges[0] != f.HotRows {
-		return r.damaged("%d edges, %d bands, %d segments, %d hot rows under policy %s", len(x.Edges), x.Bands, len(x.Segments), f.HotRows, r.params.Policy)
+		return r.damaged("the index does not fit policy %s and %d hot rows: it has %d band edges, %d bands and %d segments", r.params.Policy, f.HotRows, len(x.Edges), x.Bands, len(x.Segments))
 	}
 	w := indexWalk{r: r}
 	if err := w.training(); err != nil {
@@ -127,13 +127,13 @@ func (r *Reader) checkIndex() error {
 		return err
 	}
 	if w.cold != f.ColdRows || w.ssd != f.SSDRows || w.chunk != f.ChunkBytes || w.graph != f.GraphBytes {
-		return r.damaged("%d cold rows, %d of the SSD level, chunks of %d bytes, graphs of %d, where the index comes to %d, %d, %d and %d",
+		return r.damaged("the facts say %d cold rows, %d rows of the SSD level, chunks of up to %d bytes and graphs of up to %d, but the index has %d, %d, %d and %d",
 			f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes, w.cold, w.ssd, w.chunk, w.graph)
 	}
-	if err := r.covers("training", f.TrainSizes, w.train); err != nil {
+	if err := r.covers("the largest training batch", f.TrainSizes, w.train); err != nil {
 		return err
 	}
-	if err := r.covers("evaluation", f.EvalSizes, w.eval); err != nil {
+	if err := r.covers("the largest evaluation batch", f.EvalSizes, w.eval); err != nil {
 		return err
 	}
 	return r.checkFiles(w.files)
@@ -160,7 +160,7 @@ func (r *Reader) covers(what string, s graph.Sizes, m most) error {
 	short := have.inputs < m.inputs || have.seeds < m.seeds || have.edges < m.edges
 	over := r.whole && (have.inputs > m.inputs || have.seeds > m.seeds || largest > m.edges)
 	if short || over {
-		return r.damaged("sizes of %s: %d input nodes, %d seed nodes, %d edges, where the index has at most %d, %d and %d", what, have.inputs, have.seeds, have.edges, m.inputs, m.seeds, m.edges)
+		return r.damaged("sizes of %s: %d input nodes, %d seed nodes and %d edges, but the batches of the index have up to %d, %d and %d", what, have.inputs, have.seeds, have.edges, m.inputs, m.seeds, m.edges)
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (w *indexWalk) group(g int) error {
 	for i := first; i < end; i++ {
 		s := &x.Segments[i]
 		if int64(s.Rows) > f.Nodes || !ssd.next(s.Offset, int64(s.Rows)*int64(f.RowBytes)) {
-			return r.damaged("segment %d: %d rows at byte %d, where the one before ends at %d", i, s.Rows, s.Offset, ssd)
+			return r.damaged("segment %d has %d rows at byte %d; expected up to %d rows at byte %d", i, s.Rows, s.Offset, f.Nodes, ssd)
 		}
 		w.ssd += int64(s.Rows)
 	}
@@ -232,7 +232,7 @@ func (w *indexWalk) group(g int) error {
 		t := &x.Train[i]
 		rows := t.ColdRows(x.Bands - 1)
 		if !cold.next(t.ChunkOffset, t.ChunkBytes) || !graphs.next(t.GraphOffset, int64(t.GraphBytes)) {
-			return r.damaged("training batch %d: its chunk, at byte %d, or its graph, at byte %d, does not follow the one before, which ends at %d or %d", i, t.ChunkOffset, t.GraphOffset, cold, graphs)
+			return r.damaged("training batch %d has its chunk at byte %d and its graph at byte %d; expected at bytes %d and %d", i, t.ChunkOffset, t.GraphOffset, cold, graphs)
 		}
 		shared := t.SSDRows(x.Bands - 1)
 		if shared > 0 && (len(x.Segments) == 0 || shared > x.Segments[r.SegmentOf(i)].Rows) {
@@ -263,7 +263,7 @@ func (w *indexWalk) group(g int) error {
 // number, four for each input node, class and entry of its plan.
 func (w *indexWalk) batch(i, inputs, seeds, edges, size, plan int) error {
 	if least := 5*int64(inputs) + int64(4+w.r.facts.TargetBytes)*int64(seeds) + int64(edges) + 4*int64(plan); least >= int64(size) {
-		return w.r.damaged("batch %d: a graph of %d bytes for %d input nodes, %d seed nodes, %d edges", i, size, inputs, seeds, edges)
+		return w.r.damaged("batch %d: a graph of %d bytes is too short for %d input nodes, %d seed nodes and %d edges", i, size, inputs, seeds, edges)
 	}
 	return nil
 }
@@ -275,12 +275,12 @@ func (w *indexWalk) evaluation() error {
 	for i, e := range slices.Concat(x.Valid, x.Test) {
 		if !r.part.Common {
 			if e != (Eval{}) {
-				return r.damaged("evaluation belongs to the first shard")
+				return r.damaged("only the first shard may have evaluation batches")
 			}
 			continue
 		}
 		if !graphs.next(e.GraphOffset, int64(e.GraphBytes)) {
-			return r.damaged("evaluation batch %d: its graph, at byte %d, does not follow the one before, which ends at %d", i, e.GraphOffset, graphs)
+			return r.damaged("evaluation batch %d has its graph at byte %d; expected at byte %d", i, e.GraphOffset, graphs)
 		}
 		if err := w.batch(i, e.Inputs, e.Seeds, e.Edges, e.GraphBytes, 0); err != nil {
 			return err
@@ -313,9 +313,9 @@ func (r *Reader) checkFiles(want []stage.File) error {
 		have, ok := r.files[w.Name]
 		switch {
 		case !ok:
-			return r.damaged("%s lists no %s", stage.MetaFile, w.Name)
+			return r.damaged("%s does not list %s", stage.MetaFile, w.Name)
 		case have.Size != w.Size:
-			return r.damaged("%s has %d bytes, its rows and graphs take %d", w.Name, have.Size, w.Size)
+			return r.damaged("%s has %d bytes, but its rows or graphs take %d", w.Name, have.Size, w.Size)
 		case w.Checksum != "" && have.Checksum != w.Checksum:
 			return r.damaged("%s and %s disagree about the checksum of %s", stage.MetaFile, IndexFile, w.Name)
 		}
@@ -331,7 +331,7 @@ func (r *Reader) checkFiles(want []stage.File) error {
 	}
 	for _, f := range r.meta.Files {
 		if !known[f.Name] {
-			return r.damaged("%s is not the %s's, or is listed twice", f.Name, what)
+			return r.damaged("%s is not a file of a %s, or is listed twice", f.Name, what)
 		}
 		delete(known, f.Name)
 	}

@@ -31,7 +31,7 @@ func NewFrameEncoder(codec string) (*FrameEncoder, error) {
 }
 
 func unknownCodec(codec string) error {
-	return fault.New(fault.ErrVersion, "chunks compressed by %q are unknown to this program", codec)
+	return fault.New(fault.ErrVersion, "this program cannot read chunks compressed by %q", codec)
 }
 
 // MaxFrame returns the most bytes that Encode makes of n, so that with as much
@@ -93,7 +93,7 @@ func (d *FrameDecoder) Decode(rows, frame []byte) error {
 		return fault.New(fault.ErrCorrupt, "a frame of %d bytes: %v", len(frame), err)
 	}
 	if n != len(rows) {
-		return fault.New(fault.ErrCorrupt, "a frame of %d bytes holds %d, %d are expected", len(frame), n, len(rows))
+		return fault.New(fault.ErrCorrupt, "a frame of %d bytes decodes to %d bytes, not %d", len(frame), n, len(rows))
 	}
 	return nil
 }

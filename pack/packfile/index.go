@@ -104,7 +104,7 @@ func (x *Index) size() (n int64, pieces int) {
 func (x *Index) Encode() ([]byte, error) {
 	size, pieces := x.size()
 	if n := len(x.Train) + len(x.Valid) + len(x.Test); n > MaxBatches || size > maxIndex {
-		return nil, fault.New(fault.ErrInput, "%d batches, whose index takes %d bytes; a pack has at most %d batches and an index of %d bytes: presample fewer epochs, or larger batches", n, size, MaxBatches, int64(maxIndex))
+		return nil, fault.New(fault.ErrInput, "%d batches with an index of %d bytes do not fit in a pack, which has at most %d batches and an index of %d bytes: presample fewer epochs, or larger batches", n, size, MaxBatches, int64(maxIndex))
 	}
 	e := indexEncoder{b: make([]byte, 0, size)}
 	e.b = append(e.b, indexMagic...)
@@ -186,7 +186,7 @@ func CheckCount(n int64, text string, args ...any) error {
 	if n >= 0 && n <= MaxCount {
 		return nil
 	}
-	return fault.New(fault.ErrInput, "%s: %d is more than the %d that a pack holds of one batch: presample with a smaller --batch-size or --fanout (of evaluation: --eval-fanout)",
+	return fault.New(fault.ErrInput, "%s: %d is above a pack's limit of %d for one batch: presample with a smaller --batch-size or --fanout (of evaluation: --eval-fanout)",
 		fmt.Sprintf(text, args...), n, int64(MaxCount))
 }
 
@@ -194,7 +194,7 @@ func CheckCount(n int64, text string, args ...any) error {
 // a consistent index or an error of kind fault.ErrCorrupt.
 func DecodeIndex(b []byte, f Form) (*Index, error) {
 	if f.RowBytes < 1 || f.RowBytes > maxRowBytes {
-		return nil, fault.New(fault.ErrCorrupt, "rows of %d bytes", f.RowBytes)
+		return nil, fault.New(fault.ErrCorrupt, "rows of %d bytes are outside the limits of 1 to %d", f.RowBytes, maxRowBytes)
 	}
 	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
 		return nil, fault.New(fault.ErrCorrupt, "not a pack's index")
@@ -209,18 +209,18 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 	x := &Index{Bands: d.Count(0)}
 	edges := d.Count(8)
 	if x.Bands < 1 || x.Bands > MaxBands || edges < 1 || edges > x.Bands {
-		d.Fail("%d bands, %d edges", x.Bands, edges)
+		d.Fail("%d bands and %d band edges do not fit together", x.Bands, edges)
 		return nil, d.Err()
 	}
 	x.Edges = make([]int64, edges)
 	for i := range x.Edges {
 		x.Edges[i] = int64(d.U64())
 		if x.Edges[i] < 0 || i > 0 && x.Edges[i] >= x.Edges[i-1] {
-			d.Fail("edges do not descend")
+			d.Fail("the band edges do not descend")
 		}
 	}
 	if train*trainBytes(x.Bands)+segments*segmentBytes+(valid+test)*evalBytes > d.Rest() {
-		d.Fail("%d + %d + %d batches in %d segments exceed the %d bytes left", train, valid, test, segments, d.Rest())
+		d.Fail("%d training, %d validation and %d test batches and %d segments do not fit in the %d bytes left", train, valid, test, segments, d.Rest())
 	}
 	if d.Err() != nil {
 		return nil, d.Err()
@@ -257,7 +257,7 @@ func decodeTrain(d *binio.Decoder, t *Train) {
 	t.ChunkOffset, t.ChunkBytes = int64(d.U64()), int64(d.U64())
 	t.GraphOffset, t.GraphBytes, t.GraphCRC = int64(d.U64()), int(d.U32()), d.U32()
 	if t.ChunkOffset < 0 || t.ChunkOffset%binio.Page != 0 || t.ChunkBytes < 0 || t.GraphOffset < 0 || t.Hot() < 0 {
-		d.Fail("inconsistent training batch")
+		d.Fail("the counts and offsets of a training batch are inconsistent")
 	}
 }
 
@@ -273,7 +273,7 @@ func (x *Index) decodePieces(d *binio.Decoder, f Form) {
 		}
 	}
 	if n := d.U64(); d.Err() == nil && (n != uint64(want) || d.Rest() != 4*tables*want) {
-		d.Fail("%d pieces in %d bytes, %d needed", n, d.Rest(), want)
+		d.Fail("%d pieces in %d bytes, but the chunks need %d", n, d.Rest(), want)
 	}
 	if d.Err() != nil {
 		return
@@ -285,12 +285,12 @@ func (x *Index) decodePieces(d *binio.Decoder, f Form) {
 		t := &x.Train[i]
 		_ = t.Pieces(f, x.Bands-1, func(p Piece) error {
 			if p.Len < 1 || p.Len > p.RowLen || p.Stored && p.Len != p.RowLen {
-				d.Fail("a piece of %d bytes of rows has %d", p.RowLen, p.Len)
+				d.Fail("a piece of %d bytes of rows is stored in %d bytes", p.RowLen, p.Len)
 			}
 			return nil
 		})
 		if t.ChunkBytes != t.Extent(f, x.Bands-1) {
-			d.Fail("a chunk of %d bytes whose pieces have %d", t.ChunkBytes, t.Extent(f, x.Bands-1))
+			d.Fail("a chunk of %d bytes has pieces of %d bytes in all", t.ChunkBytes, t.Extent(f, x.Bands-1))
 		}
 	}
 }
@@ -312,6 +312,6 @@ func decodeEval(d *binio.Decoder, e *Eval) {
 	e.Inputs, e.Seeds, e.Edges, e.Rows = int(d.U32()), int(d.U32()), int(d.U32()), int(d.U32())
 	e.GraphOffset, e.GraphBytes, e.GraphCRC = int64(d.U64()), int(d.U32()), d.U32()
 	if e.GraphOffset < 0 || e.Rows > e.Inputs {
-		d.Fail("inconsistent evaluation batch")
+		d.Fail("the counts and offsets of an evaluation batch are inconsistent")
 	}
 }

@@ -71,7 +71,7 @@ func (w *merging) form() Form { return Form{RowBytes: w.facts.RowBytes, Codec: w
 func (w *merging) add(r *Reader) error {
 	f, x := &r.facts, r.index
 	if !reflect.DeepEqual(shared(w.facts), shared(*f)) || x.Bands != w.index.Bands || !slices.Equal(x.Edges, w.index.Edges) || len(x.Segments) != len(w.index.Segments) {
-		return fault.New(fault.ErrCorrupt, "%s and %s are no parts of one pack: they count differently", w.first, r.dir)
+		return fault.New(fault.ErrCorrupt, "%s and %s are not shards of one pack: their counts differ", w.first, r.dir)
 	}
 	lo, hi := r.part.Batches(f)
 	copy(w.index.Train[lo:hi], x.Train[lo:hi])

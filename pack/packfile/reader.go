@@ -77,10 +77,10 @@ func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, 
 func (r *Reader) small(fsys vfs.FS, name string, most int64) ([]byte, error) {
 	f, ok := r.files[name]
 	if !ok {
-		return nil, fault.New(fault.ErrCorrupt, "%s lists no %s", r.Path(stage.MetaFile), name)
+		return nil, fault.New(fault.ErrCorrupt, "%s does not list %s", r.Path(stage.MetaFile), name)
 	}
 	if f.Size > most {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes, which are more than %d", r.Path(name), f.Size, most)
+		return nil, fault.New(fault.ErrCorrupt, "%s has %d bytes, more than the limit of %d", r.Path(name), f.Size, most)
 	}
 	b, err := readSized(fsys, r.Path(name), f.Size)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
 		return s, fmt.Errorf("%s: %w", r.Path(name), err)
 	}
 	if s.Granule != binio.Page || s.Size != file.Size || s.Checksum() != file.Checksum {
-		return s, fault.New(fault.ErrCorrupt, "%s is no table of the %d bytes of %s", r.Path(name), file.Size, covers)
+		return s, fault.New(fault.ErrCorrupt, "%s is not the table of checksums of the %d bytes of %s", r.Path(name), file.Size, covers)
 	}
 	return s, nil
 }
@@ -182,7 +182,7 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 	ssd, hits, admit := t.planLengths(r.params.Policy)
 	whole := len(raw) - 4*(ssd+hits+admit)
 	if whole < 0 {
-		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d has no room for its plan", name, i)
+		return fault.New(fault.ErrCorrupt, "%s: the graph of batch %d is too short for its plan", name, i)
 	}
 	if binio.CRC(raw) != t.GraphCRC {
 		return binio.BadRange(name, t.GraphOffset, int64(len(raw)))
@@ -197,54 +197,54 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 	// Rows are fetched by rank, place and entry: each must lie where its position in the
 	// matrix says, or a wrong row would be read.
 	if ssd > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
-		return fault.New(fault.ErrCorrupt, "%s: batch %d names slots beyond its segment", name, i)
+		return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has rows of its segment out of order or beyond its end", name, i)
 	}
 	if r.params.Policy == PolicyMin {
 		if !ascendsBelow(p.Hits, r.facts.HotRows) || !allBelow(p.Admit, r.facts.HotRows) {
-			return fault.New(fault.ErrCorrupt, "%s: batch %d names slots beyond the cache", name, i)
+			return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has cache entries out of order or beyond the last", name, i)
 		}
-		return inRange(name, i, b.Input, 0, r.facts.Nodes)
+		return inRange(name, t.GraphOffset, b.Input, 0, r.facts.Nodes)
 	}
 	row := 0
 	for _, bands := range [][]int{t.Bands, t.SSD} {
 		for band, n := range bands {
 			lo, hi := r.BandRanks(band)
-			if err := inRange(name, i, b.Input[row:row+n], lo, hi); err != nil {
+			if err := inRange(name, t.GraphOffset, b.Input[row:row+n], lo, hi); err != nil {
 				return err
 			}
 			row += n
 		}
 	}
-	return inRange(name, i, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
+	return inRange(name, t.GraphOffset, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
 }
 
 // checkBatch compares a valid batch with what the index and the facts say of it.
 func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *graph.Sizes) error {
 	if len(b.Input) != inputs || len(b.Labels) != seeds || b.NumEdges() != edges || len(b.Blocks) != len(most.Src) {
-		return fault.New(fault.ErrCorrupt, "%d input nodes, %d seed nodes, %d edges in %d layers, the index has %d, %d and %d in %d",
+		return fault.New(fault.ErrCorrupt, "it has %d input nodes, %d seed nodes and %d edges in %d layers, but the index says %d, %d and %d in %d",
 			len(b.Input), len(b.Labels), b.NumEdges(), len(b.Blocks), inputs, seeds, edges, len(most.Src))
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
 		if k.NumSrc > most.Src[l] || k.NumDst > most.Dst[l] || len(k.Indices) > most.Edges[l] || l > 0 && k.Dst != nil {
-			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations, %d edges, of at most %d, %d and %d", l, k.NumSrc, k.NumDst, len(k.Indices), most.Src[l], most.Dst[l], most.Edges[l])
+			return fault.New(fault.ErrCorrupt, "layer %d has %d sources, %d destinations and %d edges, but the facts allow %d, %d and %d", l, k.NumSrc, k.NumDst, len(k.Indices), most.Src[l], most.Dst[l], most.Edges[l])
 		}
 	}
 	for i, y := range b.Labels {
 		if y != graph.Unlabelled && uint32(y) >= uint32(r.facts.Classes) {
-			return fault.New(fault.ErrCorrupt, "seed node %d has class %d of %d", i, y, r.facts.Classes)
+			return fault.New(fault.ErrCorrupt, "seed node %d has class %d, but the pack has %d classes", i, y, r.facts.Classes)
 		}
 	}
 	if want := len(b.Labels) * r.facts.TargetBytes; len(b.Targets) != want {
-		return fault.New(fault.ErrCorrupt, "%d bytes of classes, %d are wanted", len(b.Targets), want)
+		return fault.New(fault.ErrCorrupt, "its targets have %d bytes instead of %d", len(b.Targets), want)
 	}
 	return nil
 }
 
-func inRange(name string, batch int, ranks []uint32, lo, hi int64) error {
+func inRange(name string, graphOffset int64, ranks []uint32, lo, hi int64) error {
 	for _, v := range ranks {
 		if int64(v) < lo || int64(v) >= hi {
-			return fault.New(fault.ErrCorrupt, "%s: batch %d has rank %d where ranks are %d to %d", name, batch, v, lo, hi)
+			return fault.New(fault.ErrCorrupt, "%s: the graph at byte %d has rank %d where ranks from %d to %d are expected", name, graphOffset, v, lo, hi-1)
 		}
 	}
 	return nil
@@ -270,7 +270,7 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if err := r.checkBatch(b, e.Inputs, e.Seeds, e.Edges, &r.facts.EvalSizes); err != nil {
 		return fmt.Errorf("%s: the graph at byte %d: %w", name, e.GraphOffset, err)
 	}
-	if err := inRange(name, 0, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
+	if err := inRange(name, e.GraphOffset, b.Input[:e.Rows], r.facts.HotRows, r.facts.HotRows+r.facts.EvalRows); err != nil {
 		return err
 	}
 	if r.params.Policy == PolicyMin && e.Rows < e.Inputs {
@@ -280,5 +280,5 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if !ascendsBelow(b.Input[:e.Rows], r.facts.HotRows+r.facts.EvalRows) || !descends(b.Input[e.Rows:]) {
 		return fault.New(fault.ErrCorrupt, "%s: the input nodes of an evaluation batch are out of order", name)
 	}
-	return inRange(name, 0, b.Input[e.Rows:], 0, r.facts.HotRows)
+	return inRange(name, e.GraphOffset, b.Input[e.Rows:], 0, r.facts.HotRows)
 }

@@ -215,7 +215,7 @@ func RefuseSlice(fsys vfs.FS, dir string) error {
 	if err != nil || !ok {
 		return err
 	}
-	return fault.New(fault.ErrInput, "%s is a slice of a pack, whose files have holes: the whole pack is needed here", dir)
+	return fault.New(fault.ErrInput, "%s is a slice of a pack, and its files have holes: the whole pack is needed here", dir)
 }
 
 // sumsSuffix ends the names of tables of page checksums, dataSuffix those of the files
@@ -233,7 +233,7 @@ func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look sta
 	}
 	r, err := open(fsys, dir) // which checks the index
 	if err == nil && r.slice != nil {
-		err = fault.New(fault.ErrCorrupt, "%s is %s of this pack alone", dir, r.slice)
+		err = fault.New(fault.ErrCorrupt, "%s is only %s of this pack", dir, r.slice)
 	}
 	if err != nil {
 		return err
@@ -248,9 +248,9 @@ func CheckSlice(ctx context.Context, fsys vfs.FS, dir string, want Slice, look s
 	case err != nil:
 		return err
 	case r.slice == nil:
-		return fault.New(fault.ErrCorrupt, "%s lacks its %s", dir, SliceFile)
+		return fault.New(fault.ErrCorrupt, "%s is not a slice: it has no %s", dir, SliceFile)
 	case *r.slice != want:
-		return fault.New(fault.ErrCorrupt, "%s is %s", dir, r.slice)
+		return fault.New(fault.ErrCorrupt, "%s is %s, not %s", dir, r.slice, want)
 	}
 	return r.check(ctx, fsys, look)
 }
@@ -270,7 +270,7 @@ func (r *Reader) check(ctx context.Context, fsys vfs.FS, look stage.Look) error 
 		}
 		f, ok := m.File(name + dataSuffix)
 		if !ok || f.Size != sums.Size || f.Checksum != sums.Checksum() {
-			return fault.New(fault.ErrCorrupt, "%s describes another file than %s does", r.Path(table.Name), stage.MetaFile)
+			return fault.New(fault.ErrCorrupt, "%s does not match the entry of %s in %s", r.Path(table.Name), name+dataSuffix, stage.MetaFile)
 		}
 	}
 	if look == stage.Tables {

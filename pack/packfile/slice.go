@@ -34,7 +34,7 @@ const maxWorld = 1 << 16
 func (s Slice) Validate() error {
 	switch {
 	case s.World < 1 || s.World > maxWorld:
-		return fault.New(fault.ErrUsage, "rank %d/%d: there may be 1 to %d ranks", s.Rank, s.World, maxWorld)
+		return fault.New(fault.ErrUsage, "rank %d/%d: the number of ranks must be from 1 to %d", s.Rank, s.World, maxWorld)
 	case s.Rank < 0 || s.Rank >= s.World:
 		return fault.New(fault.ErrUsage, "rank %d/%d: ranks are counted from 0, here to %d", s.Rank, s.World, s.World-1)
 	case s.Accumulate < 1 || s.Accumulate%s.World != 0 || s.Accumulate > MaxBatches:
@@ -114,7 +114,7 @@ func ReadSlice(fsys vfs.FS, dir string, m *stage.Meta) (*Slice, error) {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %v", name, err)
 	}
 	if r.Pack != m.Fingerprint {
-		return nil, fault.New(fault.ErrCorrupt, "%s is of the pack %.12s…, %s beside it of %.12s…", name, r.Pack, stage.MetaFile, m.Fingerprint)
+		return nil, fault.New(fault.ErrCorrupt, "%s belongs to the pack %.12s…, but %s beside it is of the pack %.12s…", name, r.Pack, stage.MetaFile, m.Fingerprint)
 	}
 	return &r.Slice, nil
 }

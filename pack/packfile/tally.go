@@ -51,7 +51,7 @@ func (t *tally) add(b *graph.Batch, fanout []int) error {
 	return b.Drawn(func(layer, dst int, edges, degree uint32) error {
 		n := fanout[layer]
 		if edges > degree || n == allNeighbours && edges < degree || n != allNeighbours && edges > uint32(n) {
-			return fmt.Errorf("destination %d of layer %d has %d neighbours of %d, and the fanout is %d", dst, layer, edges, degree, n)
+			return fmt.Errorf("destination %d of layer %d draws %d of its %d in-neighbours, but the fanout is %d", dst, layer, edges, degree, n)
 		}
 		return nil
 	})
@@ -76,11 +76,11 @@ func (r *Reader) verifyFacts() error {
 		metric = "f1"
 	}
 	if f.Metric != "" && f.Metric != metric {
-		return r.damaged("labels judged by %.20q, not %s", f.Metric, metric)
+		return r.damaged("the metric is %.20q, not %s", f.Metric, metric)
 	}
 	elements := f.Nodes * int64(f.Dim)
 	if f.TableBytes != 2*elements && f.TableBytes != 4*elements {
-		return r.damaged("a table of %d bytes, for %d rows of %d elements", f.TableBytes, f.Nodes, f.Dim)
+		return r.damaged("a feature table of %d bytes does not fit %d rows of %d elements", f.TableBytes, f.Nodes, f.Dim)
 	}
 	return nil
 }
@@ -93,16 +93,16 @@ func (r *Reader) same(what string, have, want graph.Sizes) error {
 	if slices.Equal(have.Src, want.Src) && slices.Equal(have.Dst, want.Dst) && slices.Equal(have.Edges, want.Edges) {
 		return nil
 	}
-	return r.damaged("%s: %v, where the batches come to %v", what, have, want)
+	return r.damaged("%s: the facts say %+v, but the batches have %+v", what, have, want)
 }
 
 // verifyTrained compares the facts and parameters with the sums over the training batches.
 func (r *Reader) verifyTrained(t *tally) error {
 	if r.whole && r.slice == nil {
-		if err := r.same("sizes of training", r.facts.TrainSizes, t.most); err != nil {
+		if err := r.same("sizes of the largest training batch", r.facts.TrainSizes, t.most); err != nil {
 			return err
 		}
-		if err := r.same("means of training", r.facts.TrainMeans, t.means()); err != nil {
+		if err := r.same("sizes of the mean training batch", r.facts.TrainMeans, t.means()); err != nil {
 			return err
 		}
 	}
@@ -116,7 +116,7 @@ func (r *Reader) verifyTrained(t *tally) error {
 		edges = edges[more:] // those that the disk has room for
 	}
 	if !slices.Equal(have, edges) {
-		return r.damaged("hot sets of %v rows, where %d rows at least and bands of %v%% of %d nodes come to %v", have, r.params.CacheRows, r.params.Bands, r.facts.Nodes, edges)
+		return r.damaged("the band edges are %v, but a cache of at least %d rows and bands of %v%% of %d nodes give %v", have, r.params.CacheRows, r.params.Bands, r.facts.Nodes, edges)
 	}
 	return nil
 }

@@ -203,7 +203,7 @@ func (r *Reader) verifyEval(ctx context.Context, parts *partReader) error {
 	if err := graphs.end(ctx); err != nil {
 		return err
 	}
-	return r.same("sizes of evaluation", r.facts.EvalSizes, counts.most)
+	return r.same("sizes of the largest evaluation batch", r.facts.EvalSizes, counts.most)
 }
 
 // partReader reads files with parts that begin on pages, and checks that the gaps between them are
@@ -233,7 +233,7 @@ func (p *partReader) next(ctx context.Context, off int64, n int) ([]byte, error)
 		return nil, nil
 	}
 	if n > len(p.buf) {
-		return nil, fault.New(fault.ErrCorrupt, "%s: a part of %d bytes, the largest is said to have %d", p.r.Path(p.name), n, len(p.buf))
+		return nil, fault.New(fault.ErrCorrupt, "%s: a part of %d bytes is longer than the %d bytes that the metadata allow", p.r.Path(p.name), n, len(p.buf))
 	}
 	if err := p.gap(ctx, off); err != nil {
 		return nil, err

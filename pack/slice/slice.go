@@ -74,7 +74,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 		return Result{}, err
 	}
 	if r.Params().Policy == packfile.PolicyMin && o.World > 1 {
-		return Result{}, fault.New(fault.ErrUsage, "%s has the policy min, whose cache follows all batches in their order: it is not for %d ranks; pack with --policy static", o.Pack, o.World)
+		return Result{}, fault.New(fault.ErrUsage, "%s has the policy min, where the cache follows all batches in order: it cannot be divided among %d ranks; pack with --policy static", o.Pack, o.World)
 	}
 	if err := o.refuse(fsys, r); err != nil {
 		return Result{}, err

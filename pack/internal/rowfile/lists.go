@@ -44,7 +44,7 @@ func reopen(fsys vfs.FS, f vfs.File) (vfs.File, error) {
 func (l *Lists) Write(t int, list []uint32) error {
 	b := binio.Bytes(list)
 	if int64(len(list)) != l.start[t+1]-l.start[t] {
-		return fmt.Errorf("batch %d: a list of %d instead of %d", t, len(list), l.start[t+1]-l.start[t])
+		return fmt.Errorf("batch %d: a list of %d entries instead of %d", t, len(list), l.start[t+1]-l.start[t])
 	}
 	l.crc[t] = binio.CRC(b)
 	if _, err := l.f.WriteAt(b, 4*l.start[t]); err != nil {
@@ -61,7 +61,7 @@ func (l *Lists) Read(t int, buf []uint32) ([]uint32, error) {
 		return buf, fmt.Errorf("read %s: %w", l.f.Name(), err)
 	}
 	if binio.CRC(b) != l.crc[t] { // that of a file cut short too
-		return buf, fault.New(fault.ErrCorrupt, "%s was not read back as it was written", l.f.Name())
+		return buf, fault.New(fault.ErrCorrupt, "%s: the bytes read back differ from the bytes written", l.f.Name())
 	}
 	return buf, nil
 }

@@ -92,14 +92,14 @@ func (w *Windows) order(i int, dst []byte, want uint32) error {
 			r := piece[k*rec : (k+1)*rec]
 			place := int64(binary.LittleEndian.Uint32(r)) - int64(i)*w.window
 			if place < 0 || place >= int64(len(dst)/w.rowBytes) {
-				return fault.New(fault.ErrCorrupt, "%s was not read back as it was written", f.Name())
+				return fault.New(fault.ErrCorrupt, "%s: the bytes read back differ from the bytes written", f.Name())
 			}
 			copy(dst[place*int64(w.rowBytes):], r[4:])
 		}
 		left -= n
 	}
 	if crc != want {
-		return fault.New(fault.ErrCorrupt, "%s was not read back as it was written", f.Name())
+		return fault.New(fault.ErrCorrupt, "%s: the bytes read back differ from the bytes written", f.Name())
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (t *Reader) refuse(src []byte, first int64) error {
 			return fault.New(fault.ErrInput, "%s: feature %d of node %d is more than %s holds; use another --dtype", t.rows.Path(), i%t.dim, first+int64(i/t.dim), t.to)
 		}
 	}
-	return fault.New(fault.ErrInput, "%s: features of node %d and after it are more than %s holds; use another --dtype", t.rows.Path(), first, t.to)
+	return fault.New(fault.ErrInput, "%s: features from node %d on are more than %s holds; use another --dtype", t.rows.Path(), first, t.to)
 }
 
 // wideRow returns a buffer's memory of a row, none where nothing is narrowed by way of it.
