@@ -67,11 +67,11 @@ type Config[S any] struct {
 // Validate returns an error for an invalid configuration.
 func (c *Config[S]) Validate() error {
 	if len(c.Links) == 0 || len(c.Slots) == 0 || c.Items < 0 {
-		return fmt.Errorf("pipeline: %d links, %d slots, %d items", len(c.Links), len(c.Slots), c.Items)
+		return fmt.Errorf("pipeline: %d links, %d slots and %d items are not a pipeline", len(c.Links), len(c.Slots), c.Items)
 	}
 	for i, s := range c.Links {
 		if s.Do == nil || s.Workers < 0 || i == len(c.Links)-1 && s.Workers > 1 {
-			return fmt.Errorf("pipeline: link %q has no work or %d workers", s.Name, s.Workers)
+			return fmt.Errorf("pipeline: link %q has no function, or %d workers", s.Name, s.Workers)
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func (p *Pipeline[S]) Run(n int) error {
 		return p.err
 	}
 	if n < 0 || n > p.config.Items-p.admitted {
-		return fmt.Errorf("pipeline: %d more items asked for, %d are left", n, p.config.Items-p.admitted)
+		return fmt.Errorf("pipeline: cannot run %d more items: %d are left", n, p.config.Items-p.admitted)
 	}
 	p.began = p.now()
 	defer func() { p.taken.Seconds += (p.now() - p.began).Seconds() }()
