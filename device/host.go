@@ -36,7 +36,7 @@ type Host struct {
 // Memory that the machine refuses is an error of kind fault.ErrBudget.
 func NewHost(bytes int) (*Host, error) {
 	if bytes < 0 || bytes > maxInt-PageSize {
-		return nil, fault.New(fault.ErrBudget, "host buffer of %d bytes: no such size", bytes)
+		return nil, fault.New(fault.ErrBudget, "host buffer of %d bytes: the size is negative or too large", bytes)
 	}
 	if bytes == 0 {
 		return &Host{}, nil

@@ -98,7 +98,7 @@ func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float3
 		{"the product", z, m, n, ldz, batch.NextZ},
 	} {
 		if f.cols > f.gap {
-			return fmt.Errorf("cuda: %s: rows of %d in %s, %d apart", what, f.cols, f.name, f.gap)
+			return fmt.Errorf("cuda: %s: %s with rows of %d elements and a stride of %d", what, f.name, f.cols, f.gap)
 		}
 		last := 4 * int64(f.next) * int64(max(0, batch.Count-1))
 		if err := needs(what, f.name, f.buffer, last+MatrixBytes(f.rows, f.cols, f.gap)); err != nil {

@@ -31,8 +31,8 @@ func TestLaunch(t *testing.T) {
 		t.Error(err)
 	}
 	for want, wrong := range map[string]func(l *Launch) int{
-		"cuda: work: the rows of 8 bytes, 9 are needed":         func(l *Launch) int { l.Buffer("the rows", Buffer{1, 8}, 9); return 0 },
-		"the index of 7 bytes, 8 are needed":                    func(l *Launch) int { l.Optional("the index", Buffer{1, 7}, 8); return 0 },
+		"cuda: work: the rows of 8 bytes, but 9 are needed":     func(l *Launch) int { l.Buffer("the rows", Buffer{1, 8}, 9); return 0 },
+		"the index of 7 bytes, but 8 are needed":                func(l *Launch) int { l.Optional("the index", Buffer{1, 7}, 8); return 0 },
 		"cuda: work: 3 rows":                                    func(l *Launch) int { l.Fail("%d rows", 3); l.Fail("more"); return 0 },
 		"cuda: work: the device was opened without function 2":  func(*Launch) int { return 2 },
 		"cuda: work: the device was opened without function -1": func(*Launch) int { return -1 },
@@ -67,7 +67,7 @@ func TestProductsInTermsOfColumns(t *testing.T) {
 		x    Buffer
 		ldz  int
 		want string
-	}{{Buffer{1, 23}, 4, "first factor"}, {x, 3, "3 apart"}, {x, 5, "the product"}} {
+	}{{Buffer{1, 23}, 4, "first factor"}, {x, 3, "a stride of 3"}, {x, 5, "the product"}} {
 		err := b.Sgemm(true, false, 2, 4, 3, 1, c.x, 2, y, 4, 0, z, c.ldz)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)

@@ -20,14 +20,14 @@ type account struct {
 
 func (a *account) take(bytes int64) error {
 	if bytes < 0 {
-		return fault.New(fault.ErrBudget, "%d bytes of %s", bytes, a.what)
+		return fault.New(fault.ErrBudget, "cannot allocate %d bytes of %s", bytes, a.what)
 	}
 	now := a.held.Add(bytes)
 	if a.most == 0 || now <= a.most {
 		return nil
 	}
 	a.held.Add(-bytes)
-	return fault.New(fault.ErrBudget, "%s of %s beside the %s that are held: %s are allowed",
+	return fault.New(fault.ErrBudget, "%s more of %s are too much: %s are held, and %s are allowed",
 		budget.FormatBytes(bytes), a.what, budget.FormatBytes(now-bytes), budget.FormatBytes(a.most))
 }
 
@@ -87,7 +87,7 @@ func (d *Device) NewArena(bytes int64) (*Arena, error) {
 func (a *Arena) Take(bytes int64) (Buffer, error) {
 	from := a.used
 	if bytes < 0 || a.device != nil && bytes > a.memory.bytes-from {
-		return Buffer{}, fault.New(fault.ErrBudget, "%d bytes of an arena of which %d are left", bytes, a.memory.bytes-from)
+		return Buffer{}, fault.New(fault.ErrBudget, "%d bytes do not fit in an arena with %d bytes left", bytes, a.memory.bytes-from)
 	}
 	a.used += aligned(bytes)
 	if a.device == nil {

@@ -97,7 +97,7 @@ func (s *Stream) begin(what string, bytes int64, b Buffer) error {
 // needs checks that a buffer has at least the given bytes.
 func needs(what, name string, b Buffer, bytes int64) error {
 	if bytes > b.bytes {
-		return fmt.Errorf("cuda: %s: %s of %d bytes, %d are needed", what, name, b.bytes, bytes)
+		return fmt.Errorf("cuda: %s: %s of %d bytes, but %d are needed", what, name, b.bytes, bytes)
 	}
 	return nil
 }

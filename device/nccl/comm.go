@@ -38,7 +38,7 @@ var kept struct {
 // patience does, or when a rank fails. The calling goroutine is attached to the device.
 func (l *Library) Join(ctx context.Context, id ID, world, rank int, o Options) (*Comm, error) {
 	if world < 1 || rank < 0 || rank >= world {
-		return nil, fault.New(fault.ErrDevice, "NCCL: rank %d of %d", rank, world)
+		return nil, fault.New(fault.ErrDevice, "NCCL: rank %d is not one of %d ranks", rank, world)
 	}
 	if o.Patience == 0 {
 		o.Patience = 2 * time.Minute

@@ -70,10 +70,10 @@ func (a Aggregate) Launch(s *cuda.Stream) error {
 func (a *Aggregate) arguments(l *launch) {
 	most := int64(a.Rows.Most)
 	if a.gap() < a.Width {
-		l.Fail("rows of %d in the input, %d apart", a.Width, a.gap())
+		l.Fail("the input with rows of %d elements and a stride of %d", a.Width, a.gap())
 	}
 	if a.Beside && a.OwnX == (cuda.Buffer{}) {
-		l.Fail("no own rows to be stored beside the sums")
+		l.Fail("there are no own rows to store beside the sums")
 	}
 	l.Buffer("the input", a.X, 0)
 	l.Int(a.gap())
@@ -108,10 +108,10 @@ func (a Scatter) Launch(s *cuda.Stream) error {
 	case ELU:
 		k = scatterELU
 	default:
-		return fmt.Errorf("kernels: scatter: activation %d", int(a.Activation))
+		return fmt.Errorf("kernels: scatter: unknown activation %d", int(a.Activation))
 	}
 	if !a.Transposed || a.Add || a.Beside || a.Stride != a.Width {
-		l.Fail("no transposed sum whose rows are next to each other")
+		l.Fail("the sum is not transposed, or its rows are not contiguous")
 	}
 	most, width := a.Rows.Most, a.Width
 	size := cuda.MatrixBytes(most, width, width)

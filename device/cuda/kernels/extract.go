@@ -21,17 +21,17 @@ type Extract struct {
 func (a Extract) Launch(s *cuda.Stream) error {
 	l := begin(s, "extract")
 	if a.RowBytes%2 != 0 || a.Step%2 != 0 {
-		l.Fail("rows of %d bytes, at multiples of %d", a.RowBytes, a.Step)
+		l.Fail("rows of %d bytes at multiples of %d bytes: both must be even", a.RowBytes, a.Step)
 	}
 	if bytes := int64(a.Rows.Most) * int64(a.RowBytes); a.To == (cuda.Buffer{}) {
 		l.Buffer("the rows", a.Out, bytes)
 	} else {
 		l.Buffer("the rows", a.Out, 0)
 	}
-	l.Optional("where they go", a.To, 4*int64(a.Rows.Most))
+	l.Optional("the destinations of the rows", a.To, 4*int64(a.Rows.Most))
 	l.Buffer("the source", a.Source, 0)
 	l.Int(a.RowBytes)
-	l.Buffer("where they lie", a.From, 8*int64(a.Rows.Most))
+	l.Buffer("the offsets of the rows", a.From, 8*int64(a.Rows.Most))
 	l.count(a.Rows)
 	return l.rows(extract, a.Rows.Most, a.RowBytes/2, a.unit())
 }

@@ -42,7 +42,7 @@ func (a Gather) Launch(s *cuda.Stream) error {
 	case dtype.Int8:
 		k = gatherInt8
 	default:
-		return fmt.Errorf("kernels: gather: rows of %q", a.Type)
+		return fmt.Errorf("kernels: gather: rows of the unknown element type %q", a.Type)
 	}
 	l := begin(s, "gather")
 	rowBytes := a.Type.RowBytes(a.Width)
@@ -50,7 +50,7 @@ func (a Gather) Launch(s *cuda.Stream) error {
 	switch {
 	case a.Parts != cuda.Buffer{}:
 		if a.Devices < 1 {
-			l.Fail("parts of %d devices", a.Devices)
+			l.Fail("a table divided among %d devices", a.Devices)
 		}
 		l.Buffer("the table", a.Table, 0)
 	case a.Far != cuda.Buffer{}:

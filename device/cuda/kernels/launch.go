@@ -27,14 +27,14 @@ func begin(s *cuda.Stream, what string) launch { return launch{s.Launch(what)} }
 // aligned checks that four floats of a buffer may be read at once.
 func (l *launch) aligned(name string, b cuda.Buffer) {
 	if b.Address()%16 != 0 {
-		l.Fail("%s at %#x", name, b.Address())
+		l.Fail("%s at the address %#x, not a multiple of 16", name, b.Address())
 	}
 }
 
 // matrix adds a pointer to rows of float32s, and how far apart they are.
 func (l *launch) matrix(name string, b cuda.Buffer, rows, cols, stride int) {
 	if cols > stride {
-		l.Fail("rows of %d in %s, %d apart", cols, name, stride)
+		l.Fail("%s with rows of %d elements and a stride of %d", name, cols, stride)
 	}
 	l.Buffer(name, b, cuda.MatrixBytes(rows, cols, stride))
 	l.Int(stride)
@@ -42,7 +42,7 @@ func (l *launch) matrix(name string, b cuda.Buffer, rows, cols, stride int) {
 
 func (l *launch) count(c Count) {
 	if c.Most < 0 || c.Most > maxRows {
-		l.Fail("%d rows", c.Most)
+		l.Fail("%d rows are not from 0 to %d", c.Most, maxRows)
 	}
 	l.Optional("the number of rows", c.At, 4)
 	l.Int(c.Most)

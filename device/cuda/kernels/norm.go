@@ -84,7 +84,7 @@ func (a SumProducts) Launch(s *cuda.Stream) error {
 func (l *launch) sums(sums, a, b cuda.Buffer, bBytes int64, width int, rows Count) {
 	l.Buffer("the sums", sums, cuda.MatrixBytes(sumGroups(rows.Most), width, width))
 	l.Buffer("the rows", a, cuda.MatrixBytes(rows.Most, width, width))
-	l.Buffer("what is beside the rows", b, bBytes)
+	l.Buffer("the values beside the rows", b, bBytes)
 	l.Int(width)
 	l.Int(SumGroup(rows.Most))
 	l.count(rows)

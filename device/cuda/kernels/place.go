@@ -22,7 +22,7 @@ type Place struct {
 func (a Place) Launch(s *cuda.Stream) error {
 	l := begin(s, "place")
 	if a.RowBytes%2 != 0 {
-		l.Fail("rows of %d bytes", a.RowBytes)
+		l.Fail("rows of %d bytes: the number must be even", a.RowBytes)
 	}
 	l.Buffer("the table", a.Table, int64(a.Near)*int64(a.RowBytes))
 	l.Optional("the table's far rows", a.Far, 0)

@@ -57,13 +57,13 @@ func (l *launch) frontier(f *Frontier) {
 	l.Buffer("the first edges", f.Start, 8*int64(f.Most))
 	l.table(f)
 	l.Int(f.bits())
-	l.Buffer("what is wrong", f.Wrong, 4)
+	l.Buffer("the fault word", f.Wrong, 4)
 }
 
 // table adds a pointer to the table. Its size is a power of two.
 func (l *launch) table(f *Frontier) {
 	if n := f.Table.Bytes(); n != 8<<f.bits() || f.bits() > 31 {
-		l.Fail("a table of %d bytes", n)
+		l.Fail("a table of %d bytes: the size must be a power of two from 8 bytes to 16 GiB", n)
 	}
 	l.Buffer("the table", f.Table, 16)
 }
@@ -88,10 +88,10 @@ type SampleSeeds struct {
 func (a SampleSeeds) Launch(s *cuda.Stream) error {
 	l := begin(s, "number the seed nodes")
 	if a.Seeds < 1 || a.Seeds > a.Most {
-		l.Fail("%d seed nodes, room for %d", a.Seeds, a.Most)
+		l.Fail("%d seed nodes, but room for %d", a.Seeds, a.Most)
 	}
 	if int64(a.Seeds) > a.Table.Bytes()/8 {
-		l.Fail("a table of %d bytes for %d nodes", a.Table.Bytes(), a.Seeds)
+		l.Fail("a table of %d bytes is too small for %d nodes", a.Table.Bytes(), a.Seeds)
 	}
 	l.frontier(&a.Frontier)
 	l.Buffer("the number of seed nodes", a.Count, 4)
@@ -123,10 +123,10 @@ type SampleHop struct {
 // Launch gives the stream the work.
 func (a SampleHop) Launch(s *cuda.Stream) error {
 	if n := int64(a.Destinations.Most) + int64(a.Edges.Most); 8*n > a.Table.Bytes() {
-		return fmt.Errorf("kernels: sample: a table of %d bytes for %d nodes", a.Table.Bytes(), n)
+		return fmt.Errorf("kernels: sample: a table of %d bytes is too small for %d nodes", a.Table.Bytes(), n)
 	}
 	if a.Sources.Most > a.Most {
-		return fmt.Errorf("kernels: sample: %d nodes, room for %d", a.Sources.Most, a.Most)
+		return fmt.Errorf("kernels: sample: %d nodes, but room for %d", a.Sources.Most, a.Most)
 	}
 	if err := a.draw(s); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (a *SampleHop) offsets(s *cuda.Stream, rows Count, base cuda.Buffer, total 
 	l.Buffer("the total", total.At, 4)
 	l.Optional("the base", base, 4)
 	l.Int(total.Most)
-	l.Buffer("what is wrong", a.Wrong, 4)
+	l.Buffer("the fault word", a.Wrong, 4)
 	l.count(rows)
 	return l.tiled(sampleOffsets, 1)
 }

@@ -156,7 +156,7 @@ func dropout(a *arguments) *Dropout {
 	d.IDs = a.words32()
 	rate := float64(uint32(a.word())) / (1 << 32)
 	if scale := float64(a.float()); math.Abs(scale*(1-rate)-1) > 1e-6 {
-		panic(fmt.Sprintf("plain: what a rate of %v keeps is multiplied by %v", rate, scale))
+		panic(fmt.Sprintf("plain: a dropout of rate %v with the scale %v", rate, scale))
 	}
 	d.Rate = kernel.NewDropout(rate)
 	return d
