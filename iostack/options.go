@@ -133,7 +133,7 @@ func OpenStriped(s Stack, paths []string, unit int) (File, error) {
 	}
 	st, ok := s.(striper)
 	if !ok {
-		return nil, fmt.Errorf("%s: open striped files: %w", s.Name(), fault.New(fault.ErrUsage, "this backend has none"))
+		return nil, fmt.Errorf("%s: open striped files: %w", s.Name(), fault.New(fault.ErrUsage, "this backend does not support them"))
 	}
 	return st.OpenStriped(paths, unit)
 }

@@ -23,7 +23,7 @@ import (
 func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, e driverate.Effort) (r driverate.Rate, err error) {
 	batch := max(s.Caps().Depth, 16)
 	if blockBytes < 1 || blockBytes > mostHeld/(randomGroups*batch) {
-		return r, fault.New(fault.ErrUsage, "random rate: blocks of %d bytes", blockBytes)
+		return r, fault.New(fault.ErrUsage, "random rate: blocks of %d bytes are not possible", blockBytes)
 	}
 	f, err := s.Open(path)
 	if err != nil {
@@ -32,7 +32,7 @@ func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint
 	defer f.Close()
 	blocks := f.Size() / int64(blockBytes)
 	if blocks == 0 {
-		return r, fault.New(fault.ErrInput, "random rate: %s has %d bytes, a block %d", path, f.Size(), blockBytes)
+		return r, fault.New(fault.ErrInput, "random rate: %s has %d bytes, less than a block of %d", path, f.Size(), blockBytes)
 	}
 	mem, err := device.NewHost(randomGroups * batch * blockBytes)
 	if err != nil {

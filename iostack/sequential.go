@@ -27,7 +27,7 @@ type Reads struct {
 // the memory's. Files without a byte have no rate: an error of kind fault.ErrInput.
 func Sequential(ctx context.Context, s Stack, o Reads) (r driverate.Rate, err error) {
 	if o.Bytes < 1 || o.Depth < 1 || o.Bytes > mostHeld/o.Depth || o.Most < 0 {
-		return r, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes, %d bytes of a file", o.Depth, o.Bytes, o.Most)
+		return r, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes, for %d bytes of a file, are not possible", o.Depth, o.Bytes, o.Most)
 	}
 	l := sequence{stack: s, size: o.Bytes, most: o.Most}
 	if l.most == 0 {
@@ -80,7 +80,7 @@ func (l *sequence) open(paths []string) error {
 		}
 	}
 	if len(l.files) == 0 {
-		return fault.New(fault.ErrInput, "nothing to read in %q", paths)
+		return fault.New(fault.ErrInput, "the files %q are empty", paths)
 	}
 	return nil
 }

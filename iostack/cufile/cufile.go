@@ -179,7 +179,7 @@ func (s *Stack) read(r *frontend.Read) error {
 		case err != nil:
 			return r.Failed(err)
 		case n < 0 || int64(n) > to.Bytes():
-			return fault.New(fault.ErrDevice, "cuFileRead: %d bytes were asked for, %d are said to be read", to.Bytes(), n)
+			return fault.New(fault.ErrDevice, "cuFileRead of %d bytes reports %d bytes read", to.Bytes(), n)
 		}
 		if done, err := r.Advance(n); done || err != nil {
 			return err

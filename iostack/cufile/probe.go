@@ -70,7 +70,7 @@ func Probe(ctx context.Context, path string) Verdict {
 		return unavailable("%v", err)
 	}
 	if !served.Load() {
-		return unavailable("this program does not serve probes")
+		return unavailable("this program cannot run the process that would try it")
 	}
 	if info, err := os.Stat(path); path != "" && err != nil {
 		return unavailable("%v", err)
@@ -158,7 +158,7 @@ func ask(ctx context.Context, t task) (a answer, err error) {
 		}
 	}
 	if err == nil {
-		return a, errors.New("the process that tried it said nothing")
+		return a, errors.New("the process that tried it ended without an answer")
 	}
 	if said := firstLine(stderr.String()); said != "" {
 		return a, fmt.Errorf("the process that tried it died: %w (%s)", err, said)

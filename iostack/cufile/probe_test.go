@@ -80,7 +80,7 @@ func probes(t *testing.T) {
 func TestProbeAsksNoStranger(t *testing.T) {
 	served.Store(false)
 	defer served.Store(true)
-	if v := Probe(context.Background(), ""); v.Mode != Unavailable || !strings.Contains(v.Reason, "does not serve probes") {
+	if v := Probe(context.Background(), ""); v.Mode != Unavailable || !strings.Contains(v.Reason, "cannot run the process") {
 		t.Error(v)
 	}
 }

@@ -106,7 +106,7 @@ func (c *Controller) up(ctx context.Context) error {
 		return fmt.Errorf("%w: its registers read as ones", ErrFatal)
 	}
 	if c.caps.MinPage() > Page || c.caps.MaxPage() < Page {
-		return fmt.Errorf("%w: pages of %d to %d bytes, not of %d", ErrUnsupported, c.caps.MinPage(), c.caps.MaxPage(), Page)
+		return fmt.Errorf("%w: it has pages of %d to %d bytes, not of %d", ErrUnsupported, c.caps.MinPage(), c.caps.MaxPage(), Page)
 	}
 	c.stride = c.caps.Stride()
 	if err := c.enable(ctx, false); err != nil {
@@ -150,7 +150,7 @@ func (c *Controller) enable(ctx context.Context, on bool) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case c.now().After(deadline):
-			return fmt.Errorf("%w: CSTS %08xh with CC.EN %v for %v", ErrTimeout, status, on, time.Duration(max(1, c.caps.Timeout()))*500*time.Millisecond)
+			return fmt.Errorf("%w: CSTS stays %08xh with CC.EN %v for %v", ErrTimeout, status, on, time.Duration(max(1, c.caps.Timeout()))*500*time.Millisecond)
 		}
 		c.pause()
 	}
@@ -200,7 +200,7 @@ func (c *Controller) identify() error {
 		c.id.MaxTransfer = min(maxTransfer, c.caps.MinPage()<<limit)
 	}
 	if b[512]>>4 < 6 || b[512]&15 > 6 || b[513]>>4 < 4 || b[513]&15 > 4 {
-		return fmt.Errorf("%w: entries of 2^%d…2^%d and 2^%d…2^%d bytes", ErrUnsupported, b[512]&15, b[512]>>4, b[513]&15, b[513]>>4)
+		return fmt.Errorf("%w: it has queue entries of 2^%d…2^%d and 2^%d…2^%d bytes, not of 2^6 and 2^4", ErrUnsupported, b[512]&15, b[512]>>4, b[513]&15, b[513]>>4)
 	}
 	if b, err = ask(spec.IdentifyNamespace, 1); err != nil {
 		return fmt.Errorf("identify namespace 1: %w", err)
@@ -208,7 +208,7 @@ func (c *Controller) identify() error {
 	format := binary.LittleEndian.Uint32(b[128+4*(b[26]&15):])
 	c.space = Namespace{ID: 1, Blocks: binary.LittleEndian.Uint64(b), BlockBytes: 1 << (format >> 16 & 0xff)}
 	if format&0xffff != 0 || format>>16&0xff < 9 || format>>16&0xff > 12 || c.space.Blocks == 0 {
-		return fmt.Errorf("%w: namespace 1 has %d blocks of 2^%d bytes with %d bytes of metadata; blocks of 512 to 4096 bytes without are", ErrUnsupported,
+		return fmt.Errorf("%w: namespace 1 has %d blocks of 2^%d bytes with %d bytes of metadata; needed are blocks of 512 to 4096 bytes without metadata", ErrUnsupported,
 			c.space.Blocks, format>>16&0xff, format&0xffff)
 	}
 	return nil

@@ -68,7 +68,7 @@ func (q *Queue) Submit(cmd *spec.Command, m *Memory, offset, n int, tag uint64) 
 	cmd.SetID(id)
 	if m != nil {
 		if listBytes(n) > q.perSlot { // it would go on in the next slot's lists
-			return fmt.Errorf("%w: %d bytes of a command, of %d at most", ErrUnsupported, n, maxTransfer)
+			return fmt.Errorf("%w: a command of %d bytes is above the limit of %d", ErrUnsupported, n, maxTransfer)
 		}
 		if err := setPRP(cmd, m, offset, n, q.lists, int(id)*q.perSlot); err != nil {
 			return err
@@ -216,7 +216,7 @@ func listBytes(transfer int) int {
 // multiple of 4. list is the memory of the slot's lists, of listBytes(n).
 func setPRP(c *spec.Command, m *Memory, offset, n int, list *Memory, at int) error {
 	if offset%4 != 0 || n <= 0 || offset < 0 || offset+n > len(m.Pages)*Page {
-		return fmt.Errorf("%d bytes from %d on are not in memory of %d", n, offset, len(m.Pages)*Page)
+		return fmt.Errorf("%d bytes from byte %d on are not aligned, or not in the memory of %d bytes", n, offset, len(m.Pages)*Page)
 	}
 	first, last := offset/Page, (offset+n-1)/Page
 	switch last - first {
@@ -267,7 +267,7 @@ func (q *Queue) Lend() (Rings, error) {
 	case q.dead != nil:
 		return Rings{}, q.dead
 	case q.tail != 0 || q.head != 0 || !q.phase || q.Busy() > 0:
-		return Rings{}, errors.New("only a queue that was not used can be lent; " + q.state())
+		return Rings{}, errors.New("only an unused queue can be lent; " + q.state())
 	}
 	q.dead = ErrLent
 	return Rings{ID: q.id, Depth: q.depth, SQ: q.sq, CQ: q.cq,

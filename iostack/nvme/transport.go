@@ -78,7 +78,7 @@ type Memory struct {
 func (m *Memory) Address(offset int) uint64 { return m.Pages[offset/Page] + uint64(offset%Page) }
 
 // ErrNoMapping is the error of Map where memory can only come from Alloc.
-var ErrNoMapping = errors.New("the transport cannot map memory of others")
+var ErrNoMapping = errors.New("the transport cannot map this memory")
 
 // Errors of drivers. A status of the controller is a spec.Status.
 var (
@@ -92,5 +92,5 @@ var (
 	// ErrClosed: the controller was closed.
 	ErrClosed = errors.New("the controller is closed")
 	// ErrUnsupported: the controller lacks a feature that the driver needs.
-	ErrUnsupported = fault.New(fault.ErrUsage, "the controller lacks what is needed")
+	ErrUnsupported = fault.New(fault.ErrUsage, "not supported by the controller")
 )

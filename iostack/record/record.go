@@ -149,7 +149,7 @@ func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
 
 // DeviceTerms says that a GPU does not read by itself: nothing would be kept of its reads.
 func (s *Stack) DeviceTerms(iostack.DeviceNeed) (iostack.DeviceTerms, error) {
-	return iostack.DeviceTerms{}, fault.New(fault.ErrUsage, "reads are recorded, which the host does of its own alone")
+	return iostack.DeviceTerms{}, fault.New(fault.ErrUsage, "reads are recorded: a GPU cannot read by itself, since only reads of the host are recorded")
 }
 
 // NewDeviceReader says the same.

@@ -102,7 +102,7 @@ func (r *ring) try() error {
 		case c.res < 0:
 			return fmt.Errorf("io_uring: read /dev/zero: %w", unix.Errno(-c.res))
 		case int(c.res) != len(r.count) || r.count[0] != 0:
-			return fmt.Errorf("io_uring: read /dev/zero: %d bytes, the first is %d", c.res, r.count[0])
+			return fmt.Errorf("io_uring: read /dev/zero: %d bytes were read, and the first is %d", c.res, r.count[0])
 		default:
 			return nil
 		}
@@ -273,7 +273,7 @@ func (r *ring) abandon(err error) {
 // giveUp ends all reads with an error: the kernel takes nothing, and gives nothing back.
 func (r *ring) giveUp(err error) {
 	r.abandon(err)
-	r.dead = fmt.Errorf("%w, for %v: --io pread does without", err, r.stack.seams.patience)
+	r.dead = fmt.Errorf("%w, for %v: use --io pread, which needs no io_uring", err, r.stack.seams.patience)
 	free := make([]bool, len(r.reads))
 	for _, i := range r.free {
 		free[i] = true

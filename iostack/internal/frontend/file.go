@@ -176,7 +176,7 @@ func (s *Stack) OpenStriped(paths []string, unit int) (_ iostack.File, err error
 	}
 	for i, part := range f.parts {
 		if want := f.striping.Size(f.size, i); part.size != want {
-			return nil, fault.New(fault.ErrInput, "%s: %d bytes are not those of file %d of %d, striped in units of %d bytes: %d bytes in all would give it %d",
+			return nil, fault.New(fault.ErrInput, "%s has %d bytes, which does not fit file %d of %d, striped in units of %d bytes: of %d bytes in all it would have %d",
 				part.path, part.size, i, len(f.parts), unit, f.size, want)
 		}
 	}

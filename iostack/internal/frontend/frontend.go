@@ -152,13 +152,13 @@ func (s *Stack) check(r *iostack.Request) error {
 	case !ok || f.stack != s:
 		return fault.New(fault.ErrUsage, "%T is not a file of this stack", r.File)
 	case r.Offset < 0 || r.Offset > math.MaxInt64-int64(r.Len())-iostack.Align:
-		return fault.New(fault.ErrUsage, "read %s: %d bytes at %d: no such range", f.path, r.Len(), r.Offset)
+		return fault.New(fault.ErrUsage, "read %s: %d bytes at byte %d are not a possible range", f.path, r.Len(), r.Offset)
 	case r.Device != (cuda.Buffer{}) && !s.device:
 		return fault.New(fault.ErrUsage, "read %s: this backend reads into host memory only", f.path)
 	case r.Device != (cuda.Buffer{}) && r.Buf != nil:
-		return fault.New(fault.ErrUsage, "read %s: into host and device memory at once", f.path)
+		return fault.New(fault.ErrUsage, "read %s: the request has both host and device memory", f.path)
 	case r.Scatter != nil && (r.Buf != nil || r.Device != (cuda.Buffer{})):
-		return fault.New(fault.ErrUsage, "read %s: into one piece of memory and several at once", f.path)
+		return fault.New(fault.ErrUsage, "read %s: the request has both a list of buffers and another destination", f.path)
 	}
 	return nil
 }

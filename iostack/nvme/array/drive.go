@@ -83,7 +83,7 @@ func (d *drive) mend() {
 	} else {
 		err := d.c.Reset(context.Background())
 		if have := len(d.c.Queues()); err == nil && have < len(d.s.workers) {
-			err = fmt.Errorf("%w: %d queues after a reset, not %d", nvme.ErrUnsupported, have, len(d.s.workers))
+			err = fmt.Errorf("%w: it has %d queues after a reset, not %d", nvme.ErrUnsupported, have, len(d.s.workers))
 		}
 		if err != nil {
 			d.lost = fmt.Errorf("%w; it was given up: %w", d.cause, errors.Join(err, d.c.Close()))

@@ -14,7 +14,7 @@ import (
 func (s *Stack) Lent() (drives, queues, depth, most int, err error) {
 	for i, d := range s.drives {
 		if m, ok := d.c.Transport().(interface{ PlainMemory() bool }); !ok || !m.PlainMemory() {
-			return 0, 0, 0, 0, fault.New(fault.ErrUsage, "the doorbells of %s are no memory that a GPU here can write", d.name)
+			return 0, 0, 0, 0, fault.New(fault.ErrUsage, "a GPU cannot write the doorbells of %s", d.name)
 		}
 		d.mu.Lock()
 		all := d.c.Queues()
@@ -59,7 +59,7 @@ func (s *Stack) Locate(f iostack.File, offset int64) (drive int, at, n int64, er
 		return 0, 0, 0, err
 	}
 	if offset < 0 || offset >= media.Size() {
-		return 0, 0, 0, fault.New(fault.ErrUsage, "locate byte %d of %s, which has %d", offset, f.Name(), media.Size())
+		return 0, 0, 0, fault.New(fault.ErrUsage, "byte %d is not in %s, which has %d bytes", offset, f.Name(), media.Size())
 	}
 	drive, at, n = media.Locate(offset)
 	return drive, at, n, nil
@@ -72,7 +72,7 @@ func (s *Stack) media(f iostack.File) (File, error) {
 	}
 	media, ok := mine.Media.(File)
 	if !ok {
-		return nil, fault.New(fault.ErrUsage, "%s is striped", f.Name())
+		return nil, fault.New(fault.ErrUsage, "%s is striped: only its parts can be located", f.Name())
 	}
 	return media, nil
 }

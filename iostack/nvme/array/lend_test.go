@@ -70,7 +70,7 @@ func TestNotLent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if _, _, _, _, err := s.Lent(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "no memory that a GPU here can write") {
+	if _, _, _, _, err := s.Lent(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "a GPU cannot write the doorbells") {
 		t.Errorf("registers of a device: %v", err)
 	}
 }

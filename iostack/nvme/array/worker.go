@@ -67,7 +67,7 @@ const (
 )
 
 // errLate is of commands that the controller gave up because they were late.
-var errLate = fmt.Errorf("%w: a command was aborted, since it was not completed", nvme.ErrTimeout)
+var errLate = fmt.Errorf("%w: a command was not completed in time, and was aborted", nvme.ErrTimeout)
 
 func newWorker(s *Stack, id, window int) (*worker, error) {
 	each := s.BounceBytes()

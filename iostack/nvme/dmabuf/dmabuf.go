@@ -159,7 +159,7 @@ func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
 
 // Map implements nvme.Transport: memory that is no dma-buf cannot be mapped.
 func (t *Transport) Map([]byte) (*nvme.Memory, error) {
-	return nil, fmt.Errorf("%w: %s maps dma-bufs", nvme.ErrNoMapping, t.Name())
+	return nil, fmt.Errorf("%w: %s maps dma-bufs only", nvme.ErrNoMapping, t.Name())
 }
 
 // MapBuffer makes the drive see a dma-buf of n bytes, such as a GPU's memory. The host cannot reach
@@ -230,7 +230,7 @@ func (t *Transport) visible(buffer int, n uint64) ([]uint64, error) {
 // pages returns the addresses of an attached dma-buf's pages.
 func (t *Transport) pages(buffer int, count uint32, n uint64) (pages []uint64, err error) {
 	if uint64(count) > n/nvme.Page {
-		return nil, fmt.Errorf("%w: a dma-buf of %d bytes in %d segments", nvme.ErrUnsupported, n, count)
+		return nil, fmt.Errorf("%w: a dma-buf of %d bytes cannot have %d segments of whole pages", nvme.ErrUnsupported, n, count)
 	}
 	answer := make([]segment, count+1) // the first holds dma-buf and count, in its last bytes
 	head := &answer[0].bytes
@@ -241,7 +241,7 @@ func (t *Transport) pages(buffer int, count uint32, n uint64) (pages []uint64, e
 	total := uint64(0)
 	for _, s := range answer[1:] {
 		if s.address%nvme.Page != 0 || s.bytes%nvme.Page != 0 || s.bytes > n-total {
-			return nil, fmt.Errorf("%w: %d bytes at %xh of a dma-buf of %d", nvme.ErrUnsupported, s.bytes, s.address, n)
+			return nil, fmt.Errorf("%w: the segment of %d bytes at %xh does not fit a dma-buf of %d bytes in whole pages", nvme.ErrUnsupported, s.bytes, s.address, n)
 		}
 		for at := uint64(0); at < s.bytes; at += nvme.Page {
 			pages = append(pages, s.address+at)
@@ -249,7 +249,7 @@ func (t *Transport) pages(buffer int, count uint32, n uint64) (pages []uint64, e
 		total += s.bytes
 	}
 	if total != n {
-		return nil, fmt.Errorf("%w: %d bytes of a dma-buf of %d", nvme.ErrUnsupported, total, n)
+		return nil, fmt.Errorf("%w: the segments have %d bytes, but the dma-buf has %d", nvme.ErrUnsupported, total, n)
 	}
 	return pages, nil
 }

@@ -18,7 +18,7 @@ import (
 var (
 	// ErrFull: there is no room for a micro-batch until others are completed, or no record of
 	// one until tickets are ended.
-	ErrFull = errors.New("as many reads are under way as there is room for")
+	ErrFull = errors.New("the reads under way leave no room for more")
 	// ErrLost: a completion is missing. The array is good for Close alone.
 	ErrLost = fault.New(fault.ErrDevice, "the drive does not answer")
 	// ErrRequest: a request lies outside the drives or the destination, or has a wrong size.
@@ -198,14 +198,14 @@ func (a *Array) size() error {
 			}
 		}
 		if space.BlockBytes != 1<<a.shift || space.ID != a.namespace {
-			return fault.New(fault.ErrUsage, "%s has blocks of %d bytes, %s of %d", c.Transport().Name(), space.BlockBytes, a.drives[0].Transport().Name(), 1<<a.shift)
+			return fault.New(fault.ErrUsage, "%s has blocks of %d bytes, but %s has blocks of %d", c.Transport().Name(), space.BlockBytes, a.drives[0].Transport().Name(), 1<<a.shift)
 		}
 		a.perDrive, a.per = min(a.perDrive, space.Blocks), min(a.per, len(queues))
 		if queues[0].Depth() != a.depth {
-			return fault.New(fault.ErrUsage, "queues of %d entries beside queues of %d", queues[0].Depth(), a.depth)
+			return fault.New(fault.ErrUsage, "%s has queues of %d entries, but other drives have queues of %d", c.Transport().Name(), queues[0].Depth(), a.depth)
 		}
 		if most := c.Identity().MaxTransfer; o.RequestBytes > most {
-			return fault.New(fault.ErrUsage, "requests of %d bytes: %s takes %d", o.RequestBytes, c.Transport().Name(), most)
+			return fault.New(fault.ErrUsage, "requests of %d bytes are too large for %s, which takes %d", o.RequestBytes, c.Transport().Name(), most)
 		}
 	}
 	a.per = min(a.per, MaxQueues/len(a.drives))
@@ -213,7 +213,7 @@ func (a *Array) size() error {
 		o.Requests = a.slots()
 	}
 	if o.RequestBytes%nvme.Page != 0 || o.RequestBytes < 0 || o.Requests < 0 || o.Batches < 0 || o.CompleteBlocks < 0 || o.Timeout < 0 || o.Queues < 0 {
-		return fault.New(fault.ErrUsage, "an array of %+v", *o)
+		return fault.New(fault.ErrUsage, "the options of an array are not possible: %+v", *o)
 	}
 	a.slotBytes = o.RequestBytes
 	return nil
@@ -226,7 +226,7 @@ func (a *Array) borrow() error {
 		for _, q := range c.Queues()[a.o.Shared:][:a.per] {
 			r, err := q.Lend()
 			if err == nil && r.Depth != a.depth {
-				err = fmt.Errorf("it has %d entries, others %d", r.Depth, a.depth)
+				err = fmt.Errorf("it has %d entries, but other queues have %d", r.Depth, a.depth)
 			}
 			if err != nil {
 				return fmt.Errorf("queue %d of %s: %w", q.ID(), c.Transport().Name(), err)

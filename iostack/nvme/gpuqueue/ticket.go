@@ -29,7 +29,7 @@ type Reads struct {
 func (r *Reads) check() error {
 	n := int64(r.Count.Most)
 	if n < 0 || r.Requests.Bytes() < RequestBytes*n || r.Status.Bytes() < 4*n || r.To.Address()%16 != 0 || r.Requests.Address()%8 != 0 {
-		return fault.New(fault.ErrUsage, "%d reads with requests of %d bytes, statuses of %d, a destination at %#x",
+		return fault.New(fault.ErrUsage, "%d reads do not fit requests of %d bytes and statuses of %d, or the destination at %#x is not aligned",
 			n, r.Requests.Bytes(), r.Status.Bytes(), r.To.Address())
 	}
 	return nil
@@ -88,9 +88,9 @@ func (a *Array) fits(r *Reads) error {
 	}
 	switch n := r.Count.Most; {
 	case n > a.o.Requests:
-		return fault.New(fault.ErrUsage, "a micro-batch of %d reads; there is room for %d", n, a.o.Requests)
+		return fault.New(fault.ErrUsage, "a micro-batch of %d reads is too large: there is room for %d", n, a.o.Requests)
 	case len(a.free) == 0:
-		return fmt.Errorf("%w: none of %d micro-batches was ended", ErrFull, len(a.batches))
+		return fmt.Errorf("%w: all %d records of micro-batches are in use", ErrFull, len(a.batches))
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 		return err
 	}
 	if a.tail != a.head {
-		return fmt.Errorf("%w: Read wants the queues for itself", ErrFull)
+		return fmt.Errorf("%w: Read needs queues without other reads", ErrFull)
 	}
 	b := a.free[len(a.free)-1]
 	b.in, b.holds = r, nil
@@ -219,7 +219,7 @@ func (e *RequestError) Unwrap() error { return e.Err }
 // stay.
 func (a *Array) End(t *Ticket) error {
 	if t.completed < len(t.batches) {
-		return fault.New(fault.ErrUsage, "%d micro-batches of a ticket that ends were not completed", len(t.batches)-t.completed)
+		return fault.New(fault.ErrUsage, "a ticket cannot end: %d of its micro-batches were not completed", len(t.batches)-t.completed)
 	}
 	var errs []error
 	for i, b := range t.batches {

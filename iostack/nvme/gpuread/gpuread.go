@@ -58,7 +58,7 @@ func options(d Drives, n iostack.DeviceNeed) (o gpuqueue.Options, drives, depth,
 		}
 	}
 	if n.Request < iostack.Align || n.Request%iostack.Align != 0 || n.Bytes < 0 || n.Batches < 1 {
-		return o, 0, 0, 0, fault.New(fault.ErrUsage, "reads of %d bytes, %d batches of %d", n.Request, n.Batches, n.Bytes)
+		return o, 0, 0, 0, fault.New(fault.ErrUsage, "reads of %d bytes in %d batches of %d bytes are not possible", n.Request, n.Batches, n.Bytes)
 	}
 	o.RequestBytes = min(n.Request, largest/iostack.Align*iostack.Align)
 	o.Queues = max(1, min(queues, stagingBytes/(drives*o.RequestBytes*(depth-1))))
@@ -222,7 +222,7 @@ func (r *Reader) NewBatch(to cuda.Buffer) (iostack.DeviceBatch, error) {
 // Add implements iostack.DeviceBatch.
 func (b *batch) Add(f iostack.File, off, n, at int64) error {
 	if off%iostack.Align != 0 || at%iostack.Align != 0 || off < 0 || n < 0 || at < 0 || at+binio.AlignUp(n, iostack.Align) > b.to.Bytes() {
-		return fault.New(fault.ErrUsage, "read %s: %d bytes at %d to byte %d of %d", f.Name(), n, off, at, b.to.Bytes())
+		return fault.New(fault.ErrUsage, "read %s: %d bytes at byte %d do not fit at byte %d of a buffer of %d bytes, or are not aligned", f.Name(), n, off, at, b.to.Bytes())
 	}
 	array := b.r.array
 	block, most := int64(array.BlockBytes()), int64(array.RequestBytes())
@@ -239,7 +239,7 @@ func (b *batch) Add(f iostack.File, off, n, at int64) error {
 		case len(b.places) == len(b.list):
 			return fault.New(fault.ErrUsage, "read %s: a batch of more than %d reads", f.Name(), len(b.list))
 		case from%block != 0, drive >= drives, first+uint64(whole/block) > each:
-			return fault.New(fault.ErrCorrupt, "read %s: byte %d lies at byte %d of drive %d", f.Name(), off, from, drive)
+			return fault.New(fault.ErrCorrupt, "read %s: byte %d is said to lie at byte %d of drive %d, which is impossible", f.Name(), off, from, drive)
 		}
 		b.list[len(b.places)] = gpuqueue.Request{Block: uint64(drive)*each + first, Offset: uint64(at), Blocks: uint64(whole / block)}
 		b.places = append(b.places, place{f, off, k})

@@ -162,7 +162,7 @@ func (t *Transport) Map(b []byte) (*nvme.Memory, error) {
 // is freed.
 func (t *Transport) MapDevice(address uint64, n int64) (*nvme.Memory, error) {
 	if n <= 0 || n%gpuPage != 0 || address%gpuPage != 0 {
-		return nil, fmt.Errorf("%w: %d bytes of a GPU from %xh on are not whole pages of 64 KiB", nvme.ErrNoMapping, n, address)
+		return nil, fmt.Errorf("%w: %d bytes of GPU memory at %xh are not whole pages of 64 KiB", nvme.ErrNoMapping, n, address)
 	}
 	large, err := t.visible(mapDevice, address, int(n/gpuPage))
 	if errors.Is(err, unix.EINVAL) {
@@ -211,7 +211,7 @@ func (t *Transport) visible(call uint32, start uint64, pages int) ([]uint64, err
 		return nil, nvme.ErrClosed
 	}
 	if other, mistaken := t.mistaken(start); mistaken {
-		return nil, fmt.Errorf("%w: the module would take what begins at %xh for what begins at %xh", nvme.ErrNoMapping, start, other)
+		return nil, fmt.Errorf("%w: the module would mistake the mapping at %xh for the mapping at %xh", nvme.ErrNoMapping, start, other)
 	}
 	addresses := make([]uint64, pages)
 	for i := range addresses {
@@ -252,7 +252,7 @@ func (t *Transport) mistaken(start uint64) (other uint64, mistaken bool) {
 func (t *Transport) hidden(start uint64) error {
 	delete(t.starts, start)
 	if err := t.call(unmap, unsafe.Pointer(&start)); err != nil {
-		return fmt.Errorf("%s: unmap what begins at %xh: %w", t.Name(), start, err)
+		return fmt.Errorf("%s: unmap the memory at %xh: %w", t.Name(), start, err)
 	}
 	return nil
 }

@@ -50,7 +50,7 @@ func (l *Load) check(controllers []*nvme.Controller) (blocks int, err error) {
 		blocks = l.BlockBytes / space.BlockBytes
 		switch {
 		case l.BlockBytes < 1 || l.BlockBytes%space.BlockBytes != 0 || l.BlockBytes > c.Identity().MaxTransfer:
-			return 0, fault.New(fault.ErrUsage, "reads of %d bytes: %s takes multiples of %d up to %d", l.BlockBytes, c.Transport().Name(),
+			return 0, fault.New(fault.ErrUsage, "reads of %d bytes are not possible: %s takes multiples of %d up to %d", l.BlockBytes, c.Transport().Name(),
 				space.BlockBytes, c.Identity().MaxTransfer)
 		case space.Blocks < uint64(blocks):
 			return 0, fault.New(fault.ErrInput, "%s has less than %d bytes", c.Transport().Name(), l.BlockBytes)

@@ -89,7 +89,7 @@ func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
 	}
 	size := info.Size()
 	if size == 0 || size%int64(o.BlockBytes) != 0 {
-		return nil, fault.New(fault.ErrInput, "%s has %d bytes: a drive needs a number of blocks of %d", path, size, o.BlockBytes)
+		return nil, fault.New(fault.ErrInput, "%s has %d bytes: a drive must consist of whole blocks of %d bytes", path, size, o.BlockBytes)
 	}
 	open := fsys.OpenReadWrite
 	if o.ReadOnly {
@@ -238,7 +238,7 @@ func (d *Drive) Free(m *nvme.Memory) error {
 	delete(d.memory, m)
 	d.mu.Unlock()
 	if !known {
-		return fmt.Errorf("free memory that %s did not give", d.name)
+		return fmt.Errorf("cannot free memory that %s did not allocate", d.name)
 	}
 	d.bus.remove(m)
 	if own {

@@ -93,9 +93,9 @@ func inspect(address string, o Options) (_ *function, err error) {
 	}
 	switch {
 	case f.driver == "" && !force:
-		return nil, refuse("no driver has it, so that what it holds cannot be looked at; force takes it")
+		return nil, refuse("no driver is bound to it, so its content cannot be checked; force takes it")
 	case f.driver != "" && f.driver != kernelDriver:
-		return nil, refuse("the driver %s has it", f.driver)
+		return nil, refuse("the driver %s is bound to it", f.driver)
 	}
 	defer func() {
 		if err != nil {
@@ -113,7 +113,7 @@ func inspect(address string, o Options) (_ *function, err error) {
 		return nil, err
 	}
 	if len(names) == 0 && !force {
-		return nil, refuse("it has no block devices, or not yet, so that what it holds cannot be looked at; force takes it")
+		return nil, refuse("it has no block devices, or not yet, so its content cannot be checked; force takes it")
 	}
 	for _, name := range names {
 		why, err := f.used(name)
@@ -122,7 +122,7 @@ func inspect(address string, o Options) (_ *function, err error) {
 		}
 		switch {
 		case err != nil:
-			return nil, refuse("look at %s: %w", name, err)
+			return nil, refuse("inspect %s: %w", name, err)
 		case why != "":
 			return nil, refuse("%s %s", name, why)
 		}
@@ -203,7 +203,7 @@ func (f *function) used(name string) (why string, err error) {
 		}
 		for line := range strings.Lines(swaps) {
 			if is := strings.Fields(line); len(is) > 0 && is[0] == node {
-				return fmt.Sprintf("is swapped to: %s", part), nil
+				return fmt.Sprintf("is in use as swap space: %s", part), nil
 			}
 		}
 	}

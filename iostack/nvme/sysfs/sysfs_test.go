@@ -186,7 +186,7 @@ func TestRefusals(t *testing.T) {
 		{what: "an IOMMU", files: map[string]string{dir + "/iommu_group": "->../kernel/iommu_groups/7", "/sys/kernel/iommu_groups/7/type": "DMA-FQ\n"}, says: "IOMMU"},
 		{what: "an IOMMU of an unknown kind", files: map[string]string{dir + "/iommu_group": "->../kernel/iommu_groups/7"}, says: "IOMMU"},
 		{what: "another driver", files: map[string]string{dir + "/driver": "->../../../bus/pci/drivers/vfio-pci"}, says: "vfio-pci"},
-		{what: "no driver", remove: dir + "/driver", says: "no driver has it", forced: true},
+		{what: "no driver", remove: dir + "/driver", says: "no driver is bound to it", forced: true},
 		{what: "no block devices", remove: "/sys/class/block/nvme0n1", says: "no block devices", forced: true},
 		{what: "few registers", files: map[string]string{dir + "/resource0": strings.Repeat("\x00", 4096)}, says: "4096 bytes of registers"},
 		{what: "mounted", files: map[string]string{"/proc/self/mountinfo": "1 2 259:0 / /data rw - xfs /dev/root rw\n"}, says: "mounted: nvme0n1 at /data"},
@@ -195,13 +195,13 @@ func TestRefusals(t *testing.T) {
 			"/proc/self/mountinfo": "1 2 259:5 / /data rw - xfs /dev/root rw\n",
 			part + "/partition":    "1\n", part + "/dev": "259:5\n",
 		}, says: "mounted: nvme0n1p1 at /data"},
-		{what: "swapped to", files: map[string]string{"/proc/swaps": "Filename Type\n/dev/nvme0n1 partition 1 0 -2\n"}, says: "swapped to: nvme0n1"},
+		{what: "swapped to", files: map[string]string{"/proc/swaps": "Filename Type\n/dev/nvme0n1 partition 1 0 -2\n"}, says: "swap space: nvme0n1"},
 		{what: "part of another device", files: map[string]string{blocks + "/nvme0n1/holders/dm-0": ""}, says: "part of dm-0"},
 		{what: "partitions", files: map[string]string{part + "/partition": "1\n", part + "/dev": "259:5\n"}, says: "has partitions", forced: true},
 		{what: "a boot record", files: map[string]string{"/dev/nvme0n1": boot}, says: "partition table", forced: true},
 		{what: "a GPT", files: map[string]string{"/dev/nvme0n1": strings.Repeat("\x00", 512) + "EFI PART"}, says: "partition table", forced: true},
 		{what: "a GPT of 4 KiB", files: map[string]string{"/dev/nvme0n1": strings.Repeat("\x00", 4096) + "EFI PART"}, says: "partition table", forced: true},
-		{what: "no device file", remove: "/dev/nvme0n1", says: "look at nvme0n1"},
+		{what: "no device file", remove: "/dev/nvme0n1", says: "inspect nvme0n1"},
 		{what: "one of several paths, in use", files: map[string]string{
 			"/sys/class/block/nvme0c0n1":           "->../../devices/pci0000:00/" + address + "/nvme/nvme0/nvme0c0n1",
 			"/sys/class/block/nvme0n1":             "->../../devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1",
@@ -264,7 +264,7 @@ func TestArrival(t *testing.T) {
 		return looks < 5
 	}
 	_, err = open(address, Options{root: root, pause: arrive}, 0, identity)
-	if err == nil || !strings.Contains(err.Error(), "swapped to: nvme0n1") || looks != 3 {
+	if err == nil || !strings.Contains(err.Error(), "swap space: nvme0n1") || looks != 3 {
 		t.Errorf("%v after %d looks", err, looks)
 	}
 }

@@ -131,7 +131,7 @@ func Parse(text string) (Target, error) {
 	name, parts, _ := strings.Cut(strings.TrimPrefix(text, Prefix), ":")
 	k, known := find(name)
 	if !known {
-		return Target{}, fault.New(fault.ErrUsage, "%q names no NVMe drive: want %s; several of a kind with commas between them", text, strings.Join(Forms(), ", "))
+		return Target{}, fault.New(fault.ErrUsage, "%q names no NVMe drive: give %s; several of a kind with commas between them", text, strings.Join(Forms(), ", "))
 	}
 	t := Target{Kind: name, Parts: split(parts)}
 	if t.Kind == Soft {
@@ -142,7 +142,7 @@ func Parse(text string) (Target, error) {
 	for i, p := range t.Parts {
 		switch {
 		case p == "":
-			return Target{}, fault.New(fault.ErrUsage, "%q: the name of drive %d is missing: want %s:%s", text, i, k.name, k.part)
+			return Target{}, fault.New(fault.ErrUsage, "%q: the name of drive %d is missing: give %s:%s", text, i, k.name, k.part)
 		case slices.Contains(t.Parts[:i], p):
 			return Target{}, fault.New(fault.ErrUsage, "%q: %s is named twice", text, p)
 		}
@@ -198,10 +198,10 @@ func unescaped(names []string) error {
 			_, err = os.Stat(dir)
 		}
 		if err == nil {
-			return fmt.Errorf("%s and %s are two drives: write %s for a comma in a name", a, b, escaped)
+			return fmt.Errorf("%s and %s are the names of two drives: write %s for a comma in a name", a, b, escaped)
 		}
 		if filepath.IsAbs(a) && !filepath.IsAbs(b) && !strings.HasPrefix(b, ".") {
-			return fmt.Errorf("%s and %s are two drives: write %s for a comma in a name, ./%s for a file of the working directory", a, b, escaped, b)
+			return fmt.Errorf("%s and %s are the names of two drives: write %s for a comma in a name, ./%s for a file of the working directory", a, b, escaped, b)
 		}
 	}
 	return nil
@@ -213,7 +213,7 @@ func unescaped(names []string) error {
 func (t Target) Open(h How) (transports []nvme.Transport, err error) {
 	k, known := find(t.Kind)
 	if !known {
-		return nil, fault.New(fault.ErrUsage, "%s: no such kind of drives", t)
+		return nil, fault.New(fault.ErrUsage, "%s: unknown kind of drives", t)
 	}
 	for _, p := range t.Parts {
 		d, err := k.open(h, p)

@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "names no NVMe drive", "drive": "names no", "nvme:": "names no", "hard:x": "names no", "soft": "drive 0 is missing",
 		"soft:": "drive 0 is missing", "soft:a,": "drive 1 is missing", "soft:,a": "drive 0 is missing", "soft:a,b,a": "a is named twice",
-		"soft:/x/a,b/drv": `/x/a and b/drv are two drives: write \, for a comma in a name, ./b/drv for a file of the working directory`,
+		"soft:/x/a,b/drv": `/x/a and b/drv are the names of two drives: write \, for a comma in a name, ./b/drv for a file of the working directory`,
 		"soft:/x/a,b":     `write \,`,
 		"sysfs:":          "want sysfs:ADDRESS", "disk:x": "want soft:FILE, sysfs:ADDRESS, libnvm:NODE, dmabuf:ADDRESS;",
 	} {

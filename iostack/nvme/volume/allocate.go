@@ -90,7 +90,7 @@ func (c *Contents) place(on string, free space) error {
 	// A file has one extent, and one more for each run that it uses up.
 	table := c.encodedBytes() + 16*int64(len(c.Files)+len(free)+2)
 	if table > maxTable {
-		return fault.New(fault.ErrBudget, "a table of %s, which can have %s", budget.FormatBytes(table), budget.FormatBytes(maxTable))
+		return fault.New(fault.ErrBudget, "the volume's table would have %s, more than the limit of %s", budget.FormatBytes(table), budget.FormatBytes(maxTable))
 	}
 	free = slices.Clone(free)
 	have := free.pages()
@@ -109,5 +109,5 @@ func (c *Contents) place(on string, free space) error {
 }
 
 func noRoom(on string, need, have int64) error {
-	return fault.New(fault.ErrBudget, "no room on %s: %s are needed, and %s are free", on, budget.FormatBytes(need*Page), budget.FormatBytes(have*Page))
+	return fault.New(fault.ErrBudget, "no room on %s: %s are needed, but %s are free", on, budget.FormatBytes(need*Page), budget.FormatBytes(have*Page))
 }

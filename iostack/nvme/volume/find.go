@@ -91,7 +91,7 @@ func (f *Finder) look(dir string) verdict {
 	}
 	c := f.v.contents
 	if m.Format.Name == c.Format && m.Fingerprint != c.Fingerprint {
-		return verdict{err: fault.New(fault.ErrLineage, "%s is the %s %.12s…, and %s holds %.12s…: load it with diskgnn nvme load", dir, c.Format, m.Fingerprint, names(f.v.drives), c.Fingerprint)}
+		return verdict{err: fault.New(fault.ErrLineage, "%s is the %s %.12s…, but %s holds %.12s…: load it with diskgnn nvme load", dir, c.Format, m.Fingerprint, names(f.v.drives), c.Fingerprint)}
 	}
 	if m.Fingerprint != c.Fingerprint {
 		return verdict{}
@@ -101,7 +101,7 @@ func (f *Finder) look(dir string) verdict {
 		case file == nil:
 			return verdict{err: fault.New(fault.ErrCorrupt, "%s has no %s, which %s has: load it with diskgnn nvme load", names(f.v.drives), want.Name, dir)}
 		case file.Size != want.Size:
-			return verdict{err: fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, in %s %d: load it with diskgnn nvme load", names(f.v.drives), want.Name, file.Size, dir, want.Size)}
+			return verdict{err: fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, but in %s it has %d: load it with diskgnn nvme load", names(f.v.drives), want.Name, file.Size, dir, want.Size)}
 		}
 	}
 	return verdict{here: true}

@@ -42,10 +42,10 @@ var signatures = []struct {
 func occupied(d Drive) (what string, err error) {
 	first, last := make([]byte, head), make([]byte, tail)
 	if err := readBytes(d, 0, first); err != nil {
-		return "", fmt.Errorf("look at what %s holds: %w", d.Name(), err)
+		return "", fmt.Errorf("inspect the content of %s: %w", d.Name(), err)
 	}
 	if err := readBytes(d, bytesOf(d)-tail, last); err != nil {
-		return "", fmt.Errorf("look at what %s holds: %w", d.Name(), err)
+		return "", fmt.Errorf("inspect the content of %s: %w", d.Name(), err)
 	}
 	for _, s := range signatures {
 		in, at := first, s.at
@@ -57,7 +57,7 @@ func occupied(d Drive) (what string, err error) {
 		}
 	}
 	if !zero(first) || !zero(last) {
-		return "data of a kind that is not known", nil
+		return "data of an unknown kind", nil
 	}
 	return "", nil
 }

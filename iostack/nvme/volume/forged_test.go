@@ -191,7 +191,7 @@ func TestForgedUnderWay(t *testing.T) {
 	if _, err := Load(t.Context(), m.all(), vfs.OS, other, its, Options{}); !errors.Is(err, fault.ErrVersion) {
 		t.Error(err)
 	}
-	if r, err = Load(t.Context(), m.all(), vfs.OS, other, its, Options{Force: true}); err != nil || !strings.Contains(r.Note, "is not believed") {
+	if r, err = Load(t.Context(), m.all(), vfs.OS, other, its, Options{Force: true}); err != nil || !strings.Contains(r.Note, "cannot be resumed") {
 		t.Errorf("%v, %q", err, r.Note)
 	}
 }

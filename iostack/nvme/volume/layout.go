@@ -56,7 +56,7 @@ func (l Layout) Locate(at int64) (drive int, offset, n int64) {
 func (l Layout) validate() error {
 	if l.Drives < 1 || l.Drives > MaxDrives || l.Unit < MinUnit || l.Unit > MaxUnit || bits.OnesCount64(uint64(l.Unit)) != 1 ||
 		l.Units < 1 || l.Units > maxUnits || l.Units > maxBytes/l.Unit/int64(l.Drives) {
-		return fmt.Errorf("%d drives of %d units of %d bytes", l.Drives, l.Units, l.Unit)
+		return fmt.Errorf("%d drives with %d units of %d bytes", l.Drives, l.Units, l.Unit)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func fit(drives []Drive, unit int64) (Layout, error) {
 		}
 	}
 	if err := l.validate(); err != nil {
-		return l, fault.New(fault.ErrInput, "no volume of %v: a drive has %d bytes besides its units, 1 MiB before and 1 MiB behind", err, head+tail)
+		return l, fault.New(fault.ErrInput, "a volume of %v is not possible: besides its units a drive has %d bytes, 1 MiB before and 1 MiB after them", err, head+tail)
 	}
 	return l, nil
 }
@@ -160,10 +160,10 @@ func labelOf(b []byte) (l label, err error) {
 	}
 	copy(l.id[:], b[32:])
 	if err := l.layout.validate(); err != nil {
-		return l, fault.New(fault.ErrCorrupt, "its label says %v", err)
+		return l, fault.New(fault.ErrCorrupt, "its label says %v, which is not possible", err)
 	}
 	if l.drive >= l.layout.Drives {
-		return l, fault.New(fault.ErrCorrupt, "its label says drive %d of %d", l.drive, l.layout.Drives)
+		return l, fault.New(fault.ErrCorrupt, "its label says drive %d of %d drives", l.drive, l.layout.Drives)
 	}
 	return l, nil
 }
@@ -218,7 +218,7 @@ func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) 
 
 func superOf(b []byte, pages int64) (s super, err error) {
 	if s.generation = binary.LittleEndian.Uint64(b[8:]); s.generation > maxGeneration {
-		return s, fault.New(fault.ErrCorrupt, "its superblock is of generation %d, behind which there is none", s.generation)
+		return s, fault.New(fault.ErrCorrupt, "its superblock has the generation %d, above the limit of %d", s.generation, uint64(maxGeneration))
 	}
 	copy(s.id[:], b[16:])
 	for i, r := range []*ref{&s.force, &s.underWay} {
@@ -226,7 +226,7 @@ func superOf(b []byte, pages int64) (s super, err error) {
 		r.bytes = int64(binary.LittleEndian.Uint64(b[40+24*i:]))
 		r.crc = binary.LittleEndian.Uint32(b[48+24*i:])
 		if r.bytes < 0 || r.bytes > maxTable || r.first < 0 || r.first > pages-r.pages() {
-			return s, fault.New(fault.ErrCorrupt, "its superblock names a table of %d bytes in page %d", r.bytes, r.first)
+			return s, fault.New(fault.ErrCorrupt, "its superblock names a table of %d bytes from page %d on, which is not possible", r.bytes, r.first)
 		}
 	}
 	return s, nil

@@ -100,7 +100,7 @@ func Load(ctx context.Context, drives []Drive, fsys vfs.FS, dir string, m *stage
 	done := &Volume{drives: v.drives, layout: v.layout, id: v.id, super: v.super, contents: l.c}
 	if o.Check != nil {
 		if err := o.Check(done); err != nil {
-			return r, fmt.Errorf("check what was written to %s: %w", names(drives), err)
+			return r, fmt.Errorf("check the directory written to %s: %w", names(drives), err)
 		}
 	}
 	if err := l.publish(); err != nil {
@@ -123,7 +123,7 @@ func contentsOf(fsys vfs.FS, dir string, m *stage.Meta) (*Contents, error) {
 	}
 	for _, f := range m.Files {
 		if !validName(f.Name) {
-			return nil, fault.New(fault.ErrInput, "%s: no volume has a file named %.80q: a name is a path in the directory of up to %d bytes that can be shown", dir, f.Name, maxName)
+			return nil, fault.New(fault.ErrInput, "%s: a volume cannot have a file named %.80q: a name is a path in the directory of up to %d bytes of printable characters", dir, f.Name, maxName)
 		}
 		add(f.Name, f.Size)
 	}
@@ -147,7 +147,7 @@ func (l *loader) begin(r *Result) error {
 	begun, err := v.table(v.super.underWay)
 	switch {
 	case errors.Is(err, fault.ErrCorrupt), errors.Is(err, fault.ErrVersion) && l.o.Force:
-		r.Note = fmt.Sprintf("what an interrupted load left is not believed: %v", err)
+		r.Note = fmt.Sprintf("the interrupted load cannot be resumed, and begins again: %v", err)
 	case err != nil:
 		return err
 	case begun != nil && begun.same(l.c) && v.disjoint(begun):
@@ -155,7 +155,7 @@ func (l *loader) begin(r *Result) error {
 		r.State = stage.StateResumed
 		return nil
 	case begun != nil && !begun.same(l.c) && !l.o.Force:
-		return fault.New(fault.ErrExists, "%s: a load of another directory (%s, %.12s…) was not finished; --force gives it up", names(v.drives), begun.Format, begun.Fingerprint)
+		return fault.New(fault.ErrExists, "%s: a load of another directory (%s, %.12s…) was not finished; --force discards it", names(v.drives), begun.Format, begun.Fingerprint)
 	}
 	if v.contents != nil && !l.o.Force {
 		return fault.New(fault.ErrExists, "%s holds another directory (%s, %.12s…); --force replaces it", names(v.drives), v.contents.Format, v.contents.Fingerprint)
@@ -174,7 +174,7 @@ func (l *loader) begin(r *Result) error {
 		if err := l.c.place(on, freeOf(pages, nil)); err != nil {
 			return err
 		}
-		r.Note = fmt.Sprintf("there is no room for both directories: %s was given up first", v.contents.Format)
+		r.Note = fmt.Sprintf("there is no room for both directories: the old one (%s) was discarded first", v.contents.Format)
 		if err = v.advance(ref{}, ref{}); err == nil {
 			v.contents = nil
 		}

@@ -416,7 +416,7 @@ func TestRefusals(t *testing.T) {
 			if _, err := other.load(m.all(), Options{Check: func(*Volume) error { return errPower }}); err == nil {
 				panic("done")
 			}
-		}, "was not finished; --force gives it up"},
+		}, "was not finished; --force discards it"},
 		{"a drive of another volume", func(m *memory) {
 			if _, err := other.load(newMemoryOf(m.drives[1]), Options{}); err != nil {
 				panic(err)
@@ -584,7 +584,7 @@ func TestRoomOfWhatIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty, most := newMemory(1, 2*mib+40*Page, 512), newSource(t, 3, map[string]int{"a": 38 * Page})
-	if _, err := most.load(empty.all(), o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "no room on memory0: 164.0 KiB are needed, and 160.0 KiB are free") || empty.ops > 0 {
+	if _, err := most.load(empty.all(), o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "no room on memory0: 164.0 KiB are needed, but 160.0 KiB are free") || empty.ops > 0 {
 		t.Errorf("a page too many: %v", err)
 	}
 	ops := m.ops
@@ -628,7 +628,7 @@ func TestWrongDrives(t *testing.T) {
 		{[]Drive{d[1], d[0], d[2]}, "memory1 is drive 1 of a volume of 3, not drive 0 of 3"},
 		{d[:2], "memory0 is drive 0 of a volume of 3, not drive 0 of 2"},
 		{newMemory(1, 6*mib, 512).all(), "no label"},
-		{newMemory(1, mib, 512).all(), "bytes: a drive of a volume has more than"},
+		{newMemory(1, mib, 512).all(), "bytes: a drive of a volume needs more than"},
 	} {
 		if _, err := Open(x.drives); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), x.want) {
 			t.Errorf("%v, want %q", err, x.want)

@@ -18,10 +18,10 @@ const DefaultUnit = 1 << 20
 func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error) {
 	unit, id := o.Unit, o.ID
 	if len(drives) == 0 || len(drives) > MaxDrives {
-		return nil, fault.New(fault.ErrUsage, "a volume of %d drives; 1 to %d are possible", len(drives), MaxDrives)
+		return nil, fault.New(fault.ErrUsage, "a volume cannot have %d drives: 1 to %d are possible", len(drives), MaxDrives)
 	}
 	if unit != 0 && (unit < MinUnit || unit > MaxUnit || unit&(unit-1) != 0) {
-		return nil, fault.New(fault.ErrUsage, "a unit of %d bytes is no power of two from %d to %d", unit, MinUnit, MaxUnit)
+		return nil, fault.New(fault.ErrUsage, "a unit of %d bytes is not a power of two from %d to %d", unit, MinUnit, MaxUnit)
 	}
 	v, err := existing(drives)
 	switch {
@@ -40,7 +40,7 @@ func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error)
 		case !known:
 			return nil, err
 		case !o.Force:
-			return nil, fmt.Errorf("%w; --force makes a new volume of it, and what is there is lost", err)
+			return nil, fmt.Errorf("%w; --force makes a new volume of it, and its content is lost", err)
 		}
 	}
 	if unit == 0 {

@@ -107,7 +107,7 @@ func (d *QueueDrive) carry(opcode byte, first uint64, b []byte) error {
 		return fmt.Errorf("%s: %w", d.Name(), nvme.ErrClosed)
 	}
 	if len(b)%d.space.BlockBytes != 0 || first > d.space.Blocks || uint64(len(b)/d.space.BlockBytes) > d.space.Blocks-first {
-		return fmt.Errorf("%d bytes from block %d on are not on %s", len(b), first, d.Name())
+		return fmt.Errorf("%d bytes from block %d on are not whole blocks of %s", len(b), first, d.Name())
 	}
 	d.err = nil
 	for len(b) > 0 || len(d.free) < len(d.slots) {

@@ -87,7 +87,7 @@ func (f *File) Locate(offset int64) (at, n int64) {
 		}
 		page -= e.Pages
 	}
-	panic(fmt.Sprintf("volume: byte %d of %s, which has %d", offset, f.Name, f.Size))
+	panic(fmt.Sprintf("volume: byte %d is not in %s, which has %d bytes", offset, f.Name, f.Size))
 }
 
 // same reports whether two tables are of the same directory, with the same files.
@@ -172,7 +172,7 @@ func tableOf(b []byte, pages int64) (*Contents, error) {
 	c.Fingerprint = hex.EncodeToString(d.Raw(32))
 	c.Format = string(d.Raw(format))
 	if d.Err() == nil && (format > maxFormat || !plain(c.Format) || granule != Granule || granules > uint64(len(b)/4) || written > granules) {
-		d.Fail("%d of %d granules of %d bytes, and a format of %d", written, granules, granule, format)
+		d.Fail("%d of %d granules of %d bytes, and the name of a format in %d bytes, are not possible", written, granules, granule, format)
 	}
 	c.written = int64(written)
 	var all []Extent
@@ -185,7 +185,7 @@ func tableOf(b []byte, pages int64) (*Contents, error) {
 		for range extents {
 			e := Extent{int64(d.U64()), int64(d.U64())}
 			if e.Pages <= 0 || e.First < 0 || e.Pages > pages || e.First > pages-e.Pages {
-				d.Fail("%.80q lies in %d pages from %d on, of %d", f.Name, e.Pages, e.First, pages)
+				d.Fail("%.80q has %d pages from page %d on, but the volume has %d", f.Name, e.Pages, e.First, pages)
 				break
 			}
 			sum += e.Pages
@@ -194,7 +194,7 @@ func tableOf(b []byte, pages int64) (*Contents, error) {
 		switch {
 		case d.Err() != nil:
 		case !validName(f.Name):
-			d.Fail("a file named %.80q", f.Name)
+			d.Fail("%.80q cannot be the name of a file", f.Name)
 		case len(c.Files) > 0 && c.Files[len(c.Files)-1].Name >= f.Name:
 			d.Fail("%.80q is listed twice, or out of order", f.Name)
 		case f.Size < 0 || f.Size > maxBytes || sum != pagesOf(f.Size):
@@ -204,7 +204,7 @@ func tableOf(b []byte, pages int64) (*Contents, error) {
 		c.Files = append(c.Files, f)
 	}
 	if d.Err() == nil && (c.granules() != int64(granules) || int64(d.Rest()) != 4*int64(granules)) {
-		d.Fail("%d granules and %d bytes of checksums for the %d of its files", granules, d.Rest(), c.granules())
+		d.Fail("%d granules with %d bytes of checksums, but its files have %d granules", granules, d.Rest(), c.granules())
 	}
 	if err := d.Err(); err != nil {
 		return nil, err

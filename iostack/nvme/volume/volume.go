@@ -76,14 +76,14 @@ func find(drives []Drive) (*Volume, error) {
 		case !known:
 			return nil, fault.New(fault.ErrInput, "%s holds no volume: it has no label", d.Name())
 		case l.drive != i || l.layout.Drives != len(drives):
-			return nil, fault.New(fault.ErrInput, "%s is drive %d of a volume of %d, not drive %d of %d: give all of them, in order", d.Name(), l.drive, l.layout.Drives, i, len(drives))
+			return nil, fault.New(fault.ErrInput, "%s is drive %d of a volume of %d, not drive %d of %d: give all its drives, in order", d.Name(), l.drive, l.layout.Drives, i, len(drives))
 		case i == 0:
 			v.id, v.layout = l.id, l.layout
 		case l.id != v.id || l.layout != v.layout:
 			return nil, fault.New(fault.ErrInput, "%s is a drive of another volume than %s", d.Name(), drives[0].Name())
 		}
 		if need := head + l.layout.Units*l.layout.Unit; bytesOf(d) < need {
-			return nil, fault.New(fault.ErrCorrupt, "%s has %d bytes, its label says %d", d.Name(), bytesOf(d), need)
+			return nil, fault.New(fault.ErrCorrupt, "%s has %d bytes, but its label needs %d", d.Name(), bytesOf(d), need)
 		}
 	}
 	if err := v.readSuper(); err != nil {
@@ -94,17 +94,17 @@ func find(drives []Drive) (*Volume, error) {
 		return nil, err
 	}
 	if c := v.contents; c != nil && c.written != c.granules() {
-		return nil, fault.New(fault.ErrCorrupt, "the table of %s is in force, but has %d of %d granules", names(drives), c.written, c.granules())
+		return nil, fault.New(fault.ErrCorrupt, "the table of %s is in force, but has only %d of %d granules", names(drives), c.written, c.granules())
 	}
 	return v, nil
 }
 
 func readLabel(d Drive) (l label, known bool, err error) {
 	if n := d.BlockBytes(); n < 512 || n > Page || n&(n-1) != 0 {
-		return l, false, fault.New(fault.ErrInput, "%s has blocks of %d bytes", d.Name(), n)
+		return l, false, fault.New(fault.ErrInput, "%s has blocks of %d bytes, not of 512 to 4096", d.Name(), n)
 	}
 	if bytesOf(d) < head+tail {
-		return l, false, fault.New(fault.ErrInput, "%s has %d bytes: a drive of a volume has more than %d", d.Name(), bytesOf(d), head+tail)
+		return l, false, fault.New(fault.ErrInput, "%s has %d bytes: a drive of a volume needs more than %d", d.Name(), bytesOf(d), head+tail)
 	}
 	b := make([]byte, Page)
 	if err := readBytes(d, 0, b); err != nil {
@@ -160,7 +160,7 @@ func (v *Volume) table(r ref) (*Contents, error) {
 	for i := range c.Files {
 		for _, e := range c.Files[i].Extents {
 			if e.First < r.first+r.pages() && r.first < e.First+e.Pages {
-				return nil, fault.New(fault.ErrCorrupt, "%s of %s lies in its table", c.Files[i].Name, names(v.drives))
+				return nil, fault.New(fault.ErrCorrupt, "%s of %s lies in the pages of its table", c.Files[i].Name, names(v.drives))
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func (v *Volume) flush() error {
 // a whole file's bytes are, by Verify.
 func (v *Volume) Read(f *File, b []byte, offset int64) error {
 	if offset < 0 || offset > f.Size || int64(len(b)) > f.Size-offset {
-		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d of %d", f.Name, offset, offset+int64(len(b)), f.Size)
+		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are outside the file, which has %d bytes", f.Name, offset, offset+int64(len(b)), f.Size)
 	}
 	for len(b) > 0 {
 		at, n := f.Locate(offset)

@@ -55,7 +55,7 @@ func (p *Pool) Alloc(n int) (*nvme.Memory, error) {
 // Take returns zeroed memory of at least n bytes; see nvme.Transport's Alloc.
 func (p *Pool) Take(n int) (*nvme.Memory, error) {
 	if n <= 0 {
-		return nil, fmt.Errorf("memory of %d bytes: no such size", n)
+		return nil, fmt.Errorf("memory of %d bytes: the size must be positive", n)
 	}
 	pages := (n + nvme.Page - 1) / nvme.Page
 	for _, c := range p.chunks {
@@ -113,7 +113,7 @@ func (p *Pool) Give(m *nvme.Memory) error {
 	}
 	at, known := p.taken[m]
 	if !known {
-		return fmt.Errorf("free memory that %s did not give", p.owner)
+		return fmt.Errorf("cannot free memory that %s did not allocate", p.owner)
 	}
 	delete(p.taken, m)
 	for i := range m.Pages {

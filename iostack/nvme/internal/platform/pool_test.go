@@ -138,7 +138,7 @@ func TestKeep(t *testing.T) {
 	if err := p.Give(kept[1]); !errors.Is(err, errFull) || back != [2]int{0, 1} {
 		t.Error(err, back)
 	}
-	if err := p.Give(kept[1]); err == nil || err.Error() != "free memory that drive did not give" {
+	if err := p.Give(kept[1]); err == nil || err.Error() != "cannot free memory that drive did not allocate" {
 		t.Error(err)
 	}
 	if err := p.Close(); !errors.Is(err, errFull) || back != [2]int{1, 1} {
