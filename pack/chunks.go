@@ -72,8 +72,9 @@ func (c *chunks) open(ctx context.Context, crc uint32) (err error) {
 	return checkKept(ctx, c.dir, kept, c.lists.file)
 }
 
-// regions yields what an interrupted run wrote to the chunks of the batches lo ≤ i < hi:
-// of each band its rows below state.Next, of which the last checksum is still under way.
+// regions yields the regions that an interrupted run wrote to the chunks of the batches lo ≤ i < hi: in
+// each band the rows of the nodes below state.Next. The checksum of the last region covers a part of a
+// granule.
 func (c *chunks) regions(lo, hi int) iter.Seq[region] {
 	const granule = packfile.ColdGranule
 	return func(yield func(region) bool) {
@@ -115,7 +116,8 @@ func (c *chunks) close() {
 	c.lists.close()
 }
 
-// take writes the rows lo ≤ v < hi, which are in memory, wherever they belong, through out.
+// take writes the rows of the nodes lo ≤ v < hi to their places in all chunks, through out. rows holds them
+// in node order.
 func (c *chunks) take(ctx context.Context, out *rowfile.Writers, lo, hi int64, rows []byte) error {
 	g, ctx := errgroup.WithContext(ctx)
 	jobs := make(chan int)
@@ -185,12 +187,11 @@ func (w *chunkWriter) batch(ctx context.Context, i int, lo, hi int64, rows []byt
 	return nil
 }
 
-// gatherBytes is how many bytes are gathered before their checksum is computed, while they are
-// still in the cache.
+// gatherBytes is the number of bytes that are gathered before their checksum is computed: they are then
+// still in the processor's cache.
 const gatherBytes = 64 << 10
 
-// band writes the rows of the given nodes, the first of which is row lo's place in
-// rows, to the stream.
+// band writes the rows of the given nodes to the stream. rows begins with the row of node lo.
 func (w *chunkWriter) band(ctx context.Context, ids []uint32, lo int64, rows []byte, c *bandSums) error {
 	rb := w.c.form.RowBytes
 	for len(ids) > 0 {

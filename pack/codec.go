@@ -17,9 +17,10 @@ const (
 	// samplePieces and sampleBytes bound the sample that auto compresses to compare codecs.
 	samplePieces = 8
 	sampleBytes  = 512 << 10
-	// leastGain is how much faster compressed chunks must load to be worth it.
+	// leastGain is the least ratio of loading speeds, compressed over plain, for which chunks are
+	// compressed.
 	leastGain = 1.05
-	// decodeFor is how long each codec is timed, at least.
+	// decodeFor is the least time for which each codec is timed.
 	decodeFor = 20 * time.Millisecond
 )
 
@@ -70,12 +71,12 @@ type codecMeasure struct {
 	decode float64 // bytes of rows per second, on one core
 }
 
-// codecMeasures are the measurements that the choice is made by.
+// codecMeasures are the measurements from which the codec is chosen.
 type codecMeasures struct {
 	drive  float64 // bytes per second
 	of     []codecMeasure
 	chosen string
-	gain   float64 // in speed, of the best codec
+	gain   float64 // speed of the best codec over none
 	cores  int
 }
 

@@ -29,7 +29,7 @@ type compression struct {
 	dir     *stage.Dir
 	open    *rowfile.Set
 	stack   iostack.Stack
-	part    packfile.Part // whose groups are compressed
+	part    packfile.Part // the groups to compress
 	facts   *packfile.Facts
 	index   *packfile.Index // of chunks as the ranges wrote them
 	raw     packfile.Form
@@ -182,7 +182,7 @@ func pieceRegions(sums, frames []uint32) iter.Seq[region] {
 	}
 }
 
-// locate makes the index the one of the compressed chunks.
+// locate changes the index to the places and lengths of the compressed chunks.
 func (c *compression) locate() {
 	c.index.SharePieces(c.form, c.state.Sums, c.state.Frames)
 	for g := range c.facts.Groups() {
@@ -246,8 +246,8 @@ type compressSlot struct {
 // compressSlots returns the number of pieces under way.
 func compressSlots(workers int) int { return workers + 2 }
 
-// slotMem returns the bytes of a slot's rows: a piece and the checked granules that it
-// begins and ends in.
+// slotMem returns the bytes of a slot's rows: a piece, extended to the checksum granules in which it begins
+// and ends.
 func slotMem(f packfile.Form) int64 {
 	return binio.AlignUp(f.PieceBytes(), binio.Page) + 2*packfile.ColdGranule + binio.Page
 }

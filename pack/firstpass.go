@@ -20,8 +20,8 @@ type firstPass struct {
 	// index has no checksums of chunks yet, which lie where the ranges write them.
 	index *packfile.Index
 	files []stage.File // that are finished
-	// requests and ssdRequests are the CRC-32C of the scratch lists of rows, entries that of
-	// the list of the cache's first content under policy min.
+	// requests and ssdRequests are the CRC-32C of the scratch lists of rows. entries is the CRC-32C of the
+	// list of the cache's first content under policy min.
 	requests, ssdRequests, entries uint32
 }
 
@@ -38,8 +38,7 @@ type journal struct {
 	Entries uint32 `json:"slots_crc,omitempty"`
 }
 
-// save makes the end of the first pass durable. form is that of the chunks as the ranges
-// write them.
+// save makes the end of the first pass durable. form is the form of the chunks as the ranges write them.
 func (f *firstPass) save(dir *stage.Dir, form packfile.Form) error {
 	f.index.SharePieces(form, make([]uint32, pieces(f.index, form)), nil)
 	b, err := f.index.Encode()
@@ -63,7 +62,7 @@ func loadFirstPass(dir *stage.Dir, form packfile.Form) (*firstPass, error) {
 	}
 	b, err := vfs.ReadFile(dir.FS(), dir.File(partFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the run before was about to publish what it made: all is made again
+		return nil, nil // the earlier run was about to publish: everything is made again
 	}
 	if err != nil {
 		return nil, err

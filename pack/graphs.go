@@ -24,7 +24,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 		p.rep.Logf("resuming: the graphs are packed already")
 		return p.kept, p.kept.check(ctx, p.dir, d.Part)
 	}
-	// What an earlier run saved of its second pass is useless without its first pass.
+	// The saved state of an earlier second pass is useless without its first pass.
 	for _, name := range []string{stateFile, compressFile} {
 		if err := p.fs.Remove(p.dir.File(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -81,7 +81,7 @@ type graphPass struct {
 	task    progress.Task
 
 	segments *cut.Segments  // nil with segments of one batch
-	codes    *rowfile.Lists // under policy min: what becomes of every access
+	codes    *rowfile.Lists // under policy min: the code of every access
 }
 
 // run writes the graphs and the scratch lists of rows, and the index but for chunks.

@@ -17,16 +17,15 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// What an interrupted run left is kept if it matches checksums that were computed of the
-// bytes in memory when they were written: it is read once and compared. Everything else is
-// made again. The checksums lie in the journal and, where they are many, in scratch files
-// that carry a checksum of their own.
+// Files of an interrupted run are kept if they match checksums that were computed in memory when they were
+// written. They are read once and compared. Everything else is made again. The checksums lie in the journal
+// and, where they are many, in scratch files that carry a checksum of their own.
 
 // keptFile is a file that an interrupted run left, and its expected content.
 type keptFile struct {
 	name string
 	size int64
-	// regions yields the parts that are known, in order; what lies between them is zero.
+	// regions yields the parts with known checksums, in order. All bytes between them are zero.
 	regions iter.Seq[region]
 }
 
@@ -34,7 +33,7 @@ type keptFile struct {
 type region struct {
 	off, size int64
 	crc       uint32
-	rewritten bool // it is written again, whatever is there
+	rewritten bool // it is written again, so it is not compared
 }
 
 // checkDepth is the number of files that are checked at a time.
@@ -46,8 +45,8 @@ const writeBuffer = 1 << 20
 
 var zeros [binio.Page]byte
 
-// checkKept reads files of the directory and compares them. What they must contain may
-// come from mapped files.
+// checkKept reads files of the directory and compares them. Their expected content may come from the mapped
+// files in from.
 func checkKept(ctx context.Context, dir *stage.Dir, files []keptFile, from ...*mapped.File) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkDepth)
@@ -85,7 +84,7 @@ func (k *keptFile) check(ctx context.Context, dir *stage.Dir) (err error) {
 	return r.zeros(at, k.size)
 }
 
-// openKept opens a file that an interrupted run left, which must have its size.
+// openKept opens a file that an interrupted run left. Another size than the given one is an error.
 func openKept(dir *stage.Dir, name string, size int64) (vfs.File, error) {
 	name = dir.File(name)
 	f, err := dir.FS().Open(name)

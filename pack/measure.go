@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// mostScratch is the most that the scratch file takes, an eighth of the free space if
-	// that is less: what is written twice may stay in some cache.
+	// mostScratch is the most that the scratch file takes, an eighth of the free space if that is less:
+	// data that is written twice may stay in some cache.
 	mostScratch = 8 << 30
 	// leastScratch is the least that is written: a shorter write mostly measures overhead.
 	leastScratch = 16 << 20
@@ -92,7 +92,7 @@ func (r *request) plan(ctx context.Context) (plan cut.Plan, err error) {
 	return plan, nil
 }
 
-// measure times the drives, the first pass, and the codec that was chosen.
+// measure times the drives, the first pass and the chosen codec.
 func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, err error) {
 	m.DType, m.Ratio = r.ds.Facts().DType, 1
 	if m.Drive, m.Table, err = r.measureDrive(ctx); err != nil {
@@ -109,7 +109,7 @@ func (r *request) measure(ctx context.Context, c *cut.Counts) (m cut.Measured, e
 			}
 		}
 	}
-	// As many batches at once as there is room for beside the census.
+	// The number of batches in memory is limited by the room beside the census.
 	s := r.samples.Facts()
 	held, slot := cut.HeldMemory(r.facts.Nodes)+cut.RecordMemory(s), cut.SlotBytes(s)
 	if err := budget.Check("renumbering a batch", held+slot, r.o.Memory); err != nil {
@@ -131,7 +131,7 @@ func planEffort(table int64) driverate.Effort {
 	return driverate.Limited
 }
 
-// readRate measures how fast the drive of the feature table reads it, once for a request.
+// readRate measures the sequential read rate of the feature table's drive, once for a request.
 func (r *request) readRate(ctx context.Context, table string, effort driverate.Effort) (driverate.Rate, error) {
 	const depth, size = 32, 1 << 20
 	if r.read.PerSecond > 0 {

@@ -21,10 +21,10 @@ const (
 	// leastSpill keeps the writes to a scratch file of hot rows from being tiny.
 	leastSpill = 64 << 10
 
-	// enoughRanges hide the reading of one range behind the writing of the one before,
-	// however much memory there is; more would only make the writes shorter.
+	// enoughRanges hide the reading of one range behind the writing of the one before, with any amount of
+	// memory; more ranges would only make the writes shorter.
 	enoughRanges = 8
-	// enoughRange is as short as ranges are made for that.
+	// enoughRange is the shortest range, in bytes, that results from this.
 	enoughRange = 256 << 20
 )
 
@@ -39,7 +39,7 @@ type allotment struct {
 	outside   int64 // bytes that Go's collector does not manage
 }
 
-// ledger is the memory of a packing beside nodes, batches and rows on their way.
+// ledger is the memory of a packing except for nodes, for batches in work, and for rows in work.
 type ledger struct {
 	lane  int64 // by the first pass for every segment under way; 0 without an SSD level
 	books int64 // all the time, for every batch, piece and page
@@ -54,10 +54,9 @@ type counts struct {
 	hot, eval, ssd int64 // pages
 }
 
-// books returns the bytes of what is held for every batch, piece and page: the index, in
-// memory and as it is encoded; the state of the ranges, which is copied and encoded while
-// the next range goes on; tables of checksums, of which one at a time is completed and
-// encoded.
+// books returns the bytes held for every batch, piece and page: the index, in memory and as it is encoded;
+// the state of the ranges, which is copied and encoded while the next range goes on; and tables of
+// checksums, which are completed and encoded one at a time.
 func (c *counts) books() int64 {
 	const (
 		waiting = 128     // of a segment: its place in the list of rows, and who waits for it
@@ -90,7 +89,7 @@ func (p *Packing) allot(d *cut.Decision) (allotment, error) {
 	return m, p.checkFree(d, m.spill)
 }
 
-// books returns what is held all the time for a decision.
+// books returns the bytes held all the time for a decision.
 func (p *Packing) books(d *cut.Decision) int64 {
 	f, rb := &d.Facts, int64(d.Facts.RowBytes)
 	lo, hi := d.Part.Batches(f)
@@ -148,8 +147,7 @@ func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (allotm
 	return p, nil
 }
 
-// fit fits both passes under the budget. Ranges of no rows say that one of them does
-// not.
+// fit fits both passes under the budget. Ranges of no rows mean that one of them does not fit.
 func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) allotment {
 	lane := l.lane
 	held := cut.HeldMemory(f.Nodes) + l.books

@@ -69,7 +69,7 @@ func (c *onceRows) finish(ctx context.Context) ([]stage.File, error) {
 	return append(hot, eval...), nil
 }
 
-// close closes what is open, finished or not.
+// close closes all open files, finished or not.
 func (c *onceRows) close() {
 	if c != nil {
 		c.hot.close()

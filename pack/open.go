@@ -122,9 +122,9 @@ func (r *request) settle() error {
 	return nil
 }
 
-// checkBatches refuses samples that a pack has no room for, before any work: batches whose edges
-// or bytes are more than their 32 bits in the index, or too many batches. The size that
-// renumbering adds to a graph is checked later, when it is known.
+// checkBatches refuses samples that a pack has no room for, before any work: batches with more edges or
+// bytes than 32 bits in the index can hold, or too many batches. The size that renumbering adds to a graph
+// is checked later, when it is known.
 func checkBatches(samples string, n int, info func(i int) mbfile.BatchInfo) error {
 	if n > packfile.MaxBatches {
 		return fault.New(fault.ErrInput, "%s has %d batches, but a pack has at most %d: presample fewer epochs, or larger batches", samples, n, packfile.MaxBatches)

@@ -34,8 +34,8 @@ func Policies() []string { return []string{packfile.PolicyStatic, packfile.Polic
 type Options struct {
 	Dataset, Samples, Out string
 
-	// Shard is the part of the pack to make, into a directory of its own beside Out:
-	// all, by its zero value.
+	// Shard is the part of the pack to make, in a directory of its own beside Out. The zero value means the
+	// whole pack.
 	Shard shard.Shard
 
 	// Cache is the least hot set that every trainer of this pack must hold in
@@ -61,13 +61,12 @@ type Options struct {
 	PlanFile string
 	planning bool // the plan file is to be written
 
-	Workers int   // goroutines; 0: as many as processors
+	Workers int   // goroutines; 0: one for each processor
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
 	Force   bool  // replace a pack made with other parameters
 
-	// RangeRows, if positive, is the most rows of the table in memory at once,
-	// of each range and of the hot rows, however much Memory would allow. It
-	// changes no byte; tests use it to pack small tables in many ranges.
+	// RangeRows, if positive, bounds the rows of each range, and the hot rows in memory, below the bound by
+	// Memory. It changes no byte; tests use it to pack small tables in many ranges.
 	RangeRows int64
 	openFiles int // most files that are open for writing at a time; 0: by the process's limit
 }
@@ -106,7 +105,8 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// Validate names the flag that makes no sense.
+// Validate returns an error of kind fault.ErrUsage that names the first invalid flag. EnsureDefaults comes
+// first.
 func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
@@ -149,7 +149,7 @@ func (o *Options) Validate() error {
 	return err
 }
 
-// maxDisk returns the disk budget in bytes, 0 for none, for a feature table's bytes.
+// maxDisk returns the disk budget in bytes; 0: none. table is the size of the feature table in bytes.
 func (o *Options) maxDisk(table int64) (int64, error) {
 	if o.MaxDisk.Unit == budget.UnitUnlimited {
 		return 0, nil
@@ -164,7 +164,7 @@ func (o *Options) maxDisk(table int64) (int64, error) {
 	return int64(min(limit, 1<<62)), nil
 }
 
-// target returns the pack's element type for a dataset's.
+// target returns the pack's element type, given the dataset's.
 func (o *Options) target(source dtype.Type) (dtype.Type, error) {
 	if o.DType == DTypeSame {
 		return source, nil

@@ -80,7 +80,7 @@ func (r *request) part(ctx context.Context) (stage.Spec, error) {
 	return spec, err
 }
 
-// words says how a user gives a content parameter.
+// words names a content parameter and its value as the user gives them: the flag and its text.
 func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	switch param {
@@ -97,9 +97,9 @@ func words(param string, value json.RawMessage) (name, text string) {
 	return name, text
 }
 
-// Decide settles the parameters that the pack's content follows from. If an interrupted run has packed
-// the graphs, that run's decision stands. Under policy min it simulates the cache; the records go to
-// scratch files and refill.bin in the directory.
+// Decide settles the parameters that determine the pack's content. If an interrupted run has packed the
+// graphs, that run's decision stands. Under policy min it simulates the cache; the records go to scratch
+// files and refill.bin in the directory.
 func (p *Packing) Decide(ctx context.Context) (cut.Decision, error) {
 	if k := p.kept; k != nil {
 		return cut.Again(ctx, p.cutRequest(), k.facts, k.index.Edges, k.index.Bands)
@@ -123,7 +123,7 @@ func (p *Packing) Decide(ctx context.Context) (cut.Decision, error) {
 	return c.Simulate(ctx, p.fs, p.dir.Path(), 2*rowfile.Buffer, rec)
 }
 
-// Write makes the directory that was decided on, and publishes it.
+// Write makes the directory of the decision, and publishes it.
 func (p *Packing) Write(ctx context.Context, d cut.Decision) (Result, error) {
 	w, err := p.write(ctx, &d)
 	if err != nil {

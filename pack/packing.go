@@ -37,7 +37,7 @@ type request struct {
 	watch *budget.Watch
 }
 
-// close releases all that open took.
+// close releases everything that openParents opened.
 func (r *request) close() {
 	if r.stack != nil {
 		_ = r.stack.Close()
@@ -78,7 +78,7 @@ type Packing struct {
 	kept  *firstPass   // that an interrupted run finished; or nil
 }
 
-// end closes what is open of the directory, and the transaction, which err ended; see stage.Dir.
+// end closes the open files of the directory, and ends the transaction with err; see stage.Dir.
 func (p *Packing) end(err error) error {
 	p.files.Close()
 	return p.dir.End(err)

@@ -16,8 +16,8 @@ import (
 	"diskgnn/pack/internal/table"
 )
 
-// rows runs the second pass. It returns the files that are finished then: hot rows, those
-// of evaluation and the SSD level.
+// rows runs the second pass. It returns the files that it has finished: hot rows, evaluation rows and the
+// SSD level.
 func (p *Packing) rows(ctx context.Context, d *cut.Decision, m allotment, first *firstPass, w *work) ([]stage.File, error) {
 	f := p.ds.Facts()
 	source, err := p.ds.Features()
@@ -154,9 +154,9 @@ func (p *rangePass) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// pack writes everything that the rows lo ≤ v < hi, which are in memory, belong to: hot and
-// evaluation rows on some goroutines, the chunks' on the workers, then the SSD level's. An
-// earlier run has written the chunks and the SSD level of the rows below state.Next.
+// pack writes the rows lo ≤ v < hi, which are in memory, to all their places: hot and evaluation rows on
+// some goroutines, rows of chunks on the workers, and then rows of the SSD level. An earlier run has
+// written the chunks and the SSD level of the rows below state.Next.
 func (p *rangePass) pack(ctx context.Context, lo, hi int64, rows []byte) error {
 	from := max(lo, p.chunks.state.Next)
 	g, inner := errgroup.WithContext(ctx)

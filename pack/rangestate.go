@@ -29,7 +29,7 @@ func (s *rangeState) clone() rangeState {
 	return rangeState{s.Next, slices.Clone(s.Running), slices.Clone(s.Sums), slices.Clone(s.SSD)}
 }
 
-// encode returns the state as it lies in the scratch file.
+// encode returns the content of the scratch file.
 func (s *rangeState) encode() []byte {
 	b := make([]byte, 0, 8+3*4+4*(len(s.Running)+len(s.Sums)+len(s.SSD))+4)
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.Next))
@@ -53,8 +53,8 @@ func (s *rangeState) decode(b []byte) error {
 	return d.Err()
 }
 
-// load reads the state of an interrupted run, of so many numbers of each kind; without
-// one it stays empty.
+// load reads the state of an interrupted run. It stays empty if there is none. running, sums and ssd are
+// the expected lengths of the lists.
 func (s *rangeState) load(fsys vfs.FS, name string, running, sums, ssd int) error {
 	ok, err := vfs.Exists(fsys, name)
 	if err != nil || !ok {

@@ -17,7 +17,7 @@ import (
 // part that has it, refill.bin.
 type recorder struct {
 	p      *Packing
-	lo, hi int // batches whose codes are of use here
+	lo, hi int // training batches of the part: only their codes are kept
 	last   int // batch
 	common bool
 
@@ -120,7 +120,7 @@ func (r *recorder) End() (rec cut.Record, err error) {
 	return rec, err
 }
 
-// close gives up what End did not finish.
+// close closes the files that End did not finish.
 func (r *recorder) close() {
 	if r.refill != nil {
 		r.refill.Close()
@@ -128,9 +128,8 @@ func (r *recorder) close() {
 	_ = r.codes.Remove() // scratch
 }
 
-// hotPlaces returns the row of hot.bin that a node has, by node; others have one beyond
-// its end. Under policy min it writes them over the ranks, which nothing needs after the
-// first pass.
+// hotPlaces returns, by node, the node's row in hot.bin. Nodes without one have a number beyond the end of
+// the file. Under policy min the result overwrites the ranks, which nothing needs after the first pass.
 func (p *Packing) hotPlaces(d *cut.Decision, crc uint32) ([]uint32, error) {
 	places := d.Rank
 	if p.params.Policy != packfile.PolicyMin {

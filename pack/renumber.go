@@ -58,10 +58,10 @@ func (r *renumberer) train(b *graph.Batch) {
 	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
 }
 
-// trainMin renumbers a sampled training batch in place for the policy min: [passing
-// by, by ascending node id | admitted, likewise | hits by ascending entry]. codes are
-// those of the batch's nodes in ascending order. Input becomes ranks; the rows of both
-// bands, the chunk's node ids and the plan are left in r.
+// trainMin renumbers a sampled training batch in place for the policy min: [passing by, by ascending node
+// id | admitted, likewise | hits by ascending entry]. codes has the code of each of the batch's nodes, in
+// ascending order of the nodes. Input becomes ranks; the rows of both bands, the chunk's node ids and the
+// plan are left in r.
 func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
 	n := len(b.Input)
 	r.grow(n)
@@ -91,8 +91,8 @@ func (r *renumberer) trainMin(b *graph.Batch, codes []uint32) {
 	r.apply(b, func(v uint32) uint32 { return r.rank[v] })
 }
 
-// takeBands counts the rows of the groups from first on, which key begins with, and
-// collects their places. It returns what follows them.
+// takeBands takes the groups from first on off the front of key. It counts the rows of each group in bands,
+// collects their places in the memory of places, and returns the places and the rest of key.
 func takeBands(places []uint32, bands []int, key []uint64, first int) ([]uint32, []uint64) {
 	clear(bands)
 	places = places[:0]

@@ -14,7 +14,7 @@ type Result struct {
 	State       string `json:"state"` // new, resumed, or done: nothing had to be done
 	DType       string `json:"dtype"`
 	Codec       string `json:"codec"` // of the chunks
-	IO          string `json:"io"`    // what read the table
+	IO          string `json:"io"`    // backend that read the table
 
 	Batches  int   `json:"batches"`
 	RowBytes int   `json:"row_bytes"`
@@ -23,7 +23,7 @@ type Result struct {
 	ColdRows int64 `json:"cold_rows"`
 	EvalRows int64 `json:"eval_rows"`
 	Segments int   `json:"segments"`
-	// SegmentBatches is the number of batches that share rows; 1 says that none do.
+	// SegmentBatches is the number of batches that share rows; 1 means that none do.
 	SegmentBatches int `json:"segment_batches"`
 	// CacheRows are the band edges: the cache sizes, in rows, that trainers choose
 	// from.
@@ -42,8 +42,9 @@ type Result struct {
 	BytesRead    int64   `json:"bytes_read"`
 	BytesWritten int64   `json:"bytes_written"`
 	Seconds      float64 `json:"seconds"`
-	// The parts of Seconds, which they add up to: DecideSeconds until the pack's content is decided,
-	// where policy min simulates the cache; then the graphs; then the rows and the rest.
+	// The parts of Seconds, which add up to it. DecideSeconds is the time to decide the pack's content:
+	// under policy min it includes the simulation of the cache. GraphSeconds is for the graphs, RowSeconds
+	// for the rows and everything else.
 	DecideSeconds float64 `json:"decide_seconds"`
 	GraphSeconds  float64 `json:"graph_seconds"`
 	RowSeconds    float64 `json:"row_seconds"`
@@ -61,7 +62,7 @@ type work struct {
 	decideSeconds, graphSeconds float64
 }
 
-// describe builds the result from the finished directory, which it so checks.
+// describe builds the result from the finished directory. Opening the directory checks it.
 func (r *request) describe(state string, w work) (Result, error) {
 	open := packfile.Open
 	if !r.o.Shard.Whole() {

@@ -12,14 +12,12 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// ssdPiece is the number of places that a worker looks through at a time: whole pages,
-// whatever a row's bytes.
+// ssdPiece is the number of places that a worker goes through at a time: whole pages for every row size.
 const ssdPiece = 16 * binio.Page
 
-// ssdWriter writes the rows of the SSD level while their range of the table is in
-// memory. What a range writes does not depend on what is there, so that an interrupted
-// range is simply written again. Rows come in the order of nodes, pages of several: their
-// checksums are computed of parts, in any order.
+// ssdWriter writes the rows of the SSD level while their range of the table is in memory. The writes of a
+// range do not depend on the file's content, so an interrupted range is simply written again. Rows come in
+// the order of nodes and share pages: the checksum of a page is computed from its parts, in any order.
 type ssdWriter struct {
 	open     *rowfile.Set
 	facts    *packfile.Facts
@@ -41,8 +39,8 @@ func ssdSize(segments []packfile.Segment, rowBytes int) int64 {
 	return last.Offset + binio.AlignUp(int64(last.Rows)*int64(rowBytes), binio.Page)
 }
 
-// newSSDWriter creates the files at their full sizes. Of an interrupted run, whose state is
-// given, it checks what was written to them. crc is that of the scratch list.
+// newSSDWriter creates the files at their full sizes. Given the state of an interrupted run, it checks the
+// rows written to them. crc is the checksum of the scratch list.
 func newSSDWriter(ctx context.Context, open *rowfile.Set, x *packfile.Index, f *packfile.Facts, workers int, crc uint32, state *rangeState) (_ *ssdWriter, err error) {
 	w := &ssdWriter{open: open, facts: f, segments: x.Segments, workers: workers}
 	defer func() {
@@ -81,8 +79,8 @@ func (w *ssdWriter) size(group int) int64 {
 	return ssdSize(w.segments[lo:hi], w.facts.RowBytes)
 }
 
-// digests returns, by group, the CRC-32C of the pages' checksums: what a resumed run
-// compares with those of the rows that it finds.
+// digests returns, by group, the CRC-32C of the pages' checksums. A resumed run compares them with the
+// digests of the rows in the files.
 func (w *ssdWriter) digests() []uint32 {
 	list := make([]uint32, len(w.sums))
 	for g, s := range w.sums {
@@ -118,7 +116,7 @@ func (w *ssdWriter) check(ctx context.Context, state *rangeState) error {
 	return nil
 }
 
-// checkGroup sums up the rows of a group's file whose nodes are below next.
+// checkGroup computes the checksums of the rows in a group's file that belong to nodes below next.
 func (w *ssdWriter) checkGroup(ctx context.Context, group int, next int64) (err error) {
 	f, err := openKept(w.open.Dir, packfile.SSDFile(group), w.size(group))
 	if err != nil {
@@ -190,8 +188,7 @@ func (w *ssdWriter) take(ctx context.Context, lo, hi int64, rows []byte) error {
 	return g.Wait()
 }
 
-// piece writes those of the rows lo ≤ v < hi that belong to the places first ≤ k < last
-// of a segment; adjacent ones in one write.
+// piece writes the rows lo ≤ v < hi with places first ≤ k < last in a segment, adjacent rows in one write.
 func (w *ssdWriter) piece(segment, first, last int, lo, hi int64, rows, buf []byte) error {
 	rb := w.facts.RowBytes
 	nodes := w.lists.of(segment)

@@ -29,7 +29,7 @@ const (
 type belady struct {
 	entryOf []uint32 // by node
 	nodeOf  []uint32 // by entry
-	link    []uint32 // by entry: another one whose next use is in the same batch
+	link    []uint32 // by entry: another entry with the next use in the same batch
 	head    []uint32 // by batch of the cycle: an entry with its next use there
 	free    []uint32 // empty entries
 	far     int      // no queued entry has a later next use
@@ -61,8 +61,7 @@ func (c *belady) take() uint32 {
 	return entry
 }
 
-// move gives every node v of a full cache, all of whose entries are queued, the entry
-// place(v).
+// move moves every node v of a full cache to the entry place(v). All entries are queued.
 func (c *belady) move(place func(v uint32) uint32) {
 	link := c.free[:len(c.link)] // a full cache has no use for it
 	for b, s := range c.head {
@@ -83,7 +82,7 @@ func (c *belady) move(place func(v uint32) uint32) {
 	}
 }
 
-// hold makes the next cycle end with the set, which is what the cache holds now.
+// hold makes the next cycle end with the set. The cache holds exactly this set now.
 func (c *belady) hold(set *idset.Set) {
 	c.keep = set
 	empty(c.head)
@@ -124,7 +123,7 @@ func (c *belady) evict() {
 // used again; order lists the places in nodes by ascending next use, then node. step
 // fills codes, in the order of nodes, and returns the number of hits. order is changed.
 func (c *belady) step(t int, nodes, next, order, codes []uint32) (hits int) {
-	// Whatever is queued for this batch is used by it.
+	// All entries queued for this batch are used by it.
 	for s := c.head[t]; s != NoEntry; s = c.link[s] {
 		c.queued--
 	}
@@ -165,8 +164,8 @@ func (c *belady) step(t int, nodes, next, order, codes []uint32) (hits int) {
 	return hits
 }
 
-// admit returns how many candidates, soonest first, the cache keeps: as many as there
-// is room for, and then those that are used sooner than the entry that is evicted for them.
+// admit returns the number of candidates, soonest first, that the cache keeps: first until it is full, and
+// then each candidate with a sooner next use than the entry that is evicted for it.
 func (c *belady) admit(t int, next, order []uint32, room int) (kept int) {
 	kept = min(room, len(order))
 	for ; kept < len(order); kept++ {
@@ -179,8 +178,8 @@ func (c *belady) admit(t int, next, order []uint32, room int) (kept int) {
 	return kept
 }
 
-// favour moves hits to the front of the run of candidates with equal next uses that the
-// end of the kept ones cuts: held rows have precedence.
+// favour moves hits to the front of the candidates with the same next use as the last kept one: held rows
+// have precedence.
 func (c *belady) favour(next, order, codes []uint32, kept int) {
 	if kept == 0 || kept == len(order) || next[order[kept]] != next[order[kept-1]] {
 		return
@@ -205,10 +204,10 @@ func (c *belady) favour(next, order, codes []uint32, kept int) {
 	}
 }
 
-// closing separates the nodes that the batch uses for the last time in the cycle. Those
-// in keep move to the front of order: the cycle must end with them. The others move to its
-// end: no use is left to keep them for. closing returns the number of the former, and
-// where the latter begin.
+// closing separates the nodes that the batch uses for the last time in the cycle. The nodes in keep move to
+// the front of order: the cycle must end with them. The others move to its end, since nothing uses them
+// again. closing returns the number of nodes at the front, and the place in order where the nodes at the
+// end begin.
 func (c *belady) closing(t int, nodes, next, order []uint32) (keeps, last int) {
 	last = len(order)
 	for last > 0 && t+int(next[order[last-1]]) >= len(c.head) {

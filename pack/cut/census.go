@@ -10,14 +10,14 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Census says how many rows packs of the samples would store beside the hot ones, for
-// many lengths of segments and many caches: exactly, over all segments. (DiskGNN
-// extrapolates from the first segment.)
+// Census counts the rows that packs of the samples would store beside the hot rows, for many lengths of
+// segments and many caches. The counts are exact, over all segments. (DiskGNN extrapolates from the first
+// segment.)
 type Census struct {
 	Segments []int   // batches per segment, ascending; the last is all of them
 	Edges    []int64 // caches, in ranks, descending
-	// Accesses counts, by edge, the uses of nodes ranked at the edge or above: the
-	// rows that are stored when nothing is shared.
+	// Accesses counts, by edge, the uses of nodes ranked at the edge or above: the rows that are stored
+	// when batches share none.
 	Accesses []int64
 	// Stored counts, by edge and segment length, the distinct nodes of every segment: the rows that are
 	// stored. Shared counts the nodes among them that more than one batch of their segment uses: the
@@ -53,8 +53,8 @@ type batchSlot struct {
 	at    []int
 }
 
-// takeCensus reads the input nodes of every training batch once. edges descend. Its
-// memory is that of censusMemory and of the slots. task counts the batches.
+// takeCensus reads the input nodes of every training batch once. edges descend. It holds censusMemory and
+// the slots. task counts the batches.
 func takeCensus(ctx context.Context, samples *mbfile.Reader, rank []uint32, edges []int64, slots int, task progress.Task) (*Census, error) {
 	batches := samples.Facts().TrainBatches
 	t := newCensusTaker(int64(len(rank)), batches, edges)
@@ -110,11 +110,10 @@ func (s *batchSlot) classify(nodes, rank []uint32, edges []int64) {
 	}
 }
 
-// censusTaker counts batch after batch. A use of a node in batch b is the first in
-// its segment of length s exactly if the use before it lies before batch b - b mod s;
-// it is the second if the one before does not, and the one before that does. So a use is
-// sorted in among the few places where the segments that b lies in begin, and what a
-// batch takes does not grow with the batches before it.
+// censusTaker counts batch after batch. A use of a node in batch b is the first in its segment of length s
+// exactly if the use before it lies before batch b - b mod s; it is the second if the one before does not,
+// and the one before that does. So a use is sorted among the few batches at which the segments around b
+// begin, and the time for a batch does not grow with the number of batches before it.
 type censusTaker struct {
 	segments []int
 	edges    []int64
@@ -124,8 +123,8 @@ type censusTaker struct {
 	order []int    // the segments' lengths, by their place in segments, by ascending begin
 	ended []int    // scratch
 	begin []uint32 // in that order: 1 + the first batch of the segment that batch lies in
-	// uses[k] and earlier[k] count, of the nodes being added, those whose last use, and
-	// the one before, is at begin[k-1] or later, and before begin[k].
+	// uses[k] and earlier[k] count the nodes being added by their last use, and by the use before it: at
+	// begin[k-1] or later, and before begin[k].
 	uses, earlier []int64
 
 	accesses       []int64   // by class
@@ -149,10 +148,10 @@ func newCensusTaker(nodes int64, batches int, edges []int64) *censusTaker {
 	return t
 }
 
-// turnTo makes b, which is not before the present one, the batch whose nodes are added.
+// turnTo makes b the batch of the nodes to add. b is not before the present batch.
 func (t *censusTaker) turnTo(b int) {
 	for ; t.batch < b; t.batch++ {
-		// Of the lengths at which a segment ends here, the next one begins last of all.
+		// Of the segments around this batch, one that begins here begins last of all.
 		next, kept := t.batch+1, 0
 		t.ended = t.ended[:0]
 		for k, i := range t.order {
@@ -169,7 +168,7 @@ func (t *censusTaker) turnTo(b int) {
 	}
 }
 
-// place returns how many of the segments that the batch lies in begin at a use or before.
+// place returns the number of segments around the batch that begin at the use or before.
 func (t *censusTaker) place(use uint32) int {
 	lo, n := 0, len(t.begin)
 	for n > 0 {

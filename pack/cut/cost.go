@@ -32,15 +32,14 @@ func (c *Census) level(e, i int) level {
 	return level{cold: stored - shared, ssd: shared, uses: c.Accesses[e] - (stored - shared), segment: c.Segments[i]}
 }
 
-// lowest returns that for the lowest edge.
+// lowest returns the level for the lowest edge and segments of the i-th length.
 func (c *Census) lowest(i int) level { return c.level(len(c.Edges)-1, i) }
 
 // lowest returns the lowest edge: the least cache of every trainer.
 func (d *costs) lowest() int64 { return d.edges[len(d.edges)-1] }
 
-// bytes returns an upper bound of the size of a pack whose coldest edge is the given one. It
-// exceeds the size by less than a page for every chunk, plan and segment, and a little for
-// meta.json.
+// bytes returns an upper bound of the size of a pack with the given coldest edge. It exceeds the size by
+// less than a page for every chunk, plan and segment, and a little for meta.json.
 func (d *costs) bytes(edge int, l level) int64 {
 	f, rb := &d.facts, int64(d.facts.RowBytes)
 	const page = binio.Page
@@ -70,9 +69,9 @@ func (d *costs) bytes(edge int, l level) int64 {
 	return n + 4096 + 256*files
 }
 
-// graphBytesOf returns the bytes that the batches' graphs take without plans, each
-// from a page on. Renumbering adds the positions of the outermost destinations to
-// what presample wrote of training and evaluation batches, and changes no width.
+// graphBytesOf returns the bytes that the batches' graphs take without plans, each from a page on.
+// Renumbering adds the positions of the outermost destinations to the graphs that presample wrote, and
+// changes no width.
 func graphBytesOf(samples *mbfile.Reader) int64 {
 	n := int64(0)
 	for i := range samples.Facts().Batches() {

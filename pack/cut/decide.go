@@ -35,7 +35,7 @@ type Decision struct {
 	Eval *idset.Set
 
 	Bytes int64 // of the whole pack, at most
-	// The following are of the part, about.
+	// The following are estimates for the part.
 	PartBytes int64
 	Cold, SSD int64 // rows that it stores in chunks, and on the SSD level
 	Scratch   int64 // bytes of lists
@@ -68,7 +68,7 @@ func (r *Request) Form() packfile.Form {
 // minimal reports whether the policy is min.
 func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin }
 
-// Counts are the numbers that a decision is made by. They are for one goroutine.
+// Counts are the counts from which a decision is made. They are for one goroutine.
 type Counts struct {
 	Request
 	Rank []uint32   // as a Decision's
@@ -79,8 +79,9 @@ type Counts struct {
 	census   *Census // nil until it is taken
 }
 
-// Count ranks the nodes and counts how often training uses them, and which ones evaluation
-// uses.
+// Count ranks the nodes and counts their uses by training batches, and collects the nodes that evaluation
+// uses. It reads the hotness and the evaluation batches of the samples. Too little memory is an error of
+// kind fault.ErrBudget.
 func Count(ctx context.Context, r Request) (*Counts, error) {
 	c := &Counts{Request: r, costs: costs{facts: r.Facts, form: r.Form(), graphs: graphBytesOf(r.Samples)}}
 	hotness, touched, err := c.ranking()
@@ -136,8 +137,8 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 	return d, err
 }
 
-// ranking reads the hotness and ranks the nodes. It returns the hotness and how many nodes
-// training touches.
+// ranking reads the hotness and ranks the nodes. It returns the hotness and the number of nodes that
+// training batches touch.
 func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	s := c.Samples.Facts()
 	need := budget.Reserve + RecordMemory(s) + rankingMemory(s.Nodes, s.TrainBatches)
@@ -183,10 +184,12 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, 
 	return set, nil
 }
 
-// Edges returns the caches that the request wants, in ranks, descending.
+// Edges returns the band edges of the request, in ranks, descending: cache sizes in rows. The slice is the
+// Counts' own.
 func (c *Counts) Edges() []int64 { return c.costs.edges }
 
-// TakeCensus counts the rows that the training batches share, for all caches.
+// TakeCensus counts the rows that the training batches share, for all edges: Plan needs it. It reads the
+// input nodes of every training batch.
 func (c *Counts) TakeCensus(ctx context.Context) error { return c.takeCensus(ctx, c.costs.edges) }
 
 func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
@@ -202,10 +205,11 @@ func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
 	return err
 }
 
-// Decide decides band edges and segments under the static policy: the shortest segments with which the
-// pack keeps within --max-disk, and as many of the wanted edges as the pack can then hold as hot. Rows
-// are counted by a census, so that the choice is exact but for the pages' padding. (DiskGNN looks at
-// the first segment and supposes that all are like it.)
+// Decide decides band edges and segments under the static policy: the shortest segments with which the pack
+// keeps within --max-disk, and then the largest set of the wanted edges that the disk budget allows. If no
+// choice fits, the error is of kind fault.ErrBudget and states the size that would. Rows are counted by a
+// census, so that the choice is exact but for the pages' padding. (DiskGNN looks at the first segment and
+// supposes that all are like it.)
 func (c *Counts) Decide(ctx context.Context) (Decision, error) {
 	limit := c.Params.MaxDisk
 	least := c.costs.bytes(0, unshared(c.accesses))
@@ -254,16 +258,16 @@ func (c *Counts) decision(edges []int64, eval int64, l level) Decision {
 	return d
 }
 
-// Least returns the decision under policy min as if every access were a hit: the least that is
-// needed, which is known before the simulation.
+// Least returns the decision under policy min as if every access were a hit: a lower bound of all sizes,
+// known before the simulation. If --max-disk is below it, the error is of kind fault.ErrBudget.
 func (c *Counts) Least() (Decision, error) {
 	d := c.minDecision(0)
 	d.Scratch = 8*c.accesses + d.share(4*c.accesses)
 	return d, c.checkMin(&d, "more than that")
 }
 
-// Simulate decides under policy min: it simulates the cache, with scratch files in dir, and records a
-// cycle. beside is the memory of rec in bytes, without its notes on each access.
+// Simulate decides under policy min: it simulates the cache, with scratch files in dir, and records a cycle
+// in rec. beside is the memory of rec in bytes, without its records of single accesses.
 func (c *Counts) Simulate(ctx context.Context, fsys vfs.FS, dir string, beside int64, rec Recorder) (Decision, error) {
 	s := c.Samples.Facts()
 	rows := c.costs.edges[0]
@@ -314,7 +318,8 @@ func (c *Counts) minDecision(misses int64) Decision {
 	return d
 }
 
-// checkMin compares what the pack takes with --max-disk, which should allow what is said.
+// checkMin compares the bytes of the pack with --max-disk. allow is the advice in the error: the size to
+// allow.
 func (c *Counts) checkMin(d *Decision, allow string) error {
 	if limit := c.Params.MaxDisk; limit > 0 && d.Bytes > limit {
 		return c.beyondBudget("a pack of policy min", d.Bytes, allow)
@@ -322,8 +327,8 @@ func (c *Counts) checkMin(d *Decision, allow string) error {
 	return nil
 }
 
-// share returns about how many of the bytes, or rows, of all training batches are of the
-// part's: batches are alike.
+// share estimates the part's number of bytes, or rows, from the number n of all training batches: batches
+// are alike.
 func (d *Decision) share(n int64) int64 {
 	lo, hi := d.Part.Batches(&d.Facts)
 	if hi-lo == d.Facts.Train {
@@ -332,8 +337,8 @@ func (d *Decision) share(n int64) int64 {
 	return int64(float64(n) * float64(hi-lo) / float64(max(d.Facts.Train, 1)))
 }
 
-// ownBytes returns about what the part takes, given what the pack has once beside hot rows
-// and those of evaluation.
+// ownBytes estimates the bytes of the part. once is the number of bytes that the pack has once, beside hot
+// rows and evaluation rows.
 func (d *Decision) ownBytes(once int64) int64 {
 	f := &d.Facts
 	once += (f.HotRows + f.EvalRows) * int64(f.RowBytes)
@@ -344,15 +349,17 @@ func (d *Decision) ownBytes(once int64) int64 {
 	return own
 }
 
-// beyondBudget refuses what --max-disk does not allow; allow says what it should.
+// beyondBudget returns the error for a need above --max-disk. allow is the size that --max-disk should
+// allow, for the message.
 func (c *Counts) beyondBudget(what string, need int64, allow string) error {
-	// Rounded up, so that asking for the figure suffices.
+	// Rounded up: a --max-disk of this figure suffices.
 	times := float64((need*1000+c.Facts.TableBytes-1)/max(c.Facts.TableBytes, 1)) / 1000
 	return fault.New(fault.ErrBudget, "%s needs %s (%d bytes, %.3fx the features) and --max-disk allows %s; allow %s, %sor presample fewer epochs",
 		what, budget.FormatBytes(need), need, times, budget.FormatBytes(c.Params.MaxDisk), allow, Narrower(&c.Facts))
 }
 
-// Narrower advises, for a message, the element types with shorter rows than the pack's.
+// Narrower returns advice for an error message: "use --dtype bf16 or int8, ", with the element types that
+// have shorter rows than the pack, or "" if there are none.
 func Narrower(f *packfile.Facts) string {
 	var names []string
 	for _, n := range []string{"bf16", "int8"} {
@@ -373,8 +380,8 @@ func HeldMemory(nodes int64) int64 { return budget.Reserve + 4*nodes + idset.Byt
 // RecordMemory returns the bytes of the samples' index, which is held all the time.
 func RecordMemory(s mbfile.Facts) int64 { return s.IndexBytes() }
 
-// rankingMemory returns the bytes that ranking takes: of every node its hotness and its
-// rank, and how many nodes have each hotness.
+// rankingMemory returns the bytes that ranking takes: the hotness and the rank of every node, and a count
+// for every hotness.
 func rankingMemory(nodes int64, batches int) int64 { return 8*nodes + 8*int64(batches+2) }
 
 // SlotBytes estimates the memory of one batch on its way through the first pass, in bytes: its graph

@@ -25,11 +25,11 @@ type Plan struct {
 
 	Drive Drive `json:"drive"`
 
-	// Chosen is the pack that was decided on.
+	// Chosen describes the decision.
 	Chosen Choice `json:"chosen"`
 	// Choices are alternatives: caches, segments and element types.
 	Choices []Choice `json:"choices"`
-	// Recommended is the place of one of these, or None, and Why the reason, a clause.
+	// Recommended is the index of one of Choices, or None; Why is the reason, a clause.
 	Recommended int    `json:"recommended"`
 	Why         string `json:"why"`
 }
@@ -66,14 +66,14 @@ type Choice struct {
 	EpochSeconds  float64 `json:"epoch_seconds"` // at the drive's rate
 	// Of packing:
 	BytesRead    int64   `json:"bytes_read"`
-	BytesWritten int64   `json:"bytes_written"` // what the drive's endurance pays
+	BytesWritten int64   `json:"bytes_written"` // counts against the drive's endurance
 	Seconds      float64 `json:"seconds"`
-	// BreakEven is after how many epochs packing has paid, against reading the rows
-	// that the least cache does not hold online, a page each. 0: never.
+	// BreakEven is the number of epochs after which packing has paid. The alternative is to read each row
+	// that the least cache lacks while training, with a page for each row. 0: never.
 	BreakEven float64 `json:"break_even_epochs"`
 }
 
-// Measured has the inputs of a plan beside the counts.
+// Measured has the measured inputs of a plan.
 type Measured struct {
 	Drive Drive
 	Table int64      // bytes of the table's file
@@ -83,7 +83,7 @@ type Measured struct {
 	Ratio        float64 // of compressed chunks to their rows; 1 without compression
 }
 
-// Plan describes a decision and its alternatives. TakeCensus comes first.
+// Plan describes a decision and its alternatives. TakeCensus must have been called.
 func (c *Counts) Plan(ctx context.Context, d Decision, m Measured) (Plan, error) {
 	plan := Plan{Samples: c.Samples.Fingerprint(), Params: c.Params, Nodes: c.Facts.Nodes, Drive: m.Drive}
 	q := &planner{Counts: c, Measured: m, decided: &d, pages: map[pageKey]float64{}}
@@ -108,7 +108,7 @@ type planner struct {
 // pageKey names a measured amplification of the SSD level.
 type pageKey struct{ edge, segment, rowBytes int }
 
-// chosen describes the pack that was decided on.
+// chosen describes the pack of the decision.
 func (q *planner) chosen(ctx context.Context) (Choice, error) {
 	f := &q.decided.Facts
 	last := len(q.costs.edges) - 1
@@ -120,7 +120,8 @@ func (q *planner) chosen(ctx context.Context) (Choice, error) {
 	return q.describe(ctx, &q.costs, slices.Index(q.costs.edges, f.HotRows), l, i, last)
 }
 
-// row is a choice by its type, and the places of its least cache and of its segments.
+// row is a choice: its element type, and the indices of its least cache and of its segment length in the
+// census.
 type row struct {
 	dtype   dtype.Type
 	edge, i int
@@ -173,9 +174,9 @@ func (q *planner) lengths(to dtype.Type) []int {
 	return slices.Compact([]int{0, last / 4, last / 2, last})
 }
 
-// choice describes the pack of the given element type, whose least cache is the given edge,
-// with segments of the census' i-th length. With segments of one batch its hot rows serve
-// the larger caches too; with longer segments they are those of the least cache alone.
+// choice describes the pack of the given element type with the given edge as least cache, and with segments
+// of the census' i-th length. With segments of one batch its hot rows serve the larger caches too; with
+// longer segments its hot rows are the least cache.
 func (q *planner) choice(ctx context.Context, to dtype.Type, edge, i int) (Choice, error) {
 	d := q.costs
 	d.facts.DType, d.facts.RowBytes = to, to.RowBytes(d.facts.Dim)
@@ -186,8 +187,8 @@ func (q *planner) choice(ctx context.Context, to dtype.Type, edge, i int) (Choic
 	return q.describe(ctx, &d, edge, q.census.level(edge, i), i, edge)
 }
 
-// describe describes the pack of d whose largest cache is d.edges[top] and whose least
-// cache is the census' given edge, with segments of the census' i-th length.
+// describe describes the pack of d with the largest cache d.edges[top] and the census' given edge as least
+// cache, with segments of the census' i-th length.
 func (q *planner) describe(ctx context.Context, d *costs, top int, l level, i, edge int) (Choice, error) {
 	f, rb := &d.facts, int64(d.facts.RowBytes)
 	s := q.Samples.Facts()
@@ -248,7 +249,7 @@ func (q *planner) amplification(ctx context.Context, edge, i, rowBytes int) (flo
 	return v, err
 }
 
-// CodecAuto stands, in the parameters of a request, for a codec that is chosen by measuring.
+// CodecAuto is the codec in the parameters of a request when it is still to be chosen by measuring.
 const CodecAuto = "auto"
 
 // Save writes the plan as JSON.
@@ -283,9 +284,9 @@ func ReadPlan(fsys vfs.FS, name string) (*Plan, error) {
 	return &p, nil
 }
 
-// Adopt takes the choices of the plan that was read from a file into params. The plan must be of the
-// samples with the given fingerprint and of the same other parameters. words name the parameters in
-// messages as the user knows them.
+// Adopt sets the codec in params to the plan's choice if it is CodecAuto. A plan for samples of another
+// fingerprint is an error of kind fault.ErrLineage; one with other parameters is an error of kind
+// fault.ErrUsage. name is the plan file, and words give the parameters as flags, for the messages.
 func (p *Plan) Adopt(name, samples string, params *packfile.Params, words stage.Words) error {
 	if p.Samples != samples {
 		return fault.New(fault.ErrLineage, "%s is a plan for the samples %.12s, but these are the samples %.12s", name, p.Samples, samples)

@@ -6,16 +6,16 @@ import (
 	"diskgnn/internal/budget"
 )
 
-// None is the Recommended of a plan that recommends none of its choices.
+// None is the value of Plan.Recommended when no choice is recommended.
 const None = -1
 
-// slack is how much longer than the fastest choice the recommended one may read, for less disk.
+// slack bounds the epoch of the recommended choice, as a multiple of the fastest one: a slower choice may
+// need less disk.
 const slack = 1.1
 
-// Recommend picks one of the choices, and says why in a sentence. It considers the choices that pay,
-// fit in the given bytes of memory and of disk, and have the element type that was decided on. Of those
-// that are read about as fast as the fastest it picks the smallest pack. Where none of that type fits,
-// it considers narrower types.
+// Recommend sets Recommended and Why. It considers the choices that pay, fit in the given bytes of memory
+// and of free disk, and have the element type of the decision. Among the choices within 10 % of the fastest
+// epoch it picks the smallest pack. If none of that type fits, it considers narrower types.
 func (p *Plan) Recommend(memory, free int64) {
 	disk, of := free, "free disk"
 	if limit := p.Params.MaxDisk; limit > 0 && limit < disk {
@@ -51,8 +51,8 @@ func (p *Plan) Recommend(memory, free int64) {
 	}
 }
 
-// best returns the smallest of the choices that are read about as fast as the fastest; of equal
-// ones the one with the least cache.
+// best returns the smallest choice within slack of the fastest epoch; of equally small ones the choice with
+// the least cache.
 func (p *Plan) best(among func(*Choice) bool) int {
 	least := 0.0
 	for i := range p.Choices {

@@ -24,20 +24,19 @@ type Segment struct {
 	edges []int64 // band edges, descending
 
 	used, shared []uint64 // sets of nodes: used by a batch, by more than one
-	// marks are, of used nodes, the first batches, each in as many bits as it needs from
-	// the top on, then ones; the lowest bits count them. Once ordered they are the places
-	// of shared nodes.
+	// marks has, for every used node, its first batches from the top bits down, then ones; the lowest bits
+	// count the batches. Once ordered they are the places of shared nodes.
 	marks      []uint64
 	width      int      // bits of a batch
 	places     int      // most batches in a mark
-	reversed   uint64   // what turns every second batch's order around
+	reversed   uint64   // mask that reverses the order of every second batch
 	order, tmp []uint32 // the shared nodes, by place
 	at         []int
 }
 
 const (
 	countBits = 4
-	digitBits = 15 // sorted by at a time: a quarter of what countBits leaves
+	digitBits = 15 // bits of a key sorted at a time: a quarter of the bits that countBits leaves
 )
 
 // SegmentMemory returns the bytes that Segment holds when no segment shares more
@@ -65,7 +64,7 @@ func (n *Segment) begin(batches int) {
 	}
 }
 
-// shift returns where the j-th batch lies in a mark.
+// shift returns the bit at which the j-th batch lies in a mark.
 func (n *Segment) shift(j int) int { return 64 - (j+1)*n.width }
 
 // add counts the uses of the given nodes by the segment's batch i; batches come in
@@ -142,7 +141,9 @@ func (n *Segment) Place(v uint32) (uint32, bool) {
 	return uint32(n.marks[v]), true
 }
 
-// BandOf returns the band of a rank, coldest first; len(edges) is below them all.
+// BandOf returns the band of a rank: band i has the ranks from edges[i] on, and below edges[i-1] for i > 0.
+// Band 0 is the coldest. len(edges) stands for the ranks below all edges, which are always hot. edges
+// descend.
 func BandOf(edges []int64, rank uint32) int {
 	band := 0
 	for band < len(edges) && int64(rank) < edges[band] {
@@ -151,9 +152,9 @@ func BandOf(edges []int64, rank uint32) int {
 	return band
 }
 
-// Segments finds the rows that the batches of every segment share, ahead of the renumbering, which
-// waits for the segment that a batch belongs to. The nodes of a few segments, free's at the beginning,
-// are held at once.
+// Segments finds the rows that the batches of every segment share, ahead of the renumbering. Run works
+// through the segments on one goroutine; other goroutines wait for the segment of a batch with Of, and
+// release it with Done. A few segments are held at once.
 type Segments struct {
 	samples *mbfile.Reader
 	rank    []uint32
@@ -191,8 +192,8 @@ func NewSegments(samples *mbfile.Reader, lo, hi int, rank []uint32, edges []int6
 	return p
 }
 
-// Run counts the uses of the batches' nodes. found takes the shared nodes of every segment
-// in turn, by place; the list is valid during the call.
+// Run counts the uses of the batches' nodes. It calls found for every segment in turn, with the shared
+// nodes by place; the list is valid during the call. An error of found ends Run.
 func (p *Segments) Run(ctx context.Context, found func(segment int, nodes []uint32) error) error {
 	var now *Segment
 	return errgroup.Ordered(ctx, p.hi-p.lo, p.slots, func(ctx context.Context, s *batchSlot, i int) (err error) {
@@ -226,7 +227,8 @@ func (p *Segments) Run(ctx context.Context, found func(segment int, nodes []uint
 	})
 }
 
-// Of waits for the segment of training batch i. Its nodes are valid until done.
+// Of waits for the segment of training batch i and returns it. The segment is valid until Done of its last
+// batch.
 func (p *Segments) Of(ctx context.Context, i int) (*Segment, error) {
 	segment := i / p.length
 	select {
@@ -237,8 +239,8 @@ func (p *Segments) Of(ctx context.Context, i int) (*Segment, error) {
 	}
 }
 
-// Done says that training batch i, and every batch before it, needs its segment no longer. No
-// segment waits for the room of the last one, which may be shorter.
+// Done releases the segment of training batch i if i is its last batch. Batches are done in order. The last
+// segment, if it is shorter, is not reused.
 func (p *Segments) Done(i int) {
 	if i%p.length == p.length-1 {
 		segment := i / p.length

@@ -26,12 +26,13 @@ type Stats struct {
 	// with the set of nodes that it began with, or mostCycles were. The first begins with
 	// the best content for a trace that ends: no cache of this size has more hits.
 	Cycles []int64
-	// Periodic says that the last of Cycles ended with the set that it began with. Then no
-	// policy that repeats itself has more hits per cycle.
+	// Periodic is whether the last of Cycles ended with the set with which it began. Then no policy that
+	// repeats itself has more hits per cycle.
 	Periodic bool
 }
 
-// A Recorder takes down one cycle of a simulation.
+// A Recorder records one cycle of a simulation. The simulation calls Begin, then Batch for every batch in
+// order, then End, on one goroutine.
 type Recorder interface {
 	// Begin gives the nodes that the cache holds before batch 0, by entry, in a list that is
 	// valid during the call, and the inverse of that list. The cycle ends with the same
@@ -59,9 +60,8 @@ type Simulator struct {
 	slots []*traceSlot
 }
 
-// NewSimulator writes the trace of the batches into scratch files in dir, of 8 bytes per
-// input node of the training batches. slots is how many batches are in memory at once.
-// Close removes the files.
+// NewSimulator writes the trace of the batches into scratch files in dir, of 8 bytes per input node of the
+// training batches. slots is the number of batches in memory at once. Close removes the files.
 func NewSimulator(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Reader, slots int) (*Simulator, error) {
 	s := &Simulator{nodes: make([]uint32, samples.Facts().Nodes), slots: newTraceSlots(slots)}
 	var err error

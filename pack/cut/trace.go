@@ -84,7 +84,7 @@ func buildTrace(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.Re
 	if err != nil {
 		return nil, err
 	}
-	// Backwards: how far every use is from the one after it.
+	// Backwards: the distance of every use to the next use.
 	return t, errgroup.Ordered(ctx, batches, slots, func(ctx context.Context, s *traceSlot, i int) (err error) {
 		s.nodes, err = t.nodes.Read(batches-1-i, s.nodes)
 		return err
@@ -163,8 +163,9 @@ func newTraceSlots(n int) []*traceSlot {
 	return slots
 }
 
-// SortPairs orders key ascending, carrying val along; both tmp slices are
-// scratch of the same length. Bytes that all keys share cost one counting pass.
+// SortPairs sorts key ascending, and moves val[i] with key[i]. Equal keys keep their order. keyTmp and
+// valTmp are scratch of the same length. Keys are below 2⁴⁰. It is a radix sort, which skips the bytes that
+// all keys share.
 func SortPairs(key, keyTmp []uint64, val, valTmp []uint32) {
 	n := len(key)
 	src, dst, sv, dv := key, keyTmp[:n], val[:n], valTmp[:n]
@@ -193,8 +194,9 @@ func SortPairs(key, keyTmp []uint64, val, valTmp []uint32) {
 	}
 }
 
-// Rank returns rank[v], the row of node v in the hot order, and how many nodes any training
-// batch touches, as mbfile.Ranks counts both.
+// Rank returns the rank of every node by descending hotness, ties by ascending node, and the number of
+// nodes with a hotness above 0: nodes that training batches touch. hotness is indexed by node. See
+// mbfile.Ranks.
 func Rank(hotness []uint32) (rank []uint32, touched int64) {
 	rank = make([]uint32, len(hotness))
 	return rank, mbfile.Ranks(hotness, rank)

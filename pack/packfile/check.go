@@ -30,9 +30,8 @@ func (r *Reader) damaged(format string, args ...any) error {
 	return fault.New(fault.ErrCorrupt, "%s: %s", r.dir, fmt.Sprintf(format, args...))
 }
 
-// checkFacts checks parameters and facts: each by itself, so that what is computed of
-// them cannot overflow, then that they agree with each other. It comes before anything
-// else of the pack is read.
+// checkFacts checks parameters and facts: each by itself, so that later arithmetic cannot overflow, and
+// then against each other. It comes before anything else of the pack is read.
 func (r *Reader) checkFacts() error {
 	p, f := &r.params, &r.facts
 	within := func(v int64, lo, hi int64) bool { return v >= lo && v <= hi }
@@ -68,7 +67,7 @@ func (r *Reader) checkFacts() error {
 	return r.checkSizes()
 }
 
-// checkSizes checks the counts that readers make their buffers for.
+// checkSizes checks the counts from which readers size their buffers.
 func (r *Reader) checkSizes() error {
 	f := &r.facts
 	for _, c := range []struct {
@@ -100,10 +99,9 @@ func (r *Reader) checkSizes() error {
 	return nil
 }
 
-// checkIndex compares the index with the facts and with what meta.json says of the
-// files, all of them, so that later reads need no bounds of their own: parts lie one
-// after another, files end where the last one does, and what is allocated by any count
-// is no more than a few times the bytes that are there.
+// checkIndex compares the index with the facts and with the sizes of all files in meta.json, so that later
+// reads need no bounds of their own. Parts lie one after another, a file ends with its last part, and
+// memory sized by a count is at most a few times the size of the files.
 func (r *Reader) checkIndex() error {
 	f, x := &r.facts, r.index
 	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test {
@@ -139,7 +137,7 @@ func (r *Reader) checkIndex() error {
 	return r.checkFiles(w.files)
 }
 
-// most is the most of some batches' counts.
+// most has the maxima of some batches' counts.
 type most struct{ inputs, seeds, edges int }
 
 func (m *most) raise(inputs, seeds, edges int) {
@@ -175,10 +173,10 @@ type indexWalk struct {
 	files       []stage.File // that must be there; without a checksum, their table has it
 }
 
-// place is where the next part of a file must begin.
+// place is the offset at which the next part of a file must begin.
 type place int64
 
-// next takes a part of n bytes, which must begin there, and reports whether it does.
+// next takes a part of n bytes at offset off, and reports whether the part begins at the place.
 func (p *place) next(off, n int64) bool {
 	if off != int64(*p) || n < 0 || n > math.MaxInt64/2-off {
 		return false
@@ -209,7 +207,7 @@ func (w *indexWalk) training() error {
 	return nil
 }
 
-// absent reports whether an index says nothing of a batch, which another shard has.
+// absent reports whether the entry of a batch is empty: another shard has the batch.
 func (t *Train) absent() bool {
 	return t.Inputs|t.Seeds|t.Edges|t.GraphBytes|sum(t.Bands)|sum(t.SSD) == 0 && t.ChunkOffset|t.ChunkBytes|t.GraphOffset|int64(t.GraphCRC) == 0
 }

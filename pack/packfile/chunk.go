@@ -2,7 +2,7 @@ package packfile
 
 import "diskgnn/internal/binio"
 
-// Form has the parameters that decide how chunks are cut into pieces.
+// Form has the parameters that determine the pieces of chunks.
 type Form struct {
 	RowBytes int
 	Codec    string
@@ -11,7 +11,7 @@ type Form struct {
 // Compressed reports whether pieces are compressed.
 func (f Form) Compressed() bool { return f.Codec != CodecNone && f.Codec != "" }
 
-// PieceBytes returns the most bytes of rows of a piece.
+// PieceBytes returns the largest number of bytes of rows in a piece, before compression.
 func (f Form) PieceBytes() int64 {
 	if !f.Compressed() {
 		return ColdGranule
@@ -38,8 +38,8 @@ type Piece struct {
 	Sum    uint32
 }
 
-// Pieces calls do for each piece of the chunk's bands 0 … through, in order, until
-// it returns an error, which it returns.
+// Pieces calls do for each piece of the chunk's bands 0 … through, in order. It stops at the first error of
+// do, and returns it.
 func (t *Train) Pieces(f Form, through int, do func(Piece) error) error {
 	var p Piece
 	i, most := 0, f.PieceBytes()
@@ -88,7 +88,8 @@ func (t *Train) Stored(f Form, through int) int64 {
 	return n
 }
 
-// VerifyPiece checks one piece of the chunk b.
+// VerifyPiece compares piece p of the chunk b, as stored, with its checksum. b begins with the chunk and
+// may end after the piece. name is the file, for the error, which is of kind fault.ErrCorrupt.
 func (t *Train) VerifyPiece(name string, b []byte, p Piece) error {
 	if binio.CRC(b[p.Offset:p.Offset+int64(p.Len)]) != p.Sum {
 		return binio.BadRange(name, t.ChunkOffset+p.Offset, int64(p.Len))

@@ -37,8 +37,8 @@ type Cache struct {
 	Rows  int64   `json:"rows"`
 	Bytes int64   `json:"bytes"`
 	Share float64 `json:"share"` // of the nodes
-	// Hits is the share of the batches' rows that memory serves: over the caches,
-	// the curve of hotness.
+	// Hits is the share of the batches' rows that memory serves. Over all caches of a pack it is the curve
+	// of hotness.
 	Hits       float64 `json:"hits"`
 	ColdRows   int64   `json:"cold_rows"`
 	ColdBytes  int64   `json:"cold_bytes"` // as stored
@@ -47,7 +47,7 @@ type Cache struct {
 	GraphBytes int64   `json:"graph_bytes"`
 }
 
-// Describe adds up the metadata and the index.
+// Describe computes the description from the metadata and the index.
 func (r *Reader) Describe() Description {
 	f, x := &r.facts, r.index
 	lo, hi := r.part.Batches(f)

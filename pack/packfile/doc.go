@@ -158,7 +158,8 @@ var (
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 3}
 )
 
-// version has the properties of a version of the format: Targets in its batches, and an index.
+// version has the properties of a version of the format: whether its batches have Targets, and the decoder
+// of its index.
 type version struct {
 	targets     bool
 	decodeIndex func([]byte, Form) (*Index, error)
@@ -183,24 +184,23 @@ const (
 	groupBatches = 64
 	// RefillBatches is the number of batches between two refill records.
 	RefillBatches = 64
-	// MaxGap is the most pages that a read of scattered rows passes over to reach the
-	// next row: up to it, reading on is cheaper than a request of its own. On a drive of
-	// 1.1 GB/s and 95,000 requests/s an epoch of segments of 31 batches took 10.4, 8.1,
-	// 8.1 and 8.6 s with 0, 2, 5 and 16; faster drives favour less. It is no part of the
-	// format.
+	// MaxGap is the largest gap, in pages, that one read of scattered rows includes to reach the next row:
+	// reading such a gap is cheaper than another request. On a drive of 1.1 GB/s and 95,000 requests/s an
+	// epoch of segments of 31 batches took 10.4, 8.1, 8.1 and 8.6 s with 0, 2, 5 and 16; faster drives
+	// favour smaller gaps. It is not part of the format.
 	MaxGap = 4
-	// ColdGranule is the most bytes of a piece of a chunk that is not compressed.
+	// ColdGranule is the size limit, in bytes, of a piece of an uncompressed chunk.
 	ColdGranule = 256 << 10
-	// FrameBytes is the most bytes that a piece has before its compression, unless
-	// a single row has more.
+	// FrameBytes is the size limit, in bytes, of a piece before its compression. A row that is larger is a
+	// piece by itself.
 	FrameBytes = 1 << 20
 	// FrameStored marks the length of a piece that is stored as it is.
 	FrameStored = 1 << 31
-	// RefillHot is the batch, in a refill record, of entries with a row of hot.bin.
+	// RefillHot is the batch number, in a refill record, of entries with their rows in hot.bin.
 	RefillHot = 1<<32 - 1
 
 	indexMagic = "DGNNPIX2"
-	// MaxBands is the most bands that a reader accepts.
+	// MaxBands is the largest number of bands that a reader accepts.
 	MaxBands = 32
 )
 
@@ -222,7 +222,7 @@ const (
 	PolicyMin    = "min"    // the rows needed soonest
 )
 
-// How chunks are compressed.
+// The codecs of chunks.
 const (
 	CodecNone = "none"
 	CodecS2   = "s2"

@@ -14,7 +14,8 @@ type FrameEncoder struct {
 	zstd *zstd.Encoder // nil for s2
 }
 
-// NewFrameEncoder returns an encoder of a codec that is not CodecNone.
+// NewFrameEncoder returns an encoder of a codec other than CodecNone. An unknown codec is an error of kind
+// fault.ErrVersion.
 func NewFrameEncoder(codec string) (*FrameEncoder, error) {
 	switch codec {
 	case CodecS2:
@@ -34,11 +35,11 @@ func unknownCodec(codec string) error {
 	return fault.New(fault.ErrVersion, "this program cannot read chunks compressed by %q", codec)
 }
 
-// MaxFrame returns the most bytes that Encode makes of n, so that with as much
-// capacity it does not allocate its result.
+// MaxFrame returns the largest size of a frame of n bytes of rows. With this capacity in dst, Encode does
+// not allocate its result.
 func MaxFrame(n int) int { return max(s2.MaxEncodedLen(n), n+n/64+1<<10) }
 
-// Encode returns the frame of the given rows, in dst's memory if that suffices.
+// Encode returns the frame of the given rows, in the memory of dst if its capacity suffices.
 func (e *FrameEncoder) Encode(dst, rows []byte) []byte {
 	if e.zstd == nil {
 		return s2.Encode(dst[:cap(dst)], rows)
@@ -52,13 +53,14 @@ type FrameDecoder struct {
 	zstd *zstd.Decoder // nil for s2
 }
 
-// NewFrameDecoder returns a decoder for up to the given number of goroutines at once.
+// NewFrameDecoder returns a decoder of a codec other than CodecNone, for up to the given number of
+// goroutines at once. An unknown codec is an error of kind fault.ErrVersion.
 func NewFrameDecoder(codec string, goroutines int) (*FrameDecoder, error) {
 	switch codec {
 	case CodecS2:
 		return &FrameDecoder{}, nil
 	case CodecZstd:
-		// The result's length is known, and nothing is written beyond it.
+		// The result's length is known: the decoder is limited to it.
 		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(goroutines), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(FrameBytes))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
@@ -98,8 +100,8 @@ func (d *FrameDecoder) Decode(rows, frame []byte) error {
 	return nil
 }
 
-// LoadPiece checks one piece of the chunk b and puts its rows into rows, which has
-// room for exactly them. name is the file's, for the error.
+// LoadPiece checks piece p of the chunk b and puts its rows into rows, of p.RowLen bytes. d is nil for
+// uncompressed chunks. name is the file, for the error.
 func (t *Train) LoadPiece(d *FrameDecoder, name string, b []byte, p Piece, rows []byte) error {
 	if err := t.VerifyPiece(name, b, p); err != nil {
 		return err

@@ -19,8 +19,8 @@ type Train struct {
 	GraphOffset          int64
 	GraphBytes           int
 	GraphCRC             uint32
-	// Sums and Frames are the chunk's pieces: their checksums and, with compression,
-	// their lengths as stored.
+	// Sums and Frames have one number for each piece of the chunk: its checksum and, with compression, its
+	// length as stored.
 	Sums, Frames []uint32
 }
 
@@ -148,7 +148,7 @@ func (x *Index) Encode() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(e.b, binio.CRC(e.b)), nil
 }
 
-// indexEncoder appends numbers, and keeps the first error of one that does not fit.
+// indexEncoder appends numbers. It keeps the error of the first number that does not fit.
 type indexEncoder struct {
 	b    []byte
 	what string // of what numbers are appended
@@ -176,8 +176,7 @@ func (e *indexEncoder) graph(off int64, size int, crc uint32) {
 	e.b = binary.LittleEndian.AppendUint32(e.b, crc)
 }
 
-// MaxCount is the most of anything that one batch has in a pack: bytes of its graph,
-// edges of all its layers, rows.
+// MaxCount bounds every count of one batch in a pack: bytes of its graph, edges of all its layers, rows.
 const MaxCount = math.MaxUint32
 
 // CheckCount refuses, as an error of kind fault.ErrInput, a number above the pack's limit, and says how
@@ -261,7 +260,7 @@ func decodeTrain(d *binio.Decoder, t *Train) {
 	}
 }
 
-// decodePieces reads the tables of all chunks' pieces, which fill what is left.
+// decodePieces reads the tables of all chunks' pieces, which fill the rest of the index.
 func (x *Index) decodePieces(d *binio.Decoder, f Form) {
 	want, tables := 0, 1
 	if f.Compressed() {
@@ -295,8 +294,8 @@ func (x *Index) decodePieces(d *binio.Decoder, f Form) {
 	}
 }
 
-// SharePieces gives every batch its part of the tables of all chunks' pieces; frames
-// are ignored without compression.
+// SharePieces sets Sums and Frames of every batch to its part of the tables of all chunks' pieces. The
+// batches refer to the tables. Without compression frames is ignored.
 func (x *Index) SharePieces(f Form, sums, frames []uint32) {
 	for i := range x.Train {
 		t := &x.Train[i]

@@ -84,7 +84,7 @@ func (w *merging) add(r *Reader) error {
 	return nil
 }
 
-// shared leaves of a shard's facts those of the whole.
+// shared returns the facts that all shards of a pack have in common.
 func shared(f Facts) Facts {
 	f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes = 0, 0, 0, 0
 	return f
@@ -92,7 +92,7 @@ func shared(f Facts) Facts {
 
 var _ shard.Assemble = Merge
 
-// shardFiles knows how the files of a shard are checked while they are taken over.
+// shardFiles makes the checkers for the files of a shard, which is being merged.
 type shardFiles struct {
 	fs    vfs.FS
 	dir   string
@@ -114,8 +114,8 @@ func (s *shardFiles) source(f stage.File) shard.Source {
 	return shard.Source{Dir: s.dir, File: f, Check: func(name string) (binio.Checker, error) { return s.checker(name, f) }}
 }
 
-// checker returns what checks a file: its table of page checksums, the checksums that the
-// index has of its chunks or graphs, or the one that meta.json has of all of it.
+// checker returns the checker of a file: by its table of page checksums, by the checksums of its chunks or
+// graphs in the index, or by the checksum of the whole file in meta.json.
 func (s *shardFiles) checker(name string, f stage.File) (binio.Checker, error) {
 	facts, x := &s.whole.facts, s.whole.index
 	tables := map[string]string{HotFile: HotSums, EvalFile: EvalSums, RefillFile: RefillSums}

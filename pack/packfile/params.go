@@ -9,7 +9,7 @@ import (
 
 // Params are the content parameters of a pack.
 type Params struct {
-	CacheRows int64      `json:"cache_rows"` // least hot set: what every trainer must hold
+	CacheRows int64      `json:"cache_rows"` // least hot set: every trainer must hold it
 	Bands     []float64  `json:"bands"`      // wanted edges, in percent of the nodes
 	DType     dtype.Type `json:"dtype"`
 	Policy    string     `json:"policy"`
@@ -57,12 +57,12 @@ type Facts struct {
 	GraphBytes int64 `json:"graph_bytes"` // of the largest graph, plan and evaluation included
 }
 
-// MultiLabel tells whether nodes have any number of classes.
+// MultiLabel reports whether a node has any number of classes, not exactly one.
 func (f *Facts) MultiLabel() bool { return f.TargetBytes > 0 }
 
-// BandEdges turns the wanted edges, in percent of the nodes, into descending ranks. The last is the
-// least hot set; wanted edges at or below it vanish, and none lies above the touched rows, since
-// training never reads rows beyond.
+// BandEdges turns the wanted edges, in percent of the nodes, into descending ranks. The last edge is the
+// least hot set, of cacheRows or touched rows if that is less. Wanted edges at or below it are left out. No
+// edge is above touched, the number of nodes that training uses.
 func BandEdges(nodes, touched, cacheRows int64, percent []float64) []int64 {
 	least := min(cacheRows, touched)
 	edges := []int64{least}

@@ -6,16 +6,15 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Plan lists the rows that a training batch takes from outside its chunk, and its changes of the cache.
-// It follows the batch's graph.
+// Plan lists the rows that a training batch takes from outside its chunk, and, under policy min, its
+// changes of the cache. It follows the batch's graph.
 type Plan struct {
-	// SSD are the places, in the segment's part of the SSD level, of the matrix's ssd
-	// rows. They ascend.
+	// SSD has the place of each of the matrix's ssd rows in the segment's part of the SSD level. The places
+	// ascend.
 	SSD []uint32
-	// Hits are, under min, the cache's entries of the matrix's last rows. They ascend.
+	// Hits has, under min, the cache entry of each of the matrix's last rows. The entries ascend.
 	Hits []uint32
-	// Admit are, under min, the entries that the rows of band 1 go to, once the hits
-	// are copied out.
+	// Admit has, under min, the cache entry to which each row of band 1 goes, once the hits are copied out.
 	Admit []uint32
 }
 
@@ -28,7 +27,7 @@ func (t *Train) planLengths(policy string) (ssd, hits, admit int) {
 	return ssd, hits, admit
 }
 
-// planMost returns the most entries of each list of a training batch's plan.
+// planMost returns, for each list, its largest length in a training batch's plan.
 func (r *Reader) planMost() (ssd, hits, admit int) {
 	for i := range r.index.Train {
 		s, h, a := r.index.Train[i].planLengths(r.params.Policy)
@@ -37,19 +36,19 @@ func (r *Reader) planMost() (ssd, hits, admit int) {
 	return ssd, hits, admit
 }
 
-// NewPlan returns a plan with room for every training batch's.
+// NewPlan returns an empty plan with the capacity for the plan of every training batch.
 func (r *Reader) NewPlan() Plan {
 	ssd, hits, admit := r.planMost()
 	return Plan{make([]uint32, 0, ssd), make([]uint32, 0, hits), make([]uint32, 0, admit)}
 }
 
-// PlanBytes returns the memory of NewPlan's plan.
+// PlanBytes returns the memory of a plan of NewPlan, in bytes.
 func (r *Reader) PlanBytes() int64 {
 	ssd, hits, admit := r.planMost()
 	return 4 * int64(ssd+hits+admit)
 }
 
-// Append appends the plan as it lies on disk.
+// Append appends the plan to b in its form on disk.
 func (p *Plan) Append(b []byte) []byte {
 	for _, list := range [][]uint32{p.SSD, p.Hits, p.Admit} {
 		b = append(b, binio.Bytes(list)...)

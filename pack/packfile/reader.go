@@ -16,9 +16,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Reader is an open pack: its metadata and index, in memory. It holds no open
-// files; a reader of features opens them with the I/O of its choice. Safe for
-// concurrent use.
+// Reader is an open pack: its metadata and index, in memory. It holds no open files: readers of chunks and
+// rows open them by Path. Safe for concurrent use.
 type Reader struct {
 	dir     string
 	meta    *stage.Meta
@@ -27,7 +26,7 @@ type Reader struct {
 	params  Params
 	facts   Facts
 	index   *Index
-	part    Part // what of it is here: all, but for shards
+	part    Part // the part in the directory: all, but for shards
 	whole   bool // it is no shard
 	slice   *Slice
 }
@@ -42,7 +41,7 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	return r, err
 }
 
-// newReader reads the index of a pack or of a shard, and checks all that they say.
+// newReader reads the metadata and the index of a pack or of a shard, and checks them.
 func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, error) {
 	version, err := versions.Of(dir, m.Format)
 	if err != nil {
@@ -72,8 +71,7 @@ func newReader(fsys vfs.FS, dir string, m *stage.Meta, s shard.Shard) (*Reader, 
 	return r, r.checkIndex()
 }
 
-// small reads a whole small file, of at most so many bytes, and checks it against
-// meta.json.
+// small reads a whole file of at most the given bytes, and checks it against meta.json.
 func (r *Reader) small(fsys vfs.FS, name string, most int64) ([]byte, error) {
 	f, ok := r.files[name]
 	if !ok {
@@ -92,7 +90,7 @@ func (r *Reader) small(fsys vfs.FS, name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// readSized reads a whole file, which must have so many bytes.
+// readSized reads a whole file. Another size than the given one is an error of kind fault.ErrCorrupt.
 func readSized(fsys vfs.FS, name string, size int64) (_ []byte, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -113,11 +111,11 @@ func readSized(fsys vfs.FS, name string, size int64) (_ []byte, err error) {
 	return b, nil
 }
 
-// summedFiles are the files of rows that a table of page checksums is for.
+// summedFiles has the file of rows for each table of page checksums that is not numbered.
 var summedFiles = map[string]string{HotSums: HotFile, EvalSums: EvalFile, RefillSums: RefillFile}
 
-// Sums reads the table of page checksums of a file of rows: of hot.bin, eval.bin,
-// refill.bin or a file of the SSD level.
+// Sums reads a table of page checksums, given its name: HotSums, EvalSums, RefillSums or a name of SSDSums.
+// A table that does not match meta.json is an error of kind fault.ErrCorrupt.
 func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
 	covers, ok := summedFiles[name]
 	if !ok {
@@ -138,7 +136,7 @@ func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
 	return s, nil
 }
 
-// File returns the entry of meta.json for one of the pack's files.
+// File returns the entry of meta.json for one of the pack's files, and whether there is one.
 func (r *Reader) File(name string) (stage.File, bool) {
 	f, ok := r.files[name]
 	return f, ok
@@ -147,10 +145,10 @@ func (r *Reader) File(name string) (stage.File, bool) {
 // Dir returns the pack's directory.
 func (r *Reader) Dir() string { return r.dir }
 
-// Path returns the path of one of the pack's files.
+// Path returns the path of one of the pack's files, given its name.
 func (r *Reader) Path(name string) string { return filepath.Join(r.dir, name) }
 
-// Meta returns the pack's meta.json.
+// Meta returns the pack's meta.json. It must not be modified.
 func (r *Reader) Meta() *stage.Meta { return r.meta }
 
 // Params returns the content parameters.
@@ -168,14 +166,14 @@ func (r *Reader) Index() *Index { return r.index }
 // Form returns the form of the pack's chunks.
 func (r *Reader) Form() Form { return Form{RowBytes: r.facts.RowBytes, Codec: r.params.Codec} }
 
-// Group returns the number of the files that hold training batch i.
+// Group returns the group of training batch i: the number in the names of its files.
 func (r *Reader) Group(i int) int { return i / GroupBatches(r.facts.Segment) }
 
 // SegmentOf returns the number of the segment of training batch i.
 func (r *Reader) SegmentOf(i int) int { return i / r.facts.Segment }
 
-// DecodeTrainGraph checks and decodes the graph and the plan of training batch i
-// from their bytes, reusing the memory of b and p.
+// DecodeTrainGraph checks and decodes the graph and the plan of training batch i from raw, the GraphBytes
+// bytes at GraphOffset. It reuses the memory of b and p. Damage is an error of kind fault.ErrCorrupt.
 func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) error {
 	t := &r.index.Train[i]
 	name := r.Path(GraphFile(r.Group(i)))
@@ -194,8 +192,8 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 		return fmt.Errorf("%s: the graph of batch %d: %w", name, i, err)
 	}
 	p.decode(raw[whole:], ssd, hits, admit)
-	// Rows are fetched by rank, place and entry: each must lie where its position in the
-	// matrix says, or a wrong row would be read.
+	// Rows are fetched by rank, place and entry. These must agree with the row's position in the matrix, or
+	// a wrong row would be read.
 	if ssd > 0 && !ascendsBelow(p.SSD, int64(r.index.Segments[r.SegmentOf(i)].Rows)) {
 		return fault.New(fault.ErrCorrupt, "%s: the plan of batch %d has rows of its segment out of order or beyond its end", name, i)
 	}
@@ -218,7 +216,7 @@ func (r *Reader) DecodeTrainGraph(i int, raw []byte, b *graph.Batch, p *Plan) er
 	return inRange(name, t.GraphOffset, b.Input[row:], 0, r.index.Edges[len(r.index.Edges)-1])
 }
 
-// checkBatch compares a valid batch with what the index and the facts say of it.
+// checkBatch compares a valid batch with the index and the facts.
 func (r *Reader) checkBatch(b *graph.Batch, inputs, seeds, edges int, most *graph.Sizes) error {
 	if len(b.Input) != inputs || len(b.Labels) != seeds || b.NumEdges() != edges || len(b.Blocks) != len(most.Src) {
 		return fault.New(fault.ErrCorrupt, "it has %d input nodes, %d seed nodes and %d edges in %d layers, but the index says %d, %d and %d in %d",
@@ -258,7 +256,8 @@ func (r *Reader) BandRanks(band int) (lo, hi int64) {
 	return r.index.Edges[band], r.index.Edges[band-1]
 }
 
-// DecodeEvalGraph checks and decodes the graph of an evaluation batch.
+// DecodeEvalGraph checks and decodes the graph of an evaluation batch from raw, the GraphBytes bytes at
+// GraphOffset. It reuses the memory of b. Damage is an error of kind fault.ErrCorrupt.
 func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	name := r.Path(EvalGraphFile)
 	if binio.CRC(raw) != e.GraphCRC {
@@ -276,7 +275,7 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if r.params.Policy == PolicyMin && e.Rows < e.Inputs {
 		return fault.New(fault.ErrCorrupt, "%s: an evaluation batch reads the cache of a pack of policy min", name)
 	}
-	// Those of eval.bin ascend; the others descend, so that those of the caches come last.
+	// Nodes with rows in eval.bin ascend. The others descend by rank, so that the rows of caches come last.
 	if !ascendsBelow(b.Input[:e.Rows], r.facts.HotRows+r.facts.EvalRows) || !descends(b.Input[e.Rows:]) {
 		return fault.New(fault.ErrCorrupt, "%s: the input nodes of an evaluation batch are out of order", name)
 	}

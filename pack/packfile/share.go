@@ -15,8 +15,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Share says which bytes of a pack's files a slice has: the rest are zeros, and holes where the
-// file system has such. It holds a bit for every page of the SSD level.
+// Share determines the bytes of a pack's files that a slice has. The other bytes are zeros, and holes if
+// the file system supports holes. It holds a bit for every page of the SSD level.
 //
 //	cold-GGGGG.bin   the chunks of the rank's batches
 //	graph-GGGGG.bin  their graphs
@@ -48,7 +48,7 @@ func (r *Reader) Share(ctx context.Context, fsys vfs.FS, s Slice) (*Share, error
 	return x, nil
 }
 
-// Files returns the pack's files.
+// Files returns the entries of all of the pack's files in meta.json.
 func (x *Share) Files() []stage.File { return x.r.meta.Files }
 
 // shared reports whether a file is one of the SSD level.
@@ -57,7 +57,7 @@ func (x *Share) shared(name string) bool {
 	return ok && name == SSDFile(g)
 }
 
-// Batches returns how many training batches the slice has.
+// Batches returns the number of training batches of the slice.
 func (x *Share) Batches() int {
 	n := 0
 	for i := range x.r.index.Train {
@@ -68,7 +68,7 @@ func (x *Share) Batches() int {
 	return n
 }
 
-// Bytes returns how many bytes of all files the slice has.
+// Bytes returns the number of bytes of all files that the slice has.
 func (x *Share) Bytes() (int64, error) {
 	total := int64(0)
 	for _, f := range x.Files() {
@@ -114,7 +114,7 @@ func (x *Share) Ranges(f stage.File) (iter.Seq[binio.Range], error) {
 	return x.pages[g].of(sums.Ranges()), err
 }
 
-// table returns the table of page checksums that a file is under, "" if it is under none.
+// table returns the name of a file's table of page checksums, "" if it has none.
 func (x *Share) table(name string) string {
 	base, ok := strings.CutSuffix(name, dataSuffix)
 	if !ok {
@@ -126,7 +126,8 @@ func (x *Share) table(name string) string {
 	return base + sumsSuffix
 }
 
-// Checker returns the checker of a file of the slice, for all bytes of it; name is for its errors.
+// Checker returns a checker for the whole content of a file of the slice, zeros included; name is for its
+// errors.
 func (x *Share) Checker(name string, f stage.File) (binio.Checker, error) {
 	if _, ok := x.group[f.Name]; !ok && x.table(f.Name) == "" && f.Name != EvalGraphFile {
 		return binio.CheckHash(name, f.Checksum), nil
@@ -179,8 +180,8 @@ func (x *Share) markGroup(ctx context.Context, g int) (err error) {
 // pageSet has a bit for every page of a file.
 type pageSet []uint64
 
-// read adds the pages that a store reads for a batch's rows: those they lie in, and up to
-// MaxGap pages between two. places ascend, from base on.
+// read adds the pages that a store reads for a batch's rows: the pages of the rows, and gaps of up to
+// MaxGap pages between two rows. places ascend; place 0 is at offset base.
 func (p pageSet) read(places []uint32, base, rowBytes, size int64) {
 	end := int64(-MaxGap - 1) // the page after the last one of the run
 	for _, place := range places {
@@ -196,7 +197,7 @@ func (p pageSet) read(places []uint32, base, rowBytes, size int64) {
 	}
 }
 
-// of returns those of a file's pages, all of which are given, that are in the set.
+// of returns the pages of a file that are in the set. all yields all pages of the file.
 func (p pageSet) of(all iter.Seq[binio.Range]) iter.Seq[binio.Range] {
 	return func(yield func(binio.Range) bool) {
 		for r := range all {
@@ -218,14 +219,15 @@ func RefuseSlice(fsys vfs.FS, dir string) error {
 	return fault.New(fault.ErrInput, "%s is a slice of a pack, and its files have holes: the whole pack is needed here", dir)
 }
 
-// sumsSuffix ends the names of tables of page checksums, dataSuffix those of the files
-// that they are of.
+// sumsSuffix ends the names of tables of page checksums, dataSuffix the names of the files with these
+// pages.
 const (
 	sumsSuffix = ".sums"
 	dataSuffix = ".bin"
 )
 
-// Check looks at a directory that has its meta.json, a pack or a shard; see stage.Spec.
+// Check checks a directory with a meta.json, which is a pack or a shard; see stage.Spec. It refuses a
+// slice.
 func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
 	open := OpenSlice
 	if _, part := m.Format.Whole(); part {
@@ -241,7 +243,7 @@ func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look sta
 	return r.check(ctx, fsys, look)
 }
 
-// CheckSlice looks at a directory that is to be a slice of a pack; see stage.Spec.
+// CheckSlice checks a directory that should be the given slice of a pack; see stage.Spec.
 func CheckSlice(ctx context.Context, fsys vfs.FS, dir string, want Slice, look stage.Look) error {
 	r, err := OpenSlice(fsys, dir)
 	switch {
@@ -255,8 +257,8 @@ func CheckSlice(ctx context.Context, fsys vfs.FS, dir string, want Slice, look s
 	return r.check(ctx, fsys, look)
 }
 
-// check compares the tables of checksums with meta.json, and with stage.Bytes everything with
-// its checksums.
+// check compares the tables of checksums with meta.json and, with stage.Bytes, all files with their
+// checksums.
 func (r *Reader) check(ctx context.Context, fsys vfs.FS, look stage.Look) error {
 	m := r.meta
 	for _, table := range m.Files {

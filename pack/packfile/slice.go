@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// SliceFile lies in a slice, beside the pack's files, and says which slice it is.
+// SliceFile is the name of the file in a slice, beside the pack's files, that describes the slice.
 const SliceFile = "slice.json"
 
 // Slice names the part of a pack that one rank of a training needs: the batches that it
@@ -27,10 +27,10 @@ type Slice struct {
 	Accumulate int `json:"accumulate"`
 }
 
-// maxWorld is more than there are ranks.
+// maxWorld bounds the number of ranks.
 const maxWorld = 1 << 16
 
-// Validate refuses slices that there are not.
+// Validate returns an error of kind fault.ErrUsage if there is no such slice.
 func (s Slice) Validate() error {
 	switch {
 	case s.World < 1 || s.World > maxWorld:
@@ -77,7 +77,8 @@ func (r sliceRecord) encode() ([]byte, error) {
 	return append(b, '\n'), err
 }
 
-// WriteSlice makes a directory that is being written the slice of a pack.
+// WriteSlice writes SliceFile into a directory that is being made: it is then the slice s of the pack with
+// the given meta.json.
 func WriteSlice(d *stage.Dir, pack *stage.Meta, s Slice) error {
 	b, err := sliceRecord{Pack: pack.Fingerprint, Slice: s}.encode()
 	if err == nil {
@@ -92,8 +93,9 @@ func WriteSlice(d *stage.Dir, pack *stage.Meta, s Slice) error {
 // maxSlice bounds the bytes read from SliceFile.
 const maxSlice = 4 << 10
 
-// ReadSlice returns which slice of the pack with the given meta.json a directory is; nil: it is
-// the whole pack.
+// ReadSlice returns the slice that a directory is, from its SliceFile. It returns nil for a whole pack,
+// which has no such file. m is the directory's meta.json; a SliceFile of another pack is an error of kind
+// fault.ErrCorrupt.
 func ReadSlice(fsys vfs.FS, dir string, m *stage.Meta) (*Slice, error) {
 	name := filepath.Join(dir, SliceFile)
 	b, err := vfs.ReadSmall(fsys, name, maxSlice)
@@ -119,7 +121,7 @@ func ReadSlice(fsys vfs.FS, dir string, m *stage.Meta) (*Slice, error) {
 	return &r.Slice, nil
 }
 
-// OpenSlice opens a pack, or a slice of one: Reader.Slice says which. The index and the facts are the
+// OpenSlice opens a pack, or a slice of one; Reader.Slice tells them apart. The index and the facts are the
 // whole pack's.
 func OpenSlice(fsys vfs.FS, dir string) (*Reader, error) {
 	m, err := stage.Open(fsys, dir, "pack", versions.Formats(Format.Name)...)
@@ -140,7 +142,7 @@ func newSliceReader(fsys vfs.FS, dir string, m *stage.Meta) (*Reader, error) {
 	return r, nil
 }
 
-// Slice returns which slice the directory is; nil: it is the whole pack.
+// Slice returns the slice that the directory is, nil if it is the whole pack.
 func (r *Reader) Slice() *Slice { return r.slice }
 
 // has reports whether the directory has the rows and the graph of a training batch of its part.

@@ -7,13 +7,14 @@ import (
 	"diskgnn/graph"
 )
 
-// What the facts and parameters of a pack say of its graphs is counted again when it is verified. A
-// shard and a slice have some of the training batches, and sizes of all: these are only held to the
-// most. Merge compares the facts of shards.
+// Verification counts again all facts and parameters of a pack that follow from its graphs. A shard and a
+// slice have some of the training batches, and sizes of all training batches: these sizes are only checked
+// as upper bounds. Merge compares the facts of shards.
 //
-// Not to be seen in a pack are the sizes of hot sets beyond the nodes that training touches, classes
-// that no node has, a fanout above what was drawn (a buffer of partitions yields fewer), the type of the
-// dataset's features beyond the bytes of its table, and the limit of the disk.
+// These facts and parameters do not follow from a pack's graphs: the sizes of hot sets beyond the nodes
+// that training touches, classes that no node has, a fanout above what was drawn (a buffer of partitions
+// yields fewer), the type of the dataset's features beyond the bytes of its table, and the limit of the
+// disk.
 
 // allNeighbours as a fanout takes every in-neighbour of a destination.
 const allNeighbours = -1
@@ -33,7 +34,7 @@ func newTally(layers int) *tally {
 	return &tally{most: sizes(), sums: sizes()}
 }
 
-// add counts a batch, which has no more edges than its fanout lets it draw.
+// add counts a batch. A destination with more edges than the fanout allows is an error.
 func (t *tally) add(b *graph.Batch, fanout []int) error {
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
@@ -85,7 +86,7 @@ func (r *Reader) verifyFacts() error {
 	return nil
 }
 
-// same refuses sizes that are not those that the batches come to.
+// same compares sizes in the facts with the sizes counted from the batches.
 func (r *Reader) same(what string, have, want graph.Sizes) error {
 	if len(have.Src) == 0 { // there are none
 		return nil
@@ -113,7 +114,7 @@ func (r *Reader) verifyTrained(t *tally) error {
 		edges = BandEdges(r.facts.Nodes, touched, r.params.CacheRows, r.params.Bands)
 	}
 	if more := len(edges) - len(have); more > 0 && r.params.MaxDisk > 0 {
-		edges = edges[more:] // those that the disk has room for
+		edges = edges[more:] // the edges for which the disk had room
 	}
 	if !slices.Equal(have, edges) {
 		return r.damaged("the band edges are %v, but a cache of at least %d rows and bands of %v%% of %d nodes give %v", have, r.params.CacheRows, r.params.Bands, r.facts.Nodes, edges)

@@ -15,13 +15,14 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// verifyPiece is what Verify holds at a time of a file that has a table of page
-// checksums: whole pages.
+// verifyPiece is the number of bytes, whole pages, that Verify reads at a time from a file with a table of
+// page checksums.
 const verifyPiece = 1 << 20
 
-// Verify reads every row and every graph and checks them, and that the gaps between them are zero; of a
-// slice, it checks the bytes that the rank needs, and that all others are zero. Opening the pack has
-// checked the index. It holds the largest graph, and a piece of a chunk and its rows.
+// Verify reads every row and every graph and checks them, and that the gaps between them are zero; In a
+// slice, it checks the bytes that the rank needs, and that all others are zero. The first damage is an
+// error of kind fault.ErrCorrupt. Opening the pack has checked the index. Its memory is the largest graph,
+// and a piece of a chunk with its rows. rep shows the progress in bytes.
 func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter) error {
 	total := int64(0)
 	for _, f := range r.meta.Files {
@@ -152,8 +153,7 @@ func (r *Reader) mostPiece() int64 {
 	return int64(n)
 }
 
-// pieceChecker checks pieces of chunks, and that compressed ones are as long as they
-// should be.
+// pieceChecker checks the pieces of chunks. It decompresses compressed pieces to check their lengths.
 type pieceChecker struct {
 	form    Form
 	decoder *FrameDecoder // nil without compression
@@ -218,8 +218,7 @@ type partReader struct {
 	at   int64    // where the last part ended
 }
 
-// in returns a reader of another file that shares the buffer; the empty name is
-// that of an empty file.
+// in returns a reader of another file that shares the buffer; the empty name stands for an empty file.
 func (p *partReader) in(name string) *partReader {
 	q := *p
 	q.name, q.f, q.at = name, nil, 0

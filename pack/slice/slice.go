@@ -61,8 +61,8 @@ type runFacts struct {
 	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the pack's
 }
 
-// Run makes a slice. Like the stages it resumes an interrupted run, does nothing when the slice is
-// there, and refuses when another one is. Every byte is checked on the way. A pack of policy min is
+// Run makes a slice. It resumes an interrupted run, does nothing if the slice exists, and refuses to
+// replace another slice unless o.Force is set. Every byte is checked on the way. A pack of policy min is
 // only for a single rank, since its cache must see all batches.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	start := time.Now()
@@ -129,12 +129,11 @@ func (o *Options) way() string {
 	return fmt.Sprintf("slice --rank %d/%d --accumulate %d", o.Rank, o.World, o.Accumulate)
 }
 
-// refuse keeps what has the slice's name and is none, or another: a whole pack always, another
-// slice without Force.
+// refuse returns an error if the output directory is a whole pack or, without Force, another slice.
 func (o *Options) refuse(fsys vfs.FS, r *packfile.Reader) error {
 	m, err := stage.ReadMeta(fsys, o.Out, "directory")
 	if err != nil || m.Format != r.Meta().Format {
-		return nil // Begin says what is there
+		return nil // Begin refuses other content
 	}
 	have, err := packfile.ReadSlice(fsys, o.Out, m)
 	switch {
@@ -150,7 +149,7 @@ func (o *Options) refuse(fsys vfs.FS, r *packfile.Reader) error {
 	return nil
 }
 
-// copying is the way of a pack's files into a slice.
+// copying copies a pack's files into a slice.
 type copying struct {
 	r      *packfile.Reader
 	share  *packfile.Share
@@ -161,11 +160,11 @@ type copying struct {
 	copied int64
 }
 
-// piece is read and written at a time.
+// piece is the number of bytes that are read and written at a time.
 const piece = 1 << 20
 
-// all makes every file durable in the directory. What an interrupted run has copied is read and
-// compared, and copied again where it is not what it was.
+// all copies every file into the directory and makes it durable. Files of an interrupted run are checked,
+// and copied again if they are damaged.
 func (c *copying) all(ctx context.Context, total int64, rep progress.Reporter) error {
 	c.buf = make([]byte, piece)
 	c.task = rep.Task("copy the slice", total, progress.Bytes)
@@ -214,8 +213,7 @@ func (c *copying) bytes(f stage.File) (n int64, err error) {
 	return n, nil
 }
 
-// have reports whether an interrupted run has copied a file, all bytes of which are as they
-// were. One that is damaged is removed.
+// have reports whether an interrupted run has copied a file without damage. A damaged copy is removed.
 func (c *copying) have(ctx context.Context, f stage.File) (bool, error) {
 	name := c.dir.File(f.Name)
 	if ok, err := vfs.Exists(c.fs, name); err != nil || !ok {
@@ -235,7 +233,7 @@ func (c *copying) have(ctx context.Context, f stage.File) (bool, error) {
 	return false, c.fs.RemoveAll(name)
 }
 
-// file makes a durable copy of a file, which has its name only when it is whole.
+// file makes a durable copy of a file. The copy gets its name when it is complete.
 func (c *copying) file(ctx context.Context, f stage.File) (err error) {
 	to := c.dir.File(f.Name)
 	dst, err := c.fs.Create(to + vfs.TempSuffix)
@@ -255,8 +253,8 @@ func (c *copying) file(ctx context.Context, f stage.File) (err error) {
 	return c.fs.Rename(to+vfs.TempSuffix, to)
 }
 
-// ranges copies what the slice has of a file. What is read is checked as a whole file would be,
-// of which all else is zero.
+// ranges copies the ranges of a file that the slice has. It checks them as a whole file with zeros in all
+// other ranges.
 func (c *copying) ranges(ctx context.Context, f stage.File, dst vfs.File) (err error) {
 	src, err := c.fs.Open(c.r.Path(f.Name))
 	if err != nil {
@@ -322,7 +320,7 @@ func skip(check interface{ Write([]byte) (int, error) }, n int64) error {
 	return nil
 }
 
-// copy copies bytes from one file to the same place of another, and shows them to see.
+// copy copies bytes from one file to the same place of another, and calls see with each piece.
 func (c *copying) copy(ctx context.Context, src, dst vfs.File, off, n int64, see func([]byte) (int, error)) error {
 	for n > 0 {
 		if err := ctx.Err(); err != nil {

@@ -42,8 +42,8 @@ type Writers struct {
 	err error // the first
 }
 
-// Memory returns the memory that NewWriters takes for this number of goroutines that fill blocks, in
-// bytes.
+// Memory returns the bytes of memory that NewWriters takes for the given number of goroutines that fill
+// blocks.
 func Memory(fillers int) int64 {
 	return int64(fillers+Depth+idleBlocks) * blockBytes
 }
@@ -89,8 +89,7 @@ func (w *Writers) fail(err error) {
 	}
 }
 
-// take returns a free block, or the error of an earlier write: nothing that comes
-// after it need be made.
+// take returns a free block, or the error of an earlier write: after it no further block need be filled.
 func (w *Writers) take(ctx context.Context) (*block, error) {
 	select {
 	case b := <-w.free:
@@ -124,22 +123,22 @@ func (w *Writers) Close() {
 	w.mem.Free()
 }
 
-// Stream puts bytes in ascending places of files, through blocks. It serves one
-// goroutine.
+// Stream writes bytes at ascending offsets of files, through blocks. It is for one goroutine.
 type Stream struct {
 	w *Writers
 	b *block // nil, or being filled
 }
 
-// Stream returns a stream of its own.
+// Stream returns a new stream. Each goroutine that writes needs one.
 func (w *Writers) Stream() Stream { return Stream{w: w} }
 
-// At reports whether off of f is the place of the next bytes.
+// At reports whether the next bytes go to offset off of f.
 func (s *Stream) At(f *File, off int64) bool {
 	return s.b != nil && s.b.to == f && s.b.off+int64(s.b.end) == off
 }
 
-// Seek makes off of f the place of the next bytes.
+// Seek makes offset off of f the place of the next bytes. It may wait for a free block, and returns the
+// error of an earlier write.
 func (s *Stream) Seek(ctx context.Context, f *File, off int64) (err error) {
 	if s.At(f, off) {
 		return nil
@@ -153,7 +152,7 @@ func (s *Stream) Seek(ctx context.Context, f *File, off int64) (err error) {
 	return nil
 }
 
-// Room returns memory for the next bytes, at least one.
+// Room returns memory for the next bytes, at least one. Filled takes it over.
 func (s *Stream) Room(ctx context.Context) ([]byte, error) {
 	if s.b.end == len(s.b.mem) {
 		f, off := s.b.to, s.b.off+int64(s.b.end)
@@ -182,7 +181,7 @@ func (s *Stream) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// Flush hands the last block over.
+// Flush hands the last block over to the writing goroutines.
 func (s *Stream) Flush() {
 	if s.b != nil && s.b.end > s.b.from {
 		s.w.put(s.b)

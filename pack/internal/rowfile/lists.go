@@ -10,9 +10,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Lists is a scratch file of one list of numbers per batch. Lists of different
-// batches may be written and read concurrently. It lasts as long as the run that
-// writes it: nothing is made durable, and checksums are held in memory.
+// Lists is a scratch file of one list of numbers per batch. Lists of different batches may be written and
+// read concurrently. Nothing is made durable, and the checksums are in memory: only the run that writes it
+// can read it.
 type Lists struct {
 	fs    vfs.FS
 	f     vfs.File
@@ -32,7 +32,7 @@ func NewLists(fsys vfs.FS, name string, start []int64) (*Lists, error) {
 	return &Lists{fs: fsys, f: f, start: start, crc: make([]uint32, len(start)-1)}, nil
 }
 
-// reopen opens for reading too a file that was created, and so emptied.
+// reopen opens a newly created file again, for reading and writing.
 func reopen(fsys vfs.FS, f vfs.File) (vfs.File, error) {
 	if err := f.Close(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (l *Lists) Read(t int, buf []uint32) ([]uint32, error) {
 	if n, err := l.f.ReadAt(b, 4*l.start[t]); n < len(b) && !errors.Is(err, io.EOF) {
 		return buf, fmt.Errorf("read %s: %w", l.f.Name(), err)
 	}
-	if binio.CRC(b) != l.crc[t] { // that of a file cut short too
+	if binio.CRC(b) != l.crc[t] { // also if the file was cut short
 		return buf, fault.New(fault.ErrCorrupt, "%s: the bytes read back differ from the bytes written", l.f.Name())
 	}
 	return buf, nil
@@ -90,7 +90,7 @@ func OpenLists(fsys vfs.FS, s ListSums) (*Lists, error) {
 	return &Lists{fs: fsys, f: f, start: s.Start, crc: s.CRC}, nil
 }
 
-// Remove gives the file up; nil is ignored.
+// Remove closes and removes the file. On a nil Lists it does nothing.
 func (l *Lists) Remove() error {
 	if l == nil || l.f == nil {
 		return nil

@@ -146,7 +146,7 @@ func (s *Summed) Finish(table string) ([]stage.File, error) {
 type Appender struct {
 	f      *File
 	buf    []byte // begins on a page, in memory and in the file
-	end    int64  // of what is written
+	end    int64  // of the written part
 	Offset int64  // where the next byte goes
 	CRC    uint32 // CRC-32C of all bytes before it
 }
@@ -202,7 +202,7 @@ func (a *Appender) Finish() error {
 	return a.f.Finish()
 }
 
-// Close gives an unfinished file up.
+// Close closes the file without making it durable. After Finish it does nothing.
 func (a *Appender) Close() { a.f.Close() }
 
 // aligned returns n bytes of Go's heap that begin on a page.

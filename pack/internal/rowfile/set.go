@@ -13,9 +13,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// mostFiles bounds the files of a Set that are open at a time, each with two
-// descriptors. Files are written group by group, range after range, so that more would be
-// kept for nothing.
+// mostFiles bounds the files of a Set that are open at a time, each with two descriptors. Files are written
+// group by group, range after range, so that more open files would not help.
 const mostFiles = 128
 
 // Set is the files that a packing writes: any number, with a limited number open at a time. The one
@@ -79,10 +78,10 @@ func (s *Set) Create(name string, size int64) (*File, error) {
 	return o, o.take(f)
 }
 
-// File returns a file that is there.
+// File returns an existing file of the directory, to be written again.
 func (s *Set) File(name string) *File { return &File{set: s, name: s.Dir.File(name)} }
 
-// take makes an open file the File's, whose lock is held.
+// take takes over an open file. The lock of f is held.
 func (f *File) take(file vfs.File) error {
 	h, err := newHandle(f.set.Dir.FS(), file)
 	if err != nil {
@@ -110,8 +109,8 @@ func (f *File) hold() (*handle, error) {
 	}
 }
 
-// written ends what hold began. Only now is there something to be made durable: a sync
-// while the write was under way may have missed it.
+// written ends a use that hold began, and marks the file as not durable. It does so after the write: a sync
+// during the write may have missed it.
 func (f *File) written() {
 	f.dirty.Store(true)
 	f.use.RUnlock()
@@ -177,7 +176,7 @@ func (f *File) shut() error {
 	return errors.Join(err, h.Close())
 }
 
-// durable syncs the file, if there is anything to be synced. The lock is held.
+// durable syncs the file if it was written to since the last sync. The lock is held.
 func (f *File) durable() error {
 	if f.h == nil || !f.dirty.Swap(false) {
 		return nil
@@ -194,7 +193,8 @@ func (f *File) durable() error {
 	return nil
 }
 
-// Sync makes files durable. Bytes written meanwhile may or may not be durable.
+// Sync makes all bytes durable that were written to the files before the call. Bytes written during the
+// call may or may not be durable.
 func (s *Set) Sync(files []*File) error {
 	for _, f := range files {
 		f.use.RLock()

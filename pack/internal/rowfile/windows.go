@@ -9,9 +9,9 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Windows puts rows in order that memory does not hold: they arrive in any order, each
-// with its place, and go to a scratch file per window of consecutive places. A window fits
-// in memory, in which it is put in order at the end.
+// Windows sorts rows that do not fit in memory. They arrive in any order, each with its place, and go to
+// one scratch file for each window of consecutive places. At the end each window is sorted in memory. It is
+// for one goroutine.
 type Windows struct {
 	files    *Set
 	rows     int64
@@ -71,7 +71,7 @@ func (w *Windows) Each(do func(rows []byte) error) error {
 	return nil
 }
 
-// order reads a window's rows, whose file has the given checksum, into their places.
+// order reads a window's rows into their places. want is the checksum of the window's file.
 func (w *Windows) order(i int, dst []byte, want uint32) error {
 	f, err := w.files.Dir.FS().Open(w.files.Dir.File(windowFile(i)))
 	if err != nil {
@@ -104,7 +104,7 @@ func (w *Windows) order(i int, dst []byte, want uint32) error {
 	return nil
 }
 
-// Close gives the scratch files up.
+// Close closes the scratch files that are open.
 func (w *Windows) Close() {
 	for _, a := range w.out {
 		a.Close()

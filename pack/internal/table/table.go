@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// longRow is the least row that is read by ReadRows, since it would make a large
-	// part of every piece cross into the next.
+	// longRow is the least row, in bytes, that is read by ReadRows: a large part of every piece would
+	// otherwise cross into the next.
 	longRow = dataset.Granule / 16
 )
 
@@ -49,7 +49,7 @@ func Memory(rowBytes int64, dim int, compressed bool) int64 {
 	if rowBytes < longRow {
 		return n + mostSeams*rowBytes + pieces.Depth*wide
 	}
-	n += rowBytes + wide + dataset.Granule // and what ReadRows takes
+	n += rowBytes + wide + dataset.Granule // and the memory of ReadRows
 	if compressed {
 		n += 4 << 20
 	}
@@ -80,8 +80,8 @@ func (t *Reader) Close() {
 // RowBytes returns the bytes of a row as the table has it.
 func (t *Reader) RowBytes() int64 { return int64(t.dim * t.from.Size()) }
 
-// End returns where a range that begins at row lo ends: at most n rows later, and if
-// it can at the end of a piece, so that no piece is read twice.
+// End returns the end of a range that begins at row lo: at most n rows later, and if possible at the end of
+// a piece, so that no piece is read twice. nodes is the number of rows of the table.
 func (t *Reader) End(lo, n, nodes int64) int64 {
 	if lo+n >= nodes {
 		return nodes
@@ -92,7 +92,8 @@ func (t *Reader) End(lo, n, nodes int64) int64 {
 	return lo + n
 }
 
-// Read fills dst with the rows lo ≤ v < hi.
+// Read fills dst with the rows lo ≤ v < hi, in the pack's element type. A value that this type cannot hold
+// is an error of kind fault.ErrInput. One range is read at a time.
 func (t *Reader) Read(ctx context.Context, lo, hi int64, dst []byte) error {
 	if t.RowBytes() >= longRow {
 		return t.readLong(ctx, lo, hi, dst)
@@ -106,7 +107,7 @@ func (t *Reader) Read(ctx context.Context, lo, hi int64, dst []byte) error {
 	}, r.piece)
 }
 
-// readLong is the way of rows that are longer than pieces, or nearly.
+// readLong reads rows that are longer than pieces, or nearly.
 func (t *Reader) readLong(ctx context.Context, lo, hi int64, dst []byte) error {
 	rb := int64(t.to.RowBytes(t.dim))
 	if t.from == t.to {
@@ -125,8 +126,8 @@ func (t *Reader) readLong(ctx context.Context, lo, hi int64, dst []byte) error {
 	return nil
 }
 
-// convert writes whole rows of the table, the first of which is node first's, as rows
-// of the pack. The table is finite; what is not, as the pack's type, is refused.
+// convert writes whole rows of the table, the first of which is node first's, as rows of the pack. The
+// table is finite; a value that is not finite in the pack's type is refused.
 func (t *Reader) convert(wide []float32, dst, src []byte, first int64) error {
 	if t.from == t.to {
 		copy(dst, src)
@@ -160,7 +161,7 @@ func (t *Reader) refuse(src []byte, first int64) error {
 	return fault.New(fault.ErrInput, "%s: features from node %d on are more than %s holds; use another --dtype", t.rows.Path(), first, t.to)
 }
 
-// wideRow returns a buffer's memory of a row, none where nothing is narrowed by way of it.
+// wideRow returns a buffer's memory for one row of float32, nil if no row is converted by way of float32.
 func (t *Reader) wideRow(buffer int) []float32 {
 	if t.from == t.to || t.from == dtype.Float32 {
 		return nil
@@ -169,14 +170,14 @@ func (t *Reader) wideRow(buffer int) []float32 {
 	return t.wide[buffer]
 }
 
-// rangeRead is the reading of one range.
+// rangeRead is the state of reading one range.
 type rangeRead struct {
 	t      *Reader
 	lo, hi int64
 	dst    []byte
 
 	mu     sync.Mutex
-	halves map[int64]*seam // by row: those of which one part has landed
+	halves map[int64]*seam // by row: the rows with one part landed
 }
 
 // seam is a row that lies in two pieces.
