@@ -14,8 +14,8 @@
 // begins them in order again. The last link runs on the goroutine that calls Run, one item at a
 // time: it can use the consumer's state without locks.
 //
-// A pipeline lives as long as its items. Run takes some of them through all links; between two
-// calls goroutines and slots stay, and nothing is under way: the times of an epoch are its own.
+// A pipeline exists until all its items are done. Run takes some of them through all links. Between two
+// calls of Run, goroutines and slots stay, but no item is in work: so an epoch's times are its own.
 //
 // Times are kept for every item and link: see Table and Recorder. Neither passing
 // an item on nor recording it allocates memory.
@@ -35,8 +35,8 @@ import (
 type Link[S any] struct {
 	// Name is the link's name in tables, traces and errors.
 	Name string
-	// Workers is the number of items in the link at the same time; 0 means 1.
-	// The last link has one.
+	// Workers is the number of goroutines of the link, so of items in it at the same time; 0 means 1. The
+	// last link has one.
 	Workers int
 	// Do works on the item in slot. It owns the slot until it returns, and must
 	// return soon once ctx ends. A panic is reported as an error.
@@ -47,11 +47,11 @@ type Link[S any] struct {
 type Config[S any] struct {
 	// Links are the steps in order, at least one.
 	Links []Link[S]
-	// Slots are the buffers, at least one; workers beyond their number stay idle.
+	// Slots are the buffers, at least one. With more workers than slots, some workers stay idle.
 	Slots []S
 	// Items is the number of items: they are 0 … Items-1.
 	Items int
-	// Label names an item in errors; nil means "item 7".
+	// Label returns the name of an item for errors. If it is nil, item 7 is "item 7".
 	Label func(item int) string
 	// Abort, if any, is called by Close for every slot with an item that may have begun and has not
 	// left the last link. It ends work under way in the slot, such as reads into its buffers, and
@@ -59,12 +59,13 @@ type Config[S any] struct {
 	Abort func(slot S)
 	// Free, if any, is called by Close for every slot, after Abort.
 	Free func(slot S)
-	// Recorder, if any, receives every item's times; Name begins its lanes' names.
+	// Recorder, if any, records every item's times. The names of its lanes begin with Name.
 	Recorder *Recorder
 	Name     string
 }
 
-// Validate returns an error for an invalid configuration.
+// Validate returns an error unless there are links and slots, every link has a Do, the last link has one
+// worker, and no count is negative.
 func (c *Config[S]) Validate() error {
 	if len(c.Links) == 0 || len(c.Slots) == 0 || c.Items < 0 {
 		return fmt.Errorf("pipeline: %d links, %d slots and %d items are not a pipeline", len(c.Links), len(c.Slots), c.Items)
@@ -91,7 +92,7 @@ type Pipeline[S any] struct {
 	admitted int    // items that calls of Run have admitted: only they begin
 	busy     []bool // by slot: an admitted item is in it, or may enter it
 
-	since time.Time     // what times count from
+	since time.Time     // origin of all times
 	began time.Duration // when the present Run did
 	spans [][]span      // by slot and link: the times of the slot's item, owned with it
 	taken Table         // of the items that left since the last call of Table
@@ -120,8 +121,8 @@ type span struct {
 	idle, begin, done time.Duration // waiting from idle to begin, at work from begin to done
 }
 
-// Start makes the pipeline, which takes the slots over. It ends early when ctx does. After an error
-// of Start the slots still belong to the caller.
+// Start starts a pipeline and its goroutines. The pipeline owns the slots until Close; after an error of
+// Start they still belong to the caller. The end of ctx stops it.
 func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -208,7 +209,7 @@ func (p *Pipeline[S]) step(w *worker, item int) error {
 	case err == nil:
 		return nil
 	case p.ctx.Err() != nil:
-		return context.Cause(p.ctx) // what failed for being stopped is not why it was stopped
+		return context.Cause(p.ctx) // the link failed because the pipeline stopped, not the reverse
 	}
 	return &Error{Link: p.config.Links[w.link].Name, Item: item, label: p.config.Label, Err: err}
 }
@@ -226,9 +227,10 @@ func (p *Pipeline[S]) do(link, slot, item int) (err error) {
 	return p.config.Links[link].Do(p.ctx, p.config.Slots[slot], item)
 }
 
-// Run takes the next n items through the last link, on the calling goroutine. When a link fails on
-// any item, or the context ends, all links stop, and Run then returns the first error: an *Error
-// for a link's, the context's cause unchanged. Every later call returns the same.
+// Run takes the next n items through all links, the last one on the calling goroutine, and returns when
+// they are done. When a link fails on an item, or the context ends, all links stop, and Run returns the
+// first error: an *Error for a link, or the context's cause unchanged. Every later call returns the same
+// error.
 func (p *Pipeline[S]) Run(n int) error {
 	if p.closed {
 		return errors.New("pipeline: run after close")
@@ -252,7 +254,7 @@ func (p *Pipeline[S]) Run(n int) error {
 			err = p.step(&p.last, item)
 		}
 		if err != nil {
-			// In the group, so that it is the group's error if it is the first.
+			// As a function of the group, so that err is the group's error if it is the first.
 			p.group.Go(func() error { return err })
 			p.err = p.group.Wait()
 			return p.err
@@ -263,7 +265,7 @@ func (p *Pipeline[S]) Run(n int) error {
 	return nil
 }
 
-// admit lets an item enter its slot, which is idle, unless the item is beyond Run's n.
+// admit lets an item enter its slot, which is idle, unless the item is beyond the n items of Run.
 func (p *Pipeline[S]) admit(item int) {
 	slot := item % len(p.config.Slots)
 	p.busy[slot] = item < p.admitted
@@ -272,15 +274,15 @@ func (p *Pipeline[S]) admit(item int) {
 	}
 }
 
-// Close stops all links, ends work under way in the slots, and frees them. Closing again does
-// nothing.
+// Close stops all links, waits for their goroutines, and calls Abort and Free for the slots. Closing again
+// does nothing.
 func (p *Pipeline[S]) Close() {
 	if p.closed {
 		return
 	}
 	p.closed = true
 	p.cancel()
-	_ = p.group.Wait() // Run has told; without Run nobody misses it
+	_ = p.group.Wait() // Run has returned the error; without Run nothing needs it
 	for k, slot := range p.config.Slots {
 		if p.config.Abort != nil && p.busy[k] {
 			p.config.Abort(slot)
@@ -291,7 +293,7 @@ func (p *Pipeline[S]) Close() {
 	}
 }
 
-// Error says which link failed on which item.
+// Error is the failure of a link on an item.
 type Error struct {
 	Link string
 	Item int

@@ -13,7 +13,7 @@ import (
 // Recorder keeps the latest spans in a ring of fixed size, for a trace. Several
 // pipelines may share one. Its methods are safe for concurrent use.
 type Recorder struct {
-	since time.Time // what times count from
+	since time.Time // origin of all times
 
 	mu    sync.Mutex
 	lanes []string
@@ -21,7 +21,7 @@ type Recorder struct {
 	count int // events added so far
 }
 
-// Lane is a row of the trace: the spans of one worker, one after another.
+// Lane is a row of the trace: the spans of one worker, one after another. It is an index of the recorder.
 type Lane int
 
 // event is a span as the recorder keeps it.
@@ -31,15 +31,16 @@ type event struct {
 	begin, length, wait time.Duration // wait: idle before begin
 }
 
-// RecorderBytes returns the memory of a recorder of spans events, in bytes.
+// RecorderBytes returns the memory of NewRecorder(spans), in bytes.
 func RecorderBytes(spans int) int64 { return int64(unsafe.Sizeof(event{})) * int64(max(1, spans)) }
 
-// NewRecorder returns a recorder of the latest spans. It takes their memory now: 40 bytes each.
+// NewRecorder returns a recorder of the given number of latest spans, at least one. It allocates their
+// memory at once: 40 bytes each.
 func NewRecorder(spans int) *Recorder {
 	return &Recorder{since: time.Now(), ring: make([]event, max(1, spans))}
 }
 
-// Lane adds a row.
+// Lane adds a lane with the given name and returns it.
 func (r *Recorder) Lane(name string) Lane {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,12 +48,12 @@ func (r *Recorder) Lane(name string) Lane {
 	return Lane(len(r.lanes) - 1)
 }
 
-// Add records a span for an item, from begin until now.
+// Add records the work of a lane on an item, from begin until now.
 func (r *Recorder) Add(lane Lane, item int, begin time.Time) {
 	r.AddSpan(lane, item, begin, time.Since(begin))
 }
 
-// AddSpan records a span of this length for an item, from begin on.
+// AddSpan records the work of a lane on an item, from begin on, for the given length.
 func (r *Recorder) AddSpan(lane Lane, item int, begin time.Time, length time.Duration) {
 	r.add(event{lane: lane, item: item, begin: begin.Sub(r.since), length: length})
 }

@@ -20,11 +20,11 @@ type LinkTime struct {
 	Blocked float64 `json:"blocked_seconds"` // waiting for an item or, in the first link, for a free slot
 }
 
-// Alone returns the seconds that the link would take if no other held it up.
+// Alone returns the seconds that the link would take if it never waited for another link.
 func (s LinkTime) Alone() float64 { return s.Busy / float64(s.Workers) }
 
-// Bound returns the slowest link: its seconds alone are a lower bound of the chain's time, however
-// well its links overlap.
+// Bound returns the link with the largest Alone, which is a lower bound of the chain's time. The table must
+// have links.
 func (t Table) Bound() LinkTime {
 	slowest := t.Links[0]
 	for _, s := range t.Links {
@@ -35,7 +35,7 @@ func (t Table) Bound() LinkTime {
 	return slowest
 }
 
-// Slowdown returns the time taken as a multiple of the bound; 0 where there is none.
+// Slowdown returns the time taken as a multiple of the bound, 0 if the bound is 0.
 func (t Table) Slowdown() float64 {
 	b := t.Bound().Alone()
 	if b == 0 {
@@ -44,7 +44,7 @@ func (t Table) Slowdown() float64 {
 	return t.Seconds / b
 }
 
-// Share returns the part of the time in which the link was at work.
+// Share returns the fraction of the time in which the link was at work: 0 to 1, averaged over its workers.
 func (t Table) Share(s LinkTime) float64 {
 	if t.Seconds == 0 {
 		return 0
@@ -52,7 +52,7 @@ func (t Table) Share(s LinkTime) float64 {
 	return s.Alone() / t.Seconds
 }
 
-// Add adds the items of u, which is of the same pipeline.
+// Add adds the items and times of u. u must be a table of the same pipeline.
 func (t *Table) Add(u Table) {
 	t.Items += u.Items
 	t.Seconds += u.Seconds
@@ -70,8 +70,7 @@ func (p *Pipeline[S]) emptyTable() Table {
 	return t
 }
 
-// Table returns the times of the items that have left the last link since the last
-// call.
+// Table returns the times of the items that have left the last link since the previous call of Table.
 func (p *Pipeline[S]) Table() Table {
 	t := p.taken
 	p.taken = p.emptyTable()
