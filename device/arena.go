@@ -2,21 +2,21 @@ package device
 
 import "unsafe"
 
-// Arena hands out host memory, zeroed, and counts it. The zero Arena has no memory and only
-// counts, so that the code which takes memory also finds out how much it will be. The memory
-// is Go's: it is given back once nothing refers to it. An Arena belongs to one goroutine.
+// Arena hands out host memory, zeroed, and counts it. The zero Arena has no memory and only counts: so the
+// same code computes the size and takes the memory. The memory is Go's heap, which the garbage collector
+// frees. An Arena is for one goroutine.
 type Arena struct {
 	gives bool
 	used  int64
 }
 
-// NewArena returns an Arena that has memory.
+// NewArena returns an Arena that allocates, and does not only count.
 func NewArena() *Arena { return &Arena{gives: true} }
 
-// mostUsed is more than any memory has: to count on from there could overflow.
+// mostUsed is more bytes than any memory has. Counting beyond it could overflow.
 const mostUsed = 1 << 60
 
-// Take returns n elements, or nil from an Arena that only counts.
+// Take returns n zeroed elements, or nil from an Arena that only counts, and adds their bytes to Used.
 func Take[T any](a *Arena, n int) []T {
 	var v T
 	if each := int64(unsafe.Sizeof(v)); each > 0 && int64(n) > (mostUsed-a.used)/each {
@@ -30,5 +30,5 @@ func Take[T any](a *Arena, n int) []T {
 	return make([]T, n)
 }
 
-// Used returns the bytes taken, 2⁶⁰ if there were more.
+// Used returns the bytes taken or counted, at most 2⁶⁰.
 func (a *Arena) Used() int64 { return a.used }

@@ -19,16 +19,16 @@ func wantHuge(mem []byte) {
 	}
 }
 
-// Populate gives every page of the memory its place now, rather than at its first use, and
-// changes no byte. It is a hint: Linux before 5.14 does not take it.
+// Populate allocates all pages of the memory at once, rather than each at its first use, and changes no
+// byte. It is a hint, which Linux before 5.14 ignores.
 func Populate(mem []byte) {
 	if len(mem) > 0 {
 		_ = unix.Madvise(mem, unix.MADV_POPULATE_WRITE)
 	}
 }
 
-// Prefer requests pages of a NUMA node, for those that are not there yet; a node below 0
-// is none. It is a hint: pages come from elsewhere where the node has none left.
+// Prefer requests that pages of the buffer that are not allocated yet come from a NUMA node. A node below 0
+// does nothing. It is a hint: if the node has no free pages, they come from another one.
 func (h *Host) Prefer(node int) {
 	const preferred, words, wordBits = 1, 16, 64 // MPOL_PREFERRED
 	if node < 0 || node >= words*wordBits || len(h.mem) == 0 {
@@ -36,7 +36,7 @@ func (h *Host) Prefer(node int) {
 	}
 	var nodes [words]uint64
 	nodes[node/wordBits] = 1 << (node % wordBits)
-	// Refused where the kernel knows no nodes, or the node is not the process's.
+	// The call fails without NUMA, or if the process may not use the node.
 	_, _, _ = unix.Syscall6(unix.SYS_MBIND, uintptr(unsafe.Pointer(unsafe.SliceData(h.mem))), uintptr(len(h.mem)), preferred,
 		uintptr(unsafe.Pointer(&nodes)), words*wordBits, 0)
 }

@@ -19,14 +19,12 @@ const PageSize = 4096
 // hostBytes is the memory held by live host buffers, whole pages.
 var hostBytes atomic.Int64
 
-// HostBytes returns the bytes held by all host buffers of this process that have not been freed,
-// rounded up to whole pages each. A memory budget is charged with this number. It may be called from
-// any goroutine.
+// HostBytes returns the bytes held by all host buffers of this process that have not been freed, rounded up
+// to whole pages each. Memory budgets count this number. It may be called from any goroutine.
 func HostBytes() int64 { return hostBytes.Load() }
 
-// Host is one page-aligned buffer of host memory, zeroed when made. It has one
-// owner; passing it on passes the duty to Free it. Its methods may be called
-// from several goroutines, except Free, which must come after every use.
+// Host is a page-aligned buffer of host memory. It has one owner, who must Free it. Its methods may be
+// called from several goroutines, except Free, which must come after every use.
 type Host struct {
 	mem    []byte // the whole mapping; nil once freed, or when empty
 	length int    // bytes requested
@@ -54,8 +52,8 @@ const maxInt = int(^uint(0) >> 1)
 // Len returns the buffer's size in bytes; 0 once freed.
 func (h *Host) Len() int { return h.length }
 
-// Bytes returns the buffer. The slice aliases the buffer, as the typed views do, and must not be
-// touched after Free: the address may be unmapped by then, or belong to somebody else.
+// Bytes returns the buffer. The slice aliases the buffer, as the typed views do, and must not be used after
+// Free: the address may be unmapped, or belong to other memory.
 func (h *Host) Bytes() []byte { return h.mem[:h.length:h.length] }
 
 // Float32s returns the buffer as float32 values in the machine's byte order;
@@ -73,8 +71,8 @@ func view[T float32 | uint32](h *Host) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(h.mem))), h.length/int(unsafe.Sizeof(v)))
 }
 
-// Free gives the memory back. Freeing twice does nothing; any other use after
-// Free is a bug of the caller's. No read into the buffer may be in flight.
+// Free frees the memory. Freeing again does nothing; no other use is allowed after Free. No read into the
+// buffer may be in flight.
 func (h *Host) Free() {
 	mem := h.mem
 	h.mem, h.length = nil, 0

@@ -2,7 +2,7 @@ package cuda
 
 import "fmt"
 
-// Precision is how a product of float32 matrices is computed.
+// Precision is the arithmetic of a product of float32 matrices.
 type Precision int
 
 const (
@@ -26,21 +26,21 @@ func (p Precision) String() string {
 	return fmt.Sprintf("Precision(%d)", int(p))
 }
 
-// BLASWorkspace is a size for a BLAS's workspace that suits all products, in bytes.
+// BLASWorkspace is the size in bytes of a workspace that is large enough for all products.
 const BLASWorkspace = 32 << 20
 
-// BLAS multiplies matrices on one stream, by cuBLAS, which is looked for when it is
-// first needed: where DISKGNN_CUBLAS says, or where libraries are.
+// BLAS multiplies matrices on one stream with cuBLAS. The library is loaded at the first use: the file in
+// the environment variable DISKGNN_CUBLAS, or the first one found in the usual folders.
 type BLAS struct {
 	stream *Stream
 	handle handle
-	// Precision is how products are computed from now on.
+	// Precision applies to all later products.
 	Precision Precision
 	product   gemm // that is being enqueued
 }
 
-// NewBLAS opens cuBLAS. The workspace is its own for as long as it lives: so products
-// can be captured, and take the same course each time.
+// NewBLAS opens cuBLAS for the stream. The workspace belongs to the BLAS until Free. With a fixed
+// workspace, products can be captured in a graph and are reproducible.
 func (s *Stream) NewBLAS(workspace Buffer) (*BLAS, error) {
 	h, err := s.device.driver.newBLAS(s.handle, workspace.address, workspace.bytes)
 	if err != nil {
@@ -49,27 +49,29 @@ func (s *Stream) NewBLAS(workspace Buffer) (*BLAS, error) {
 	return &BLAS{stream: s, handle: h}, nil
 }
 
-// Version names the library.
+// Version returns the library's version and file, as text.
 func (b *BLAS) Version() string { return b.stream.device.driver.blasVersion(b.handle) }
 
-// Free gives the library's memory back.
+// Free closes the handle and frees the library's memory. No product may be under way.
 func (b *BLAS) Free() { _ = b.stream.device.driver.dropBLAS(b.handle) }
 
-// Sgemm stores alpha·op(a)·op(b) + beta·c in c, row-major, where op transposes or does not: m×n =
-// m×k · k×n. A leading dimension is the number of columns of the matrix as stored. With beta zero, c
-// is not read.
+// Sgemm gives the stream the product z = alpha·op(x)·op(y) + beta·z of row-major float32 matrices, where
+// op(x) is m×k, op(y) is k×n and z is m×n. transA and transB tell whether op transposes x and y. ldx, ldy
+// and ldz are the strides, in elements, between the rows of x, y and z as stored. If beta is 0, z is not
+// read. A buffer that is too small is an error.
 func (b *BLAS) Sgemm(transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
 	return b.sgemm(Batch{}, transA, transB, m, n, k, alpha, x, ldx, y, ldy, beta, z, ldz)
 }
 
-// Batch is a number of products of one shape, and the strides in elements from the matrices of one
-// product to those in the next.
+// Batch is a number of products of one shape. NextX, NextY and NextZ are the strides, in elements, from a
+// matrix of one product to the same matrix of the next.
 type Batch struct {
 	Count               int
 	NextX, NextY, NextZ int
 }
 
-// SgemmBatch stores several products; see Sgemm. No two may write the same element.
+// SgemmBatch gives the stream several products; see Sgemm. The buffers hold the matrices of all products.
+// No two products may write the same element.
 func (b *BLAS) SgemmBatch(batch Batch, transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
 	if batch.Count < 1 {
 		return b.stream.device.usable()
@@ -108,7 +110,7 @@ func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float3
 	if err := b.stream.device.usable(); err != nil {
 		return err
 	}
-	// To cuBLAS, which is column-major, these are the transposes: zᵀ = op(y)ᵀ·op(x)ᵀ.
+	// cuBLAS is column-major: it sees the transposes, zᵀ = op(y)ᵀ·op(x)ᵀ.
 	b.product = gemm{transA: transB, transB: transA, m: n, n: m, k: k, alpha: alpha, beta: beta,
 		a: y.address, lda: ldy, b: x.address, ldb: ldx, c: z.address, ldc: ldz, precision: b.Precision,
 		count: batch.Count, nextA: batch.NextY, nextB: batch.NextX, nextC: batch.NextZ}

@@ -9,17 +9,16 @@ import (
 type Code struct {
 	// Functions are the kernels. Launch.Run takes their indices here.
 	Functions []Function
-	// Image returns a compiled file, by its name.
+	// Image returns the bytes of a compiled file, given its name in Function.File.
 	Image func(file string) ([]byte, error)
 }
 
-// Function is a kernel of a compiled file.
+// Function names a kernel of a compiled file.
 type Function struct{ File, Name string }
 
-// Load loads more code than the device was opened with, and returns the indices of its
-// functions for Launch.Run, in their order. Functions that were loaded before, by file and
-// name, are not loaded again. The calling goroutine must be attached; nobody may use the
-// device meanwhile.
+// Load loads further code and returns the index of each of its functions, for Launch.Run. A function of the
+// same file and name is loaded only once. The calling goroutine must be attached, and no other goroutine
+// may use the device during the call.
 func (d *Device) Load(c Code) ([]int, error) {
 	missing := Code{Image: c.Image}
 	for _, f := range c.Functions {
@@ -65,16 +64,16 @@ func (d *Device) load(c Code) error {
 // Dims are the sizes of a grid or of a block, along x and y.
 type Dims [2]uint32
 
-// Launch is a launch of a kernel that is being made: its arguments are added in the order in which
-// the kernel has them. Run returns an error for the first wrong argument. A stream makes one launch
-// at a time.
+// Launch builds a launch of a kernel: arguments are added in the order of the kernel's parameters, and Run
+// enqueues the launch. Run returns the error of the first wrong argument. A stream has one unfinished
+// Launch at a time.
 type Launch struct {
 	stream *Stream
 	what   string
 	err    error
 }
 
-// Launch begins a launch. Errors name the launch by it.
+// Launch begins a launch on the stream. what names the launch in errors.
 func (s *Stream) Launch(what string) Launch {
 	s.args = s.args[:0]
 	return Launch{s, what, s.device.usable()}
@@ -83,14 +82,14 @@ func (s *Stream) Launch(what string) Launch {
 // Stream returns the stream that the launch is for.
 func (l *Launch) Stream() *Stream { return l.stream }
 
-// Fail records an error in the arguments; Run returns the first.
+// Fail records an error in the arguments, with the launch's name before it. Run returns the first one.
 func (l *Launch) Fail(format string, args ...any) {
 	if l.err == nil {
 		l.err = fmt.Errorf("cuda: "+l.what+": "+format, args...)
 	}
 }
 
-// Buffer adds a pointer to a buffer of at least the given size in bytes.
+// Buffer adds a pointer to b. A buffer of fewer than the given bytes is an error, which calls it name.
 func (l *Launch) Buffer(name string, b Buffer, bytes int64) {
 	if l.err == nil {
 		l.err = needs(l.what, name, b, bytes)
@@ -98,7 +97,7 @@ func (l *Launch) Buffer(name string, b Buffer, bytes int64) {
 	l.Word(b.address)
 }
 
-// Optional adds a pointer that may be null.
+// Optional is Buffer for an optional argument: the zero Buffer adds a null pointer.
 func (l *Launch) Optional(name string, b Buffer, bytes int64) {
 	if b == (Buffer{}) {
 		bytes = 0
@@ -106,7 +105,7 @@ func (l *Launch) Optional(name string, b Buffer, bytes int64) {
 	l.Buffer(name, b, bytes)
 }
 
-// Int adds a signed number.
+// Int adds a signed integer.
 func (l *Launch) Int(n int) { l.Word(uint64(n)) }
 
 // Bool adds 1 or 0.
@@ -118,11 +117,11 @@ func (l *Launch) Bool(b bool) {
 	}
 }
 
-// Word adds eight bytes. The kernel takes the low bytes, up to its parameter's size.
+// Word adds an argument of eight bytes. A smaller parameter takes the low bytes.
 func (l *Launch) Word(w uint64) { l.stream.args = append(l.stream.args, w) }
 
-// Run gives the stream the launch of a function, which is an index of Code.Functions. There
-// is nothing to do for an empty grid.
+// Run enqueues the launch of a function, an index in Code.Functions or from Device.Load, with the given
+// grid and block. An empty grid enqueues nothing.
 func (l *Launch) Run(function int, grid, block Dims) error {
 	if l.err != nil || grid[0] == 0 || grid[1] == 0 {
 		return l.err

@@ -8,17 +8,16 @@
 //
 // # Threads
 //
-// The driver knows which device a thread works for. A goroutine calls Device.Attach before anything
-// else here, and stays on its thread until it detaches. Streams, and the objects made on them,
-// belong to one goroutine at a time.
+// The driver keeps a current device for every thread. A goroutine calls Device.Attach before any other call
+// of the package, and stays on its thread until it detaches. Streams, and the objects made on them, belong
+// to one goroutine at a time.
 //
 // # Faults
 //
-// Work on a stream fails after the call that enqueued it. The error comes from the call
-// that waits for the stream, or from the next call: its kind is fault.ErrDevice and it
-// names the work that was under way. After a fault the device is lost to the process, and
-// every call returns the same error.
-// Options.Synchronous finds the culprit: every launch then waits for itself.
+// Work on a stream fails after the call that enqueued it. The error comes from the call that waits for the
+// stream, or from the next call: its kind is fault.ErrDevice and it names the work that was under way.
+// After a fault the device is lost to the process, and every call returns the same error. With
+// Options.Synchronous every call waits for its work, so that the error names the failing kernel.
 package cuda
 
 import (
@@ -27,21 +26,21 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// ErrNoDevice says that there is no device to work with, and why.
+// ErrNoDevice is the kind of the errors for a missing device or driver. Their text states the reason.
 var ErrNoDevice = errors.New("no GPU")
 
 // Info describes a device.
 type Info struct {
 	Name            string
 	Memory          int64 // bytes
-	Bandwidth       int64 // of the memory, bytes a second; 0 if the driver does not tell
+	Bandwidth       int64 // of the memory, bytes per second; 0 if unknown
 	Multiprocessors int
 	Major, Minor    int // compute capability
 	Node            int // NUMA node of the host's memory that is nearest; -1 if there is none or it is not known
 }
 
-// Devices describes the devices of this machine, of which there is at least one if
-// there is no error.
+// Devices describes the devices of this machine, at least one. If there is none, the error is of kind
+// ErrNoDevice.
 func Devices() ([]Info, error) {
 	d, err := loadDriver()
 	if err != nil {

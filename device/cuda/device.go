@@ -9,15 +9,15 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Options limit how a device may be used.
+// Options are the limits and the code of a device.
 type Options struct {
 	DeviceBytes int64 // of its memory, at most; 0: all of it
 	PinnedBytes int64 // of host memory that this package pins, at most; 0: without limit
-	Synchronous bool  // every launch waits for itself, so that a fault names its kernel
+	Synchronous bool  // every call waits for its work, so that a fault names its kernel
 	Code        Code  // that it loads
 }
 
-// Device is a device that this process works with.
+// Device is an open device. Methods need an attached goroutine unless they say otherwise.
 type Device struct {
 	Info
 	driver      driver
@@ -32,8 +32,8 @@ type Device struct {
 	lost        atomic.Pointer[error] // the first fault
 }
 
-// Open takes the device with an index into Devices, and loads the code. The calling
-// goroutine need not be attached.
+// Open opens the device with the given index in Devices, and loads o.Code. A missing device is an error of
+// kind ErrNoDevice. The calling goroutine need not be attached.
 func Open(index int, o Options) (*Device, error) {
 	d, err := loadDriver()
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *Device) Attach() (detach func(), err error) {
 	return runtime.UnlockOSThread, nil
 }
 
-// Attached calls do on a thread of the device's.
+// Attached calls do with the calling goroutine attached to the device, and returns do's error.
 func (d *Device) Attached(do func() error) error {
 	detach, err := d.Attach()
 	if err != nil {
@@ -89,9 +89,8 @@ func (d *Device) Attached(do func() error) error {
 	return do()
 }
 
-// Reach lets this device's kernels use the memory of another one of the machine, which is open,
-// from now on. It reports false where the machine has no way between the two. The calling
-// goroutine is attached.
+// Reach lets this device's kernels use the memory of peer, another open device of the machine. It returns
+// false if the machine cannot connect the two. The calling goroutine must be attached.
 func (d *Device) Reach(peer *Device) (bool, error) {
 	can, err := d.driver.reach(d.index, peer.driver, peer.index, peer.context)
 	if err != nil {
@@ -100,10 +99,10 @@ func (d *Device) Reach(peer *Device) (bool, error) {
 	return can, nil
 }
 
-// Index is the device's among Devices.
+// Index returns the device's index in Devices.
 func (d *Device) Index() int { return d.index }
 
-// Close gives the device back. Everything made with it must have been freed.
+// Close closes the device. Everything made with it must have been freed.
 func (d *Device) Close() {
 	if detach, err := d.Attach(); err == nil {
 		for _, m := range d.modules {
@@ -114,8 +113,8 @@ func (d *Device) Close() {
 	_ = d.driver.release(d.index) // nothing is left to be done about it
 }
 
-// Held returns the bytes taken so far, of the device's memory and of pinned host
-// memory. It may be called from any goroutine.
+// Held returns the bytes that this process now holds in the device's memory and in pinned host memory. It
+// may be called from any goroutine.
 func (d *Device) Held() (device, pinned int64) { return d.memory.held.Load(), d.pinned.held.Load() }
 
 // Limit replaces Options.DeviceBytes for later allocations. No goroutine may allocate during the
@@ -127,8 +126,8 @@ func (d *Device) Limit(bytes int64) {
 	}
 }
 
-// Free returns the bytes of the device's memory that nobody holds, this process or
-// another, whatever the budget says. The calling goroutine must be attached.
+// Free returns the bytes of the device's memory that are free, after the allocations of all processes. The
+// budget does not count. The calling goroutine must be attached.
 func (d *Device) Free() (int64, error) {
 	n, err := d.driver.available()
 	if err != nil {
@@ -157,7 +156,7 @@ func (d *Device) failed(what string, err error) error {
 	return e
 }
 
-// usable returns the fault that the device was lost by.
+// usable returns the fault by which the device was lost, nil if it is not lost.
 func (d *Device) usable() error {
 	if first := d.lost.Load(); first != nil {
 		return *first

@@ -6,8 +6,8 @@ import "unsafe"
 // graph or library handle. 0 is none.
 type handle uintptr
 
-// driver is the part of CUDA that this package needs. Its errors are statuses. Everything but the
-// first three methods wants a bound context.
+// driver is the part of CUDA that this package needs. Its errors are *status. All methods but the first
+// three need a bound context.
 type driver interface {
 	count() (int, error)
 	describe(i int) (Info, error)
@@ -18,7 +18,7 @@ type driver interface {
 	// with the given driver and context. It reports false if the machine cannot.
 	reach(device int, peer driver, other int, context handle) (bool, error)
 
-	// available returns the bytes of the device's memory that nobody holds.
+	// available returns the free bytes of the device's memory.
 	available() (int64, error)
 	alloc(bytes int64) (address uint64, err error)
 	free(address uint64) error
@@ -63,7 +63,7 @@ type driver interface {
 	newBLAS(s handle, workspace uint64, bytes int64) (handle, error)
 	dropBLAS(b handle) error
 	sgemm(b handle, g *gemm) error
-	// blasVersion says which library was opened.
+	// blasVersion returns the version and the file of the library.
 	blasVersion(b handle) string
 }
 
@@ -76,7 +76,7 @@ type gemm struct {
 	lda, ldb, ldc  int
 	precision      Precision
 
-	// Of several products, how many, and how far apart their matrices are, in elements.
+	// For a batch: the number of products, and the strides between their matrices, in elements.
 	count               int
 	nextA, nextB, nextC int
 }

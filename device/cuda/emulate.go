@@ -9,13 +9,14 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Emulation computes a launch on host memory: args are the kernel's arguments. For an argument that
-// is an address, at returns the memory from there to the end of its allocation.
+// Emulation computes the launch of the kernel of the given name on host memory. args are the kernel's
+// arguments, eight bytes each. at returns the memory from an address to the end of its allocation, nil for
+// the null pointer.
 type Emulation func(kernel string, args []uint64, at func(address uint64) []byte)
 
-// OpenEmulated returns an emulated device. Its memory, full of NaN at first, is the host's,
-// at the addresses that it has there; every piece of work is done at once; run computes the
-// kernels. It is for tests on machines without a GPU. OpenLate's device does work late.
+// OpenEmulated returns an emulated device for tests on machines without a GPU. Its memory is host memory,
+// with NaN as the first content, under its host addresses. Work is done when it is enqueued; run computes
+// the kernels. OpenLate returns a device that defers work.
 func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }
@@ -23,12 +24,12 @@ func OpenEmulated(run Emulation, o Options) (*Device, error) {
 // machine is the state shared by the emulated devices of one machine.
 type machine struct {
 	mu      sync.Mutex
-	devices []*emulated // which all see what one of them has pinned
+	devices []*emulated // memory pinned by one is visible to all
 	apart   bool        // no device reaches another one's memory
 }
 
-// OpenMachine is OpenEmulated for some devices of one machine, which reach each other's memory,
-// unless they are apart.
+// OpenMachine is OpenEmulated for several devices of one machine. Unless apart is set, Device.Reach
+// connects them.
 func OpenMachine(run Emulation, o Options, devices int, apart bool) ([]*Device, error) {
 	m := &machine{apart: apart}
 	list := make([]*Device, devices)
@@ -57,10 +58,10 @@ func newEmulated(run Emulation) *emulated {
 	return e
 }
 
-// emulatedBytes is the memory that such a device says it has.
+// emulatedBytes is the reported memory of an emulated device, in bytes.
 const emulatedBytes = 1 << 40
 
-// emulated is the driver of such a device.
+// emulated is the driver of an emulated device.
 type emulated struct {
 	run   Emulation
 	give  func(s handle, t task) // gives a stream a task
@@ -68,7 +69,7 @@ type emulated struct {
 
 	machine  *machine
 	mu       *sync.Mutex // of all below, and held while tasks run: the machine's
-	reached  []*emulated // whose memory is in reach
+	reached  []*emulated // devices with memory in reach
 	next     uint64
 	blocks   map[uint64]block
 	pinned   map[unsafe.Pointer]*pinned
@@ -77,11 +78,11 @@ type emulated struct {
 	streams  map[handle]handle // the graph that a stream is being captured in, or 0
 	blas     map[handle]handle // the stream of a library
 	recorded map[handle]bool   // events
-	live     map[handle]string // what was made and not freed: streams, events, libraries and graphs, by kind
+	live     map[handle]string // objects that are not freed: streams, events, libraries and graphs, by kind
 }
 
-// Left returns how many of each kind were made of an emulated device and not freed: of
-// "stream", "event", "cuBLAS" and "graph". It is nil if there are none.
+// Left returns the number of objects of an emulated device that were not freed, by kind: "stream", "event",
+// "cuBLAS" and "graph". It is nil if there are none.
 func (d *Device) Left() map[string]int {
 	e := emulatedOf(d.driver)
 	e.mu.Lock()
@@ -110,14 +111,14 @@ func emulatedOf(d driver) *emulated {
 // block is device memory, or host memory as the device sees it.
 type block struct {
 	bytes []byte
-	freed bool    // what still touches it is wrong
+	freed bool    // further use is an error
 	host  *pinned // that it is; nil: it is the device's own
 }
 
-// gone reports whether the memory may not be touched any more.
+// gone reports whether the memory was freed.
 func (b block) gone() bool { return b.freed || b.host != nil && b.host.freed }
 
-// pinned is host memory that the device knows.
+// pinned is pinned host memory.
 type pinned struct {
 	bytes []byte
 	freed bool
@@ -151,7 +152,7 @@ func (e *emulated) made(kind string) (handle, error) {
 	return h, nil
 }
 
-// drop notes that it is freed. The lock is held.
+// drop records that an object of a kind was freed. The lock is held.
 func (e *emulated) drop(h handle, kind string) {
 	if e.live[h] != kind {
 		e.wrong(fmt.Sprintf("a %s was freed twice, or never made", kind))
@@ -236,10 +237,10 @@ func (e *emulated) alloc(size int64) (uint64, error) {
 	return address, nil
 }
 
-// poison is in memory that nothing was written to: floats are NaN, indices too large.
+// poison is the byte value of memory before the first write: floats are NaN, and indices are too large.
 const poison = 0xFF
 
-// poisoned returns memory with nothing in it.
+// poisoned returns memory filled with poison.
 func poisoned(size int) []byte {
 	b := make([]byte, size)
 	fill(b, poison)
@@ -346,7 +347,7 @@ func (e *emulated) record(event, _ handle) error {
 	return nil
 }
 
-// milliseconds says one of any two marks that were made.
+// milliseconds returns 1 for any two recorded events.
 func (e *emulated) milliseconds(from, to handle) (float64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -364,7 +365,7 @@ func (e *emulated) newBLAS(s handle, _ uint64, _ int64) (handle, error) {
 	return b, err
 }
 
-// from returns the host memory that a copy will read: memory that is not pinned is copied now.
+// from returns the host memory of a copy to the device. Memory that is not pinned is copied at once.
 func (e *emulated) from(p unsafe.Pointer, bytes int64) func() []byte {
 	if m := e.pinning(p); m != nil {
 		return func() []byte { return e.still(m, p, bytes) }
@@ -386,7 +387,7 @@ func (e *emulated) pinning(p unsafe.Pointer) *pinned {
 	return nil
 }
 
-// still returns host memory if it is pinned still.
+// still returns the host memory at p if it is still pinned. If it is not, it reports an error.
 func (e *emulated) still(m *pinned, p unsafe.Pointer, bytes int64) []byte {
 	if m.freed {
 		e.wrong("a copy from or to memory that is not pinned any more")
@@ -395,12 +396,12 @@ func (e *emulated) still(m *pinned, p unsafe.Pointer, bytes int64) []byte {
 	return unsafe.Slice((*byte)(p), bytes)
 }
 
-// copies gives a stream a copy. The content of the destination is undefined during the copy.
+// copies enqueues a copy. The content of the destination is undefined during the copy.
 func (e *emulated) copies(s handle, to, from func() []byte) error {
 	return e.ask(s, func() { fill(to(), poison) }, func() { copy(to(), from()) })
 }
 
-// on returns device memory when it is needed.
+// on returns a function that finds device memory at the time of the work.
 func (e *emulated) on(address uint64, bytes int64) func() []byte {
 	return func() []byte { return e.at(address)[:bytes] }
 }
@@ -487,7 +488,7 @@ func (e *emulated) launchGraph(exec, s handle) error {
 	return nil
 }
 
-// sgemm sums products in float64, whatever the precision.
+// sgemm sums products in float64 for every Precision.
 func (e *emulated) sgemm(b handle, g *gemm) error {
 	p := *g
 	return e.ask(e.streamOf(b), func() {

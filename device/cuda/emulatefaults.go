@@ -12,10 +12,10 @@ type Fault struct {
 	Lost        bool // nothing works any more
 }
 
-// OpenFaulty is OpenEmulated for a device that fails when fails returns a fault. fails gets the name
-// of each call: "alloc", "pin", "register", "stream", "event", "cublas", "copy in", "copy out",
-// "copy", "fill", "launch", "product", "capture", "launch graph", "wait" for a stream or event. A
-// kernel fails when the wait for it fails.
+// OpenFaulty is OpenEmulated for a device with injected faults. Before each call, fails gets the call's
+// name and returns its fault, nil for none. The names are: "alloc", "pin", "register", "stream", "event",
+// "cublas", "copy in", "copy out", "copy", "fill", "launch", "product", "capture", "launch graph", "wait"
+// for a stream or event. To let a kernel fail, let the wait for it fail.
 func OpenFaulty(run Emulation, o Options, fails func(call string) *Fault) (*Device, error) {
 	return open(&faulty{newEmulated(run), fails}, 0, o)
 }
@@ -133,7 +133,7 @@ func (f *faulty) launchGraph(exec, s handle) error {
 	return f.driver.launchGraph(exec, s)
 }
 
-// syncStream waits also where it fails: for the work that did.
+// syncStream waits for the work, also if the call is to fail.
 func (f *faulty) syncStream(s handle) error {
 	return errors.Join(f.fail("wait"), f.driver.syncStream(s))
 }

@@ -6,15 +6,14 @@ import (
 	"unsafe"
 )
 
-// Late says how a device that is late behaves.
+// Late has the behaviour of a late device; see OpenLate.
 type Late struct {
-	// Seed draws which streams are ahead, and when. Streams are ahead or behind in all
-	// ways that there are for three, by the order in which they were made, as seeds go
-	// from 0 to 7.
+	// Seed determines the streams that are ahead, and when. The seeds 0 to 7 cover all combinations for
+	// three streams, by the order in which they were made.
 	Seed uint64
 	// Fails is as in OpenFaulty; nil: nothing fails.
 	Fails func(call string) *Fault
-	// Wrong is told of errors that a real device need not notice: work on memory that was freed.
+	// Wrong is called for errors that a real device need not detect: work on memory that was freed.
 	Wrong func(what string)
 }
 
@@ -34,7 +33,7 @@ func OpenLate(run Emulation, o Options, l Late) (*Device, error) {
 	return open(&faulty{e, l.Fails}, 0, o)
 }
 
-// late is the driver of such a device.
+// late is the driver of a late device.
 type late struct {
 	*emulated
 	seed    uint64
@@ -101,7 +100,7 @@ func (q *queue) blocked() *mark {
 	return nil
 }
 
-// until goes on with a stream, and with those that it waits for, until something is so.
+// until does work of a stream, and of the streams that it waits for, until so returns true.
 func (d *late) until(q *queue, so func() bool) {
 	for !so() {
 		next := q
@@ -143,7 +142,8 @@ func (d *late) record(event, s handle) error {
 	return nil
 }
 
-// waitFor waits for the event as it is recorded now; for none it does not.
+// waitFor waits for the event's last recording before the call. It does not wait for an event that was not
+// recorded.
 func (d *late) waitFor(s, event handle) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,7 +191,7 @@ func (d *late) milliseconds(from, to handle) (float64, error) {
 	return d.emulated.milliseconds(from, to)
 }
 
-// free spoils the memory, which stays known: pending work on it is an error.
+// free overwrites the memory and marks it as freed. Pending work on it is an error.
 func (d *late) free(address uint64) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -237,7 +237,7 @@ func (d *late) dropExec(exec handle) error {
 	return nil
 }
 
-// lose forgets all work: a lost device never does it.
+// lose discards all pending work.
 func (d *late) lose() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

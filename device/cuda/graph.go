@@ -1,14 +1,15 @@
 package cuda
 
-// Graph is work of a stream, captured once to be launched many times in one call.
+// Graph is captured work of a stream. One call launches all of it, any number of times.
 type Graph struct {
 	device *Device
 	name   string // for errors
 	exec   handle
 }
 
-// Capture makes a graph of the work that enqueue gives the stream, none of which is
-// done now. In between, the goroutine may ask nothing of the device but that.
+// Capture makes a graph of the work that enqueue gives the stream. The work is not done. Until Capture
+// returns, the goroutine must make no other calls of the device. name names the graph in errors. The caller
+// frees the graph.
 func (s *Stream) Capture(name string, enqueue func() error) (*Graph, error) {
 	g := &Graph{device: s.device, name: name}
 	err := s.capture(name, enqueue, func(graph handle) (err error) {
@@ -21,8 +22,8 @@ func (s *Stream) Capture(name string, enqueue func() error) (*Graph, error) {
 	return g, nil
 }
 
-// Update replaces the graph's parameters by the parameters of newly captured work of the same shape,
-// which costs less than another graph.
+// Update captures the work of enqueue on s, which must have the same kernels in the same order, and
+// replaces the graph's parameters by its parameters. This is faster than capturing another graph.
 func (g *Graph) Update(s *Stream, enqueue func() error) error {
 	return s.capture(g.name, enqueue, func(graph handle) error { return g.device.driver.update(g.exec, graph) })
 }
@@ -45,7 +46,7 @@ func (s *Stream) capture(name string, enqueue func() error, use func(graph handl
 		defer func() { _ = d.driver.dropGraph(graph) }()
 	}
 	if asked != nil {
-		return asked // what the driver says of the rest follows from it
+		return asked // it is the cause of the driver's error
 	}
 	if err == nil {
 		err = use(graph)
@@ -56,7 +57,7 @@ func (s *Stream) capture(name string, enqueue func() error, use func(graph handl
 	return nil
 }
 
-// Launch gives the stream the graph's work.
+// Launch enqueues the graph's work on the stream.
 func (g *Graph) Launch(s *Stream) error {
 	if err := g.device.usable(); err != nil {
 		return err
@@ -64,5 +65,5 @@ func (g *Graph) Launch(s *Stream) error {
 	return s.asked(g.name, g.device.driver.launchGraph(g.exec, s.handle))
 }
 
-// Free ends the graph. It must not be under way.
+// Free frees the graph. It must not be under way.
 func (g *Graph) Free() { _ = g.device.driver.dropExec(g.exec) }

@@ -5,9 +5,10 @@ import (
 	"path/filepath"
 )
 
-// LibraryPaths returns where one of NVIDIA's libraries may be, best first: where the user says, in
-// an environment variable; by its names as the loader looks for them; and by the names of files in
-// the folders of CUDA and of Python packages that ship it.
+// LibraryPaths returns paths at which to try one of NVIDIA's libraries, best first. If the environment
+// variable is set, its value is the only path. Otherwise these are the names, for the search of the dynamic
+// loader, and then the existing files of the given names (patterns) in the folders of CUDA and of Python
+// packages that ship the library.
 func LibraryPaths(variable string, names, files []string) []string {
 	if p := os.Getenv(variable); p != "" {
 		return []string{p}

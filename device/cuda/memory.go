@@ -33,22 +33,21 @@ func (a *account) take(bytes int64) error {
 
 func (a *account) give(bytes int64) { a.held.Add(-bytes) }
 
-// Buffer is a range of device memory. The zero value is none: for a kernel's optional
-// argument, the null pointer.
+// Buffer is a range of device memory, or of pinned host memory as the device sees it. It does not own the
+// memory. The zero value is no memory: as an optional argument of a kernel it is the null pointer.
 type Buffer struct {
 	address uint64
 	bytes   int64
 }
 
-// Bytes returns the buffer's size.
+// Bytes returns the buffer's size in bytes.
 func (b Buffer) Bytes() int64 { return b.bytes }
 
-// Address returns where the buffer begins: for libraries that work on device memory by
-// themselves. It keeps nothing alive.
+// Address returns the device address of the buffer, for other libraries that work on device memory.
 func (b Buffer) Address() uint64 { return b.address }
 
-// Slice returns bytes of the buffer, from an offset on. A range that is not in it is a
-// bug of the caller's.
+// Slice returns the given number of bytes of the buffer, from an offset on. It panics if the range is not
+// in the buffer.
 func (b Buffer) Slice(from, bytes int64) Buffer {
 	if from < 0 || bytes < 0 || from > b.bytes-bytes {
 		panic("cuda: slice out of a buffer's range")
@@ -56,16 +55,17 @@ func (b Buffer) Slice(from, bytes int64) Buffer {
 	return Buffer{b.address + uint64(from), bytes}
 }
 
-// Arena hands out one piece of device memory bit by bit: everything that a program holds on the
-// device is taken at the start. A zero Arena has no memory and only counts, so that the same code
-// computes the size needed and takes the memory.
+// Arena divides one allocation of device memory into buffers, so that a program takes all of its device
+// memory at the start. A zero Arena has no memory and only counts, so that the same code computes the size
+// needed and takes the memory.
 type Arena struct {
 	device *Device
 	memory Buffer
 	used   int64
 }
 
-// NewArena takes device memory, all of it or fault.ErrBudget. Its content is undefined.
+// NewArena allocates device memory for an Arena. If the budget or the device does not have the bytes, the
+// error is of kind fault.ErrBudget. The content is undefined.
 func (d *Device) NewArena(bytes int64) (*Arena, error) {
 	bytes = aligned(bytes)
 	if err := d.memory.take(bytes); err != nil {
@@ -83,7 +83,8 @@ func (d *Device) NewArena(bytes int64) (*Arena, error) {
 	return a, nil
 }
 
-// Take returns the next bytes of the arena, fault.ErrBudget if there are none left.
+// Take returns the next bytes of the arena, at a multiple of Align. If the arena has fewer bytes left, the
+// error is of kind fault.ErrBudget. An arena without memory returns the zero Buffer.
 func (a *Arena) Take(bytes int64) (Buffer, error) {
 	from := a.used
 	if bytes < 0 || a.device != nil && bytes > a.memory.bytes-from {
@@ -99,7 +100,7 @@ func (a *Arena) Take(bytes int64) (Buffer, error) {
 // Used returns the bytes handed out, alignment included: the size for NewArena.
 func (a *Arena) Used() int64 { return a.used }
 
-// Free gives the memory back. No work on it may be under way.
+// Free frees the memory. No work on it may be under way. Freeing again does nothing.
 func (a *Arena) Free() {
 	d, m := a.device, a.memory
 	a.device, a.memory, a.used = nil, Buffer{}, 0

@@ -6,15 +6,16 @@ import (
 	"diskgnn/internal/budget"
 )
 
-// Pinned is host memory that the device reads and writes by itself: copies from and to
-// it are asynchronous, and as fast as the bus.
+// Pinned is page-locked host memory, which the device accesses directly: copies from and to it are
+// asynchronous, at the speed of the bus.
 type Pinned struct {
 	device     *Device
 	mem        []byte
-	registered bool // somebody else's memory
+	registered bool // the memory belongs to the caller of Register
 }
 
-// NewPinned takes pinned host memory, page-aligned, within the budget.
+// NewPinned allocates pinned host memory, page-aligned. More than Options.PinnedBytes in all is an error of
+// kind fault.ErrBudget. The caller frees it.
 func (d *Device) NewPinned(bytes int64) (*Pinned, error) {
 	if err := d.pinned.take(bytes); err != nil {
 		return nil, err
@@ -30,8 +31,8 @@ func (d *Device) NewPinned(bytes int64) (*Pinned, error) {
 	return &Pinned{device: d, mem: unsafe.Slice((*byte)(p), bytes)}, nil
 }
 
-// Register pins memory that lies outside Go's heap and stays where it is until Free,
-// such as a device.Host's.
+// Register pins existing memory until Free. The memory must be outside Go's heap, as of a device.Host, and
+// must stay mapped until then.
 func (d *Device) Register(mem []byte) (*Pinned, error) {
 	bytes := int64(len(mem))
 	if err := d.pinned.take(bytes); err != nil {
@@ -55,8 +56,7 @@ func (p *Pinned) Float32s() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(p.mem))), len(p.mem)/4)
 }
 
-// Buffer returns the memory as kernels see it: they read and write it over the bus, row
-// by row as they need it.
+// Buffer returns the memory as a Buffer for kernels, which read and write it over the bus.
 func (p *Pinned) Buffer() (Buffer, error) {
 	if len(p.mem) == 0 {
 		return Buffer{}, nil
@@ -68,14 +68,13 @@ func (p *Pinned) Buffer() (Buffer, error) {
 	return Buffer{address, int64(len(p.mem))}, nil
 }
 
-// Mapped returns memory that was pinned by way of another device, as this device's kernels see
-// it. Their calling goroutine is attached to this one.
+// Mapped returns memory that was pinned by another device as a Buffer for this device's kernels. The
+// calling goroutine must be attached to this device.
 func (d *Device) Mapped(p *Pinned) (Buffer, error) {
 	return (&Pinned{device: d, mem: p.mem}).Buffer()
 }
 
-// Free unpins the memory and, where it is its own, gives it back. No copy may be
-// under way.
+// Free unpins the memory, and frees it if NewPinned allocated it. No copy may be under way.
 func (p *Pinned) Free() {
 	mem := p.mem
 	p.mem = nil

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Stream is a queue of work on the device: one thing after the other.
+// Stream is a queue of work on the device, which is done in order. It is for one goroutine at a time.
 type Stream struct {
 	device    *Device
 	handle    handle
@@ -26,10 +26,10 @@ func (d *Device) NewStream() (*Stream, error) {
 	return &Stream{device: d, handle: h, args: make([]uint64, 0, 32)}, nil
 }
 
-// Device returns the device that the stream is of.
+// Device returns the stream's device.
 func (s *Stream) Device() *Device { return s.device }
 
-// Free ends the stream after its enqueued work.
+// Free frees the stream. Its enqueued work is still done.
 func (s *Stream) Free() { _ = s.device.driver.dropStream(s.handle) }
 
 // Synchronize waits until all work is done, and returns the error of the work, if any.
@@ -49,9 +49,8 @@ func (s *Stream) Wait(e *Event) error {
 	return s.asked("wait for an event", s.device.driver.waitFor(s.handle, e.handle))
 }
 
-// CopyIn copies host memory to the device. From pinned memory it returns at once, and
-// the memory must stay as it is until the copy is done. Other memory has been read when
-// it returns.
+// CopyIn enqueues a copy of from to the beginning of to. Pinned memory must not change until the copy is
+// done. Other memory may be changed as soon as CopyIn returns. A to that is too small is an error.
 func (s *Stream) CopyIn(to Buffer, from []byte) error {
 	n := int64(len(from))
 	if err := s.begin("copy in", n, to); err != nil || n == 0 {
@@ -60,8 +59,8 @@ func (s *Stream) CopyIn(to Buffer, from []byte) error {
 	return s.asked("copy in", s.device.driver.copyIn(to.address, unsafe.Pointer(unsafe.SliceData(from)), n, s.handle))
 }
 
-// CopyOut copies device memory to the host. Into pinned memory it returns at once. Its contents are
-// valid once the host has waited for the stream.
+// CopyOut enqueues a copy of len(to) bytes from the beginning of from. The bytes in to are valid once the
+// host has waited for the stream. A copy to memory that is not pinned may block.
 func (s *Stream) CopyOut(to []byte, from Buffer) error {
 	n := int64(len(to))
 	if err := s.begin("copy out", n, from); err != nil || n == 0 {
@@ -70,7 +69,7 @@ func (s *Stream) CopyOut(to []byte, from Buffer) error {
 	return s.asked("copy out", s.device.driver.copyOut(unsafe.Pointer(unsafe.SliceData(to)), from.address, n, s.handle))
 }
 
-// Copy copies all bytes of from to another buffer of the device.
+// Copy enqueues a copy of all bytes of from to the beginning of to.
 func (s *Stream) Copy(to, from Buffer) error {
 	if err := s.begin("copy", from.bytes, to); err != nil || from.bytes == 0 {
 		return err
@@ -78,7 +77,7 @@ func (s *Stream) Copy(to, from Buffer) error {
 	return s.asked("copy", s.device.driver.copyWithin(to.address, from.address, from.bytes, s.handle))
 }
 
-// Fill gives every byte of the buffer the value.
+// Fill enqueues setting every byte of the buffer to the value.
 func (s *Stream) Fill(to Buffer, value byte) error {
 	if err := s.begin("fill", to.bytes, to); err != nil || to.bytes == 0 {
 		return err
@@ -102,8 +101,8 @@ func needs(what, name string, b Buffer, bytes int64) error {
 	return nil
 }
 
-// asked notes work that the stream was given, or returns why the driver refused it. With
-// Options.Synchronous it waits for the work.
+// asked records enqueued work, or returns the driver's error. With Options.Synchronous it waits for the
+// work.
 func (s *Stream) asked(what string, err error) error {
 	if err != nil {
 		return s.device.failed(what, err)
@@ -115,14 +114,14 @@ func (s *Stream) asked(what string, err error) error {
 	return s.Synchronize()
 }
 
-// Event is a mark in a stream's work.
+// Event is a mark in a stream's work. It is for one goroutine at a time.
 type Event struct {
 	device *Device
 	handle handle
 	stream *Stream // that it was recorded in last
 }
 
-// NewEvent makes an event, which counts as done until it is recorded.
+// NewEvent makes an event, which counts as done until it is recorded. The caller frees it.
 func (d *Device) NewEvent() (*Event, error) {
 	h, err := d.driver.newEvent()
 	if err != nil {
@@ -131,10 +130,10 @@ func (d *Device) NewEvent() (*Event, error) {
 	return &Event{device: d, handle: h}, nil
 }
 
-// Free ends the event.
+// Free frees the event.
 func (e *Event) Free() { _ = e.device.driver.dropEvent(e.handle) }
 
-// Record puts the mark behind the work that s has now.
+// Record puts the mark after all work enqueued on s so far.
 func (e *Event) Record(s *Stream) error {
 	if err := e.device.driver.record(e.handle, s.handle); err != nil {
 		return e.device.failed("record an event", err)
@@ -152,7 +151,8 @@ func (e *Event) Done() (bool, error) {
 	return done, e.failed(err)
 }
 
-// Synchronize waits for the work before the mark.
+// Synchronize waits until the work before the mark is done. If work of the stream has failed, it returns
+// the error.
 func (e *Event) Synchronize() error {
 	if err := e.device.usable(); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (e *Event) Synchronize() error {
 	return e.failed(e.device.driver.syncEvent(e.handle))
 }
 
-// Since returns the device's time from an earlier mark to this one. Both must be done.
+// Since returns the time on the device from an earlier mark to this one. Both must be done.
 func (e *Event) Since(earlier *Event) (time.Duration, error) {
 	ms, err := e.device.driver.milliseconds(earlier.handle, e.handle)
 	return time.Duration(ms * float64(time.Millisecond)), e.failed(err)
@@ -181,11 +181,11 @@ func (e *Event) failed(err error) error {
 // Gave records that work.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
 
-// Gave notes work that a library has enqueued, for the message if it fails.
+// Gave records the name of work that another library has enqueued, for the message if it fails.
 func (s *Stream) Gave(what string) { s.pending.add(what) }
 
-// pending is the names of the last few pieces of work that a stream was given since it was
-// last waited for: one of them failed when something did.
+// pending has the names of the last pieces of work enqueued since the last wait. If work fails, it is one
+// of them.
 type pending struct {
 	names [12]string
 	count int
@@ -233,17 +233,17 @@ func (d *Device) NewSpan() (*Span, error) {
 	return s, nil
 }
 
-// Begin puts the first mark behind the work that s has now, End the second one.
+// Begin puts the first mark after all work enqueued on s so far.
 func (p *Span) Begin(s *Stream) error { return p.began.Record(s) }
 
-// End puts the second mark behind the work that s has now.
+// End puts the second mark after all work enqueued on s so far.
 func (p *Span) End(s *Stream) error { return p.ended.Record(s) }
 
 // Ended returns the second mark.
 func (p *Span) Ended() *Event { return p.ended }
 
-// Since returns how long after an earlier mark the span began, and how long it took. It
-// must be done.
+// Since returns the time from an earlier mark to the beginning of the span, and the length of the span. The
+// span must be done.
 func (p *Span) Since(earlier *Event) (began, took time.Duration, err error) {
 	if began, err = p.began.Since(earlier); err != nil {
 		return 0, 0, err
@@ -252,7 +252,7 @@ func (p *Span) Since(earlier *Event) (began, took time.Duration, err error) {
 	return began, took, err
 }
 
-// Free ends the span.
+// Free frees the span's events.
 func (p *Span) Free() {
 	for _, e := range []*Event{p.began, p.ended} {
 		if e != nil {

@@ -26,16 +26,17 @@ type Comm struct {
 	asked Status
 }
 
-// kept holds the places that the library may write to when a communicator was given up before it
-// was made.
+// kept holds the variables of communicators that were aborted before they were made: the library may still
+// write to them.
 var kept struct {
 	sync.Mutex
 	places []*comm
 }
 
-// Join makes a rank of a communicator of world ranks, which all join with the same id, each on a
-// device of its own. It returns when all have joined, or with an error when ctx ends, when the
-// patience does, or when a rank fails. The calling goroutine is attached to the device.
+// Join joins a communicator of world ranks as the given rank, from 0. All ranks join with the same id, each
+// on a device of its own. Join returns when all have joined. It returns an error of kind fault.ErrDevice
+// when ctx ends, when it takes longer than o.Patience, or when a rank fails. The calling goroutine must be
+// attached to the device.
 func (l *Library) Join(ctx context.Context, id ID, world, rank int, o Options) (*Comm, error) {
 	if world < 1 || rank < 0 || rank >= world {
 		return nil, fault.New(fault.ErrDevice, "NCCL: rank %d is not one of %d ranks", rank, world)
@@ -55,19 +56,20 @@ func (l *Library) Join(ctx context.Context, id ID, world, rank int, o Options) (
 	return c, c.settle(ctx, what)
 }
 
-// Rank and World say which rank of how many this is.
+// Rank returns the rank, from 0, and World the number of ranks.
 func (c *Comm) Rank() int  { return c.rank }
 func (c *Comm) World() int { return c.world }
 
-// AllReduce enqueues the replacement of x, of float32, by its sum over all ranks, which is the same
-// on each of them to the last bit. All ranks enqueue the same, in the same order.
+// AllReduce enqueues on s the replacement of x, an array of float32, by its sum over all ranks. All ranks
+// get the same bits. All ranks must enqueue the same collectives in the same order.
 func (c *Comm) AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) error {
 	return c.enqueue(ctx, s, "all-reduce", func(api api, at comm, stream uintptr) Status {
 		return api.allReduce(uintptr(x.Address()), int(x.Bytes()/4), float32Type, sum, at, stream)
 	})
 }
 
-// Broadcast enqueues the replacement of x by the x that rank root has.
+// Broadcast enqueues on s the replacement of the bytes of x by the bytes of x on rank root. All ranks must
+// enqueue the same collectives in the same order.
 func (c *Comm) Broadcast(ctx context.Context, s *cuda.Stream, x cuda.Buffer, root int) error {
 	return c.enqueue(ctx, s, "broadcast", func(api api, at comm, stream uintptr) Status {
 		return api.broadcast(uintptr(x.Address()), int(x.Bytes()), bytesType, int32(root), at, stream)
@@ -100,9 +102,10 @@ func (c *Comm) settle(ctx context.Context, what string) error {
 	})
 }
 
-// Wait waits until done reports so, such as that an event behind a collective has passed, and
-// gives the communicator up when a rank fails meanwhile, when the patience ends, or when ctx
-// does. It is called before the stream is waited for by other means, which might never return.
+// Wait polls done until it returns true, such as for an event after a collective. It aborts the
+// communicator and returns an error when a rank fails, when Options.Patience is over, or when ctx ends.
+// Call it before any other wait for the stream: such a wait might never return. what names the work in
+// errors.
 func (c *Comm) Wait(ctx context.Context, what string, done func() (bool, error)) error {
 	return c.poll(ctx, what, func() (bool, error) {
 		ok, err := done()
@@ -114,7 +117,7 @@ func (c *Comm) Wait(ctx context.Context, what string, done func() (bool, error))
 	})
 }
 
-// state asks how the communicator is: an error is one of any rank.
+// state returns the status of the communicator. An error may come from any rank.
 func (c *Comm) state() (Status, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +164,7 @@ func (c *Comm) poll(ctx context.Context, what string, step func() (bool, error))
 	}
 }
 
-// give gives the communicator up: the first reason stays.
+// give aborts the communicator. The first reason is kept as its error.
 func (c *Comm) give(what string, err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -183,8 +186,8 @@ func (c *Comm) abort() {
 	kept.Unlock()
 }
 
-// Abort gives the communicator up, for the given reason: enqueued work ends with undefined results,
-// and waiting calls return.
+// Abort aborts the communicator for the given reason. Enqueued work ends with undefined results, and
+// waiting calls return. It may be called from any goroutine.
 func (c *Comm) Abort(why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +197,8 @@ func (c *Comm) Abort(why error) {
 	}
 }
 
-// Close ends the communicator after the enqueued work. All ranks close, or one gives up.
+// Close ends the communicator after the enqueued work. All ranks must close; if one does not, Close aborts
+// the communicator after Options.Patience.
 func (c *Comm) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.lost != nil {
@@ -221,7 +225,7 @@ func (c *Comm) Close(ctx context.Context) error {
 	return nil
 }
 
-// Check returns a failure already known, of any rank, without waiting.
+// Check returns the communicator's error if a failure of any rank is known. It does not wait.
 func (c *Comm) Check() error {
 	if _, err := c.state(); err != nil {
 		return c.give("look", err)

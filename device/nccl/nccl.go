@@ -21,10 +21,10 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// ErrNoLibrary says that there is no NCCL to work with, and why.
+// ErrNoLibrary is the kind of the errors for a missing or too old NCCL. Their text states the reason.
 var ErrNoLibrary = errors.New("no NCCL")
 
-// ErrDeadline says that the library took longer than Options.Patience.
+// ErrDeadline is the error of a call that took longer than Options.Patience.
 var ErrDeadline = errors.New("nothing came within the time given")
 
 // Status is the result code of a call of the library.
@@ -46,7 +46,7 @@ const (
 var statusNames = [...]string{"ncclSuccess", "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError", "ncclInvalidArgument",
 	"ncclInvalidUsage", "ncclRemoteError", "ncclInProgress", "ncclTimeout"}
 
-// Error names the status as the library does.
+// Error returns the library's name of the status.
 func (s Status) Error() string {
 	if s < 0 || int(s) >= len(statusNames) {
 		return fmt.Sprintf("status %d", int32(s))
@@ -54,7 +54,7 @@ func (s Status) Error() string {
 	return statusNames[s]
 }
 
-// ID names a communicator that is being made. It is 128 bytes in every version.
+// ID identifies a communicator, for Join. It has 128 bytes in every version of the library.
 type ID [128]byte
 
 // leastVersion has ncclCommInitRankScalable, which takes an ID by its address: 2.23.4.
@@ -67,8 +67,7 @@ func versionText(v int32) string {
 	return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100)
 }
 
-// config is ncclConfig_t in its form of version 2.14, which later libraries take, and fill up by
-// their defaults.
+// config is ncclConfig_t of version 2.14. Later libraries accept it, with defaults for later fields.
 type config struct {
 	size     uint64
 	magic    uint32
@@ -110,7 +109,7 @@ type api interface {
 	lastError(c comm) string
 }
 
-// Library is an NCCL that was opened. It is safe for concurrent use.
+// Library is an open NCCL library. It is safe for concurrent use.
 type Library struct{ api api }
 
 // Open opens the library that DISKGNN_NCCL names, or else the first one that is found, by the
@@ -137,13 +136,13 @@ func paths() []string {
 	return cuda.LibraryPaths("DISKGNN_NCCL", []string{"libnccl.so.2"}, []string{"libnccl.so.2"})
 }
 
-// String names the library.
+// String returns the library's version and file.
 func (l *Library) String() string {
 	return fmt.Sprintf("NCCL %s (%s)", versionText(l.api.version()), l.api.path())
 }
 
-// NewID returns the name of a new communicator. The caller's process is the one that ranks meet
-// at, until all have joined.
+// NewID returns the ID of a new communicator. The ranks connect to the caller's process, which must exist
+// until all have joined.
 func (l *Library) NewID() (ID, error) {
 	var id ID
 	if s := l.api.uniqueID(&id); s != Success {
@@ -160,7 +159,7 @@ func (l *Library) failed(what string, c comm, s error) error {
 	return fault.New(fault.ErrDevice, "NCCL: %s: %w", what, s)
 }
 
-// Clock is the time that waiting goes by.
+// Clock is the source of time for waits; tests replace it.
 type Clock interface {
 	Now() time.Time
 	Sleep(time.Duration)
@@ -171,7 +170,7 @@ type wallClock struct{}
 func (wallClock) Now() time.Time        { return time.Now() }
 func (wallClock) Sleep(d time.Duration) { time.Sleep(d) }
 
-// Options are how a communicator is waited for.
+// Options configure the waits of a communicator.
 type Options struct {
 	// Patience is the longest time that making a communicator, or Wait, may take; 0: two
 	// minutes.

@@ -16,12 +16,12 @@ type AdamStep struct {
 // AdamStepBytes is the size of an AdamStep.
 const AdamStepBytes = 9 * 4
 
-// Put stores the step as it is to lie in device memory.
+// Put stores the step in dst in its form in device memory, AdamStepBytes long.
 func (s *AdamStep) Put(dst []float32) {
 	*(*[AdamStepBytes / 4]float32)(dst) = [...]float32{s.Beta1, s.Beta2, s.Alpha1, s.Alpha2, s.Rate, s.InvRoot, s.Epsilon, s.Shrink, s.Decay}
 }
 
-// Adam updates all weights by their gradients: kernel.Adam, in one launch.
+// Adam updates all weights by their gradients in one launch, as kernel.Adam does.
 type Adam struct {
 	Weights, Grads   cuda.Buffer // float32
 	Moment1, Moment2 cuda.Buffer // float32

@@ -10,8 +10,8 @@ import (
 //
 //	Out[i] = Outer[i] · Σ Inner[s]·X[s]  (+ Out[i] if Add)  + own·OwnX of i's own place
 //
-// where weights that are none stand for ones, and without OwnX there is no last term. If
-// Beside, it is not added: OwnX's row is stored after the sum, in the same row of Out.
+// where missing weights are 1, and without OwnX there is no last term. If Beside is set, the last term is
+// not added: OwnX's row is stored after the sum, in the same row of Out.
 //
 // Forward, rows are destinations, and Indptr and Indices are the block's; a row's own place is
 // Place[i], or i without Place, and own is Own[i]. Transposed, rows are sources, Indptr and Indices
@@ -38,7 +38,7 @@ type Aggregate struct {
 	Rows            Count
 }
 
-// gap returns how far apart the rows of X and OwnX are.
+// gap returns the stride between the rows of X and OwnX, in elements.
 func (a *Aggregate) gap() int {
 	if a.Gap > 0 {
 		return a.Gap
@@ -88,9 +88,9 @@ func (a *Aggregate) arguments(l *launch) {
 	l.count(a.Places)
 }
 
-// Scatter takes gradients back through sums over neighbours and through the tail of the layer that
-// made their input: Aggregate, transposed, and TailBackward of its output, in one pass. Of the two,
-// Aggregate.Out is TailBackward's G, its rows next to each other; there is no Add.
+// Scatter takes gradients back through sums over neighbours and through the tail of the layer that made
+// their input: Aggregate, transposed, and TailBackward of its output, in one pass. Aggregate.Out is also
+// TailBackward's G; its rows are contiguous. Add is not supported.
 type Scatter struct {
 	Aggregate
 	Y, Sums, DBias cuda.Buffer // TailBackward's

@@ -6,7 +6,7 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// EdgeSoftmax weighs the edges of every destination, head by head:
+// EdgeSoftmax computes the attention weights of the edges of every destination, for every head:
 //
 //	Weights[e,h] = softmax over i's edges e of leaky(Scores[s,h] + Scores[i's place, Heads+h])
 //
@@ -32,7 +32,7 @@ func (a EdgeSoftmax) Launch(s *cuda.Stream) error {
 	return l.rows(edgeSoftmax, a.Rows.Most, a.Heads, 1)
 }
 
-// arguments adds those that both ways share.
+// arguments adds the arguments that the forward and the backward kernel share.
 func (a *EdgeSoftmax) arguments(l *launch) {
 	most := a.Rows.Most
 	l.Buffer("the scores", a.Scores, 0)
@@ -44,8 +44,8 @@ func (a *EdgeSoftmax) arguments(l *launch) {
 	l.count(a.Rows)
 }
 
-// EdgeSoftmaxBackward turns the weights' gradients into gradients of the scores ahead of leaky, in
-// place, edge by edge, and sums them into the gradients of the destinations' terms.
+// EdgeSoftmaxBackward replaces the gradients of the weights by the gradients of the scores before leaky,
+// edge by edge, and stores their sums by destination as the gradients of the destinations' terms.
 type EdgeSoftmaxBackward struct {
 	EdgeSoftmax             // Weights are its result
 	Grads       cuda.Buffer // float32, by edge

@@ -6,9 +6,9 @@ import "diskgnn/device/cuda"
 //
 //	Sums[i] = CRC-32C of Ranges[2i+1] bytes of Data, from byte Ranges[2i] on
 //
-// Ranges may begin anywhere and overlap. The work is spread over a range's bytes, so
-// one of a megabyte is no slower than many small ones, as long as there are enough
-// ranges for the device's multiprocessors.
+// Ranges may begin anywhere and overlap. The threads of a block share the bytes of a range, so one range of
+// a megabyte takes no longer than many small ranges of a megabyte in all. There should be more ranges than
+// multiprocessors.
 type Checksum struct {
 	Sums   cuda.Buffer // uint32
 	Data   cuda.Buffer
@@ -17,10 +17,10 @@ type Checksum struct {
 }
 
 const (
-	// checksumThreads is a block's, which the kernel's constants are made for.
+	// checksumThreads is the number of threads of a block. The kernel's constants assume it.
 	checksumThreads = 256
-	// checksumBlocks is how many blocks a multiprocessor takes at once. A block walks
-	// several ranges where there are more, and reads its tables once.
+	// checksumBlocks is the number of blocks that a multiprocessor runs at once. A block takes several
+	// ranges if there are more, and reads its tables once.
 	checksumBlocks = 8
 )
 

@@ -2,18 +2,18 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Extract copies rows out of bytes in which they lie anywhere, as they are:
+// Extract copies rows of RowBytes bytes, unchanged, from any even offsets of a source:
 //
 //	Out[To[i]], or Out[i] without To = RowBytes bytes of Source, from byte From[i] on
 //
-// It takes rows out of the pages that were read for them. The values in To are distinct.
+// It extracts rows from the pages that were read for them. The values in To must be distinct.
 type Extract struct {
 	Out      cuda.Buffer // rows, one after the other
 	To       cuda.Buffer // uint32; may be none
 	Source   cuda.Buffer
 	RowBytes int         // even
 	From     cuda.Buffer // uint64, even; multiples of Step
-	Step     int         // a divisor of all of From, if one is known; 0: 2
+	Step     int         // a known common divisor of all values in From; 0: 2
 	Rows     Count
 }
 

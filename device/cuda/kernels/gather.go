@@ -21,9 +21,9 @@ type Gather struct {
 	Index  cuda.Buffer // uint32; may be none
 	Far    cuda.Buffer // may be none
 	Near   int         // rows of Table, where there is Far
-	// Parts are the addresses of the tables, uint64 each, when several devices share the rows of
-	// Table, or its rows below Near. Row r is row r / Devices of the table r % Devices. Table is
-	// then the device's own part; all parts have its alignment.
+	// Parts has one address (uint64) for each device if several devices share the rows of Table, or its
+	// rows below Near. Row r is row r / Devices of the part r % Devices. Table is then the device's own
+	// part. All parts have its alignment.
 	Parts   cuda.Buffer // may be none
 	Devices int
 	Rows    Count
@@ -71,8 +71,8 @@ func (a Gather) Launch(s *cuda.Stream) error {
 	return l.rows(k, a.Rows.Most, a.Width, a.unit())
 }
 
-// unit returns how many elements a thread may take at once. Four of a narrow type may lie
-// where four floats may not.
+// unit returns the number of elements that a thread may take at once. Four elements of a narrow type need
+// less alignment than four floats.
 func (a *Gather) unit() int {
 	if four := 4 * uint64(a.Type.Size()); a.Table.Address()%four != 0 || a.Far.Address()%four != 0 {
 		return 1

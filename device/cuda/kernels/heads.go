@@ -68,8 +68,8 @@ func (a CombineHeads) Launch(s *cuda.Stream) error {
 //
 //	Out[e,h] = X[s]·Y[i,h]
 //
-// A product is 32 sums, added by halves: the k-th has the columns from 4k to 4k+3, and
-// again 128 further on.
+// A product is the sum of 32 partial sums, which are added pairwise, one half to the other. The k-th
+// partial sum has the columns from 4k to 4k+3, and every 128 columns further on the next four.
 type EdgeDots struct {
 	Out             cuda.Buffer // float32, by edge
 	X               cuda.Buffer // float32, by source

@@ -13,11 +13,11 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Code is the image of these kernels. A device must load it, as Open's does, before a launch. The
-// kernels below add their functions.
+// Code is the code of these kernels. A device must load it before a launch, as Open does. The variables of
+// the kernels add their functions.
 var Code = cuda.Code{Image: image}
 
-// Open is cuda.Open of a device that kernels will be launched on.
+// Open is cuda.Open with Code as the device's code.
 func Open(index int, o cuda.Options) (*cuda.Device, error) {
 	o.Code = Code
 	return cuda.Open(index, o)
@@ -32,7 +32,7 @@ type compiled struct {
 // single is a kernel of a file that takes one float at a time.
 func single(file, name string) compiled { return compiled{function(file, name), none} }
 
-// both is one that exists for four floats at a time too, under the name with a 4 after it.
+// both is a kernel of a file that also exists for four floats at a time, under the name with a 4 appended.
 func both(file, name string) compiled {
 	return compiled{function(file, name), function(file, name+"4")}
 }

@@ -2,8 +2,8 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Count is a number of rows: Most, or the uint32 in device memory if that is less. Launches are made
-// for Most rows.
+// Count is a number of rows: Most, or the uint32 at At in device memory if that is less. A launch has
+// threads for Most rows.
 type Count struct {
 	Most int
 	At   cuda.Buffer // zero: Most rows
@@ -14,11 +14,11 @@ func Rows(n int) Count { return Count{Most: n} }
 
 const (
 	blockThreads = 256
-	// maxRows is how many rows a launch may be for: a block takes one at least.
+	// maxRows is the largest number of rows of a launch: a block takes at least one.
 	maxRows = 1<<31 - 1
 )
 
-// launch is a cuda.Launch that knows how the kernels here take rows.
+// launch is a cuda.Launch with the grids of this package's kernels.
 type launch struct{ cuda.Launch }
 
 // begin begins a launch. Errors name it by what.
@@ -31,7 +31,7 @@ func (l *launch) aligned(name string, b cuda.Buffer) {
 	}
 }
 
-// matrix adds a pointer to rows of float32s, and how far apart they are.
+// matrix adds a pointer to rows of float32, and their stride in elements.
 func (l *launch) matrix(name string, b cuda.Buffer, rows, cols, stride int) {
 	if cols > stride {
 		l.Fail("%s with rows of %d elements and a stride of %d", name, cols, stride)
@@ -48,14 +48,14 @@ func (l *launch) count(c Count) {
 	l.Int(c.Most)
 }
 
-// rows launches a kernel of which a thread takes unit floats of a row, width floats
-// long, and a block whole rows. Threads are divided evenly among a row's units: a row
-// of 25 has 25 threads, one of 43 two times 22.
+// rows launches a kernel where a thread takes unit floats of a row of width floats, and a block takes whole
+// rows. A row's units are divided evenly among threads: 25 units have 25 threads, and 43 units have 22
+// threads that take two turns.
 func (l *launch) rows(k compiled, rows, width, unit int) error {
 	return l.blocks(k, rows, width, unit, maxRows)
 }
 
-// blocks is rows with at most most blocks, which then take turns.
+// blocks is rows with at most the given number of blocks, which then take several turns.
 func (l *launch) blocks(k compiled, rows, width, unit, most int) error {
 	units := max(1, (width+unit-1)/unit)
 	turns := (units + 31) / 32
@@ -64,8 +64,8 @@ func (l *launch) blocks(k compiled, rows, width, unit, most int) error {
 	return l.grid(k, unit, cuda.Dims{uint32(min((rows+y-1)/y, most)), 1}, cuda.Dims{uint32(x), uint32(y)})
 }
 
-// tiles launches a kernel as rows does, but a thread takes unit floats of its row alone:
-// the grid's y dimension goes on along the rows.
+// tiles launches a kernel as rows does, but a thread takes only one unit of its row: the grid's y dimension
+// continues along the rows.
 func (l *launch) tiles(k compiled, rows, width, unit int) error {
 	units := max(1, (width+unit-1)/unit)
 	turns := (units + 31) / 32
@@ -83,8 +83,8 @@ func (l *launch) grid(k compiled, unit int, grid, block cuda.Dims) error {
 	return l.Run(f, grid, block)
 }
 
-// unit returns how many floats a thread may take at once: four where all widths and
-// strides are multiples of that, and all addresses fit.
+// unit returns the number of floats that a thread may take at once: four if all widths and strides are
+// multiples of four and all addresses are aligned, else one.
 func unit(sizes []int, buffers ...cuda.Buffer) int {
 	for _, n := range sizes {
 		if n%4 != 0 {

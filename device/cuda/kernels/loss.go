@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// ScoreBytes is the size of CrossEntropy's sums: the loss, a float64, and the number of seed nodes
-// that are classified right (the largest logit is at the label), a uint64.
+// ScoreBytes is the size of CrossEntropy's Score in bytes: the loss, a float64, and the number of seed
+// nodes that are classified right (the largest logit is at the label), a uint64.
 const ScoreBytes = 16
 
-// Score reads the sums of CrossEntropy.
+// Score decodes the ScoreBytes bytes of CrossEntropy's Score, copied to the host.
 func Score(b []byte) (loss float64, right int) {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b)), int(binary.LittleEndian.Uint64(b[8:]))
 }
@@ -20,7 +20,7 @@ func Score(b []byte) (loss float64, right int) {
 //	G[i] = (softmax(Z[i]) − target) · Inverse
 //	Score = Σ −target·log softmax(Z[i]), and how many were right
 //
-// The target is one at the label, but for Smoothing, which is spread over all classes. A row with a
+// The target is 1 − Smoothing at the label, plus Smoothing divided evenly among all classes. A row with a
 // negative label has neither loss nor gradient.
 type CrossEntropy struct {
 	G, Z      cuda.Buffer // float32, rows next to each other
@@ -65,7 +65,7 @@ func (a Binary) Launch(s *cuda.Stream) error {
 	return a.run(&l, binaryCrossEntropy)
 }
 
-// arguments adds those that both losses begin with.
+// arguments adds the first arguments of both losses.
 func (a *CrossEntropy) arguments(l *launch) {
 	most := int64(a.Rows.Most)
 	size := cuda.MatrixBytes(a.Rows.Most, a.Classes, a.Classes)
@@ -77,7 +77,7 @@ func (a *CrossEntropy) arguments(l *launch) {
 	l.Buffer("the labels", a.Labels, 4*most)
 }
 
-// run launches a loss, a warp to a row, and the kernel that sums it up.
+// run launches a loss with a warp for each row, and the kernel that sums the losses.
 func (a *CrossEntropy) run(l *launch, k compiled) error {
 	const rows = blockThreads / 32
 	if err := l.grid(k, 1, cuda.Dims{uint32((a.Rows.Most + rows - 1) / rows), 1}, cuda.Dims{32, rows}); err != nil {

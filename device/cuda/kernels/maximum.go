@@ -2,8 +2,8 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Maximum takes the largest of every column over the edges of every destination, zeros
-// where there are none, and remembers which source each is of: the first of equals.
+// Maximum stores, for every destination and column, the maximum over the destination's sources, 0 if it has
+// none, and the source of the maximum: the first of equal ones.
 type Maximum struct {
 	Out             cuda.Buffer // float32
 	Stride          int         // of Out's rows, in floats; at least Width
@@ -29,8 +29,7 @@ func (a Maximum) Launch(s *cuda.Stream) error {
 	return l.rows(maximum, most, a.Width, unit([]int{a.Width, a.Stride}, a.Out, a.X, a.Chosen))
 }
 
-// MaximumBackward takes gradients back through Maximum: a source gets the gradients of the columns
-// that it was chosen for.
+// MaximumBackward takes gradients back through Maximum: the gradient of each maximum goes to its source.
 type MaximumBackward struct {
 	Out             cuda.Buffer // float32, by source
 	G               cuda.Buffer // float32, by destination, rows next to each other
@@ -38,7 +37,7 @@ type MaximumBackward struct {
 	Width           int
 	Indptr, Indices cuda.Buffer // uint32, of the transposed block: destinations ascending
 	Edges           int         // at most
-	Add             bool        // to what Out holds
+	Add             bool        // adds to the content of Out
 	Rows            Count
 }
 

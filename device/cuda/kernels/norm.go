@@ -10,8 +10,9 @@ import (
 //
 //	Normed[i] = (Z[i] + Bias − mean)·Inverse[i]        Z[i] = Scale·Normed[i]
 //
-// where Inverse is 1/√(variance + Epsilon), and mean and variance are the row's. Sums
-// are eight, one for the columns of each remainder by eight, added by halves.
+// where Inverse is 1/√(variance + Epsilon), and mean and variance are the row's. A sum over columns is
+// eight partial sums, one for the columns of each remainder by eight, which are added pairwise, one half to
+// the other.
 type LayerNorm struct {
 	Z, Normed   cuda.Buffer // float32, rows next to each other
 	Inverse     cuda.Buffer // float32, by row
@@ -36,7 +37,7 @@ func (a LayerNorm) Launch(s *cuda.Stream) error {
 	return l.eights(layerNorm, a.Rows.Most)
 }
 
-// eights launches a kernel of which eight threads take a row.
+// eights launches a kernel with eight threads for each row.
 func (l *launch) eights(k compiled, rows int) error {
 	const y = blockThreads / 8
 	return l.grid(k, 1, cuda.Dims{uint32((rows + y - 1) / y), 1}, cuda.Dims{8, y})
@@ -63,8 +64,8 @@ func (a LayerNormBackward) Launch(s *cuda.Stream) error {
 	return l.eights(layerNormBackward, a.Rows.Most)
 }
 
-// SumProducts sums the products of two matrices' elements, column by column, in the
-// order of TailBackward's sums: the gradient of a norm's scale.
+// SumProducts stores in Out, for every column, the sum over rows of A·B, in the order of TailBackward's
+// sums. It is the gradient of a norm's scale.
 type SumProducts struct {
 	Out   cuda.Buffer // float32
 	A, B  cuda.Buffer // float32, rows next to each other

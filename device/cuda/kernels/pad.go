@@ -2,8 +2,8 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// ZeroPadding makes the rows of X beyond the count zero, up to Rows.Most: a product
-// that reduces over rows takes all of them.
+// ZeroPadding sets the rows of X from the count up to Rows.Most to zero, for products that sum over all
+// Rows.Most rows.
 type ZeroPadding struct {
 	X      cuda.Buffer // float32
 	Stride int         // of the rows, in floats; at least Width

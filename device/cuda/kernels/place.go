@@ -2,12 +2,12 @@ package kernels
 
 import "diskgnn/device/cuda"
 
-// Place copies rows, as they are, to places in a table:
+// Place copies rows of RowBytes bytes, unchanged, to rows of a table:
 //
 //	Table[Index[i]] = Source[i]
 //
-// It changes a table that Gather reads: Far holds its rows from Near on, and may lie in pinned host
-// memory. No index comes twice.
+// It changes a table that Gather reads: Far holds its rows from Near on, and may lie in pinned host memory.
+// The values in Index must be distinct.
 type Place struct {
 	Table    cuda.Buffer
 	Far      cuda.Buffer // may be none: Near is then the rows of Table

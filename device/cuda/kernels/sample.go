@@ -8,43 +8,43 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// Frontier is the nodes of a batch that is being drawn, in the order of their discovery, and a hash
-// table of their numbers. Its memory is the batch's, but for the graph's, which may lie in pinned
-// host memory.
+// Frontier has the nodes of a batch that is being sampled, in the order of their discovery, and a hash
+// table of their numbers. The buffers belong to the batch, except Graph, which may be in pinned host
+// memory.
 type Frontier struct {
 	Graph cuda.Buffer // index pointers of the graph in compressed sparse columns: int64 per node, and one
 
 	Nodes  cuda.Buffer // uint32: the node of every number
 	Degree cuda.Buffer // uint32: its neighbours in the graph
 	Start  cuda.Buffer // uint64: its first edge in the graph
-	Most   int         // nodes that there is room for
+	Most   int         // length of Nodes, Degree and Start
 	Table  cuda.Buffer // SampleTableBytes; every byte is 0xFF when the batch begins
-	Wrong  cuda.Buffer // uint32 of Sample bits, 0 when the batch begins
+	Wrong  cuda.Buffer // uint32: bits SampleNoRoom and SampleTwice; 0 when the batch begins
 }
 
-// Faults of a batch.
+// Bits of Frontier.Wrong: faults of a batch.
 const (
-	SampleNoRoom = 1 // it has more nodes or edges than there is room for
+	SampleNoRoom = 1 // the batch has more nodes or edges than there is room for
 	SampleTwice  = 2 // a seed node is listed twice
 )
 
-// SampleTile is how many rows a block takes; there is a sum for each such tile.
+// SampleTile is the number of rows of a tile: a block takes one tile, and each tile has a sum.
 const SampleTile = 1024
 
-// SampleAll as a fanout takes all neighbours.
+// SampleAll is the fanout that takes all neighbours.
 const SampleAll = math.MaxUint32
 
-// SampleMost bounds the destinations and edges of a hop together, by the entries that a table
-// may have.
+// SampleMost is the limit of the destinations and edges of a hop together. It follows from the largest
+// table.
 const SampleMost = 1 << 30
 
-// SampleTableBytes returns the size of the table that numbers the nodes of a batch, when all hops
-// together have at most the given number of destinations and edges: if all were different nodes,
-// four fifths of it would be taken.
+// SampleTableBytes returns the size in bytes of a batch's hash table, for at most the given number of
+// destinations and edges in all hops together. If all of them were different nodes, at most four fifths of
+// the table would be full.
 func SampleTableBytes(most int) int64 { return 8 << bits.Len64(uint64(max(most+most/4, 511))) }
 
-// SampleSumBytes returns the size of the sums of a hop with at most the given number of destinations
-// or edges.
+// SampleSumBytes returns the size in bytes of SampleHop.Sums, for a hop with at most the given number of
+// destinations or edges.
 func SampleSumBytes(most int) int64 { return 8 * int64(sampleTiles(most)) }
 
 func sampleTiles(rows int) int { return (rows + SampleTile - 1) / SampleTile }
@@ -71,13 +71,13 @@ func (l *launch) table(f *Frontier) {
 // bits returns the logarithm of the table's entries.
 func (f *Frontier) bits() int { return max(0, bits.Len64(uint64(f.Table.Bytes()))-4) }
 
-// tiled launches a kernel of which a block takes a tile of rows.
+// tiled launches a kernel with a block for each tile of rows.
 func (l *launch) tiled(k compiled, rows int) error {
 	return l.grid(k, 1, cuda.Dims{uint32(sampleTiles(rows)), 1}, cuda.Dims{SampleTile, 1})
 }
 
-// SampleSeeds numbers the seed nodes of a batch, with which Nodes begins, and sets Count,
-// a uint32, to how many they are.
+// SampleSeeds numbers the seed nodes of a batch, the first Seeds entries of Nodes, and stores their number
+// in Count, a uint32.
 type SampleSeeds struct {
 	Frontier
 	Seeds int // at least one
@@ -99,9 +99,9 @@ func (a SampleSeeds) Launch(s *cuda.Stream) error {
 	return l.tiled(sampleSeeds, a.Seeds)
 }
 
-// SampleHop draws the in-neighbours of all nodes that a batch has so far, and numbers those
-// that are new: it makes one block. The destinations' edges are those that the sampler of the
-// host draws from the same key, in its order, and so are the numbers of the nodes.
+// SampleHop draws the in-neighbours of all nodes that a batch has so far, and numbers the new nodes: the
+// result is one block. Edges, their order and the numbers of the nodes are the same as the host's sampler
+// gives for the same key.
 //
 // Counts lie in device memory. Where a hop would exceed Edges.Most or Sources.Most, SampleNoRoom
 // is set, the counts of its edges or nodes become 0, and nothing is written beyond the room.
@@ -134,7 +134,7 @@ func (a SampleHop) Launch(s *cuda.Stream) error {
 	return a.number(s)
 }
 
-// draw draws the edges, and leaves in Indices where the table has the source of each.
+// draw draws the edges, and stores in Indices the place of each edge's source in the table.
 func (a *SampleHop) draw(s *cuda.Stream) error {
 	l := begin(s, "count a hop's edges")
 	l.Buffer("the sums", a.Sums, SampleSumBytes(a.Destinations.Most))
@@ -167,7 +167,7 @@ func (a *SampleHop) draw(s *cuda.Stream) error {
 	return l.rows(sampleDraw, a.Destinations.Most, 32, 1)
 }
 
-// number numbers the nodes that are new, and makes Indices the numbers of the sources.
+// number numbers the new nodes, and replaces the places in Indices by the numbers of the sources.
 func (a *SampleHop) number(s *cuda.Stream) error {
 	l := begin(s, "count a hop's new nodes")
 	l.Buffer("the sums", a.Sums, SampleSumBytes(a.Edges.Most))
@@ -198,8 +198,8 @@ func (a *SampleHop) number(s *cuda.Stream) error {
 	return l.tiled(sampleSources, a.Edges.Most)
 }
 
-// offsets makes the sums of the tiles of some rows those before each, and total their sum and
-// the base, unless that is more than its most.
+// offsets replaces the sum of each tile by the sum of the tiles before it, and stores base plus the sum of
+// all tiles in total. Above total.Most it is a fault.
 func (a *SampleHop) offsets(s *cuda.Stream, rows Count, base cuda.Buffer, total Count) error {
 	l := begin(s, "sum up a hop")
 	l.Buffer("the sums", a.Sums, 0)

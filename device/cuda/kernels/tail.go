@@ -18,7 +18,7 @@ const (
 	ELU
 )
 
-// Dropout is dropout in a layer's rows.
+// Dropout has the parameters of a layer's dropout. A Rate of 0 means none.
 type Dropout struct {
 	Rate   kernel.Dropout
 	Stream cuda.Buffer // kernel.Stream of the layer in this step, a uint64
@@ -74,15 +74,15 @@ func (a Activation) of(none, relu, elu compiled) (compiled, error) {
 	return compiled{}, fmt.Errorf("kernels: unknown activation %d", int(a))
 }
 
-// Rows are summed in groups: few rows to each, that many blocks take part, but not so few
-// that the groups are many.
+// Rows are summed in groups of at least leastGroup rows, in at most mostGroups groups: small groups let
+// many blocks take part.
 const (
 	leastGroup = 32
 	mostGroups = 1024
 )
 
-// SumGroup returns the number of rows, of the given total, that TailBackward sums into one row of
-// Sums.
+// SumGroup returns the number of rows that TailBackward sums into one row of Sums, given the number of all
+// rows.
 func SumGroup(rows int) int {
 	group := leastGroup
 	for rows > mostGroups*group {
@@ -91,7 +91,7 @@ func SumGroup(rows int) int {
 	return group
 }
 
-// SumRows returns the number of rows that Sums must have for up to the given number of rows.
+// SumRows returns the number of rows that Sums needs for up to the given number of rows.
 func SumRows(rows int) int { return min(mostGroups, (rows+leastGroup-1)/leastGroup) }
 
 func sumGroups(rows int) int {
@@ -107,9 +107,9 @@ func sumGroups(rows int) int {
 // Rows of G beyond the count become zero, up to Rows.Most: products that sum over rows
 // take them all.
 //
-// Groups of SumGroup(Rows.Most) rows are summed into a row of Sums each, in eight sums,
-// one for the rows of each remainder by eight, added in order; then the groups in the
-// same way, in 32 sums.
+// Each group of SumGroup(Rows.Most) rows is summed into a row of Sums: in eight partial sums, one for the
+// rows of each remainder by eight, which are added in order. The rows of Sums are then summed in the same
+// way, in 32 partial sums.
 type TailBackward struct {
 	G, Y       cuda.Buffer // float32, rows next to each other; no Y for Identity
 	Width      int
@@ -146,8 +146,8 @@ func (a TailBackward) Launch(s *cuda.Stream) error {
 	return columnSums(s, a.DBias, a.Sums, a.Width, groups)
 }
 
-// groups launches a kernel of which a block takes a group of rows, unit floats of 32
-// times so many columns a thread.
+// groups launches a kernel with a block for each group of rows and each 32·unit columns; a thread takes
+// unit columns.
 func (l *launch) groups(k compiled, rows, width, unit int) error {
 	return l.grid(k, unit, cuda.Dims{uint32(sumGroups(rows)), uint32((width + 32*unit - 1) / (32 * unit))}, cuda.Dims{32, 8})
 }

@@ -5,7 +5,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// Adam updates weights by their gradients; see kernels.Adam. It may change g.
+// Adam updates the weights w by their gradients g, with the moments m and v, for the step s; see
+// kernels.Adam. It may change g.
 func Adam(w, g, m, v []float32, s *kernels.AdamStep) {
 	if s.Shrink != 0 {
 		kernel.AddScaled(w, w, s.Shrink)

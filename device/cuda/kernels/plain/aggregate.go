@@ -2,20 +2,21 @@ package plain
 
 import "diskgnn/internal/kernel"
 
-// Block is the edges that Aggregate sums over; see kernels.Aggregate for the fields.
+// Block has the edges of an Aggregate, and its weights. The fields are the fields of kernels.Aggregate; nil
+// stands for a buffer that is not given.
 type Block struct {
 	Indptr, Indices   []uint32
 	Outer, Inner, Own []float32
 	OwnX              []float32
 	Place             []uint32
-	Gap               int // 0: as wide as rows are
+	Gap               int // 0: the width of a row
 	Transposed        bool
 	Places            int
 	Add, Beside       bool
 }
 
-// Aggregate sums rows of x over edges; see kernels.Aggregate. Zeros beyond the count are
-// ZeroPadding's.
+// Aggregate sums rows of x, width elements each, over the edges in b, and stores rows sums in out at the
+// given stride; see kernels.Aggregate. It leaves other rows of out unchanged.
 func Aggregate(out []float32, stride int, x []float32, width int, b *Block, rows int) {
 	gap, sum := b.Gap, make([]float32, width)
 	if gap == 0 {
@@ -48,7 +49,7 @@ func Aggregate(out []float32, stride int, x []float32, width int, b *Block, rows
 	}
 }
 
-// at returns a weight: one, of none.
+// at returns weight i, 1 if there are no weights.
 func at(weights []float32, i int) float32 {
 	if weights == nil {
 		return 1
@@ -56,7 +57,7 @@ func at(weights []float32, i int) float32 {
 	return weights[i]
 }
 
-// own returns row i's own place and where its weight lies, or −1.
+// own returns row i's own place and the index of its weight, or −1 for both.
 func (b *Block) own(i int) (place, weight int) {
 	switch {
 	case !b.Transposed && b.Place != nil:

@@ -29,7 +29,7 @@ func (a *arguments) words32() []uint32 { return view[uint32](a.bytes()) }
 func (a *arguments) words64() []uint64 { return view[uint64](a.bytes()) }
 func (a *arguments) labels() []int32   { return view[int32](a.bytes()) }
 
-// rows takes a count: how many rows there are, and the most there can be.
+// rows takes a count: the number of rows, and its upper limit.
 func (a *arguments) rows() (rows, most int) {
 	at := a.words32()
 	most = a.int()

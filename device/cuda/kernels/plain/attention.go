@@ -2,7 +2,9 @@ package plain
 
 import "math"
 
-// EdgeSoftmax weighs edges; see kernels.EdgeSoftmax. The kernel's exponential is another.
+// EdgeSoftmax stores in weights, for every edge and head, the softmax over the edges of the edge's
+// destination; see kernels.EdgeSoftmax. rows is the number of destinations. The kernel's results may differ
+// in the last bits: its exponential is another function.
 func EdgeSoftmax(weights, scores []float32, place []uint32, heads int, slope float32, indptr, indices []uint32, rows int) {
 	for i := range rows {
 		from, to, own := int(indptr[i]), int(indptr[i+1]), ownScores(scores, place, heads, i)
@@ -29,8 +31,8 @@ func EdgeSoftmax(weights, scores []float32, place []uint32, heads int, slope flo
 	}
 }
 
-// EdgeSoftmaxBackward turns gradients of weights into gradients of scores, in place, and sums them
-// by destination; see kernels.EdgeSoftmaxBackward.
+// EdgeSoftmaxBackward replaces the gradients of weights in grads by gradients of scores, and stores their
+// sums by destination in ownGrads; see kernels.EdgeSoftmaxBackward.
 func EdgeSoftmaxBackward(grads, ownGrads, weights, scores []float32, place []uint32, heads int, slope float32, indptr, indices []uint32, rows int) {
 	for i := range rows {
 		from, to, own := int(indptr[i]), int(indptr[i+1]), ownScores(scores, place, heads, i)
@@ -60,8 +62,9 @@ func ownScores(scores []float32, place []uint32, heads, i int) []float32 {
 	return scores[(2*i+1)*heads:][:heads]
 }
 
-// SumEdges sums gradients of edges' scores by source; see kernels.SumEdges. b has the edges
-// for Indices, and where the destinations lie.
+// SumEdges sums the edges' gradients in values by source into out; see kernels.SumEdges. b.Indices has the
+// edges of every source, and b.Place or b.Places the places of the destinations. Rows of out from rows up
+// to most become zero.
 func SumEdges(out, values, own []float32, heads int, b *Block, rows, most int) {
 	clear(out[:most*2*heads])
 	for s := range rows {

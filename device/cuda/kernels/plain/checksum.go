@@ -2,8 +2,8 @@ package plain
 
 import "diskgnn/internal/binio"
 
-// Checksum computes the CRC-32C of each range of data: of ranges[2i+1] bytes from
-// ranges[2i] on; see kernels.Checksum.
+// Checksum stores in sums[i] the CRC-32C of ranges[2i+1] bytes of data from byte ranges[2i] on, for i <
+// rows; see kernels.Checksum.
 func Checksum(sums []uint32, data []byte, ranges []uint64, rows int) {
 	for i := range rows {
 		from, bytes := ranges[2*i], ranges[2*i+1]

@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// Emulate computes a launch by the kernel's twin: a cuda.Emulation. A kernel that takes four
-// floats at a time has the twin of the one that takes one.
+// Emulate is a cuda.Emulation: it computes the launch of a kernel by the function of this package. A kernel
+// that takes four floats at a time has the function of the kernel that takes one. An unknown name panics.
 func Emulate(name string, args []uint64, at func(uint64) []byte) {
 	a := &arguments{args, at}
 	name = strings.TrimSuffix(name, "4")
@@ -187,7 +187,7 @@ func groups(rows, most, group int, do func(i, from, to int)) {
 	}
 }
 
-// part returns some rows; nothing of nothing.
+// part returns the rows from ≤ i < to of x, nil if x is nil.
 func part(x []float32, from, to, width int) []float32 {
 	if x == nil {
 		return nil

@@ -2,7 +2,8 @@ package plain
 
 import "diskgnn/internal/kernel"
 
-// AggregateHeads sums rows of x, weighted by each head; see kernels.AggregateHeads.
+// AggregateHeads stores in out, for every destination and head, the sum of its sources' rows of x, weighted
+// by edge and head; see kernels.AggregateHeads.
 func AggregateHeads(out, x []float32, width, heads int, weights []float32, indptr, indices []uint32, rows int) {
 	for i := range rows {
 		from, to := int(indptr[i]), int(indptr[i+1])
@@ -10,7 +11,8 @@ func AggregateHeads(out, x []float32, width, heads int, weights []float32, indpt
 	}
 }
 
-// CombineHeads sums rows with a part for every head; see kernels.CombineHeads.
+// CombineHeads stores in out, for every source, the sum over its edges and over heads of rows of y,
+// weighted by edge and head; see kernels.CombineHeads.
 func CombineHeads(out, y []float32, width, heads int, weights []float32, indptr, indices, edges []uint32, rows int) {
 	for i := range rows {
 		from, to := indptr[i], indptr[i+1]
@@ -18,7 +20,8 @@ func CombineHeads(out, y []float32, width, heads int, weights []float32, indptr,
 	}
 }
 
-// EdgeDots multiplies sources' rows with destinations'; see kernels.EdgeDots.
+// EdgeDots stores in out, for every edge and head, the scalar product of the source's row of x and the
+// destination's row of y for the head; see kernels.EdgeDots.
 func EdgeDots(out, x, y []float32, width, heads int, indptr, indices []uint32, rows int) {
 	for i := range rows {
 		for e := indptr[i]; e < indptr[i+1]; e++ {

@@ -2,9 +2,9 @@ package plain
 
 import "math"
 
-// CrossEntropy computes gradients and losses of rows of logits, and how many were
-// right; see kernels.CrossEntropy. The kernel adds the exponentials of a row in another
-// order, in float64.
+// CrossEntropy stores in g the gradients of the softmax cross-entropy of rows logits z, and returns the sum
+// of the losses and the number of rows that were classified right; see kernels.CrossEntropy. The kernel
+// adds the exponentials of a row in another order, in float64.
 func CrossEntropy(g, z []float32, classes int, labels []int32, inverse float32, smoothing float64, rows int) (loss float64, right int) {
 	for i := range rows {
 		z, g := z[i*classes:][:classes], g[i*classes:][:classes]
@@ -50,8 +50,9 @@ func softmax(g, z []float32, top float32, y int, smoothing float64) float64 {
 	return math.Log(sum) - float64(z[y]-top) + smoothing*(float64(z[y])-all/float64(len(z)))
 }
 
-// Binary computes gradients and losses of rows of logits, and how many had all signs
-// right; see kernels.Binary. The kernel adds the losses of a row in another order.
+// Binary stores in g the gradients of the binary cross-entropy of rows logits z, and returns the sum of the
+// losses and the number of rows with all signs right; see kernels.Binary. The kernel adds the losses of a
+// row in another order.
 func Binary(g, z []float32, classes int, labels []int32, targets []byte, inverse float32, rows int) (loss float64, right int) {
 	stride := (classes + 7) / 8
 	for i := range rows {

@@ -6,7 +6,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// LayerNorm normalises rows in place; see kernels.LayerNorm.
+// LayerNorm normalises rows of width elements of z in place, and stores the normalised rows in normed and
+// 1/√(variance + epsilon) of every row in inverse; see kernels.LayerNorm.
 func LayerNorm(z, normed, inverse, bias, scale []float32, epsilon float32, width, rows int) {
 	for i := range rows {
 		row, to := z[i*width:][:width], normed[i*width:][:width]
@@ -16,21 +17,24 @@ func LayerNorm(z, normed, inverse, bias, scale []float32, epsilon float32, width
 	}
 }
 
-// LayerNormBackward takes gradients back in place; see kernels.LayerNormBackward.
+// LayerNormBackward replaces the gradients g of LayerNorm's output by the gradients of its input; see
+// kernels.LayerNormBackward.
 func LayerNormBackward(g, normed, inverse, scale []float32, width, rows int) {
 	for i := range rows {
 		kernel.NormalizeBackward(g[i*width:][:width], normed[i*width:][:width], scale, inverse[i])
 	}
 }
 
-// SumProducts sums products column by column; see kernels.SumProducts.
+// SumProducts returns, for every column, the sum over rows of a·b; see kernels.SumProducts. most is the
+// upper limit of rows, which determines the order of the sum.
 func SumProducts(a, b []float32, width, rows, most int) []float32 {
 	return sumGroups(width, rows, most, func(sum []float32, i int) {
 		kernel.AddProduct(sum, a[i*width:][:width], b[i*width:][:width])
 	})
 }
 
-// BatchStatistics finds means and variances of columns; see kernels.BatchStatistics.
+// BatchStatistics returns the mean, 1/√(variance + epsilon) and the unbiased variance of every column over
+// rows; see kernels.BatchStatistics.
 func BatchStatistics(z []float32, epsilon float32, width, rows, most int) (mean, inverse, variance []float32) {
 	n := float32(max(rows, 1))
 	mean = sumGroups(width, rows, most, func(sum []float32, i int) { kernel.Add(sum, z[i*width:][:width]) })
@@ -46,7 +50,8 @@ func BatchStatistics(z []float32, epsilon float32, width, rows, most int) (mean,
 	return mean, inverse, variance
 }
 
-// Standardize normalises columns in place; see kernels.Standardize.
+// Standardize normalises the columns of z in place, by the given means and inverse deviations, and stores
+// the normalised rows in normed; see kernels.Standardize.
 func Standardize(z, normed, mean, inverse, scale []float32, width, rows int) {
 	for i := range rows {
 		row, to := z[i*width:][:width], z[i*width:][:width]
@@ -58,7 +63,8 @@ func Standardize(z, normed, mean, inverse, scale []float32, width, rows int) {
 	}
 }
 
-// StandardizeBackward takes gradients back in place; see kernels.StandardizeBackward.
+// StandardizeBackward replaces the gradients g of Standardize's output by the gradients of its input,
+// statistics included; see kernels.StandardizeBackward.
 func StandardizeBackward(g, normed, inverse, scale, dShift, dScale []float32, width, rows int) {
 	meanG, meanGX := make([]float32, width), make([]float32, width)
 	for c := range width {

@@ -8,12 +8,14 @@ import (
 	"diskgnn/internal/rng"
 )
 
-// Frontier is the nodes of a batch that is being drawn; see kernels.Frontier.
+// Frontier has the nodes of a batch that is being sampled, in the order of their discovery, and a hash
+// table of their numbers. The fields are the fields of kernels.Frontier; Bits is the logarithm of the
+// table's entries.
 type Frontier struct {
 	Graph         []uint64
 	Nodes, Degree []uint32
 	Start         []uint64
-	Table         []uint64 // a power of two of them
+	Table         []uint64 // the length is a power of two
 	Bits          int
 	Wrong         []uint32
 }
@@ -21,8 +23,8 @@ type Frontier struct {
 // emptyEntry is an entry of the table without a node.
 const emptyEntry = math.MaxUint64
 
-// enter returns where the table has a node, and whether it had it before. The node's number
-// is then value, or less if it was.
+// enter enters a node into the table with the number value. It returns the node's place in the table and
+// whether it was there before: the smaller number is kept.
 func (f *Frontier) enter(node, value uint32) (at uint32, found bool) {
 	mask := uint32(1)<<f.Bits - 1
 	entry := uint64(node)<<32 | uint64(value)
@@ -48,7 +50,8 @@ func (f *Frontier) locate(i int) {
 	}
 }
 
-// SampleSeeds numbers the given number of seed nodes.
+// SampleSeeds enters the first seeds nodes of f.Nodes into the table, with the numbers 0, 1 and so on. A
+// node listed twice sets kernels.SampleTwice.
 func SampleSeeds(f *Frontier, seeds int) {
 	for i := range seeds {
 		if _, found := f.enter(f.Nodes[i], uint32(i)); found {
@@ -58,7 +61,8 @@ func SampleSeeds(f *Frontier, seeds int) {
 	}
 }
 
-// sampleTileSums stores the sums of the values of rows, tile by tile, for the tiles of most rows.
+// sampleTileSums stores the sum of the values of each tile of rows. Tiles up to most rows that have no rows
+// get 0.
 func sampleTileSums(sums []uint64, rows, most int, value func(i int) uint64) {
 	clear(sums[:(most+kernels.SampleTile-1)/kernels.SampleTile])
 	for i := range rows {
@@ -66,13 +70,13 @@ func sampleTileSums(sums []uint64, rows, most int, value func(i int) uint64) {
 	}
 }
 
-// SampleTakes makes sums the edges that destinations draw, tile by tile.
+// SampleTakes stores in sums, for each tile of destinations, the number of edges that they draw.
 func SampleTakes(sums []uint64, degree []uint32, fanout uint32, rows, most int) {
 	sampleTileSums(sums, rows, most, func(i int) uint64 { return uint64(min(degree[i], fanout)) })
 }
 
-// SampleOffsets replaces the sums of rows' tiles by the sums before each tile, and returns the base
-// and their sum, or 0 if that is more than the limit.
+// SampleOffsets replaces the sum of each tile by the sum of all tiles before it. It returns base plus the
+// sum of all tiles. If that is above the limit, it returns 0 and sets kernels.SampleNoRoom.
 func SampleOffsets(sums []uint64, rows int, base uint32, limit int, wrong []uint32) uint32 {
 	before := uint64(0)
 	for t := range (rows + kernels.SampleTile - 1) / kernels.SampleTile {
@@ -85,7 +89,8 @@ func SampleOffsets(sums []uint64, rows int, base uint32, limit int, wrong []uint
 	return uint32(before)
 }
 
-// SampleIndptr makes the index pointers of a hop.
+// SampleIndptr stores the index pointers of a hop: for each of rows destinations the number of edges before
+// it, and the number of all edges. sums are of SampleOffsets.
 func SampleIndptr(indptr []uint32, sums []uint64, degree []uint32, fanout uint32, rows int) {
 	indptr[0] = 0
 	var before uint64
@@ -98,8 +103,9 @@ func SampleIndptr(indptr []uint32, sums []uint64, degree []uint32, fanout uint32
 	}
 }
 
-// SampleDraw draws the given number of edges of a hop, and sets places to the places of their
-// sources in the table. It draws the edges of a destination by Floyd's method.
+// SampleDraw draws the edges of a hop for rows destinations, by Floyd's method, and stores in places the
+// place of each edge's source in the table. Destinations with edges beyond the number edges are left out.
+// key is the key of (seed, epoch, batch, hop).
 func SampleDraw(f *Frontier, places, indptr, neighbors []uint32, key uint64, edges uint32, rows int) {
 	var drawn []uint32 // positions
 	for i := range rows {
@@ -123,12 +129,12 @@ func SampleDraw(f *Frontier, places, indptr, neighbors []uint32, key uint64, edg
 	}
 }
 
-// first reports whether edge e is the first of a node that is new.
+// first reports whether edge e is the first edge to a new node.
 func first(table []uint64, places []uint32, e int, known uint32) bool {
 	return uint32(table[places[e]]) == known+uint32(e)
 }
 
-// SampleFirsts makes sums the first edges of new nodes, tile by tile.
+// SampleFirsts stores in sums, for each tile of edges, the number of first edges to new nodes.
 func SampleFirsts(sums, table []uint64, places []uint32, known uint32, rows, most int) {
 	sampleTileSums(sums, rows, most, func(e int) uint64 {
 		if first(table, places, e, known) {
@@ -138,7 +144,8 @@ func SampleFirsts(sums, table []uint64, places []uint32, known uint32, rows, mos
 	})
 }
 
-// SampleNumber numbers the new nodes of a hop, up to the node count found.
+// SampleNumber numbers the new nodes of a hop from known on, in the order of their first edges, up to found
+// nodes in all.
 func SampleNumber(f *Frontier, places []uint32, sums []uint64, known, found uint32, rows int) {
 	var number uint64
 	for e := range rows {
@@ -159,7 +166,7 @@ func SampleNumber(f *Frontier, places []uint32, sums []uint64, known, found uint
 	}
 }
 
-// SampleSources makes places in the table the numbers that are there.
+// SampleSources replaces each place in the table by the node's number.
 func SampleSources(indices []uint32, table []uint64, rows int) {
 	for e := range rows {
 		indices[e] = uint32(table[indices[e]])

@@ -5,7 +5,8 @@ import (
 	"diskgnn/internal/kernel"
 )
 
-// Dropout is dropout in a layer's rows; see kernels.Dropout.
+// Dropout has the rate and the random stream of a layer's dropout; see kernels.Dropout. IDs, if not nil,
+// are the ids of the rows.
 type Dropout struct {
 	Rate   kernel.Dropout
 	Stream kernel.Stream
@@ -19,7 +20,8 @@ func (d *Dropout) key(i int) uint64 {
 	return d.Stream.Row(i)
 }
 
-// Tail finishes rows in place; see kernels.Tail.
+// Tail adds the bias to rows of width elements of z, applies the activation and the dropout, in place; see
+// kernels.Tail.
 func Tail(z []float32, width int, bias []float32, a kernels.Activation, d *Dropout, rows int) {
 	for i := range rows {
 		row := z[i*width:][:width]
@@ -34,8 +36,9 @@ func Tail(z []float32, width int, bias []float32, a kernels.Activation, d *Dropo
 	}
 }
 
-// TailBackward takes gradients back through Tail in place, and returns their sums; see
-// kernels.TailBackward. Zeros beyond the count are ZeroPadding's.
+// TailBackward replaces the gradients g of Tail's output y by the gradients of its input, and returns their
+// sums by column: the gradient of the bias. See kernels.TailBackward. most is the upper limit of rows,
+// which determines the order of the sum. Rows beyond rows stay unchanged.
 func TailBackward(g, y []float32, width int, a kernels.Activation, d *Dropout, rows, most int) (dBias []float32) {
 	return sumGroups(width, rows, most, func(sum []float32, i int) {
 		row := g[i*width:][:width]
@@ -65,7 +68,8 @@ func sumGroups(width, rows, most int, add func(sum []float32, i int)) []float32 
 	return total
 }
 
-// sumStrided sums rows in stride parts, one for the rows of each remainder, added in order.
+// sumStrided sums rows in stride partial sums, one for the rows of each remainder by stride, and adds these
+// in order.
 func sumStrided(sum []float32, stride, from, to int, add func(sum []float32, i int)) {
 	for k := range stride {
 		part := make([]float32, len(sum))
