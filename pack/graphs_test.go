@@ -18,8 +18,8 @@ func TestTooLargeBatches(t *testing.T) {
 		says string
 	}{
 		{mbfile.BatchInfo{Edges: []uint32{1 << 31, 1<<31 - 1}, Size: 1<<32 - 1}, ""},
-		{mbfile.BatchInfo{Edges: []uint32{1 << 31, 1 << 31}, Size: 9}, "S: edges of batch 2: 4294967296 is more than"},
-		{mbfile.BatchInfo{Edges: []uint32{3}, Size: 1 << 32}, "S: bytes of the graph of batch 2: 4294967296 is more than"},
+		{mbfile.BatchInfo{Edges: []uint32{1 << 31, 1 << 31}, Size: 9}, "S: edges of batch 2: 4294967296 is above"},
+		{mbfile.BatchInfo{Edges: []uint32{3}, Size: 1 << 32}, "S: bytes of the graph of batch 2: 4294967296 is above"},
 	} {
 		err := checkBatches("S", 4, func(i int) mbfile.BatchInfo {
 			if i == 2 {

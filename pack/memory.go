@@ -142,7 +142,7 @@ func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
 func planMemory(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) (allotment, error) {
 	p := fit(o, f, s, l)
 	if p.rangeRows == 0 {
-		return p, fault.New(fault.ErrBudget, "packing needs at least %s of memory, but --memory allows %s", budget.FormatBytes(leastMemory(o, f, s, l)), budget.FormatBytes(o.Memory))
+		return p, fault.New(fault.ErrBudget, "--memory %s is too little for packing: it must be at least %s", budget.FormatBytes(o.Memory), budget.FormatBytes(leastMemory(o, f, s, l)))
 	}
 	return p, nil
 }

@@ -193,10 +193,10 @@ func TestShardMeta(t *testing.T) {
 		says  string
 		files func(of []stage.File) []stage.File
 	}{
-		{0, "lists no hot.bin", func(of []stage.File) []stage.File {
+		{0, "does not list hot.bin", func(of []stage.File) []stage.File {
 			return slices.DeleteFunc(of, func(f stage.File) bool { return f.Name == packfile.HotFile })
 		}},
-		{1, "hot.bin is not the shard's", func(of []stage.File) []stage.File {
+		{1, "hot.bin is not a file of a shard", func(of []stage.File) []stage.File {
 			return append(of, stage.File{Name: packfile.HotFile, Checksum: binio.Hash(nil)})
 		}},
 	} {

@@ -78,7 +78,7 @@ func TestRefusedMemory(t *testing.T) {
 		{func(n *nodes) { n.full = true }, 1, "BAR 1 may be full"},
 		{func(n *nodes) { n.scattered = true }, 1, "not contiguous"},
 		{func(n *nodes) { n.odd = true }, 1, "2096640 bytes at"},
-		{func(n *nodes) { n.long = true }, 1, "4096 bytes at 4000000000000h of a dma-buf of 2097152"},
+		{func(n *nodes) { n.long = true }, 1, "4096 bytes at 4000000000000h does not fit a dma-buf of 2097152"},
 		{func(n *nodes) { n.odd, n.long = true, true }, 40 << 20, "dma-buf of 33554432"},
 	} {
 		n := newNodes(t, nvmetest.Drive(t, soft.Options{}))

@@ -446,7 +446,7 @@ func TestRefused(t *testing.T) {
 			"takes 131072": func() (*gpuqueue.Array, error) {
 				return gpuqueue.Open(d, w.controllers, gpuqueue.Options{RequestBytes: 1 << 18})
 			},
-			"array of {Requ": func() (*gpuqueue.Array, error) {
+			"not possible: {Requ": func() (*gpuqueue.Array, error) {
 				return gpuqueue.Open(d, w.controllers, gpuqueue.Options{RequestBytes: 512})
 			},
 			"queues of 8 entr": func() (*gpuqueue.Array, error) {

@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 		"soft:": "drive 0 is missing", "soft:a,": "drive 1 is missing", "soft:,a": "drive 0 is missing", "soft:a,b,a": "a is named twice",
 		"soft:/x/a,b/drv": `/x/a and b/drv are the names of two drives: write \, for a comma in a name, ./b/drv for a file of the working directory`,
 		"soft:/x/a,b":     `write \,`,
-		"sysfs:":          "want sysfs:ADDRESS", "disk:x": "want soft:FILE, sysfs:ADDRESS, libnvm:NODE, dmabuf:ADDRESS;",
+		"sysfs:":          "give sysfs:ADDRESS", "disk:x": "give soft:FILE, sysfs:ADDRESS, libnvm:NODE, dmabuf:ADDRESS;",
 	} {
 		if _, err := Parse(text); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)

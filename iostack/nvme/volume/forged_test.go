@@ -125,8 +125,8 @@ func TestForgedDirectories(t *testing.T) {
 	}{
 		{"without a file", "memory0 has no data, which ", func(c *Contents) { c.Files = c.Files[1:] }},
 		{"a file under another name", "memory0 has no data, which ", func(c *Contents) { c.Files[0].Name = "date" }},
-		{"a shorter file", "data has 3 bytes, in ", func(c *Contents) { c.Files[0].Size = 3 }},
-		{"a longer file", "data has 4096 bytes, in ", func(c *Contents) { c.Files[0].Size = Page }},
+		{"a shorter file", "data has 3 bytes, but in ", func(c *Contents) { c.Files[0].Size = 3 }},
+		{"a longer file", "data has 4096 bytes, but in ", func(c *Contents) { c.Files[0].Size = Page }},
 		{"no files at all", "memory0 has no data, which ", func(c *Contents) { c.Files, c.written = nil, 0 }},
 	} {
 		dir, meta := made(t, "diskgnn.pack", "content")

@@ -405,8 +405,8 @@ func TestRefusals(t *testing.T) {
 		{"ext4", mark(0x438, "\x53\xef"), "an ext file system"},
 		{"XFS", mark(0, "XFSB"), "an XFS file system"},
 		{"Btrfs", mark(0x10040, "_BHRfS_M"), "Btrfs"},
-		{"anything", mark(700000, "x"), "not known"},
-		{"anything at the end", mark(-1, "x"), "not known"},
+		{"anything", mark(700000, "x"), "of an unknown kind"},
+		{"anything at the end", mark(-1, "x"), "of an unknown kind"},
 		{"another directory", func(m *memory) {
 			if _, err := other.load(m.all(), Options{}); err != nil {
 				panic(err)
@@ -509,7 +509,7 @@ func TestRoom(t *testing.T) {
 		t.Errorf("%v, %d operations", err, m.ops-ops)
 	}
 	r, err := most.load(m.all(), Options{Force: true})
-	if err != nil || !strings.Contains(r.Note, "was given up") {
+	if err != nil || !strings.Contains(r.Note, "was discarded first") {
 		t.Fatalf("%v, note %q", err, r.Note)
 	}
 	if what := most.differs(r.Volume); what != "" {
