@@ -12,10 +12,9 @@ type deviceRegistrar interface {
 	UnregisterDevice(bufs ...cuda.Buffer) error
 }
 
-// RegisterDevice announces device memory that reads will land in, as
-// Stack.Register does host memory: it is a hint, and must be taken back before the
-// memory is freed or the stack closed. With a stack that has no use for it, it
-// does nothing.
+// RegisterDevice registers device memory as a destination of reads, as Stack.Register does with host
+// memory. It is a hint, which some stacks ignore. UnregisterDevice must follow before the memory is freed
+// or the stack closed.
 func RegisterDevice(s Stack, bufs ...cuda.Buffer) error {
 	if d, ok := s.(deviceRegistrar); ok {
 		return d.RegisterDevice(bufs...)
@@ -23,8 +22,7 @@ func RegisterDevice(s Stack, bufs ...cuda.Buffer) error {
 	return nil
 }
 
-// UnregisterDevice takes RegisterDevice back for the same buffers. No read into
-// them may be in flight.
+// UnregisterDevice ends RegisterDevice for the same buffers. No read into them may be in flight.
 func UnregisterDevice(s Stack, bufs ...cuda.Buffer) error {
 	if d, ok := s.(deviceRegistrar); ok {
 		return d.UnregisterDevice(bufs...)
@@ -32,27 +30,26 @@ func UnregisterDevice(s Stack, bufs ...cuda.Buffer) error {
 	return nil
 }
 
-// DeviceNeed describes the reads of a reader.
+// DeviceNeed describes the reads for which a DeviceReader is made.
 type DeviceNeed struct {
 	Request int   // bytes that are read at once, at most: whole pages of iostack.Align
 	Bytes   int64 // of a batch, at most
 	Batches int   // that have not ended, at most
 
-	// Path is one of the files that are read, by which it is seen whether the drives have
-	// them; "" for none.
+	// Path is one of the files to read, to check that the files are on the drives; "": no check.
 	Path string
 }
 
-// DeviceTerms are the memory needs of a reader, in bytes of the host and of the device, and those
-// for each batch beside the destination.
+// DeviceTerms is the memory that a DeviceReader needs, in bytes: of the host and of the device, and of both
+// for each batch beside its destination.
 type DeviceTerms struct {
 	Host, Device           int64
 	BatchHost, BatchDevice int64
 }
 
-// A DeviceStack is a storage stack that a GPU can read from by itself: kernels submit the reads of
-// a batch on a stream and complete them on another, later, and the host waits for neither. It is an
-// optional interface beside Stack, and knows no kernel: package iostack/nvme/gpuread implements it.
+// A DeviceStack is a storage stack with reads that a GPU submits and completes: kernels submit the reads of
+// a batch on one stream and complete them later on another, and the host waits for neither. It is an
+// optional interface of a Stack; package iostack/nvme/gpuread implements it.
 //
 //	terms, err := stack.DeviceTerms(need)      err says why the host must read
 //	r, err := stack.NewDeviceReader(device, need)
@@ -67,18 +64,19 @@ type DeviceTerms struct {
 // queues lack room for a Submit, the oldest reads under way are completed early: their bytes are
 // then in their destinations, and Complete finds them there.
 //
-// Nothing checks the bytes on the way: see kernels.Checksum. The reads are not in the stack's
-// Stats, as nobody on the host knows for how long they are under way.
+// The bytes are not checked; see kernels.Checksum. The stack's Stats do not count these reads, since the
+// host cannot measure their time.
 type DeviceStack interface {
 	Stack
-	// DeviceTerms returns the memory that a reader needs. The error says why there is none.
+	// DeviceTerms returns the memory that a reader needs. The error is the reason why no reader is
+	// possible.
 	DeviceTerms(n DeviceNeed) (DeviceTerms, error)
-	// NewDeviceReader makes a reader, of which a stack has one at a time. It is closed before
+	// NewDeviceReader makes a reader. A stack has at most one reader at a time. The caller closes it before
 	// the stack and the device.
 	NewDeviceReader(d *cuda.Device, n DeviceNeed) (DeviceReader, error)
 }
 
-// DeviceStackOf returns a stack as one that a GPU can read from, or why it is none.
+// DeviceStackOf returns s as a DeviceStack, or an error if it is none.
 func DeviceStackOf(s Stack) (DeviceStack, error) {
 	if d, ok := s.(DeviceStack); ok {
 		return d, nil
@@ -86,36 +84,36 @@ func DeviceStackOf(s Stack) (DeviceStack, error) {
 	return nil, fmt.Errorf("--io %s leaves no queue to a GPU", s.Name())
 }
 
-// DeviceReader is a GPU's queues to drives. Its methods may be called from any goroutine, but for
-// Close.
+// DeviceReader reads from drives with queues that a GPU drives. Its methods may be called from any
+// goroutine, except Close, which comes last.
 type DeviceReader interface {
-	// Check returns why the bytes of a file of the stack's cannot be read.
+	// Check returns nil if the GPU can read f, a file of the stack, else the reason.
 	Check(f File) error
-	// NewBatch returns a batch that reads into the given memory of the device, which must outlive
-	// it.
+	// NewBatch returns a batch of reads into the given device memory, which must outlive it. The caller
+	// frees the batch.
 	NewBatch(to cuda.Buffer) (DeviceBatch, error)
-	// Abort ends all waiting of kernels, now and later: for a reader that is given up.
+	// Abort ends all waits of kernels, now and later. The reader can then only be closed.
 	Abort()
-	// Close gives the queues back. All batches were freed.
+	// Close gives the queues back to the stack. All batches must have been freed.
 	Close() error
 }
 
-// DeviceBatch is reads that are completed together, again and again. Its methods are for one
-// goroutine at a time, in the order of their declaration.
+// DeviceBatch is a set of reads that are completed together. It can be reused after End. Its methods are
+// for one goroutine at a time, in the order of their declaration.
 type DeviceBatch interface {
 	// Add adds a read of n bytes of a file from off on, to the destination's byte at; off and at are
-	// multiples of iostack.Align. The destination gets the whole last page of the file, also the
-	// bytes behind the file's end.
+	// multiples of iostack.Align. Whole pages are read: the destination also gets the bytes after the end
+	// of the file in its last page.
 	Add(f File, off, n, at int64) error
-	// Submit gives the reader's stream the reads. It returns at once. After an error End
-	// must follow.
+	// Submit enqueues the reads on the reader's stream, and returns at once. End must follow an error.
 	Submit() error
-	// Complete gives a stream the completion. The calling goroutine is attached.
+	// Complete enqueues the completion on a stream: later work on the stream finds the bytes. The calling
+	// goroutine must be attached.
 	Complete(s *cuda.Stream) error
-	// End waits on the host until nothing of the batch is under way any more, also of one
-	// that was not completed, and returns an *iostack.ReadError if a read failed. The batch is
-	// empty then, as a new one. Of an empty batch it does nothing.
+	// End waits on the host until no read of the batch is under way, with or without Complete, and returns
+	// an *iostack.ReadError if a read failed. The batch is then empty and can be reused. For an empty batch
+	// it does nothing.
 	End() error
-	// Free gives the batch's memory back, after End.
+	// Free frees the batch's memory. It comes after End.
 	Free()
 }

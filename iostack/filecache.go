@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// MaxIdleFiles is the number of files that stores keep open for the batches to come.
+// MaxIdleFiles is the number of unused files that stores keep open for later batches.
 const MaxIdleFiles = 16
 
 // A FileCache opens files by name and keeps the latest open between the reads of batches: a directory
@@ -22,22 +22,23 @@ type FileCache[N any] struct {
 	idle  []*CachedFile[N] // files without users, the longest idle first
 }
 
-// A CachedFile is an open file that its users share. The cache closes it.
+// A CachedFile is an open file that is shared by its users. The cache closes it.
 type CachedFile[N any] struct {
 	File
-	Note N // zero when the file is opened; the users' own, who synchronize its use
+	Note N // data of the users, who synchronize its use; zero when the file is opened
 
 	name  string
 	users int
 }
 
-// NewFileCache returns an empty cache of files that open opens. At most the given number of them
-// stay open without users.
+// NewFileCache returns an empty cache that opens files with open. At most the given number of files stay
+// open without users.
 func NewFileCache[N any](open func(name string) (File, error), most int) *FileCache[N] {
 	return &FileCache[N]{open: open, most: most, files: make(map[string]*CachedFile[N])}
 }
 
-// Take returns the file of the given name, to be given back.
+// Take returns the file of the given name, which it opens if it is not open. The caller must pass it to
+// Give.
 func (c *FileCache[N]) Take(name string) (*CachedFile[N], error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,8 +58,8 @@ func (c *FileCache[N]) Take(name string) (*CachedFile[N], error) {
 	return f, nil
 }
 
-// Give returns a file, and closes the one that has been idle longest if there are too many; its
-// error comes from closing. A nil file is ignored.
+// Give returns a file of Take to the cache. If too many files are then unused, it closes the one that has
+// been unused longest, and returns the error of closing. A nil file is ignored.
 func (c *FileCache[N]) Give(f *CachedFile[N]) error {
 	if f == nil {
 		return nil
@@ -78,8 +79,7 @@ func (c *FileCache[N]) Give(f *CachedFile[N]) error {
 	return old.Close()
 }
 
-// Close closes all files. The cache is not used afterwards, but files that were taken may
-// still be given back.
+// Close closes all files. The cache must not be used afterwards, except that files may still be given back.
 func (c *FileCache[N]) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

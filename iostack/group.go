@@ -9,13 +9,12 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Group is a set of requests that are waited for together, submitted by any
-// number of Submits to one stack. The zero value is an empty group. After Wait
-// it is empty again and may be reused, at no further allocation. Submits to one
-// group may come from several goroutines, but must have returned before Wait is
-// called; only one goroutine may wait. A Group must not be copied after use.
+// Group is a set of requests with one common Wait. Any number of calls of Submit, all of one stack, add
+// requests. The zero value is an empty group. After Wait the group is empty again and may be reused without
+// further allocation. Submits to one group may come from several goroutines, but must have returned before
+// Wait is called; only one goroutine may wait. A Group must not be copied after use.
 //
-// The methods are for backends; users hand the group to Submit and Wait.
+// The methods are for backends, except Notify; users pass the group to Submit and Wait.
 type Group struct {
 	mu       sync.Mutex
 	requests int           // requests added since the last Take
@@ -44,15 +43,15 @@ func (g *Group) Add(n int) (first int) {
 	return first
 }
 
-// Split counts one more part: a part that has not ended was cut in two.
+// Split adds a part: a part that has not ended is divided in two.
 func (g *Group) Split() {
 	g.mu.Lock()
 	g.parts++
 	g.mu.Unlock()
 }
 
-// Done ends a part, which failed unless err is nil. The last Done of a group orders all writes of
-// its callers before the return of Await.
+// Done ends a part; a part with an error has failed. All writes before a call of Done happen before Await
+// returns.
 func (g *Group) Done(err *ReadError) {
 	if g.done(err) && g.notify != nil {
 		g.notify()
@@ -96,8 +95,8 @@ func (g *Group) Await(ctx context.Context) error {
 	}
 }
 
-// Take empties the group and returns its first failure in submission order, or nil. All its parts
-// must have ended.
+// Take empties the group and returns the failure of the first failed request in submission order, or nil.
+// All parts must have ended.
 func (g *Group) Take() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,12 +111,12 @@ func (g *Group) Take() error {
 	return err
 }
 
-// ErrElsewhere is wrapped by the error of Open of a stack with its own drives, for a file that is
-// not on them but may be read from the file system.
+// ErrElsewhere is wrapped by the error of Open if a stack with drives of its own does not have the file,
+// but another stack may read it from the file system.
 var ErrElsewhere = errors.New("the file is not on these drives")
 
-// ReadError says which request failed. Err is of kind fault.ErrCorrupt when the
-// file ended before the request did.
+// ReadError is the failure of a request. Err is of kind fault.ErrCorrupt if the file ended before the
+// request.
 type ReadError struct {
 	File   string // as File.Name
 	Offset int64  // the request's
@@ -133,8 +132,8 @@ func (e *ReadError) Error() string {
 
 func (e *ReadError) Unwrap() error { return e.Err }
 
-// before orders failures by submission, then by place in the request, so that
-// which one is reported does not depend on which part ended first.
+// before orders failures by submission, then by place in the request, so that the reported failure does not
+// depend on the order in which parts end.
 func (e *ReadError) before(f *ReadError) bool {
 	if e.Index != f.Index {
 		return e.Index < f.Index
@@ -142,9 +141,8 @@ func (e *ReadError) before(f *ReadError) bool {
 	return e.At < f.At
 }
 
-// Truncated returns the error of a request for wanted bytes of which the file
-// holds only the first available ones. Files are finished before they are read,
-// so this one lost its end.
+// Truncated returns the error, of kind fault.ErrCorrupt, of a request for wanted bytes if the file has only
+// the first available bytes of them. Files are complete before they are read, so the file has lost its end.
 func Truncated(wanted int, available, size int64) error {
 	return fault.New(fault.ErrCorrupt, "file shrank or was truncated: %d of %d bytes available, file size %d",
 		max(available, 0), wanted, size)

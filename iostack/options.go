@@ -7,12 +7,12 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Align is the alignment in bytes of direct reads: of file offset, length and memory address. It is
-// a whole page, enough for every common drive and file system; a file with a stricter system is read
+// Align is the alignment in bytes of direct reads: of file offset, length and memory address. It is a whole
+// page, enough for every common drive and file system. If a file system needs a larger alignment, reads are
 // buffered.
 const Align = 4096
 
-// Direct says whether files are opened for direct I/O (O_DIRECT).
+// Direct is the choice between direct I/O (O_DIRECT) and buffered reads.
 type Direct int
 
 const (
@@ -40,17 +40,16 @@ type Options struct {
 	// reads of MaxIO bytes.
 	Workers int
 
-	// MaxIO is the largest single device read in bytes, a multiple of Align; 0
-	// means 1 MiB, where the rate of drives has long levelled off and an
-	// abandoned read is still over in milliseconds.
+	// MaxIO is the largest single device read in bytes, a multiple of Align; 0 means 1 MiB: large enough
+	// for the full rate of drives, and a read still ends within milliseconds.
 	MaxIO int
 
 	// Direct chooses direct or buffered reads.
 	Direct Direct
 
-	// Device opens the GPU that a stack with Caps.Device reads into, which stays open
-	// until the stack is closed. Only such a stack calls it, once it knows that nothing
-	// else keeps it from working. Nil: it opens the machine's first GPU for itself.
+	// Device opens the GPU for the memory that a stack with Caps.Device reads into. The device must stay
+	// open until the stack is closed. Only such a stack calls it, after all other conditions are fulfilled.
+	// If it is nil, the stack opens the machine's first GPU and closes it.
 	Device func() (*cuda.Device, error)
 }
 
@@ -64,8 +63,7 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// Validate reports values that make no sense, as errors of kind fault.ErrUsage.
-// It expects EnsureDefaults to have been called.
+// Validate returns an error of kind fault.ErrUsage for invalid values. EnsureDefaults must come first.
 func (o *Options) Validate() error {
 	const maxWorkers, maxIO = 1 << 12, 1 << 30
 	switch {
@@ -79,20 +77,20 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Striping spreads a logical file over several, which may lie on different
-// drives: its units go round, as in RAID 0.
+// Striping divides a logical file among several files, which may be on different drives: unit i is in file
+// i mod Files, as in RAID 0.
 //
 //	logical   │ unit 0 │ unit 1 │ unit 2 │ unit 3 │ un…
 //	file 0    │ unit 0 │ unit 2 │ un…
 //	file 1    │ unit 1 │ unit 3 │
 //
-// A read ends at a unit's end, so units of MaxIO bytes or more keep reads long.
+// A device read ends at the end of a unit, so units should have MaxIO bytes or more.
 type Striping struct {
 	Files int
 	Unit  int // bytes, a multiple of Align
 }
 
-// Validate reports values that make no sense, as errors of kind fault.ErrUsage.
+// Validate returns an error of kind fault.ErrUsage for invalid values.
 func (s Striping) Validate() error {
 	const mostFiles, mostUnit = 1 << 10, 1 << 30
 	if s.Files < 1 || s.Files > mostFiles {
@@ -104,14 +102,14 @@ func (s Striping) Validate() error {
 	return nil
 }
 
-// Locate returns where the logical file's byte at the given offset lies, and how
-// many bytes from there on lie next to each other.
+// Locate returns the file with the logical file's byte at the given offset, the offset in it, and the
+// number of contiguous bytes from there to the end of the unit.
 func (s Striping) Locate(offset int64) (file int, at int64, n int) {
 	unit, within := offset/int64(s.Unit), offset%int64(s.Unit)
 	return int(unit % int64(s.Files)), unit/int64(s.Files)*int64(s.Unit) + within, s.Unit - int(within)
 }
 
-// Size returns the size of one of the files of a logical file of size bytes.
+// Size returns the size in bytes of the given file, from 0, of a logical file of size bytes.
 func (s Striping) Size(size int64, file int) int64 {
 	stripe := int64(s.Files) * int64(s.Unit)
 	rest := size%stripe - int64(file)*int64(s.Unit)
@@ -123,10 +121,10 @@ type striper interface {
 	OpenStriped(paths []string, unit int) (File, error)
 }
 
-// OpenStriped opens the files at paths as one, striped in that order in units of the given number of
-// bytes. Sizes that do not fit one logical file are an error of kind fault.ErrInput. Its name is the
-// paths joined with commas, and errors name offsets in the logical file; it is direct when all its
-// files are.
+// OpenStriped opens the files at paths as one, striped in that order in units of the given number of bytes.
+// Sizes that do not fit one logical file are an error of kind fault.ErrInput. Its name is the paths joined
+// with commas, and errors have offsets of the logical file. It is direct if all its files are. The caller
+// closes it.
 func OpenStriped(s Stack, paths []string, unit int) (File, error) {
 	if err := (Striping{len(paths), unit}).Validate(); err != nil {
 		return nil, err

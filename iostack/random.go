@@ -11,15 +11,14 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Random reads aligned blocks of the file at path in an order without pattern, and returns the
-// requests that were served per second. It keeps Caps.Depth reads in flight, the number that the
-// stack carries out at the same time. Without an effort it reads each block once; with one it goes
-// on until the effort is over, in another order whenever each block was read. The order follows from
-// the seed; a partial block at the file's end is left out.
+// Random reads aligned blocks of blockBytes bytes of the file at path in a pseudo-random order, and returns
+// the rate in requests per second. It keeps Caps.Depth reads in flight, the number that the stack carries
+// out at the same time. With the zero effort it reads each block once. Otherwise it goes on until the
+// effort is over, in another order after each pass. The seed determines the order. A partial block at the
+// end of the file is left out.
 //
-// It holds 3 × max(depth, 16) blocks of host memory meanwhile. Where reads are buffered
-// (File.Direct) the rate may be the memory's. A file of less than one block is an error of kind
-// fault.ErrInput.
+// It holds 3 × max(depth, 16) blocks of host memory. If reads are buffered (File.Direct), the rate may be
+// the rate of the page cache. A file of less than one block is an error of kind fault.ErrInput.
 func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint64, e driverate.Effort) (r driverate.Rate, err error) {
 	batch := max(s.Caps().Depth, 16)
 	if blockBytes < 1 || blockBytes > mostHeld/(randomGroups*batch) {
@@ -49,8 +48,8 @@ func Random(ctx context.Context, s Stack, path string, blockBytes int, seed uint
 	return l.meter.Rate(), nil
 }
 
-// randomGroups is how many micro-batches are submitted: while one is waited for,
-// the others keep the stack busy.
+// randomGroups is the number of micro-batches in flight: while one is awaited, the others keep the stack
+// busy.
 const randomGroups = 3
 
 // load is a random load on one file.
@@ -79,7 +78,7 @@ func (l *load) run(ctx context.Context) error {
 	reqs := make([]Request, 0, each/l.block)
 	// wait returns when group i is over, and whether the load goes on.
 	wait := func(i int) (bool, error) {
-		// Reads from memory never wait, so the end of ctx is looked for apart.
+		// Reads from memory never wait, so ctx is checked separately.
 		if err := errors.Join(ctx.Err(), l.stack.Wait(ctx, &groups[i])); err != nil {
 			return false, err
 		}
@@ -120,8 +119,8 @@ func (l *load) run(ctx context.Context) error {
 	return nil
 }
 
-// shuffled enumerates 0…n-1, each once, without pattern and without memory: a permutation of the
-// next power of two, which skips numbers that are too large.
+// shuffled enumerates 0…n-1, each once, in a pseudo-random order without memory: a permutation of the next
+// power of two, where numbers that are too large are skipped.
 type shuffled struct {
 	n, seed uint64
 	width   int // bits
@@ -136,7 +135,7 @@ func (s *shuffled) next() (v int64, ok bool) {
 	for mask := uint64(1)<<s.width - 1; s.at <= mask; {
 		x := s.at
 		s.at++
-		// Each step maps the numbers of that width one to one.
+		// Each step is a bijection of the numbers of this width.
 		for range 3 {
 			x = (x*0x9e3779b97f4a7c15 + s.seed) & mask
 			x ^= x >> (s.width/2 + 1)

@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Reads describes the load of a measurement: reads of files from front to back, one after the other.
+// Reads is the load of a measurement: reads of files from front to back, one file after the other.
 type Reads struct {
 	Paths []string
 	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
@@ -20,11 +20,11 @@ type Reads struct {
 	Load  driverate.Effort
 }
 
-// Sequential carries the reads out and returns the drive's rate through the stack for large reads,
-// in bytes per second. Without an effort it reads the files once; with one it begins again with the
-// first, without a pause, until the effort is over. It holds Depth × Bytes of host memory meanwhile,
-// and all files open. Where reads are buffered (File.Direct) the rate of files in the page cache is
-// the memory's. Files without a byte have no rate: an error of kind fault.ErrInput.
+// Sequential carries the reads out and returns the rate through the stack in bytes per second. With the
+// zero effort it reads the files once. Otherwise it begins again with the first, without a pause, until the
+// effort is over. It holds Depth × Bytes of host memory, and all files open. If reads are buffered
+// (File.Direct), the rate may be the rate of the page cache. If all files are empty, the error is of kind
+// fault.ErrInput.
 func Sequential(ctx context.Context, s Stack, o Reads) (r driverate.Rate, err error) {
 	if o.Bytes < 1 || o.Depth < 1 || o.Bytes > mostHeld/o.Depth || o.Most < 0 {
 		return r, fault.New(fault.ErrUsage, "sequential rate: %d buffers of %d bytes, for %d bytes of a file, are not possible", o.Depth, o.Bytes, o.Most)
@@ -52,7 +52,7 @@ func Sequential(ctx context.Context, s Stack, o Reads) (r driverate.Rate, err er
 	return meter.Rate(), nil
 }
 
-// mostHeld bounds the memory of a measurement where int is narrow.
+// mostHeld bounds the memory of a measurement: it fits an int of 32 bits.
 const mostHeld = 1 << 30
 
 // sequence is a sequential load on files.
@@ -66,7 +66,7 @@ type sequence struct {
 	offset int64 // in it
 }
 
-// open opens the files that have something to read.
+// open opens the files that are not empty.
 func (l *sequence) open(paths []string) error {
 	for _, path := range paths {
 		f, err := l.stack.Open(path)
@@ -92,7 +92,8 @@ func (l *sequence) close() (err error) {
 	return err
 }
 
-// next returns the next request, into buf; false after the last one of a single pass.
+// next returns the next request, with buf as its destination; false after the last request of a single
+// pass.
 func (l *sequence) next(buf []byte, once bool) (Request, bool) {
 	if l.file == len(l.files) {
 		if once {
@@ -124,7 +125,7 @@ func (l *sequence) read(ctx context.Context, mem []byte, depth int, meter *drive
 	req := make([]Request, 1)
 	// wait returns when buffer i is free, and whether the load goes on.
 	wait := func(i int) (bool, error) {
-		// Reads from memory never wait, so the end of ctx is looked for apart.
+		// Reads from memory never wait, so ctx is checked separately.
 		if err := errors.Join(ctx.Err(), l.stack.Wait(ctx, &groups[i])); err != nil {
 			return false, err
 		}

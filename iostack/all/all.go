@@ -1,6 +1,6 @@
-// Package all is the registry of storage stacks: it lists every backend of this
-// build, opens one by its kind, and for "auto" chooses the best that works here. It also
-// finds the reads, through a backend, that suit a drive best.
+// Package all is the registry of storage stacks: it lists every backend of this build, opens one by its
+// kind, and for "auto" chooses the best that works here. It also measures the shape of reads, through a
+// backend, that is fastest on a drive.
 package all
 
 import (
@@ -16,16 +16,15 @@ import (
 	"diskgnn/iostack/uring"
 )
 
-// Auto is the kind that takes the best backend that works here.
+// Auto is the kind that stands for the best backend that works on this machine.
 const Auto = "auto"
 
-// backends lists the backends, best first, then those that only a user who names them
-// gets.
+// backends lists the backends, best first. Auto never takes the last ones.
 var backends = []struct {
 	kind  string
 	named bool // left alone by Auto
-	// open starts the backend and describes it, or says why it does not work
-	// here; chosen tells that the user named it.
+	// open starts the backend and describes it. The error is the reason why it does not work here. chosen
+	// means that the user named the backend.
 	open func(_ iostack.Options, chosen bool) (s iostack.Stack, description string, err error)
 }{
 	{kind: "uring", open: openUring},
@@ -44,9 +43,9 @@ func Kinds() []string {
 }
 
 // Open starts the backend of the given kind. The reason is one printable line naming the backend, how it
-// reads and, for Auto, which better ones do not work here and why. Beside Kinds there is the kind
-// nvme:TARGET, which reads the volume of NVMe drives (see packages target and volume). A kind that does not
-// exist is an error of kind fault.ErrUsage. Under Auto, options that make no sense are reported as such.
+// reads and, for Auto, which better ones do not work here and why. The kind nvme:TARGET, which is not in
+// Kinds, reads the volume of NVMe drives (see packages target and volume). An unknown kind and invalid
+// options are errors of kind fault.ErrUsage. The caller closes the stack.
 func Open(kind string, options iostack.Options) (s iostack.Stack, reason string, err error) {
 	options.EnsureDefaults()
 	if err := options.Validate(); err != nil {
@@ -78,9 +77,8 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q (there are %s, nvme:TARGET)", kind, strings.Join(Kinds(), ", "))
 }
 
-// openUring starts io_uring, which tries itself out by reading something. Reads
-// through the page cache are better left to pread, whose workers copy side by
-// side; --io uring uses it all the same.
+// openUring starts io_uring, which tests itself with a read. Without direct reads it refuses, unless the
+// user chose it: pread is faster there, since its workers copy from the page cache in parallel.
 func openUring(options iostack.Options, chosen bool) (iostack.Stack, string, error) {
 	if !chosen && options.Direct == iostack.DirectNever {
 		return nil, "", errors.New("buffered reads are faster with pread")
@@ -100,8 +98,8 @@ func openPread(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 	return s, fmt.Sprintf("pread: %s, %s", units.Of(options.Workers, "worker"), how(options.Direct)), nil
 }
 
-// openCuFile starts the backend that reads into a GPU's memory. For host memory it is no better than
-// pread, so Auto takes no notice of it.
+// openCuFile starts the backend that reads into a GPU's memory. For host memory it is no better than pread,
+// so Auto does not take it.
 func openCuFile(options iostack.Options, _ bool) (iostack.Stack, string, error) {
 	s, verdict, err := cufile.Open(options)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Shape is how large reads are, in bytes, and how many are in flight.
+// Shape is the size of reads in bytes, and the number of reads in flight.
 type Shape struct {
 	Block int `json:"block_bytes"`
 	Depth int `json:"depth"`
@@ -39,7 +39,7 @@ type Sweep struct {
 	First float64 // bytes per second in the first second of all: the burst of a drive that was idle
 }
 
-// Drive is the subject of a measurement: files, read through a backend of the given kind.
+// Drive describes a measurement: the files to read, and the backend that reads them.
 type Drive struct {
 	Kind  string // as Open knows it
 	Paths []string
@@ -74,7 +74,7 @@ func (d *Drive) At(ctx context.Context, s Shape, e driverate.Effort) (r driverat
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stack.Close()) }()
-	// Twice as many requests as reads in flight: the stack never runs dry.
+	// Twice the number of reads in flight, so that the stack always has queued requests.
 	r, err = iostack.Sequential(ctx, stack, iostack.Reads{Paths: d.Paths, Most: d.Most, Bytes: s.Block, Depth: 2 * s.Depth, Load: e})
 	if err != nil {
 		return r, fmt.Errorf("%d reads of %d bytes: %w", s.Depth, s.Block, err)
@@ -82,7 +82,7 @@ func (d *Drive) At(ctx context.Context, s Shape, e driverate.Effort) (r driverat
 	return r, nil
 }
 
-// SweepTime returns how long Best loads a drive, and then At once.
+// SweepTime returns the time that Best followed by one At takes.
 func SweepTime(e driverate.Effort) time.Duration {
 	n := time.Duration(len(shapes))
 	return e.Drain + e.For/10 + (n-1)*(e.Drain/6+e.For/10) + e.Total()

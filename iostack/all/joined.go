@@ -21,8 +21,8 @@ type part interface {
 	Drop(*iostack.Group)
 }
 
-// joined is one storage stack of two: files that the first has on drives of its own are read by
-// it, and all others by the second. A group may hold requests of both.
+// joined is one storage stack made of two: the first reads the files on its own drives, and the second all
+// others. A group may have requests for both.
 type joined struct {
 	first, second part
 
@@ -32,20 +32,20 @@ type joined struct {
 
 var _ iostack.Stack = (*joined)(nil)
 
-// join joins two stacks, which are closed with the result. The first says of files that the
-// second is to read that they are elsewhere (iostack.ErrElsewhere).
+// join joins two stacks, which the result closes. The second stack opens the files for which the first
+// returns iostack.ErrElsewhere.
 func join(first, second part) *joined { return &joined{first: first, second: second} }
 
-// Name returns the first stack's.
+// Name returns the first stack's name.
 func (s *joined) Name() string { return s.first.Name() }
 
-// Caps returns the capabilities that both have, and as Depth the sum of both.
+// Caps returns the capabilities that both stacks have. Depth is the sum of both.
 func (s *joined) Caps() iostack.Caps {
 	a, b := s.first.Caps(), s.second.Caps()
 	return iostack.Caps{Align: max(a.Align, b.Align), MaxIO: min(a.MaxIO, b.MaxIO), Depth: a.Depth + b.Depth}
 }
 
-// Open opens a file of the stack that has it.
+// Open opens a file with the stack that has it.
 func (s *joined) Open(path string) (iostack.File, error) {
 	f, err := s.first.Open(path)
 	if errors.Is(err, iostack.ErrElsewhere) {
@@ -63,12 +63,12 @@ func (s *joined) OpenStriped(paths []string, unit int) (iostack.File, error) {
 	return f, err
 }
 
-// Register announces memory to both.
+// Register registers memory with both stacks.
 func (s *joined) Register(bufs ...[]byte) error {
 	return errors.Join(s.first.Register(bufs...), s.second.Register(bufs...))
 }
 
-// Unregister takes Register back.
+// Unregister unregisters memory from both stacks.
 func (s *joined) Unregister(bufs ...[]byte) error {
 	return errors.Join(s.first.Unregister(bufs...), s.second.Unregister(bufs...))
 }
@@ -80,7 +80,7 @@ func (s *joined) owner(r *iostack.Request) part {
 	return s.second
 }
 
-// run returns the owner of the first request, and how many from it on have the same.
+// run returns the owner of the first request, and the number of requests from the first on with this owner.
 func (s *joined) run(reqs []iostack.Request) (of part, n int) {
 	of = s.owner(&reqs[0])
 	for n = 1; n < len(reqs) && s.owner(&reqs[n]) == of; n++ {
@@ -130,11 +130,10 @@ func (s *joined) Wait(ctx context.Context, g *iostack.Group) error {
 	return fmt.Errorf("%s: wait: %w", s.Name(), stopped)
 }
 
-// Held returns the bytes that both hold; see iostack.Held.
+// Held returns the bytes that both stacks hold; see iostack.Held.
 func (s *joined) Held() int64 { return iostack.Held(s.first) + iostack.Held(s.second) }
 
-// Stats adds the counts of both. The sum counts the time in which reads were in flight in both
-// twice.
+// Stats adds the counts of both stacks. Time with reads in flight in both counts twice.
 func (s *joined) Stats() iostack.Stats {
 	a, b := s.first.Stats(), s.second.Stats()
 	return iostack.Stats{
@@ -146,7 +145,7 @@ func (s *joined) Stats() iostack.Stats {
 	}
 }
 
-// Close closes both; see iostack.Stack.
+// Close closes both stacks; see iostack.Stack.
 func (s *joined) Close() error {
 	s.use.Lock()
 	s.closed = true

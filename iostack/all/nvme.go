@@ -17,12 +17,11 @@ import (
 	"diskgnn/iostack/nvme/volume"
 )
 
-// NVMe is the prefix of the kind of a backend that reads from NVMe drives by itself. The names of
-// the drives follow, as in package target.
+// NVMe is the prefix of the kinds of backends that drive NVMe drives from user space. The names of the
+// drives follow, in the form of package target.
 const NVMe = target.Prefix
 
-// IsNVMe reports whether a kind names a backend with drives of its own, which no other may use at
-// the same time.
+// IsNVMe reports whether a kind has the prefix NVMe. Such a backend needs exclusive use of its drives.
 func IsNVMe(kind string) bool { return strings.HasPrefix(kind, NVMe) }
 
 // openNVMe starts a stack on the drives of a target. Files that are not on their volume are
@@ -65,7 +64,8 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 	return &onDrives{joined: join(s, host.(part)), array: s}, reason, nil
 }
 
-// onDrives is a stack on drives and the host's, of which the drives can lend queues to a GPU.
+// onDrives is the joined stack of NVMe drives and a backend of the host. The drives can lend queues to a
+// GPU.
 type onDrives struct {
 	*joined
 	array *array.Stack
@@ -87,10 +87,10 @@ func (s *onDrives) NewDeviceReader(d *cuda.Device, n iostack.DeviceNeed) (iostac
 	return r, nil
 }
 
-// table is a volume's, for an array.
+// table is the table of files of a volume, for an array.
 type table struct{ finder *volume.Finder }
 
-// Held is counted with the stack's; see iostack.Held.
+// Held returns the bytes of the volume's table, which count as the stack's; see iostack.Held.
 func (t table) Held() int64 { return t.finder.Held() }
 
 // Find implements array.Table.

@@ -1,17 +1,15 @@
-// Package cufile reads files into a GPU's memory with NVIDIA's libcufile (GPUDirect
-// Storage): the drive writes there by itself, past the host's memory, or, in the
-// library's compatibility mode, through buffers of its own there. Probe tells which
-// it is on a machine, or why it is neither.
+// Package cufile reads files into a GPU's memory with NVIDIA's libcufile (GPUDirect Storage): the drive
+// writes there directly, without host memory, or, in the library's compatibility mode, through the
+// library's buffers in host memory. Probe finds the mode of a machine, or the reason why neither works.
 //
-// The library is opened at run time, by builds with the tag gpu; others, and machines
-// that lack it, answer with the reason. It can end or hang the process that opens it,
-// so Open first lets a child process try (see Probe).
+// The library is loaded at run time, by builds with the tag gpu. Other builds, and machines without it,
+// return the reason as an error. The library can crash or hang the process that loads it, so Open first
+// lets a child process try (see Probe).
 //
-// Requests for host memory are plain preads, as package pread makes them: the library
-// does no better for them, and to read into the device first and copy back would cross
-// the bus twice. Those for device memory go to the library as they are, which sees to
-// partial pages; where the memory is registered, and file offset, length and address
-// are multiples of 4096, it needs no buffer in between.
+// Requests for host memory are plain preads, as package pread makes them: the library is no faster for
+// them, and a read into the device with a copy back would cross the bus twice. Requests for device memory
+// go to the library unchanged, and the library handles partial pages. If the memory is registered, and file
+// offset, length and address are multiples of 4096, it needs no buffer in between.
 //
 // The library reads its settings from cufile.json, and on errors writes a cufile.log in the working
 // directory (CUFILE_LOGFILE_PATH names another).
@@ -36,9 +34,9 @@ const Name = "cufile"
 
 type front = frontend.Stack
 
-// Stack implements iostack.Stack with libcufile. Each worker carries out one read at a time, and
-// holds a bounce buffer for host memory as package pread's do. Reads into device memory go to its
-// own device.
+// Stack implements iostack.Stack with libcufile. Each worker carries out one read at a time, and holds a
+// bounce buffer for host memory, as in package pread. Reads into device memory go to the device of the
+// stack.
 type Stack struct {
 	*front
 	queue   *frontend.Queue
@@ -53,7 +51,7 @@ type Stack struct {
 
 var _ iostack.Stack = (*Stack)(nil)
 
-// start starts a stack on a library that has not been opened, or has.
+// start starts a stack on a library, which it opens if it is not open yet.
 func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *Stack, err error) {
 	front, queue, err := frontend.New(Name, options)
 	if err != nil {
@@ -88,8 +86,7 @@ func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *S
 	return s, nil
 }
 
-// open opens a file and registers it with the library, which may refuse it for its file
-// system.
+// open opens a file and registers it with the library, which may refuse files of some file systems.
 func (s *Stack) open(path string) (*frontend.File, error) {
 	f, err := s.OpenFile(path)
 	if err != nil {
@@ -111,11 +108,11 @@ func (s *Stack) open(path string) (*frontend.File, error) {
 // Register does nothing: pread needs no memory pinned.
 func (s *Stack) Register(...[]byte) error { return nil }
 
-// Unregister does nothing either.
+// Unregister does nothing, as Register does.
 func (s *Stack) Unregister(...[]byte) error { return nil }
 
-// RegisterDevice pins device memory for the drive; see iostack.RegisterDevice. If the library
-// refuses, reads go through its buffers.
+// RegisterDevice pins device memory for the drive; see iostack.RegisterDevice. If the library cannot pin
+// it, reads go through its buffers.
 func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
 	return s.device.Attached(func() error {
 		var errs []error
@@ -126,7 +123,7 @@ func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
 	})
 }
 
-// UnregisterDevice takes that back; see iostack.UnregisterDevice.
+// UnregisterDevice unpins memory of RegisterDevice; see iostack.UnregisterDevice.
 func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
 	return s.device.Attached(func() error {
 		var errs []error
@@ -153,7 +150,7 @@ func (s *Stack) Close() error {
 	return err
 }
 
-// work carries out reads until the queue is closed. It tells whether it can.
+// work carries out reads until the queue is closed. It sends its error on attached, nil if it can work.
 func (s *Stack) work(bounce []byte, attached chan<- error) {
 	detach, err := s.device.Attach()
 	attached <- err

@@ -23,7 +23,7 @@ type libcufile struct {
 	once      func() error
 }
 
-// libraryPaths are where the library may be, best first.
+// libraryPaths returns the paths at which to try the library, best first.
 func libraryPaths() []string {
 	names := []string{"libcufile.so.0", "libcufile.so"}
 	return cuda.LibraryPaths("DISKGNN_CUFILE", names, names[:1])

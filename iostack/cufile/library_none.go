@@ -7,7 +7,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// loadLibrary says why there is none; tests put one in its place.
+// loadLibrary returns the reason why there is no library; tests replace it.
 var loadLibrary = func() (library, error) {
 	return nil, fault.New(cuda.ErrNoDevice, "this program was built without GPU support: make build-gpu builds bin/diskgnn-gpu, which has it")
 }

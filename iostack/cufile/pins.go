@@ -15,7 +15,7 @@ type pins struct {
 	ranges []cuda.Buffer
 }
 
-// add pins a range with the given call, unless it lies in one that is.
+// add pins a range with the given call, unless it lies in a pinned range.
 func (p *pins) add(b cuda.Buffer, pin func(address uint64, bytes int64) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -30,7 +30,7 @@ func (p *pins) add(b cuda.Buffer, pin func(address uint64, bytes int64) error) e
 	return nil
 }
 
-// remove takes add back. It ignores memory that was not pinned.
+// remove unpins a range of add with the given call. It ignores memory that was not pinned.
 func (p *pins) remove(b cuda.Buffer, unpin func(address uint64) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,8 +48,8 @@ func (p *pins) all() []cuda.Buffer {
 	return slices.Clone(p.ranges)
 }
 
-// base returns the address that the library expects: the begin of the range that holds b, or of b if
-// none does.
+// base returns the base address of b for the library: the start of the pinned range that holds b, or of b
+// itself if there is none.
 func (p *pins) base(b cuda.Buffer) uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -59,8 +59,7 @@ func (p *pins) base(b cuda.Buffer) uint64 {
 	return b.Address()
 }
 
-// find returns the place after the last range that begins at b's address or before,
-// and whether that range holds b.
+// find returns the index after the last range that begins at or before b, and whether that range holds b.
 func (p *pins) find(b cuda.Buffer) (i int, found bool) {
 	i, _ = slices.BinarySearchFunc(p.ranges, b.Address()+1, func(r cuda.Buffer, address uint64) int { return cmp.Compare(r.Address(), address) })
 	if i == 0 {

@@ -48,23 +48,23 @@ func unavailable(format string, args ...any) Verdict {
 	return Verdict{Mode: Unavailable, Reason: strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")}
 }
 
-// patience is how long a child process may take: CUDA starts slowly on large machines.
+// patience is the time limit of a child process: CUDA starts slowly on large machines.
 var patience = 30 * time.Second
 
-// present says why there is no need to try; tests put another in its place.
+// present returns the reason why a probe cannot succeed, nil if it may; tests replace it.
 var present = func() error {
 	_, err := cuda.Devices()
 	return err
 }
 
-// Probe finds out how files are read into the first device's memory, by having a child process do
-// it: if the child dies or hangs, that is the reason why the library is not available. The child
-// reads the file at path, or one that is made for it if path is a directory, and compares the bytes;
-// with an empty path it opens the library's driver alone. It forbids the library its compatibility
-// mode first: a read that works then is direct. (Libraries before CUDA 12.6 cannot be forbidden;
-// they are taken at their word about nvidia-fs.)
+// Probe determines how the library reads files into the first device's memory. A child process tries it: if
+// the child dies or hangs, the library is unavailable for that reason. The child reads the file at path, or
+// a new file in path if it is a directory, and compares the bytes. With an empty path it only opens the
+// library's driver. It first disables the library's compatibility mode: a read that then works is direct.
+// (Libraries before CUDA 12.6 cannot disable it; for them the verdict follows from their report about
+// nvidia-fs.)
 //
-// The child is this program; its main must call Child.
+// The child is this program, and its main must call Child first.
 func Probe(ctx context.Context, path string) Verdict {
 	if err := present(); err != nil {
 		return unavailable("%v", err)
@@ -104,7 +104,7 @@ func Probe(ctx context.Context, path string) Verdict {
 
 const scratchName = "diskgnn-cufile-probe.tmp"
 
-// ask has a child process do a task.
+// ask runs a task in a child process.
 func ask(ctx context.Context, t task) (a answer, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -171,12 +171,12 @@ func firstLine(text string) string {
 	return line
 }
 
-// tried is the verdict on the library's driver.
+// tried returns the verdict on the library's driver, from one probe per process.
 var tried = sync.OnceValue(func() Verdict { return Probe(context.Background(), "") })
 
-// Open starts a stack on the device of the options, or on the first one, which it then holds for itself, once
-// a child process has shown that the library does no harm here. An error of kind fault.ErrUsage says why it
-// cannot be had.
+// Open starts a stack on the device of the options. Without one it opens the first device, and the stack
+// closes it. A child process tries the library first (see Probe). If it is unavailable, the error is of
+// kind fault.ErrUsage and states the reason.
 func Open(options iostack.Options) (*Stack, Verdict, error) {
 	v := tried()
 	if v.Mode == Unavailable {
@@ -205,7 +205,7 @@ func Open(options iostack.Options) (*Stack, Verdict, error) {
 }
 
 const (
-	// taskVariable is the environment's, which makes a process a probe's child.
+	// taskVariable is the environment variable that makes a process the child of a probe.
 	taskVariable = "DISKGNN_CUFILE_PROBE"
 	// answerMark begins the line that holds the answer.
 	answerMark = "diskgnn-cufile-probe "
@@ -226,11 +226,11 @@ type answer struct {
 	Properties properties `json:"properties"`
 }
 
-// served says that children of this program would find their task.
+// served is set by Child: then children of this program do their task.
 var served atomic.Bool
 
-// Child does the task of a probe's child if this process is one, and reports whether
-// it was: main calls it first of all, and returns then.
+// Child does the task of a probe if this process is its child, and reports whether it is. main must call it
+// first, and return if it returns true.
 func Child() bool {
 	text, ok := os.LookupEnv(taskVariable)
 	if !ok {
@@ -252,7 +252,7 @@ func Child() bool {
 	return true
 }
 
-// openDevice takes the first device; tests put another in its place.
+// openDevice opens the first device; tests replace it.
 var openDevice = func() (*cuda.Device, error) { return cuda.Open(0, cuda.Options{}) }
 
 func try(t task) (a answer) {

@@ -48,7 +48,7 @@ func (s *status) Error() string {
 	}
 }
 
-// beside tells CUDA's result.
+// beside returns CUDA's result as text, "" if there is none.
 func (s *status) beside() string {
 	if s.cuda == 0 {
 		return ""
@@ -69,7 +69,7 @@ func (s *status) Unwrap() error {
 	return nil
 }
 
-// codes are the library's codes, with the meaning of the frequent ones to a user.
+// codes has the names of the library's codes, and explanations of the frequent ones.
 var codes = map[int]struct{ name, why string }{
 	5001: {"CU_FILE_DRIVER_NOT_INITIALIZED", "nvidia-fs is not loaded"},
 	5002: {"CU_FILE_DRIVER_INVALID_PROPS", "cufile.json has settings that the library does not understand"},

@@ -1,5 +1,5 @@
-// Package faultio wraps a storage stack in faults, for tests: injectors pair a condition on requests
-// with an effect on the requests that meet it. Both print, so that a failing test names its faults.
+// Package faultio wraps a storage stack in faults, for tests: an Injector applies an effect to the requests
+// that fulfil a condition. Both have a String form, so that a failing test names its faults.
 //
 //	s := faultio.Wrap(inner,
 //		faultio.On(faultio.Nth(3, faultio.File("cold-*")), faultio.Fail(syscall.EIO)),
@@ -26,15 +26,14 @@ import (
 	"sync"
 )
 
-// Call is the part of a request that a condition sees.
+// Call is the part of a request that a condition examines.
 type Call struct {
 	File   string // as File.Name
 	Offset int64
 	Length int
 }
 
-// When is a condition on requests. Conditions made by Nth count the requests they have seen, so a
-// When belongs to one stack.
+// When is a condition on requests. Conditions of Nth count requests, so a When is for one stack.
 type When struct {
 	text  string
 	match func(Call) bool // called for each request in order, by one goroutine at a time
@@ -64,7 +63,7 @@ func Covers(offset int64) When {
 	}}
 }
 
-// Nth holds for one request: the n-th, from 0, of those for which w holds.
+// Nth holds for one request: the n-th, from 0, of the requests for which w holds.
 func Nth(n int, w When) When {
 	seen := 0
 	return When{fmt.Sprintf("nth(%d, %s)", n, w), func(c Call) bool {
@@ -76,8 +75,8 @@ func Nth(n int, w When) When {
 	}}
 }
 
-// All holds where each of the conditions does; every one of them sees every
-// request.
+// All holds if each of the conditions holds. Every condition is evaluated for every request, so that Nth
+// counts all of them.
 func All(ws ...When) When {
 	texts := make([]string, len(ws))
 	for i, w := range ws {
@@ -103,8 +102,8 @@ type Effect struct {
 
 func (e Effect) String() string { return e.text }
 
-// stop is closed when a request that has not begun may be given up: its group's
-// context ended, or the stack was closed.
+// stop has the channels that end a request that has not begun: its group's context ended, or the stack was
+// closed.
 type stop struct{ cancelled, closed <-chan struct{} }
 
 // Fail ends the request with err, without reading.
@@ -117,8 +116,7 @@ func Short(n int) Effect {
 	return Effect{text: fmt.Sprintf("short(%d)", n), limit: func(length int) int { return min(n, length) }}
 }
 
-// Flip reads as asked and then flips the bits of mask in the request's n-th
-// byte, counted modulo its length.
+// Flip lets the read succeed, and then flips the bits of mask in the request's byte n modulo its length.
 func Flip(n int, mask byte) Effect {
 	return Effect{text: fmt.Sprintf("flip(%d, %#02x)", n, mask), after: func(buf []byte) {
 		if len(buf) > 0 {
@@ -140,8 +138,8 @@ func Hang() Effect {
 	}}
 }
 
-// Gate holds requests like a slow device: arrived requests can't be called back, so Wait and Close
-// wait for the gate even when their context has ended.
+// Gate holds requests like a slow device. Requests at the gate cannot be cancelled, so Wait and Close wait
+// for the gate even when their context has ended.
 type Gate struct {
 	arrived, opened chan struct{}
 	arrive, open    sync.Once
@@ -152,7 +150,7 @@ func NewGate() *Gate {
 	return &Gate{arrived: make(chan struct{}), opened: make(chan struct{})}
 }
 
-// Hold is the effect of waiting before the gate until it is open, then reading.
+// Hold is the effect of waiting until the gate is open, and then reading.
 func (g *Gate) Hold() Effect {
 	return Effect{text: "gate", before: func(stop) error {
 		g.arrive.Do(func() { close(g.arrived) })
@@ -161,19 +159,19 @@ func (g *Gate) Hold() Effect {
 	}}
 }
 
-// Arrived is closed once a request waits before the gate.
+// Arrived returns a channel that is closed once a request waits at the gate.
 func (g *Gate) Arrived() <-chan struct{} { return g.arrived }
 
-// Open lets all requests through, those to come as well.
+// Open opens the gate for all present and later requests.
 func (g *Gate) Open() { g.open.Do(func() { close(g.opened) }) }
 
-// Injector is an effect under a condition.
+// Injector is an effect with the condition on the requests that suffer it.
 type Injector struct {
 	when   When
 	effect Effect
 }
 
-// On returns the injector of an effect into the requests that meet a condition.
+// On returns an injector of effect e into the requests for which w holds.
 func On(w When, e Effect) Injector { return Injector{w, e} }
 
 func (i Injector) String() string { return fmt.Sprintf("%s on %s", i.effect, i.when) }

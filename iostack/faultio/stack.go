@@ -20,8 +20,8 @@ var (
 
 type inner = iostack.Stack
 
-// Stack implements iostack.Stack by another one, and passes on its files. Each request runs in a
-// goroutine of its own: this is for tests, not for speed.
+// Stack implements iostack.Stack with another stack. Its files are the files of that stack. Each request
+// runs in a goroutine of its own.
 type Stack struct {
 	inner     // methods not implemented here
 	injectors []Injector
@@ -45,8 +45,8 @@ type flight struct {
 	cancel context.CancelFunc
 }
 
-// Wrap returns inner with faults. A request suffers every injector of which it meets the condition,
-// in the order given. Closing the result closes inner.
+// Wrap returns a stack that reads through inner, with faults. A request suffers the effects of all
+// injectors with a condition that holds, in the given order. Closing the result closes inner.
 func Wrap(inner iostack.Stack, injectors ...Injector) *Stack {
 	return &Stack{
 		inner:     inner,
@@ -65,7 +65,7 @@ func (s *Stack) String() string {
 	return s.Name() + " with " + strings.Join(texts, "; ")
 }
 
-// Injected returns how many effects have met a request so far.
+// Injected returns the number of effects on requests so far.
 func (s *Stack) Injected() int64 { return s.injected.Load() }
 
 // OpenStriped opens files of the wrapped stack as one.
@@ -73,15 +73,14 @@ func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
 	return iostack.OpenStriped(s.inner, paths, unit)
 }
 
-// Stats counts the requests as they were submitted and the device's reads as
-// they were carried out.
+// Stats counts the requests as submitted, and the device reads that inner carried out.
 func (s *Stack) Stats() iostack.Stats {
 	stats := s.inner.Stats()
 	stats.Requests, stats.BytesAsked = s.requests.Load(), s.bytes.Load()
 	return stats
 }
 
-// Submit starts the requests and the effects that they meet.
+// Submit starts the requests with their effects.
 func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +111,7 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return nil
 }
 
-// validate lets the wrapped stack refuse requests, by submitting them with
-// nothing to read.
+// validate submits the requests to inner without any bytes to read: inner then refuses invalid ones.
 func (s *Stack) validate(reqs []iostack.Request) error {
 	var g iostack.Group
 	empty := make([]iostack.Request, len(reqs))
@@ -199,7 +197,7 @@ func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects
 	return nil
 }
 
-// Wait completes a group; the end of ctx ends Hang, but not a Gate.
+// Wait waits for a group; see iostack.Stack. The end of ctx ends Hang, but not a Gate.
 func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	stopped := g.Await(ctx)
 	s.mu.Lock()

@@ -9,14 +9,14 @@ import (
 	"diskgnn/iostack"
 )
 
-// guard is what every byte of an arena holds until a read writes over it.
+// guard is the value of every byte of an arena before a read.
 const guard = 0xA5
 
-// guards is a run of them, to fill and compare with at memory's speed.
+// guards is a run of guard bytes, for fast filling and comparing.
 var guards = bytes.Repeat([]byte{guard}, 64<<10)
 
-// arena is memory to read into, all guard bytes but for the buffers cut from
-// it, so that a byte written beside a buffer is seen.
+// arena is memory to read into. All bytes outside the buffers cut from it are guard bytes, so that a write
+// beside a buffer is detected.
 type arena struct {
 	mem  []byte
 	used int
@@ -45,8 +45,8 @@ func (a *arena) reset() {
 	}
 }
 
-// buf cuts a buffer of n bytes whose address is skip past a multiple of 4096,
-// with a page or more of guard before it.
+// buf cuts a buffer of n bytes at an address skip bytes after a multiple of 4096, after at least a page of
+// guard bytes.
 func (a *arena) buf(skip, n int) []byte {
 	begin := (a.used+4096+4095)&^4095 + skip
 	a.used = begin + n
@@ -57,7 +57,7 @@ func (a *arena) buf(skip, n int) []byte {
 	return a.mem[begin:a.used]
 }
 
-// check reports bytes outside the buffers that are no guards any more.
+// check reports bytes outside the buffers that have changed.
 func (a *arena) check(t fataler) {
 	t.Helper()
 	begin := 0

@@ -13,8 +13,9 @@ import (
 	"diskgnn/iostack"
 )
 
-// RunOnDevice runs the suite on stacks that read into device memory: the whole suite with every
-// request's destination there, and the tests for such memory alone.
+// RunOnDevice runs the suite on stacks that read into memory of the device: all tests of Run with the
+// destinations in device memory, and the tests for device memory. open returns a new stack, which the suite
+// closes.
 func RunOnDevice(t *testing.T, device *cuda.Device, open func(t *testing.T) iostack.Stack) {
 	mem := newDeviceMemory(t, device, 80<<20) // one test after the other
 	t.Run("Mirrored", func(t *testing.T) {
@@ -31,7 +32,7 @@ func RunOnDevice(t *testing.T, device *cuda.Device, open func(t *testing.T) iost
 	})
 }
 
-// deviceMemory is device memory of a test, and a stream to fill it and look at it.
+// deviceMemory is device memory of a test, and a stream to fill and read it.
 type deviceMemory struct {
 	t      testing.TB
 	device *cuda.Device
@@ -85,11 +86,11 @@ func (m *deviceMemory) attached(do func() error) {
 
 func addressOf(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
 
-// margin is how many bytes beside a destination must stay guards.
+// margin is the number of guard bytes on either side of a destination.
 const margin = 64
 
-// take returns n bytes whose address is skip past a multiple of 4096, within a range
-// that has the margins too.
+// take returns n bytes at an address skip bytes after a multiple of 4096, and the range that includes the
+// margins.
 func (m *deviceMemory) take(skip, n int64) (to, within cuda.Buffer) {
 	base := int64(m.arena.Address() % 4096)
 	from := (base+m.used+margin+4095)&^4095 - base + skip
@@ -106,9 +107,9 @@ func (m *deviceMemory) read(b cuda.Buffer) []byte {
 	return out
 }
 
-// mirror is a stack for host memory that reads by one for device memory: every request
-// goes to device memory of the same alignment, and is copied to where it belongs when
-// it has been waited for. So tests of host memory look at device memory.
+// mirror is a stack for host memory that reads through a stack for device memory: every request reads into
+// device memory of the same alignment, and after Wait the bytes are copied to the request's destination. So
+// the tests of host memory test device memory.
 type mirror struct {
 	iostack.Stack
 	mem *deviceMemory
@@ -124,7 +125,7 @@ type reflection struct {
 	within cuda.Buffer // with margins
 }
 
-// Register hides the inner stack's: what is registered here is not read into.
+// Register does nothing: the inner stack does not read into this memory.
 func (s *mirror) Register(...[]byte) error   { return nil }
 func (s *mirror) Unregister(...[]byte) error { return nil }
 
@@ -174,7 +175,7 @@ func (s *mirror) Wait(ctx context.Context, g *iostack.Group) error {
 	return err
 }
 
-// Close copies what has been read, as nothing is written to a destination afterwards.
+// Close copies the bytes read so far: nothing may be written to a destination after Close.
 func (s *mirror) Close() error {
 	err := s.Stack.Close()
 	s.mu.Lock()
@@ -188,7 +189,7 @@ func (s *mirror) Close() error {
 	return err
 }
 
-// copyOut copies what has been read to where it belongs, and looks at the margins.
+// copyOut copies the bytes read to their destinations, and checks the margins.
 func (s *mirror) copyOut(copies []reflection) {
 	for _, c := range copies {
 		got := s.mem.read(c.within)

@@ -13,7 +13,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// waitForFailure waits for a group of which a request must have failed.
+// waitForFailure waits for a group in which a request must have failed.
 func waitForFailure(t testing.TB, s iostack.Stack, g *iostack.Group) *iostack.ReadError {
 	t.Helper()
 	err := s.Wait(context.Background(), g)
@@ -24,7 +24,7 @@ func waitForFailure(t testing.TB, s iostack.Stack, g *iostack.Group) *iostack.Re
 	return read
 }
 
-// checkTruncated checks that an error says which request found how little.
+// checkTruncated checks that an error names the request and the available bytes.
 func checkTruncated(t testing.TB, err *iostack.ReadError, r iostack.Request, index int, text string) {
 	t.Helper()
 	if !errors.Is(err, fault.ErrCorrupt) {
@@ -113,9 +113,8 @@ func testEmptyFile(t *testing.T, s iostack.Stack) {
 	a.check(t)
 }
 
-// testFailedRequests mixes good requests with bad ones, over two micro-batches:
-// the first bad one is reported, all good ones are carried out, and the group
-// forgets.
+// testFailedRequests mixes good requests with bad ones, over two micro-batches: the first bad one is
+// reported, all good ones are carried out, and the group can be reused.
 func testFailedRequests(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 1<<20)
 	f := OpenFile(t, s, path)
@@ -149,8 +148,7 @@ func testFailedRequests(t *testing.T, s iostack.Stack) {
 	}
 }
 
-// testBadRequests submits what no stack could read, among good requests, of
-// which none may be queued.
+// testBadRequests submits invalid requests among good ones. None may be queued.
 func testBadRequests(t *testing.T, s iostack.Stack) {
 	path, _ := WriteFile(t, 9000)
 	f := OpenFile(t, s, path)
@@ -172,7 +170,7 @@ func testBadRequests(t *testing.T, s iostack.Stack) {
 	a.check(t)
 }
 
-// testNoDevice: a stack that reads into host memory only says so of other requests.
+// testNoDevice: a stack for host memory refuses requests for device memory.
 func testNoDevice(t *testing.T, s iostack.Stack) {
 	if s.Caps().Device {
 		return // RunOnDevice is for those

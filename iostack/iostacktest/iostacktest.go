@@ -1,5 +1,5 @@
-// Package iostacktest is the conformance suite of storage stacks: the interface's contract, as tests
-// that every backend and wrapper passes.
+// Package iostacktest is the conformance suite of storage stacks: tests of the contract of iostack.Stack,
+// for every backend and wrapper.
 //
 // A backend's own tests add cases of its own, such as short reads and interrupted system calls.
 package iostacktest
@@ -18,15 +18,15 @@ import (
 	"diskgnn/iostack"
 )
 
-// Trait is a property in which a stack differs from most.
+// Trait is a property in which a stack differs from the usual.
 type Trait int
 
-// Copies is the trait of a stack that reads a file as it was when it was opened, and does not see
-// later changes in the file system.
+// Copies is the trait of a stack with copies of the files: later changes in the file system do not change
+// its reads.
 const Copies Trait = 1
 
-// Run runs the suite on stacks that open returns; the suite closes them. Files
-// are made in t.TempDir, so TMPDIR chooses the file system.
+// Run runs the suite as subtests, each on a new stack of open, which the suite closes. Files are made in
+// t.TempDir, so TMPDIR chooses the file system.
 func Run(t *testing.T, open func(t *testing.T) iostack.Stack, traits ...Trait) {
 	copies := slices.Contains(traits, Copies)
 	for _, c := range []struct {
@@ -101,7 +101,7 @@ func testOpen(t *testing.T, s iostack.Stack) {
 	}
 }
 
-// testRegistered reads into memory that is registered, partly, and not any more.
+// testRegistered reads into memory that is registered, partly registered, and unregistered.
 func testRegistered(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 200<<10)
 	f := OpenFile(t, s, path)
@@ -178,7 +178,7 @@ func testSequential(t *testing.T, s iostack.Stack) {
 	if n, want := asked([]string{path, empty, second}, once), int64(len(content)+100); n != want {
 		t.Errorf("%d bytes asked, want %d", n, want)
 	}
-	// A file is read again until the time is over, which a single pass does not reach.
+	// A file is read again until the time is over: a single pass takes less time.
 	if n := asked([]string{second}, driverate.Effort{Drain: 2 * time.Millisecond, For: 2 * time.Millisecond}); n <= 400 {
 		t.Errorf("%d bytes asked: no more than one pass with four buffers", n)
 	}

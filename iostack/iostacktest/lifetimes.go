@@ -62,8 +62,7 @@ func testManyGroups(t *testing.T, s iostack.Stack) {
 	a.check(t)
 }
 
-// testFullQueue submits many times what the device takes at once, before
-// anybody waits.
+// testFullQueue submits many times the number of reads that the device takes at once, before any wait.
 func testFullQueue(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 64<<10)
 	f := OpenFile(t, s, path)
@@ -86,8 +85,7 @@ func testFullQueue(t *testing.T, s iostack.Stack) {
 	}
 }
 
-// testGoroutines lets several goroutines use the stack, each with a group that
-// it reuses.
+// testGoroutines uses the stack from several goroutines, each with a group that it reuses.
 func testGoroutines(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 1<<20)
 	f := OpenFile(t, s, path)
@@ -158,9 +156,8 @@ func testSharedGroup(t *testing.T, s iostack.Stack) {
 	a.check(t)
 }
 
-// testCancel waits under a context that has ended. What was in flight must be
-// over when Wait returns: the buffers then get another content, which must
-// still be there when the stack has been closed.
+// testCancel waits under a context that has ended. All reads must be over when Wait returns: the test then
+// changes the buffers, and checks them after closing the stack.
 func testCancel(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 4<<20)
 	f := OpenFile(t, s, path)
@@ -196,7 +193,7 @@ func testCancel(t *testing.T, s iostack.Stack) {
 	a.check(t)
 }
 
-// testCancelOneOfTwo gives up one group; the other must not notice.
+// testCancelOneOfTwo cancels one group; the other must succeed.
 func testCancelOneOfTwo(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 1<<20)
 	f := OpenFile(t, s, path)
@@ -242,8 +239,8 @@ func testClose(t *testing.T, s iostack.Stack) {
 	s.Stats()
 }
 
-// testCloseInFlight closes with reads in flight. Each group ends, either whole
-// or with ErrClosed, and no buffer is written after Close.
+// testCloseInFlight closes with reads in flight. Each group ends, complete or with ErrClosed, and no buffer
+// is written after Close.
 func testCloseInFlight(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 1<<20)
 	f := OpenFile(t, s, path)
@@ -279,7 +276,7 @@ func testCloseInFlight(t *testing.T, s iostack.Stack) {
 	a.check(t)
 }
 
-// testCloseFile reads from a file that has been closed, or is being.
+// testCloseFile reads from a file that is closed, or being closed.
 func testCloseFile(t *testing.T, s iostack.Stack) {
 	path, content := WriteFile(t, 1<<20)
 	f := OpenFile(t, s, path)

@@ -14,7 +14,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// WriteFile writes n random bytes and returns the file's path and content.
+// WriteFile writes a file of n random bytes into t.TempDir, and returns its path and content.
 func WriteFile(t testing.TB, n int) (path string, content []byte) {
 	t.Helper()
 	content = make([]byte, n)
@@ -26,7 +26,7 @@ func WriteFile(t testing.TB, n int) (path string, content []byte) {
 	return path, content
 }
 
-// OpenFile opens a file until the end of the test.
+// OpenFile opens a file, and closes it at the end of the test.
 func OpenFile(t testing.TB, s iostack.Stack, path string) iostack.File {
 	t.Helper()
 	f, err := s.Open(path)
@@ -41,7 +41,7 @@ func OpenFile(t testing.TB, s iostack.Stack, path string) iostack.File {
 	return f
 }
 
-// HostBuffer returns page-aligned memory, until the end of the test.
+// HostBuffer returns n bytes of page-aligned memory, and frees it at the end of the test.
 func HostBuffer(t testing.TB, n int) []byte {
 	t.Helper()
 	h, err := device.NewHost(n)
@@ -52,7 +52,7 @@ func HostBuffer(t testing.TB, n int) []byte {
 	return h.Bytes()
 }
 
-// Read submits requests, and waits for them.
+// Read submits requests as one group, and waits for it.
 func Read(s iostack.Stack, reqs ...iostack.Request) error {
 	var g iostack.Group
 	if err := s.Submit(&g, reqs); err != nil {
@@ -61,7 +61,8 @@ func Read(s iostack.Stack, reqs ...iostack.Request) error {
 	return s.Wait(context.Background(), &g)
 }
 
-// ReadAnything reads any ranges of a file's content to anywhere in some memory.
+// ReadAnything reads random ranges of f, with the given content, to random places in mem, and compares
+// them.
 func ReadAnything(t *testing.T, s iostack.Stack, f iostack.File, content, mem []byte) {
 	t.Helper()
 	rapid.Check(t, func(t *rapid.T) {
@@ -79,8 +80,8 @@ func ReadAnything(t *testing.T, s iostack.Stack, f iostack.File, content, mem []
 	})
 }
 
-// AllocatesNothing measures a mini-batch of direct, bounced and cut requests, on a stack that cuts
-// requests of 1 MiB.
+// AllocatesNothing checks that a mini-batch of direct, bounced and cut requests allocates no memory. The
+// stack must cut requests of 1 MiB.
 func AllocatesNothing(t *testing.T, s iostack.Stack) {
 	t.Helper()
 	path, _ := WriteFile(t, 1<<20)

@@ -38,8 +38,7 @@ func stripe(t testing.TB, content []byte, n, unit int) (paths []string) {
 	return paths
 }
 
-// testStriped reads random ranges of a striped file beside those of the plain
-// one.
+// testStriped reads random ranges of a striped file, and the same ranges of the plain file.
 func testStriped(t *testing.T, s iostack.Stack, copies bool) {
 	const files, unit = 3, 16 << 10
 	path, content := WriteFile(t, 600<<10+77)
@@ -79,7 +78,7 @@ func testStriped(t *testing.T, s iostack.Stack, copies bool) {
 	submit(t, s, &g, iostack.Request{File: f, Buf: a.buf(0, 10)}, beyond)
 	checkTruncated(t, waitForFailure(t, s, &g), beyond, 1, "100 of 102400 bytes")
 
-	// The second file loses its end: what lies there is named as the whole's.
+	// The second file loses its end: the error has offsets of the logical file.
 	if err := os.Truncate(paths[1], 5000); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +119,7 @@ func testStriped(t *testing.T, s iostack.Stack, copies bool) {
 	}
 }
 
-// descriptors tells what the process's first descriptors are: nobody's to close.
+// descriptors lists the process's first descriptors, which the stack must not close.
 func descriptors(t *testing.T) (text string) {
 	t.Helper()
 	for fd := range 3 {

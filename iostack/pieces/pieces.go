@@ -1,6 +1,5 @@
-// Package pieces reads files that are cut into pieces, each of which is checked, and perhaps
-// decompressed, by itself: tables of features and of hidden states. Several pieces are read
-// at a time.
+// Package pieces reads files that consist of pieces: tables of features and of hidden states. Each piece is
+// checked, and decompressed if necessary, by itself. Several pieces are read at a time.
 package pieces
 
 import (
@@ -14,25 +13,25 @@ import (
 	"diskgnn/iostack"
 )
 
-// File is such a file. Its methods may be called from any goroutine.
+// File is a file of pieces. Its methods may be called from any goroutine.
 type File interface {
 	Path() string
-	// Piece returns where piece i lies in the file, in bytes.
+	// Piece returns the offset and the size of piece i in the file, in bytes.
 	Piece(i int) (offset, size int64)
-	// Decode checks b, piece i as it lies in the file, and returns its content: b, or memory
-	// of dst's if pieces are compressed.
+	// Decode checks b, the stored bytes of piece i, and returns the piece's content: b itself, or memory of
+	// dst if pieces are compressed.
 	Decode(i int, b, dst []byte) ([]byte, error)
 	Compressed() bool
 }
 
-// Depth is how many pieces are read at a time.
+// Depth is the number of pieces that are read at a time.
 const Depth = 8
 
-// Memory returns the bytes of the buffers for pieces of up to most bytes.
+// Memory returns the bytes of the Buffers for pieces of up to most bytes.
 func Memory(most int64, compressed bool) int64 { return Depth * each(most, compressed) }
 
-// each returns the bytes of one buffer: a piece as it lies in the file, shifted by up to a
-// page, and, of a compressed file, its content.
+// each returns the bytes of one buffer: the stored piece, shifted by up to a page, and, for a compressed
+// file, the content.
 func each(most int64, compressed bool) int64 {
 	if compressed {
 		return 2*most + binio.Page
@@ -40,13 +39,13 @@ func each(most int64, compressed bool) int64 {
 	return most + binio.Page
 }
 
-// Buffers are the memory that pieces pass through, which readers may share.
+// Buffers are the memory for Depth pieces. Readers may share them: a Read waits for a free buffer.
 type Buffers struct {
 	mem  *device.Host
 	free chan *Piece
 }
 
-// NewBuffers allocates the memory for pieces of up to most bytes.
+// NewBuffers allocates buffers for pieces of up to most bytes. The caller frees them.
 func NewBuffers(most int64, compressed bool) (*Buffers, error) {
 	size := each(most, compressed)
 	mem, err := device.NewHost(int(Depth * size))
@@ -61,10 +60,10 @@ func NewBuffers(most int64, compressed bool) (*Buffers, error) {
 	return b, nil
 }
 
-// Free gives the memory back. No reader may use it.
+// Free frees the memory. No Read may be under way.
 func (b *Buffers) Free() { b.mem.Free() }
 
-// Piece is a piece that was read.
+// Piece is a piece that was read, in one of the buffers.
 type Piece struct {
 	Index  int // in the file
 	Buffer int // that it lies in, below Depth: nobody else holds it meanwhile
@@ -76,7 +75,7 @@ type Piece struct {
 	req         [1]iostack.Request
 }
 
-// Decode checks the piece and returns its content, which lies in the buffer.
+// Decode checks the piece and returns its content, which is memory of the buffer.
 func (p *Piece) Decode() ([]byte, error) { return p.file.Decode(p.Index, p.raw, p.plain) }
 
 // Reader reads pieces of a file. Its methods may be called from any goroutine.
@@ -88,7 +87,8 @@ type Reader struct {
 	bytes   atomic.Int64
 }
 
-// Open opens a file. Decompressed or not, its pieces must fit the buffers.
+// Open opens f through the stack. The pieces must fit in the buffers, compressed and decompressed. The
+// caller closes the Reader.
 func Open(stack iostack.Stack, f File, b *Buffers) (*Reader, error) {
 	file, err := stack.Open(f.Path())
 	if err != nil {
@@ -103,10 +103,10 @@ func (r *Reader) Bytes() int64 { return r.bytes.Load() }
 // Close closes the file. No Read may be under way.
 func (r *Reader) Close() error { return r.file.Close() }
 
-// Read reads pieces and has each used once it has landed: by up to Depth goroutines, in any
-// order. next names the next piece to be read and tells whether there is one; it is called by
-// one goroutine at a time. A piece may be used until use returns. The first error, or the
-// context's, ends the reading.
+// Read reads pieces, and calls use with each once it was read: on up to Depth goroutines, in any order.
+// next returns the index of the next piece to read, and false after the last; it is called by one goroutine
+// at a time. A piece is valid until use returns. The first error of a read, of use or of ctx ends Read,
+// which returns it.
 func (r *Reader) Read(ctx context.Context, next func() (piece int, ok bool), use func(p *Piece) error) error {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)

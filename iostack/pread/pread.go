@@ -1,14 +1,12 @@
-// Package pread is the reference storage stack: a fixed pool of workers, each
-// carrying out one pread at a time, fed from one queue. It needs nothing of the
-// kernel beyond pread and is the twin that faster backends are compared with.
+// Package pread is the reference storage stack: a fixed pool of workers, each carrying out one pread at a
+// time, fed from one queue. It needs only pread of the kernel, and is the reference with which faster
+// backends are compared.
 //
-// Requests are begun in submission order, across all groups, and a request
-// longer than one device read is spread over the workers, so that a single
-// large read already runs at full depth. Reads are direct where the file's
-// system takes O_DIRECT: they neither use nor disturb the page cache.
+// Requests are begun in submission order, across all groups, and a request longer than one device read is
+// spread over the workers, so that a single large read already runs at full depth. Reads are direct if the
+// file system supports O_DIRECT: they do not use or change the page cache.
 //
-// In steady state nothing is allocated: the workers, their bounce buffers and
-// the queue live as long as the stack.
+// In steady state nothing is allocated: workers, bounce buffers and queue exist until the stack is closed.
 package pread
 
 import (
@@ -35,15 +33,14 @@ type Stack struct {
 	workers sync.WaitGroup
 	free    sync.Once
 
-	// pread is the system call; tests put worse ones in its place before the
-	// first request.
+	// pread is the system call; tests replace it before the first request.
 	pread func(fd int, p []byte, offset int64) (int, error)
 }
 
 var _ iostack.Stack = (*Stack)(nil)
 
-// New starts a stack. The error is of kind fault.ErrUsage for options that make
-// no sense and fault.ErrBudget when there is no memory for bounce buffers.
+// New starts a stack. Invalid options are an error of kind fault.ErrUsage; missing memory for bounce
+// buffers is one of kind fault.ErrBudget.
 func New(options iostack.Options) (*Stack, error) {
 	front, queue, err := frontend.New("pread", options)
 	if err != nil {
@@ -73,7 +70,7 @@ func (s *Stack) bounceOf(worker int) []byte {
 // Register does nothing: pread needs no memory pinned.
 func (s *Stack) Register(...[]byte) error { return nil }
 
-// Unregister does nothing either.
+// Unregister does nothing, as Register does.
 func (s *Stack) Unregister(...[]byte) error { return nil }
 
 // Close ends the workers once their reads are over; see iostack.Stack.

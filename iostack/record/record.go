@@ -1,14 +1,14 @@
-// Package record records the reads of each batch. It wraps any stack, and no store knows of it:
-// reads that are waited for under a batch's context belong to the batch.
+// Package record records the reads of each batch. It wraps any stack without a change of its users: reads
+// that are awaited under a batch's context belong to the batch.
 //
 //	stack := record.Wrap(inner)          given to the store in inner's place
 //	b := record.NewBatch(n)              one for each slot
 //	ctx = b.Context(ctx)                 of all waits of the slot's batch
 //	reads := b.Reads()                   when the batch has its features; then b.Reset()
 //
-// Reads that are waited for under another context, such as those that fill a cache, belong
-// to no batch, as do those that failed. A read that was submitted for several batches belongs
-// to the one that waited for it. Reads that bypass the stack, as page faults do, are not seen.
+// Failed reads, and reads that are awaited under another context, such as reads to fill a cache, belong to
+// no batch. A read for several batches belongs to the batch that waits for it. Reads that bypass the stack,
+// such as page faults, are not recorded.
 package record
 
 import (
@@ -24,14 +24,14 @@ import (
 	"diskgnn/iostack"
 )
 
-// Read is a request as the store made it: bytes of a file, which the stack numbers.
+// Read is a recorded request: a range of bytes of a file. File is the file's number in Stack.Files.
 type Read struct {
 	Offset, Bytes int64
 	File          int32
 	order         int64 // among all requests
 }
 
-// File is a file of which something was read.
+// File is a file with recorded reads.
 type File struct {
 	Name   string // the path that it was opened by
 	Size   int64  // bytes
@@ -40,8 +40,8 @@ type File struct {
 
 type inner = iostack.Stack
 
-// Stack wraps another stack and records its requests. In steady state it allocates nothing for them:
-// lists are used again.
+// Stack wraps another stack and records its requests. In steady state it allocates nothing: lists are
+// reused.
 type Stack struct {
 	inner
 
@@ -57,19 +57,20 @@ type Stack struct {
 
 var _ iostack.DeviceStack = (*Stack)(nil)
 
-// Wrap returns inner with its requests kept. Closing the result closes inner.
+// Wrap returns a stack that reads through inner and records the requests. Closing the result closes inner.
 func Wrap(inner iostack.Stack) *Stack {
 	return &Stack{inner: inner, waiting: map[*iostack.Group]*[]Read{}, numbers: map[string]int32{}}
 }
 
-// Files returns the files of which something was read, by number, from the given one on.
+// Files returns the files with recorded reads, from the given number on: element i is the file of number
+// from + i.
 func (s *Stack) Files(from int) []File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.files[from:])
 }
 
-// Submit passes the requests on, and records the ones of a byte or more.
+// Submit submits the requests to the wrapped stack, and records all of at least one byte.
 func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock() // the order is that in which the inner stack gets them
@@ -109,8 +110,7 @@ func (s *Stack) file(f iostack.File) int32 {
 	return n
 }
 
-// Wait waits for a group. Its requests, if they succeeded, belong to the batch that made the
-// context.
+// Wait waits for a group. If all requests succeeded, they belong to the batch of the context.
 func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	began := time.Now()
 	err := s.inner.Wait(ctx, g)
@@ -142,24 +142,24 @@ func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
 	return iostack.RegisterDevice(s.inner, bufs...)
 }
 
-// UnregisterDevice takes it back.
+// UnregisterDevice unregisters device memory with the wrapped stack.
 func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
 	return iostack.UnregisterDevice(s.inner, bufs...)
 }
 
-// DeviceTerms says that a GPU does not read by itself: nothing would be kept of its reads.
+// DeviceTerms returns an error: reads by a GPU could not be recorded.
 func (s *Stack) DeviceTerms(iostack.DeviceNeed) (iostack.DeviceTerms, error) {
 	return iostack.DeviceTerms{}, fault.New(fault.ErrUsage, "reads are recorded: a GPU cannot read by itself, since only reads of the host are recorded")
 }
 
-// NewDeviceReader says the same.
+// NewDeviceReader returns the error of DeviceTerms.
 func (s *Stack) NewDeviceReader(_ *cuda.Device, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
 	_, err := s.DeviceTerms(n)
 	return nil, err
 }
 
-// Batch collects the reads of one batch after another, all through one stack. Any goroutine may wait
-// under its context; the methods are for one goroutine at a time, while none waits.
+// Batch collects the reads of one batch after another, all through one stack. Any goroutine may wait under
+// its context. The methods are for one goroutine at a time, while no goroutine waits under the context.
 type Batch struct {
 	parent, context context.Context // the latest, of which there is one in a run
 
@@ -169,13 +169,13 @@ type Batch struct {
 
 type key struct{}
 
-// ReadBytes is the memory of a batch's read.
+// ReadBytes is the memory of one recorded read, in bytes.
 const ReadBytes = int64(unsafe.Sizeof(Read{}))
 
-// NewBatch returns a batch with room for the given number of reads. It grows if there are more.
+// NewBatch returns an empty Batch with room for the given number of reads. It grows if there are more.
 func NewBatch(room int) *Batch { return &Batch{reads: make([]Read, 0, room)} }
 
-// Context returns ctx as the batch's.
+// Context returns a context derived from ctx: reads that are awaited under it belong to the batch.
 func (b *Batch) Context(ctx context.Context) context.Context {
 	if b.parent != ctx {
 		b.parent, b.context = ctx, context.WithValue(ctx, key{}, b)
@@ -183,14 +183,13 @@ func (b *Batch) Context(ctx context.Context) context.Context {
 	return b.context
 }
 
-// Reset forgets the collected reads.
+// Reset discards the collected reads, and the time of Waited.
 func (b *Batch) Reset() { b.reads, b.waited = b.reads[:0], 0 }
 
-// Waited returns for how long the batch has waited for reads since Reset.
+// Waited returns the time that waits under the batch's context have taken since Reset.
 func (b *Batch) Waited() time.Duration { return b.waited }
 
-// Reads returns the batch's reads since Reset, in the order in which they were submitted. They
-// stay as they are until Reset.
+// Reads returns the batch's reads since Reset, in the order of submission. The slice is valid until Reset.
 func (b *Batch) Reads() []Read {
 	slices.SortFunc(b.reads, func(x, y Read) int { return cmp.Compare(x.order, y.order) })
 	return b.reads

@@ -1,6 +1,6 @@
 package uring
 
-// The kernel's interface, include/uapi/linux/io_uring.h, as far as it is used.
+// The used part of the kernel's interface, include/uapi/linux/io_uring.h.
 
 const (
 	opRead      = 22 // IORING_OP_READ, Linux 5.6

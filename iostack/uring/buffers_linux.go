@@ -28,15 +28,15 @@ type pinned struct {
 	mem        []byte // keeps memory of Go's heap from another use
 }
 
-// init makes an empty table, where the kernel has such.
+// init makes an empty table, if the kernel supports it.
 func (b *buffers) init(q *queues) {
 	b.queues = q
 	r := rsrcRegister{nr: bufferSlots, flags: registerSparse}
 	b.ready = q.register(registerBuffers2, unsafe.Pointer(&r), unsafe.Sizeof(r)) == nil
 }
 
-// add pins memory, as far as the kernel permits and in pieces that it takes. Older pins that overlap
-// are dropped: their memory must have been freed meanwhile.
+// add pins memory, as far as the kernel permits, in pieces of the size that it accepts. Older pins that
+// overlap are removed: their memory must have been freed.
 func (b *buffers) add(mem []byte) {
 	b.remove(mem)
 	for len(mem) > 0 && b.ready {
@@ -53,20 +53,20 @@ func (b *buffers) add(mem []byte) {
 	}
 }
 
-// remove lets go of every piece that shares a byte with mem.
+// remove unpins every piece that shares a byte with mem.
 func (b *buffers) remove(mem []byte) {
 	begin, end := address(mem), address(mem)+uintptr(len(mem))
 	b.pieces = slices.DeleteFunc(b.pieces, func(p pinned) bool {
 		if p.end <= begin || end <= p.begin {
 			return false
 		}
-		// A slot that cannot be emptied stays used: nothing is read through it.
+		// A slot that cannot be emptied stays occupied, and no read uses it.
 		b.used[p.slot] = b.set(p.slot, nil) != nil
 		return true
 	})
 }
 
-// find returns the slot of the piece in which a read's memory lies whole.
+// find returns the slot of the piece that contains all of mem.
 func (b *buffers) find(mem []byte) (slot int, ok bool) {
 	begin := address(mem)
 	i := b.after(begin) - 1

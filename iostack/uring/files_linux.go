@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// fileSlots is the size of each ring's table of registered files. Files opened
-// beyond it are read by their descriptors.
+// fileSlots is the size of each ring's table of registered files. Further files are read by their
+// descriptors.
 const fileSlots = 256
 
 // noSlot is the Slot of a file that is not registered.
@@ -47,8 +47,7 @@ func (q *queues) registerFiles() error {
 	return q.register(registerFiles, unsafe.Pointer(unsafe.SliceData(none)), fileSlots)
 }
 
-// setFile puts a descriptor into a slot, or -1 to empty it: until then the
-// kernel keeps the file open.
+// setFile puts a descriptor into a slot; -1 empties the slot. The kernel keeps a file in a slot open.
 func (q *queues) setFile(slot, fd int) error {
 	q.fdArg = int32(fd)
 	u := filesUpdate{offset: uint32(slot), fds: uint64(uintptr(unsafe.Pointer(&q.fdArg)))}

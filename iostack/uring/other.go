@@ -7,10 +7,10 @@ import (
 	"diskgnn/iostack"
 )
 
-// Stack is never made here.
+// Stack does not exist on this system: New fails.
 type Stack struct{ iostack.Stack }
 
-// New fails: only Linux has io_uring.
+// New returns an error of kind fault.ErrUsage: only Linux has io_uring.
 func New(iostack.Options) (*Stack, error) {
 	return nil, fault.New(fault.ErrUsage, "only Linux has io_uring")
 }

@@ -24,17 +24,17 @@ type queues struct {
 	cqes           []cqe
 	tail           uint32 // *sqTail, and what has been pushed since
 
-	// Arguments that the kernel reads through an address inside another one:
-	// they lie here because a stack may move.
+	// Arguments that the kernel reads through an address in another argument. They are on the heap, since a
+	// goroutine's stack may move.
 	fdArg    int32
 	iovecArg unix.Iovec
 }
 
-// setups are the flags to try, from the newest kernels' to the oldest's. The
-// first two keep completions from interrupting the thread, which asks for them.
+// setups are the flags to try, for the newest kernels first. With the first two, completions do not
+// interrupt the thread, which polls for them.
 var setups = []uint32{setupSingleIssuer | setupDeferTaskrun, setupCoopTaskrun, 0}
 
-// mmap maps the memory shared with the kernel; tests put a worse one in its place.
+// mmap maps the memory shared with the kernel; tests replace it.
 var mmap = unix.Mmap
 
 // newQueues makes a ring that holds at least the given number of operations.
@@ -77,8 +77,8 @@ func newQueues(entries int) (_ *queues, err error) {
 
 func word(mem []byte, at uint32) *uint32 { return (*uint32)(unsafe.Pointer(&mem[at])) }
 
-// push returns the next submission entry, zeroed. The caller keeps fewer
-// operations in flight than the ring has entries, so there is one.
+// push returns the next submission entry, zeroed. There is one: the caller keeps fewer operations in flight
+// than the ring has entries.
 func (q *queues) push() *sqe {
 	e := &q.sqes[q.tail&uint32(len(q.sqes)-1)]
 	*e = sqe{}
@@ -86,14 +86,13 @@ func (q *queues) push() *sqe {
 	return e
 }
 
-// pending publishes the entries that were pushed and returns how many the kernel
-// has not taken.
+// pending publishes the pushed entries and returns the number that the kernel has not taken.
 func (q *queues) pending() uint32 {
 	atomic.StoreUint32(q.sqTail, q.tail)
 	return q.tail - atomic.LoadUint32(q.sqHead)
 }
 
-// unpush takes back the entry that was pushed last, unless the kernel has it.
+// unpush removes the entry that was pushed last, unless the kernel has taken it.
 func (q *queues) unpush() (userData uint64, ok bool) {
 	if q.pending() == 0 {
 		return 0, false

@@ -30,8 +30,7 @@ func explain(err error) error {
 	return fmt.Errorf("%w: %s", err, why)
 }
 
-// forbidden explains EPERM under a value of the sysctl, empty where there is
-// none.
+// forbidden explains EPERM, given the value of the sysctl, "" if there is none.
 func forbidden(setting string) string {
 	switch setting {
 	case "1":

@@ -43,18 +43,16 @@ const (
 	wakeData = 1<<64 - 1 // user data of the read of the eventfd
 	testData = 1<<64 - 2 // of the read that tries the ring out
 
-	// maxTries bounds how often a read is submitted again that the kernel ended
-	// with EINTR or EAGAIN.
+	// maxTries bounds the number of times that a read is submitted again after EINTR or EAGAIN.
 	maxTries = 1000
 
-	// longCopy is the least size in bytes of a buffered read that is left to the kernel's own
-	// threads: the ring's thread would otherwise copy from the page cache itself, one read after the
-	// other.
+	// longCopy is the least size in bytes of a buffered read that is left to threads of the kernel:
+	// otherwise the ring's thread would copy from the page cache, one read after the other.
 	longCopy = 64 << 10
 )
 
-// newRing makes a ring for window reads at a time. The calling goroutine must be
-// locked to its thread, and be the one that calls run.
+// newRing makes a ring for window reads at a time. The calling goroutine must be locked to its thread, and
+// must call run.
 func newRing(s *Stack, window int, bounce []byte) (r *ring, err error) {
 	r = &ring{stack: s, bounce: bounce, reads: make([]frontend.Read, window), tries: make([]int, window)}
 	for i := range window {
@@ -79,7 +77,7 @@ func newRing(s *Stack, window int, bounce []byte) (r *ring, err error) {
 	return r, nil
 }
 
-// try reads something: a ring that can be made may still be forbidden to work.
+// try carries out a read: a ring that can be made may still be forbidden to work.
 func (r *ring) try() error {
 	zero, err := os.Open("/dev/zero")
 	if err != nil {
@@ -130,7 +128,7 @@ func (r *ring) run() {
 			if r.stack.seams.drowsy != nil {
 				r.stack.seams.drowsy()
 			}
-			// A goroutine that queues after this looks at asleep; earlier requests are seen here.
+			// A goroutine that queues a request after this checks asleep; earlier requests are found below.
 			r.asleep.Store(true)
 			if queue.Len() > 0 {
 				r.asleep.Store(false)
@@ -159,7 +157,7 @@ func (r *ring) fill() {
 	}
 }
 
-// push asks the kernel for the rest of a read.
+// push submits the rest of a read.
 func (r *ring) push(i uint64) {
 	read := &r.reads[i]
 	fd, buf, offset := read.Rest()
@@ -217,17 +215,16 @@ func (r *ring) complete(i uint64, res int32) {
 	r.free = append(r.free, i)
 }
 
-// patience is how long io_uring_enter may fail, without an exception, before reads are
-// given up.
+// patience is the time for which io_uring_enter may fail continuously before reads are given up.
 //
-// Reads that the kernel has not taken by then can be ended at any time. Reads that it has taken may
-// still write to memory that belongs to the users again once the reads are ended, so the transfers
-// must be over. It is: a drive's transfer does not wait for io_uring_enter, and within half this
-// time the kernel itself fails one that does not end (the timeout of SCSI and NVMe requests is 30
-// s). With IORING_SETUP_DEFER_TASKRUN, the work that waits is done by this thread for the kernel
-// inside io_uring_enter: posting completions, and copying for buffered reads that found nothing in
-// the page cache at once. It is not done any more, for the thread does not enter again; closing the
-// ring drops it. Long buffered reads are copied by threads of the kernel, which wait for nobody.
+// Reads that the kernel has not taken by then can be ended at any time. Reads that it has taken write to
+// memory that belongs to the users after the end of the reads, so their transfers must be over. They are
+// over: a drive's transfer does not depend on io_uring_enter, and the kernel fails a transfer that does not
+// end within half this time (the timeout of SCSI and NVMe requests is 30 s). With
+// IORING_SETUP_DEFER_TASKRUN, this thread does pending work for the kernel inside io_uring_enter: posting
+// completions, and copying for buffered reads that missed the page cache. This work is not done any more,
+// since the thread does not enter again; closing the ring drops it. Long buffered reads are copied by
+// threads of the kernel, independently of this thread.
 const patience = time.Minute
 
 // enter hands the pushed entries to the kernel and sleeps until something completes.
@@ -238,8 +235,8 @@ func (r *ring) enter() {
 		r.since = time.Time{}
 		return
 	case unix.EAGAIN, unix.EBUSY:
-		// The kernel is short of memory, or wants completions to be reaped first. Reads in flight
-		// may free memory.
+		// The kernel is short of memory, or needs completions to be reaped first. Reads in flight may free
+		// memory.
 		_ = r.stack.seams.enter(r.queues.fd, 0, 0)
 	default:
 		r.abandon(os.NewSyscallError("io_uring_enter", err))
@@ -253,8 +250,7 @@ func (r *ring) enter() {
 	time.Sleep(time.Millisecond)
 }
 
-// abandon ends the reads that the kernel has not taken with an error, which it
-// gives for a reason that asking again will not mend.
+// abandon ends the reads that the kernel has not taken. err is a permanent error of the kernel.
 func (r *ring) abandon(err error) {
 	for {
 		i, ok := r.queues.unpush()
@@ -270,7 +266,7 @@ func (r *ring) abandon(err error) {
 	}
 }
 
-// giveUp ends all reads with an error: the kernel takes nothing, and gives nothing back.
+// giveUp ends all reads with an error: the kernel neither takes nor completes operations.
 func (r *ring) giveUp(err error) {
 	r.abandon(err)
 	r.dead = fmt.Errorf("%w, for %v: use --io pread, which needs no io_uring", err, r.stack.seams.patience)
@@ -283,13 +279,13 @@ func (r *ring) giveUp(err error) {
 			r.reads[i].End(r.dead)
 		}
 	}
-	// The kernel may still know addresses in it.
+	// The kernel may still use addresses in it.
 	graves.Lock()
 	defer graves.Unlock()
 	graves.rings = append(graves.rings, r)
 }
 
-// graves keeps abandoned rings reachable, so that their memory is not used again.
+// graves keeps abandoned rings reachable, so that their memory is not reused.
 var graves struct {
 	sync.Mutex
 	rings []*ring
@@ -313,8 +309,8 @@ func (r *ring) refuse() {
 	}
 }
 
-// close gives back the ring's files and memory. Files and memory are let go explicitly: a ring that
-// is merely closed keeps them until the kernel gets round to it.
+// close closes the ring and unregisters its files and memory. After closing alone, the kernel would keep
+// files and memory for an indefinite time.
 func (r *ring) close() {
 	if r.dead == nil { // else it would wait for reads that do not end
 		_ = r.queues.register(unregisterFiles, nil, 0)

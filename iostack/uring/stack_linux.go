@@ -33,7 +33,7 @@ type Stack struct {
 
 var _ iostack.Stack = (*Stack)(nil)
 
-// seams are where tests put a worse kernel.
+// seams are functions and times that tests replace.
 type seams struct {
 	enter  func(fd int, submit, wait uint32) error
 	result func(r *frontend.Read, res int32) int32 // unless nil, what becomes of a completion
@@ -42,17 +42,17 @@ type seams struct {
 	patience time.Duration // 0: patience
 }
 
-// New starts a stack. The error is of kind fault.ErrUsage for options that make no sense, and
-// fault.ErrBudget when there is no memory for bounce buffers. Any other says why io_uring does not
-// work here, and names the remedy.
+// New starts a stack. Invalid options are an error of kind fault.ErrUsage; missing memory for bounce
+// buffers is one of kind fault.ErrBudget. Any other error is the reason why io_uring does not work on this
+// machine, with the remedy.
 func New(options iostack.Options) (*Stack, error) {
 	return start(options, seams{enter: enter})
 }
 
-// ringsFor returns how many rings share a depth: one, until the depth is large enough for drives
-// that are faster than a thread. On one virtual NVMe drive a second ring never raised the rate of
-// large reads and took a half more processor time; from memory, a thread serves some 900,000 reads
-// of a page per second and four threads 1,900,000.
+// ringsFor returns the number of rings for a depth: one, unless the depth is for drives that are faster
+// than one thread. On one virtual NVMe drive a second ring never raised the rate of large reads and took a
+// half more processor time; from memory, a thread serves some 900,000 reads of a page per second and four
+// threads 1,900,000.
 func ringsFor(depth int) int { return min((depth+127)/128, 4) }
 
 func start(options iostack.Options, seams seams) (*Stack, error) {
@@ -106,8 +106,8 @@ func (s *Stack) startRing(window int, bounce []byte) error {
 	return m.err
 }
 
-// wakeOne lets a ring go on that waits for requests. One is enough: it wakes the
-// next if there is more than it takes.
+// wakeOne wakes a ring that waits for requests. One is enough: it wakes the next one if there are more
+// requests than it takes.
 func (s *Stack) wakeOne() {
 	for _, r := range s.rings {
 		if r.wake() {
@@ -116,7 +116,7 @@ func (s *Stack) wakeOne() {
 	}
 }
 
-// open opens a file and, while there is a slot, registers it.
+// open opens a file and, if a slot is free, registers it.
 func (s *Stack) open(path string) (*frontend.File, error) {
 	f, err := s.OpenFile(path)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Stack) open(path string) (*frontend.File, error) {
 	return f, nil
 }
 
-// setFile tells every ring the file of a slot. It returns false when one cannot be told.
+// setFile sets the file of a slot in every ring. It returns false if a ring fails.
 func (s *Stack) setFile(slot, fd int) bool {
 	ok := true
 	for _, r := range s.rings {
@@ -148,8 +148,8 @@ func (s *Stack) release(slot int) {
 	s.slots.give(slot)
 }
 
-// Register pins memory, as far as the kernel permits; see iostack.Stack. Pages that nobody
-// has used yet get their places here, not on the rings' threads, which go on reading.
+// Register pins memory, as far as the kernel permits; see iostack.Stack. Pages that are not allocated yet
+// are allocated here, so that the rings' threads continue reading.
 func (s *Stack) Register(bufs ...[]byte) error {
 	for _, mem := range bufs {
 		device.Populate(mem)
@@ -158,7 +158,7 @@ func (s *Stack) Register(bufs ...[]byte) error {
 	return nil
 }
 
-// Unregister lets go of memory; see iostack.Stack.
+// Unregister unpins memory; see iostack.Stack.
 func (s *Stack) Unregister(bufs ...[]byte) error {
 	s.each(bufs, (*buffers).remove)
 	return nil
@@ -176,7 +176,7 @@ func (s *Stack) each(bufs [][]byte, f func(*buffers, []byte)) {
 	}
 }
 
-// Close ends the rings once their reads are over; see iostack.Stack.
+// Close ends the rings after their reads; see iostack.Stack.
 func (s *Stack) Close() error {
 	s.queue.Close()
 	for _, r := range s.rings {

@@ -2,10 +2,9 @@ package uring
 
 import "unsafe"
 
-// How a ring's thread is woken, and given functions to run.
+// Waking a ring's thread, and running functions on it.
 
-// wake lets the thread go on if it sleeps though it has room. It may be called
-// from any goroutine.
+// wake wakes the thread if it sleeps and has room for reads. It may be called from any goroutine.
 func (r *ring) wake() bool {
 	if !r.asleep.CompareAndSwap(true, false) {
 		return false
@@ -16,11 +15,11 @@ func (r *ring) wake() bool {
 
 var one = [8]byte{1, 1, 1, 1, 1, 1, 1, 1} // a number above 0 in any byte order
 
-// kick makes the thread return from the kernel, now or the next time. It fails
-// when the ring is closed, and then nobody needs to.
+// kick makes the thread return from the kernel, now or the next time. After the ring is closed it has no
+// effect.
 func (r *ring) kick() { _, _ = r.event.Write(one[:]) }
 
-// do runs f on the thread and waits for it. After the ring's end it runs nothing.
+// do runs f on the thread and waits for it. After the end of the ring it does nothing.
 func (r *ring) do(f func()) {
 	done := make(chan struct{})
 	r.mu.Lock()
@@ -34,7 +33,7 @@ func (r *ring) do(f func()) {
 	<-done
 }
 
-// obey runs the functions that the thread was given.
+// obey runs the functions queued by do.
 func (r *ring) obey() {
 	r.mu.Lock()
 	orders := r.orders
@@ -45,7 +44,7 @@ func (r *ring) obey() {
 	}
 }
 
-// retire ends the ring unless there are orders left.
+// retire ends the ring unless functions are queued.
 func (r *ring) retire() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +63,7 @@ func (r *ring) arm() {
 	e.fd, e.addr, e.length = int32(r.event.Fd()), uint64(uintptr(unsafe.Pointer(&r.count))), uint32(len(r.count))
 }
 
-// disarm ends the read of the eventfd, lest the kernel writes to r later.
+// disarm ends the read of the eventfd, so that the kernel does not write to r later.
 func (r *ring) disarm() {
 	for r.armed && r.dead == nil {
 		r.kick()

@@ -10,11 +10,10 @@ import (
 	"diskgnn/iostack"
 )
 
-// openAs opens a file and tells why its reads are not direct; an empty refusal
-// means they are.
+// openAs opens a file. refusal is the reason why its reads are not direct, "" if they are.
 //
-// A file system may refuse O_DIRECT when the file is opened or only when it is
-// read, or want more than Align, so the answer is found by reading a page.
+// A file system may refuse O_DIRECT at opening or only at reading, or need a larger alignment than Align,
+// so openAs reads a page to find out.
 func openAs(path string, mode iostack.Direct) (fd int, refusal string, err error) {
 	if mode == iostack.DirectNever {
 		fd, err = openFlags(path, 0)
@@ -41,12 +40,11 @@ func openAs(path string, mode iostack.Direct) (fd int, refusal string, err error
 	return fd, refusal, nil
 }
 
-// refusalEmpty is no refusal of the file system's: there is nothing to read.
+// refusalEmpty is the reason for an empty file: direct reads cannot be tested.
 const refusalEmpty = "the file is empty"
 
-// probe reads the first page of a file opened with O_DIRECT. When that is
-// refused it turns the file into a buffered one and says why. It closes the
-// descriptor on an error.
+// probe reads the first page of a file opened with O_DIRECT. If the file system refuses the read, it clears
+// O_DIRECT and returns the reason. After an error it closes the descriptor.
 func probe(fd int) (refusal string, err error) {
 	defer func() {
 		if err != nil {

@@ -25,14 +25,14 @@ type File struct {
 	reason string // why not direct
 	splits Splitter
 
-	// Slot is the file's number with a backend that numbers its files. OnClose,
-	// unless nil, is called once by Close, when no read uses the file any more
-	// and its descriptor is still open. Both must be set before the first read.
+	// Slot is the file's number in a backend that numbers its files. OnClose, unless nil, is called once by
+	// Close, when no read uses the file any more and its descriptor is still open. Both must be set before
+	// the first read.
 	Slot    int
 	OnClose func()
 
-	// Runs, of a file that has no descriptor, returns how many bytes lie next to each other
-	// from an offset on; see NewFile. Media is the backend's.
+	// Runs returns the number of contiguous bytes from an offset on, for a file without a descriptor; see
+	// NewFile. Media is data of the backend.
 	Runs  func(offset int64) int
 	Media any
 
@@ -44,16 +44,16 @@ type File struct {
 	closed bool
 }
 
-// Name returns the path that the file was opened by.
+// Name returns the path with which the file was opened.
 func (f *File) Name() string { return f.path }
 
 // Size returns the size in bytes when it was opened.
 func (f *File) Size() int64 { return f.size }
 
-// Direct tells whether reads are direct, or why not.
+// Direct reports whether reads are direct, and if not, the reason.
 func (f *File) Direct() (bool, string) { return f.direct, f.reason }
 
-// Fd returns the descriptor, for the backend; below 0 where there is none.
+// Fd returns the descriptor, for the backend; a negative number if there is none.
 func (f *File) Fd() int { return f.fd }
 
 // Close closes the file; see iostack.File.
@@ -83,9 +83,8 @@ func (f *File) Close() error {
 	return nil
 }
 
-// enter keeps the descriptor this file's until use.RUnlock, lest a read finds
-// another file under its number. It fails once Close was called, and never
-// waits for it: a backend's thread may be the one that Close waits for.
+// enter keeps the descriptor open until use.RUnlock, so that no read finds another file under its number.
+// It fails once Close was called, and never waits for Close: Close may wait for the calling thread.
 func (f *File) enter() bool {
 	if !f.use.TryRLock() {
 		return false
@@ -97,8 +96,8 @@ func (f *File) enter() bool {
 	return true
 }
 
-// open opens a regular file or block device as mode says. Others are refused
-// first: opening a pipe could wait for ever.
+// open opens a regular file or block device in the given mode. It refuses other kinds before opening them:
+// opening a pipe could block forever.
 func open(path string, mode iostack.Direct) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -130,9 +129,9 @@ func openFlags(path string, flags int) (fd int, err error) {
 	}
 }
 
-// NewFile returns a file that the backend has on media of its own: its size in bytes, the places of
-// its content (Runs, Media), and direct reads. Pieces that Runs divides begin and end at multiples
-// of iostack.Align in the file.
+// NewFile returns a file without a descriptor, on media of the backend. size is its size in bytes, and runs
+// and media become Runs and Media. Its reads are direct. Runs must begin and end at multiples of
+// iostack.Align in the file.
 func (s *Stack) NewFile(path string, size int64, runs func(offset int64) int, media any) (*File, error) {
 	if s.queue.Closed() {
 		return nil, fmt.Errorf("%s: open %s: %w", s.name, path, iostack.ErrClosed)
@@ -147,15 +146,14 @@ func (f *File) end() (int64, error) {
 	return sizeOf(f.fd)
 }
 
-// sizeOf works for files and block devices alike. Nobody else uses the
-// descriptor's position.
+// sizeOf returns the size of a file or block device. Nothing else uses the descriptor's position.
 func sizeOf(fd int) (int64, error) { return unix.Seek(fd, 0, io.SeekEnd) }
 
 // OpenStriped opens the files at paths as one; see iostack.OpenStriped, which has checked
 // the arguments.
 func (s *Stack) OpenStriped(paths []string, unit int) (_ iostack.File, err error) {
-	// Parts that are not nil, though there is none yet, and no descriptor of its own: a
-	// whole that fails closes the parts that it has, and nothing else.
+	// parts is empty but not nil, and fd is invalid: so Close after a failure closes the parts opened so
+	// far, and nothing else.
 	f := &File{stack: s, path: strings.Join(paths, ","), direct: true, striping: iostack.Striping{Files: len(paths), Unit: unit},
 		parts: make([]*File, 0, len(paths)), fd: -1}
 	defer func() {
@@ -183,8 +181,8 @@ func (s *Stack) OpenStriped(paths []string, unit int) (_ iostack.File, err error
 	return f, nil
 }
 
-// locate returns where the byte at the given offset lies, and how many from
-// there on a read may ask for.
+// locate returns the part of the file with the byte at the given offset, the offset in it, and the largest
+// number of bytes that one read may have there.
 func (f *File) locate(offset int64) (part *File, at int64, n int) {
 	part, at, n = f, offset, math.MaxInt
 	if f.parts != nil {

@@ -1,13 +1,11 @@
-// Package frontend is the half of a storage stack that faces its users: opening
-// files, checking requests, the queue that they wait in, waiting for groups, and
-// counting. Carrying the requests out is the backend's half, which takes them
-// from the Queue one device read at a time:
+// Package frontend is the common half of storage stacks: it opens files, checks requests, queues them,
+// waits for groups, and counts. The backend's half carries the requests out. It takes them from the Queue
+// one device read at a time:
 //
 //	user ── Submit ──► Queue ── Take, TryTake ──► Read ── Rest, Advance … End
 //	     ◄─ Wait ─────────────── group ◄──────────────────────────────────┘
 //
-// All backends that read files share it, so that they differ in how a read is
-// carried out and in nothing else.
+// All backends share it, so they differ only in how they carry out a read.
 package frontend
 
 import (
@@ -44,9 +42,8 @@ type counters struct {
 	requests, bytesAsked, deviceReads, bytesRead atomic.Int64
 }
 
-// New returns the front of a backend of the given name, and the queue that the
-// backend takes its reads from. Options that make no sense are an error of kind
-// fault.ErrUsage.
+// New returns the common half of a backend of the given name, and the queue from which the backend takes
+// its reads. Invalid options are an error of kind fault.ErrUsage.
 func New(name string, options iostack.Options) (*Stack, *Queue, error) {
 	options.EnsureDefaults()
 	if err := options.Validate(); err != nil {
@@ -65,24 +62,24 @@ func New(name string, options iostack.Options) (*Stack, *Queue, error) {
 	return s, &s.queue, nil
 }
 
-// BounceBytes is the size of the bounce buffer that each read under way needs;
-// 0 when none does.
+// BounceBytes returns the size in bytes of the bounce buffer that each read under way needs; 0 if none is
+// needed.
 func (s *Stack) BounceBytes() int { return s.splits.Bounce }
 
 // Name returns the backend's kind.
 func (s *Stack) Name() string { return s.name }
 
-// AcceptDevice lets requests have destinations in device memory: the backend asks
-// every Read for its Device. It must be called before the first Submit.
+// AcceptDevice allows requests with destinations in device memory: the backend must then call Device of
+// every Read. It must be called before the first Submit.
 func (s *Stack) AcceptDevice() { s.device = true }
 
-// Caps returns the options' MaxIO and, as Depth, their Workers.
+// Caps returns MaxIO of the options and, as Depth, their Workers.
 func (s *Stack) Caps() iostack.Caps {
 	return iostack.Caps{Align: iostack.Align, MaxIO: s.options.MaxIO, Depth: s.options.Workers, Device: s.device}
 }
 
-// OpenWith sets the function that opens files. The function must begin with OpenFile. It must be
-// called before the first Open.
+// OpenWith sets the function that opens files, which must call OpenFile first. OpenWith must be called
+// before the first Open.
 func (s *Stack) OpenWith(open func(path string) (*File, error)) { s.open = open }
 
 // Open opens a file; see iostack.Stack.
@@ -94,9 +91,8 @@ func (s *Stack) Open(path string) (iostack.File, error) {
 	return f, nil
 }
 
-// OpenFile opens a file without a backend's additions. Under
-// DirectAlways a file system that refuses direct I/O is an error of kind
-// fault.ErrUsage.
+// OpenFile opens a file without the function of OpenWith. With DirectAlways, a file system without direct
+// I/O is an error of kind fault.ErrUsage.
 func (s *Stack) OpenFile(path string) (*File, error) {
 	if s.queue.Closed() {
 		return nil, fmt.Errorf("%s: open %s: %w", s.name, path, iostack.ErrClosed)
@@ -145,7 +141,7 @@ func (s *Stack) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return nil
 }
 
-// check refuses requests that no read could serve: a bug of the caller's, not a fault of the file's.
+// check refuses invalid requests: errors of the caller, not of the file.
 func (s *Stack) check(r *iostack.Request) error {
 	f, ok := r.File.(*File)
 	switch {
@@ -169,7 +165,7 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	if stopped == nil {
 		return g.Take()
 	}
-	// Reads that have begun cannot be called back, and are over within a device read.
+	// Reads that have begun cannot be cancelled, and end within the time of a device read.
 	s.Drop(g)
 	_ = g.Await(context.Background())
 	_ = g.Take()
@@ -179,8 +175,7 @@ func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 // Drop ends the requests of a group that have not begun.
 func (s *Stack) Drop(g *iostack.Group) { s.queue.drop(g) }
 
-// Stats returns a snapshot; its fields may be some reads apart from each other
-// while reads are in flight.
+// Stats returns a snapshot. While reads are in flight, its fields may differ by some reads.
 func (s *Stack) Stats() iostack.Stats {
 	return iostack.Stats{
 		Requests:    s.stats.requests.Load(),
@@ -215,7 +210,7 @@ func (f *flight) end() {
 	}
 }
 
-// time returns how long it ran, the present stretch included.
+// time returns the time for which the stopwatch has run so far.
 func (f *flight) time() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

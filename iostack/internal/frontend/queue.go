@@ -8,9 +8,9 @@ import (
 	"diskgnn/iostack"
 )
 
-// Queue holds the requests that have not been handed out whole, first come
-// first served, in a ring that grows when full. Pieces are cut when the backend
-// asks for one, so that a queued request costs the same whatever its length.
+// Queue holds the requests that are not completely taken, in order of submission, in a ring that grows when
+// full. A piece is cut when the backend takes it, so a queued request takes the same memory for every
+// length.
 type Queue struct {
 	stack *Stack
 	wake  func() // see OnPush
@@ -38,10 +38,10 @@ type request struct {
 	device cuda.Buffer // in device memory
 }
 
-// left is how many bytes have not been handed out.
+// left is the number of bytes not taken yet.
 func (r *request) left() int { return len(r.rest) + r.later + int(r.device.Bytes()) }
 
-// next is the file offset of the first byte not handed out.
+// next is the file offset of the first byte not taken yet.
 func (r *request) next() int64 { return r.offset + int64(r.length-r.left()) }
 
 // skip removes the first n bytes of the rest.
@@ -65,9 +65,9 @@ func (q *Queue) init(s *Stack) {
 	q.wake = q.more.Signal
 }
 
-// OnPush replaces the function called when requests have been queued and when the queue is closed.
-// By default that lets a Take go on. It must be set before the first Submit; wake must not block,
-// and may find nothing to take.
+// OnPush sets the function that is called after requests were queued and when the queue is closed. The
+// default function wakes a Take. OnPush must be called before the first Submit. wake must not block; the
+// queue may be empty when it is called.
 func (q *Queue) OnPush(wake func()) { q.wake = wake }
 
 // push queues reqs for files of this stack as part of g: all of them, or none when the queue is
@@ -119,8 +119,8 @@ func (q *Queue) append(g *iostack.Group, reqs []iostack.Request) error {
 	return nil
 }
 
-// Take waits for a request and makes r the next piece of it; bounce is of
-// BounceBytes and r's until its End. It returns false once the queue is closed.
+// Take waits for a request and sets r to its next piece. bounce has BounceBytes bytes and belongs to r
+// until r.End. Take returns false once the queue is closed.
 func (q *Queue) Take(r *Read, bounce []byte) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,8 +140,7 @@ func (q *Queue) Take(r *Read, bounce []byte) bool {
 	}
 }
 
-// TryTake is Take for backends that wait elsewhere: it returns false when
-// nothing is queued.
+// TryTake is Take without waiting: it returns false if nothing is queued.
 func (q *Queue) TryTake(r *Read, bounce []byte) bool {
 	if q.Len() == 0 {
 		return false
@@ -156,11 +155,11 @@ func (q *Queue) TryTake(r *Read, bounce []byte) bool {
 	return false
 }
 
-// Len returns the number of requests that have not been handed out whole.
+// Len returns the number of requests that are not completely taken.
 func (q *Queue) Len() int { return int(q.length.Load()) }
 
-// take cuts the next piece of the oldest request. It returns false when that
-// request's file is closed: then the request has ended.
+// take cuts the next piece of the oldest request. If the request's file is closed, it ends the request and
+// returns false.
 func (q *Queue) take(r *Read, bounce []byte) bool {
 	oldest := q.at(0)
 	n, err := r.begin(q.stack, oldest, bounce)
@@ -200,7 +199,7 @@ func (q *Queue) drop(g *iostack.Group) {
 	q.setCount(kept)
 }
 
-// Close ends all queued requests with ErrClosed and lets the takers go.
+// Close ends all queued requests with ErrClosed. Take then returns false.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	q.closed = true

@@ -11,10 +11,10 @@ import (
 	"diskgnn/iostack"
 )
 
-// Read is one device read under way: a piece of a request. The goroutine that took it from the queue
-// reads into Rest or, for device memory, Device, reports the bytes read with Advance until the read
-// is done, and then calls End once. Until then the file stays open. A Read belongs to one goroutine
-// at a time; the zero value is for Take to fill in.
+// Read is one device read under way: a piece of a request. The goroutine that took it from the queue reads
+// into Rest or, for device memory, Device, reports the bytes read with Advance until the read is done, and
+// then calls End once. Until then the file stays open. A Read is for one goroutine at a time. Take fills in
+// a zero value.
 type Read struct {
 	stack *Stack
 	group *iostack.Group
@@ -41,15 +41,16 @@ type Read struct {
 	stalls int
 }
 
-// maxStalls is how often a direct read may deliver less than a page, although
-// the file goes on, before that is an error.
+// maxStalls is the number of times that a direct read may return less than a page before the end of the
+// file. One more is an error.
 const maxStalls = 8
 
 // File returns the file to read.
 func (r *Read) File() *File { return r.file }
 
-// Device returns the device memory still to be filled, and the file offset of its bytes, which need
-// not be a page's begin; nothing when Rest does.
+// Device returns the rest of a destination in device memory, and the file offset of its first byte, which
+// need not be a multiple of a page. It returns the zero Buffer if the destination is host memory: then Rest
+// applies.
 func (r *Read) Device() (to cuda.Buffer, offset int64) {
 	if r.device == (cuda.Buffer{}) {
 		return cuda.Buffer{}, 0
@@ -57,7 +58,7 @@ func (r *Read) Device() (to cuda.Buffer, offset int64) {
 	return r.device.Slice(int64(r.got), int64(r.need-r.got)), r.from + int64(r.got)
 }
 
-// Serve reads all of Rest with a function that reads like pread(2).
+// Serve reads all of Rest with calls of pread, a function like pread(2), and returns the error for End.
 func (r *Read) Serve(pread func(fd int, p []byte, offset int64) (int, error)) error {
 	for {
 		fd, buf, offset := r.Rest()
@@ -74,15 +75,15 @@ func (r *Read) Serve(pread func(fd int, p []byte, offset int64) (int, error)) er
 	}
 }
 
-// Rest returns the rest of the read: the descriptor, the memory, and the file offset. With a direct
-// file all of it is whole pages, also when a short read is continued.
+// Rest returns the rest of the read: the descriptor, the memory, and the file offset. For a direct file all
+// of it is whole pages, also after a short read.
 func (r *Read) Rest() (fd int, buf []byte, offset int64) {
 	return r.file.fd, r.buf[r.got:], r.from + int64(r.got)
 }
 
-// Advance tells that the first n bytes of Rest, or of Device, were read, and returns whether the
-// read is done; if not, Rest or Device returns the remainder. The error says that the file holds too
-// little.
+// Advance records that the first n bytes of Rest, or of Device, were read, and returns whether the read is
+// done. If not, Rest or Device returns the remainder. If the file ends too early, the error is of kind
+// fault.ErrCorrupt.
 func (r *Read) Advance(n int) (done bool, err error) {
 	r.stack.stats.deviceReads.Add(1)
 	r.stack.stats.bytesRead.Add(r.fetched(n))
@@ -109,8 +110,8 @@ func (r *Read) Advance(n int) (done bool, err error) {
 	return false, nil
 }
 
-// Failed returns the error to report for a failed read: that the file ends before the read does, if
-// so, else the given error. Libraries have answers of their own for reads beyond the end.
+// Failed returns the error to report for a read that failed with err: the error of a truncated file if the
+// file ends before the read, else err. Libraries return errors of their own for reads beyond the end.
 func (r *Read) Failed(err error) error {
 	if size, e := r.file.end(); e == nil && size < r.from+int64(r.need) {
 		return r.truncated(int(max(size-r.from, 0)), size)
@@ -118,8 +119,8 @@ func (r *Read) Failed(err error) error {
 	return err
 }
 
-// truncated is the error of a file of the given size, of which the read found the
-// first n bytes from r.from on.
+// truncated returns the error of a file of the given size, in which the read got the first n bytes from
+// r.from on.
 func (r *Read) truncated(n int, size int64) error {
 	return iostack.Truncated(r.length, r.at-int64(r.skip)+int64(n)-r.offset, size)
 }
@@ -133,8 +134,8 @@ func (r *Read) align() int {
 	return r.file.splits.Align
 }
 
-// fetched is how many bytes the drive gave for n that were read: whole pages, of a
-// direct file.
+// fetched returns the number of bytes that the drive transferred for n bytes read: whole pages for a direct
+// file.
 func (r *Read) fetched(n int) int64 {
 	if r.device == (cuda.Buffer{}) || n == 0 {
 		return int64(n)
@@ -144,8 +145,8 @@ func (r *Read) fetched(n int) int64 {
 	return (from+int64(n)+mask)&^mask - from&^mask
 }
 
-// End ends the read, which failed unless err is nil, and empties r. No byte of
-// the buffers is written afterwards.
+// End ends the read and empties r. A read with an error has failed. The backend must not write to the
+// buffers afterwards.
 func (r *Read) End(err error) {
 	var failure *iostack.ReadError
 	switch {
@@ -171,8 +172,8 @@ func (r *Read) fail(err error) *iostack.ReadError {
 	return &iostack.ReadError{File: r.whole.path, Offset: r.offset, Length: r.length, Index: r.index, At: r.at, Err: err}
 }
 
-// begin makes r the next piece of a queued request, of which it returns the
-// length. It fails with os.ErrClosed once the file is being closed.
+// begin sets r to the next piece of a queued request, and returns the piece's length. It fails with
+// os.ErrClosed once the file is being closed.
 func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 	at, rest := q.next(), q.rest
 	file, from, n := q.file.locate(at)
@@ -200,9 +201,9 @@ func (r *Read) begin(s *Stack, q *request, bounce []byte) (n int, err error) {
 	return len(p.Dst), r.enter(s)
 }
 
-// gather makes r one piece for several destinations that follow each other in the file, by way of
-// the bounce buffer, and returns its length; 0 where the next destination is long enough for pieces
-// of its own, or the last. n is the number of bytes from there on that lie next to each other.
+// gather sets r to one piece for several destinations that follow each other in the file, read into the
+// bounce buffer, and returns its length. It returns 0 if the next destination is long enough for pieces of
+// its own, or is the last. n is the number of contiguous bytes from there on.
 func (r *Read) gather(s *Stack, q *request, file *File, from int64, n int, bounce []byte) int {
 	if len(q.more) == 0 || len(q.rest) > file.splits.Bounce/2 {
 		return 0

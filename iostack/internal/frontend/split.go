@@ -25,9 +25,8 @@ type Splitter struct {
 	Bounce int
 }
 
-// Piece is one device read: Length bytes of the file from Offset on. Of these,
-// the ones from Skip on fill Dst, the piece's part of the request's buffer.
-// Unless Bounce is set, Skip is 0 and Length is len(Dst).
+// Piece is one device read: Length bytes of the file from Offset on. The bytes from Skip on fill Dst, the
+// piece's part of the request's buffer. Unless Bounce is set, Skip is 0 and Length is len(Dst).
 type Piece struct {
 	Offset int64
 	Length int
@@ -36,11 +35,11 @@ type Piece struct {
 	Bounce bool
 }
 
-// Next returns the first piece of a request for len(buf) > 0 bytes from offset
-// on. The rest of the request is len(p.Dst) further.
+// Next returns the first piece of a request for len(buf) > 0 bytes from offset on. The rest of the request
+// begins len(p.Dst) bytes later.
 //
-// A short rest with a partial page is bounced whole, whatever its middle could
-// do: copying at most Bounce bytes costs less than the second device read.
+// A short rest with a partial page is bounced completely, although its middle could be read in place:
+// copying at most Bounce bytes costs less than a second device read.
 func (s Splitter) Next(offset int64, buf []byte) Piece {
 	mask := s.Align - 1
 	lead := int(offset & int64(mask)) // bytes of the first page before the request
