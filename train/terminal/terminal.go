@@ -116,14 +116,15 @@ func (p *Terminal) line(e *rundir.Epoch, isBest bool) string {
 	return compose("", "")
 }
 
-// lossText writes a loss in six characters, or more from a hundred thousand on.
+// lossText writes a loss in at most six characters, or more from 999,999.5 on. The bounds are the
+// losses that rounding would give one more digit before the point.
 func lossText(loss float64) string {
 	switch {
 	case math.IsNaN(loss):
 		return "–"
-	case loss >= 1000:
+	case loss >= 999.995:
 		return fmt.Sprintf("%.0f", loss)
-	case loss >= 10:
+	case loss >= 9.99995:
 		return fmt.Sprintf("%.2f", loss)
 	}
 	return fmt.Sprintf("%.4f", loss)

@@ -102,7 +102,8 @@ func TestEpochLineLeavesOut(t *testing.T) {
 	if got := p.line(&e, false); !strings.HasSuffix(got, ", 500 ms, 2.0 MiB/s") {
 		t.Errorf("of half a second: %q", got)
 	}
-	for loss, want := range map[float64]string{9.5: "9.5000", 10: "10.00", 999: "999.00", 1000: "1000", 0: "0.0000"} {
+	for loss, want := range map[float64]string{9.5: "9.5000", 9.99994: "9.9999", 9.999951: "10.00", 10: "10.00", 99.996: "100.00", 999: "999.00",
+		999.994: "999.99", 999.996: "1000", 1000: "1000", 0: "0.0000", 999999.4: "999999"} {
 		if got := lossText(loss); got != want {
 			t.Errorf("%v: %s, not %s", loss, got, want)
 		}
