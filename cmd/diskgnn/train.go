@@ -183,6 +183,11 @@ func trainedLines(o train.Options, r rundir.Result) outcome {
 		out.add("weights", "%s", filepath.Join(o.Out, rundir.WeightsFile))
 	}
 	out.add("report", "%s", filepath.Join(o.Out, rundir.ReportFile))
+	if o.Pack == "" && o.Dataset == "" { // of a resumed run, run.json names them
+		if f, err := rundir.Read(vfs.OS, o.Out); err == nil {
+			o.Pack, o.Dataset = f.PackPath, f.DatasetPath
+		}
+	}
 	switch {
 	case r.Engine == train.EngineNone: // which has no weights
 	case o.Dataset != "":
