@@ -20,7 +20,8 @@ type architecture struct {
 	params  func(m *Model, l int) (weights, vectors []Param) // of layer l's convolution, by PyTorch's names
 }
 
-// architectures is the table of kinds, the default first.
+// architectures is the table of kinds, the default first. The constants SAGE, GCN and GAT define
+// the layers, and the self-loops of GCN and GAT.
 var architectures = []architecture{{
 	kind: SAGE, title: "GraphSAGE", unit: ReLU, options: []Option{AggregatorOption},
 	edges: func(m *Model) Weighing {

@@ -13,11 +13,14 @@ const (
 	//
 	// A destination without neighbours has mean zero.
 	SAGE Kind = "sage"
-	// GCN is the graph convolution (Kipf and Welling 2017, as PyTorch Geometric's
-	// GCNConv computes it): neighbours and the destination itself, weighted by their
-	// degrees as GCNNorm says:
+	// GCN is the graph convolution (Kipf and Welling 2017): neighbours and the destination itself,
+	// weighted by their degrees as GCNNorm says:
 	//
 	//	(Σ weight · x over the sampled neighbours + weight · x of the destination) · W + b
+	//
+	// The destination's own term is a self-loop beside the stored ones, which count as neighbours.
+	// PyTorch Geometric's GCNConv adds a self-loop only at nodes without a stored one: both compute
+	// the same on a graph without stored self-loops.
 	GCN Kind = "gcn"
 	// GAT is the graph attention network (Veličković et al. 2018, as PyTorch Geometric's
 	// GATConv computes it). Of several heads, each weighs a destination's sampled
@@ -26,7 +29,7 @@ const (
 	//	h = x·W        weight = softmax(leaky(asrc·h of the source + adst·h of the destination))
 	//	Σ weight · h, the heads side by side, in the last layer their mean,  + b
 	//
-	// Edges from a destination to itself, however many were sampled, count as one.
+	// Every destination has exactly one self-loop, which replaces the sampled ones.
 	GAT Kind = "gat"
 )
 

@@ -39,7 +39,7 @@ type Options []Option
 
 // Model are the options of the network.
 var Model = Options{
-	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", "), Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
+	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", ") + "; gcn adds a self-loop at every node to the stored ones, gat replaces them by one", Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
 	{Name: "hidden", Help: "width of the hidden layers", Default: 256, Least: 1, allows: closed(1, maxHidden), give: fmt.Sprintf("a width from 1 to %d", maxHidden)},
 	{Name: "heads", Help: "of gat; the hidden width is divided among them", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
 	{Name: "aggregator", Help: "what sage takes of the neighbours: mean, sum or max", Default: string(model.Mean), Names: namesOf(model.Aggregators...)},
