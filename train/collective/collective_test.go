@@ -237,7 +237,7 @@ func TestLostRank(t *testing.T) {
 		end  func(g *Group)
 		want string // of the others
 	}{
-		"killed": {2, func(g *Group) { g.peers[0].conn.Close() }, "is lost: its connection ended without a word"},
+		"killed": {2, func(g *Group) { g.peers[0].conn.Close() }, "is lost: its connection closed without notice"},
 		"root": {0, func(g *Group) {
 			g.once.Do(func() { g.cancel(errDone) }) // a process that is killed does nothing
 			for _, p := range g.peers {
@@ -247,7 +247,7 @@ func TestLostRank(t *testing.T) {
 		"fails":   {1, func(g *Group) { g.Fail(errors.New("the disk is full")); g.Close() }, "is lost: the disk is full"},
 		"rootful": {0, func(g *Group) { g.Fail(errors.New("the disk is full")); g.Close() }, "rank 0 of 3 is lost: the disk is full"},
 		"leaves":  {1, func(g *Group) { g.Close() }, "it ended before the run did"},
-		"garbage": {2, func(g *Group) { g.peers[0].conn.Write([]byte(strings.Repeat("garbage ", 9))) }, "is no frame of this version"},
+		"garbage": {2, func(g *Group) { g.peers[0].conn.Write([]byte(strings.Repeat("garbage ", 9))) }, "does not begin a frame of this version"},
 		"astray":  {1, func(g *Group) { g.number = 7; g.Gather(nil, 0) }, "it takes part in another call"},
 	} {
 		groups := join(t, 3, nil)

@@ -38,7 +38,7 @@ type Devices struct {
 func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int) (*Devices, error) {
 	s, ok := e.(engine.Sharing)
 	if !ok {
-		return nil, fault.New(fault.ErrUsage, "%T has no sums on a device", e)
+		return nil, fault.New(fault.ErrUsage, "the engine %T cannot sum gradients on its device", e)
 	}
 	if err := s.Share(g.Rank() * each); err != nil {
 		return nil, err

@@ -127,9 +127,9 @@ func (r *refused) refusal(m *Member, address string) (err error, again bool) {
 // wrong explains an answer that is not a frame of this protocol.
 func (s *seeker) wrong(err error) error {
 	if s.tls != nil {
-		return fmt.Errorf("what listens there does not prove that it has the secret: %s", describe(err))
+		return fmt.Errorf("the process that listens there does not prove that it has the secret: %s", describe(err))
 	}
-	return fmt.Errorf("what listens there is no rank 0 of this program, or wants a secret: %s", describe(err))
+	return fmt.Errorf("the process that listens there is not rank 0 of this program, or requires a secret: %s", describe(err))
 }
 
 // ask asks rank 0 for the rank's place. It returns once the run begins, or with the refusal.
@@ -153,7 +153,7 @@ func (s *seeker) ask(p *peer) (*refused, error) {
 		case h.kind == refusal:
 			r := new(refused)
 			if err := json.Unmarshal(b, r); err != nil {
-				return nil, bad("a refusal: %v", err)
+				return nil, bad("rank 0's refusal cannot be decoded: %v", err)
 			}
 			return r, nil
 		case h.kind == welcome && there:
@@ -170,7 +170,7 @@ func (s *seeker) ask(p *peer) (*refused, error) {
 			return nil, l
 		case h.kind == beat && there:
 		default:
-			return nil, bad("a frame of kind %d in place of a welcome", h.kind)
+			return nil, bad("a frame of kind %d arrived instead of a welcome", h.kind)
 		}
 		_ = p.conn.SetReadDeadline(time.Now().Add(limits.Silence))
 	}

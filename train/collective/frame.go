@@ -92,13 +92,13 @@ func readHeader(r io.Reader) (h header, err error) {
 	}
 	switch {
 	case string(b[:4]) != magic:
-		return h, bad("%q is no frame of this version of the program", b[:4])
+		return h, bad("%q does not begin a frame of this version of the program", b[:4])
 	case binio.CRC(b[:20]) != binary.LittleEndian.Uint32(b[20:]):
 		return h, bad("the head of a frame does not match its checksum")
 	}
 	h = header{kind(b[4]), binary.LittleEndian.Uint32(b[8:]), int64(binary.LittleEndian.Uint64(b[12:]))}
 	if h.kind < hello || h.kind >= kinds || h.length < 0 {
-		return h, bad("a frame of kind %d and %d bytes", h.kind, h.length)
+		return h, bad("a frame has the kind %d and %d bytes, which no frame has", h.kind, h.length)
 	}
 	return h, nil
 }
@@ -106,7 +106,7 @@ func readHeader(r io.Reader) (h header, err error) {
 // readPayload reads a payload within the limit of its kind.
 func (h *header) readPayload(r io.Reader) ([]byte, error) {
 	if most := h.kind.most(); h.length > most {
-		return nil, bad("a frame of kind %d has %d bytes, of at most %d", h.kind, h.length, most)
+		return nil, bad("a frame of kind %d has %d bytes, more than the %d allowed", h.kind, h.length, most)
 	}
 	b := make([]byte, h.length)
 	return b, h.readParts(r, b)

@@ -206,7 +206,7 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 	case m.number != g.number:
 		return m, g.lose(g.lost(p, "it takes part in another call of the run"))
 	case m.kind != want && !(want == ask && m.kind == contribution):
-		return m, g.lose(g.lost(p, "it takes part in something else"))
+		return m, g.lose(g.lost(p, "it takes part in another operation of the run"))
 	}
 	return m, nil
 }

@@ -45,7 +45,7 @@ type refused struct {
 
 func (m *Member) check() error {
 	if m.World < 2 || m.Rank < 0 || m.Rank >= m.World {
-		return fault.New(fault.ErrUsage, "rank %d of %d", m.Rank, m.World)
+		return fault.New(fault.ErrUsage, "rank %d of %d: needs 2 ranks or more, numbered from 0", m.Rank, m.World)
 	}
 	if m.Note == nil {
 		m.Note = func(string, ...any) {}
@@ -74,14 +74,14 @@ func readJSON(conn net.Conn, k kind, to any) error {
 		return err
 	}
 	if h.kind != k {
-		return bad("a frame of kind %d, not %d", h.kind, k)
+		return bad("a frame of kind %d arrived instead of kind %d", h.kind, k)
 	}
 	b, err := h.readPayload(conn)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(b, to); err != nil {
-		return bad("a frame of kind %d: %v", h.kind, err)
+		return bad("a frame of kind %d cannot be decoded: %v", h.kind, err)
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ func TestRefusals(t *testing.T) {
 		change func(*Member)
 		want   string
 	}{
-		"another world":   {func(m *Member) { m.World = 4 }, "it is of 4 ranks, rank 0 of 3"},
-		"another program": {func(m *Member) { m.Program = "2" }, "it is 2, rank 0 is 1"},
-		"no such rank":    {func(m *Member) { m.Rank, m.World = 3, 4 }, "it is of 4 ranks, rank 0 of 3"},
+		"another world":   {func(m *Member) { m.World = 4 }, "it was started for 4 ranks, rank 0 for 3"},
+		"another program": {func(m *Member) { m.Program = "2" }, "it runs the program 2, rank 0 runs 1"},
+		"no such rank":    {func(m *Member) { m.Rank, m.World = 3, 4 }, "it was started for 4 ranks, rank 0 for 3"},
 	} {
 		w := newWaiting(t, 3)
 		wrong := w.member(1)
@@ -39,7 +39,7 @@ func TestRefusals(t *testing.T) {
 		w.dial(1)
 		w.dial(2)
 		w.together(t)
-		if !strings.Contains(w.notes(), "cannot be part of the run of 3: "+c.want) {
+		if !strings.Contains(w.notes(), "cannot join the run of 3 ranks: "+c.want) {
 			t.Errorf("%s: rank 0 says\n%s", what, w.notes())
 		}
 	}
@@ -55,7 +55,7 @@ func TestRefusedAndMissing(t *testing.T) {
 	wg.Go(func() { _, err = Listen(ctx, Member{World: 3, Run: "run", Program: "1", Limits: limits}, l) })
 	_, refused := Dial(ctx, Member{Rank: 2, World: 3, Run: "run", Program: "2", Limits: quick}, []string{l.Addr().String()})
 	wg.Wait()
-	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(fmt.Sprint(err), "of the 3 ranks, 1, 2 (refused: it is 2, rank 0 is 1) did not come within 1.00 s") || refused == nil {
+	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(fmt.Sprint(err), "of the 3 ranks, 1, 2 (refused: it runs the program 2, rank 0 runs 1) did not join within 1.00 s") || refused == nil {
 		t.Error(err, refused)
 	}
 }
@@ -169,10 +169,10 @@ func TestReplaced(t *testing.T) {
 		why   string
 		quiet bool
 	}{
-		"killed":  {func(p *peer) { p.conn.Close() }, "its connection ended without a word", false},
-		"garbage": {func(p *peer) { _, _ = p.conn.Write([]byte(strings.Repeat("garbage ", 9))) }, "is no frame of this version", false},
-		"early":   {func(p *peer) { _ = p.send(message, make([]byte, 8)) }, "a frame of kind 4 before the run begins", false},
-		"silent":  {func(*peer) {}, "nothing was heard of it for", true},
+		"killed":  {func(p *peer) { p.conn.Close() }, "its connection closed without notice", false},
+		"garbage": {func(p *peer) { _, _ = p.conn.Write([]byte(strings.Repeat("garbage ", 9))) }, "does not begin a frame of this version", false},
+		"early":   {func(p *peer) { _ = p.send(message, make([]byte, 8)) }, "a frame of kind 4 arrived before the run began", false},
+		"silent":  {func(*peer) {}, "it sent nothing for", true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			w := newWaiting(t, 3, func(m *Member) {
@@ -307,7 +307,7 @@ func TestGoneAtTheLastMoment(t *testing.T) {
 	close(p.ended)
 	g := newGroup(0, 2, []*peer{p}, quick)
 	<-g.Context().Done()
-	if err := g.Lost(); err == nil || !strings.Contains(err.Error(), "rank 1 of 2 is lost: its connection ended") {
+	if err := g.Lost(); err == nil || !strings.Contains(err.Error(), "rank 1 of 2 is lost: its connection closed") {
 		t.Error(err)
 	}
 }
@@ -450,7 +450,7 @@ func TestSecret(t *testing.T) {
 		note           string
 	}{
 		"another secret": {ours, other, "does not prove that it has the secret"},
-		"no secret":      {ours, secret.Secret{}, "or wants a secret"},
+		"no secret":      {ours, secret.Secret{}, "or requires a secret"},
 		"an open rank 0": {secret.Secret{}, ours, "does not prove that it has the secret"},
 	} {
 		w := newWaiting(t, 2, func(m *Member) { m.Secret = c.listens })
@@ -500,7 +500,7 @@ func TestTooLate(t *testing.T) {
 	second := make([]*Group, 2)
 	wg.Go(func() { second[1], joined[1] = Dial(ctx, late, []string{address}) })
 	<-waits // looks for rank 0
-	if note := <-waits; !strings.Contains(note, "its place is taken: the run began before, with all of its ranks") {
+	if note := <-waits; !strings.Contains(note, "its place is taken: the run has already begun with all of its ranks") {
 		t.Error(note)
 	}
 	for _, err := range each(groups, func(g *Group) error { _, err := g.Broadcast(nil, 0); return err }) {
@@ -637,7 +637,7 @@ func TestNobodyComes(t *testing.T) {
 	limits := quick
 	limits.Join = time.Millisecond
 	_, err := Listen(ctx, Member{World: 3, Limits: limits}, listen(t))
-	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(err.Error(), "of the 3 ranks, 1, 2 did not come") {
+	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(err.Error(), "of the 3 ranks, 1, 2 did not join") {
 		t.Error(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

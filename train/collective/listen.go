@@ -57,7 +57,7 @@ func Listen(ctx context.Context, m Member, l net.Listener) (g *Group, err error)
 	return g, nil
 }
 
-var errJoin = errors.New("not all ranks came")
+var errJoin = errors.New("not all ranks joined")
 
 // host is rank 0 while it waits.
 type host struct {
@@ -201,7 +201,7 @@ func (h *host) answer(conn net.Conn) {
 	select {
 	case h.came <- p:
 	case <-h.over:
-		p.refuse(refused{Why: "the run began before, with all of its ranks", Later: true})
+		p.refuse(refused{Why: "the run has already begun with all of its ranks", Later: true})
 	}
 }
 
@@ -221,7 +221,7 @@ func (h *host) greet(conn net.Conn) (p *peer, ok bool) {
 		return nil, false
 	}
 	if why := h.unfitted(&g); why != "" {
-		h.member.Note("rank %d (%s) cannot be part of the run of %d: %s", g.Rank, address, h.want.World, why)
+		h.member.Note("rank %d (%s) cannot join the run of %d ranks: %s", g.Rank, address, h.want.World, why)
 		if g.Rank > 0 && g.Rank < h.want.World {
 			h.mu.Lock()
 			h.unfit[g.Rank] = why
@@ -238,11 +238,11 @@ func (h *host) greet(conn net.Conn) (p *peer, ok bool) {
 func (h *host) unfitted(g *greeting) string {
 	switch {
 	case g.Program != h.want.Program:
-		return fmt.Sprintf("it is %s, rank 0 is %s", short(g.Program), h.want.Program)
+		return fmt.Sprintf("it runs the program %s, rank 0 runs %s", short(g.Program), h.want.Program)
 	case g.World != h.want.World:
-		return fmt.Sprintf("it is of %d ranks, rank 0 of %d", g.World, h.want.World)
+		return fmt.Sprintf("it was started for %d ranks, rank 0 for %d", g.World, h.want.World)
 	case g.Rank < 1 || g.Rank >= g.World:
-		return fmt.Sprintf("it is rank %d of %d", g.Rank, g.World)
+		return fmt.Sprintf("it is rank %d, and ranks that join are 1 to %d", g.Rank, g.World-1)
 	}
 	return ""
 }
@@ -274,7 +274,7 @@ func (h *host) missing(cause error) error {
 		}
 		list = append(list, text)
 	}
-	return fault.New(fault.ErrInterrupted, "of the %d ranks, %s did not come within %s", h.member.World, strings.Join(list, ", "), units.Seconds(h.member.Limits.Join.Seconds()))
+	return fault.New(fault.ErrInterrupted, "of the %d ranks, %s did not join within %s", h.member.World, strings.Join(list, ", "), units.Seconds(h.member.Limits.Join.Seconds()))
 }
 
 // lobbySeats is the most connections without proof of the run, if the run has few ranks.

@@ -44,9 +44,9 @@ func TestMessageBound(t *testing.T) {
 		first  bool // the call, before the message
 		why    string
 	}{
-		"one byte too many":             {8 + most + 1, true, "a message has 1048577 bytes, of at most 1048576"},
-		"a tebibyte":                    {1 << 40, true, "a message has 1099511627768 bytes, of at most 1048576"},
-		"a tebibyte that nobody awaits": {1 << 40, false, "a message has 1099511627768 bytes, of at most 1048576"},
+		"one byte too many":             {8 + most + 1, true, "a message has 1048577 bytes, more than the 1048576 allowed"},
+		"a tebibyte":                    {1 << 40, true, "a message has 1099511627768 bytes, more than the 1048576 allowed"},
+		"a tebibyte that nobody awaits": {1 << 40, false, "a message has 1099511627768 bytes, more than the 1048576 allowed"},
 		"no number":                     {7, true, "a message of 7 bytes"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestMessageOfAnotherCall(t *testing.T) {
 		_, _ = p.conn.Read(make([]byte, 1<<10))
 	}()
 	awaits(t, "the message is there", func() bool { return len(g.peers[0].inbox) == 1 })
-	if _, err := g.Gather(nil, 1); err == nil || !strings.Contains(err.Error(), "a message has 2 bytes, of at most 1") {
+	if _, err := g.Gather(nil, 1); err == nil || !strings.Contains(err.Error(), "message has 2 bytes, more than the 1 allowed") {
 		t.Error(err)
 	}
 	p.conn.Close()

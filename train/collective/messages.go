@@ -52,7 +52,7 @@ func (g *Group) Gather(b []byte, most int64) ([][]byte, error) {
 // tooLong refuses a message that the receiver would refuse.
 func tooLong(b []byte, most int64) error {
 	if int64(len(b)) > most {
-		return fmt.Errorf("a message to other ranks has %d bytes, of at most %d", len(b), most)
+		return fmt.Errorf("a message to other ranks has %d bytes, more than the %d allowed", len(b), most)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (g *Group) receiveMessage(p *peer, most int64) (received, error) {
 	p.expect(g.number, most)
 	m, err := g.receive(p, message, false)
 	if err == nil && int64(len(m.bytes)) > most {
-		err = g.lose(g.lost(p, fmt.Sprintf("a message has %d bytes, of at most %d", len(m.bytes), most)))
+		err = g.lose(g.lost(p, fmt.Sprintf("its message has %d bytes, more than the %d allowed", len(m.bytes), most)))
 	}
 	return m, err
 }

@@ -134,7 +134,7 @@ func (p *peer) read() error {
 // take takes one frame. The group is nil before the run begins.
 func (p *peer) take(g *Group, r io.Reader, h *header) error {
 	if g == nil && h.kind != beat {
-		return bad("a frame of kind %d before the run begins", h.kind)
+		return bad("a frame of kind %d arrived before the run began", h.kind)
 	}
 	m := received{kind: h.kind}
 	switch h.kind {
@@ -181,7 +181,7 @@ func (p *peer) takeMessage(g *Group, r io.Reader, h *header, m *received) error 
 	var number [8]byte
 	n := h.length - int64(len(number))
 	if n < 0 {
-		return bad("a message of %d bytes", h.length)
+		return bad("a message of %d bytes is too short for its number", h.length)
 	}
 	if _, err := io.ReadFull(r, number[:]); err != nil {
 		return ended(err)
@@ -212,9 +212,9 @@ func (p *peer) allowed(g *Group, number uint64, n int64) error {
 				return errDone
 			}
 		case e.number > number:
-			return bad("a message of %d bytes for a call that is over", n)
+			return bad("a message of %d bytes arrived for a call that is over", n)
 		case n > e.most:
-			return bad("a message has %d bytes, of at most %d", n, e.most)
+			return bad("a message has %d bytes, more than the %d allowed", n, e.most)
 		default:
 			return nil
 		}
@@ -225,13 +225,13 @@ func (p *peer) allowed(g *Group, number uint64, n int64) error {
 func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error {
 	s := g.step.Load()
 	if s == nil {
-		return bad("a frame of kind %d before training", h.kind)
+		return bad("a frame of kind %d arrived before training", h.kind)
 	}
 	var head [sumHead]byte
 	switch h.kind {
 	case contribution:
 		if g.rank != 0 || h.length != contributionHead+4*int64(s.elements) {
-			return bad("a contribution of %d bytes, of %d parameters", h.length, s.elements)
+			return bad("a contribution has %d bytes, which does not fit %d parameters", h.length, s.elements)
 		}
 		if m.floats = p.room(g); m.floats == nil {
 			return errDone
@@ -243,7 +243,7 @@ func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error 
 		return nil
 	case ask:
 		if g.rank != 0 || h.length != sumHead {
-			return bad("a step's end of %d bytes", h.length)
+			return bad("a frame that ends a step has %d bytes", h.length)
 		}
 		if err := h.readParts(r, head[:]); err != nil {
 			return err
@@ -259,7 +259,7 @@ func (p *peer) takeNumbers(g *Group, r io.Reader, h *header, m *received) error 
 	m.number, m.signals = binary.LittleEndian.Uint64(head[:]), Signals(binary.LittleEndian.Uint32(head[8:]))
 	m.batches, m.labelled = int(binary.LittleEndian.Uint32(head[12:])), int64(binary.LittleEndian.Uint64(head[16:]))
 	if m.labelled < 0 {
-		return bad("%d labelled seed nodes", m.labelled)
+		return bad("a step has %d labelled seed nodes", m.labelled)
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func (p *peer) hear(g *Group, k kind, b []byte) error {
 	switch k {
 	case beat:
 		if len(b) != 8 {
-			return bad("a beat of %d bytes", len(b))
+			return bad("a heartbeat has %d bytes instead of 8", len(b))
 		}
 		p.doing.Store(binary.LittleEndian.Uint64(b))
 		return nil
@@ -299,17 +299,17 @@ func (p *peer) hear(g *Group, k kind, b []byte) error {
 		g.lose(&l)
 		return errDone
 	}
-	return bad("a frame of kind %d, in the middle of a run", k)
+	return bad("a frame of kind %d arrived in the middle of a run", k)
 }
 
 // describe explains the end of a connection.
 func describe(err error) string {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-		return "its connection ended without a word, as when a process is killed"
+		return "its connection closed without notice, as when a process is killed"
 	}
 	var op *net.OpError
 	if errors.As(err, &op) {
 		return fmt.Sprintf("its connection broke: %v", op.Err)
 	}
-	return fmt.Sprintf("what it sends cannot be read: %v", err)
+	return fmt.Sprintf("its data cannot be read: %v", err)
 }

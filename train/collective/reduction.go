@@ -106,7 +106,7 @@ func (o *Ordered) Step(e engine.Engine, asked Signals) (Signals, error) {
 				continue
 			}
 			if s.sum.Batches == s.batches {
-				return 0, g.lose(g.lost(p, "it has more batches than the step"))
+				return 0, g.lose(g.lost(p, "it sent more batches than the step has"))
 			}
 			s.add(m.floats, int(m.labelled))
 			p.free <- m.floats

@@ -37,7 +37,7 @@ func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 	each := int64(s.elements - s.trained)
 	statistics := h.length - sumHead - 4*int64(s.trained)
 	if statistics < 0 || each == 0 && statistics > 0 || each > 0 && (statistics%(4*each) != 0 || statistics/(4*each) > int64(s.batches)) {
-		return bad("a sum of %d bytes, of %d parameters and at most %d batches", h.length, s.elements, s.batches)
+		return bad("a sum has %d bytes, which does not fit %d parameters and at most %d batches", h.length, s.elements, s.batches)
 	}
 	to := s.sum
 	to.Statistics = to.Statistics[:statistics/4]
@@ -46,7 +46,7 @@ func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 	}
 	batches, labelled := binary.LittleEndian.Uint32(head[12:]), binary.LittleEndian.Uint64(head[16:])
 	if int64(batches) > int64(s.batches) || each > 0 && int64(batches)*each*4 != statistics || labelled > math.MaxInt64 {
-		return bad("a sum of %d batches and %d labelled seed nodes", batches, labelled)
+		return bad("a sum has %d batches and %d labelled seed nodes, which do not fit its step", batches, labelled)
 	}
 	to.Batches, to.Labelled = int(batches), int64(labelled)
 	return nil

@@ -82,7 +82,7 @@ func (w *watch) silent(heard, now time.Time) string {
 }
 
 func silentFor(limit time.Duration) string {
-	return fmt.Sprintf("nothing was heard of it for %s", units.Seconds(limit.Seconds()))
+	return fmt.Sprintf("it sent nothing for %s", units.Seconds(limit.Seconds()))
 }
 
 // Lost is the error of a group that lost a rank before the end of the run. It is of kind

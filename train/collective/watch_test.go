@@ -122,7 +122,7 @@ func TestSilence(t *testing.T) {
 		return g.Lost()
 	})
 	for rank, err := range errs {
-		if err == nil || !strings.Contains(fmt.Sprint(err), "rank 1 of 3") || !strings.Contains(err.Error(), "nothing was heard of it for") {
+		if err == nil || !strings.Contains(fmt.Sprint(err), "rank 1 of 3") || !strings.Contains(err.Error(), "it sent nothing for") {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 	}
