@@ -135,7 +135,7 @@ func (c *comparison) failure() error {
 	if slices.ContainsFunc(c.rows, func(r *row) bool { return len(r.runs) > 0 }) {
 		return nil
 	}
-	return fmt.Errorf("no store could be trained with: %s: %w", c.rows[0].name(), c.rows[0].failed)
+	return fmt.Errorf("training failed with every store; the first failure: %s: %w", c.rows[0].name(), c.rows[0].failed)
 }
 
 // packs tells whether some store needs a pack.
@@ -157,7 +157,7 @@ func (c *comparison) sample(ctx context.Context, v *variant) (err error) {
 	if _, ok := c.prepared[v.samples]; ok {
 		return nil
 	}
-	c.rep.Logf("drawing the mini-batches, into %s", v.samples)
+	c.rep.Logf("drawing the mini-batches into %s", v.samples)
 	if _, err := c.program(ctx, v.o.samplingArgs(v.samples)); err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (c *comparison) pack(ctx context.Context, v *variant) error {
 	}
 	v.pack = filepath.Join(c.o.Out, packDir+v.suffix(v.bare))
 	if _, ok := c.prepared[v.pack]; !ok && c.broken[v.pack] == nil {
-		c.rep.Logf("packing, into %s", v.pack)
+		c.rep.Logf("packing into %s", v.pack)
 		_, err := c.program(ctx, v.packArgs())
 		if err == nil {
 			c.prepared[v.pack], err = c.made(v.pack)
@@ -224,7 +224,7 @@ func (c *comparison) train(ctx context.Context, row *row, round int) error {
 	if err := c.chill(row.of); err != nil {
 		return err
 	}
-	c.rep.Logf("round %d of %d: training with %s, into %s", round+1, c.o.Rounds, row.name(), dir)
+	c.rep.Logf("round %d of %d: training with %s into %s", round+1, c.o.Rounds, row.name(), dir)
 	_, err = c.program(ctx, row.trainArgs(dir))
 	if err == nil {
 		run, err = c.finished(dir)

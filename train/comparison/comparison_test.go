@@ -206,7 +206,7 @@ func TestFailures(t *testing.T) {
 	f.fail["pack"] = little
 	_, err = f.compare(o)
 	f.expect("presample", "pack", "rows-1")
-	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "no store could be trained with: rows: too little") {
+	if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "training failed with every store; the first failure: rows: too little") {
 		t.Errorf("none runs: %v", err)
 	}
 	delete(f.fail, "rows")
@@ -436,28 +436,28 @@ func TestLive(t *testing.T) {
 // TestValidate names the flag.
 func TestValidate(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
-		"--dataset is missing":                          func(o *Options) { o.Dataset = "" },
-		"--out is missing":                              func(o *Options) { o.Out = "" },
-		"--stores is empty":                             func(o *Options) { o.Stores = []string{} },
-		"--stores disk: there are":                      func(o *Options) { o.Stores = []string{"disk"} },
-		"--stores auto: there are":                      func(o *Options) { o.Stores = []string{"auto"} },
-		"rows is there twice":                           func(o *Options) { o.Stores = []string{"rows", "rows"} },
-		"--rounds -1":                                   func(o *Options) { o.Rounds = -1 },
-		"--drive-seconds 3601":                          func(o *Options) { o.DriveSeconds = 3601 },
-		"--blas abacus":                                 func(o *Options) { o.Train.BLAS = "abacus" },
-		"--engine abacus":                               func(o *Options) { o.Train.Engine = "abacus" },
-		"--ablate no-disk: there":                       func(o *Options) { o.Ablations = []string{"no-pipeline+no-disk"} },
-		"--ablate \"\": there are":                      func(o *Options) { o.Ablations = []string{""} },
-		"no-pipeline is there twice":                    func(o *Options) { o.Ablations = []string{"no-pipeline", "no-pipeline"} },
-		"--ablate no-gpu-cache: wit":                    func(o *Options) { o.Ablations, o.Train.Engine = []string{"no-gpu-cache"}, "cpu" },
-		"--ablate layers-2: --fanou":                    func(o *Options) { o.Ablations = []string{"layers-2"} },
-		"--live draws batches while":                    func(o *Options) { o.Live, o.Samples = true, "s" },
-		"--ablate no-topology-cache":                    func(o *Options) { o.Ablations = []string{"no-pipeline+no-topology-cache"} },
-		"--eval-fanout none":                            func(o *Options) { o.Sampling.EvalFanout = "none" },
-		"go.mod is no directory":                        func(o *Options) { o.Out = "../../go.mod/out" },
-		"--ablate: no-pipeline+layers-3 is there twice": func(o *Options) { o.Ablations = []string{"no-pipeline+layers-3", "layers-3+no-pipeline"} },
-		"--ablate no-pipeline+no-pipeline: no-pipeline": func(o *Options) { o.Ablations = []string{"no-pipeline+no-pipeline"} },
-		"--ablate layers-3: layers-2 is there too":      func(o *Options) { o.Sampling.Fanout, o.Ablations = []int{4}, []string{"layers-2+layers-3"} },
+		"--dataset is missing":                                     func(o *Options) { o.Dataset = "" },
+		"--out is missing":                                         func(o *Options) { o.Out = "" },
+		"--stores is empty":                                        func(o *Options) { o.Stores = []string{} },
+		"--stores disk: there are":                                 func(o *Options) { o.Stores = []string{"disk"} },
+		"--stores auto: there are":                                 func(o *Options) { o.Stores = []string{"auto"} },
+		"--stores names rows twice":                                func(o *Options) { o.Stores = []string{"rows", "rows"} },
+		"--rounds -1":                                              func(o *Options) { o.Rounds = -1 },
+		"--drive-seconds 3601":                                     func(o *Options) { o.DriveSeconds = 3601 },
+		"--blas abacus":                                            func(o *Options) { o.Train.BLAS = "abacus" },
+		"--engine abacus":                                          func(o *Options) { o.Train.Engine = "abacus" },
+		"--ablate no-disk: there":                                  func(o *Options) { o.Ablations = []string{"no-pipeline+no-disk"} },
+		"--ablate \"\": there are":                                 func(o *Options) { o.Ablations = []string{""} },
+		"--ablate names no-pipeline twice":                         func(o *Options) { o.Ablations = []string{"no-pipeline", "no-pipeline"} },
+		"--ablate no-gpu-cache: --engine cpu has no":               func(o *Options) { o.Ablations, o.Train.Engine = []string{"no-gpu-cache"}, "cpu" },
+		"--ablate layers-2: --fanou":                               func(o *Options) { o.Ablations = []string{"layers-2"} },
+		"--live draws batches while":                               func(o *Options) { o.Live, o.Samples = true, "s" },
+		"--ablate no-topology-cache":                               func(o *Options) { o.Ablations = []string{"no-pipeline+no-topology-cache"} },
+		"--eval-fanout none":                                       func(o *Options) { o.Sampling.EvalFanout = "none" },
+		"go.mod is no directory":                                   func(o *Options) { o.Out = "../../go.mod/out" },
+		"--ablate names no-pipeline+layers-3 twice":                func(o *Options) { o.Ablations = []string{"no-pipeline+layers-3", "layers-3+no-pipeline"} },
+		"--ablate no-pipeline+no-pipeline names no-pipeline twice": func(o *Options) { o.Ablations = []string{"no-pipeline+no-pipeline"} },
+		"--ablate layers-3: layers-2 sets the number of layers already": func(o *Options) { o.Sampling.Fanout, o.Ablations = []int{4}, []string{"layers-2+layers-3"} },
 	} {
 		f, o := begin(t)
 		change(&o)

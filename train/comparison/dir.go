@@ -129,7 +129,7 @@ func (c *comparison) claim(out string, want []byte) error {
 	}
 	was, err := vfs.ReadSmall(c.fs, name, mostSpec)
 	if err == nil && !stdbytes.Equal(was, want) {
-		err = fault.New(fault.ErrExists, "%s compares stores on other samples or with other flags, which %s has: give the same, or another --out", out, name)
+		err = fault.New(fault.ErrExists, "%s compares stores on other samples or with other flags (listed in %s): give the same flags, or another --out", out, name)
 	}
 	return err
 }

@@ -93,5 +93,5 @@ func (c *comparison) estimate() {
 		r.EstimatedSeconds += s
 		parts = append(parts, fmt.Sprintf("%s %s", row.name(), units.Seconds(s)))
 	}
-	c.rep.Logf("estimate: without caches, reads take %s: %s; computing comes on top where it is slower, and evaluation", units.Seconds(r.EstimatedSeconds), strings.Join(parts, ", "))
+	c.rep.Logf("estimate: without caches, reads take %s: %s; evaluation, and computing where it is slower than reading, come on top", units.Seconds(r.EstimatedSeconds), strings.Join(parts, ", "))
 }

@@ -198,10 +198,10 @@ func bytesFigure(ran []*Store) chart.Figure {
 		}
 		return chart.Bar{Says: says, Bars: [][]chart.Part{{
 			{Class: "c1", Value: float(s.UsefulBytes), Tell: "useful: " + show(s.UsefulBytes, size)},
-			{Class: "c1 pale", Value: float(s.BytesRead - s.UsefulBytes), Tell: "read beside: " + show(s.BytesRead-s.UsefulBytes, size)},
+			{Class: "c1 pale", Value: float(s.BytesRead - s.UsefulBytes), Tell: "other bytes: " + show(s.BytesRead-s.UsefulBytes, size)},
 		}}}
 	})
-	f.Legend = []chart.Key{{Class: "c1", Name: "rows and graphs that batches used"}, {Class: "c1 pale", Name: "read beside them"}}
+	f.Legend = []chart.Key{{Class: "c1", Name: "rows and graphs that batches used"}, {Class: "c1 pale", Name: "other bytes read with them"}}
 	return f
 }
 
@@ -213,7 +213,7 @@ func requestFigure(ran []*Store) chart.Figure {
 		}
 		return chart.Bar{Says: says, Bars: [][]chart.Part{{{Class: "c1", Value: float(s.Requests), Tell: show(s.Requests, number)}}}}
 	})
-	f.Note = "Reads as stores submit them, and their mean size; of mmap, pages that the kernel read."
+	f.Note = "Reads that stores submit, and their mean size; for mmap, pages that the kernel read."
 	return f
 }
 
@@ -257,7 +257,7 @@ func lineClass(i int) string {
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 func scoreFigure(ran []*Store) (chart.Figure, bool) {
-	f := chart.Figure{Title: "Validation score against seconds", Note: "Of the first round; the seconds are those of training and validation."}
+	f := chart.Figure{Title: "Validation score against seconds", Note: "The first round; the seconds count training and validation."}
 	var list []chart.Curve
 	for _, s := range ran {
 		if len(s.Scores) == 0 || s.Ablation != "" && !strings.Contains(s.Ablation, "layers-") { // it learns the same
@@ -325,7 +325,7 @@ func paysFigure(ran []*Store) (chart.Figure, bool) {
 		}
 		f.Legend = append(f.Legend, chart.Key{Class: c.Class, Name: name})
 	}
-	f.Note = "Seconds of preparing and of training so many epochs. Packing has paid where a store's line is above that of " + ran[i].Name() + "."
+	f.Note = "Seconds of preparing and of training, by the number of epochs. Packing has paid off where a store's line is above the line of " + ran[i].Name() + "."
 	f.Charts = []template.HTML{chart.Curves(f.Title, "epochs", true, list, short, func(v float64) string { return short(v) + " s" })}
 	return f, true
 }

@@ -33,7 +33,7 @@ func TestPage(t *testing.T) {
 		"2 rounds of 2 epochs each, within 1.00 GiB of memory, on the same mini-batches.",
 		"<h2>Seconds of an epoch</h2>", "by round: 30.0 s", "the first: 20.0 s",
 		"<h2>Seconds of each link, alone</h2>", "read features: 15.0 s", "bound by read features",
-		"<h2>Bytes read in an epoch</h2>", "4.0 KiB, 25.0% useful", "read beside: 3.0 KiB",
+		"<h2>Bytes read in an epoch</h2>", "4.0 KiB, 25.0% useful", "other bytes: 3.0 KiB",
 		"<h2>Requests in an epoch</h2>", "16 of 256 B",
 		"<h2>Bytes a second</h2>", "500 B/s | 8.0 KiB/s", "the drive in sequence: 1.00 GiB/s",
 		"<h2>Where the rows came from</h2>", "GPU: 20.0%", "RAM: 40.0%", "drive: 40.0%", "60.0% hits",

@@ -52,7 +52,7 @@ func execute(ctx context.Context, path, name string, args []string) ([]byte, err
 	case err == nil && json.Valid(last):
 		return last, nil
 	case err == nil:
-		return nil, fmt.Errorf("%s %s: its last line is no JSON", name, args[0])
+		return nil, fmt.Errorf("%s %s: the last line of its output is not JSON", name, args[0])
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("%s %s: %w", name, args[0], context.Cause(ctx))
 	}

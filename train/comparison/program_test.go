@@ -18,7 +18,7 @@ func TestExecute(t *testing.T) {
 		text string
 	}{
 		`echo noise; echo '{"a":1}'`: {out: `{"a":1}`},
-		`echo noise`:                 {text: "no JSON"},
+		`echo noise`:                 {text: "the last line of its output is not JSON"},
 		`echo '{"error":"too little","exit_code":4}'; exit 4`:          {kind: fault.ErrBudget, text: "too little"},
 		`echo '{"error":"a bug","exit_code":1}'; exit 1`:               {text: "a bug"},
 		`echo broken >&2; exit 3`:                                      {text: "exit status 3: broken"},

@@ -184,16 +184,16 @@ func (r *Result) judge() {
 	short := slices.IndexFunc(list, func(s *Store) bool { return s.batches < leastBatches || s.seconds < leastSeconds })
 	switch {
 	case len(list) < 2:
-		r.Undecided = "it takes two stores to compare"
+		r.Undecided = "a comparison needs two stores"
 	case slices.ContainsFunc(list, func(s *Store) bool { return s.Rounds < 2 }):
-		r.Undecided = "it takes two rounds of each store to see how much they vary (--rounds 2)"
+		r.Undecided = "the variation between rounds needs two rounds of each store (--rounds 2)"
 	case short >= 0:
 		s := list[short]
-		r.Undecided = fmt.Sprintf("in a round of %s, the epochs that are compared have %s and take %s; %d batches and %s are the least (--epochs)",
+		r.Undecided = fmt.Sprintf("in a round of %s, the compared epochs have %s and take %s; the minimum is %d batches and %s (--epochs)",
 			s.Name(), units.Of(s.batches, "batch"), units.Seconds(s.seconds), leastBatches, units.Seconds(leastSeconds))
 	default:
 		if i := slices.IndexFunc(list, func(s *Store) bool { return s != best && !apart(best, s) }); i >= 0 {
-			r.Undecided = fmt.Sprintf("rounds of %s and of %s take as long as each other", best.Name(), list[i].Name())
+			r.Undecided = fmt.Sprintf("the times of rounds of %s and of %s overlap", best.Name(), list[i].Name())
 			return
 		}
 		r.Fastest = best.Name()

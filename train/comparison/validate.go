@@ -24,20 +24,20 @@ func (o *Options) Validate() error {
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for the comparison")
 	case len(o.Stores) == 0:
-		return usage("--stores is empty: there are %s", strings.Join(stores.Names()[1:], ", "))
+		return usage("--stores is empty: name one or more of %s", strings.Join(stores.Names()[1:], ", "))
 	case o.Rounds < 1:
 		return usage("--rounds %d: give a positive number", o.Rounds)
 	case o.DriveSeconds < 0 || o.DriveSeconds > longest:
 		return usage("--drive-seconds %v: give a number from 0 to %d", o.DriveSeconds, longest)
 	case o.Live && o.Samples != "":
-		return usage("--live draws batches while training, %s has batches: leave one of them out", o.Samples)
+		return usage("--live draws batches while training, but --samples %s has batches already: leave one of the two out", o.Samples)
 	}
 	for i, name := range o.Stores {
 		if name == stores.Auto || !slices.Contains(stores.Names(), name) {
 			return usage("--stores %s: there are %s", name, strings.Join(stores.Names()[1:], ", "))
 		}
 		if slices.Contains(o.Stores[:i], name) {
-			return usage("--stores: %s is there twice", name)
+			return usage("--stores names %s twice", name)
 		}
 	}
 	variants, err := o.variants()
@@ -86,12 +86,12 @@ func (o *Options) variants() ([]*variant, error) {
 		parts := strings.Split(name, joint)
 		for _, before := range o.Ablations[:i] {
 			if sameParts(parts, strings.Split(before, joint)) {
-				return nil, fault.New(fault.ErrUsage, "--ablate: %s is there twice", before)
+				return nil, fault.New(fault.ErrUsage, "--ablate names %s twice", before)
 			}
 		}
 		for j, part := range parts {
 			if slices.Contains(parts[:j], part) {
-				return nil, fault.New(fault.ErrUsage, "--ablate %s: %s is there twice", name, part)
+				return nil, fault.New(fault.ErrUsage, "--ablate %s names %s twice", name, part)
 			}
 			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
 			if k < 0 {

@@ -23,7 +23,7 @@ var ablations = []ablation{
 	{"no-pipeline", func(v *variant) error { v.o.Train.Slots = 1; return nil }},
 	{"no-gpu-cache", func(v *variant) error {
 		if e := v.o.Train.Engine; e == train.EngineCPU || e == train.EngineNone {
-			return fmt.Errorf("with --engine %s there is none", e)
+			return fmt.Errorf("--engine %s has no GPU cache", e)
 		}
 		v.o.Train.GPUCache = none()
 		return nil
@@ -31,7 +31,7 @@ var ablations = []ablation{
 	{"no-ram-cache", func(v *variant) error { v.o.Train.RAMCache, v.bare = none(), true; return nil }},
 	{"no-topology-cache", func(v *variant) error {
 		if !v.o.Live {
-			return errors.New("only with --live is a topology read while training")
+			return errors.New("training reads a topology only with --live")
 		}
 		v.o.Train.Topology, v.drawn = topology.Choice{Level: topology.Cached, Memory: none()}, true
 		return nil
@@ -73,11 +73,11 @@ type variant struct {
 func (v *variant) layer(n int) error {
 	switch {
 	case v.layers > 0:
-		return fmt.Errorf("layers-%d is there too", v.layers)
+		return fmt.Errorf("layers-%d sets the number of layers already", v.layers)
 	case v.o.Samples != "":
-		return fmt.Errorf("%s has the layers that it has: leave --samples out", v.o.Samples)
+		return fmt.Errorf("the number of layers of --samples %s is fixed: leave --samples out", v.o.Samples)
 	case len(v.o.Sampling.Fanout) == n:
-		return fmt.Errorf("--fanout %s has %d layers", sampler.FormatFanout(v.o.Sampling.Fanout), n)
+		return fmt.Errorf("--fanout %s has %d layers already", sampler.FormatFanout(v.o.Sampling.Fanout), n)
 	}
 	v.layers, v.o.Sampling.Fanout = n, layered(v.o.Sampling.Fanout, n)
 	if eval, err := sampler.ParseFanout(v.o.Sampling.EvalFanout); err == nil && len(eval) > 1 {
