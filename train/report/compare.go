@@ -66,7 +66,7 @@ type Difference struct {
 // Compare compares two to MostCompared runs, and refuses more.
 func Compare(runs []*Run) (*Comparison, error) {
 	if len(runs) < 2 || len(runs) > MostCompared {
-		return nil, fault.New(fault.ErrUsage, "%s: between 2 and %d can be compared", units.Of(len(runs), "run"), MostCompared)
+		return nil, fault.New(fault.ErrUsage, "%s given: needs 2 to %d to compare", units.Of(len(runs), "run"), MostCompared)
 	}
 	c := &Comparison{runs: runs, Differences: differences(runs)}
 	names := shortNames(runs)

@@ -222,7 +222,7 @@ func TestEveryKindOfRun(t *testing.T) {
 		"no epochs":   {func(r *Run) { r.Epochs, r.State, r.Result = nil, rundir.StateRunning, nil }, 3, []string{"Running: 0 of 2 epochs so far.", "No epoch has ended yet."}},
 		"nothing":     {func(r *Run) { *r = Run{} }, 0, nil},
 		"running":     {func(r *Run) { r.State, r.Result, r.Ended = rundir.StateRunning, nil, nil }, 11, []string{"Best validation accuracy 75.00 %, at epoch 1."}},
-		"killed":      {func(r *Run) { r.State = Killed }, 11, []string{"Ended without a word after 2 of 2 epochs."}},
+		"killed":      {func(r *Run) { r.State = Killed }, 11, []string{"Ended without an error message after 2 of 2 epochs."}},
 		"interrupted": {func(r *Run) { r.State, r.Error = "interrupted", "interrupted after" }, 11, []string{"Interrupted after 2 of 2 epochs. Test"}},
 		"failed":      {func(r *Run) { r.State, r.Error = "failed", "the loss is NaN" }, 11, []string{"Failed after 2 of 2 epochs: the loss is NaN."}},
 		"no losses":   {func(r *Run) { r.Epochs[0].Loss, r.Epochs[1].Loss = score.Undefined, score.Undefined }, 11, []string{"<td>–</td>"}},
@@ -254,7 +254,7 @@ func TestEveryKindOfRun(t *testing.T) {
 		"equal rates":    {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = 0.01, 0.01 }, 11, nil},
 		"absurd rates":   {func(r *Run) { r.Epochs[0].LR, r.Epochs[1].LR = -1e308, 1e308 }, 12, nil},
 		"stopped early": {func(r *Run) { r.Params.Epochs, r.Result.StoppedEarly = 9, true }, 11,
-			[]string{"Stopped early, after 2 of 9 epochs, for want of better scores. Test"}},
+			[]string{"Stopped early, after 2 of 9 epochs: the scores no longer improved. Test"}},
 		"no timeline": {func(r *Run) { r.Timeline = nil }, 10, nil},
 		"a forged timeline": {func(r *Run) {
 			r.Timeline = &rundir.Timeline{Spans: slices.Repeat([]rundir.TimelineSpan{{Begin: math.Inf(1)}, {Seconds: -1}, {Begin: 1e308, Seconds: 1e308}, {Lane: "a"}}, 5000)}
@@ -348,7 +348,7 @@ func TestConfiguration(t *testing.T) {
 			"weight decay 0.1; label smoothing 0.2; metric f1; layer order auto; seed 3; order of batches shuffled": {
 			Model: "gcn", Heads: 8, Aggregator: "mean", GCNNorm: "block", Norm: "batch", Activation: "elu", Residual: true, InputProjection: true,
 			Optimizer: "adamw", WeightDecay: 0.1, LabelSmoothing: 0.2, Schedule: "cosine", Warmup: 2, MinLR: 1e-5, Patience: 1, ShuffleBatches: true},
-		"model gat; widths 4 → 2; heads 8; dropout 0.5; epochs 9; optimizer adam; learning rate 0.01; schedule times 0.5 when more than 10 epochs are no better, down to 0; " +
+		"model gat; widths 4 → 2; heads 8; dropout 0.5; epochs 9; optimizer adam; learning rate 0.01; schedule times 0.5 after more than 10 epochs without a better score, down to 0; " +
 			"loss binary; metric f1; layer order auto; seed 3; order of batches as sampled": {
 			Model: "gat", Heads: 8, Aggregator: "mean", Loss: "binary", Optimizer: "adam", Schedule: "plateau", PlateauFactor: 0.5, PlateauPatience: 10},
 	} {

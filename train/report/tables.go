@@ -111,7 +111,7 @@ func (r *Run) configuration() Table {
 
 // sampling describes how batches were drawn while training.
 func sampling(p *recipe.Recipe) string {
-	return fmt.Sprintf("drawn while training, by %s: %s, fanout %s, for evaluation %s, seed %d", p.Sampler, units.Of(p.BatchSize, "seed node"), p.Fanout, p.EvalFanout, p.SampleSeed)
+	return fmt.Sprintf("drawn while training, by %s: %s, fanout %s, fanout for evaluation %s, seed %d", p.Sampler, units.Of(p.BatchSize, "seed node"), p.Fanout, p.EvalFanout, p.SampleSeed)
 }
 
 // schedule describes the learning rate after the warm-up; "" if it is constant.
@@ -122,7 +122,7 @@ func schedule(p *recipe.Recipe) string {
 	case "cosine":
 		return "cosine, down to " + plain(p.MinLR)
 	case "plateau":
-		return fmt.Sprintf("times %s when more than %s are no better, down to %s", plain(p.PlateauFactor), units.Of(p.PlateauPatience, "epoch"), plain(p.MinLR))
+		return fmt.Sprintf("times %s after more than %s without a better score, down to %s", plain(p.PlateauFactor), units.Of(p.PlateauPatience, "epoch"), plain(p.MinLR))
 	}
 	return p.Schedule
 }

@@ -122,7 +122,7 @@ func (v *verdict) reading() string {
 	rate := v.lastReadRate()
 	switch {
 	case v.DriveRate > 0 && rate >= 0.8*v.DriveRate:
-		s = append(s, fmt.Sprintf("The drive gives what it can: %s, of %s in sequence.", units.BytesPerSecond(rate), units.BytesPerSecond(v.DriveRate)))
+		s = append(s, fmt.Sprintf("The drive is at its limit: %s, of %s in sequence.", units.BytesPerSecond(rate), units.BytesPerSecond(v.DriveRate)))
 	case v.DriveRate > 0 && rate > 0 && rate < 0.5*v.DriveRate:
 		s = append(s, fmt.Sprintf("Reads come at %s, %.0f %% of the drive's rate in sequence.", units.BytesPerSecond(rate), 100*rate/v.DriveRate))
 	}
@@ -157,9 +157,9 @@ func (v *verdict) largerCache() string {
 		return ""
 	}
 	share := 100 * float64(best.Rows) / float64(f.Nodes)
-	did := fmt.Sprintf("would leave %.0f %% of what is read", 100*left)
+	did := fmt.Sprintf("would leave %.0f %% of the reads", 100*left)
 	if left > 0.45 && left <= 0.5 {
-		did = "would halve what is read"
+		did = "would halve the reads"
 	}
 	text := fmt.Sprintf("A cache of %.3g %% of the rows, %s, in place of %.3g %% %s", share, budget.FormatBytes(best.Rows*int64(f.RowBytes)),
 		100*float64(s.CacheRows)/float64(f.Nodes), did)
@@ -209,12 +209,12 @@ func (v *verdict) lessToRead() string {
 	rows, useful := e.BytesRead-e.GraphBytesRead, e.InputNodes*int64(f.RowBytes)-e.RAMBytes
 	switch {
 	case f.Policy == "" && useful > 0 && float64(rows) > 1.5*float64(useful):
-		return fmt.Sprintf("Of what is read %.0f %% are rows that batches use: the rows, of %s, are read with the pages that they lie on. A pack has them next to each other (diskgnn pack).",
+		return fmt.Sprintf("Batches use %.0f %% of the bytes read: rows have %s, but whole pages are read. A pack stores the rows of a batch next to each other (diskgnn pack).",
 			100*float64(useful)/float64(rows), budget.FormatBytes(int64(f.RowBytes)))
 	case f.Policy == "static" && f.Segment <= 1 && f.DType == "float32":
-		return "The cache is the largest that the pack has rows for; a pack of half as wide rows (pack --dtype float16) would halve what is read, and round it."
+		return "The cache already holds all rows that the pack allows; a pack with float16 rows (pack --dtype float16) would halve the reads, and round the features."
 	case f.Policy == "min" && f.DType == "float32":
-		return "A pack with a larger cache (pack --cache), or of half as wide rows (pack --dtype float16), would leave less to read."
+		return "A pack with a larger cache (pack --cache), or with float16 rows (pack --dtype float16), would read less."
 	}
 	return ""
 }
@@ -231,11 +231,11 @@ func (v *verdict) computing() string {
 	name, _, _ := strings.Cut(s.BLAS, " ")
 	switch {
 	case name == "gonum" && s.SIMD == "plain":
-		return "The matrix products are in plain Go, a tenth as fast as others: the processor has no AVX2, or DISKGNN_SIMD keeps it from being used. OpenBLAS is faster here (Debian, Ubuntu: apt install libopenblas0)."
+		return "The matrix products are in plain Go, a tenth as fast as others: the processor has no AVX2, or DISKGNN_SIMD disables it. OpenBLAS is faster here (Debian, Ubuntu: apt install libopenblas0)."
 	case name == "gonum":
 		return "The matrix products are gonum's, a tenth as fast as the program's own (--blas builtin) or OpenBLAS's."
 	case v.Host != nil && s.Threads > 0 && 2*s.Threads <= v.Host.Processors:
-		return fmt.Sprintf("It computes on %s of the machine's %d processors (--threads).", units.Of(s.Threads, "thread"), v.Host.Processors)
+		return fmt.Sprintf("The run computes on %s of the machine's %d processors (--threads).", units.Of(s.Threads, "thread"), v.Host.Processors)
 	}
 	return "The drive has time to spare: more or faster processors would help, or a GPU; a larger cache would not."
 }
@@ -273,5 +273,5 @@ func (v *verdict) validation() string {
 	if valid < train || train <= 0 {
 		return ""
 	}
-	return fmt.Sprintf("Validating takes longer than training: %s of %s (--validate-every makes it rarer).", units.Seconds(valid), units.Seconds(train+valid))
+	return fmt.Sprintf("Validation takes longer than training: %s of %s (--validate-every makes it rarer).", units.Seconds(valid), units.Seconds(train+valid))
 }

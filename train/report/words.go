@@ -73,13 +73,13 @@ func (r *Run) progress() string {
 	switch r.State {
 	case rundir.StateFinished:
 		if r.Result != nil && r.Result.StoppedEarly {
-			return fmt.Sprintf("Stopped early, after %s, for want of better scores.", done)
+			return fmt.Sprintf("Stopped early, after %s: the scores no longer improved.", done)
 		}
 		return fmt.Sprintf("Finished %s.", units.Of(len(r.Epochs), "epoch"))
 	case rundir.StateRunning:
 		return fmt.Sprintf("Running: %s so far.", done)
 	case Killed:
-		return fmt.Sprintf("Ended without a word after %s.", done)
+		return fmt.Sprintf("Ended without an error message after %s.", done)
 	}
 	s := fmt.Sprintf("%s after %s", capital(string(r.State)), done)
 	if r.Error != "" && r.State == rundir.StateFailed {
