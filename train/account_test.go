@@ -232,7 +232,7 @@ func TestGarbageForWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
-	if err == nil || !strings.HasPrefix(err.Error(), name+": safetensors: ") || !strings.Contains(err.Error(), "no JSON object") {
+	if err == nil || !strings.HasPrefix(err.Error(), name+": safetensors: ") || !strings.Contains(err.Error(), "not a JSON object") {
 		t.Errorf("%v", err)
 	}
 }

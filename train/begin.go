@@ -100,13 +100,13 @@ func hashFile(f io.ReaderAt, size int64, checked bool) (sum string, unsummed boo
 func checkHead(f io.ReaderAt, size int64) error {
 	var head [8]byte // the length of what precedes the data
 	if size < int64(len(head)) {
-		return fault.New(fault.ErrInput, "it is no file of safetensors")
+		return fault.New(fault.ErrInput, "it is not a safetensors file")
 	}
 	if _, err := f.ReadAt(head[:], 0); err != nil {
 		return err
 	}
 	if n := binary.LittleEndian.Uint64(head[:]); n > min(trained.MostHeader, uint64(size)) {
-		return fault.New(fault.ErrInput, "it is no file of safetensors")
+		return fault.New(fault.ErrInput, "it is not a safetensors file")
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func beginWith(fsys vfs.FS, o *decide.Options, rep *epoch.Replica) error {
 	}
 	b, err := vfs.ReadExact(fsys, o.WeightsPath, func(size int64) error {
 		if most := 4*int64(count) + trained.MostHeader; size > most {
-			return bad("it has %s, more than the %s that can be the model's", budget.FormatBytes(size), budget.FormatBytes(most))
+			return bad("the file has %s, but the weights of this model have at most %s", budget.FormatBytes(size), budget.FormatBytes(most))
 		}
 		return nil
 	})

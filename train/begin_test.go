@@ -86,13 +86,13 @@ func TestOtherWeightsRefused(t *testing.T) {
 		kind   error
 		change func(*Options)
 	}{
-		"there is no such file, and no run":                       {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("nowhere") }},
-		"the directory has no weights.safetensors":                {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("samples") }},
-		"has the shape [8 7], the model's is [9 7]":               {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Hidden = first.Out, 9 }},
-		"there is no convs.0.lin.weight":                          {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Model = first.Out, "gcn" }},
-		"--init-from " + renamed + ": there is no ":               {fault.ErrInput, func(o *Options) { o.WeightsPath = renamed }},
-		"are not finite":                                          {fault.ErrInput, func(o *Options) { o.WeightsPath = nan }},
-		"meta.json: it is no file of safetensors":                 {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("dataset/meta.json") }},
+		"there is no such file, and no run":                        {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("nowhere") }},
+		"the directory has no weights.safetensors":                 {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("samples") }},
+		"has the shape [8 7], but the model's has the shape [9 7]": {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Hidden = first.Out, 9 }},
+		"parameter convs.0.lin.weight is missing":                  {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Model = first.Out, "gcn" }},
+		"--init-from " + renamed + ": the parameter ":              {fault.ErrInput, func(o *Options) { o.WeightsPath = renamed }},
+		"are not finite": {fault.ErrInput, func(o *Options) { o.WeightsPath = nan }},
+		"meta.json: it is not a safetensors file":                 {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("dataset/meta.json") }},
 		"with --engine none there are no weights":                 {fault.ErrUsage, func(o *Options) { o.WeightsPath, o.Engine = first.Out, EngineNone }},
 		"--force removes it before training begins; give another": {fault.ErrUsage, func(o *Options) { o.WeightsPath, o.Out, o.Force = first.Out, first.Out, true }},
 	} {
@@ -118,7 +118,7 @@ func TestOtherWeightsRefused(t *testing.T) {
 		_, err := w.run(context.Background(), again, &logged{}, nil)
 		return err
 	}
-	if err := resumed(other); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "it began with another file, "+mine) {
+	if err := resumed(other); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "the run began with another file, "+mine) {
 		t.Errorf("%v", err)
 	}
 	kept := w.file(w.dir, "mine")
@@ -142,7 +142,7 @@ func TestOtherWeightsRefused(t *testing.T) {
 	plain := w.options(p, func(o *Options) { o.Epochs = 2 })
 	w.interrupt(plain, 2)
 	_, err := w.run(context.Background(), Options{Out: plain.Out, Resume: true, WeightsPath: mine, Given: []string{"init-from"}}, &logged{}, nil)
-	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "it began with weights that --seed draws") {
+	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "the run began with random weights of --seed") {
 		t.Errorf("%v", err)
 	}
 }

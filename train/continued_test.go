@@ -22,8 +22,8 @@ func TestContinueWhatIsThere(t *testing.T) {
 		says   string
 	}{
 		"the same":      {func(*rundir.File) {}, nil, "RUN has no checkpoint yet: training begins anew"},
-		"another state": {func(f *rundir.File) { f.State = rundir.StateFailed }, fault.ErrLocked, "another process has changed RUN in this moment"},
-		"another run":   {func(f *rundir.File) { f.Begun = f.Begun.Add(-time.Second) }, fault.ErrLocked, "another process has changed RUN in this moment"},
+		"another state": {func(f *rundir.File) { f.State = rundir.StateFailed }, fault.ErrLocked, "another process has just changed RUN"},
+		"another run":   {func(f *rundir.File) { f.Begun = f.Begun.Add(-time.Second) }, fault.ErrLocked, "another process has just changed RUN"},
 	} {
 		out := filepath.Join(t.TempDir(), "run")
 		if err := mustBegin(t, out, false).Close(); err != nil {

@@ -36,7 +36,7 @@ func (r *runner) joinDevices(ctx context.Context, o *Options, on *ranks.Reducing
 	}
 	for _, rep := range r.replicas {
 		if _, ok := rep.Engine.(engine.Sharing); !ok || rep.Device == nil {
-			return fault.New(fault.ErrUsage, "the engine is %s, whose gradients are not on a GPU; give --engine gpu, or --reduce host, to all ranks", o.Engine)
+			return fault.New(fault.ErrUsage, "the gradients of the engine %s are not on a GPU; give all ranks --engine gpu, or --reduce host", o.Engine)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

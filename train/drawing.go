@@ -104,7 +104,7 @@ func (d *drawing) noRoom(err error, out string) error {
 	if d.grown == nil || !errors.Is(err, fault.ErrBudget) {
 		return err
 	}
-	return fmt.Errorf("%v, and there is no room for it: %w; go on with more: %s --memory SIZE", d.grown, err, resumeCommand(out))
+	return fmt.Errorf("%v, and it does not fit in memory: %w; go on with more: %s --memory SIZE", d.grown, err, resumeCommand(out))
 }
 
 // found sets the state of a result, which attempts share.
@@ -126,7 +126,7 @@ func (d *drawing) pin(o *Options, needs *engineNeeds, steps int) error {
 		return nil
 	}
 	if needs.gpu == nil {
-		return fault.New(fault.ErrUsage, "--topology %s is for --engine %s, and there is none: %s", topology.Pinned, EngineGPU, cmp.Or(needs.note, "this program or this machine has no GPU"))
+		return fault.New(fault.ErrUsage, "--topology %s needs --engine %s, which cannot run here: %s", topology.Pinned, EngineGPU, cmp.Or(needs.note, "this program or this machine has no GPU"))
 	}
 	evals := decide.MostEvalSlots
 	if f := d.source.Facts(); f.Valid+f.Test == 0 {

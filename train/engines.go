@@ -82,7 +82,7 @@ func chooseEngine(w engineWish, onGPU func(engineWish) (engine.Engine, engineNee
 			return e, needs, nil
 		}
 		if !errors.Is(err, cuda.ErrNoDevice) {
-			note = "the GPU is left alone: " + err.Error()
+			note = "the GPU is not used: " + err.Error()
 		}
 	}
 	if err := servesCPU(w.Precision, &w.uses); err != nil {

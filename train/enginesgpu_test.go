@@ -167,7 +167,7 @@ func TestAutoSaysWhy(t *testing.T) {
 		"a GPU that works": {newGPUEngineOn, EngineGPU, "engine: gpu, emulated, "},
 		"a GPU that is too small": {func(d *cuda.Device, w engineWish) (engine.Engine, engineNeeds, error) {
 			return nil, engineNeeds{}, fault.New(fault.ErrBudget, "3 GiB of GPU memory beside the 1 GiB that are held")
-		}, EngineCPU, "the GPU is left alone: 3 GiB of GPU memory beside the 1 GiB that are held\n"},
+		}, EngineCPU, "the GPU is not used: 3 GiB of GPU memory beside the 1 GiB that are held\n"},
 		"no GPU": {func(d *cuda.Device, w engineWish) (engine.Engine, engineNeeds, error) {
 			return nil, engineNeeds{}, fault.New(cuda.ErrNoDevice, "no driver")
 		}, EngineCPU, ""},

@@ -271,7 +271,7 @@ func TestGPUFaultUnderASignal(t *testing.T) {
 			}}
 		})
 	})
-	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(log.String(), "what was done since the latest checkpoint is lost: ") {
+	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(log.String(), "the work since the latest checkpoint is lost: ") {
 		t.Errorf("%v, after\n%s", err, log)
 	}
 	armed.Store(false)
@@ -305,7 +305,7 @@ func TestGPUSignalWithinAStep(t *testing.T) {
 			}}
 		})
 	})
-	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(log.String(), "what was done since the latest checkpoint is lost: ") {
+	if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(log.String(), "the work since the latest checkpoint is lost: ") {
 		t.Errorf("%v, after\n%s", err, log)
 	}
 	w.unfinished(o.Out, rundir.StateInterrupted)

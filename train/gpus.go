@@ -64,9 +64,9 @@ func (r *runner) connect(needs *engineNeeds) error {
 		}
 	}
 	if b.divide {
-		r.say("GPUs: %d, which reach each other's memory (cuDeviceCanAccessPeer: 1): the hottest rows are divided among them; RAM's are the process' once", len(r.replicas))
+		r.say("GPUs: %d, which reach each other's memory (cuDeviceCanAccessPeer: 1): they divide the hottest rows, and share one cache in RAM", len(r.replicas))
 	} else {
-		r.say("GPUs: %d, which do not all reach each other's memory (cuDeviceCanAccessPeer: 0): each has the hottest rows; RAM's are the process' once", len(r.replicas))
+		r.say("GPUs: %d, which do not all reach each other's memory (cuDeviceCanAccessPeer: 0): each has the hottest rows, and they share one cache in RAM", len(r.replicas))
 	}
 	return nil
 }

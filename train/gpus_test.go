@@ -164,7 +164,7 @@ func TestGPUs(t *testing.T) {
 					t.Fatalf("%s: %v", name, err)
 				}
 				said := log.String()
-				if divided := strings.Contains(said, "are divided among them"); divided == apart || strings.Contains(said, "on the GPUs by a hall") != (how == decide.ReduceAuto) || (h.sums > 0) != (how == decide.ReduceAuto) {
+				if divided := strings.Contains(said, "they divide the hottest rows"); divided == apart || strings.Contains(said, "on the GPUs by a hall") != (how == decide.ReduceAuto) || (h.sums > 0) != (how == decide.ReduceAuto) {
 					t.Errorf("%s: %d sums; %s", name, h.sums, said)
 				}
 				rows := res.GPUCacheRows

@@ -27,7 +27,7 @@ func (o *Options) listen(rep progress.Reporter) (*monitor.Monitor, error) {
 		return nil, nil
 	}
 	if !o.root() {
-		rep.Logf("--listen: rank 0 listens")
+		rep.Logf("--listen: only rank 0 listens")
 		return nil, nil
 	}
 	m, err := monitor.Listen(o.Listen, monitor.Access{Token: o.Secret.Token(), Open: o.Insecure}, rep.Logf)
@@ -40,7 +40,7 @@ func (o *Options) listen(rep progress.Reporter) (*monitor.Monitor, error) {
 	case m.Asks():
 		rep.Logf("--listen %s: the password is the token of the secret", o.Listen)
 	case !m.Loopback():
-		rep.Logf("--listen %s: whoever reaches this address can read them", o.Listen)
+		rep.Logf("--listen %s: whoever reaches this address can read the report and the metrics", o.Listen)
 	}
 	progress.Record(rep, "listening", at)
 	return m, nil

@@ -233,7 +233,7 @@ func TestListenOfRanks(t *testing.T) {
 	if n := r.Epochs[0].Batches; last["diskgnn_useful_bytes_total"] != read || last["diskgnn_batches_total"] != float64(2*n) || last["diskgnn_steps_total"] != float64(2*((n+1)/2)) {
 		t.Errorf("%v bytes of %v, %v batches and %v steps of 2 epochs of %d", last["diskgnn_useful_bytes_total"], read, last["diskgnn_batches_total"], last["diskgnn_steps_total"], n)
 	}
-	if v[1].at.URL != "" || !strings.Contains(v[1].String(), "--listen: rank 0 listens") {
+	if v[1].at.URL != "" || !strings.Contains(v[1].String(), "--listen: only rank 0 listens") {
 		t.Errorf("rank 1 said\n%s", v[1])
 	}
 }
@@ -254,7 +254,7 @@ func TestListenBeyondLoopback(t *testing.T) {
 		"loopback, a secret":  {Options{Listen: "127.0.0.1:0", Membership: ranks.Membership{Secret: s}}, false, ""},
 		"all addresses":       {Options{Listen: "0.0.0.0:0"}, true, ""},
 		"all, a secret":       {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Secret: s}}, false, "the password is the token of the secret"},
-		"all, open":           {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Insecure: true}}, false, "whoever reaches this address can read them"},
+		"all, open":           {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Insecure: true}}, false, "whoever reaches this address can read the report and the metrics"},
 		"all, open, a secret": {Options{Listen: "0.0.0.0:0", Membership: ranks.Membership{Insecure: true, Secret: s}}, false, "the password is the token of the secret"},
 	} {
 		var log logged

@@ -115,7 +115,7 @@ func TestLiveHasNoRoomToGrow(t *testing.T) {
 	if !errors.Is(err, fault.ErrBudget) || plans != 2 || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("%d plans, %v", plans, err)
 	}
-	for _, words := range []string{"training batch ", "is larger than the batches of the dry pass, and there is no room for it: --memory ", "the least that would do", "go on with more: diskgnn train --out " + o.Out + " --resume --memory SIZE"} {
+	for _, words := range []string{"training batch ", "is larger than the batches of the dry pass, and it does not fit in memory: --memory ", "the least that would do", "go on with more: diskgnn train --out " + o.Out + " --resume --memory SIZE"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%v does not say %q", err, words)
 		}
@@ -149,11 +149,11 @@ func TestLiveResumes(t *testing.T) {
 		kind   error
 		change func(*Options)
 	}{
-		"--fanout 3,5 was given, it is 3,4":         {fault.ErrExists, func(o *Options) { o.Fanout, o.Given = "3,5", []string{"fanout"} }},
-		"--batch-size 8 was given, it is 16":        {fault.ErrExists, func(o *Options) { o.Fanout, o.BatchSize, o.Given = "3,4", 8, []string{"fanout", "batch-size"} }},
-		"--sample-seed 1 was given, it is 7":        {fault.ErrExists, func(o *Options) { o.SampleSeed, o.Given = 1, []string{"sample-seed"} }},
-		"--dry-epochs all was given, it is auto":    {fault.ErrExists, func(o *Options) { o.DryEpochs, o.Given = "all", []string{"dry-epochs"} }},
-		"on batches that were drawn while training": {fault.ErrLineage, w.fromSamples},
+		"--fanout 3,5 was given, but the run has 3,4":      {fault.ErrExists, func(o *Options) { o.Fanout, o.Given = "3,5", []string{"fanout"} }},
+		"--batch-size 8 was given, but the run has 16":     {fault.ErrExists, func(o *Options) { o.Fanout, o.BatchSize, o.Given = "3,4", 8, []string{"fanout", "batch-size"} }},
+		"--sample-seed 1 was given, but the run has 7":     {fault.ErrExists, func(o *Options) { o.SampleSeed, o.Given = 1, []string{"sample-seed"} }},
+		"--dry-epochs all was given, but the run has auto": {fault.ErrExists, func(o *Options) { o.DryEpochs, o.Given = "all", []string{"dry-epochs"} }},
+		"on batches that were drawn while training":        {fault.ErrLineage, w.fromSamples},
 	} {
 		other := Options{Out: o.Out, Resume: true}
 		c.change(&other)

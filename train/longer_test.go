@@ -115,11 +115,11 @@ func TestLongerRefuses(t *testing.T) {
 
 	o := w.options(p, func(o *Options) { o.Epochs = 2 })
 	w.mustRun(o, nil)
-	refused(o, 1, fault.ErrExists, "--epochs 1 was given, it is 2")
+	refused(o, 1, fault.ErrExists, "--epochs 1 was given, but the run has 2")
 	if err := os.RemoveAll(filepath.Join(o.Out, rundir.CheckpointsDir)); err != nil {
 		t.Fatal(err)
 	}
-	refused(o, 3, fault.ErrInput, "is finished, and has no checkpoint from which it could be made longer")
+	refused(o, 3, fault.ErrInput, "is finished, and has no checkpoint to make it longer from")
 
 	early := w.options(p, func(o *Options) { o.Epochs, o.Patience, o.LR = 40, 1, 0.3 })
 	r, _ := w.mustRun(early, nil)
@@ -142,7 +142,7 @@ func TestFinishesWithoutLastCheckpoint(t *testing.T) {
 	if _, err := run(context.Background(), full, o, log, usual(all.Open, newCPUEngine)); err != nil {
 		t.Fatal(err)
 	}
-	if f := state(t, o.Out); f.State != rundir.StateFinished || !strings.Contains(log.String(), "no checkpoint of the last epoch, from which the run could be made longer: ") {
+	if f := state(t, o.Out); f.State != rundir.StateFinished || !strings.Contains(log.String(), "the checkpoint that could make the run longer was not written: ") {
 		t.Errorf("%s: %s", f.State, log)
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, rundir.CheckpointsDir)); err == nil {

@@ -92,7 +92,7 @@ func (r *runner) enter() error {
 	from, err := epoch.ShareStand(r.group, r.from, o.Epochs, max(ranks.MostEarlier, o.Memory/8), r.limits())
 	if err == nil && from != r.from {
 		r.goOn(from)
-		r.report.Logf("rank %d goes on after %d epochs and %d batches", o.Rank, from.At.Epoch, from.At.Batch)
+		r.report.Logf("rank %d resumes after %d epochs and %d batches", o.Rank, from.At.Epoch, from.At.Batch)
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (r *runner) resume(file rundir.File) (err error) {
 		return err
 	}
 	if had := r.was.Params.Epochs; o.Epochs > had {
-		r.report.Logf("%s had %d epochs: it goes on to %d", o.Out, had, o.Epochs)
+		r.report.Logf("%s had %d epochs: it continues to %d", o.Out, had, o.Epochs)
 	}
 	r.goOn(from)
 	r.report.Logf("resumed after %d epochs and %d batches", from.At.Epoch, from.At.Batch)

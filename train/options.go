@@ -150,7 +150,7 @@ func (o *Options) checkStore() error {
 	policies := stores.Policies(store)
 	switch {
 	case o.CachePolicy != "" && len(policies) == 0:
-		return usage("--cache-policy %s: what the store %s holds is settled before training", o.CachePolicy, store)
+		return usage("--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.CachePolicy, store)
 	case o.CachePolicy != "" && !slices.Contains(policies, o.CachePolicy):
 		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store, strings.Join(policies, ", "))
 	case o.FaultThreads != 0 && !stores.Maps(store):
@@ -160,9 +160,9 @@ func (o *Options) checkStore() error {
 	case o.FaultThreads < 0 || o.FaultThreads > engine.MaxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, engine.MaxThreads)
 	case o.Topology.Level != topology.Mapped && !o.Live():
-		return usage("--topology %s: only with --fanout batches are drawn while training", o.Topology.Level)
+		return usage("--topology %s needs --fanout, which draws batches while training", o.Topology.Level)
 	case o.Record != "" && stores.Maps(store):
-		return usage("--record: the store %s reads by page faults, of which nothing is known; simulate drives has them of samples", store)
+		return usage("--record: the store %s reads by page faults, which cannot be recorded; simulate drives computes them from samples", store)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (o *Options) checkRun() error {
 	case o.InitFrom != "" && o.Engine == EngineNone:
 		return usage("--init-from: with --engine none there are no weights")
 	case o.Resume && o.Force:
-		return usage("--resume and --force: go on with the run, or replace it")
+		return usage("--resume and --force exclude each other: one goes on with the run, the other replaces it")
 	case o.Keep < 1 || o.CheckpointEvery.Batches < 0 || o.CheckpointEvery.Time < 0:
 		return usage("--keep %d, --checkpoint-every %s: give a positive number", o.Keep, o.CheckpointEvery)
 	}
@@ -296,11 +296,11 @@ func (o *Options) checkRanks() error {
 	case o.world() == 1:
 		return nil
 	case o.Job.Count > 1 && o.Replicas > 1:
-		return usage("%d processes with %d replicas each: start a process for every device", o.Job.Count, o.Replicas)
+		return usage("%d processes with --gpus %d each: start one process for every GPU instead", o.Job.Count, o.Replicas)
 	case o.Record != "":
-		return usage("--record: a trace is of one process; train with one rank")
+		return usage("--record traces one process: train with one rank")
 	case o.Live() && o.DryEpochs != recipe.DryAll:
-		return usage("--fanout with %d ranks: all of them must know how large batches become: give --dry-epochs all", o.world())
+		return usage("--fanout with %d ranks: the largest batches must be found before training: give --dry-epochs all", o.world())
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func (o *Options) checkTopology() error {
 	}
 	switch {
 	case o.Recipe.Sampler == mbfile.Labor:
-		return usage("--topology %s: a GPU draws uniformly alone, not by --sampler %s", c.Level, mbfile.Labor)
+		return usage("--topology %s: a GPU draws only by --sampler uniform, not %s", c.Level, mbfile.Labor)
 	case o.Engine == EngineCPU || o.Engine == EngineNone:
 		return usage("--topology %s is for --engine %s", c.Level, EngineGPU)
 	}

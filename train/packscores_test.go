@@ -66,7 +66,7 @@ func TestEvaluatePackRefusals(t *testing.T) {
 		"another dataset": {trained.PackOptions{Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
 		"no run":          {trained.PackOptions{Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
 		"a pack":          {trained.PackOptions{Run: p, Pack: p}, fault.ErrInput, "is a pack directory, not a run"},
-		"no engine":       {trained.PackOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "its engine was none"},
+		"no engine":       {trained.PackOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "it was trained with --engine none"},
 		"deeper":          {trained.PackOptions{Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
 		"no batches":      {trained.PackOptions{Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},
 		"memory":          {trained.PackOptions{Run: o.Out, Pack: p, Memory: 1 << 20}, fault.ErrBudget, "--memory"},
@@ -103,7 +103,7 @@ func TestForeignWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(narrow.Out, rundir.FinalFile)
-	for from, says := range map[string]string{wide.Out: "has the shape [9 7], the model's is [8 7]", deeper.Out: "has the shape"} {
+	for from, says := range map[string]string{wide.Out: "has the shape [9 7], but the model's has the shape [8 7]", deeper.Out: "has the shape"} {
 		b, err := os.ReadFile(filepath.Join(from, rundir.FinalFile))
 		if err != nil {
 			t.Fatal(err)

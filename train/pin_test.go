@@ -168,12 +168,12 @@ func TestPinnedRefusals(t *testing.T) {
 		says   string
 	}{
 		"another one": {func(o *Options) { o.Topology.Level = "paged" }, "--topology paged: there are mapped, cached, pinned"},
-		"samples":     {func(o *Options) { w.fromSamples(o); o.Fanout, o.BatchSize = "", 0 }, "--topology pinned: only with --fanout batches are drawn while training"},
+		"samples":     {func(o *Options) { w.fromSamples(o); o.Fanout, o.BatchSize = "", 0 }, "--topology pinned needs --fanout, which draws batches while training"},
 		"an order":    {func(o *Options) { o.Topology.Order = topology.Orders()[0] }, "only --topology cached holds a part of the topology"},
-		"labor":       {func(o *Options) { o.Recipe.Sampler = "labor" }, "draws uniformly alone, not by --sampler labor"},
+		"labor":       {func(o *Options) { o.Recipe.Sampler = "labor" }, "draws only by --sampler uniform, not labor"},
 		"cpu":         {func(o *Options) { o.Engine = EngineCPU }, "--topology pinned is for --engine gpu"},
 		"none":        {func(o *Options) { o.Engine = EngineNone }, "--topology pinned is for --engine gpu"},
-		"no GPU":      {func(o *Options) { o.Engine = EngineAuto }, "--topology pinned is for --engine gpu, and there is none"},
+		"no GPU":      {func(o *Options) { o.Engine = EngineAuto }, "--topology pinned needs --engine gpu, which cannot run here: "},
 	} {
 		o := w.options("", w.live, pinned, func(o *Options) { o.Engine = EngineGPU }, c.change)
 		_, err := w.run(context.Background(), o, &logged{}, func(p *parts) {

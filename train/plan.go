@@ -77,9 +77,9 @@ func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 func (o *Options) Plannable() error {
 	switch {
 	case o.Resume:
-		return fault.New(fault.ErrUsage, "--plan is of a new run: leave --resume out")
+		return fault.New(fault.ErrUsage, "--plan is for a new run: leave --resume out")
 	case o.Replicas != 0 && o.Replicas != 1 || o.world() > 1:
-		return fault.New(fault.ErrUsage, "--plan is of a run of one process and one device: leave --rank and --gpus out; each rank takes as much memory, and computes its part of the batches")
+		return fault.New(fault.ErrUsage, "--plan is for one process and one device: leave --rank and --gpus out; each rank takes the same memory, and computes its part of the batches")
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func planError(ctx context.Context, err error) error {
 	case fault.EndedBy(ctx, err):
 		return fault.New(fault.ErrInterrupted, "interrupted; nothing was kept")
 	case errors.Is(err, syscall.EROFS):
-		return fault.New(fault.ErrUsage, "--plan writes nothing, and this store makes a file before it reads: train with it once, or plan with another --store (%v)", err)
+		return fault.New(fault.ErrUsage, "--plan writes nothing, but this store writes a file before it reads: train with it once, or plan with another --store (%v)", err)
 	}
 	return err
 }

@@ -366,7 +366,7 @@ func TestOtherRanksRefused(t *testing.T) {
 		"rank 1 cannot train with rank 0: its pack is ": func(o *Options) { o.Pack = other },
 		"its --hidden is 9, rank 0's is 8":              func(o *Options) { o.Hidden = 9 },
 		"its --accumulate is 6, rank 0's is 3":          func(o *Options) { o.Accumulate = 6 },
-		"it would round otherwise":                      func(o *Options) { o.LayerOrder = "auto"; o.BLAS = "openblas" },
+		"its results would differ in rounding":          func(o *Options) { o.LayerOrder = "auto"; o.BLAS = "openblas" },
 	} {
 		o := w.options(p, func(o *Options) { o.Epochs, o.Hidden, o.BLAS = 1, 8, "gonum" })
 		_, errs := party{w: w, change: func(rank int, o *Options) {
@@ -431,10 +431,10 @@ func TestRanksRefuse(t *testing.T) {
 		pack   string
 		change func(o *Options)
 	}{
-		"--accumulate 4: 3 ranks cannot":      {w.pack(10), func(o *Options) { o.Accumulate = 4 }},
-		"3 ranks: ":                           {w.pack(20, policyMin), func(*Options) {}},
-		"--record: a trace is of one process": {w.pack(10), func(o *Options) { o.Record = w.path("trace") }},
-		"give --dry-epochs all":               {"", func(o *Options) { w.live(o) }},
+		"--accumulate 4: 3 ranks cannot": {w.pack(10), func(o *Options) { o.Accumulate = 4 }},
+		"3 ranks: ":                      {w.pack(20, policyMin), func(*Options) {}},
+		"--record traces one process":    {w.pack(10), func(o *Options) { o.Record = w.path("trace") }},
+		"give --dry-epochs all":          {"", func(o *Options) { w.live(o) }},
 	} {
 		o := w.options(c.pack, func(o *Options) { o.Epochs = 1 }, c.change)
 		_, errs := party{w: w}.run(3, o)
@@ -564,7 +564,7 @@ func TestRanksAreCompared(t *testing.T) {
 		})
 	}}.run(3, o)
 	for rank, err := range errs {
-		if !strings.Contains(fmt.Sprint(err), "the weights of rank 1 are not those of rank 0 after epoch 0") || (rank == 0) != errors.Is(err, fault.ErrDevice) {
+		if !strings.Contains(fmt.Sprint(err), "the weights of rank 1 differ from rank 0's after epoch 0") || (rank == 0) != errors.Is(err, fault.ErrDevice) {
 			t.Errorf("rank %d: %v", rank, err)
 		}
 	}

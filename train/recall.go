@@ -91,11 +91,11 @@ var preferences = []preference{
 		func(o *Options, _ *budget.Size) bool { return o.Topology.Level == topology.Cached },
 		compared{"held topology", func(s *rundir.Setup) any { return budget.FormatBytes(s.TopologySize) }}),
 	resource(recipe.Option{Name: "topology-order", Names: topology.Orders(), Shown: "reach; with --store ginex: ginex",
-		Help: "with --topology cached: whose neighbours are held: reach, of nodes that batches reach often for their size; degree, of those with many; ginex, by out-degree over in-degree"},
+		Help: "with --topology cached: the nodes with neighbours in memory: reach, nodes that batches reach often for the size of their lists; degree, nodes with many neighbours; ginex, by out-degree over in-degree"},
 		func(r *rundir.Resources) *string { return &r.Topology.Order },
 		func(o *Options, _ string) bool { return o.Topology.Level == topology.Cached }, compared{}),
 	resource(recipe.Option{Name: "page-cache", Takes: "HOW", Names: PageCaches(),
-		Help: "what holds the page cache of --store mmap to --memory: cgroup, one that the process makes and enters; drop, dropping pages; auto: cgroup where one was delegated"},
+		Help: "mechanism that keeps the page cache of --store mmap within --memory: cgroup, which the process makes and enters; drop, which drops pages; auto: cgroup where one is delegated"},
 		func(r *rundir.Resources) *string { return &r.PageCache },
 		func(o *Options, _ string) bool { return all.Maps(o.store()) },
 		compared{"page cache", func(s *rundir.Setup) any { return s.PageCache }}),
@@ -187,7 +187,7 @@ func (o *Options) recall(was *rundir.File) error {
 	}
 	var differ []string
 	if was.FirstEpochs < 0 || was.FirstEpochs > was.Params.Epochs {
-		return fault.New(fault.ErrCorrupt, "it was begun with %d of %d epochs", was.FirstEpochs, was.Params.Epochs)
+		return fault.New(fault.ErrCorrupt, "it was begun with %d epochs, but has %d in all", was.FirstEpochs, was.Params.Epochs)
 	}
 	for _, d := range o.Recipe.Recall(&was.Params.Recipe, o.Given) {
 		if o.longer(was) && d.Flag == "epochs" {
@@ -221,9 +221,9 @@ func (o *Options) recall(was *rundir.File) error {
 // otherWeights returns the sentence that the run began with other weights than are given now.
 func (o *Options) otherWeights(was *rundir.File) string {
 	if was.Params.InitFrom == "" {
-		return fmt.Sprintf("--init-from %s was given, it began with weights that --seed draws", o.WeightsPath)
+		return fmt.Sprintf("--init-from %s was given, but the run began with random weights of --seed", o.WeightsPath)
 	}
-	return fmt.Sprintf("--init-from %s was given, it began with another file, %s", o.WeightsPath, was.WeightsPath)
+	return fmt.Sprintf("--init-from %s was given, but the run began with another file, %s", o.WeightsPath, was.WeightsPath)
 }
 
 // longer reports whether a resumed run is to have more epochs than it had.
@@ -242,7 +242,7 @@ func (o *Options) checkLonger(was *rundir.File) error {
 	r := &was.Params.Recipe
 	why := r.Bound()
 	if r.Live() && r.Dry() > float64(was.First()) && !decide.InputOrderFree(&was.Params.Network, &was.Setup.Info) {
-		why = "all epochs are drawn before training, and how nodes are numbered by that decides last bits (--dry-epochs, --layer-order)"
+		why = "all epochs are drawn before training, and the resulting numbering of the nodes decides last bits (--dry-epochs, --layer-order)"
 	}
 	if why == "" {
 		return nil
@@ -256,9 +256,9 @@ func (o *Options) sameDrawing(was *rundir.File) error {
 	before := &was.Params.Recipe
 	switch from := cmp.Or(o.Pack, o.Samples); {
 	case before.Live() && from != "":
-		return fault.New(fault.ErrLineage, "%s was trained on batches that were drawn while training, of fanout %s: go on without %s", o.Out, before.Fanout, from)
+		return fault.New(fault.ErrLineage, "%s was trained on batches that were drawn while training, with fanout %s: go on without %s", o.Out, before.Fanout, from)
 	case o.Live() && !before.Live():
-		return fault.New(fault.ErrExists, "%s was trained on batches that were drawn before: go on without --fanout", o.Out)
+		return fault.New(fault.ErrExists, "%s was trained on batches that were drawn before training: go on without --fanout", o.Out)
 	}
 	return nil
 }
@@ -267,7 +267,7 @@ func (o *Options) sameDrawing(was *rundir.File) error {
 func checkOptions(f *rundir.File, out string) error {
 	if n := f.Params.Epochs; n > recipe.MaxEpochs && n <= recipe.EarlierEpochs {
 		if f.State != rundir.StateFinished {
-			return fault.New(fault.ErrVersion, "%s was begun with %d epochs, and this program goes on with %d at most: report, eval and predict read it; train another run, which may begin with its weights: --init-from %s", out, n, recipe.MaxEpochs, out)
+			return fault.New(fault.ErrVersion, "%s was begun with %d epochs, but this program resumes runs of at most %d epochs (report, eval and predict still read it); train another run, which may begin with its weights: --init-from %s", out, n, recipe.MaxEpochs, out)
 		}
 		all := *f
 		all.Params.Epochs, all.FirstEpochs = recipe.MaxEpochs, min(f.FirstEpochs, recipe.MaxEpochs)
@@ -284,7 +284,7 @@ func checkOptions(f *rundir.File, out string) error {
 		err = o.Validate()
 	}
 	if err != nil {
-		return fault.New(fault.ErrCorrupt, "%s says what no run is begun with: %v", filepath.Join(out, stage.RunFile), err)
+		return fault.New(fault.ErrCorrupt, "%s has options that no run begins with: %v", filepath.Join(out, stage.RunFile), err)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (o *Options) earlier(fsys vfs.FS) (was *rundir.File, err error) {
 		return nil, err
 	}
 	if was == nil && o.Out != "" && o.places() == (all.Places{}) {
-		return nil, fault.New(fault.ErrUsage, "--resume: there is no run at %s; to begin it, say what to train on: --pack, or --dataset with --samples or --fanout", o.Out)
+		return nil, fault.New(fault.ErrUsage, "--resume: there is no run at %s; to begin one, name its data: --pack, or --dataset with --samples or --fanout", o.Out)
 	}
 	if was == nil {
 		return nil, nil

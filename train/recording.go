@@ -42,7 +42,7 @@ func newRecording(fsys vfs.FS, name, out string) (*recording, error) {
 		return nil, nil
 	}
 	if filepath.Clean(name) == filepath.Clean(out) {
-		return nil, fault.New(fault.ErrUsage, "--record %s: the run has that name; name a file", name)
+		return nil, fault.New(fault.ErrUsage, "--record %s is the directory of the run; name a file", name)
 	}
 	if err := vfs.CheckParents(fsys, name); err != nil {
 		return nil, fmt.Errorf("--record: %w", err)

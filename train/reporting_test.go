@@ -141,7 +141,7 @@ func TestReportFails(t *testing.T) {
 	if err != nil || len(r.Epochs) != 3 || state(t, o.Out).State != rundir.StateFinished {
 		t.Errorf("%d epochs, %v", len(r.Epochs), err)
 	}
-	if !strings.Contains(rep.String(), "no report.html: ") {
+	if !strings.Contains(rep.String(), "report.html was not written: ") {
 		t.Errorf("reported:\n%s", rep.String())
 	}
 }

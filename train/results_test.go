@@ -166,7 +166,7 @@ func TestEarlierRunGoesOn(t *testing.T) {
 	if _, err := w.run(context.Background(), going, &rep, nil); err != nil {
 		t.Fatal(err)
 	}
-	note, resumed := strings.Index(rep.String(), "cannot go on with the run any more"), strings.Index(rep.String(), "resumed after")
+	note, resumed := strings.Index(rep.String(), "cannot resume the run any more"), strings.Index(rep.String(), "resumed after")
 	if note < 0 || resumed < note {
 		t.Errorf("%s", &rep)
 	}

@@ -36,17 +36,17 @@ func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Repo
 		return nil, err
 	}
 	if now.State != was.State || !now.Begun.Equal(was.Begun) {
-		return nil, fault.New(fault.ErrLocked, "another process has changed %s in this moment; run the command again", d.Path)
+		return nil, fault.New(fault.ErrLocked, "another process has just changed %s; run the command again", d.Path)
 	}
 	c, err := d.latest(limits, rep)
 	if err != nil {
 		return nil, err
 	}
 	if c == nil && was.State == rundir.StateFinished {
-		return nil, fault.New(fault.ErrInput, "%s is finished, and has no checkpoint from which it could be made longer: train another run, which may begin with its weights: --init-from %s", d.Path, d.Path)
+		return nil, fault.New(fault.ErrInput, "%s is finished, and has no checkpoint to make it longer from: train another run, which may begin with its weights: --init-from %s", d.Path, d.Path)
 	}
 	if note := was.Note(d.Path); note != "" {
-		rep.Logf("%s; from here on they have checksums, and that version cannot go on with the run any more", note)
+		rep.Logf("%s; this program adds checksums, and the earlier version cannot resume the run any more", note)
 	}
 	if c == nil {
 		rep.Logf("%s has no checkpoint yet: training begins anew", d.Path)
@@ -55,7 +55,7 @@ func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Repo
 	// Earlier versions of this program leave a checkpoint that follows the judgement of the last
 	// epoch.
 	if p, had := &d.File.Params, was.Params.Epochs; p.Epochs > had && c.At.Epoch == had && had%p.ValidateEvery != 0 {
-		return nil, fault.New(fault.ErrInput, "%s cannot be made longer: its checkpoint follows the last of its %d epochs, which was validated for being the last; train another run, which may begin with its weights: --init-from %s", d.Path, had, d.Path)
+		return nil, fault.New(fault.ErrInput, "%s cannot be made longer: its checkpoint was written after the validation of the last of its %d epochs, which a longer run would skip; train another run, which may begin with its weights: --init-from %s", d.Path, had, d.Path)
 	}
 	// The version rises once the weights are written anew.
 	d.File.Format, d.File.State, d.File.Begun, d.File.Resumed = was.Format, rundir.StateRunning, was.Begun, was.Resumed+1

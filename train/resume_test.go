@@ -265,24 +265,24 @@ func TestResumeRefuses(t *testing.T) {
 		kind   error
 		change func(*Options)
 	}{
-		"use --resume to go on":                         {fault.ErrExists, func(o *Options) { o.Resume = false }},
-		"--resume and --force":                          {fault.ErrUsage, func(o *Options) { o.Force = true }},
-		"--model gcn was given, it is sage":             {fault.ErrExists, given("model", func(o *Options) { o.Model = "gcn" })},
-		"--hidden 9 was given, it is 8":                 {fault.ErrExists, given("hidden", func(o *Options) { o.Hidden = 9 })},
-		"--epochs 2 was given, it is 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 2 })},
-		"--lr 0.5 was given, it is 0.01":                {fault.ErrExists, given("lr", func(o *Options) { o.LR = 0.5 })},
-		"--dropout 0 was given, it is 0.5":              {fault.ErrExists, given("dropout", func(o *Options) { o.Dropout = 0 })},
-		"--metric f1 was given, it is accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = recipe.MetricF1 })},
-		"--layer-order aggregate was given, it is auto": {fault.ErrExists, given("layer-order", func(o *Options) { o.LayerOrder = "aggregate" })},
-		"--seed 3 was given, it is 0":                   {fault.ErrExists, given("seed", func(o *Options) { o.Seed = 3 })},
-		"--shuffle-batches true was given, it is false": {fault.ErrExists, given("shuffle-batches", func(o *Options) { o.ShuffleBatches = true })},
-		"--loss binary was given, it is cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = recipe.LossBinary })},
-		"--engine none was given, it is cpu":            {fault.ErrExists, given("engine", func(o *Options) { o.Engine = EngineNone })},
-		"was trained on the pack ":                      {fault.ErrLineage, func(o *Options) { o.Pack = other }},
-		"kernels plain, now ":                           {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},
-		"matrix products by openblas 9, now gonum":      {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"blas": "gonum"`, `"blas": "openblas 9"`) }},
-		"diskgnn.run, version 1; this program reads":    {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 3`, `"version": 1`) }},
-		"can be used (--force starts over): ":           {fault.ErrCorrupt, func(o *Options) { w.damage(o.Out, 0) }},
+		"use --resume to go on":                                   {fault.ErrExists, func(o *Options) { o.Resume = false }},
+		"--resume and --force":                                    {fault.ErrUsage, func(o *Options) { o.Force = true }},
+		"--model gcn was given, but the run has sage":             {fault.ErrExists, given("model", func(o *Options) { o.Model = "gcn" })},
+		"--hidden 9 was given, but the run has 8":                 {fault.ErrExists, given("hidden", func(o *Options) { o.Hidden = 9 })},
+		"--epochs 2 was given, but the run has 3":                 {fault.ErrExists, given("epochs", func(o *Options) { o.Epochs = 2 })},
+		"--lr 0.5 was given, but the run has 0.01":                {fault.ErrExists, given("lr", func(o *Options) { o.LR = 0.5 })},
+		"--dropout 0 was given, but the run has 0.5":              {fault.ErrExists, given("dropout", func(o *Options) { o.Dropout = 0 })},
+		"--metric f1 was given, but the run has accuracy":         {fault.ErrExists, given("metric", func(o *Options) { o.Metric = recipe.MetricF1 })},
+		"--layer-order aggregate was given, but the run has auto": {fault.ErrExists, given("layer-order", func(o *Options) { o.LayerOrder = "aggregate" })},
+		"--seed 3 was given, but the run has 0":                   {fault.ErrExists, given("seed", func(o *Options) { o.Seed = 3 })},
+		"--shuffle-batches true was given, but the run has false": {fault.ErrExists, given("shuffle-batches", func(o *Options) { o.ShuffleBatches = true })},
+		"--loss binary was given, but the run has cross-entropy":  {fault.ErrExists, given("loss", func(o *Options) { o.Loss = recipe.LossBinary })},
+		"--engine none was given, but the run has cpu":            {fault.ErrExists, given("engine", func(o *Options) { o.Engine = EngineNone })},
+		"was trained on the pack ":                                {fault.ErrLineage, func(o *Options) { o.Pack = other }},
+		"kernels plain, now ":                                     {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"simd": "`+kernel.Kind(), `"simd": "plain`) }},
+		"matrix products by openblas 9, now gonum":                {fault.ErrLineage, func(o *Options) { w.edit(o.Out, `"blas": "gonum"`, `"blas": "openblas 9"`) }},
+		"diskgnn.run, version 1; this program reads":              {fault.ErrVersion, func(o *Options) { w.edit(o.Out, `"version": 3`, `"version": 1`) }},
+		"can be used (--force starts over): ":                     {fault.ErrCorrupt, func(o *Options) { w.damage(o.Out, 0) }},
 	} {
 		if strings.HasPrefix(want, "kernels") && kernel.Kind() == "plain" {
 			continue
@@ -576,7 +576,7 @@ func TestRecallsTheRecipe(t *testing.T) {
 		t.Errorf("on the CPU: %+v", params())
 	}
 	o.Given = []string{"hidden", "engine"}
-	if o.Hidden = 5; !strings.Contains(fmt.Sprint(o.recall(&was)), "--hidden 5 was given, it is 77; --engine cpu was given, it is gpu") {
+	if o.Hidden = 5; !strings.Contains(fmt.Sprint(o.recall(&was)), "--hidden 5 was given, but the run has 77; --engine cpu was given, but the run has gpu") {
 		t.Error(o.recall(&was))
 	}
 }

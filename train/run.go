@@ -57,7 +57,7 @@ func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, par
 	defer p.monitor.Close()
 	if p.group, err = parts.join(ctx, &o.Membership, rep); err != nil {
 		if fault.EndedBy(ctx, err) {
-			err = fault.New(fault.ErrInterrupted, "interrupted before all ranks were there; run the command again")
+			err = fault.New(fault.ErrInterrupted, "interrupted before all ranks had joined; run the command again")
 		}
 		return r, err
 	}
@@ -176,7 +176,7 @@ func (r *runner) recall(o *Options) (done *rundir.Result, err error) {
 // epochs.
 func (o *Options) sayDone(r *rundir.Result, rep progress.Reporter) {
 	if r.StoppedEarly && o.gave("epochs") && o.Epochs > len(r.Epochs) {
-		rep.Logf("%s is finished: it stopped early after %d epochs, and would have with any more; a larger --patience takes a run of its own", o.Out, len(r.Epochs))
+		rep.Logf("%s is finished: it stopped early after %d epochs, whatever --epochs; training with a larger --patience needs a new run", o.Out, len(r.Epochs))
 		return
 	}
 	rep.Logf("%s is finished: there is nothing to do", o.Out)

@@ -397,7 +397,7 @@ func TestRunRefuses(t *testing.T) {
 		"meta.json is no directory":              {fault.ErrUsage, func(o *Options) { o.Out = w.path("dataset/meta.json/run") }},
 		"was packed for a cache of at least 20%": {fault.ErrBudget, func(o *Options) { o.RAMCache = percent(10) }},
 		"--memory 1.0 MiB does not":              {fault.ErrBudget, func(o *Options) { o.Memory = 1 << 20 }},
-		"--metric auc is of two classes":         {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
+		"--metric auc needs two classes":         {fault.ErrUsage, func(o *Options) { o.Metric = recipe.MetricAUC }},
 		"no such I/O backend":                    {fault.ErrUsage, func(o *Options) { o.IO = "floppy" }},
 	} {
 		o := w.options(p, c.change)

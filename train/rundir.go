@@ -118,7 +118,7 @@ func (d *runDir) abandon(why error) error {
 	errs = append(errs, d.Save(), d.Remove(rundir.FinalFile))
 	d.report()
 	if err := d.writeTrace(); err != nil {
-		d.note("no trace: %v", err)
+		d.note("the trace was not written: %v", err)
 	}
 	errs = append(errs, d.Close())
 	if err := errors.Join(errs...); err != nil {
@@ -149,6 +149,6 @@ func (d *runDir) report() {
 		err = d.Replace(rundir.ReportFile, func(w io.Writer) error { return report.Write(w, r) })
 	}
 	if err != nil {
-		d.note("no %s: %v", rundir.ReportFile, err)
+		d.note("%s was not written: %v", rundir.ReportFile, err)
 	}
 }

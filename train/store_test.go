@@ -436,11 +436,11 @@ func TestResumeMappingRows(t *testing.T) {
 func TestRowsRefuses(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	for want, change := range map[string]func(*Options){
-		"--cache-policy lru: what the store memory holds is settled before training": func(o *Options) { w.fromSamples(o); o.CachePolicy = "lru" },
-		"--cache-policy min: the store rows has s3fifo, lru, clock, sieve":           func(o *Options) { w.reading(singlerows.Name)(o); o.CachePolicy = "min" },
-		"--fault-threads 4: the store rows does not map its rows":                    func(o *Options) { w.reading(singlerows.Name)(o); o.FaultThreads = 4 },
-		"--fault-threads 5000: give a number from 1 to 4096":                         func(o *Options) { w.mappingRows(o); o.FaultThreads = 5000 },
-		"--shuffle-batches: the cache of the store rows follows":                     func(o *Options) { w.reading(singlerows.Name)(o); o.ShuffleBatches = true },
+		"--cache-policy lru: the rows in the cache of the store memory are chosen before training": func(o *Options) { w.fromSamples(o); o.CachePolicy = "lru" },
+		"--cache-policy min: the store rows has s3fifo, lru, clock, sieve":                         func(o *Options) { w.reading(singlerows.Name)(o); o.CachePolicy = "min" },
+		"--fault-threads 4: the store rows does not map its rows":                                  func(o *Options) { w.reading(singlerows.Name)(o); o.FaultThreads = 4 },
+		"--fault-threads 5000: give a number from 1 to 4096":                                       func(o *Options) { w.mappingRows(o); o.FaultThreads = 5000 },
+		"--shuffle-batches: the cache of the store rows needs":                                     func(o *Options) { w.reading(singlerows.Name)(o); o.ShuffleBatches = true },
 	} {
 		o := w.options("", change)
 		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {

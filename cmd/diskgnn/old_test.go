@@ -96,7 +96,7 @@ func (p oldProgram) test(t *testing.T, from string) {
 				t.Errorf("%v: %s", args, out)
 			}
 		}
-		if out := otherVersion(t, dir, longer...); !strings.Contains(out, "run is finished, and has no checkpoint from which it could be made longer") {
+		if out := otherVersion(t, dir, longer...); !strings.Contains(out, "run is finished, and has no checkpoint to make it longer from") {
 			t.Errorf("made longer: %s", out)
 		}
 	} else {

@@ -351,7 +351,7 @@ func ranks(t *testing.T, c *cluster) {
 	if state := finish(t, id); state != "FAILED" {
 		t.Errorf("without a secret: %s", state)
 	}
-	logs(t, id, "diskgnn train: rank 0 listens at n1, which other hosts reach: ")
+	logs(t, id, "diskgnn train: rank 0 listens at n1, which other hosts can reach: ")
 	t.Setenv("DISKGNN_SECRET", "0123456789abcdef0123") // which sbatch and srun pass on
 	for _, way := range []struct {
 		name  string

@@ -141,10 +141,10 @@ func (h *header) each(at, size int64, f func(s *section, at int64) error) error 
 	for i := range h.Sections {
 		s := &h.Sections[i]
 		if i > 0 && s.Name <= h.Sections[i-1].Name {
-			return corrupt("the section %q after %q", s.Name, h.Sections[i-1].Name)
+			return corrupt("the section %q follows %q: sections are not sorted by name", s.Name, h.Sections[i-1].Name)
 		}
 		if s.Bytes < 0 || s.Bytes > size-at {
-			return corrupt("%q has %d bytes, %d are left", s.Name, s.Bytes, size-at)
+			return corrupt("the section %q has %d bytes, but only %d are left in the file", s.Name, s.Bytes, size-at)
 		}
 		if err := f(s, at); err != nil {
 			return err
@@ -152,7 +152,7 @@ func (h *header) each(at, size int64, f func(s *section, at int64) error) error 
 		at += s.Bytes
 	}
 	if at != size {
-		return corrupt("%d bytes after the last section", size-at)
+		return corrupt("the file has %d bytes after the last section", size-at)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (h *header) each(at, size int64, f func(s *section, at int64) error) error 
 // compare refuses a section at an offset if the checksum of its bytes differs.
 func (s *section) compare(at int64, crc uint32) error {
 	if crc != s.CRC {
-		return corrupt("%q, bytes %d to %d, does not match its checksum", s.Name, at, at+s.Bytes)
+		return corrupt("the section %q, bytes %d to %d, does not match its checksum", s.Name, at, at+s.Bytes)
 	}
 	return nil
 }
@@ -168,11 +168,11 @@ func (s *section) compare(at int64, crc uint32) error {
 // headerBytes returns the length of the header from the first bytes of a file of size bytes.
 func headerBytes(b []byte, size int64) (int64, error) {
 	if len(b) < fixedBytes || string(b[:len(magic)]) != magic {
-		return 0, corrupt("no checkpoint of this program")
+		return 0, corrupt("not a checkpoint of this program")
 	}
 	n := int64(binary.LittleEndian.Uint32(b[fixedBytes-4:]))
 	if n > mostHeader || n > size-int64(fixedBytes+crcBytes) {
-		return 0, corrupt("a header of %d bytes in a file of %d", n, size)
+		return 0, corrupt("the header has %d bytes by its length field, but the file has %d bytes", n, size)
 	}
 	return n, nil
 }

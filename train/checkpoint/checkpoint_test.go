@@ -183,7 +183,7 @@ func TestTooLong(t *testing.T) {
 	if err := os.Truncate(d.File(name), 1<<40); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
-	if _, _, err := d.Read(name, 100); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "1099511627776 bytes, where 1048692 at most") {
+	if _, _, err := d.Read(name, 100); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "the file has 1099511627776 bytes, but a checkpoint of this run has at most 1048692") {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := Decode(sealed(append([]byte(`{"head":1,"sections":[]`), append(bytes.Repeat([]byte(" "), 1<<20), '}')...))); !errors.Is(err, fault.ErrCorrupt) {
@@ -216,7 +216,7 @@ func TestBecomesShorter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("read %s: it became shorter than %d bytes", d.File(name), st.Size())
+	want := fmt.Sprintf("read %s: the file became shorter than %d bytes while it was read", d.File(name), st.Size())
 	if _, _, err := d.Read(name, 100); !errors.Is(err, fault.ErrCorrupt) || err.Error() != want {
 		t.Errorf("%v, want %q", err, want)
 	}

@@ -63,12 +63,12 @@ func (d Dir) read(name string, most int64) ([]byte, error) {
 	var size int64
 	b, err := vfs.ReadExact(d.FS, name, func(n int64) error {
 		if size = n; size > most {
-			return corrupt("%d bytes, where %d at most can be the run's", size, most)
+			return corrupt("the file has %d bytes, but a checkpoint of this run has at most %d", size, most)
 		}
 		return nil
 	})
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, corrupt("it became shorter than %d bytes", size)
+		return nil, corrupt("the file became shorter than %d bytes while it was read", size)
 	}
 	return b, err
 }

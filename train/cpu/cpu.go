@@ -74,7 +74,7 @@ func resolve(o *engine.Config) (*plan, *blas.Library, error) {
 		return nil, nil, err
 	}
 	if o.Threads < 0 {
-		return nil, nil, fault.New(fault.ErrUsage, "cpu engine: %d threads", o.Threads)
+		return nil, nil, fault.New(fault.ErrUsage, "cpu engine: %d threads: needs 0 or more", o.Threads)
 	}
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
@@ -141,7 +141,7 @@ func (e *Engine) NewWork(eval bool, _ []byte) (engine.Work, error) {
 	case !eval:
 		return &work{by: e.preparer}, nil
 	case e.eval == nil:
-		return nil, fault.New(fault.ErrUsage, "cpu engine: there are no sizes for evaluation")
+		return nil, fault.New(fault.ErrUsage, "cpu engine: made without EvalSizes: it cannot evaluate")
 	}
 	return &work{by: e.eval.preparer}, nil
 }
@@ -192,7 +192,7 @@ func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
 // of the one block. Its batches have a label for every destination, with any value.
 func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
 	if layer < 0 || layer >= e.plan.model.Layers() {
-		return nil, fault.New(fault.ErrUsage, "cpu engine: layer %d of %d", layer, e.plan.model.Layers())
+		return nil, fault.New(fault.ErrUsage, "cpu engine: no layer %d in a model of %d layers", layer, e.plan.model.Layers())
 	}
 	v, err := e.newEvaluator(layer, 1, sizes)
 	if err != nil {

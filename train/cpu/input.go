@@ -37,7 +37,7 @@ func checkInput(p *plan, r *prepare.Preparer, in *Input) error {
 		return fault.New(fault.ErrInput, "cpu engine: the batch was prepared for another engine or evaluator")
 	}
 	if n := in.Prepared.Batch().Blocks[0].NumSrc; len(in.X) < n*p.width() {
-		return fault.New(fault.ErrInput, "cpu engine: %d feature elements for %d input nodes of width %d", len(in.X), n, p.width())
+		return fault.New(fault.ErrInput, "cpu engine: %d feature elements do not fill %d input nodes of width %d", len(in.X), n, p.width())
 	}
 	return nil
 }

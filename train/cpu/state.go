@@ -33,7 +33,7 @@ func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
 // Restore replaces the weights by a snapshot; Adam's moments and step stay unchanged.
 func (e *Engine) Restore(weights []float32) error {
 	if len(weights) != len(e.opt.weights) {
-		return fault.New(fault.ErrInput, "cpu engine: %d weights for %d parameters", len(weights), len(e.opt.weights))
+		return fault.New(fault.ErrInput, "cpu engine: %d weights were given for %d parameters", len(weights), len(e.opt.weights))
 	}
 	copy(e.opt.weights, weights)
 	return nil

@@ -37,16 +37,16 @@ func (e *Engine) backward(ctx context.Context, in *Input, at engine.Place) (r re
 		return r, err
 	}
 	if len(in.Prepared.Batch().Targets) > 0 && e.net.loss.kind == model.CrossEntropy {
-		return r, fault.New(fault.ErrInput, "cpu engine: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
+		return r, fault.New(fault.ErrInput, "cpu engine: the loss %s needs one class per seed node, but the batch is multi-label: use %s", model.CrossEntropy, model.Binary)
 	}
 	if e.sum != nil && e.sum.Batches == e.opts.Accumulate {
-		return r, fault.New(fault.ErrUsage, "cpu engine: a step has %d batches", e.opts.Accumulate)
+		return r, fault.New(fault.ErrUsage, "cpu engine: the step already has its %d batches", e.opts.Accumulate)
 	}
 	if err := e.net.run(ctx, in, e.opts.Seed, at); err != nil {
 		return r, err
 	}
 	if r = e.net.loss.sum; notFinite(r.Loss) {
-		return r, fault.New(fault.ErrInput, "cpu engine: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
+		return r, fault.New(fault.ErrInput, "cpu engine: step %d: the loss is %v: features are not finite, or the learning rate %v is too high",
 			e.opt.step+1, r.Loss, e.opt.rate)
 	}
 	e.net.statistics(e.batch)
@@ -62,7 +62,7 @@ func notFinite(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 func (e *Engine) Apply() error {
 	switch {
 	case e.opts.Apart:
-		return fault.New(fault.ErrUsage, "cpu engine: gradients are kept apart, and applied by ApplySum")
+		return fault.New(fault.ErrUsage, "cpu engine: with Apart, ApplySum applies the gradients")
 	case e.sum == nil:
 		e.opt.update(e.pool)
 		e.net.track(e.batch)
@@ -76,7 +76,7 @@ func (e *Engine) Apply() error {
 // Contribution implements engine.Engine.
 func (e *Engine) Contribution(dst []float32) error {
 	if len(dst) != e.plan.Count() {
-		return fault.New(fault.ErrInput, "cpu engine: %d elements for %d parameters", len(dst), e.plan.Count())
+		return fault.New(fault.ErrInput, "cpu engine: a contribution of %d elements for %d parameters", len(dst), e.plan.Count())
 	}
 	copy(dst, e.opt.grads)
 	copy(dst[e.plan.Trained:], e.batch)
@@ -86,7 +86,7 @@ func (e *Engine) Contribution(dst []float32) error {
 // ApplySum implements engine.Engine.
 func (e *Engine) ApplySum(s *engine.Sum) error {
 	if each := e.plan.Count() - e.plan.Trained; len(s.Gradients) != e.plan.Trained || len(s.Statistics) != s.Batches*each {
-		return fault.New(fault.ErrInput, "cpu engine: a sum of %d gradients and %d statistics of %d batches", len(s.Gradients), len(s.Statistics), s.Batches)
+		return fault.New(fault.ErrInput, "cpu engine: a sum of %d gradients and %d statistics of %d batches does not fit the model", len(s.Gradients), len(s.Statistics), s.Batches)
 	}
 	e.apply(s)
 	return nil

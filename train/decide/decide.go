@@ -100,7 +100,7 @@ func (d *Decision) Lines(s *rundir.Setup) (lines []string) {
 		say("%s", l.Note)
 	}
 	if l.QueueBytes > 0 {
-		say("the GPU submits the reads of training batches, and completes them when it takes the batch")
+		say("the GPU submits the reads of training batches, and completes a batch's reads when it takes the batch")
 	}
 	switch {
 	case f.Info == nil:
@@ -117,12 +117,12 @@ func (d *Decision) Lines(s *rundir.Setup) (lines []string) {
 	}
 	switch {
 	case o.InitFrom != "" && f.Unsummed:
-		say("the weights begin as those of %s, which has no checksum and is read unchecked", o.WeightsPath)
+		say("initial weights: %s, which has no checksum and is read unchecked", o.WeightsPath)
 	case o.InitFrom != "":
-		say("the weights begin as those of %s", o.WeightsPath)
+		say("initial weights: %s", o.WeightsPath)
 	}
 	if o.Ranks > 1 {
-		say("steps of %d batches, of which each of %d ranks computes %d", o.Accumulate, o.Ranks, o.Accumulate/o.Ranks)
+		say("a step has %d batches; each of the %d ranks computes %d of them", o.Accumulate, o.Ranks, o.Accumulate/o.Ranks)
 	}
 	if f.Store.Valid == 0 {
 		say("no validation batches in %s: the last epoch counts as the best", f.Store.Dir)

@@ -50,7 +50,7 @@ var table = []decided{
 		f.Needs.OnGPU, f.Needs.GPULeft = true, 4<<30
 		f.Info = &engine.Info{Device: "NVIDIA H100", BLAS: "cuBLAS 12.4", Precision: recipe.PrecisionTF32, Orders: []model.Order{model.Aggregate, model.Multiply}}
 	}},
-	{"a GPU that was left alone", func(_ *Options, f *Facts) { f.Note = "the GPU is left alone: 3 GiB do not fit" }},
+	{"a GPU that was left alone", func(_ *Options, f *Facts) { f.Note = "the GPU is not used: 3 GiB do not fit" }},
 	{"four ranks, two of them here", func(o *Options, f *Facts) {
 		o.Ranks, o.Accumulate, f.Needs.Replicas = 4, 8, 2
 		f.Said = []string{"gradients are summed on the GPUs by NCCL 2.20"}

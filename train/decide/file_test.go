@@ -72,14 +72,14 @@ func TestIdentity(t *testing.T) {
 	}
 	root := identity(func(*Options, *Facts) {})
 	for want, change := range map[string]func(o *Options, f *Facts){
-		"its pack is fedcba987654…, rank 0's is 0123456789ab…":                    func(_ *Options, f *Facts) { f.Store.Lineage.Store = "fedcba9876543210" },
-		"its pack is none, rank 0's is 0123456789ab…":                             func(_ *Options, f *Facts) { f.Store.Lineage.Store = "" },
-		"its samples are other…, rank 0's are s…":                                 func(_ *Options, f *Facts) { f.Store.Lineage.Samples = "other" },
-		"its dataset is other…, rank 0's is d…":                                   func(_ *Options, f *Facts) { f.Store.Lineage.Dataset = "other" },
-		"its store is rows, rank 0's is packed":                                   func(_ *Options, f *Facts) { f.Store.Name = "rows" },
-		"its --hidden is 7, rank 0's is 256":                                      func(o *Options, _ *Facts) { o.Hidden = 7 },
-		"its engine is gpu, rank 0's is cpu":                                      func(o *Options, _ *Facts) { o.Engine = EngineGPU },
-		"it would round otherwise: matrix products by OpenBLAS 0.3.26, now gonum": func(_ *Options, f *Facts) { info := *f.Info; info.BLAS, f.Info = "gonum", &info },
+		"its pack is fedcba987654…, rank 0's is 0123456789ab…":                                func(_ *Options, f *Facts) { f.Store.Lineage.Store = "fedcba9876543210" },
+		"its pack is none, rank 0's is 0123456789ab…":                                         func(_ *Options, f *Facts) { f.Store.Lineage.Store = "" },
+		"its samples are other…, rank 0's are s…":                                             func(_ *Options, f *Facts) { f.Store.Lineage.Samples = "other" },
+		"its dataset is other…, rank 0's is d…":                                               func(_ *Options, f *Facts) { f.Store.Lineage.Dataset = "other" },
+		"its store is rows, rank 0's is packed":                                               func(_ *Options, f *Facts) { f.Store.Name = "rows" },
+		"its --hidden is 7, rank 0's is 256":                                                  func(o *Options, _ *Facts) { o.Hidden = 7 },
+		"its engine is gpu, rank 0's is cpu":                                                  func(o *Options, _ *Facts) { o.Engine = EngineGPU },
+		"its results would differ in rounding: matrix products by OpenBLAS 0.3.26, now gonum": func(_ *Options, f *Facts) { info := *f.Info; info.BLAS, f.Info = "gonum", &info },
 		"": func(o *Options, f *Facts) {
 			o.Memory, o.Threads, o.Slots, o.Out, o.Rank, f.IO.Name, f.Store.Dir = 512<<20, 9, 2, "elsewhere", 1, "pread", "my pack"
 		},
@@ -130,7 +130,7 @@ func TestOtherNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := other.Differs(&root); got != "its options are others" {
+	if got := other.Differs(&root); got != "its options differ from rank 0's" {
 		t.Errorf("%q", got)
 	}
 }

@@ -54,10 +54,10 @@ func (t *Identity) Differs(root *Identity) string {
 				return fmt.Sprintf("its --%s is %v, rank 0's is %v", d.Flag, d.Value, d.Than)
 			}
 		}
-		return "its options are others"
+		return "its options differ from rank 0's"
 	}
 	if d := DifferentArithmetic(&root.Arithmetic, t.Arithmetic); d != "" {
-		return "it would round otherwise: " + d
+		return "its results would differ in rounding: " + d
 	}
 	return ""
 }

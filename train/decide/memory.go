@@ -67,7 +67,7 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 		}
 	}
 	if most := p.Fixed + p.Layout.TableBytes + p.resuming(needs); err == nil && most > o.Memory {
-		return p, fault.New(ErrMemory, "--memory %s does not suffice to go on with the run once it was interrupted: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
+		return p, fault.New(ErrMemory, "--memory %s does not suffice to resume the run after an interruption: the engine and the program take %s, a checkpoint %s (the least that would do: --memory %s)",
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.Fixed), budget.FormatBytes(p.resuming(needs)), mebibytes(most))
 	}
 	if err != nil {

@@ -21,7 +21,7 @@ func Resolve(o Options, s *Store, was *rundir.File) (recipe.Recipe, error) {
 		o.Accumulate = o.Ranks
 	}
 	if o.Accumulate%o.Ranks != 0 {
-		return o.Recipe, usage("--accumulate %d: %d ranks cannot have equal parts of a step; give a multiple of their number, or another number of ranks", o.Accumulate, o.Ranks)
+		return o.Recipe, usage("--accumulate %d: %d ranks cannot divide a step equally; give a multiple of the number of ranks, or another number of ranks", o.Accumulate, o.Ranks)
 	}
 	data := recipe.Data{Name: o.Source(), Dim: s.Dim, Classes: s.Classes, MultiLabel: s.MultiLabel(), Metric: s.Metric, Layers: len(s.Fanout)}
 	if err := o.Recipe.Resolve(data); err != nil {
@@ -41,13 +41,13 @@ func (o *Options) checkOrder(s *Store) error {
 	switch {
 	case !s.InOrder:
 	case o.Ranks > 1 && o.Pack != "":
-		return usage("%d ranks: %s has the policy min, whose cache follows all batches in their order; pack with the policy static", o.Ranks, o.Source())
+		return usage("%d ranks: %s has the policy min, and its cache needs all batches in order; pack with the policy static", o.Ranks, o.Source())
 	case o.Ranks > 1:
-		return usage("%d ranks: the cache of the store %s follows all batches in their order", o.Ranks, s.Name)
+		return usage("%d ranks: the cache of the store %s needs all batches in order", o.Ranks, s.Name)
 	case o.ShuffleBatches && o.Pack != "":
-		return usage("--shuffle-batches: %s has the policy min, whose cache follows the order of the batches", o.Source())
+		return usage("--shuffle-batches: %s has the policy min, and its cache needs the batches in order", o.Source())
 	case o.ShuffleBatches:
-		return usage("--shuffle-batches: the cache of the store %s follows the order of the batches", s.Name)
+		return usage("--shuffle-batches: the cache of the store %s needs the batches in order", s.Name)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (o *Options) checkPatience(s *Store) error {
 // checkCounts refuses numbers of batches that are not whole epochs.
 func (o *Options) checkCounts(s *Store) error {
 	if s.Train == 0 || s.BatchesPerEpoch < 1 || s.Epochs < 1 || s.Train != s.BatchesPerEpoch*s.Epochs {
-		return fault.New(fault.ErrCorrupt, "%s: %d training batches in %d epochs of %d", o.Source(), s.Train, s.Epochs, s.BatchesPerEpoch)
+		return fault.New(fault.ErrCorrupt, "%s has %d training batches, but %d epochs of %d batches", o.Source(), s.Train, s.Epochs, s.BatchesPerEpoch)
 	}
 	return nil
 }
@@ -80,11 +80,11 @@ func (o *Options) checkSlice(s *Store) error {
 	case has == nil:
 		return nil
 	case has.World != run.World || has.Rank != run.Rank:
-		return usage("%s is the slice of rank %d of %d, this is rank %d of %d: give it its own slice, or the whole pack", s.Dir, has.Rank, has.World, run.Rank, run.World)
+		return usage("%s is the slice of rank %d of %d, but this is rank %d of %d: give this rank its own slice, or the whole pack", s.Dir, has.Rank, has.World, run.Rank, run.World)
 	case has.Accumulate != run.Accumulate && has.World > 1:
-		return usage("%s is a slice for steps of %d batches (--accumulate %d), here they have %d: slice the pack anew with --accumulate %d", s.Dir, has.Accumulate, has.Accumulate, run.Accumulate, run.Accumulate)
+		return usage("%s is a slice for steps of %d batches (--accumulate %d), but a step has %d here: slice the pack anew with --accumulate %d", s.Dir, has.Accumulate, has.Accumulate, run.Accumulate, run.Accumulate)
 	case o.ShuffleBatches && has.World > 1:
-		return usage("--shuffle-batches: %s is a slice, which has the batches that rank %d computes in the order of the samples", s.Dir, has.Rank)
+		return usage("--shuffle-batches: %s is a slice: it has only the batches that rank %d computes in the order of the samples", s.Dir, has.Rank)
 	}
 	return nil
 }

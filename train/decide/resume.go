@@ -16,15 +16,15 @@ func SameBatches(f *rundir.File, out string, now *Store) error {
 	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
 	switch {
 	case f.Params.Live() && f.Dataset != l.Dataset:
-		return refuse("%s was trained on the dataset %.12s…, %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir, l.Dataset)
+		return refuse("%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir, l.Dataset)
 	case f.Pack != "" && f.Pack == l.Store:
 		return nil
 	case f.Pack != "" && l.Store != "":
-		return refuse("%s was trained on the pack %.12s…, %s is %.12s…", out, f.Pack, now.Dir, l.Store)
+		return refuse("%s was trained on the pack %.12s…, but %s is %.12s…", out, f.Pack, now.Dir, l.Store)
 	case f.Samples == "":
 		return refuse("%s was trained on the pack %.12s…, by a version of this program that did not record its samples: go on with that pack", out, f.Pack)
 	case f.Samples != l.Samples:
-		return refuse("%s was trained on the samples %.12s…, %s is of %.12s…", out, f.Samples, now.Dir, l.Samples)
+		return refuse("%s was trained on the samples %.12s…, but %s is of the samples %.12s…", out, f.Samples, now.Dir, l.Samples)
 	}
 	return nil
 }
@@ -42,13 +42,13 @@ func SameSamples(f *rundir.File, out string, now *Store) error {
 	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
 	switch {
 	case f.PackFacts.DType != now.DType:
-		return refuse("%s was trained on rows of %s, those of %s are %s", out, f.PackFacts.DType, now.Dir, now.DType)
+		return refuse("%s was trained on rows of %s, but the rows of %s are %s", out, f.PackFacts.DType, now.Dir, now.DType)
 	case f.Setup.Engine == EngineNone:
 		return nil
 	case f.Setup.Engine != EngineCPU:
-		return refuse("%s cannot be resumed on another store: the last bits of what --engine %s computes depend on the order of a batch's input nodes, which is the store's", out, f.Setup.Engine)
+		return refuse("%s cannot be resumed on another store: with --engine %s the last bits of the weights depend on the order of a batch's input nodes, which differs between stores", out, f.Setup.Engine)
 	case !InputOrderFree(&f.Params.Network, &f.Setup.Info):
-		return refuse("%s cannot be resumed on another store: a layer that multiplies before it aggregates, or an input projection, takes a batch's input nodes in the store's order, on which last bits depend (train with --layer-order aggregate and without --input-projection)", out)
+		return refuse("%s cannot be resumed on another store: with an input projection, or a layer that multiplies before it aggregates, the last bits of the weights depend on the order of a batch's input nodes, which differs between stores (train with --layer-order aggregate and without --input-projection)", out)
 	}
 	return nil
 }

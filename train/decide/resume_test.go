@@ -26,7 +26,7 @@ func earlierRun() *rundir.File {
 
 // TestOtherStores: what a run that goes on refuses of a store, and what the batches alone refuse.
 func TestOtherStores(t *testing.T) {
-	const samples = "RUN was trained on the samples drawn…, DIR is of others…"
+	const samples = "RUN was trained on the samples drawn…, but DIR is of the samples others…"
 	for name, c := range map[string]struct {
 		was     func(f *rundir.File)
 		lineage featurestore.Lineage
@@ -37,7 +37,7 @@ func TestOtherStores(t *testing.T) {
 		"the same pack":             {nil, featurestore.Lineage{Dataset: "graph", Samples: "drawn", Store: "packed"}, "", "", ""},
 		"its pack, of other rows":   {nil, featurestore.Lineage{Dataset: "graph", Samples: "drawn", Store: "packed"}, dtype.Int8, "", ""},
 		"its pack, without samples": {func(f *rundir.File) { f.Samples = "" }, featurestore.Lineage{Dataset: "graph", Samples: "drawn", Store: "packed"}, "", "", ""},
-		"another pack":              {nil, featurestore.Lineage{Dataset: "graph", Samples: "drawn", Store: "repacked"}, "", "the pack packed…, DIR is repacked…", "the pack packed…, DIR is repacked…"},
+		"another pack":              {nil, featurestore.Lineage{Dataset: "graph", Samples: "drawn", Store: "repacked"}, "", "the pack packed…, but DIR is repacked…", "the pack packed…, but DIR is repacked…"},
 		"the pack's samples":        {nil, featurestore.Lineage{Dataset: "graph", Samples: "drawn"}, "", "", ""},
 		"other samples":             {nil, featurestore.Lineage{Dataset: "graph", Samples: "others"}, "", samples, samples},
 		"no samples known":          {func(f *rundir.File) { f.Samples = "" }, featurestore.Lineage{Samples: "drawn"}, "", "go on with that pack", "go on with that pack"},
@@ -48,12 +48,12 @@ func TestOtherStores(t *testing.T) {
 		"samples, then others":  {func(f *rundir.File) { f.Pack = "" }, featurestore.Lineage{Samples: "others"}, "", samples, samples},
 		"drawn, the same graph": {func(f *rundir.File) { f.Pack, f.Params.Fanout = "", "3,4" }, featurestore.Lineage{Dataset: "graph", Samples: "drawn"}, "", "", ""},
 		"drawn, another graph": {func(f *rundir.File) { f.Pack, f.Params.Fanout = "", "3,4" },
-			featurestore.Lineage{Dataset: "else", Samples: "others"}, "", "the dataset graph…, DIR is else…", "the dataset graph…, DIR is else…"},
-		"rows of another dtype": {nil, featurestore.Lineage{Samples: "drawn"}, dtype.Int8, "", "RUN was trained on rows of float32, those of DIR are int8"},
+			featurestore.Lineage{Dataset: "else", Samples: "others"}, "", "the dataset graph…, but DIR is else…", "the dataset graph…, but DIR is else…"},
+		"rows of another dtype": {nil, featurestore.Lineage{Samples: "drawn"}, dtype.Int8, "", "RUN was trained on rows of float32, but the rows of DIR are int8"},
 		"nothing computes":      {func(f *rundir.File) { f.Setup.Engine, f.Setup.Orders = EngineNone, []model.Order{model.Multiply} }, featurestore.Lineage{Samples: "drawn"}, "", "", ""},
-		"a GPU":                 {func(f *rundir.File) { f.Setup.Engine = EngineGPU }, featurestore.Lineage{Samples: "drawn"}, "", "", "the last bits of what --engine gpu computes depend on the order"},
+		"a GPU":                 {func(f *rundir.File) { f.Setup.Engine = EngineGPU }, featurestore.Lineage{Samples: "drawn"}, "", "", "with --engine gpu the last bits of the weights depend on the order"},
 		"a layer multiplies first": {func(f *rundir.File) { f.Setup.Orders = []model.Order{model.Multiply} },
-			featurestore.Lineage{Samples: "drawn"}, "", "", "RUN cannot be resumed on another store: a layer that multiplies"},
+			featurestore.Lineage{Samples: "drawn"}, "", "", "RUN cannot be resumed on another store: with an input projection, or a layer that multiplies"},
 	} {
 		f := earlierRun()
 		if c.was != nil {

@@ -78,7 +78,7 @@ func TestLinesOfALayout(t *testing.T) {
 	got := strings.Join(d.Lines(&s)[2:5], "\n")
 	want := "GPU cache: 3.0 MiB; memory: 58.1 MiB = 2.0 MiB cache + 1 slots of 1.0 MiB + 52.1 MiB engine and program\n" +
 		"the store's note\n" +
-		"the GPU submits the reads of training batches, and completes them when it takes the batch"
+		"the GPU submits the reads of training batches, and completes a batch's reads when it takes the batch"
 	if got != want {
 		t.Errorf("said is\n%s\nnot\n%s", got, want)
 	}
@@ -86,10 +86,10 @@ func TestLinesOfALayout(t *testing.T) {
 
 // TestLinesOfRanks: two ranks are several, and one is not.
 func TestLinesOfRanks(t *testing.T) {
-	for ranks, want := range map[int]string{1: "", 2: "steps of 6 batches, of which each of 2 ranks computes 3"} {
+	for ranks, want := range map[int]string{1: "", 2: "a step has 6 batches; each of the 2 ranks computes 3 of them"} {
 		d := planned(t, featurestore.Layout{}, func(o *Options, _ *Facts) { o.Ranks, o.Accumulate = ranks, 6 })
 		s := d.Setup(0)
-		if said := strings.Join(d.Lines(&s), "\n"); strings.Contains(said, "steps of") != (want != "") || !strings.Contains(said, want) {
+		if said := strings.Join(d.Lines(&s), "\n"); strings.Contains(said, "a step has") != (want != "") || !strings.Contains(said, want) {
 			t.Errorf("%d ranks: said is\n%s", ranks, said)
 		}
 	}

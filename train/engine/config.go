@@ -59,10 +59,10 @@ func (c *Config) Resolve() error {
 		c.Loss = recipe.LossCrossEntropy
 	}
 	if c.LR == 0 || CheckRate(c.LR) != nil {
-		return fault.New(fault.ErrUsage, "engine: learning rate %v", c.LR)
+		return fault.New(fault.ErrUsage, "engine: invalid learning rate %v", c.LR)
 	}
 	if !(c.WeightDecay >= 0) || math.IsInf(c.WeightDecay, 0) {
-		return fault.New(fault.ErrUsage, "engine: weight decay %v", c.WeightDecay)
+		return fault.New(fault.ErrUsage, "engine: invalid weight decay %v", c.WeightDecay)
 	}
 	return model.Loss(c.Loss).Validate(c.LabelSmoothing)
 }
@@ -70,7 +70,7 @@ func (c *Config) Resolve() error {
 // CheckRate refuses an invalid learning rate.
 func CheckRate(rate float64) error {
 	if !(rate >= 0) || math.IsInf(rate, 0) {
-		return fault.New(fault.ErrUsage, "engine: learning rate %v", rate)
+		return fault.New(fault.ErrUsage, "engine: invalid learning rate %v", rate)
 	}
 	return nil
 }

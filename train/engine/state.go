@@ -29,11 +29,11 @@ func CheckState(s map[string][]byte, l *model.Layout) (step uint64, err error) {
 	}{{WeightsPart, 4 * l.Count()}, {Moment1Part, 4 * l.Trained}, {Moment2Part, 4 * l.Trained}, {StepPart, 8}}
 	for _, p := range parts {
 		if b, ok := s[p.name]; !ok || len(b) != p.bytes {
-			return 0, fault.New(fault.ErrInput, "engine: a state with %d bytes of %s, %d are wanted", len(b), p.name, p.bytes)
+			return 0, fault.New(fault.ErrInput, "engine: the state has %d bytes of %s instead of %d", len(b), p.name, p.bytes)
 		}
 	}
 	if len(s) != len(parts) {
-		return 0, fault.New(fault.ErrInput, "engine: a state of %d parts, %d are wanted", len(s), len(parts))
+		return 0, fault.New(fault.ErrInput, "engine: the state has %d parts instead of %d", len(s), len(parts))
 	}
 	return binary.LittleEndian.Uint64(s[StepPart]), nil
 }

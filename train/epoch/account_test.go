@@ -365,16 +365,16 @@ func TestPositionCheck(t *testing.T) {
 		return p
 	}
 	for says, list := range map[string][]Position{
-		"of 3 epochs of 5 batches": {at(-1, 0, -1), at(4, 0, 0), at(0, -2, -1), at(0, 6, -1), at(3, 2, 0)},
-		"is within a step of 2":    {at(0, 1, -1), at(0, 3, -1)},
-		"sums of epoch":            {with(func(p *Position) { p.Sums.Epoch = 0 }), with(func(p *Position) { p.Sums.Batches = 4 })},
-		"seed nodes of at most 10": {with(func(p *Position) { p.SeedNodes = 11 }), with(func(p *Position) { p.SeedNodes = -1 })},
-		"is the best of":           {at(1, 2, 1), at(0, 0, 0), at(1, 0, -2)},
-		"impossible times": {with(func(p *Position) { p.Seconds = 1e9 }), with(func(p *Position) { p.Seconds = math.NaN() }), with(func(p *Position) { p.PreloadSeconds = -1 }),
+		"is outside 3 epochs of 5 batches": {at(-1, 0, -1), at(4, 0, 0), at(0, -2, -1), at(0, 6, -1), at(3, 2, 0)},
+		"is within a step of 2":            {at(0, 1, -1), at(0, 3, -1)},
+		"its sums are of epoch":            {with(func(p *Position) { p.Sums.Epoch = 0 }), with(func(p *Position) { p.Sums.Batches = 4 })},
+		"in an epoch of at most 10":        {with(func(p *Position) { p.SeedNodes = 11 }), with(func(p *Position) { p.SeedNodes = -1 })},
+		"its best epoch is":                {at(1, 2, 1), at(0, 0, 0), at(1, 0, -2)},
+		"times are impossible": {with(func(p *Position) { p.Seconds = 1e9 }), with(func(p *Position) { p.Seconds = math.NaN() }), with(func(p *Position) { p.PreloadSeconds = -1 }),
 			with(func(p *Position) { p.Sums.Seconds = 1e9 })},
-		"impossible numbers of bytes":    {with(func(p *Position) { p.PreloadBytes = -1 }), with(func(p *Position) { p.Sums.BufferBytes = 1 << 61 }), with(func(p *Position) { p.Sums.TopologyRequests = -1 })},
-		"impossible numbers of rows":     {with(func(p *Position) { p.Sums.InputNodes = -1 }), with(func(p *Position) { p.Sums.Requests = 1 << 61 })},
-		"impossible numbers of accesses": {with(func(p *Position) { p.Sums.PageHits = -1 }), with(func(p *Position) { p.Sums.PageMisses = -1 })},
+		"numbers of bytes are impossible": {with(func(p *Position) { p.PreloadBytes = -1 }), with(func(p *Position) { p.Sums.BufferBytes = 1 << 61 }), with(func(p *Position) { p.Sums.TopologyRequests = -1 })},
+		"rows or requests are impossible": {with(func(p *Position) { p.Sums.InputNodes = -1 }), with(func(p *Position) { p.Sums.Requests = 1 << 61 })},
+		"page accesses are impossible":    {with(func(p *Position) { p.Sums.PageHits = -1 }), with(func(p *Position) { p.Sums.PageMisses = -1 })},
 	} {
 		for _, p := range list {
 			if err := p.Check(3, l); err == nil || !strings.Contains(err.Error(), says) {

@@ -74,7 +74,7 @@ func (t *Trainer) leave() {
 		return
 	}
 	if err := t.checkpoint(); err != nil {
-		t.note("what was done since the latest checkpoint is lost: %v", err)
+		t.note("the work since the latest checkpoint is lost: %v", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func (t *Trainer) checkpointLast() {
 	}
 	if err := t.checkpoint(); err != nil {
 		_ = t.Dir.Checkpoints().Remove() // the part of it, whose room the weights may need
-		t.note("no checkpoint of the last epoch, from which the run could be made longer: %v", err)
+		t.note("the checkpoint that could make the run longer was not written: %v", err)
 		return
 	}
 	t.Dir.Extensible = true
@@ -139,7 +139,7 @@ func (t *Trainer) goOnBest(c *Point) error {
 		count += p.Len()
 	}
 	if len(b) != 4*count {
-		return fault.New(fault.ErrCorrupt, "%q has %d bytes of %d weights", SectionBest, len(b), count)
+		return fault.New(fault.ErrCorrupt, "the section %q has %d bytes, which does not fit %d weights", SectionBest, len(b), count)
 	}
 	t.best = make([]float32, len(b)/4)
 	copy(binio.Bytes(t.best), b)

@@ -138,13 +138,13 @@ func TestGoesOnRefuses(t *testing.T) {
 	whole.every = rundir.Interval{Batches: 1}
 	whole.must()
 	for what, change := range map[string]func(w *world, c *Point){
-		`"best" has 8 bytes of 1 weights`: func(_ *world, c *Point) { c.Sections[SectionBest] = make([]byte, 8) },
-		`"best" has 0 bytes of 1 weights`: func(_ *world, c *Point) { c.Sections[SectionBest] = []byte{} },
-		"scorer":                          func(_ *world, c *Point) { c.Sections[SectionScorer] = []byte("x") },
-		"the state":                       func(_ *world, c *Point) { delete(c.Sections, "engine/moment") },
-		"broken":                          func(w *world, _ *Point) { w.fails = "LoadState" },
-		"broken ":                         func(w *world, c *Point) { w.fails, c.Sections["store/fake"] = "Store.LoadState", nil },
-		" broken":                         func(w *world, _ *Point) { w.fails = "Restore" },
+		`"best" has 8 bytes, which does not fit 1 weights`: func(_ *world, c *Point) { c.Sections[SectionBest] = make([]byte, 8) },
+		`"best" has 0 bytes, which does not fit 1 weights`: func(_ *world, c *Point) { c.Sections[SectionBest] = []byte{} },
+		"scorer":    func(_ *world, c *Point) { c.Sections[SectionScorer] = []byte("x") },
+		"the state": func(_ *world, c *Point) { delete(c.Sections, "engine/moment") },
+		"broken":    func(w *world, _ *Point) { w.fails = "LoadState" },
+		"broken ":   func(w *world, c *Point) { w.fails, c.Sections["store/fake"] = "Store.LoadState", nil },
+		" broken":   func(w *world, _ *Point) { w.fails = "Restore" },
 	} {
 		w, c := newWorld(t), whole.checkpoints()[4]
 		change(w, c)
@@ -280,7 +280,7 @@ func TestNotLonger(t *testing.T) {
 		}
 	}
 	w.must()
-	if !slices.Contains(w.events, "note: no checkpoint of the last epoch, from which the run could be made longer: broken") || w.dir.Extensible {
+	if !slices.Contains(w.events, "note: the checkpoint that could make the run longer was not written: broken") || w.dir.Extensible {
 		t.Errorf("%v", w.events)
 	}
 	if partial == "" {

@@ -38,25 +38,25 @@ func (p *Position) Check(epochs int, l Limits) error {
 	s := &p.Sums
 	switch {
 	case p.Epoch < 0 || p.Epoch > epochs || p.Batch < 0 || p.Batch > l.PerEpoch || p.Epoch == epochs && p.Batch > 0:
-		return fmt.Errorf("epoch %d, batch %d of %d epochs of %d batches", p.Epoch, p.Batch, epochs, l.PerEpoch)
+		return fmt.Errorf("its position, epoch %d and batch %d, is outside %d epochs of %d batches", p.Epoch, p.Batch, epochs, l.PerEpoch)
 	case p.Batch < l.PerEpoch && p.Batch%l.Accumulate != 0:
-		return fmt.Errorf("batch %d is within a step of %d", p.Batch, l.Accumulate)
+		return fmt.Errorf("its position, batch %d, is within a step of %d batches", p.Batch, l.Accumulate)
 	case s.Epoch != p.Epoch || s.Batches != l.PerEpoch:
-		return fmt.Errorf("sums of epoch %d, of %d batches, in epoch %d of %d", s.Epoch, s.Batches, p.Epoch, l.PerEpoch)
+		return fmt.Errorf("its sums are of epoch %d with %d batches, but its position is in epoch %d with %d batches", s.Epoch, s.Batches, p.Epoch, l.PerEpoch)
 	case !whole(int64(p.SeedNodes), float64(l.Seeds)):
-		return fmt.Errorf("%d seed nodes of at most %d", p.SeedNodes, l.Seeds)
+		return fmt.Errorf("it counts %d seed nodes in an epoch of at most %d", p.SeedNodes, l.Seeds)
 	case p.BestEpoch < -1 || p.BestEpoch >= max(p.Epoch, 0):
-		return fmt.Errorf("epoch %d is the best of %d", p.BestEpoch, p.Epoch)
+		return fmt.Errorf("its best epoch is %d, after %d epochs", p.BestEpoch, p.Epoch)
 	case !whole(p.PreloadBytes, long) || !whole(s.BytesRead, long) || !whole(s.UsefulBytes, long) || !whole(s.SSDBytesRead, long) ||
 		!whole(s.SSDUsefulBytes, long) || !whole(s.GraphBytesRead, long) || !whole(s.RAMBytes, long) || !whole(s.GPUServedBytes, long) || !whole(s.BufferBytes, long) ||
 		!whole(s.TopologyBytesRead, long) || !whole(s.TopologyRequests, long):
-		return fmt.Errorf("impossible numbers of bytes")
+		return fmt.Errorf("its numbers of bytes are impossible")
 	case !whole(s.InputNodes, long) || !whole(s.Requests, long):
-		return fmt.Errorf("impossible numbers of rows and requests")
+		return fmt.Errorf("its numbers of rows or requests are impossible")
 	case !whole(s.PageHits, long) || !whole(s.PageMisses, long):
-		return fmt.Errorf("impossible numbers of accesses of pages")
+		return fmt.Errorf("its numbers of page accesses are impossible")
 	case !(p.PreloadSeconds >= 0 && p.PreloadSeconds < 1e9) || !(p.Seconds >= 0 && p.Seconds < 1e9) || !(s.Seconds >= 0 && s.Seconds < 1e9):
-		return fmt.Errorf("impossible times")
+		return fmt.Errorf("its times are impossible")
 	}
 	return nil
 }
@@ -73,14 +73,14 @@ const (
 func (p *Position) CheckSections(sections map[string][]byte) error {
 	for name := range sections {
 		if name != SectionBest && name != SectionScorer && !strings.HasPrefix(name, SectionEngine) && !strings.HasPrefix(name, SectionStore) {
-			return fmt.Errorf("the section %.40q", name)
+			return fmt.Errorf("it has the unknown section %.40q", name)
 		}
 	}
 	if _, ok := sections[SectionScorer]; !ok {
-		return fmt.Errorf("no section %q", SectionScorer)
+		return fmt.Errorf("it has no section %q", SectionScorer)
 	}
 	if _, ok := sections[SectionBest]; ok != (p.BestEpoch >= 0) {
-		return fmt.Errorf("epoch %d is the best, and the section %q is there: %t", p.BestEpoch, SectionBest, ok)
+		return fmt.Errorf("its best epoch is %d, but the section %q is present: %t", p.BestEpoch, SectionBest, ok)
 	}
 	return nil
 }

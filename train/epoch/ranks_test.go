@@ -188,7 +188,7 @@ func TestShareStand(t *testing.T) {
 		_, err := ShareStand(g, from, 2, 1000, limits)
 		return err
 	})
-	if !errors.Is(errs[1], fault.ErrCorrupt) || !strings.Contains(errs[1].Error(), "the checkpoint of rank 0: batch 1 is within a step of 2") {
+	if !errors.Is(errs[1], fault.ErrCorrupt) || !strings.Contains(errs[1].Error(), "the checkpoint of rank 0: its position, batch 1, is within a step of 2") {
 		t.Error(errs)
 	}
 	big := make([]byte, ranks.MostTold+10)
@@ -320,7 +320,7 @@ func TestWrongRank(t *testing.T) {
 		}
 		return w.run(context.Background(), g, nil)
 	})
-	if !errors.Is(errs[0], fault.ErrDevice) || !strings.Contains(errs[0].Error(), "the weights of rank 1 are not those of rank 0 after epoch 0") {
+	if !errors.Is(errs[0], fault.ErrDevice) || !strings.Contains(errs[0].Error(), "the weights of rank 1 differ from rank 0's after epoch 0") {
 		t.Error(errs)
 	}
 	tr := &Trainer{Replica: &Replica{Engine: &fakeEngine{}}, done: 2, schedule: newSchedule(newRanks(t, nil)[0].plan)}

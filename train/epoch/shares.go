@@ -53,11 +53,11 @@ func (t *Trainer) gatherShares(epochEnds bool) error {
 	for rank := 1; rank < len(all); rank++ {
 		s := &all[rank]
 		if s.State != mine.State {
-			return fault.New(fault.ErrDevice, "the weights of rank %d are not those of rank 0 after epoch %d: one of them computes wrong", rank, t.now.Epoch)
+			return fault.New(fault.ErrDevice, "the weights of rank %d differ from rank 0's after epoch %d: one of the two computes wrong", rank, t.now.Epoch)
 		}
 		t.now.Add(&s.Sums)
 		if err := t.scorer.Join(s.Scorer); err != nil {
-			return fmt.Errorf("what rank %d has scored: %w", rank, err)
+			return fmt.Errorf("the scores of rank %d: %w", rank, err)
 		}
 	}
 	return t.sumShares(all, done)
@@ -75,7 +75,7 @@ func (t *Trainer) sumShares(all []share, done int) error {
 	for b := done; b < t.done && t.Engine != nil; b++ {
 		of := &all[b%t.schedule.Accumulate/each]
 		if len(of.Found) == 0 {
-			return fault.New(fault.ErrCorrupt, "no rank says anything of batch %d", b)
+			return fault.New(fault.ErrCorrupt, "no rank sent an outcome of batch %d", b)
 		}
 		t.sum(of.Found[0])
 		of.Found = of.Found[1:]

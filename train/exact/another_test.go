@@ -89,7 +89,7 @@ func TestAnotherPreprocessing(t *testing.T) {
 		return strings.Join(said.text, "\n"), err
 	}
 	said, err := predict()
-	if err != nil || strings.Count(said, "is not recorded") != 1 {
+	if err != nil || strings.Count(said, "does not record") != 1 {
 		t.Errorf("a run without a record: %v, %q", err, said)
 	}
 	w.says(t, map[string]any{"preprocessing": dataset.Preprocessing{DType: dtype.Float32, SelfLoops: "drop", RowNormalize: true}})
@@ -99,7 +99,7 @@ func TestAnotherPreprocessing(t *testing.T) {
 			t.Errorf("accepting %v: %v", accept, err)
 		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "(dtype: float16, not float32): import it likewise, or go on with --accept dtype") {
+	if err == nil || !strings.Contains(err.Error(), "(dtype: float16, not float32): import it alike, or go on with --accept dtype") {
 		t.Errorf("%v", err)
 	}
 	for _, accept := range [][]string{{AcceptAll}, {"dtype", "row-normalize", "self-loops"}} {
@@ -124,7 +124,7 @@ func TestAnotherGraphsLabels(t *testing.T) {
 	w := newWorld(t, t.TempDir(), raw, 4)
 	more := datasettest.Params{Nodes: 30, AvgDegree: 4, Dim: 5, Classes: 4, Seed: 2}.Raw()
 	_, o := w.on(t, w.path("more"), more)
-	if _, err := Evaluate(context.Background(), disk, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "takes 5 features to 3 classes, ") {
+	if _, err := Evaluate(context.Background(), disk, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "was trained on 5 features and 3 classes, but ") {
 		t.Errorf("%v", err)
 	}
 	multi := datasettest.Params{Nodes: 30, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 2}.Raw()

@@ -89,7 +89,7 @@ func (o *Options) Validate() error {
 		}
 	}
 	if o.MaxRead != nil && o.MaxRead.Unit == budget.UnitPercent {
-		return fault.New(fault.ErrUsage, "--max-read %s: give bytes (2TiB), a multiple of the features (50x) or unlimited", o.MaxRead)
+		return fault.New(fault.ErrUsage, "--max-read %s: give a size (2TiB), a multiple of the feature table (50x) or unlimited", o.MaxRead)
 	}
 	return trained.CheckEngineFlags(o.Run, o.Weights, o.BLAS, o.Memory, o.Threads)
 }
@@ -151,5 +151,5 @@ func checkSuffix(name string) error {
 	case suffixNPY, suffixCSV, suffixParquet:
 		return nil
 	}
-	return fault.New(fault.ErrUsage, "--out %s: give a name that ends in .npy, .csv or .parquet, which says what to write", name)
+	return fault.New(fault.ErrUsage, "--out %s: give a name that ends in .npy, .csv or .parquet: it chooses the format", name)
 }

@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 		kind   error
 		says   string
 	}{
-		"another width":   {func(o *PredictOptions) { o.Dataset = wide.path("dataset") }, fault.ErrInput, "takes 5 features of a node, "},
+		"another width":   {func(o *PredictOptions) { o.Dataset = wide.path("dataset") }, fault.ErrInput, "takes 5 features per node, but "},
 		"what is no name": {func(o *PredictOptions) { o.Accept = []string{"dtype", "width"} }, fault.ErrUsage, "--accept width: there are dtype, "},
 		"no dataset":      {func(o *PredictOptions) { o.Dataset = "" }, fault.ErrUsage, "--dataset is missing"},
 		"a run as such":   {func(o *PredictOptions) { o.Dataset = w.path("run") }, fault.ErrInput, "is no finished dataset"},
@@ -174,7 +174,7 @@ func TestRefusals(t *testing.T) {
 		"nodes":           {func(o *PredictOptions) { o.Nodes = "some" }, fault.ErrUsage, "--nodes some"},
 		"no file":         {func(o *PredictOptions) { o.Out = "" }, fault.ErrUsage, "--out is missing"},
 		"exists":          {func(o *PredictOptions) { o.Out = w.path("there.npy") }, fault.ErrExists, "--force"},
-		"a directory":     {func(o *PredictOptions) { o.Out, o.Force = w.path("folder.npy"), true }, fault.ErrExists, "is no file"},
+		"a directory":     {func(o *PredictOptions) { o.Out, o.Force = w.path("folder.npy"), true }, fault.ErrExists, "is not a file"},
 		"no suffix":       {func(o *PredictOptions) { o.Out = w.path("out") }, fault.ErrUsage, "ends in .npy, .csv or .parquet"},
 		"another suffix":  {func(o *PredictOptions) { o.Out = w.path("out.txt") }, fault.ErrUsage, "ends in .npy, .csv or .parquet"},
 		"nowhere":         {func(o *PredictOptions) { o.Out = w.path("there.npy/out.npy") }, fault.ErrUsage, "is no directory"},
@@ -213,7 +213,7 @@ func TestNotFinite(t *testing.T) {
 		}
 	}
 	w.writeRun(t, tensors, w.fingerprint)
-	says := fmt.Sprintf("of node %d is not finite: training diverged", bad)
+	says := fmt.Sprintf("give node %d values that are not finite: training diverged", bad)
 	for _, output := range []string{Logits, Classes} {
 		for _, nodes := range []string{AllNodes, dataset.Test} {
 			_, err := Predict(context.Background(), disk, PredictOptions{Options: w.options(), Out: w.path("out.npy"), Output: output, Nodes: nodes}, progress.Discard)

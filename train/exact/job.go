@@ -187,7 +187,7 @@ func (j *job) checkGraph(f *dataset.Facts) error {
 	case known:
 		j.report.Logf("%s is another graph than the one that %s was trained on", o.Dataset, o.Run)
 	default:
-		j.report.Logf("%s is another graph than the one that %s was trained on, and how that was preprocessed is not recorded: make sure that both are alike", o.Dataset, o.Run)
+		j.report.Logf("%s is another graph than the one that %s was trained on; the run does not record the preprocessing of its graph: make sure that both graphs were preprocessed alike", o.Dataset, o.Run)
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (j *job) plan(room int64) error {
 		}
 	}
 	if need > room {
-		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
+		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, but --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
 			worst, neighbours, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), (j.fixed+need+1<<20-1)>>20)
 	}
 	return nil
@@ -274,7 +274,7 @@ func (j *job) measure(l int) (need int64, most int, err error) {
 	p.all = capacity{limit(min(nodes, p.edges+int64(p.targets.len()))), p.targets.len(), limit(p.edges)}
 	p.least = capacity{limit(min(nodes, int64(most)+1)), min(1, p.all.dst), limit(int64(most))}
 	if most >= maxInBlock {
-		return 0, 0, fault.New(fault.ErrInput, "%s: a node has %d neighbours; this version takes fewer than %d", j.options.Dataset, most, int64(maxInBlock))
+		return 0, 0, fault.New(fault.ErrInput, "%s: a node has %d neighbours; this program computes only nodes with fewer than %d", j.options.Dataset, most, int64(maxInBlock))
 	}
 	p.bytes = func(c capacity) int64 {
 		n, err := j.engine.LayerBytes(l, c.sizes())

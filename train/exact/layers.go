@@ -160,7 +160,7 @@ func (j *job) checkFinite(rows []float32, width int, t targets, lo int) error {
 	}
 	for i := range len(rows) / width {
 		if !cpu.Finite(rows[i*width : (i+1)*width]) {
-			return fault.New(fault.ErrInput, "what the weights of %s make of node %d is not finite: training diverged, or features of %s are not finite",
+			return fault.New(fault.ErrInput, "the weights of %s give node %d values that are not finite: training diverged, or features of %s are not finite",
 				j.options.Run, t.at(lo+i), j.options.Dataset)
 		}
 	}

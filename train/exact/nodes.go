@@ -23,10 +23,10 @@ func readNodes(fsys vfs.FS, name string, nodes int64) ([]uint32, error) {
 	err := eachID(fsys, name, nodes, func(number int, text []byte) error {
 		id, err := strconv.ParseUint(string(text), 10, 64)
 		if err != nil {
-			return fault.New(fault.ErrInput, "%s:%d: %q is no node id", name, number, shortened(text))
+			return fault.New(fault.ErrInput, "%s:%d: %q is not a node id", name, number, shortened(text))
 		}
 		if id >= uint64(nodes) {
-			return fault.New(fault.ErrInput, "%s:%d: node %d, where the graph has %d nodes", name, number, id, nodes)
+			return fault.New(fault.ErrInput, "%s:%d: node %d is outside the graph, which has %d nodes", name, number, id, nodes)
 		}
 		ids = append(ids, uint32(id))
 		return nil
@@ -54,7 +54,7 @@ func findNodes(ctx context.Context, fsys vfs.FS, name string, d *dataset.Dataset
 	ids := make([]uint32, len(nodes))
 	for i, v := range nodes {
 		if v < 0 {
-			return nil, fault.New(fault.ErrInput, "%s:%d: %q is no node of the graph that was imported", name, lines[i], shortened([]byte(wanted[i])))
+			return nil, fault.New(fault.ErrInput, "%s:%d: %q is not a node of the imported graph", name, lines[i], shortened([]byte(wanted[i])))
 		}
 		ids[i] = uint32(v)
 	}
@@ -66,7 +66,7 @@ func findNodes(ctx context.Context, fsys vfs.FS, name string, d *dataset.Dataset
 func eachID(fsys vfs.FS, name string, nodes int64, see func(number int, text []byte) error) error {
 	f, err := fsys.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fault.New(fault.ErrUsage, "--nodes %s: there is no such file, and no split of this name: all, %s", name, strings.Join(splits, ", "))
+		return fault.New(fault.ErrUsage, "--nodes %s: neither a file nor a split; the splits are all, %s", name, strings.Join(splits, ", "))
 	}
 	if err != nil {
 		return err
@@ -87,7 +87,7 @@ func eachID(fsys vfs.FS, name string, nodes int64, see func(number int, text []b
 			}
 		}
 		if found++; found > nodes {
-			return fault.New(fault.ErrInput, "%s names nodes twice: it has more lines than the graph nodes", name)
+			return fault.New(fault.ErrInput, "%s names nodes twice: it has more lines than the graph has nodes", name)
 		}
 		if err := see(number, text); err != nil {
 			return err

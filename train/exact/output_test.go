@@ -166,11 +166,11 @@ func TestNodeFiles(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                          "names no nodes",
 		"# nothing\n":               "names no nodes",
-		"3\nx\n":                    `nodes:2: "x" is no node id`,
-		"3\n-1\n":                   `nodes:2: "-1" is no node id`,
-		"node\n5\n":                 "nodes:2: node 5, where the graph has 5 nodes",
-		"3\nnode\n":                 `nodes:2: "node" is no node id`,
-		"18446744073709551616":      "is no node id",
+		"3\nx\n":                    `nodes:2: "x" is not a node id`,
+		"3\n-1\n":                   `nodes:2: "-1" is not a node id`,
+		"node\n5\n":                 "nodes:2: node 5 is outside the graph, which has 5 nodes",
+		"3\nnode\n":                 `nodes:2: "node" is not a node id`,
+		"18446744073709551616":      "is not a node id",
 		"1\n1\n1\n1\n1\n1\n":        "names nodes twice",
 		strings.Repeat("7", 70_000): "nodes:1: bufio.Scanner: token too long",
 	} {
@@ -316,7 +316,7 @@ func TestOriginalIDs(t *testing.T) {
 		if err := os.WriteFile(list, []byte("\n9\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := findNodes(t.Context(), disk, list, d); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), `list:2: "9" is no node`) {
+		if _, err := findNodes(t.Context(), disk, list, d); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), `list:2: "9" is not a node`) {
 			t.Error(err)
 		}
 	}

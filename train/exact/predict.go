@@ -82,7 +82,7 @@ func (o *PredictOptions) Agrees(fsys vfs.FS) error {
 		return err
 	}
 	if st, err := fsys.Stat(o.Out); err != nil || !st.Mode().IsRegular() {
-		return fault.New(fault.ErrExists, "%s exists and is no file", o.Out)
+		return fault.New(fault.ErrExists, "%s exists and is not a file", o.Out)
 	}
 	if !o.Force {
 		return fault.New(fault.ErrExists, "%s exists; --force replaces it", o.Out)
@@ -108,9 +108,9 @@ func (o *PredictOptions) claim(fsys vfs.FS) (*claim, error) {
 	var err error
 	switch c.lock, err = fsys.Lock(c.temp); {
 	case errors.Is(err, fault.ErrLocked):
-		return nil, fault.New(fault.ErrLocked, "another process makes %s (it holds %s)", o.Out, c.temp)
+		return nil, fault.New(fault.ErrLocked, "another process is writing %s (it holds %s)", o.Out, c.temp)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("--out %s: %w: name a place where you may write", o.Out, err)
+		return nil, fmt.Errorf("--out %s: %w: name a directory that you may write to", o.Out, err)
 	case err != nil:
 		return nil, fmt.Errorf("write %s: %w", o.Out, err)
 	}
@@ -236,7 +236,7 @@ func (j *job) checkRoom(out string, v *values, rows int64) error {
 	}
 	free, err := j.fs.Free(dir)
 	if err == nil && free < size {
-		err = fault.New(fault.ErrBudget, "--out %s takes %s, %s has %s free: name another place", out, budget.FormatBytes(size), dir, budget.FormatBytes(free))
+		err = fault.New(fault.ErrBudget, "--out %s takes %s, but %s has %s free: name another place", out, budget.FormatBytes(size), dir, budget.FormatBytes(free))
 	}
 	return err
 }

@@ -130,7 +130,7 @@ func countOut(ctx context.Context, g *graph.CSC, out []uint32) error {
 		}
 		for _, u := range indices {
 			if int(u) >= len(out) {
-				return fault.New(fault.ErrCorrupt, "an edge begins at node %d of %d", u, len(out))
+				return fault.New(fault.ErrCorrupt, "an edge begins at node %d, but the graph has %d nodes", u, len(out))
 			}
 			if out[u] < math.MaxUint32 {
 				out[u]++

@@ -197,7 +197,7 @@ func (j *job) checkReads(ctx context.Context, r *reads) error {
 	limit := j.options.maxRead(r)
 	if r.bytes <= limit {
 		if r.bytes > r.limit()/warnShare {
-			j.report.Logf("warning: about %s, will be read; more --memory reads less", AgainstFeatures(r.bytes, r.features))
+			j.report.Logf("warning: about %s, will be read; with more --memory it is less", AgainstFeatures(r.bytes, r.features))
 		}
 		return nil
 	}
@@ -209,7 +209,7 @@ func (j *job) checkReads(ctx context.Context, r *reads) error {
 	if read <= limit {
 		way = fmt.Sprintf("with --memory %dMiB it is %s", enough>>20, budget.FormatBytes(read))
 	}
-	return fault.New(fault.ErrBudget, "with --memory %s about %s, would be read, --max-read allows %s: %s",
+	return fault.New(fault.ErrBudget, "with --memory %s about %s, would be read, but --max-read allows %s: %s",
 		budget.FormatBytes(j.options.Memory), AgainstFeatures(r.bytes, r.features), budget.FormatBytes(limit), way)
 }
 

@@ -60,7 +60,7 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 		return nil, err
 	}
 	if free < bytes {
-		return nil, fault.New(fault.ErrBudget, "the hidden states take %s, %s has %s free; choose another place with --scratch", budget.FormatBytes(bytes), parent, budget.FormatBytes(free))
+		return nil, fault.New(fault.ErrBudget, "the hidden states take %s, but %s has %s free; choose another place with --scratch", budget.FormatBytes(bytes), parent, budget.FormatBytes(free))
 	}
 	if err = vfs.MakeParents(fsys, dir); err == nil {
 		err = fsys.MkdirAll(dir)

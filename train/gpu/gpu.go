@@ -97,10 +97,10 @@ func resolve(o *engine.Config) error {
 		return err
 	}
 	if _, known := parsePrecision(o.Precision); !known {
-		return fault.New(fault.ErrUsage, "gpu: products in %s", o.Precision)
+		return fault.New(fault.ErrUsage, "gpu: unknown precision %q", o.Precision)
 	}
 	if kind := o.Network.Kind; !convolutions[kind].multiplies && slices.Contains(o.Network.Orders, model.Multiply) {
-		return fault.New(fault.ErrUsage, "gpu: %s multiplies first on the CPU alone: let it aggregate first", kind)
+		return fault.New(fault.ErrUsage, "gpu: only the CPU engine multiplies first in %s: let it aggregate first", kind)
 	}
 	return nil
 }
@@ -269,4 +269,4 @@ func (e *Engine) WorkBytes() (train, eval int64) {
 	return train, eval
 }
 
-var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: an engine without sizes for evaluation")
+var errNoEvaluation = fault.New(fault.ErrUsage, "gpu: made without EvalSizes: it cannot evaluate")

@@ -64,7 +64,7 @@ func checkSizes(layers int, s graph.Sizes) error {
 	}
 	for l := range layers {
 		if s.Dst[l] < 1 || s.Dst[l] > s.Src[l] {
-			return fault.New(fault.ErrUsage, "gpu: %d destinations of %d sources at layer %d", s.Dst[l], s.Src[l], l)
+			return fault.New(fault.ErrUsage, "gpu: sizes with %d destinations and %d sources at layer %d", s.Dst[l], s.Src[l], l)
 		}
 	}
 	return nil

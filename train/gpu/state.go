@@ -25,7 +25,7 @@ func (e *Engine) Snapshot(dst []float32) ([]float32, error) {
 // Restore replaces the weights by a snapshot; Adam's moments and step stay unchanged.
 func (e *Engine) Restore(weights []float32) error {
 	if len(weights) != e.adam.layout.Count() {
-		return fault.New(fault.ErrInput, "gpu: %d weights for %d parameters", len(weights), e.adam.layout.Count())
+		return fault.New(fault.ErrInput, "gpu: %d weights were given for %d parameters", len(weights), e.adam.layout.Count())
 	}
 	e.stale = true
 	return e.device.Attached(func() error {

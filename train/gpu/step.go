@@ -35,7 +35,7 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 		return nil, err
 	}
 	if e.opts.Sums() && !e.opts.Apart && e.sum.batches == e.opts.Accumulate {
-		return nil, fault.New(fault.ErrUsage, "gpu: a step has %d batches", e.opts.Accumulate)
+		return nil, fault.New(fault.ErrUsage, "gpu: the step already has its %d batches", e.opts.Accumulate)
 	}
 	err = e.device.Attached(func() error {
 		now, before := &e.inputs[e.batches%2], &e.inputs[(e.batches+1)%2]
@@ -164,7 +164,7 @@ func (e *Engine) tell(i *input) (*engine.Outcome, error) {
 	}
 	o.Logits = binio.View[float32](results[kernels.ScoreBytes:])[:i.seeds*e.opts.Network.Classes()]
 	if math.IsNaN(o.Loss) || math.IsInf(o.Loss, 0) {
-		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features that are not finite, or a learning rate (%v) that is too high",
+		return o, fault.New(fault.ErrInput, "gpu: step %d: the loss is %v: features are not finite, or the learning rate %v is too high",
 			i.step+1, o.Loss, e.adam.rate)
 	}
 	return o, nil

@@ -55,7 +55,7 @@ func (e *Engine) update() error {
 func (e *Engine) Contribution(dst []float32) error {
 	l := &e.adam.layout
 	if len(dst) != l.Count() {
-		return fault.New(fault.ErrInput, "gpu: %d elements for %d parameters", len(dst), l.Count())
+		return fault.New(fault.ErrInput, "gpu: a contribution of %d elements for %d parameters", len(dst), l.Count())
 	}
 	return e.device.Attached(func() error {
 		n := e.train
@@ -73,7 +73,7 @@ func (e *Engine) Contribution(dst []float32) error {
 func (e *Engine) ApplySum(whole *engine.Sum) error {
 	s, l := &e.sum, &e.adam.layout
 	if len(whole.Gradients) != l.Trained || len(whole.Statistics) != whole.Batches*s.each || whole.Batches > max(1, e.opts.Accumulate) {
-		return fault.New(fault.ErrInput, "gpu: a sum of %d gradients and %d statistics of %d batches", len(whole.Gradients), len(whole.Statistics), whole.Batches)
+		return fault.New(fault.ErrInput, "gpu: a sum of %d gradients and %d statistics of %d batches does not fit the model", len(whole.Gradients), len(whole.Statistics), whole.Batches)
 	}
 	e.broken = e.device.Attached(func() error {
 		if err := e.main.CopyIn(s.gradients, binio.Bytes(whole.Gradients)); err != nil {
@@ -99,7 +99,7 @@ var _ engine.Sharing = (*Engine)(nil)
 // Share implements engine.Sharing.
 func (e *Engine) Share(first int) error {
 	if !e.opts.Sums() || e.opts.Apart || first < 0 || first >= e.opts.Accumulate {
-		return fault.New(fault.ErrUsage, "gpu: batches of a step of %d from %d on", e.opts.Accumulate, first)
+		return fault.New(fault.ErrUsage, "gpu: a share of a step of %d batches cannot begin at batch %d", e.opts.Accumulate, first)
 	}
 	e.sum.first = first
 	return nil
@@ -113,7 +113,7 @@ func (e *Engine) Reduce(ctx context.Context, r engine.Reducer, labelled int64, b
 		return e.broken
 	}
 	if batches < 1 || batches > e.opts.Accumulate || s.batches > batches {
-		return fault.New(fault.ErrUsage, "gpu: a step of %d batches, of which this engine has %d", batches, s.batches)
+		return fault.New(fault.ErrUsage, "gpu: a step of %d batches, but this engine has added %d", batches, s.batches)
 	}
 	e.broken = e.device.Attached(func() error {
 		var errs []error

@@ -115,12 +115,12 @@ func (w *Work) check(n *plan, f engine.Features) error {
 	case b == nil:
 		return fault.New(fault.ErrInput, "gpu: the batch was not prepared")
 	case w.plan != n:
-		return fault.New(fault.ErrInput, "gpu: the batch was prepared for something else")
+		return fault.New(fault.ErrInput, "gpu: the batch was prepared for another engine or evaluator")
 	case n.training && n.lossKind == model.CrossEntropy && len(b.Targets) > 0:
-		return fault.New(fault.ErrInput, "gpu: the loss %s is of one class per seed node, the batch has any number: %s is for these", model.CrossEntropy, model.Binary)
+		return fault.New(fault.ErrInput, "gpu: the loss %s needs one class per seed node, but the batch is multi-label: use %s", model.CrossEntropy, model.Binary)
 	}
 	if x, ok := f.(engine.Rows); ok && len(x) < b.Blocks[0].NumSrc*n.model.Features() {
-		return fault.New(fault.ErrInput, "gpu: %d feature elements for %d input nodes of width %d", len(x), b.Blocks[0].NumSrc, n.model.Features())
+		return fault.New(fault.ErrInput, "gpu: %d feature elements do not fill %d input nodes of width %d", len(x), b.Blocks[0].NumSrc, n.model.Features())
 	}
 	return nil
 }

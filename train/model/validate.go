@@ -19,10 +19,10 @@ func (m *Model) Validate() error {
 		return fault.New(fault.ErrUsage, "model: %d widths describe no layer", len(m.Dims))
 	}
 	if m.Layers() > maxLayers {
-		return fault.New(fault.ErrUsage, "model: %d layers, more than %d", m.Layers(), maxLayers)
+		return fault.New(fault.ErrUsage, "model: %d layers; the most is %d", m.Layers(), maxLayers)
 	}
 	if least, most := slices.Min(m.Dims), slices.Max(m.Dims[:m.Layers()]); least < 1 || most > maxWidth || m.Classes() > math.MaxInt32 {
-		return fault.New(fault.ErrUsage, "model: layers of widths %v", m.Dims)
+		return fault.New(fault.ErrUsage, "model: layers of the widths %v are impossible", m.Dims)
 	}
 	if err := kernel.CheckDropout(m.Dropout); err != nil {
 		return fault.New(fault.ErrUsage, "model: dropout %v: %w", m.Dropout, err)
@@ -59,7 +59,7 @@ func (m *Model) validateVariant() error {
 	case !known(m.GCNNorm, GCNNorms):
 		return unknown("gcn norm", m.GCNNorm, GCNNorms)
 	case m.InputProjection < 0 || m.InputProjection > maxWidth:
-		return fault.New(fault.ErrUsage, "model: an input projection of width %d", m.InputProjection)
+		return fault.New(fault.ErrUsage, "model: an input projection of width %d is impossible", m.InputProjection)
 	case !m.Commutes() && slices.Contains(m.Orders, Multiply):
 		return fault.New(fault.ErrUsage, "model: aggregator %s cannot multiply first", m.Aggregator)
 	}
@@ -78,7 +78,7 @@ func (m *Model) validateOptions() error {
 	}
 	for l := range m.Layers() - 1 {
 		if m.Out(l)%m.Heads != 0 {
-			return fault.New(fault.ErrUsage, "model: a hidden width of %d for %d heads, which do not divide it", m.Out(l), m.Heads)
+			return fault.New(fault.ErrUsage, "model: a hidden width of %d is not a multiple of %d heads", m.Out(l), m.Heads)
 		}
 	}
 	return nil

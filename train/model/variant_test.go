@@ -53,7 +53,7 @@ func TestValidateVariant(t *testing.T) {
 		{func(m *Model) { m.Kind, m.Heads = GAT, 1 }, ""},
 		{func(m *Model) { m.Kind, m.Heads, m.Dims = GAT, 1024, []int{8, 1024, 2} }, ""},
 		{func(m *Model) { m.Kind, m.Heads, m.Dims = GAT, 1025, []int{8, 1025, 2} }, "1025 heads (1 to 1024)"},
-		{func(m *Model) { m.Kind, m.Heads = GAT, 3 }, "a hidden width of 4 for 3 heads"},
+		{func(m *Model) { m.Kind, m.Heads = GAT, 3 }, "a hidden width of 4 is not a multiple of 3 heads"},
 	} {
 		m := sage
 		c.change(&m)

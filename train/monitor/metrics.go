@@ -16,12 +16,12 @@ type count struct {
 
 // counters are the counts of the training batches, those of a family next to each other.
 var counters = []count{
-	{"diskgnn_read_bytes_total", "Bytes read from disk for training batches, by what has them: rows of the batch alone (cold), shared rows (ssd), graphs, or the topology.", "level", "cold",
+	{"diskgnn_read_bytes_total", "Bytes read from disk for training batches, by content: rows of one batch (cold), rows that batches share (ssd), graphs, or the topology.", "level", "cold",
 		func(e *rundir.Epoch) float64 { return float64(e.BytesRead - e.SSDBytesRead - e.GraphBytesRead) }},
 	{"diskgnn_read_bytes_total", "", "level", "ssd", func(e *rundir.Epoch) float64 { return float64(e.SSDBytesRead) }},
 	{"diskgnn_read_bytes_total", "", "level", "graph", func(e *rundir.Epoch) float64 { return float64(e.GraphBytesRead - e.TopologyBytesRead) }},
 	{"diskgnn_read_bytes_total", "", "level", "topology", func(e *rundir.Epoch) float64 { return float64(e.TopologyBytesRead) }},
-	{"diskgnn_useful_bytes_total", "Bytes of those read that training batches are made of.", "", "",
+	{"diskgnn_useful_bytes_total", "Read bytes that training batches used.", "", "",
 		func(e *rundir.Epoch) float64 { return float64(e.UsefulBytes) }},
 	{"diskgnn_served_bytes_total", "Bytes of rows that training batches took without reading, by the cache that had them: the GPU's, RAM's, or the buffer of rows held for good.", "source", "gpu",
 		func(e *rundir.Epoch) float64 { return float64(e.GPUServedBytes) }},
@@ -48,7 +48,7 @@ var counters = []count{
 // ranks' reads are added at checkpoints and the ends of epochs. Unknown values are left out.
 func (s *state) metrics(held budget.Usage) []byte {
 	var x exposition
-	x.family("diskgnn_phase", gauge, "1 for what the run does now, 0 for what it does at other times.")
+	x.family("diskgnn_phase", gauge, "1 for the phase that the run is in, 0 for the other phases.")
 	for _, p := range phases {
 		v := 0.0
 		if p == s.phase {
@@ -69,11 +69,11 @@ func (s *state) metrics(held budget.Usage) []byte {
 // runMetrics writes the metrics that need the run's directory.
 func (s *state) runMetrics(x *exposition) {
 	f := &s.file
-	x.family("diskgnn_run_info", gauge, "What runs, as labels.")
+	x.family("diskgnn_run_info", gauge, "The run's program, directory and setup, as labels.")
 	x.sample(1, "program", f.Version, "run", s.dir, "store", f.Store, "model", f.Params.Model, "metric", f.Params.Metric,
 		"engine", f.Setup.Engine, "blas", f.Setup.BLAS, "simd", f.Setup.SIMD, "device", f.Setup.Device, "io", f.Setup.IO)
 	x.one("diskgnn_run_start_time_seconds", gauge, "When the run began, in its first process, since the Unix epoch.", float64(f.Begun.UnixNano())/float64(time.Second))
-	x.one("diskgnn_memory_limit_bytes", gauge, "What --memory allows.", float64(f.Setup.Memory))
+	x.one("diskgnn_memory_limit_bytes", gauge, "The limit of --memory.", float64(f.Setup.Memory))
 	if f.Setup.GPUBytes > 0 {
 		x.one("diskgnn_gpu_memory_bytes", gauge, "Memory of the GPU that the run holds.", float64(f.Setup.GPUBytes))
 	}
@@ -99,7 +99,7 @@ func (s *state) runMetrics(x *exposition) {
 		x.sample(s.ended[i]+c.of(&s.sums), labels...)
 	}
 	if len(s.stages) > 0 {
-		x.family("diskgnn_stage_workers", gauge, "Batches that a stage works on at a time.")
+		x.family("diskgnn_stage_workers", gauge, "Batches that a stage can work on at the same time.")
 		for _, l := range s.stages {
 			x.sample(float64(l.Workers), "stage", l.Link)
 		}

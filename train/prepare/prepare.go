@@ -18,7 +18,7 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error { return r.prepare
 // are then those of the whole graph as one block.
 func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error {
 	if len(b.Blocks) != 1 || len(out) != len(b.Input) {
-		return fault.New(fault.ErrInput, "prepare: a range of %d blocks, with the edges of %d of %d input nodes", len(b.Blocks), len(out), len(b.Input))
+		return fault.New(fault.ErrInput, "prepare: a range needs 1 block and an out-degree for every input node, but has %d blocks and %d out-degrees for %d input nodes", len(b.Blocks), len(out), len(b.Input))
 	}
 	return r.prepare(p, b, out)
 }
@@ -67,7 +67,7 @@ func (r *Preparer) check(b *graph.Batch) error {
 		return fault.New(fault.ErrInput, "prepare: %w", err)
 	}
 	if len(b.Blocks) != len(r.transpose) {
-		return fault.New(fault.ErrInput, "prepare: a batch of %d blocks for %d layers", len(b.Blocks), len(r.transpose))
+		return fault.New(fault.ErrInput, "prepare: a batch has %d blocks, but the model has %d layers", len(b.Blocks), len(r.transpose))
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
@@ -80,11 +80,11 @@ func (r *Preparer) check(b *graph.Batch) error {
 		}
 	}
 	if n := len(b.Targets); n > 0 && r.classes > 0 && n != len(b.Labels)*graph.TargetBytes(r.classes) {
-		return fault.New(fault.ErrInput, "prepare: %d bytes of targets for %d seed nodes of %d classes", n, len(b.Labels), r.classes)
+		return fault.New(fault.ErrInput, "prepare: %d bytes of targets do not fit %d seed nodes and %d classes", n, len(b.Labels), r.classes)
 	}
 	for i, y := range b.Labels {
 		if y != graph.Unlabelled && (y < 0 || int(y) >= r.classes) && r.classes > 0 {
-			return fault.New(fault.ErrInput, "prepare: seed node %d has label %d of %d classes", i, y, r.classes)
+			return fault.New(fault.ErrInput, "prepare: seed node %d has the label %d, but there are %d classes", i, y, r.classes)
 		}
 	}
 	return nil

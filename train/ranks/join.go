@@ -59,7 +59,7 @@ func (o *Membership) Trusts(rep progress.Reporter) error {
 	case o.Insecure:
 		rep.Logf("--insecure: whoever reaches %s can take part in the run, and read and change what ranks send", o.Job.Host)
 	default:
-		return fault.New(fault.ErrUsage, "rank 0 listens at %s, which other hosts reach: give all ranks one secret, in %s or --secret-file (openssl rand -hex 32 makes one), or --insecure where nobody else reaches it", o.Job.Host, secret.Variable)
+		return fault.New(fault.ErrUsage, "rank 0 listens at %s, which other hosts can reach: give all ranks the same secret, in %s or --secret-file (openssl rand -hex 32 makes one), or --insecure if only trusted hosts can reach it", o.Job.Host, secret.Variable)
 	}
 	return nil
 }

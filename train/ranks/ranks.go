@@ -48,7 +48,7 @@ func Broadcast(g *collective.Group, v any, most int64) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return fault.New(fault.ErrCorrupt, "what rank 0 says: %v", err)
+		return fault.New(fault.ErrCorrupt, "rank 0's message cannot be decoded: %v", err)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func Gather[T any](g *collective.Group, mine T, most int64) ([]T, error) {
 	for rank, text := range texts[1:] {
 		var v T
 		if err := json.Unmarshal(text, &v); err != nil {
-			return nil, fault.New(fault.ErrCorrupt, "what rank %d says: %v", rank+1, err)
+			return nil, fault.New(fault.ErrCorrupt, "rank %d's message cannot be decoded: %v", rank+1, err)
 		}
 		all = append(all, v)
 	}

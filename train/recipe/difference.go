@@ -13,7 +13,7 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("--%s %v was given, it is %v", d.Flag, d.Value, d.Than)
+	return fmt.Sprintf("--%s %v was given, but the run has %v", d.Flag, d.Value, d.Than)
 }
 
 // Difference returns the options with another value in other, in the order of the fields.

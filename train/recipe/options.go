@@ -41,16 +41,16 @@ type Options []Option
 var Model = Options{
 	{Name: "model", Help: "model: " + strings.Join(namesOf(model.Kinds()...), ", ") + "; gcn adds a self-loop at every node to the stored ones, gat replaces them by one", Default: string(model.Kinds()[0]), Names: namesOf(model.Kinds()...)},
 	{Name: "hidden", Help: "width of the hidden layers", Default: 256, Least: 1, allows: closed(1, maxHidden), give: fmt.Sprintf("a width from 1 to %d", maxHidden)},
-	{Name: "heads", Help: "of gat; the hidden width is divided among them", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
-	{Name: "aggregator", Help: "what sage takes of the neighbours: mean, sum or max", Default: string(model.Mean), Names: namesOf(model.Aggregators...)},
+	{Name: "heads", Help: "heads of gat; they divide the hidden width", Default: 8, Least: 1, allows: closed(1, model.MaxHeads), give: fmt.Sprintf("a number from 1 to %d", model.MaxHeads)},
+	{Name: "aggregator", Help: "aggregation of the neighbours in sage: mean, sum or max", Default: string(model.Mean), Names: namesOf(model.Aggregators...)},
 	{Name: "gcn-norm", Help: "degrees that weigh gcn's edges: of the graph, or of the block", Default: string(model.GraphNorm), Names: namesOf(model.GCNNorms...)},
 	{Name: "norm", Help: "normalisation ahead of each activation: batch, layer, or none", Default: string(model.NoNorm), Names: namesOf(model.Norms...)},
 	{Name: "residual", Help: "add a linear map of a layer's input to its output"},
-	{Name: "input-projection", Help: "bring the features to the hidden width first, by a linear map"},
+	{Name: "input-projection", Help: "map the features to the hidden width first"},
 	{Name: "activation", Help: "after every layer but the last: relu, elu, or auto: elu for gat, else relu", Default: ActivationAuto,
 		Names: append([]string{ActivationAuto}, namesOf(model.Activations...)...)},
 	{Name: "dropout", Help: "rate after every layer but the last", Default: 0.5, Zero: true},
-	{Name: "layer-order", Help: "what a layer does first: aggregate, multiply, or auto: what costs less", Default: string(model.Auto),
+	{Name: "layer-order", Help: "first operation of a layer: aggregate, multiply, or auto: the cheaper one", Default: string(model.Auto),
 		Names: namesOf(model.Auto, model.Aggregate, model.Multiply)},
 }
 
@@ -58,7 +58,7 @@ var Model = Options{
 var Learning = Options{
 	{Name: "epochs", Help: "passes over the training nodes", Default: 10, Least: 1, allows: closed(1, MaxEpochs), give: fmt.Sprintf("a number from 1 to %d", MaxEpochs)},
 	{Name: "lr", Help: "Adam's learning rate", Default: 0.003, Positive: true, allows: open(0, 1e6), give: "a learning rate above 0 and below a million"},
-	{Name: "optimizer", Help: "adam, or adamw, whose weight decay is decoupled", Default: OptimizerAdam, Names: []string{OptimizerAdam, OptimizerAdamW}},
+	{Name: "optimizer", Help: "adam, or adamw, with decoupled weight decay", Default: OptimizerAdam, Names: []string{OptimizerAdam, OptimizerAdamW}},
 	{Name: "weight-decay", Help: "of all parameters, as PyTorch's weight_decay", allows: below(1e6), give: "a number from 0 up, below a million"},
 	{Name: "label-smoothing", Help: "share of a label that is spread over all classes", allows: below(1), give: "a share from 0 up to, not including, 1"},
 	{Name: "schedule", Help: "of the learning rate: constant, cosine, or plateau: lower when scores do not improve", Default: ScheduleConstant,
@@ -66,14 +66,14 @@ var Learning = Options{
 	{Name: "warmup", Help: "epochs in which the rate rises to --lr"},
 	{Name: "min-lr", Help: "rate that cosine and plateau do not fall below"},
 	{Name: "plateau-factor", Help: "by which plateau lowers the rate", Default: 0.5, Positive: true, allows: open(0, 1), give: "a factor above 0 and below 1"},
-	{Name: "plateau-patience", Help: "epochs without a better score that plateau lets pass before it does", Default: 10, Zero: true, allows: from(0), give: "a number from 0 up"},
+	{Name: "plateau-patience", Help: "epochs without a better score before plateau lowers the rate", Default: 10, Zero: true, allows: from(0), give: "a number from 0 up"},
 	{Name: "patience", Help: "epochs without a better validation score that end the run; 0: it goes on", allows: from(0), give: "a number from 0 up"},
 	{Name: "validate-every", Help: "epochs from one validation to the next; the last epoch is validated", Default: 1, Least: 1, allows: from(1), give: "a number of epochs from 1 up"},
 	{Name: "loss", Help: "cross-entropy, binary, or auto: by the labels", Default: LossAuto, Names: []string{LossAuto, LossCrossEntropy, LossBinary}},
-	{Name: "metric", Help: "score: accuracy, auc (of two classes, or any number per node), f1, or auto: what the data suggests", Default: MetricAuto,
+	{Name: "metric", Help: "score: accuracy, auc (for two classes, or multi-label), f1, or auto: chosen by the data", Default: MetricAuto,
 		Names: []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
-	{Name: "seed", Help: "of all random choices"},
-	{Name: "accumulate", Help: "successive batches whose gradients a step sums; part of the result", Shown: "as many as there are ranks", Least: 1,
+	{Name: "seed", Help: "seed of all random choices"},
+	{Name: "accumulate", Help: "successive batches in a step, which sums their gradients; part of the result", Shown: "the number of ranks", Least: 1,
 		allows: closed(0, MaxAccumulate), give: fmt.Sprintf("a number of batches from 1 to %d", MaxAccumulate)},
 	{Name: "shuffle-batches", Help: "visit each epoch's batches in another order"},
 	{Name: "init-from", Help: "begin with these weights, of a safetensors file or the best of a run, of the same shapes", Takes: "FILE|RUN"},
@@ -82,21 +82,21 @@ var Learning = Options{
 // Drawing are the options of batches that are drawn while training; all but the first have their
 // defaults only if the first is given.
 var Drawing = Options{
-	{Name: "fanout", Help: "instead of --samples: draw batches while training, so many neighbours per layer, the seeds' last; all for every neighbour", Takes: "LIST"},
+	{Name: "fanout", Help: "instead of --samples: draw batches while training, with these numbers of neighbours per layer, the seeds' last; all for every neighbour", Takes: "LIST"},
 	{Name: "eval-fanout", Help: "with --fanout, for validation and test: same, all, or a list", Takes: "LIST", Default: "same"},
 	{Name: "batch-size", Help: "with --fanout: seed nodes of a mini-batch", Default: 1024, Least: 1},
 	{Name: "train-ratio", Help: "with --fanout: share of the training nodes to use", Default: 1.0, Positive: true},
 	{Name: "sampler", Help: "with --fanout: how nodes choose neighbours, uniform or labor", Default: "uniform"},
 	{Name: "batch-dependency", Help: "with --sampler labor: successive batches over which the choices change", Default: 1, Least: 1},
 	{Name: "layer-dependency", Help: "with --sampler labor: the same choices in all layers"},
-	{Name: "sample-seed", Help: "with --fanout: of what is drawn"},
-	{Name: "dry-epochs", Help: "with --fanout: epochs to draw before training, to learn how large batches are: a number, or all", Takes: "X",
+	{Name: "sample-seed", Help: "with --fanout: seed of the drawn batches"},
+	{Name: "dry-epochs", Help: "with --fanout: epochs to draw before training, to find the largest batches: a number, or all", Takes: "X",
 		Shown: "1, or all with --input-projection", Default: DryAuto},
 }
 
 // Computing are the options of the GPU's arithmetic.
 var Computing = Options{
-	{Name: "precision", Help: "of the gpu's matrix products: float32, tf32 or bf16", Default: PrecisionFloat32, Names: []string{PrecisionFloat32, PrecisionTF32, PrecisionBF16}},
+	{Name: "precision", Help: "precision of the GPU's matrix products: float32, tf32 or bf16", Default: PrecisionFloat32, Names: []string{PrecisionFloat32, PrecisionTF32, PrecisionBF16}},
 }
 
 // always are the options that every run has.

@@ -14,7 +14,7 @@ import (
 
 func TestValidateNamesTheFlag(t *testing.T) {
 	for want, change := range map[string]func(*Recipe){
-		"--heads 3: a hidden width of 256 cannot be divided among them":                         func(o *Recipe) { o.Model, o.Heads = "gat", 3 },
+		"--heads 3: --hidden 256 is not a multiple of it":                                       func(o *Recipe) { o.Model, o.Heads = "gat", 3 },
 		"--heads -1: give a number from 1 to 1024":                                              func(o *Recipe) { o.Heads = -1 },
 		"--model mlp: there are sage, gcn, gat":                                                 func(o *Recipe) { o.Model = "mlp" },
 		"--norm group: there are none, batch, layer":                                            func(o *Recipe) { o.Norm = "group" },
@@ -23,13 +23,13 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--aggregator sum is for --model sage, not gcn":                                         func(o *Recipe) { o.Model, o.Aggregator = "gcn", "sum" },
 		"--gcn-norm left: there are graph, block":                                               func(o *Recipe) { o.GCNNorm = "left" },
 		"--gcn-norm block is for --model gcn, not sage":                                         func(o *Recipe) { o.GCNNorm = "block" },
-		"--layer-order multiply: --aggregator max must come first":                              func(o *Recipe) { o.Aggregator, o.LayerOrder = "max", "multiply" },
+		"--layer-order multiply: --aggregator max must aggregate first":                         func(o *Recipe) { o.Aggregator, o.LayerOrder = "max", "multiply" },
 		"--optimizer sgd: there are adam, adamw":                                                func(o *Recipe) { o.Optimizer = "sgd" },
 		"--weight-decay -1: give a number from 0 up, below a million":                           func(o *Recipe) { o.WeightDecay = -1 },
 		"--label-smoothing 1: give a share from 0 up to, not including, 1":                      func(o *Recipe) { o.LabelSmoothing = 1 },
 		"--schedule step: there are constant, cosine, plateau":                                  func(o *Recipe) { o.Schedule = "step" },
-		"--warmup 11: give a number from 0 to that of --epochs, 10":                             func(o *Recipe) { o.Warmup = 11 },
-		"--min-lr 0.1: give a rate from 0 to that of --lr, 0.003":                               func(o *Recipe) { o.Schedule, o.MinLR = "cosine", 0.1 },
+		"--warmup 11: give a number from 0 to --epochs, 10":                                     func(o *Recipe) { o.Warmup = 11 },
+		"--min-lr 0.1: give a rate from 0 to --lr, 0.003":                                       func(o *Recipe) { o.Schedule, o.MinLR = "cosine", 0.1 },
 		"--min-lr is for --schedule cosine and plateau, not constant":                           func(o *Recipe) { o.MinLR = 0.001 },
 		"--plateau-factor 1: give a factor above 0 and below 1":                                 func(o *Recipe) { o.PlateauFactor = 1 },
 		"--plateau-patience -1: give a number from 0 up":                                        func(o *Recipe) { o.PlateauPatience = -1 },
@@ -89,8 +89,8 @@ func TestResolveByTheData(t *testing.T) {
 		"any number":           {data: Data{Classes: 5, MultiLabel: true}, loss: LossBinary, metric: MetricF1},
 		"any number, by AUC":   {data: Data{Classes: 5, MultiLabel: true, Metric: MetricAUC}, loss: LossBinary, metric: MetricAUC},
 		"chosen":               {data: Data{Classes: 2, Metric: MetricAUC}, change: func(r *Recipe) { r.Loss, r.Metric = LossBinary, MetricF1 }, loss: LossBinary, metric: MetricF1},
-		"AUC of five":          {data: Data{Classes: 5}, change: func(r *Recipe) { r.Metric = MetricAUC }, refused: "--metric auc is of two classes, data has 5"},
-		"one of any number":    {data: Data{Classes: 5, MultiLabel: true}, change: func(r *Recipe) { r.Loss = LossCrossEntropy }, refused: "--loss cross-entropy is of one class"},
+		"AUC of five":          {data: Data{Classes: 5}, change: func(r *Recipe) { r.Metric = MetricAUC }, refused: "--metric auc needs two classes, but data has 5"},
+		"one of any number":    {data: Data{Classes: 5, MultiLabel: true}, change: func(r *Recipe) { r.Loss = LossCrossEntropy }, refused: "--loss cross-entropy needs one class per node, but"},
 		"smooth binary":        {data: Data{Classes: 5, MultiLabel: true}, change: func(r *Recipe) { r.LabelSmoothing = 0.1 }, refused: "--label-smoothing 0.1 is for"},
 	} {
 		r := Defaults()
@@ -200,7 +200,7 @@ func TestRecallTakesEveryOption(t *testing.T) {
 	now = Defaults()
 	now.LabelSmoothing = 0.25
 	d = now.Recall(&was, []string{"label-smoothing", "threads"})
-	if len(d) != 1 || d[0].String() != "--label-smoothing 0.25 was given, it is 0.77" || now.Model != "other" {
+	if len(d) != 1 || d[0].String() != "--label-smoothing 0.25 was given, but the run has 0.77" || now.Model != "other" {
 		t.Errorf("%v", d)
 	}
 	now = Defaults()

@@ -37,11 +37,11 @@ func (r *Recipe) Resolve(d Data) error {
 	}
 	switch {
 	case r.Loss == LossCrossEntropy && d.MultiLabel:
-		return usage("--loss cross-entropy is of one class per node, those of %s have any number: binary is for these", d.Name)
+		return usage("--loss cross-entropy needs one class per node, but %s is multi-label: use --loss binary", d.Name)
 	case r.Loss == LossBinary && r.LabelSmoothing > 0:
 		return usage("--label-smoothing %v is for --loss cross-entropy, not binary", r.LabelSmoothing)
 	case r.Metric == MetricAUC && d.Classes != 2 && !d.MultiLabel:
-		return usage("--metric auc is of two classes, %s has %d", d.Name, d.Classes)
+		return usage("--metric auc needs two classes, but %s has %d", d.Name, d.Classes)
 	}
 	r.Dims = []int{d.Dim}
 	for range d.Layers - 1 {

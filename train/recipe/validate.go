@@ -21,9 +21,9 @@ func (r *Recipe) Validate() error {
 	}
 	switch {
 	case r.Hidden%r.Heads != 0 && m.Kind.Has(model.HeadsOption):
-		return usage("--heads %d: a hidden width of %d cannot be divided among them", r.Heads, r.Hidden)
+		return usage("--heads %d: --hidden %d is not a multiple of it", r.Heads, r.Hidden)
 	case r.Aggregator == string(model.Max) && r.LayerOrder == string(model.Multiply):
-		return usage("--layer-order multiply: --aggregator max must come first")
+		return usage("--layer-order multiply: --aggregator max must aggregate first")
 	}
 	if err := r.validateSampling(); err != nil {
 		return err
@@ -35,9 +35,9 @@ func (r *Recipe) Validate() error {
 func (r *Recipe) validateRate() error {
 	switch {
 	case r.Warmup < 0 || r.Warmup > r.Epochs:
-		return usage("--warmup %d: give a number from 0 to that of --epochs, %d", r.Warmup, r.Epochs)
+		return usage("--warmup %d: give a number from 0 to --epochs, %d", r.Warmup, r.Epochs)
 	case !(r.MinLR >= 0 && r.MinLR <= r.LR):
-		return usage("--min-lr %v: give a rate from 0 to that of --lr, %v", r.MinLR, r.LR)
+		return usage("--min-lr %v: give a rate from 0 to --lr, %v", r.MinLR, r.LR)
 	case r.MinLR > 0 && r.Schedule == ScheduleConstant:
 		return usage("--min-lr is for --schedule cosine and plateau, not %s", r.Schedule)
 	}

@@ -20,7 +20,7 @@ const mostLine = 64 << 10
 // number.
 func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch, error) {
 	if end.Bytes < 0 || end.Bytes > int64(epochs)*mostLine || end.Bytes == 0 && epochs > 0 {
-		return nil, fault.New(fault.ErrCorrupt, "%s with %d bytes for %d epochs", name, end.Bytes, epochs)
+		return nil, fault.New(fault.ErrCorrupt, "%s: the %d bytes that were recorded cannot be %d epochs", name, end.Bytes, epochs)
 	}
 	if end.Bytes == 0 {
 		return nil, nil // the file may have gone with the crash
@@ -44,7 +44,7 @@ func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch,
 			err = e.decode(line)
 		}
 		if err == nil && (len(list) == epochs || e.Epoch != len(list)) {
-			err = fmt.Errorf("epoch %d", e.Epoch)
+			err = fmt.Errorf("unexpected epoch %d", e.Epoch)
 		}
 		if err != nil {
 			return nil, fault.New(fault.ErrCorrupt, "%s: line %d: %v", name, len(list)+1, err)
@@ -52,7 +52,7 @@ func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch,
 		list = append(list, e)
 	}
 	if len(list) != epochs {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %d epochs, not %d", name, len(list), epochs)
+		return nil, fault.New(fault.ErrCorrupt, "%s has %d epochs instead of %d", name, len(list), epochs)
 	}
 	return list, nil
 }
@@ -64,7 +64,7 @@ func checkMetrics(f vfs.File, name string, end MetricsEnd) error {
 		return err
 	}
 	if st.Size() < end.Bytes {
-		return fault.New(fault.ErrCorrupt, "%s has %d bytes, %d were written", name, st.Size(), end.Bytes)
+		return fault.New(fault.ErrCorrupt, "%s has %d bytes, but %d were written", name, st.Size(), end.Bytes)
 	}
 	crc, buf := uint32(0), make([]byte, mostLine)
 	for r := io.NewSectionReader(f, 0, end.Bytes); ; {
@@ -114,7 +114,7 @@ func (f *File) checkLines(file vfs.File, name string) error {
 	}
 	st, err := file.Stat()
 	if err == nil && f.State == StateFinished && st.Size() != f.Metrics.Bytes {
-		err = fault.New(fault.ErrCorrupt, "%s has %d bytes, %d were written", name, st.Size(), f.Metrics.Bytes)
+		err = fault.New(fault.ErrCorrupt, "%s has %d bytes, but %d were written", name, st.Size(), f.Metrics.Bytes)
 	}
 	return err
 }
@@ -144,7 +144,7 @@ func decodeLines(from io.Reader, torn bool) ([]Epoch, error) {
 			return nil, bad("%w", err)
 		}
 		if e.Epoch < 0 || e.Epoch > math.MaxInt32 || n > 0 && e.Epoch <= epochs[n-1].Epoch {
-			return nil, bad("epoch %d", e.Epoch)
+			return nil, bad("unexpected epoch %d", e.Epoch)
 		}
 		for i := range e.Links {
 			e.Links[i].Workers = max(1, e.Links[i].Workers)

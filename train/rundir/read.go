@@ -71,7 +71,7 @@ func checkFormat(b []byte, dir string) error {
 		return fault.New(fault.ErrCorrupt, "%s: %w", filepath.Join(dir, stage.RunFile), err)
 	}
 	if of.Format.Name != Format.Name {
-		return fault.New(fault.ErrInput, "%s is no run of this program", dir)
+		return fault.New(fault.ErrInput, "%s is not a run of this program", dir)
 	}
 	if _, err := versions.Decoder(of.Format.Version, "version %d; this program reads versions %s"); err != nil {
 		return fmt.Errorf("%s is a %s, %w", dir, of.Format.Name, err)
@@ -94,7 +94,7 @@ func decode(b []byte, epochs bool) (f File, err error) {
 		return f, err
 	}
 	if n := len(b) - int(whole.Result); n > mostRunFacts {
-		return f, fmt.Errorf("%d bytes beside the result", n)
+		return f, fmt.Errorf("it has %d bytes outside of the result, more than any run", n)
 	}
 	var parts struct {
 		Result struct {
@@ -105,7 +105,7 @@ func decode(b []byte, epochs bool) (f File, err error) {
 		return f, err
 	}
 	if n := whole.Result - parts.Result.Epochs; n > mostRunFacts {
-		return f, fmt.Errorf("result: %d bytes beside the epochs", n)
+		return f, fmt.Errorf("its result has %d bytes outside of the epochs, more than any run", n)
 	}
 	if whole.Result == 0 {
 		return f, json.Unmarshal(b, &f)
@@ -150,7 +150,7 @@ func decodeEpochs(b []byte) (epochs []Epoch, err error) {
 			return nil, fmt.Errorf("epoch %d of the result: %w", len(epochs), err)
 		}
 		if epochs = append(epochs, e); d.InputOffset() < leastEpochText*int64(len(epochs)) {
-			return nil, fmt.Errorf("%d epochs in %d bytes of the result", len(epochs), d.InputOffset())
+			return nil, fmt.Errorf("its result has %d epochs in %d bytes, fewer than they need", len(epochs), d.InputOffset())
 		}
 	}
 	return epochs, nil

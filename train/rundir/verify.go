@@ -63,7 +63,7 @@ func (v *Verified) verifyMetrics(fsys vfs.FS, dir string) error {
 		return nil
 	}
 	if len(r.Epochs) != len(epochs) {
-		return fault.New(fault.ErrCorrupt, "%s: %d epochs, %s has %d", filepath.Join(dir, MetricsFile), len(epochs), stage.RunFile, len(r.Epochs))
+		return fault.New(fault.ErrCorrupt, "%s has %d epochs, but %s has %d", filepath.Join(dir, MetricsFile), len(epochs), stage.RunFile, len(r.Epochs))
 	}
 	for i := range epochs {
 		for k := range r.Epochs[i].Links {
@@ -78,7 +78,7 @@ func (v *Verified) verifyMetrics(fsys vfs.FS, dir string) error {
 			return err
 		}
 		if !bytes.Equal(line, result) {
-			return fault.New(fault.ErrCorrupt, "%s: epoch %d is another than in %s", filepath.Join(dir, MetricsFile), i, stage.RunFile)
+			return fault.New(fault.ErrCorrupt, "%s: epoch %d differs from the epoch in %s", filepath.Join(dir, MetricsFile), i, stage.RunFile)
 		}
 	}
 	return nil
@@ -100,20 +100,20 @@ func (f *File) CheckWeights(fsys vfs.FS, dir string) error {
 		switch epoch := epochs[file]; {
 		case errors.Is(err, fs.ErrNotExist) && epoch < 0:
 		case errors.Is(err, fs.ErrNotExist):
-			return fault.New(fault.ErrCorrupt, "%s is missing, and the run is finished", name)
+			return fault.New(fault.ErrCorrupt, "%s is missing, although the run is finished", name)
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		case f.Checked() && !safetensors.Checked(metadata):
 			return fmt.Errorf("%s: %w", name, ErrNoChecksum)
 		case epoch >= 0 && metadata["epoch"] != strconv.Itoa(epoch):
-			return fault.New(fault.ErrCorrupt, "%s is of epoch %.20q, %s says %d", name, metadata["epoch"], stage.RunFile, epoch)
+			return fault.New(fault.ErrCorrupt, "%s has the weights of epoch %.20q, but %s names epoch %d", name, metadata["epoch"], stage.RunFile, epoch)
 		}
 	}
 	return nil
 }
 
 // ErrNoChecksum is about a file of weights without a checksum, in a run with checksums.
-var ErrNoChecksum = fault.New(fault.ErrCorrupt, "it has no checksum, which the files of this run have: it was damaged, or is of another run")
+var ErrNoChecksum = fault.New(fault.ErrCorrupt, "it has no checksum, unlike the files of this run: it was damaged, or belongs to another run")
 
 func verifyWeights(fsys vfs.FS, name string) (metadata map[string]string, err error) {
 	f, err := fsys.Open(name)

@@ -109,17 +109,17 @@ func TestVerifyComparesFiles(t *testing.T) {
 		kind   error
 		change func(dir string) error
 	}{
-		"final.safetensors is missing, and the run is finished": {fault.ErrCorrupt, func(dir string) error { return os.Remove(filepath.Join(dir, FinalFile)) }},
-		"weights.safetensors is missing":                        {fault.ErrCorrupt, func(dir string) error { return os.Remove(filepath.Join(dir, WeightsFile)) }},
-		"metrics.jsonl is missing":                              {fault.ErrCorrupt, func(dir string) error { return os.Remove(filepath.Join(dir, MetricsFile)) }},
-		"weights.safetensors is of epoch \"1\", run.json says 0": {fault.ErrCorrupt, func(dir string) error {
+		"final.safetensors is missing, although the run is finished": {fault.ErrCorrupt, func(dir string) error { return os.Remove(filepath.Join(dir, FinalFile)) }},
+		"weights.safetensors is missing":                             {fault.ErrCorrupt, func(dir string) error { return os.Remove(filepath.Join(dir, WeightsFile)) }},
+		"metrics.jsonl is missing":                                   {fault.ErrCorrupt, func(dir string) error { return os.Remove(filepath.Join(dir, MetricsFile)) }},
+		"weights.safetensors has the weights of epoch \"1\", but run.json names epoch 0": {fault.ErrCorrupt, func(dir string) error {
 			return os.Rename(filepath.Join(dir, FinalFile), filepath.Join(dir, WeightsFile))
 		}},
-		"final.safetensors: it has no checksum": {fault.ErrCorrupt, func(dir string) error { return unsum(filepath.Join(dir, FinalFile)) }},
-		"epoch 1 is another than in run.json":   {fault.ErrCorrupt, func(dir string) error { return rewrite(dir, func(f *File) { f.Result.Epochs[1].Loss = 2 }) }},
-		"2 epochs, run.json has 1":              {fault.ErrCorrupt, func(dir string) error { return rewrite(dir, func(f *File) { f.Result.Epochs = f.Result.Epochs[:1] }) }},
-		"is a checkpoint of another run":        {fault.ErrLineage, func(dir string) error { return rewrite(dir, func(f *File) { f.Params.Seed = 7 }) }},
-		"this program reads versions 2 and 3":   {fault.ErrVersion, func(dir string) error { return rewrite(dir, func(f *File) { f.Format.Version = 4 }) }},
+		"final.safetensors: it has no checksum":      {fault.ErrCorrupt, func(dir string) error { return unsum(filepath.Join(dir, FinalFile)) }},
+		"epoch 1 differs from the epoch in run.json": {fault.ErrCorrupt, func(dir string) error { return rewrite(dir, func(f *File) { f.Result.Epochs[1].Loss = 2 }) }},
+		"2 epochs, but run.json has 1":               {fault.ErrCorrupt, func(dir string) error { return rewrite(dir, func(f *File) { f.Result.Epochs = f.Result.Epochs[:1] }) }},
+		"is a checkpoint of another run":             {fault.ErrLineage, func(dir string) error { return rewrite(dir, func(f *File) { f.Params.Seed = 7 }) }},
+		"this program reads versions 2 and 3":        {fault.ErrVersion, func(dir string) error { return rewrite(dir, func(f *File) { f.Format.Version = 4 }) }},
 	} {
 		dir := finished(t)
 		check(t, c.change(dir))

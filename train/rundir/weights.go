@@ -70,16 +70,16 @@ func Fits(params []model.Param, tensors []safetensors.Tensor) error {
 	for _, p := range params {
 		t, ok := named[p.Name]
 		if !ok {
-			return fmt.Errorf("there is no %s", p.Name)
+			return fmt.Errorf("the parameter %s is missing", p.Name)
 		}
 		delete(named, p.Name)
 		if !slices.Equal(t.Shape, p.Shape) {
-			return fmt.Errorf("%s has the shape %v, the model's is %v", p.Name, t.Shape, p.Shape)
+			return fmt.Errorf("%s has the shape %v, but the model's has the shape %v", p.Name, t.Shape, p.Shape)
 		}
 	}
 	for _, t := range tensors {
 		if named[t.Name] != nil {
-			return fmt.Errorf("the model has no %s", t.Name)
+			return fmt.Errorf("the model has no parameter %s", t.Name)
 		}
 	}
 	return nil

@@ -135,9 +135,9 @@ func header(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		case err != nil:
 			return nil, fmt.Errorf("safetensors: %q: %w", t.Name, err)
 		case n != int64(len(t.Data)):
-			return nil, fmt.Errorf("safetensors: %q: %d elements for the shape %v", t.Name, len(t.Data), t.Shape)
+			return nil, fmt.Errorf("safetensors: %q has %d elements, which does not fit the shape %v", t.Name, len(t.Data), t.Shape)
 		case t.Name == metadataKey || seen[t.Name]:
-			return nil, fmt.Errorf("safetensors: %q cannot name this tensor", t.Name)
+			return nil, fmt.Errorf("safetensors: the name %q is taken", t.Name)
 		}
 		seen[t.Name] = true
 		shape := t.Shape
@@ -182,7 +182,7 @@ func compare(front []byte, data io.Reader, metadata map[string]string) error {
 	text := []byte(checksumText + want + `"`)
 	at := bytes.Index(front, text)
 	if at < 0 || len(want) != len(noChecksum) {
-		return corrupt("the checksum %.80q is none", want)
+		return corrupt("%.80q is not a checksum", want)
 	}
 	at += len(checksumText)
 	h := sha256.New()
@@ -269,12 +269,12 @@ func locateAll(fields map[string]json.RawMessage, bytes int64) ([]located, error
 	at := int64(0)
 	for _, l := range found {
 		if l.begin != at || l.end > bytes {
-			return nil, corrupt("%q: its data are bytes %d to %d of %d, after %d", l.Name, l.begin, l.end, bytes, at)
+			return nil, corrupt("%q: its data are bytes %d to %d of %d, but must begin at byte %d", l.Name, l.begin, l.end, bytes, at)
 		}
 		at = l.end
 	}
 	if at != bytes {
-		return nil, corrupt("%d bytes after the last tensor", bytes-at)
+		return nil, corrupt("%d bytes follow the last tensor", bytes-at)
 	}
 	return found, nil
 }
@@ -282,7 +282,7 @@ func locateAll(fields map[string]json.RawMessage, bytes int64) ([]located, error
 // decodeHeader returns the tensors' entries by name, and the metadata.
 func decodeHeader(head []byte) (fields map[string]json.RawMessage, metadata map[string]string, err error) {
 	if !bytes.HasPrefix(head, []byte("{")) {
-		return nil, nil, corrupt("the header is no JSON object")
+		return nil, nil, corrupt("the header is not a JSON object")
 	}
 	if err := json.Unmarshal(head, &fields); err != nil {
 		return nil, nil, corrupt("header: %v", err)
@@ -313,11 +313,11 @@ func split(b []byte) (head, data []byte, err error) {
 // headerLength returns the length of the header from the first bytes of a file of size bytes.
 func headerLength(b []byte, size int64) (int64, error) {
 	if size < lengthBytes {
-		return 0, corrupt("%d bytes are too few", size)
+		return 0, corrupt("a file of %d bytes is too short for a header", size)
 	}
 	n := binary.LittleEndian.Uint64(b)
 	if n > maxHeader || n > uint64(size-lengthBytes) {
-		return 0, corrupt("a header of %d bytes in a file of %d", n, size)
+		return 0, corrupt("the header has %d bytes by its length field, but the file has %d bytes", n, size)
 	}
 	return int64(n), nil
 }
@@ -328,7 +328,7 @@ func locate(name string, raw json.RawMessage) (located, error) {
 		return located{}, corrupt("%q: %v", name, err)
 	}
 	if e.DType == "" {
-		return located{}, corrupt("%q: it has no dtype", name)
+		return located{}, corrupt("%q has no dtype", name)
 	}
 	if e.DType != dtypeF32 {
 		return located{}, fault.New(fault.ErrVersion, "safetensors: %q is of dtype %q; this program reads %s", name, e.DType, dtypeF32)

@@ -121,16 +121,16 @@ func TestDecodeRefuses(t *testing.T) {
 		kind error
 		want string
 	}{
-		{nil, fault.ErrCorrupt, "too few"},
-		{file("{}", 0)[:9], fault.ErrCorrupt, "header of 2 bytes"},
-		{binary.LittleEndian.AppendUint64(nil, math.MaxUint64), fault.ErrCorrupt, "header of"},
-		{file("[]", 0), fault.ErrCorrupt, "no JSON object"},
+		{nil, fault.ErrCorrupt, "too short"},
+		{file("{}", 0)[:9], fault.ErrCorrupt, "header has 2 bytes"},
+		{binary.LittleEndian.AppendUint64(nil, math.MaxUint64), fault.ErrCorrupt, "the header has"},
+		{file("[]", 0), fault.ErrCorrupt, "not a JSON object"},
 		{file("{", 0), fault.ErrCorrupt, "header:"},
-		{file("{}", 4), fault.ErrCorrupt, "4 bytes after"},
+		{file("{}", 4), fault.ErrCorrupt, "4 bytes follow"},
 		{file(`{"__metadata__":{"a":1}}`, 0), fault.ErrCorrupt, "__metadata__"},
-		{file(`{"__metadata__":{"diskgnn.sha256":"12"}}`, 0), fault.ErrCorrupt, "is none"},
-		{file(`{"__metadata__":{"diskgnn.sha256":""}}`, 0), fault.ErrCorrupt, "is none"},
-		{file(`{"__metadata__":{"diskgnn.sha256": "`+strings.Repeat("0", 64)+`"}}`, 0), fault.ErrCorrupt, "is none"},
+		{file(`{"__metadata__":{"diskgnn.sha256":"12"}}`, 0), fault.ErrCorrupt, "is not a checksum"},
+		{file(`{"__metadata__":{"diskgnn.sha256":""}}`, 0), fault.ErrCorrupt, "is not a checksum"},
+		{file(`{"__metadata__":{"diskgnn.sha256": "`+strings.Repeat("0", 64)+`"}}`, 0), fault.ErrCorrupt, "is not a checksum"},
 		{file(`{"__metadata__":{"diskgnn.sha256":"`+strings.Repeat("0", 64)+`"}}`, 0), fault.ErrCorrupt, "does not match the checksum"},
 		{file(`{"a":7}`, 0), fault.ErrCorrupt, `"a"`},
 		{file(`{"a":{}}`, 0), fault.ErrCorrupt, "no dtype"},
@@ -141,8 +141,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{file(`{"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}}`, 0), fault.ErrCorrupt, "shape"},
 		{file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[-4,0]}}`, 4), fault.ErrCorrupt, "shape"},
 		{file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}`, 4), fault.ErrCorrupt, "bytes 0 to 8 of 4"},
-		{file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), fault.ErrCorrupt, "after 0"},
-		{file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4), fault.ErrCorrupt, "after 4"},
+		{file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}}`, 8), fault.ErrCorrupt, "must begin at byte 0"},
+		{file(`{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"b":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}`, 4), fault.ErrCorrupt, "must begin at byte 4"},
 	} {
 		_, _, err := safetensors.Decode(c.b)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.want) {

@@ -73,7 +73,7 @@ func (f *microF1) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	right, wrong, missed := d.U64(), d.U64(), d.U64()
 	if most := uint64(f.most); max(right, wrong, missed) > most || right+wrong+missed > most {
-		d.Fail("%d, %d and %d of at most %d decisions", right, wrong, missed, most)
+		d.Fail("the score has %d right, %d wrong and %d missed decisions, more than the %d of its batches", right, wrong, missed, most)
 	}
 	if err := wholeState(d); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (a *meanAUC) Load(state []byte) error {
 	rows, classes := d.U64(), d.U64()
 	row := uint64(4*a.classes + graph.TargetBytes(a.classes))
 	if d.Err() != nil || rows > uint64(a.most) || rows > 0 && classes != uint64(a.classes) || uint64(d.Rest()) != rows*row {
-		return fault.New(fault.ErrCorrupt, "%d bytes for %d rows of %d classes, where there are at most %d of %d", len(state), rows, classes, a.most, a.classes)
+		return fault.New(fault.ErrCorrupt, "the score has %d bytes for %d rows of %d classes, but its batches have at most %d rows of %d classes", len(state), rows, classes, a.most, a.classes)
 	}
 	a.rows, a.logits = int(rows), a.logits[:int(rows)*a.classes]
 	copy(binio.Bytes(a.logits), d.Raw(4*len(a.logits)))

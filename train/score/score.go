@@ -149,7 +149,7 @@ func (a *accuracy) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	correct, count := d.U64(), d.U64()
 	if correct > count || count > uint64(a.most) {
-		d.Fail("%d right of %d rows, of which there are at most %d", correct, count, a.most)
+		d.Fail("the score has %d right of %d rows, but its batches have at most %d rows", correct, count, a.most)
 	}
 	if err := wholeState(d); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (a *rocAUC) State() []byte {
 func (a *rocAUC) Load(state []byte) error {
 	d := binio.NewDecoder(state)
 	if n := len(state) / judgedState; n > cap(a.rows) {
-		d.Fail("%d rows, of which there are at most %d", n, cap(a.rows))
+		d.Fail("the score has %d rows, but its batches have at most %d", n, cap(a.rows))
 	}
 	a.rows = a.rows[:0]
 	for d.Err() == nil && d.Rest() > 0 {

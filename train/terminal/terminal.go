@@ -148,7 +148,7 @@ func (p *Terminal) sayBound(t *pipeline.Table) {
 		return
 	}
 	p.bound = b.Link
-	p.report.Logf("bound by %s: it is at work for %.0f%% of the time", b.Link, 100*t.Share(b))
+	p.report.Logf("bound by %s: it is busy for %.0f%% of the time", b.Link, 100*t.Share(b))
 }
 
 // meter is the progress of the epoch under way: the mean loss so far, and the rate of reading. The

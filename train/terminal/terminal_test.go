@@ -61,7 +61,7 @@ func TestBoundIsSaid(t *testing.T) {
 	after(2, 8)
 	after(9.5, 8)
 	after(0, 0)
-	want := "says bound by compute: it is at work for 90% of the time\nsays bound by read features: it is at work for 95% of the time"
+	want := "says bound by compute: it is busy for 90% of the time\nsays bound by read features: it is busy for 95% of the time"
 	if got := strings.Join(said.lines, "\n"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -167,7 +167,7 @@ func TestTerminal(t *testing.T) {
 		{&epoch.Started{Name: "a few", Items: 3}, "a few: 3 batches"},
 		{&epoch.Ended{}, "a few: done"},
 		{&epoch.Judged{Epoch: &e, Best: true, Table: &table}, "says epoch 4: loss 0.5000, train 25.00%, valid 75.00% (best), 2.00 s, 0 B/s/" +
-			"says bound by compute: it is at work for 90% of the time/records epoch 4"},
+			"says bound by compute: it is busy for 90% of the time/records epoch 4"},
 		{&epoch.EvaluationBegan{Name: "validate", Batches: VisibleBatches - 1}, ""},
 		{&epoch.Evaluated{}, ""},
 		{&epoch.EvaluationEnded{}, ""},

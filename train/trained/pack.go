@@ -105,7 +105,7 @@ func EvaluatePack(ctx context.Context, fsys vfs.FS, o PackOptions, rep progress.
 		err = p.score(ctx)
 	}
 	if fault.EndedBy(ctx, err) {
-		err = fault.New(fault.ErrInterrupted, "interrupted before there were scores")
+		err = fault.New(fault.ErrInterrupted, "interrupted before scoring ended")
 	}
 	if err != nil {
 		return Evaluation{}, epoch.RemakePack(err, o.Pack)
@@ -172,14 +172,14 @@ func (p *packEvaluation) prepare() error {
 // checkPack makes sure that the run's weights can be scored on the pack.
 func checkPack(run *Run, pack featurestore.Candidate) error {
 	f := pack.Facts()
-	if err := run.CheckDataset("that of "+pack.Dir(), pack.Lineage().Dataset); err != nil {
+	if err := run.CheckDataset("the dataset of "+pack.Dir(), pack.Lineage().Dataset); err != nil {
 		return err
 	}
 	if err := run.CheckShape(pack.Dir(), f.Dim, f.Classes, f.MultiLabel()); err != nil {
 		return err
 	}
 	if m := run.Model(); m.Layers() != len(f.Fanout) {
-		return fault.New(fault.ErrInput, "%s has %d layers, %s was sampled for %d", run.Dir(), m.Layers(), pack.Dir(), len(f.Fanout))
+		return fault.New(fault.ErrInput, "%s has %d layers, but %s was sampled for %d layers", run.Dir(), m.Layers(), pack.Dir(), len(f.Fanout))
 	}
 	if f.Valid+f.Test == 0 {
 		return fault.New(fault.ErrInput, "%s has no validation and no test batches", pack.Dir())

@@ -53,13 +53,13 @@ func Open(fsys vfs.FS, dir string) (*Run, error) {
 		return nil, fault.New(fault.ErrVersion, "%s does not say which dataset it was trained on: an earlier version of this program made it; train again", dir)
 	}
 	if r.Setup.Engine == decide.EngineNone {
-		return nil, fault.New(fault.ErrInput, "%s has no weights: its engine was none", dir)
+		return nil, fault.New(fault.ErrInput, "%s has no weights: it was trained with --engine none", dir)
 	}
 	if err := r.Params.Network.Validate(); err != nil {
 		return nil, fault.New(fault.ErrCorrupt, "%s: %w", dir, err)
 	}
 	if m := r.Params.Metric; m != recipe.MetricAccuracy && m != recipe.MetricAUC && m != recipe.MetricF1 {
-		return nil, fault.New(fault.ErrCorrupt, "%s: it is judged by %.40q", dir, m)
+		return nil, fault.New(fault.ErrCorrupt, "%s has the unknown metric %.40q", dir, m)
 	}
 	if p := r.Preprocessing; p != nil {
 		if err := p.Check(); err != nil {
@@ -125,14 +125,14 @@ func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted 
 	if differ == nil {
 		return true, nil
 	}
-	return true, fault.New(fault.ErrLineage, "%s was preprocessed otherwise than the graph that %s was trained on (%s): import it likewise, or go on with --accept %s",
+	return true, fault.New(fault.ErrLineage, "%s was preprocessed differently from the graph that %s was trained on (%s): import it alike, or go on with --accept %s",
 		what, t.dir, strings.Join(differ, "; "), strings.Join(names, ","))
 }
 
 // CheckWidth refuses features whose width differs from the model's.
 func (t *Run) CheckWidth(source string, dim int) error {
 	if m := &t.file.Params.Network; m.Features() != dim {
-		return fault.New(fault.ErrInput, "%s takes %d features of a node, %s has %d", t.dir, m.Features(), source, dim)
+		return fault.New(fault.ErrInput, "%s takes %d features per node, but %s has %d", t.dir, m.Features(), source, dim)
 	}
 	return nil
 }
@@ -141,13 +141,13 @@ func (t *Run) CheckWidth(source string, dim int) error {
 // says that nodes have any number of the classes.
 func (t *Run) CheckShape(source string, dim, classes int, multi bool) error {
 	if t.Metric() == recipe.MetricAUC && classes != 2 && !multi {
-		return fault.New(fault.ErrInput, "%s is judged by the AUC, which is of two classes; %s has %d", t.dir, source, classes)
+		return fault.New(fault.ErrInput, "%s has the metric auc, which needs two classes, but %s has %d", t.dir, source, classes)
 	}
 	if m := &t.file.Params.Network; m.Features() != dim || m.Classes() != classes {
-		return fault.New(fault.ErrInput, "%s takes %d features to %d classes, %s has %d and %d", t.dir, m.Features(), m.Classes(), source, dim, classes)
+		return fault.New(fault.ErrInput, "%s was trained on %d features and %d classes, but %s has %d features and %d classes", t.dir, m.Features(), m.Classes(), source, dim, classes)
 	}
 	if kind := dataset.LabelKind(multi); t.file.LabelKind != "" && t.file.LabelKind != kind {
-		return fault.New(fault.ErrInput, "%s was trained on %s labels, those of %s are %s", t.dir, t.file.LabelKind, source, kind)
+		return fault.New(fault.ErrInput, "%s was trained on %s labels, but the labels of %s are %s", t.dir, t.file.LabelKind, source, kind)
 	}
 	return nil
 }
@@ -212,7 +212,7 @@ func (t *Run) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	name := filepath.Join(t.dir, weightsFile(which))
 	b, err := vfs.ReadExact(t.fs, name, func(size int64) error {
 		if most := bytes + MostHeader; size > most {
-			return fault.New(fault.ErrInput, "%s has %s, more than the %s that can be the model's", name, budget.FormatBytes(size), budget.FormatBytes(most))
+			return fault.New(fault.ErrInput, "%s has %s, but the weights of the model have at most %s", name, budget.FormatBytes(size), budget.FormatBytes(most))
 		}
 		return nil
 	})
