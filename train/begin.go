@@ -98,7 +98,7 @@ func hashFile(f io.ReaderAt, size int64, checked bool) (sum string, unsummed boo
 // checkHead refuses a file without the header of a file of weights, such as a large one of
 // features, before all of it is read.
 func checkHead(f io.ReaderAt, size int64) error {
-	var head [8]byte // the length of what precedes the data
+	var head [8]byte // the length of the header
 	if size < int64(len(head)) {
 		return fault.New(fault.ErrInput, "it is not a safetensors file")
 	}

@@ -28,7 +28,7 @@ func (r *runner) confine(enter func(limit int64, delegated bool) (group, error))
 	must := r.decision.Options.PageCache == decide.PageCacheCgroup
 	l, ok := c.Confine(r.decision.Memory.Layout)
 	if !ok {
-		return nil // its note says what is done instead
+		return nil // Layout.Note names the method in use
 	}
 	g, err := enter(r.decision.Memory.Total, !must)
 	if err != nil && must {

@@ -26,7 +26,7 @@ import (
 type drawing struct {
 	source *live.Source // nil: not open, or batches were drawn before
 	grown  *live.Outgrown
-	state  string // that the first attempt found: what came before the others is their own
+	state  string // of the run, as the first attempt found it: later attempts resume their own work
 }
 
 // topology returns the choice of where neighbours are read from. The store ginex caches the
@@ -94,7 +94,7 @@ func (d *drawing) facts() *decide.Drawing {
 func (d *drawing) again(err error) bool {
 	var ok bool
 	if d.grown, ok = errors.AsType[*live.Outgrown](err); ok {
-		debug.FreeOSMemory() // what the attempt held is not what the next one begins with
+		debug.FreeOSMemory() // the next attempt begins without this one's memory
 	}
 	return ok
 }

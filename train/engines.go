@@ -155,7 +155,7 @@ func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engin
 	return e, needs, nil
 }
 
-// gpuLeft returns how many bytes of the device's memory may still be taken.
+// gpuLeft returns the bytes of the device's memory that may still be taken.
 func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
 	detach, err := d.Attach()
 	if err != nil {

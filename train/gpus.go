@@ -9,7 +9,7 @@ import (
 // AllGPUs as Options.Replicas stands for one replica on each GPU of the machine.
 const AllGPUs = -1
 
-// resolveGPUs settles how many GPUs of this process train, each as a rank.
+// resolveGPUs settles the number of GPUs of this process that train, each as a rank.
 func (o *Options) resolveGPUs() error {
 	if o.Replicas == 0 || o.Replicas == 1 {
 		return nil
@@ -41,7 +41,7 @@ func (r *runner) connect(needs *engineNeeds) error {
 		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", len(r.replicas), r.found.Name())
 	}
 	b := &beside{divide: true}
-	needs.beside, needs.direct, needs.reads = b, false, nil // what lands on a GPU lands on one
+	needs.beside, needs.direct, needs.reads = b, false, nil // direct reads land on one GPU only
 	for _, rep := range r.replicas {
 		if rep != r.replicas[0] {
 			b.peers = append(b.peers, rep.Device)

@@ -143,7 +143,7 @@ func (r *runner) preprocessing() *dataset.Preprocessing {
 	}
 	d, err := dataset.Open(r.fs, r.decision.Options.Dataset)
 	if err != nil {
-		return nil // the store, which is open, says what is wrong with it
+		return nil // the open store reports its own damage
 	}
 	p, err := d.Preprocessing()
 	if err != nil {

@@ -61,13 +61,13 @@ type Options struct {
 	// Reduce names the place where gradients of several ranks are summed; "" means auto.
 	Reduce string
 
-	recipe.Recipe // what decides the weights; of InitFrom see WeightsPath
+	recipe.Recipe // the options that decide the weights; WeightsPath sets InitFrom
 
 	// WeightsPath names the file of weights that training begins with, or a run, for its best
 	// weights; "": the seed draws them. Recipe.InitFrom is set from it.
 	WeightsPath string
 
-	rundir.Resources // what is used of the machine
+	rundir.Resources // the use of the machine
 
 	Engine string // auto, cpu, gpu or none; "" means auto
 	BLAS   string // a kind that blas.Open knows; "" means auto
@@ -321,7 +321,7 @@ func (o *Options) checkTopology() error {
 		return usage("--topology %s is for --engine %s", c.Level, EngineGPU)
 	}
 	c.Level = topology.Mapped
-	return c.Validate() // that nothing is said of what is held
+	return c.Validate() // which refuses options of a cached topology
 }
 
 // sampling returns the parameters that decide the batches drawn while training.

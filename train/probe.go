@@ -19,8 +19,7 @@ import (
 const mostState = 1 << 50
 
 // probe opens the store's metadata, the storage stack, the devices and their engines, from which
-// the run's facts follow. It refuses combinations that do not work as soon as it meets them, before
-// it opens more.
+// the run's facts follow. It refuses a combination that does not work before it opens more.
 func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err error) {
 	if err := r.checkOut(o); err != nil {
 		return f, err

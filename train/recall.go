@@ -26,7 +26,7 @@ import (
 // preference is a flag that does not decide the result: a resumed run keeps the value of an earlier
 // process, and reports changes.
 type preference struct {
-	recipe.Option // its flag; without a name, what is compared follows from others
+	recipe.Option // its flag; no name: the compared value has no flag of its own
 	value         func(o *Options) any
 	// keep notes the value, and take takes it over from an earlier process: false if that process
 	// had none, or if the store has no use for it.
@@ -211,10 +211,10 @@ func (o *Options) recall(was *rundir.File) error {
 		return fault.New(fault.ErrExists, "%s cannot be resumed with other parameters: %s; leave these flags out, or train anew under another name or with --force", o.Out, strings.Join(differ, "; "))
 	}
 	if kind := blas.KindOf(was.Setup.BLAS); (kind == blas.Gonum || kind == blas.Builtin) && !o.gave("blas") {
-		o.BLAS = kind // without OpenBLAS, sameArithmetic says what is missing
+		o.BLAS = kind // for a run with OpenBLAS, auto stays, and SameArithmetic reports a missing library
 	}
 	o.prefer(&was.Preferences)
-	o.EnsureDefaults() // of what earlier versions of this program had no option for
+	o.EnsureDefaults() // for options that earlier versions of this program lacked
 	return nil
 }
 
@@ -237,7 +237,7 @@ func (o *Options) done(was *rundir.File) bool {
 	return was.State == rundir.StateFinished && was.Result != nil && (was.Result.StoppedEarly || !o.longer(was))
 }
 
-// checkLonger refuses to extend a run whose steps depend on the total number of epochs.
+// checkLonger refuses to extend a run if its steps depend on the total number of epochs.
 func (o *Options) checkLonger(was *rundir.File) error {
 	r := &was.Params.Recipe
 	why := r.Bound()

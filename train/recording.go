@@ -72,8 +72,8 @@ func (r *recording) wrap(s iostack.Stack) iostack.Stack {
 	return r.stack
 }
 
-// begin makes slots of training batches keep their reads, and begins the file. Its header is that
-// of the first attempt.
+// begin makes slots of training batches keep their reads, and begins the file, with the header of
+// the first attempt.
 func (r *recording) begin(h trace.Header, slots []*epoch.Slot, f *featurestore.Facts) (err error) {
 	if r == nil {
 		return nil

@@ -130,7 +130,7 @@ func (d *runDir) resumePoint(dir checkpoint.Dir, name string, limits epoch.Limit
 	return c, nil
 }
 
-// goOn sets the result and the clock of a run to those of the checkpoint.
+// goOn sets the result and the clock of a run to the checkpoint's.
 func (r *runner) goOn(c *epoch.Point) {
 	r.from = c
 	r.result.State = rundir.ResultResumed

@@ -46,7 +46,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (ru
 }
 
 // run attempts a run until every batch that is drawn while training fits its memory: an attempt
-// that meets a larger batch leaves a checkpoint, and the next resumes from it.
+// that draws a larger batch leaves a checkpoint, and the next resumes from it.
 //
 // Each of several ranks does so. If one ends early, all do.
 func run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter, parts parts) (r rundir.Result, err error) {
@@ -182,7 +182,7 @@ func (o *Options) sayDone(r *rundir.Result, rep progress.Reporter) {
 	rep.Logf("%s is finished: there is nothing to do", o.Out)
 }
 
-// finish completes the run's directory, and tells all ranks so.
+// finish completes the run's directory, and sends the result to all ranks.
 func (r *runner) finish() error {
 	if r.dir != nil {
 		if err := r.dir.finish(&r.result); err != nil {

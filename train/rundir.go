@@ -22,9 +22,9 @@ const traceSpans = 1 << 18
 // runDir is the directory of this process' run, with its report and trace.
 type runDir struct {
 	*rundir.Dir
-	note     func(format string, args ...any) // what people should know, not errors
+	note     func(format string, args ...any) // notes for the user, not errors
 	reports  throttle
-	recorder *pipeline.Recorder // of this process; nil: no trace was wanted
+	recorder *pipeline.Recorder // of this process; nil: without --trace
 }
 
 // beginRun makes the run's directory.

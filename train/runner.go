@@ -61,7 +61,7 @@ type runner struct {
 	out, source string       // the directories of the run and of its batches, as messages name them
 	root        bool         // rank 0 is here
 	began       time.Time    // when the run would have begun, had it never been interrupted
-	was         *rundir.File // of the run that goes on, or nil
+	was         *rundir.File // of the resumed run, or nil
 
 	planning bool // a few batches are computed, nothing is written
 	unsummed bool // the file of weights that the run begins with has no checksum

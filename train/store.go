@@ -8,8 +8,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// trainedOn refuses given batches that differ from those of a finished run. The run reads nothing
-// from them any more, so they need not exist.
+// trainedOn refuses a given pack or samples with other batches than a finished run's. The run reads
+// nothing from them any more, so they need not exist.
 func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	given := o.places()
 	if given == (all.Places{}) || given.Live || was.Params.Live() { // see sameDrawing

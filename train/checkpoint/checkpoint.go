@@ -5,7 +5,7 @@
 //	│ DGNNCKP2 │ u32 N │ N bytes of JSON (header) │ CRC │ section 0 │ section 1 │ …
 //	└──────────┴───────┴──────────────────────────┴─────┴───────────┴───────────┴─
 //
-//	offset  bytes  what
+//	offset  bytes  content
 //	0       8      magic; its last byte is the version
 //	8       4      N, the bytes of the header
 //	12      N      the header, of at most 1 MiB

@@ -10,31 +10,30 @@ import (
 	"diskgnn/train/engine"
 )
 
-// Communicator sums on the ranks' devices, and can be given up from another goroutine: nccl.Comm is
-// one.
+// Communicator sums arrays over the ranks' devices, as nccl.Comm does.
 type Communicator interface {
 	engine.Reducer
 	// Check returns the first known failure of any rank.
 	Check() error
+	// Abort ends the communicator and its operations, which return why. Any goroutine may call it.
 	Abort(why error)
 }
 
 // Devices sums gradients on the ranks' devices, by a communicator. The number of seed nodes of a
-// step and the signals travel through the group. All ranks have equal bits. They equal the bits of
-// Ordered up to rounding: the library decides in which order it adds the ranks.
+// step and the signals travel through the group. All ranks get the same bits, which may differ from
+// Ordered's by rounding: the library chooses the order in which it adds the ranks.
 type Devices struct {
 	group    *Group
 	comm     Communicator
-	forget   func() bool // of what gives the communicator up with the group
+	forget   func() bool // stops the communicator's end with the group's
 	labelled int64       // of this rank's batches in the step
 	batches  int
 }
 
 // NewDevices prepares the group for steps of at most batches batches, each of them per rank. It
-// tells the rank's engine, before its first batch, which batches are its own. It refuses an engine
-// without sums on a device. When the group loses a rank, the communicator is given up, so that no
-// device waits for that rank. The communicator stays the caller's, who closes it after the
-// reduction.
+// must be called before the engine's first batch, and assigns the rank's batches to it. An engine
+// that is no engine.Sharing is an error. When the group loses a rank, the communicator is aborted,
+// so that no device waits for that rank. The caller closes the communicator after the reduction.
 func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int) (*Devices, error) {
 	s, ok := e.(engine.Sharing)
 	if !ok {

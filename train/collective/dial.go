@@ -13,7 +13,8 @@ import (
 	"diskgnn/internal/units"
 )
 
-// Dial joins the group of a rank other than 0: rank 0 listens at one of the addresses, now or soon.
+// Dial joins the group as a rank other than 0. It tries the addresses of rank 0 in turn, until rank
+// 0 accepts or refuses the rank, or m.Limits.Join has passed.
 func Dial(ctx context.Context, m Member, addresses []string) (*Group, error) {
 	if err := m.check(); err != nil {
 		return nil, err
@@ -62,10 +63,10 @@ var errTaken = errors.New("its place is taken")
 type seeker struct {
 	member Member
 	tls    *tls.Config     // nil: connections are open
-	told   map[string]bool // the reasons for going on that the user knows
+	told   map[string]bool // the reasons for another attempt that the user has read
 }
 
-// tell tells the user once why the rank still looks for rank 0.
+// tell reports once to the user why the rank still looks for rank 0.
 func (s *seeker) tell(address string, err error) {
 	if m := &s.member; !s.told[err.Error()] {
 		s.told[err.Error()] = true
@@ -112,7 +113,7 @@ func (s *seeker) dial(ctx context.Context, address string) (g *Group, again bool
 
 // refusal returns the error of a rank that is refused, and whether the rank keeps looking.
 func (r *refused) refusal(m *Member, address string) (err error, again bool) {
-	kind, why := fault.ErrUsage, short(r.Why) // of whoever listens there
+	kind, why := fault.ErrUsage, short(r.Why) // the listener's text, which is not trusted
 	switch {
 	case r.Other:
 		return errors.New(why), true
@@ -132,7 +133,7 @@ func (s *seeker) wrong(err error) error {
 	return fmt.Errorf("the process that listens there is not rank 0 of this program, or requires a secret: %s", describe(err))
 }
 
-// ask asks rank 0 for the rank's place. It returns once the run begins, or with the refusal.
+// ask requests the rank's place from rank 0. It returns once the run begins, or with the refusal.
 func (s *seeker) ask(p *peer) (*refused, error) {
 	limits := &s.member.Limits
 	_ = p.conn.SetDeadline(time.Now().Add(limits.Greeting))
@@ -188,7 +189,7 @@ func (p *peer) keepBeating(every time.Duration) (stop func()) {
 			case <-end:
 				return
 			case <-tick.C:
-				_ = p.send(beat, make([]byte, 8)) // who reads notices what is broken
+				_ = p.send(beat, make([]byte, 8)) // the reader reports a broken connection
 			}
 		}
 	}()

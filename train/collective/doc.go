@@ -27,7 +27,7 @@
 // A connection carries frames, in both directions. Numbers are little-endian, floats are IEEE 754,
 // and CRCs use Castagnoli's polynomial.
 //
-//	offset  bytes  what
+//	offset  bytes  content
 //	0       4      "DGC2"; the last byte is the version
 //	4       1      kind
 //	5       3      zero
@@ -38,8 +38,8 @@
 //
 //	kind             most bytes  payload
 //	1  hello         4096        JSON: which run and rank it is; the first frame of a rank
-//	2  welcome       0           the rank is of the run; once more when all ranks are there, and it begins
-//	3  refusal       4096        JSON: why it is not
+//	2  welcome       0           the rank has its place; once more when all ranks have joined and the run begins
+//	3  refusal       4096        JSON: the reason why the rank cannot join
 //	4  message       see below   u64 number, then bytes: of Gather and Broadcast
 //	5  contribution  exact       u64 number, u32 labelled seed nodes, u32 0, float32 … : of a batch
 //	6  ask           24          u64 number, u32 signals, u32 batches, u64 labelled seed nodes: the rank's step is computed

@@ -57,8 +57,8 @@ func (k kind) most() int64 {
 	return -1
 }
 
-// short cuts a text for a frame of JSON, in which a byte may take six, or from one. The text
-// becomes one line, whoever wrote it.
+// short cuts a text for a frame of JSON, in which a byte may take six, or from such a frame. The
+// text becomes one line.
 func short(text string) string {
 	text = fault.Line(text)
 	const most = 512

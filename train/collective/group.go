@@ -24,7 +24,7 @@ type Group struct {
 	limits      Limits
 	number      uint64 // of the next call
 	step        atomic.Pointer[step]
-	doing       atomic.Uint64 // what beats say: doingSteps or not
+	doing       atomic.Uint64 // the number in beats: doingSteps or 0
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -38,7 +38,7 @@ type Group struct {
 	beats  sync.WaitGroup
 	closed bool
 
-	listener net.Listener // that refuses who comes late, as long as the group lasts; nil: none
+	listener net.Listener // refuses late ranks until the group ends; nil: none
 }
 
 // doingSteps means that a rank takes steps, one after the other; 0 means work of any duration.
@@ -79,7 +79,7 @@ func One() *Group {
 	return g
 }
 
-// Local returns the groups of ranks within one process.
+// Local returns the connected groups of world ranks within this process, by rank.
 func Local(world int, limits Limits) []*Group {
 	if world == 1 {
 		return []*Group{One()}
@@ -100,7 +100,7 @@ func (g *Group) Rank() int { return g.rank }
 // World returns the number of ranks.
 func (g *Group) World() int { return g.world }
 
-// Bytes returns how many bytes this rank has sent and received so far.
+// Bytes returns the number of bytes that this rank has sent and received so far.
 func (g *Group) Bytes() int64 {
 	n := int64(0)
 	for _, p := range g.peers {
@@ -120,8 +120,8 @@ func (g *Group) Lost() error {
 	return nil
 }
 
-// Steps tells the others whether this rank takes steps one after the other from now on, which they
-// expect to be quick, or does other work.
+// Steps announces to the other ranks whether this rank now takes steps, which have a time limit, or
+// does work of any duration.
 func (g *Group) Steps(now bool) {
 	g.mu.Lock()
 	g.stepsAt = time.Now()
@@ -191,13 +191,13 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 	case m = <-p.inbox:
 	case <-p.ended:
 		select {
-		case m = <-p.inbox: // what came before its end
+		case m = <-p.inbox: // frames that came before the peer's end
 		default:
 			return m, g.broken(p, io.EOF)
 		}
 	case <-g.ctx.Done():
 		select {
-		case m = <-p.inbox: // what came before the end
+		case m = <-p.inbox: // frames that came before the group's end
 		default:
 			return m, g.Lost()
 		}
@@ -217,7 +217,7 @@ func (g *Group) without(p *peer) {
 	case p.left.Load() && g.rank != 0: // rank 0 ends when all is done
 	case errors.Is(p.err, errDone):
 	default:
-		_ = g.broken(p, p.err) // tells the others
+		_ = g.broken(p, p.err) // and notifies the others
 	}
 }
 
@@ -234,7 +234,7 @@ func (g *Group) broken(p *peer, err error) error {
 	if p.left.Load() {
 		return g.lose(g.lost(p, "it ended before the run did"))
 	}
-	select { // what it said of its end comes before the end
+	select { // the peer's own reason precedes the end of the connection
 	case <-p.ended:
 		if p.err != nil && !errors.Is(p.err, errDone) {
 			err = p.err
@@ -244,7 +244,7 @@ func (g *Group) broken(p *peer, err error) error {
 	return g.lose(g.lost(p, describe(err)))
 }
 
-// lose ends the group, once, and tells the others the reason. It returns the group's reason.
+// lose ends the group, once, and sends the reason to the others. It returns the group's reason.
 func (g *Group) lose(l *Lost) error {
 	g.once.Do(func() {
 		g.cancel(l)
@@ -260,7 +260,7 @@ func (g *Group) lose(l *Lost) error {
 				defer fault.Crash()
 				defer g.said.Done()
 				_ = p.conn.SetDeadline(time.Now().Add(g.limits.Drain))
-				_ = p.send(lost, b) // whoever does not hear it notices the end
+				_ = p.send(lost, b) // a rank that does not get it notices the closed connection
 			}()
 		}
 	})
@@ -321,7 +321,7 @@ func (g *Group) beat() {
 				go func() {
 					defer fault.Crash()
 					defer busy.Delete(p)
-					_ = p.send(beat, binary.LittleEndian.AppendUint64(nil, g.doing.Load())) // the reader notices what is broken
+					_ = p.send(beat, binary.LittleEndian.AppendUint64(nil, g.doing.Load())) // the reader reports a broken connection
 				}()
 			}
 		}
@@ -346,7 +346,7 @@ func (g *Group) look(now time.Time) {
 			case p.doing.Load() != doingSteps:
 				g.watch.since = now // it does something that may take its time
 			default:
-				// Rank 0 names whoever it waits for first.
+				// Rank 0 names the rank that it waits for first.
 				why = g.watch.late(now.Add(-g.limits.Step / 4))
 			}
 		}

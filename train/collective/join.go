@@ -19,7 +19,7 @@ type Member struct {
 	// plain TCP.
 	Secret secret.Secret
 	Limits Limits
-	// Note tells the user about ranks that come, go or are refused; nil: nothing is told.
+	// Note reports to the user the ranks that join, leave or are refused; nil: no reports.
 	Note func(format string, args ...any)
 }
 

@@ -156,7 +156,7 @@ func (h *host) beat(now time.Time) (freed int) {
 				freed++
 			}
 		default:
-			_ = p.send(beat, make([]byte, 8)) // the reader notices what is broken
+			_ = p.send(beat, make([]byte, 8)) // the reader reports a broken connection
 		}
 	}
 	return freed

@@ -46,7 +46,7 @@ type peer struct {
 	expected atomic.Pointer[expectation]
 	posted   chan struct{} // has room for one: expected has changed
 	held     atomic.Bool   // the reader waits for a call
-	over     uint64        // calls whose frames have all come: the reader's alone
+	over     uint64        // number of calls with all frames received; only the reader uses it
 
 	write sync.Mutex
 }

@@ -38,16 +38,17 @@ func (Alone) Step(e engine.Engine, ask Signals) (Signals, error) {
 }
 
 // Ordered sums on the host of rank 0, batch after batch, in the order of the run: the bits of a
-// step do not depend on the number of ranks that share its batches. The engines' config has Apart.
+// step do not depend on the number of ranks that share its batches. It needs engines with
+// engine.Config.Apart.
 type Ordered struct {
 	group *Group
 	mine  []float32 // this rank's contribution
 	head  [contributionHead]byte
 }
 
-// NewOrdered prepares the group for steps of at most batches batches of a model; ranks other than 0
-// have at most each of them. It takes all memory. Rank 0 calls it before another rank adds
-// anything.
+// NewOrdered prepares the group for steps of at most batches batches of the model with the layout l;
+// a rank other than 0 computes at most each of them. It allocates all memory of the reduction. Rank
+// 0 must call it before another rank calls Add.
 func NewOrdered(g *Group, l *model.Layout, batches, each int) *Ordered {
 	o := &Ordered{group: g, mine: make([]float32, l.Count())}
 	g.prepare(&step{elements: l.Count(), trained: l.Trained, batches: batches, sum: engine.NewSum(device.NewArena(), l, batches)}, each)

@@ -54,7 +54,7 @@ func (s *step) takeSum(r io.Reader, h *header, head []byte) error {
 
 // agreement is the combined numbers and signals of the ranks for a step.
 type agreement struct {
-	Signals  Signals // that any of them asks
+	Signals  Signals // the union of the ranks' signals
 	Labelled int64   // seed nodes of all
 	Batches  int     // of all
 }

@@ -19,14 +19,14 @@ type Limits struct {
 	Step   time.Duration
 	Factor int
 	Beat   time.Duration // between two beats
-	Drain  time.Duration // for the others to take what was sent last, when a group ends
+	Drain  time.Duration // for the other ranks to read the last frames, when a group ends
 }
 
 // Usual are the limits of runs.
 var Usual = Limits{Join: 10 * time.Minute, Greeting: 5 * time.Second, Silence: 30 * time.Second, Step: time.Minute, Factor: 20, Beat: time.Second, Drain: 2 * time.Second}
 
-// watch records the durations of steps, and finds a rank whose step takes too long. The caller
-// passes the times.
+// watch records the durations of steps, and finds a rank that exceeds the time limit of a step. The
+// caller passes the times.
 type watch struct {
 	limits  Limits
 	took    []time.Duration // of the latest steps, a ring

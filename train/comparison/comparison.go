@@ -18,8 +18,8 @@
 // directories that differ.
 //
 // Finished parts are not made again: an interrupted comparison resumes, and a repetition with more
-// rounds or stores runs only the new ones. A run that did not finish starts anew, as its times
-// would be those of two processes.
+// rounds or stores runs only the new ones. A run that did not finish starts anew: resumed, its times
+// would mix two processes.
 package comparison
 
 import (
@@ -63,7 +63,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 	}
 	defer func() {
 		if err != nil && !fault.EndedBy(ctx, err) {
-			_ = c.leave() // what cannot be removed is what an interrupted one leaves
+			_ = c.leave() // files that remain are files that an interrupted comparison leaves
 		}
 		err = errors.Join(err, lock.Close())
 	}()
@@ -138,7 +138,7 @@ func (c *comparison) failure() error {
 	return fmt.Errorf("training failed with every store; the first failure: %s: %w", c.rows[0].name(), c.rows[0].failed)
 }
 
-// packs tells whether some store needs a pack.
+// packs reports whether some store needs a pack.
 func (c *comparison) packs() bool {
 	return slices.ContainsFunc(c.o.Stores, needsPack)
 }

@@ -25,7 +25,7 @@ const (
 	tmpExt   = ".tmp" // of a file being replaced
 
 	mostSpec = 1 << 20 // bytes of comparison.json
-	mostFact = 1 << 20 // bytes of what a stage says of its run
+	mostFact = 1 << 20 // bytes of a stage's run facts
 )
 
 // format names the directory.
@@ -63,7 +63,7 @@ func (c *comparison) spec() spec {
 		s.Samples = c.samples.Fingerprint()
 	} else {
 		o := c.o
-		o.Dataset = "" // wherever it lies now
+		o.Dataset = "" // the path is no part of the comparison
 		s.Sampling, s.Live = o.samplingArgs(""), o.Live
 	}
 	return s
@@ -143,7 +143,7 @@ func (c *comparison) ours(out string) error {
 	if err != nil {
 		return err
 	}
-	begun := []string{lockFile, specFile + tmpExt} // what one leaves that ended before it began
+	begun := []string{lockFile, specFile + tmpExt} // files of a comparison that ended before it began
 	if !slices.Contains(names, specFile) && slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(begun, n) }) {
 		return fault.New(fault.ErrExists, "%s exists and is not a comparison of stores; remove it or choose another name", out)
 	}

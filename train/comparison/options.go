@@ -19,7 +19,7 @@ const (
 type Options struct {
 	Dataset string // directory
 	Samples string // directory; "": they are drawn as Sampling says
-	Out     string // directory of the comparison, whose parent exists
+	Out     string // directory of the comparison; its parent exists
 
 	Stores []string // as featurestore/all names them; nil: all that take any samples
 	Rounds int      // runs of each store, in turn; 0 means 2

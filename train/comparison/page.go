@@ -260,7 +260,7 @@ func scoreFigure(ran []*Store) (chart.Figure, bool) {
 	f := chart.Figure{Title: "Validation score against seconds", Note: "The first round; the seconds count training and validation."}
 	var list []chart.Curve
 	for _, s := range ran {
-		if len(s.Scores) == 0 || s.Ablation != "" && !strings.Contains(s.Ablation, "layers-") { // it learns the same
+		if len(s.Scores) == 0 || s.Ablation != "" && !strings.Contains(s.Ablation, "layers-") { // the ablation does not change the training
 			continue
 		}
 		c := chart.Curve{Class: lineClass(len(list))}

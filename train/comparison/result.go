@@ -43,7 +43,7 @@ type Store struct {
 	Rounds   int    `json:"rounds"`          // that ended
 
 	EstimatedSeconds float64     `json:"estimated_seconds"` // of reading and packing, in all rounds
-	Preparation      Preparation `json:"preparation"`       // the pack's; what all stores need is not in it
+	Preparation      Preparation `json:"preparation"`       // the pack's, without the preparation that all stores share
 	FirstSeconds     score.Score `json:"first_epoch_seconds"`
 	// EpochSeconds is the median over the rounds of RoundSeconds, each a run's median.
 	EpochSeconds score.Score   `json:"epoch_seconds"`

@@ -61,7 +61,7 @@ type variant struct {
 	o      Options
 	layers int  // that its samples have; 0: as given
 	bare   bool // its pack serves trainers without a cache
-	drawn  bool // what is taken away is a part of drawing: a store that needs a pack has none
+	drawn  bool // the removed part belongs to drawing, which stores with a pack do not do
 
 	samples, pack string // directories; "" of samples: batches are drawn while training alone
 	w             workload

@@ -186,10 +186,10 @@ func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
 	return e.newEvaluator(0, e.plan.model.Layers(), sizes)
 }
 
-// NewLayerEvaluator makes an evaluator of one layer, for batches of one block: Infer returns the
-// input of the next layer, norm and activation included, or the logits. Layer 0 includes the input
-// projection, and takes features; the others take the output of the layer before. Sizes are those
-// of the one block. Its batches have a label for every destination, with any value.
+// NewLayerEvaluator makes an evaluator of one layer, for batches of one block with at most these
+// sizes. Infer returns the input of the next layer, norm and activation included, or the logits.
+// Layer 0 includes the input projection, and takes features; the others take the output of the layer
+// before. A batch needs a label for every destination, with any value.
 func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
 	if layer < 0 || layer >= e.plan.model.Layers() {
 		return nil, fault.New(fault.ErrUsage, "cpu engine: no layer %d in a model of %d layers", layer, e.plan.model.Layers())

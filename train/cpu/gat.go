@@ -104,8 +104,8 @@ func (a *attention) needLong() {
 	n.needLong(n.sizes.Edges[a.index-n.first]+1, a.heads*(a.columns+1))
 }
 
-// smallLen is the size of one worker's small memory: three numbers for every head,
-// and those of a run of edges; whole cache lines.
+// smallLen is the number of floats in one worker's small memory: 3 + edgeRun for every head, rounded
+// up to whole cache lines.
 func (a *attention) smallLen() int { return divUp((3+edgeRun)*a.heads, 16) * 16 }
 
 // perHead returns the worker's small memory.

@@ -164,7 +164,7 @@ func (o *scoreGradient) chunk(worker, lo, hi int) {
 	}
 }
 
-// ofHeads returns the gradient of destination i's sums as that of every head's.
+// ofHeads returns the gradient of destination i's sums, head by head.
 func (a *attentionProducts) ofHeads(worker, i int) []float32 {
 	dz := a.dz[i*a.width : (i+1)*a.width]
 	if !a.mean {

@@ -55,8 +55,7 @@ func (o *ownLinear) backward(dW []float32, b *graph.Block, x, dz, room []float32
 	}
 }
 
-// scatter adds the gradient of the destinations' features to that of the sources lo
-// to hi.
+// scatter adds the gradient of the destinations' features to the gradient of the sources lo to hi.
 func (o *ownLinear) scatter(lo, hi int) {
 	b, p := o.layer.block()
 	for i := lo; i < hi; i++ {

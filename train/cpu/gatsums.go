@@ -5,7 +5,7 @@ import (
 	"diskgnn/train/model"
 )
 
-// attentionSums aggregates first. Its sums over neighbours are those of the input:
+// attentionSums aggregates first. Its sums over neighbours are sums of the input:
 //
 //	Σ weight · (x·W_h) = (Σ weight · x)·W_h
 //	asrc_h·(x·W_h)     = x·(W_h·asrc_h)

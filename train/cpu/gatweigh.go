@@ -213,7 +213,7 @@ func (a *attention) addLong(sum []float32, worker int, w []float32) {
 	}
 }
 
-// weighLong does what weighOnline does, block by block.
+// weighLong is weighOnline, block by block.
 func (a *attention) weighLong(row []float32, worker, i int) {
 	sources, _, _ := a.neighbours(i)
 	own, top, sum, run := a.begins(worker, sources)

@@ -7,7 +7,7 @@ package cpu
 // output, and passes every chunk of rows to the tail's backward at once, while it is in the cache.
 type layer struct {
 	output
-	below *layer    // whose output is the input; nil: the batch's features are
+	below *layer    // its output is the input; nil: the batch's features are the input
 	in    int       // width of the input's rows
 	dx    []float32 // gradient of the input, if it has one
 	conv  conv

@@ -16,7 +16,7 @@ import (
 type lossOptions struct {
 	kind      model.Loss
 	smoothing float64 // share of a label that is spread over all classes
-	sums      bool    // gradients are those of the sum of the rows' losses, not of their mean
+	sums      bool    // the loss is the sum of the rows' losses, not their mean
 }
 
 func lossOf(o *engine.Config) *lossOptions {

@@ -32,7 +32,7 @@ type network struct {
 	in   *Input
 	seed uint64
 	at   engine.Place
-	err  error // what stopped the run
+	err  error // the reason why the run stopped
 }
 
 // memory hands out a network's buffers, from an arena.
@@ -61,7 +61,7 @@ func (m *memory) needPartial(rows, weight int) {
 	m.partialFloats = max(m.partialFloats, divUp(rows, groupRows(rows, weight))*weight)
 }
 
-// needScratch notes that a worker will want rows of this width for a chunk.
+// needScratch reserves rows of this width for a chunk, for every worker.
 func (m *memory) needScratch(width int) { m.scratchWidth = max(m.scratchWidth, width) }
 
 // workerScratch returns the worker's own memory for rows of this width.
@@ -112,7 +112,7 @@ func addWide(wide []float64, row []float32) {
 	}
 }
 
-// gatherLong does what kernel.GatherSum does, block by block.
+// gatherLong is kernel.GatherSum, block by block.
 func (n *network) gatherLong(worker int, row, y []float32, edges []uint32, w []float32, scale float32) {
 	wide := n.workerWide(worker, len(row))
 	for len(edges) > 0 {

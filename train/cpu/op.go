@@ -27,8 +27,8 @@ type node struct {
 // operations counts the operations of a graph, to number them.
 type operations int
 
-// node makes the common part of an operation whose result has this shape, in the
-// given memory; without a shape it is a scalar.
+// node makes the common part of an operation. Its result has this shape and lies in data; without a
+// shape it is a scalar.
 func (n *operations) node(name string, arity int, data []float32, shape ...int) node {
 	*n++
 	o := node{id: int(*n), name: name, arity: arity, shape: shape, data: data}

@@ -23,7 +23,7 @@ type Decision struct {
 	Options Options // that it follows from, with the facts
 	Facts   Facts
 	Memory  Memory
-	Grouped bool // the process is in a memory cgroup of what is planned
+	Grouped bool // the process is in a memory cgroup with the planned limit
 }
 
 // Decide returns the decision of a run. It returns ErrMemory if memory does not suffice.

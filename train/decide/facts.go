@@ -24,8 +24,8 @@ const (
 	PageCacheDrop   = "drop"
 )
 
-// Options are the user's options that the decision depends on: resolved, and completed by those of
-// the resumed run.
+// Options are the user's options that the decision depends on: resolved, and completed by the
+// options of the resumed run.
 type Options struct {
 	recipe.Recipe
 	rundir.Resources
@@ -37,9 +37,9 @@ type Options struct {
 	WeightsPath            string // of the weights that training begins with; "": the seed draws them
 
 	Command     []string           // that the run's directory records
-	Preferences rundir.Preferences // as far as they were given: a run that goes on keeps them
+	Preferences rundir.Preferences // the given ones: a resumed run keeps them
 	Force       bool               // replaces a run at Out
-	Trace       bool               // writes what happened when
+	Trace       bool               // writes trace.json
 
 	CheckpointEvery rundir.Interval
 	Keep            int // checkpoints at a time
@@ -50,17 +50,17 @@ func (o *Options) Source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) 
 
 // Facts describe the store and the machine before a run begins.
 type Facts struct {
-	Was   *rundir.File // of the run that goes on; nil: one is begun
+	Was   *rundir.File // of the resumed run; nil for a new run
 	Store Store
 	IO    Stack
-	Needs Needs // of the engines, the stack and the run that goes on
+	Needs Needs // of the engines, the stack and the resumed run
 	// Info describes the engines, nil where nothing computes, and Note is the reason for choosing
 	// them.
 	Info *engine.Info
 	Note string
-	Said []string // lines of what was found of the ranks' devices
+	Said []string // lines about the ranks' devices, for the user
 
-	Records  int64    // bytes of what is recorded for a trace
+	Records  int64    // bytes of records for a trace
 	Drawing  *Drawing // where batches are drawn while training; nil: they were drawn before
 	Unsummed bool     // the file of weights that training begins with has no checksum
 	// Plan is the store's division of its memory, on the run's devices.
@@ -74,7 +74,7 @@ type Store struct {
 	Which     string // says why it is this one
 	Lineage   featurestore.Lineage
 	InOrder   bool                // see featurestore.Candidate
-	Slice     *featurestore.Slice // whose batches alone it has; nil: it has all
+	Slice     *featurestore.Slice // of which it has the batches; nil: it has all batches
 	Paged     bool                // its rows lie in the page cache, which a cgroup can hold
 	// Description is the store's entry in run.json.
 	Description featurestore.Description
@@ -99,9 +99,9 @@ type Drawing struct {
 type Needs struct {
 	Engine, Work, EvalWork int64
 	Replicas               int   // that works are for, each in its own slots; 0 means one
-	Stack                  int64 // what the storage stack holds beyond a few buffers
-	Resume                 int64 // what a checkpoint takes while it is gone on from
-	State                  int64 // of it, what an earlier process' store may have in its checkpoints
+	Stack                  int64 // of the storage stack, beyond a few buffers
+	Resume                 int64 // of a checkpoint while the run resumes from it
+	State                  int64 // of Resume: the most that an earlier process' store wrote to a checkpoint
 	OnGPU                  bool  // a GPU computes
 	GPULeft                int64 // bytes that the engine leaves of its memory
 }

@@ -9,13 +9,14 @@ const (
 	ReduceHost = "host" // on the host of rank 0, in the order of the batches
 )
 
-// AbleToReduce is a rank's message before engines are made.
+// AbleToReduce is a rank's message to rank 0 before engines are made: the library by which it can
+// sum gradients on its devices, or the reason why it cannot.
 type AbleToReduce struct {
 	By  string `json:"by,omitempty"`
-	Why string `json:"why,omitempty"` // not
+	Why string `json:"why,omitempty"` // it cannot
 }
 
-// Reduction is rank 0's decision.
+// Reduction is rank 0's decision where the ranks sum their gradients.
 type Reduction struct {
 	By      string `json:"by,omitempty"` // "": the host
 	Why     string `json:"why,omitempty"`
@@ -23,7 +24,8 @@ type Reduction struct {
 	ID      []byte `json:"id,omitempty"`
 }
 
-// Reduce decides for all ranks from their messages.
+// Reduce decides where the ranks sum their gradients. wanted is the value of --reduce, and all has
+// the ranks' messages, by rank.
 func Reduce(wanted string, all []AbleToReduce) (by Reduction) {
 	others := ""
 	for rank, a := range all {

@@ -22,9 +22,9 @@ import (
 // MaxThreads bounds the number of threads: more is a slip, and would overflow sums of memory.
 const MaxThreads = 1 << 12
 
-// Place says which batch of a run is trained on: what its dropout depends on beside the seed.
+// Place is a batch's position in the run. Its dropout depends on the place and the seed.
 type Place struct {
-	Epoch, Batch int // Batch counts from 0 in every epoch, in the order in which they come
+	Epoch, Batch int // Batch counts from 0 in every epoch, in the order of training
 }
 
 // Engine computes a network. Its methods belong to one goroutine at a time, except that
@@ -35,7 +35,7 @@ type Engine interface {
 	// work is closed; nil: any memory.
 	NewWork(eval bool, features []byte) (Work, error)
 	// Backward computes the loss and the gradients of the batch in w with the features f, and adds
-	// the gradients to those of its step. It returns the outcome of this batch or of an earlier one
+	// the gradients to the sum of its step. It returns the outcome of this batch or of an earlier one
 	// that was under way, or nil if none is known yet. A loss that is not finite comes with an
 	// error. w and f may be reused when it returns.
 	//
@@ -84,8 +84,9 @@ type Features interface {
 	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 }
 
-// Landed returns the error of features that could not be checked before Fill, once the copies of
-// Fill are done; nil for all others. After an error the weights of the step are undefined.
+// Landed returns the error of reading or checking features that is known only once the copies of
+// Fill are done; nil for features that were complete before Fill. After an error the weights of the
+// step are undefined.
 func Landed(f Features) error {
 	if l, ok := f.(interface{ Landed() error }); ok {
 		return l.Landed()
@@ -112,11 +113,11 @@ type Work interface {
 	Close()
 }
 
-// Outcome is the result of a batch, with the weights before its step. The slices are the engine's
-// or the batch's, valid until the next batch.
+// Outcome is the result of a batch, computed with the weights before its step. The slices belong to
+// the engine or the batch, and are valid until the next batch.
 type Outcome struct {
 	Loss    float64 // mean over the labelled seed nodes; 0 when there is none
-	Correct int     // of the labelled seed nodes, those whose class, or classes, the logits name
+	Correct int     // labelled seed nodes with a correct prediction: the class, or all classes
 	Count   int     // labelled seed nodes
 	Logits  []float32
 	Labels  []int32 // of the batch
@@ -139,13 +140,13 @@ type Period struct {
 
 // Info names the hardware, libraries and arithmetic of an engine.
 type Info struct {
-	BLAS       string        `json:"blas,omitempty"`              // library, version and core: what decides the rounding
+	BLAS       string        `json:"blas,omitempty"`              // library, version and core, which decide the rounding
 	SIMD       string        `json:"simd,omitempty"`              // kernels in use; they all round alike
 	Device     string        `json:"device,omitempty"`            // the GPU
 	Precision  string        `json:"precision,omitempty"`         // of its matrix products
 	Orders     []model.Order `json:"layer_orders,omitempty"`      // of training
 	EvalOrders []model.Order `json:"eval_layer_orders,omitempty"` // of evaluation
-	Note       string        `json:"-"`                           // what the user should know
+	Note       string        `json:"-"`                           // for the user
 }
 
 // Reducer sums memory of several devices: nccl.Comm is one.

@@ -14,7 +14,7 @@ import (
 // weights, Adam's two moments, and the best weights.
 const CheckpointArrays = 4
 
-// position returns how many of the run's batches are done.
+// position returns the number of the run's batches that are done.
 func (t *Trainer) position() int { return t.now.Epoch*t.schedule.PerEpoch + t.done }
 
 // checkpointDue reports whether a checkpoint is due once done of the epoch's batches are done.
@@ -67,8 +67,8 @@ func (t *Trainer) checkpoint() error {
 	return nil
 }
 
-// leave writes a checkpoint of what was done, since the run ends here. A plan, which has no directory,
-// keeps nothing.
+// leave writes a checkpoint of the work since the latest one, since the run ends here. A plan, which
+// has no directory, keeps nothing.
 func (t *Trainer) leave() {
 	if !t.fresh || t.Dir == nil {
 		return
@@ -86,7 +86,7 @@ func (t *Trainer) checkpointLast() {
 		return
 	}
 	if err := t.checkpoint(); err != nil {
-		_ = t.Dir.Checkpoints().Remove() // the part of it, whose room the weights may need
+		_ = t.Dir.Checkpoints().Remove() // a partial file: the weights may need its disk space
 		t.note("the checkpoint that could make the run longer was not written: %v", err)
 		return
 	}

@@ -19,7 +19,7 @@ func OfPack(err error) error {
 	return &DamagedPack{err}
 }
 
-// RemakePack adds to an error about a damaged pack how it is made again.
+// RemakePack adds to a DamagedPack error the way to make the pack in dir again. Other errors stay.
 func RemakePack(err error, dir string) error {
 	if _, ok := errors.AsType[*DamagedPack](err); !ok {
 		return err

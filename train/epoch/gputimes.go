@@ -18,7 +18,7 @@ const (
 type gpuTimes struct {
 	recorder *pipeline.Recorder // nil without a trace
 	lanes    [3]pipeline.Lane
-	step     int // whose times come next
+	step     int // that the next times belong to
 
 	// Since the last call of add.
 	busy   [3]time.Duration

@@ -52,7 +52,7 @@ func (t *Trainer) epoch(ctx context.Context) error {
 	t.restart(t.batches)
 	t.preload, t.fresh = 0, true
 	if t.now.Epoch == t.schedule.Epochs && t.Dir.Extensible {
-		t.fresh = false // what it goes on from comes before the last epoch was judged
+		t.fresh = false // the checkpoint was written before the last epoch was judged
 	} else if t.checkpointDue(0, true) {
 		if err := t.checkpoint(); err != nil {
 			return err

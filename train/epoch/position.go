@@ -66,7 +66,7 @@ const (
 	SectionEngine = "engine/" // begins the names of the engine's parts
 	SectionBest   = "best"    // weights of the best epoch, absent before the first
 	SectionScorer = "scorer"
-	SectionStore  = "store/" // begins the name of what a store holds, which its own ends
+	SectionStore  = "store/" // begins the name of a store's state, followed by the store's name
 )
 
 // CheckSections refuses sections that differ from those listed in the position.

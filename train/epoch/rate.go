@@ -41,7 +41,7 @@ func plateauRate(o *recipe.Recipe, validated bool, epochs []rundir.Epoch) float6
 			merit = func(e *rundir.Epoch) float64 { return -float64(e.Loss) }
 		}
 		first = false
-		if m := merit(e); m > best { // never of what is undefined
+		if m := merit(e); m > best { // false for an undefined score
 			best, waited = m, 0
 			continue
 		}

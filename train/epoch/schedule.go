@@ -9,14 +9,14 @@ import (
 	"diskgnn/train/decide"
 )
 
-// shuffleKey keeps the shuffle's random stream apart from those of other purposes.
+// shuffleKey keeps the shuffle's random stream apart from other random streams.
 const shuffleKey = 0x7368_7566_666C_6521
 
 // schedule maps items to batches. A replica's items are its own batches, through the whole run, or
 // from the step at which it resumes. Safe for concurrent use.
 type schedule struct {
 	decide.Schedule
-	first int // the item that position calls 0: where a resumed run goes on
+	first int // the item at position 0: the first one after the checkpoint of a resumed run
 
 	mu    sync.Mutex
 	kept  int // the epoch that order belongs to
@@ -28,13 +28,13 @@ func newSchedule(s decide.Schedule) *schedule { return &schedule{Schedule: s, ke
 // begin makes the run resume after epochs and batches of the next epoch, a whole number of steps.
 func (s *schedule) begin(epoch, batches int) { s.first = epoch*s.own() + s.before(batches) }
 
-// before returns how many of an epoch's first batches are the replica's.
+// before returns the number of the replica's batches among an epoch's first batches.
 func (s *schedule) before(batches int) int {
 	each := s.Accumulate / s.World
 	return batches/s.Accumulate*each + min(max(batches%s.Accumulate-s.Rank*each, 0), each)
 }
 
-// own returns how many of an epoch's batches are the replica's.
+// own returns the number of the replica's batches in an epoch.
 func (s *schedule) own() int { return s.before(s.PerEpoch) }
 
 // items returns the number of items.
@@ -43,10 +43,10 @@ func (s *schedule) items() int { return s.Epochs*s.own() - s.first }
 // left returns the number of items from an item to the end of its epoch.
 func (s *schedule) left(item int) int { return s.own() - (item+s.first)%s.own() }
 
-// begun returns how many of an epoch's batches were done before the step that ended with done.
+// begun returns the number of an epoch's batches before the step that ended with done.
 func (s *schedule) begun(done int) int { return max(0, done-1) / s.Accumulate * s.Accumulate }
 
-// after returns how many of an epoch's batches are done after the step with the given one.
+// after returns the number of an epoch's batches that are done after the step with the given one.
 func (s *schedule) after(batch int) int {
 	return min((batch/s.Accumulate+1)*s.Accumulate, s.PerEpoch)
 }
@@ -70,7 +70,7 @@ func (s *schedule) position(item int) (epoch, batch int) {
 	return item / s.own(), k/each*s.Accumulate + s.Rank*each + k%each
 }
 
-// at returns an item's epoch and its batch's number among those of training.
+// at returns an item's epoch, and the number of its batch among all training batches.
 func (s *schedule) at(item int) (epoch, batch int) {
 	epoch, batch = s.position(item)
 	return epoch, epoch%s.Sampled*s.PerEpoch + s.place(epoch, batch)

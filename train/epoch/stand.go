@@ -18,8 +18,9 @@ type stand struct {
 	Sections []string       `json:"sections,omitempty"` // the engine's
 }
 
-// ShareStand gives every rank rank 0's checkpoint, nil for a new run. The list of epochs has at
-// most most bytes as JSON.
+// ShareStand sends rank 0's checkpoint from to all ranks, and returns it on each: nil for a new run.
+// The position and the finished epochs must have at most most bytes as JSON, and fit a run of epochs
+// epochs and the limits.
 func ShareStand(g *collective.Group, from *Point, epochs int, most int64, l Limits) (*Point, error) {
 	var s stand
 	sections := make(map[string][]byte)

@@ -20,7 +20,7 @@ type Config struct {
 	Schedule decide.Schedule
 	Facts    *featurestore.Facts
 	Store    featurestore.Store
-	Stack    iostack.Stack // whose reads are counted
+	Stack    iostack.Stack // its reads are counted
 	Serial   bool          // there is one slot: all is known of a batch before the next begins
 
 	CheckpointEvery rundir.Interval
@@ -94,7 +94,7 @@ func (t *Trainer) Stands() Standing { return *t.standing(t.now.Epoch, t.done) }
 // Kept returns the run's progress at its latest checkpoint, nil if there is none.
 func (t *Trainer) Kept() *Standing { return t.kept }
 
-// judges tells whether the end of an epoch judges the weights.
+// judges reports whether the weights are scored at the end of an epoch.
 func (t *Trainer) judges(epoch int) bool { return judges(t.Recipe, t.Facts.Valid > 0, epoch) }
 
 // begin makes an epoch the one under way.
@@ -109,8 +109,7 @@ func (t *Trainer) note(format string, args ...any) {
 	t.Events.Tell(&Note{fmt.Sprintf(format, args...)})
 }
 
-// diverged is the error of training with numbers beyond float32. what is a clause with the
-// evidence.
+// diverged is the error of training with numbers beyond float32. The clause what names the number.
 func (t *Trainer) diverged(what string) error {
 	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.Recipe.LR)
 }

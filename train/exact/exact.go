@@ -98,7 +98,7 @@ func (o *Options) Validate() error {
 const (
 	Logits     = "logits"     // float32, a column per class
 	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
-	Embeddings = "embeddings" // float32, what the last hidden layer puts out
+	Embeddings = "embeddings" // float32, the output of the last hidden layer
 )
 
 // Outputs returns the values of --output.
@@ -110,7 +110,7 @@ const AllNodes = "all"
 // PredictOptions choose the nodes, the values and the file of a prediction.
 type PredictOptions struct {
 	Options
-	Out    string // file to make, whose suffix says its form: .npy, .csv, .parquet
+	Out    string // file to make; its suffix chooses the format: .npy, .csv, .parquet
 	Output string // "" means logits
 	Nodes  string // all, a split, or a file of ids, original ones where nodes have some, one a line; "" means all
 	Force  bool   // replace a file that is there

@@ -54,7 +54,7 @@ type job struct {
 	scratch  *scratch // nil unless there are states
 	undo     func()   // of the heap's limit
 
-	fixed  int64 // bytes held besides what ranges take
+	fixed  int64 // bytes held beside the ranges' memory
 	layers []layerPlan
 	states int64 // most bytes of hidden states on disk
 	reads  reads
@@ -192,7 +192,7 @@ func (j *job) checkGraph(f *dataset.Facts) error {
 	return nil
 }
 
-// multiLabel tells whether predictions are of any number of classes.
+// multiLabel reports whether a prediction may have any number of classes.
 func (j *job) multiLabel() bool {
 	if f := j.data.Facts(); !j.other {
 		return f.MultiLabel()

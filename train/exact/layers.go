@@ -50,9 +50,8 @@ func (j *job) compute(ctx context.Context, emit func(ctx context.Context, lo int
 	return j.topology.Unchanged()
 }
 
-// release gives the buffers of a layer back before those of the next are taken. They
-// hang on Gorgonia's machine, which has a finalizer: the first collection runs it, the
-// second frees them.
+// release frees the buffers of a layer before the next layer allocates its own. They hang on
+// Gorgonia's machine, which has a finalizer: the first collection runs it, the second frees them.
 func release() {
 	debug.FreeOSMemory()
 	debug.FreeOSMemory()

@@ -19,7 +19,7 @@ type newFile struct {
 	name string
 	file vfs.File
 	buf  *bufio.Writer
-	sum  hash.Hash // SHA-256 of what was flushed
+	sum  hash.Hash // SHA-256 of the flushed bytes
 	size int64
 	// before, unless nil, is called with the file's hash and size when it is complete, before it
 	// gets its name.

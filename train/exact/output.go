@@ -317,7 +317,7 @@ func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
 	})
 }
 
-// id returns the id of a target, and how many bytes it takes.
+// id returns the id of a target, and its bytes.
 func (p *tableFile) id(i int) (parquet.Value, int, error) {
 	if !p.t.named {
 		id, err := p.t.number(i)

@@ -186,7 +186,7 @@ func (c *cutter) takeBlock(a *device.Arena, counts bool) {
 	}
 }
 
-// checkEvery is how many targets are looked at between two looks at the context.
+// checkEvery is the number of targets between two checks of the context.
 const checkEvery = 1 << 12
 
 // next makes the block of the targets from lo on that fit the capacity, and returns the start of

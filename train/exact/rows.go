@@ -69,7 +69,7 @@ func (r *rowReader) read(ctx context.Context, ids []uint32, x []float32) error {
 	})
 }
 
-// ended returns how many of the ids have rows that end before the piece.
+// ended returns the number of ids with rows that end before the piece.
 func (l layout) ended(ids []uint32, piece int) int {
 	n, _ := slices.BinarySearchFunc(ids, int64(piece)*l.granule, func(id uint32, start int64) int {
 		return cmp.Compare((int64(id)+1)*l.rowBytes(), start+1)

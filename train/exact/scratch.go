@@ -125,7 +125,8 @@ type state struct {
 	sums  binio.Sums
 }
 
-// stateBytes returns the size of a state in bytes, and stateMemory that of its checksums in memory.
+// stateBytes returns the size of a state's file in bytes, and stateMemory the bytes of its checksums
+// in memory.
 func stateBytes(nodes int64, width int) int64  { return 4 * nodes * int64(width) }
 func stateMemory(nodes int64, width int) int64 { return stateBytes(nodes, width) / stateGranule * 8 }
 

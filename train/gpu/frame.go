@@ -13,8 +13,8 @@ import (
 type frame struct {
 	bytes   int64
 	counts  span // uint32: sources and destinations of every block
-	inverse span // float32: what gradients are multiplied by: 1 over the number of terms in the loss, or 1
-	ids     span // uint32: what the input nodes are known by, where they have dropout
+	inverse span // float32: the factor of the gradients: 1 over the number of terms in the loss, or 1
+	ids     span // uint32: the input nodes' ids, for the dropout of the input
 	order   span // uint32: prepare.Prepared's Order
 	labels  span // int32
 	targets span // bits of a row's classes, with the loss Binary
@@ -24,8 +24,7 @@ type frame struct {
 // span is a range of bytes; an empty one stands for an absent part.
 type span struct{ from, bytes int64 }
 
-// blockFrame is a block's part of a frame. Its edges are those of prepare.Looped if the preparer
-// adds loops.
+// blockFrame is a block's part of a frame. Its edges are prepare.Looped's if the preparer adds loops.
 type blockFrame struct {
 	outer, inner, own         span // weights: prepare.Block's Dst, Src and Own
 	indptr, indices           span

@@ -51,7 +51,7 @@ type Engine struct {
 	adam        optimizer
 	inputs      [2]input // of training, in turn
 	evalInput   input
-	stale       bool // the evaluation's statistics are not those of the weights
+	stale       bool // the evaluation's running statistics are older than the weights
 	sum         sum
 	batches     uint64 // launched
 	pending     bool   // a batch is launched that no Apply has ended
@@ -199,7 +199,7 @@ func (e *Engine) Close() {
 
 func (e *Engine) free() {
 	if e.main != nil {
-		_ = e.main.Synchronize() // what went wrong has been told
+		_ = e.main.Synchronize() // errors were returned before
 	}
 	for w := range e.works.open {
 		w.free()

@@ -35,7 +35,7 @@ func (e *Engine) Infer(ctx context.Context, work engine.Work, f engine.Features)
 			e.eval.compute(i)
 			err = errors.Join(e.eval.forward(), e.main.CopyOut(binio.Bytes(logits), e.eval.last().data))
 		}
-		if err = errors.Join(err, e.main.Synchronize()); err != nil { // also then: what is copied may go away now
+		if err = errors.Join(err, e.main.Synchronize()); err != nil { // after an error too: the caller may free the source of a copy
 			return err
 		}
 		return engine.Landed(f)

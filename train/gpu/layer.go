@@ -11,7 +11,7 @@ import (
 // after them.
 type layer struct {
 	output
-	below *layer      // whose output is the input; nil: the batch's features are
+	below *layer      // its output is the input; nil: the batch's features are the input
 	in    int         // width of the input's rows
 	dx    cuda.Buffer // gradient of the input, if it has one
 	conv  conv

@@ -47,7 +47,7 @@ func (o *optimizer) parts() map[string]cuda.Buffer {
 // sum is an engine.Sum on the device, of the step under way.
 type sum struct {
 	gradients  cuda.Buffer // of the parameters that are trained
-	statistics cuda.Buffer // of the batches, one after the other, as many as a step may have
+	statistics cuda.Buffer // of the batches, one after the other; room for the batches of a step
 	constants  cuda.Buffer // of Adam's step
 	each       int         // statistics of a batch
 	labelled   int64       // seed nodes so far

@@ -223,7 +223,7 @@ func (o *norm) track(mean, variance cuda.Buffer) {
 }
 
 // backward turns gradients of the norm's output into gradients of its input, in place, and computes
-// those of its parameters except for the shift's, which exists already.
+// the gradients of its parameters, except for the shift: its gradient exists already.
 func (o *norm) backward(g cuda.Buffer) {
 	k, n := o.output, o.net
 	rows := k.count()

@@ -16,11 +16,11 @@ type plan struct {
 	model    *model.Model
 	layout   model.Layout
 	sizes    graph.Sizes   // that buffers are made for
-	buckets  []graph.Sizes // that launches are for: a batch's is the first that holds it; the last is sizes
+	buckets  []graph.Sizes // sizes of launches, ascending: a batch uses the first that holds it; the last is sizes
 	orders   []model.Order
 	training bool
 	lossKind model.Loss
-	sums     bool // gradients are those of sums of losses; running statistics follow with the update
+	sums     bool // the loss is a sum over seed nodes, not a mean; the update includes running statistics
 	preparer *prepare.Preparer
 }
 

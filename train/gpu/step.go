@@ -14,9 +14,9 @@ import (
 )
 
 // Backward computes the gradients of the batch in w with the features f, in a forward pass, the
-// loss and a backward pass, and adds them to those of its step. If a step has one batch, the update
-// follows in the same captured work. It returns the outcome of the batch before, nil if that was
-// returned already; Finish returns the last outcome.
+// loss and a backward pass, and adds them to the sum of its step. If a step has one batch, the
+// update follows in the same captured work. It returns the outcome of the batch before, nil if that
+// was returned already; Finish returns the last outcome.
 //
 // After a batch that failed the weights are undefined: until LoadState, Backward, Finish and State
 // return its error. A loss that is not finite is an error of kind fault.ErrInput, which comes when
@@ -46,7 +46,7 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 			err = errors.Join(e.add(w.prepared.Labelled), now.computing.End(e.main))
 		}
 		if e.broken = err; err != nil {
-			_ = e.copies.Synchronize() // what is copied may go away now
+			_ = e.copies.Synchronize() // the caller may free the source of a copy
 			return err
 		}
 		e.batches++

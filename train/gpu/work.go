@@ -17,7 +17,7 @@ type Work struct {
 	pinned   *cuda.Pinned
 	features *cuda.Pinned // the memory that features come in; nil: it is not pinned
 	prepared prepare.Prepared
-	bucket   int // of the network's, that of the batch
+	bucket   int // number of the batch's bucket in the network's plan
 }
 
 // works are an engine's open works.

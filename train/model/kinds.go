@@ -14,7 +14,7 @@ type architecture struct {
 	kind    Kind
 	title   string                                           // the name in prose
 	unit    Activation                                       // of the hidden layers, where it is left open
-	options []Option                                         // beside those of every kind
+	options []Option                                         // beside the options of every kind
 	edges   func(m *Model) Weighing                          // how a block's edges are weighed
 	costs   func(m *Model, l int, k *layerCounts)            // completes layer l for the cost model
 	params  func(m *Model, l int) (weights, vectors []Param) // of layer l's convolution, by PyTorch's names
@@ -169,7 +169,7 @@ const (
 	Attended  Weighing = "attended"  // by the layer itself, over edges of which one is from the destination to itself
 )
 
-// Weighings lists them.
+// Weighings lists all values of Weighing.
 var Weighings = []Weighing{Unweighed, Averaged, ByGraph, ByBlock, Attended}
 
 // Weighing returns how the model's edges are weighed.
@@ -181,8 +181,8 @@ const MaxHeads = 1024
 // LeakySlope is GAT's leaky ReLU's factor for negative scores.
 const LeakySlope = 0.2
 
-// attentionParams returns the parameters of layer l of GAT. W has a column block for every
-// head, and the attention vectors have as many parts.
+// attentionParams returns the parameters of layer l of GAT. W has a block of columns, and each
+// attention vector a part, for every head.
 func (m *Model) attentionParams(l int) (weights, vectors []Param) {
 	in, part := m.In(l), m.HeadWidth(l)
 	width := m.Heads * part

@@ -148,7 +148,7 @@ func (l layerCounts) attentionCost(o Order, r Rates) float64 {
 	bytes = 4 * in * edges // gathered for the scores; the sums find them in the cache
 	terms = 2 * in * edges * heads
 	if l.Train {
-		flops *= 3                  // the sums' gradient is that of the scores, too
+		flops *= 3                  // the sums' gradient serves the scores too
 		bytes += 4 * in * 2 * edges // for the sums, made again, and for the scores' gradients
 		terms += 3 * in * edges * heads
 	}

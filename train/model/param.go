@@ -13,7 +13,7 @@ const InputLayer = -1
 type Role int
 
 const (
-	Neighbour      Role = iota // multiplies what is aggregated
+	Neighbour      Role = iota // multiplies the aggregate of the neighbours
 	Self                       // multiplies the row's own features
 	ResidualWeight             // the same, as a linear map of its own
 	AttentionSrc               // gives a source its part of an edge's score

@@ -47,7 +47,7 @@ const (
 
 // PyTorch's defaults.
 const (
-	NormEpsilon   = 1e-5 // what norms add to a variance
+	NormEpsilon   = 1e-5 // the addition to a variance
 	TrackMomentum = 0.1  // share of the newest batch in batch norm's running statistics
 )
 
@@ -81,7 +81,7 @@ const (
 	GraphNorm GCNNorm = "graph"
 	// BlockNorm takes the degrees in the block, self-loops counted: of s as a source, of d as a
 	// destination. Inference over the whole graph treats the graph as the block, in every layer:
-	// its results are those of a batch of all nodes with all of their edges, and do not depend on
+	// its results equal the results of a batch of all nodes with all edges, and do not depend on
 	// its ranges.
 	BlockNorm GCNNorm = "block"
 )

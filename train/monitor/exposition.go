@@ -9,7 +9,7 @@ import (
 
 // exposition is a text in Prometheus' exposition format, version 0.0.4:
 //
-//	# HELP name what it is
+//	# HELP name description
 //	# TYPE name counter
 //	name{label="value"} 7
 //

@@ -14,7 +14,7 @@ type count struct {
 	of           func(*rundir.Epoch) float64
 }
 
-// counters are the counts of the training batches, those of a family next to each other.
+// counters are the counts of the training batches. Counts of a family are next to each other.
 var counters = []count{
 	{"diskgnn_read_bytes_total", "Bytes read from disk for training batches, by content: rows of one batch (cold), rows that batches share (ssd), graphs, or the topology.", "level", "cold",
 		func(e *rundir.Epoch) float64 { return float64(e.BytesRead - e.SSDBytesRead - e.GraphBytesRead) }},

@@ -71,7 +71,7 @@ type Monitor struct {
 // state is the progress of the run.
 type state struct {
 	phase Phase
-	begun bool // the run has a directory: what follows means something
+	begun bool // the run has a directory: the fields below are set
 	dir   string
 	file  rundir.File
 	page  func(io.Writer) error
@@ -80,7 +80,7 @@ type state struct {
 
 	sums   rundir.Epoch // of the epoch under way; its Links are the state's own
 	done   int          // batches of it, in whole steps
-	epochs int          // that are finished, those of earlier processes among them
+	epochs int          // that are finished, also by earlier processes
 	last   rundir.Epoch // the latest of them that is known
 	valid  score.Score  // the latest
 	best   score.Score
@@ -120,9 +120,9 @@ func newState() state {
 	return state{phase: Preparing, valid: score.Undefined, best: score.Undefined, ended: make([]float64, len(counters))}
 }
 
-// Begin tells the monitor that the run has its directory, with file as its run.json and the epochs
-// of earlier processes. page writes the present report; it is called from other goroutines, one at
-// a time.
+// Begin sets the run's directory, its run.json and the epochs of earlier processes. From then on the
+// metrics and the report of the run are served. page writes the present report; it is called from
+// other goroutines, one at a time.
 func (m *Monitor) Begin(dir string, file rundir.File, epochs []rundir.Epoch, page func(io.Writer) error) {
 	if m == nil {
 		return
@@ -227,7 +227,7 @@ func (s *state) keep(sums *rundir.Epoch, done int) {
 	}
 }
 
-// know makes room for the times of links, which are the same in all epochs.
+// know stores the links. They are the same in all epochs.
 func (s *state) know(links []pipeline.LinkTime) {
 	for i := len(s.stages); i < len(links); i++ {
 		l := pipeline.LinkTime{Link: links[i].Link, Workers: links[i].Workers}

@@ -123,7 +123,7 @@ func (m *Monitor) handler() http.Handler {
 				return
 			}
 			h.Set("Content-Type", kind)
-			_, _ = w.Write(b) // whoever asked may have gone
+			_, _ = w.Write(b) // the client may have gone
 		})
 	}
 	const html = "text/html; charset=utf-8"

@@ -143,7 +143,7 @@ func sorts(src, dst, edges int) bool {
 	return src > fewSources && src <= buckets*mostInBucket && dst <= mostNumbered && edges <= mostNumbered
 }
 
-// build does what Looped.build does, and records the edges in their buckets.
+// build is Looped.build, and also records the edges in their buckets.
 func (o *sorter) build(q *Looped, b *graph.Block) (edges uint32) {
 	o.divide(b)
 	records, shift, mask := o.records, o.shift&31, uint32(1)<<(o.shift&31)-1

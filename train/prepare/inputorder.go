@@ -32,7 +32,7 @@ func (o *inputOrder) renumber(b *graph.Batch, order []uint32) *graph.Batch {
 	own := s.Blocks[0]
 	copy(s.Blocks, b.Blocks)
 	s.Input, s.Degree = s.Input[:n], s.Degree[:n]
-	to := binio.View[uint32](binio.Bytes(o.spare))[:n] // the number of the node whose row lies there
+	to := binio.View[uint32](binio.Bytes(o.spare))[:n] // the new number of a node, by its old number
 	for i, key := range o.keys {
 		at := uint32(key)
 		order[i], s.Input[i], s.Degree[i] = at, uint32(key>>32), b.Degree[at]
@@ -54,7 +54,7 @@ func (o *inputOrder) renumber(b *graph.Batch, order []uint32) *graph.Batch {
 // sort sorts the keys by ids of idBits bits, digit by digit, the least one first; equal ids stay in
 // their order.
 func (o *inputOrder) sort(idBits int) {
-	const digit = 11 // whose counts lie in the nearest cache
+	const digit = 11 // bits; the counts of a digit fit the nearest cache
 	for shift := 32; shift < 32+idBits; shift += digit {
 		var at [1 << digit]uint32
 		for _, k := range o.keys {

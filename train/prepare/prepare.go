@@ -15,7 +15,7 @@ func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error { return r.prepare
 // PrepareRange does the same for a batch of one block that is a range of the whole graph:
 // destinations with all of their neighbours. out has, for every input node, its out-degree in the
 // whole graph. It is used if the model counts the edges of a block (model.BlockNorm): the weights
-// are then those of the whole graph as one block.
+// are then computed with the whole graph as the block.
 func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error {
 	if len(b.Blocks) != 1 || len(out) != len(b.Input) {
 		return fault.New(fault.ErrInput, "prepare: a range needs 1 block and an out-degree for every input node, but has %d blocks and %d out-degrees for %d input nodes", len(b.Blocks), len(out), len(b.Input))

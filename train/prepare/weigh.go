@@ -119,8 +119,8 @@ func (t *degreeTable) inverse(d uint32) float32 {
 }
 
 // weighByGraph weighs the outermost block's edge from s to d by 1/√((deg s + 1)(deg d + 1)),
-// by the degrees in the whole graph, and by the degree of d over its sampled edges; that of
-// d to itself by 1/(deg d + 1).
+// by the degrees in the whole graph, and by the degree of d over its sampled edges; the edge of d
+// to itself by 1/(deg d + 1).
 func (p *Block) weighByGraph(b *graph.Batch, t *degreeTable) {
 	src := p.Src
 	for s, d := range b.Degree[:len(src)] {

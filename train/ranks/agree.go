@@ -13,7 +13,7 @@ import (
 type Earlier struct {
 	Resume bool           `json:"resume"`
 	Was    *rundir.File   `json:"was,omitempty"`  // nil: a run is begun
-	Done   *rundir.Result `json:"done,omitempty"` // of a run that is finished, of which nothing more is wanted
+	Done   *rundir.Result `json:"done,omitempty"` // the result, if the run is finished and not made longer
 }
 
 // Share gives every rank rank 0's Earlier, without the epochs, which may be many.

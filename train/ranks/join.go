@@ -64,7 +64,7 @@ func (o *Membership) Trusts(rep progress.Reporter) error {
 	return nil
 }
 
-// jobs are the variables by which schedulers and launchers tell runs apart.
+// jobs are the variables in which schedulers and launchers put the identity of a run.
 var jobs = []string{"TORCHELASTIC_RUN_ID", "SLURM_JOB_ID", "SLURM_STEP_ID", "PMIX_NAMESPACE"}
 
 // Identify sets RunID, by which a rank recognises the ranks of other runs at the same host. It is a

@@ -31,7 +31,8 @@ const (
 	MostEarlier = 16 << 20
 )
 
-// Broadcast replaces v by rank 0's value, of at most most bytes as JSON.
+// Broadcast sends rank 0's value v to all ranks, and decodes it into their v, a pointer. The value
+// has at most most bytes as JSON.
 func Broadcast(g *collective.Group, v any, most int64) error {
 	if g.World() == 1 {
 		return nil

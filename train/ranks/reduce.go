@@ -10,7 +10,7 @@ import (
 	"diskgnn/train/decide"
 )
 
-// Reducing is the library by which ranks sum on their devices.
+// Reducing is a library by which ranks sum gradients on their devices.
 type Reducing struct {
 	// Available returns the library's name, or the reason why it cannot be used.
 	Available func() (string, error)
@@ -21,7 +21,7 @@ type Reducing struct {
 	Join func(ctx context.Context, d *cuda.Device, id []byte, world, rank int) (collective.Communicator, error)
 }
 
-// ByNCCL sums by NVIDIA's library.
+// ByNCCL sums with NCCL, NVIDIA's library.
 var ByNCCL = Reducing{
 	Available: func() (string, error) {
 		if _, err := cuda.Devices(); err != nil {

@@ -32,7 +32,7 @@ func (r *Recipe) Difference(other *Recipe) []Difference {
 // the given ones that differ from it. A given auto takes the resolved value of the earlier recipe.
 func (r *Recipe) Recall(was *Recipe, given []string) []Difference {
 	before := *was
-	before.EnsureDefaults() // of what earlier versions of this program had no option for
+	before.EnsureDefaults() // for options that earlier versions of this program lacked
 	if r.Metric == MetricAuto {
 		r.Metric = before.Metric
 	}

@@ -30,8 +30,8 @@ type Option struct {
 	// Positive restricts the command line to numbers above 0.
 	Positive bool
 
-	allows func(x float64) bool // of a number; nil: other checks know what it may be
-	give   string               // what allows takes, for an error
+	allows func(x float64) bool // of a number; nil: other checks decide
+	give   string               // describes the values that allows permits, for an error
 }
 
 // Options are the rows, by subject, in the order of the help.

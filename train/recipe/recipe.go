@@ -18,7 +18,7 @@ import (
 
 // Metrics, as --metric names them.
 const (
-	MetricAuto     = "auto" // what the dataset is usually judged by, else accuracy
+	MetricAuto     = "auto" // the dataset's usual metric, else accuracy
 	MetricAccuracy = "accuracy"
 	MetricAUC      = "auc" // area under the ROC curve, of two classes; of many per node, the classes' mean
 	MetricF1       = "f1"  // micro-averaged; with one class per node it equals accuracy
@@ -35,7 +35,7 @@ const (
 
 // Losses, as --loss names them.
 const (
-	LossAuto         = "auto" // what suits the labels
+	LossAuto         = "auto" // chosen by the labels
 	LossCrossEntropy = string(model.CrossEntropy)
 	LossBinary       = string(model.Binary)
 )
@@ -106,11 +106,11 @@ type Recipe struct {
 
 	BatchDependency int  `json:"batch_dependency,omitempty"`
 	LayerDependency bool `json:"layer_dependency,omitempty"`
-	// DryEpochs is a number, all, or auto: 1, but all with an input projection, whose numbers
+	// DryEpochs is a number, all, or auto: 1, but all with an input projection, since its last bits
 	// depend on ranks. The epochs drawn before training give sizes, means and ranks.
 	DryEpochs string `json:"dry_epochs,omitempty"`
 
-	Accumulate int `json:"accumulate,omitempty"` // an epoch's last step has what is left
+	Accumulate int `json:"accumulate,omitempty"` // batches of a step; an epoch's last step has the remaining ones
 
 	// InitFrom is the SHA-256 of the file of weights that training begins with, in hexadecimal; ""
 	// where Seed draws them.

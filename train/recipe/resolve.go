@@ -8,7 +8,7 @@ import (
 
 // Data is the part of the training data's description that resolves a recipe.
 type Data struct {
-	Name         string // of what holds the batches, for errors
+	Name         string // of the pack, samples or dataset, for errors
 	Dim, Classes int    // of a node's features and labels
 	MultiLabel   bool   // nodes have any number of the classes
 	Metric       string // by which the dataset is usually judged; "" where none is known

@@ -38,7 +38,7 @@ type Comparison struct {
 
 // Compared is the results of one run. Unknown values are null.
 type Compared struct {
-	Name   string `json:"name"` // of its directory, as short as tells the runs apart
+	Name   string `json:"name"` // of its directory, as short as distinguishes the runs
 	Dir    string `json:"dir"`
 	State  string `json:"state"`
 	Epochs int    `json:"epochs"`

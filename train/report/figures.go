@@ -88,7 +88,7 @@ func (r *Run) scoreFigure() Figure {
 	return f
 }
 
-// rateVaries tells whether epochs had different learning rates.
+// rateVaries reports whether epochs had different learning rates.
 func (r *Run) rateVaries() bool {
 	first := value(r.Epochs[0].LR)
 	return slices.ContainsFunc(r.Epochs, func(e rundir.Epoch) bool { return math.Abs(value(e.LR)-first) > 0 })
@@ -252,7 +252,7 @@ func (r *Run) memoryFigure() Figure {
 		_, bytes := s.OnGPU()
 		add("of it: the GPU's cache", "gpu", bytes)
 	}
-	to := max(most, min(s.Memory, 2*most)) // others can be shown beside what is far longer
+	to := max(most, min(s.Memory, 2*most)) // so that a far longer bar leaves the others visible
 	add("given (--memory)", "rest", s.Memory)
 	if s.Memory > to {
 		last := &bars[len(bars)-1]

@@ -23,7 +23,7 @@ const (
 	drawing        // loading or drawing graphs
 	copying        // bringing rows to their places
 	computing      // training steps
-	launching      // preparing what a GPU does
+	launching      // preparing the work of a GPU
 	moving         // copying to a GPU
 )
 
@@ -182,7 +182,7 @@ func (r *Run) courseFigure() Figure {
 		for k := range part {
 			train, valid = train+part[k].Seconds, valid+part[k].ValidSeconds
 		}
-		if i == 0 { // the first epoch's seconds have those of filling the cache
+		if i == 0 { // the first epoch's seconds include filling the cache
 			train = max(train-preload, 0)
 		}
 		add(1, train, "training, "+g.label(i))

@@ -50,7 +50,7 @@ func (r *Run) tiles() []Row {
 // served returns the share of an epoch's rows that needed no read, by the level that held them.
 func (r *Run) served(e *rundir.Epoch) []Row {
 	rows := float64(e.InputNodes) * float64(r.PackFacts.RowBytes)
-	if rows <= 0 { // of a version that did not count them: by what the graphs take besides
+	if rows <= 0 { // an earlier version did not count input nodes: useful bytes include the graphs
 		rows = float64(e.UsefulBytes + e.RAMBytes)
 	}
 	if rows <= 0 {

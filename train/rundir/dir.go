@@ -22,7 +22,7 @@ import (
 type Dir struct {
 	FS   vfs.FS
 	Path string
-	File File // what run.json holds, once it was saved
+	File File // the content of run.json, once saved
 	MetricsEnd
 	// Sources returns an error if the batches' files differ from the verified ones. It is called
 	// before results of them are committed. Nil: nothing is mapped.
@@ -135,7 +135,7 @@ func CheckOut(fsys vfs.FS, out string, force bool) error {
 	}
 	if err != nil {
 		names, lerr := fsys.List(out)
-		ours := []string{LockFile, stage.RunFile + tmpExt} // what a run leaves that ended before it began
+		ours := []string{LockFile, stage.RunFile + tmpExt} // files of a run that ended before it began
 		if lerr == nil && !slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(ours, n) }) {
 			return nil
 		}

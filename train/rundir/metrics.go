@@ -16,8 +16,9 @@ import (
 // mostLine bounds a line of metrics.jsonl; it has some 1,100 bytes.
 const mostLine = 64 << 10
 
-// ReadMetrics returns the epochs in a run's metrics.jsonl up to an end, which must be epochs in
-// number.
+// ReadMetrics returns the first epochs of the file name, a run's metrics.jsonl: the lines up to end.
+// It is an error of kind fault.ErrCorrupt if these bytes do not match the CRC of end, or have another
+// number of epochs.
 func ReadMetrics(fsys vfs.FS, name string, end MetricsEnd, epochs int) ([]Epoch, error) {
 	if end.Bytes < 0 || end.Bytes > int64(epochs)*mostLine || end.Bytes == 0 && epochs > 0 {
 		return nil, fault.New(fault.ErrCorrupt, "%s: the %d bytes that were recorded cannot be %d epochs", name, end.Bytes, epochs)

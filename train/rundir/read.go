@@ -41,7 +41,7 @@ func read(fsys vfs.FS, dir string, epochs bool) (File, error) {
 	case err != nil:
 		return File{}, err
 	}
-	if kind := stage.Kind(fsys, dir); kind != "" { // whose run.json says how it was made
+	if kind := stage.Kind(fsys, dir); kind != "" { // a directory of another command, with its own run.json
 		return File{}, fault.New(fault.ErrInput, "%s is a %s directory, not a run", dir, kind)
 	}
 	summed, err := checkSum(b)

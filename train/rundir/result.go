@@ -49,8 +49,8 @@ func (s *Setup) OnGPU() (rows, bytes int64) { return s.GPUCacheRows, s.GPUCacheS
 // Epoch is a line of metrics.jsonl. Epochs count from 0.
 type Epoch struct {
 	Epoch int `json:"epoch"`
-	// Seconds are those of training: they exclude validation; filling the caches is part of the
-	// first epoch's.
+	// Seconds is the time of training, without validation. The first epoch includes filling the
+	// caches.
 	Seconds       float64     `json:"seconds"`
 	LR            score.Score `json:"lr"`             // undefined where nothing is computed
 	Loss          score.Score `json:"loss"`           // mean over the labelled seed nodes
@@ -138,7 +138,7 @@ func (e *Epoch) Add(o *Epoch) {
 // Origin of a result.
 const (
 	ResultNew     = "new"     // trained from the start
-	ResultResumed = "resumed" // gone on with
+	ResultResumed = "resumed" // from a checkpoint
 	ResultDone    = "done"    // nothing was left to do
 )
 

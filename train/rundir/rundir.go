@@ -46,7 +46,7 @@
 //
 // run.json names the format, diskgnn.run, and its version:
 //
-//	2    without checksums, but for those of checkpoints; a checksum that is there is compared
+//	2    without checksums, except in checkpoints; a checksum that is there is compared
 //	3    with checksums: a file that has none is damaged
 //
 // A program writes version 3 and reads both; earlier versions are refused. A resumed run of version
@@ -289,7 +289,7 @@ func NameTrace(n int) string {
 	return fmt.Sprintf("trace-%d.json", n)
 }
 
-// isTrace tells whether a file is some process's trace.
+// isTrace reports whether a file is some process's trace.
 func isTrace(name string) bool {
 	var n int
 	_, err := fmt.Sscanf(name, "trace-%d.json", &n)

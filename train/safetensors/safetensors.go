@@ -64,7 +64,7 @@ var noChecksum = strings.Repeat("0", hex.EncodedLen(sha256.Size))
 type Tensor struct {
 	Name  string
 	Shape []int
-	Data  []float32 // as many as the shape has elements
+	Data  []float32 // the elements; their number follows from Shape
 }
 
 // entry is a tensor as the header describes it.

@@ -67,7 +67,7 @@ type Options struct {
 	Rows       int64 // at most, between two scores
 }
 
-// New returns a scorer, which takes all of its memory.
+// New returns a scorer, and allocates all of its memory.
 func New(o Options) Scorer {
 	switch {
 	case o.MultiLabel:
@@ -78,7 +78,8 @@ func New(o Options) Scorer {
 	return &accuracy{most: o.Rows}
 }
 
-// Bytes returns the bytes of a scorer, and of its state. Scorers that only count take next to none.
+// Bytes returns the memory of a scorer and the length of its State, at most, in bytes. Both are 0
+// for scorers that only count.
 func Bytes(o Options) (held, state int64) {
 	row := 4*int64(o.Classes) + int64(graph.TargetBytes(o.Classes))
 	switch {
@@ -177,7 +178,7 @@ func wholeState(d *binio.Decoder) error {
 
 // rocAUC is the area under the receiver operating characteristic of two classes: the probability
 // that a row of class 1 scores above one of class 0, counting ties half. A row's score is its logit
-// of class 1 minus that of class 0, which orders rows as the probability of class 1 does. It is
+// of class 1 minus its logit of class 0, which orders rows as the probability of class 1 does. It is
 // computed from ranks, with the average rank for tied rows (Mann and Whitney 1947), and is
 // undefined unless there are rows of both classes.
 type rocAUC struct{ rows []judged }

@@ -32,7 +32,7 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// FileName is the event file's in its directory. TensorBoard looks for "tfevents".
+// FileName is the name of the event file in its directory. TensorBoard looks for "tfevents".
 const FileName = "events.out.tfevents.0.diskgnn"
 
 const version = "brain.Event:2"

@@ -20,7 +20,7 @@ import (
 	"diskgnn/train/score"
 )
 
-// VisibleBatches is the number of batches from which on their evaluation has a bar of its own.
+// VisibleBatches is the least number of batches for which an evaluation has a progress bar.
 const VisibleBatches = 32
 
 // Terminal writes lines and bars, or the lines of --progress json.
@@ -35,7 +35,8 @@ type Terminal struct {
 	scoring   progress.Task
 }
 
-// New returns the terminal of a run whose recipe is settled.
+// New returns the terminal of a run with a resolved recipe. computes means that the run has an
+// engine, validates that it has validation batches.
 func New(report progress.Reporter, r *recipe.Recipe, computes, validates bool) *Terminal {
 	none := progress.Discard.Task("", 0, progress.Batches)
 	return &Terminal{report: report, recipe: r, computes: computes, validates: validates, training: none, scoring: none}

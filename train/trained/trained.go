@@ -84,11 +84,11 @@ func (t *Run) Dataset() string { return t.file.Dataset }
 // Model returns the model that was trained.
 func (t *Run) Model() model.Model { return t.file.Params.Network }
 
-// Metric returns what the run is judged by: accuracy, auc or f1.
+// Metric returns the metric of the run's scores: accuracy, auc or f1.
 func (t *Run) Metric() string { return t.file.Params.Metric }
 
-// CheckDataset refuses another dataset than the one that the run was trained on.
-// what names the other, whose fingerprint is given.
+// CheckDataset returns an error of kind fault.ErrLineage unless fingerprint is the fingerprint of the
+// dataset that the run was trained on. The text what names the given dataset in the error.
 func (t *Run) CheckDataset(what, fingerprint string) error {
 	if want := t.file.Dataset; want != fingerprint {
 		return fault.New(fault.ErrLineage, "%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", t.dir, want, what, fingerprint)
@@ -96,11 +96,11 @@ func (t *Run) CheckDataset(what, fingerprint string) error {
 	return nil
 }
 
-// TrainedOn tells whether the run was trained on the dataset with the fingerprint.
+// TrainedOn reports whether the run was trained on the dataset with the fingerprint.
 func (t *Run) TrainedOn(fingerprint string) bool { return t.file.Dataset == fingerprint }
 
-// MultiLabel tells whether the nodes that the run was trained on have any number of the classes.
-// Where the run does not say, as those of earlier versions, its loss does.
+// MultiLabel reports whether the nodes that the run was trained on have any number of the classes. A
+// run of an earlier version does not record it: then its loss decides.
 func (t *Run) MultiLabel() bool {
 	if t.file.LabelKind == "" {
 		return t.file.Params.Loss == recipe.LossBinary
@@ -110,7 +110,7 @@ func (t *Run) MultiLabel() bool {
 
 // CheckPreprocessing refuses a graph with other preprocessing than the run's graph. Differences in
 // accepted, by names of dataset.PreprocessingNames, are permitted. It reports whether the run
-// records its preprocessing. what names the graph in the error.
+// records its preprocessing. The text what names the graph in the error.
 func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
 	was := t.file.Preprocessing
 	if was == nil {
@@ -129,7 +129,7 @@ func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted 
 		what, t.dir, strings.Join(differ, "; "), strings.Join(names, ","))
 }
 
-// CheckWidth refuses features whose width differs from the model's.
+// CheckWidth refuses features of another width than the model's; source names them in the error.
 func (t *Run) CheckWidth(source string, dim int) error {
 	if m := &t.file.Params.Network; m.Features() != dim {
 		return fault.New(fault.ErrInput, "%s takes %d features per node, but %s has %d", t.dir, m.Features(), source, dim)
@@ -155,7 +155,7 @@ func (t *Run) CheckShape(source string, dim, classes int, multi bool) error {
 // EngineOptions choose the weights of a run, and the library and threads that compute with them.
 type EngineOptions struct {
 	Weights string        // best or final
-	Orders  []model.Order // of the layers; nil for those of the run
+	Orders  []model.Order // of the layers; nil for the run's
 	Threads int
 	BLAS    string
 }
@@ -203,11 +203,11 @@ func weightsFile(which string) string {
 	return rundir.WeightsFile
 }
 
-// MostHeader is more than what precedes the data in a file of weights: some 200 bytes for
-// each of the parameters, and the name of the model.
+// MostHeader bounds the bytes before the data in a file of weights: some 200 bytes for each of the
+// parameters, and the name of the model.
 const MostHeader = 4 << 20
 
-// tensors reads a file of weights, of which there are so many bytes.
+// tensors reads a file of weights; bytes is the size of the model's parameters.
 func (t *Run) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 	name := filepath.Join(t.dir, weightsFile(which))
 	b, err := vfs.ReadExact(t.fs, name, func(size int64) error {

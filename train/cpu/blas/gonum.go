@@ -19,7 +19,7 @@ const (
 
 // gonum's dot product, which it uses for A·Bᵀ, sums in an order that depends on
 // the address of its operands. Transposing B's tile first turns that product into
-// one of the others, whose sums run along k.
+// another one, with sums along k.
 type transposed [tileK * tileN]float32
 
 var transposedPool = sync.Pool{New: func() any { return new(transposed) }}
