@@ -7,7 +7,7 @@ import (
 	"diskgnn/train/prepare"
 )
 
-// linear is a convolution whose sums are linear in the neighbours' aggregate A(x)
+// linear is a convolution with sums that are linear in the neighbours' aggregate A(x)
 // and, with own weights, in the destination's features.
 //
 //	[A(x) | x[dst]]·W                        aggregate first

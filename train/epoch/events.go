@@ -8,8 +8,8 @@ import (
 )
 
 // An Event is something that happens while a run trains. The trainer publishes events, and names
-// no subscriber. An event belongs to the trainer, which uses it again: a subscriber copies what it
-// keeps.
+// no subscriber. An event belongs to the trainer, which uses it again: a subscriber copies the parts
+// that it keeps.
 type Event interface{ isEvent() }
 
 type (

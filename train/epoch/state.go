@@ -109,7 +109,8 @@ func (t *Trainer) note(format string, args ...any) {
 	t.Events.Tell(&Note{fmt.Sprintf(format, args...)})
 }
 
-// diverged is the error of training with numbers beyond float32. The clause what names the number.
-func (t *Trainer) diverged(what string) error {
-	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", what, t.Recipe.LR)
+// diverged is the error of training with numbers beyond float32. The clause evidence names the
+// number.
+func (t *Trainer) diverged(evidence string) error {
+	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", evidence, t.Recipe.LR)
 }

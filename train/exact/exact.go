@@ -1,6 +1,6 @@
 // Package exact is inference over a whole graph, layer by layer: every node is
-// computed from all of its neighbours, once per layer, on a graph whose features and
-// hidden states do not fit in memory.
+// computed from all of its neighbours, once per layer. The features and hidden states of
+// the graph need not fit in memory.
 //
 //	features ─► layer 0 ─► states ─► layer 1 ─► … ─► last layer ─► scores, or a file
 //	(dataset)              (scratch)

@@ -88,10 +88,10 @@ func (t *Run) Model() model.Model { return t.file.Params.Network }
 func (t *Run) Metric() string { return t.file.Params.Metric }
 
 // CheckDataset returns an error of kind fault.ErrLineage unless fingerprint is the fingerprint of the
-// dataset that the run was trained on. The text what names the given dataset in the error.
-func (t *Run) CheckDataset(what, fingerprint string) error {
+// dataset that the run was trained on. The error calls the given dataset name.
+func (t *Run) CheckDataset(name, fingerprint string) error {
 	if want := t.file.Dataset; want != fingerprint {
-		return fault.New(fault.ErrLineage, "%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", t.dir, want, what, fingerprint)
+		return fault.New(fault.ErrLineage, "%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", t.dir, want, name, fingerprint)
 	}
 	return nil
 }
@@ -110,8 +110,8 @@ func (t *Run) MultiLabel() bool {
 
 // CheckPreprocessing refuses a graph with other preprocessing than the run's graph. Differences in
 // accepted, by names of dataset.PreprocessingNames, are permitted. It reports whether the run
-// records its preprocessing. The text what names the graph in the error.
-func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
+// records its preprocessing. The error calls the graph name.
+func (t *Run) CheckPreprocessing(name string, p dataset.Preprocessing, accepted []string) (known bool, err error) {
 	was := t.file.Preprocessing
 	if was == nil {
 		return false, nil
@@ -126,7 +126,7 @@ func (t *Run) CheckPreprocessing(what string, p dataset.Preprocessing, accepted 
 		return true, nil
 	}
 	return true, fault.New(fault.ErrLineage, "%s was preprocessed differently from the graph that %s was trained on (%s): import it alike, or go on with --accept %s",
-		what, t.dir, strings.Join(differ, "; "), strings.Join(names, ","))
+		name, t.dir, strings.Join(differ, "; "), strings.Join(names, ","))
 }
 
 // CheckWidth refuses features of another width than the model's; source names them in the error.
