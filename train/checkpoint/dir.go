@@ -46,8 +46,9 @@ func (d Dir) List() ([]string, error) {
 // File returns a checkpoint's path.
 func (d Dir) File(name string) string { return filepath.Join(d.Path, name) }
 
-// Read returns the content of a checkpoint with sections of at most most bytes together. It takes
-// the memory of the file's length; a longer file is damaged.
+// Read returns the content of a checkpoint: its head, and its sections by name, of at most most bytes
+// together. A file longer than that, or with a wrong checksum, is an error of kind fault.ErrCorrupt.
+// Read takes the memory of the file's length.
 func (d Dir) Read(name string, most int64) (head json.RawMessage, sections map[string][]byte, err error) {
 	b, err := d.read(d.File(name), int64(fixedBytes+crcBytes)+mostHeader+most)
 	if err != nil {

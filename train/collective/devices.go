@@ -46,7 +46,7 @@ func NewDevices(g *Group, comm Communicator, e engine.Engine, batches, each int)
 	return &Devices{group: g, comm: comm, forget: context.AfterFunc(g.Context(), func() { comm.Abort(errors.Join(g.Lost(), context.Canceled)) })}, nil
 }
 
-// Close ends the link to the group, which then no longer gives up the communicator.
+// Close unlinks the communicator from the group: a later loss of a rank does not abort it.
 func (d *Devices) Close() { d.forget() }
 
 // Add implements Reduction.

@@ -109,7 +109,7 @@ func (g *Group) Bytes() int64 {
 	return n
 }
 
-// Context ends when a rank is lost: waiting for the group is pointless then.
+// Context returns a context that ends when the group ends, such as by the loss of a rank.
 func (g *Group) Context() context.Context { return g.ctx }
 
 // Lost returns why the group ended before Close, nil if it did not.

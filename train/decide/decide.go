@@ -32,7 +32,8 @@ func Decide(o Options, f Facts) (Decision, error) {
 	return Decision{Options: o, Facts: f, Memory: m}, err
 }
 
-// Outside returns the bytes outside of Go's heap, less the slots' part of them for drawing.
+// Outside returns the planned bytes outside of Go's heap, without the part of the slots that drawing
+// keeps in the heap.
 func (d *Decision) Outside() int64 {
 	n := d.Memory.outside(&d.Facts.Needs)
 	if w := d.Facts.Drawing; w != nil {

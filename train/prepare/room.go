@@ -45,8 +45,7 @@ func (r *Preparer) Lengths(l int) Lengths {
 	return n
 }
 
-// Bytes returns the memory of one Prepared for batches of the maximum sizes, whatever its present
-// slices.
+// Bytes returns the memory of a Prepared for batches of the maximum sizes, in bytes.
 func (r *Preparer) Bytes() int64 {
 	dry, p := new(device.Arena), new(Prepared)
 	r.takeBlocks(dry, p)

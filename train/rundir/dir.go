@@ -74,8 +74,8 @@ func Lock(fsys vfs.FS, out string, file File) (d *Dir, err error) {
 // Close closes metrics.jsonl and releases the lock. The directory stays as it is.
 func (d *Dir) Close() error { return errors.Join(d.CloseMetrics(), d.lock.Close()) }
 
-// Unlock removes the lock's file and releases the lock. A failure does no harm: nobody locks a file
-// that is left over.
+// Unlock removes the lock's file and releases the lock. It ignores errors: a file that remains is not
+// locked.
 func (d *Dir) Unlock() {
 	_ = d.Remove(LockFile)
 	_ = d.lock.Close()
@@ -86,7 +86,8 @@ func (d *Dir) Checkpoints() checkpoint.Dir {
 	return checkpoint.Dir{FS: d.FS, Path: d.Name(CheckpointsDir)}
 }
 
-// Clear starts the locked directory's content: with force, in place of the existing run.
+// Clear removes the files of an existing run from the locked directory, and begins metrics.jsonl and
+// run.json anew. Without force, an existing run is an error, as in CheckOut.
 func (d *Dir) Clear(force bool) error {
 	// Another process may have come between the first check and the lock.
 	if err := CheckOut(d.FS, d.Path, force); err != nil {

@@ -260,8 +260,8 @@ func (f *File) Identity() (string, error) {
 // Checked reports whether the run's files have checksums.
 func (f *File) Checked() bool { return versions[f.Format.Version].summed }
 
-// Note returns a sentence that damage would not be noticed, if the run's files have no checksums;
-// else "".
+// Note returns a warning that the files of the run in dir have no checksums, and so damage is not
+// noticed; "" for a run with checksums.
 func (f *File) Note(dir string) string {
 	if f.Checked() {
 		return ""

@@ -72,7 +72,7 @@ func Open(fsys vfs.FS, dir string) (*Run, error) {
 // Dir returns the directory as it was given.
 func (t *Run) Dir() string { return t.dir }
 
-// Note returns the sentence that the run's files have no checksums, "" if they have.
+// Note returns a warning that the run's files have no checksums, "" if they have.
 func (t *Run) Note() string { return t.file.Note(t.dir) }
 
 // WeightsSum returns the SHA-256 of the file of weights that NewEngine read.
@@ -161,8 +161,9 @@ type EngineOptions struct {
 }
 
 // NewEngine makes an engine with the run's weights for evaluators: it is too small to train. It
-// returns the engine's bytes as well, which with held fit in memory. It allocates nothing from the
-// model in run.json before the file of weights was found to match the model.
+// returns the engine's memory in bytes as well. If that and held, the bytes that the caller holds,
+// exceed memory, NewEngine returns an error. It makes the engine only after the file of weights was
+// found to match the model in run.json.
 func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
 	m := t.file.Params.Network
 	if o.Orders != nil {
