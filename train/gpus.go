@@ -15,7 +15,7 @@ func (o *Options) resolveGPUs() error {
 		return nil
 	}
 	if o.Engine != EngineGPU && o.Engine != EngineAuto && o.Engine != "" {
-		return fault.New(fault.ErrUsage, "--gpus: the engine is %s", o.Engine)
+		return fault.New(fault.ErrUsage, "--gpus is for --engine %s, not %s", EngineGPU, o.Engine)
 	}
 	infos, err := cuda.Devices()
 	if err != nil {

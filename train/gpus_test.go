@@ -227,7 +227,7 @@ func TestGPUsRefuse(t *testing.T) {
 		t.Errorf("the store memory: %v", err)
 	}
 	o := Options{Engine: EngineCPU, Replicas: 2}
-	if err := o.resolveGPUs(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "the engine is cpu") {
+	if err := o.resolveGPUs(); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--gpus is for --engine gpu, not cpu") {
 		t.Errorf("on the CPU: %v", err)
 	}
 	if by := decide.Reduce(decide.ReduceNCCL, []decide.AbleToReduce{{By: "NCCL 1"}, {Why: "no library"}}); !by.Refused || by.Why != "rank 1: no library" {

@@ -4,7 +4,7 @@
 // an engine. The messages, in order:
 //
 //	rank 0                                the others
-//	run.json of a run that goes on ─────►                      before anything is opened
+//	run.json of a resumed run      ─────►                      before anything is opened
 //	                                ◄──── reductions           before engines are made
 //	the reduction               ─────►
 //	                                ◄──── their identities     once it is open
