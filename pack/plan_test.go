@@ -132,7 +132,7 @@ func TestPlanFile(t *testing.T) {
 	if err := os.WriteFile(huge.PlanFile, []byte(`{"samples":"`+strings.Repeat("x", 1<<20)+`"}`), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pack.Run(t.Context(), disk, huge, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "huge.json has more than the 1.0 MiB that are read of such a file") {
+	if _, err := pack.Run(t.Context(), disk, huge, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "huge.json is larger than 1.0 MiB, the limit for such a file") {
 		t.Errorf("a huge plan: %v", err)
 	}
 

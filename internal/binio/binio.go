@@ -143,7 +143,7 @@ func (d *Decoder) Raw(n int) []byte {
 		return nil
 	}
 	if n < 0 || n > len(d.b)-d.off {
-		d.Fail("%d bytes wanted, %d left", n, len(d.b)-d.off)
+		d.Fail("%d bytes are needed, but %d are left", n, len(d.b)-d.off)
 		return nil
 	}
 	d.off += n
@@ -179,7 +179,7 @@ func (d *Decoder) U64() uint64 {
 func (d *Decoder) Count(unit int) int {
 	n := int(d.U32())
 	if d.err == nil && n*unit > d.Rest() {
-		d.Fail("count %d exceeds the %d bytes left", n, d.Rest())
+		d.Fail("the count %d needs more than the %d bytes left", n, d.Rest())
 		return 0
 	}
 	return n
@@ -188,7 +188,7 @@ func (d *Decoder) Count(unit int) int {
 // Uints reads n values of width bytes into dst's memory, grown if needed.
 func (d *Decoder) Uints(dst []uint32, n, width int) []uint32 {
 	if width < 1 || width > 4 {
-		d.Fail("array of width %d", width)
+		d.Fail("the elements of an array have %d bytes, not 1 to 4", width)
 	}
 	b := d.Raw(n * width)
 	if d.err != nil {

@@ -154,7 +154,7 @@ func DecodeSums(b []byte) (Sums, error) {
 		granules++
 	}
 	if granules != int64(len(s.CRC)) {
-		return Sums{}, fault.New(fault.ErrCorrupt, "table of %d checksums for %d bytes in granules of %d", len(s.CRC), s.Size, s.Granule)
+		return Sums{}, fault.New(fault.ErrCorrupt, "the table has %d checksums, which do not fit a file of %d bytes in granules of %d bytes", len(s.CRC), s.Size, s.Granule)
 	}
 	return s, nil
 }

@@ -71,7 +71,7 @@ func ParseSize(s string, accepted ...Unit) (Size, error) {
 		return Size{}, fault.New(fault.ErrUsage, "%q has no unit: did you mean %s?", s, withUnits(text, v, accepted))
 	}
 	if unit == UnitPercent && v > 100 {
-		return Size{}, fault.New(fault.ErrUsage, "%q is more than everything", s)
+		return Size{}, fault.New(fault.ErrUsage, "%q is more than 100%%", s)
 	}
 	return Size{v * scale, unit}, nil
 }

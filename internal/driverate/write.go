@@ -43,7 +43,7 @@ type Writes struct {
 func Write(ctx context.Context, fsys vfs.FS, name string, o Writes) (r Rate, err error) {
 	size := o.Bytes
 	if size <= 0 {
-		return r, fault.New(fault.ErrUsage, "write rate: a file of %d bytes", size)
+		return r, fault.New(fault.ErrUsage, "write rate: a file of %d bytes cannot be written", size)
 	}
 	w := &writing{size: size, whole: o.Whole || o.Load.Once(), once: o.Load.Once()}
 	if err := w.open(fsys, name); err != nil {

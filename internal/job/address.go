@@ -45,7 +45,7 @@ func (p *Place) address(use Use, env Env, r reading) error {
 		p.Port = defaultPort
 	}
 	if p.Host == "" {
-		return fault.New(fault.ErrUsage, "process %d of %d, by %s, needs to know where the first one is: set MASTER_ADDR to its host, the same for all", p.Index, p.Count, p.From)
+		return fault.New(fault.ErrUsage, "process %d of %d, by %s, has no address of the first process: set MASTER_ADDR to its host, the same for all", p.Index, p.Count, p.From)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func (p Place) Listen(ctx context.Context) (net.Listener, error) {
 			}
 		}
 	}
-	return nil, fault.New(fault.ErrUsage, "listen for the other processes: ports %d to %d of %s are taken; MASTER_PORT says another one", p.Port, p.Port+Ports-1, p.Host)
+	return nil, fault.New(fault.ErrUsage, "listen for the other processes: ports %d to %d of %s are taken; set MASTER_PORT to another one", p.Port, p.Port+Ports-1, p.Host)
 }
 
 // own returns where the first process listens for other hosts: on the addresses of its name, without

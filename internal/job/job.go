@@ -62,7 +62,7 @@ type Ask struct {
 
 // ParseAsk reads "2/5", "auto" or "auto/5".
 func ParseAsk(text string) (Ask, error) {
-	malformed := fault.New(fault.ErrUsage, "%q is no place among processes: write 0/4 for the first of four, auto, or auto/4", text)
+	malformed := fault.New(fault.ErrUsage, "%q is no place: write 0/4 for the first of four processes, auto, or auto/4", text)
 	index, count, counted := strings.Cut(strings.TrimSpace(text), "/")
 	a := Ask{Auto: index == "auto"}
 	if !counted {
@@ -174,7 +174,7 @@ func find(use Use, ask Ask, env Env) (Place, error) {
 			return Place{}, unclear(use, found)
 		}
 		if ask.Given() {
-			return Place{}, fault.New(fault.ErrUsage, "%s auto: no scheduler says which process this is: write %s 0/4 for the first of four", use.flag(), use.flag())
+			return Place{}, fault.New(fault.ErrUsage, "%s auto: no scheduler gives the number of this process: write %s 0/4 for the first of four", use.flag(), use.flag())
 		}
 		return Place{Count: 1, LocalCount: 1}, nil
 	}
@@ -227,7 +227,7 @@ func unclear(use Use, found []reading) error {
 	if use == Replicas {
 		alone = ", or --rank 0/1 for a run of its own"
 	}
-	return fault.New(fault.ErrUsage, "which process this is remains unclear: %s; write %s 0/4 for the first of four%s", strings.Join(texts, "; "), use.flag(), alone)
+	return fault.New(fault.ErrUsage, "the number of this process is unclear: %s; write %s 0/4 for the first of four%s", strings.Join(texts, "; "), use.flag(), alone)
 }
 
 // conflict refuses a place that the flag, or another set, contradicts.

@@ -158,11 +158,11 @@ func readPET(env Env, _ int) reading {
 	if n, ok := number(nodes); ok {
 		v.count = n
 	} else if nodes != "" {
-		v.wrong("PET_NNODES is no whole number: the number of hosts has to be settled")
+		v.wrong("PET_NNODES is no whole number: the number of hosts has to be fixed")
 	}
 	// Words like auto leave the number of processes to torchrun.
 	if n, ok := number(v.text("PET_NPROC_PER_NODE")); ok && n > 1 {
-		v.partial("%d processes a host, which torchrun starts: torchrun --no-python diskgnn", n)
+		v.partial("%d processes per host need torchrun to start them: torchrun --no-python diskgnn", n)
 	}
 	v.localIndex, v.localCount = 0, 1
 	v.host = v.env("PET_MASTER_ADDR")
@@ -194,7 +194,7 @@ func readJobSet(env Env, count int) reading {
 	case count == 0:
 		v.partial("it has no number of completions: write auto/N")
 	case r.count == 0 || count%r.count != 0 || within >= each || r.index >= r.count:
-		v.wrong("these are not %d processes", count)
+		v.wrong("%d processes do not fit these values", count)
 	default:
 		v.index, v.count = r.index*each+within, count
 	}

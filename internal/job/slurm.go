@@ -21,7 +21,7 @@ func readArray(env Env, _ int) reading {
 		v.partial("without SLURM_ARRAY_TASK_COUNT, _MIN and _MAX")
 	case v.state == wrong:
 	case id < first || id > last || v.count < 1 || v.count > last-first+1:
-		v.wrong("the task is none of these")
+		v.wrong("the task is outside the array")
 	case v.count > 1:
 		step := (last - first) / (v.count - 1)
 		if (last-first)%(v.count-1) != 0 || (id-first)%step != 0 {
@@ -30,7 +30,7 @@ func readArray(env Env, _ int) reading {
 		}
 		v.index = (id - first) / step
 	case first != last:
-		v.wrong("the task is none of these")
+		v.wrong("the task is outside the array")
 	}
 	return v.end()
 }
@@ -62,7 +62,7 @@ func readSlurm(env Env, _ int) reading {
 	}
 	if size := env("SLURM_HET_SIZE"); size != "" && size != "1" {
 		v.seen = append(v.seen, "SLURM_HET_SIZE="+size)
-		v.partial("heterogeneous jobs are not understood")
+		v.partial("heterogeneous jobs are not supported")
 	}
 	if v.count > 1 {
 		v.onHost()
@@ -101,7 +101,7 @@ func (v *vars) onHost() {
 		sum += n
 	}
 	if !ok || node >= len(per) || sum != v.count {
-		v.wrong("SLURM_STEP_TASKS_PER_NODE=%s is not of %d tasks", tasks, v.count)
+		v.wrong("SLURM_STEP_TASKS_PER_NODE=%s does not fit %d tasks", tasks, v.count)
 		return
 	}
 	v.localCount = per[node]

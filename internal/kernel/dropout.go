@@ -14,7 +14,7 @@ func CheckDropout(p float64) error {
 	if p >= 0 && p <= MaxDropout {
 		return nil
 	}
-	return fmt.Errorf("a rate of dropout lies from 0 to 1 − 2⁻³², some 0.9999999997")
+	return fmt.Errorf("a rate of dropout must lie from 0 to 1 − 2⁻³², about 0.9999999997")
 }
 
 // Dropout is a rate of dropout, ready for the kernels. The zero value drops nothing.

@@ -56,9 +56,9 @@ func New(text, from string) (Secret, error) {
 	case len(text) > most:
 		return Secret{}, fault.New(fault.ErrUsage, "%s: a secret has at most %d bytes; %s", from, most, hint)
 	case strings.ContainsFunc(text, unicode.IsSpace):
-		return Secret{}, fault.New(fault.ErrUsage, "%s: a secret is one word; %s", from, hint)
+		return Secret{}, fault.New(fault.ErrUsage, "%s: a secret must be one word; %s", from, hint)
 	case strings.Count(text, text[:1]) == len(text):
-		return Secret{}, fault.New(fault.ErrUsage, "%s: a secret is random; %s", from, hint)
+		return Secret{}, fault.New(fault.ErrUsage, "%s: a secret must be random; %s", from, hint)
 	}
 	return Secret{&text}, nil
 }

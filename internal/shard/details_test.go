@@ -180,7 +180,7 @@ func TestMissingShards(t *testing.T) {
 		}
 	}
 	three, other := shards(t, filepath.Join(dir, "x"), specFor(1, "d"), 3), shards(t, filepath.Join(dir, "y"), specFor(2, "d"), 3)
-	want := fmt.Sprintf("%s and %s were not made for one directory", three[0], other[2])
+	want := fmt.Sprintf("%s and %s are parts of different directories", three[0], other[2])
 	if _, err := OpenSet(disk, []string{three[0], three[1], other[2]}); !errors.Is(err, fault.ErrLineage) || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("%v, want %s…", err, want)
 	}

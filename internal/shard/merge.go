@@ -143,7 +143,7 @@ func unknown(set *Set, formats map[stage.Format]Assemble) error {
 		names = append(names, f.Name)
 	}
 	slices.Sort(names)
-	return fault.New(fault.ErrInput, "%s is a shard of a %s; those that can be merged are of %s", set.Members[0].Dir, is, strings.Join(names, ", "))
+	return fault.New(fault.ErrInput, "%s is a shard of a %s; only shards of %s can be merged", set.Members[0].Dir, is, strings.Join(names, ", "))
 }
 
 // Set is all shards of one directory.
@@ -180,13 +180,13 @@ func OpenSet(fsys vfs.FS, dirs []string) (*Set, error) {
 			set, first = &Set{Spec: spec, Members: make([]Member, s.Count)}, s
 		}
 		if spec.Format != set.Spec.Format || s.Count != first.Count {
-			return nil, fault.New(fault.ErrUsage, "%s is shard %s of a %s, %s is shard %s of a %s: not of one directory",
+			return nil, fault.New(fault.ErrUsage, "%s is shard %s of a %s, %s is shard %s of a %s: they are parts of different directories",
 				dirs[0], first, set.Spec.Format, dir, s, spec.Format)
 		}
 		if diff, err := stage.Difference(set.Spec, spec); err != nil {
 			return nil, err
 		} else if diff != "" {
-			return nil, fault.New(fault.ErrLineage, "%s and %s were not made for one directory: of the second, %s", dirs[0], dir, diff)
+			return nil, fault.New(fault.ErrLineage, "%s and %s are parts of different directories: in the second, %s", dirs[0], dir, diff)
 		}
 		if was := set.Members[s.Index]; was.Meta != nil {
 			return nil, fault.New(fault.ErrUsage, "%s and %s are both shard %s", was.Dir, dir, s)

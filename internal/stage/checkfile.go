@@ -39,7 +39,7 @@ func CheckFile(ctx context.Context, fsys vfs.FS, name string, size int64, c bini
 			return fmt.Errorf("read %s: %w", name, rerr)
 		}
 		if at > size || rerr != nil && at != size {
-			return fault.New(fault.ErrCorrupt, "%s has other than its %d bytes", name, size)
+			return fault.New(fault.ErrCorrupt, "%s does not have its %d bytes", name, size)
 		}
 		if _, err := c.Write(buf[:n]); err != nil {
 			return err

@@ -117,7 +117,7 @@ func (d *Dir) makeWay() error {
 	if ok, err := vfs.Exists(d.fs, old); err != nil {
 		return err
 	} else if ok {
-		return fault.New(fault.ErrExists, "%s is in the way, to which %s would be moved: it is not this program's; move it", old, d.out)
+		return fault.New(fault.ErrExists, "%s is in the way of moving %s there, and is not this program's: move it", old, d.out)
 	}
 	return d.fs.Rename(d.out, old)
 }

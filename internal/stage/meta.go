@@ -196,7 +196,7 @@ func open(fsys vfs.FS, dir, kind string, formats []Format) (*Meta, error) {
 		return nil, err
 	}
 	if m.Format.Name == formats[0].Shard().Name {
-		return nil, fault.New(fault.ErrInput, "%s is one shard of a %s: make the whole of all its shards with diskgnn merge, and give that", dir, kind)
+		return nil, fault.New(fault.ErrInput, "%s is one shard of a %s: combine all its shards with diskgnn merge, and give the result", dir, kind)
 	}
 	if m.Format.Name != formats[0].Name {
 		return nil, fault.New(fault.ErrInput, "%s is a %s directory, not a %s", dir, m.Format.kind(), kind)
@@ -300,7 +300,7 @@ func decodeMeta(b []byte) (*Meta, error) {
 	}
 	m := raw.Meta
 	if n := max(len(m.Params), len(m.Facts)); n > maxRaw || len(raw.Parents) > maxParents {
-		return nil, fmt.Errorf("%d bytes of parameters, %d of facts, %d of parents", len(m.Params), len(m.Facts), len(raw.Parents))
+		return nil, fmt.Errorf("parameters of %d bytes, facts of %d or parents of %d exceed their limits", len(m.Params), len(m.Facts), len(raw.Parents))
 	}
 	if len(raw.Parents) > 0 {
 		if err := json.Unmarshal(raw.Parents, &m.Parents); err != nil {
@@ -330,11 +330,11 @@ func decodeFiles(raw json.RawMessage) ([]File, error) {
 		}
 		switch sum, err := hex.DecodeString(f.Checksum); {
 		case f.Name == "" || !fs.ValidPath(f.Name):
-			return nil, fmt.Errorf("file name %q", f.Name)
+			return nil, fmt.Errorf("invalid file name %q", f.Name)
 		case err != nil || len(sum) != sha256.Size:
-			return nil, fmt.Errorf("%s has the checksum %.80q", f.Name, f.Checksum)
+			return nil, fmt.Errorf("%s has the invalid checksum %.80q", f.Name, f.Checksum)
 		case f.Size < 0:
-			return nil, fmt.Errorf("%s has %d bytes", f.Name, f.Size)
+			return nil, fmt.Errorf("%s has the invalid size of %d bytes", f.Name, f.Size)
 		case strings.EqualFold(f.Name, MetaFile) || len(files) > 0 && files[len(files)-1].Name >= f.Name:
 			return nil, fmt.Errorf("%s is listed twice, or out of order", f.Name)
 		}

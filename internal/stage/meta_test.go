@@ -45,9 +45,9 @@ func TestListOfFiles(t *testing.T) {
 		{"[" + entry("", 0) + "]", 0, `file name ""`},
 		{"[" + entry("../a", 0) + "]", 0, `file name "../a"`},
 		{"[" + entry("/a", 0) + "]", 0, `file name "/a"`},
-		{"[" + entry("a", -1) + "]", 0, "a has -1 bytes"},
-		{`[{"name":"a","size":0,"checksum":"00"}]`, 0, `a has the checksum "00"`},
-		{`[{"name":"a","size":0,"checksum":"` + strings.Repeat("g", 64) + `"}]`, 0, `a has the checksum "ggg`},
+		{"[" + entry("a", -1) + "]", 0, "a has the invalid size of -1 bytes"},
+		{`[{"name":"a","size":0,"checksum":"00"}]`, 0, `a has the invalid checksum "00"`},
+		{`[{"name":"a","size":0,"checksum":"` + strings.Repeat("g", 64) + `"}]`, 0, `a has the invalid checksum "ggg`},
 		{"[" + entry("a", 0) + "," + entry("a", 0) + "]", 0, "a is listed twice, or out of order"},
 		{"[" + entry("b", 0) + "," + entry("a", 0) + "]", 0, "a is listed twice, or out of order"},
 		{"[" + entry("META.json", 0) + "]", 0, "META.json is listed twice"},
@@ -71,9 +71,9 @@ func TestMetaLimits(t *testing.T) {
 	parents := func(n int) string { return `{"a":"` + strings.Repeat("x", n-8) + `"}` }
 	for _, c := range []struct{ meta, says string }{
 		{`{"params":` + text(256<<10) + `,"facts":` + text(256<<10) + `,"parents":` + parents(64<<10) + `}`, ""},
-		{`{"params":` + text(256<<10+1) + `}`, "262145 bytes of parameters, 0 of facts, 0 of parents"},
-		{`{"facts":` + text(256<<10+1) + `}`, "0 bytes of parameters, 262145 of facts, 0 of parents"},
-		{`{"parents":` + parents(64<<10+1) + `}`, "0 bytes of parameters, 0 of facts, 65537 of parents"},
+		{`{"params":` + text(256<<10+1) + `}`, "parameters of 262145 bytes, facts of 0 or parents of 0 exceed their limits"},
+		{`{"facts":` + text(256<<10+1) + `}`, "parameters of 0 bytes, facts of 262145 or parents of 0 exceed their limits"},
+		{`{"parents":` + parents(64<<10+1) + `}`, "parameters of 0 bytes, facts of 0 or parents of 65537 exceed their limits"},
 		{`{"parents":7}`, "cannot unmarshal number"},
 		{`[]`, "cannot unmarshal array"},
 	} {
@@ -132,7 +132,7 @@ func TestWhatOpenRefuses(t *testing.T) {
 		"whole":     {func(t *testing.T) string { return made(t, "diskgnn.test", 1) }, nil, ""},
 		"version 3": {func(t *testing.T) string { return made(t, "diskgnn.test", 3) }, nil, ""},
 		"version 2": {func(t *testing.T) string { return made(t, "diskgnn.test", 2) }, fault.ErrVersion, "diskgnn.test is version 2, this program reads version 1 and 3: "},
-		"a shard":   {func(t *testing.T) string { return made(t, "diskgnn.test-shard", 1) }, fault.ErrInput, "is one shard of a thing: make the whole"},
+		"a shard":   {func(t *testing.T) string { return made(t, "diskgnn.test-shard", 1) }, fault.ErrInput, "is one shard of a thing: combine all its shards"},
 		"another":   {func(t *testing.T) string { return made(t, "diskgnn.other", 1) }, fault.ErrInput, "is a other directory, not a thing"},
 		"a shorter file": {func(t *testing.T) string {
 			dir := made(t, "diskgnn.test", 1)

@@ -231,7 +231,7 @@ func (d *Dir) complete() (bool, error) {
 	case !errors.Is(err, fault.ErrCorrupt):
 		return false, fmt.Errorf("check %s: %w", d.path, plainly(err))
 	}
-	d.note = fmt.Sprintf("%s was complete, and is damaged (%v): what is damaged is made again", d.path, plainly(err))
+	d.note = fmt.Sprintf("%s was complete, and is damaged (%v): the damaged files are made again", d.path, plainly(err))
 	return false, d.fs.Remove(d.File(MetaFile))
 }
 
@@ -289,7 +289,7 @@ func (d *Dir) refusal(j *journal, err error) error {
 		return fault.New(fault.ErrExists, "%s was begun with other parameters (%s): give the same to go on with it, --force to discard it and begin anew, or another name than %s",
 			d.path, d.spec.changed(j.spec()), d.out)
 	case errors.Is(err, fault.ErrCorrupt) && !d.force:
-		return fault.New(fault.ErrCorrupt, "%s cannot be gone on with: %w; --force discards it and begins anew", d.path, err)
+		return fault.New(fault.ErrCorrupt, "%s cannot be resumed: %w; --force discards it and begins anew", d.path, err)
 	case errors.Is(err, fault.ErrExists), errors.Is(err, fault.ErrInput):
 		return d.foreign(journalFile)
 	case !errors.Is(err, fault.ErrCorrupt):
@@ -383,7 +383,7 @@ func (d *Dir) CheckFree(need int64) error {
 		return err
 	}
 	if need > free {
-		return fault.New(fault.ErrBudget, "%s needs about %s more of disk, where %s is free: make room, or give --skip-space-check if you know better", d.out, budget.FormatBytes(need), budget.FormatBytes(free))
+		return fault.New(fault.ErrBudget, "%s needs about %s more of disk, but only %s is free: make room, or give --skip-space-check", d.out, budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	return nil
 }

@@ -205,7 +205,7 @@ func Small(r io.Reader, name string, size, limit int64) ([]byte, error) {
 		}
 	}
 	if max(size, int64(b.Len())) > limit {
-		return nil, fault.New(fault.ErrInput, "%s has more than the %s that are read of such a file", name, budget.FormatBytes(limit))
+		return nil, fault.New(fault.ErrInput, "%s is larger than %s, the limit for such a file", name, budget.FormatBytes(limit))
 	}
 	return b.Bytes(), nil
 }

@@ -31,7 +31,7 @@ const (
 // Parse returns the documents of a text.
 func Parse(text []byte) (*ast.File, error) {
 	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("%d bytes, at most %d are read", len(text), MaxBytes)
+		return nil, fmt.Errorf("the text has %d bytes, more than the limit of %d", len(text), MaxBytes)
 	}
 	tokens := lexer.Tokenize(string(text))
 	if err := checkDepth(tokens); err != nil {
@@ -149,7 +149,7 @@ func (c *counter) count(n ast.Node) (int, error) {
 		name := n.Value.GetToken().Value
 		k, ok := c.anchors[name]
 		if !ok { // or it lies in what it stands for
-			return 0, fmt.Errorf("line %d: the alias *%.80s stands for nothing before it", n.GetToken().Position.Line, strings.Trim(strconv.Quote(name), `"`))
+			return 0, fmt.Errorf("line %d: the alias *%.80s has no anchor before it", n.GetToken().Position.Line, strings.Trim(strconv.Quote(name), `"`))
 		}
 		values = k
 	}

@@ -445,7 +445,7 @@ func TestImportBombs(t *testing.T) {
 	good := string(boltTree()["metadata.yaml"])
 	for name, c := range map[string]struct{ text, says string }{
 		"brackets":   {good + "more: " + strings.Repeat("[", 40_000), "nested more than 64 deep"},
-		"long":       {good + strings.Repeat("# and so on\n", 10_000), "has more than the 64.0 KiB"},
+		"long":       {good + strings.Repeat("# and so on\n", 10_000), "is larger than 64.0 KiB"},
 		"merge keys": {good + "a: &a\n  <<: *a\n", "merge keys"},
 		"laughs":     {"a: &a [1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e]\n" + good, "more than 100000 values"},
 	} {
