@@ -5,5 +5,5 @@ package doctor
 import "errors"
 
 func deviceOf(string) (major, minor uint32, err error) {
-	return 0, 0, errors.New("only Linux tells what a directory lies on")
+	return 0, 0, errors.New("the drive of a directory is found on Linux only")
 }

@@ -1,8 +1,7 @@
 // Package doctor reports the capabilities of a machine for training: one finding for each facility
 // that a run may use, with the reason if it is missing and the one change that helps.
 //
-// Nothing here decides how a run works: stages probe for themselves. This package and the stages
-// share their probes.
+// The findings do not influence runs: every stage probes for itself, with the same probes.
 package doctor
 
 import (
@@ -20,7 +19,7 @@ const (
 	Yes     = "yes"     // it can be used
 	Limited = "limited" // it can be used, and does less than it could
 	No      = "no"      // it cannot be used
-	Unknown = "unknown" // it could not be found out
+	Unknown = "unknown" // it could not be determined
 )
 
 // Finding is the state of one facility.
@@ -28,19 +27,19 @@ type Finding struct {
 	Name   string `json:"name"`
 	State  string `json:"state"`
 	Found  string `json:"found"`            // one line
-	Change string `json:"change,omitempty"` // the one thing to change; empty where the state is yes
+	Change string `json:"change,omitempty"` // the one change that helps; empty if the state is yes
 }
 
 // Report is the findings of a machine.
 type Report struct {
-	Directory string    `json:"directory"` // the one that direct I/O was tried in
+	Directory string    `json:"directory"` // where direct I/O was tried
 	Findings  []Finding `json:"findings"`
 }
 
-// Machine is where findings come from: files of the kernel, and probes of the facilities that runs
-// use.
+// Machine is the source of findings: files of the kernel, and probes of the facilities that runs use.
+// Here returns the real one; tests make others.
 type Machine struct {
-	Root string // below which there are proc, sys and dev
+	Root string // directory with proc, sys and dev
 	Arch string // of the processor, as Go calls it
 
 	SIMD   func() (kinds []string, used string) // of the kernels, best last
@@ -51,14 +50,14 @@ type Machine struct {
 	GPUs   func() ([]cuda.Info, error)
 	Tagged bool // the program was built with the tag gpu
 	CUFile func(ctx context.Context, directory string) cufile.Verdict
-	// BLAS computes matrix products, slowly for a reason.
+	// BLAS returns the name of the library of matrix products and, if it is a slow one, the reason.
 	BLAS     func() (name, reason string)
 	OpenBLAS func() (name string, err error)
 	Getenv   func(string) string
 }
 
 // Examine reports the capabilities of the machine for data in a directory. It makes a small file
-// there and removes it, and starts a child process to try cuFile where there is a GPU.
+// there and removes it. If there is a GPU, it starts a child process that tries cuFile.
 func (m *Machine) Examine(ctx context.Context, directory string) Report {
 	r := Report{Directory: directory}
 	for _, find := range []func(context.Context, string) Finding{
@@ -72,7 +71,7 @@ func (m *Machine) Examine(ctx context.Context, directory string) Report {
 	return r
 }
 
-// read returns a file of the kernel's without white space around it.
+// read returns the content of a kernel file without white space around it.
 func (m *Machine) read(name string) (text string, ok bool) {
 	b, err := os.ReadFile(filepath.Join(m.Root, name))
 	return strings.TrimSpace(string(b)), err == nil
@@ -92,7 +91,7 @@ func (m *Machine) match(directory, pattern string) []string {
 	return paths
 }
 
-// field returns the text behind a field's name in a file, up to the end of the line.
+// field returns the text after a field's name in a file, up to the end of the line.
 func (m *Machine) field(name, field string) (text string, ok bool) {
 	b, _ := m.read(name)
 	for line := range strings.Lines(b) {

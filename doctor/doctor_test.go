@@ -159,17 +159,17 @@ func TestFindings(t *testing.T) {
 			"proc/self/limits": "Max locked memory 65536 65536 bytes", "proc/self/status": "CapEff:\t000001ffffffffff",
 		}}},
 		{"memlock", Limited, "8.0 MiB may be locked", "ulimit -l unlimited", change{files: map[string]string{"proc/self/limits": "Max locked memory         8388608              8388608              bytes"}}},
-		{"memlock", Unknown, "does not tell", "mount /proc", change{files: map[string]string{"proc/self/limits": none}}},
+		{"memlock", Unknown, "cannot be read", "mount /proc", change{files: map[string]string{"proc/self/limits": none}}},
 
-		{"huge_pages", Yes, "60 of 2048 kB are set aside", "", change{}},
+		{"huge_pages", Yes, "60 of 2048 kB are reserved", "", change{}},
 		{"huge_pages", Limited, "0 of 2048 kB", "sysctl vm.nr_hugepages", change{files: map[string]string{"proc/meminfo": "HugePages_Free: 0\nHugepagesize:       2048 kB"}}},
 		{"huge_pages", Limited, "0 of 2048 kB", "echo 64 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", change{files: map[string]string{"proc/meminfo": "HugePages_Free: 3\nHugepagesize:     524288 kB"}}},
 		{"huge_pages", Yes, "7 of 2048 kB", "", change{files: map[string]string{
 			"proc/meminfo": "HugePages_Free: 0\nHugepagesize:     524288 kB", "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages": "7",
 		}}},
-		{"huge_pages", Limited, "memory gets none", "echo madvise", change{files: map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]"}}},
-		{"huge_pages", Limited, "memory gets none", "echo madvise", change{files: map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": none}}},
-		{"huge_pages", Unknown, "does not tell", "mount /proc", change{files: map[string]string{"proc/meminfo": none}}},
+		{"huge_pages", Limited, "transparent huge pages are off", "echo madvise", change{files: map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": "always madvise [never]"}}},
+		{"huge_pages", Limited, "transparent huge pages are off", "echo madvise", change{files: map[string]string{"sys/kernel/mm/transparent_hugepage/enabled": none}}},
+		{"huge_pages", Unknown, "cannot be read", "mount /proc", change{files: map[string]string{"proc/meminfo": none}}},
 
 		{"io_uring", Yes, "it reads", "", change{}},
 		{"io_uring", No, "not permitted", "sysctl kernel.io_uring_disabled=0", change{map[string]string{"proc/sys/kernel/io_uring_disabled": "2"}, refuse(unix.EPERM)}},
@@ -187,9 +187,9 @@ func TestFindings(t *testing.T) {
 		{"drive", Yes, "nvme0n1, NVMe, scheduler none", "", change{}},
 		{"drive", Limited, "scheduler mq-deadline", "echo none > /sys/block/nvme0n1/queue/scheduler", change{files: map[string]string{"sys/devices/nvme0n1/queue/scheduler": "none [mq-deadline]"}}},
 		{"drive", Yes, "sdb, an SSD", "", change{files: map[string]string{"sys/dev/block/259:1": "-> ../../devices/sdb", "sys/devices/sdb/queue/rotational": "0"}}},
-		{"drive", Limited, "sdb rotates", "on an SSD", change{files: map[string]string{"sys/dev/block/259:1": "-> ../../devices/sdb", "sys/devices/sdb/queue/rotational": "1"}}},
-		{"drive", Unknown, "vda, of a virtual machine", "bench io data", change{files: map[string]string{"sys/dev/block/259:1": "-> ../../devices/vda", "sys/devices/vda/queue/rotational": "1"}}},
-		{"drive", Unknown, "says nothing", "--dir", change{files: map[string]string{"sys/devices/nvme0n1/queue/rotational": none}}},
+		{"drive", Limited, "sdb is a rotating disk", "on an SSD", change{files: map[string]string{"sys/dev/block/259:1": "-> ../../devices/sdb", "sys/devices/sdb/queue/rotational": "1"}}},
+		{"drive", Unknown, "vda, a virtual drive", "bench io data", change{files: map[string]string{"sys/dev/block/259:1": "-> ../../devices/vda", "sys/devices/vda/queue/rotational": "1"}}},
+		{"drive", Unknown, "has no properties", "--dir", change{files: map[string]string{"sys/devices/nvme0n1/queue/rotational": none}}},
 		{"drive", Unknown, "data is on no block device", "--dir", change{files: map[string]string{"sys/dev/block/259:1": none}}},
 		{"drive", Unknown, "no such file", "--dir", change{set: func(m *Machine) { m.Device = func(string) (uint32, uint32, error) { return 0, 0, unix.ENOENT } }}},
 
@@ -212,7 +212,7 @@ func TestFindings(t *testing.T) {
 		{"p2p", No, "joins paths", "nvme_core.multipath=N", change{files: map[string]string{"sys/module/nvme_core/parameters/multipath": "Y"}}},
 
 		{"cufile", Yes, "direct", "", change{}},
-		{"cufile", Limited, "compatibility mode: no module", "what p2p says", change{set: verdict(cufile.Verdict{Mode: cufile.Compatibility, Reason: "no module"})}},
+		{"cufile", Limited, "compatibility mode: no module", "the change of p2p", change{set: verdict(cufile.Verdict{Mode: cufile.Compatibility, Reason: "no module"})}},
 		{"cufile", No, "unavailable: no library", "install libcufile", change{set: verdict(cufile.Verdict{Mode: cufile.Unavailable, Reason: "no library"})}},
 
 		{"nvme", Yes, "1 controller: 0000:01:00.0 (nvme)", "", change{}},
@@ -281,7 +281,7 @@ func examine(t *testing.T, m *Machine, files map[string]string) []Finding {
 
 // Without the driver, or in a container that was not given the GPU, all that needs it says so.
 func TestNoDriver(t *testing.T) {
-	for missing, want := range map[string]string{"proc/driver/nvidia/version": "is not loaded", "dev/nvidiactl": "its devices are not here"} {
+	for missing, want := range map[string]string{"proc/driver/nvidia/version": "is not loaded", "dev/nvidiactl": "its device files are missing"} {
 		m, files := machine()
 		delete(files, missing)
 		m.GPUs = func() ([]cuda.Info, error) { t.Error("the driver is opened"); return nil, nil }
@@ -304,7 +304,7 @@ func TestNothingToChangeFor(t *testing.T) {
 	files["sys/bus/pci/devices/0000:02:00.0/vendor"] = "0x1002"
 	files["sys/kernel/iommu_groups/1/type"] = "DMA-FQ"
 	files["proc/meminfo"] = "HugePages_Free: 0\nHugepagesize:       2048 kB"
-	const cpu = "train on the CPU, which takes no flag, or on a machine with an NVIDIA GPU"
+	const cpu = "train on the CPU, which needs no flag, or on a machine with an NVIDIA GPU"
 	want := map[string]string{"huge_pages": "", "iommu": "", "gpu": cpu, "p2p": cpu, "cufile": cpu, "nvme_modules": inSoftware, "nvme": inSoftware}
 	for _, f := range examine(t, m, files) {
 		if change, listed := want[f.Name]; listed && f.Change != change {
@@ -325,7 +325,7 @@ func TestNothingOfAnotherMachine(t *testing.T) {
 	files["proc/sys/kernel/osrelease"] = "4.18.0-553.el8"
 	want := map[string]string{
 		"cpu": "", "blas": installOpenBLAS, "gpu": "train on the CPU: the variant for GPUs is built for x86-64",
-		"iommu": "boot with iommu.passthrough=1", "io_uring": "use Linux 5.6 or later, and a file system that it can read",
+		"iommu": "boot with iommu.passthrough=1", "io_uring": "use Linux 5.6 or later, and a file system that io_uring can read",
 	}
 	for _, f := range examine(t, m, files) {
 		if change, listed := want[f.Name]; listed && f.Change != change || strings.Contains(f.Found+f.Change, "AVX") {

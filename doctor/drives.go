@@ -10,7 +10,7 @@ import (
 	"diskgnn/internal/units"
 )
 
-// drive is about the one that a directory lies on.
+// drive reports on the drive that holds a directory.
 func (m *Machine) drive(_ context.Context, directory string) Finding {
 	major, minor, err := m.Device(directory)
 	if err != nil {
@@ -20,7 +20,7 @@ func (m *Machine) drive(_ context.Context, directory string) Finding {
 	path, err := filepath.EvalSymlinks(filepath.Join(m.Root, link))
 	if err != nil {
 		return Finding{
-			Name: "drive", State: Unknown, Found: directory + " is on no block device: the file system is in memory, on a network, or over another one",
+			Name: "drive", State: Unknown, Found: directory + " is on no block device: its file system is in memory, on a network, or on top of another file system",
 			Change: "name a directory on a drive with --dir",
 		}
 	}
@@ -37,13 +37,13 @@ func (m *Machine) drive(_ context.Context, directory string) Finding {
 	f := Finding{Name: "drive", State: Yes, Found: name + ", an SSD"}
 	switch nvme := strings.HasPrefix(name, "nvme"); {
 	case queue("rotational") == "":
-		f.State, f.Found, f.Change = Unknown, name+" says nothing of itself", "name a directory on another drive with --dir"
+		f.State, f.Found, f.Change = Unknown, name+" has no properties in sysfs", "name a directory on another drive with --dir"
 		return f
-	case strings.HasPrefix(name, "vd"), strings.HasPrefix(name, "xvd"): // which say that they rotate
-		f.State, f.Found, f.Change = Unknown, name+", of a virtual machine, does not tell what is behind it", "measure it: diskgnn bench io "+directory
+	case strings.HasPrefix(name, "vd"), strings.HasPrefix(name, "xvd"): // sysfs reports these as rotating
+		f.State, f.Found, f.Change = Unknown, name+", a virtual drive, whose hardware cannot be seen", "measure it: diskgnn bench io "+directory
 		return f
 	case queue("rotational") == "1":
-		f.State, f.Found, f.Change = Limited, name+" rotates: random reads take milliseconds each", "keep packs on an SSD"
+		f.State, f.Found, f.Change = Limited, name+" is a rotating disk: random reads take milliseconds each", "keep packs on an SSD"
 		return f
 	case nvme:
 		f.Found = name + ", NVMe"
@@ -72,10 +72,10 @@ func (m *Machine) nvme() (addresses []string) {
 	return addresses
 }
 
-// inSoftware is the advice where no drive lends its queues.
+// inSoftware is the advice for a machine without an NVMe drive that this program may drive.
 const inSoftware = "serve a file by a controller in software: soft:FILE (diskgnn nvme load)"
 
-// controllers is about NVMe drives with queues that a program or a GPU can drive.
+// controllers reports on NVMe drives with queues that a program or a GPU can drive.
 func (m *Machine) controllers(context.Context, string) Finding {
 	var found []string
 	for _, address := range m.nvme() {
@@ -91,8 +91,8 @@ func (m *Machine) controllers(context.Context, string) Finding {
 	return Finding{Name: "nvme", State: Yes, Found: units.Of(len(found), "controller") + ": " + strings.Join(found, ", ")}
 }
 
-// iommu is about the addresses of memory that drives are given: without one, or where it
-// passes them through, they are the memory's.
+// iommu reports whether drives use physical addresses of memory: they do without an IOMMU, and with
+// one that passes addresses through.
 func (m *Machine) iommu(context.Context, string) Finding {
 	groups := m.match("sys/kernel/iommu_groups", "*")
 	translating := 0
@@ -103,14 +103,14 @@ func (m *Machine) iommu(context.Context, string) Finding {
 	}
 	switch {
 	case len(groups) == 0:
-		return Finding{Name: "iommu", State: Yes, Found: "off: drives use the addresses of memory"}
+		return Finding{Name: "iommu", State: Yes, Found: "off: drives use physical addresses of memory"}
 	case translating == 0:
 		return Finding{Name: "iommu", State: Yes, Found: "it passes addresses through"}
 	case len(m.nvme()) == 0:
-		return Finding{Name: "iommu", State: Yes, Found: "on, and there is no NVMe controller to be given addresses"}
+		return Finding{Name: "iommu", State: Yes, Found: "on, and there is no NVMe controller that needs addresses"}
 	}
 	f := Finding{
-		Name: "iommu", State: Limited, Found: "on: addresses that a program finds out are not those that drives use",
+		Name: "iommu", State: Limited, Found: "on: drives do not use the physical addresses that a program can find",
 		Change: "boot with iommu=off (Intel: intel_iommu=off, AMD: amd_iommu=off)",
 	}
 	if m.Arch != x86 {
@@ -119,7 +119,7 @@ func (m *Machine) iommu(context.Context, string) Finding {
 	return f
 }
 
-// modules is about the kernel modules of transports that are unproven on hardware.
+// modules reports on the kernel modules of transports that are unproven on hardware.
 func (m *Machine) modules(context.Context, string) Finding {
 	var found []string
 	for _, name := range m.match("dev", "libnvm*") {
@@ -130,8 +130,8 @@ func (m *Machine) modules(context.Context, string) Finding {
 	}
 	if len(found) == 0 {
 		f := Finding{
-			Name: "nvme_modules", State: No, Found: "neither BaM's module nor dmabuf-import with udmabuf is loaded; the transports libnvm and dmabuf need one",
-			Change: "reach NVMe drives without: sysfs:ADDRESS, or soft:FILE (diskgnn nvme load)",
+			Name: "nvme_modules", State: No, Found: "neither BaM's module nor dmabuf-import with udmabuf is loaded: the transports libnvm and dmabuf need one of them",
+			Change: "use a transport without kernel modules: sysfs:ADDRESS, or soft:FILE (diskgnn nvme load)",
 		}
 		if len(m.nvme()) == 0 {
 			f.Change = inSoftware

@@ -30,11 +30,11 @@ func (m *Machine) noDriver() (found, change string) {
 	there, known := m.nvidiaGPU()
 	switch {
 	case !m.exists(driverVersion) && known && !there:
-		return "no NVIDIA GPU on the PCI bus", "train on the CPU, which takes no flag, or on a machine with an NVIDIA GPU"
+		return "no NVIDIA GPU on the PCI bus", "train on the CPU, which needs no flag, or on a machine with an NVIDIA GPU"
 	case !m.exists(driverVersion):
-		return "NVIDIA's driver is not loaded", "install NVIDIA's driver; of a container, on its host"
+		return "NVIDIA's driver is not loaded", "install NVIDIA's driver; for a container, on its host"
 	case !m.exists("dev/nvidiactl"):
-		return "NVIDIA's driver is loaded, its devices are not here", "give the container the GPU (docker run --gpus all)"
+		return "NVIDIA's driver is loaded, but its device files are missing", "give the container the GPU (docker run --gpus all)"
 	}
 	return "", ""
 }
@@ -46,11 +46,11 @@ func (m *Machine) gpu(context.Context, string) Finding {
 	infos, err := m.GPUs()
 	switch {
 	case err != nil && !m.Tagged && m.Arch != x86:
-		return Finding{Name: "gpu", State: No, Found: "there is a driver, and this program was built without GPU support", Change: "train on the CPU: the variant for GPUs is built for x86-64"}
+		return Finding{Name: "gpu", State: No, Found: "NVIDIA's driver is loaded, but this program was built without GPU support", Change: "train on the CPU: the variant for GPUs is built for x86-64"}
 	case err != nil && !m.Tagged:
-		return Finding{Name: "gpu", State: No, Found: "there is a driver, and this program was built without GPU support", Change: "make build-gpu, and run bin/diskgnn-gpu"}
+		return Finding{Name: "gpu", State: No, Found: "NVIDIA's driver is loaded, but this program was built without GPU support", Change: "make build-gpu, and run bin/diskgnn-gpu"}
 	case err != nil:
-		return Finding{Name: "gpu", State: No, Found: err.Error(), Change: "have nvidia-smi work first"}
+		return Finding{Name: "gpu", State: No, Found: err.Error(), Change: "make nvidia-smi work first"}
 	}
 	var found []string
 	for _, g := range infos {
@@ -59,8 +59,8 @@ func (m *Machine) gpu(context.Context, string) Finding {
 	return Finding{Name: "gpu", State: Yes, Found: strings.Join(found, ", ")}
 }
 
-// peers is about drives that write to a GPU's memory by themselves: by nvidia-fs, or by the support
-// in recent kernels and drivers. It reports the first missing part.
+// peers reports whether drives can write to a GPU's memory: by nvidia-fs, or by the P2PDMA support of
+// recent kernels and drivers. It reports the first missing part.
 func (m *Machine) peers(context.Context, string) Finding {
 	no := func(found, change string) Finding {
 		return Finding{Name: "p2p", State: No, Found: found, Change: change}
@@ -88,13 +88,13 @@ func (m *Machine) peers(context.Context, string) Finding {
 	return Finding{Name: "p2p", State: Yes, Found: "by the kernel (P2PDMA)"}
 }
 
-// older reports whether the kernel is older than a release; one that does not tell is not.
+// older reports whether the kernel is older than a release. A kernel of unknown release is not.
 func (m *Machine) older(major, minor int) bool {
 	release, ok := m.read("proc/sys/kernel/osrelease")
 	return ok && !atLeast(release, major, minor)
 }
 
-// atLeast reports whether a release such as 6.18.4-amd64 is no older.
+// atLeast reports whether a release, such as 6.18.4-amd64, is the given one or later.
 func atLeast(release string, major, minor int) bool {
 	parts := strings.FieldsFunc(release, func(r rune) bool { return r < '0' || r > '9' })
 	if len(parts) < 2 {
@@ -113,9 +113,9 @@ func (m *Machine) cuFile(ctx context.Context, directory string) Finding {
 	f := Finding{Name: "cufile", State: Yes, Found: v.String()}
 	switch v.Mode {
 	case cufile.Compatibility:
-		f.State, f.Change = Limited, "what p2p says"
+		f.State, f.Change = Limited, "make the change of p2p"
 	case cufile.Unavailable:
-		f.State, f.Change = No, "what gpu says"
+		f.State, f.Change = No, "make the change of gpu"
 		if m.Tagged {
 			f.Change = "install libcufile of CUDA 12.6 or later, or name it by DISKGNN_CUFILE"
 		}

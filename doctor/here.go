@@ -35,7 +35,7 @@ func Here() *Machine {
 		BLAS: func() (string, string) {
 			l, err := blas.Open(blas.Auto)
 			if err != nil {
-				return "", err.Error() // there is always one
+				return "", err.Error() // some library is always available
 			}
 			return l.Name(), l.Reason()
 		},
@@ -68,7 +68,7 @@ func tagged() bool {
 	return false
 }
 
-// tryUring starts a stack of rings, which tries itself out.
+// tryUring starts a stack of rings, which tests itself.
 func tryUring() error {
 	o := iostack.Options{}
 	o.EnsureDefaults()
@@ -79,8 +79,8 @@ func tryUring() error {
 	return s.Close()
 }
 
-// scratch is the file that tryDirect makes, the same each time so that one that was left
-// behind by a crash is used again.
+// scratch is the file that tryDirect makes. Its name is fixed, so that a file left by a crash is used
+// again.
 const scratch = "diskgnn-doctor.tmp"
 
 // tryDirect opens a file of a directory as runs do, and reads it.

@@ -14,13 +14,13 @@ import (
 	"diskgnn/internal/units"
 )
 
-// x86 is the architecture that has AVX2, and that the gpu variant is built for.
+// x86 is the architecture with AVX2, the only one of the gpu variant.
 const x86 = "amd64"
 
-// installOpenBLAS is advice where there is an OpenBLAS that the program can open.
+// installOpenBLAS is the advice for a machine without a usable OpenBLAS.
 const installOpenBLAS = "install OpenBLAS (Debian, Ubuntu: apt install libopenblas0)"
 
-// cpu is about the instructions that the kernels on the host use.
+// cpu reports on the instructions that the kernels on the host use.
 func (m *Machine) cpu(context.Context, string) Finding {
 	kinds, used := m.SIMD()
 	f := Finding{Name: "cpu", State: Yes, Found: fmt.Sprintf("%s, kernels of kind %s", units.Of(runtime.GOMAXPROCS(0), "processor"), used)}
@@ -31,18 +31,18 @@ func (m *Machine) cpu(context.Context, string) Finding {
 		f.Found += ", the only one on " + m.Arch
 	case best == "plain":
 		f.State, f.Found = Limited, f.Found+": the processor has no AVX2"
-		f.Change = "use a processor with AVX2; of a virtual machine, the processor model of its host"
+		f.Change = "use a processor with AVX2; in a virtual machine, the processor model of its host"
 	}
 	return f
 }
 
-// blas is about the library for matrix products.
+// blas reports on the library of matrix products.
 func (m *Machine) blas(context.Context, string) Finding {
 	name, reason := m.BLAS()
 	if reason == "" {
 		return Finding{Name: "blas", State: Yes, Found: "matrix products by " + name}
 	}
-	f := Finding{Name: "blas", State: Limited, Found: "matrix products by " + name + ", a tenth as fast as others", Change: installOpenBLAS}
+	f := Finding{Name: "blas", State: Limited, Found: "matrix products by " + name + ", a tenth as fast as the other libraries", Change: installOpenBLAS}
 	if m.Arch == x86 {
 		f.Change += ", or use a processor with AVX2 and leave DISKGNN_SIMD unset"
 	}
@@ -56,12 +56,12 @@ func (m *Machine) openBLAS(context.Context, string) Finding {
 	}
 	f := Finding{Name: "openblas", State: No, Found: err.Error(), Change: installOpenBLAS}
 	if path := m.Getenv("DISKGNN_OPENBLAS"); path != "" {
-		f.Change = "unset DISKGNN_OPENBLAS, or have it name an OpenBLAS that is there"
+		f.Change = "unset DISKGNN_OPENBLAS, or set it to the path of an OpenBLAS"
 	}
 	return f
 }
 
-// memory is about the budget of commands without --memory.
+// memory reports on the budget of commands without --memory.
 func (m *Machine) memory(context.Context, string) Finding {
 	bytes, of := m.Memory()
 	f := Finding{Name: "memory", State: Yes, Found: fmt.Sprintf("commands hold up to %s, %.0f%% of %s", budget.FormatBytes(bytes), 100*budget.DefaultShare, of)}
@@ -73,7 +73,7 @@ func (m *Machine) memory(context.Context, string) Finding {
 
 const capIPCLock = 1 << 14
 
-// lockedMemory is about the pages that io_uring and the GPU's driver pin.
+// lockedMemory reports on the limit of locked memory, which io_uring and the GPU's driver need.
 func (m *Machine) lockedMemory(context.Context, string) Finding {
 	f := Finding{Name: "memlock", State: Yes, Found: "any amount may be locked"}
 	caps, _ := m.field("proc/self/status", "CapEff:")
@@ -84,7 +84,7 @@ func (m *Machine) lockedMemory(context.Context, string) Finding {
 	limit, ok := m.field("proc/self/limits", "Max locked memory")
 	words := strings.Fields(limit)
 	if !ok || len(words) < 2 {
-		return Finding{Name: "memlock", State: Unknown, Found: "/proc/self/limits does not tell", Change: "mount /proc"}
+		return Finding{Name: "memlock", State: Unknown, Found: "/proc/self/limits cannot be read", Change: "mount /proc"}
 	}
 	bytes, err := strconv.ParseInt(words[0], 10, 64)
 	if err != nil {
@@ -96,19 +96,19 @@ func (m *Machine) lockedMemory(context.Context, string) Finding {
 	}
 }
 
-// queuePage is the size of the huge pages that queues of real drives lie in, as the kernel writes it.
+// queuePage is the size of the huge pages that hold the queues of real drives, as the kernel writes it.
 const queuePage = "2048 kB"
 
-// hugePages is about those that are set aside, which queues of real drives lie in, and those
-// that the kernel gives when it has them.
+// hugePages reports on the reserved huge pages, which hold the queues of real drives, and on
+// transparent huge pages.
 func (m *Machine) hugePages(context.Context, string) Finding {
 	free, ok := m.field("proc/meminfo", "HugePages_Free:")
 	if !ok {
-		return Finding{Name: "huge_pages", State: Unknown, Found: "/proc/meminfo does not tell", Change: "mount /proc"}
+		return Finding{Name: "huge_pages", State: Unknown, Found: "/proc/meminfo cannot be read", Change: "mount /proc"}
 	}
 	size, _ := m.field("proc/meminfo", "Hugepagesize:")
 	aside := "sysctl vm.nr_hugepages=64"
-	if size != queuePage { // as where memory's pages are of 64 KiB: the setting is about others
+	if size != queuePage { // as on machines with pages of 64 KiB: the setting is for huge pages of another size
 		const sized = "sys/kernel/mm/hugepages/hugepages-2048kB/"
 		aside = "echo 64 > /" + sized + "nr_hugepages"
 		size = queuePage
@@ -119,14 +119,14 @@ func (m *Machine) hugePages(context.Context, string) Finding {
 	transparent, _ := m.read("sys/kernel/mm/transparent_hugepage/enabled")
 	_, chosen, _ := strings.Cut(transparent, "[")
 	chosen, _, _ = strings.Cut(chosen, "]")
-	f := Finding{Name: "huge_pages", State: Yes, Found: fmt.Sprintf("%s of %s are set aside and free", free, size)}
+	f := Finding{Name: "huge_pages", State: Yes, Found: fmt.Sprintf("%s of %s are reserved and free", free, size)}
 	if chosen == "never" || chosen == "" {
-		f.State, f.Found = Limited, f.Found+"; memory gets none of itself"
+		f.State, f.Found = Limited, f.Found+"; transparent huge pages are off"
 		f.Change = "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
 	} else if free == "0" {
-		f.Found += "; memory gets them of itself (" + chosen + ")"
+		f.Found += "; transparent huge pages are on (" + chosen + ")"
 		if len(m.nvme()) > 0 {
-			f.State, f.Found, f.Change = Limited, f.Found+", queues of real NVMe drives do not", aside
+			f.State, f.Found, f.Change = Limited, f.Found+", but queues of real NVMe drives need reserved ones", aside
 		}
 	}
 	return f
@@ -137,14 +137,14 @@ func (m *Machine) uring(context.Context, string) Finding {
 	if err == nil {
 		return Finding{Name: "io_uring", State: Yes, Found: "it reads"}
 	}
-	f := Finding{Name: "io_uring", State: No, Found: err.Error(), Change: "use Linux 5.6 or later, and a file system that it can read"}
+	f := Finding{Name: "io_uring", State: No, Found: err.Error(), Change: "use Linux 5.6 or later, and a file system that io_uring can read"}
 	setting, _ := m.read("proc/sys/kernel/io_uring_disabled")
 	switch {
 	case setting == "1" || setting == "2":
 		f.Change = "sysctl kernel.io_uring_disabled=0"
 	case errors.Is(err, unix.ENOSYS) && m.older(5, 6):
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOSYS):
-		f.Change = "a seccomp profile that permits io_uring_setup, io_uring_enter and io_uring_register (docker run --security-opt seccomp=FILE)"
+		f.Change = "use a seccomp profile that permits io_uring_setup, io_uring_enter and io_uring_register (docker run --security-opt seccomp=FILE)"
 	case errors.Is(err, unix.ENOMEM):
 		f.Change = "ulimit -l unlimited"
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
@@ -153,7 +153,7 @@ func (m *Machine) uring(context.Context, string) Finding {
 	return f
 }
 
-// direct is about reads of a directory's files that pass by the page cache.
+// direct reports whether files in a directory are read past the page cache.
 func (m *Machine) direct(_ context.Context, directory string) Finding {
 	f := Finding{Name: "o_direct", State: Yes, Found: "files in " + directory + " are read past the page cache"}
 	direct, reason, err := m.Direct(directory)
