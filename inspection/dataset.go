@@ -47,8 +47,8 @@ func Dataset(ctx context.Context, d *dataset.Dataset, rep progress.Reporter) (*P
 	return p, nil
 }
 
-// degrees draws how many nodes have how many in-neighbours, in steps of two, and which share of
-// the edges theirs are.
+// degrees draws the shares of the nodes and of the edges by the in-degree of the node, in ranges that
+// double.
 func degrees(o *graph.Offsets) chart.Figure {
 	var nodes, edges [33]int64 // by the bits of the degree
 	most := uint32(0)
@@ -88,7 +88,7 @@ func degrees(o *graph.Offsets) chart.Figure {
 	return f
 }
 
-// classes draws how many nodes have each class, the largest first.
+// classes draws the number of nodes of each class, the largest first.
 func classes(labels []int32, n int) chart.Figure {
 	count := make([]int64, n)
 	labelled := int64(0)

@@ -26,14 +26,14 @@ var pageText string
 
 var pageTemplate = chart.Template(pageText)
 
-// Page is the text and drawings about a directory; its JSON is the data.
+// Page is a page about a directory: text and charts. Its JSON has the data of the charts.
 type Page struct {
 	Title    string         `json:"title"`
 	Sentence string         `json:"sentence"`
 	Figures  []chart.Figure `json:"figures"`
 }
 
-// Write writes the page.
+// Write writes the page as HTML.
 func (p *Page) Write(w io.Writer) error {
 	return pageTemplate.Execute(w, struct {
 		Style, Things template.CSS
@@ -70,7 +70,7 @@ func files(meta *stage.Meta, kinds []kind) chart.Figure {
 		add(k.name, k.class, n)
 		left -= n
 	}
-	add("checksums and all else", "rest", left)
+	add("checksums and other files", "rest", left)
 	f.Series = []chart.Data{data}
 	f.Charts = []template.HTML{chart.Bars("bytes on disk by file", 0, []chart.Bar{
 		{Name: "the directory", Says: budget.FormatBytes(total), Bars: [][]chart.Part{parts}}})}
@@ -100,7 +100,7 @@ type Level struct {
 	Rows, Bytes int64
 }
 
-// Layout draws a pack's levels, beside the bytes of the features that it was made of.
+// Layout draws a pack's levels beside the features, the bytes of the dataset's feature table.
 func Layout(levels []Level, features int64) chart.Figure {
 	f := chart.Figure{ID: "layout", Title: "The pack's layout", X: "level", Unit: "bytes"}
 	data := chart.Data{Name: "on disk"}

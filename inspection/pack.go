@@ -35,11 +35,11 @@ func Pack(r *packfile.Reader) *Page {
 	return p
 }
 
-// where draws where the rows of training batches lie, by the rank of their nodes: between each
-// two sizes of cache, which share of the nodes and of the batches' rows there is.
+// where draws the places of the rows of training batches by the rank of their nodes: for the ranks
+// between each two sizes of cache, their share of the nodes and of the batches' rows.
 func where(d *packfile.Description) chart.Figure {
-	f := chart.Figure{ID: "where", Title: "What is where, by hotness", X: "ranks, percent of the nodes", Unit: "percent",
-		Legend: []chart.Key{{Class: "rest", Name: "share of the nodes"}, {Class: "ram", Name: "share of the rows: always in memory"}, {Class: "disk", Name: "share of the rows: in memory or on disk, as the cache is"}}}
+	f := chart.Figure{ID: "where", Title: "Places of the rows, by hotness", X: "ranks, percent of the nodes", Unit: "percent",
+		Legend: []chart.Key{{Class: "rest", Name: "share of the nodes"}, {Class: "ram", Name: "share of the rows: always in memory"}, {Class: "disk", Name: "share of the rows: in memory or on disk, depending on the cache"}}}
 	nodes, rows := chart.Data{Name: "share of the nodes"}, chart.Data{Name: "share of the rows"}
 	var bars []chart.Bar
 	from, had := 0.0, 0.0
@@ -64,12 +64,12 @@ func where(d *packfile.Description) chart.Figure {
 	}
 	f.Series, f.Charts = []chart.Data{nodes, rows}, []template.HTML{chart.Bars("nodes and rows by rank", 0, bars)}
 	if d.Policy == packfile.PolicyMin {
-		f.Note = "Under policy min any node's row may be in the cache: the ranks are of the cache's entries."
+		f.Note = "Under policy min, any node's row may be in the cache: the ranks are entries of the cache."
 	}
 	return f
 }
 
-// caches draws which share of the rows caches serve.
+// caches draws the share of the rows that caches of different sizes serve.
 func caches(d *packfile.Description) chart.Figure {
 	x, y := []float64{0}, []float64{0}
 	var marks []chart.Mark
@@ -86,7 +86,7 @@ func caches(d *packfile.Description) chart.Figure {
 
 // reads draws the reads of the batches of all sample epochs, by the cache of the trainer.
 func reads(d *packfile.Description) chart.Figure {
-	f := chart.Figure{ID: "reads", Title: "What a round of epochs reads, by the cache", X: "cache", Unit: "bytes"}
+	f := chart.Figure{ID: "reads", Title: "Bytes that a round of epochs reads, by the cache", X: "cache", Unit: "bytes"}
 	data := []chart.Data{{Name: "graphs"}, {Name: "shared rows"}, {Name: "cold rows"}}
 	classes := []string{"graphs", "shared", "disk"}
 	var bars []chart.Bar

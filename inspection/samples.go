@@ -16,7 +16,7 @@ import (
 // hotPoints is the number of points of the curve of hotness after its beginning.
 const hotPoints = 100
 
-// Samples draws samples. It reads how hot every node is, and holds 4 bytes for each.
+// Samples draws samples. It reads the hotness of every node, and holds 4 bytes for each.
 func Samples(r *mbfile.Reader) (*Page, error) {
 	hot, err := r.Hotness()
 	if err != nil {
@@ -44,8 +44,8 @@ func Samples(r *mbfile.Reader) (*Page, error) {
 	}, nil
 }
 
-// hotness draws which share of the training batches' rows are among the hottest nodes, of which
-// the numbers of batches are given, descending.
+// hotness draws the share of the training batches' rows that belong to the hottest nodes. The
+// argument has every node's number of batches, descending.
 func hotness(hot []uint32) chart.Figure {
 	total, touched := int64(0), int64(0)
 	for _, n := range hot {
@@ -64,7 +64,7 @@ func hotness(hot []uint32) chart.Figure {
 			x, y = append(x, at), append(y, share(sum, total))
 		}
 	}
-	name := "rows of training batches that are among them"
+	name := "rows of training batches that belong to these nodes"
 	return chart.Figure{ID: "hotness", Title: "The hottest nodes", X: "percent of the nodes", Unit: "percent", Series: []chart.Data{{Name: name, X: x, Values: y}},
 		Legend: []chart.Key{{Class: "ram line", Name: name}},
 		Note:   fmt.Sprintf("%s of %s are an input node of any training batch.", units.Count(touched), units.Of(int64(len(hot)), "node")),
