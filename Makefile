@@ -9,18 +9,19 @@ RELEASE := $(GO) tool -modfile=internal/tools/release/go.mod goreleaser
 # Time given to each fuzz target by `make fuzz`, and the packages that have them.
 FUZZTIME ?= 30s
 FUZZ ?= ./...
-# Where test verbs append the outcomes of tests, in place of a list of skipped ones: .ci/run lists
-# the tests that none of its parts ran.
+# File to which test verbs append the outcomes of tests, in place of the list of skipped tests.
+# .ci/run lists the tests that none of its parts ran.
 OUTCOMES ?=
-# How often test-kill kills.
+# Number of kills of test-kill.
 KILLS ?= 50
-# What `make mutate` changes, how often, drawn by what; whose tests run beside the package's
-# own, which of them; and what a changed line, or the kind of change, has to match.
-PKG   ?= ./pipeline
-# Where test-many-edges writes.
+# Directory of test-many-edges.
 MANY  ?= /tmp
-# Where test-container makes its roots.
+# Directory of test-container.
 ROOTS ?= /tmp/diskgnn-roots
+# Parameters of `make mutate`: the package that is changed, the number of changes, the seed that
+# draws them, further packages with tests to run, a pattern for the tests, and a pattern for the
+# changed line or the kind of change.
+PKG   ?= ./pipeline
 N     ?= 60
 SEED  ?= 1
 TESTS ?=
@@ -31,17 +32,17 @@ ONLY  ?=
 EXAMPLE := examples/nvme-overlap
 MANIFESTS := examples/kubernetes examples/kubernetes/trainer
 
-# The gpu variant: its toolchain, the packages with tests of it, the kernels that are
-# embedded in it, and what cgo is told.
+# The gpu variant: its toolchain, the packages with its tests, the kernels that are embedded in it,
+# and the flags of cgo.
 CUDA := $(CURDIR)/.cuda
 GPU_TESTS := ./device/cuda ./device/cuda/kernels ./device/nccl ./iostack/cufile ./iostack/nvme/gpuqueue ./iostack/nvme/gpuread ./presample/sampler/gpusampler ./train/gpu ./train
 KERNELS := $(patsubst %.cu,%.fatbin,$(wildcard device/cuda/kernels/*.cu iostack/nvme/gpuqueue/*.cu))
 GPU_ENV := CGO_ENABLED=1 CGO_CFLAGS="-O2 -g -I$(CUDA)/compat -I$(CUDA)/include" CGO_LDFLAGS="-L$(CUDA)/lib"
-# Machine code for Hopper, and what the driver compiles for other devices from Ampere on.
-# Fused products would not be the bits of the plain twins.
+# Machine code for Hopper, and PTX that the driver compiles for other devices from Ampere on. Fused
+# products would not give the bits of the plain twins.
 NVCC := $(CUDA)/bin/nvcc -O3 -std=c++17 -fmad=false -gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=compute_80
 
-# Where install puts things: paths below PREFIX, in DESTDIR.
+# Paths of installed files below PREFIX, in DESTDIR.
 PREFIX  ?= /usr/local
 DESTDIR ?=
 MAN  := share/man/man1/diskgnn.1
@@ -62,14 +63,14 @@ GOTEST := $(CURDIR)/bin/gotest
 GO_TEST = $(GOTEST) $(if $(OUTCOMES),-log $(OUTCOMES))
 
 .DEFAULT_GOAL := help
-# How a GPU test is run: of package train, only what is about GPUs.
+# The command of a GPU test. Of package train, only the tests of GPUs run.
 RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;; *) $$run $$t -test.count=1 ;; esac
 
-# Tests of storage wait for drives, so twice as many packages as processors are tested at a time.
+# Tests of storage wait for drives, so two packages are tested at a time for each processor.
 PACKAGES_AT_ONCE := $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
-# Those that take longest begin first: at the end no processor waits for one of them.
+# The packages that take longest begin first, so that no processor waits for one at the end.
 LONGEST := ./cmd/diskgnn ./train ./featurestore/packed ./pack ./dataset/importer/all
-# What test-race and test-nocgo test.
+# Packages of test-race and test-nocgo.
 RACE  ?= ./...
 NOCGO ?= $(LONGEST) ./...
 
@@ -93,13 +94,13 @@ test-nocgo: $(GOTEST) ## build everything and run all tests without cgo, or thos
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO_TEST) -p $(PACKAGES_AT_ONCE) $(NOCGO) -- -C $(EXAMPLE) ./...
 
-test-kill: $(GOTEST) ## kill training at KILLS random moments and compare what the resumed runs end with
+test-kill: $(GOTEST) ## kill training at KILLS random moments and compare the results of the resumed runs
 	DISKGNN_KILLS=$(KILLS) $(GO_TEST) -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
 
-test-flips: $(GOTEST) ## interrupt packing at every operation, change a bit of every file that is there, and go on
+test-flips: $(GOTEST) ## interrupt packing at every operation, flip a bit of every existing file, and resume
 	DISKGNN_FLIPS=all $(GO_TEST) -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
 
-test-power: $(GOTEST) ## cut the power after every operation of every command, and compare what the next run makes
+test-power: $(GOTEST) ## cut the power after every operation of every command, and compare the output of the next run
 	DISKGNN_POWER=5 $(GO_TEST) -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
 
 test-many-edges: $(GOTEST) ## import more edges than 31 bits count, in MANY (26 GB of disk, minutes)
@@ -108,10 +109,10 @@ test-many-edges: $(GOTEST) ## import more edges than 31 bits count, in MANY (26 
 mutate: ## change PKG in N places, drawn by SEED, and list the changes that no test notices (also of TESTS)
 	@$(GO) run ./internal/mutate -n $(N) -seed $(SEED) -only '$(ONLY)' -tests '$(TESTS)' -run '$(RUN)' $(PKG)
 
-house: ## print lines, packages, functions, and the arrows between files that run back
+house: ## print the numbers of lines, packages, functions, and backward arrows between files
 	@$(GO) run ./internal/house
 
-lint: ## gofmt, go vet, staticcheck, and the layers that imports follow
+lint: ## run gofmt, go vet, staticcheck, and the test of the import layers
 	@unformatted=$$(gofmt -l .); \
 	if [ -n "$$unformatted" ]; then echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	$(GO) vet ./...
@@ -127,11 +128,11 @@ fuzz: ## fuzz every decoder for FUZZTIME each
 bench: ## run every Go benchmark
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 
-demo: build ## the whole pipeline on a generated graph, in half a minute
+demo: build ## run the whole pipeline on a generated graph (about 20 s; a minute if nothing is compiled yet)
 	$(GO) run ./internal/demo -diskgnn $(BIN) -dir demo
 
-# The program stays as it is where it was built: root need not have Go. It says its own manual
-# page and completions.
+# An existing program is not built again, so root needs no Go. The program prints its own manual page
+# and completions.
 install: | $(BIN) ## install bin/diskgnn, its manual page and completions below PREFIX (/usr/local), in DESTDIR
 	install -d $(addprefix "$(DESTDIR)$(PREFIX)"/,$(dir $(INSTALLED)))
 	install -m 755 $(BIN) "$(DESTDIR)$(PREFIX)/bin/diskgnn"
@@ -140,13 +141,13 @@ install: | $(BIN) ## install bin/diskgnn, its manual page and completions below 
 	$(BIN) completion zsh >"$(DESTDIR)$(PREFIX)/$(ZSH)"
 	$(BIN) completion fish >"$(DESTDIR)$(PREFIX)/$(FISH)"
 
-uninstall: ## remove what install made
+uninstall: ## remove the installed files
 	rm -f $(addprefix "$(DESTDIR)$(PREFIX)"/,$(INSTALLED))
 
 $(BIN):
 	$(GO) build -o $(BIN) ./cmd/diskgnn
 
-release-dry-run: build $(KERNELS) ## build what a release has into dist, look at it, and publish nothing
+release-dry-run: build $(KERNELS) ## build the files of a release into dist, check them, and publish nothing
 	mkdir -p bin/release/completions
 	$(GO) run ./internal/licences -tags gpu -o bin/release/THIRD_PARTY_LICENCES.txt ./cmd/diskgnn
 	$(BIN) man >bin/release/diskgnn.1
@@ -165,10 +166,10 @@ test-arm64: build ## run the program for arm64, emulated, from a graph to predic
 		echo "NOT CHECKED: the program for arm64. QEMU could not be fetched."; \
 	fi
 
-test-container: ## build and test HEAD where only Debian, make and Go are, and try the Dockerfile, in ROOTS (needs root; 5 GB)
+test-container: ## build and test HEAD, and try the Dockerfile, in roots with only Debian, make and Go, in ROOTS (needs root; 5 GB)
 	internal/tools/container/test.sh $(ROOTS)
 
-gpu-toolchain: $(CUDA)/version ## fetch what the gpu variant is built with into .cuda (210 MB)
+gpu-toolchain: $(CUDA)/version ## fetch the toolchain of the gpu variant into .cuda (210 MB)
 
 $(CUDA)/version: $(wildcard internal/tools/cuda/*)
 	internal/tools/cuda/setup.sh $(CUDA)
@@ -185,14 +186,14 @@ lint-gpu: $(KERNELS) ## go vet and staticcheck of the gpu variant
 	$(GPU_ENV) $$($(TOOLS) -n staticcheck) -tags gpu ./device/... ./iostack/... ./presample/sampler/gpusampler ./train/gpu
 	cd $(EXAMPLE) && $(GPU_ENV) $(GO) vet -tags gpu ./...
 
-test-gpu: $(KERNELS) $(GOTEST) ## build the gpu variant's tests as bin/gpu/*.test and run them; without a GPU most skip
+test-gpu: $(KERNELS) $(GOTEST) ## build the tests of the gpu variant as bin/gpu/*.test and run them; without a GPU most are skipped
 	mkdir -p bin/gpu
 	$(GPU_ENV) $(GO) test -c -tags gpu -o bin/gpu/ $(GPU_TESTS)
 	cd $(EXAMPLE) && $(GPU_ENV) $(GO) test -c -tags gpu -o $(CURDIR)/bin/gpu/ .
-	@[ -e /dev/nvidiactl ] || echo "no GPU here: the tests that need one are built, and skip"
+	@[ -e /dev/nvidiactl ] || echo "this machine has no GPU: tests that need one are built and skipped"
 	@set -e; run="$(GO_TEST)"; for t in bin/gpu/*.test; do echo "== $$t"; $(RUN_GPU_TEST); done
 
-sanitize-gpu: ## run what test-gpu built under compute-sanitizer, on a machine with a GPU
+sanitize-gpu: ## run the tests that test-gpu built under compute-sanitizer, on a machine with a GPU
 	@set -e; for tool in memcheck racecheck; do \
 		run="compute-sanitizer --tool $$tool --error-exitcode 1"; \
 		for t in bin/gpu/*.test; do echo "== $$tool $$t"; $(RUN_GPU_TEST); done; \
@@ -228,6 +229,6 @@ test-pyg: pyg-toolchain $(GOTEST) ## compare with PyTorch Geometric, NumPy and t
 $(GOTEST): $(wildcard internal/gotest/*.go)
 	$(GO) build -o $@ ./internal/gotest
 
-clean: ## remove what build and demo made
+clean: ## remove the outputs of build and demo
 	rm -rf bin demo $(KERNELS)
 	$(GO) clean -testcache

@@ -1,5 +1,5 @@
-// Command demo runs the whole pipeline on a generated graph, as a user would, and prints its costs
-// and its accuracy: make demo.
+// Command demo runs the whole pipeline on a generated graph, by the commands that a user types, and
+// prints its costs and its accuracy: make demo.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	defer stop()
 	d := demo{}
 	flag.StringVar(&d.program, "diskgnn", "bin/diskgnn", "the program to show")
-	flag.StringVar(&d.dir, "dir", "demo", "where to make the directories")
+	flag.StringVar(&d.dir, "dir", "demo", "the directory for all outputs")
 	flag.Parse()
 	if err := d.run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -39,8 +39,8 @@ type demo struct {
 	program, dir string
 }
 
-// The graph is small enough for half a minute on two cores without OpenBLAS, and
-// large enough that a tenth of it in memory is a real cache.
+// run runs the stages and prints the summary. The graph is small enough for about 20 seconds on two
+// cores without OpenBLAS, and large enough that a tenth of its rows in memory is a real cache.
 func (d *demo) run(ctx context.Context) error {
 	if err := os.MkdirAll(d.dir, 0o777); err != nil {
 		return err
@@ -62,11 +62,11 @@ func (d *demo) run(ctx context.Context) error {
 		result any
 		args   []string
 	}{
-		{"A graph whose labels can be told from the neighbourhood, hardly from a node's own features.", &ds,
+		{"A graph: a node's neighbourhood predicts its label well, its own features hardly.", &ds,
 			[]string{"generate", "--out", graph, "--nodes", "300000", "--dim", "128", "--train-ratio", "0.05"}},
-		{"Every mini-batch of two different epochs, drawn in advance.", &sm,
+		{"Every mini-batch of two sample epochs, drawn in advance.", &sm,
 			[]string{"presample", "--dataset", graph, "--out", drawn, "--batch-size", "512", "--fanout", "10,10", "--epochs", "2"}},
-		{"Their features, laid out in the order of their reading.", &pk,
+		{"Their features, laid out in the order in which they are read.", &pk,
 			[]string{"pack", "--dataset", graph, "--samples", drawn, "--out", packed}},
 		{"Training with a tenth of the rows in memory; the others are read from disk.", &rn,
 			[]string{"train", "--pack", packed, "--out", trained, "--ram-cache", "10%", "--hidden", "128", "--epochs", "8"}},
@@ -93,7 +93,7 @@ func (d *demo) show(ctx context.Context, says string, result any, args []string)
 	}
 	lines := bytes.Split(bytes.TrimSpace(stdout.Bytes()), []byte("\n"))
 	if err := json.Unmarshal(lines[len(lines)-1], result); err != nil {
-		return fmt.Errorf("%s: its last line of output is no JSON: %w", args[0], err)
+		return fmt.Errorf("%s: the last line of output is no JSON: %w", args[0], err)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn ru
 	level("features", features, "the table: %d rows of %d bytes, not needed for training", ds.Nodes, ds.Dim*ds.DType.Size())
 	level("memory", rn.CacheSize, "the %d hottest rows, %.0f%% of the table", rn.CacheRows, 100*float64(rn.CacheSize)/float64(features))
 	level("hot file", pk.HotBytes, "%d rows that a larger cache could hold", pk.HotRows)
-	level("cold chunks", pk.ColdBytes, "%d rows, those of a batch next to each other", pk.ColdRows)
+	level("cold chunks", pk.ColdBytes, "%d rows, stored batch by batch", pk.ColdRows)
 	level("evaluation", pk.EvalBytes, "%d rows of validation and test batches, each once", pk.EvalRows)
 	level("graphs", pk.GraphBytes, "of all batches, renumbered; the pack is %.2f times the table", pk.Blowup)
 	level("read", read/epochs, "per epoch, %.0f%% of it useful; filling the cache read %.1f MiB once", 100*float64(useful)/float64(max(1, read)), float64(rn.PreloadBytes)/(1<<20))
@@ -130,14 +130,14 @@ func (d *demo) sum(ds dataset.Result, sm presample.Result, pk pack.Result, rn ru
 	fmt.Printf("  %-15s %5.1f %%\n", "features alone", 100**ds.FeaturesAlone)
 	fmt.Printf("  %-15s %5.1f %%\n", "trained", 100*float64(rn.TestAccuracy))
 	fmt.Print(advice(rn.BLAS))
-	fmt.Printf("\nWhat was made is in %s; `diskgnn COMMAND --help` says more.\n", d.dir)
+	fmt.Printf("\nThe outputs are in %s; `diskgnn COMMAND --help` describes each command.\n", d.dir)
 }
 
-// advice says how to make training faster, where a run's matrix products could be faster.
+// advice returns advice for faster training if the run's matrix products were slow, else "".
 func advice(blas string) string {
 	if !strings.HasPrefix(blas, "gonum") {
 		return "" // OpenBLAS, or the program's own, which are as fast
 	}
-	return "\nThis run multiplied matrices in plain Go, as the processor has no AVX2. OpenBLAS is used where it is\n" +
-		"found, and makes a training step about ten times faster; on Debian and Ubuntu: apt install libopenblas0\n"
+	return "\nThis run multiplied matrices in plain Go, since the processor has no AVX2. With OpenBLAS, a training\n" +
+		"step is about ten times faster; on Debian and Ubuntu: apt install libopenblas0\n"
 }
