@@ -18,7 +18,7 @@ import (
 )
 
 // accuracyCommand trains the models of examples/ with several seeds, and prints the scores in
-// percent, beside a peer's by the same protocol and beside published ones:
+// percent, beside the scores of a peer with the same protocol and beside published ones:
 //
 //	go run ./bench accuracy -data DIR computers-sage tolokers-gcn
 //	go run ./bench accuracy -data DIR -seeds 3 -peers dgl.jsonl fb100-sage
@@ -28,8 +28,8 @@ import (
 // The peer is PyTorch Geometric, with the scores in this package, or the program of the -peers
 // file: lines printed by accuracy/peers.sh. The directory of -data holds amazon-computers.npz,
 // coauthor-physics.npz, fb100.npz with their _split.npz, and the unpacked GraphBolt tree tolokers/.
-// Every epoch has a sample of its own, as in the file, unless -sampled sets their number: 1 replays
-// one.
+// Every epoch has a sample of its own, as in the file, unless -sampled sets the number of sample
+// epochs.
 //
 // Each run has three test scores, all with the best validation epoch's weights: test, with the
 // file's eval-fanout; sampled, with the fanout of training; exact, by `diskgnn eval --exact`. The
@@ -46,17 +46,17 @@ func accuracyCommand(h *harness, f *flag.FlagSet) func(context.Context, []string
 	f.StringVar(&b.dataset, "dataset", "", "a dataset, in place of examples")
 	f.IntVar(&h.rounds, "seeds", 5, "seeds")
 	f.IntVar(&b.first, "first", 0, "the first seed")
-	f.IntVar(&b.sampled, "sampled", 0, "epochs presampled, which the others replay; 0: as the file has it")
-	variants := f.String("variants", "uniform", "what takes turns: uniform, float32, labor[-layer][-K], bf16, int8, overlap, min")
-	f.BoolVar(&b.trained, "score", true, "train, for the scores")
+	f.IntVar(&b.sampled, "sampled", 0, "number of sample epochs, which training repeats in turn; 0: as in the file")
+	variants := f.String("variants", "uniform", "variants that take turns: uniform, float32, labor[-layer][-K], bf16, int8, overlap, min")
+	f.BoolVar(&b.trained, "score", true, "train and print scores")
 	f.BoolVar(&b.exact, "exact", true, "score with eval --exact too")
-	f.BoolVar(&b.drawn, "drawn", true, "score with training's fanout too")
-	f.BoolVar(&b.plan, "plan", false, "count bytes by the plans of packs")
+	f.BoolVar(&b.drawn, "drawn", true, "score with the fanout of training too")
+	f.BoolVar(&b.plan, "plan", false, "count bytes from the plans of packs")
 	f.BoolVar(&b.min, "min", false, "make packs of policy min, to count their bytes")
 	for _, stage := range []string{"presample", "pack", "train"} {
 		b.more[stage] = f.String(stage, "", "more flags of "+stage+", separated by spaces")
 	}
-	peers := f.String("peers", "", "lines of peers.sh; empty: what is known of PyTorch Geometric")
+	peers := f.String("peers", "", "file with the output of peers.sh; empty: the known scores of PyTorch Geometric")
 	return func(ctx context.Context, examples []string) (err error) {
 		b.peers = known
 		if *peers != "" {
@@ -79,7 +79,7 @@ func accuracyCommand(h *harness, f *flag.FlagSet) func(context.Context, []string
 	}
 }
 
-// sources are the files of the graphs that examples import, by the examples' names, relative to the
+// sources has the source of every imported graph, by the name of the examples, relative to the
 // directory in DISKGNN_DATA.
 var sources = map[string]string{"computers": "amazon-computers.npz", "physics": "coauthor-physics.npz", "fb100": "fb100.npz", "tolokers": "tolokers"}
 
@@ -126,7 +126,7 @@ type accuracy struct {
 	peers                            map[string]score
 }
 
-// tuning ends the names of examples with other options than the peer's protocol has.
+// tuning ends the names of examples with options that differ from the peer's protocol.
 const tuning = "-tuned"
 
 // compare measures an example, or the dataset, in all variants.
@@ -163,8 +163,8 @@ func (b *accuracy) compare(ctx context.Context, example string, variants []strin
 	return nil
 }
 
-// imported imports or generates an example's graph unless that was done, and returns its directory:
-// a tuned example may import it with other options.
+// imported imports or generates an example's graph, unless it exists, and returns its directory. A
+// tuned example has a directory of its own, since it may import with other options.
 func (b *accuracy) imported(ctx context.Context, example string) (string, error) {
 	if example == "" {
 		return b.dataset, nil
@@ -244,7 +244,7 @@ func (b *accuracy) seed(ctx context.Context, example, dataset string, v variant,
 	return append(r, scored...), err
 }
 
-// plans returns the bytes of packs of policy static, and of an epoch's reads of them.
+// plans returns the bytes of packs of policy static, and the bytes that an epoch reads from them.
 func (t *trial) plans(ctx context.Context, samples string) (r row, err error) {
 	for _, share := range []string{"5", "10"} {
 		var plan cut.Plan
@@ -314,7 +314,8 @@ func (t *trial) score(ctx context.Context, samples, seed string, sampling, packi
 	return append(r, field{"sampled", 100 * scored.Test}), err
 }
 
-// over compares a variant with the first: scores by their difference, everything else by ratio.
+// over compares a variant with the first one: scores by their difference, other figures by their
+// ratio.
 func (f found) over(name, first string) (r row) {
 	for _, x := range f[name][0] {
 		own, base := scoresOf(f.values(name, x.name)), scoresOf(f.values(first, x.name))

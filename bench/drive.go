@@ -12,7 +12,7 @@ import (
 // steadyDrive is the drive of some files, with its sustained rate.
 type steadyDrive struct {
 	all.Drive
-	shape *all.Shape // of the fastest reads, once they were looked for
+	shape *all.Shape // of the fastest reads; nil until rate has determined them
 }
 
 // newDrive returns the drive of the files, read through a backend of the given kind.

@@ -8,8 +8,8 @@ import (
 	"diskgnn/simulate/gids"
 )
 
-// gidsCommand prints the published figures of GIDS on drives beside the simulation's, for 100
-// iterations, and the effect of each assumption. Sampling and training times are those of the
+// gidsCommand prints the published figures of GIDS on drives beside simulated ones, for 100
+// iterations, and the effect of each assumption. Sampling and training times are taken from the
 // publication.
 func gidsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	sensitivities := f.Bool("sensitivities", true, "change each assumption, one at a time")

@@ -1,17 +1,16 @@
 #!/usr/bin/env bash
-# The GPU path on one big machine, from nothing to a run's report in ten minutes and 60
-# GB of disk: generate a graph, then train with a tenth of the rows on the GPU in
-# float32, where the drive is the bound, and with half of them in bf16 on GAT, whose
-# hidden width of 512 makes drive and GPU nearly even, each beside what cannot be avoided.
-# Every pack is deleted before the next one is made.
+# Measures the GPU path on one large machine, in ten minutes and 60 GB of disk: generates a graph, then
+# trains with a tenth of the rows on the GPU in float32, where the drive is the bound, and with half of
+# the rows in bf16 on GAT of width 512, where drive and GPU take nearly the same time. Each training is
+# compared with the lower bounds of drive and GPU. Every pack is deleted before the next one is made.
 #
 #   make build-gpu && go build -o bin/diskgnn-bench ./bench
 #   BIN=bin/diskgnn-gpu BENCH=bin/diskgnn-bench bench/gpu.sh DIR OUT
 #
-# DIR takes the data, and is emptied; OUT takes a file of JSON lines for every part, and
-# the last run. Nothing but the binaries is needed. NODES, DEGREE and ROUNDS make the
-# graph and the work smaller. PARTS names what is measured; where time comes in pieces,
-# KEEP=1 in every call leaves the data there and goes on with them.
+# DIR gets the data, and is emptied; OUT gets a file of JSON lines for every part, and the last run.
+# Only the binaries are needed. NODES, DEGREE and ROUNDS set the size of the graph and of the work.
+# PARTS lists the parts to measure. To measure the parts in several calls, give KEEP=1 in each: it
+# keeps the data in DIR for the next call.
 set -euo pipefail
 dir=${1:?the directory for the data} out=${2:?the directory for the figures}
 bin=$(realpath "${BIN:-bin/diskgnn-gpu}") bench=$(realpath "${BENCH:-bin/diskgnn-bench}")
@@ -25,7 +24,7 @@ streams() { "$bench" stream -json -bin "$bin" -pack "$dir/pack" -rounds "$rounds
 
 begin
 [ -e "$dir/graph" ] || part generate "$bin" generate --out "$dir/graph" --nodes "$nodes" --avg-degree "$degree" --train-ratio 0.01 --quiet --json
-# Validation would take longer than training: its batches are kept small.
+# Validation would take longer than training, so its batches are small.
 [ -e "$dir/samples" ] || part presample "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --eval-fanout 1,1,1 --quiet --json
 for what in ${PARTS:-float32 bf16}; do
 	case $what in

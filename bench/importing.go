@@ -21,8 +21,8 @@ import (
 )
 
 // importingCommand generates a set in OGB's binary format, compressed NumPy archives, and measures
-// the memory and time of importing it, beside the times of only inflating it and of only writing
-// the import's bytes:
+// the memory and time of importing it. It compares with the time to inflate the set, and with the
+// time to write the bytes of the import:
 //
 //	go run ./bench importing -dir DIR [-nodes N -edges E -dim D] [-memory 1GiB]
 //
@@ -38,8 +38,8 @@ func importingCommand(h *harness, f *flag.FlagSet) func(context.Context, []strin
 	f.Int64Var(&s.Dim, "dim", 64, "elements of a feature row, float32")
 	f.StringVar(&r.memory, "memory", "1GiB", "--memory of the import")
 	only := f.Bool("generate", false, "stop after generating")
-	python := f.String("numpy", "", "a Python with numpy and scipy, to be measured too")
-	f.StringVar(&r.group, "cgroup", "", "directory of the control group that the import and NumPy run in")
+	python := f.String("numpy", "", "a Python with numpy and scipy, which is measured too")
+	f.StringVar(&r.group, "cgroup", "", "directory of the control group for the import and NumPy")
 	return func(ctx context.Context, _ []string) error {
 		if _, err := h.place(); err != nil {
 			return err
@@ -131,7 +131,7 @@ func inflate(path string) (inflated int64, err error) {
 	return inflated, nil
 }
 
-// onlyWriter hides a writer's ReadFrom.
+// onlyWriter hides the ReadFrom method of a writer.
 type onlyWriter struct{ io.Writer }
 
 // convert imports the source, and returns the number of bytes written: the dataset, and the edges
@@ -198,7 +198,7 @@ func (r *importing) numpy(ctx context.Context, python string) (_ row, err error)
 	b, err := cmd.Output()
 	if r.group != "" && cmd.ProcessState != nil {
 		if w, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && w.Signaled() && w.Signal() == syscall.SIGKILL {
-			return row{{"numpy_killed", true}}, nil // for want of memory
+			return row{{"numpy_killed", true}}, nil // for lack of memory
 		}
 	}
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// loaderCommand measures the loader alone against the disk: in turn, the drive's sustained rate of
-// reading the pack's own cold files in sequence, epochs of `train --engine none`, and the decoding
-// of an epoch's graphs. Epochs count once the caches are filled and the drive has been loaded for
-// three seconds, for at least ten seconds:
+// loaderCommand compares the loader with the drive. In turn, it measures the drive's sustained rate
+// of sequential reads on the pack's own cold files, epochs of `train --engine none`, and the decoding
+// of an epoch's graphs. Epochs count after the caches are filled and the drive has been loaded for
+// three seconds, and for at least ten seconds:
 //
 //	go run ./bench loader -pack PACK -cache 10%
 func loaderCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	h.need(f, "pack")
-	cache := f.String("cache", "", "--ram-cache; empty: the pack's least")
+	cache := f.String("cache", "", "--ram-cache; empty: the smallest cache of the pack")
 	return func(ctx context.Context, _ []string) error {
 		r, err := packfile.Open(vfs.OS, h.inputs["pack"])
 		if err != nil {
@@ -59,8 +59,8 @@ func loaderCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 	}
 }
 
-// epochBytes returns the bytes that an epoch reads if the trainer holds only the pack's least
-// cache.
+// epochBytes returns the bytes that an epoch reads if the trainer holds the smallest cache of the
+// pack.
 func epochBytes(r *packfile.Reader) (bytes int64) {
 	for i := range r.Facts().BatchesPerEpoch {
 		t := &r.Index().Train[i]

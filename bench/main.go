@@ -1,13 +1,14 @@
-// Package main measures the claims about diskgnn: each subcommand measures one claim, and all share
-// one harness, which takes turns, round by round, and prints medians with the least and the most.
+// Package main measures the claims about diskgnn. Each subcommand measures one claim. All share one
+// harness: the compared programs take turns, round by round, and the harness prints the median, the
+// least and the most of every figure.
 //
 //	go run ./bench SUB [flags] [arguments]
 //	go run ./bench SUB -help
 //
-// The measured program is built beforehand (-bin); README.md beside this lists the subcommands.
-// With -json each round and each summary is a line of JSON on standard output; without, rounds go
-// to standard error and the summaries are a table. Files in the directory of -dir are kept, and
-// used again by the next call; without -dir, a temporary directory is used.
+// The measured program, -bin, must be built beforehand. README.md lists the subcommands. With -json
+// each round and each summary is a line of JSON on standard output. Without it, rounds go to standard
+// error and the summaries are a table. Files in the directory of -dir are kept and used again by the
+// next call. Without -dir, a temporary directory is used.
 package main
 
 import (
@@ -26,27 +27,27 @@ import (
 // command is a subcommand.
 type command struct {
 	name, about string
-	rounds      int // by default; 0: it has none
-	// set registers flags, and returns the measurement, which gets the other arguments.
+	rounds      int // default of -rounds; 0: the command has no such flag
+	// set registers flags, and returns the measurement, a function of the other arguments.
 	set func(h *harness, f *flag.FlagSet) func(ctx context.Context, args []string) error
 }
 
 func commands() []command {
 	return []command{
 		{"turns", "any command of the program with several lists of flags, in turn", 5, turnsCommand},
-		{"accuracy", "scores of examples beside others', and by ways of sampling and packing", 0, accuracyCommand},
-		{"importing", "importing a generated set beside inflating and writing its bytes", 0, importingCommand},
-		{"loader", "the loader alone against the drive", 5, loaderCommand},
-		{"packing", "packing against the drive", 5, packingCommand},
-		{"topology", "whose neighbours are best held", 0, topologyCommand},
+		{"accuracy", "scores of examples beside other programs, and by ways of sampling and packing", 0, accuracyCommand},
+		{"importing", "importing a generated set, beside inflating it and writing its bytes", 0, importingCommand},
+		{"loader", "the loader alone beside the drive's rate", 5, loaderCommand},
+		{"packing", "packing beside the drive's rates", 5, packingCommand},
+		{"topology", "orders of nodes for a cache of neighbours", 0, topologyCommand},
 		{"sample", "sampling beside GraphBolt and PyTorch Geometric", 5, sampleCommand},
 		{"epoch", "whole epochs beside GraphBolt and PyTorch Geometric", 3, epochCommand},
-		{"step", "a training step on blocks that other programs can read", 0, stepCommand},
-		{"sgemm", "matrix products of the program beside OpenBLAS'", 7, sgemmCommand},
-		{"stream", "rows streamed to the GPU beside what cannot be avoided", 3, streamCommand},
-		{"simulated", "simulated drives against measured epochs", 3, simulatedCommand},
+		{"step", "a training step, on blocks that other programs can read", 0, stepCommand},
+		{"sgemm", "matrix products of the program beside OpenBLAS", 7, sgemmCommand},
+		{"stream", "rows streamed to the GPU beside the lower bounds of drive and GPU", 3, streamCommand},
+		{"simulated", "simulated drives beside measured epochs", 3, simulatedCommand},
 		{"gids", "published figures of GIDS beside the simulation", 0, gidsCommand},
-		{"beacon", "figures of BeaconGNN's authors beside the simulation", 0, beaconCommand},
+		{"beacon", "results of BeaconGNN's authors beside the simulation", 0, beaconCommand},
 	}
 }
 
@@ -88,7 +89,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 			return err
 		}
 	}
-	const usage = "usage: bench SUB [flags]: SUB is one of these"
+	const usage = "usage: bench SUB [flags], with one of these as SUB"
 	if len(args) > 0 {
 		return fmt.Errorf("there is no subcommand %q; %s", args[0], usage)
 	}
@@ -105,11 +106,11 @@ type harness struct {
 	swap      bool // odd rounds go backwards
 	io        string
 	threads   int
-	dir       string // "": a temporary one is made
+	dir       string // "": a temporary directory
 	temporary string
 	needed    []string          // flags that must be given
-	inputs    map[string]string // of need, by flag
-	rows      []row             // that the table gets
+	inputs    map[string]string // values of the needed flags, by name
+	rows      []row             // of the table
 }
 
 // newFlags returns the flags of all subcommands.
@@ -118,9 +119,9 @@ func newFlags(h *harness) *flag.FlagSet {
 	f.StringVar(&h.binary, "bin", "bin/diskgnn", "the program")
 	f.BoolVar(&h.loud, "progress", false, "show the program's progress")
 	f.BoolVar(&h.json, "json", false, "print lines of JSON")
-	f.StringVar(&h.dir, "dir", "", "directory for what is made, kept; none: a temporary one")
+	f.StringVar(&h.dir, "dir", "", "directory for graphs, samples and packs, which is kept; empty: a temporary one")
 	f.StringVar(&h.io, "io", "auto", "--io")
-	f.IntVar(&h.threads, "threads", 2, "of a run")
+	f.IntVar(&h.threads, "threads", 2, "threads of a run")
 	if h.rounds > 0 {
 		f.IntVar(&h.rounds, "rounds", h.rounds, "rounds")
 	}

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Training from a volume on NVMe drives, --io nvme:TARGET, beside training from the files that were
-# loaded onto it, in turn: packed mini-batches, and rows of a dataset (--store rows), each with a
-# model, which must come to the same weights, and once more without computing, so that reads are
-# what takes the time.
+# Compares training from a volume on NVMe drives, --io nvme:TARGET, with training from the files that
+# were loaded onto it, in turn: packed mini-batches, and rows of a dataset (--store rows). Each trains
+# a model, where the weights must be equal, and once more without computing, where reads take the
+# time.
 #
 #   bench/nvme.sh DIR [ROUNDS]
 #
-# The drives are files behind a controller in software: both sides read the same drive then, and what
-# differs is the cost of queues that the program drives itself, of a controller that runs on the same
-# processors, and of one more hop to the kernel. With TARGET they are others, whose content is
-# replaced if it is a volume. IO is what is compared with. DIR has room for some 4 GB. NODES, DIM and
-# SEEDS make the graph. BIN is a folder with diskgnn and diskgnn-bench; without it they are built.
+# The default drives are files behind a controller in software. Both sides then read the same drive.
+# The difference is the cost of queues that the program drives itself, of a controller that runs on the
+# same processors, and of one more hop to the kernel. TARGET names other drives; if they hold a volume,
+# its content is replaced. IO is the storage backend to compare with. DIR needs about 4 GB. NODES, DIM
+# and SEEDS set the size of the graph. BIN is a folder with diskgnn and diskgnn-bench; without it they
+# are built.
 set -euo pipefail
 rounds=${2:-3} here=$(realpath "$(dirname "$0")") nodes=${NODES:-1000000} seeds=${SEEDS:-16000}
 mkdir -p "$1"

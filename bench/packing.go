@@ -21,10 +21,10 @@ import (
 //
 //	go run ./bench packing -dataset DATASET -samples SAMPLES -dir DIR -- --memory 512MiB
 //
-// Arguments go to pack.
+// The arguments are passed to pack.
 func packingCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	h.need(f, "dataset", "samples")
-	bytes := f.Int64("write-bytes", 16<<30, "of the file that is written for the drive's rate")
+	bytes := f.Int64("write-bytes", 16<<30, "bytes of the file that is written to measure the drive's rate")
 	return func(ctx context.Context, args []string) error {
 		dir, err := h.place()
 		if err != nil {

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What a disk budget costs: packs from the least possible one to one without a budget, and the
-# loader's epochs on each, in turn; and what it costs to serve several cache sizes with one pack: the
-# loader on it, beside a pack that was made for the size alone. Bytes read over useful bytes is the
-# amplification.
+# Measures the cost of a disk budget: the loader's epochs, in turn, on packs from the smallest possible
+# one to a pack without a budget. Then it measures the cost of one pack for several sizes of cache: the
+# loader on this pack, beside a pack for each size. The amplification is the bytes read, divided by the
+# useful bytes.
 #
 #   bench/packs.sh DATASET SAMPLES DIR [ROUNDS]
 #
-# DIR takes the packs. CACHE is that of the packs with a budget, CACHES are the sizes in percents of
+# DIR gets the packs. CACHE is the cache of the packs with a budget; CACHES are the sizes in percent of
 # the rows, ascending. BIN is a folder with diskgnn and diskgnn-bench; without it they are built.
 set -euo pipefail
 dataset=$(realpath "$1") samples=$(realpath "$2") rounds=${4:-1} here=$(realpath "$(dirname "$0")") cache=${CACHE:-5%} caches=${CACHES:-5,10,20,30,50}

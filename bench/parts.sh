@@ -1,7 +1,7 @@
-# What the scripts beside this share. They have set bin, dir and out.
+# Functions of gpu.sh and storage.sh, which set bin, dir and out.
 began=$SECONDS
 
-# part NAME COMMAND…: runs a command, keeps its figures, says when it was done.
+# part NAME COMMAND…: runs a command, keeps its output in $out/NAME.json, and prints the time.
 part() {
 	local name=$1
 	shift
@@ -9,12 +9,12 @@ part() {
 	echo "== $name done, second $((SECONDS - began))"
 }
 
-# packs FLAG…: the pack that the next parts load, in the place of the one before.
+# packs FLAG…: makes the pack of the next parts, in place of the previous one.
 packs() {
 	rm -rf "$dir/pack"
 	"$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" "$@" --quiet --json
 }
 
-# begin and finish empty the directory of the data, unless KEEP is set.
+# begin and finish remove the data, unless KEEP is set.
 begin() { [ -n "${KEEP:-}" ] || rm -rf "${dir:?}"/{graph,samples,pack}; }
 finish() { begin; }

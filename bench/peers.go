@@ -22,8 +22,8 @@ type peers struct {
 func (h *harness) peers(f *flag.FlagSet) *peers {
 	p := &peers{harness: h}
 	f.StringVar(&p.scripts, "peers", os.Getenv("PEERS_DIR"), "directory of the peers' scripts")
-	f.StringVar(&p.gb, "gb", os.Getenv("GB"), "Python with GraphBolt; none: not measured")
-	f.StringVar(&p.pyg, "pyg", os.Getenv("PYG"), "Python with PyTorch Geometric; none: not measured")
+	f.StringVar(&p.gb, "gb", os.Getenv("GB"), "Python with GraphBolt; empty: not measured")
+	f.StringVar(&p.pyg, "pyg", os.Getenv("PYG"), "Python with PyTorch Geometric; empty: not measured")
 	return p
 }
 
@@ -49,8 +49,8 @@ func (p *peers) side(name, python string, run func(ctx context.Context, round in
 	return []side{{name, run}}
 }
 
-// over reports the ratio of our medians to the fastest peer's: the one with the least seconds, or
-// with the most of any other quantity.
+// over reports the ratio of our median to the median of the fastest peer: the peer with the least
+// seconds, or with the most of any other quantity.
 func (p *peers) over(all found, ours string, theirs []side, quantity string) error {
 	var best float64
 	for _, s := range theirs {
@@ -73,15 +73,15 @@ func (p *peers) over(all found, ours string, theirs []side, quantity string) err
 // PEERS_DIR holds bench_sample.py, which makes the graph (2,097,152 nodes, 40 million edges, kept
 // in -dir as a GraphBolt source tree) and times one sampler on it.
 //
-// A peer's time is the time of drawing its batches in memory, without keeping them. Ours runs from
-// the first draw until the last sample is durable on disk; a second figure adds the dataset's
-// verification and everything else that the command does. A training epoch of that graph has 64
+// A peer's time is the time to draw its batches in memory, without keeping them. The time of diskgnn
+// is from the first draw until the last sample is durable on disk; a second figure is the time of
+// the whole command, with the verification of the dataset. A training epoch of that graph has 64
 // batches; -epochs sets the number of drawn epochs.
 func sampleCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	p := h.peers(f)
-	epochs := f.Int("epochs", 4, "epochs of 64 batches that we draw in each round")
-	batches := f.Int("batches", 40, "batches of GraphBolt in each")
-	pygBatches := f.Int("pyg-batches", 10, "batches of PyTorch Geometric in each")
+	epochs := f.Int("epochs", 4, "epochs of 64 batches that diskgnn draws in each round")
+	batches := f.Int("batches", 40, "batches of GraphBolt in each round")
+	pygBatches := f.Int("pyg-batches", 10, "batches of PyTorch Geometric in each round")
 	const batch, fanout = "1024", "10,15,20" // of the script, by default
 	return func(ctx context.Context, _ []string) error {
 		if p.scripts == "" || p.gb == "" && p.pyg == "" {
@@ -139,10 +139,10 @@ func sampleCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 	}
 }
 
-// epochCommand measures whole training epochs beside PyTorch Geometric and GraphBolt with DGL, the
-// programs taking turns on the same cores: hidden 256, dropout 0.5. Ours reads a pack, which was
-// sampled before; theirs sample as they train, everything in memory. It also compares peak resident
-// memory, and reports the seconds of sampling and packing for each sampled epoch:
+// epochCommand measures whole training epochs beside PyTorch Geometric and GraphBolt with DGL. The
+// programs take turns on the same cores, with hidden width 256 and dropout 0.5. diskgnn reads a pack,
+// sampled before; the others sample while training, with everything in memory. It also compares peak
+// resident memory, and reports the seconds of sampling and packing for each sample epoch:
 //
 //	PEERS_DIR=… GB=…/gb/bin/python PYG=…/pyg/bin/python DISKGNN_DATA=… go run ./bench epoch -graph computers -model gcn
 //
@@ -150,10 +150,10 @@ func sampleCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 func epochCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	e := epochs{peers: h.peers(f)}
 	f.StringVar(&e.data, "data", os.Getenv("DISKGNN_DATA"), "directory of the graphs")
-	f.StringVar(&e.peerData, "peer-data", "", "the same for the peers' scripts, which read tolokers.tar.gz; default: -data")
+	f.StringVar(&e.peerData, "peer-data", "", "directory of the graphs for the peers' scripts, which read tolokers.tar.gz; empty: -data")
 	f.StringVar(&e.graph, "graph", "computers", "computers, tolokers, physics or fb100")
 	f.StringVar(&e.model, "model", "sage", "sage, gcn or gat")
-	f.StringVar(&e.memory, "memory", "", "our --memory when training")
+	f.StringVar(&e.memory, "memory", "", "--memory of train")
 	return func(ctx context.Context, _ []string) error {
 		var ok bool
 		if e.setup, ok = setups[e.graph]; !ok {
@@ -178,7 +178,7 @@ type setup struct {
 	batch    int
 	fanout   [2]string // of sage, and of the others
 	epochs   int
-	sampled  int // epochs presampled
+	sampled  int // sample epochs
 	cache    string
 }
 
@@ -203,8 +203,8 @@ func (e *epochs) fanout() string {
 	return e.setup.fanout[1]
 }
 
-// prepare imports, samples and packs. It keeps an existing dataset, and makes samples and pack
-// again, since their seconds for each sampled epoch are results.
+// prepare imports, samples and packs. It keeps an existing dataset, but makes samples and pack again,
+// since their seconds for each sample epoch are results.
 func (e *epochs) prepare(ctx context.Context) (pack string, r row, err error) {
 	if _, err := e.place(); err != nil {
 		return "", nil, err

@@ -22,7 +22,7 @@ import (
 type program struct {
 	binary  string
 	loud    bool          // show its progress
-	every   time.Duration // how often its memory is looked at; 0: not at all
+	every   time.Duration // interval of reading its memory; 0: never
 	watched watched       // of the last run
 }
 
@@ -64,7 +64,7 @@ func lastLine(out []byte, result any) error {
 	return nil
 }
 
-// do runs commands of the program for their outputs, one after the other.
+// do runs commands of the program, one after the other, and discards their results.
 func (p *program) do(ctx context.Context, commands ...[]string) error {
 	for _, args := range commands {
 		if err := p.run(ctx, new(any), args...); err != nil {
@@ -99,7 +99,7 @@ type training struct {
 	PeakAnon     int64   `json:"peak_anon_bytes"`
 	PeakRSS      int64   `json:"peak_rss_bytes"`
 
-	weights string // hash of the last epoch's; empty without a model
+	weights string // hash of the weights of the last epoch; empty without a model
 }
 
 func (t *training) last() *epoch { return &t.Epochs[len(t.Epochs)-1] }
@@ -126,8 +126,8 @@ func (h *harness) train(ctx context.Context, args ...string) (training, error) {
 	return t, err
 }
 
-// made runs a command that makes a directory, which is removed unless --out names it. It returns
-// the command's report, decoded as a training as far as it is one, and in full.
+// made runs a command that makes a directory, and removes the directory unless --out names it. It
+// returns the command's report twice: decoded as a training, and in full.
 func (h *harness) made(ctx context.Context, args ...string) (t training, raw json.RawMessage, err error) {
 	out := flagOf(args, "--out")
 	if out == "" {
@@ -159,17 +159,17 @@ func (h *harness) made(ctx context.Context, args ...string) (t training, raw jso
 
 // watched is the kernel's figures about a process while it runs.
 type watched struct {
-	metrics                     string // has a line once the first epoch of a training is over
+	metrics                     string // file that has a line after the first epoch of a training
 	looks                       int
-	processors                  float64 // that were busy
+	processors                  float64 // mean number of busy processors
 	anon, locked, resident, gpu level
 }
 
 // level is a quantity of memory over time.
 type level struct {
 	most  int64
-	first int64 // the most until the first epoch was over
-	later int64 // and since
+	first int64 // maximum until the end of the first epoch
+	later int64 // maximum after it
 }
 
 func (l *level) see(n int64, later bool) {

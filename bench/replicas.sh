@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# One GPU beside two of one machine, by turns: GAT of width 512 and GraphSAGE on a pack that lies
-# in memory, so that computing is the bound, with a cap on --gpu-cache under which two GPUs hold
-# twice the rows. Then a rank of two processes is killed, and the run resumed.
+# Compares one GPU with two GPUs of one machine, in turn: GAT of width 512 and GraphSAGE on a pack in
+# memory, so that computing is the bound. --gpu-cache has a limit per GPU, so that two GPUs hold twice
+# the rows. Then one of two processes is killed, and the run resumed.
 #
 #   BIN=bin/diskgnn-gpu bench/replicas.sh DIR OUT
 #
-# DIR, on a tmpfs such as /dev/shm, takes the data; OUT takes the output of every run. NODES,
-# RATIO and ROUNDS make the work smaller. NCCL is found by DISKGNN_NCCL, or as usual. Nothing but
-# the binary is needed.
+# DIR, on a tmpfs such as /dev/shm, gets the data; OUT gets the output of every run. NODES, RATIO and
+# ROUNDS set the size of the work. DISKGNN_NCCL may name the NCCL library. Only the binary is needed.
 set -euo pipefail
 dir=${1:?the directory for the data} out=${2:?the directory for the outputs}
 bin=$(realpath "${BIN:-bin/diskgnn-gpu}")
@@ -17,7 +16,7 @@ mkdir -p "$dir" "$out"
 [ -e "$dir/samples" ] || "$bin" presample --dataset "$dir/graph" --out "$dir/samples" --fanout 5,10,15 --eval-fanout 1,1,1 --quiet
 [ -e "$dir/pack" ] || "$bin" pack --dataset "$dir/graph" --samples "$dir/samples" --out "$dir/pack" --bands none --cache 100% --dtype bf16 --quiet --json | tee "$out/pack.json"
 
-# train NAME FLAG…: a run, whose log and result are kept.
+# train NAME FLAG…: trains, and keeps the log and the result.
 train() {
 	local name=$1
 	shift
@@ -33,8 +32,8 @@ for round in $(seq "${ROUNDS:-2}"); do
 done
 train sage-2-host --model sage --gpus 2 --reduce host
 
-# Two processes, of which the second is killed; then both go on, and end with the weights of a run
-# that was left alone.
+# Of two processes the second is killed. Then both resume, and must end with the weights of an
+# uninterrupted run.
 ranks() { # OUT FLAG…
 	local run=$1
 	shift
@@ -52,7 +51,7 @@ if "$bin" train --help 2>&1 | grep -q -- --rank; then
 	until ls "$dir"/killed/checkpoints/* >"$out/checkpoints.txt" 2>&1; do sleep 0.2; done # there is something to go on from
 	kill -9 "${pids[1]}" || true
 	began=$(date +%s%N)
-	wait "${pids[0]}" || echo "rank 0 ended with $? after $((($(date +%s%N) - began) / 1000000)) ms" | tee "$out/killed.txt"
+	wait "${pids[0]}" || echo "rank 0 ended with exit code $? after $((($(date +%s%N) - began) / 1000000)) ms" | tee "$out/killed.txt"
 	wait "${pids[1]}" || true
 	ranks "$dir/killed" --resume
 	wait "${pids[@]}"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What must not change a run of a dataset: how the pack was cut and how much of it is cached (the
-# same losses to the last bit), threads (the same weights to the byte), and workers and memory of
-# the earlier stages (the same directories to the byte). Fails if anything differs.
+# Checks that runs of a dataset are reproducible: equal losses to the last bit for any cuts of the pack
+# and any cache, equal weights to the byte for any number of threads, and equal directories to the byte
+# for any workers and memory of the earlier stages. It fails if anything differs.
 #
 #   bench/reproduce.sh DATASET DIR
 #
-# DIR takes samples and packs. FANOUT, BATCH and EPOCHS say how batches are drawn, and for how long
-# each run trains. BIN is a folder with diskgnn and diskgnn-bench; without it they are built.
+# DIR gets samples and packs. FANOUT and BATCH set the sampling, EPOCHS the length of each run. BIN is a
+# folder with diskgnn and diskgnn-bench; without it they are built.
 set -euo pipefail
 dataset=$(realpath "$1") here=$(realpath "$(dirname "$0")")
 mkdir -p "$2"

@@ -21,7 +21,7 @@ type field struct {
 // row is a line of results.
 type row []field
 
-// MarshalJSON writes an object whose members are in the order of the fields.
+// MarshalJSON writes an object with the members in the order of the fields.
 func (r row) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
 	for i, f := range r {

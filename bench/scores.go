@@ -10,8 +10,7 @@ import (
 	"strings"
 )
 
-// score is another program's score: in percent, with its standard deviation over this number of
-// seeds.
+// score is another program's score: mean and standard deviation over a number of seeds, in percent.
 type score struct {
 	Peer  string  `json:"peer"`
 	Mean  float64 `json:"mean"`
@@ -23,7 +22,7 @@ func (s score) String() string { return fmt.Sprintf("%s, %.4g ± %.2g", s.Peer, 
 
 const pyg = "PyTorch Geometric"
 
-// known are PyTorch Geometric's scores, sampled in memory, by the protocol of the example.
+// known has the scores of PyTorch Geometric, sampled in memory, with the protocol of the example.
 var known = map[string]score{
 	"computers-sage": {pyg, 91.74, 0.41, 3}, "computers-gcn": {pyg, 90.29, 0.42, 3}, "computers-gat": {pyg, 91.47, 0.64, 3},
 	"tolokers-sage": {pyg, 82.07, 0.35, 3}, "tolokers-gcn": {pyg, 75.35, 0.13, 3}, "tolokers-gat": {pyg, 75.29, 1.08, 3},
@@ -70,7 +69,8 @@ func readPeers(name string) (map[string]score, error) {
 	return all, nil
 }
 
-// beside compares the scores of an example's seeds with others': the exact ones, if there are any.
+// beside compares the scores of an example with other programs' scores: the exact scores if any were
+// measured, else the test scores.
 func (b *accuracy) beside(example string, test, exact []float64) (r row) {
 	if v, ok := published[strings.TrimSuffix(example, tuning)]; ok {
 		r = append(r, field{"published", v})
@@ -83,7 +83,7 @@ func (b *accuracy) beside(example string, test, exact []float64) (r row) {
 	if len(exact) > 0 {
 		own = scoresOf(exact)
 	}
-	// One seed has no standard deviation: the other side's stands for it.
+	// One seed has no standard deviation: the other side's is used for both.
 	sd, peerSD := cmp.Or(own.SD, peer.SD), cmp.Or(peer.SD, own.SD)
 	two := 2 * math.Sqrt(sd*sd/float64(len(test))+peerSD*peerSD/float64(peer.Seeds))
 	return append(r, field{"peer", peer}, field{"difference_points", own.Mean - peer.Mean}, field{"two_standard_errors", two})

@@ -34,10 +34,10 @@ import (
 // own. A row has 10⁹ operations a second in the best of the rounds, since other load on the machine
 // only makes products slower, and the ratio of the program's own rates to OpenBLAS'.
 func sgemmCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
-	last := f.Duration("time", 50*time.Millisecond, "of one measurement")
-	shape := f.String("shape", strings.Join(shapes, ","), "transposes of A and B, n or t, and M×N×K; /LDA/LDB/LDC where rows are further apart")
-	only := f.String("kinds", "", "those to measure; without, all that are here")
-	serve := f.String("serve", "", "a BLAS: measure what standard input has")
+	last := f.Duration("time", 50*time.Millisecond, "duration of one measurement")
+	shape := f.String("shape", strings.Join(shapes, ","), "shapes of products: n or t for A and B (t: transposed), M×N×K, and /LDA/LDB/LDC for other distances of rows")
+	only := f.String("kinds", "", "kinds to measure; empty: all that this machine has")
+	serve := f.String("serve", "", "internal: measure this BLAS with the shapes on standard input")
 	return func(context.Context, []string) error {
 		if *serve != "" {
 			return measureAll(*serve, os.Stdin, os.Stdout)
@@ -170,17 +170,17 @@ func startWorkers(only string) ([]*worker, error) {
 		w.from = json.NewDecoder(bufio.NewReader(from))
 		if err := w.from.Decode(&w.library); err != nil {
 			w.end()
-			log.Printf("without %s", k.name)
+			log.Printf("%s: not on this machine", k.name)
 			continue
 		}
 		if i := strings.Index(k.environment, "SIMD="); i >= 0 && !strings.Contains(w.library, k.environment[i+len("SIMD="):]) {
-			w.end() // another kind, since the processor has not this one
+			w.end() // the worker runs another kind, since the processor lacks this one
 			continue
 		}
 		workers = append(workers, w)
 	}
 	if len(workers) == 0 {
-		return nil, errors.New("none of the kinds is here")
+		return nil, errors.New("this machine has none of the kinds")
 	}
 	return workers, nil
 }

@@ -35,12 +35,12 @@ import (
 func simulatedCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	b := simulation{harness: h}
 	f.StringVar(&b.engine, "engine", "cpu", "--engine; none: the loader alone")
-	f.StringVar(&b.cache, "ram-cache", "5%", "--ram-cache, and the pack's --cache")
+	f.StringVar(&b.cache, "ram-cache", "5%", "--ram-cache of train, and --cache of pack")
 	f.StringVar(&b.memory, "memory", "4GiB", "--memory")
-	f.IntVar(&b.hidden, "hidden", 16, "--hidden: little, so that the drive is the bound")
-	nodes := f.Int("nodes", 4_000_000, "of the graph")
-	dim := f.Int("dim", 256, "float32s of a row")
-	seeds := f.Int("seeds", 16_000, "nodes of an epoch")
+	f.IntVar(&b.hidden, "hidden", 16, "--hidden; small, so that the drive is the bound")
+	nodes := f.Int("nodes", 4_000_000, "nodes of the graph")
+	dim := f.Int("dim", 256, "elements of a feature row, float32")
+	seeds := f.Int("seeds", 16_000, "training nodes of an epoch")
 	stores := f.String("stores", "rows,ginex,packed", "stores to train on")
 	return func(ctx context.Context, _ []string) error {
 		if _, err := h.place(); err != nil {
@@ -59,7 +59,7 @@ func simulatedCommand(h *harness, f *flag.FlagSet) func(context.Context, []strin
 		for store := range strings.SplitSeq(*stores, ",") {
 			epochs := 0
 			sides = append(sides, side{store, func(ctx context.Context, _ int) (row, error) {
-				if epochs == 0 { // how long they are is learned once
+				if epochs == 0 { // their duration is measured once
 					t, err := b.record(ctx, store, 2)
 					if err != nil {
 						return nil, err
@@ -147,7 +147,7 @@ func (b *simulation) compare(ctx context.Context, store string, epochs int) (row
 	if err != nil {
 		return nil, err
 	}
-	const none = 1 << 49 // bytes per second of a link that nothing waits for
+	const none = 1 << 49 // bytes per second of the link: too fast to be a bound
 	on := drives.Machine{Drive: b.found, Drives: 1, Link: none, Software: drives.Known().Software["recorded"], Slots: h.Slots}
 	on.Software.InFlight = h.InFlight
 	got, err := drives.Run(ctx, loads, on)

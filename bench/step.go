@@ -24,24 +24,24 @@ import (
 //	go run ./bench step DIR -make SAMPLES -dataset DATASET
 //	go run ./bench step DIR [-model gcn] [-dropout 0.5] [-threads 2] [-steps 10] [-layer-order auto] [-save WEIGHTS]
 //
-// The first form makes DIR of a training batch of samples: meta.json {"layers",
+// The first form writes a training batch of samples to DIR: meta.json {"layers",
 // "num_input", "num_seeds", "dim", "classes"}, x.npy (float32, num_input × dim), y.npy
 // (num_seeds), degree.npy (num_input: in-degrees in the whole graph) and for every layer l,
 // 0 being the input side, indptr_l.npy, indices_l.npy (positions among the sources)
 // and dst_l.npy (the destinations' own positions among the sources), all int64.
 //
-// -save writes the initial weights, and the losses of the first steps from them without dropout,
-// for step/peer.py: that begins with these weights, and times nothing unless its losses are the
-// same.
+// -save writes the initial weights, and the losses of the first steps without dropout, for
+// step/peer.py. That program starts with these weights, and refuses to measure if its losses differ.
 //
 // The time covers a training loop's work per batch on the compute side: deriving the edges' weights
 // and transposed blocks (which the program itself does ahead, on another goroutine), forward, loss,
 // backward and Adam. The features are in memory. A row has median, min and max milliseconds, and
 // prepare_ms for the derivation alone.
 //
-// It also has the time of the step's matrix products alone, with the same shapes, library and
-// workers, and operands in the cache, measured after every step: gflop, sgemm_gflops (a second),
-// sgemm_ms, and step_per_sgemm, the step's time over theirs. -bound=false leaves them out.
+// A row also has the time of the step's matrix products alone, with the same shapes, library and
+// workers, and with operands in the cache, measured after every step: gflop, sgemm_gflops (per
+// second), sgemm_ms, and step_per_sgemm, the time of the step divided by sgemm_ms. -bound=false leaves
+// them out.
 //
 // -against openblas takes turns, step by step, with an engine that differs in its BLAS: against_ms,
 // against_min_ms, and ratio, the median of the steps' times divided by the other engine's. Such
@@ -53,24 +53,24 @@ import (
 func stepCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	s := steps{harness: h}
 	h.threads = runtime.GOMAXPROCS(0)
-	f.Float64Var(&s.dropout, "dropout", 0, "rate after every layer but the last")
+	f.Float64Var(&s.dropout, "dropout", 0, "rate of dropout after every layer but the last")
 	f.IntVar(&s.hidden, "hidden", 256, "width of the hidden layers")
 	f.StringVar(&s.model, "model", "sage", "sage, gcn or gat")
-	f.IntVar(&s.heads, "heads", 8, "of gat")
-	f.IntVar(&s.steps, "steps", 10, "steps that are timed")
-	f.IntVar(&s.warmup, "warmup", 3, "steps before")
+	f.IntVar(&s.heads, "heads", 8, "heads of gat")
+	f.IntVar(&s.steps, "steps", 10, "number of timed steps")
+	f.IntVar(&s.warmup, "warmup", 3, "steps before the timed ones")
 	f.StringVar(&s.order, "layer-order", "auto", "auto, aggregate or multiply")
 	f.StringVar(&s.blas, "blas", "auto", "auto, openblas, builtin or gonum")
-	f.StringVar(&s.against, "against", "", "another of these, whose steps take turns with the others")
+	f.StringVar(&s.against, "against", "", "another BLAS; its steps take turns with the steps of -blas")
 	f.BoolVar(&s.bound, "bound", true, "time the step's matrix products alone, too")
 	f.StringVar(&s.engine, "engine", "cpu", "cpu or gpu")
-	f.StringVar(&s.precision, "precision", "float32", "gpu: of matrix products: float32, tf32 or bf16")
+	f.StringVar(&s.precision, "precision", "float32", "gpu: precision of matrix products: float32, tf32 or bf16")
 	f.BoolVar(&s.graphs, "graphs", true, "gpu: launch steps as CUDA graphs")
 	f.BoolVar(&s.pinned, "pinned", true, "gpu: pin the features' memory")
 	f.StringVar(&s.save, "save", "", "write initial weights and first losses into this folder")
 	samples := f.String("make", "", "make DIR of these samples")
-	data := f.String("dataset", "", "that the samples are of")
-	index := f.Int("batch", 0, "training batch that DIR is made of")
+	data := f.String("dataset", "", "the dataset of the samples")
+	index := f.Int("batch", 0, "number of the training batch for -make")
 	return func(ctx context.Context, args []string) error {
 		if len(args) != 1 || s.steps < 1 {
 			return errors.New("usage: step DIR [flags]")
@@ -110,7 +110,7 @@ func (s *steps) load(dir string) (err error) {
 		return err
 	}
 	if kind := (model.Model{Kind: model.Kind(s.model)}); kind.Weighing() == model.ByGraph && !slices.ContainsFunc(s.batch.Degree, func(d uint32) bool { return d > 0 }) {
-		return fmt.Errorf("%s has no degrees, by which %s weighs the edges: make it with -make", dir, s.model)
+		return fmt.Errorf("%s has no degrees, which the edge weights of %s need: make it with -make", dir, s.model)
 	}
 	return nil
 }

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# The storage side on one big machine, from nothing to figures in fifteen minutes and
-# 60 GB of disk: generate a graph, then measure the drive, packing, the loader, and the
-# policy min beside static (cold_rows of the packs, and loading), every pack deleted before the next one is made.
+# Measures the storage side on one large machine, in fifteen minutes and 60 GB of disk: generates a
+# graph, then measures the drive, packing, the loader, and the policy min beside static (cold_rows of
+# the packs, and loading). Every pack is deleted before the next one is made.
 #
 #   go build -o bin/diskgnn-bench ./bench && make build
 #   BIN=bin/diskgnn BENCH=bin/diskgnn-bench bench/storage.sh DIR OUT
 #
-# DIR takes the data, and is emptied; OUT takes a file of JSON lines for every part.
-# Nothing but the binaries is needed. NODES, DEGREE, ROUNDS, LOADS and SEEDS make the
-# graph and the work smaller. PARTS names what is measured; where time comes in pieces,
-# KEEP=1 in every call leaves the data there and goes on with them.
+# DIR gets the data, and is emptied; OUT gets a file of JSON lines for every part. Only the binaries are
+# needed. NODES, DEGREE, ROUNDS, LOADS and SEEDS set the size of the graph and of the work. PARTS lists
+# the parts to measure. To measure the parts in several calls, give KEEP=1 in each: it keeps the data
+# in DIR for the next call.
 set -euo pipefail
 dir=${1:?the directory for the data} out=${2:?the directory for the figures}
 bin=$(realpath "${BIN:-bin/diskgnn}") bench=$(realpath "${BENCH:-bin/diskgnn-bench}")

@@ -17,11 +17,11 @@ import (
 //
 //	go run ./bench stream -pack PACK -memory 100% -serial -- --model gat --gpu-cache 50% --ram-cache 0
 //
-// Arguments go to train. With -memory every round also trains with this share of rows on the GPU,
-// and none read from disk if the pack was made for that: the GPU's time alone. With -serial it
-// trains with one batch under way at a time. Each run's first epoch, which fills the caches, is
-// left out, and nothing is validated between the others: the drive is never idle. The others should
-// read 10 GB or last ten seconds (-epochs).
+// The arguments are passed to train. With -memory every round also trains with this share of the rows
+// on the GPU. If the pack allows that no row is read from disk, this is the GPU's time alone. With
+// -serial it also trains with one batch under way at a time. The first epoch of each run fills the
+// caches and does not count. No epoch is followed by validation, so the drive is never idle. The
+// counted epochs should read 10 GB or last ten seconds (-epochs).
 //
 // Rows have the share of time in which the GPU ran kernels (in steps and gathers), the number of
 // busy processors, and the run's peak memory with its growth after the first epoch: anonymous
@@ -30,7 +30,7 @@ func streamCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) 
 	h.need(f, "pack")
 	h.binary = "bin/diskgnn-gpu"
 	engine := f.String("engine", "gpu", "--engine")
-	memory := f.String("memory", "", "--gpu-cache that holds all rows; empty: don't")
+	memory := f.String("memory", "", "--gpu-cache that holds all rows; empty: no run in memory")
 	serial := f.Bool("serial", false, "also train with one batch at a time")
 	epochs := f.Int("epochs", 3, "epochs of a run")
 	return func(ctx context.Context, more []string) error {

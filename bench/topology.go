@@ -124,8 +124,8 @@ func (h *harness) orders(ctx context.Context, dir string, p mbfile.Params) error
 	return nil
 }
 
-// counted returns the orders beside the default; counts has the number of times that each node was
-// a destination.
+// counted returns the orders other than the default; counts has the number of times that each node
+// was a destination.
 func counted(offsets *graph.Offsets, counts []uint32) []namedOrder {
 	by := func(score func(v uint32) float64) topology.Order {
 		list := make([]uint32, offsets.NumNodes())

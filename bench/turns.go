@@ -89,25 +89,25 @@ func (f found) summary(side string, together func(v []float64) any) row {
 //	go run ./bench turns -each "--ram-cache 10%" -each "--ram-cache 100%" -- train --pack PACK --epochs 2
 //	go run ./bench turns -rounds 1 -watch -- pack … --memory 512MiB
 //
-// The output is removed, unless the command has --out. Figures come from the command's last line,
-// and from its last epoch; epoch_seconds is the median of the epochs, steady_seconds the mean of
-// the epochs after three seconds of load, both without the first, which fills the caches. Keys of
-// -same must be equal, and keys of -close within a relative 1e-5. Beside the command's own keys
-// there are weights, a hash of them; losses, of all epochs; and first_loss.
+// The output is removed, unless the command has --out. Figures come from the command's last line of
+// JSON, and from its last epoch. epoch_seconds is the median of the epochs, and steady_seconds the
+// mean of the epochs after three seconds of load, both without the first epoch, which fills the
+// caches. Keys of -same must be equal, and keys of -close within a relative 1e-5. The command adds
+// the keys weights (a hash of the weights), losses (of all epochs) and first_loss.
 func turnsCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	t := turning{harness: h, first: map[string]any{}}
-	f.Func("each", "more flags, separated by spaces: one of the sides; may be repeated", func(s string) error {
+	f.Func("each", "flags of one side, separated by spaces; repeat it for each side", func(s string) error {
 		t.each = append(t.each, s)
 		return nil
 	})
 	figures := f.String("figures", "epoch_seconds,steady_seconds,bytes_read,bytes_written,read_seconds,compute_seconds,cache_rows,seconds,peak_anon_bytes,peak_rss_bytes",
-		"to print, as far as there are such; ratios are the first one's")
+		"keys to print, if the command has them; ratios are of the first one")
 	f.StringVar(&t.same, "same", "", "keys that must not differ")
 	f.StringVar(&t.close, "close", "", "keys that must agree to 1e-5")
-	f.StringVar(&t.drop, "drop", "", "directories that are dropped from the page cache before each run")
+	f.StringVar(&t.drop, "drop", "", "directories to drop from the page cache before each run")
 	f.BoolVar(&h.swap, "swap", false, "begin odd rounds with the last side")
-	rated := f.String("drive", "", "a file: the rate of its drive is measured first in every round")
-	watch := f.Bool("watch", false, "look at the process's memory every 50 ms")
+	rated := f.String("drive", "", "a file; the rate of its drive is measured first in every round")
+	watch := f.Bool("watch", false, "read the process's memory every 50 ms")
 	return func(ctx context.Context, args []string) error {
 		if len(args) == 0 {
 			return errors.New("usage: turns [flags] -- COMMAND…")
@@ -147,7 +147,7 @@ type turning struct {
 	*harness
 	each, figures     []string
 	same, close, drop string
-	first             map[string]any // what the first run had, of keys that must not differ
+	first             map[string]any // values of the first run, of keys that must not differ
 }
 
 // once runs a command, checks the keys of -same and -close, and returns the figures.

@@ -1,5 +1,5 @@
-# What the scripts beside this share: the programs, and runs in turn. They stand in the directory
-# that they measure in.
+# Functions of the scripts beside this one: the programs, and runs in turn. The working directory is the
+# directory of the measurement.
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ -z "${BIN:-}" ]; then
 	BIN=$root/bin
@@ -8,8 +8,8 @@ if [ -z "${BIN:-}" ]; then
 fi
 bin=$BIN/diskgnn
 
-# made COMMAND…: what is there already stays.
+# made COMMAND…: makes a directory, unless it is finished.
 made() { "$bin" "$@" --quiet >&2; }
 
-# turns FLAG… -- COMMAND…
+# turns FLAG… -- COMMAND…: runs the subcommand turns of the harness.
 turns() { "$BIN/diskgnn-bench" turns -bin "$bin" -dir "$PWD" ${JSON:+-json} "$@"; }

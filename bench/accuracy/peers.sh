@@ -1,22 +1,22 @@
 #!/usr/bin/env bash
-# What DGL with GraphBolt, or PyTorch Geometric, scores by the protocol of our examples:
-# the same batches, fanout, rate and epochs, hidden width 256, dropout 0.5, fresh samples
-# for every epoch, everything in memory; after each epoch all nodes are evaluated from all
-# of their neighbours, and the test score is that of the best validation epoch.
+# Measures the scores of DGL with GraphBolt, or of PyTorch Geometric, with the protocol of our examples:
+# the same batch size, fanout, learning rate and epochs, hidden width 256, dropout 0.5, fresh samples for
+# every epoch, everything in memory. After each epoch all nodes are evaluated from all of their
+# neighbours. The test score belongs to the best validation epoch.
 #
 #   PEERS_DIR=… PEERS_DATA=… GB=…/gb/bin/python bench/accuracy/peers.sh fb100-sage fb100-gcn fb100-gat > peers.jsonl
 #   go run ./bench accuracy -seeds 3 -peers peers.jsonl fb100-sage fb100-gcn fb100-gat
 #
-# PEERS_DIR holds peer_graphbolt.py and peer_train.py, PEERS_DATA their graphs. PEER=pyg
-# takes PyTorch Geometric, whose Python PYG names. SEEDS are those to train, THREADS how many
-# a run has. Each name gives a line of JSON; progress goes to stderr.
+# PEERS_DIR has peer_graphbolt.py and peer_train.py, PEERS_DATA their graphs. GB is a Python with DGL.
+# PEER=pyg selects PyTorch Geometric, with the Python PYG. SEEDS lists the seeds, THREADS is the number
+# of threads of a run. Each example gives a line of JSON; progress goes to stderr.
 set -euo pipefail
 examples=$(dirname "$0")/../../examples
 python=${GB:-} script=peer_graphbolt.py
 [ "${PEER:-dgl}" = dgl ] || { python=${PYG:-} script=peer_train.py; }
 read -ra seeds <<<"${SEEDS:-0 1 2}"
 
-# of NAME SECTION KEY: a value of an example.
+# of NAME SECTION KEY: prints a value of an example.
 of() { awk -v section="$2:" -v key="$3:" '/^[a-z]/ { now = $1 } now == section && $1 == key { sub(/^ *[a-z-]*: */, ""); gsub(/[][ ]/, ""); print }' "$examples/$1.yaml"; }
 
 for name; do

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Training of several ranks beside DistDGL, on one host that is made into two: each has a network
-# and a /dev/shm of its own, and a link between them counts its bytes. With one and with two, by
-# turns, of the same graph, fanout, batches and model: DistDGL 2.1 with a server and a trainer a
-# host, each with its partition's rows in memory; ours with a rank a host, which reads a pack
-# within $memory.
+# Compares training of several ranks with DistDGL, on one host that is divided into two: each has a
+# network and a /dev/shm of its own, and the link between them counts bytes. Both programs train in turn
+# on one and on two hosts, with the same graph, fanout, batches and model. DistDGL 2.1 has a server and a
+# trainer per host, with the rows of its partition in memory. diskgnn has a rank per host, which reads a
+# pack within $memory.
 #
 #   GB=…/gb/bin/python bench/distdgl/compare.sh [DIR] [ROUNDS]
 #
-# GB is a Python with DGL 2.1. DIR takes the dataset, its partitions and the pack. Each line is a
-# run: the seconds of its epochs, the bytes between its hosts in each, and the sum of the peaks of
-# its processes' resident memory, over the bytes of the dataset. Shared memory of a server and
-# a trainer counts twice there. Two ranks have as many batches as one, and half as many steps.
+# GB is a Python with DGL 2.1. DIR gets the dataset, its partitions and the pack. Each line is a run: the
+# seconds of its epochs, the bytes between the hosts in each epoch, and the sum of the peak resident
+# memory of its processes, divided by the bytes of the dataset. The sum counts shared memory of a server
+# and a trainer twice. Two ranks compute the same number of batches as one, in half the steps.
 set -euo pipefail
 dir=${1:-${TMPDIR:-/tmp}/diskgnn-distdgl} rounds=${2:-3}
 nodes=400000 batch=1000 fanout=10,10 hidden=256 epochs=3 memory=300MiB
@@ -30,8 +30,8 @@ if [ -z "${INSIDE:-}" ]; then
 	INSIDE=1 exec "${alone[@]}" "$PWD/bench/distdgl/compare.sh" "$dir" "$rounds"
 fi
 
-trap '[ $? = 0 ] || echo "bench/distdgl: failed; what the processes said is in $dir" >&2' EXIT
-# This is the first host, and when it ends every process does. The second lasts until then.
+trap '[ $? = 0 ] || echo "bench/distdgl: failed; the logs of the processes are in $dir" >&2' EXIT
+# This process is the first host: when it ends, every process ends, the second host too.
 host='mount -t tmpfs tmpfs /dev/shm && ip link set lo up'
 bash -c "$host"
 coproc SECOND { exec unshare --mount --net bash -c "$host && echo && read -r"; }
@@ -49,7 +49,7 @@ for h in 0 1; do
 done
 counted() { awk '/^ *rank:/ { sub(/.*:/, ""); print $1 + $9 }' /proc/net/dev; } # of the link, both ways
 
-# Once: what both train on, and what each makes of it before.
+# The dataset of both, and the partitions, samples and pack, are made once.
 graph=$dir/graph
 bin/diskgnn generate --quiet --out "$graph" --nodes "$nodes" --dim 256 --train-ratio 0.05 >/dev/null
 [ -e "$dir/arrays" ] || bin/diskgnn export --quiet --dataset "$graph" --format npy --out "$dir/arrays" >/dev/null

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Loaders alone, without a model, on features that are read from disk: diskgnn's stores (train
-# --engine none) beside GraphBolt's, by page faults and by its io_uring reader. The programs take
-# turns. The first epoch of each begins with an empty page cache of the features; the second has
-# what the first left, if the loader uses the page cache or a cache of its own.
+# Compares loaders, without a model, on features that are read from disk: diskgnn's stores (train
+# --engine none) beside GraphBolt's page faults and its io_uring reader. The programs take turns. Before
+# the first epoch of each, the features are dropped from the page cache. The second epoch starts with
+# the page cache, or the loader's own cache, that the first epoch filled.
 #
 #   GB=…/bin/python DGL=CHECKOUT bench/ondisk/loading.sh DATASET [DIR] [ROUNDS]
 #
-# GB is a Python with DGL 2.1 and PyTorch 2.2, CHECKOUT a source tree of DGL from which the reader
-# is built (liburing's headers are needed). BATCH and FANOUT say what a batch is, CACHES which
-# shares of the rows our stores hold. DIR takes a second copy of the features. Each line is a run: the
-# seconds of its epochs, and the bytes that they read. GraphBolt's bytes are those that the kernel
-# read for its process, ours what the store counts, graphs included.
+# GB is a Python with DGL 2.1 and PyTorch 2.2. CHECKOUT is a source tree of DGL, from which the reader is
+# built (with the headers of liburing). BATCH and FANOUT set the batches, CACHES the shares of the rows
+# in the caches of diskgnn's stores. DIR gets a second copy of the features. Each line is a run: the
+# seconds of its epochs, and the bytes that they read. GraphBolt's bytes are counted by the kernel for
+# its process, diskgnn's bytes by the store, with graphs.
 set -euo pipefail
 dataset=$(realpath "$1") dir=${2:-${TMPDIR:-/tmp}/diskgnn-ondisk} rounds=${3:-3}
 dgl=$(realpath "$DGL")

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# A training step of each model with the program's own matrix products beside OpenBLAS' and
-# gonum's, on the same blocks and cores, taking turns step by step.
+# Compares a training step of each model with the program's own matrix products, with OpenBLAS and with
+# gonum, on the same blocks and cores. The libraries take turns, step by step.
 #
 #   bench/sgemm/step.sh [DIR] [STEPS]
 #
-# DIR takes the blocks. BIN is a folder with diskgnn and diskgnn-bench; without it they are built. MODELS, AGAINST, ORDERS and THREADS say what is measured. Each
-# line has the medians in milliseconds with the least of each, and that of the ratios.
+# DIR gets the blocks. BIN is a folder with diskgnn and diskgnn-bench; without it they are built. MODELS,
+# AGAINST, ORDERS and THREADS select the measurements. Each line has the median and the least time of
+# both libraries in milliseconds, and the median of the ratios.
 set -euo pipefail
 dir=${1:-${TMPDIR:-/tmp}/diskgnn-step} steps=${2:-15}
 here=$(cd "$(dirname "$0")" && pwd)

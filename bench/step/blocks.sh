@@ -1,7 +1,8 @@
-# What the scripts beside this share: the blocks. They have set bin, bench and dir.
+# A function of the scripts beside this one, which set bin, bench and dir.
 
-# blocks: a training batch of 1,024 seed nodes at fanout 10,15,20 of a generated power-law
-# graph, NODES (2 million) and 15 neighbours on average, in $dir/blocks, if it is not there.
+# blocks: writes a training batch of 1,024 seed nodes with fanout 10,15,20 to $dir/blocks, unless it
+# exists. The graph is generated, with power-law degrees, NODES nodes (2 million) and 15 neighbours on
+# average.
 blocks() {
 	[ -e "$dir/blocks/meta.json" ] && return
 	mkdir -p "$dir"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# One training step beside DGL's and PyTorch Geometric's, on the same blocks and cores and
-# from the same weights, the programs taking turns. The peers compute the first steps'
-# losses, and end the comparison if they are not ours.
+# Compares one training step with DGL and PyTorch Geometric, on the same blocks and cores and with the
+# same initial weights. The programs take turns. The peers compute the losses of the first steps, and
+# end the comparison if they differ from diskgnn's.
 #
 #   GB=…/gb/bin/python PYG=…/pyg/bin/python bench/step/compare.sh [DIR] [ROUNDS]
 #
-# GB is a Python with DGL, PYG one with PyTorch Geometric; without one that peer is left
-# out. DIR takes blocks and weights. MODELS and DROPOUTS name what is measured. The last
-# lines are medians over the rounds of the programs' medians, in milliseconds, with the least
-# and the most, and ours over each peer's.
+# GB is a Python with DGL, PYG a Python with PyTorch Geometric. A peer without its Python is left out.
+# DIR gets blocks and weights. MODELS and DROPOUTS select the measurements. The last lines are medians
+# over the rounds of the programs' medians, in milliseconds, with the least and the most, and the ratio
+# of diskgnn to each peer.
 set -euo pipefail
 dir=${1:-${TMPDIR:-/tmp}/diskgnn-step} rounds=${2:-3}
 cd "$(dirname "$0")/../.."

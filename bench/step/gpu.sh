@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# One training step on a GPU beside PyTorch Geometric's, on the same blocks and from the
-# same weights, the programs taking turns: as it is, and captured as a CUDA graph. The peer
-# computes the first steps' losses, and ends the comparison if they are not ours.
+# Compares one training step on a GPU with PyTorch Geometric, on the same blocks and with the same
+# initial weights. The programs take turns. PyTorch Geometric runs uncaptured and as a CUDA graph. It
+# computes the losses of the first steps, and ends the comparison if they differ from diskgnn's.
 #
 #   BIN=bin/diskgnn BENCH=bin/diskgnn-bench PYG=python3 bench/step/gpu.sh [DIR] [ROUNDS]
 #
-# BENCH is ./bench built as make build-gpu builds the program; PYG a Python with PyTorch
-# Geometric. DIR takes blocks and weights. MODELS, DROPOUTS and PRECISIONS name what is
-# measured. The last lines are medians over the rounds of the programs' medians, in
-# milliseconds, with the least and the most; what the host takes to prepare a batch, and a
-# step with the copies of the batch; and ours over each of the others.
+# BENCH is ./bench, built like the program of make build-gpu; PYG is a Python with PyTorch Geometric. DIR
+# gets blocks and weights. MODELS, DROPOUTS and PRECISIONS select the measurements. The last lines are
+# medians over the rounds of the programs' medians, in milliseconds, with the least and the most; then
+# the host's time to prepare a batch, the time of a step with the copies of its batch, and the ratio of
+# diskgnn to each of the others.
 set -euo pipefail
 dir=${1:-${TMPDIR:-/tmp}/diskgnn-step} rounds=${2:-3}
 here=$(dirname "$0") bin=$(realpath "${BIN:-bin/diskgnn}") bench=$(realpath "${BENCH:-bin/diskgnn-bench}") python=${PYG:-python3}
