@@ -1,15 +1,15 @@
-// Command nvme-overlap reads an NVMe drive from user space while a kernel computes: micro-batches
-// of reads are submitted one after another, what was read before is computed on meanwhile,
-// and all of them are completed at once.
+// Command nvme-overlap reads an NVMe drive from user space while a kernel computes: it submits
+// micro-batches of reads one after another, computes on the previous batch meanwhile, and completes
+// all reads at once.
 //
 //	go run . TARGET            on a GPU: go run -tags gpu . TARGET
 //
 // TARGET is soft:FILE, a file that a controller in software serves, or libnvm:/dev/libnvm0, a
 // drive behind BaM's kernel module. Without one, a file is made and served.
 //
-// It is a module of its own, which uses the storage stack of diskgnn and its kernels, and
-// nothing about training: the place to begin from with another program. The kernel here is a
-// checksum of each read; without a GPU its plain twin runs beside the reads.
+// It is a module of its own, which uses the storage stack of diskgnn and its kernels, but nothing about
+// training: a starting point for other programs. The kernel computes a checksum of each read; without
+// a GPU its plain twin runs beside the reads.
 package main
 
 import (
@@ -46,11 +46,10 @@ func main() {
 	}
 }
 
-// run reads a target twice, one batch after another and overlapped, and compares what the
-// kernel computed.
+// run reads a target twice, one batch after another and overlapped, and compares the checksums.
 func run(ctx context.Context, out io.Writer, args []string, w work) (err error) {
 	if len(args) > 1 {
-		return fmt.Errorf("one target, not %d", len(args))
+		return fmt.Errorf("give at most one target, not %d", len(args))
 	}
 	if len(args) == 0 {
 		dir, err := os.MkdirTemp("", "nvme-overlap")
@@ -113,7 +112,7 @@ func reach(target string) (nvme.Transport, error) {
 	case "libnvm":
 		return libnvm.Open(name)
 	}
-	return nil, fmt.Errorf("%q is no target: there are soft:FILE and libnvm:/dev/libnvm0", target)
+	return nil, fmt.Errorf("%q is no target: give soft:FILE or libnvm:/dev/libnvm0", target)
 }
 
 // make64MiB makes a file of random bytes.

@@ -10,21 +10,21 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// work is what is read: batches of micro-batches of reads of so many bytes.
+// work is the number and the sizes of reads: batches of micro-batches of reads.
 type work struct {
 	batches, micro, reads, bytes int
 }
 
-// batch returns the reads of a batch.
+// batch returns the number of reads of a batch.
 func (w work) batch() int { return w.micro * w.reads }
 
-// first returns the first block of a read of a batch: anywhere on the drive.
+// first returns the first block of a read of a batch, at a random place of the drive.
 func (w work) first(blocks uint64, blockBytes, batch, read int) uint64 {
 	n := uint64(w.bytes / blockBytes)
 	return rand.New(rand.NewPCG(uint64(batch), uint64(read))).Uint64N(blocks/n) * n
 }
 
-// overlap reads into two slots by turns, and computes on the one that is not read into.
+// overlap reads into two slots in turn, and computes on the other slot meanwhile.
 type overlap struct {
 	work
 	c      *nvme.Controller
@@ -37,11 +37,11 @@ func newOverlap(c *nvme.Controller, w work) (*overlap, error) {
 	block := c.Namespace().BlockBytes
 	switch {
 	case w.batches < 1 || w.micro < 1 || w.reads < 1:
-		return nil, fmt.Errorf("%d batches of %d × %d reads: nothing to do", w.batches, w.micro, w.reads)
+		return nil, fmt.Errorf("%d batches of %d × %d reads: all numbers must be at least 1", w.batches, w.micro, w.reads)
 	case w.bytes < block || w.bytes%block != 0 || w.bytes > c.Identity().MaxTransfer || uint64(w.bytes/block) > c.Namespace().Blocks:
-		return nil, fmt.Errorf("reads of %d bytes: want a multiple of %d up to %d", w.bytes, block, c.Identity().MaxTransfer)
+		return nil, fmt.Errorf("reads of %d bytes: the drive takes multiples of %d bytes up to %d", w.bytes, block, c.Identity().MaxTransfer)
 	case w.batch() >= c.Queues()[0].Depth():
-		return nil, fmt.Errorf("a batch of %d reads: the drive's queues take %d", w.batch(), c.Queues()[0].Depth()-1)
+		return nil, fmt.Errorf("a batch of %d reads: the queues of the drive take at most %d", w.batch(), c.Queues()[0].Depth()-1)
 	}
 	o := &overlap{work: w, c: c}
 	for range 2 {
@@ -81,7 +81,7 @@ func (o *overlap) run(ctx context.Context, overlapped bool) (sums []uint32, err 
 		if next && overlapped {
 			err = o.complete(ctx)
 		}
-		s, e := o.kernel.wait() // also after an error: it must not run on
+		s, e := o.kernel.wait() // also after an error, since the kernel must not continue
 		if err != nil || e != nil {
 			return nil, fmt.Errorf("batch %d: %w", i, firstOf(err, e))
 		}
@@ -98,8 +98,8 @@ func (o *overlap) run(ctx context.Context, overlapped bool) (sums []uint32, err 
 	return sums, nil
 }
 
-// submit begins the reads of a batch: each micro-batch is announced to the drive by itself,
-// which begins with it while the next is written.
+// submit begins the reads of a batch. It announces each micro-batch to the drive by itself, so that the
+// drive begins while the next one is written to the queue.
 func (o *overlap) submit(batch int) error {
 	q, space := o.c.Queues()[0], o.c.Namespace()
 	for micro := range o.micro {
@@ -115,8 +115,8 @@ func (o *overlap) submit(batch int) error {
 	return nil
 }
 
-// complete ends all reads that are under way. A drive that does not answer is an error in the
-// end, so it waits for no longer than a command's deadline.
+// complete waits for all reads that are under way. It waits no longer than the deadline of a command,
+// after which a read without an answer is an error.
 func (o *overlap) complete(ctx context.Context) error {
 	q := o.c.Queues()[0]
 	for q.Busy() > 0 {

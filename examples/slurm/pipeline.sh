@@ -1,35 +1,35 @@
 #!/usr/bin/env bash
-# pipeline.sh submits a whole pipeline to Slurm: samples drawn in shards, merged; packed in
-# shards, merged; trained, on several nodes together. It is called in a directory that all nodes share, in which the dataset
-# is, with `diskgnn` in PATH. Called again, it submits all jobs again, and what is finished does
-# nothing.
+# pipeline.sh submits a whole pipeline to Slurm: drawing samples in shards and merging them, packing in
+# shards and merging them, and training on several nodes together. Call it in a directory that all nodes
+# share and that has the dataset, with `diskgnn` in PATH. A second call submits all jobs again; stages
+# that are finished do nothing.
 #
 #   CONFIG=pipeline.yaml SHARDS=4 RANKS=2 examples/slurm/pipeline.sh
 set -euo pipefail
 
-here=$(dirname "$(realpath "$0")")     # where job.sh is
+here=$(dirname "$(realpath "$0")")     # directory of job.sh
 config=${CONFIG:-$here/pipeline.yaml}  # flags of all stages
-shards=${SHARDS:-4}                    # into how many tasks presample and pack are divided
-ranks=${RANKS:-2}                      # how many processes train one model; 1: by itself
+shards=${SHARDS:-4}                    # number of tasks of presample and of pack
+ranks=${RANKS:-2}                      # number of processes that train one model; 1: no others
 
-# What ranks on several nodes know and nobody else: made once, and read by its owner alone.
+# The secret that ranks on several nodes share: it is made once, and only its owner may read it.
 secret=secret
 if [ ! -s "$secret" ]; then
 	(umask 077 && head -c 32 /dev/urandom | od -An -v -tx1 | tr -d ' \n' >"$secret")
 fi
 
-# What each kind of job takes of the cluster, and how long: change it to yours. An array may run
-# in any order and on any nodes, and as many tasks of it at a time as there is room for.
+# Resources and time limit of each kind of job: change them for your cluster. The tasks of an array may
+# run in any order, on any nodes, and any number of them at a time.
 sampling=(--cpus-per-task=2 --mem=2G --time=0:30:00)
 packing=(--cpus-per-task=2 --mem=2G --time=0:30:00)
 merging=(--cpus-per-task=1 --mem=2G --time=0:30:00)
-# All ranks train at the same time: a node for each, which has --mem for it. On nodes with four GPUs,
-# with the variant of diskgnn that uses them, it would be --ntasks-per-node=4 --gpus-per-node=4:
-# each rank takes the GPU of its number on the node, SLURM_LOCALID.
+# All ranks train at the same time, each on a node with --mem of memory. On nodes with four GPUs, and
+# with the gpu variant of diskgnn, give --ntasks-per-node=4 --gpus-per-node=4: each rank uses the GPU
+# with the number SLURM_LOCALID, its number on the node.
 training=(--ntasks="$ranks" --ntasks-per-node=1 --cpus-per-task=2 --mem=2G --time=0:30:00)
 
-# submit NAME AFTER OPTIONS... -- ARGUMENTS... submits job.sh, to run `diskgnn ARGUMENTS`, and
-# prints the number of the job.
+# submit NAME AFTER OPTIONS... -- ARGUMENTS... submits job.sh with `diskgnn ARGUMENTS`, and prints the
+# number of the job.
 submit() {
 	local name=$1 after=$2 options=()
 	shift 2
@@ -38,8 +38,8 @@ submit() {
 		shift
 	done
 	shift
-	# afterok: it begins when all tasks of the job before it ended with exit code 0. If one
-	# ends otherwise, this job never can: kill-on-invalid-dep removes it, and those after it.
+	# afterok: the job begins when all tasks of the job before it ended with exit code 0. If a task
+	# fails, kill-on-invalid-dep removes this job and the jobs after it.
 	if [ -n "$after" ]; then
 		options+=(--dependency="afterok:$after" --kill-on-invalid-dep=yes)
 	fi
@@ -54,18 +54,18 @@ shards_of() {
 	done
 }
 
-# --shard auto: each task of the array draws the part that its number says. Tasks may be
-# numbered from anywhere; an array that leaves numbers out is refused.
+# --shard auto: each task of the array draws the shard of its number. The numbers may begin anywhere, but
+# diskgnn refuses an array that leaves numbers out.
 array=(--array="0-$((shards - 1))")
 
 sampled=$(submit presample "" "${sampling[@]}" "${array[@]}" -- presample --config "$config" --shard auto)
 samples=$(submit merge-samples "$sampled" "${merging[@]}" -- merge --out samples $(shards_of samples))
 packed=$(submit pack "$samples" "${packing[@]}" "${array[@]}" -- pack --config "$config" --shard auto)
 pack=$(submit merge-pack "$packed" "${merging[@]}" -- merge --out pack $(shards_of pack))
-# --resume: a run that is there is gone on with, or is finished. Without, train refuses it, unless
-# Slurm says that it began this job again. --rank auto: srun starts every rank with this same
-# command line, and SLURM_PROCID says which one it is. The batches of a step, `accumulate` in
-# pipeline.yaml, are divided among the ranks: the weights are the same for any number of them.
+# --resume: an existing run is resumed, or is finished. Without it train refuses an existing run, unless
+# Slurm has requeued this job. --rank auto: srun starts every rank with this command line, and
+# SLURM_PROCID is the number of the rank. The batches of a step, `accumulate` in pipeline.yaml, are
+# divided among the ranks, so the weights are the same for any number of ranks.
 trained=$(submit train "$pack" "${training[@]}" -- train --config "$config" --rank auto --resume --secret-file "$secret")
 
 echo "presample $sampled, merge $samples, pack $packed, merge $pack, train $trained"

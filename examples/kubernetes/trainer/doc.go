@@ -1,4 +1,4 @@
-// Package trainer has the tests of train.yaml: it is decoded as strictly as an API server would,
-// into the types of Kubeflow Trainer. These are made for an older Kubernetes than the types that
-// the other manifests are decoded into, so this is a module beside theirs.
+// Package trainer has the tests of train.yaml, which is decoded as strictly as by an API server, into
+// the types of Kubeflow Trainer. It is a module of its own: these types need an older Kubernetes than
+// the types of the other manifests.
 package trainer
