@@ -14,25 +14,26 @@ import (
 	"diskgnn/internal/program"
 )
 
-const doctorTeaches = `Says what this machine can do, and why not, with the one thing to change: processor,
-OpenBLAS, memory, locked memory, huge pages; io_uring, direct I/O and the drive of a
-directory; GPU, drives that write to its memory, cuFile; NVMe drives for queues of one's
-own. It ends with exit code 0 whatever it finds.
+const doctorTeaches = `Lists the facilities of this machine that the program can use, and for each missing one
+the reason and the one change that helps: processor, OpenBLAS, memory, locked memory,
+huge pages; io_uring, direct I/O and the drive of a directory; GPU, drives that write to
+its memory, cuFile; NVMe drives that this program can drive by itself. The exit code is 0,
+also when facilities are missing.
 
    diskgnn doctor
    diskgnn doctor --dir /mnt/nvme --json
 
-How fast the drive is, 'diskgnn bench io' measures.`
+'diskgnn bench io' measures the speed of the drive.`
 
 // doctorCommand reports the machine's abilities.
 func doctorCommand() command {
 	directory := "."
 	return command{
 		name:    "doctor",
-		usage:   "say what this machine can do, and what to change",
+		usage:   "list the facilities of this machine, and how to add others",
 		teaches: doctorTeaches,
 		flags: flags{
-			stringFlag("dir", "DIR", "where data will lie: direct I/O and the drive are those of this directory", &directory),
+			stringFlag("dir", "DIR", "directory for the data: direct I/O and the drive are examined there", &directory),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			r := doctor.Here().Examine(ctx, directory)
@@ -57,7 +58,7 @@ var bashCompletion string
 //go:embed completion/diskgnn.zsh
 var zshCompletion string
 
-const completionTeaches = `Prints a script for a shell, with which it completes commands and flags.
+const completionTeaches = `Prints a script that makes a shell complete commands and flags.
 
    source <(diskgnn completion bash)                                     # this shell
    diskgnn completion bash > /etc/bash_completion.d/diskgnn              # all shells
@@ -73,7 +74,7 @@ type completion struct {
 func completionCommand() command {
 	return command{
 		name:     "completion",
-		usage:    "print a script by which a shell completes commands and flags",
+		usage:    "print a script that makes a shell complete commands and flags",
 		teaches:  completionTeaches,
 		operands: []string{"SHELL"},
 		run: func(_ context.Context, s *session) (outcome, error) {
@@ -89,7 +90,7 @@ func completionCommand() command {
 					return outcome{}, fmt.Errorf("write the script: %w", err)
 				}
 			default:
-				return outcome{}, fault.New(fault.ErrUsage, "no script for %q; there are bash, zsh and fish", c.Shell)
+				return outcome{}, fault.New(fault.ErrUsage, "no script for the shell %q; known are bash, zsh and fish", c.Shell)
 			}
 			return outcome{object: c, text: c.Script}, nil
 		},
@@ -182,7 +183,7 @@ func (v version) String() string {
 
 // builtIn lists the optional parts of a build that this one has.
 func (v version) builtIn() string {
-	gpu, assembly := "no GPU support (make build-gpu has it)", "no kernels in assembly"
+	gpu, assembly := "no GPU support (make build-gpu builds it)", "no kernels in assembly"
 	if v.GPU {
 		gpu = "GPU support"
 	}
@@ -195,8 +196,8 @@ func (v version) builtIn() string {
 func versionCommand() command {
 	return command{
 		name:    "version",
-		usage:   "say what this program was built from",
-		teaches: "Prints the version, the revision, the Go release that built it, what was built in, and the SHA-256 of its file, by which ranks tell that all run one program.",
+		usage:   "print the version and the build of this program",
+		teaches: "Prints the version, the revision, the Go release of the build, the optional parts that were built in, and the SHA-256 of the program's file. The ranks of a run compare this hash: all must run the same program.",
 		run: func(context.Context, *session) (outcome, error) {
 			v := buildVersion()
 			v.SHA256 = program.Hash()

@@ -234,10 +234,10 @@ func (cmd *command) looks(ctx context.Context, s *session) error {
 // flags returns the flags of all commands.
 func (g *globals) flags() flags {
 	return flags{
-		stringFlag("config", "FILE", "YAML file with values for flags; flags win", &g.config),
+		stringFlag("config", "FILE", "YAML file with values for flags; the command line takes precedence", &g.config),
 		&cli.BoolFlag{Name: "json", Usage: "print one JSON object as the last line of stdout", Destination: &g.json, DisableDefaultText: true},
-		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr, but what --progress json writes", Destination: &g.quiet, DisableDefaultText: true},
-		flag("progress", "KIND", "on stderr: auto, json (an object a line), none", "auto", oneOf(&g.progress, "known are", progressKinds)),
+		&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "no progress and no notes on stderr; --progress json still writes its lines", Destination: &g.quiet, DisableDefaultText: true},
+		flag("progress", "KIND", "form of the progress on stderr: auto, json (one object per line), none", "auto", oneOf(&g.progress, progressKinds)),
 	}
 }
 

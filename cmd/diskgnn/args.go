@@ -120,7 +120,7 @@ func usageError(err error, flags []cli.Flag, command string) error {
 	if m := undefinedFlag.FindStringSubmatch(text); m != nil {
 		err := unknownFlag(m[1], flags)
 		if !strings.Contains(err.Error(), ";") {
-			err = fault.New(err, "%v; %s --help lists what there is", err, command)
+			err = fault.New(err, "%v; %s --help lists the commands and flags", err, command)
 		}
 		return err
 	}

@@ -19,20 +19,21 @@ import (
 )
 
 const benchIOTeaches = `Measures the drive that PATH lies on, through the storage backend that training uses:
-large sequential reads of several sizes and depths, of which the fastest count, and
-random reads of two sizes at growing depth. Of a directory, a scratch file is written
-there first, which measures writing too, and is removed at the end; a file is only read.
+large sequential reads of several sizes and depths, where the fastest result counts, and
+random reads of two sizes at growing depth. In a directory, it first writes a scratch
+file, which also measures writing, and removes it at the end. A file is only read.
 
    diskgnn bench io .
    diskgnn bench io --io pread --size 8GiB /mnt/nvme
 
-The figures are what the drive keeps up: a throttled one is faster for a second or more
-after it was idle, so each measurement begins after seconds of load that do not count. All
-of them take some 75 seconds; with --seconds 1, eight, and a throttle may not show.
+The figures are sustained rates. A throttled drive is faster for a second or more after it
+was idle, so each measurement begins after seconds of load that do not count. All
+measurements together take about 75 seconds. With --seconds 1 they take about 8 seconds,
+which may be too short to show a throttle.
 
-Where the file system refuses direct I/O the figures may be those of memory, which
-is said. So is whether a GPU could read the file by itself (cufile, GPUDirect Storage):
-directly, in compatibility mode, or why not.`
+If the file system refuses direct I/O, the figures may be rates of memory, and the output
+says so. It also says whether a GPU could read the file by itself (cufile, GPUDirect
+Storage): directly, in compatibility mode, or not at all, with the reason.`
 
 // benchCommand has the measurements of the machine and its stores.
 func benchCommand() command {
@@ -40,8 +41,8 @@ func benchCommand() command {
 		name:    "bench",
 		usage:   "measure the machine, and compare stores on it",
 		subs:    []command{benchIOCommand(), benchStoresCommand(), benchNVMeCommand()},
-		unknown: "%q cannot be measured; there are io, stores and nvme",
-		missing: "name what to measure: io, stores or nvme",
+		unknown: "no subcommand %q; known are io, stores and nvme",
+		missing: "name a subcommand: io, stores or nvme",
 	}
 }
 
@@ -86,8 +87,8 @@ func benchIOCommand() command {
 		operands: []string{"PATH"},
 		flags: flags{
 			ioFlag(&b.backend),
-			bytesFlag("size", "of the scratch file; of a file, what is read in sequence, again and again", "4GiB", &b.size),
-			positiveFlag("seconds", "of measuring sequential reads, and writes; before each, 0.3 times as long of load that does not count", &b.seconds),
+			bytesFlag("size", "bytes of the scratch file; for a file, the bytes that are read in sequence, repeatedly", "4GiB", &b.size),
+			positiveFlag("seconds", "seconds of each measurement of sequential reads or writes; before it, load for 0.3 times as long, which does not count", &b.seconds),
 		},
 		run: shows(b.measure, ioRates.outcome),
 	}
@@ -128,7 +129,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, fault.New(fault.ErrUsage, "--seconds %v is more than %d", b.seconds, longest)
 	}
 	if b.size < mostBlock {
-		return r, fault.New(fault.ErrUsage, "--size %s is too little to be measured: at least %s", budget.FormatBytes(b.size), budget.FormatBytes(mostBlock))
+		return r, fault.New(fault.ErrUsage, "--size %s is too small to measure: give at least %s", budget.FormatBytes(b.size), budget.FormatBytes(mostBlock))
 	}
 	path := s.args[0]
 	info, err := vfs.OS.Stat(path)
@@ -143,7 +144,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, err
 	}
 	if b.size > free {
-		return r, fault.New(fault.ErrBudget, "a scratch file of %s does not fit: %s has %s free (--size makes it smaller)",
+		return r, fault.New(fault.ErrBudget, "a scratch file of %s does not fit: %s has %s free (give a smaller --size)",
 			budget.FormatBytes(b.size), path, budget.FormatBytes(free))
 	}
 	// A backend that cannot be opened is an error before anything is written.
@@ -156,7 +157,7 @@ func (b *benchIO) measure(ctx context.Context, s *session) (r ioRates, err error
 		return r, err
 	}
 	defer func() { err = errors.Join(err, vfs.OS.Remove(scratch), lock.Close()) }()
-	s.rep.Logf("writing %s to %s, again and again for %s", budget.FormatBytes(b.size), scratch, units.Seconds(b.effort().Total().Seconds()))
+	s.rep.Logf("writing %s to %s, repeatedly for %s", budget.FormatBytes(b.size), scratch, units.Seconds(b.effort().Total().Seconds()))
 	written, err := driverate.Write(ctx, vfs.OS, scratch, driverate.Writes{Bytes: b.size, Load: b.effort(), Whole: true})
 	if err != nil {
 		return r, err
@@ -184,7 +185,7 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 		return r, err
 	}
 	if r.Bytes < mostBlock {
-		return r, fault.New(fault.ErrInput, "%s has %s: too little to be measured, at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
+		return r, fault.New(fault.ErrInput, "%s has %s: too small to measure, it needs at least %s", path, budget.FormatBytes(r.Bytes), budget.FormatBytes(mostBlock))
 	}
 	idle := b.effort().Drain
 	s.rep.Logf("reading in sequence for %s, after %s of rest", units.Seconds(all.SweepTime(b.effort()).Seconds()), units.Seconds(idle.Seconds()))
@@ -239,9 +240,9 @@ func (r ioRates) outcome() outcome {
 		{"sequential", fmt.Sprintf("%s, by %d reads of %s in flight%s", units.BytesPerSecond(r.Sequential), r.Shape.Depth, whole(r.Shape.Block), r.took())},
 	}}
 	if !r.Direct {
-		o.lines[1].text = fmt.Sprintf("%s, buffered: figures may be memory's (%s)", r.Backend, r.Buffered)
+		o.lines[1].text = fmt.Sprintf("%s, buffered: the figures may be rates of memory (%s)", r.Backend, r.Buffered)
 	}
-	o.lines = append(o.lines, line{"from rest", units.BytesPerSecond(r.AfterIdle) + " in the first second, which a throttled drive does not keep up"})
+	o.lines = append(o.lines, line{"from rest", units.BytesPerSecond(r.AfterIdle) + " in the first second, which a throttled drive does not sustain"})
 	if r.Write != nil {
 		o.lines = append(o.lines, line{"write", units.BytesPerSecond(*r.Write)})
 	}
@@ -261,7 +262,7 @@ func (r ioRates) outcome() outcome {
 func (r ioRates) took() string {
 	text := fmt.Sprintf("; measured for %s after %s of load", units.Seconds(r.Seconds), units.Seconds(r.Drained))
 	if r.Seconds < 0.9*driverate.Sustained.For.Seconds() {
-		text += ", in which a throttle may not show"
+		text += ", which may be too short to show a throttle"
 	}
 	return text
 }

@@ -16,9 +16,9 @@ func TestBufferedRatesAreDoubted(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "measured    dir, 1.0 MiB\n" +
-		"backend     pread, buffered: figures may be memory's (the file system refuses O_DIRECT)\n" +
-		"sequential  3.00 GiB/s, by 16 reads of 1 MiB in flight; measured for 1.00 s after 250 ms of load, in which a throttle may not show\n" +
-		"from rest   4.00 GiB/s in the first second, which a throttled drive does not keep up\n"
+		"backend     pread, buffered: the figures may be rates of memory (the file system refuses O_DIRECT)\n" +
+		"sequential  3.00 GiB/s, by 16 reads of 1 MiB in flight; measured for 1.00 s after 250 ms of load, which may be too short to show a throttle\n" +
+		"from rest   4.00 GiB/s in the first second, which a throttled drive does not sustain\n"
 	if out.String() != want {
 		t.Errorf("printed %q, want %q", &out, want)
 	}

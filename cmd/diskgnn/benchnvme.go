@@ -32,8 +32,9 @@ sysfs:ADDRESS is a drive of the machine, which nobody else may use. Nothing is w
    diskgnn bench nvme soft:drive.img --from gpu --queues 32 --block 4KiB,128KiB
    diskgnn bench nvme soft:drive.img --null          the rings alone: no byte is read
 
-What a controller in software reaches is a rate of the file's drive, or of the page cache,
-and of the processors; it says nothing of a drive whose queues a GPU drives over the bus.`
+The rate of a controller in software depends on the file's drive, or on the page cache,
+and on the processors. It is no prediction for a real drive with queues that a GPU drives
+over the bus.`
 
 // benchNVMe has the options of bench nvme.
 type benchNVMe struct {
@@ -117,11 +118,11 @@ func benchNVMeCommand() command {
 			})),
 			intFlag("queues", "queue pairs of each drive; the drive may grant fewer", "", &b.queues, 1),
 			intFlag("submitters", "goroutines that drive the queues; of a GPU it is one block", "", &b.submitters, 1),
-			intFlag("completers", "blocks of the GPU that complete, as far as there are queues", "", &b.completers, 1),
-			stringFlag("from", "NAME", "who drives the queues: host or gpu", &b.from),
+			intFlag("completers", "blocks of the GPU that complete reads, at most one per queue", "", &b.completers, 1),
+			stringFlag("from", "NAME", "processor that drives the queues: host or gpu", &b.from),
 			boolFlag("null", "the controller in software answers reads without reading", &b.null),
 			stringFlag("io", "NAME", "storage backend to compare with: uring, pread, cufile, or auto", &b.backend),
-			positiveFlag("seconds", "of each measurement; before each, 0.3 times as long of load that does not count", &b.seconds),
+			positiveFlag("seconds", "seconds of each measurement; before it, load for 0.3 times as long, which does not count", &b.seconds),
 		},
 		run: shows(b.measure, nvmeRates.outcome),
 	}
@@ -135,11 +136,11 @@ func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err e
 	}
 	switch {
 	case b.null && named.Kind != target.Soft:
-		return r, fault.New(fault.ErrUsage, "--null: the controller of %s is none in software", named)
+		return r, fault.New(fault.ErrUsage, "--null: %s has no controller in software", named)
 	case !slices.Contains(benchFrom, b.from):
-		return r, fault.New(fault.ErrUsage, "--from %s: there are %s", b.from, strings.Join(benchFrom, " and "))
+		return r, fault.New(fault.ErrUsage, "--from %s: known are %s", b.from, strings.Join(benchFrom, " and "))
 	case b.from == "gpu" && b.submitters != 1:
-		return r, fault.New(fault.ErrUsage, "--submitters %d: of a GPU, one block submits", b.submitters)
+		return r, fault.New(fault.ErrUsage, "--submitters %d: with --from gpu, exactly one block submits", b.submitters)
 	}
 	r = nvmeRates{Target: s.args[0], From: b.from, Null: b.null}
 	var device *cuda.Device
@@ -248,12 +249,16 @@ func (r nvmeRates) outcome() outcome {
 				text += fmt.Sprintf(" (%s of the drive, %s of the page cache)", units.BytesPerSecond(*one.Device), units.BytesPerSecond(*one.Cache))
 			}
 		}
-		text += fmt.Sprintf("; %s half, %s 99%%", units.Seconds(one.P50), units.Seconds(one.P99))
+		latency := "; latency"
 		if one.GPU != nil {
-			text += fmt.Sprintf(" of micro-batches; %s and %s a thousand, %s of the GPU", units.Seconds(one.GPU.Submit), units.Seconds(one.GPU.Complete), percent(one.GPU.Share))
+			latency += " of micro-batches"
+		}
+		text += fmt.Sprintf("%s %s median, %s at 99%%", latency, units.Seconds(one.P50), units.Seconds(one.P99))
+		if one.GPU != nil {
+			text += fmt.Sprintf("; a thousand requests take %s to submit and %s to complete, on %s of the GPU", units.Seconds(one.GPU.Submit), units.Seconds(one.GPU.Complete), percent(one.GPU.Share))
 		}
 		if one.Beside != nil {
-			text += fmt.Sprintf("; %.2f of %s", one.RequestsPerSecond/max(*one.Beside, 1), r.Backend)
+			text += fmt.Sprintf("; %.2f times the rate of %s", one.RequestsPerSecond/max(*one.Beside, 1), r.Backend)
 		}
 		o.lines = append(o.lines, line{fmt.Sprintf("%s × %d", whole(one.BlockBytes), one.Depth), text})
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 const benchStoresTeaches = `Trains one model with several stores, on the same mini-batches and with the same memory,
-and compares what each reads and takes: on your graph, your drive.
+and compares their reads and times, on your graph and your drive.
 
    diskgnn bench stores --dataset graph --out compared --memory 8GiB
    diskgnn bench stores --dataset graph --samples samples --out compared --stores packed,rows
@@ -23,11 +23,12 @@ and compares what each reads and takes: on your graph, your drive.
 
 The drive is measured first, and an estimate says how long the reads will take. Then each
 store trains once in a round, in a process of its own, with the files dropped from the
-page cache. A store that fails, as for want of memory, has the reason in its row. With
---ablate, each also trains without a part: its row is STORE.PART.
+page cache. The row of a store that fails, for example for lack of memory, has the reason.
+With --ablate, each store also trains without a part: its row is STORE.PART.
 
-The directory keeps the samples, the pack, every run, and report.html, which shows it all. The same command goes on where
-one was interrupted, and with more --rounds or --stores runs those alone.`
+The directory keeps the samples, the pack, every run, and report.html, a page with all
+results. After an interruption, the same command continues. With more --rounds or
+--stores, it runs only the additional ones.`
 
 func benchStoresCommand() command {
 	o := comparison.Defaults()
@@ -38,14 +39,14 @@ func benchStoresCommand() command {
 		usage:   "compare the stores in training",
 		teaches: benchStoresTeaches,
 		flags: flags{
-			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
-			stringFlag("samples", "DIR", "what presample made of it; without, the next four say what is drawn", &o.Samples),
+			stringFlag("dataset", "DIR", "dataset, made by generate or import", &o.Dataset),
+			stringFlag("samples", "DIR", "samples of the dataset, made by presample; without, the next four flags set the sampling", &o.Samples),
 			intFlag("batch-size", "seed nodes of a mini-batch", "", &o.Sampling.BatchSize, 1),
 			fanoutFlag(&o.Sampling.Fanout),
-			stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.Sampling.EvalFanout),
-			intFlag("sample-epochs", "different epochs to draw; training goes round them", "", &o.Sampling.Epochs, 1),
+			stringFlag("eval-fanout", "LIST", "fanout for validation and test: same, all, or a list like --fanout", &o.Sampling.EvalFanout),
+			intFlag("sample-epochs", "sample epochs to draw; training repeats them in turn", "", &o.Sampling.Epochs, 1),
 			outFlag(&o.Out, "the comparison"),
-			flag("stores", "LIST", "names of the stores, in the order of their running", strings.Join(o.Stores, ","), func(s string) error {
+			flag("stores", "LIST", "names of the stores, in the order in which they run", strings.Join(o.Stores, ","), func(s string) error {
 				o.Stores = strings.Split(strings.ReplaceAll(s, " ", ""), ",")
 				return nil
 			}),
@@ -66,7 +67,7 @@ func benchStoresCommand() command {
 			stringFlag("engine", "NAME", engineUsage, &o.Train.Engine),
 			ioFlag(&o.Train.IO),
 			blasFlag(&o.Train.BLAS),
-			positiveFlag("drive-seconds", "of measuring the drive's sequential reads", &o.DriveSeconds),
+			positiveFlag("drive-seconds", "seconds of measuring the drive's sequential reads", &o.DriveSeconds),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			if err := s.settle(&o, &o.Train.Memory); err != nil {
@@ -88,7 +89,7 @@ func benchStoresCommand() command {
 func compared(r comparison.Result) outcome {
 	drive := "direct"
 	if !r.Drive.Direct {
-		drive = "buffered: figures may be memory's"
+		drive = "buffered: the figures may be rates of memory"
 	}
 	cold := "dropped ahead of each run"
 	if r.Warm != "" {

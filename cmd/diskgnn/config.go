@@ -229,10 +229,10 @@ func knownKeys(settings []setting, file string, flags []cli.Flag) error {
 func parseConfig(text []byte, file string, commands []string) (general []setting, sections map[string][]setting, err error) {
 	tree, err := yaml.Parse(text)
 	if err != nil {
-		return nil, nil, fault.New(fault.ErrUsage, "%s is no YAML that can be read: %v", file, err)
+		return nil, nil, fault.New(fault.ErrUsage, "%s cannot be read as YAML: %v", file, err)
 	}
 	if len(tree.Docs) > 1 {
-		return nil, nil, fault.New(fault.ErrUsage, "%s: holds %d documents, one is read", file, len(tree.Docs))
+		return nil, nil, fault.New(fault.ErrUsage, "%s has %d YAML documents, but a configuration is a single one", file, len(tree.Docs))
 	}
 	sections = make(map[string][]setting)
 	if len(tree.Docs) == 0 || tree.Docs[0].Body == nil {
@@ -249,7 +249,7 @@ func parseConfig(text []byte, file string, commands []string) (general []setting
 		} else if inner, ierr := mapping(e.Value, file); ierr != nil {
 			err = ierr
 		} else if _, twice := sections[key]; twice {
-			err = fault.New(fault.ErrUsage, "%s:%d: %s is there twice", file, line, key)
+			err = fault.New(fault.ErrUsage, "%s:%d: the key %s is given twice", file, line, key)
 		} else {
 			sections[key] = []setting{}
 			for _, i := range inner {
@@ -281,7 +281,7 @@ func mapping(n ast.Node, file string) ([]*ast.MappingValueNode, error) {
 func appendSetting(list []setting, e *ast.MappingValueNode, file string) ([]setting, error) {
 	s := setting{key: e.Key.GetToken().Value, line: e.Key.GetToken().Position.Line}
 	if slices.ContainsFunc(list, func(o setting) bool { return o.key == s.key }) {
-		return nil, fault.New(fault.ErrUsage, "%s:%d: %s is there twice", file, s.line, s.key)
+		return nil, fault.New(fault.ErrUsage, "%s:%d: the key %s is given twice", file, s.line, s.key)
 	}
 	var err error
 	if s.value, err = scalar(e.Value); err == nil {

@@ -15,9 +15,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-const generateTeaches = `Makes a graph to try things on: degrees follow a power law, most edges stay inside
-communities, and a node's label can be told from its neighbourhood but hardly from
-its own features. It is streamed to disk, so that it may be far larger than memory.
+const generateTeaches = `Makes a graph for experiments: degrees follow a power law, most edges stay inside
+communities, and a node's neighbourhood predicts its label well, its own features hardly.
+The graph is streamed to disk, so it may be far larger than memory.
 
    diskgnn generate --out graph
    diskgnn generate --out big --nodes 50000000 --dim 256 --dtype bfloat16
@@ -40,10 +40,10 @@ func generateCommand() command {
 			positiveFlag("avg-degree", "stored directed edges per node", &o.AvgDegree),
 			intFlag("dim", "elements of a feature row", "", &o.Dim, 1),
 			intFlag("classes", "number of classes", "", &o.Classes, 2),
-			dtypeFlag("of the features: float32, float16 or bfloat16", string(o.DType), &o.DType),
+			dtypeFlag("type of the features: float32, float16 or bfloat16", string(o.DType), &o.DType),
 			boolFlag("compress", "store the features compressed", &o.Compress),
 			boolFlag("multi-label", "give nodes any number of classes", &o.MultiLabel),
-			positiveFlag("train-ratio", "share of the nodes to train on; a fifth of it each validates and tests", &o.TrainRatio),
+			positiveFlag("train-ratio", "share of the nodes for training; validation and test get a fifth of it each", &o.TrainRatio),
 			seedFlag(&o.Seed),
 		}, stageFlags(&o.Workers, &o.Memory, &o.Force)...),
 		check: func(s *session) error {
@@ -70,7 +70,7 @@ func ofLabels(kind string) string {
 // labelLines describes a dataset's labels and splits.
 func labelLines(kind string, classes int, unlabelled, train, valid, test int64) []line {
 	if kind == dataset.NoLabels {
-		return []line{{"labels", "none, and no splits: it is one to predict on"}}
+		return []line{{"labels", "none, and no splits: the dataset is for prediction"}}
 	}
 	return []line{
 		{"labels", fmt.Sprintf("%s%s, %s unlabelled", units.Of(classes, "class"), ofLabels(kind), units.Of(unlabelled, "node"))},
@@ -116,8 +116,9 @@ disk, features are streamed, archives are unpacked while they are read.
    diskgnn import --out own --edges e.parquet --features f.npy --labels l.csv --split 60/20/20
    diskgnn import --out tomorrow --for predict --edges e.parquet --features f.npy
 
-The format is seen in the source, unless --format names it. --plan looks at the source,
-says what the dataset would take and what is wrong, and imports nothing.
+The format is detected from the source, unless --format names it. --plan imports nothing:
+it examines the source, and prints the size of the dataset, the memory and disk that the
+import needs, and the problems of the source.
 
 The next command is diskgnn presample, or, with --for predict, diskgnn predict.`
 
@@ -155,30 +156,30 @@ func importCommand() command {
 
 func (c *imported) flags() flags {
 	return append(flags{
-		stringsFlag("source", "PATHS", "in a configuration file: what the arguments would be", &c.sources),
-		nameFlag("format", "NAME", "of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which looks at it", append([]string{formats.Auto}, formats.Names()...), &c.format),
+		stringsFlag("source", "PATHS", "in a configuration file: the SOURCE arguments", &c.sources),
+		nameFlag("format", "NAME", "format of the source: "+strings.Join(formats.Names(), ", ")+", or auto, which detects it", append([]string{formats.Auto}, formats.Names()...), &c.format),
 		outFlag(&c.out, "the dataset"),
-		boolFlag("plan", "import nothing: look at the source and say what it would make, take, and what is wrong with it", &c.plan),
-		stringFlag("split", "SHARES", "draw a split of the labelled nodes, in percent, as 60/20/20, or as shares, as 0.6/0.2/0.2, where the source has none", &c.split.Parts),
+		boolFlag("plan", "import nothing: examine the source, and print the size, the needs and the problems of an import", &c.plan),
+		stringFlag("split", "SHARES", "if the source has no split, draw one of the labelled nodes: percents like 60/20/20, or shares like 0.6/0.2/0.2", &c.split.Parts),
 		seedFlag(&c.split.Seed),
-		boolFlag("stratify", "take the same shares of every class with --split", &c.stratify),
-		nameFlag("for", "USE", "what the dataset is for: predict, which needs no labels and splits, and stores none", []string{importer.ForPredict}, &c.For),
-		stringFlag("task", "NAME", "of several tasks in the source", &c.Task),
-		stringsFlag("feature", "NAMES", "of several features in the source: one, or several to be concatenated, as a,b", &c.Features),
-		stringFlag("edges", "FILE", "without a SOURCE: edges, as an array, a table or text", &c.Edges),
-		stringFlag("features", "FILE", "of raw arrays and tables, and of lists of edges: the features, or random:DIM", &c.FeatureFile),
-		stringFlag("labels", "FILE", "likewise the labels, or random:CLASSES", &c.LabelFile),
-		stringsFlag("split-files", "FILES", "likewise three files of nodes, to train on, to validate and to test with", &c.SplitFiles),
-		intFlag("nodes", "likewise how many nodes there are, where no file says it", "by the largest id", &c.Nodes, 1),
-		stringFlag("node-ids", "FILE", "likewise the ids of nodes that are not numbered from 0: a column of them, or edges, for those of the edges", &c.NodeIDs),
+		boolFlag("stratify", "with --split: take the same shares of every class", &c.stratify),
+		nameFlag("for", "USE", "use of the dataset: predict, which needs no labels and splits, and stores none", []string{importer.ForPredict}, &c.For),
+		stringFlag("task", "NAME", "name of the task, if the source has several", &c.Task),
+		stringsFlag("feature", "NAMES", "name of the features, if the source has several, or names to concatenate, like a,b", &c.Features),
+		stringFlag("edges", "FILE", "file of edges, without a SOURCE: an array, a table or text", &c.Edges),
+		stringFlag("features", "FILE", "file of features, for raw arrays, tables and lists of edges; or random:DIM", &c.FeatureFile),
+		stringFlag("labels", "FILE", "file of labels, for the same sources; or random:CLASSES", &c.LabelFile),
+		stringsFlag("split-files", "FILES", "three files of nodes, for the same sources: training, validation, test", &c.SplitFiles),
+		intFlag("nodes", "number of nodes, for the same sources, if no file gives it", "by the largest id", &c.Nodes, 1),
+		stringFlag("node-ids", "FILE", "ids of nodes that are not numbered from 0, for the same sources: a file with a column of ids, or edges, for the ids in the edges", &c.NodeIDs),
 		nameFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", importer.Reverses(), &c.Reverse),
 		boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &c.Symmetrize),
 		boolFlag("dedupe", "store equal edges once", &c.Dedupe),
 		nameFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", importer.Loops(), &c.SelfLoops),
 		nameFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", importer.Relabels(), &c.Relabel),
-		boolFlag("binarize", "make features above zero one, and others zero", &c.Binarize),
+		boolFlag("binarize", "set features above 0 to 1, and all others to 0", &c.Binarize),
 		boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &c.RowNormalize),
-		dtypeFlag("of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &c.DType),
+		dtypeFlag("type of the features: float32, float16 or bfloat16", "float32, or the source's if that is float16 or bfloat16", &c.DType),
 		boolFlag("compress", "store the features compressed", &c.Compress),
 	}, stageFlags(&c.Workers, &c.Memory, &c.Force)...)
 }
@@ -202,7 +203,7 @@ func (c *imported) check(s *session) error {
 		c.split.Stratify = c.stratify
 		c.Split = &c.split
 	case c.stratify:
-		return fault.New(fault.ErrUsage, "--stratify is about --split, which is missing")
+		return fault.New(fault.ErrUsage, "--stratify needs --split")
 	}
 	return s.settle(&c.Options, &c.Memory)
 }
@@ -221,13 +222,13 @@ func importPlan(p importer.Plan) outcome {
 	lines = append(lines, labelLines(p.LabelKind, p.Classes, p.Unlabelled, p.Train, p.Valid, p.Test)...)
 	lines = append(lines, []line{
 		{"memory", fmt.Sprintf("%s at least", budget.FormatBytes(p.MemoryBytes))},
-		{"disk", fmt.Sprintf("%s, %s while it is made, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
+		{"disk", fmt.Sprintf("%s, %s during the import, of which %s to sort edges", budget.FormatBytes(p.DiskBytes), budget.FormatBytes(p.NeededBytes), budget.FormatBytes(p.ScratchBytes))},
 	}...)
 	switch p.OriginalIDs {
 	case dataset.IDNumbers:
-		lines = append(lines, line{"ids", "nodes get other numbers; the source's are kept"})
+		lines = append(lines, line{"ids", "nodes are renumbered; the dataset keeps the numbers of the source"})
 	case dataset.IDNames:
-		lines = append(lines, line{"ids", "nodes have names, which are kept"})
+		lines = append(lines, line{"ids", "nodes have names, which the dataset keeps"})
 	}
 	for _, note := range p.Notes {
 		lines = append(lines, line{"note", fault.Line(note)})
@@ -255,9 +256,9 @@ func exportCommand() command {
 		usage:   "write a dataset in a form that other tools read",
 		teaches: exportTeaches,
 		flags: flags{
-			stringFlag("dataset", "DIR", "what generate or import made", &dir),
-			stringFlag("format", "NAME", "to write: "+strings.Join(export.Formats(), " or "), &o.Format),
-			outFlag(&o.Out, "the directory that is written"),
+			stringFlag("dataset", "DIR", "dataset, made by generate or import", &dir),
+			stringFlag("format", "NAME", "format to write: "+strings.Join(export.Formats(), " or "), &o.Format),
+			outFlag(&o.Out, "the exported files"),
 			memoryFlag(&o.Memory),
 			spaceFlag(),
 		},

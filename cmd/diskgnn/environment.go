@@ -67,11 +67,11 @@ func expanded(value string, lookup func(name string) (string, bool)) (string, er
 		case strings.HasPrefix(after, "{"):
 			name, rest, closed := strings.Cut(after[1:], "}")
 			if !closed || !variableName.MatchString(name) {
-				return "", fault.New(fault.ErrUsage, "%q is no ${NAME} of a variable; $$ is a dollar sign", "$"+after)
+				return "", fault.New(fault.ErrUsage, "%q is no ${NAME} of a variable; write $$ for a dollar sign", "$"+after)
 			}
 			text, set := lookup(name)
 			if !set {
-				return "", fault.New(fault.ErrUsage, "${%s}: the environment has no variable %s; $$ is a dollar sign", name, name)
+				return "", fault.New(fault.ErrUsage, "${%s}: the environment has no variable %s; write $$ for a dollar sign", name, name)
 			}
 			b.WriteString(text)
 			value = rest

@@ -21,12 +21,12 @@ neighbours, layer by layer and within --memory, or on the validation and test ba
 of a pack, from the neighbours that were sampled.
 
    diskgnn eval --run run --dataset graph --exact
-   diskgnn eval --run run --dataset tomorrow --exact      another graph of the same features
+   diskgnn eval --run run --dataset tomorrow --exact      another graph with these features
    diskgnn eval --run run --pack pack
 
-Exactly, the features are those of the dataset, whatever dtype the pack had. What the
-hidden layers put out lies in a scratch directory beside the run, or in --scratch, and
-is removed again.`
+With --exact, the features come from the dataset, whatever dtype the pack had. The outputs
+of hidden layers lie in a scratch directory beside the run, or in --scratch, and are
+removed at the end.`
 
 func evalCommand() command {
 	o := trained.PackOptions{Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}
@@ -37,8 +37,8 @@ func evalCommand() command {
 		usage:   "score a run's weights, exactly or on a pack",
 		teaches: evalTeaches,
 		flags: slices.Concat(flags{
-			stringFlag("run", "DIR", "what train made", &o.Run),
-			stringFlag("dataset", "DIR", "with --exact: what generate or import made, of the graph that was trained on or of another", &x.Dataset),
+			stringFlag("run", "DIR", "run, made by train", &o.Run),
+			stringFlag("dataset", "DIR", "with --exact: dataset of the training graph or of another graph", &x.Dataset),
 			boolFlag("exact", "compute every node from all of its neighbours", &exactly),
 			stringFlag("pack", "DIR", "score on this pack's batches", &o.Pack),
 		}, exactFlags(&x, &plan), weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
@@ -92,7 +92,7 @@ func usedBy(command, weights string, accept []string) string {
 // weightsFlags returns the flags of the commands that use a run's weights.
 func weightsFlags(weights *string, memory *int64, threads *int, io, library *string) flags {
 	return flags{
-		nameFlag("weights", "NAME", "of the best validation epoch or of the last one: best, final", []string{trained.WeightsBest, trained.WeightsFinal}, weights),
+		nameFlag("weights", "NAME", "weights of the best validation epoch or of the last epoch: best, final", []string{trained.WeightsBest, trained.WeightsFinal}, weights),
 		memoryFlag(memory),
 		rowFlag(preference("threads", ""), threads),
 		ioFlag(io),
@@ -103,10 +103,10 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 // exactFlags returns the flags of the commands that compute every node from all of its neighbours.
 func exactFlags(x *exact.Options, plan *bool) flags {
 	return flags{
-		flag("scratch", "DIR", "where the scratch directory for hidden layers is made", "beside the run", parsed(&x.Scratch, vfs.Destination)),
-		stringsFlag("accept", "NAMES", "go on though another graph was preprocessed otherwise than the one trained on: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
-		boolFlag("plan", "compute nothing, and say how much would be read and held", plan),
-		sizeFlag("max-read", "most that may be read: bytes, a multiple (50x) of the feature table, or unlimited; less memory reads more", "100x", budget.UnitTimes, &x.MaxRead),
+		flag("scratch", "DIR", "directory for the scratch directory of hidden layers", "beside the run", parsed(&x.Scratch, vfs.Destination)),
+		stringsFlag("accept", "NAMES", "differences in preprocessing that the graph may have from the training graph: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
+		boolFlag("plan", "compute nothing, and print the reads and the memory that it would take", plan),
+		sizeFlag("max-read", "limit of the bytes read: bytes, a multiple (50x) of the feature table, or unlimited; with less memory more is read", "100x", budget.UnitTimes, &x.MaxRead),
 	}
 }
 
@@ -130,7 +130,7 @@ func graphLines(o *score.Outcome) []line {
 	if !o.OtherGraph {
 		return nil
 	}
-	return []line{{"graph", "another than " + o.Run + " was trained on"}}
+	return []line{{"graph", "not the one that " + o.Run + " was trained on"}}
 }
 
 // costLines describes the engine, the times and the reads.
@@ -152,19 +152,19 @@ func engineLine(engine, library, simd string, threads int) line {
 	return line{"engine", fmt.Sprintf("%s, %s, %s, %s", engine, library, simd, units.Of(threads, "thread"))}
 }
 
-const predictTeaches = `Writes what a run's weights make of every node, of a split's, or of those that a file
-names, a row for each in node order: logits, classes, or embeddings, which are what the
-last hidden layer puts out. Every node is computed from all of its neighbours, as eval
---exact does it. The file's suffix says its form: .npy, an array, beside which NAME.nodes.npy
-has the nodes' ids where it is not of all; .csv or .parquet, tables that begin with the id.
-NAME.npy.lineage.json beside says which weights and which graph it was made of.
+const predictTeaches = `Writes the predictions of a run's weights for all nodes, for a split, or for the nodes
+that a file lists, one row per node in node order: logits, classes, or embeddings, the
+outputs of the last hidden layer. Every node is computed from all of its neighbours, as
+by eval --exact. The suffix of the output file sets its form: .npy, an array, with the
+node ids in NAME.nodes.npy unless it has all nodes; .csv or .parquet, tables with the id as
+first column. NAME.npy.lineage.json beside it records the weights and the graph.
 
    diskgnn predict --run run --dataset graph --out logits.npy
    diskgnn predict --run run --dataset graph --out classes.npy --output classes --nodes test
    diskgnn predict --run run --dataset tomorrow --out classes.csv --output classes
 
-The graph may be another than the one that was trained on, with as many features a node, which
-import preprocessed likewise; import --for predict makes one without labels.`
+The graph may differ from the training graph. Its nodes need the same number of features,
+with the same preprocessing by import. import --for predict makes a dataset without labels.`
 
 func predictCommand() command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
@@ -175,12 +175,12 @@ func predictCommand() command {
 		usage:   "write logits, classes or embeddings of nodes",
 		teaches: predictTeaches,
 		flags: slices.Concat(flags{
-			stringFlag("run", "DIR", "what train made", &o.Run),
-			stringFlag("dataset", "DIR", "what generate or import made, of the graph that was trained on or of another", &o.Dataset),
+			stringFlag("run", "DIR", "run, made by train", &o.Run),
+			stringFlag("dataset", "DIR", "dataset of the training graph or of another graph", &o.Dataset),
 			outAs("FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
-			nameFlag("output", "NAME", "what to write: logits, classes, embeddings", exact.Outputs(), &o.Output),
-			stringFlag("nodes", "NAME", "which nodes: all, train, valid, test, or a file of ids, one a line", &o.Nodes),
-		}, exactFlags(&o.Options, &plan), flags{boolFlag("force", "replace a file that is there", &o.Force)},
+			nameFlag("output", "NAME", "output to write: logits, classes, embeddings", exact.Outputs(), &o.Output),
+			stringFlag("nodes", "NAME", "nodes to predict: all, train, valid, test, or a file of ids, one per line", &o.Nodes),
+		}, exactFlags(&o.Options, &plan), flags{boolFlag("force", "replace an existing file", &o.Force)},
 			weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
 		check: func(s *session) error {
 			if plan && o.Out == "" {

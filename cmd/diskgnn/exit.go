@@ -105,9 +105,9 @@ var remedies = []struct {
 	kind error
 	text string
 }{
-	{syscall.EMFILE, "ulimit -n says how many this process may have"},
-	{syscall.ENFILE, "fs.file-max says how many the machine may have"},
-	{syscall.EFBIG, "ulimit -f says how large files may be, and so does the file system"},
+	{syscall.EMFILE, "ulimit -n sets the limit of this process"},
+	{syscall.ENFILE, "fs.file-max sets the limit of the machine"},
+	{syscall.EFBIG, "ulimit -f and the file system limit the size of files"},
 }
 
 // withRemedy returns an error's text with advice.

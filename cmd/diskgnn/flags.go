@@ -80,14 +80,14 @@ func nameFlag(name, placeholder, usage string, known []string, dst *string) cli.
 
 // namedFlag is nameFlag without a fixed default; the text describes the default.
 func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *string) cli.Flag {
-	return flag(name, placeholder, usage, byDefault, oneOf(dst, "there are", known))
+	return flag(name, placeholder, usage, byDefault, oneOf(dst, known))
 }
 
 // oneOf takes one of some words, and lists them in the error for others.
-func oneOf(dst *string, say string, known []string) func(string) error {
+func oneOf(dst *string, known []string) func(string) error {
 	return parsed(dst, func(s string) (string, error) {
 		if !slices.Contains(known, s) {
-			return "", fault.New(fault.ErrUsage, "%q: %s %s", s, say, strings.Join(known, ", "))
+			return "", fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(known, ", "))
 		}
 		return s, nil
 	})
@@ -191,7 +191,7 @@ func parseBytes(s string) (int64, error) {
 	}
 	n, err := size.Bytes()
 	if err == nil && n == 0 {
-		err = fault.New(fault.ErrUsage, "must be more than nothing")
+		err = fault.New(fault.ErrUsage, "must be more than 0 bytes")
 	}
 	return n, err
 }
@@ -318,7 +318,7 @@ func outputFlag(name, placeholder, usage string, dst *string) cli.Flag {
 }
 
 func forceFlag(dst *bool) cli.Flag {
-	return boolFlag("force", "replace an output that was made with other parameters or is damaged, or discard one that was begun with others", dst)
+	return boolFlag("force", "replace an output that was made with other parameters or is damaged; discard an unfinished one with other parameters", dst)
 }
 
 // stageFlags are the flags of a stage with bounds on processors, memory and disk.
@@ -340,7 +340,7 @@ func fanoutFlag(dst *[]int) cli.Flag {
 const skipSpace = "skip-space-check"
 
 func spaceFlag() cli.Flag {
-	return boolFlag(skipSpace, "begin though the disk seems to have no room", new(bool))
+	return boolFlag(skipSpace, "begin even if the disk seems to lack space", new(bool))
 }
 
 // mostParallel exceeds the processors of any machine, and is small enough that memory per worker
@@ -363,7 +363,7 @@ func preference(name, shown string) recipe.Option {
 func memoryFlag(dst *int64) cli.Flag { return rowFlag(preference("memory", ""), dst) }
 
 func blasFlag(dst *string) cli.Flag {
-	return nameFlag("blas", "NAME", "matrix products: openblas, builtin, gonum, or auto, the first that is there", blas.Kinds(), dst)
+	return nameFlag("blas", "NAME", "library of matrix products: openblas, builtin, gonum, or auto, the first one available", blas.Kinds(), dst)
 }
 
 // part is the value of --shard: one part of a directory, or auto for the scheduler's choice.
@@ -404,4 +404,4 @@ func seedFlag(dst *uint64) cli.Flag { return rowFlag(recipe.Find("seed"), dst) }
 func ioFlag(dst *string) cli.Flag { return rowFlag(preference("io", ""), dst) }
 
 // engineUsage is the help of --engine.
-const engineUsage = "what computes: cpu, gpu, none (load batches only), or auto: the gpu where there is one"
+const engineUsage = "engine: cpu, gpu, none (load batches only), or auto: the gpu if the machine has one"

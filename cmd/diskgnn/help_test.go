@@ -54,7 +54,7 @@ func TestFlagsAreGrouped(t *testing.T) {
 	}
 	for of, flags := range commandFlags(app) {
 		_, list, _ := strings.Cut(helps[of], "\nOPTIONS:\n")
-		if of == "train" && !strings.HasPrefix(list, "\n   What to train on\n") {
+		if of == "train" && !strings.HasPrefix(list, "\n   Batches and features\n") {
 			t.Errorf("train has flags ahead of its groups: %.80s", list)
 		}
 		for _, f := range flags {

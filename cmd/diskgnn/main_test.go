@@ -101,7 +101,7 @@ func TestUsageErrors(t *testing.T) {
 		{"probe a --rate 0", "--rate: 0 is not more than 0"},
 		{"probe a --rate NaN", `--rate: "NaN" is no number`},
 		{"probe a --bands 1,,2", `--bands: "" is no number`},
-		{"probe a --cache 101%", `--cache: "101%" is more than everything`},
+		{"probe a --cache 101%", `--cache: "101%" is more than 100%`},
 		{"probe a --cache 5", `--cache: "5" has no unit: did you mean 5% or 5GiB?`},
 		{"probe a --memory 4", `--memory: "4" has no unit: did you mean 4GiB?`},
 		{"probe a --memory 10%", "--memory: 10%: give this size in bytes"},
@@ -187,10 +187,10 @@ probe:
 		"epochs: 1\nversion: {}\nseeds: 1": `c.yaml:3: unknown key "seeds"; did you mean seed?`,
 		"version: {epochs: 3}":             `c.yaml:1: unknown key "epochs"`,
 		"probe: 3":                         `want "flag: value" lines`,
-		"epochs: [":                        "c.yaml is no YAML",
-		"a: 1\n---\nb: 2":                  "holds 2 documents",
+		"epochs: [":                        "c.yaml cannot be read as YAML",
+		"a: 1\n---\nb: 2":                  "has 2 YAML documents",
 		strings.Repeat("[", 40_000):        "line 1: nested more than 64 deep",
-		"a: &a [*a]":                       "the alias *a stands for nothing",
+		"a: &a [*a]":                       "the alias *a has no anchor",
 		"batch_size: 3":                    `unknown key "batch_size"`,
 		"probe: {a: 1}\nseed: 1":           `c.yaml:1: unknown key "a"`,
 	} {
@@ -207,7 +207,7 @@ func TestHugeConfig(t *testing.T) {
 		t.Skip(err)
 	}
 	_, _, stderr, code := try("probe", "a", "--config", "/dev/zero")
-	if code != exitInput || !strings.Contains(stderr, "/dev/zero has more than the 64.0 KiB that are read of such a file") {
+	if code != exitInput || !strings.Contains(stderr, "/dev/zero is larger than 64.0 KiB, the limit for such a file") {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }

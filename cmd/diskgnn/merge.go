@@ -16,21 +16,21 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-const mergeTeaches = `Makes one directory of all its shards, which different machines may have made: the
-same bytes that one machine alone would have made.
+const mergeTeaches = `Combines all shards of a directory, which different machines may have made, into one
+directory with the same bytes that a single machine would have made.
 
    diskgnn presample --dataset graph --out samples --shard 0/2    here
    diskgnn presample --dataset graph --out samples --shard 1/2    there
    diskgnn merge --out samples samples.shard-0-of-2 samples.shard-1-of-2
 
 On the file system of the shards, large files are not copied: they get a second name
-in the directory made. Every byte is checked on the way. The shards may be removed afterwards. The next command is
-the one that would have followed without shards: diskgnn pack, of samples, and
-diskgnn train, of a pack, whose shards are made and merged alike.`
+in the merged directory. Every byte is checked. The shards may be removed afterwards. The
+next command is the same as without shards: diskgnn pack after samples, and diskgnn train
+after a pack. Packs are made in shards and merged in the same way.`
 
 // mergeNext is the advice after a shard was made.
 func mergeNext(out string, s shard.Shard) string {
-	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are there", units.ShellWord(out), s.Count)
+	return fmt.Sprintf("diskgnn merge --out %s SHARDS, when all %d are finished", units.ShellWord(out), s.Count)
 }
 
 // merges has the function that merges the shards of each format.
@@ -54,11 +54,11 @@ func mergeCommand() command {
 	return command{
 		name:     "merge",
 		resumes:  byItself,
-		usage:    "make one directory of its shards",
+		usage:    "combine all shards of a directory",
 		teaches:  mergeTeaches,
 		operands: []string{"SHARD..."},
 		flags: flags{
-			outFlag(&o.Out, "the whole"),
+			outFlag(&o.Out, "all shards combined"),
 			spaceFlag(),
 			forceFlag(&o.Force),
 		},
@@ -93,28 +93,28 @@ func afterMerge(r shard.Result) string {
 	return ""
 }
 
-const sliceTeaches = `Copies of a pack what one rank of a training needs: the chunks and graphs of the batches
-that it computes, and what every rank has, the hot rows and the rows of evaluation. The
-files have their lengths and the pack its fingerprint; the rest are holes. So ranks need
-no disk in common, and no rank room for all.
+const sliceTeaches = `Copies the part of a pack that one rank of a training needs: the chunks and graphs of the
+batches that it computes, the hot rows, and the rows of evaluation. The files keep their
+lengths, with holes in place of the rest, and the pack keeps its fingerprint. So ranks need
+no shared disk, and no rank needs space for the whole pack.
 
    diskgnn slice --rank 0/2 pack /local/pack      for the first of two
    diskgnn slice --rank 1/2 pack /local/pack      for the second
 
-Every byte is checked on the way. diskgnn verify checks a slice by itself. Training
-refuses a slice on another rank, in another world, with another --accumulate, and with
---shuffle-batches. The next command is diskgnn train, of that rank.`
+Every byte is checked. diskgnn verify checks a slice by itself. Training refuses a slice
+with another rank, another number of ranks, another --accumulate, or --shuffle-batches. The
+next command is diskgnn train with this rank.`
 
 func sliceCommand() command {
 	var o slice.Options
 	var given bool
 	return command{
 		name:     "slice",
-		usage:    "copy what one rank needs of a pack",
+		usage:    "copy the part of a pack that one rank needs",
 		teaches:  sliceTeaches,
 		operands: []string{"PACK", "DIR"},
 		flags: flags{
-			flag("rank", "R/W", "which of how many ranks the slice is for, such as 0/2", "", func(text string) error {
+			flag("rank", "R/W", "rank of the slice, and the number of ranks, such as 0/2", "", func(text string) error {
 				s, err := shard.Parse(text)
 				if err != nil {
 					return fault.New(fault.ErrUsage, "%q is no rank: write 0/2 for the first of two", text)
@@ -122,13 +122,13 @@ func sliceCommand() command {
 				o.Rank, o.World, given = s.Index, s.Count, true
 				return nil
 			}),
-			intFlag("accumulate", "batches of a step, over all ranks, as train will have it", "as many as ranks", &o.Accumulate, 1),
+			intFlag("accumulate", "batches of a step, over all ranks: the --accumulate of train", "the number of ranks", &o.Accumulate, 1),
 			spaceFlag(),
 			forceFlag(&o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			if !given {
-				return outcome{}, fault.New(fault.ErrUsage, "--rank is missing: which of how many ranks is the slice for, such as 0/2?")
+				return outcome{}, fault.New(fault.ErrUsage, "--rank is missing: write 0/2 for the first of two ranks")
 			}
 			if o.Accumulate == 0 {
 				o.Accumulate = o.World

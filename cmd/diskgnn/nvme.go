@@ -21,25 +21,25 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-const nvmeLoadTeaches = `Copies the files of a dataset, samples or a pack to raw NVMe drives, without a file
-system: as extents behind a table. The copy is read again and checked before it is in
-force, so that the drives hold what they held before, or the whole new directory. An
-interrupted load goes on where it was.
+const nvmeLoadTeaches = `Copies the files of a dataset, samples or a pack to raw NVMe drives without a file
+system, as extents behind a table. The copy is read back and checked before it is in
+force, so the drives have either their previous content or the whole new directory. An
+interrupted load is resumed.
 
    diskgnn nvme load pack soft:drive --size 10GiB
    diskgnn nvme load pack soft:drive0,drive1 --force
 
-A target is soft:FILE, or soft:FILE,FILE for several drives: files, each served by an
-NVMe controller in software; a comma of a name has a backslash before it; --size makes one that
-is not there. A drive of the machine is
-sysfs:ADDRESS, by its PCI address: root takes it from the kernel's driver, and gives it back.
-One that is in use is never taken, and one with a partition table only with --force. Several
-drives are striped, in units of --unit. Drives with anything else on them, also another directory, are
-refused without --force; then another directory stays until the new one is whole, if there
-is room for both. The next command is diskgnn train, with --io nvme:TARGET; nvme list says what
-is on the drives, and verify nvme:TARGET reads all of it.`
+A target soft:FILE, or soft:FILE,FILE for several drives, is files, each served by an NVMe
+controller in software. A comma in a file name needs a backslash before it; --size creates
+missing files. A target sysfs:ADDRESS is a drive of the machine, with its PCI address: root
+takes it from the kernel's driver, and gives it back. A drive in use is never taken, and a
+drive with a partition table only with --force. Several drives are striped in units of
+--unit. Drives with any other content, including another directory, are refused without
+--force. With --force, another directory stays in force until the new one is whole, if both
+fit. The next command is diskgnn train with --io nvme:TARGET. nvme list shows the content of
+the drives, and verify nvme:TARGET checks all of it.`
 
-const nvmeListTeaches = `Says what diskgnn nvme load has put on drives: the directory, and where its files lie.
+const nvmeListTeaches = `Shows the directory that diskgnn nvme load has put on drives, and the places of its files.
 
    diskgnn nvme list soft:drive
    diskgnn nvme list soft:drive0,drive1 --json`
@@ -50,8 +50,8 @@ func nvmeCommand() command {
 		name:    "nvme",
 		usage:   "put directories on raw NVMe drives",
 		subs:    []command{nvmeLoadCommand(), nvmeListCommand()},
-		unknown: "%q is nothing to do with drives; there are load and list",
-		missing: "name what to do: load or list",
+		unknown: "no subcommand %q; known are load and list",
+		missing: "name a subcommand: load or list",
 	}
 }
 
@@ -82,9 +82,9 @@ func nvmeLoadCommand() command {
 		teaches:  nvmeLoadTeaches,
 		operands: []string{"DIR", "TARGET"},
 		flags: flags{
-			bytesFlag("size", "of each drive that is a file and is not there yet", "", &size),
-			bytesFlag("unit", "of striping, a power of two", "1MiB", &o.Unit),
-			boolFlag("force", "replace what the drives hold, whatever it is", &o.Force),
+			bytesFlag("size", "size of each missing file of a soft: target, which is then created", "", &size),
+			bytesFlag("unit", "bytes of a unit of striping, a power of two", "1MiB", &o.Unit),
+			boolFlag("force", "replace the content of the drives, whatever it is", &o.Force),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			start, dir := time.Now(), s.args[0]
@@ -145,7 +145,7 @@ func spread(drives int, unit, capacity int64) string {
 // load writes a directory to drives. The caller makes sure that nobody else writes to them.
 func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.Target, size int64, o volume.Options) (r volume.Result, err error) {
 	if t.Kind != target.Soft && size > 0 {
-		return r, fault.New(fault.ErrUsage, "--size makes drives that are files, %s:FILE; %s is none", target.Soft, t)
+		return r, fault.New(fault.ErrUsage, "--size creates files for %s:FILE; the target is %s", target.Soft, t)
 	}
 	var made []string
 	defer func() {
@@ -192,18 +192,18 @@ func provide(file string, size, need int64) (made string, err error) {
 	st, err := vfs.OS.Stat(file)
 	switch {
 	case err == nil && !st.Mode().IsRegular():
-		return "", fault.New(fault.ErrInput, "%s is no regular file (%s), which a soft drive is", file, st.Mode())
+		return "", fault.New(fault.ErrInput, "%s is no regular file (%s), and a soft: drive needs one", file, st.Mode())
 	case err == nil && st.Size() > 0:
 		if size > 0 && size != st.Size() {
-			return "", fault.New(fault.ErrUsage, "%s is there and has %d bytes, not the %d of --size", file, st.Size(), size)
+			return "", fault.New(fault.ErrUsage, "%s exists and has %d bytes, not the %d of --size", file, st.Size(), size)
 		}
 		return "", nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
 		return "", err
 	case size == 0:
-		return "", fault.New(fault.ErrInput, "there is no drive at %s: --size makes one", file)
+		return "", fault.New(fault.ErrInput, "there is no drive at %s: --size creates one", file)
 	case size%nvme.Page != 0:
-		return "", fault.New(fault.ErrUsage, "--size %d is no multiple of %d", size, nvme.Page)
+		return "", fault.New(fault.ErrUsage, "--size %d is no multiple of %d bytes", size, nvme.Page)
 	}
 	if err := vfs.MakeParents(vfs.OS, file); err != nil {
 		return "", err
@@ -214,7 +214,7 @@ func provide(file string, size, need int64) (made string, err error) {
 		return "", err
 	}
 	if free < need {
-		return "", fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left", file, budget.FormatBytes(need), budget.FormatBytes(free))
+		return "", fault.New(fault.ErrBudget, "%s needs %s of disk, but only %s is free", file, budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	f, err := vfs.OS.OpenReadWrite(file)
 	if err != nil {
@@ -284,7 +284,7 @@ func (s *session) verifyVolume(ctx context.Context, v *volume.Volume, t target.T
 		return err
 	}
 	if c := v.Contents(); m.Fingerprint != c.Fingerprint || m.Format.Name != c.Format || m.Format.Version != c.Version {
-		return fault.New(fault.ErrCorrupt, "%s: its table says %s %.12s…, its %s %s %.12s…", root, c.Format, c.Fingerprint, stage.MetaFile, m.Format.Name, m.Fingerprint)
+		return fault.New(fault.ErrCorrupt, "%s: the table of the drives names %s %.12s…, but its %s names %s %.12s…", root, c.Format, c.Fingerprint, stage.MetaFile, m.Format.Name, m.Fingerprint)
 	}
 	return s.verifyFiles(ctx, fsys, root, m)
 }
@@ -312,7 +312,7 @@ type fileOnVolume struct {
 func nvmeListCommand() command {
 	return command{
 		name:     "nvme list",
-		usage:    "say what is on raw drives",
+		usage:    "show the directory on raw drives",
 		teaches:  nvmeListTeaches,
 		operands: []string{"TARGET"},
 		run: func(ctx context.Context, s *session) (o outcome, err error) {

@@ -14,22 +14,22 @@ import (
 
 const packTeaches = `Lays the features of every sampled mini-batch out on disk in the order in which
 they will be read. The rows that most batches touch are kept apart, once, for
-memory; the others lie next to each other, batch by batch. A pack holds all that
-training needs: the dataset and the samples may move away.
+memory; the others lie next to each other, batch by batch. A pack has everything that
+training needs: the dataset and the samples may be removed.
 
    diskgnn pack --dataset graph --samples samples --out pack
    diskgnn pack --dataset graph --samples samples --out small --cache 10% --dtype bf16
 
---cache is the least that a trainer must hold in memory; --bands are the larger
-caches that it may choose from, each costing disk once. --plan packs nothing, but
-says what this and other choices would take, and what they would save:
+--cache is the smallest cache of a trainer; --bands are the larger caches that it may
+choose, and each costs disk once. --plan packs nothing: it prints the costs and savings of
+these and other choices:
 
    diskgnn pack --dataset graph --samples samples --out pack --plan
 
 With --shard 1/4 it packs the second quarter of the batches, into pack.shard-1-of-4,
-on whatever machine has the dataset and all samples; diskgnn merge makes the pack of
-all four. With --shard auto in a task of a Slurm array, --shard auto/4 in a Kubernetes Job
-of four, each packs its own.
+on any machine that has the dataset and all samples; diskgnn merge combines all four into
+the pack. With --shard auto in a task of a Slurm array, or --shard auto/4 in a Kubernetes Job
+of four, each process packs its own shard.
 
 The next command is diskgnn train.`
 
@@ -42,22 +42,22 @@ func packCommand() command {
 	return command{
 		name:    "pack",
 		resumes: byItself,
-		usage:   "lay the features out in the order of their reading",
+		usage:   "lay the features out in the order in which they are read",
 		teaches: packTeaches,
 		flags: append(flags{
-			stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
-			stringFlag("samples", "DIR", "what presample drew from it", &o.Samples),
+			stringFlag("dataset", "DIR", "dataset, made by generate or import", &o.Dataset),
+			stringFlag("samples", "DIR", "samples of the dataset, made by presample", &o.Samples),
 			outFlag(&o.Out, "the pack"),
-			sizeFlag("cache", "least cache of every trainer: a share of the rows, or bytes", "", budget.UnitPercent, &o.Cache),
-			floatsFlag("bands", "larger caches to choose from, in percents of the rows; none for none", &o.Bands),
-			sizeFlag("max-disk", "most that the pack may take: bytes, or a multiple (3x) of the feature table", "", budget.UnitTimes, &o.MaxDisk),
-			nameFlag("policy", "NAME", "what the cache holds: static, the most used rows, or min, the rows needed soonest", pack.Policies(), &o.Policy),
-			stringFlag("dtype", "TYPE", "of the packed features: same, bf16, fp16 or int8", &o.DType),
-			nameFlag("compress-chunks", "CODEC", "how chunks are stored: none, s2, zstd, or auto, what loads fastest here", pack.Codecs(), &o.Compress),
+			sizeFlag("cache", "smallest cache of a trainer: a share of the rows, or bytes", "", budget.UnitPercent, &o.Cache),
+			floatsFlag("bands", "larger caches that a trainer may choose, in percent of the rows, or none", &o.Bands),
+			sizeFlag("max-disk", "limit of the pack's size: bytes, or a multiple (3x) of the feature table", "", budget.UnitTimes, &o.MaxDisk),
+			nameFlag("policy", "NAME", "policy of the cache: static, the most used rows, or min, the rows needed soonest", pack.Policies(), &o.Policy),
+			stringFlag("dtype", "TYPE", "type of the packed features: same, bf16, fp16 or int8", &o.DType),
+			nameFlag("compress-chunks", "CODEC", "compression of chunks: none, s2, zstd, or auto, the one that loads fastest here", pack.Codecs(), &o.Compress),
 			ioFlag(&o.IO),
-			boolFlag("plan", "pack nothing: say what this and other choices would take", &plan),
-			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
-			outputFlag("plan-file", "FILE", "with --plan, where to write it; else choices made by measuring, to be taken from it", &o.PlanFile),
+			boolFlag("plan", "pack nothing: print the costs of this and other choices", &plan),
+			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: the part that the scheduler assigns", &part),
+			outputFlag("plan-file", "FILE", "with --plan, the file to write; without, the file with the choices made by measuring", &o.PlanFile),
 		}, stageFlags(&o.Workers, &o.Memory, &o.Force)...),
 		check: func(s *session) (err error) {
 			if plan {

@@ -53,7 +53,7 @@ func runPlan(p train.Plan, memory int64) outcome {
 	}
 	out.add("an epoch", "reads %s in %s, bound by %s", budget.FormatBytes(p.EpochBytes), units.Seconds(p.EpochSeconds), p.Bound)
 	if p.EmptyCache {
-		out.add("", "with an empty cache; as batches fill it, later ones read less")
+		out.add("", "with an empty cache; later batches read less, as it fills")
 	}
 	if p.ValidSeconds > 0 {
 		out.add("validation", "%s each time", units.Seconds(p.ValidSeconds))
@@ -103,7 +103,7 @@ func inLines(items []string, width int) []string {
 func (s *session) planned(out *string, name string) {
 	if *out == "" {
 		*out = name
-		s.rep.Logf("without --out, disk is what is free in the working directory")
+		s.rep.Logf("without --out, free disk space is measured in the working directory")
 	}
 }
 
@@ -118,7 +118,7 @@ func free(need, free int64) string {
 // packPlan describes the predicted cost of a pack: the choice of the flags, then all others.
 func packPlan(o pack.Options, p cut.Plan) outcome {
 	d, c := &p.Drive, &p.Chosen
-	measured := fmt.Sprintf("briefly, for %s: an idle drive may be faster than it keeps up", units.Seconds(d.Seconds))
+	measured := fmt.Sprintf("briefly, for %s: a drive that was idle may exceed its sustained rate", units.Seconds(d.Seconds))
 	if d.Drained > 0 {
 		measured = fmt.Sprintf("for %s each, after %s of load", units.Seconds(d.Seconds), units.Seconds(d.Drained))
 	}
@@ -128,14 +128,14 @@ func packPlan(o pack.Options, p cut.Plan) outcome {
 		{"measured", measured},
 	}
 	if !d.Direct {
-		lines = append(lines, line{"", "through the page cache, which may have answered the reads"})
+		lines = append(lines, line{"", "through the page cache, which may have served the reads"})
 	}
 	lines = append(lines,
 		line{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(c.DiskBytes), c.Blowup)},
 		line{"packing", fmt.Sprintf("%s: reads %s, writes %s", units.Seconds(c.Seconds), budget.FormatBytes(c.BytesRead), budget.FormatBytes(c.BytesWritten))},
-		line{"an epoch", fmt.Sprintf("reads %s in %s, %.2f times what it uses",
+		line{"an epoch", fmt.Sprintf("reads %s in %s, %.2f times the bytes used",
 			budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), c.Amplification)},
-		line{"memory", fmt.Sprintf("%s of a trainer with the least cache", budget.FormatBytes(c.RAMBytes))},
+		line{"memory", fmt.Sprintf("%s for a trainer with the smallest cache", budget.FormatBytes(c.RAMBytes))},
 		line{"pays", pays(c) + ", against reading rows online"},
 	)
 	var t strings.Builder

@@ -72,9 +72,9 @@ func TestPlanSaysHowItMeasured(t *testing.T) {
 		drive cut.Drive
 		want  string
 	}{
-		{cut.Drive{Direct: true, Seconds: 0.5}, "measured  briefly, for 500 ms: an idle drive may be faster than it keeps up\ndisk"},
+		{cut.Drive{Direct: true, Seconds: 0.5}, "measured  briefly, for 500 ms: a drive that was idle may exceed its sustained rate\ndisk"},
 		{cut.Drive{Direct: true, Seconds: 3, Drained: 2}, "measured  for 3.00 s each, after 2.00 s of load\ndisk"},
-		{cut.Drive{Seconds: 3, Drained: 2}, "measured  for 3.00 s each, after 2.00 s of load\n          through the page cache, which may have answered the reads\ndisk"},
+		{cut.Drive{Seconds: 3, Drained: 2}, "measured  for 3.00 s each, after 2.00 s of load\n          through the page cache, which may have served the reads\ndisk"},
 	} {
 		var out strings.Builder
 		o := packPlan(pack.Options{}, cut.Plan{Drive: c.drive, Recommended: cut.None})
@@ -137,7 +137,7 @@ func TestImportPlan(t *testing.T) {
 		{"labels", "3 classes, 1,174 nodes unlabelled"},
 		{"splits", "10 train, 20 validation, 30 test"},
 		{"memory", "3.0 MiB at least"},
-		{"disk", "5.0 KiB, 7.0 KiB while it is made, of which 1.0 KiB to sort edges"},
+		{"disk", "5.0 KiB, 7.0 KiB during the import, of which 1.0 KiB to sort edges"},
 	}
 	same := func(what string) {
 		t.Helper()
@@ -149,9 +149,9 @@ func TestImportPlan(t *testing.T) {
 	p.Estimated, want[1].text = true, "1,234 nodes, at most about 5,678 edges"
 	same("estimated")
 	plain := slices.Clip(want)
-	p.OriginalIDs, want = "number", append(plain, line{"ids", "nodes get other numbers; the source's are kept"})
+	p.OriginalIDs, want = "number", append(plain, line{"ids", "nodes are renumbered; the dataset keeps the numbers of the source"})
 	same("numbers")
-	p.OriginalIDs, want = "name", append(plain, line{"ids", "nodes have names, which are kept"})
+	p.OriginalIDs, want = "name", append(plain, line{"ids", "nodes have names, which the dataset keeps"})
 	same("names")
 	p.Notes, p.Problems = []string{"a\x1bb", "c"}, []string{"d\ne"}
 	want = append(want, line{"note", `a\x1bb`}, line{"note", "c"}, line{"problem", "d; e"})

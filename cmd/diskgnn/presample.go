@@ -20,15 +20,15 @@ how often each node is needed. Validation and test batches are drawn once.
    diskgnn presample --dataset graph --out samples
    diskgnn presample --dataset graph --out samples --fanout 10,10 --epochs 5 --eval-fanout all
 
-There are as many layers as fanouts. With --epochs 1 every training epoch repeats
-the same samples; a few more cost disk, and make them less alike. The next command
-is diskgnn pack.
+A model has one layer for each fanout. With --epochs 1 every training epoch repeats the
+same samples; more epochs need more disk, and repeat less. The next command is diskgnn
+pack.
 
-With --shard 1/4 it draws the second quarter of them, into samples.shard-1-of-4, on
-whatever machine; diskgnn merge makes the samples of all four. With --shard auto in a
-task of a Slurm array, --shard auto/4 in a Kubernetes Job of four, each draws its own.
+With --shard 1/4 it draws the second quarter of the batches, into samples.shard-1-of-4, on
+any machine; diskgnn merge combines all four. With --shard auto in a task of a Slurm array,
+or --shard auto/4 in a Kubernetes Job of four, each process draws its own shard.
 
---plan draws a few batches alone, and says what all of them would take.`
+--plan draws only a few batches, and prints the estimated cost of all.`
 
 func presampleCommand() command {
 	var o presample.Options
@@ -42,28 +42,28 @@ func presampleCommand() command {
 		usage:   "draw every mini-batch in advance",
 		teaches: presampleTeaches,
 		groups: []group{
-			{"What to draw", flags{
-				stringFlag("dataset", "DIR", "what generate or import made", &o.Dataset),
+			{"Sampling", flags{
+				stringFlag("dataset", "DIR", "dataset, made by generate or import", &o.Dataset),
 				outFlag(&o.Out, "the samples"),
 				intFlag("batch-size", "seed nodes of a mini-batch", "", &o.BatchSize, 1),
 				fanoutFlag(&o.Fanout),
-				stringFlag("eval-fanout", "LIST", "for validation and test: same, all, or as above", &o.EvalFanout),
-				intFlag("epochs", "different epochs to draw; training goes round them", "", &o.Epochs, 1),
+				stringFlag("eval-fanout", "LIST", "fanout for validation and test: same, all, or a list like --fanout", &o.EvalFanout),
+				intFlag("epochs", "sample epochs to draw; training repeats them in turn", "", &o.Epochs, 1),
 				positiveFlag("train-ratio", "share of the training nodes to use", &o.TrainRatio),
 				nameFlag("order", "NAME", "order of the batches: random; overlap: those that share input nodes follow each other; dispersed or sequential: drawn from some partitions at a time", sampler.Orders(), &o.Order),
-				intFlag("partitions", "of the graph, with dispersed and sequential", "", &o.Partitions, 0),
+				intFlag("partitions", "partitions of the graph, with dispersed and sequential", "", &o.Partitions, 0),
 				intFlag("buffer", "partitions that batches are drawn from at a time", "", &o.Buffer, 0),
 				nameFlag("walk", "NAME", "how dispersed changes partitions: sweep, beta or comet", walk.Names(), &o.Walk),
-				nameFlag("sampler", "NAME", "how nodes choose neighbours: uniform, each by itself; labor: the same ones as other nodes, so that batches are smaller", sampler.Methods(), &o.Sampler),
-				intFlag("batch-dependency", "successive batches of labor over which the choices change; 1: each batch's are its own", "", &o.BatchDependency, 1),
-				boolFlag("layer-dependency", "labor chooses the same in all layers", &o.LayerDependency),
+				nameFlag("sampler", "NAME", "choice of neighbours: uniform, each node by itself; labor, the same neighbours for several nodes, so that batches are smaller", sampler.Methods(), &o.Sampler),
+				intFlag("batch-dependency", "with labor: successive batches over which the choices change; 1: each batch chooses anew", "", &o.BatchDependency, 1),
+				boolFlag("layer-dependency", "with labor: the same choices in all layers", &o.LayerDependency),
 				seedFlag(&o.Seed),
 			}},
-			{"How to draw it", append(flags{
-				boolFlag("plan", "draw a few batches, write nothing, and say what the samples would take", &plan),
-				shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: which one, the scheduler says", &part),
-				nameFlag("topology", "NAME", "where neighbours are read from: mapped, or cached: some are held in memory, others read while drawing", topology.Levels(), &o.Topology.Level),
-				rowFlag(preference("topology-memory", "what the rest leaves of --memory"), &o.Topology.Memory),
+			{"Execution", append(flags{
+				boolFlag("plan", "draw a few batches, write nothing, and print the estimated cost of the samples", &plan),
+				shardFlag("draw one part of N, from 0, for diskgnn merge; auto or auto/N: the part that the scheduler assigns", &part),
+				nameFlag("topology", "NAME", "access to neighbours: mapped, or cached: some in memory, the others read while drawing", topology.Levels(), &o.Topology.Level),
+				rowFlag(preference("topology-memory", "the rest of --memory"), &o.Topology.Memory),
 				rowFlag(preference("topology-order", "reach"), &o.Topology.Order),
 			}, stageFlags(&o.Workers, &o.Memory, &o.Force)...)},
 		},

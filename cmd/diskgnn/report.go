@@ -20,13 +20,13 @@ import (
 	"diskgnn/train/tensorboard"
 )
 
-const reportTeaches = `Makes a run's report.html, one page that needs neither scripts nor network: what held
-the run up, what was learned, where the time went, what was read and held. train makes
-it too; this is for another look, and for runs that were killed. Of several runs it
-compares what they came to, names how they differ, and draws them together.
+const reportTeaches = `Makes a run's report.html, one page without scripts or network access: the bottleneck, the
+scores, the times, the bytes read and the memory. train makes the page too; this command
+makes it again, or for a run that was killed. For several runs it compares the results,
+lists the differences of their parameters, and draws them together.
 
    diskgnn report run
-   diskgnn report run --drive-rate 2.1GB   beside what bench io measured
+   diskgnn report run --drive-rate 2.1GB   beside the rate that bench io measured
    diskgnn report run1 run2 run3           compare runs, in comparison.html
    diskgnn report run --html page.html     also of a run under way
    diskgnn report run --tensorboard logs   event files, for TensorBoard`
@@ -69,7 +69,7 @@ func reportCommand() command {
 			case page != "":
 				return fault.New(fault.ErrUsage, "--html is for the page, which --tensorboard does not make")
 			case len(s.args) > 1:
-				return fault.New(fault.ErrUsage, "--tensorboard is of one run: give each a directory of its own below one DIR")
+				return fault.New(fault.ErrUsage, "--tensorboard takes one run: give each run a directory of its own below one DIR")
 			}
 			return nil
 		},

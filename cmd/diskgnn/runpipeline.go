@@ -20,22 +20,22 @@ import (
 	"diskgnn/train/rundir"
 )
 
-const runTeaches = `Carries out the commands that a configuration file has sections of, one after the
-other: generate or import, presample, pack, train, eval, predict, report. What is finished
-is not done again, and what was interrupted is resumed, so the same command goes on after
-an interruption, and does nothing when all is there.
+const runTeaches = `Runs the commands that have sections in a configuration file, one after the other:
+generate or import, presample, pack, train, eval, predict, report. Finished outputs are
+kept and interrupted commands are resumed, so the same command continues after an
+interruption, and does nothing when all outputs are finished.
 
    diskgnn run --config examples/generated.yaml
    diskgnn run --config computers.yaml path/to/amazon-computers.npz
-   diskgnn run --config pipeline.yaml --dry-run      what would be done
+   diskgnn run --config pipeline.yaml --dry-run      show the state, do nothing
    diskgnn run --config pipeline.yaml --until pack
 
-All sections are checked before the first command: keys, values, and whether what is there was made
-with the same parameters.
+All sections are checked before the first command runs: keys, values, and the parameters of
+existing outputs.
 
-The argument is import's, where the file does not name it (import: source: PATH). Sections
-are those of 'diskgnn COMMAND --config'; 'train' gets --resume. eval and report are done
-each time; predict is, unless its file is younger than the run's weights.`
+SOURCE is the source of import, if the file does not have it (import: source: PATH). Sections
+have the keys of 'diskgnn COMMAND --config'; 'train' gets --resume. eval and report run each
+time; predict runs unless its file is newer than the run's weights.`
 
 // pipelineOrder is the order of the commands of a pipeline.
 var pipelineOrder = []string{"generate", "import", "presample", "pack", "train", "eval", "predict", "report"}
@@ -64,12 +64,12 @@ func runCommand() command {
 		name:     "run",
 		resumes:  byItself,
 		ofOthers: true,
-		usage:    "carry out all stages of a configuration file that are missing",
+		usage:    "run all stages of a configuration file that are not finished",
 		teaches:  runTeaches,
 		operands: []string{"[SOURCE...]"},
 		flags: flags{
-			boolFlag("dry-run", "say what is there and what would be done, and do nothing", &dry),
-			flag("until", "COMMAND", "the last command to carry out", "all of the file's", oneOf(&until, "known are", pipelineOrder)),
+			boolFlag("dry-run", "print the state of every output, and do nothing", &dry),
+			flag("until", "COMMAND", "the last command to run", "all of the file's", oneOf(&until, pipelineOrder)),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			p, err := readPipeline(s.g, s.args, until)
@@ -113,13 +113,13 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 		}
 	}
 	if len(p.commands) == 0 {
-		return nil, fault.New(fault.ErrUsage, "%s has no section of a command to carry out: %s", p.file, strings.Join(pipelineOrder, ", "))
+		return nil, fault.New(fault.ErrUsage, "%s has no section for any of the commands %s", p.file, strings.Join(pipelineOrder, ", "))
 	}
 	if slices.Contains(p.commands, "generate") && slices.Contains(p.commands, "import") {
 		return nil, fault.New(fault.ErrUsage, "%s has sections of both generate and import: a pipeline has one dataset", p.file)
 	}
 	if len(sources) > 0 && !slices.Contains(p.commands, "import") {
-		return nil, fault.New(fault.ErrUsage, "%s names what import would read, and %s has no section of import", strings.Join(sources, " "), p.file)
+		return nil, fault.New(fault.ErrUsage, "%s is a source for import, but %s has no section for import", strings.Join(sources, " "), p.file)
 	}
 	return p, nil
 }
@@ -167,7 +167,7 @@ func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
 		if there, err := vfs.Exists(vfs.OS, dir); err != nil {
 			return err
 		} else if !there {
-			return fault.New(fault.ErrInput, "there is no %s at %s, and no section before makes it", key, dir)
+			return fault.New(fault.ErrInput, "there is no %s at %s, and no earlier section makes it", key, dir)
 		}
 	}
 	return nil

@@ -20,40 +20,41 @@ import (
 	"diskgnn/simulate/trace"
 )
 
-const simulateDrivesTeaches = `Says what an epoch would take on drives that one does not have: the mini-batches of
-samples, or of a trace, are played in virtual time on one, two, four and eight of
-them, with their latency, rates and queues, the GPU's link, and computing.
+const simulateDrivesTeaches = `Predicts the time of an epoch on other drives: the mini-batches of samples, or of a trace,
+are replayed in virtual time on one, two, four and eight drives, with their latency, rates
+and queues, the GPU's link, and computing.
 
    diskgnn simulate drives --dataset graph --samples samples --compute 0.02
    diskgnn simulate drives --dataset graph --samples samples --store mmap --cache 30%
    diskgnn simulate drives --dataset graph --samples samples --record rows.trace
    diskgnn simulate drives --trace rows.trace --drive samsung-980pro --count 1,2,3,4
 
-What each store reads is its formula on the samples' rows: rows, one read for each;
-packed, one chunk for each batch; mmap, page faults; gids, reads by the GPU; memory,
-none. Sampling and computing are not simulated: --compute and --sampling say how many
-seconds a batch takes, as a run's report does.
+The reads of each store follow from the samples' rows: rows, one read for each row;
+packed, one chunk for each batch; mmap, page faults; gids, reads by the GPU; memory, no
+reads. Sampling and computing are not simulated: --compute and --sampling set the seconds
+of a batch, which a run's report shows.
 
-Drives are presets of data sheets, and those of --drives FILE.yaml, whose form is
+The drives are presets from data sheets, and the drives of --drives FILE.yaml, a file of
+this form:
 
    drives:
      mine: {latency_us: 80, requests_per_second: 500000,
             bytes_per_second: 3000000000, queue_depth: 256}
 
-as bench io measures them. The output says what bounds each number of drives, how many this
-GPU can use, what halving or doubling each parameter does, and by --prices how many drives
-and how much memory give the most batches for the money. All of it is simulated or
-predicted, none of it measured.`
+bench io measures these figures. For each number of drives the output has the time and its
+bound; then the number of drives that this GPU can use, the effect of halving and doubling
+each parameter and, by --prices, the drives and memory with the most batches for the money.
+All figures are simulated or predicted, none is measured.`
 
 // simulateCommand has the simulations of other machines.
 func simulateCommand() command {
 	return command{
 		name:    "simulate",
-		usage:   "say what other machines would take",
+		usage:   "predict times on other machines",
 		form:    "diskgnn simulate drives|beacon [flags]",
 		subs:    []command{simulateDrivesCommand(), simulateBeaconCommand()},
-		unknown: "%q cannot be simulated; there are drives, beacon",
-		missing: "name what to simulate: drives or beacon",
+		unknown: "no subcommand %q; known are drives and beacon",
+		missing: "name a subcommand: drives or beacon",
 	}
 }
 
@@ -113,30 +114,30 @@ func simulateDrivesCommand() command {
 	}
 	return command{
 		name:    "simulate drives",
-		usage:   "say what an epoch would take on other drives",
+		usage:   "predict the time of an epoch on other drives",
 		teaches: simulateDrivesTeaches,
 		flags: flags{
-			stringFlag("dataset", "DIR", "dataset whose rows are read", &o.dataset),
-			stringFlag("samples", "DIR", "samples of it: the batches of the first sample epoch", &o.samples),
+			stringFlag("dataset", "DIR", "dataset with the rows that are read", &o.dataset),
+			stringFlag("samples", "DIR", "samples of the dataset: the batches of the first sample epoch are used", &o.samples),
 			stringFlag("trace", "FILE", "trace to replay, in place of samples", &o.trace),
 			outputFlag("record", "FILE", "write the samples' batches to a new file, as a trace", &o.record),
-			stringFlag("store", "NAME", "what reads: "+strings.Join(drives.Stores(), ", ")+"; of a trace that has reads alone, recorded", &o.store),
-			intFlag("batches", "the first of the training batches, which are held in memory", "", &o.batches, 1),
-			intFlag("warmup", "batches of them that fill caches and do not count", "a quarter; none of recorded", &o.warmup, 0),
-			sizeFlag("cache", "RAM of the store: its hottest rows; of mmap, the page cache", "", budget.UnitPercent, &o.cache),
-			bytesFlag("gpu-cache", "GPU memory for pages, of gids", "4GiB", &o.gpuCache),
-			intFlag("window", "batches ahead whose pages the GPU's cache keeps, of gids", "", &o.window, 0),
+			stringFlag("store", "NAME", "store to simulate: "+strings.Join(drives.Stores(), ", ")+"; for a trace that has only reads, recorded", &o.store),
+			intFlag("batches", "number of training batches, from the first; they are held in memory", "", &o.batches, 1),
+			intFlag("warmup", "first batches that only fill caches and do not count", "a quarter; none of recorded", &o.warmup, 0),
+			sizeFlag("cache", "RAM of the store for its hottest rows; for mmap, the page cache", "", budget.UnitPercent, &o.cache),
+			bytesFlag("gpu-cache", "with gids: GPU memory for pages", "4GiB", &o.gpuCache),
+			intFlag("window", "with gids: batches ahead with pages that the GPU's cache keeps", "", &o.window, 0),
 			boolFlag("accumulate", "read small batches together, as GIDS's accumulator does", &o.accumulate),
-			stringFlag("drive", "NAME", "kind of drive: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Drives)), ", ")+", or of --drives", &o.drive),
+			stringFlag("drive", "NAME", "kind of drive: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Drives)), ", ")+", or one in --drives", &o.drive),
 			flag("drives", "FILE", "YAML file with more kinds of drives, links, software", "", func(s string) error { o.drives = s; return nil }),
 			floatsFlag("count", "numbers of drives to simulate", &o.count),
-			flag("link", "NAME", "the GPU's: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Links)), ", ")+", or of --drives", "the machine's", func(s string) error { o.link = s; return nil }),
-			intFlag("threads", "that submit reads; of mmap, faults at once", "the store's", &o.threads, 1),
+			flag("link", "NAME", "link of the GPU: "+strings.Join(slices.Sorted(maps.Keys(drives.Known().Links)), ", ")+", or one in --drives", "the machine's", func(s string) error { o.link = s; return nil }),
+			intFlag("threads", "threads that submit reads; for mmap, page faults at a time", "the store's", &o.threads, 1),
 			intFlag("slots", "batches under way at once; 1: nothing overlaps", "2; of recorded, the run's", &o.slots, 1),
-			floatFlag("compute", "seconds that a batch computes; 0: the trace's", &o.compute),
-			floatFlag("sampling", "seconds that a batch is sampled for; 0: the trace's", &o.sampling),
+			floatFlag("compute", "seconds of computing a batch; 0: from the trace", &o.compute),
+			floatFlag("sampling", "seconds of sampling a batch; 0: from the trace", &o.sampling),
 			flag("prices", "FILE", "YAML file of prices", "those of Hyperion's report", func(s string) error { o.prices = s; return nil }),
-			stringFlag("machine", "NAME", "machine of the prices whose drives are simulated", &o.machine),
+			stringFlag("machine", "NAME", "machine of the prices that has the simulated drives", &o.machine),
 			memoryFlag(&o.memory),
 		},
 		run: shows(o.run, simulated.outcome),
@@ -153,7 +154,7 @@ func (o *simulateDrives) counts() (counts []int, err error) {
 		counts = append(counts, n)
 	}
 	if len(counts) == 0 || len(counts) > 64 {
-		return nil, fault.New(fault.ErrUsage, "--count: %d numbers; give 1 to 64", len(counts))
+		return nil, fault.New(fault.ErrUsage, "--count has %d numbers; give 1 to 64", len(counts))
 	}
 	return counts, nil
 }
@@ -165,7 +166,7 @@ func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err 
 		return v, err
 	}
 	if o.compute < 0 || o.sampling < 0 || o.compute > 1e6 || o.sampling > 1e6 {
-		return v, fault.New(fault.ErrUsage, "--compute %v, --sampling %v: seconds of a batch, from 0 to a million", o.compute, o.sampling)
+		return v, fault.New(fault.ErrUsage, "--compute %v, --sampling %v: the seconds of a batch must be from 0 to a million", o.compute, o.sampling)
 	}
 	prices, err := drives.ReadPrices(vfs.OS, o.prices)
 	if err != nil {
@@ -208,7 +209,7 @@ func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err 
 		return v, err
 	}
 	if _, known := prices.Drives[o.drive]; !known {
-		s.rep.Logf("%s has no price: nothing is said of cost", o.drive)
+		s.rep.Logf("the drive %s has no price: costs are left out", o.drive)
 		return v, nil
 	}
 	priced.Drive = o.drive
@@ -269,15 +270,15 @@ func (o *simulateDrives) machineOf(m drives.Priced, h trace.Header) (on drives.M
 	}
 	drive, known := p.Drives[o.drive]
 	if !known {
-		return on, fault.New(fault.ErrUsage, "no drive %q is known; there are %s; --drives FILE.yaml adds more", o.drive, strings.Join(slices.Sorted(maps.Keys(p.Drives)), ", "))
+		return on, fault.New(fault.ErrUsage, "unknown drive %q; known are %s; --drives FILE.yaml adds more", o.drive, strings.Join(slices.Sorted(maps.Keys(p.Drives)), ", "))
 	}
 	link, known := p.Links[o.link]
 	if !known {
-		return on, fault.New(fault.ErrUsage, "no link %q is known; there are %s; --drives FILE.yaml adds more", o.link, strings.Join(slices.Sorted(maps.Keys(p.Links)), ", "))
+		return on, fault.New(fault.ErrUsage, "unknown link %q; known are %s; --drives FILE.yaml adds more", o.link, strings.Join(slices.Sorted(maps.Keys(p.Links)), ", "))
 	}
 	software, known := p.Software[o.store]
 	if !known {
-		return on, fault.New(fault.ErrUsage, "no store %q can be simulated; there are %s", o.store, strings.Join(drives.Stores(), ", "))
+		return on, fault.New(fault.ErrUsage, "no store %q can be simulated; known are %s", o.store, strings.Join(drives.Stores(), ", "))
 	}
 	if o.threads > 0 {
 		software.Threads = o.threads
@@ -338,7 +339,7 @@ func (o *simulateDrives) workload(ctx context.Context, rep progress.Reporter) (w
 		}
 	}
 	if o.compute == 0 && !slices.ContainsFunc(w.Batches, func(b trace.Batch) bool { return b.ComputeNanos > 0 }) {
-		rep.Logf("computing takes no time: --compute says how many seconds of a batch")
+		rep.Logf("computing takes no time: --compute sets the seconds of a batch")
 	}
 	return w, h, nil
 }
@@ -367,7 +368,7 @@ func (o *simulateDrives) replay(ctx context.Context) (*drives.Workload, trace.He
 
 // hold keeps a batch, if the memory allows.
 func (o *simulateDrives) hold(w *drives.Workload, b *trace.Batch) error {
-	if err := budget.Check("the batches (--batches takes fewer)", w.Bytes()+4*int64(len(b.Rows))+24*int64(len(b.Reads)), o.memory); err != nil {
+	if err := budget.Check("the list of batches (see --batches)", w.Bytes()+4*int64(len(b.Rows))+24*int64(len(b.Reads)), o.memory); err != nil {
 		return err
 	}
 	return w.Add(b)
@@ -433,7 +434,7 @@ func (v simulated) outcome() outcome {
 		}
 		o.lines = append(o.lines, line{units.Of(r.Drives, "drive"), text})
 	}
-	o.add("enough", "%s: more would be less than 5%% faster, however many (predicted)", units.Of(v.Enough, "drive"))
+	o.add("enough", "%s: any larger number is less than 5%% faster (predicted)", units.Of(v.Enough, "drive"))
 	for _, s := range v.Sensitivities {
 		if s.Change <= -0.005 || s.Change >= 0.005 {
 			o.add("sensitivity", "%s: %+.1f%%, %s", s.What, 100*s.Change, units.Seconds(s.Seconds))

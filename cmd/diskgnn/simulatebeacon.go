@@ -21,23 +21,23 @@ import (
 	"diskgnn/train/rundir"
 )
 
-const simulateBeaconTeaches = `Says what a solid-state drive that draws neighbours inside itself would do: BeaconGNN
-(HPCA 2024), its steps from a drive as they are sold (CC) to sampling in the flash dies with
-a router between channels (BG-2), and two predecessors. No such drive exists.
+const simulateBeaconTeaches = `Simulates solid-state drives that draw neighbours inside the drive: BeaconGNN (HPCA 2024),
+its steps from a drive on the market (CC) to sampling in the flash dies with a router between
+channels (BG-2), and two predecessors. No such drive exists.
 
    diskgnn simulate beacon                                  amazon, the paper's example
-   diskgnn simulate beacon --workload all                   beside what was published
+   diskgnn simulate beacon --workload all                   beside published results
    diskgnn simulate beacon --dataset graph --samples samples --out pictures
    diskgnn simulate beacon --set die.tr=20us --sweep channels=4,8,16,32
    diskgnn simulate beacon --sweep standard --mode strict --out sweeps
    diskgnn simulate beacon --explain BG-2
 
-The batches are trees drawn by a law of degrees that stands for each of the paper's five
-graphs, or what presample drew of yours: every path through its blocks (--paths tree), or
-each node once per hop (--paths dedup), at the places where a DirectGraph layout of the
-dataset has them. Mode faithful keeps the rules of the authors' simulator, strict waves
-nothing through; both are printed. With --run RUN the batches per second that a training
-run took on this machine stand beside.`
+The batches are trees, drawn by a law of degrees that stands for each of the paper's five
+graphs. With --samples they are your samples: every path through their blocks (--paths
+tree), or each node once per hop (--paths dedup), at the places of a DirectGraph layout of
+the dataset. The mode faithful keeps the simplifications of the authors' simulator; strict
+makes none of them. Both are printed. --run RUN adds the batches per second of a training
+run on this machine.`
 
 // simulateBeacon has the options of simulate beacon.
 type simulateBeacon struct {
@@ -62,21 +62,21 @@ func simulateBeaconCommand() command {
 	o.Batches = 8
 	return command{
 		name:    "simulate beacon",
-		usage:   "say what sampling inside the drive would do",
+		usage:   "simulate sampling inside the drive",
 		teaches: simulateBeaconTeaches,
 		flags: flags{
-			stringFlag("platforms", "LIST", "all, or of "+strings.Join(beacon.PlatformNames(), ", "), &o.platforms),
-			flag("workload", "LIST", "all, or of "+strings.Join(beacon.WorkloadNames(), ", "), "amazon", text(&o.workload)),
-			stringFlag("dataset", "DIR", "dataset, which is laid out as DirectGraph has it", &o.dataset),
-			stringFlag("samples", "DIR", "samples of it, in place of a workload", &o.samples),
-			stringFlag("paths", "NAME", "of samples: tree, a read for every path, or dedup, one for every node of a hop", &o.paths),
+			stringFlag("platforms", "LIST", "all, or some of "+strings.Join(beacon.PlatformNames(), ", "), &o.platforms),
+			flag("workload", "LIST", "all, or some of "+strings.Join(beacon.WorkloadNames(), ", "), "amazon", text(&o.workload)),
+			stringFlag("dataset", "DIR", "dataset, which gets a DirectGraph layout", &o.dataset),
+			stringFlag("samples", "DIR", "samples of the dataset, in place of a workload", &o.samples),
+			stringFlag("paths", "NAME", "with --samples: tree, one read for every path, or dedup, one for every node of a hop", &o.paths),
 			intFlag("batches", "batches to simulate, each in an idle drive", "", &o.Batches, 1),
 			stringFlag("mode", "NAME", "rules: faithful, strict, or both", &o.mode),
 			flag("set", "NAME=VALUE", "change a parameter; may be repeated; --explain parameters lists them", "", func(s string) error {
 				o.Settings = append(o.Settings, s)
 				return nil
 			}),
-			flag("sweep", "NAME=LIST", "simulate with each value of a parameter; may be repeated; standard: seven of them", "", func(s string) error {
+			flag("sweep", "NAME=LIST", "simulate with each value of a parameter; may be repeated; standard: seven sweeps", "", func(s string) error {
 				if s == "standard" {
 					o.standard = true
 					return nil
@@ -85,12 +85,12 @@ func simulateBeaconCommand() command {
 				o.Sweeps = append(o.Sweeps, sweep)
 				return err
 			}),
-			stringFlag("run", "DIR", "training run on this machine, to stand beside", &o.run),
+			stringFlag("run", "DIR", "training run on this machine, for comparison", &o.run),
 			outFlag(&o.out, "result.json, result.csv and page.html"),
-			outputFlag("directgraph", "FILE", "write the dataset in DirectGraph's form to a new file; it is held in memory", &o.layout),
-			stringFlag("explain", "NAME", "say what a platform does, or list the parameters, and end", &o.explain),
+			outputFlag("directgraph", "FILE", "write the dataset as a DirectGraph to a new file; it is held in memory", &o.layout),
+			stringFlag("explain", "NAME", "describe a platform, or list the parameters, and end", &o.explain),
 			seedFlag(&o.Seed),
-			parallelFlag("workers", "batches on platforms that are simulated at once", &o.Workers),
+			parallelFlag("workers", "simulations at a time, each of a batch on a platform", &o.Workers),
 			memoryFlag(&o.memory),
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -109,10 +109,10 @@ func (o *simulateBeacon) simulate(ctx context.Context, s *session) (v beaconed, 
 	}
 	modes := map[string][]beacon.Mode{"both": {beacon.Faithful, beacon.Strict}, "faithful": {beacon.Faithful}, "strict": {beacon.Strict}}
 	if o.Modes = modes[o.mode]; o.Modes == nil {
-		return v, fault.New(fault.ErrUsage, "--mode %s: there are faithful, strict, both", o.mode)
+		return v, fault.New(fault.ErrUsage, "--mode %s: known are faithful, strict, both", o.mode)
 	}
 	if paths := beacon.Paths(o.paths); paths != beacon.Tree && paths != beacon.Dedup {
-		return v, fault.New(fault.ErrUsage, "--paths %s: there are tree, dedup", o.paths)
+		return v, fault.New(fault.ErrUsage, "--paths %s: known are tree, dedup", o.paths)
 	}
 	if o.memory == 0 {
 		o.memory, _ = budget.Default()
@@ -227,7 +227,7 @@ func measure(dir string) (*beacon.Measured, error) {
 		}
 	}
 	if len(rates) == 0 {
-		return nil, fault.New(fault.ErrInput, "%s has no epoch that is over", dir)
+		return nil, fault.New(fault.ErrInput, "%s has no finished epoch", dir)
 	}
 	slices.Sort(rates)
 	return &beacon.Measured{Run: dir, Store: cmp.Or(f.Store, "packed"), Engine: f.Setup.Engine, Epochs: len(epochs), PerSecond: rates[len(rates)/2]}, nil

@@ -19,11 +19,11 @@ import (
 	"diskgnn/train/rundir"
 )
 
-const trainTeaches = `Trains a graph neural network on the batches of a pack, of samples, or drawn while training: as deep as
-the fanouts that were sampled, as wide as --hidden. Each epoch is validated; the test score is that of the epoch
-which validated best. The run's directory holds metrics.jsonl, a line per epoch, and
-the weights of the best and the last epoch as safetensors, and report.html, which a
-browser shows, also while the run goes on.
+const trainTeaches = `Trains a graph neural network on the batches of a pack, of samples, or drawn while training.
+The network has one layer for each sampled fanout, and hidden layers of width --hidden. Each
+epoch is validated; the test score belongs to the epoch with the best validation score. The
+run's directory has metrics.jsonl, one line per epoch, the weights of the best and the last
+epoch as safetensors, and report.html, a page for browsers, also while the run goes on.
 
    diskgnn train --pack pack --out run
    diskgnn train --pack pack --out run --hidden 128 --epochs 30 --ram-cache 10%
@@ -33,23 +33,25 @@ browser shows, also while the run goes on.
    diskgnn train --dataset graph --samples samples --out run       all rows in RAM, no pack
    diskgnn train --store rows --dataset graph --samples samples --out run --ram-cache 10%
    diskgnn train --store mmap --dataset graph --samples samples --out run --ram-cache 10%
-   diskgnn train --dataset graph --fanout 10,15,20 --out run       nor samples: fresh ones every epoch
-   diskgnn train --out run --resume                         go on after an interruption
+   diskgnn train --dataset graph --fanout 10,15,20 --out run       no samples: fresh ones every epoch
+   diskgnn train --out run --resume                         continue after an interruption
    diskgnn train --out run --resume --epochs 40             make it longer
    diskgnn train --pack new --out tuned --init-from run     begin with its weights
 
-An interrupted run goes on from its latest checkpoint, with the flags it had, and ends
-with the bytes of one that never was interrupted. A job that Slurm began again
+An interrupted run continues from its latest checkpoint, with its previous flags, and ends
+with the same bytes as an uninterrupted run. A job that Slurm restarted
 (SLURM_RESTART_COUNT) resumes without --resume.
 
-With --fanout batches are drawn while training, as presample would draw them for as many
-epochs: the weights are the same to the last bit. Before the first epoch a dry pass draws
-all evaluation batches and one epoch of training, to learn how large batches are.
+With --fanout, batches are drawn while training. They equal the batches that presample draws
+for the same number of epochs, and give the same weights to the last bit. Before the first
+epoch a dry pass draws all evaluation batches and one epoch of training, to measure the sizes
+of batches.
 
---plan loads and computes three batches, writes nothing, and says what the run would take.
+--plan loads and computes three batches, writes nothing, and prints the time, the memory and
+the reads of the run.
 
-A larger --ram-cache reads less from disk; it never changes what is computed from
-the same samples.`
+With a larger --ram-cache less is read from disk; the results from the same samples stay the
+same.`
 
 func trainCommand() command {
 	t := training{Options: train.Defaults()}
@@ -131,7 +133,7 @@ func (t *training) place(s *session) (err error) {
 		return err
 	}
 	if t.DivideDefaults() {
-		s.rep.Logf("%d processes train on this machine: of each of them %s and %s of memory, unless --threads and --memory say otherwise",
+		s.rep.Logf("%d processes train on this machine: each uses %s and %s of memory, unless --threads and --memory set other values",
 			t.Job.LocalCount, units.Of(t.Threads, "thread"), budget.FormatBytes(t.Memory))
 	}
 	return nil
@@ -145,7 +147,7 @@ func trainedLines(o train.Options, r rundir.Result) outcome {
 		reading, computing, training = reading+e.ReadSeconds, computing+e.ComputeSeconds, training+e.Seconds
 	}
 	if o.Job.Index > 0 {
-		return outcome{object: r, lines: []line{{"trained", fmt.Sprintf("as rank %d of %d; the run is rank 0's", o.Job.Index, o.Job.Count)}}}
+		return outcome{object: r, lines: []line{{"trained", fmt.Sprintf("as rank %d of %d; rank 0 writes the run", o.Job.Index, o.Job.Count)}}}
 	}
 	early := ""
 	if r.StoppedEarly {

@@ -22,7 +22,7 @@ type training struct {
 // flags returns train's flags, by subject.
 func (t *training) flags() []group {
 	return []group{
-		{"What to train on", t.sources()},
+		{"Batches and features", t.sources()},
 		{"The run", t.output()},
 		{"The model", t.recipe(recipe.Model)},
 		{"Learning", t.recipe(recipe.Learning)},
@@ -34,22 +34,22 @@ func (t *training) flags() []group {
 
 func (t *training) sources() flags {
 	return flags{
-		stringFlag("pack", "DIR", "what pack made", &t.Pack),
-		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: what generate or import made", &t.Dataset),
-		stringFlag("samples", "DIR", "instead of a pack, with --dataset: what presample made of it", &t.Samples),
-		nameFlag("store", "NAME", "what holds the rows: packed (of --pack), memory (all rows in RAM or on the GPU, of --dataset), rows, ginex, gnndrive, agnes, gids or hyperion (of --dataset, read while training), mmap (of --dataset, by page faults), marius (of --dataset, and --samples of some orders), or auto", stores.Names(), &t.Store),
+		stringFlag("pack", "DIR", "pack, made by pack", &t.Pack),
+		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: dataset, made by generate or import", &t.Dataset),
+		stringFlag("samples", "DIR", "instead of a pack, with --dataset: samples of the dataset, made by presample", &t.Samples),
+		nameFlag("store", "NAME", "source of the rows: packed (--pack), memory (--dataset, all rows in RAM or on the GPU), rows, ginex, gnndrive, agnes, gids or hyperion (--dataset, read while training), mmap (--dataset, by page faults), marius (--dataset, and --samples of some orders), or auto", stores.Names(), &t.Store),
 	}
 }
 
 func (t *training) output() flags {
 	return slices.Concat(flags{
 		outFlag(&t.Out, "the run"),
-		boolFlag("plan", "compute three batches, write nothing, and say what the run would take", &t.plan),
-		boolFlag("resume", "go on with the run that is there, if any", &t.Resume),
-		boolFlag("force", "replace a run that is there", &t.Force),
+		boolFlag("plan", "compute three batches, write nothing, and print the time, memory and reads of the run", &t.plan),
+		boolFlag("resume", "continue the run in --out, if it exists", &t.Resume),
+		boolFlag("force", "replace an existing run", &t.Force),
 	}, t.preferences("checkpoint-every", "keep", "trace"), flags{
-		outputFlag("record", "FILE", "write what the training batches read, and how long they compute, to a new file: a trace for simulate drives", &t.Record),
-		stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on, port 0 at any that is free; without a host, and at 127.0.0.1, to this machine alone", &t.Listen),
+		outputFlag("record", "FILE", "write the reads and the computing times of the training batches to a new file: a trace for simulate drives", &t.Record),
+		stringFlag("listen", "HOST:PORT", "serve the report and metrics of the run while it goes on; port 0: any free port; without a host, or with 127.0.0.1: to this machine alone", &t.Listen),
 	})
 }
 
@@ -60,11 +60,11 @@ func (t *training) engine() flags {
 // ranks are the flags of processes and devices that train together.
 func (t *training) ranks() flags {
 	return flags{
-		flag("gpus", "N", "GPUs of this process to train on, a number or all, each as a rank", "1", parsed(&t.Replicas, gpus)),
-		flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: as the scheduler or launcher says", "what the environment says, or alone", parsed(&t.rank, job.ParseAsk)),
+		flag("gpus", "N", "number of GPUs that this process trains on, or all; each is a rank", "1", parsed(&t.Replicas, gpus)),
+		flag("rank", "R/W", "train with other processes: rank R of W, from 0; auto or auto/W: the rank that the scheduler or launcher assigned", "from the environment, or alone", parsed(&t.rank, job.ParseAsk)),
 		nameFlag("reduce", "HOW", "where gradients of several ranks are summed: nccl, on their GPUs; host, on rank 0's, in the order of the batches; or auto: nccl where all ranks can", train.Reductions(), &t.Reduce),
-		stringFlag("secret-file", "FILE", "what ranks on several hosts, and those who watch by --listen from others, have to know: a random word; instead of "+secret.Variable+" in the environment", &t.secretFile),
-		boolFlag("insecure", "let other hosts take part, and watch, without a secret", &t.Insecure),
+		stringFlag("secret-file", "FILE", "file with the secret, a random word, that ranks on several hosts share, and that --listen requires from other hosts; instead of "+secret.Variable+" in the environment", &t.secretFile),
+		boolFlag("insecure", "let other hosts take part and watch without a secret", &t.Insecure),
 	}
 }
 

@@ -24,10 +24,11 @@ import (
 	"diskgnn/train/rundir"
 )
 
-const verifyTeaches = `Reads a dataset, samples, a pack or a run from beginning to end and checks every byte against
-its checksum, and what the format promises beyond: after a copy to another machine,
-or when a disk is in doubt. The first wrong byte is named. What diskgnn nvme load has
-put on raw drives is named by them. Of a run, traces and the report have no checksums.
+const verifyTeaches = `Reads a dataset, samples, a pack or a run from beginning to end and checks every byte
+against its checksum, and the further rules of the format: after a copy to another machine,
+or when a disk is in doubt. The error names the first wrong bytes. DIR may be nvme:TARGET, a
+directory that diskgnn nvme load has put on raw drives. The traces and the report of a run
+have no checksums.
 
    diskgnn verify pack
    diskgnn verify run
@@ -64,7 +65,7 @@ func verifyCommand() command {
 			}
 			v := verified{Dir: dir, Format: m.Format.Name, Version: m.Format.Version, Fingerprint: m.Fingerprint, DiskBytes: m.Bytes(), Seconds: time.Since(start).Seconds()}
 			return outcome{object: v, lines: []line{
-				{"verified", dir + ": every byte is what was written"},
+				{"verified", dir + ": every byte matches its checksum"},
 				{"format", m.Format.String()},
 				{"fingerprint", m.Fingerprint},
 				{"disk", budget.FormatBytes(v.DiskBytes)},
@@ -92,7 +93,7 @@ func verifyRun(dir string, start time.Time) (outcome, error) {
 	f := &r.File
 	v := verified{Dir: dir, Format: f.Format.Name, Version: f.Format.Version, State: string(f.State), Checkpoints: r.Checkpoints,
 		Unchecked: r.Unchecked, DiskBytes: r.Bytes, Seconds: time.Since(start).Seconds()}
-	says := dir + ": every byte of its results is what was written"
+	says := dir + ": every byte of its results matches its checksum"
 	if note := f.Note(dir); note != "" {
 		says = note
 	}
@@ -111,7 +112,7 @@ func readMeta(dir string) (*stage.Meta, error) {
 		return m, nil
 	}
 	if isRun(dir) {
-		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: diskgnn report %s shows what it did", dir, units.ShellWord(dir))
+		return nil, fault.New(fault.ErrInput, "%s is a run of train, no dataset, samples or pack: diskgnn report %s shows it", dir, units.ShellWord(dir))
 	}
 	return nil, err
 }
@@ -168,11 +169,12 @@ func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *s
 	return fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", dir, m.Format.Name)
 }
 
-const inspectTeaches = `Says what a dataset, samples or a pack consists of, from its metadata and tables alone:
-no row is read. Of samples, how hot the hottest nodes are, which tells what a cache
-will serve; of a pack, what lies on which level and, for every cache that a trainer
-may choose, what it reads. With --html, a page draws this: what lies where, degrees and
-classes of a dataset, hotness; it reads index pointers, labels and counts for that.
+const inspectTeaches = `Describes the content of a dataset, samples or a pack from its metadata and tables, without
+reading rows. For samples it shows the share of the accesses that go to the hottest nodes:
+the hits of a cache that holds them. For a pack it shows the bytes of each level and, for
+every cache that a trainer may choose, the bytes that are read. --html writes a page with
+charts of it, and of the degrees and classes of a dataset; for these it also reads index
+pointers, labels and counts.
 
    diskgnn inspect samples
    diskgnn inspect pack --json
@@ -201,10 +203,10 @@ func inspectCommand() command {
 	var page string
 	return command{
 		name:     "inspect",
-		usage:    "say what a directory consists of",
+		usage:    "describe the content of a directory",
 		teaches:  inspectTeaches,
 		operands: []string{"DIR"},
-		flags:    flags{outputFlag("html", "FILE", "draw it on a page, which is written there", &page)},
+		flags:    flags{outputFlag("html", "FILE", "write a page with charts of the content", &page)},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			dir := s.args[0]
 			m, err := readMeta(dir)
@@ -256,7 +258,7 @@ func drawPage(ctx context.Context, v *inspected, name string, rep progress.Repor
 		}
 		p = inspection.Pack(r)
 	default:
-		return fault.New(fault.ErrUsage, "--html: %s is a shard: diskgnn merge makes the whole of all of them", v.Dir)
+		return fault.New(fault.ErrUsage, "--html: %s is a shard: diskgnn merge combines all shards", v.Dir)
 	}
 	v.Page, v.Figures = name, p.Figures
 	return writePage(name, p.Write)
@@ -264,7 +266,7 @@ func drawPage(ctx context.Context, v *inspected, name string, rep progress.Repor
 
 // inspect describes a directory of the format that v names.
 func inspect(v *inspected) ([]line, error) {
-	part := []line{{"part", "a shard: diskgnn merge makes the whole of all of them"}}
+	part := []line{{"part", "a shard: diskgnn merge combines all shards"}}
 	switch v.Format {
 	case dataset.Format.Name:
 		d, err := dataset.Open(vfs.OS, v.Dir)
@@ -292,7 +294,7 @@ func inspect(v *inspected) ([]line, error) {
 		d := r.Describe()
 		v.Pack, v.Slice = &d, r.Slice()
 		if v.Slice != nil {
-			part = []line{{"part", v.Slice.String() + "; what follows is of the whole pack"}}
+			part = []line{{"part", v.Slice.String() + "; the other lines describe the whole pack"}}
 			return append(part, packLines(&d)...), nil
 		}
 		return packLines(&d), nil
@@ -315,14 +317,14 @@ func datasetLines(f *dataset.Facts) []line {
 	}
 	if f.Labelled() {
 		lines = append(lines,
-			line{"classes", fmt.Sprintf("%d%s, judged by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
+			line{"classes", fmt.Sprintf("%d%s, scored by %s", f.Classes, ofLabels(f.LabelKind), f.Metric)},
 			line{"splits", fmt.Sprintf("%s to train on, %s to validate, %s to test", units.Count(f.Train), units.Count(f.Valid), units.Count(f.Test))})
 	} else {
 		lines = append(lines, labelLines(f.LabelKind, 0, 0, 0, 0, 0)...)
 	}
 	switch f.OriginalIDs {
 	case dataset.IDNumbers:
-		lines = append(lines, line{"ids", "nodes have other numbers than in the source, which are here too"})
+		lines = append(lines, line{"ids", "nodes are renumbered; the dataset keeps the numbers of the source"})
 	case dataset.IDNames:
 		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
 	}
@@ -374,7 +376,7 @@ func methodOf(p *mbfile.Params) string {
 func packLines(d *packfile.Description) []line {
 	segments := ""
 	if d.Segment > 1 {
-		segments = fmt.Sprintf(", those to train on in %s segments of %d", units.Count(d.Segments), d.Segment)
+		segments = fmt.Sprintf(", the training batches in %s segments of %d", units.Count(d.Segments), d.Segment)
 	}
 	lines := []line{
 		{"batches", fmt.Sprintf("%s%s, policy %s", units.Count(d.Batches), segments, d.Policy)},
