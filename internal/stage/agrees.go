@@ -8,9 +8,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Agrees returns the error by which Begin would refuse the directory out in its present state,
-// finished or begun: nil where it would begin, go on, or find it finished. It changes nothing and
-// takes no lock.
+// Agrees returns the error with which Begin, called with the same arguments, would refuse the present
+// state of out. It returns nil if Begin would start, resume, or find the directory finished. It changes
+// nothing and takes no lock.
 func Agrees(fsys vfs.FS, out string, spec Spec, force bool) error {
 	d, err := newDir(vfs.ReadOnly(fsys), out, spec, force)
 	if err != nil {
@@ -29,8 +29,8 @@ func Agrees(fsys vfs.FS, out string, spec Spec, force bool) error {
 	return d.refusal(&j, err)
 }
 
-// Made returns the specification by which the directory out was made, or begun. Its Params are
-// JSON. It returns false where nothing is there that can be read.
+// Made returns the specification of the directory out, finished or begun, with Params as JSON. It
+// returns false if out has neither a meta.json nor a journal that can be read.
 func Made(fsys vfs.FS, out string) (Spec, bool) {
 	out, err := vfs.Destination(filepath.Clean(out))
 	if err != nil {
@@ -46,8 +46,9 @@ func Made(fsys vfs.FS, out string) (Spec, bool) {
 	return Spec{}, false
 }
 
-// Matching returns the first of several specifications that out, finished or interrupted, was made
-// by, or -1. It is for parameters that are found by measuring: the choice of an earlier run is kept.
+// Matching returns the index of the first of several specifications that equals the one of out,
+// finished or begun, or -1. Stages with parameters that they choose by measuring use it to keep the
+// choice of an earlier run.
 func Matching(fsys vfs.FS, out string, specs []Spec) (int, error) {
 	out = filepath.Clean(out)
 	var done Spec

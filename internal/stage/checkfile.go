@@ -11,11 +11,12 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// checkPiece is read at a time by CheckFile.
+// checkPiece is the bytes that CheckFile reads at a time.
 const checkPiece = 1 << 20
 
-// CheckFile reads a whole file, which must have size bytes, gives them to the checker, and calls its
-// End. read, unless nil, is called with the bytes of each piece. It holds 1 MiB.
+// CheckFile reads a whole file, which must have size bytes, writes the bytes to the checker, and calls
+// its End. It calls read, unless that is nil, with each piece; the piece is valid during the call. It
+// holds 1 MiB. A mismatch is an error of kind fault.ErrCorrupt.
 func CheckFile(ctx context.Context, fsys vfs.FS, name string, size int64, c binio.Checker, read func(piece []byte) error) (err error) {
 	defer func() {
 		if end := c.End(); err == nil {
@@ -55,7 +56,7 @@ func CheckFile(ctx context.Context, fsys vfs.FS, name string, size int64, c bini
 	}
 }
 
-// damaged is an error about a finished directory, with the command that makes it again.
+// damaged is an error about a finished directory, and the command that makes the directory again.
 type damaged struct {
 	err  error
 	cure string
@@ -64,9 +65,9 @@ type damaged struct {
 func (d *damaged) Error() string { return d.err.Error() + "; " + d.cure }
 func (d *damaged) Unwrap() error { return d.err }
 
-// Damaged adds to an error of kind fault.ErrCorrupt on a finished directory of the given
-// format how the directory is made again. Other errors, and those that say it already,
-// it returns as they are; the zero Format stands for one that is not known.
+// Damaged adds a remedy to an error of kind fault.ErrCorrupt about a finished directory: the command
+// that makes a directory of this format again. It returns other errors, and errors with such a remedy,
+// unchanged. The zero Format stands for an unknown format.
 func Damaged(err error, dir string, format Format) error {
 	if !errors.Is(err, fault.ErrCorrupt) {
 		return err
@@ -77,7 +78,7 @@ func Damaged(err error, dir string, format Format) error {
 	return &damaged{err, fmt.Sprintf("%s is damaged: make it again, by %s with --force, or from a copy", dir, format.maker())}
 }
 
-// plainly returns an error without the addition of Damaged.
+// plainly returns an error without the remedy that Damaged added.
 func plainly(err error) error {
 	if d, ok := errors.AsType[*damaged](err); ok && errors.Is(err, fault.ErrCorrupt) {
 		return d.err

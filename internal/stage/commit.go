@@ -10,9 +10,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Commit finishes the transaction: the files, which their writers have synced,
-// become NAME with the given facts. run holds the run facts that no fingerprint
-// covers. It returns the fingerprint.
+// Commit finishes the transaction: it writes meta.json with the files and the facts, and renames
+// NAME.partial to NAME. The writers of the files must have synced them. run has the run facts, for
+// run.json; no fingerprint covers them. Commit returns the fingerprint.
 func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	d.keep = true
 	m := Meta{Format: d.spec.Format, Parents: d.spec.Parents, Files: files}
@@ -46,9 +46,9 @@ func (d *Dir) Commit(files []File, facts, run any) (string, error) {
 	return m.Fingerprint, d.unlock()
 }
 
-// sweep removes everything but the files, so that scratch never gets published. It comes after
-// meta.json: until then an interrupted run resumes from scratch. The journal stays until the
-// directory has its name, since it identifies the owner.
+// sweep removes everything but the files, so that scratch files are not published. It runs after
+// meta.json is written, since an interrupted run needs the scratch files until then. The journal stays
+// until the directory has its name, since it identifies the owner.
 func (d *Dir) sweep(files []File) error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
@@ -85,7 +85,7 @@ func (d *Dir) writeJSON(name string, v any) error {
 // publish renames the complete directory into place, the lock still held inside. The replaced
 // directory is moved aside first and removed last, so that a crash in between loses neither.
 func (d *Dir) publish(files []File) error {
-	// The name of meta.json is durable before the files go from which a run resumes.
+	// The name of meta.json must be durable before sweep removes the files from which a run resumes.
 	if err := d.fs.SyncDir(d.path); err != nil {
 		return err
 	}

@@ -13,10 +13,11 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// replacedSuffix ends the name of a directory that publish moves aside.
+// replacedSuffix ends the name of a replaced directory, which publish moves aside.
 const replacedSuffix = ".replaced"
 
-// finished reports whether NAME is there, made with equal parameters.
+// finished reports whether NAME is finished and was made with equal parameters. A finished directory
+// that must not be replaced is an error.
 func (d *Dir) finished() (bool, error) {
 	ok, err := vfs.Exists(d.fs, d.out)
 	if err != nil || !ok {
@@ -48,7 +49,7 @@ func (d *Dir) finished() (bool, error) {
 	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", d.out, d.spec.changed(m.spec()))
 }
 
-// look makes sure that a directory is finished: that the sizes and tables are right.
+// look checks the sizes and the tables of a finished directory.
 func (d *Dir) look(m *Meta) error {
 	err := m.checkSizes(d.fs, d.out)
 	if err == nil && d.spec.Check != nil {
@@ -60,8 +61,8 @@ func (d *Dir) look(m *Meta) error {
 	return err
 }
 
-// unreadable returns the error of a NAME with a meta.json that cannot be read: nil if NAME is empty,
-// or a directory of this program's and force is given.
+// unreadable returns the error for a NAME with an unreadable meta.json. It returns nil if NAME is empty,
+// or if force is given and NAME is a directory of this program.
 func (d *Dir) unreadable(err error) error {
 	names, lerr := d.fs.List(d.out)
 	switch {
@@ -77,15 +78,14 @@ func (d *Dir) unreadable(err error) error {
 	return fmt.Errorf("%w; use --force to make %s again", err, d.out)
 }
 
-// claims reports whether a directory's meta.json, whether it can be read or not, was
-// written for the stage's format.
+// claims reports whether a directory's meta.json, even a damaged one, names the stage's format.
 func (d *Dir) claims(dir string) bool {
 	b, err := vfs.ReadSmall(d.fs, filepath.Join(dir, MetaFile), maxMeta)
 	return err == nil && bytes.Contains(b, []byte(`"`+d.spec.Format.Name+`"`))
 }
 
-// settle removes the leftovers, in NAME and beside it, of a run that died after the rename. Such a
-// run is recognised by files that only a directory under way has.
+// settle removes the leftovers, in NAME and beside it, of a run that died after the rename. It
+// recognises such a run by files that only unfinished directories have.
 func (d *Dir) settle() error {
 	if !has(d.fs, d.out, lockFile) && !has(d.fs, d.out, journalFile) {
 		return nil
@@ -94,8 +94,8 @@ func (d *Dir) settle() error {
 	if err == nil {
 		err = errors.Join(d.removeReplaced(), tidy(d.fs, d.out), lock.Close())
 	}
-	// Another process may be doing this, or have done it, and this one may lack the permission:
-	// the directory is finished all the same.
+	// Another process may have removed them, or this process may lack the permission. The directory is
+	// finished in any case.
 	for _, kind := range []error{fault.ErrLocked, fs.ErrNotExist, fs.ErrPermission, syscall.EROFS} {
 		if errors.Is(err, kind) {
 			return nil
@@ -104,7 +104,7 @@ func (d *Dir) settle() error {
 	return err
 }
 
-// makeWay moves NAME aside, if it is there.
+// makeWay moves NAME aside, if it exists.
 func (d *Dir) makeWay() error {
 	ok, err := vfs.Exists(d.fs, d.out)
 	if err != nil || !ok {
@@ -146,8 +146,8 @@ func (d *Dir) removeReplaced() error {
 	return d.fs.RemoveAll(old)
 }
 
-// tidy removes from a finished directory the files that only a directory under way needs. Another
-// process may be doing the same.
+// tidy removes from a finished directory the files that only an unfinished one needs. Another process
+// may do the same at the same time.
 func tidy(fsys vfs.FS, dir string) error {
 	for _, n := range []string{journalFile, lockFile} {
 		if err := fsys.Remove(filepath.Join(dir, n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -169,8 +169,8 @@ const PreprocessingFact = "preprocessing"
 // maxRunFile bounds the bytes read of a run.json, which takes a few hundred.
 const maxRunFile = 1 << 20
 
-// RunFact returns a run fact of a finished directory, as JSON: nil if its run.json has none of the
-// name, or cannot be read. No checksum covers it.
+// RunFact returns the value of a key in the run.json of a finished directory, as JSON. It returns nil
+// if run.json lacks the key or cannot be read. No checksum covers the value.
 func RunFact(fsys vfs.FS, dir, key string) json.RawMessage {
 	b, err := vfs.ReadSmall(fsys, filepath.Join(dir, RunFile), maxRunFile)
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// journal is the content of journal.json: the owner of the directory, and its progress. It is one
-// JSON object, which begins with the SHA-256 of the rest: a resumed run believes it only if no byte
-// of it has changed.
+// journal is the content of journal.json: the owner of the directory, and its progress. It is one JSON
+// object, which begins with the SHA-256 of the rest, so that a resumed run detects any changed byte.
 //
 //	{"sha256":"<64 hexadecimal digits>","format":…,"params_sha256":…,…}
 type journal struct {
@@ -49,7 +48,7 @@ func decodeJournal(b []byte) (j journal, err error) {
 	if len(b) > sum && string(b[:len(journalHead)]) == journalHead && string(b[len(journalHead):sum]) == binio.Hash(b[sum:]) && json.Unmarshal(b, &j) == nil {
 		return j, nil
 	}
-	// Each is in every journal, whatever byte of it has changed.
+	// Every journal has both; a single changed byte destroys at most one.
 	for _, mark := range []string{`"params_sha256":"`, `"name":"diskgnn.`} {
 		if bytes.Contains(b, []byte(mark)) {
 			return journal{}, fault.New(fault.ErrCorrupt, "its journal is damaged, or of an earlier version")
@@ -58,14 +57,14 @@ func decodeJournal(b []byte) (j journal, err error) {
 	return journal{}, fault.New(fault.ErrExists, "%s is not this program's", journalFile)
 }
 
-// finished reports whether anything was finished that is worth keeping.
+// finished reports whether the journal names anything that a resumed run can use.
 func (j *journal) finished() bool { return len(j.Progress) > 0 && string(j.Progress) != "null" }
 
 func (j *journal) spec() Spec {
 	return Spec{Format: j.Format, Params: j.Params, Parents: j.Parents, By: j.By}
 }
 
-// Progress fills v with the journal that SaveProgress saved last, and reports whether there was one.
+// Progress decodes into v the value that SaveProgress saved last, and reports whether there was one.
 func (d *Dir) Progress(v any) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,9 +77,9 @@ func (d *Dir) Progress(v any) (bool, error) {
 	return true, nil
 }
 
-// SaveProgress journals v durably. Files that v calls finished must be durable already, with
-// checksums in v that were computed from the bytes as they were written: a resumed run verifies
-// these files before it builds on them.
+// SaveProgress writes v, as JSON, durably to the journal. Files that v names as finished must be durable
+// already. v must have their checksums, computed from the bytes as they were written: a resumed run
+// verifies these files before it uses them.
 func (d *Dir) SaveProgress(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {

@@ -38,28 +38,27 @@ type Format struct {
 	Version int    `json:"version"`
 }
 
-// String returns the format as messages spell it.
+// String returns the format in the form of messages: "diskgnn.pack, version 3".
 func (f Format) String() string { return fmt.Sprintf("%s, version %d", f.Name, f.Version) }
 
 // kind returns the format's name as users call it.
 func (f Format) kind() string { return strings.TrimPrefix(f.Name, "diskgnn.") }
 
-// shardSuffix ends the format's name of one part of a directory.
+// shardSuffix ends the name of a format of shards.
 const shardSuffix = "-shard"
 
-// Shard returns the format of the shards of a directory of this format: package
-// shard makes them.
+// Shard returns the format of the shards of a directory of this format; see package shard.
 func (f Format) Shard() Format { return Format{f.Name + shardSuffix, f.Version} }
 
-// Whole returns the format of the directory that shards of this format make, and
-// whether it is a format of shards at all.
+// Whole returns the format of the directory that shards of this format are merged into. It returns
+// false if this is no format of shards.
 func (f Format) Whole() (Format, bool) {
 	name, ok := strings.CutSuffix(f.Name, shardSuffix)
 	return Format{name, f.Version}, ok
 }
 
-// File describes one file of a finished directory. The checksum is the SHA-256
-// of the file's table of CRCs, or, for a file without one, of its bytes.
+// File describes one file of a finished directory. The checksum is the SHA-256 of the file's table of
+// CRCs or, for a file without such a table, of its bytes.
 type File struct {
 	Name     string `json:"name"`
 	Size     int64  `json:"size"`
@@ -70,14 +69,14 @@ type File struct {
 // depends on when, where or how fast the directory was made.
 type Meta struct {
 	Format Format `json:"format"`
-	// Params are the content parameters: those that decide the bytes.
+	// Params are the content parameters, which decide the bytes.
 	Params json.RawMessage `json:"params"`
-	// Parents maps a role to the fingerprint of the directory that played it.
+	// Parents maps a role, such as "dataset", to the fingerprint of that parent directory.
 	Parents map[string]string `json:"parents,omitempty"`
-	// Facts are counts that readers need and the content decides.
+	// Facts are counts that follow from the content, and that readers need.
 	Facts json.RawMessage `json:"facts,omitempty"`
 	Files []File          `json:"files"`
-	// Fingerprint is the SHA-256 over all the above.
+	// Fingerprint is the SHA-256 over all the fields above.
 	Fingerprint string `json:"fingerprint"`
 }
 
@@ -107,9 +106,9 @@ func hashJSON(v any) (string, error) {
 	return hex.EncodeToString(h[:]), nil
 }
 
-// fingerprint computes Meta.Fingerprint from the other fields: the SHA-256 of their
-// canonical JSON, with the files in order of their names. It writes that member by
-// member, for there may be very many files.
+// fingerprint computes Meta.Fingerprint from the other fields: the SHA-256 of their canonical JSON, with
+// the files in the order of their names. It hashes member by member, since a directory may have very
+// many files.
 func (m *Meta) fingerprint() (string, error) {
 	h := sha256.New()
 	var err error
@@ -159,10 +158,10 @@ func (m *Meta) fingerprint() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), err
 }
 
-// DecodeParams fills v from the content parameters.
+// DecodeParams decodes the content parameters into v. An error is of kind fault.ErrCorrupt.
 func (m *Meta) DecodeParams(v any) error { return decode(m.Params, v, "params") }
 
-// DecodeFacts fills v from the facts.
+// DecodeFacts decodes the facts into v. An error is of kind fault.ErrCorrupt.
 func (m *Meta) DecodeFacts(v any) error { return decode(m.Facts, v, "facts") }
 
 func decode(raw json.RawMessage, v any, what string) error {
@@ -172,7 +171,7 @@ func decode(raw json.RawMessage, v any, what string) error {
 	return nil
 }
 
-// File returns the description of a file.
+// File returns the description of a file, false if the directory has no file of this name.
 func (m *Meta) File(name string) (File, bool) {
 	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
 	if i < 0 {
@@ -181,10 +180,9 @@ func (m *Meta) File(name string) (File, bool) {
 	return m.Files[i], true
 }
 
-// Open reads and checks the meta.json of a finished directory: the format, the fingerprint, and that
-// every file is there with its size. It does not read the files. kind, like "dataset", is the word
-// in messages for the expected directory. formats are the versions that the reader knows, one at
-// least.
+// Open reads the meta.json of a finished directory. It checks the format, the fingerprint, and the
+// existence and size of every file; it does not read the files. kind, such as "dataset", is the word for
+// the expected directory in messages. formats are the accepted formats, at least one.
 func Open(fsys vfs.FS, dir, kind string, formats ...Format) (*Meta, error) {
 	m, err := open(fsys, dir, kind, formats)
 	return m, Damaged(err, dir, formats[0])
@@ -214,7 +212,7 @@ func open(fsys vfs.FS, dir, kind string, formats []Format) (*Meta, error) {
 	return m, nil
 }
 
-// Bytes returns the bytes of all files.
+// Bytes returns the total size of all files.
 func (m *Meta) Bytes() (n int64) {
 	for _, f := range m.Files {
 		n += f.Size
@@ -222,7 +220,7 @@ func (m *Meta) Bytes() (n int64) {
 	return n
 }
 
-// checkSizes makes sure that every file is there with its size, and a file.
+// checkSizes checks that every file exists, is a regular file, and has its size.
 func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	for _, f := range m.Files {
 		st, err := fsys.Stat(filepath.Join(dir, f.Name))
@@ -239,9 +237,9 @@ func (m *Meta) checkSizes(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Limits of a reader of meta.json. All of it is short but the list of files: each takes about 160
-// bytes, so that the limit allows 400,000 files, more than any graph's batches fill. Memory stays
-// within a few times these bounds, whatever is in the file.
+// Limits of a reader of meta.json. Only the list of files is long: an entry takes about 160 bytes, so
+// the limit allows 400,000 files, more than the batches of any graph need. The memory of a reader stays
+// within a few times these limits for any content.
 const (
 	maxMeta    = 64 << 20
 	maxRaw     = 256 << 10 // of parameters, of facts
@@ -275,9 +273,8 @@ func readMeta(fsys vfs.FS, dir, kind string) (*Meta, error) {
 	return m, nil
 }
 
-// encodesTo reports whether m encodes to the JSON, but for space between its parts. The fingerprint
-// covers the decoded values; they leave out unknown members, and takes keys in other letters for the
-// same.
+// encodesTo reports whether m encodes to this JSON, up to white space. The fingerprint covers the decoded
+// values only: decoding drops unknown members and ignores the case of keys, which this check detects.
 func (m *Meta) encodesTo(b []byte) (bool, error) {
 	want, err := json.Marshal(m)
 	if err != nil {
@@ -312,8 +309,8 @@ func decodeMeta(b []byte) (*Meta, error) {
 	return &m, err
 }
 
-// decodeFiles reads the list of files, one by one, so that the shortest entries take no
-// more memory than real ones.
+// decodeFiles reads the list of files one by one, so that a list of very short entries takes no more
+// memory than a list of real ones.
 func decodeFiles(raw json.RawMessage) ([]File, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -361,7 +358,8 @@ func notFinished(fsys vfs.FS, dir, kind string, err error) error {
 	return fault.New(fault.ErrInput, "no %s at %s", kind, dir)
 }
 
-// Kind returns the users' name for the kind of a finished directory of any format: "" if it is none.
+// Kind returns the kind of a finished directory in the users' word, such as "pack", or "" if it is not a
+// finished directory.
 func Kind(fsys vfs.FS, dir string) string {
 	m, err := readMeta(fsys, dir, "directory")
 	if err != nil {
@@ -370,8 +368,8 @@ func Kind(fsys vfs.FS, dir string) string {
 	return m.Format.kind()
 }
 
-// CheckParent reports whether child was made from a parent with the given
-// fingerprint, and names both when it was not.
+// CheckParent returns nil if child was made from a parent with the given fingerprint in this role, else
+// an error of kind fault.ErrLineage that names both directories.
 func CheckParent(childDir string, child *Meta, role, parentDir, parent string) error {
 	want, ok := child.Parents[role]
 	if !ok {
@@ -383,13 +381,14 @@ func CheckParent(childDir string, child *Meta, role, parentDir, parent string) e
 	return nil
 }
 
-// Versions is the one table of a format: for each of its versions, the decoder or the features. A
-// format only grows: a new version is one more entry, and no entry is removed. docs/format/README.md
-// lists the sentences that refuse other versions.
+// Versions is the table of a format: it has the decoder or the features of each version. A new version
+// adds an entry; no entry is removed. docs/format/README.md lists the sentences that refuse other
+// versions.
 type Versions[D any] map[int]D
 
-// Decoder returns the entry of a version. Without one the error is of kind fault.ErrVersion; refusal
-// is its format, of the version and of the list of versions that are read (%d, %s).
+// Decoder returns the entry of a version. For an unknown version it returns an error of kind
+// fault.ErrVersion with the text of refusal, a format for the version (%d) and the list of known
+// versions (%s).
 func (t Versions[D]) Decoder(version int, refusal string) (D, error) {
 	d, ok := t[version]
 	if ok {
@@ -402,7 +401,7 @@ func (t Versions[D]) Decoder(version int, refusal string) (D, error) {
 	return d, fault.New(fault.ErrVersion, refusal, version, strings.Join(read, " and "))
 }
 
-// Of is Decoder for the directory dir.
+// Of is Decoder for the directory dir of format f.
 func (t Versions[D]) Of(dir string, f Format) (D, error) {
 	d, err := t.Decoder(f.Version, "is version %d, this program reads version %s: make it again, or use the program that made it")
 	if err != nil {
@@ -411,7 +410,7 @@ func (t Versions[D]) Of(dir string, f Format) (D, error) {
 	return d, nil
 }
 
-// Formats lists the versions of a directory format in order, for Open.
+// Formats lists the versions of the directory format with this name in ascending order, for Open.
 func (t Versions[D]) Formats(name string) []Format {
 	var formats []Format
 	for _, v := range slices.Sorted(maps.Keys(t)) {

@@ -8,46 +8,44 @@ import (
 	"strings"
 )
 
-// Spec describes a directory before it is made: everything that decides its bytes. The fields below
-// Parents decide none.
+// Spec describes a directory before it is made. Format, Params and Parents decide its bytes; the other
+// fields do not.
 type Spec struct {
 	Format  Format            `json:"format"`
 	Params  any               `json:"params"`
 	Parents map[string]string `json:"parents,omitempty"`
 
-	// By names the way to make the directory where there is more than one. The leftovers of an
-	// interrupted run are of no use to another way.
+	// By names the way to make the directory, if there are several, such as a stage and a merge. A run
+	// cannot resume from the leftovers of another way.
 	By string `json:"-"`
-	// Beside names files that stay in the directory though meta.json does not list them.
-	// No fingerprint covers them: Check looks at them.
+	// Beside names files that stay in the directory although meta.json does not list them. No
+	// fingerprint covers them, so Check must check them.
 	Beside []string `json:"-"`
-	// Check looks at a directory of this specification that has its meta.json, which has been read,
-	// with files of the right sizes. Damage is an error of kind fault.ErrCorrupt. With nil, a
-	// finished directory is believed by the sizes of its files, and one that lacks only its name is
-	// not believed at all.
+	// Check checks the files of a directory of this specification. The caller has read its meta.json, and
+	// has checked the sizes of the files. Damage is an error of kind fault.ErrCorrupt. Without a Check, a
+	// finished directory is accepted if the sizes are right, and a complete directory that has not been
+	// renamed is made again.
 	Check func(dir string, m *Meta, look Look) error `json:"-"`
-	// Words says how the user gave a content parameter, or a parent by its role: the
-	// flag, and the value as it is written there. An empty name leaves it out of
-	// messages. With nil, a parameter is a flag of its name.
+	// Words returns the flag and the value by which the user gave a content parameter, or a parent by
+	// its role. Messages leave out a parameter with an empty flag. Nil stands for Plain.
 	Words Words `json:"-"`
 }
 
-// Look says how closely a Check looks.
+// Look is the extent of a Check.
 type Look int
 
 const (
-	// Tables are small files: indexes and tables of checksums. They must agree with meta.json about
-	// themselves and about the other files.
+	// Tables checks the small files alone: indexes and tables of checksums. They must agree with
+	// meta.json about themselves and about the other files.
 	Tables Look = iota
-	// Bytes are all of every file, which must match the checksums that were made when
-	// they were written.
+	// Bytes checks all bytes of all files against the checksums that were made when they were written.
 	Bytes
 )
 
-// Words names a parameter as the user does, and its value.
+// Words returns the user's name of a content parameter, a flag, and its value as on the command line.
 type Words func(param string, value json.RawMessage) (name, text string)
 
-// Plain is the Words of parameters that are flags: batch_size is --batch-size.
+// Plain is the Words of parameters with a flag of the same name: batch_size is --batch-size.
 func Plain(param string, value json.RawMessage) (name, text string) {
 	return "--" + strings.ReplaceAll(param, "_", "-"), plainText(value)
 }
@@ -76,7 +74,7 @@ func plainText(value json.RawMessage) string {
 	return string(value)
 }
 
-// changed says, in the user's words, how the specification of the previous run differed.
+// changed describes, in the user's words, the differences from the specification of a previous run.
 func (s *Spec) changed(was Spec) string {
 	switch {
 	case was.Format.Name != s.Format.Name:
@@ -92,8 +90,8 @@ func (s *Spec) changed(was Spec) string {
 	return "others"
 }
 
-// Changes says in the user's words which content parameters and parents of the previous
-// specification were others: "" if none were, or none that has a word.
+// Changes lists, in the user's words, the content parameters and parents that differ from the previous
+// specification. It returns "" if none differs, or only parameters without a word.
 func (s *Spec) Changes(was Spec) string {
 	words := s.Words
 	if words == nil {
@@ -124,8 +122,8 @@ func way(by string) string {
 	return "diskgnn " + by
 }
 
-// Difference names the content parameters and parents of two specifications of
-// one format that are not the same: "" if all are.
+// Difference lists the content parameters and parents that differ in two specifications of one format.
+// It returns "" if they are equal.
 func Difference(a, b Spec) (string, error) {
 	var diff []string
 	err := eachDifference(a, b, func(param string, a, b json.RawMessage) {

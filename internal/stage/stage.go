@@ -13,28 +13,26 @@
 //	      └─► (nil, StateDone)                                              └─► End (keeps .partial, unless
 //	                                                                            nothing of it is finished)
 //
-// Agrees tells beforehand, without a change, whether Begin would refuse.
+// Agrees returns Begin's refusal in advance, without changing anything.
 //
 // # Trust
 //
-// Nothing that lay on a disk while no process looked after it is believed. The journal has a
-// checksum of its own; it has checksums of the files that it names as finished, made when the bytes
-// were written, and the stage that resumes reads those bytes and compares. A .partial that has its
-// meta.json and lacks only its name is published after a Check of all its bytes. So a byte that
-// changes in a .partial ends in the same directory or in an error, never in a different directory.
-// run.json alone is covered by nothing.
+// A resumed run verifies everything that it finds on disk. The journal has a checksum of its own, and
+// the checksums of the files that it names as finished, made when the bytes were written. The resumed
+// stage reads these files and compares. A .partial with a meta.json, which only needs its name, is
+// published after a Check of all its bytes. So a changed byte in a .partial leads to the same directory
+// or to an error, never to a different directory. Only run.json has no checksum.
 //
-// Inputs that are verified once and read later, such as a mapped topology, may change in between.
-// Watch has them compared with their verified state before every journal entry and before meta.json,
-// so that neither names data made from changed inputs.
+// Inputs that are verified once and read later, such as a mapped topology, may change in between. The
+// functions given to Watch compare them with their verified state before every journal entry and before
+// meta.json, so that neither names data made from changed inputs.
 //
 // # Locks
 //
 // A process that writes to NAME.partial holds a lock on the file "lock" in it, which moves with the
-// directory. Names are given and taken under this lock alone: NAME.partial is renamed, and its lock
-// file removed, by who holds it. (vfs.FS.Lock sees to it that a lock counts only if its file still
-// has the name.) The leftovers of a crash in NAME, between its naming and its tidying, are tidied
-// under the lock that moved there.
+// directory. Only the holder of the lock renames NAME.partial and removes its lock file. (vfs.FS.Lock
+// makes sure that the locked file still has its name.) After a crash between the renaming and the
+// removal of leftovers, the leftovers in NAME are removed under the lock file that moved there.
 package stage
 
 import (
@@ -54,7 +52,7 @@ import (
 
 const partialSuffix = ".partial"
 
-// Partial returns the directory that a stage works in before out is finished.
+// Partial returns the directory in which a stage works until out is finished.
 func Partial(out string) string { return out + partialSuffix }
 
 // State is the state of a directory at Begin.
@@ -62,12 +60,12 @@ type State int
 
 // States that Begin returns.
 const (
-	StateNew     State = iota // nothing usable was there
+	StateNew     State = iota // there was nothing to resume from
 	StateResumed              // an interrupted run with equal parameters
 	StateDone                 // the finished directory, made with equal parameters
 )
 
-// String returns the state as results tell it.
+// String returns the state as results print it.
 func (s State) String() string { return [...]string{"new", "resumed", "done"}[s] }
 
 // Dir is a directory being written. Its methods are safe for concurrent use.
@@ -77,30 +75,33 @@ type Dir struct {
 	path  string // NAME.partial
 	spec  Spec
 	hash  string // of the spec
-	mark  string // of the spec and its way: whose journal this is
+	mark  string // hash of the spec and its way, the owner of the journal
 	force bool
 	lock  io.Closer
 
 	mu       sync.Mutex
 	watched  []func() error // see Watch
 	progress json.RawMessage
-	keep     bool // something in NAME.partial is finished, which a later run goes on from
+	keep     bool // NAME.partial has finished files from which a later run resumes
 	note     string
 }
 
-// beginTries bounds how often Begin starts over because the directory that it was about
-// to lock went away: each time, another process finished in the meantime.
+// beginTries is the most attempts of Begin. An attempt fails if the directory vanishes before it is
+// locked, because another process has finished.
 const beginTries = 100
 
-// Begin opens the transaction for the directory out. With force, a finished directory of the
-// same format that was made with other parameters, or is damaged, is replaced at Commit, and
-// until then stays as it is; and one that was only begun with other parameters, or by another
-// command, is discarded. Without force, the latter is discarded only if nothing of it is
-// finished. Nothing else is ever replaced: neither another format, which might be this stage's
-// parent, nor files that no stage wrote.
+// Begin opens the transaction for the directory out. The state tells whether the run is new, resumes an
+// interrupted run, or finds out finished; in the last case the Dir is nil. A directory made with other
+// parameters is an error of kind fault.ErrExists.
 //
-// Content parameters that are nil are not known yet: they equal none, and Settle gives them. The
-// next run discards a directory that was begun so and ended before Settle.
+// With force, a finished directory of the same format that has other parameters, or is damaged, is
+// replaced at Commit, and stays unchanged until then. An unfinished directory with other parameters, or
+// of another command, is discarded with force; without force, only if none of its files is finished.
+// Nothing else is ever replaced: neither another format, which might be this stage's parent, nor files
+// that no stage wrote.
+//
+// Content parameters that are nil are not known yet. They equal no others, and Settle sets them. If the
+// run ends before Settle, the next run discards the directory.
 //
 // Where out is a symbolic link, the directory is the link's target. A mount point that is not the
 // finished directory is refused: Commit could not replace it.
@@ -138,9 +139,9 @@ func newDir(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, error) {
 	return &Dir{fs: fsys, out: out, path: out + partialSuffix, spec: spec, hash: hash, mark: markOf(hash, spec.By), force: force}, nil
 }
 
-// Settle gives the content parameters of a transaction that was begun with nil, before any
-// progress is saved. It is durable when it returns: from then on the directory can be gone on
-// with by who gives the same.
+// Settle sets the content parameters of a transaction that was begun with nil. It must be called before
+// any progress is saved. The parameters are durable when it returns, so that a later run with the same
+// parameters resumes.
 func (d *Dir) Settle(params any) error {
 	spec := d.spec
 	spec.Params = params
@@ -152,7 +153,7 @@ func (d *Dir) Settle(params any) error {
 	return d.SaveProgress(nil)
 }
 
-// errGone says that another process finished and took the directory away.
+// errGone is returned if another process has finished and removed the directory.
 var errGone = errors.New("the directory is gone")
 
 // begin locks NAME.partial and determines its state.
@@ -178,7 +179,7 @@ func (d *Dir) begin() (state State, err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = d.leave() // what cannot be removed hinders nobody
+			_ = d.leave() // a remaining empty directory does no harm
 		}
 		if err != nil || state == StateDone {
 			err = errors.Join(err, d.unlock())
@@ -194,7 +195,7 @@ func (d *Dir) begin() (state State, err error) {
 	return d.recover()
 }
 
-// leave removes the directory if nothing is in it but the lock.
+// leave removes the directory if it has no file but the lock.
 func (d *Dir) leave() error {
 	names, err := d.fs.List(d.path)
 	if err != nil || len(names) != 1 || names[0] != lockFile {
@@ -203,7 +204,7 @@ func (d *Dir) leave() error {
 	if err := d.fs.Remove(d.File(lockFile)); err != nil {
 		return err
 	}
-	// From here on the lock excludes no other process: one that has begun meanwhile keeps the
+	// From here on the lock excludes no other process: if another one has begun, it keeps the
 	// directory.
 	if err := d.fs.Remove(d.path); !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -211,8 +212,8 @@ func (d *Dir) leave() error {
 	return nil
 }
 
-// complete publishes the directory of a run that died when only the rename was missing. All
-// files were durable then; complete checks that they have not changed since.
+// complete publishes the directory of a run that died just before the rename. All files were durable
+// then; complete checks that they have not changed since.
 func (d *Dir) complete() (bool, error) {
 	m, err := open(d.fs, d.path, "directory", []Format{d.spec.Format})
 	if err != nil || d.spec.Check == nil {
@@ -268,7 +269,7 @@ func (d *Dir) recover() (State, error) {
 	if err := d.clear(); err != nil {
 		return 0, err
 	}
-	return StateNew, d.SaveProgress(nil) // until then the old journal says whose the files are
+	return StateNew, d.SaveProgress(nil) // until then the old journal identifies the owner of the files
 }
 
 func (d *Dir) readJournal() (journal, error) {
@@ -279,8 +280,8 @@ func (d *Dir) readJournal() (journal, error) {
 	return decodeJournal(b)
 }
 
-// refusal returns why the run does not go on in a directory with journal j, where err is the error
-// of reading it: nil if it goes on, or discards the directory.
+// refusal returns the reason why the run cannot use a directory with journal j; err is the error of
+// reading the journal. It returns nil if the run resumes, or discards the directory.
 func (d *Dir) refusal(j *journal, err error) error {
 	switch {
 	case err == nil && (j.Hash == d.mark || !j.finished() || d.force):
@@ -298,7 +299,7 @@ func (d *Dir) refusal(j *journal, err error) error {
 	return nil
 }
 
-// start begins in a directory without a journal. That comes before all other files.
+// start begins in a directory without a journal. It writes the journal before all other files.
 func (d *Dir) start() (State, error) {
 	if err := d.unused(); err != nil {
 		return 0, err
@@ -306,7 +307,7 @@ func (d *Dir) start() (State, error) {
 	return StateNew, d.SaveProgress(nil)
 }
 
-// unused refuses a directory without a journal that has files of somebody else's.
+// unused refuses a directory without a journal that has files which this program did not write.
 func (d *Dir) unused() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
@@ -324,7 +325,7 @@ func (d *Dir) foreign(name string) error {
 	return fault.New(fault.ErrExists, "%s holds files that are not this program's (%s); remove it or choose another name than %s", d.path, name, d.out)
 }
 
-// clear removes the files that an interrupted run left.
+// clear removes the files of an interrupted run.
 func (d *Dir) clear() error {
 	names, err := d.fs.List(d.path)
 	if err != nil {
@@ -341,15 +342,16 @@ func (d *Dir) clear() error {
 	return nil
 }
 
-// Watch has every later SaveProgress and Commit call unchanged before they write. unchanged checks
-// that the inputs are still as they were verified; its error ends the call.
+// Watch registers a function that every later SaveProgress and Commit calls before it writes. The
+// function returns an error if the inputs have changed since they were verified; this error ends the
+// call.
 func (d *Dir) Watch(unchanged func() error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.watched = append(d.watched, unchanged)
 }
 
-// unchanged calls the function given to Watch.
+// unchanged calls the functions given to Watch.
 func (d *Dir) unchanged() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -361,10 +363,10 @@ func (d *Dir) unchanged() error {
 	return nil
 }
 
-// Note returns a message for the user about the beginning of the transaction, or "".
+// Note returns a message for the user about Begin, such as a discarded directory, or "".
 func (d *Dir) Note() string { return d.note }
 
-// File returns the path, inside the directory being written, of a file.
+// File returns the path of a file in the directory being written.
 func (d *Dir) File(name string) string { return filepath.Join(d.path, name) }
 
 // FS returns the file system that the directory lies on.
@@ -376,7 +378,7 @@ func (d *Dir) Format() Format { return d.spec.Format }
 // Path returns the directory being written.
 func (d *Dir) Path() string { return d.path }
 
-// CheckFree returns an error if the disk lacks need bytes of free space.
+// CheckFree returns an error of kind fault.ErrBudget if the disk has less than need bytes of free space.
 func (d *Dir) CheckFree(need int64) error {
 	free, err := d.fs.Free(d.path)
 	if err != nil {
@@ -388,7 +390,7 @@ func (d *Dir) CheckFree(need int64) error {
 	return nil
 }
 
-// Close releases the lock. The files written stay, to be resumed.
+// Close releases the lock. The written files stay, so that a later run can resume.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -396,18 +398,18 @@ func (d *Dir) Close() error {
 	return d.unlock()
 }
 
-// End closes a transaction that err ended, nil after Commit, and returns err. The files written
-// stay, to be resumed, if any of them is finished or the work was interrupted. Else the directory is
-// removed: no later run would gain by it, and it would look like one under way.
+// End closes the transaction. err is the error of the stage's work, nil after Commit; End returns it,
+// joined with its own errors. If a file is finished or the work was interrupted, the written files stay
+// for a later run. Otherwise NAME.partial is removed, since no run could resume from it.
 func (d *Dir) End(err error) error {
 	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.ErrInterrupted)
 	if d.lock != nil && err != nil && !d.keep && !interrupted {
-		_ = d.discard() // what cannot be removed is what a crash leaves
+		_ = d.discard() // files that cannot be removed stay, as after a crash
 	}
 	return errors.Join(err, d.Close())
 }
 
-// discard removes the directory, and its journal after all files that it explains.
+// discard removes the directory: the journal last, since it identifies the owner of the files.
 func (d *Dir) discard() error {
 	if err := d.clear(); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Forgeries changes every content parameter and every fact of a finished directory in turn, each in
-// several ways, makes the fingerprint anew, and returns the changes that verify accepts, in order:
-// "facts.nodes: 5, not 4".
+// Forgeries changes every content parameter and every fact of a finished directory, one at a time, each
+// in several ways, and computes the fingerprint again. It returns the changes that verify accepts, in
+// order, in the form "facts.nodes: 5, not 4".
 func Forgeries(t testing.TB, dir string, verify func() error) (accepted []string) {
 	t.Helper()
 	name := filepath.Join(dir, stage.MetaFile)
@@ -56,8 +56,8 @@ func Forgeries(t testing.TB, dir string, verify func() error) (accepted []string
 	return accepted
 }
 
-// forge puts other values in the place of v, which put changes, and of all that is in it, and calls
-// try with each in place.
+// forge replaces v, by put, and each value inside v with other values, and calls try after each
+// replacement.
 func forge(path string, v any, put func(v any), try func(what string)) {
 	one := func(other any) {
 		put(other)
@@ -99,7 +99,7 @@ func forge(path string, v any, put func(v any), try func(what string)) {
 			}
 			forge(path+"."+key, v[key], with, try)
 			if zero(v[key]) {
-				continue // to leave it out says the same
+				continue // a missing member means the same value
 			}
 			c := maps.Clone(v)
 			delete(c, key)
@@ -110,7 +110,7 @@ func forge(path string, v any, put func(v any), try func(what string)) {
 	put(v)
 }
 
-// zero tells whether a value is the one that a missing member has.
+// zero reports whether a value equals the value of a missing member.
 func zero(v any) bool {
 	switch v := v.(type) {
 	case json.Number:
@@ -131,7 +131,7 @@ func zero(v any) bool {
 	return true
 }
 
-// others are values that are as valid as another.
+// others maps a value to another valid one.
 var others = map[string]string{"float32": "bfloat16", "float16": "bfloat16", "bfloat16": "float16", "accuracy": "f1", "f1": "accuracy", "class": "multi-hot", "random": "overlap", "none": "zstd", "static": "min"}
 
 func decode(t testing.TB, raw json.RawMessage) (tree any) {
@@ -153,7 +153,7 @@ func encode(t testing.TB, v any) json.RawMessage {
 	return b
 }
 
-// WriteMeta writes a meta.json with its fingerprint.
+// WriteMeta computes the fingerprint of m and writes m to the file name.
 func WriteMeta(t testing.TB, name string, m *stage.Meta) {
 	t.Helper()
 	m.Fingerprint = ""

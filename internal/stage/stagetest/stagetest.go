@@ -37,7 +37,7 @@ func Files(t testing.TB, dir string) map[string]string {
 	return content
 }
 
-// Flip changes a bit of the file's byte at, counted around the file's end.
+// Flip changes a bit of the file's byte at, modulo the size of the file.
 func Flip(t testing.TB, name string, at int) {
 	t.Helper()
 	b, err := os.ReadFile(name)
@@ -50,13 +50,13 @@ func Flip(t testing.TB, name string, at int) {
 	}
 }
 
-// FlippedBytes interrupts a stage at every operation on fsys, changes a bit of each file that is
-// there, one at a time, and resumes: the result has the files of want, or there is an error that
+// FlippedBytes interrupts a stage at every operation on fsys, changes a bit of one existing file, and
+// resumes, for every file in turn. The resumed run must end with the files of want, or with an error that
 // names the remedy. run makes the directory out, below dir. Fewer changes than least fail the test.
 func FlippedBytes(t testing.TB, fsys vfs.FS, dir string, want map[string]string, least int, run func(fsys vfs.FS, out string, force bool) error) {
 	t.Helper()
 	tried := 0
-	var last map[string]string // what the interruption before left
+	var last map[string]string // files after the previous interruption
 	for n := 0; ; n++ {
 		out := filepath.Join(dir, fmt.Sprint(n))
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("boom")}
