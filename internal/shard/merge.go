@@ -17,7 +17,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Assemble writes the whole that a set of shards makes up into dir, all files durable.
+// Assemble writes the merged directory of a set of shards into dir, with all files durable. The caller
+// commits it.
 type Assemble func(ctx context.Context, dir *stage.Dir, set *Set, rep progress.Reporter) (Assembled, error)
 
 // Assembled is the result of an Assemble.
@@ -27,19 +28,19 @@ type Assembled struct {
 	Adopted Adopted
 }
 
-// Options of a merging.
+// Options are the options of a merge.
 type Options struct {
 	Out    string
 	Shards []string // directories, in any order
 	Force  bool     // replace a directory that was made with other parameters
 
-	// Formats has the function for each format of the whole.
+	// Formats has the function that merges shards, by the format of the merged directory.
 	Formats map[stage.Format]Assemble
-	// Checks has the function that checks the whole, by its format, as stage.Spec.Check does.
+	// Checks has the function that checks the merged directory, by its format.
 	Checks map[stage.Format]Check
 }
 
-// Check looks at a directory that was assembled; see stage.Spec.
+// Check is the stage.Spec.Check of a merged directory.
 type Check func(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error
 
 // Result reports a merge. The JSON keys are stable.
@@ -52,16 +53,16 @@ type Result struct {
 	Shards int    `json:"shards"`
 
 	LinkedBytes int64   `json:"linked_bytes"` // in files that have a second name in their shard
-	CopiedBytes int64   `json:"copied_bytes"` // in files that had to be copied, by this run
+	CopiedBytes int64   `json:"copied_bytes"` // in files that this run copied
 	DiskBytes   int64   `json:"disk_bytes"`   // of the directory's files
 	Seconds     float64 `json:"seconds"`
 }
 
-// mergeWay distinguishes the directories that a merge has begun from the stage's own: a stage writes
-// to files that it finds in its directory, and a merge's files may be the shards' own.
+// mergeWay distinguishes directories that a merge has begun from directories of the stage. A stage may
+// write to the files in its directory, but the files of a merge may be links to the shards' files.
 const mergeWay = "merge"
 
-// words describes a parameter of the shards in words: merge has no flag for it.
+// words names a parameter of the shards in messages: merge has no flag for it.
 func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	return "the shards' " + name, text
@@ -76,9 +77,9 @@ type runFacts struct {
 	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the shards'
 }
 
-// Merge makes the directory that shards are the parts of. Like the stages it
-// resumes an interrupted run, does nothing when the directory is there, and
-// refuses when it is there with other parameters.
+// Merge combines all shards of a directory into the directory o.Out. Like a stage it resumes an
+// interrupted run, does nothing if the directory is finished, and refuses one with other parameters
+// unless o.Force is set. Progress goes to rep.
 func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	start := time.Now()
 	set, err := OpenSet(fsys, o.Shards)
@@ -125,7 +126,7 @@ func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (
 	return r, nil
 }
 
-// unknown says why there is nothing that assembles shards of their format.
+// unknown returns the error for shards of a format that cannot be merged.
 func unknown(set *Set, formats map[stage.Format]Assemble) error {
 	is := set.Spec.Format
 	known := stage.Versions[Assemble]{}
@@ -146,10 +147,10 @@ func unknown(set *Set, formats map[stage.Format]Assemble) error {
 	return fault.New(fault.ErrInput, "%s is a shard of a %s; only shards of %s can be merged", set.Members[0].Dir, is, strings.Join(names, ", "))
 }
 
-// Set is all shards of one directory.
+// Set is the complete set of shards of one directory.
 type Set struct {
-	Spec    stage.Spec // of the directory that they make
-	Members []Member   // shard i at place i
+	Spec    stage.Spec // of the merged directory
+	Members []Member   // in the order of the shards
 }
 
 // Member is one shard of a set.
@@ -158,15 +159,14 @@ type Member struct {
 	Meta *stage.Meta
 }
 
-// OpenSet opens the shards that dirs name, in whatever order, and makes sure that they are parts of
-// one thing and that each part is there exactly once. It makes the checks of stage.Open; the content
-// of files is checked by their readers.
+// OpenSet opens the shards in dirs, in any order. It checks that they are shards of one directory, each
+// exactly once, and makes the checks of stage.Open. It does not check the content of the files.
 func OpenSet(fsys vfs.FS, dirs []string) (*Set, error) {
 	if len(dirs) == 0 {
 		return nil, fault.New(fault.ErrUsage, "no shards to merge")
 	}
 	var set *Set
-	var first Shard // the shard that dirs[0] is, which the others must go with
+	var first Shard // the shard in dirs[0]; the others must belong to the same directory
 	for _, dir := range dirs {
 		m, err := open(fsys, dir)
 		if err != nil {
@@ -204,7 +204,7 @@ func open(fsys vfs.FS, dir string) (*stage.Meta, error) {
 	return stage.Open(fsys, dir, "shard", m.Format)
 }
 
-// complete names the shards that are missing.
+// complete returns an error that names the missing shards, if any.
 func (set *Set) complete() error {
 	var missing []string
 	for i, m := range set.Members {
@@ -222,26 +222,25 @@ func (set *Set) complete() error {
 	return nil
 }
 
-// Source is a finished directory's file, to become part of another directory.
+// Source is a file of a finished directory that becomes a file of another directory.
 type Source struct {
-	Dir  string     // that it lies in
-	File stage.File // its name, here and there, and its size
-	// Check returns a checker of the file's bytes, which goes by the shard's checksums;
-	// name is the file's, for its errors.
+	Dir  string     // the finished directory
+	File stage.File // name in both directories, and size
+	// Check returns a checker of the file's bytes against the shard's checksums; name is the file's
+	// name in errors.
 	Check func(name string) (binio.Checker, error)
 }
 
-// Adopted says how files came into a directory, in bytes.
+// Adopted has the bytes of adopted files.
 type Adopted struct {
-	Linked int64 // that have two names now
-	Copied int64 // by this run
+	Linked int64 // in files with a second name
+	Copied int64 // in files that this run copied
 }
 
-// Adopt takes files into a directory that is being written: by a second name for the same bytes
-// where the file system can give one, else as copies, for which there must be room. Every byte is
-// checked against the shard's checksums on the way, also of files that an earlier run has adopted:
-// it adopts changed files anew. It may be interrupted anywhere and called again. Files adopted have
-// their names in two directories, so they must not be written to.
+// Adopt adds files to a directory that is being written: as hard links if the file system allows it,
+// else as copies, which need disk space. It checks every byte against the shard's checksums, also of
+// files that an earlier run has adopted, and adopts changed files again. After an interruption it may be
+// called again. Linked files belong to two directories, so they must not be written to.
 func Adopt(ctx context.Context, dir *stage.Dir, files []Source, rep progress.Reporter) (Adopted, error) {
 	a := adoption{dir: dir, fs: dir.FS()}
 	var total int64
@@ -277,7 +276,7 @@ func Adopt(ctx context.Context, dir *stage.Dir, files []Source, rep progress.Rep
 			return a.Adopted, a.failed("copy", f, err)
 		}
 		a.Copied += f.File.Size
-		if i == 0 { // something is there that another command must not discard unasked
+		if i == 0 { // from now on another command must not discard the directory without --force
 			if err := dir.SaveProgress(true); err != nil {
 				return a.Adopted, err
 			}
@@ -296,13 +295,14 @@ type adoption struct {
 
 func (f Source) path() string { return filepath.Join(f.Dir, f.File.Name) }
 
-// failed names the file. The remedy for damaged bytes of a shard is to make the shard again.
+// failed returns an error that names the file and, for damaged bytes, the command that makes the shard
+// again.
 func (a *adoption) failed(what string, f Source, err error) error {
 	return stage.Damaged(fmt.Errorf("%s %s: %w", what, f.path(), err), f.Dir, a.dir.Format().Shard())
 }
 
-// link gives a file its second name, unless an earlier run has adopted it
-// already. It reports false where only a copy is possible.
+// link gives a file its second name, unless an earlier run has adopted it. It returns false if the file
+// can only be copied.
 func (a *adoption) link(ctx context.Context, f Source) (bool, error) {
 	to := a.dir.File(f.File.Name)
 	if ok, err := vfs.Exists(a.fs, to); err != nil {
@@ -315,7 +315,7 @@ func (a *adoption) link(ctx context.Context, f Source) (bool, error) {
 		if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrInput) {
 			return false, err
 		}
-		// It may be the shard's own file, which is looked at below.
+		// It may be a link to the shard's file, which is checked below.
 		if err := a.fs.RemoveAll(to); err != nil {
 			return false, err
 		}
@@ -330,7 +330,7 @@ func (a *adoption) link(ctx context.Context, f Source) (bool, error) {
 	return err == nil, err
 }
 
-// check reads a file that must have the source's bytes, and calls read, unless that is
+// check reads the file name and compares it with the source's checksums. It calls read, unless that is
 // nil, with each piece.
 func (a *adoption) check(ctx context.Context, f Source, name string, read func([]byte) error) error {
 	c, err := f.Check(name)
@@ -346,7 +346,7 @@ func (a *adoption) check(ctx context.Context, f Source, name string, read func([
 	})
 }
 
-// duplicate makes a durable copy of a file, which has its name only when it is whole.
+// duplicate makes a durable copy of a file. The copy gets its name only when it is complete.
 func (a *adoption) duplicate(ctx context.Context, f Source) (err error) {
 	to := a.dir.File(f.File.Name)
 	dst, err := a.fs.Create(to + vfs.TempSuffix)

@@ -1,17 +1,17 @@
-// Package shard divides a stage's work among machines. A shard is one part of a
-// directory and is a directory itself; when all parts are in one place, merging
-// makes the whole of them, with the bytes that one machine alone would have made.
+// Package shard divides a stage's work among machines. A shard is one part of a directory, and is a
+// directory itself. Merge combines all shards into the whole directory, with the same bytes that a
+// single machine would have made.
 //
 //	NAME.shard-0-of-3 ─┐
 //	NAME.shard-1-of-3 ─┼─ Merge ──► NAME
 //	NAME.shard-2-of-3 ─┘
 //
-// A stage cuts its output into groups, at places that its content parameters decide; shard i of n
-// makes a run of whole groups, which may be empty. Machines differ in speed and memory, so nothing
-// that was measured may decide content.
+// A stage divides its output into groups; the content parameters decide their bounds. Shard i of n makes
+// a range of whole groups, which may be empty. Machines differ in speed and memory, so measurements must
+// not decide content.
 //
-// In meta.json a shard's format is the whole's, with "-shard" after the name. Its content parameters
-// are the whole's and one more, "shard", as String spells it; its parents are the whole's.
+// In meta.json, a shard has the format of the whole with the suffix "-shard", the same parents, and the
+// same content parameters with one more, "shard", in the form of String.
 package shard
 
 import (
@@ -28,11 +28,11 @@ import (
 // Shard is part Index, from 0, of Count. The zero value is the whole.
 type Shard struct{ Index, Count int }
 
-// maxCount is more than there are machines, and few enough that group numbers
-// times it are within 64 bits.
+// maxCount is larger than any number of machines, and so small that its product with the number of a
+// group fits in 64 bits.
 const maxCount = 1 << 16
 
-// Parse reads the format of String.
+// Parse reads a shard in the form of String. An error is of kind fault.ErrUsage.
 func Parse(text string) (Shard, error) {
 	index, count, ok := strings.Cut(strings.TrimSpace(text), "/")
 	i, err := strconv.Atoi(index)
@@ -44,7 +44,7 @@ func Parse(text string) (Shard, error) {
 	return s, s.Validate()
 }
 
-// Validate refuses shards that there are not.
+// Validate returns an error of kind fault.ErrUsage unless s is the whole or a possible shard.
 func (s Shard) Validate() error {
 	switch {
 	case s.Whole():
@@ -57,10 +57,10 @@ func (s Shard) Validate() error {
 	return nil
 }
 
-// Whole reports whether s is not a part but everything.
+// Whole reports whether s is the whole directory, not a part of it.
 func (s Shard) Whole() bool { return s == Shard{} }
 
-// String returns the shard as flags spell it, "2/5", and "" for the whole.
+// String returns the shard in the form of flags, "2/5", and "" for the whole.
 func (s Shard) String() string {
 	if s.Whole() {
 		return ""
@@ -68,7 +68,7 @@ func (s Shard) String() string {
 	return fmt.Sprintf("%d/%d", s.Index, s.Count)
 }
 
-// DirName returns where a stage that is to make out writes the shard.
+// DirName returns the directory of this shard of the directory out.
 func (s Shard) DirName(out string) string {
 	if s.Whole() {
 		return out
@@ -76,8 +76,8 @@ func (s Shard) DirName(out string) string {
 	return fmt.Sprintf("%s.shard-%d-of-%d", filepath.Clean(out), s.Index, s.Count)
 }
 
-// Of returns the range of the shard's groups, lo to hi-1, of the given number. All shards together
-// have each group once, in order, and their sizes differ by at most one.
+// Of returns the shard's range of groups, lo to hi-1, of the given number of groups. Every group belongs
+// to exactly one shard, in order; the sizes of the shards differ by at most one group.
 func (s Shard) Of(groups int) (lo, hi int) {
 	if s.Whole() {
 		return 0, groups
@@ -89,7 +89,7 @@ func (s Shard) Of(groups int) (lo, hi int) {
 // paramKey is the content parameter that a shard has and the whole lacks.
 const paramKey = "shard"
 
-// Spec returns the specification of the shard of a directory.
+// Spec returns the specification of this shard of a directory with the specification whole.
 func (s Shard) Spec(whole stage.Spec) (stage.Spec, error) {
 	if s.Whole() {
 		return whole, nil
@@ -108,8 +108,7 @@ func (s Shard) Spec(whole stage.Spec) (stage.Spec, error) {
 	return part, nil
 }
 
-// specOf returns the specification of the whole that a shard is part of, and
-// which part it is.
+// specOf returns the specification of the whole directory of a shard, and the shard's place in it.
 func specOf(m *stage.Meta) (stage.Spec, Shard, error) {
 	var s Shard
 	format, ok := m.Format.Whole()
