@@ -6,10 +6,10 @@ import (
 	"os"
 )
 
-// OpenDirect opens a file that exists for writes that pass by the page cache: WriteAt takes whole
-// pages only, from memory that begins on a page, to offsets that are multiples of a page. Writes
-// through another File of it must not share a page with these. The error is errors.ErrUnsupported
-// where there is no such thing; a file system may also refuse at the first write, with EINVAL.
+// OpenDirect opens an existing file for writes that bypass the page cache. WriteAt takes whole pages
+// only, from page-aligned memory to page-aligned offsets. Writes through another File must not touch the
+// same pages. If direct writes are not supported, the error wraps errors.ErrUnsupported; some file
+// systems refuse at the first write only, with EINVAL.
 func OpenDirect(fsys FS, name string) (File, error) {
 	d, ok := fsys.(interface {
 		openDirect(name string) (File, error)
@@ -26,8 +26,8 @@ func (i *injected) openDirect(name string) (File, error) {
 
 func (u unsynced) openDirect(name string) (File, error) { return dropSync(OpenDirect(u.FS, name)) }
 
-// Reserve gives a file its size and, where the file system can, the blocks for it: a
-// full disk shows here, and writes need not wait for each other to find room.
+// Reserve sets the size of a file and allocates its blocks, if the file system supports it. So a full
+// disk is an error here, and later writes need not allocate.
 func Reserve(f File, size int64) error {
 	if err := f.Truncate(size); err != nil {
 		return err

@@ -33,11 +33,11 @@ type Injector interface {
 	Before(op Op, name string) error
 }
 
-// Inject returns fsys with every operation put before the injector.
+// Inject returns a file system that calls the injector before every operation of fsys.
 func Inject(fsys FS, in Injector) FS { return &injected{fsys, in} }
 
-// FailAt fails the n-th operation (from 0) that matches, with Err; with After
-// set, all later ones too, as after a crash or on a full disk.
+// FailAt is an Injector that fails the N-th matching operation, counted from 0, with Err. With After it
+// fails all later ones too, as after a crash or on a full disk.
 type FailAt struct {
 	N     int
 	After bool
@@ -66,7 +66,7 @@ func (f *FailAt) Before(op Op, name string) error {
 	return nil
 }
 
-// Fired reports whether the failure has happened.
+// Fired reports whether an operation has failed.
 func (f *FailAt) Fired() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.fired }
 
 // String describes the injector for a test's log.

@@ -14,28 +14,27 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// lockTries bounds how often a lock is taken again because its file went away: each
-// time, another process has finished in the meantime.
+// lockTries is the most attempts to take a lock. An attempt fails if the lock file vanishes meanwhile,
+// because another process has finished.
 const lockTries = 100
 
-// lock implements FS.Lock. taken is called when a lock is taken, before it is looked
-// whether it counts.
+// lock implements FS.Lock. It calls taken after it has taken a lock and before it checks that the file
+// still has its name; tests use it.
 //
-// A process that finishes a directory removes its lock file, or renames it with the
-// directory, and lets the lock go after that. Another process may have opened the file
-// before: it gets the lock of a file that has lost its name, while a third process locks
-// a new file of that name. So a lock counts only if the name still leads to its file.
+// A process that finishes a directory removes its lock file, or renames it with the directory, and
+// releases the lock after that. Another process may have opened the file before. It then gets the lock of
+// a file that has lost its name, while a third process locks a new file of that name. So a lock counts
+// only if the name still leads to its file.
 //
-// A lock file may become an output by its renaming: it has the permissions of other files.
+// A lock file may be renamed with its directory, so it has the permissions of other files.
 func lock(name string, taken func()) (io.Closer, error) {
 	// Opening a pipe for reading alone would wait for a writer.
-	// A link would lead to a file of somebody else, which an output that is written here replaced.
+	// A symbolic link may lead to another user's file, which an output would then replace.
 	return hold(name, os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, (*flock.Flock).TryLock, taken)
 }
 
-// Share takes a shared advisory lock on a file of the operating system's that is there: others
-// may share it, and Lock of the same file fails meanwhile, as Share does while it is locked.
-// Only the right to read it is needed.
+// Share takes a shared advisory lock on an existing file of the operating system. Other processes may
+// share it; Lock fails while it is shared, and Share fails while it is locked. The file must be readable.
 func Share(name string) (io.Closer, error) {
 	return hold(name, os.O_RDONLY|syscall.O_NONBLOCK, (*flock.Flock).TryRLock, func() {})
 }

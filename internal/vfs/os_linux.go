@@ -20,24 +20,23 @@ func reserve(f *os.File, size int64) error {
 	if size == 0 {
 		return nil
 	}
-	// Some file systems have no such call: a hint that they don't take.
+	// Some file systems do not support the call, which is only a hint.
 	if err := unix.Fallocate(int(f.Fd()), 0, 0, size); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EIO) {
 		return &os.PathError{Op: "allocate", Path: f.Name(), Err: err}
 	}
 	return nil
 }
 
-// fragment returns the bytes that statfs(2) counts in. It is f_frsize: f_bsize is the block size
-// that the file system prefers for reads and writes, and on FUSE, where a server reports both,
-// another one.
+// fragment returns the unit in which statfs(2) counts, in bytes. It is f_frsize. f_bsize is the block
+// size that the file system prefers for reads and writes; on FUSE it may differ.
 func fragment(s *unix.Statfs_t) int64 {
 	if s.Frsize > 0 {
 		return s.Frsize
 	}
-	return s.Bsize // a file system that knows of no fragments
+	return s.Bsize // a file system without fragments
 }
 
-// mounted reports whether a name is a mount point, as far as the kernel says: since Linux 5.8.
+// mounted reports whether a name is a mount point. Kernels before Linux 5.8 do not report it.
 func mounted(name string) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, name, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &st)

@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// CheckParents returns the error of kind fault.ErrUsage that MakeParents would return because a file
-// is in the place of a directory, and makes nothing: for outputs that are written after long work.
+// CheckParents returns an error of kind fault.ErrUsage if a parent directory of name cannot be made,
+// because a file has its name. It makes nothing. Commands call it before long work.
 func CheckParents(fsys FS, name string) error {
 	parent := filepath.Dir(filepath.Clean(name))
 	st, err := fsys.Stat(parent)
@@ -26,8 +26,8 @@ func CheckParents(fsys FS, name string) error {
 	return err
 }
 
-// CheckWritable returns the error of making a file in a directory of the operating system's, as far
-// as permissions and the mount say it, and makes nothing.
+// CheckWritable returns an error if permissions or the mount forbid making a file in a directory of the
+// operating system. It makes nothing.
 func CheckWritable(dir string) error {
 	if err := unix.Faccessat(unix.AT_FDCWD, dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS); err != nil {
 		return &fs.PathError{Op: "write to", Path: dir, Err: err}
@@ -39,8 +39,8 @@ func noDirectory(name, parent string) error {
 	return fault.New(fault.ErrUsage, "cannot write %s: %s is no directory", name, parent)
 }
 
-// MakeParents makes the directories above name that are not there, each as durable as the
-// one that it is in. A file in their place is an error of usage.
+// MakeParents makes the missing parent directories of name, and makes their names durable. A file in
+// the place of a directory is an error of kind fault.ErrUsage.
 func MakeParents(fsys FS, name string) error {
 	parent := filepath.Dir(filepath.Clean(name))
 	st, err := fsys.Stat(parent)
@@ -61,15 +61,14 @@ func MakeParents(fsys FS, name string) error {
 	return nil
 }
 
-// Destination returns the name that an output is to be written under: name itself or, where that is
-// a symbolic link, its target. Outputs are made under another name beside theirs and renamed, which
-// would replace the link and leave its target as it was. A link that leads to nothing is an error of
-// kind fault.ErrUsage.
+// Destination returns the name under which an output is written: name itself or, if it is a symbolic
+// link, its target. (Outputs are made under a temporary name and renamed, which would replace the link
+// and leave its target unchanged.) A link without a target is an error of kind fault.ErrUsage.
 func Destination(name string) (string, error) {
 	link := filepath.Clean(name)
 	st, err := os.Lstat(link)
 	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
-		return name, nil // its maker finds other errors
+		return name, nil // other errors occur again when the output is made
 	}
 	to, err := filepath.EvalSymlinks(link)
 	if err == nil {
@@ -84,8 +83,8 @@ func Destination(name string) (string, error) {
 	return "", fault.New(fault.ErrUsage, "%s is a symbolic link that leads nowhere: %v", name, err)
 }
 
-// CheckRenameable refuses a name that is a mount point, onto which nothing can be renamed, by an
-// error of kind fault.ErrUsage.
+// CheckRenameable returns an error of kind fault.ErrUsage if name is a mount point, which cannot be
+// replaced by renaming.
 func CheckRenameable(name string) error {
 	if mounted(name) {
 		return fault.New(fault.ErrUsage, "%s is a mount point, which cannot be replaced: name something in it or beside it", name)

@@ -8,12 +8,11 @@ import (
 	"syscall"
 )
 
-// ReadOnly returns fsys without changes: they are refused with EROFS, and so are locks, which would
-// create files.
+// ReadOnly returns a view of fsys that refuses all changes, and locks, which create files, with EROFS.
 func ReadOnly(fsys FS) FS { return readOnly{fsys} }
 
-// IsReadOnly reports whether ReadOnly returned fsys: nothing is to be kept then, such as for a
-// plan. Of a disk that is read-only it says nothing.
+// IsReadOnly reports whether fsys is the result of ReadOnly, as for a plan, which keeps nothing. It does
+// not detect read-only disks.
 func IsReadOnly(fsys FS) bool {
 	_, ok := fsys.(readOnly)
 	return ok
@@ -33,8 +32,7 @@ func (readOnly) MkdirAll(name string) error              { return refused("mkdir
 func (readOnly) SyncDir(name string) error               { return refused("sync", name) }
 func (readOnly) Lock(name string) (io.Closer, error)     { return nil, refused("lock", name) }
 
-// Nearest returns the directory that name would be made in: its parent or, as long as that is
-// missing, the directory above.
+// Nearest returns the nearest existing directory above name.
 func Nearest(fsys FS, name string) (string, error) {
 	dir := filepath.Dir(filepath.Clean(name))
 	_, err := fsys.Stat(dir)
@@ -44,9 +42,8 @@ func Nearest(fsys FS, name string) (string, error) {
 	return Nearest(fsys, dir)
 }
 
-// Unsynced returns fsys with every sync left out. It is for tests that run a
-// stage hundreds of times and lose no power in between; injected below Inject,
-// it leaves the syncs to be counted and failed.
+// Unsynced returns a view of fsys without syncs, for tests that run a stage hundreds of times without a
+// loss of power. Inject(Unsynced(fsys), …) still counts and fails the syncs.
 func Unsynced(fsys FS) FS { return unsynced{fsys} }
 
 type unsynced struct{ FS }

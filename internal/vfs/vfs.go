@@ -1,8 +1,7 @@
-// Package vfs is the seam between the stages and the file system. Every byte that a stage writes
-// passes an FS, so that tests can fail, truncate or lose any single operation and check the remains.
+// Package vfs is the interface between the stages and the file system. A stage writes every byte through
+// an FS, so that tests can fail, truncate or lose any single operation and check the remaining files.
 //
-// Reads of finished directories may go around it: mappings and direct I/O have
-// no meaning on a made-up file system.
+// Reads of finished directories may bypass it: mappings and direct I/O need a real file system.
 package vfs
 
 import (
@@ -22,20 +21,19 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// FS is the part of a file system that the stages use. Implementations are safe
-// for concurrent use; names are ordinary paths.
+// FS has the operations of a file system that the stages use. Implementations are safe for concurrent
+// use; names are ordinary paths.
 type FS interface {
-	// Create makes an empty file, truncating one that exists.
+	// Create makes an empty file, or truncates an existing one.
 	Create(name string) (File, error)
-	// OpenReadWrite opens a file without truncating it, making it if absent.
+	// OpenReadWrite opens a file without truncating it, or makes a missing one.
 	OpenReadWrite(name string) (File, error)
-	// Open opens a file for reading. It refuses other files, such as a named pipe, without waiting
-	// for them.
+	// Open opens a regular file for reading. It refuses others, such as a named pipe, without waiting.
 	Open(name string) (File, error)
 	Rename(from, to string) error
-	// Link gives a file a second name, which must not exist. Where the file system
-	// has no such thing, or not between these two places, the error is one that
-	// CannotLink knows. Neither name may be written to afterwards: both see it.
+	// Link gives a file a second name, which must not exist. If the file system has no links, or none
+	// between these two directories, CannotLink reports true for the error. The file must not be
+	// written to afterwards, since both names share the bytes.
 	Link(from, to string) error
 	Remove(name string) error
 	RemoveAll(name string) error
@@ -45,10 +43,10 @@ type FS interface {
 	Stat(name string) (fs.FileInfo, error)
 	// SyncDir makes the directory's entries durable.
 	SyncDir(name string) error
-	// Lock takes an exclusive advisory lock on a file, making it if absent, or fails with
-	// fault.ErrLocked at once. The lock ends with the process. When Lock returns, the file that
-	// is locked is the one that has the name: as long as no process renames or removes it
-	// without its lock, the holder of the lock is alone.
+	// Lock takes an exclusive advisory lock on a file, which it makes if missing. If another process has
+	// the lock, it fails at once with fault.ErrLocked. Closing the result, or the end of the process,
+	// releases the lock. When Lock returns, the locked file still has this name. So the lock is
+	// exclusive as long as every process that renames or removes the file holds it.
 	Lock(name string) (io.Closer, error)
 	// Free returns the bytes that an ordinary user may still write below name.
 	Free(name string) (int64, error)
@@ -62,8 +60,8 @@ type File interface {
 	io.WriterAt
 	io.Closer
 	Name() string
-	// Sync makes content and size durable. After an error the file's state is
-	// unknown: it must be written again, never merely synced again.
+	// Sync makes content and size durable. After an error the state of the file is unknown: it must be
+	// written again; another Sync is not enough.
 	Sync() error
 	Truncate(size int64) error
 	Stat() (fs.FileInfo, error)
@@ -156,8 +154,8 @@ func (osFS) Free(name string) (int64, error) {
 	return freeOf(&s), nil
 }
 
-// CannotLink reports whether Link failed because these places don't take links, so that a copy must
-// do.
+// CannotLink reports whether an error of Link means that the two directories cannot share a file, so
+// that the caller must copy it.
 func CannotLink(err error) bool {
 	for _, kind := range []error{unix.EXDEV, unix.EMLINK, errors.ErrUnsupported, fs.ErrPermission} {
 		if errors.Is(err, kind) {
@@ -167,8 +165,7 @@ func CannotLink(err error) bool {
 	return false
 }
 
-// ReadFile returns a whole file's content. Files that others may have written are read by
-// ReadSmall.
+// ReadFile returns the content of a file. Use ReadSmall for files that other programs may have written.
 func ReadFile(fsys FS, name string) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -178,9 +175,8 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// ReadSmall returns a whole file's content, unless that is longer than limit bytes:
-// this is an error of kind fault.ErrInput, and no more than the limit has been
-// read by then.
+// ReadSmall returns the content of a file of at most limit bytes. A longer file is an error of kind
+// fault.ErrInput, and is not read further than the limit.
 func ReadSmall(fsys FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -194,8 +190,8 @@ func ReadSmall(fsys FS, name string, limit int64) ([]byte, error) {
 	return Small(f, name, st.Size(), limit)
 }
 
-// Small is ReadSmall of an open file of about size bytes; size is 0 if it is not known, as of a
-// pipe. name is for the error.
+// Small is ReadSmall for an open file. size is its expected size in bytes, 0 if unknown, as for a pipe.
+// name is the file's name in errors.
 func Small(r io.Reader, name string, size, limit int64) ([]byte, error) {
 	var b bytes.Buffer
 	if size <= limit {
@@ -210,9 +206,9 @@ func Small(r io.Reader, name string, size, limit int64) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ReadExact returns a whole file's content, in memory of just its length. Before any of that
-// is allocated, admit gets the length and may refuse it by an error. A file that becomes
-// shorter meanwhile is an error that wraps io.ErrUnexpectedEOF.
+// ReadExact returns the content of a file, in a slice of exactly its size. Before it allocates the
+// slice, it calls admit with the size, which may refuse it by an error. If the file becomes shorter
+// meanwhile, the error wraps io.ErrUnexpectedEOF.
 func ReadExact(fsys FS, name string, admit func(size int64) error) (b []byte, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -236,8 +232,7 @@ func ReadExact(fsys FS, name string, admit func(size int64) error) (b []byte, er
 	return b, nil
 }
 
-// WriteFile writes a file and makes its content durable; its name is durable
-// only after SyncDir.
+// WriteFile writes a file and makes its content durable. The name becomes durable with SyncDir.
 func WriteFile(fsys FS, name string, content []byte) (err error) {
 	f, err := fsys.Create(name)
 	if err != nil {
@@ -253,9 +248,9 @@ func WriteFile(fsys FS, name string, content []byte) (err error) {
 // TempSuffix ends the name of the temporary file that an interrupted ReplaceFile leaves.
 const TempSuffix = ".tmp"
 
-// ReplaceFile writes a file so that after a crash either the old content or the new is there,
-// never a mixture. Files that were made in its directory before are durable whenever the new
-// content is, so that this may refer to them.
+// ReplaceFile replaces the content of a file atomically: after a crash it has either the old or the new
+// content. The content may refer to files that were made in its directory before, since their names are
+// durable when the new content is.
 func ReplaceFile(fsys FS, name string, content []byte) error {
 	tmp, dir := name+TempSuffix, filepath.Dir(name)
 	if err := WriteFile(fsys, tmp, content); err != nil {
@@ -270,7 +265,7 @@ func ReplaceFile(fsys FS, name string, content []byte) error {
 	return fsys.SyncDir(dir)
 }
 
-// Exists reports whether a name is there.
+// Exists reports whether a file or directory of this name exists.
 func Exists(fsys FS, name string) (bool, error) {
 	_, err := fsys.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) { // or below a file
@@ -279,8 +274,8 @@ func Exists(fsys FS, name string) (bool, error) {
 	return err == nil, err
 }
 
-// freeOf returns the bytes that an ordinary user may write. Some file systems report the largest
-// number of blocks.
+// freeOf returns the bytes that an ordinary user may write. The product must not overflow: some file
+// systems report the largest possible number of blocks.
 func freeOf(s *unix.Statfs_t) int64 {
 	hi, n := bits.Mul64(s.Bavail, uint64(max(fragment(s), 0)))
 	if hi > 0 || n > math.MaxInt64 {
@@ -289,8 +284,7 @@ func freeOf(s *unix.Statfs_t) int64 {
 	return int64(n)
 }
 
-// Boundless returns fsys with as much free space as any stage needs: for users who know better than
-// the file system how much room it has.
+// Boundless returns a view of fsys with unlimited free space, for --skip-space-check.
 func Boundless(fsys FS) FS { return boundless{fsys} }
 
 type boundless struct{ FS }

@@ -17,22 +17,19 @@ import (
 // ErrPower is the error of every operation after the power was cut.
 var ErrPower = errors.New("the power is off")
 
-// sector is the size in bytes that a drive writes as a whole: less than a page, so that pages are
-// torn.
+// sector is the bytes that a drive writes atomically: less than a page, so that pages may be torn.
 const sector = 512
 
-// Volatile is a file system that loses power. Below its root everything is done on the operating
-// system's files, so that mappings and reads around it see them; beside that it remembers the
-// durable state of the drive. Crash then turns the root into a state that may be found when the
-// power is back:
+// Volatile is a file system that can lose power. Operations below its root change the files of the
+// operating system, so that mappings and direct reads see them. It also records the durable state of
+// the drive. Crash turns the root into a state that is possible after a loss of power:
 //
-//   - data that File.Sync was called for, and after that each sector as it was or as it became,
-//     of any size that the file had in between;
-//   - directory entries that SyncDir was called for, and after that any of the changes to
-//     them, as long as changes of one file keep their order: a rename happens or does not,
-//     independently of the content.
+//   - A file has the content of its last Sync. Of the changes after it, each sector is old or new, and
+//     the size is any of the sizes since then.
+//   - A directory has the entries of its last SyncDir. Of the changes after it, any subset happened, but
+//     changes of one file keep their order. A rename happens or not, independently of the content.
 //
-// All of it is held in memory: it is for tests, of small files.
+// All contents are held in memory, so it is for tests with small files.
 type Volatile struct {
 	root string
 
@@ -40,7 +37,7 @@ type Volatile struct {
 	tree    *node
 	pending []change // of entries, in order
 	changes int      // operations so far
-	cut     int      // the operation at which the power is cut; negative: none
+	cut     int      // number of the operation at which the power is cut; negative: never
 	off     bool
 }
 
@@ -52,17 +49,17 @@ type node struct {
 	dirty         map[int]bool     // its sectors that may be as they were or as they became
 }
 
-// change is one operation on entries, which happens or does not.
+// change is one atomic operation on entries.
 type change []entry
 
-// entry is one name's part in it; no node: the name goes.
+// entry is the new node of one name; without a node, the name is removed.
 type entry struct {
 	in   *node
 	name string
 	node *node
 }
 
-// NewVolatile returns a file system with a root that holds the durable state of the drive.
+// NewVolatile returns a file system with an existing root; the present content of the root is durable.
 func NewVolatile(root string) (*Volatile, error) {
 	v := &Volatile{root: filepath.Clean(root), cut: -1}
 	var err error
@@ -93,15 +90,15 @@ func load(name string) (*node, error) {
 	return n, nil
 }
 
-// CutAt cuts the power at the n-th operation from now, from 0, of those that change
-// something or make it durable: it and all later ones fail with ErrPower.
+// CutAt cuts the power at the n-th operation from now, counted from 0. Operations that change something
+// or make it durable count. This operation and all later ones fail with ErrPower.
 func (v *Volatile) CutAt(n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cut = v.changes + n
 }
 
-// Changes returns how many operations changed something or made it durable.
+// Changes returns the number of operations so far that changed something or made it durable.
 func (v *Volatile) Changes() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -136,7 +133,8 @@ func (v *Volatile) find(name string) (dir *node, base string, n *node) {
 	return dir, base, n
 }
 
-// do does an operation that changes something, unless the power is off. then notes it.
+// do runs op, an operation that changes something, unless the power is off. Then it calls then, which
+// records the change.
 func (v *Volatile) do(name string, op func() error, then func() error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -178,7 +176,7 @@ func (e *entry) apply(entries map[string]*node) {
 	}
 }
 
-// touch notes that bytes of a file differ from the drive's.
+// touch records that bytes of a file differ from the drive.
 func (n *node) touch(from, to int) {
 	if n.dirty == nil {
 		n.dirty = make(map[int]bool)
@@ -213,11 +211,11 @@ type volatileFile struct {
 	node *node
 
 	mu sync.Mutex
-	at int64 // where Write goes on
+	at int64 // offset of the next Write or Read
 }
 
-// open opens a file by the given function. creates and truncates say whether that makes a missing
-// file, or empties it.
+// open opens a file by the given function. creates and truncates tell whether the function makes a
+// missing file and empties an existing one.
 func (v *Volatile) open(name string, open func(string) (File, error), creates, truncates bool) (File, error) {
 	var f File
 	var n *node
@@ -317,7 +315,7 @@ func (v *Volatile) Link(from, to string) error {
 	return v.do(to, func() error { return OS.Link(from, to) }, func() error {
 		toDir, toBase, _ := v.find(to)
 		_, _, n := v.find(from)
-		if n == nil { // from elsewhere, where everything is durable
+		if n == nil { // from outside the root, where everything is durable
 			b, err := os.ReadFile(from)
 			if err != nil {
 				return err
@@ -338,7 +336,7 @@ func (v *Volatile) Remove(name string) error {
 	})
 }
 
-// RemoveAll implements FS. It is one operation, of which the drive may see any part.
+// RemoveAll implements FS. It counts as one operation, but any part of it may survive a crash.
 func (v *Volatile) RemoveAll(name string) error {
 	return v.do(name, func() error { return OS.RemoveAll(name) }, func() error {
 		if dir, base, n := v.find(name); n != nil {
@@ -446,8 +444,8 @@ func (v *Volatile) Lock(name string) (l io.Closer, err error) {
 // Free implements FS.
 func (v *Volatile) Free(name string) (int64, error) { return OS.Free(name) }
 
-// Crash turns the root into a state that may be found after the power was cut, chosen by a seed.
-// Seeds that differ by five find the same kind of loss:
+// Crash turns the root into a possible state after the loss of power, chosen by a seed. The seed modulo
+// 5 selects the kind of loss:
 //
 //	0  durable data and names alone
 //	1  all names, and durable contents alone
@@ -455,14 +453,14 @@ func (v *Volatile) Free(name string) (int64, error) { return OS.Free(name) }
 //	3  the first changes of names, as of a journal, and any sectors
 //	4  any changes of names, and any sectors
 //
-// The file system is of no use afterwards.
+// The Volatile must not be used afterwards.
 func (v *Volatile) Crash(seed uint64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.off = true
 	rng := rand.New(rand.NewPCG(seed, 0))
 	first := rng.IntN(len(v.pending) + 1)
-	lost := make(map[*node]bool) // of which a change was lost, so that later ones are, too
+	lost := make(map[*node]bool) // nodes with a lost change: their later changes are lost too
 	for i, c := range v.pending {
 		drop := false
 		switch seed % 5 {

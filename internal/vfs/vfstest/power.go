@@ -16,26 +16,27 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// PowerCommand is the command to run. It must work alone, with an order of operations that does not
-// depend on the clock.
+// PowerCommand is a command under test. It must run without other commands, and the order of its
+// operations must not depend on the clock.
 type PowerCommand struct {
 	// Before makes the files below the root before the command runs; nil: none.
 	Before func(root string) error
-	// Run runs it, for the first time and after the power came back.
+	// Run runs the command, first and again after each loss of power.
 	Run func(fsys vfs.FS, root string) error
-	// Made returns the command's output below the root, by the name of the file.
+	// Made returns the content of the command's output files below the root, by name.
 	Made func(root string) (map[string][]byte, error)
 	// Left, if not nil, checks the files below the root when the power is back.
 	Left func(root string, made map[string][]byte) error
 }
 
-// states is how many states of each command a test looks at, unless DISKGNN_POWER says how
-// many of each operation.
+// states is the number of tested states of each command, unless DISKGNN_POWER sets the number of states
+// after each operation.
 const states = 20
 
 // SweepPower runs the command to its end, and then again with the power cut after each of its
-// operations, or after some of them: see states. The output of a command that ended without an error
-// must be there at once. Every third time the power is cut once more while it goes on.
+// operations, or after some of them (see states). If a command ends without an error before the cut, its
+// output must survive. The command then runs again and must make the same output. Every third time the
+// power is cut once more while it resumes.
 func SweepPower(t *testing.T, c PowerCommand) {
 	t.Helper()
 	root := filepath.Join(DurableDir(t), "root")
@@ -129,8 +130,8 @@ func sum(root string) (s [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
-// DurableDir returns a directory that goes with the test: in memory where there is such a thing,
-// since thousands of small files are made, and always on the same file system.
+// DurableDir returns a directory that is removed after the test. It is in memory if possible, since the
+// test makes thousands of small files, and always on the same file system.
 func DurableDir(t *testing.T) string {
 	dir, err := os.MkdirTemp("/dev/shm", "power")
 	if err != nil {
@@ -155,7 +156,7 @@ func crash(v *vfs.Volatile, root string, c *PowerCommand, cut int, seed uint64) 
 	return err == nil, v.Crash(seed)
 }
 
-// lasts makes sure that everything is there that a command has made which ended.
+// lasts checks that the complete output of a finished command exists.
 func lasts(c *PowerCommand, root string, want map[string][]byte) error {
 	got, err := c.Made(root)
 	if err != nil {
@@ -186,7 +187,8 @@ func same(c *PowerCommand, root string, want map[string][]byte) error {
 	return nil
 }
 
-// Files returns the contents of all files below a directory, but for the given base names.
+// Files returns the contents of all files below a directory, by path, except files with the base names
+// in but.
 func Files(dir string, but ...string) (map[string][]byte, error) {
 	found := make(map[string][]byte)
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

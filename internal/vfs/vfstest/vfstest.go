@@ -1,6 +1,6 @@
-// Package vfstest is the file system of tests that make and remove many small files: in memory, and
-// with its power cut under a command at every operation, which is run again on the remains until it
-// makes the result of an undisturbed run.
+// Package vfstest has file systems for tests. TempDir makes directories in memory for many small files.
+// SweepPower cuts the power at every operation of a command, and runs the command again on the remains,
+// which must end with the output of an undisturbed run.
 package vfstest
 
 import (
@@ -17,13 +17,13 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// least is the room, in bytes, that a place in memory must have: containers often have 64 MiB,
-// which the packages that are tested side by side may fill.
+// least is the free space in bytes that a file system in memory must have. In containers it often has
+// 64 MiB, which packages that are tested at the same time may fill.
 const least = 1 << 30
 
-// TempDir returns a directory for the test, in memory where the system has such a place with
-// room: making a file there takes a tenth of the time. Reads of files in it may be direct only
-// in name.
+// TempDir returns a directory that is removed after the test. It is in memory if the system has a file
+// system there with enough space: making a file takes a tenth of the time. Direct I/O in it may go
+// through the page cache.
 func TempDir(t TB) string {
 	t.Helper()
 	const memory = "/dev/shm"
