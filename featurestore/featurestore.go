@@ -237,6 +237,9 @@ type Layout struct {
 	// Ahead is the number of training batches that the store's Window shows after the first; 0: the
 	// store has no window. A store with a window is InOrder.
 	Ahead int
+	// Superbatch is the number of batches in the longest superbatch of a store that plans its cache
+	// per superbatch; 0: it does not.
+	Superbatch int
 
 	GPU          *cuda.Device // that computes on the matrices; nil: the host
 	GPURows      int64        // on the GPU; with Divide, on all GPUs together

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
+	"strings"
 	"testing"
 
 	"diskgnn/dataset"
@@ -18,6 +17,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 )
@@ -31,15 +31,19 @@ func least(t *testing.T, o pack.Options) float64 {
 	o.MaxDisk = &budget.Size{Value: 1}
 	o.Out = filepath.Join(t.TempDir(), "P")
 	_, err := pack.Run(t.Context(), disk, o, progress.Discard)
-	says := regexp.MustCompile(`least possible .*\((\d+) bytes.*int8.*epochs`).FindStringSubmatch(fmt.Sprint(err))
-	if !errors.Is(err, fault.ErrBudget) || says == nil {
+	var refusal *cut.DiskError
+	if !errors.Is(err, fault.ErrBudget) || !errors.As(err, &refusal) {
 		t.Fatalf("a pack of one byte: %v", err)
+	}
+	for _, part := range []string{"the least possible ", fmt.Sprintf("(%d bytes", refusal.Need), "int8", "epochs"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("a pack of one byte: %v, without %q", err, part)
+		}
 	}
 	if _, err := os.Stat(o.Out + ".partial/" + packfile.GraphFile(0)); err == nil {
 		t.Error("work was done before the refusal")
 	}
-	n, _ := strconv.ParseFloat(says[1], 64)
-	return n
+	return float64(refusal.Need)
 }
 
 // shared returns options that pack wide under the given share of what lies between

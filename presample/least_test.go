@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -35,8 +33,6 @@ func star(nodes int) dataset.Raw {
 	}
 	return raw
 }
-
-var namesEnough = regexp.MustCompile(`; --memory (\d+)MiB is enough for any batch`)
 
 // With the least memory that a plan names samples are drawn to the end, and a byte less is refused
 // before any is. Of any less memory the refusal names enough.
@@ -97,14 +93,13 @@ func TestLeastMemorySuffices(t *testing.T) {
 		}
 		for _, memory := range []int64{1, p.LeastBytes - 1<<20, p.LeastBytes - 1} {
 			err := run(memory)
-			m := namesEnough.FindStringSubmatch(fmt.Sprint(err))
-			if !errors.Is(err, fault.ErrBudget) || m == nil {
+			var refusal *memoryError
+			if !errors.Is(err, fault.ErrBudget) || !errors.As(err, &refusal) || !strings.Contains(err.Error(), fmt.Sprintf("; --memory %dMiB is enough for any batch", refusal.mebibytes)) {
 				t.Errorf("%s: with %d bytes: %v", graph, memory, err)
 				continue
 			}
-			mebibytes, _ := strconv.ParseInt(m[1], 10, 64)
-			if err := run(mebibytes << 20); err != nil || mebibytes<<20 < p.LeastBytes {
-				t.Errorf("%s: with the %d MiB that are enough for any batch, %d bytes are the least: %v", graph, mebibytes, p.LeastBytes, err)
+			if err := run(refusal.mebibytes << 20); err != nil || refusal.mebibytes<<20 < p.LeastBytes {
+				t.Errorf("%s: with the %d MiB that are enough for any batch, %d bytes are the least: %v", graph, refusal.mebibytes, p.LeastBytes, err)
 			}
 		}
 		if p.LeastBytes < boundOf(t, o) {

@@ -155,11 +155,20 @@ func (s *sampling) refused(err error) error {
 	return c.Refused(err, max(c.Bytes(s.data, 0), s.res.TopologyMemory))
 }
 
+// memoryError is a refusal of memory that names a --memory, in MiB, that is enough.
+type memoryError struct {
+	mebibytes int64
+	error
+}
+
+func (e *memoryError) Unwrap() error { return e.error }
+
 // withEnough adds to a refusal of memory how much is enough.
 func (s *sampling) withEnough(err error) error {
 	const mib = 1 << 20
 	if enough := s.surely(); errors.Is(err, fault.ErrBudget) && enough > s.o.Memory {
-		return fmt.Errorf("%w; --memory %dMiB is enough for any batch", err, (enough+mib-1)/mib)
+		enough = (enough + mib - 1) / mib
+		return &memoryError{enough, fmt.Errorf("%w; --memory %dMiB is enough for any batch", err, enough)}
 	}
 	return err
 }

@@ -25,12 +25,6 @@ func need(l featurestore.Layout, o featurestore.PlanOptions) int64 {
 	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.QueueBytes + int64(o.Slots)*l.SlotBytes + int64(o.EvalSlots)*l.EvalSlotBytes
 }
 
-// longest returns the batches of the longest superbatch, which a layout says.
-func longest(l featurestore.Layout) (n int) {
-	_, _ = fmt.Sscanf(l.Note, "superbatches of %d batches", &n)
-	return n
-}
-
 // sized is the store with a cache of some share of the rows, and the most memory with which
 // superbatches are no longer than that many batches.
 type sized struct {
@@ -48,7 +42,7 @@ func (c sized) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	}
 	for {
 		l, err := c.Candidate.Plan(o)
-		if err != nil || longest(l) <= c.batches {
+		if err != nil || l.Superbatch <= c.batches {
 			return l, err
 		}
 		o.Memory = need(l, o) - 1
@@ -156,7 +150,7 @@ func TestReadsAreTheOraclesOfTheTrace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := (f.BatchesPerEpoch + longest(l) - 1) / longest(l)
+		n := (f.BatchesPerEpoch + l.Superbatch - 1) / l.Superbatch
 		var want [][]uint32
 		for epoch := range f.Epochs {
 			for i := range n {
@@ -202,12 +196,12 @@ func TestPlan(t *testing.T) {
 	f := c.Facts()
 	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 2, EvalSlots: 1}
 	whole, err := c.Plan(o)
-	if err != nil || whole.CacheRows != 3000 || longest(whole) != f.BatchesPerEpoch || whole.Policy != "belady" || whole.Ahead != 1 || whole.StateBytes != 0 {
+	if err != nil || whole.CacheRows != 3000 || whole.Superbatch != f.BatchesPerEpoch || whole.Policy != "belady" || whole.Ahead != 1 || whole.StateBytes != 0 {
 		t.Fatalf("%+v, %v", whole, err)
 	}
 	o.Least = true
 	least, err := c.Plan(o)
-	if err != nil || least.CacheRows != 0 || longest(least) != 1 {
+	if err != nil || least.CacheRows != 0 || least.Superbatch != 1 {
 		t.Fatalf("%+v, %v", least, err)
 	}
 	o.Least = false
@@ -219,7 +213,7 @@ func TestPlan(t *testing.T) {
 		}
 		bare := l.RAMBytes - l.CacheRows*256 // without the rows
 		if quarter := (o.Memory - need(least, o)) / 4; bare-least.RAMBytes > quarter+20*l.CacheRows+4096 {
-			t.Errorf("superbatches of %d take %d bytes, more than %d", longest(l), bare-least.RAMBytes, quarter)
+			t.Errorf("superbatches of %d take %d bytes, more than %d", l.Superbatch, bare-least.RAMBytes, quarter)
 		}
 		if (share == 0) != (l.CacheRows == 0) {
 			t.Errorf("with %d%%: %d rows", share, l.CacheRows)
@@ -230,10 +224,10 @@ func TestPlan(t *testing.T) {
 	last := f.BatchesPerEpoch + 1
 	for last > 1 {
 		l, err := c.Plan(o)
-		if err != nil || l.CacheRows != 300 || longest(l) >= last || need(l, o) > o.Memory {
+		if err != nil || l.CacheRows != 300 || l.Superbatch >= last || need(l, o) > o.Memory {
 			t.Fatalf("after superbatches of %d: %+v, %v", last, l, err)
 		}
-		last, o.Memory = longest(l), need(l, o)-1
+		last, o.Memory = l.Superbatch, need(l, o)-1
 	}
 	if _, err := c.Plan(o); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "--ram-cache 10% (300 rows)") {
 		t.Errorf("less than superbatches of one batch take: %v", err)

@@ -2,10 +2,8 @@ package packed_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
@@ -16,12 +14,10 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 )
-
-// leastDisk finds the least possible pack in the error about a disk budget.
-var leastDisk = regexp.MustCompile(`\((\d+) bytes`)
 
 // A pack of every policy, type, codec and level passes the suite of stores.
 func TestConformance(t *testing.T) {
@@ -48,9 +44,8 @@ func TestConformance(t *testing.T) {
 				o := c.pack
 				o.Dataset, o.Samples, o.Out, o.Memory, o.Workers = w.Dataset, w.Samples, filepath.Join(w.Dir, "P"), 1<<30, 2
 				_, err := pack.Run(context.Background(), storetest.Disk, o, progress.Discard)
-				if says := leastDisk.FindStringSubmatch(fmt.Sprint(err)); o.MaxDisk != nil && says != nil {
-					least, _ := strconv.ParseFloat(says[1], 64)
-					o.MaxDisk = &budget.Size{Value: 1.1 * least}
+				if refusal := new(cut.DiskError); o.MaxDisk != nil && errors.As(err, &refusal) {
+					o.MaxDisk = &budget.Size{Value: 1.1 * float64(refusal.Need)}
 					_, err = pack.Run(context.Background(), storetest.Disk, o, progress.Discard)
 				}
 				if err != nil {

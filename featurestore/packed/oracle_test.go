@@ -3,12 +3,9 @@ package packed_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -28,6 +25,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/pack"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
@@ -294,11 +292,11 @@ func (w *world) underBudget(t fataler, po pack.Options) {
 	po.Dataset, po.Samples, po.Out = w.ds, w.smp, w.pack+"-budget"
 	po.MaxDisk = &budget.Size{Value: 1}
 	_, err := pack.Run(context.Background(), disk, po, progress.Discard)
-	says := regexp.MustCompile(`\((\d+) bytes`).FindStringSubmatch(fmt.Sprint(err))
-	if !errors.Is(err, fault.ErrBudget) || says == nil {
+	var refusal *cut.DiskError
+	if !errors.Is(err, fault.ErrBudget) || !errors.As(err, &refusal) {
 		t.Fatal("a pack of one byte:", err)
 	}
-	least, _ := strconv.ParseFloat(says[1], 64)
+	least := float64(refusal.Need)
 	po.MaxDisk.Value = least
 	for _, f := range w.reader.Meta().Files {
 		po.MaxDisk.Value += share * float64(f.Size)

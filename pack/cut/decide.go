@@ -349,13 +349,24 @@ func (d *Decision) ownBytes(once int64) int64 {
 	return own
 }
 
+// DiskError refuses a pack that is larger than --max-disk. It is of kind fault.ErrBudget.
+type DiskError struct {
+	Need int64 // bytes of the smallest pack that the decision considered
+	err  error
+}
+
+func (e *DiskError) Error() string { return e.err.Error() }
+
+// Unwrap returns the error with its kind.
+func (e *DiskError) Unwrap() error { return e.err }
+
 // beyondBudget returns the error for a need above --max-disk. allow is the size that --max-disk should
 // allow, for the message.
 func (c *Counts) beyondBudget(what string, need int64, allow string) error {
 	// Rounded up: a --max-disk of this figure suffices.
 	times := float64((need*1000+c.Facts.TableBytes-1)/max(c.Facts.TableBytes, 1)) / 1000
-	return fault.New(fault.ErrBudget, "%s needs %s (%d bytes, %.3fx the features) and --max-disk allows %s; allow %s, %sor presample fewer epochs",
-		what, budget.FormatBytes(need), need, times, budget.FormatBytes(c.Params.MaxDisk), allow, Narrower(&c.Facts))
+	return &DiskError{need, fault.New(fault.ErrBudget, "%s needs %s (%d bytes, %.3fx the features) and --max-disk allows %s; allow %s, %sor presample fewer epochs",
+		what, budget.FormatBytes(need), need, times, budget.FormatBytes(c.Params.MaxDisk), allow, Narrower(&c.Facts))}
 }
 
 // Narrower returns advice for an error message: "use --dtype bf16 or int8, ", with the element types that

@@ -243,7 +243,8 @@ func (c *candidate) layout(o own) featurestore.Layout {
 	if g := o.grid; g.parts > 0 {
 		l.RAMBytes += g.recorderBytes(c.facts.Nodes, frames, c.facts.Inputs(false))
 		l.Ahead, l.WindowBytes = windowAhead, c.source.WindowBytes(windowAhead)
-		l.Note = fmt.Sprintf("superbatches of %d batches", g.longest())
+		l.Superbatch = g.longest()
+		l.Note = fmt.Sprintf("superbatches of %d batches", l.Superbatch)
 	} else {
 		l.StateBytes = stateBytes(frames)
 		l.RAMBytes += residency.Size{Nodes: int(c.facts.Nodes), Frames: o.frames}.Bytes(o.policy)
