@@ -184,7 +184,7 @@ func TestAutoSaysWhy(t *testing.T) {
 			t.Errorf("%s: auto came to %q (%v)", what, r.Engine, err)
 		}
 		lines := log.String() + "\n"
-		if !strings.Contains(lines, c.says) || c.says == "" && strings.Contains(strings.ToLower(lines), "gpu") || strings.Count(lines, "left alone") != strings.Count(c.says, "left alone") {
+		if !strings.Contains(lines, c.says) || c.says == "" && strings.Contains(strings.ToLower(lines), "gpu") || strings.Count(lines, "GPU is not used") != strings.Count(c.says, "GPU is not used") {
 			t.Errorf("%s: the log is\n%s", what, lines)
 		}
 	}
