@@ -46,11 +46,11 @@ func (o *Options) hashWeights(fsys vfs.FS) (unsummed bool, err error) {
 	case errors.Is(err, fs.ErrNotExist) && o.WeightsPath != given:
 		return false, fault.New(fault.ErrInput, "--init-from %s: the directory has no %s", given, rundir.WeightsFile)
 	case errors.Is(err, fs.ErrNotExist):
-		return false, fault.New(fault.ErrInput, "--init-from %s: there is no such file, and no run", given)
+		return false, fault.New(fault.ErrInput, "--init-from %s: there is no such file or run", given)
 	case err != nil:
 		return false, fmt.Errorf("--init-from %s: %w", given, err)
 	case !st.Mode().IsRegular():
-		return false, fault.New(fault.ErrInput, "--init-from %s: it is neither a file nor a run", given)
+		return false, fault.New(fault.ErrInput, "--init-from %s: neither a file nor a run", given)
 	}
 	if out, weights := absolute(o.Out), absolute(o.WeightsPath); o.Force && o.Out != "" && strings.HasPrefix(weights, out+string(filepath.Separator)) {
 		return false, fault.New(fault.ErrUsage, "--init-from %s: --force removes it before training begins; give another --out", given)

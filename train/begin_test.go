@@ -86,7 +86,7 @@ func TestOtherWeightsRefused(t *testing.T) {
 		kind   error
 		change func(*Options)
 	}{
-		"there is no such file, and no run":                        {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("nowhere") }},
+		"there is no such file or run":                             {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("nowhere") }},
 		"the directory has no weights.safetensors":                 {fault.ErrInput, func(o *Options) { o.WeightsPath = w.path("samples") }},
 		"has the shape [8 7], but the model's has the shape [9 7]": {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Hidden = first.Out, 9 }},
 		"parameter convs.0.lin.weight is missing":                  {fault.ErrInput, func(o *Options) { o.WeightsPath, o.Model = first.Out, "gcn" }},

@@ -186,7 +186,7 @@ func linkFigure(ran []*Store) chart.Figure {
 	for _, n := range names {
 		f.Legend = append(f.Legend, chart.Key{Class: class(n), Name: n})
 	}
-	f.Note = "Links of the pipeline work at the same time: the longest is what an epoch waits for."
+	f.Note = "Links of the pipeline work at the same time: an epoch waits for the longest."
 	return f
 }
 

@@ -64,7 +64,7 @@ func (e *Engine) Backward(ctx context.Context, work engine.Work, f engine.Featur
 // Apply ends the step: it launches the update unless the batch's work ended with it.
 func (e *Engine) Apply() error {
 	if !e.pending || e.opts.Apart {
-		return fault.New(fault.ErrUsage, "gpu: there are no gradients to apply")
+		return fault.New(fault.ErrUsage, "gpu: no gradients to apply")
 	}
 	if e.opts.Sums() {
 		if e.broken = e.device.Attached(e.update); e.broken != nil {

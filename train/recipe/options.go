@@ -76,7 +76,7 @@ var Learning = Options{
 	{Name: "accumulate", Help: "successive batches in a step, which sums their gradients; part of the result", Shown: "the number of ranks", Least: 1,
 		allows: closed(0, MaxAccumulate), give: fmt.Sprintf("a number of batches from 1 to %d", MaxAccumulate)},
 	{Name: "shuffle-batches", Help: "visit each epoch's batches in another order"},
-	{Name: "init-from", Help: "begin with these weights, of a safetensors file or the best of a run, of the same shapes", Takes: "FILE|RUN"},
+	{Name: "init-from", Help: "initial weights: a safetensors file, or the best weights of a run, with the same shapes", Takes: "FILE|RUN"},
 }
 
 // Drawing are the options of batches that are drawn while training; all but the first have their

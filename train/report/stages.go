@@ -101,7 +101,7 @@ func (r *Run) linkFigure() Figure {
 		c.Stack(g.at, float64(g.size), parts[i], func(k int) string { return tell(g.label(k), parts[i], k, units.Seconds) })
 		f.Charts = append(f.Charts, c.SVG())
 	}
-	f.Note = join([]string{"Stages work at the same time: the longest solid bar is what the epoch waits for.", g.note("bar")})
+	f.Note = join([]string{"Stages work at the same time: the epoch waits for the longest solid bar.", g.note("bar")})
 	return f
 }
 
@@ -140,7 +140,7 @@ func (r *Run) timelineFigure() Figure {
 	}
 	slices.SortStableFunc(lanes, func(a, b chart.Lane) int { return r.compareLanes(a.Name, b.Name) })
 	slices.SortStableFunc(f.Series, func(a, b chart.Data) int { return r.compareLanes(a.Name, b.Name) })
-	f.Charts = []template.HTML{chart.Lanes("what the stages did when", "milliseconds", end, lanes, plain)}
+	f.Charts = []template.HTML{chart.Lanes("work of the stages over time", "milliseconds", end, lanes, plain)}
 	return f
 }
 
@@ -216,6 +216,6 @@ func (r *Run) courseFigure() Figure {
 			lanes[i].Spans[k].To /= unit
 		}
 	}
-	f.Charts = []template.HTML{chart.Lanes("what the run did when", name, at/unit, lanes, plain)}
+	f.Charts = []template.HTML{chart.Lanes("phases of the run over time", name, at/unit, lanes, plain)}
 	return f
 }
