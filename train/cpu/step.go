@@ -115,8 +115,8 @@ func (e *Engine) logits(in *Input) []float32 {
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width]
 }
 
-// StepProducts takes a step on a batch and returns the number of its matrix products of each shape:
-// a lower bound of a step's work.
+// StepProducts takes a training step on the batch in w with the features f, and returns the number of
+// its matrix products, by shape. Benchmarks compute from it the least time of a step.
 func (e *Engine) StepProducts(ctx context.Context, w engine.Work, f engine.Features) (map[blas.Product]int, error) {
 	var mu sync.Mutex
 	counts := make(map[blas.Product]int)

@@ -28,7 +28,8 @@ func (d *Decision) Identity(f *rundir.File) (Identity, error) {
 		Recipe: string(text), Engine: f.Setup.Engine, Arithmetic: f.Setup.Info}, err
 }
 
-// Differs describes a rank's difference from rank 0, "" if there is none.
+// Differs describes, in a clause for the user, the first difference between a rank's identity and rank
+// 0's, root; "" if they are equal.
 func (t *Identity) Differs(root *Identity) string {
 	short := func(s string) string {
 		if s == "" {

@@ -1,8 +1,9 @@
 package decide
 
-// Schedule assigns batches to a rank. Epoch e visits the batches of sample epoch e mod Sampled, in
-// an order; Accumulate successive ones make a step, and an epoch's last step has the rest. Of a
-// step's batches each rank has the next Accumulate/World in turn.
+// Schedule assigns batches to a rank. Epoch e visits the batches of sample epoch e mod Sampled: in
+// their order or, with Shuffle, in an order drawn from Seed. Accumulate successive batches make a
+// step; an epoch's last step has the remaining ones. Rank r computes the r-th Accumulate/World
+// successive batches of every step, with r from 0.
 type Schedule struct {
 	Epochs      int
 	PerEpoch    int // batches

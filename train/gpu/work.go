@@ -26,7 +26,8 @@ type works struct {
 	open   map[*Work]bool
 }
 
-// Close releases the memory. The memory of the features must still exist.
+// Close releases the pinned memory of the work, and unpins the memory of the features, which must still
+// exist. A work of a closed engine is closed already.
 func (w *Work) Close() {
 	if !w.of.open[w] {
 		return // with the engine

@@ -47,8 +47,8 @@ const (
 
 var phases = []Phase{Preparing, Filling, Training, Validating, Testing}
 
-// Monitor serves one run. One goroutine reports the run's progress to it. The methods of a nil
-// Monitor do nothing.
+// Monitor serves the report and the metrics of one run over HTTP. One goroutine calls the methods that
+// report the run's progress. The methods of a nil Monitor do nothing.
 type Monitor struct {
 	listener net.Listener
 	server   *http.Server

@@ -29,7 +29,8 @@ type Membership struct {
 	Insecure bool
 }
 
-// Join joins the group of the ranks, and returns once all of them have joined.
+// Join joins the group of the run's ranks, and returns once all of them have joined. The caller closes
+// the group.
 func Join(ctx context.Context, o *Membership, rep progress.Reporter) (*collective.Group, error) {
 	if o.Job.Count < 2 {
 		return collective.One(), nil

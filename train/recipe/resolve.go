@@ -15,8 +15,8 @@ type Data struct {
 	Layers       int    // one for every fanout sampled
 }
 
-// Resolve replaces auto in the loss and the metric, finds the layers' widths, and refuses options
-// that the labels do not fit.
+// Resolve replaces auto in the loss and the metric, and sets the layers' widths. Options that do not
+// fit the labels are an error of kind fault.ErrUsage.
 func (r *Recipe) Resolve(d Data) error {
 	if r.Accumulate == 0 {
 		r.Accumulate = 1

@@ -34,8 +34,9 @@ type Dir struct {
 	metrics vfs.File
 }
 
-// Begin makes the directory and locks it. With force it clears an existing run; anything but a run
-// is an error.
+// Begin makes the directory out and locks it; file is the content of run.json. With force it clears an
+// existing run. Anything else that exists is an error of kind fault.ErrExists. The caller closes the
+// Dir.
 func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
 	out = filepath.Clean(out)
 	if err := CheckOut(fsys, out, force); err != nil {
@@ -62,7 +63,8 @@ func Begin(fsys vfs.FS, out string, force bool, file File) (*Dir, error) {
 	return d, nil
 }
 
-// Lock locks a run's directory and leaves it unchanged. Save will write file.
+// Lock locks the directory of an existing run, and does not change its files. Save writes file, the
+// new content of run.json. The caller closes the Dir.
 func Lock(fsys vfs.FS, out string, file File) (d *Dir, err error) {
 	d = &Dir{FS: fsys, Path: filepath.Clean(out), File: file}
 	if d.lock, err = fsys.Lock(d.Name(LockFile)); err != nil {

@@ -51,8 +51,8 @@ type Scorer interface {
 	// Score returns the score of all added rows, and clears the scorer. It is undefined if the
 	// metric is undefined for these rows.
 	Score() Score
-	// State returns the added rows, for Load. Load refuses a state of more rows than the scorer may
-	// have.
+	// State encodes the added rows. Load replaces the scorer's rows by the rows of a state; a state
+	// with more rows than the scorer may have is an error.
 	State() []byte
 	Load(state []byte) error
 	// Join adds the rows of another scorer's state.

@@ -75,7 +75,7 @@ func (t *Run) Dir() string { return t.dir }
 // Note returns a warning that the run's files have no checksums, "" if they have.
 func (t *Run) Note() string { return t.file.Note(t.dir) }
 
-// WeightsSum returns the SHA-256 of the file of weights that NewEngine read.
+// WeightsSum returns the SHA-256 of the file of weights that NewEngine read; "" before.
 func (t *Run) WeightsSum() string { return t.sum }
 
 // Dataset returns the fingerprint of the dataset that the run was trained on.
