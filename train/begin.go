@@ -70,7 +70,7 @@ func (o *Options) hashWeights(fsys vfs.FS) (unsummed bool, err error) {
 func checkedRun(fsys vfs.FS, dir string) (bool, error) {
 	was, err := rundir.ReadSummary(fsys, dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fault.ErrVersion) || errors.Is(err, fault.ErrInput) {
-		return false, nil // its weights alone are asked for
+		return false, nil // not a readable run: its weights need no checksum
 	}
 	return was.Checked(), err
 }

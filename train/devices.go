@@ -64,10 +64,10 @@ func (r *runner) joinDevices(ctx context.Context, o *Options, on *ranks.Reducing
 	return nil
 }
 
-// errNoMore gives up the communicator of a run that is over.
+// errNoMore is the cause with which the communicators of a finished run are aborted.
 var errNoMore = errors.New("the run is over")
 
-// leaveDevices gives up the communicators: their operations have ended, or never will.
+// leaveDevices aborts the communicators: their operations have ended, or never will.
 func (r *runner) leaveDevices() {
 	for _, rep := range r.replicas {
 		if rep.Devices != nil {

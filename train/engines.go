@@ -47,7 +47,7 @@ type engineNeeds struct {
 	decide.Needs
 	gpu    *cuda.Device        // that it computes on, if any
 	direct bool                // reads can land there
-	reads  iostack.DeviceStack // from which it can read by itself; nil: none
+	reads  iostack.DeviceStack // for reads that the GPU submits by itself; nil: it cannot
 	beside *beside             // the process' other devices; nil: there are none
 	kind   string              // that auto came to; "" where one was named
 	note   string              // why this engine was chosen, for the user

@@ -46,8 +46,8 @@ func Reductions() []string { return []string{decide.ReduceAuto, decide.ReduceNCC
 type Options struct {
 	Store   string // of the batches: a name that featurestore/all knows; "" means auto
 	Pack    string // directory of a finished pack
-	Dataset string // those that other stores take the batches from
-	Samples string // "" with a Fanout: batches are drawn while training
+	Dataset string // directory of the dataset, for stores without a pack
+	Samples string // directory of its samples; "" with a Fanout: batches are drawn while training
 	Out     string // directory of the run, to be made; rank 0's
 
 	// Command is the command line that gave the options, recorded in the run's directory.
@@ -86,8 +86,8 @@ type Options struct {
 	// Resume continues the run at Out, if there is one, with its recipe and the options of its
 	// Given.
 	Resume bool
-	// Given names the flags that the user set. Those that decide a run's result must agree with a
-	// resumed run; the others are kept by it.
+	// Given names the flags that the user set. A given flag that decides the result must agree with a
+	// resumed run. Flags that are not given keep the resumed run's values.
 	Given []string
 }
 

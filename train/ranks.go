@@ -81,7 +81,7 @@ func (r *runner) each(f func(rep *epoch.Replica) error) error {
 	err := r.alone(r.replicas[0], f)
 	if other := others.Wait(); other != nil {
 		if _, lost := errors.AsType[*collective.Lost](err); lost || err == nil {
-			return other // which is why
+			return other // it ended this replica, too
 		}
 	}
 	return err
