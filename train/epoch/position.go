@@ -61,7 +61,7 @@ func (p *Position) Check(epochs int, l Limits) error {
 	return nil
 }
 
-// Sections of a checkpoint, beside the engine's.
+// Names of a checkpoint's sections.
 const (
 	SectionEngine = "engine/" // begins the names of the engine's parts
 	SectionBest   = "best"    // weights of the best epoch, absent before the first
@@ -69,7 +69,8 @@ const (
 	SectionStore  = "store/" // begins the name of a store's state, followed by the store's name
 )
 
-// CheckSections refuses sections that differ from those listed in the position.
+// CheckSections refuses unknown sections, a missing scorer's section, and best weights that are present
+// without a best epoch or absent with one.
 func (p *Position) CheckSections(sections map[string][]byte) error {
 	for name := range sections {
 		if name != SectionBest && name != SectionScorer && !strings.HasPrefix(name, SectionEngine) && !strings.HasPrefix(name, SectionStore) {
