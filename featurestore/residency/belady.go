@@ -9,27 +9,25 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// belady keeps after every batch, of the rows that the cache holds and those of the batch, the
-// ones with the nearest next uses in the trace, and of equally near ones those of the lowest
-// node ids. Rows that are not kept pass by. It begins with the first nodes of the trace, in the
-// order of accesses, as many as there are frames. No policy has fewer misses on
-// the trace.
+// belady keeps, after every batch, the rows with the nearest next uses in the trace: of the rows in the
+// cache and the rows of the batch, ties by ascending node id. Rows that are not kept pass by. The cache
+// begins with the first nodes of the trace, in the order of accesses, one for each frame. No policy has
+// fewer misses on the trace.
 //
-// A row's key is the place of its next access in the trace, each batch's nodes ascending;
-// behind all of them come the nodes that are not used again, ascending. So the order of keys
-// is the order of preference, and what leaves is the row with the largest key.
+// The key of a row is the place of its next access in the trace, with each batch's nodes ascending. Nodes
+// without a next use have the keys after all accesses, ascending. The row with the largest key leaves.
 type belady struct {
 	table
 	trace Trace    // each batch's nodes ascending
 	crc   uint32   // of the trace
-	rows  int      // frames that hold a row, at any time, or anyRows
-	next  []uint32 // by access: the node's key once this access has been served
+	rows  int      // number of frames with a row, which is constant, or anyRows
+	next  []uint32 // by access: the node's key after this access
 	key   []uint32 // by node
-	held  keys     // the keys of the rows that the cache holds
+	held  keys     // keys of the rows in the cache
 	at    int      // batches done
 }
 
-// anyRows stands for the rows of a cache that begins empty.
+// anyRows is the number of rows of a cache that begins empty.
 const anyRows = -1
 
 // newBelady takes over the trace, and sorts the nodes of its batches.
@@ -86,7 +84,7 @@ func (b *belady) begin() error {
 	return nil
 }
 
-// seek finds the keys at the beginning of a batch, and those behind every access from there on.
+// seek computes the keys before a batch, and after every access from there on.
 func (b *belady) seek(batch int) {
 	b.at = batch
 	never := len(b.trace.Nodes)
@@ -122,15 +120,14 @@ func (b *belady) Batch(nodes []uint32, held, into []int32) {
 	}
 }
 
-// begun finds the batch's rows, and takes away those that are not kept. What it returns is as
-// of evict.
+// begun finds the batch's rows, and evicts rows that are not kept. It returns the result of evict.
 func (b *belady) begun(nodes []uint32, held []int32) (free int32) {
 	misses := b.access(nodes, held)
 	return b.evict(max(0, len(b.nodeOf)+misses-cap(b.nodeOf)))
 }
 
-// take gives a node the first free frame, of those that evict has returned, or one that was
-// not taken yet. It returns it and the next free one.
+// take gives a node the frame free, or if that is Absent, a frame that was never taken. It returns this frame and
+// the next free one.
 func (b *belady) take(v uint32, free int32) (frame, next int32) {
 	if free == Absent {
 		return b.add(v), Absent
@@ -140,8 +137,7 @@ func (b *belady) take(v uint32, free int32) (frame, next int32) {
 	return free, next
 }
 
-// access finds the batch's rows, and moves on to their next uses. Misses are held too, until
-// evict takes away as many rows.
+// access finds the batch's rows, and sets their keys to their next uses. Misses are in held too, until evict.
 func (b *belady) access(nodes []uint32, held []int32) (misses int) {
 	if b.at == b.trace.Batches() || len(nodes) != len(b.trace.Batch(b.at)) {
 		panic(fmt.Sprintf("residency: batch %d with %d nodes is not in the trace", b.at, len(nodes)))
@@ -164,8 +160,8 @@ func (b *belady) access(nodes []uint32, held []int32) (misses int) {
 	return misses
 }
 
-// evict takes away the n rows with the largest keys. It returns a frame that had one of them,
-// or Absent; the table names the next such frame in the node's place.
+// evict evicts the n rows with the largest keys. It returns the first of their frames, or Absent. In the table,
+// the entry of each of these frames is the next one.
 func (b *belady) evict(n int) int32 {
 	free := Absent
 	for range n {
@@ -219,12 +215,12 @@ func (b *belady) Bytes() int64 {
 // distinct nodes of the trace, one for each frame, into the cache before the trace begins. Here such a
 // row is a miss at its first access. From the first eviction on the cache holds the same rows: until
 // then no row leaves, and by then all of these nodes have been accessed. So the misses equal Ginex's
-// misses plus the rows that Ginex begins with.
+// misses plus the number of rows that Ginex begins with.
 type Superbatch struct{ belady }
 
-// NewSuperbatch returns a policy for traces that are no longer than the size says. It holds
-// Size.Bytes of Belady's policy less the trace, and no trace yet. A trace and nodes that are
-// together more than 2³² are an error of kind fault.ErrUsage.
+// NewSuperbatch returns a policy for traces up to the given size, without a trace. It holds Size.Bytes(Belady)
+// without the memory of the trace. If accesses and nodes together exceed MaxKeys, the error is of kind
+// fault.ErrUsage.
 func NewSuperbatch(s Size) (*Superbatch, error) {
 	if err := numbered(s.Accesses, s.Nodes); err != nil {
 		return nil, err
@@ -236,9 +232,9 @@ func NewSuperbatch(s Size) (*Superbatch, error) {
 	return b, nil
 }
 
-// Begin empties the cache, and takes a trace over until the next Begin: the nodes of each
-// batch are ascending. Other traces are an error of kind fault.ErrCorrupt, longer ones than the
-// policy was made for a bug of the caller's, which panics.
+// Begin empties the cache, and begins a trace. The policy owns the trace until the next Begin. The nodes of each
+// batch must be ascending and below the number of nodes; otherwise the error is of kind fault.ErrCorrupt. Begin
+// panics if the trace has more accesses than the policy was made for.
 func (s *Superbatch) Begin(t Trace) error {
 	if err := t.divided(); err != nil {
 		return err
@@ -261,7 +257,7 @@ func (s *Superbatch) Begin(t Trace) error {
 	return nil
 }
 
-// Batch implements Policy. Which frame takes which row does not depend on the order of nodes.
+// Batch implements Policy. The frames of rows do not depend on the order of nodes.
 func (s *Superbatch) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]
 	free := s.begun(nodes, held)
@@ -277,7 +273,7 @@ func (s *Superbatch) Batch(nodes []uint32, held, into []int32) {
 	}
 }
 
-// divided checks that the batches of a trace divide it.
+// divided checks that Start divides the trace into batches.
 func (t *Trace) divided() error {
 	if len(t.Start) == 0 || t.Start[0] != 0 || t.Start[t.Batches()] != int64(len(t.Nodes)) {
 		return fault.New(fault.ErrCorrupt, "residency: batches that do not divide a trace of %d accesses", len(t.Nodes))

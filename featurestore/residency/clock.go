@@ -6,16 +6,15 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// clock evicts the row that came in first, but for rows that were used since the hand last
-// passed: those go to the end of the queue. The queue is the frames themselves, from the
-// hand round to it: the evicted row's frame, which the new row takes, is the queue's end.
+// clock evicts the row that came in first, except rows that were used since the hand last passed: these go to
+// the end of the queue. The queue is the ring of frames from the hand on. The frame of the evicted row, which
+// the new row takes, becomes the end of the queue.
 type clock struct {
 	of   *online
 	hand int32 // frame of the row that came in first, once all frames are taken
 }
 
-// used marks, for clock and sieve, a row that was used since it came in and since the hand
-// passed it.
+// used marks, for clock and sieve, a row that was used since it came in and since the hand last passed it.
 const used = 1
 
 func (c *clock) begin() {}

@@ -2,11 +2,11 @@ package residency
 
 import "math/bits"
 
-// keys is a set of numbers that knows its largest: a bit for each number, and a bit for every
-// 64 bits that are not all zero, level upon level, up to one word. Every operation takes a
-// step a level: at most six.
+// keys is a set of numbers with fast access to the largest. The first level has a bit for each number. Each
+// further level has a bit for each word of the level below that is not zero, up to a level of one word. Every
+// operation takes one step for each level: at most six.
 type keys struct {
-	levels [][]uint64 // the numbers first
+	levels [][]uint64 // the level of the numbers first
 }
 
 // newKeys returns the empty set of numbers below n, which is at most 2³².

@@ -4,11 +4,11 @@ import "diskgnn/internal/binio"
 
 // links is a doubly linked list of frames, from the newest to the oldest.
 type links struct {
-	newer, older []int32 // by frame; Absent at the ends; newer is unlinked of frames that are no members
+	newer, older []int32 // by frame; Absent at the ends; newer is unlinked for frames that are not members
 	first, last  int32   // the newest and the oldest, or Absent
 }
 
-// unlinked stands for the neighbour of a frame that is no member.
+// unlinked marks a frame that is not a member.
 const unlinked = int32(-2)
 
 func newLinks(frames int) links {
@@ -28,7 +28,7 @@ func (l *links) clear() {
 	l.first, l.last = Absent, Absent
 }
 
-// push makes a frame that is no member the newest.
+// push adds a frame that is not a member as the newest.
 func (l *links) push(f int32) {
 	l.newer[f], l.older[f] = Absent, l.first
 	if l.first == Absent {
@@ -62,7 +62,7 @@ func (l *links) save(b []byte) []byte {
 	return b
 }
 
-// load reads the list of all the frames below n.
+// load reads a list with every frame below n.
 func (l *links) load(d *binio.Decoder, n int) {
 	l.clear()
 	members := d.Uints(nil, n, 4)

@@ -8,8 +8,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// New makes a policy. Of a Config that cannot be it returns an error of kind fault.ErrUsage,
-// of a trace or a set with wrong nodes one of kind fault.ErrCorrupt.
+// New makes the policy of the given name. An unknown name and sizes out of range are an error of kind
+// fault.ErrUsage; wrong nodes in a trace or a set are an error of kind fault.ErrCorrupt.
 func New(name string, c Config) (Policy, error) {
 	switch {
 	case !slices.Contains(Names(), name):
@@ -30,7 +30,7 @@ func New(name string, c Config) (Policy, error) {
 	return newOnline(name, c), nil
 }
 
-// Bytes returns the memory of a policy of the given name, known before it exists.
+// Bytes returns the memory of a policy of the given name and this size, in bytes.
 func (s Size) Bytes(name string) int64 {
 	table := tableBytes(s.Nodes, s.Frames)
 	frames := int64(s.Frames)

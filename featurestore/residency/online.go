@@ -6,35 +6,33 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// online is a policy that decides in the course of the accesses. Policies of this kind differ in their
-// order.
+// online is a policy that decides access by access. Policies of this kind differ in their order.
 type online struct {
 	table
 	name  string
-	mark  []uint8 // by frame: inUse, and what the order keeps
+	mark  []uint8 // by frame: inUse, and seven bits of the order
 	order order
 }
 
-// inUse marks, while Batch runs, the frames with rows that the batch uses.
+// inUse marks, while Batch runs, the frames with rows of the batch.
 const inUse = 1 << 7
 
-// order is which row leaves next. It sees every use of a row. It may keep the lower seven
+// order chooses the row to evict next. Its methods are called for every use of a row. It may use the lower seven
 // bits of every frame's mark.
 type order interface {
-	// begin says that a batch begins; no frame is in use.
+	// begin begins a batch; no frame is in use.
 	begin()
-	// hit says that the batch uses a frame's row. The frame is not marked yet.
+	// hit records that the batch uses a frame's row. The frame is not marked as in use yet.
 	hit(f int32)
-	// evict removes from the order a frame that is not in use, of which there is one.
-	// The node's row is no longer in the cache.
+	// evict removes a frame that is not in use from the order. At least one such frame must exist.
 	evict() int32
-	// insert puts into the order the frame that v's row goes to. The row before it is gone,
-	// the frame is not marked, and the table does not have v yet.
+	// insert adds the frame that takes v's row to the order. The old row of the frame is evicted, the frame is
+	// not marked, and the table does not have v yet.
 	insert(f int32, v uint32)
 
-	// save appends the order and what it keeps in the marks.
+	// save appends the order and its bits of the marks.
 	save(b []byte) []byte
-	// load replaces the order by one that save wrote. The table has the rows, and the marks are clear.
+	// load reads a result of save. The table has the rows, and the marks are clear.
 	load(d *binio.Decoder)
 	// bytes returns the memory of the order.
 	bytes() int64
@@ -54,7 +52,7 @@ func (o *online) Batch(nodes []uint32, held, into []int32) {
 			hits++
 		}
 	}
-	room := min(len(nodes), cap(o.nodeOf)) - hits // what is not in use and can be taken
+	room := min(len(nodes), cap(o.nodeOf)) - hits // frames that misses can take
 	for i, v := range nodes {
 		if room == 0 {
 			break
@@ -84,7 +82,7 @@ func (o *online) take(v uint32) int32 {
 	return f
 }
 
-// leave says that a frame's row is no longer in the cache.
+// leave removes the row of a frame from the cache.
 func (o *online) leave(f int32) { o.frameOf[o.nodeOf[f]] = Absent }
 
 // State implements Policy.
@@ -107,7 +105,7 @@ func (o *online) LoadState(b []byte) error {
 // Bytes implements Policy.
 func (o *online) Bytes() int64 { return o.table.bytes() + int64(len(o.mark)) + o.order.bytes() }
 
-// saveMarks appends what the order keeps in the marks of the frames with rows.
+// saveMarks appends the bits keep of the marks of the frames with rows.
 func (o *online) saveMarks(b []byte, keep uint8) []byte {
 	for _, m := range o.mark[:len(o.nodeOf)] {
 		b = append(b, m&keep)

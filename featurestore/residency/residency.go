@@ -1,38 +1,36 @@
 package residency
 
-// Policy decides, batch after batch, which nodes' rows the frames of a cache hold. One
-// goroutine at a time uses it, but for the Batch of a static one.
+// Policy chooses, batch after batch, the nodes with rows in the frames of a cache. It belongs to one goroutine at a
+// time; Batch of the policy static may be called concurrently.
 type Policy interface {
 	// Batch takes the distinct input nodes of the next batch. held[i] becomes the frame that holds
 	// nodes[i] now, or -1: a miss. into[i] becomes the frame that takes the row of nodes[i], or -1: a
-	// hit, or a miss that passes by. held and into are the caller's and at least as long as nodes.
+	// hit, or a miss that passes by. held and into belong to the caller, and are at least as long as nodes.
 	//
-	// Under Belady's policy the frames of into may hold rows that the batch uses: they are replaced
-	// once the batch's hits have been gathered. Other policies replace rows that the batch does not
-	// use.
+	// Under Belady's policy the frames of into may hold rows that the batch uses, so replace rows only after
+	// the batch's hits have been gathered. Other policies replace only rows that the batch does not use.
 	//
-	// It allocates nothing, and takes constant time a node, amortised. It panics on a caller's bug: a
-	// node not below Config.Nodes, or under Belady's policy nodes that are not the trace's next batch,
-	// in any order.
+	// Batch allocates nothing, and takes amortised constant time a node. It panics if a node is not below
+	// Config.Nodes, or if under Belady's policy the nodes are not the trace's next batch, in any order.
 	Batch(nodes []uint32, held, into []int32)
 
-	// Rows returns the nodes of the rows in the cache, by frame: frames 0 to len-1 are taken. Of a new
-	// policy these are the rows to fill the cache with before the first batch. The slice is the
-	// policy's, and valid until Batch or LoadState.
+	// Rows returns the nodes of the rows in the cache, by frame: frames 0 to len-1 are taken. For a new
+	// policy these are the rows to read into the cache before the first batch. The slice belongs to the
+	// policy, and is valid until Batch or LoadState.
 	Rows() []uint32
 
-	// State returns the policy's contents, so that a policy of an equal Config goes on from it exactly.
+	// State returns the policy's content. A policy with an equal Config continues from it exactly.
 	State() []byte
 
-	// LoadState takes over a result of State. Bytes that are no state of a policy of this Config are an
-	// error of kind fault.ErrCorrupt. The policy is of no use after an error.
+	// LoadState restores a result of State. If b is not a state of a policy with this Config, the error is of
+	// kind fault.ErrCorrupt. After an error the policy must not be used any more.
 	LoadState(b []byte) error
 
-	// Bytes returns the memory that the policy holds: Size.Bytes of its size.
+	// Bytes returns the memory of the policy, in bytes: Size.Bytes of its size.
 	Bytes() int64
 }
 
-// Absent is the frame of a row that the cache does not hold.
+// Absent is the frame of a row that is not in the cache.
 const Absent = int32(-1)
 
 // Names of the policies.
@@ -46,7 +44,7 @@ const (
 	Belady  = "belady"
 )
 
-// Names returns the names that New knows.
+// Names returns the names of all policies, for New.
 func Names() []string { return append([]string{Static}, append(Online(), Standby, Belady)...) }
 
 // Online returns the names of the policies of GraphBolt's disk store.
@@ -54,14 +52,14 @@ func Online() []string { return []string{LRU, Clock, Sieve, S3FIFO} }
 
 // Config is the size of a policy's cache, and the input of the policies that need one.
 type Config struct {
-	Nodes  int // node ids are below it; at most 2³²
-	Frames int // rows that the cache can hold; below 2³¹, and 0 is a cache that holds none
+	Nodes  int // number of nodes, at most 2³²; node ids are below it
+	Frames int // number of frames, below 2³¹; 0: the cache holds no rows
 
-	Set   []uint32 // static: the nodes it holds, by frame
-	Trace Trace    // belady: all batches that Batch will get; New takes it over, and sorts each batch
+	Set   []uint32 // static: the nodes in the cache, by frame
+	Trace Trace    // belady: all batches of later calls of Batch; New owns it, and sorts each batch
 }
 
-// Trace is the input nodes of batches, in the order of the batches: batch t uses
+// Trace has the input nodes of batches, in the order of the batches: batch t uses
 // Nodes[Start[t]:Start[t+1]].
 type Trace struct {
 	Start []int64
@@ -74,10 +72,10 @@ func (t *Trace) Batches() int { return max(0, len(t.Start)-1) }
 // Batch returns the nodes of batch i.
 func (t *Trace) Batch(i int) []uint32 { return t.Nodes[t.Start[i]:t.Start[i+1]] }
 
-// MaxKeys bounds the accesses of a trace and the nodes together, under Belady's policy.
+// MaxKeys bounds the sum of the accesses of a trace and of the nodes, under Belady's policy.
 const MaxKeys = 1 << 32
 
-// Size has the numbers that decide a policy's memory.
+// Size has the numbers that determine a policy's memory.
 type Size struct {
 	Nodes, Frames     int
 	Batches, Accesses int64 // of the trace, for belady

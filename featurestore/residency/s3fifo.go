@@ -12,30 +12,30 @@ import (
 //	► small ┤                       ▲     └ not used: evicted
 //	        └─ not used: evicted, ghost ─ node comes back
 //
-// A new row goes to the small queue. When this is longer than a tenth of the frames, its
-// first row is evicted, and its node goes to the ghost queue; but a row that was used since it
-// came in goes to the main queue. Otherwise the first row of the main queue is evicted; a
-// row that was used since, up to three times, goes to the end as many times first. A node
-// that the ghost queue remembers goes to the main queue at once.
+// A new row goes to the small queue. If the small queue is longer than a tenth of the frames, its first row is
+// evicted, and its node goes to the ghost queue; but a row that was used since it came in goes to the main queue
+// instead. Otherwise the first row of the main queue is evicted; but a row with uses since it came in goes to the
+// end of the main queue instead, once for each use, up to three times. A node in the ghost queue goes to the main
+// queue at once.
 //
-// Rows in use count as used: they move on and are not evicted. A node that came back
-// keeps its place in the ghost queue until its turn comes, when the node is forgotten, even if
-// it has been evicted a second time: so GraphBolt has it.
+// Rows in use count as used: they move on and are not evicted. A node that came back keeps its place in the ghost
+// queue. When this place is reused, the node is forgotten, even if it has been evicted a second time. This is as
+// in GraphBolt.
 type s3fifo struct {
 	of          *online
-	next        []int32 // by frame: the one behind it in its queue
+	next        []int32 // by frame: the next one in its queue
 	small, main fifo
 	mainInUse   int // rows of the main queue that the batch uses
 
-	ghosts []uint32 // the ghost queue: a ring, from oldest on, once it is full
+	ghosts []uint32 // the ghost queue; when it is full, a ring that begins at oldest
 	oldest int
 }
 
 const (
-	uses   = 3      // in a frame's mark: how often the row was used since it was moved
-	inMain = 1 << 6 // in a frame's mark: it is in the main queue
+	uses   = 3      // mask in a frame's mark: number of uses since the row was moved
+	inMain = 1 << 6 // bit in a frame's mark: it is in the main queue
 
-	// ghost is the frame of nodes that the ghost queue remembers.
+	// ghost is the frame of nodes in the ghost queue.
 	ghost = int32(-2)
 )
 
@@ -104,7 +104,8 @@ func (s *s3fifo) evict() int32 {
 	return f
 }
 
-// evictSmall evicts a row of the small queue, if it has more than so many, or returns Absent.
+// evictSmall evicts a row of the small queue and returns its frame, or Absent if the queue has at most `most`
+// rows.
 func (s *s3fifo) evictSmall(most int) int32 {
 	for s.small.n > most {
 		f := s.pop(&s.small)
@@ -121,7 +122,7 @@ func (s *s3fifo) evictSmall(most int) int32 {
 	return Absent
 }
 
-// evictMain evicts a row of the main queue, where one is not in use.
+// evictMain evicts a row of the main queue, which must have a row that is not in use.
 func (s *s3fifo) evictMain() int32 {
 	for {
 		f := s.pop(&s.main)

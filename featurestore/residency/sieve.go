@@ -6,13 +6,13 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// sieve evicts the first row, from the hand on towards newer rows, that was not used since
-// the hand last passed it. After the newest row comes the oldest. Unlike clock's, rows that
-// the hand passes stay where they are, and new rows are the last that it reaches.
+// sieve evicts the first row, from the hand on towards newer rows, that was not used since the hand last passed
+// it. After the newest row comes the oldest. Unlike in clock, rows that the hand passes keep their places, and
+// the hand reaches new rows last.
 type sieve struct {
 	of    *online
 	queue links // last inserted first
-	hand  int32 // where the search goes on, or Absent: at the oldest row
+	hand  int32 // frame at which the next search begins, or Absent: at the oldest row
 }
 
 func (s *sieve) begin() {}

@@ -6,20 +6,20 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// StandbyBatches is how many batches are under way under the policy standby: GNNDrive's two
-// extractors and its trainer have one each.
+// StandbyBatches is the number of batches for which a row stays in use under the policy standby: GNNDrive's two
+// extractors and its trainer have one batch each.
 const StandbyBatches = 3
 
-// standby evicts the row that was released first, as GNNDrive's standby list does. A row is
-// in use by the batch and by StandbyBatches-1 batches after it, which are loaded before it has
-// been trained; then it is released, and those of one batch in the order of its nodes. Rows in
-// use are not evicted, and where no others are left the other misses pass by.
+// standby evicts the row that was released first, as GNNDrive's standby list does. A row is in use during its
+// batch and the next StandbyBatches-1 batches, which are loaded before the batch has been trained; then it is
+// released. Rows of one batch are released in the order of its nodes. Rows in use are not evicted; if no others
+// are left, the other misses pass by.
 //
-// So the order of release is that of the last uses, and what is in use are the newest rows.
+// So rows are released in the order of their last uses, and the newest rows are in use.
 type standby struct {
 	table
 	queue links    // last used first
-	last  []uint32 // by frame: the batch that last used its row, by at
+	last  []uint32 // by frame: at of the batch that last used its row
 	at    uint32   // batches done
 }
 
@@ -46,7 +46,7 @@ func (s *standby) Batch(nodes []uint32, held, into []int32) {
 	}
 }
 
-// take gives a node a frame whose row was released, or returns Absent.
+// take gives a node the frame of a released row, or returns Absent.
 func (s *standby) take(v uint32) int32 {
 	if !s.full() {
 		return s.add(v)
@@ -61,7 +61,7 @@ func (s *standby) take(v uint32) int32 {
 	return f
 }
 
-// left returns how many of the batches to come a frame's row is in use by.
+// left returns the number of coming batches for which a frame's row is still in use.
 func (s *standby) left(f int32) uint8 {
 	return uint8(StandbyBatches - 1 - min(s.at-s.last[f], StandbyBatches-1))
 }

@@ -9,11 +9,11 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// static holds the rows of a fixed set of nodes.
+// static has the rows of a fixed set of nodes.
 type static struct{ table }
 
-// Top returns the nodes with the highest scores, at most most of them, by descending score, and of
-// equal scores by ascending node id. It takes 4 bytes a node while it runs.
+// Top returns up to `most` nodes with the highest scores, by descending score, ties by ascending node id. It takes
+// 4 bytes a node while it runs.
 func Top[S cmp.Ordered](score []S, most int) []uint32 {
 	nodes := make([]uint32, len(score))
 	for v := range nodes {
@@ -42,7 +42,7 @@ func newStatic(c Config) (Policy, error) {
 	return s, nil
 }
 
-// Batch implements Policy. It changes nothing: several goroutines may call it.
+// Batch implements Policy. It may be called concurrently, since it changes nothing.
 func (s *static) Batch(nodes []uint32, held, into []int32) {
 	held, into = held[:len(nodes)], into[:len(nodes)]
 	for i, v := range nodes {

@@ -7,12 +7,11 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// table says which frame holds which node's row. Frames are taken in ascending order, and a
-// frame once taken gets another row as soon as it loses one: those that hold rows are always
-// the frames below len(nodeOf).
+// table maps frames to nodes and nodes to frames. Frames are taken in ascending order, and a taken frame gets a new
+// row as soon as it loses one, so the frames with rows are always the frames below len(nodeOf).
 type table struct {
-	frameOf []int32  // by node; Absent, or ghost: of s3fifo
-	nodeOf  []uint32 // by frame, of those taken
+	frameOf []int32  // by node: its frame, or Absent, or under s3fifo ghost
+	nodeOf  []uint32 // by taken frame
 }
 
 func newTable(nodes, frames int) table {
@@ -32,7 +31,7 @@ func (t *table) clear() {
 	t.nodeOf = t.nodeOf[:0]
 }
 
-// full reports whether every frame holds a row.
+// full reports whether every frame has a row.
 func (t *table) full() bool { return len(t.nodeOf) == cap(t.nodeOf) }
 
 // add gives a node the next free frame.
@@ -49,10 +48,10 @@ func (t *table) replace(f int32, v uint32) { t.nodeOf[f], t.frameOf[v] = v, f }
 // Rows implements Policy.
 func (t *table) Rows() []uint32 { return t.nodeOf }
 
-// nameBytes is the room of a policy's name in its state.
+// nameBytes is the length of a policy's name in its state, with zeros behind it.
 const nameBytes = 8
 
-// save begins a state with what all policies have.
+// save returns the common beginning of all policies' states.
 func (t *table) save(name string) []byte {
 	var head [nameBytes]byte
 	copy(head[:], name)
@@ -62,7 +61,7 @@ func (t *table) save(name string) []byte {
 	return appendList(b, t.nodeOf)
 }
 
-// load is the reverse of save, for a table without rows. What is wrong is in d.
+// load reads the result of save into a table without rows. Errors are in d.
 func (t *table) load(d *binio.Decoder, name string) {
 	var head [nameBytes]byte
 	copy(head[:], name)
@@ -88,7 +87,7 @@ func (t *table) load(d *binio.Decoder, name string) {
 	}
 }
 
-// end checks that nothing is left to read, and returns what was wrong.
+// end checks that no bytes are left, and returns the error of d.
 func end(d *binio.Decoder) error {
 	if d.Err() == nil && d.Rest() > 0 {
 		d.Fail("%d bytes follow the state", d.Rest())
@@ -101,7 +100,7 @@ func appendList(b []byte, s []uint32) []byte {
 	return binio.AppendUints(b, s, 4)
 }
 
-// list reads what appendList wrote, of at most the given length.
+// list reads a result of appendList, of at most `most` entries.
 func list(d *binio.Decoder, most int) []uint32 {
 	n := d.Count(4)
 	if n > most {
@@ -110,7 +109,7 @@ func list(d *binio.Decoder, most int) []uint32 {
 	return d.Uints(nil, n, 4)
 }
 
-// flags reads n bytes, none of them above most.
+// flags reads n bytes, each at most `most`.
 func flags(d *binio.Decoder, n int, most byte) []byte {
 	b := d.Raw(n)
 	if i := slices.IndexFunc(b, func(x byte) bool { return x > most }); i >= 0 {
