@@ -1,6 +1,6 @@
-// Package directgraph is BeaconGNN's layout of a graph on flash (Wang et al., HPCA 2024): a node's
-// vector and neighbours lie together, and a neighbour is named by the flash address of its node, so
-// that the reader of a page has the addresses of the next pages, and no table maps nodes to places.
+// Package directgraph is BeaconGNN's layout of a graph on flash (Wang et al., HPCA 2024). A node's vector and
+// neighbours are stored together, and a neighbour is given by the flash address of its node. So the reader of a
+// page has the addresses of the next pages, without a table that maps nodes to addresses.
 //
 // A node has one primary section, and secondary sections if its neighbours are too many for
 // a page. Sections of several nodes share a page; none crosses a page's end.
@@ -8,14 +8,13 @@
 //	primary    header | u16 own | vector | u32 × secondaries | u32 × own
 //	secondary  header | u32 × entries
 //	header     u16 bytes of the section, u8 kind (1 primary, 2 secondary), u8 0,
-//	           u16 number of secondaries (primary), or which of them it is (secondary)
+//	           u16 number of secondaries (primary), or its number among them (secondary)
 //
-// An entry, and a secondary's place, is an address: 28 bits of page, 4 bits of section in
-// it. So a page has 16 sections at most, and a graph 2²⁸ pages: 1 TiB of 4 KiB.
+// Neighbours and secondaries are addresses: 28 bits for the page, 4 bits for the section in the page. So a page has
+// at most 16 sections, and a graph at most 2²⁸ pages: 1 TiB with pages of 4 KiB.
 //
-// Sections are placed in the order of nodes, each into the page with the least room that is
-// enough, else into a new one. A page with 16 sections is full, whatever its room. The same
-// degrees give the same layout.
+// Sections are placed in the order of nodes, each into the page with the least sufficient room, otherwise into a new
+// page. A page with 16 sections is full, even if it has room. The same degrees give the same layout.
 //
 // # File
 //

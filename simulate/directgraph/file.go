@@ -15,16 +15,16 @@ const magic = "DGNNDG01" // its last byte is the version
 
 // Graph is the graph to lay out.
 type Graph struct {
-	// Neighbors returns a node's neighbours; the slice is read before the next call.
+	// Neighbors returns a node's neighbours. The slice must be valid until the next call.
 	Neighbors func(node uint32) ([]uint32, error)
 	// Vector appends a node's vector, of Shape.Feature bytes, to b.
 	Vector func(b []byte, node uint32) ([]byte, error)
-	// Unchanged, if not nil, is called before anything is written: its error ends Write.
+	// Unchanged, if not nil, is called after reading and before writing; its error ends Write.
 	Unchanged func() error
 }
 
-// Write writes a graph by a layout that was made of its degrees, and makes the directories that
-// the file is in. It holds the pages: it is for graphs that fit in memory.
+// Write writes a graph with the layout of its degrees to a file, and makes the directories of the file. It holds all
+// pages in memory: see Layout.WriteBytes.
 func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	pages, err := l.fill(g)
 	if err != nil {
@@ -65,7 +65,7 @@ func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 
 func (l *Layout) fill(g Graph) ([]byte, error) {
 	pages := make([]byte, l.pages*int64(l.shape.Page))
-	ends := make([]int, l.pages) // of the sections in each page so far: they are placed in order
+	ends := make([]int, l.pages) // by page: the end of its sections so far, which are placed in order
 	var section []byte
 	put := func(a Address) {
 		at := ends[a.Page()]
@@ -115,14 +115,14 @@ func (l *Layout) appendEntries(b []byte, neighbors []uint32) []byte {
 	return b
 }
 
-// File is a DirectGraph that was read: its pages, as a drive would hold them.
+// File is a DirectGraph in memory, with its pages as a drive stores them.
 type File struct {
 	shape     Shape
 	pages     []byte
 	addresses []Address
 }
 
-// Open reads a file whole, and checks it.
+// Open reads a whole file, and checks it. Damage is an error of kind fault.ErrCorrupt.
 func Open(fsys vfs.FS, name string) (*File, error) {
 	b, err := vfs.ReadFile(fsys, name)
 	if err != nil {
@@ -138,7 +138,7 @@ func Open(fsys vfs.FS, name string) (*File, error) {
 // versions has the decoder of each version.
 var versions = stage.Versions[func([]byte) (*File, error)]{1: decode}
 
-// Decode checks the bytes of a file. The File refers to them.
+// Decode checks the bytes of a file. The File refers to them. Damage is an error of kind fault.ErrCorrupt.
 func Decode(b []byte) (*File, error) {
 	if len(b) < minPage || string(b[:7]) != magic[:7] {
 		return nil, corrupt("it does not begin with " + magic)
@@ -188,8 +188,8 @@ func decode(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Node reads a node as the drive does: from its address, section by section. It returns the
-// vector, and the addresses of the neighbours.
+// Node reads a node as the drive does: from the address of its primary section, section by section. It returns the
+// vector, which is part of the File, and the addresses of the neighbours.
 func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 	b, n, err := f.section(a, 1)
 	if err != nil {
@@ -218,7 +218,7 @@ func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 	return vector, neighbors, nil
 }
 
-// section returns the body of a section of a kind, and its header's number.
+// section returns the body of a section of the given kind, and the number in its header.
 func (f *File) section(a Address, kind byte) (b []byte, n int, err error) {
 	bad := fault.New(fault.ErrCorrupt, "page %d has no %s section %d", a.Page(), [...]string{1: "primary", 2: "secondary"}[kind], a.Section())
 	size := int64(f.shape.Page)

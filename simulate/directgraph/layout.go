@@ -7,7 +7,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Address is where a section lies: a page, and which of its sections.
+// Address is the address of a section: its page, and its number in the page.
 type Address uint32
 
 // Limits of an address.
@@ -19,25 +19,25 @@ const (
 // Page returns the page, from 0.
 func (a Address) Page() int64 { return int64(a >> 4) }
 
-// Section returns which section of the page, from 0.
+// Section returns the number of the section in the page, from 0.
 func (a Address) Section() int { return int(a & 15) }
 
-// Layout says where the sections of a graph's nodes lie. It holds 4 bytes a section, and 8
-// more for each node with secondaries. It is safe for concurrent use.
+// Layout has the addresses of the sections of a graph's nodes. It takes 4 bytes a section, and 8 more for each node
+// with secondary sections. It is safe for concurrent use.
 type Layout struct {
 	shape   Shape
 	pages   int64
 	used    int64 // bytes of sections
 	raw     int64
 	primary []Address
-	// Secondary sections of the nodes that have some, which ascend.
+	// Nodes with secondary sections, ascending.
 	large     []uint32
-	largeAt   []uint32 // into secondary
+	largeAt   []uint32 // by large node: the place of its first address in secondary
 	secondary []Address
 }
 
-// New lays out nodes of the given degrees; degree is called once for each, in order. Nodes
-// that do not fit the format are an error of kind fault.ErrInput.
+// New lays out nodes with the given degrees. It calls degree once for each node, in order. If a node or the graph
+// does not fit the format, the error is of kind fault.ErrInput.
 func New(s Shape, nodes int64, degree func(node int64) int64) (*Layout, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -78,7 +78,8 @@ func (l *Layout) Nodes() int64 { return int64(len(l.primary)) }
 // Shape returns the shape.
 func (l *Layout) Shape() Shape { return l.shape }
 
-// Inflation returns by how much the pages outgrow the graph: 0.04 is 4 %.
+// Inflation returns the excess of the pages' bytes over the bytes of the graph, as a fraction: 0.04 is 4 %. See
+// Shape.RawBytes.
 func (l *Layout) Inflation() float64 {
 	if l.raw == 0 {
 		return 0
@@ -86,7 +87,7 @@ func (l *Layout) Inflation() float64 {
 	return float64(l.pages)*float64(l.shape.Page)/float64(l.raw) - 1
 }
 
-// At returns where a node's section lies; 0 is the primary one.
+// At returns the address of a node's section; section 0 is the primary one.
 func (l *Layout) At(node uint32, section int64) Address {
 	if section == 0 {
 		return l.primary[node]
@@ -95,17 +96,16 @@ func (l *Layout) At(node uint32, section int64) Address {
 	return l.secondary[int64(l.largeAt[i])+section-1]
 }
 
-// LayoutBytes returns the most bytes that New holds for a graph of any degrees: an address of each
-// node; an address of each secondary section and two numbers of each node that has some; and pages
-// with room, of which a section leaves one at most. Slices grow, the old beside the new.
+// LayoutBytes returns the most memory that New needs for any graph with the given nodes and edges, in bytes: the
+// addresses, and the list of pages with room. It includes both copies of slices that grow.
 func (s Shape) LayoutBytes(nodes, edges int64) int64 {
 	large := min(nodes, edges/s.primary())
 	secondaries := edges/(s.secondary()-1) + large
 	return 4*nodes + 9*(4*secondaries+8*large+8*(nodes+secondaries))/4 + (24*8+1)*int64(s.Page+64)/8
 }
 
-// WriteBytes returns the bytes that Write holds beside the layout: its pages twice, as sections and
-// as the file, and 12 bytes a page and 4 a node.
+// WriteBytes returns the memory of Write without the layout, in bytes: the pages twice, as sections and as the
+// file, and 12 bytes a page and 4 bytes a node.
 func (l *Layout) WriteBytes() int64 {
 	return l.pages*int64(2*l.shape.Page+16) + 8*l.Nodes() + int64(4*l.shape.Page)
 }
@@ -114,9 +114,8 @@ func (l *Layout) WriteBytes() int64 {
 type placer struct {
 	page  int
 	pages int64
-	// open holds, for every number of bytes that are free, the pages with room for one more
-	// section: the last that got there is taken first. some has a bit for each that is not
-	// empty.
+	// open has, for every number of free bytes, a stack of the pages with that room and fewer than 16 sections.
+	// some has a bit for each stack that is not empty.
 	open [][]openPage
 	some []uint64
 }
@@ -155,7 +154,7 @@ func (p *placer) place(size int) (Address, error) {
 	return a, nil
 }
 
-// tightest returns the least number of free bytes, from size on, that a page has; -1: none.
+// tightest returns the smallest number of free bytes of a page, at least size, or -1.
 func (p *placer) tightest(size int) int {
 	word := p.some[size/64] &^ (1<<(size%64) - 1)
 	for i := size / 64; ; {

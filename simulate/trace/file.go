@@ -10,20 +10,20 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Recording is a trace on its way to a file. The file is there when it is whole and durable,
-// under another name before. It is for one goroutine.
+// Recording writes a trace to a file. Until Finish, the file has another name; after Finish it is complete and
+// durable. It belongs to one goroutine.
 type Recording struct {
 	*Writer
 	fsys vfs.FS
 	name string
 	file vfs.File
-	lock io.Closer // of the file under its other name
+	lock io.Closer // of the file with its temporary name
 }
 
-// partial ends the name of a file that is not whole.
+// partial is the suffix of a file's name until Finish.
 const partial = ".partial"
 
-// CheckNew refuses the name of a file that is there, as an error of kind fault.ErrExists.
+// CheckNew returns an error of kind fault.ErrExists if the file exists.
 func CheckNew(fsys vfs.FS, name string) error {
 	there, err := vfs.Exists(fsys, name)
 	if err == nil && there {
@@ -32,9 +32,8 @@ func CheckNew(fsys vfs.FS, name string) error {
 	return err
 }
 
-// Begin begins a trace in a file that does not exist, and makes its directories. Finish or Abandon
-// must follow. A trace of that name which another process writes is an error of kind
-// fault.ErrLocked.
+// Begin begins a trace in a new file, and makes its directories. Call Finish or Abandon afterwards. If the file
+// exists, the error is of kind fault.ErrExists; if another process is writing it, of kind fault.ErrLocked.
 func Begin(fsys vfs.FS, name string, h Header) (*Recording, error) {
 	if err := vfs.MakeParents(fsys, name); err != nil {
 		return nil, err
@@ -58,7 +57,7 @@ func Begin(fsys vfs.FS, name string, h Header) (*Recording, error) {
 	return r, nil
 }
 
-// Finish ends the trace. After an error nothing is left of it.
+// Finish ends the trace. After an error no file is left.
 func (r *Recording) Finish() error {
 	err := r.Writer.Finish()
 	if err == nil {
@@ -80,7 +79,7 @@ func (r *Recording) Finish() error {
 	return r.failed(r.lock.Close())
 }
 
-// Abandon removes the trace. It returns why, joined with the errors of the removal.
+// Abandon removes the trace. It returns the error why, joined with errors of the removal.
 func (r *Recording) Abandon(why error) error {
 	return r.failed(errors.Join(why, r.file.Close(), r.fsys.Remove(r.name+partial), r.lock.Close()))
 }
@@ -92,7 +91,7 @@ func (r *Recording) failed(err error) error {
 	return fmt.Errorf("write the trace %s: %w", r.name, err)
 }
 
-// Create writes a trace to a file that does not exist: write appends the batches.
+// Create writes a trace to a new file; write appends the batches.
 func Create(fsys vfs.FS, name string, h Header, write func(*Writer) error) error {
 	r, err := Begin(fsys, name, h)
 	if err != nil {

@@ -1,10 +1,10 @@
-// Package trace is the file of a trace: the requests of a run to its drives, batch by batch, and its
+// Package trace is the file format of a trace: the requests of a run to its drives, batch by batch, and its
 // times of sampling, assembling and computing. A simulation replays it on other drives.
 //
-// A batch has reads, rows, or both. Reads are requests as a store gave them to the storage stack, in
-// that order: bytes of a file. Rows are the nodes of which a batch needs the features, in the order
-// of access: the simulation decides which of them a cache holds and how a store reads the others. A
-// trace made of samples has rows alone, a recorded one reads alone.
+// A batch has reads, rows, or both. Reads are the requests of a store to the storage stack, in their order: each
+// is a range of a file. Rows are the input nodes of a batch, in the order of access; the simulation decides which
+// rows a cache holds, and how a store reads the others. A trace made from samples has rows alone, a recorded trace
+// has reads alone.
 //
 // # Format
 //
@@ -16,9 +16,9 @@
 //	  u32     n, bytes of the payload, at least 1
 //	  u32     CRC-32C of the payload
 //	  n       v sampling, v assembling, v computing, in nanoseconds
-//	          v number of files that no record before has named, then of each, which is
+//	          v number of files that no earlier record has; then for each file, which are
 //	            numbered in this order from 0: v bytes of its name, the name, v its size,
-//	            v 1 if whole pages are read of it, else 0
+//	            v 1 if it is read in whole pages, else 0
 //	          v number of reads, then of each: v file, v zigzag of the offset less the end of
 //	            the read before, v bytes
 //	          v number of rows, then of each: v zigzag of the node less the one before
@@ -26,9 +26,8 @@
 //	  u32     CRC-32C of the header's line and of the next field
 //	  u64     number of batches
 //
-// A trace that was cut off is corrupt. Nodes are below the header's, reads are of at least one byte
-// and within a file that was named, and the file ends after its last field. Version 1 had no files
-// and offsets.
+// A truncated trace is corrupt. Nodes are below the header's nodes, reads have at least one byte and are within a
+// file of this or an earlier record, and the trace ends after its last field. Version 1 had no files and offsets.
 package trace
 
 import (
@@ -60,12 +59,12 @@ const (
 const (
 	maxHeader = 64 << 10
 	maxRecord = 1 << 30
-	// MaxBytes bounds a row's bytes and a file's, so that no sum of few overflows.
+	// MaxBytes bounds the size of a row and of a file, in bytes, so that sums of a few sizes do not overflow.
 	MaxBytes = 1 << 50
 	maxName  = 4096    // bytes of a file's name
-	maxFiles = 1 << 20 // of a trace
-	maxCount = 1 << 30 // of the header's numbers
-	// MaxNodes bounds a table's rows.
+	maxFiles = 1 << 20 // files of a trace
+	maxCount = 1 << 30 // counts in the header
+	// MaxNodes bounds the rows of a feature table.
 	MaxNodes = 1 << 32
 )
 
@@ -76,27 +75,26 @@ type Header struct {
 	// Source is the store that was recorded, or "samples".
 	Source   string `json:"source"`
 	Nodes    int64  `json:"nodes"`     // rows of the feature table; 0: the batches have reads alone
-	RowBytes int64  `json:"row_bytes"` // of a row; 0 likewise
-	// Dataset and Samples are fingerprints, where they are known.
+	RowBytes int64  `json:"row_bytes"` // bytes of a row; 0 if Nodes is 0
+	// Dataset and Samples are fingerprints; "": unknown.
 	Dataset string `json:"dataset,omitempty"`
 	Samples string `json:"samples,omitempty"`
-	// Of a recorded run: the batches of an epoch and those under way at a time, the reads
-	// that the stack carried out at the same time, and the bytes of its longest: it cut
-	// longer requests. 0: unknown.
+	// For a recorded run: the batches of an epoch, the batches under way at a time, the reads in flight of the
+	// storage stack, and its longest read in bytes: it cuts longer requests. 0: unknown.
 	BatchesPerEpoch int `json:"batches_per_epoch,omitempty"`
 	Slots           int `json:"slots,omitempty"`
 	InFlight        int `json:"in_flight,omitempty"`
 	LongestRead     int `json:"longest_read,omitempty"`
 }
 
-// File is a file that reads are of.
+// File is a file with reads in the trace.
 type File struct {
 	Name  string // without its directory
 	Size  int64  // bytes
-	Pages bool   // reads of it are direct, and so move whole pages
+	Pages bool   // it is read directly, in whole pages
 }
 
-// Extent returns the bytes that a read of n bytes from off on moves.
+// Extent returns the bytes that a drive reads for a request of n bytes from off on.
 func (f *File) Extent(off, n int64) int64 {
 	if !f.Pages {
 		return n
@@ -111,7 +109,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// Read is a request: bytes of a file, which the trace numbers.
+// Read is a request for Bytes bytes from Offset on, of file number File of the trace.
 type Read struct {
 	Offset, Bytes int64
 	File          int32
@@ -129,14 +127,14 @@ func (r *Read) check(files []File) error {
 
 // Batch is one mini-batch of a trace.
 type Batch struct {
-	SampleNanos   int64 // drawing it, or decoding its graph
-	AssembleNanos int64 // checking the bytes read, and assembling them
+	SampleNanos   int64 // time of drawing the batch, or of decoding its graph
+	AssembleNanos int64 // time of checking the bytes read, and of assembling them
 	ComputeNanos  int64
 	Reads         []Read
 	Rows          []uint32
 }
 
-// check refuses values that the format has no room for.
+// check returns an error if a value is out of the format's range.
 func (h *Header) check() error {
 	if h.Format != Format {
 		return fault.New(fault.ErrInput, "it is no trace: its format is %q", h.Format)
@@ -159,18 +157,18 @@ func (h *Header) check() error {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Writer writes a trace. It is for one goroutine.
+// Writer writes a trace. It belongs to one goroutine.
 type Writer struct {
 	w       *bufio.Writer
 	header  Header
 	sum     uint32 // of the header
 	batches uint64
 	files   []File
-	written int // files that records have named
+	written int // files in the records so far
 	payload []byte
 }
 
-// NewWriter begins a trace. Format and Version of the header are filled in.
+// NewWriter begins a trace. It sets Format and Version of the header.
 func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	h.Format, h.Version = Format, Version
 	if err := h.check(); err != nil {
@@ -188,7 +186,7 @@ func NewWriter(w io.Writer, h Header) (*Writer, error) {
 	return t, err
 }
 
-// AddFile numbers a file, for the reads of the batches that follow: from 0 on.
+// AddFile adds a file for the reads of later batches, and returns its number: 0, 1, ….
 func (t *Writer) AddFile(f File) (number int32, err error) {
 	if err := f.check(); err != nil {
 		return 0, err
@@ -200,7 +198,7 @@ func (t *Writer) AddFile(f File) (number int32, err error) {
 	return int32(len(t.files) - 1), nil
 }
 
-// Append writes a batch, which may be reused when it returns.
+// Append writes a batch. The caller may reuse b afterwards.
 func (t *Writer) Append(b *Batch) error {
 	p := t.payload[:0]
 	for _, n := range []int64{b.SampleNanos, b.AssembleNanos, b.ComputeNanos} {
@@ -278,7 +276,7 @@ func (t *Writer) Finish() error {
 	return t.w.Flush()
 }
 
-// Reader reads a trace. It is for one goroutine.
+// Reader reads a trace. It belongs to one goroutine.
 type Reader struct {
 	r       *bufio.Reader
 	header  Header
@@ -289,7 +287,7 @@ type Reader struct {
 	ended   bool
 }
 
-// NewReader reads a trace's header.
+// NewReader reads the header of a trace.
 func NewReader(r io.Reader) (*Reader, error) {
 	t := &Reader{r: bufio.NewReaderSize(r, maxHeader)}
 	line, err := t.r.ReadSlice('\n')
@@ -306,12 +304,11 @@ func NewReader(r io.Reader) (*Reader, error) {
 // Header returns the description of the traced run.
 func (t *Reader) Header() Header { return t.header }
 
-// Files returns the files that the batches so far have named: those that their reads are of.
+// Files returns the files of the batches read so far, by number.
 func (t *Reader) Files() []File { return t.files }
 
-// Next reads the next batch into b, reusing its memory, and io.EOF after the last. Whatever
-// the bytes, a batch without an error is one that the format allows; damage is of kind
-// fault.ErrCorrupt.
+// Next reads the next batch into b, reusing its memory. After the last batch the error is io.EOF. If the bytes are
+// not valid, the error is of kind fault.ErrCorrupt.
 func (t *Reader) Next(b *Batch) error {
 	if t.ended {
 		return io.EOF
@@ -342,7 +339,7 @@ func (t *Reader) Next(b *Batch) error {
 	return nil
 }
 
-// end reads the fields after the last batch.
+// end reads and checks the fields after the last batch.
 func (t *Reader) end(sum uint32) error {
 	var n [8]byte
 	if err := t.full(n[:]); err != nil {
@@ -443,11 +440,11 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 	return nil
 }
 
-// unzigzag returns the signed number that binary.AppendVarint encodes so.
+// unzigzag decodes a signed number of binary.AppendVarint.
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// Open reads a trace from a file: each is called for one batch after another, which it must
-// not keep, until it returns an error. The reader tells of the header and of files.
+// Open reads a trace from a file, and calls each for one batch after another until each returns an error. each must
+// not keep the batch; its Reader has the header and the files.
 func Open(fsys vfs.FS, name string, each func(*Reader, *Batch) error) (h Header, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {
