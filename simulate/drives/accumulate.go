@@ -1,25 +1,25 @@
 package drives
 
-// GIDS's accumulator reads several batches together when one has too few accesses to keep
-// the drives busy. Its defaults: the share of the drives' rate that is wanted, and the
-// latency of the system beside the drive's, in µs.
+// Defaults of GIDS's accumulator, which reads several batches together if one has too few accesses to keep the
+// drives busy: the target share of the drives' bandwidth, and the latency of the system without the drive, in µs.
 const (
 	accumulateShare  = 0.95
 	accumulateSystem = 20
 )
 
-// Accesses returns how many accesses GIDS gathers before it reads, on n drives:
+// Accesses returns the number of accesses that GIDS collects before it reads, on n drives:
 //
-//	p/(1−p) · bandwidth·1024/page · (latency of the drive + of the system) · n
+//	p/(1−p) · bandwidth·1024/page · (latency of the drive + latency of the system) · n
 //
-// with the bandwidth of reads of a page in GB/s, 1024 as GIDS has it, and latencies in µs.
+// with p the target share, the bandwidth of reads of a page in GB/s, the factor 1024 as in GIDS, and latencies
+// in µs.
 func (d Drive) Accesses(n int) int64 {
 	bandwidth := min(float64(d.Bytes), float64(d.Requests)*Page) / 1e9
 	return int64(accumulateShare / (1 - accumulateShare) * bandwidth * 1024 / Page * (d.LatencyMicros + accumulateSystem) * float64(n))
 }
 
-// Accumulate merges each batch with the following ones until they have more than the given number of
-// rows. Merged batches are sampled, read and computed together. The last merge may have fewer.
+// Accumulate merges each batch with the next ones until they have more than the given number of accesses, which
+// are rows. Merged batches are sampled, read and computed together. The last merge may have fewer.
 func Accumulate(loads []Load, accesses int64) []Load {
 	var out []Load
 	for i := 0; i < len(loads); {

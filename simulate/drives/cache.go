@@ -3,15 +3,15 @@ package drives
 // none is no page and no slot.
 const none = ^uint32(0)
 
-// lru is a page cache that evicts the least recently used page. It holds 8 bytes per page of the
-// table: a list in arrays.
+// lru is a page cache that evicts the least recently used page. It takes 8 bytes per page of the table, for a
+// linked list in arrays.
 type lru struct {
-	newer, older []uint32 // of resident pages; newer is absent of those that are not
+	newer, older []uint32 // by page; newer of pages that are not resident is absent
 	first, last  uint32   // the newest, the oldest
 	n, room      int64
 }
 
-// absent marks a page that is not resident; the newest page has none.
+// absent marks a page that is not resident. newer of the newest page is none.
 const absent = none - 1
 
 func newLRU(pages, room int64) *lru {
@@ -66,12 +66,12 @@ func (c *lru) unlink(p uint32) {
 	}
 }
 
-// ring is GIDS's cache of pages: a hand goes round the slots and evicts, but not pages that
-// will be used in the window. It holds 8 bytes per page of the table.
+// ring is GIDS's cache of pages: a hand goes round the slots and evicts pages, except pages with uses in the
+// window. It takes 8 bytes per page of the table.
 type ring struct {
-	slot   []uint32 // of every page, or none
-	future []uint32 // uses of every page in the window to come
-	page   []uint32 // in every slot, or none
+	slot   []uint32 // by page: its slot, or none
+	future []uint32 // by page: its uses in the window
+	page   []uint32 // by slot: its page, or none
 	hand   int
 }
 
@@ -86,8 +86,7 @@ func newRing(pages, room int64) *ring {
 	return r
 }
 
-// touch brings a page into the cache, unless all slots are kept for others, and reports
-// whether it was there.
+// touch adds a page to the cache, unless all slots have pages of the window, and reports whether it was there.
 func (r *ring) touch(p uint32) bool {
 	if r.slot[p] != none {
 		return true

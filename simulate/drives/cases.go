@@ -9,7 +9,7 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Case is a run to be simulated.
+// Case is a run to simulate.
 type Case struct {
 	Loads   []Load
 	Machine Machine
@@ -29,15 +29,15 @@ func RunAll(ctx context.Context, cases []Case) ([]Result, error) {
 	return out, g.Wait()
 }
 
-// Sensitivity is how a run changes with one parameter.
+// Sensitivity is the change of a run's time with one parameter.
 type Sensitivity struct {
 	What    string  `json:"what"`
 	Seconds float64 `json:"seconds"`
 	Change  float64 `json:"change"` // of the seconds, as a fraction
 }
 
-// Sensitivities simulates a case with each parameter changed by a factor of two, alone, and
-// returns the changes in the order of their size.
+// Sensitivities simulates a case with one parameter at a time changed by a factor of two, and returns the changes,
+// the largest first.
 func Sensitivities(ctx context.Context, c Case) ([]Sensitivity, error) {
 	names := []string{""}
 	cases := []Case{c}
@@ -97,7 +97,7 @@ func Sensitivities(ctx context.Context, c Case) ([]Sensitivity, error) {
 	return out, nil
 }
 
-// twice doubles a time that is not beyond all others already.
+// twice doubles a time. Never stays Never.
 func twice(t kernel.Time) kernel.Time {
 	if t > kernel.Never/2 {
 		return t

@@ -6,11 +6,11 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// demand is the time that batches need of each part of a machine, in seconds.
+// demand is the time for which batches occupy each part of a machine, in seconds.
 type demand struct {
 	sample, assemble, compute, threads, flight, link float64
 
-	drives float64 // of one drive: more divide it
+	drives float64 // for one drive; several drives divide it
 	// serial is the time of batches one after another, without overlap; first and last are a batch's
 	// times before and after it is assembled.
 	serial, first, last float64
@@ -22,8 +22,8 @@ func (m *Machine) of(l *Load) demand {
 	cost, delay := micros(m.Software.CostMicros).Seconds(), m.Drive.delay().Seconds()
 	link := func(bytes int64) float64 { return kernel.Rate(m.Link).For(bytes).Seconds() }
 	n, bytes := l.Requests()
-	fastest := 0.0 // of the requests
-	busiest := 0.0 // some drive has as many of a size as when they are spread evenly
+	fastest := 0.0 // time of the fastest request
+	busiest := 0.0 // time of the busiest drive, if requests of each size are spread evenly
 	for _, r := range l.Reads {
 		service := m.Drive.service(r.Bytes).Seconds()
 		lasts := cost + service + delay
@@ -39,7 +39,7 @@ func (m *Machine) of(l *Load) demand {
 		d.flight += float64(r.Count) * lasts / float64(m.Software.inFlight())
 	}
 	touch := m.Software.TouchMicros / 1e6 * float64(l.Touched)
-	if n > 0 { // they are part of its requests
+	if n > 0 { // touches are part of the cost of requests
 		d.flight += touch / float64(m.Software.inFlight())
 	}
 	d.threads = (float64(n)*cost + touch) / float64(m.Software.Threads)
@@ -48,7 +48,7 @@ func (m *Machine) of(l *Load) demand {
 		direct += link(bytes)
 	}
 	d.link = copied + direct
-	// Reading ends when the last request of the busiest part is through the others.
+	// Reading ends when the last request of the busiest part has passed the other parts.
 	reading := max(d.flight, direct)
 	if n > 0 {
 		reading = max(reading, cost+max(d.drives/float64(m.Drives), busiest)+delay, d.threads+fastest-cost)
@@ -60,18 +60,18 @@ func (m *Machine) of(l *Load) demand {
 	return d
 }
 
-// Estimate returns how many seconds the loads take on a machine, bounded by its busiest part, with
-// the other parts before and after it, and by the number of slots that batches hold. Run takes
-// longer by the queueing of requests, which is little for large batches.
+// Estimate returns the seconds that the loads take on a machine: the time of its busiest part, plus the other parts
+// before its first batch and after its last, or the bound by the number of slots. Run returns more, because requests
+// queue; the difference is small for large batches.
 func Estimate(loads []Load, m Machine) float64 {
 	var d demand
 	if len(loads) == 0 {
 		return 0
 	}
-	// The least time of a batch before reading, after it, and beside its serial work.
+	// The shortest times of a batch for sampling, assembling and computing.
 	before, assembled, after := math.Inf(1), math.Inf(1), math.Inf(1)
 	unsampled, uncomputed := math.Inf(1), math.Inf(1)
-	first, last := math.Inf(1), math.Inf(1) // of two batches, where they differ
+	first, last := math.Inf(1), math.Inf(1) // the shortest times before and after assembling
 	for i := range loads {
 		one := m.of(&loads[i])
 		d.sample += one.sample
@@ -90,12 +90,12 @@ func Estimate(loads []Load, m Machine) float64 {
 	return max(reading, d.sample+unsampled, d.assemble+first+last, d.compute+uncomputed, d.serial/float64(m.Slots))
 }
 
-// Enough returns the number of drives beyond which more would make the loads less than 5 % faster,
-// however many: the number that this GPU, link and software can use, by Estimate.
+// Enough returns the smallest number of drives for which no larger number makes the loads more than 5 % faster, by
+// Estimate: the number that this GPU, link and software can use.
 func Enough(loads []Load, m Machine) int {
 	m.Drives = MaxDrives
 	least := Estimate(loads, m)
-	lo, hi := 1, MaxDrives // with more, Estimate does not rise
+	lo, hi := 1, MaxDrives // more drives never increase Estimate
 	for lo < hi {
 		m.Drives = (lo + hi) / 2
 		if Estimate(loads, m) <= 1.05*least {
@@ -110,7 +110,7 @@ func Enough(loads []Load, m Machine) int {
 // longest bounds a simulation, in seconds of virtual time: the clock reaches 106 days.
 const longest = 100 * 86400
 
-// serial bounds the time of a run from above: each request by itself.
+// serial bounds the time of a run from above, with one request at a time, in seconds.
 func serial(loads []Load, m Machine) (s float64) {
 	m.Drives, m.Software.InFlight, m.Software.Threads = 1, 1, 1
 	for i := range loads {

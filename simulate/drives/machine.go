@@ -13,12 +13,12 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Drive is the figures of a data sheet about a drive's reads.
+// Drive has the figures of a data sheet for a drive's reads.
 type Drive struct {
 	LatencyMicros float64 `yaml:"latency_us" json:"latency_us"`                   // of 4 KiB, on an idle drive
 	Requests      int64   `yaml:"requests_per_second" json:"requests_per_second"` // of 4 KiB
 	Bytes         int64   `yaml:"bytes_per_second" json:"bytes_per_second"`       // in sequence
-	Depth         int     `yaml:"queue_depth" json:"queue_depth"`                 // most requests that it has at once
+	Depth         int     `yaml:"queue_depth" json:"queue_depth"`                 // most requests in the drive at a time
 	Source        string  `yaml:"source" json:"source"`
 }
 
@@ -30,14 +30,14 @@ type Link struct {
 
 // Software is the cost of a store's requests.
 type Software struct {
-	Threads     int     `yaml:"threads"`   // that submit requests
-	CostMicros  float64 `yaml:"cost_us"`   // of a request, on one of them
-	TouchMicros float64 `yaml:"touch_us"`  // of a page that the page cache serves, on one of them
-	InFlight    int     `yaml:"in_flight"` // requests at once; 0: one for each thread
+	Threads     int     `yaml:"threads"`   // number of threads that submit requests
+	CostMicros  float64 `yaml:"cost_us"`   // time of a thread for a request
+	TouchMicros float64 `yaml:"touch_us"`  // time of a thread for a page in the page cache
+	InFlight    int     `yaml:"in_flight"` // most requests in flight; 0: one for each thread
 	Source      string  `yaml:"source"`
 }
 
-// Presets are the parts known by name.
+// Presets are drives, links and software by name.
 type Presets struct {
 	Drives   map[string]Drive    `yaml:"drives"`
 	Links    map[string]Link     `yaml:"links"`
@@ -56,7 +56,8 @@ func Known() Presets {
 	return p
 }
 
-// ReadPresets returns the presets of a file followed by the program's own. An empty name is no file.
+// ReadPresets returns the program's presets and the presets of a file, which replace presets of the same name. With
+// an empty name it returns the program's presets.
 func ReadPresets(fsys vfs.FS, name string) (Presets, error) {
 	p := Known()
 	if name == "" {
@@ -69,7 +70,7 @@ func ReadPresets(fsys vfs.FS, name string) (Presets, error) {
 	return p, p.add(name, text)
 }
 
-// add reads entries, which replace entries of the same names.
+// add adds the presets of a file, which replace presets of the same name.
 func (p *Presets) add(name string, text []byte) error {
 	var more Presets
 	if err := yaml.Strict(text, &more); err != nil {
@@ -138,7 +139,7 @@ func (s Software) check() error {
 	return nil
 }
 
-// inFlight returns the requests that may be under way.
+// inFlight returns the most requests in flight.
 func (s Software) inFlight() int {
 	if s.InFlight == 0 {
 		return s.Threads
@@ -148,15 +149,15 @@ func (s Software) inFlight() int {
 
 func micros(us float64) kernel.Time { return kernel.FromSeconds(us / 1e6) }
 
-// service returns how long a drive is busy with a request.
+// service returns the time for which a request occupies a drive.
 func (d Drive) service(bytes int64) kernel.Time {
 	return max(kernel.Rate(d.Requests).For(1), kernel.Rate(d.Bytes).For(bytes))
 }
 
-// delay returns how long a request takes beside its service.
+// delay returns the time of a request after its service.
 func (d Drive) delay() kernel.Time { return max(0, micros(d.LatencyMicros)-d.service(Page)) }
 
-// Machine is the hardware and software that run loads.
+// Machine is the hardware and software on which Run simulates loads.
 type Machine struct {
 	Drive    Drive
 	Drives   int
@@ -165,7 +166,7 @@ type Machine struct {
 	Slots    int // batches under way at once; 1: nothing overlaps
 }
 
-// Check returns an error for values out of bounds.
+// Check returns an error of kind fault.ErrUsage or fault.ErrInput if a value is out of bounds.
 func (m *Machine) Check() error {
 	switch {
 	case m.Drives < 1 || m.Drives > MaxDrives:

@@ -13,18 +13,18 @@ import (
 // Page is the unit of the page cache, of direct reads and of GIDS, in bytes.
 const Page = 4096
 
-// chunkRead is the most bytes of one read of a chunk.
+// chunkRead is the size of the longest read of a chunk, in bytes.
 const chunkRead = 1 << 20
 
 // maxPages bounds a table with pages cached one by one: 8 TiB.
 const maxPages = 1 << 31
 
-// Caches is the memory of a store beside the batches under way.
+// Caches has the sizes of a store's caches.
 type Caches struct {
 	Memory int64 // in RAM, in bytes
 	GPU    int64 // on the GPU, in bytes: gids' pages
-	Window int   // gids: batches ahead that keep their pages
-	Warmup int   // batches that fill the caches, and are in no load
+	Window int   // gids: number of next batches with pages that are not evicted
+	Warmup int   // number of first batches that only fill the caches, without a load
 }
 
 // Reads is a number of requests of one size.
@@ -34,15 +34,15 @@ type Reads struct{ Bytes, Count int64 }
 type Load struct {
 	Sample, Compute kernel.Time
 	Assemble        kernel.Time // by the host, of the bytes read, before they cross the link
-	Reads           []Reads     // in order; several may be of one size
+	Reads           []Reads     // in order; sizes may repeat
 	Striped         bool        // reads go to the drives in turn, not by hash
-	Direct          bool        // they cross the link one by one
+	Direct          bool        // reads cross the link one by one
 	Zero            int64       // bytes of rows in RAM that the GPU reads over the link
 	Copy            int64       // bytes that cross the link when all reads are done
 	Touched         int64       // pages that the page cache serves
-	Rows, Hits      int64       // rows of the batch, and those that no drive is asked for
+	Rows, Hits      int64       // rows of the batch, and rows among them without a read
 	Useful          int64       // bytes of its rows
-	Merged          int         // batches beside the first that Accumulate made it of
+	Merged          int         // number of batches that Accumulate has merged into this one
 }
 
 // Requests returns the number of reads, and their bytes.
@@ -54,7 +54,7 @@ func (l *Load) Requests() (n, bytes int64) {
 	return n, bytes
 }
 
-// Times returns a load of n times as much of everything, to undo a workload's scaling by 1/n.
+// Times returns a load with n times the reads, bytes, pages and rows, to undo a workload's scaling by 1/n.
 func (l Load) Times(n int64) Load {
 	l.Reads = slices.Clone(l.Reads)
 	for i := range l.Reads {
@@ -64,11 +64,12 @@ func (l Load) Times(n int64) Load {
 	return l
 }
 
-// Stores lists the stores that Plan knows.
+// Stores returns the names of the stores of Plan.
 func Stores() []string { return []string{"rows", "packed", "mmap", "gids", "memory", "recorded"} }
 
-// Plan returns the loads of a store for each batch after the first Warmup. It holds a few bytes per
-// row or page of the table.
+// Plan returns the loads of a store, one for each batch after the first Warmup batches. It takes PlanBytes of
+// memory. Unknown stores, and workloads that the store cannot use, are errors of kind fault.ErrUsage or
+// fault.ErrInput.
 func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 	p := &planner{w: w, c: c}
 	if !slices.Contains(Stores(), store) {
@@ -107,12 +108,12 @@ type planner struct {
 	w *Workload
 	c Caches
 
-	rank     []uint32 // of every node, by hotness
+	rank     []uint32 // by node, by hotness
 	resident *lru
 	ring     *ring
 }
 
-// hot tells whether a row is among the hottest, which RAM holds.
+// hot reports whether a row is among the hottest rows, which are in RAM.
 func (p *planner) hot(v uint32) bool {
 	if p.rank == nil {
 		p.rank = make([]uint32, p.w.Nodes)
@@ -121,7 +122,7 @@ func (p *planner) hot(v uint32) bool {
 	return int64(p.rank[v]) < p.c.Memory/p.w.RowBytes
 }
 
-// span returns the pages first … last that hold a row.
+// span returns the first and the last page of a row.
 func (p *planner) span(v uint32) (first, last int64) {
 	at := int64(v) * p.w.RowBytes
 	return at / Page, (at + p.w.RowBytes - 1) / Page
@@ -129,9 +130,9 @@ func (p *planner) span(v uint32) (first, last int64) {
 
 func (p *planner) memory(_ int, l *Load) { l.Hits, l.Copy = l.Rows, l.Useful }
 
-// recorded has a recorded batch's reads as its stack carried them out: in their order, whole pages
-// of files that were read directly, in pieces of its longest read. Their useful part is not known,
-// and all of it crosses the link.
+// recorded adds a batch's recorded reads in the form in which its storage stack carried them out: in order, in whole
+// pages for files that are read directly, cut into pieces of the longest read. The useful part of the bytes is
+// unknown, and all bytes cross the link.
 func (p *planner) recorded(i int, l *Load) {
 	for _, r := range p.w.Batches[i].Reads {
 		n := p.w.Files[r.File].Extent(r.Offset, r.Bytes)
@@ -149,7 +150,7 @@ func (p *planner) recorded(i int, l *Load) {
 	}
 }
 
-// follow appends reads of a size, after those that there are.
+// follow appends n reads of a size.
 func (l *Load) follow(bytes, n int64) {
 	if k := len(l.Reads) - 1; k >= 0 && l.Reads[k].Bytes == bytes {
 		l.Reads[k].Count += n
@@ -264,7 +265,7 @@ func (p *planner) foresee(i int) {
 	}
 }
 
-// PlanBytes returns the bytes that Plan holds beside the workload.
+// PlanBytes returns the memory of Plan without the workload, in bytes.
 func PlanBytes(store string, w *Workload) int64 {
 	pages := (w.TableBytes() + Page - 1) / Page
 	ranks := 4 * w.Nodes

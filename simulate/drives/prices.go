@@ -11,16 +11,16 @@ import (
 	"diskgnn/internal/yaml"
 )
 
-// Prices price machines, and say how many drives and how much memory give the most
-// training for the money.
+// Prices are the prices of machines and their parts, to find the number of drives and the memory with the most
+// throughput per cost.
 //
-// The cost of a machine is the report's on Hyperion:
+// The cost of a machine is computed as in the report on Hyperion:
 //
 //	TCO = (chassis + GPUs + drives + electricity + memory beyond the chassis') × nodes
 //
-// and machines are compared by throughput per cost (TPC): mini-batches per second, over TCO.
+// Machines are compared by throughput per cost (TPC): mini-batches per second over TCO.
 //
-// All are in one currency.
+// All prices are in one currency.
 type Prices struct {
 	Currency     string             `yaml:"currency"`
 	Machines     map[string]Priced  `yaml:"machines"`
@@ -36,16 +36,17 @@ type Priced struct {
 	GPUs        int     `yaml:"gpus"`
 	Drive       string  `yaml:"drive"` // empty: none
 	Drives      int     `yaml:"drives"`
-	MemoryGiB   int64   `yaml:"memory_gib"` // that the chassis includes
+	MemoryGiB   int64   `yaml:"memory_gib"` // included in the chassis
 	Electricity float64 `yaml:"electricity"`
 	Nodes       int     `yaml:"nodes"`
-	Link        string  `yaml:"link"` // of each GPU, as presets of drives call it
+	Link        string  `yaml:"link"` // of each GPU: a name in Presets.Links
 }
 
 //go:embed prices.yaml
 var report []byte
 
-// ReadPrices returns the prices of a file; without a name, the prices of the report.
+// ReadPrices returns the prices of a file, or if name is "", the prices of the report on Hyperion. A file that is not
+// valid is an error of kind fault.ErrInput.
 func ReadPrices(fsys vfs.FS, name string) (*Prices, error) {
 	if name == "" {
 		return parse("prices.yaml", report)
@@ -107,7 +108,7 @@ func (p *Prices) check(m Priced) error {
 	return nil
 }
 
-// Find returns a machine by name.
+// Find returns a machine by name. An unknown name is an error of kind fault.ErrUsage.
 func (p *Prices) Find(name string) (Priced, error) {
 	m, ok := p.Machines[name]
 	if !ok {
@@ -116,11 +117,10 @@ func (p *Prices) Find(name string) (Priced, error) {
 	return m, nil
 }
 
-// TCO returns the cost of a machine with the memory that its chassis includes.
+// TCO returns the cost of a machine with the memory included in its chassis.
 func (p *Prices) TCO(m Priced) float64 { return p.With(m, m.Drives, 0) }
 
-// With returns the cost of a machine with n drives, and with the given bytes of memory if they are
-// more than the chassis includes.
+// With returns the cost of a machine with n drives, and with memory bytes of memory if the chassis includes less.
 func (p *Prices) With(m Priced, n int, memory int64) float64 {
 	node := m.Chassis + p.GPUs[m.GPU]*float64(m.GPUs) + p.Drives[m.Drive]*float64(n) + m.Electricity
 	if more := float64(memory)/(1<<30) - float64(m.MemoryGiB); more > 0 {
@@ -133,7 +133,7 @@ func (p *Prices) With(m Priced, n int, memory int64) float64 {
 type Suggestion struct {
 	Drives  int     `json:"drives"`
 	Memory  int64   `json:"memory"`  // of the store's cache in RAM, in bytes
-	Seconds float64 `json:"seconds"` // of the batches, as Estimate has it
+	Seconds float64 `json:"seconds"` // time of the batches, by Estimate
 	Cost    float64 `json:"cost"`
 	// PerCost is in mini-batches per second and unit of currency.
 	PerCost float64 `json:"batches_per_second_per_cost"`
@@ -147,10 +147,10 @@ func PerCost(batches int, seconds, cost float64) float64 {
 	return float64(batches) / seconds / cost
 }
 
-// Suggest predicts how many drives, of at most `most`, and which of some amounts of memory
-// maximise the throughput per cost of a machine. plan returns a store's loads, given its
-// memory. Nothing is simulated: seconds are Estimate's. Of equals, the first wins:
-// memory in the order given, which should ascend, and the fewer drives.
+// Suggest returns the number of drives, up to most, and the amount of memory, of the given ones, with the largest
+// throughput per cost for a machine. plan returns a store's loads for an amount of memory. Times are from Estimate,
+// without a simulation. Among equals the first amount wins, then the smaller number of drives; memory should
+// ascend.
 func (p *Prices) Suggest(m Priced, on Machine, most int, memory []int64, plan func(memory int64) ([]Load, error)) (Suggestion, error) {
 	var best Suggestion
 	for _, bytes := range memory {

@@ -15,8 +15,8 @@ type Result struct {
 	Seconds float64 `json:"seconds"`
 
 	SampleSeconds float64 `json:"sample_seconds"`
-	ReadSeconds   float64 `json:"read_seconds"` // in which features of some batch were under way
-	// AssembleSeconds are the part of them in which the host assembled some batches.
+	ReadSeconds   float64 `json:"read_seconds"` // time with reads of features or assembling in progress
+	// AssembleSeconds is the part of ReadSeconds in which the host assembled batches.
 	AssembleSeconds float64 `json:"assemble_seconds"`
 	ComputeSeconds  float64 `json:"compute_seconds"`
 
@@ -31,7 +31,8 @@ type Result struct {
 	BytesPerSecond    float64 `json:"bytes_per_second"`
 	UsefulPerSecond   float64 `json:"useful_bytes_per_second"`
 
-	// Shares of ReadSeconds in which each worked, and of requests that were in flight.
+	// Shares of ReadSeconds in which each part was busy. InFlight is the mean number of requests in flight over
+	// its limit.
 	DrivesBusy  float64 `json:"drives_busy"`
 	LinkBusy    float64 `json:"link_busy"`
 	ThreadsBusy float64 `json:"threads_busy"`
@@ -39,37 +40,37 @@ type Result struct {
 
 	MeanLatency float64 `json:"mean_latency_seconds"` // of requests, from submission to arrival
 	P99Latency  float64 `json:"p99_latency_seconds"`
-	DriveQueue  float64 `json:"drive_queue"` // requests that wait at a drive, on average of Seconds
+	DriveQueue  float64 `json:"drive_queue"` // mean number of requests that wait at a drive, over Seconds
 
-	// Bound is the part that the run waits for most: sampling, computing, assembling, drives, link,
-	// threads, requests in flight (more of them would help), or latency where none is half busy.
+	// Bound is the part with the largest share of the time: sampling, computing, assembling, drives, link,
+	// threads, requests in flight (more of them would help), or latency if no part is busy half of the time.
 	Bound string `json:"bound"`
 }
 
 // Kinds of events.
 const (
-	evStart     = iota // a batch has a slot
-	evSampled          // B: the batch
-	evArrive           // A: the request, at its drive
-	evEnter            // A: the request, in the drive's queue
-	evLeave            // A: the request leaves the drive
-	evDone             // A: the request has arrived
-	evBuffered         // B: the batch has its rows of RAM, or of the page cache
-	evAssembled        // B: the batch is put together
-	evCopied           // B: the batch is on the GPU
-	evComputed         // B: the batch
+	evStart     = iota // a batch gets a slot
+	evSampled          // batch B is sampled
+	evArrive           // request A arrives at its drive
+	evEnter            // request A enters the drive's queue
+	evLeave            // request A leaves the drive
+	evDone             // the bytes of request A have arrived
+	evBuffered         // batch B has its rows from RAM, or from the page cache
+	evAssembled        // batch B is assembled
+	evCopied           // batch B is on the GPU
+	evComputed         // batch B is computed
 )
 
-// request is a read that is under way.
+// request is a read in flight.
 type request struct {
 	batch, drive int32
 	bytes        int64
 	since        kernel.Time
 }
 
-// flow is where a batch stands.
+// flow is the progress of a batch.
 type flow struct {
-	waits  int  // requests under way, and one for rows of RAM or of the page cache
+	waits  int  // requests in flight, and one for rows from RAM or from the page cache
 	issued bool // all requests are submitted
 }
 
@@ -86,19 +87,19 @@ type run struct {
 	cost                                   kernel.Time
 	delay                                  kernel.Time
 
-	next    int // batch that starts next
-	sampled int // batches that are
-	issuing int // batch whose requests are submitted
-	kind    int // of its reads
+	next    int // the next batch to start
+	sampled int // number of sampled batches
+	issuing int // the batch that submits requests
+	kind    int // index of its present Reads
 	taken   int64
 	total   int64 // requests submitted
 
 	flows    []flow
 	requests []request
-	idle     []int32 // of requests
+	idle     []int32 // free entries of requests
 	inFlight int
 
-	reading   int // batches whose features are under way
+	reading   int // batches with reads of features or assembling in progress
 	readSince kernel.Time
 	readTime  kernel.Time
 	flight    float64 // Σ requests in flight × picoseconds
@@ -106,8 +107,9 @@ type run struct {
 	latency   kernel.Histogram
 }
 
-// Run simulates the loads of batches on a machine. Same loads and machine, same result. It
-// looks at the context now and then.
+// Run simulates the loads of batches on a machine. The result depends on the loads and the machine alone. If ctx ends,
+// Run returns its error after at most 65,536 further events. A machine out of bounds is an error of Machine.Check; a
+// run that may exceed 100 days of virtual time is an error of kind fault.ErrInput.
 func Run(ctx context.Context, loads []Load, m Machine) (Result, error) {
 	if err := m.Check(); err != nil {
 		return Result{}, err
@@ -141,7 +143,7 @@ func newRun(loads []Load, m Machine) *run {
 	return r
 }
 
-// start gives slots to batches, in order, until there is none.
+// start gives free slots to batches, in order.
 func (r *run) start() {
 	for r.next < len(r.loads) {
 		if !r.slots.Acquire(&r.Sim, kernel.Event{Kind: evStart}) {
@@ -189,7 +191,7 @@ func (r *run) handle(e *kernel.Event) {
 	}
 }
 
-// read begins with a batch that was sampled.
+// read begins the reads of a sampled batch.
 func (r *run) read(b int64) {
 	r.count(1)
 	r.sampled++
@@ -199,7 +201,7 @@ func (r *run) read(b int64) {
 	}
 }
 
-// count adds to the batches whose features are under way.
+// count adds n to reading.
 func (r *run) count(n int) {
 	if r.reading > 0 {
 		r.readTime += r.Now() - r.readSince
@@ -208,7 +210,7 @@ func (r *run) count(n int) {
 	r.reading += n
 }
 
-// submit hands requests to the threads while more may be in flight.
+// submit gives requests to the threads, up to the limit in flight.
 func (r *run) submit() {
 	for r.issuing < r.sampled {
 		l := &r.loads[r.issuing]
@@ -232,7 +234,7 @@ func (r *run) submit() {
 	}
 }
 
-// touch takes the threads for pages that the page cache serves, of a batch without faults.
+// touch occupies the threads for the pages in the page cache, for a batch without page faults.
 func (r *run) touch(l *Load) {
 	r.flows[r.issuing].waits++
 	t := r.touches(l, int64(r.m.Software.Threads))
@@ -247,8 +249,8 @@ func (r *run) touches(l *Load, n int64) kernel.Time {
 	return micros(r.m.Software.TouchMicros * float64(l.Touched) / float64(n))
 }
 
-// request submits the next request of a batch. The touches of pages that need no fault are
-// spread evenly over those that do.
+// request submits the next request of a batch. The touches of pages in the page cache are spread evenly over the
+// requests.
 func (r *run) request(l *Load) {
 	cost := r.cost
 	if l.Touched > 0 {
@@ -275,14 +277,14 @@ func (r *run) request(l *Load) {
 	r.At(r.threads.Serve(r.Now(), cost), kernel.Event{Kind: evArrive, A: id})
 }
 
-// fly adds to the requests in flight.
+// fly adds n to the requests in flight.
 func (r *run) fly(n int) {
 	r.flight += float64(r.inFlight) * float64(r.Now()-r.flightAt)
 	r.flightAt = r.Now()
 	r.inFlight += n
 }
 
-// enter has a drive serve a request.
+// enter puts a request into its drive's queue.
 func (r *run) enter(id int32) {
 	q := &r.requests[id]
 	kind := int32(evDone)
@@ -304,7 +306,7 @@ func (r *run) arrived(id int32) {
 	r.submit()
 }
 
-// complete puts a batch together if all of it is there.
+// complete assembles a batch if all of its rows have arrived.
 func (r *run) complete(b int) {
 	f, t := &r.flows[b], r.loads[b].Assemble
 	switch {
@@ -316,7 +318,7 @@ func (r *run) complete(b int) {
 	}
 }
 
-// copy brings a batch to the GPU.
+// copy copies a batch to the GPU.
 func (r *run) copy(b int) {
 	r.At(r.link.Serve(r.Now(), kernel.Rate(r.m.Link).For(r.loads[b].Copy)), kernel.Event{Kind: evCopied, B: int64(b)})
 }
@@ -355,7 +357,7 @@ func (r *run) result() Result {
 	return res
 }
 
-// bound names the part with the largest share of the run's time; of reading, the busiest part.
+// bound returns the name of the part with the largest share of the run's time; if that is reading, its busiest part.
 func (r *Result) bound() string {
 	if r.ComputeSeconds >= max(r.SampleSeconds, r.ReadSeconds) || r.ComputeSeconds > 0.97*r.Seconds {
 		return "computing"
@@ -376,7 +378,7 @@ func (r *Result) bound() string {
 		}
 	}
 	if most < 0.7 && r.InFlight > 0.7 {
-		return "requests in flight" // before a busy drive they are many anyway
+		return "requests in flight" // checked last: a busy drive also has many requests in flight
 	}
 	if most < 0.5 {
 		return "latency"

@@ -11,21 +11,21 @@ import (
 	"diskgnn/simulate/trace"
 )
 
-// Workload is a trace in memory, and how hot its rows are.
+// Workload is a trace in memory, with the hotness of its rows.
 type Workload struct {
 	Nodes    int64
 	RowBytes int64
 	Batches  []trace.Batch
-	// Hotness of every node: by it caches choose their rows. Nil: how many of the batches
-	// have it.
+	// Hotness is by node; caches hold the hottest rows. Nil: the number of batches in the workload with the
+	// node.
 	Hotness []uint32
-	// Files are those that reads of the batches are of, and LongestRead bounds the bytes of
-	// one: longer ones are cut; 0: none is.
+	// Files are the files of the batches' reads. LongestRead is the longest read in bytes: longer reads are cut.
+	// 0: no read is cut.
 	Files       []trace.File
 	LongestRead int64
 }
 
-// MaxRequests bounds the requests and rows of a workload: minutes of simulation.
+// MaxRequests bounds the requests and rows of a batch.
 const MaxRequests = 1 << 30
 
 // Add appends a copy of a batch.
@@ -45,7 +45,7 @@ func (w *Workload) Add(b *trace.Batch) error {
 	return nil
 }
 
-// Bytes returns the bytes that the workload holds.
+// Bytes returns the memory of the workload, in bytes.
 func (w *Workload) Bytes() (n int64) {
 	for i := range w.Batches {
 		n += 4*int64(len(w.Batches[i].Rows)) + 24*int64(len(w.Batches[i].Reads)) + 64
@@ -69,8 +69,8 @@ func (w *Workload) hotness() []uint32 {
 	return h
 }
 
-// Samples returns the header of a trace of samples and the dataset that they were drawn
-// from. Samples of another dataset are an error of kind fault.ErrLineage.
+// Samples returns the header of a trace made from samples and their dataset. If the samples were drawn from another
+// dataset, the error is of kind fault.ErrLineage.
 func Samples(d *dataset.Dataset, s *mbfile.Reader) (trace.Header, error) {
 	if err := stage.CheckParent(s.Dir(), s.Meta(), stage.RoleDataset, d.Dir(), d.Fingerprint()); err != nil {
 		return trace.Header{}, err
@@ -82,8 +82,8 @@ func Samples(d *dataset.Dataset, s *mbfile.Reader) (trace.Header, error) {
 	}, nil
 }
 
-// Each calls f with the first training batches of samples, at most n of the first sample
-// epoch, as batches of rows that take no time. f must not keep the batch.
+// Each calls f with the first n training batches of samples, at most the first sample epoch, as batches of rows
+// without times. f must not keep the batch.
 func Each(ctx context.Context, s *mbfile.Reader, n int, f func(*trace.Batch) error) error {
 	var b trace.Batch
 	var buf []byte

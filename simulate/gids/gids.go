@@ -1,24 +1,22 @@
-// Package gids holds the published figures of GIDS on drives that are not at hand, and simulates
-// them: the time of 100 iterations on IGB-heterogeneous (full), with 2.28 TB of features, by DGL's
-// memory map and by GIDS on one, two and four Micron 9400, on an A100 with 1 TB of memory.
+// Package gids has the published figures of GIDS on drives that are not at hand, and simulates them: the time of 100
+// iterations on IGB-heterogeneous (full), with 2.28 TB of features, with DGL's memory map and with GIDS on one, two
+// and four Micron 9400, on an A100 with 1 TB of memory.
 //
 // # Published and assumed
 //
-// Taken from the publication: the rows of an iteration (aggregation × effective bandwidth is
-// 219 GB in 100 iterations for each of the four columns; rows have 4 KiB), and the seconds
-// of sampling and training, as their means over the columns. So, of aggregation and
-// bandwidth, one alone is predicted.
+// The publication gives the rows of an iteration (aggregation × effective bandwidth is 219 GB in 100 iterations for
+// each of the four columns; rows have 4 KiB), and the seconds of sampling and training, taken as their means over the
+// columns. So aggregation and bandwidth are one prediction, not two.
 //
-// Assumed, of the graph, which is not here: how skewed the accesses are. Nodes are drawn with
-// probabilities that fall as a power of their rank, each once per batch, with the exponent at which
-// the hottest fifth gets 72 % of the accesses: the share that GIDS's paper gives for its constant
-// CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
+// The graph is not available, so the skew of its accesses is assumed. Nodes are drawn with probabilities that fall as
+// a power of their rank, each once per batch. The exponent is such that the hottest fifth gets 72 % of the accesses:
+// the share in GIDS's paper for its constant CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
 //
-// Assumed, of the machines: the presets of simulate/drives (each names its source: data sheets, GIDS's paper,
-// our own cost of a fault), PCIe 4.0, GIDS's script for IGB (4 GiB of GPU cache, a window of 8, and no CPU
-// buffer, which the publication does not mention), nothing overlaps (the publication's columns add up), 1000
-// iterations before the first counts, one thread that gathers from the memory map, and a page cache of the
-// machine's memory but for 64 GiB.
+// For the machines these values are assumed: the presets of simulate/drives (each has its source: data sheets, GIDS's
+// paper, our own cost of a page fault), PCIe 4.0, the values of GIDS's script for IGB (4 GiB of GPU cache, a window of
+// 8, and no CPU buffer, which the publication does not mention), no overlap (the publication's columns add up), 1000
+// iterations of warm-up, one thread that gathers from the memory map, and a page cache of the machine's memory without
+// 64 GiB.
 package gids
 
 import (
@@ -33,14 +31,14 @@ import (
 // Column is one column of the published tables: seconds of 100 iterations, and rates.
 type Column struct {
 	Name                                 string
-	Drives                               int // 0: the memory map, on one
+	Drives                               int // 0: the memory map, on one drive
 	Sampling, Aggregation, Training, End float64
 	Bandwidth                            float64 // bytes per second of rows
 	Requests                             float64 // per second, of 4 KiB
-	Hits                                 float64 // share of the rows that no drive is asked for; not published
+	Hits                                 float64 // share of the rows without a read; not published
 }
 
-// Published returns the tables.
+// Published returns the columns of the published tables: the memory map, then GIDS on one, two and four drives.
 func Published() []Column {
 	return []Column{
 		{"mmap", 0, 4.65, 1130, 2.13, 1143, 0.194e9, 0.049e6, 0},
@@ -50,18 +48,18 @@ func Published() []Column {
 	}
 }
 
-// Assumptions are the values that the publication lacks or that may be in doubt.
+// Assumptions are the values of the simulation that the publication does not give, or that are uncertain.
 type Assumptions struct {
 	Presets   drives.Presets
 	Drive     string
 	Link      string
-	TopShare  float64 // of the accesses, that the hottest fifth of the rows gets
-	GPUCache  int64   // bytes
-	Window    int     // batches
-	PageCache int64   // bytes
-	Warmup    int     // iterations before the first that counts
-	// Scale divides nodes, batches and caches where hits are counted, over Counted iterations. Time
-	// is simulated at full size, from their mean.
+	TopShare  float64 // share of the accesses to the hottest fifth of the rows
+	GPUCache  int64   // GIDS's cache of pages on the GPU, in bytes
+	Window    int     // GIDS's window, in batches
+	PageCache int64   // page cache of the memory map, in bytes
+	Warmup    int     // iterations before the first counted one
+	// Scale divides nodes, batches and caches for counting hits, over Counted iterations. Times are simulated at
+	// full size, from the mean of these iterations.
 	Scale   int64
 	Counted int
 }
@@ -74,17 +72,17 @@ func Assumed() Assumptions {
 	}
 }
 
-// Of the publication.
+// Values of the publication.
 const (
 	rowBytes   = 4096
 	iterations = 100
 	tableBytes = 2.28e12
-	readBytes  = 219.2e9 // in all iterations
+	readBytes  = 219.2e9 // of all iterations
 	sampling   = (4.65 + 4.08 + 4.93 + 4.75) / 4 / iterations
 	training   = (2.13 + 1.87 + 1.97 + 1.98) / 4 / iterations
 )
 
-// Simulate returns the columns as simulated. It holds some 100 MB at a scale of 128.
+// Simulate simulates the columns of Published, in the same order. It takes some 100 MB of memory at a scale of 128.
 func Simulate(ctx context.Context, a Assumptions) ([]Column, error) {
 	w, err := a.workload()
 	if err != nil {
@@ -115,7 +113,7 @@ func Simulate(ctx context.Context, a Assumptions) ([]Column, error) {
 			Sampling: iterations * r.SampleSeconds, Aggregation: iterations * r.ReadSeconds, Training: iterations * r.ComputeSeconds, End: iterations * r.Seconds,
 		}
 		c.Bandwidth, c.Hits = r.UsefulPerSecond, r.HitRatio
-		c.Requests = c.Bandwidth / rowBytes // as the publication counts: rows, not misses
+		c.Requests = c.Bandwidth / rowBytes // the publication counts rows, not misses
 		out = append(out, c)
 	}
 	return out, nil
@@ -165,15 +163,15 @@ func (a *Assumptions) workload() (*drives.Workload, error) {
 			return nil, err
 		}
 	}
-	// Hotness is for caches of the hottest rows, which nothing here has.
+	// No cache of the hottest rows is simulated, so the hotness is not used.
 	w.Hotness = make([]uint32, w.Nodes)
 	return w, nil
 }
 
-// Exponent returns the s at which a batch, of nodes drawn by their rank to the power of −s
-// until it has a fraction of all of them, takes a share of its rows from the hottest fifth.
-// The node of relative rank x is in a batch with probability 1 − exp(−λ x^−s). Large shares
-// have no s, as a batch has each node once: of batches of a thousandth, those above 0.83.
+// Exponent returns the exponent s with which batches get the given share of their rows from the hottest fifth of the
+// nodes. A batch draws nodes with probabilities rank^−s until it has the given fraction of all nodes, so the node of
+// relative rank x is in a batch with probability 1 − exp(−λ x^−s). Large shares have no s, as a batch has each node
+// once: with a fraction of 0.001, shares above 0.83.
 func Exponent(share, fraction float64) float64 {
 	lo, hi := 0.0, 0.999
 	for range 40 {
@@ -186,9 +184,9 @@ func Exponent(share, fraction float64) float64 {
 	return lo
 }
 
-// top returns the hottest fifth's share at an exponent.
+// top returns the share of the hottest fifth at an exponent.
 func top(s, fraction float64) float64 {
-	// Over x = e^−y, with steps in y: ∫ p(x) dx = ∫ p(e^−y) e^−y dy.
+	// Integrate over x = e^−y, with steps in y: ∫ p(x) dx = ∫ p(e^−y) e^−y dy.
 	const step = 0.02
 	sum := func(lambda, from float64) (total float64) {
 		for y := from + step/2; y < 40; y += step {
@@ -207,11 +205,11 @@ func top(s, fraction float64) float64 {
 	return sum(lo, math.Log(5)) / sum(lo, 0)
 }
 
-// Ratios are the figures that the publication is cited for: the speedup of GIDS over the memory map,
-// on four drives and on one, and of four drives over one; in aggregation, then end to end.
+// Ratios are the speedups for which the publication is cited. Four and One are GIDS over the memory map on four drives
+// and on one drive, in aggregation; Scaling is four drives over one. EndFour and EndOne are end to end.
 type Ratios struct{ Four, One, Scaling, EndFour, EndOne float64 }
 
-// Compare returns the ratios of columns in the order of Published.
+// Compare returns the ratios of columns, which are in the order of Published.
 func Compare(c []Column) Ratios {
 	return Ratios{
 		Four: c[0].Aggregation / c[3].Aggregation, One: c[0].Aggregation / c[1].Aggregation, Scaling: c[1].Aggregation / c[3].Aggregation,
