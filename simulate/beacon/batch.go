@@ -9,57 +9,56 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Batch is the simulated figures of a batch on a platform.
+// Batch has the simulated figures of a batch on a platform.
 type Batch struct {
 	Targets  int64
 	Nodes    int64 // of all hops
 	Commands int64
 	Events   int64
 
-	Flash       kernel.Time // of the drive's part, with the host's additions
-	Preparation kernel.Time // until the batch can be computed
+	Flash       kernel.Time // time until all reads have ended, with round trips through the host
+	Preparation kernel.Time // time until the batch can be computed
 	Compute     kernel.Time
-	Period      kernel.Time // between batches that follow one another
+	Period      kernel.Time // time between successive batches
 
 	RoundTrips   int
-	HostSampling kernel.Time // that nothing overlaps
-	PCIeAlone    kernel.Time // of transfers that nothing overlaps
+	HostSampling kernel.Time // sampling on the host that nothing overlaps
+	PCIeAlone    kernel.Time // transfers on PCIe that nothing overlaps
 	Hops         []Span
 
-	ResultBytes  int64 // that crossed channels and went to DRAM
+	ResultBytes  int64 // results that crossed channels and went to DRAM
 	PCIeBytes    int64
-	FeatureBytes int64 // of all nodes
+	FeatureBytes int64 // vectors of all nodes
 	UsefulBytes  int64 // vectors, and an address for each child
 
 	Die          Busy
 	Channel      Busy
-	ChannelQueue int // commands that waited at one channel at most
-	DieQueue     int // commands that waited at all dies at most
+	ChannelQueue int // the most commands that waited at one channel
+	DieQueue     int // the most commands that waited at all dies
 	Firmware     kernel.Stats
 	DRAM, PCIe   kernel.Stats
 	Sampler      kernel.Time
 
-	Stages Stages // of all commands together
+	Stages Stages // sums over all commands
 	Joules Joules
 
 	DieBusy, ChannelBusy, FirmwareBusy Timeline
 }
 
-// Busy counts jobs and the time of all servers of a kind.
+// Busy counts the jobs, and the working time of all servers of a kind.
 type Busy struct {
 	Jobs int64
 	Busy kernel.Time
 }
 
-// Span is from the first command of a hop to the end of its last.
+// Span is the time from the first command of a hop to the end of its last.
 type Span struct {
 	Start, End kernel.Time
 	Commands   int64
 }
 
-// Stages is where commands spent their time, summed: Dispatch is firmware or router and the
-// command's bytes, Wait the die's queue, Held a sensed page that waits for its channel,
-// Behind is DRAM and PCIe.
+// Stages are times of commands by stage, in picoseconds. Dispatch is firmware or router and the command's bytes,
+// Wait is the die's queue, Held is the wait of a sensed page for its channel, Behind is DRAM and PCIe.
 type Stages struct{ Dispatch, Wait, Sense, Sample, Held, Transfer, Behind float64 }
 
 func (s *Stages) add(o *Stages) {
@@ -72,16 +71,16 @@ func (s *Stages) add(o *Stages) {
 	s.Behind += o.Behind
 }
 
-// Throughput returns targets per second of batches that follow one another.
+// Throughput returns targets per second for successive batches.
 func (b *Batch) Throughput() float64 { return float64(b.Targets) / b.Period.Seconds() }
 
-// Timeline is how many of something were busy, on average of each bin.
+// Timeline is the mean number of busy units in each bin of time.
 type Timeline struct {
 	Bin  kernel.Time
 	Busy []float64
 }
 
-// steps adds up spans in bins, which are twice as wide whenever there would be too many.
+// steps adds up spans in bins. It doubles the width of the bins when their number would exceed the limit.
 type steps struct {
 	bin  kernel.Time
 	busy []kernel.Time
@@ -103,7 +102,7 @@ func (s *steps) add(from, to kernel.Time) {
 	}
 }
 
-// widen makes bins twice as wide.
+// widen doubles the width of the bins.
 func (s *steps) widen() {
 	s.bin *= 2
 	for b, v := range s.busy {
@@ -128,11 +127,11 @@ func (s *steps) sum() (sum kernel.Time) {
 	return sum
 }
 
-// area is the length of a queue over time.
+// area is the integral of a queue's length over time.
 type area struct {
 	n, most int
 	since   kernel.Time
-	sum     kernel.Time // Σ length × time; it may wrap around, as what it is compared with does
+	sum     kernel.Time // Σ length × time; may wrap around, like the sum that it is compared with
 }
 
 func (a *area) change(now kernel.Time, by int) {
@@ -142,13 +141,13 @@ func (a *area) change(now kernel.Time, by int) {
 	a.most = max(a.most, a.n)
 }
 
-// watch counts a run in a second way, which the first is checked against.
+// watch counts a run in a second way, to check its counters.
 type watch struct {
 	dies, channels, firmware steps
 	queue                    area
-	waited, sensed           kernel.Time // Σ at dies, as commands saw it
-	served                   float64     // picoseconds in the queues of cores, routers and channels, and in service
-	disorder                 int         // commands whose moments do not ascend
+	waited, sensed           kernel.Time // sums at dies, from the moments of commands
+	served                   float64     // in the queues of cores, routers and channels, and in service, in picoseconds
+	disorder                 int         // commands with moments that do not ascend
 }
 
 func (w *watch) init(p *Params, pf *Platform) {
@@ -161,7 +160,7 @@ func (w *watch) init(p *Params, pf *Platform) {
 	}
 }
 
-// count adds a command that is done.
+// count adds a command at its end.
 func (w *watch) count(o *Batch, m *moment, now kernel.Time) {
 	w.waited += m.sensing - m.queued
 	w.sensed += m.sensed - m.sensing
@@ -192,7 +191,7 @@ func (w *watch) close(o *Batch, now kernel.Time) {
 	o.FirmwareBusy = w.firmware.timeline()
 }
 
-// check returns an error for a broken invariant: a defect of the simulator.
+// check returns an error if an invariant is broken, which is a defect of the simulator.
 func (r *run) check() error {
 	o, w := &r.out, &r.watch
 	n := int64(len(r.t.Commands))
@@ -228,7 +227,7 @@ func over(busy kernel.Time, servers int, time kernel.Time) bool {
 	return float64(busy) > float64(servers)*float64(time)
 }
 
-// apart reports whether two sums of picoseconds differ by more than floats do.
+// apart reports whether two sums of picoseconds differ by more than rounding errors.
 func apart(a, b float64) bool { return math.Abs(a-b) > 1e-9*max(a, b) }
 
 func broken(format string, args ...any) error {

@@ -2,14 +2,14 @@ package beacon
 
 import "slices"
 
-// Doubt is a claim with other degree laws.
+// Doubt is the figure of a claim with other degree laws.
 type Doubt struct {
 	What   string  `json:"what"`
 	Halved float64 `json:"deviation_halved"`
 	More   float64 `json:"deviation_half_more"`
 }
 
-// EnergyDoubt holds the claims about energy under other assumptions, on amazon in faithful mode.
+// EnergyDoubt has the figures of energy with another assumption, on amazon in faithful mode.
 type EnergyDoubt struct {
 	What      string   `json:"what"`
 	Settings  []string `json:"settings"`
@@ -20,7 +20,7 @@ type EnergyDoubt struct {
 	PCIeShare float64  `json:"pcie_and_host_memory_share_of_cc"`
 }
 
-// assumptions are the unpublished parameters of energy, each changed by itself.
+// assumptions are changes of the unpublished parameters of energy, one at a time.
 var assumptions = []struct {
 	what string
 	set  []string
@@ -40,8 +40,8 @@ var assumptions = []struct {
 // deviations are factors of the degree laws' deviations.
 var deviations = []float64{0.5, 1.5}
 
-// doubts returns the workloads with other deviations, then amazon by other assumptions of
-// energy; none unless all is compared.
+// doubts returns the studies of the workloads with other deviations, then of amazon with other assumptions of energy.
+// It returns none unless the options have all workloads, all platforms and both modes.
 func (o *Options) doubts() (studies []Study, err error) {
 	if len(o.Workloads) != len(workloads) || len(o.Platforms) != len(platforms) || len(o.Modes) != 2 {
 		return nil, nil
@@ -74,7 +74,7 @@ func (o *Options) doubts() (studies []Study, err error) {
 	return studies, nil
 }
 
-// doubted turns the outcomes of doubts' studies into doubts.
+// doubted computes the doubts from the outcomes of the studies of doubts.
 func (o *Options) doubted(outcomes [][]Outcome) (laws []Doubt, energy []EnergyDoubt) {
 	var by []map[string]map[string]*Outcome // of each deviation, by workload and platform
 	for range deviations {

@@ -2,8 +2,8 @@ package beacon
 
 import "diskgnn/simulate/kernel"
 
-// Energy is the energy of operations and the power of parts. The figures come from the authors'
-// simulator; it lacks the power of cores, sampler and router, which is assumed here.
+// Energy has the energy of operations and the power of parts. The values come from the authors' simulator. It has none
+// for cores, sampler and router; these are assumed.
 type Energy struct {
 	Sense       float64 // watts of a die that senses
 	Channel     float64 // watts of a channel that carries bytes
@@ -14,17 +14,17 @@ type Energy struct {
 	MAC         float64 // joules of a 16-bit multiplication and addition
 	SRAMRead    float64 // joules a byte
 	SRAMWrite   float64
-	SRAMBusy    float64 // watts of the accelerator's, while it works
+	SRAMBusy    float64 // watts of the accelerator's SRAM, while it works
 	SRAMIdle    float64
 	Core        float64 // watts of a firmware core that works: assumed, of a Cortex-A9 at 800 MHz
-	CoreIdle    float64 // and of one that does not: assumed as much, since it polls
+	CoreIdle    float64 // watts of an idle firmware core: assumed the same, since it polls
 	Sampler     float64 // watts of a die's sampler that works: assumed
 	Router      float64 // joules of a command: assumed
 }
 
 func defaultEnergy() Energy {
 	const picojoule, milliwatt = 1e-12, 1e-3
-	const shrink = 32. / 45 * 32 / 45 // of the multipliers' process, 45 nm to 32 nm
+	const shrink = 32. / 45 * 32 / 45 // scales the energy of multipliers from 45 nm to 32 nm
 	return Energy{
 		Sense: 25e-3 * 3.3, Channel: 16.5 * milliwatt, ChannelIdle: 33e-6,
 		DRAM: 8 * 22 * picojoule, HostDRAM: 8 * 40 * picojoule, PCIePort: 8 * 7.5 * picojoule,
@@ -34,7 +34,7 @@ func defaultEnergy() Energy {
 	}
 }
 
-// Ports that bytes pass: from the drive to the host's memory, and from there to a device.
+// Numbers of PCIe ports that bytes pass: from the drive to the host's memory, and from there to a device.
 const (
 	drivePorts       = 4
 	acceleratorPorts = 2

@@ -12,36 +12,36 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Params are the parameters of the drive, the host and the model. Defaults takes them from the
-// deck's table of configuration, and from the authors' simulator where the deck is silent.
+// Params are the parameters of the drive, the host and the model. The defaults come from the table of configuration in
+// the authors' slides, and from the authors' simulator for values that the slides lack.
 type Params struct {
 	Host struct {
 		RoundTrip kernel.Time // of a hop through the host's storage stack
-		Sampling  kernel.Time // of a page on the host, of CC and GLIST
+		Sampling  kernel.Time // of a page on the host, for CC and GLIST
 	}
 	PCIe     struct{ Rate kernel.Rate } // each direction
 	Firmware struct {
 		Cores   int
-		Command kernel.Time // that a core takes for one command
+		Command kernel.Time // of a core for one command
 	}
-	Router struct{ Hop kernel.Time } // that a channel's router takes for one command
+	Router struct{ Hop kernel.Time } // of a channel's router for one command
 	Flash  struct {
 		Channels int
 		Dies     int         // of a channel
-		Page     int         // bytes, that DirectGraph's pages have
+		Page     int         // bytes of a flash page, and of DirectGraph's pages
 		Crossing int         // bytes of a page that cross the channel
 		Read     kernel.Time // tR, sensing of a page
-		Buffers  int         // pages that a die holds, sensed or waiting
+		Buffers  int         // page buffers of a die
 		Channel  kernel.Rate
 		Command  int // bytes of a command on the channel
 	}
 	Sampler struct {
 		Draw     kernel.Time
-		Retrieve kernel.Rate // bytes of the vector
+		Retrieve kernel.Rate // of the vector retriever, in bytes
 	}
 	DRAM        struct{ Rate kernel.Rate } // each result is written and read once
 	Accelerator Array                      // in the drive
-	Central     Array                      // on PCIe, of CC and SmartSAGE
+	Central     Array                      // on PCIe, for CC and SmartSAGE
 	Model       struct {
 		Batch  int
 		Fanout []int // of each hop, from the targets
@@ -61,11 +61,11 @@ type Array struct {
 // Rules are the differences between the two modes, besides parameters.
 type Rules struct {
 	WaitDRAM    bool // results wait for the DRAM
-	ReadPrimary bool // a node's primary page is read though no sampled slot lies in it
-	Overlap     bool // the host's part of pages crosses PCIe as they come; else after all reads, as arithmetic on BG-1's run
+	ReadPrimary bool // a node's primary page is always read; otherwise only if it has a sampled slot
+	Overlap     bool // data for the host crosses PCIe as pages arrive; otherwise after all reads, computed from BG-1's run
 }
 
-// Mode says which rules a simulation keeps.
+// Mode is a set of rules of a simulation.
 type Mode string
 
 // The modes.
@@ -91,7 +91,7 @@ func Defaults(m Mode) *Params {
 	p.Energy = defaultEnergy()
 	if m == Strict {
 		f.Crossing, f.Command = f.Page, 8
-		p.Router.Hop = 20 * kernel.Nanosecond // assumed: of 10 to 50 ns
+		p.Router.Hop = 20 * kernel.Nanosecond // assumed, in the range of 10 to 50 ns
 		p.Rules = Rules{WaitDRAM: true, ReadPrimary: true, Overlap: true}
 	}
 	return p
@@ -99,7 +99,7 @@ func Defaults(m Mode) *Params {
 
 func (p *Params) dies() int { return p.Flash.Channels * p.Flash.Dies }
 
-// Parameter is one parameter by name.
+// Parameter is one parameter, with its name.
 type Parameter struct {
 	Name, Unit, About string
 
@@ -118,10 +118,10 @@ func (q *Parameter) Number(value string) (number float64, found bool) {
 	return number, err == nil
 }
 
-// Get writes the parameter's value as Set reads it.
+// Get returns the parameter's value in the form that Params.Set reads.
 func (q *Parameter) Get(p *Params) string { return q.get(p) }
 
-// Parameters returns all parameters that have a name, in order.
+// Parameters returns all parameters, in order. The caller must not change the slice.
 func Parameters() []Parameter { return parameters }
 
 var parameters = []Parameter{
@@ -184,7 +184,7 @@ func (p *Params) Set(settings ...string) error {
 	return p.Check()
 }
 
-// FindParameter returns the parameter of a name.
+// FindParameter returns the parameter with the given name. An unknown name is an error of kind fault.ErrUsage.
 func FindParameter(name string) (*Parameter, error) {
 	i := slices.IndexFunc(parameters, func(q Parameter) bool { return q.Name == name })
 	if i < 0 {
@@ -197,7 +197,7 @@ func FindParameter(name string) (*Parameter, error) {
 	return &parameters[i], nil
 }
 
-// Check returns an error of kind fault.ErrUsage for a drive that cannot be.
+// Check returns an error of kind fault.ErrUsage if the values do not fit together or are too large to simulate.
 func (p *Params) Check() error {
 	f := &p.Flash
 	switch {
@@ -219,8 +219,7 @@ const (
 	maxCommands = 1 << 26 // of a batch
 )
 
-// Commands returns the number of nodes of a batch in which every node has the fanout's number of
-// children.
+// Commands returns the number of nodes of a batch if every node has the full fanout of children.
 func (p *Params) Commands() float64 {
 	hop, all := float64(p.Model.Batch), float64(p.Model.Batch)
 	for _, f := range p.Model.Fanout {
@@ -308,7 +307,7 @@ func ruleOf(name, about string, at func(*Params) *bool) Parameter {
 		}}
 }
 
-// pages is the size of a page. The share of it that crosses the channel stays.
+// pages is the size of a page. Setting it keeps the share of the page that crosses the channel.
 var pages = func() Parameter {
 	q := countOf("page", "bytes of a flash page", 512, directgraph.MaxPage, func(p *Params) *int { return &p.Flash.Page })
 	set := q.set
@@ -323,7 +322,7 @@ var pages = func() Parameter {
 	return q
 }()
 
-// fanouts is the neighbours that are drawn of a node at each hop, from the targets.
+// fanouts is the number of neighbours drawn for a node at each hop, from the targets.
 var fanouts = Parameter{Name: "fanout", Unit: "counts, with / between", About: "neighbours drawn at each hop, from the targets",
 	get: func(p *Params) string {
 		s := fmt.Sprint(p.Model.Fanout)

@@ -11,18 +11,17 @@ import (
 type Platform struct {
 	Name string `json:"name"`
 
-	WholePages bool `json:"whole_pages"` // pages cross the channel whole, and are sampled behind it; else in the die
-	HopBarrier bool `json:"hop_barrier"` // a hop begins when the one before it has ended, after a round trip through the host
-	Firmware   bool `json:"firmware"`    // a core of the firmware handles each command; else the router does
-	// To the host go addresses of the next hop, unless the host draws them of the pages that it
-	// gets, and what these two add.
-	PagesToHost    Crossing `json:"pages_to_host"`    // pages, of which the host samples
+	WholePages bool `json:"whole_pages"` // whole pages cross the channel, and are sampled after it; otherwise dies sample
+	HopBarrier bool `json:"hop_barrier"` // a hop begins when the previous hop has ended, after a round trip through the host
+	Firmware   bool `json:"firmware"`    // a core of the firmware handles each command; otherwise the router does	// Addresses of the next hop go to the host, unless the host draws them from the pages that it gets. These two
+	// add further bytes.
+	PagesToHost    Crossing `json:"pages_to_host"`    // pages from which the host samples
 	FeaturesToHost bool     `json:"features_to_host"` // features, for an accelerator behind PCIe
 
 	about string
 }
 
-// Crossing says which pages cross PCIe.
+// Crossing is the set of pages that cross PCIe.
 type Crossing string
 
 // Pages that cross PCIe.
@@ -33,10 +32,10 @@ const (
 	addressBytes          = 8 // of a child's address, on PCIe and in a result
 )
 
-// HostComputes reports whether the accelerator is behind PCIe: the CPU-centric one.
+// HostComputes reports whether the platform computes on the accelerator on PCIe, and not in the drive.
 func (p *Platform) HostComputes() bool { return p.PagesToHost == AllPages || p.FeaturesToHost }
 
-// platforms lists all, from the slowest: the deck's, and the two predecessors.
+// platforms are the platforms of the authors' slides and two predecessors, from the slowest on.
 var platforms = []Platform{
 	{Name: "CC", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: AllPages, about: `
 CC is the CPU-centric machine: a drive as they are sold, a host, an accelerator on PCIe.
@@ -80,8 +79,8 @@ A node's primary page is read first; what was drawn from its secondary pages is
 resubmitted from there. Dies and channels are the bound.`},
 }
 
-// FindPlatforms returns the platforms of a list of names, or all for "all". Others are an
-// error of kind fault.ErrUsage.
+// FindPlatforms returns the platforms of a list of names with commas between them, or all for "all". An unknown name
+// is an error of kind fault.ErrUsage.
 func FindPlatforms(names string) ([]Platform, error) {
 	if names == "all" {
 		return platforms, nil
@@ -108,16 +107,16 @@ func PlatformNames() (names []string) {
 	return names
 }
 
-// Explain describes a platform in some lines.
+// Explain returns a description of the platform, of several lines.
 func (p *Platform) Explain() string { return strings.TrimSpace(p.about) }
 
 // product is a matrix product: M×K by K×N.
 type product struct{ m, n, k int64 }
 
 // products returns the matrix products of training, forward and backward, for a batch with the given nodes of
-// each hop and vectors of vector numbers, and the number of multiplications in them. Layer l turns the nodes
-// of all hops but the l last into vectors of the next width. Vectors of a node's neighbours are summed
-// before, by an array of adders that is not modelled.
+// each hop and vectors of vector numbers, and the number of multiplications in them. Layer l computes vectors of the
+// next width for the nodes of all hops except the last l. An array of adders, which is not modelled, sums the
+// vectors of a node's neighbours before.
 func (p *Params) products(hops []int64, vector int) (all []product, macs float64) {
 	layers := len(hops) - 1
 	width := int64(vector)
@@ -132,7 +131,7 @@ func (p *Params) products(hops []int64, vector int) (all []product, macs float64
 		}
 		all = append(all, product{rows, out, width}, product{width, out, rows})
 		if l > 0 {
-			all = append(all, product{rows, width, out}) // the features get no gradient
+			all = append(all, product{rows, width, out}) // features have no gradient
 		}
 		width = out
 	}
@@ -142,8 +141,8 @@ func (p *Params) products(hops []int64, vector int) (all []product, macs float64
 	return all, macs
 }
 
-// compute returns how long an array takes for products: of each S×S part of the result, the
-// inner dimension, and filling and draining (2S − 2), in cycles.
+// compute returns the time of an array for products. Each S×S part of a result takes as many cycles as the inner
+// dimension, plus 2S − 2 for filling and draining.
 func (a *Array) compute(all []product) kernel.Time {
 	s := int64(a.Side)
 	var cycles int64

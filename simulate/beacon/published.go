@@ -1,29 +1,29 @@
 package beacon
 
-// Claim is a published figure of BeaconGNN beside the simulation's.
+// Claim is a published figure of BeaconGNN, and the simulated figures.
 type Claim struct {
 	What  string  `json:"what"`
 	Paper float64 `json:"paper"`
-	// Authors is the figure of the authors' simulator with the degree laws of this package's kind:
-	// it was run apart; 0: it was not.
+	// Authors is the figure of a separate run of the authors' simulator with this package's degree laws; 0: it
+	// was not run.
 	Authors  float64 `json:"authors_simulator"`
-	Within   float64 `json:"within"` // how near it is to be; 0: no bound was set
+	Within   float64 `json:"within"` // bound of the relative difference; 0: no bound was set
 	Faithful float64 `json:"faithful"`
 	Strict   float64 `json:"strict"`
 }
 
-// Holds reports whether the faithful figure is as near as it is to be.
+// Holds reports whether the faithful figure differs from the paper's by at most Within.
 func (c *Claim) Holds() bool {
 	return c.Within == 0 || c.Faithful >= c.Paper*(1-c.Within) && c.Faithful <= c.Paper*(1+c.Within)
 }
 
-// measure is how a claim is computed of the outcomes of all workloads, by platform.
+// measure computes a claim from the outcomes of all workloads, by platform.
 type measure struct {
 	Claim
 	of func(o map[string]map[string]*Outcome) float64
 }
 
-// speedup is the mean over workloads of the ratio of two platforms' throughputs.
+// speedup returns the measure of the mean ratio of two platforms' throughputs over the workloads.
 func speedup(a, b string) func(map[string]map[string]*Outcome) float64 {
 	return func(o map[string]map[string]*Outcome) float64 {
 		sum := 0.0
@@ -34,7 +34,7 @@ func speedup(a, b string) func(map[string]map[string]*Outcome) float64 {
 	}
 }
 
-// most is the largest of those ratios.
+// most returns the measure of the largest ratio of two platforms' throughputs over the workloads.
 func most(a, b string) func(map[string]map[string]*Outcome) float64 {
 	return func(o map[string]map[string]*Outcome) (best float64) {
 		for _, w := range o {
@@ -44,7 +44,7 @@ func most(a, b string) func(map[string]map[string]*Outcome) float64 {
 	}
 }
 
-// onAmazon is a figure of the deck's workload.
+// onAmazon returns the measure of a figure on amazon, the workload of the authors' slides.
 func onAmazon(f func(o map[string]*Outcome) float64) func(map[string]map[string]*Outcome) float64 {
 	return func(o map[string]map[string]*Outcome) float64 { return f(o["amazon"]) }
 }
@@ -82,8 +82,8 @@ var claims = []measure{
 		onAmazon(pcieShare)},
 }
 
-// Claims returns the published figures beside the simulated ones, of all workloads on all platforms
-// in both modes: by mode, workload and platform. Others are not compared: nil.
+// Claims returns the published figures and the simulated ones. by has the outcomes by mode, workload and platform. If
+// it lacks a workload, a platform or a mode, Claims returns nil.
 func Claims(by map[Mode]map[string]map[string]*Outcome) []Claim {
 	for _, m := range []Mode{Faithful, Strict} {
 		for _, w := range WorkloadNames() {
@@ -100,15 +100,15 @@ func Claims(by map[Mode]map[string]map[string]*Outcome) []Claim {
 	return all
 }
 
-// Measured is a training run on this machine, to compare with the simulation of the same batches.
+// Measured has the figures of a training run on this machine, to compare with the simulation of the same batches.
 type Measured struct {
 	Run       string  `json:"run"`
 	Store     string  `json:"store"`
 	Engine    string  `json:"engine"`
 	Epochs    int     `json:"epochs"`
-	PerSecond float64 `json:"batches_per_second"` // of the median epoch
+	PerSecond float64 `json:"batches_per_second"` // in the median epoch
 }
 
-// Assumed states the assumptions behind simulated batches per second.
+// Assumed is a sentence with the assumptions of simulated batches per second.
 const Assumed = "the simulated drive is BeaconGNN's; its accelerator trains a model of widths --set hidden and out by vector sums, " +
 	"its batches follow one another without a gap, and nothing else uses drive or host"

@@ -22,12 +22,12 @@ type Options struct {
 	Workloads []Workload // or
 	Samples   *Samples
 	Modes     []Mode
-	Settings  []string // NAME=VALUE, of all
-	Sweeps    []Sweep  // each by itself, from the parameters as they are set
+	Settings  []string // NAME=VALUE, for all simulations
+	Sweeps    []Sweep  // one at a time, with Settings for the other parameters
 	Batches   int
 	Seed      uint64
 	Workers   int   // 0: one per processor
-	Memory    int64 // bytes that batches and their runs may take; 0: any
+	Memory    int64 // limit of the memory of batches and runs, in bytes; 0: none
 }
 
 // Sweep is a parameter and its values.
@@ -36,7 +36,7 @@ type Sweep struct {
 	Values []string
 }
 
-// ParseSweep reads NAME=VALUE,VALUE….
+// ParseSweep reads a sweep in the form NAME=VALUE,VALUE…. Errors are of kind fault.ErrUsage.
 func ParseSweep(s string) (Sweep, error) {
 	name, values, found := strings.Cut(s, "=")
 	if !found || values == "" {
@@ -51,8 +51,8 @@ func ParseSweep(s string) (Sweep, error) {
 	return sweep, nil
 }
 
-// StandardSweeps are the sweeps of the reference: the drive's parameters one by one, and the
-// firmware's cost, which decides the router's gain. Samples have batches of their own size.
+// StandardSweeps returns the sweeps of the publication: the drive's parameters one by one, and the firmware's cost,
+// which decides the router's gain. For samples it leaves out the batch size, which they fix.
 func StandardSweeps(samples bool) []Sweep {
 	list := func(name, values string) Sweep { return Sweep{name, strings.Split(values, ",")} }
 	all := []Sweep{
@@ -73,24 +73,24 @@ type Row struct {
 	Outcome
 }
 
-// Result is all of a simulation.
+// Result has the outcomes of a simulation.
 type Result struct {
 	Batches int      `json:"batches"`
 	Seed    uint64   `json:"seed"`
 	Set     []string `json:"set"`
 	Rows    []Row    `json:"rows"`
-	// Inflation is by how much DirectGraph outgrows each graph; of a workload, of nodes of
-	// its law.
+	// Inflation is the inflation by DirectGraph of each graph (see directgraph.Layout.Inflation). For a workload it
+	// is the inflation of nodes drawn by its degree law.
 	Inflation map[string]float64 `json:"inflation"`
 	Claims    []Claim            `json:"claims"`
-	// Doubts are the claims with other degree laws in faithful mode: the deviations halved,
-	// and half as much again.
+	// Doubts are the claims with other degree laws in faithful mode: with deviations of 0.5 and 1.5 times the
+	// default.
 	Doubts []Doubt `json:"doubts"`
-	// EnergyDoubts are the figures of energy by other assumptions.
+	// EnergyDoubts are the figures of energy with other assumptions.
 	EnergyDoubts []EnergyDoubt `json:"energy_doubts"`
 }
 
-// Runs returns the batches on platforms that Simulate runs.
+// Runs returns the number of runs of Simulate: one for each batch on each platform.
 func (o *Options) Runs() (n int64, err error) {
 	studies, _, err := o.studies()
 	if err != nil {
@@ -103,9 +103,8 @@ func (o *Options) Runs() (n int64, err error) {
 	return n, err
 }
 
-// Memory of batches, in bytes a node: a trace of up to two commands a node, while its slices grow; a
-// run of these commands, with its events and queues. A run holds dies, channels and timelines
-// besides.
+// Memory of a trace, in bytes a node: up to two commands a node, while its slices grow. Memory of a run: its events
+// and queues in bytes a node, its dies in bytes a die, and channels and timelines in bytes.
 const (
 	traceNodeBytes = 160
 	runNodeBytes   = 360
@@ -113,9 +112,8 @@ const (
 	runBytes       = 1 << 20
 )
 
-// fit returns an error of kind fault.ErrBudget if the batches of all studies, which are held at
-// once, and the runs of them need more than the memory. It sets the most nodes of a batch for
-// samples, since their batches are not known before.
+// fit returns an error of kind fault.ErrBudget if the batches of all studies, which are in memory together, and their
+// runs need more than Memory. For samples, with batches of unknown size, it sets the most nodes of a batch instead.
 func (o *Options) fit(studies []Study) error {
 	if o.Memory == 0 {
 		return nil
@@ -139,8 +137,8 @@ func (o *Options) fit(studies []Study) error {
 		besides+int64(traces*traceNodeBytes+largest*float64(runs)*runNodeBytes), o.Memory)
 }
 
-// Simulate runs the simulations that the options select. done is called after each of Runs, by
-// several goroutines; it may be nil.
+// Simulate runs the simulations that the options select. It calls done, unless nil, after each run, from several
+// goroutines: Runs times.
 func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 	r := &Result{Batches: o.Batches, Seed: o.Seed, Set: o.Settings, Inflation: map[string]float64{}}
 	studies, rows, err := o.studies()
@@ -167,7 +165,7 @@ func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 	for i, row := range rows {
 		for _, out := range outcomes[i] {
 			row.Outcome = out
-			if row.Setting != "" { // a sweep has many, which nobody looks at
+			if row.Setting != "" { // rows of sweeps have no timelines
 				row.BinSeconds, row.DieTimeline, row.ChannelTimeline, row.CoreTimeline = 0, nil, nil, nil
 			}
 			r.Rows = append(r.Rows, row)
@@ -226,7 +224,7 @@ func (o *Options) sources() (names []string, sources []Source) {
 	return names, sources
 }
 
-// studies returns the studies to run, and a row of each without its outcome.
+// studies returns the studies to run, and for each a row without its outcome.
 func (o *Options) studies() (studies []Study, rows []Row, err error) {
 	settings := []string{""}
 	for _, s := range o.Sweeps {
@@ -264,7 +262,7 @@ func (o *Options) inflate(r *Result) error {
 		return err
 	}
 	for _, w := range o.Workloads {
-		const nodes = 20_000 // of the law: more change the third digit
+		const nodes = 20_000 // drawn by the law; more nodes change only the third digit
 		source := rng.New(rng.Key(o.Seed, 1))
 		l, err := directgraph.New(directgraph.Shape{Page: p.Flash.Page, Feature: w.Feature}, nodes, func(int64) int64 {
 			return min(w.degree(&source), directgraph.Shape{Page: p.Flash.Page, Feature: w.Feature}.MaxDegree())
@@ -277,7 +275,7 @@ func (o *Options) inflate(r *Result) error {
 	return nil
 }
 
-// columns are the columns of the CSV: a number each, or a name.
+// columns are the columns of the CSV: numbers or names.
 var columns = []struct {
 	name string
 	of   func(*Row) any
@@ -326,7 +324,7 @@ var columns = []struct {
 	{"watts", func(r *Row) any { return r.Watts }},
 }
 
-// CSV writes a line of names, and one for each row.
+// CSV writes the rows as CSV: a line of names, and a line for each row.
 func (r *Result) CSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	var names []string

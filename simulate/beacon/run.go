@@ -12,7 +12,7 @@ const (
 	evSensed            // its page is in a buffer of the die
 	evSampled           // the die's sampler has drawn
 	evSent              // its result has crossed the channel
-	evStored            // and is in DRAM
+	evStored            // its result is in DRAM
 	evHost              // its page is in the host's memory
 	evHop               // A: the host starts a hop
 )
@@ -20,8 +20,8 @@ const (
 // die is one flash die: it senses a page at a time, into a buffer that it holds until the
 // result has crossed the channel.
 type die struct {
-	head, tail int32 // commands that wait, linked by run.next; -1: none
-	free       int32 // buffers
+	head, tail int32 // waiting commands, linked by run.next; -1: none
+	free       int32 // free buffers
 	sensing    bool
 }
 
@@ -33,27 +33,27 @@ type run struct {
 	t  *Trace
 
 	dies     []die
-	next     []int32 // of each command: the one that waits behind it at its die
+	next     []int32 // by command: the next waiting command of its die
 	channels []*kernel.Server
 	routers  []*kernel.Server
 	firmware *kernel.Server
 	dram     *kernel.Server
 	pcie     *kernel.Server
-	host     *kernel.Server // that samples pages
-	stored   kernel.Time    // when the drive's last result was in DRAM
+	host     *kernel.Server // samples pages on the host
+	stored   kernel.Time    // time at which the drive's last result was in DRAM
 	pcieDone kernel.Time    // end of the transfers on PCIe
-	issued   []bool         // nodes, which may be reached more than once
+	issued   []bool         // by node: nodes may be reached more than once
 	hopLeft  []int64
 	moments  []moment
 	out      Batch
 	watch    watch
 }
 
-// moment is when a command got where.
+// moment has the times of a command's stages.
 type moment struct{ ready, queued, sensing, sensed, sampled, crossing, sent kernel.Time }
 
-// Run simulates a batch on a platform. Parameters by which it may take longer than mostTime
-// are an error of kind fault.ErrUsage; others are a broken invariant of the simulator.
+// Run simulates a batch on a platform. If the batch may take longer than an hour of simulated time, the error is of
+// kind fault.ErrUsage. Any other error is a broken invariant of the simulator.
 func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	if took := serially(p, t); took > mostTime {
 		return nil, fault.New(fault.ErrUsage, "a batch of %d commands may take %.3g hours of simulated time with these parameters; at most one hour is simulated", len(t.Commands), took/3600)
@@ -68,12 +68,10 @@ func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	return &r.out, r.check()
 }
 
-// mostTime is the seconds of simulated time that a batch may take: far below the range of
-// kernel.Time, so that nothing overflows.
+// mostTime is the longest time of a batch, in seconds: far below the range of kernel.Time, so nothing overflows.
 const mostTime = 3600.
 
-// serially returns the seconds that a batch takes if nothing overlaps: more than it takes on
-// any platform.
+// serially returns the time of a batch if nothing overlaps, in seconds: an upper bound for every platform.
 func serially(p *Params, t *Trace) float64 {
 	n, each := float64(len(t.Commands)), p.Firmware.Command+p.Router.Hop+p.Flash.Read+p.Sampler.Draw+p.Host.Sampling
 	whole := n*float64(p.Flash.Crossing) + float64(t.Nodes()*t.Feature) + addressBytes*float64(len(t.children)+t.Nodes())
@@ -106,7 +104,7 @@ func newRun(p *Params, pf *Platform, t *Trace) *run {
 
 func (r *run) dieOf(c int32) int32 { return int32(r.t.Commands[c].Page % int64(len(r.dies))) }
 
-// channelOf returns the channel of a command's die: dies lie on channels in turn.
+// channelOf returns the channel of a command's die: dies are assigned to channels in turn.
 func (r *run) channelOf(c int32) int32 { return r.dieOf(c) % int32(len(r.channels)) }
 
 // start issues the nodes of a hop.
@@ -120,7 +118,7 @@ func (r *run) start(h int) {
 	}
 }
 
-// node issues the commands of a node: all, or where dies send them on, the first.
+// node issues the commands of a node: all, or only the first if dies forward commands.
 func (r *run) node(n int32) {
 	if r.issued[n] {
 		return
@@ -204,8 +202,8 @@ func (r *run) handle(e *kernel.Event) {
 	}
 }
 
-// hostBytes returns the bytes of a command's page that go to the host: the page itself, where the
-// host samples it or has the accelerator, or its vector.
+// hostBytes returns the bytes of a command's page that go to the host: the whole page if the host samples it or has
+// the accelerator, or the vector.
 func (r *run) hostBytes(c int32) (n int64) {
 	at := &r.t.Commands[c]
 	if r.pf.PagesToHost == AllPages || r.pf.PagesToHost == SampledPages && at.Draws {
@@ -217,8 +215,8 @@ func (r *run) hostBytes(c int32) (n int64) {
 	return n
 }
 
-// forward sends the host its bytes of a command, as soon as it can, or ends the command: where
-// transfers do not overlap reads they follow all of them.
+// forward transfers the host's bytes of a command over PCIe. If transfers do not overlap reads, it ends the command
+// instead, and the transfers follow all reads.
 func (r *run) forward(c int32) {
 	n := r.hostBytes(c)
 	if n == 0 || !r.p.Rules.Overlap {
@@ -232,7 +230,7 @@ func (r *run) forward(c int32) {
 	r.At(there, kernel.Event{Kind: evHost, A: c})
 }
 
-// cross puts bytes on a command's channel and returns when they are over.
+// cross transfers bytes on a command's channel, and returns the time of their end.
 func (r *run) cross(c int32, bytes int) kernel.Time {
 	takes := r.p.Flash.Channel.For(int64(bytes))
 	done := r.channels[r.channelOf(c)].Serve(r.Now(), takes)
@@ -255,7 +253,7 @@ func (r *run) arrive(c int32) {
 	r.sense(d)
 }
 
-// sense begins with the first command that waits, if the die and a buffer are free.
+// sense begins the sensing for the first waiting command, if the die and a buffer are free.
 func (r *run) sense(d *die) {
 	if d.head < 0 || d.sensing || d.free == 0 {
 		return
@@ -284,8 +282,8 @@ func (r *run) send(c int32) {
 	r.At(done, kernel.Event{Kind: evSent, A: c})
 }
 
-// resultBytes is the bytes of a command's page that cross the channel: all, or the vector, of a
-// node's first page, and an address for each child.
+// resultBytes returns the bytes of a command's page that cross the channel: the whole page, or an address for each
+// child and, for a node's first page, the vector.
 func (r *run) resultBytes(c int32) int {
 	if r.pf.WholePages {
 		return r.p.Flash.Crossing
@@ -324,8 +322,8 @@ func (r *run) done(c int32) {
 	}
 }
 
-// barrier starts a hop through the host, which gets the addresses of its nodes from the
-// drive, where it did not draw them itself.
+// barrier starts a hop through the host. The drive sends the host the addresses of the hop's nodes, unless the host
+// drew them.
 func (r *run) barrier(next int) {
 	r.tail()
 	there := r.Now()
@@ -337,15 +335,14 @@ func (r *run) barrier(next int) {
 	r.At(there+r.p.Host.RoundTrip, kernel.Event{Kind: evHop, A: int32(next)})
 }
 
-// tail counts the time of PCIe and of sampling on the host after the drive's last result, which
-// reads do not overlap. Now is the end of both.
+// tail counts the time of PCIe and of sampling on the host after the drive's last result. Both have ended now.
 func (r *run) tail() {
 	over := min(max(r.pcieDone, r.stored), r.Now())
 	r.out.PCIeAlone += over - r.stored
 	r.out.HostSampling += r.Now() - over
 }
 
-// toHost moves bytes across PCIe and returns when they are there.
+// toHost transfers bytes over PCIe, and returns the time of their arrival.
 func (r *run) toHost(bytes int64) kernel.Time {
 	r.out.PCIeBytes += bytes
 	takes := r.p.PCIe.Rate.For(bytes)
@@ -354,7 +351,7 @@ func (r *run) toHost(bytes int64) kernel.Time {
 	return done
 }
 
-// finish adds the times after a batch's reads, and of computing.
+// finish adds the times after a batch's reads, and the time of computing.
 func (r *run) finish() {
 	o := &r.out
 	r.tail()

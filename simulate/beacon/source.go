@@ -17,8 +17,8 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Samples is the source of batches that presample drew, of a dataset that is laid out on
-// flash as DirectGraph has it: rows as they are in the dataset, in its own type. Close it.
+// Samples is the source of batches that presample drew, from a dataset in DirectGraph's layout. Vectors have the
+// dataset's type. Close it after use.
 type Samples struct {
 	data     *dataset.Dataset
 	reader   *mbfile.Reader
@@ -26,12 +26,12 @@ type Samples struct {
 	layout   *directgraph.Layout
 	paths    Paths
 	held     int64 // bytes of the layout
-	most     int64 // nodes that a trace may have
+	most     int64 // the most nodes of a trace
 }
 
-// OpenSamples opens the directories, and lays the graph out on pages of page bytes. Its layout must
-// fit into memory bytes, else fault.ErrBudget. Samples of another dataset are fault.ErrLineage, a
-// graph beyond the layout's addresses fault.ErrInput.
+// OpenSamples opens the directories of a dataset and of samples, and lays the graph out on pages of page bytes. If the
+// layout needs more than memory bytes, the error is of kind fault.ErrBudget; if the samples were drawn from another
+// dataset, of kind fault.ErrLineage; if the graph exceeds the layout's addresses, of kind fault.ErrInput.
 func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, samples string, paths Paths, page int, memory int64) (_ *Samples, err error) {
 	s := &Samples{paths: paths, most: maxCommands}
 	defer func() {
@@ -73,8 +73,7 @@ func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, 
 	return s, err
 }
 
-// Unchanged returns an error of kind fault.ErrCorrupt if the graph that was verified has changed
-// since.
+// Unchanged returns an error of kind fault.ErrCorrupt if the graph has changed since OpenSamples verified it.
 func (s *Samples) Unchanged() error { return s.topology.Unchanged() }
 
 // Close releases the mapped topology and the samples.
@@ -89,16 +88,16 @@ func (s *Samples) Close() error {
 	return errors.Join(errs...)
 }
 
-// Layout returns how the dataset lies on flash.
+// Layout returns the layout of the dataset on flash.
 func (s *Samples) Layout() *directgraph.Layout { return s.layout }
 
-// Batches returns the training batches of the first sample epoch.
+// Batches returns the number of training batches of the first sample epoch.
 func (s *Samples) Batches() int { return s.reader.Facts().BatchesPerEpoch }
 
-// BatchSize returns the seed nodes of a full batch.
+// BatchSize returns the number of seed nodes of a full batch.
 func (s *Samples) BatchSize() int { return s.reader.Params().BatchSize }
 
-// Trace implements Source. The page's size of p is that which the graph is laid out with.
+// Trace implements Source. The page size of p must be the page size of the layout.
 func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, err error) {
 	if p.Flash.Page != s.layout.Shape().Page {
 		return nil, fault.New(fault.ErrUsage, "the graph is laid out on pages of %d bytes, not of %d", s.layout.Shape().Page, p.Flash.Page)
@@ -117,8 +116,8 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 	return t, err
 }
 
-// Write writes the dataset as it is laid out. The file's bytes are held in memory, of which
-// there is so much: more is fault.ErrBudget.
+// Write writes the dataset in its layout to a file. It holds the whole file in memory. If that takes more than memory
+// bytes, the error is of kind fault.ErrBudget.
 func (s *Samples) Write(ctx context.Context, fsys vfs.FS, name string, memory int64) (err error) {
 	shape := s.layout.Shape()
 	if err := budget.Check("the buffer for all pages of the DirectGraph", s.held+s.layout.WriteBytes(), memory); err != nil {
@@ -142,21 +141,20 @@ func (s *Samples) Write(ctx context.Context, fsys vfs.FS, name string, memory in
 	})
 }
 
-// Paths says which reads a batch of presample makes.
+// Paths is the choice of the reads of a batch from presample.
 type Paths string
 
 // The ways to read a batch.
 const (
-	// Tree reads a node once for every path of drawn neighbours that leads to it from a
-	// target, as BeaconGNN does.
+	// Tree reads a node once for every path of drawn neighbours from a target to the node, as BeaconGNN does.
 	Tree Paths = "tree"
 	// Dedup reads each node once per hop.
 	Dedup Paths = "dedup"
 )
 
 // FromBatch returns the trace of a batch drawn from a graph with layout l: the neighbours drawn for
-// each node at each hop, at their slots in the graph's adjacency lists. A batch that is not of the
-// graph is an error of kind fault.ErrInput. Vectors have width numbers.
+// each node at each hop, at their slots in the graph's adjacency lists. Vectors have width numbers. If the batch does
+// not belong to the graph, or is too large, the error is of kind fault.ErrInput.
 func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, width int, paths Paths) (*Trace, error) {
 	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), width, p.Rules.ReadPrimary, len(b.Blocks))}
 	hop := make([]uint32, b.NumSeeds())
@@ -179,10 +177,9 @@ func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, w
 	return r.build.trace(), nil
 }
 
-// nodesOf returns the number of nodes of a batch's trace; an upper bound where each is read once per
-// hop.
+// nodesOf returns the number of nodes of a batch's trace; under Dedup, an upper bound.
 func nodesOf(b *graph.Batch, paths Paths) (n float64) {
-	times := make([]float64, len(b.Input)) // that each node is read, at this hop
+	times := make([]float64, len(b.Input)) // by input node: the number of reads at this hop
 	for i := range b.NumSeeds() {
 		times[i] = 1
 		n++
@@ -215,13 +212,13 @@ type replay struct {
 	ids    []neighbour
 }
 
-// neighbour is one that was drawn: its node in the graph, and in the trace.
+// neighbour is a drawn neighbour: its node in the graph, and in the trace.
 type neighbour struct{ id, child uint32 }
 
 // hop reads the nodes of a hop, which are positions among the batch's input nodes, and returns the
 // nodes of the next.
 func (r *replay) hop(h int, nodes []uint32, b *graph.Block, paths Paths) (next []uint32, err error) {
-	var seen []uint32 // of each source: its node in the trace, plus one
+	var seen []uint32 // by source: its node in the trace plus one, or 0
 	if paths == Dedup {
 		seen = make([]uint32, b.NumSrc)
 	}
@@ -255,8 +252,7 @@ func (r *replay) hop(h int, nodes []uint32, b *graph.Block, paths Paths) (next [
 	return next, nil
 }
 
-// slots finds the neighbours that were drawn of a node in its list. Of parallel edges each
-// is one.
+// slots finds the slots of the drawn neighbours in a node's list. Each of several parallel edges has a slot.
 func (r *replay) slots(node uint32) error {
 	if int64(node) >= int64(r.graph.NumNodes()) {
 		return fault.New(fault.ErrInput, "the batch has node %d, but the graph has %d nodes", node, r.graph.NumNodes())

@@ -9,9 +9,9 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Source draws or reads the batches of a study. It is used by several goroutines.
+// Source draws or reads the batches of a study. Trace may be called concurrently.
 type Source interface {
-	// Trace returns a batch, from 0; the parameters say the pages' size and which are read.
+	// Trace returns a batch, counted from 0, for the page size and the rules of the parameters.
 	Trace(ctx context.Context, p *Params, batch int) (*Trace, error)
 }
 
@@ -38,31 +38,31 @@ type Outcome struct {
 	Platform string `json:"platform"`
 	Batches  int    `json:"batches"`
 
-	Seconds     float64 `json:"seconds_per_batch"` // between batches that follow one another
+	Seconds     float64 `json:"seconds_per_batch"` // time between successive batches
 	Preparation float64 `json:"preparation_seconds"`
 	Compute     float64 `json:"compute_seconds"`
 	Targets     float64 `json:"targets_per_second"`
 	PerSecond   float64 `json:"batches_per_second"`
 
-	Nodes        float64 `json:"nodes"`    // read, of a batch
-	Commands     float64 `json:"commands"` // pages
+	Nodes        float64 `json:"nodes"`    // nodes of a batch
+	Commands     float64 `json:"commands"` // pages read for a batch
 	RoundTrips   float64 `json:"host_round_trips"`
 	ChannelBytes float64 `json:"channel_bytes"`
 	PCIeBytes    float64 `json:"pcie_bytes"`
 	UsefulBytes  float64 `json:"useful_bytes"`
 
-	Dies     int `json:"dies"` // there are
+	Dies     int `json:"dies"` // of the drive
 	Channels int `json:"channels"`
 	Cores    int `json:"cores"`
 
-	DiesBusy     float64 `json:"dies_busy"` // on average while a batch is prepared
+	DiesBusy     float64 `json:"dies_busy"` // mean while a batch is prepared
 	ChannelsBusy float64 `json:"channels_busy"`
 	CoresBusy    float64 `json:"cores_busy"`
-	DieQueue     int     `json:"die_queue"` // most commands that waited
+	DieQueue     int     `json:"die_queue"` // the most waiting commands
 	ChannelQueue int     `json:"channel_queue"`
 
 	Latency Latency   `json:"latency_seconds"` // of a batch
-	Command Parts     `json:"command_seconds"` // of a command, on average
+	Command Parts     `json:"command_seconds"` // mean of a command
 	Hops    []HopSpan `json:"hops"`            // of the first batch
 	Joules  Joules    `json:"joules"`
 	Watts   float64   `json:"watts"`
@@ -75,8 +75,8 @@ type Outcome struct {
 	Events          float64   `json:"events"`
 }
 
-// Latency is where a batch's time goes: flash is the time other than the host's round trips and
-// PCIe's transfers that nothing else overlaps.
+// Latency is the time of a batch by part, in seconds. Flash is the time without the host's round trips and without
+// transfers on PCIe that nothing else overlaps.
 type Latency struct {
 	Host  float64 `json:"host"`
 	PCIe  float64 `json:"pcie"`
@@ -84,7 +84,7 @@ type Latency struct {
 	DNN   float64 `json:"dnn"`
 }
 
-// Parts is where a command's time goes.
+// Parts is the time of a command by stage, in seconds.
 type Parts struct {
 	Dispatch float64 `json:"dispatch"` // firmware or router, and the command's bytes
 	Wait     float64 `json:"wait"`     // for the die
@@ -95,17 +95,16 @@ type Parts struct {
 	Behind   float64 `json:"behind"` // DRAM, and PCIe
 }
 
-// HopSpan is from a hop's first command to the end of its last.
+// HopSpan is the time from a hop's first command to the end of its last.
 type HopSpan struct {
 	Start    float64 `json:"start"`
 	End      float64 `json:"end"`
 	Commands int64   `json:"commands"`
 }
 
-// RunAll simulates the given number of batches of every study with at most the given number of
-// workers, and returns the outcomes of each study's platforms. The result does not depend on the
-// number of workers, nor the memory held on the number of batches. done is called for each batch
-// that was simulated, of all studies; it may be nil.
+// RunAll simulates the first batches of every study on up to workers goroutines (0: one per processor), and returns
+// the outcomes by study and platform. The result does not depend on workers, and the memory does not depend on
+// batches. It calls done, unless nil, after each run of a batch on a platform, from several goroutines.
 func RunAll(ctx context.Context, studies []Study, batches, workers int, done func()) ([][]Outcome, error) {
 	sums := make([][]sum, len(studies))
 	for i := range studies {

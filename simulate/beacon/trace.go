@@ -7,32 +7,32 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Trace is the reads of a mini-batch: a forest of nodes in the order of their hops, and the commands
-// that read their pages. Nodes of a hop are contiguous; so are a node's commands, with its primary
-// page first where it is read, and a command's children.
+// Trace has the reads of a mini-batch: a forest of nodes in the order of their hops, and the commands that read their
+// pages. The nodes of a hop are contiguous; so are a command's children, and a node's commands. If a node's primary
+// page is read, its command is the first.
 type Trace struct {
 	Feature  int     // bytes of a feature vector
-	Width    int     // numbers in it
-	Hops     []int64 // nodes of each hop, from the targets
+	Width    int     // numbers in a feature vector
+	Hops     []int64 // number of nodes of each hop, from the targets
 	Commands []Command
-	first    []int32 // command of each node, and the end
+	first    []int32 // by node: its first command; then the end
 	children []int32 // nodes
 }
 
 // Command reads one page of a node.
 type Command struct {
-	Page  int64 // which says the die
+	Page  int64 // determines the die
 	Node  int32
-	Child int32 // of Trace.children: the first; the end is the next command's
+	Child int32 // place of the first child in Trace.children; the next command's Child is the end
 	Hop   uint8
-	First bool // of the node's commands: it carries the vector
-	Draws bool // neighbours of the node are drawn, of any of its pages
+	First bool // the first of the node's commands, which returns the vector
+	Draws bool // neighbours of the node are drawn, from any of its pages
 }
 
 // Nodes returns the number of nodes.
 func (t *Trace) Nodes() int { return len(t.first) - 1 }
 
-// childrenOf returns the nodes that a command leads to.
+// childrenOf returns the children of a command, as nodes.
 func (t *Trace) childrenOf(c int32) []int32 {
 	end := len(t.children)
 	if int(c)+1 < len(t.Commands) {
@@ -44,8 +44,7 @@ func (t *Trace) childrenOf(c int32) []int32 {
 // commandsOf returns the first and the end of a node's commands.
 func (t *Trace) commandsOf(node int32) (first, end int32) { return t.first[node], t.first[node+1] }
 
-// draw is a neighbour that was drawn of a node: the slot of its adjacency list, and the node
-// of the trace.
+// draw is a drawn neighbour: its slot in the adjacency list, and its node in the trace.
 type draw struct {
 	slot  int64
 	child int32
@@ -54,18 +53,18 @@ type draw struct {
 // builder makes a trace, node by node in the order of their hops.
 type builder struct {
 	shape   directgraph.Shape
-	primary bool // is always read
+	primary bool // primary pages are always read
 	t       Trace
 }
 
-// newBuilder returns the builder of a trace that draws in the given number of hops, with vectors of
-// width numbers. With primary it always reads primary pages, else only the ones with a drawn slot.
+// newBuilder returns the builder of a trace that draws in the given number of hops, with vectors of width numbers. If
+// primary is set, it always reads primary pages, otherwise only primary pages with a drawn slot.
 func newBuilder(s directgraph.Shape, width int, primary bool, draws int) *builder {
 	return &builder{shape: s, primary: primary, t: Trace{Feature: s.Feature, Width: width, Hops: make([]int64, draws+1)}}
 }
 
-// read adds the next node, of a hop and a degree, and the commands that read the pages of its draws.
-// page returns the place of each of its pages. It sorts drawn by slot.
+// read adds the next node, with its hop and degree, and the commands that read the pages of its draws. page returns the
+// page of each of its sections. read sorts drawn by slot.
 func (b *builder) read(hop int, degree int64, drawn []draw, page func(int64) int64) {
 	node := int32(len(b.t.first))
 	b.t.first = append(b.t.first, int32(len(b.t.Commands)))

@@ -5,12 +5,12 @@ import (
 	"math/bits"
 )
 
-// Histogram counts durations in buckets of at most 1/16 of their durations. Its zero value is empty;
-// it does not grow.
+// Histogram counts durations in buckets with a width of at most 1/16 of their durations. The zero value is empty. Its
+// memory does not grow.
 type Histogram struct {
 	counts [buckets]int64
 	n      int64
-	sum    float64 // of picoseconds: more than Time may reach
+	sum    float64 // in picoseconds; may exceed the range of Time
 	most   Time
 }
 
@@ -27,8 +27,8 @@ func (h *Histogram) Add(t Time) {
 	h.most = max(h.most, t)
 }
 
-// bucket returns where a duration is counted: those below 32 have one each, all others the
-// one of their highest five bits.
+// bucket returns the bucket of a duration: durations below 32 ps have one each, longer ones share the bucket of their
+// highest five bits.
 func bucket(t Time) int {
 	shift := max(0, bits.Len64(uint64(t))-subBits-1)
 	return shift<<subBits + int(t>>shift)
@@ -43,11 +43,11 @@ func ceiling(b int) Time {
 	return Time(b-shift<<subBits+1)<<shift - 1
 }
 
-// Count returns how many durations there are.
+// Count returns the number of durations.
 func (h *Histogram) Count() int64 { return h.n }
 
-// Mean returns their mean, rounded down, and 0 of none. It is exact while their sum is less
-// than 2⁵³ ps.
+// Mean returns the mean of the durations, rounded down, or 0 if there are none. It is exact if their sum is below
+// 2⁵³ ps.
 func (h *Histogram) Mean() Time {
 	if h.n == 0 {
 		return 0
@@ -55,8 +55,8 @@ func (h *Histogram) Mean() Time {
 	return Time(h.sum / float64(h.n))
 }
 
-// Quantile returns a duration that at least the share q of all do not exceed: the end of
-// the bucket, at most 1/16 too long.
+// Quantile returns an upper bound of the q-quantile of the durations, with q from 0 to 1: the end of its bucket, at
+// most 1/16 too long.
 func (h *Histogram) Quantile(q float64) Time {
 	need := int64(math.Ceil(q * float64(h.n)))
 	seen := int64(0)

@@ -1,6 +1,6 @@
 package kernel
 
-// Pool lends k equal units. Those who find none wait in order of arrival.
+// Pool lends k equal units. Events that find no free unit wait in order of arrival.
 type Pool struct {
 	free    int
 	size    int
@@ -10,8 +10,8 @@ type Pool struct {
 // NewPool returns a pool of k units; k must be positive.
 func NewPool(k int) *Pool { return &Pool{free: k, size: k} }
 
-// Acquire borrows a unit now, and reports whether there was one. Otherwise the event waits,
-// and is scheduled for the moment when a unit is given back, which it then has.
+// Acquire borrows a unit now, and reports whether one was free. If not, the event e waits: when a unit is given back,
+// e is scheduled for that moment and has the unit.
 func (p *Pool) Acquire(s *Sim, e Event) bool {
 	if p.free == 0 {
 		p.waiters.push(e)
@@ -21,7 +21,7 @@ func (p *Pool) Acquire(s *Sim, e Event) bool {
 	return true
 }
 
-// Release gives a unit back, or hands it to the first that waits.
+// Release gives a unit back, or passes it to the first waiting event.
 func (p *Pool) Release(s *Sim) {
 	if p.waiters.len() > 0 {
 		s.After(0, *p.waiters.front())
@@ -34,22 +34,22 @@ func (p *Pool) Release(s *Sim) {
 	p.free++
 }
 
-// Lent returns the units that are lent.
+// Lent returns the number of lent units.
 func (p *Pool) Lent() int { return p.size - p.free }
 
-// Waiting returns how many wait.
+// Waiting returns the number of waiting events.
 func (p *Pool) Waiting() int { return p.waiters.len() }
 
-// fifo is a queue in a ring that grows to the most it ever held.
+// fifo is a queue in a ring. Its memory grows with the longest queue, and does not shrink.
 type fifo[T any] struct {
-	ring []T // of a power of two
+	ring []T // its length is a power of two
 	head int
 	n    int
 }
 
 func (q *fifo[T]) len() int { return q.n }
 
-// front is the oldest element; the queue must not be empty.
+// front returns the oldest element. The queue must not be empty.
 func (q *fifo[T]) front() *T { return &q.ring[q.head] }
 
 func (q *fifo[T]) push(v T) {

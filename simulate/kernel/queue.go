@@ -2,16 +2,16 @@ package kernel
 
 import "fmt"
 
-// Event is something that happens at a time. The model defines Kind, A and B.
+// Event happens at the time At. The model defines Kind, A and B.
 type Event struct {
 	At   Time
-	seq  uint64 // in which order events were scheduled
+	seq  uint64 // number in the order of scheduling
 	Kind int32
 	A    int32
 	B    int64
 }
 
-// Sim is a simulation's clock and the events to come. The zero value is one at time zero.
+// Sim has the clock of a simulation and its scheduled events. The zero value is at time 0, without events.
 type Sim struct {
 	now    Time
 	seq    uint64
@@ -19,16 +19,16 @@ type Sim struct {
 	events int64
 }
 
-// Now returns the time of the event that came last.
+// Now returns the time of the last event of Next.
 func (s *Sim) Now() Time { return s.now }
 
-// Events returns the number of events that came.
+// Events returns the number of events of Next so far.
 func (s *Sim) Events() int64 { return s.events }
 
-// After schedules an event a duration from now, which must not be negative.
+// After schedules an event at the time Now plus d. d must not be negative.
 func (s *Sim) After(d Time, e Event) { s.At(s.now+d, e) }
 
-// At schedules an event at a time, which must not have passed.
+// At schedules an event at time t. It panics if t is before Now.
 func (s *Sim) At(t Time, e Event) {
 	if t < s.now {
 		panic(fmt.Sprintf("simulate/kernel: an event of kind %d is scheduled at %d ps, which is before %d", e.Kind, t, s.now))
@@ -39,7 +39,8 @@ func (s *Sim) At(t Time, e Event) {
 	s.up(len(s.heap) - 1)
 }
 
-// Next takes the next event, sets the clock to it, and reports whether there was one.
+// Next removes the next event from the queue, stores it in e and sets the clock to its time. It returns false if the
+// queue is empty.
 func (s *Sim) Next(e *Event) bool {
 	if len(s.heap) == 0 {
 		return false
@@ -55,10 +56,10 @@ func (s *Sim) Next(e *Event) bool {
 	return true
 }
 
-// before is the order of events: by time, then as they were scheduled.
+// before is the order of events: by time, then by scheduling.
 func (e *Event) before(o *Event) bool { return e.At < o.At || e.At == o.At && e.seq < o.seq }
 
-// up moves the event at place i towards the root.
+// up moves the event at place i of the heap towards the root.
 func (s *Sim) up(i int) {
 	h := s.heap
 	e := h[i]
@@ -73,7 +74,7 @@ func (s *Sim) up(i int) {
 	h[i] = e
 }
 
-// down puts an event in the root's place and moves it towards the leaves.
+// down puts an event in the root's place of the heap and moves it towards the leaves.
 func (s *Sim) down(e Event) {
 	h := s.heap
 	i := 0

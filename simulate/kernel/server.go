@@ -1,22 +1,21 @@
 package kernel
 
-// Server is one queue before k equal servers, in order of arrival. A job's duration is known when it
-// arrives, so its end is too, and a job needs no event of its own: the model schedules the next
-// event.
+// Server is one queue for k equal servers, in order of arrival. The duration of a job is known when it arrives, so
+// Serve returns its end at once, and the model schedules the next event for that time.
 type Server struct {
-	free   []Time // when each server is idle: the least first
+	free   []Time // by server: the time from which it is idle, as a heap with the earliest first
 	starts fifo[Time]
-	last   Time // of arrivals
+	last   Time // time of the last arrival
 	stats  Stats
 }
 
-// Stats is the counters of a Server.
+// Stats are the counters of a Server.
 type Stats struct {
 	Jobs    int64
-	Busy    Time    // of all servers together
-	Waited  float64 // picoseconds of all jobs together, before they were served: more than Time may reach
-	Longest Time    // that a job waited
-	Queue   int     // most jobs that waited at once
+	Busy    Time    // sum over all servers
+	Waited  float64 // sum of the jobs' waits, in picoseconds; may exceed the range of Time
+	Longest Time    // the longest wait of a job
+	Queue   int     // the most jobs that waited at a time
 	servers int
 }
 
@@ -25,9 +24,8 @@ func NewServer(k int) *Server {
 	return &Server{free: make([]Time, k), stats: Stats{servers: k}}
 }
 
-// Serve gives the servers a job that arrives at a time and takes a duration, and returns
-// when it is done. Times must not decrease from call to call; they may lie ahead of the
-// simulation's clock.
+// Serve adds a job that arrives at the time at and takes the duration takes, and returns the time of its end. at must
+// not decrease from call to call, otherwise Serve panics; it may be later than the simulation's clock.
 func (s *Server) Serve(at, takes Time) (done Time) {
 	if at < s.last {
 		panic("simulate/kernel: a server's jobs arrive out of order")
@@ -55,7 +53,7 @@ func (s *Server) wait(at, start Time) {
 	s.stats.Queue = max(s.stats.Queue, s.starts.len())
 }
 
-// replace gives the server that was idle first its next time, in a binary heap.
+// replace sets the time of the first server of the heap.
 func (s *Server) replace(t Time) {
 	i := 0
 	for {
@@ -75,11 +73,11 @@ func (s *Server) replace(t Time) {
 	s.free[i] = t
 }
 
-// Stats returns the counters over all jobs submitted.
+// Stats returns the counters of all jobs so far.
 func (s *Server) Stats() Stats { return s.stats }
 
-// Utilisation returns the share of a duration in which the servers worked: all jobs must
-// have been done in it.
+// Utilisation returns the share of the duration over in which the servers worked, from 0 to 1. All jobs must end
+// within it.
 func (s Stats) Utilisation(over Time) float64 {
 	if over <= 0 || s.servers == 0 {
 		return 0
@@ -87,8 +85,8 @@ func (s Stats) Utilisation(over Time) float64 {
 	return float64(s.Busy) / float64(over) / float64(s.servers)
 }
 
-// MeanQueue returns the jobs that waited on average, over a duration in which all were done
-// (Little's law: the sum of all waiting is the queue's length, summed over time).
+// MeanQueue returns the mean number of waiting jobs over the duration over, in which all jobs must end. By Little's
+// law, the sum of all waits is the integral of the queue's length over time.
 func (s Stats) MeanQueue(over Time) float64 {
 	if over <= 0 {
 		return 0

@@ -26,7 +26,7 @@ func legend(rows []*beacon.Row) (list []chart.Key) {
 
 func micros(seconds float64) string { return fmt.Sprintf("%.4g µs", 1e6*seconds) }
 
-// figures draws a mode.
+// figures returns the figures of a mode.
 func (p *pager) figures(m beacon.Mode) (list []chart.Figure) {
 	rows := p.rows(m, p.shown)
 	list = append(list, p.throughput(m))
@@ -40,7 +40,7 @@ func (p *pager) figures(m beacon.Mode) (list []chart.Figure) {
 	return list
 }
 
-// throughput draws a group of bars for each workload, relative to CC's where it was simulated.
+// throughput draws a group of bars for each workload, relative to the bar of CC if CC was simulated.
 func (p *pager) throughput(m beacon.Mode) chart.Figure {
 	f := chart.Figure{Title: "Targets a second", Legend: legend(p.rows(m, p.shown))}
 	var list []chart.Bar
@@ -68,7 +68,7 @@ func (p *pager) throughput(m beacon.Mode) chart.Figure {
 	return f
 }
 
-// mostPoints is of a line over time; beyond, each point is the mean of several bins.
+// mostPoints bounds the points of a line over time. For more bins, each point is the mean of several bins.
 const mostPoints = 200
 
 // curve returns the number of busy units over time, in µs.
@@ -86,8 +86,8 @@ func curve(r *beacon.Row, busy []float64) chart.Curve {
 	return c
 }
 
-// timelines draws the dies and the channels that are busy over time: platforms with dies that sample
-// apart, since they take a tenth of the time.
+// timelines draws the busy dies and the busy channels over time. Platforms with dies that sample have a chart of
+// their own, since they take a tenth of the time.
 func timelines(rows []*beacon.Row) (list []chart.Figure) {
 	for _, of := range []struct {
 		title string
@@ -119,7 +119,7 @@ func timelines(rows []*beacon.Row) (list []chart.Figure) {
 	return list
 }
 
-// piece is a part of every bar.
+// piece is one part of every bar of a figure.
 type piece struct {
 	class, name string
 	of          func(*beacon.Row) float64
@@ -175,8 +175,7 @@ func commandLatency(rows []*beacon.Row) chart.Figure {
 // hopClasses are the colours of hops, from the targets.
 var hopClasses = []string{"c1", "c3", "c2", "c5", "c6", "c7", "c8", "c4"}
 
-// hops draws from when to when commands of each hop were under way, as a share of the first
-// batch's reads.
+// hops draws the span of each hop's commands, relative to the span of the first batch's reads.
 func hops(rows []*beacon.Row) chart.Figure {
 	f := chart.Figure{Title: "Spans of hops", Note: "From the first command of a hop to the end of its last command, in the first batch. The reads of each platform take the whole width."}
 	var list []chart.Bar
@@ -275,7 +274,7 @@ func efficiency(rows []*beacon.Row) chart.Figure {
 	return f
 }
 
-// apart draws a batch's time in two modes.
+// apart draws the time of a batch in two modes.
 func (p *pager) apart(modes []beacon.Mode) chart.Figure {
 	f := chart.Figure{Title: "Time between batches, " + p.shown, Legend: []chart.Key{{Class: "c1", Name: string(modes[0])}, {Class: "c2", Name: string(modes[1])}},
 		Note: "In mode strict, command bytes and whole pages cross channels, results wait for DRAM and the router, a node's primary page is always read, and PCIe transfers overlap reads."}
@@ -291,7 +290,7 @@ func (p *pager) apart(modes []beacon.Mode) chart.Figure {
 	return f
 }
 
-// here draws the batches a second of a run on this machine, and of each platform.
+// here draws batches a second of a run on this machine, and of each platform.
 func (p *pager) here() chart.Figure {
 	m := p.measured
 	says := fmt.Sprintf("%.4g/s", m.PerSecond)
@@ -317,7 +316,7 @@ func (p *pager) here() chart.Figure {
 	return f
 }
 
-// sweeps draws a figure for each parameter that was swept: lines over numbers, else bars.
+// sweeps draws a figure for each swept parameter: lines if its values are numbers, otherwise bars.
 func (p *pager) sweeps(m beacon.Mode) (list []chart.Figure) {
 	var names []string
 	swept := map[string][]*beacon.Row{}
@@ -340,7 +339,7 @@ func sweep(name string, rows []*beacon.Row) chart.Figure {
 	f := chart.Figure{Title: name}
 	q, err := beacon.FindParameter(name)
 	if err != nil {
-		return f // the row was simulated: it is known
+		return f // never: the row was simulated with this parameter
 	}
 	lines := map[string]*chart.Curve{}
 	var order []string

@@ -1,7 +1,6 @@
 // Package page shows a simulation of BeaconGNN on one page of HTML, with the pictures of its
-// authors' slides: throughput, utilisation over time, where batches and commands spend their
-// time, bytes, energy, sweeps. The page stands alone: its pictures are in it, it runs no
-// scripts and asks no network.
+// authors' slides: throughput, utilisation over time, time of batches and commands by part, bytes, energy, sweeps.
+// The page contains its pictures, and needs no scripts and no network.
 package page
 
 import (
@@ -50,8 +49,7 @@ type table struct {
 	Rows        [][]string
 }
 
-// Write writes the page of a result, and of a run on this machine that stands beside it, or
-// nil.
+// Write writes the page of a result, with the figures of a run on this machine if m is not nil.
 func Write(w io.Writer, r *beacon.Result, m *beacon.Measured) error {
 	p := pager{r: r, measured: m, shown: shown(r)}
 	c := content{
