@@ -24,7 +24,8 @@ type order interface {
 	begin()
 	// hit records that the batch uses a frame's row. The frame is not marked as in use yet.
 	hit(f int32)
-	// evict removes a frame that is not in use from the order. At least one such frame must exist.
+	// evict removes a frame that is not in use from the order, and its row from the cache. At least one such
+	// frame must exist.
 	evict() int32
 	// insert adds the frame that takes v's row to the order. The old row of the frame is evicted, the frame is
 	// not marked, and the table does not have v yet.
