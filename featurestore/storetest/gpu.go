@@ -16,8 +16,8 @@ import (
 	"diskgnn/iostack"
 )
 
-// gpuShare returns the options of a store for a device that holds a share of the rows, or
-// none if no store of its kind does.
+// gpuShare returns the options of a store for a device with a share of the rows, or with none under the trait
+// NoGPURows.
 func (s *suite) gpuShare(t testing.TB, d *cuda.Device, percent float64) featurestore.PlanOptions {
 	t.Helper()
 	o := featurestore.PlanOptions{Memory: 1 << 40, GPU: d, GPUMemory: 1 << 30, GPUCache: &budget.Size{Value: percent, Unit: budget.UnitPercent}}
@@ -31,8 +31,7 @@ func (s *suite) gpuShare(t testing.TB, d *cuda.Device, percent float64) features
 	return o
 }
 
-// rowsOnGPU: what Fill makes of the batches in a device's memory is the same, wherever the
-// rows are that memory holds.
+// rowsOnGPU: Fill makes the same matrices in device memory for any division of the held rows between GPU and RAM.
 func (s *suite) rowsOnGPU(t *testing.T) {
 	d := cudatest.Open(t)
 	for _, percent := range []float64{0, 10, 100} {
@@ -50,8 +49,7 @@ func (s *suite) rowsOnGPU(t *testing.T) {
 	}
 }
 
-// OnGPU returns the matrix of n floats that Fill makes of a slot's batch on a device, once it
-// has been copied back.
+// OnGPU calls Fill for a slot's batch on a device, and returns a copy of the matrix of n floats.
 func OnGPU(sl featurestore.Slot, d *cuda.Device, n int) (x []float32, err error) {
 	err = d.Attached(func() error {
 		a, err := d.NewArena(int64(4 * n))
@@ -84,8 +82,7 @@ func OnGPU(sl featurestore.Slot, d *cuda.Device, n int) (x []float32, err error)
 	return x, err
 }
 
-// Landed asks a slot, if it implements featurestore.Landing, whether the bytes that Fill copied are
-// right.
+// Landed returns the error of Landed of a slot that implements featurestore.Landing; for other slots nil.
 func Landed(sl featurestore.Slot) error {
 	if l, ok := sl.(featurestore.Landing); ok {
 		return l.Landed()
@@ -93,20 +90,20 @@ func Landed(sl featurestore.Slot) error {
 	return nil
 }
 
-// taker takes matrices from slots as an engine does: two at a time, on a stream that is not
-// waited for before the next batch is taken.
+// taker takes matrices from slots as an engine does: two at a time, on a stream, without waiting for it before the
+// next batch.
 type taker struct {
 	copies, main *cuda.Stream
 	arena        *cuda.Arena
 	taken        [3]taken // training batches in turn; evaluation
 }
 
-// taken is a matrix on its way to the host.
+// taken is a matrix that is being copied to the host.
 type taken struct {
 	x              cuda.Buffer
 	out            *cuda.Pinned
 	copied, marked *cuda.Event
-	check          func(x []float32) // nil: there is none on its way
+	check          func(x []float32) // nil: no matrix is being copied
 }
 
 func newTaker(t testing.TB, d *cuda.Device, bytes int64) *taker {
@@ -144,8 +141,7 @@ func (k *taker) free() {
 	k.main.Free()
 }
 
-// take takes the matrix of a slot as number i, bytes of it, and returns when the slot may be
-// used again.
+// take takes the matrix of a slot, of the given bytes, as number i. It returns when the slot may be used again.
 func (k *taker) take(i int, copies *cuda.Stream, sl featurestore.Slot, bytes int, check func(x []float32)) error {
 	n := &k.taken[i]
 	span, err := sl.Fill(copies, n.x)
@@ -179,8 +175,8 @@ func (k *taker) look(i int) error {
 	return err
 }
 
-// lateStreams: whatever order the device's streams work in, matrices are right, also when
-// the store is filled again or closed before the last batch has been gathered.
+// lateStreams: matrices are right for any order of work of the device's streams, also if the store is filled again
+// or closed before the last batch has been gathered.
 func (s *suite) lateStreams(t *testing.T) {
 	cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
 		in := stack(t)
@@ -227,8 +223,8 @@ func (s *suite) trained(t *testing.T, d *cuda.Device, in iostack.Stack, o featur
 	}))
 }
 
-// everyCallFails: the error of any call of the device before Close reaches the caller, and
-// nothing is left behind on it.
+// everyCallFails: the error of any call of the device before Close reaches the caller, and no object is left on the
+// device.
 func (s *suite) everyCallFails(t *testing.T) {
 	for n, failed := 0, true; failed; n++ {
 		failed = false
@@ -246,8 +242,8 @@ func (s *suite) everyCallFails(t *testing.T) {
 	}
 }
 
-// workOnGPU opens a store for a device, fills it, loads a batch of every split, and closes
-// it, of which it makes a note.
+// workOnGPU opens a store for a device, fills it, loads a batch of every split, and closes it. It sets closing
+// before Close.
 func (s *suite) workOnGPU(t *testing.T, d *cuda.Device, closing *bool) (err error) {
 	in := stack(t)
 	defer in.Close()
@@ -282,8 +278,8 @@ func (s *suite) workWith(d *cuda.Device, in iostack.Stack, o featurestore.PlanOp
 	return nil
 }
 
-// budgetOfGPU: a store and its slots take of the device's memory what the layout says, which
-// is no more than there is. Too little is refused.
+// budgetOfGPU: a store and its slots take the device memory of the layout, which is within the limit. A limit that
+// is too small is refused.
 func (s *suite) budgetOfGPU(t *testing.T) {
 	in := stack(t)
 	defer in.Close()

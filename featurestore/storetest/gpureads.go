@@ -35,8 +35,7 @@ func (s *suite) rowsDir() string {
 	return s.w.Dataset
 }
 
-// readByGPU: batches that a GPU reads from drives by itself are the same, in whatever order
-// its streams work.
+// readByGPU: batches that a GPU reads from drives are the same, for any order of work of its streams.
 func (s *suite) readByGPU(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
@@ -60,8 +59,8 @@ func (s *suite) readByGPU(t *testing.T) {
 	}
 }
 
-// spoiledOnDrives: where every page of the rows has another bit on the drive, each batch that a
-// GPU reads something of is refused as damaged, before anybody takes its matrix for right.
+// spoiledOnDrives: if every page of the rows has a changed bit on the drive, each batch with reads by the GPU fails
+// as damaged, before its matrix is used.
 func (s *suite) spoiledOnDrives(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
@@ -73,7 +72,7 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	o := s.gpuShare(t, d, 0)
 	o.Reads, o.Cache = in, &budget.Size{Unit: budget.UnitPercent}
 	if _, err := s.c.Plan(many(o)); err != nil {
-		o.Cache = nil // the least that there is
+		o.Cache = nil // the smallest cache
 	}
 	st, err := open(s.c, in, o)
 	must(t)(err)
@@ -106,8 +105,8 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	}
 }
 
-// callsOfReadsFail: the error of calls of the device reaches the caller also where it reads by
-// itself, and nothing is left behind. Not every call is tried.
+// callsOfReadsFail: the error of calls of the device reaches the caller also if the GPU reads, and no object is left
+// on the device. Not every call is tried.
 func (s *suite) callsOfReadsFail(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
@@ -133,7 +132,7 @@ func (s *suite) callsOfReadsFail(t *testing.T) {
 	}
 }
 
-// budgetOfReads: what a store whose GPU reads takes of its memory is what the layout says.
+// budgetOfReads: a store with reads by the GPU takes the device memory of the layout.
 func (s *suite) budgetOfReads(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
@@ -163,23 +162,23 @@ func (s *suite) budgetOfReads(t *testing.T) {
 	}
 }
 
-// many are options with memory for whatever a store may take.
+// many returns options with more memory than any store takes.
 func many(o featurestore.PlanOptions) featurestore.PlanOptions {
 	o.Memory, o.Slots, o.EvalSlots, o.MostSlots = 1<<40, 1, 1, 1
 	return o
 }
 
-// DriveDevices have the twins of the kernels of training, and of those that drive queues.
+// DriveDevices makes emulated devices with the kernels of training and of gpuqueue.
 var DriveDevices = cudatest.Emulator((&plain.Emulator{Others: training.Emulate}).Run)
 
-// OpenDriveDevice returns an emulated device, which the test checks for leaks.
+// OpenDriveDevice returns an emulated device of DriveDevices, which the test checks for leaks.
 func OpenDriveDevice(t testing.TB) *cuda.Device {
 	t.Helper()
 	return DriveDevices.Open(t)
 }
 
-// LoadDrives copies a finished directory to drives drives in software, and returns the kind of the
-// storage stack that reads it there.
+// LoadDrives copies a finished directory to the given number of software drives, and returns the kind of the storage
+// stack that reads it from there.
 func LoadDrives(t testing.TB, dir string, drives int) (kind string) {
 	t.Helper()
 	size := int64(0)
@@ -220,8 +219,8 @@ func LoadDrives(t testing.TB, dir string, drives int) (kind string) {
 	return kind
 }
 
-// SpoilDrives changes a bit of every page that a directory's files of some names, which are patterns,
-// have on the drive of a kind that Load returned for one drive.
+// SpoilDrives changes a bit of every page of a directory's files that match one of the patterns, on the drive. kind
+// is a result of LoadDrives with one drive.
 func SpoilDrives(t testing.TB, kind, dir string, patterns ...string) {
 	t.Helper()
 	at, err := target.Parse(kind)
@@ -243,7 +242,7 @@ func SpoilDrives(t testing.TB, kind, dir string, patterns ...string) {
 	must(t)(os.WriteFile(at.Parts[0], b, 0o600))
 }
 
-// OpenDrives opens a kind that Load returned, with queues for a device. The caller closes it.
+// OpenDrives opens the storage stack of a result of LoadDrives, with queues for a device. The caller closes it.
 func OpenDrives(t testing.TB, kind string, d *cuda.Device) iostack.DeviceStack {
 	t.Helper()
 	s, _, err := all.Open(kind, iostack.Options{Device: func() (*cuda.Device, error) { return d, nil }})

@@ -1,9 +1,9 @@
-// Package storetest is the conformance suite that every store passes: Run holds its
-// batches to a plain gather from the dataset.
+// Package storetest is the conformance suite of stores: Run compares the batches of a store with a plain gather from
+// the dataset.
 //
-// The suite does not look at how a store orders or names the input nodes of a batch. It
-// finds out which is which by the graph, which every store has from the same samples, and
-// compares rows and degrees node by node, and the ranks of training batches.
+// The suite does not depend on the order and the numbering of the input nodes of a batch. It identifies the nodes by
+// the graph, which all stores have from the same samples, and compares rows and degrees node by node, and the ranks
+// of training batches.
 package storetest
 
 import (
@@ -37,7 +37,7 @@ import (
 // World is a dataset and its samples on disk.
 type World struct {
 	Raw              dataset.Raw
-	Dir              string // for what a store makes besides
+	Dir              string // for further files of a store
 	Dataset, Samples string
 	Params           Params // with the defaults
 
@@ -45,7 +45,7 @@ type World struct {
 	rank    []uint32 // by node
 }
 
-// Disk does not wait for the device: no plug is pulled here.
+// Disk is the file system of the tests. It does not sync, since no test cuts the power.
 var Disk = vfs.Unsynced(vfs.OS)
 
 // Params describe a world; zero values stand for the defaults in brackets.
@@ -54,13 +54,12 @@ type Params struct {
 	Batch, Epochs int   // [16], [2]
 	Fanout        []int // [3, 4]
 	Compress      bool
-	// Drawn says that the store draws the batches itself: it reads nothing of graphs, and its lineage
-	// does not name the samples that it is compared with.
+	// Drawn reports whether the store draws the batches itself: it reads no graphs, and its lineage does not have
+	// the samples that it is compared with.
 	Drawn bool
 }
 
-// Sampler makes the samples of a dataset: presample does, which no package of this layer
-// but a test may import.
+// Sampler makes the samples of a dataset, by package presample, which only tests of this layer may import.
 type Sampler func(dataset, out string, p Params) error
 
 // NewWorld makes a world for a test.
@@ -108,7 +107,7 @@ func must(t testing.TB) func(error) {
 	}
 }
 
-// row returns a node's row, as a store whose rows have the given type widens it.
+// row returns a node's row, converted to the given type and widened again.
 func (w *World) row(v uint32, to dtype.Type) []float32 {
 	dim, src := w.Raw.Dim, w.Raw.DType
 	row := slices.Clone(w.Raw.Features[int(v)*dim*src.Size() : int(v+1)*dim*src.Size()])
@@ -136,8 +135,8 @@ func (w *World) read(t testing.TB, ref featurestore.Ref) *graph.Batch {
 	return b
 }
 
-// nodes returns the node of every input node of a batch: by the graph of the one that was
-// sampled, of whose input nodes every one is a destination or an edge's source.
+// nodes returns the node id of every input node of got, by comparing its graph with the sampled batch want. Every
+// input node of want is a destination or the source of an edge.
 func nodes(want, got *graph.Batch) ([]uint32, error) {
 	if len(got.Blocks) != len(want.Blocks) || len(got.Input) != len(want.Input) || len(got.Degree) != len(want.Degree) {
 		return nil, errors.New("another shape than was sampled")
@@ -187,7 +186,7 @@ func (w *World) Holds(t testing.TB, ref featurestore.Ref, got *graph.Batch, x []
 	w.hasRows(t, ref, w.holdsGraph(t, ref, got), x, to)
 }
 
-// holdsGraph checks a batch without its matrix, and returns the node of every input node.
+// holdsGraph checks a batch without its matrix, and returns the node id of every input node.
 func (w *World) holdsGraph(t testing.TB, ref featurestore.Ref, got *graph.Batch) []uint32 {
 	t.Helper()
 	want := w.read(t, ref)
@@ -213,7 +212,7 @@ func (w *World) holdsGraph(t testing.TB, ref featurestore.Ref, got *graph.Batch)
 	return list
 }
 
-// hasRows checks that the rows of a matrix are those of the given nodes.
+// hasRows checks that the rows of a matrix are the rows of the given nodes.
 func (w *World) hasRows(t testing.TB, ref featurestore.Ref, list []uint32, x []float32, to dtype.Type) {
 	t.Helper()
 	dim := w.Raw.Dim
@@ -291,7 +290,7 @@ func (s *opened) close() error {
 	return s.Store.Close()
 }
 
-// Run tests that the candidate that find returns meets the contract of package featurestore.
+// Run tests the contract of package featurestore with the candidate that find returns.
 func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate, traits ...Trait) {
 	c := find(t, w)
 	s := &suite{w, c, c.Facts(), traits}
@@ -322,12 +321,12 @@ func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.
 	}
 }
 
-// Trait names a deviation of a store from the usual behaviour.
+// Trait is the name of a deviation of a store from the usual behaviour.
 type Trait string
 
 const (
-	// GPUReads is a store with a GPU that submits and completes the reads of training batches by
-	// itself, where the storage stack lets it.
+	// GPUReads is a store with a GPU that submits and completes the reads of training batches, if the storage
+	// stack allows it.
 	GPUReads Trait = "GPU reads"
 	// NoGPURows is a store with all rows in RAM or on disk: it refuses a cache on the GPU.
 	NoGPURows Trait = "no GPU cache"
@@ -336,9 +335,9 @@ const (
 	// leaves in the page cache serve training too. The store's own tests hold its counted bytes to a
 	// formula, and damage its file.
 	PageCache Trait = "page cache"
-	// ReadsAhead is a store that reads rows for later batches with those of a batch: a row is
-	// useful to the batch that first uses it, whichever batch it was read with. The store's own
-	// tests hold its counts to a formula.
+	// ReadsAhead is a store that reads rows of later batches together with the rows of a batch: a row is useful
+	// for the batch that first uses it, not for the batch with the read. The store's own tests hold its counts to
+	// a formula.
 	ReadsAhead Trait = "reads ahead"
 )
 
@@ -353,7 +352,7 @@ func (s *suite) has(t Trait) bool { return slices.Contains(s.traits, t) }
 
 var splits = []featurestore.Split{featurestore.Train, featurestore.Valid, featurestore.Test}
 
-// sameFacts: the counts are those of the samples.
+// sameFacts: the facts are the facts of the samples.
 func (s *suite) sameFacts(t *testing.T) {
 	f, m := &s.facts, s.w.samples.Facts()
 	train, eval := int64(0), [2]int64{}
@@ -429,7 +428,7 @@ func (s *suite) rows(t *testing.T) {
 	})
 }
 
-// stack returns one that fails as the injectors say.
+// stack returns a storage stack with the given injectors of faults.
 func stack(t testing.TB, in ...faultio.Injector) *faultio.Stack {
 	t.Helper()
 	s, err := newStack(in...)
@@ -437,8 +436,8 @@ func stack(t testing.TB, in ...faultio.Injector) *faultio.Stack {
 	return s
 }
 
-// newStack reads through the page cache: what is injected lies above, where direct reads are not
-// told from others. The tests that run on every backend read directly.
+// newStack reads through the page cache. Faults are injected above, so direct reads would not make a difference. The
+// tests that run on every backend read directly.
 func newStack(in ...faultio.Injector) (*faultio.Stack, error) {
 	inner, _, err := all.Open("pread", iostack.Options{Workers: 2, Direct: iostack.DirectNever})
 	if err != nil {
@@ -479,9 +478,8 @@ func (s *suite) sideBySide(t *testing.T) {
 	}
 }
 
-// graphsInAnyOrder: as in a run, each slot has a goroutine that starts its batch and loads
-// the graph, in whichever order these come, and the others follow in the order of the run,
-// around the circle of sample epochs.
+// graphsInAnyOrder: as in a run, each slot has a goroutine that starts its batch and loads the graph, in any order.
+// The other steps follow in the order of the run, around the circle of sample epochs.
 func (s *suite) graphsInAnyOrder(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -530,8 +528,7 @@ func (s *suite) graphsInAnyOrder(t *testing.T) {
 	}
 }
 
-// resume: a store that is filled for any batch goes on from there, and around the circle of
-// sample epochs.
+// resume: a store that is filled for any batch continues from there, and around the circle of sample epochs.
 func (s *suite) resume(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -552,8 +549,8 @@ func (s *suite) resume(t *testing.T) {
 	}
 }
 
-// evaluation: batches of evaluation leave what the store holds as it was: training reads
-// what it would have read without them.
+// evaluation: batches of evaluation do not change the rows in the store: training has the same reads with and without
+// them.
 func (s *suite) evaluation(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -584,8 +581,7 @@ func (s *suite) evaluation(t *testing.T) {
 	}
 }
 
-// evaluationAlone: a store with the layout for evaluation loads every batch but those of
-// training.
+// evaluationAlone: a store with the layout for evaluation loads every evaluation batch.
 func (s *suite) evaluationAlone(t *testing.T) {
 	l, err := s.c.PlanEval()
 	must(t)(err)
@@ -631,10 +627,9 @@ func (s *suite) work(ctx context.Context, in iostack.Stack) (err error) {
 	return nil
 }
 
-// eachRead does the suite's work again and again, each time with another read to which something
-// happens, until there are no more. The work must fail with an error of the given kind; with ends,
-// its context ends once that read was submitted. It returns how many reads there were. Nothing is
-// left behind.
+// eachRead does the suite's work once for each of its reads, with an effect on that read. The work must fail with an
+// error of the given kind, and leave no memory behind. If ends is set, the context of the work ends once that read
+// was submitted. eachRead returns the number of reads.
 func (s *suite) eachRead(t *testing.T, happens faultio.Effect, ends bool, kind error) int {
 	before := device.HostBytes()
 	for n := 0; ; n++ {
@@ -669,7 +664,7 @@ func (s *suite) everyReadFails(t *testing.T) {
 	}
 }
 
-// everyReadIsWrong: a bit that is wrong in what any read returns is noticed.
+// everyReadIsWrong: a changed bit in the bytes of any read is an error.
 func (s *suite) everyReadIsWrong(t *testing.T) {
 	s.eachRead(t, faultio.Flip(0, 4), false, fault.ErrCorrupt)
 }
@@ -692,8 +687,7 @@ func (s *suite) cancel(t *testing.T) {
 	}
 }
 
-// ending is a stack that ends a context once a read was submitted, and knows which reads
-// are waited for.
+// ending is a stack that ends a context once a read was submitted, and records the reads in flight.
 type ending struct {
 	iostack.Stack
 	left int // reads to submit before
@@ -735,8 +729,8 @@ func (e *ending) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return err
 }
 
-// budget: less memory than the least is refused, what a layout says suffices, and no more
-// is held.
+// budget: less memory than the smallest layout needs is refused, the memory of a layout suffices, and the store holds
+// no more.
 func (s *suite) budget(t *testing.T) {
 	o := featurestore.PlanOptions{Least: true, Slots: 2, EvalSlots: 1, Memory: 1 << 40, MostSlots: 2}
 	least, err := s.c.Plan(o)
@@ -775,7 +769,7 @@ func (s *suite) budget(t *testing.T) {
 	must(t)(st.Close())
 }
 
-// steadyState: once a slot has loaded some batches, loading more allocates next to nothing.
+// steadyState: after some batches, loading further batches allocates almost no memory.
 func (s *suite) steadyState(t *testing.T) {
 	in, _, err := all.Open("pread", iostack.Options{Workers: 2})
 	must(t)(err)

@@ -13,7 +13,7 @@ import (
 	"diskgnn/iostack/all"
 )
 
-// Trace returns the input nodes of the training batches, as they were sampled.
+// Trace returns the input nodes of the sampled training batches.
 func (w *World) Trace(t testing.TB) (list [][]uint32) {
 	t.Helper()
 	for i := range w.samples.Facts().TrainBatches {
@@ -29,14 +29,13 @@ type Opened struct {
 	Facts featurestore.Facts
 }
 
-// Open opens a store with all the memory that it wants, until the test ends.
+// Open opens a store without a limit of memory, and closes it when the test ends.
 func Open(t testing.TB, c featurestore.Candidate, slots int) *Opened {
 	t.Helper()
 	return OpenWith(t, c, slots, featurestore.PlanOptions{})
 }
 
-// OpenWith opens a store by options, which it gives all the memory that it wants, until the
-// test ends.
+// OpenWith is Open with the given options, without a limit of memory.
 func OpenWith(t testing.TB, c featurestore.Candidate, slots int, o featurestore.PlanOptions) *Opened {
 	t.Helper()
 	o.Memory, o.GPUMemory, o.Slots, o.MostSlots = 1<<40, 1<<40, slots, slots
@@ -71,8 +70,7 @@ func OpenWith(t testing.TB, c featurestore.Candidate, slots int, o featurestore.
 	return st
 }
 
-// FillFor fills the store for a run that goes on with the given batch. It returns the bytes read and
-// the lines reported.
+// FillFor fills the store for a run that continues with the given batch. It returns the bytes read and the log lines.
 func (o *Opened) FillFor(t testing.TB, next int) (read int64, lines []string) {
 	t.Helper()
 	n := &notes{Reporter: progress.Discard}
@@ -83,7 +81,7 @@ func (o *Opened) FillFor(t testing.TB, next int) (read int64, lines []string) {
 	return read, n.lines
 }
 
-// notes keeps what is reported.
+// notes keeps the log lines.
 type notes struct {
 	progress.Reporter
 	lines []string
@@ -93,8 +91,8 @@ func (n *notes) Logf(format string, args ...any) {
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
 
-// Covered returns the bytes of the pages of some rows, each row's by themselves, counted
-// page by page.
+// Covered returns the bytes of the pages of some rows, counted page by page. A page with several rows counts for each
+// of them.
 func Covered(nodes []uint32, row int, size int64) (bytes int64) {
 	for _, v := range nodes {
 		for page := int64(v) * int64(row) / 4096 * 4096; page < int64(v+1)*int64(row); page += 4096 {
@@ -104,9 +102,9 @@ func Covered(nodes []uint32, row int, size int64) (bytes int64) {
 	return bytes
 }
 
-// ResumesAnywhere runs a store of rows of float16 through its training batches, three of them at a
-// time, decoded ahead. A run that goes on at any batch must have the hits and reads of an uninterrupted
-// run. Checkpoints hold nothing of the store.
+// ResumesAnywhere runs a store with rows in float16 through its training batches, with up to three batches decoded
+// ahead. A run that continues at any batch must have the hits and reads of an uninterrupted run, without a state of
+// the store in the checkpoint.
 func ResumesAnywhere(t *testing.T, w *World, c featurestore.Candidate) {
 	t.Helper()
 	run := func(from, n int) (list []featurestore.Counts) {

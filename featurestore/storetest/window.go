@@ -19,7 +19,7 @@ import (
 	"diskgnn/iostack/faultio"
 )
 
-// window: a store that looks ahead says so, and what that takes.
+// window: the layout of a store with a window has its batches ahead and its memory.
 func (s *suite) window(t *testing.T) {
 	l, err := s.c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, EvalSlots: 1, MostSlots: 1})
 	must(t)(err)
@@ -31,8 +31,7 @@ func (s *suite) window(t *testing.T) {
 	}
 }
 
-// RunWindow tests that the windows of the source that find returns meet the contract of package
-// featurestore.
+// RunWindow tests the contract of featurestore.Window with the source that find returns.
 func RunWindow(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Source) {
 	s := &windows{w: w, source: find(t, w)}
 	s.train = s.source.Facts().Train
@@ -56,10 +55,10 @@ type windows struct {
 	w      *World
 	source featurestore.Source
 	train  int
-	inputs [][]uint32 // of every training batch, as it was sampled
+	inputs [][]uint32 // input nodes of every sampled training batch
 }
 
-// aheads are the windows of one batch ahead, of some, and of as many as there are or more.
+// aheads returns sizes of windows: one batch ahead, some, all training batches, and more.
 func (s *windows) aheads() []int {
 	return []int{1, 2, s.train / 2, s.train - 1, s.train, 2*s.train + 1}
 }
@@ -79,7 +78,7 @@ func (s *windows) open(in iostack.Stack, ahead int) (_ featurestore.Window, free
 	}, nil
 }
 
-// shows reports how a window differs from the circle of sampled batches.
+// shows returns an error if a window differs from the circle of sampled batches.
 func (s *windows) shows(w featurestore.Window, first, ahead int) error {
 	if w.First() != first {
 		return fmt.Errorf("the window begins with batch %d, not with %d", w.First(), first)
@@ -93,8 +92,8 @@ func (s *windows) shows(w featurestore.Window, first, ahead int) error {
 	return nil
 }
 
-// nodes: from every batch on, and around the circle, the window shows the input nodes of the
-// batches to come. What it reads is counted.
+// nodes: from every batch on, and around the circle, the window has the input nodes of the coming batches. It counts
+// its reads.
 func (s *windows) nodes(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -122,7 +121,7 @@ func (s *windows) nodes(t *testing.T) {
 	}
 }
 
-// steps: whatever a window was moved through, it shows the same.
+// steps: the content of a window does not depend on its earlier moves.
 func (s *windows) steps(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -154,7 +153,7 @@ func (s *windows) steps(t *testing.T) {
 	})
 }
 
-// budget: a window holds what the source says, and not much less.
+// budget: a window takes the memory that the source predicts, and not much less.
 func (s *windows) budget(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -162,16 +161,16 @@ func (s *windows) budget(t *testing.T) {
 		before := device.HostBytes()
 		_, free, err := s.open(in, ahead)
 		must(t)(err)
-		if n, want := device.HostBytes()-before, s.source.WindowBytes(ahead); n > want || n < want/4 && !s.w.Params.Drawn { // drawing takes memory of Go's
+		if n, want := device.HostBytes()-before, s.source.WindowBytes(ahead); n > want || n < want/4 && !s.w.Params.Drawn { // drawing takes memory on Go's heap
 			t.Errorf("a window of %d batches ahead holds %d bytes of %d", ahead, n, want)
 		}
 		must(t)(free())
 	}
 }
 
-// everyRead spoils each of the reads of a window that is moved, one after the other, and
-// passes the error of the move to check. However a move ends, no read is left in flight, and
-// the window can be moved again. cancel ends a move's context once the read is submitted.
+// everyRead moves a window once for each read of the move, with an effect on that read, and passes the error of the
+// move to check. After every move, no read may be in flight, and the window can be moved again. cancel ends the
+// context of the move once the read is submitted.
 func (s *windows) everyRead(t *testing.T, effect faultio.Effect, cancel bool, check func(error) bool) {
 	for n := 0; ; n++ {
 		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), effect))
@@ -212,7 +211,7 @@ func (s *windows) everyReadFails(t *testing.T) {
 	s.everyRead(t, faultio.Fail(syscall.EIO), false, func(err error) bool { return errors.Is(err, syscall.EIO) })
 }
 
-// everyReadIsWrong: a bit that is wrong in what any read returns is noticed.
+// everyReadIsWrong: a changed bit in the bytes of any read is an error.
 func (s *windows) everyReadIsWrong(t *testing.T) {
 	s.everyRead(t, faultio.Flip(0, 4), false, func(err error) bool { return errors.Is(err, fault.ErrCorrupt) })
 }
@@ -222,7 +221,7 @@ func (s *windows) cancel(t *testing.T) {
 	s.everyRead(t, faultio.Hang(), true, func(err error) bool { return errors.Is(err, context.Canceled) })
 }
 
-// steadyState: a window that has gone around the circle takes next to no memory further on.
+// steadyState: after a round of the circle, a window allocates almost no memory.
 func (s *windows) steadyState(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
