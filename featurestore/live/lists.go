@@ -100,8 +100,8 @@ func (s *Source) openTopology(ctx context.Context, rep progress.Reporter) (err e
 	return s.Hold(ctx, topology.OrderOf(c.Order, s.seeds, o.Fanout), bytes, rep)
 }
 
-// Hold makes a cached topology hold the in-neighbours of the first nodes in the given order, up to bytes bytes:
-// see topology.Topology.Fill. No loader or window may draw meanwhile.
+// Hold makes a cached topology hold the in-neighbours of the first nodes in the given order, up to bytes
+// bytes: see topology.Topology.Fill. No loader or window may draw meanwhile.
 func (s *Source) Hold(ctx context.Context, by topology.Order, bytes int64, rep progress.Reporter) error {
 	nodes, _, err := s.topology.Fill(ctx, by, bytes, rep)
 	if err != nil {

@@ -282,8 +282,8 @@ func (b *buffer) Find(nodes []uint32) (first int, err error) {
 	return first, nil
 }
 
-// bring reads pieces into the rooms of their partitions until upTo bytes of them are read, rounded up to whole
-// pages. It adds its reads to counts.
+// bring reads pieces into the rooms of their partitions until upTo bytes of them are read, rounded up to
+// whole pages. It adds its reads to counts.
 func (b *buffer) bring(ctx context.Context, p *pieces, upTo int64, counts *featurestore.Counts) (err error) {
 	for turn := 0; p.read < upTo || b.trips[0].n+b.trips[1].n > 0; turn = 1 - turn {
 		t := &b.trips[turn]

@@ -38,8 +38,8 @@ func (t *tableLayout) workBytes() int64 {
 	return int64(t.partitions())*(t.scatterRows()*t.row+16) + max(readBytes, t.row) + granules + t.sumsBytes()
 }
 
-// prepared returns the checksums of the file of rows by partition, and the bytes read. It makes the file if it
-// is missing or does not match the samples. places has the place of every node's row.
+// prepared returns the checksums of the file of rows by partition, and the bytes read. It makes the file
+// if it is missing or does not match the samples. places has the place of every node's row.
 func (d *design) prepared(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {
 	sums, err = d.readSums()
 	switch {
@@ -84,8 +84,8 @@ func (d *design) readSums() (*binio.Sums, error) {
 	return &s, nil
 }
 
-// prepare makes the file and its checksums, unless another process has made them meanwhile. If another process
-// is making them, the error is of kind fault.ErrLocked.
+// prepare makes the file and its checksums, unless another process has made them meanwhile. If another
+// process is making them, the error is of kind fault.ErrLocked.
 func (d *design) prepare(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {
 	fsys, tmp := d.source.FS(), d.file()+vfs.TempSuffix
 	lock, err := fsys.Lock(tmp)

@@ -2,9 +2,9 @@ package marius
 
 import "diskgnn/internal/binio"
 
-// tableLayout computes offsets in the file of rows by partition. The place of a row is its number in the file:
-// the rows of a partition are contiguous, by ascending node, and partition p begins at place ⌈p·n/P⌉, as in
-// package sampler.
+// tableLayout computes offsets in the file of rows by partition. The place of a row is its number in the
+// file: the rows of a partition are contiguous, by ascending node, and partition p begins at place
+// ⌈p·n/P⌉, as in package sampler.
 type tableLayout struct {
 	nodes, row int64 // bytes of a row
 	begin      []int64

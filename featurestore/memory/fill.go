@@ -37,8 +37,8 @@ type tableReader struct {
 	stack iostack.Stack
 }
 
-// pieces takes the pieces of the table, in their order. Up to depth pieces are in flight: when piece i is read,
-// piece i − depth has been taken.
+// pieces takes the pieces of the table, in their order. Up to depth pieces are in flight: when piece i is
+// read, piece i − depth has been taken.
 type pieces struct {
 	// room returns memory for the content of piece i: n bytes, from byte at of the table on.
 	room func(i int, at, n int64) ([]byte, error)

@@ -24,9 +24,9 @@ func dropPages(f *os.File, m []byte) error {
 	return nil
 }
 
-// threadFaults returns the number of page faults of this thread so far that waited for a read. The kernel does
-// not count a fault that a signal interrupted, such as a signal of Go's scheduler. If two threads wait for
-// one page, it counts both.
+// threadFaults returns the number of page faults of this thread so far that waited for a read. The kernel
+// does not count a fault that a signal interrupted, such as a signal of Go's scheduler. If two threads
+// wait for one page, it counts both.
 func threadFaults() int64 {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // fails only for a wrong argument

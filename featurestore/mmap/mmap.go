@@ -31,8 +31,9 @@
 // the page faults that waited for a read, one page each, and a row with such a fault is a miss. A few per
 // cent of them may not be counted: see threadFaults.
 //
-// Rows are not checked, since the kernel maps a page for the thread that touches it. If the file was truncated
-// or written to since it was opened, or the disk fails to read it, the error is of kind fault.ErrCorrupt.
+// Rows are not checked, since the kernel maps a page for the thread that touches it. If the file was
+// truncated or written to since it was opened, or the disk fails to read it, the error is of kind
+// fault.ErrCorrupt.
 package mmap
 
 import (

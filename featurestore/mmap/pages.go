@@ -10,8 +10,8 @@ type pages struct {
 	read            set   // pages that the present batch read
 }
 
-// newPages returns an empty set of at most `most` pages of a file. memory is for both sets: zeroed, with twice
-// words(pages of the file) entries.
+// newPages returns an empty set of at most `most` pages of a file. memory is for both sets: zeroed, with
+// twice words(pages of the file) entries.
 func newPages(size, page, row, most int64, memory []uint32) *pages {
 	half := len(memory) / 2
 	return &pages{size: size, page: page, row: row, most: most, held: memory[:half], read: memory[half:]}
@@ -37,8 +37,8 @@ type touched struct {
 
 func (p *pages) begin() { clear(p.read) }
 
-// take touches rows of nodes, from the first on, until the next row would exceed the bound. If it touches none,
-// call drop first.
+// take touches rows of nodes, from the first on, until the next row would exceed the bound. If it touches
+// none, call drop first.
 func (p *pages) take(nodes []uint32) (t touched) {
 	for _, v := range nodes {
 		begin := int64(v) * p.row

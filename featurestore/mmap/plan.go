@@ -56,8 +56,8 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 // PlanEval returns the layout with the smallest page cache.
 func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(0, 0), nil }
 
-// layout counts the memory of a store with a bound of pages in the page cache: at least the pages of leastRows
-// rows, at most the pages of the features.
+// layout counts the memory of a store with a bound of pages in the page cache: at least the pages of
+// leastRows rows, at most the pages of the features.
 func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 	f := &c.facts
 	pages = min(max(pages, leastRows*mostPages(int64(f.RowBytes), c.page)), c.filePages())
@@ -79,13 +79,13 @@ func (c *candidate) layout(pages int64, threads int) featurestore.Layout {
 
 const unchecked = "rows are unchecked: the kernel reads the pages of the mapped features"
 
-// confinedLeast is the smallest page cache for Confine. A cgroup also counts the kernel's page tables, 8 bytes
-// for each touched page, and memory that the program takes beyond its plan for a moment. The kernel kills a
-// program that has no page to evict, so the page cache must have room for both.
+// confinedLeast is the smallest page cache for Confine. A cgroup also counts the kernel's page tables, 8
+// bytes for each touched page, and memory that the program takes beyond its plan for a moment. The kernel
+// kills a program that has no page to evict, so the page cache must have room for both.
 const confinedLeast = 32 << 20
 
-// Confine implements featurestore.Confinable. It returns false if the page cache has room for all pages, or is
-// too small for a cgroup.
+// Confine implements featurestore.Confinable. It returns false if the page cache has room for all pages,
+// or is too small for a cgroup.
 func (c *candidate) Confine(l featurestore.Layout) (featurestore.Layout, bool) {
 	o := l.Own.(own)
 	if !canDrop || o.pages >= c.filePages() || o.pages*c.page < confinedLeast+8*c.filePages() {

@@ -161,8 +161,8 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	return nil
 }
 
-// Wait gathers the rows. Batches are gathered one at a time: pages that a batch leaves in the page cache serve
-// the next batch, so the counts follow from the order of the calls.
+// Wait gathers the rows. Batches are gathered one at a time: pages that a batch leaves in the page cache
+// serve the next batch, so the counts follow from the order of the calls.
 func (sl *slot) Wait(ctx context.Context) error {
 	if err := sl.Loader.Wait(ctx); err != nil || !sl.waiting {
 		return err

@@ -12,9 +12,10 @@ import (
 	"diskgnn/internal/mapped"
 )
 
-// threads gather rows from a mapped file, one gather at a time. Each is a thread of the operating system, which
-// waits in a page fault until the page has been read. They live as long as the store, so a batch allocates
-// nothing. They take small pieces of a gather in turn, since the rows with reads are not known in advance.
+// threads gather rows from a mapped file, one gather at a time. Each is a thread of the operating system,
+// which waits in a page fault until the page has been read. They live as long as the store, so a batch
+// allocates nothing. They take small pieces of a gather in turn, since the rows with reads are not known
+// in advance.
 type threads struct {
 	file *mapped.File
 	from dtype.Type

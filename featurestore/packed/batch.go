@@ -71,8 +71,8 @@ func (b *batch) String() string { return b.ref.String() }
 
 func (b *batch) train() *packfile.Train { return &b.src.pack.Index().Train[b.ref.Index] }
 
-// claim claims rows rows of the matrix, from row `to` on, for a level on disk. Levels claim rows in the order of
-// the matrix. The result's from is the number of rows claimed before.
+// claim claims rows rows of the matrix, from row `to` on, for a level on disk. Levels claim rows in the
+// order of the matrix. The result's from is the number of rows claimed before.
 func (b *batch) claim(to, rows int) stretch {
 	s := stretch{to, b.sent, rows}
 	b.claimed = append(b.claimed, s)

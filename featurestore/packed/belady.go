@@ -7,9 +7,9 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// belady is the cache of policy min, together with the cold level, which supplies admitted rows. Every batch's
-// plan has the entries of its hits, and the entries that take some of its cold rows afterwards. So batches
-// must be assembled in the pack's order, around the circle of sample epochs, by one goroutine.
+// belady is the cache of policy min, together with the cold level, which supplies admitted rows. Every
+// batch's plan has the entries of its hits, and the entries that take some of its cold rows afterwards. So
+// batches must be assembled in the pack's order, around the circle of sample epochs, by one goroutine.
 type belady struct {
 	refills
 	// home is, by entry, the row of hot.bin in the entry after the last batch.

@@ -80,8 +80,8 @@ type cold interface {
 // chunkRows is a part of the cold level.
 type chunkRows interface {
 	part
-	// packed returns the chunk's rows from the given one on in packed form, if host memory has them: all rows,
-	// or the rows that the cache admits.
+	// packed returns the chunk's rows from the given one on in packed form, if host memory has them: all
+	// rows, or the rows that the cache admits.
 	packed(row int) []byte
 }
 
@@ -252,8 +252,8 @@ func (unpackedWide) piece(p *chunkPart, at packfile.Piece, scratch *[]byte) erro
 	return p.widen(at, *scratch)
 }
 
-// unpackedWideKept is unpackedWide, but keeps the rows of band 1 in packed form until the next chunk is placed.
-// A piece begins with band 1.
+// unpackedWideKept is unpackedWide, but keeps the rows of band 1 in packed form until the next chunk is
+// placed. A piece begins with band 1.
 type unpackedWideKept struct {
 	unpackedWide
 	most int64

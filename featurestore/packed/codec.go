@@ -17,11 +17,11 @@ type codec interface {
 	// open prepares for the given number of goroutines. close releases the memory.
 	open(workers int) error
 	close()
-	// load checks piece p of the chunk b, of the file with the given name, and fills rows with the rows of the
-	// piece, unless rows is a part of b.
+	// load checks piece p of the chunk b, of the file with the given name, and fills rows with the rows of
+	// the piece, unless rows is a part of b.
 	load(t *packfile.Train, name string, b []byte, p packfile.Piece, rows []byte) error
-	// apart returns the memory for the given bytes of rows in addition to the chunk, and rows returns the rows:
-	// a part of the chunk, or of that memory.
+	// apart returns the memory for the given bytes of rows in addition to the chunk, and rows returns the
+	// rows: a part of the chunk, or of that memory.
 	apart(bytes int64) int64
 	rows(chunk, apart []byte) []byte
 }

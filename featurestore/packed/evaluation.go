@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// evaluation is the level of validation and test batches: it reads rows that are not hot from eval.bin, and hot
-// rows that are not in memory from hot.bin, both as runs of pages.
+// evaluation is the level of validation and test batches: it reads rows that are not hot from eval.bin,
+// and hot rows that are not in memory from hot.bin, both as runs of pages.
 type evaluation struct {
 	src  *source
 	held int64 // ranks below are in memory
@@ -24,8 +24,8 @@ type evaluationPart struct {
 
 func (p *evaluationPart) start() error { return nil }
 
-// follow claims the rows of eval.bin, which come first in the matrix, and then the rows of hot.bin that are not
-// in memory. Hot rows are in descending order of rank.
+// follow claims the rows of eval.bin, which come first in the matrix, and then the rows of hot.bin that
+// are not in memory. Hot rows are in descending order of rank.
 func (p *evaluationPart) follow() error {
 	b, f := p.b, &p.src.facts
 	ids, n := b.decoded.Input, evaluated(p.src.pack, b.ref).Rows

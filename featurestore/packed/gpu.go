@@ -45,8 +45,8 @@ func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	return g
 }
 
-// landing chooses the memory on the GPU for rows from disk: for float32 the matrix itself, otherwise the memory
-// of a turn, from which a kernel widens them.
+// landing chooses the memory on the GPU for rows from disk: for float32 the matrix itself, otherwise the
+// memory of a turn, from which a kernel widens them.
 type landing struct {
 	// bytes returns the memory of a turn for the given bytes of rows.
 	bytes func(rows int64) int64
@@ -135,8 +135,8 @@ func (g *gpu) matrix(b *batch, m *memory, size matrixSize) matrix {
 	return n
 }
 
-// gpuMatrix is a slot's memory for matrices that the GPU assembles: rows from disk in packed form, and entries of
-// the table.
+// gpuMatrix is a slot's memory for matrices that the GPU assembles: rows from disk in packed form, and
+// entries of the table.
 type gpuMatrix struct {
 	*gpu
 	b    *batch
@@ -255,9 +255,9 @@ func (m *gpuMatrix) take(s stretch, entries []uint32) {
 	m.taken = append(m.taken, s)
 }
 
-// fill submits the copies of rows from disk and, after them on the stream of gathers, the gathers and the changes
-// of the table. That stream has the batches in the order in which they are computed, so every batch sees the
-// table after the changes of all earlier batches, in the GPU's memory and in RAM.
+// fill submits the copies of rows from disk and, after them on the stream of gathers, the gathers and the
+// changes of the table. That stream has the batches in the order in which they are computed, so every
+// batch sees the table after the changes of all earlier batches, in the GPU's memory and in RAM.
 func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t := m.turn()
 	if err := m.send(copies, t, x); err != nil {

@@ -65,8 +65,8 @@ func (f *filling) end() error {
 // wait returns when the copy of the k-th piece in flight is done.
 func (f *filling) wait(k int) error { return f.table.Device.Attached(f.free[k].Synchronize) }
 
-// copy submits the copy of the device's part of b, the k-th piece in flight, which begins at byte lo of hot.bin.
-// For a divided table it collects the part in spare first, and returns the bytes of spare used.
+// copy submits the copy of the device's part of b, the k-th piece in flight, which begins at byte lo of
+// hot.bin. For a divided table it collects the part in spare first, and returns the bytes of spare used.
 func (f *filling) copy(k int, lo int64, b, spare []byte) (used int, err error) {
 	to := lo
 	if f.table.Devices > 1 {
@@ -135,8 +135,8 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 	})
 }
 
-// set copies rows, in the order of a chunk, to their entries, on a stream, and waits for the copies. The calling
-// goroutine must be attached to the device.
+// set copies rows, in the order of a chunk, to their entries, on a stream, and waits for the copies. The
+// calling goroutine must be attached to the device.
 func (t *gpuTable) set(s *cuda.Stream, list []arrival, rows []byte) error {
 	rb := t.RowBytes()
 	for _, a := range list {

@@ -60,8 +60,8 @@ func (l *lateReads) count(to *Layout) {
 	to.GPUSlotBytes += l.terms.BatchDevice
 }
 
-// late is the cold level with reads by the GPU. It submits them when a batch begins, and completes them when the
-// matrix is made. A kernel computes the checksums; the host compares them after the copies.
+// late is the cold level with reads by the GPU. It submits them when a batch begins, and completes them
+// when the matrix is made. A kernel computes the checksums; the host compares them after the copies.
 type late struct {
 	*chunk
 	reads  *lateReads

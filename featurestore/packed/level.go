@@ -6,15 +6,15 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// level is one origin of the rows of batches, on disk or in memory. The levels of a store are chosen once, when it
-// is opened, by policy, element type, codec and device.
+// level is one origin of the rows of batches, on disk or in memory. The levels of a store are chosen once,
+// when it is opened, by policy, element type, codec and device.
 type level interface {
 	// part allocates the level's memory in a slot, and returns the level's part of the slot.
 	part(b *batch, m *memory) part
 }
 
-// part is a level's part of one slot. Its methods are called in the order of their declaration, after the sink's
-// matrix was begun. Their errors have the name of the batch.
+// part is a level's part of one slot. Its methods are called in the order of their declaration, after the
+// sink's matrix was begun. Their errors have the name of the batch.
 type part interface {
 	// start claims rows of the matrix and submits their reads, if both are known without the graph.
 	start() error

@@ -5,8 +5,8 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// memory allocates the host buffers of a slot. A dry memory only counts them, so the same code computes the size
-// and allocates.
+// memory allocates the host buffers of a slot. A dry memory only counts them, so the same code computes
+// the size and allocates.
 type memory struct {
 	dry     bool
 	bytes   int64          // of all buffers, each rounded up to whole pages

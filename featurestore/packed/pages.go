@@ -29,8 +29,8 @@ func (l *rowList) at(k int, rowBytes int64) (off int64, place int) {
 	return l.base + int64(l.ids[k])*rowBytes, k
 }
 
-// pageReader reads lists of rows, one after the other, as runs of pages, through two staging buffers: the pages of
-// one are checked and copied out while the pages of the other are read.
+// pageReader reads lists of rows, one after the other, as runs of pages, through two staging buffers: the
+// pages of one are checked and copied out while the pages of the other are read.
 type pageReader struct {
 	staging [2]*device.Host
 	lists   []rowList // the present list, then the lists left

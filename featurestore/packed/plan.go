@@ -46,8 +46,8 @@ func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
 		share(r, p.edges[least]), o.Slots, p.needs(least), left(o.Memory))
 }
 
-// PlanEval returns the layout of a store that loads each evaluation batch once, and no training batches. It has no
-// cache: filling one would read more than it saves.
+// PlanEval returns the layout of a store that loads each evaluation batch once, and no training batches.
+// It has no cache: filling one would read more than it saves.
 func PlanEval(r *packfile.Reader) Layout {
 	p := planner{r: r, edges: r.Index().Edges}
 	l := p.layout(len(p.edges) - 1)
@@ -107,8 +107,8 @@ func (p *planner) mostOnGPU() (int64, error) {
 	return fits, err
 }
 
-// wanted returns the number of the largest of the pack's caches that is not larger than the options ask for, and
-// a note if it is smaller.
+// wanted returns the number of the largest of the pack's caches that is not larger than the options ask
+// for, and a note if it is smaller.
 func (p *planner) wanted() (first int, note string, err error) {
 	r, f := p.r, p.r.Facts()
 	if p.o.Cache == nil {
@@ -166,8 +166,8 @@ func left(memory int64) string {
 	return budget.FormatBytes(memory)
 }
 
-// exactly returns an error if the options ask for another cache than the cache of a pack of policy min. With rows
-// on a GPU they may ask for more.
+// exactly returns an error if the options ask for another cache than the cache of a pack of policy min.
+// With rows on a GPU they may ask for more.
 func (p *planner) exactly(wanted int64) error {
 	r, rows := p.r, p.edges[0]
 	if wanted == rows || wanted == r.Params().CacheRows || p.onGPU > 0 && wanted > rows {

@@ -182,8 +182,8 @@ func (r *replayer) admit(ctx context.Context, i int) error {
 	return r.arrive(ctx, list)
 }
 
-// arrive reads rows of the batch's chunk, in ascending order, and puts them into their entries. It reads only the
-// pieces with these rows.
+// arrive reads rows of the batch's chunk, in ascending order, and puts them into their entries. It reads
+// only the pieces with these rows.
 func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	if len(list) == 0 {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// sharedRows is the SSD level: rows that several batches of a segment use, read as runs of pages. Rows of the bands
-// after through are in memory.
+// sharedRows is the SSD level: rows that several batches of a segment use, read as runs of pages. Rows of
+// the bands after through are in memory.
 type sharedRows struct {
 	src     *source
 	through int

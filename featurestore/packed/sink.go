@@ -6,8 +6,8 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// sink assembles the matrices, on the host or on a GPU. It has a table of rows in memory, by entry, and puts these
-// rows and the rows from disk into their places.
+// sink assembles the matrices, on the host or on a GPU. It has a table of rows in memory, by entry, and
+// puts these rows and the rows from disk into their places.
 type sink interface {
 	// packed reports whether the sink takes rows from disk in packed form; otherwise the CPU widens them.
 	packed() bool
@@ -32,8 +32,8 @@ type cache interface {
 	bytes() int64
 	// lie replaces entries of a batch's plan by entries of the table, for take and admit.
 	lie(entries []uint32)
-	// admit puts the rows of a batch's matrix, from row `from` on, into entries, after all rows were taken from
-	// the table. packed has these rows in packed form, if host memory has them.
+	// admit puts the rows of a batch's matrix, from row `from` on, into entries, after all rows were taken
+	// from the table. packed has these rows in packed form, if host memory has them.
 	admit(b *batch, from int, packed []byte, entries []uint32)
 	// set puts rows, in the order of a chunk, into their entries. No batch may be under way.
 	set(list []arrival, rows []byte) error
@@ -54,8 +54,8 @@ type matrixSize struct {
 	eval     bool
 }
 
-// hot is the level of the rows in the sink's table, where the entry of a row is its rank. It has all rows that no
-// level on disk has claimed.
+// hot is the level of the rows in the sink's table, where the entry of a row is its rank. It has all rows
+// that no level on disk has claimed.
 type hot struct{ sink sink }
 
 func (l hot) part(b *batch, _ *memory) part { return &hotPart{b: b} }

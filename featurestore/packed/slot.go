@@ -29,10 +29,10 @@ type course struct {
 	plans  bool    // batches have plans
 }
 
-// register registers the slot's memory with the stack, before its second batch. Registered memory is pinned, so the
-// kernel first has to allocate all pages: this takes a second for all slots together, or more on a virtual
-// machine. Before the first batch the drive would be idle meanwhile. After it, the reads have allocated most pages
-// already.
+// register registers the slot's memory with the stack, before its second batch. Registered memory is
+// pinned, so the kernel first has to allocate all pages: this takes a second for all slots together, or
+// more on a virtual machine. Before the first batch the drive would be idle meanwhile. After it, the reads
+// have allocated most pages already.
 func (sl *Slot) register() error {
 	if !sl.used || sl.registered {
 		sl.used = true
@@ -70,11 +70,12 @@ func (sl *Slot) Counts() featurestore.Counts { return sl.counts }
 // matrix.
 func (sl *Slot) Matrix() []byte { return sl.matrix.memory() }
 
-// X returns the batch's feature matrix, input nodes × dim, row-major. It is complete after Assemble, and valid until
-// the next Start. It is nil if a GPU assembles the matrix: see Fill.
+// X returns the batch's feature matrix, input nodes × dim, row-major. It is complete after Assemble, and
+// valid until the next Start. It is nil if a GPU assembles the matrix: see Fill.
 func (sl *Slot) X() []float32 { return sl.matrix.x(len(sl.decoded.Input)) }
 
-// Fill implements featurestore.Slot. x is complete once the copies and the work of the returned span are done.
+// Fill implements featurestore.Slot. x is complete once the copies and the work of the returned span are
+// done.
 func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	return sl.matrix.fill(copies, x)
 }
@@ -84,9 +85,9 @@ func (sl *Slot) Landed() error { return sl.matrix.landed() }
 
 var _ featurestore.Landing = (*Slot)(nil)
 
-// Start submits the reads of the batch's graph and, for a training batch, of the chunk's rows that are not in
-// memory, at the places given by the index. It returns at once, except for the slot's second batch, before which
-// it registers the slot's memory. Call Wait afterwards, even after an error.
+// Start submits the reads of the batch's graph and, for a training batch, of the chunk's rows that are not
+// in memory, at the places given by the index. It returns at once, except for the slot's second batch,
+// before which it registers the slot's memory. Call Wait afterwards, even after an error.
 func (sl *Slot) Start(ref featurestore.Ref) error {
 	if err := sl.register(); err != nil {
 		return err
@@ -121,8 +122,8 @@ func (sl *Slot) LoadGraph(ctx context.Context) error {
 	return nil
 }
 
-// Wait returns when all reads have landed. Pages are read, checked and copied out in rounds. If ctx ends first, it
-// returns as soon as no read can write into the slot any more.
+// Wait returns when all reads have landed. Pages are read, checked and copied out in rounds. If ctx ends
+// first, it returns as soon as no read can write into the slot any more.
 func (sl *Slot) Wait(ctx context.Context) error {
 	err := sl.graph.end(ctx, &sl.batch) // if the batch was given up before LoadGraph
 	for _, p := range sl.parts {
@@ -131,9 +132,9 @@ func (sl *Slot) Wait(ctx context.Context) error {
 	return err
 }
 
-// Assemble checks the chunk and completes the matrix, or the inputs from which Fill makes it. Under policy min it
-// changes the cache: one goroutine must assemble the training batches, in the pack's order, from the batch given
-// to Fill on.
+// Assemble checks the chunk and completes the matrix, or the inputs from which Fill makes it. Under policy
+// min it changes the cache: one goroutine must assemble the training batches, in the pack's order, from
+// the batch given to Fill on.
 func (sl *Slot) Assemble(ctx context.Context) error {
 	for _, p := range sl.parts {
 		if err := ctx.Err(); err != nil {

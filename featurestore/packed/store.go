@@ -15,8 +15,9 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Store is the featurestore.Store of one pack. If several devices compute, it is the view of the first device, and
-// peers are the views of the others. Views share the rows in RAM and the files; each has its own levels.
+// Store is the featurestore.Store of one pack. If several devices compute, it is the view of the first
+// device, and peers are the views of the others. Views share the rows in RAM and the files; each has its
+// own levels.
 type Store struct {
 	src    *source
 	peers  []*Store
@@ -28,8 +29,8 @@ type Store struct {
 	eval   course
 }
 
-// compose chooses the levels and the sink of a store with the given layout, without opening them or allocating
-// memory.
+// compose chooses the levels and the sink of a store with the given layout, without opening them or
+// allocating memory.
 func compose(r *packfile.Reader, l *Layout) *Store {
 	s := composeView(&source{pack: r, facts: r.Facts()}, l, 0)
 	for i := range l.Peers {
@@ -97,8 +98,8 @@ func mostAdmitted(r *packfile.Reader) int {
 
 func isMin(r *packfile.Reader) bool { return r.Params().Policy == packfile.PolicyMin }
 
-// mostRows returns, for a training batch, the most rows from disk, the most rows of the SSD level, and the most rows
-// from memory.
+// mostRows returns, for a training batch, the most rows from disk, the most rows of the SSD level, and the
+// most rows from memory.
 func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 	for i := range r.Index().Train {
 		t := &r.Index().Train[i]
@@ -108,8 +109,8 @@ func mostRows(r *packfile.Reader, through int) (disk, shared, taken int) {
 	return disk, shared, taken
 }
 
-// Open opens a pack's files through the stack, which must outlive the store, and allocates the cache, which is empty
-// until Fill.
+// Open opens a pack's files through the stack, which must outlive the store, and allocates the cache,
+// which is empty until Fill.
 func Open(fsys vfs.FS, r *packfile.Reader, stack iostack.Stack, l Layout) (*Store, error) {
 	s := compose(r, &l)
 	err := s.src.open(fsys, stack)

@@ -126,8 +126,8 @@ func (b *belady) begun(nodes []uint32, held []int32) (free int32) {
 	return b.evict(max(0, len(b.nodeOf)+misses-cap(b.nodeOf)))
 }
 
-// take gives a node the frame free, or if that is Absent, a frame that was never taken. It returns this frame and
-// the next free one.
+// take gives a node the frame free, or if that is Absent, a frame that was never taken. It returns this
+// frame and the next free one.
 func (b *belady) take(v uint32, free int32) (frame, next int32) {
 	if free == Absent {
 		return b.add(v), Absent
@@ -160,8 +160,8 @@ func (b *belady) access(nodes []uint32, held []int32) (misses int) {
 	return misses
 }
 
-// evict evicts the n rows with the largest keys. It returns the first of their frames, or Absent. In the table,
-// the entry of each of these frames is the next one.
+// evict evicts the n rows with the largest keys. It returns the first of their frames, or Absent. In the
+// table, the entry of each of these frames is the next one.
 func (b *belady) evict(n int) int32 {
 	free := Absent
 	for range n {
@@ -218,9 +218,9 @@ func (b *belady) Bytes() int64 {
 // misses plus the number of rows that Ginex begins with.
 type Superbatch struct{ belady }
 
-// NewSuperbatch returns a policy for traces up to the given size, without a trace. It holds Size.Bytes(Belady)
-// without the memory of the trace. If accesses and nodes together exceed MaxKeys, the error is of kind
-// fault.ErrUsage.
+// NewSuperbatch returns a policy for traces up to the given size, without a trace. It holds
+// Size.Bytes(Belady) without the memory of the trace. If accesses and nodes together exceed MaxKeys, the
+// error is of kind fault.ErrUsage.
 func NewSuperbatch(s Size) (*Superbatch, error) {
 	if err := numbered(s.Accesses, s.Nodes); err != nil {
 		return nil, err
@@ -232,9 +232,9 @@ func NewSuperbatch(s Size) (*Superbatch, error) {
 	return b, nil
 }
 
-// Begin empties the cache, and begins a trace. The policy owns the trace until the next Begin. The nodes of each
-// batch must be ascending and below the number of nodes; otherwise the error is of kind fault.ErrCorrupt. Begin
-// panics if the trace has more accesses than the policy was made for.
+// Begin empties the cache, and begins a trace. The policy owns the trace until the next Begin. The nodes
+// of each batch must be ascending and below the number of nodes; otherwise the error is of kind
+// fault.ErrCorrupt. Begin panics if the trace has more accesses than the policy was made for.
 func (s *Superbatch) Begin(t Trace) error {
 	if err := t.divided(); err != nil {
 		return err

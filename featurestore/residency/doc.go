@@ -1,6 +1,6 @@
-// Package residency chooses the nodes with rows in a cache of a fixed number of frames. A frame is the place of
-// one row. A policy handles node ids and frame numbers alone, without rows, locks and time. So the same policy
-// serves host memory and GPU memory, and equal batches give equal decisions.
+// Package residency chooses the nodes with rows in a cache of a fixed number of frames. A frame is the
+// place of one row. A policy handles node ids and frame numbers alone, without rows, locks and time. So
+// the same policy serves host memory and GPU memory, and equal batches give equal decisions.
 //
 //	static  a fixed set of nodes
 //	lru     the rows used most recently
@@ -11,10 +11,10 @@
 //	belady  the rows with the nearest next uses in a recorded trace (Belady, 1966), as in Ginex
 //	        (Park and others, VLDB 2022); Superbatch: for one trace after the other
 //
-// lru, clock, sieve and s3fifo decide access by access. Their common part is in online.go, with the details of
-// GraphBolt's disk store: a batch's hits come first, in the order of its nodes, then its misses. A miss takes a
-// frame at once, before its row is read. Rows of the batch stay until it ends; if all frames have such rows, the
-// other misses pass by.
+// lru, clock, sieve and s3fifo decide access by access. Their common part is in online.go, with the
+// details of GraphBolt's disk store: a batch's hits come first, in the order of its nodes, then its
+// misses. A miss takes a frame at once, before its row is read. Rows of the batch stay until it ends; if
+// all frames have such rows, the other misses pass by.
 //
 // # State
 //

@@ -2,8 +2,8 @@ package residency
 
 import "diskgnn/internal/binio"
 
-// lru evicts the row with the oldest last use. The batch's rows are the newest, so the oldest row is in use only
-// if all rows are.
+// lru evicts the row with the oldest last use. The batch's rows are the newest, so the oldest row is in
+// use only if all rows are.
 type lru struct {
 	of    *online
 	queue links // last used first

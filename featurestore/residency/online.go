@@ -17,8 +17,8 @@ type online struct {
 // inUse marks, while Batch runs, the frames with rows of the batch.
 const inUse = 1 << 7
 
-// order chooses the row to evict next. Its methods are called for every use of a row. It may use the lower seven
-// bits of every frame's mark.
+// order chooses the row to evict next. Its methods are called for every use of a row. It may use the lower
+// seven bits of every frame's mark.
 type order interface {
 	// begin begins a batch; no frame is in use.
 	begin()
@@ -27,8 +27,8 @@ type order interface {
 	// evict removes a frame that is not in use from the order, and its row from the cache. At least one such
 	// frame must exist.
 	evict() int32
-	// insert adds the frame that takes v's row to the order. The old row of the frame is evicted, the frame is
-	// not marked, and the table does not have v yet.
+	// insert adds the frame that takes v's row to the order. The old row of the frame is evicted, the
+	// frame is not marked, and the table does not have v yet.
 	insert(f int32, v uint32)
 
 	// save appends the order and its bits of the marks.

@@ -1,7 +1,7 @@
 package residency
 
-// Policy chooses, batch after batch, the nodes with rows in the frames of a cache. It belongs to one goroutine at a
-// time; Batch of the policy static may be called concurrently.
+// Policy chooses, batch after batch, the nodes with rows in the frames of a cache. It belongs to one
+// goroutine at a time; Batch of the policy static may be called concurrently.
 type Policy interface {
 	// Batch takes the distinct input nodes of the next batch. held[i] becomes the frame that holds
 	// nodes[i] now, or -1: a miss. into[i] becomes the frame that takes the row of nodes[i], or -1: a

@@ -12,15 +12,15 @@ import (
 //	► small ┤                       ▲     └ not used: evicted
 //	        └─ not used: evicted, ghost ─ node comes back
 //
-// A new row goes to the small queue. If the small queue is longer than a tenth of the frames, its first row is
-// evicted, and its node goes to the ghost queue; but a row that was used since it came in goes to the main queue
-// instead. Otherwise the first row of the main queue is evicted; but a row with uses since it came in goes to the
-// end of the main queue instead, once for each use, up to three times. A node in the ghost queue goes to the main
-// queue at once.
+// A new row goes to the small queue. If the small queue is longer than a tenth of the frames, its first
+// row is evicted, and its node goes to the ghost queue; but a row that was used since it came in goes to
+// the main queue instead. Otherwise the first row of the main queue is evicted; but a row with uses since
+// it came in goes to the end of the main queue instead, once for each use, up to three times. A node in
+// the ghost queue goes to the main queue at once.
 //
-// Rows in use count as used: they move on and are not evicted. A node that came back keeps its place in the ghost
-// queue. When this place is reused, the node is forgotten, even if it has been evicted a second time. This is as
-// in GraphBolt.
+// Rows in use count as used: they move on and are not evicted. A node that came back keeps its place in
+// the ghost queue. When this place is reused, the node is forgotten, even if it has been evicted a second
+// time. This is as in GraphBolt.
 type s3fifo struct {
 	of          *online
 	next        []int32 // by frame: the next one in its queue

@@ -6,9 +6,9 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// sieve evicts the first row, from the hand on towards newer rows, that was not used since the hand last passed
-// it. After the newest row comes the oldest. Unlike in clock, rows that the hand passes keep their places, and
-// the hand reaches new rows last.
+// sieve evicts the first row, from the hand on towards newer rows, that was not used since the hand last
+// passed it. After the newest row comes the oldest. Unlike in clock, rows that the hand passes keep their
+// places, and the hand reaches new rows last.
 type sieve struct {
 	of    *online
 	queue links // last inserted first

@@ -6,14 +6,14 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// StandbyBatches is the number of batches for which a row stays in use under the policy standby: GNNDrive's two
-// extractors and its trainer have one batch each.
+// StandbyBatches is the number of batches for which a row stays in use under the policy standby:
+// GNNDrive's two extractors and its trainer have one batch each.
 const StandbyBatches = 3
 
-// standby evicts the row that was released first, as GNNDrive's standby list does. A row is in use during its
-// batch and the next StandbyBatches-1 batches, which are loaded before the batch has been trained; then it is
-// released. Rows of one batch are released in the order of its nodes. Rows in use are not evicted; if no others
-// are left, the other misses pass by.
+// standby evicts the row that was released first, as GNNDrive's standby list does. A row is in use during
+// its batch and the next StandbyBatches-1 batches, which are loaded before the batch has been trained;
+// then it is released. Rows of one batch are released in the order of its nodes. Rows in use are not
+// evicted; if no others are left, the other misses pass by.
 //
 // So rows are released in the order of their last uses, and the newest rows are in use.
 type standby struct {

@@ -13,13 +13,14 @@ const MostStates = 3
 // the base, and the number of batches decided since, 8 bytes each.
 const StateHeadBytes = 16
 
-// States keeps earlier states of a policy that decides for batches ahead of a run. It belongs to one goroutine at
-// a time.
+// States keeps earlier states of a policy that decides for batches ahead of a run. It belongs to one
+// goroutine at a time.
 //
-// A run's position is the batch trained last. Decisions are ahead of the position by up to the number of slots. So
-// a checkpoint has an earlier state, the base, and a resumed run decides again for the batches from the base to
-// the position. States keeps the base and a later state. The later state replaces the base at the first checkpoint
-// at which the position must be beyond it. Batches are numbered in a circle through all sample epochs.
+// A run's position is the batch trained last. Decisions are ahead of the position by up to the number of
+// slots. So a checkpoint has an earlier state, the base, and a resumed run decides again for the batches
+// from the base to the position. States keeps the base and a later state. The later state replaces the
+// base at the first checkpoint at which the position must be beyond it. Batches are numbered in a circle
+// through all sample epochs.
 type States struct {
 	Circle int // batches of the circle
 	Kind   int // length of the kind at the beginning of a saved state, in bytes
@@ -46,8 +47,8 @@ func (s *States) New(room int) []byte {
 // AddSlots adds n slots for training batches.
 func (s *States) AddSlots(n int) { s.slots += n }
 
-// Begin makes b the base: a result of New with its content, for the state before batch next, with since batches
-// decided after it. States owns b afterwards.
+// Begin makes b the base: a result of New with its content, for the state before batch next, with since
+// batches decided after it. States owns b afterwards.
 func (s *States) Begin(b []byte, next, since int) {
 	s.base = kept{b, next, since}
 	s.later = s.base
@@ -59,8 +60,8 @@ func (s *States) Step() {
 	s.later.since++
 }
 
-// Save returns the base for a checkpoint, valid until the next call. It may replace the base by the later state;
-// then it calls take, which returns the present state, before batch next.
+// Save returns the base for a checkpoint, valid until the next call. It may replace the base by the later
+// state; then it calls take, which returns the present state, before batch next.
 func (s *States) Save(kind []byte, next int, take func() []byte) []byte {
 	if s.later.since >= s.slots {
 		s.base = kept{} // release its memory before take allocates
@@ -96,9 +97,9 @@ func (s *States) Base() (content []byte, next int) {
 // Forget marks the base as belonging to no run: Behind returns -1 until the next Begin.
 func (s *States) Forget() { s.base.next = nowhere }
 
-// Behind returns the number of batches to decide again from the base to the state before batch next, at most the
-// number decided since. It is -1 if the base does not belong to a run at this batch. If the circle is shorter than
-// the number of slots, decisions may have passed the batch once more than the run.
+// Behind returns the number of batches to decide again from the base to the state before batch next, at
+// most the number decided since. It is -1 if the base does not belong to a run at this batch. If the
+// circle is shorter than the number of slots, decisions may have passed the batch once more than the run.
 func (s *States) Behind(next int) int {
 	if s.base.next == nowhere {
 		return -1

@@ -12,8 +12,8 @@ import (
 // static has the rows of a fixed set of nodes.
 type static struct{ table }
 
-// Top returns up to `most` nodes with the highest scores, by descending score, ties by ascending node id. It takes
-// 4 bytes a node while it runs.
+// Top returns up to `most` nodes with the highest scores, by descending score, ties by ascending node id.
+// It takes 4 bytes a node while it runs.
 func Top[S cmp.Ordered](score []S, most int) []uint32 {
 	nodes := make([]uint32, len(score))
 	for v := range nodes {

@@ -7,8 +7,8 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// table maps frames to nodes and nodes to frames. Frames are taken in ascending order, and a taken frame gets a new
-// row as soon as it loses one, so the frames with rows are always the frames below len(nodeOf).
+// table maps frames to nodes and nodes to frames. Frames are taken in ascending order, and a taken frame
+// gets a new row as soon as it loses one, so the frames with rows are always the frames below len(nodeOf).
 type table struct {
 	frameOf []int32  // by node: its frame, or Absent, or under s3fifo ghost
 	nodeOf  []uint32 // by taken frame

@@ -31,7 +31,8 @@ func (s *suite) gpuShare(t testing.TB, d *cuda.Device, percent float64) features
 	return o
 }
 
-// rowsOnGPU: Fill makes the same matrices in device memory for any division of the held rows between GPU and RAM.
+// rowsOnGPU: Fill makes the same matrices in device memory for any division of the held rows between GPU
+// and RAM.
 func (s *suite) rowsOnGPU(t *testing.T) {
 	d := cudatest.Open(t)
 	for _, percent := range []float64{0, 10, 100} {
@@ -90,8 +91,8 @@ func Landed(sl featurestore.Slot) error {
 	return nil
 }
 
-// taker takes matrices from slots as an engine does: two at a time, on a stream, without waiting for it before the
-// next batch.
+// taker takes matrices from slots as an engine does: two at a time, on a stream, without waiting for it
+// before the next batch.
 type taker struct {
 	copies, main *cuda.Stream
 	arena        *cuda.Arena
@@ -141,7 +142,8 @@ func (k *taker) free() {
 	k.main.Free()
 }
 
-// take takes the matrix of a slot, of the given bytes, as number i. It returns when the slot may be used again.
+// take takes the matrix of a slot, of the given bytes, as number i. It returns when the slot may be used
+// again.
 func (k *taker) take(i int, copies *cuda.Stream, sl featurestore.Slot, bytes int, check func(x []float32)) error {
 	n := &k.taken[i]
 	span, err := sl.Fill(copies, n.x)
@@ -175,8 +177,8 @@ func (k *taker) look(i int) error {
 	return err
 }
 
-// lateStreams: matrices are right for any order of work of the device's streams, also if the store is filled again
-// or closed before the last batch has been gathered.
+// lateStreams: matrices are right for any order of work of the device's streams, also if the store is
+// filled again or closed before the last batch has been gathered.
 func (s *suite) lateStreams(t *testing.T) {
 	cudatest.Late(t, cudatest.Orders, func(t *testing.T, d *cuda.Device) {
 		in := stack(t)
@@ -223,8 +225,8 @@ func (s *suite) trained(t *testing.T, d *cuda.Device, in iostack.Stack, o featur
 	}))
 }
 
-// everyCallFails: the error of any call of the device before Close reaches the caller, and no object is left on the
-// device.
+// everyCallFails: the error of any call of the device before Close reaches the caller, and no object is
+// left on the device.
 func (s *suite) everyCallFails(t *testing.T) {
 	for n, failed := 0, true; failed; n++ {
 		failed = false
@@ -242,8 +244,8 @@ func (s *suite) everyCallFails(t *testing.T) {
 	}
 }
 
-// workOnGPU opens a store for a device, fills it, loads a batch of every split, and closes it. It sets closing
-// before Close.
+// workOnGPU opens a store for a device, fills it, loads a batch of every split, and closes it. It sets
+// closing before Close.
 func (s *suite) workOnGPU(t *testing.T, d *cuda.Device, closing *bool) (err error) {
 	in := stack(t)
 	defer in.Close()
@@ -278,8 +280,8 @@ func (s *suite) workWith(d *cuda.Device, in iostack.Stack, o featurestore.PlanOp
 	return nil
 }
 
-// budgetOfGPU: a store and its slots take the device memory of the layout, which is within the limit. A limit that
-// is too small is refused.
+// budgetOfGPU: a store and its slots take the device memory of the layout, which is within the limit. A
+// limit that is too small is refused.
 func (s *suite) budgetOfGPU(t *testing.T) {
 	in := stack(t)
 	defer in.Close()

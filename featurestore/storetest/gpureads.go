@@ -59,8 +59,8 @@ func (s *suite) readByGPU(t *testing.T) {
 	}
 }
 
-// spoiledOnDrives: if every page of the rows has a changed bit on the drive, each batch with reads by the GPU fails
-// as damaged, before its matrix is used.
+// spoiledOnDrives: if every page of the rows has a changed bit on the drive, each batch with reads by the
+// GPU fails as damaged, before its matrix is used.
 func (s *suite) spoiledOnDrives(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
@@ -105,8 +105,8 @@ func (s *suite) spoiledOnDrives(t *testing.T) {
 	}
 }
 
-// callsOfReadsFail: the error of calls of the device reaches the caller also if the GPU reads, and no object is left
-// on the device. Not every call is tried.
+// callsOfReadsFail: the error of calls of the device reaches the caller also if the GPU reads, and no
+// object is left on the device. Not every call is tried.
 func (s *suite) callsOfReadsFail(t *testing.T) {
 	if !s.has(GPUReads) {
 		t.Skip("the host reads")
@@ -177,8 +177,8 @@ func OpenDriveDevice(t testing.TB) *cuda.Device {
 	return DriveDevices.Open(t)
 }
 
-// LoadDrives copies a finished directory to the given number of software drives, and returns the kind of the storage
-// stack that reads it from there.
+// LoadDrives copies a finished directory to the given number of software drives, and returns the kind of
+// the storage stack that reads it from there.
 func LoadDrives(t testing.TB, dir string, drives int) (kind string) {
 	t.Helper()
 	size := int64(0)
@@ -219,8 +219,8 @@ func LoadDrives(t testing.TB, dir string, drives int) (kind string) {
 	return kind
 }
 
-// SpoilDrives changes a bit of every page of a directory's files that match one of the patterns, on the drive. kind
-// is a result of LoadDrives with one drive.
+// SpoilDrives changes a bit of every page of a directory's files that match one of the patterns, on the
+// drive. kind is a result of LoadDrives with one drive.
 func SpoilDrives(t testing.TB, kind, dir string, patterns ...string) {
 	t.Helper()
 	at, err := target.Parse(kind)
@@ -242,7 +242,8 @@ func SpoilDrives(t testing.TB, kind, dir string, patterns ...string) {
 	must(t)(os.WriteFile(at.Parts[0], b, 0o600))
 }
 
-// OpenDrives opens the storage stack of a result of LoadDrives, with queues for a device. The caller closes it.
+// OpenDrives opens the storage stack of a result of LoadDrives, with queues for a device. The caller
+// closes it.
 func OpenDrives(t testing.TB, kind string, d *cuda.Device) iostack.DeviceStack {
 	t.Helper()
 	s, _, err := all.Open(kind, iostack.Options{Device: func() (*cuda.Device, error) { return d, nil }})

@@ -1,9 +1,9 @@
-// Package storetest is the conformance suite of stores: Run compares the batches of a store with a plain gather from
-// the dataset.
+// Package storetest is the conformance suite of stores: Run compares the batches of a store with a plain
+// gather from the dataset.
 //
-// The suite does not depend on the order and the numbering of the input nodes of a batch. It identifies the nodes by
-// the graph, which all stores have from the same samples, and compares rows and degrees node by node, and the ranks
-// of training batches.
+// The suite does not depend on the order and the numbering of the input nodes of a batch. It identifies
+// the nodes by the graph, which all stores have from the same samples, and compares rows and degrees node
+// by node, and the ranks of training batches.
 package storetest
 
 import (
@@ -54,8 +54,8 @@ type Params struct {
 	Batch, Epochs int   // [16], [2]
 	Fanout        []int // [3, 4]
 	Compress      bool
-	// Drawn reports whether the store draws the batches itself: it reads no graphs, and its lineage does not have
-	// the samples that it is compared with.
+	// Drawn reports whether the store draws the batches itself: it reads no graphs, and its lineage does
+	// not have the samples that it is compared with.
 	Drawn bool
 }
 
@@ -135,8 +135,8 @@ func (w *World) read(t testing.TB, ref featurestore.Ref) *graph.Batch {
 	return b
 }
 
-// nodes returns the node id of every input node of got, by comparing its graph with the sampled batch want. Every
-// input node of want is a destination or the source of an edge.
+// nodes returns the node id of every input node of got, by comparing its graph with the sampled batch
+// want. Every input node of want is a destination or the source of an edge.
 func nodes(want, got *graph.Batch) ([]uint32, error) {
 	if len(got.Blocks) != len(want.Blocks) || len(got.Input) != len(want.Input) || len(got.Degree) != len(want.Degree) {
 		return nil, errors.New("another shape than was sampled")
@@ -335,9 +335,9 @@ const (
 	// leaves in the page cache serve training too. The store's own tests hold its counted bytes to a
 	// formula, and damage its file.
 	PageCache Trait = "page cache"
-	// ReadsAhead is a store that reads rows of later batches together with the rows of a batch: a row is useful
-	// for the batch that first uses it, not for the batch with the read. The store's own tests hold its counts to
-	// a formula.
+	// ReadsAhead is a store that reads rows of later batches together with the rows of a batch: a row is
+	// useful for the batch that first uses it, not for the batch with the read. The store's own tests hold
+	// its counts to a formula.
 	ReadsAhead Trait = "reads ahead"
 )
 
@@ -436,8 +436,8 @@ func stack(t testing.TB, in ...faultio.Injector) *faultio.Stack {
 	return s
 }
 
-// newStack reads through the page cache. Faults are injected above, so direct reads would not make a difference. The
-// tests that run on every backend read directly.
+// newStack reads through the page cache. Faults are injected above, so direct reads would not make a
+// difference. The tests that run on every backend read directly.
 func newStack(in ...faultio.Injector) (*faultio.Stack, error) {
 	inner, _, err := all.Open("pread", iostack.Options{Workers: 2, Direct: iostack.DirectNever})
 	if err != nil {
@@ -478,8 +478,8 @@ func (s *suite) sideBySide(t *testing.T) {
 	}
 }
 
-// graphsInAnyOrder: as in a run, each slot has a goroutine that starts its batch and loads the graph, in any order.
-// The other steps follow in the order of the run, around the circle of sample epochs.
+// graphsInAnyOrder: as in a run, each slot has a goroutine that starts its batch and loads the graph, in
+// any order. The other steps follow in the order of the run, around the circle of sample epochs.
 func (s *suite) graphsInAnyOrder(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -549,8 +549,8 @@ func (s *suite) resume(t *testing.T) {
 	}
 }
 
-// evaluation: batches of evaluation do not change the rows in the store: training has the same reads with and without
-// them.
+// evaluation: batches of evaluation do not change the rows in the store: training has the same reads with
+// and without them.
 func (s *suite) evaluation(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -627,9 +627,9 @@ func (s *suite) work(ctx context.Context, in iostack.Stack) (err error) {
 	return nil
 }
 
-// eachRead does the suite's work once for each of its reads, with an effect on that read. The work must fail with an
-// error of the given kind, and leave no memory behind. If ends is set, the context of the work ends once that read
-// was submitted. eachRead returns the number of reads.
+// eachRead does the suite's work once for each of its reads, with an effect on that read. The work must
+// fail with an error of the given kind, and leave no memory behind. If ends is set, the context of the
+// work ends once that read was submitted. eachRead returns the number of reads.
 func (s *suite) eachRead(t *testing.T, happens faultio.Effect, ends bool, kind error) int {
 	before := device.HostBytes()
 	for n := 0; ; n++ {
@@ -729,8 +729,8 @@ func (e *ending) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return err
 }
 
-// budget: less memory than the smallest layout needs is refused, the memory of a layout suffices, and the store holds
-// no more.
+// budget: less memory than the smallest layout needs is refused, the memory of a layout suffices, and the
+// store holds no more.
 func (s *suite) budget(t *testing.T) {
 	o := featurestore.PlanOptions{Least: true, Slots: 2, EvalSlots: 1, Memory: 1 << 40, MostSlots: 2}
 	least, err := s.c.Plan(o)

@@ -70,7 +70,8 @@ func OpenWith(t testing.TB, c featurestore.Candidate, slots int, o featurestore.
 	return st
 }
 
-// FillFor fills the store for a run that continues with the given batch. It returns the bytes read and the log lines.
+// FillFor fills the store for a run that continues with the given batch. It returns the bytes read and the
+// log lines.
 func (o *Opened) FillFor(t testing.TB, next int) (read int64, lines []string) {
 	t.Helper()
 	n := &notes{Reporter: progress.Discard}
@@ -91,8 +92,8 @@ func (n *notes) Logf(format string, args ...any) {
 	n.lines = append(n.lines, fmt.Sprintf(format, args...))
 }
 
-// Covered returns the bytes of the pages of some rows, counted page by page. A page with several rows counts for each
-// of them.
+// Covered returns the bytes of the pages of some rows, counted page by page. A page with several rows
+// counts for each of them.
 func Covered(nodes []uint32, row int, size int64) (bytes int64) {
 	for _, v := range nodes {
 		for page := int64(v) * int64(row) / 4096 * 4096; page < int64(v+1)*int64(row); page += 4096 {
@@ -102,9 +103,9 @@ func Covered(nodes []uint32, row int, size int64) (bytes int64) {
 	return bytes
 }
 
-// ResumesAnywhere runs a store with rows in float16 through its training batches, with up to three batches decoded
-// ahead. A run that continues at any batch must have the hits and reads of an uninterrupted run, without a state of
-// the store in the checkpoint.
+// ResumesAnywhere runs a store with rows in float16 through its training batches, with up to three batches
+// decoded ahead. A run that continues at any batch must have the hits and reads of an uninterrupted run,
+// without a state of the store in the checkpoint.
 func ResumesAnywhere(t *testing.T, w *World, c featurestore.Candidate) {
 	t.Helper()
 	run := func(from, n int) (list []featurestore.Counts) {

@@ -92,8 +92,8 @@ func (s *windows) shows(w featurestore.Window, first, ahead int) error {
 	return nil
 }
 
-// nodes: from every batch on, and around the circle, the window has the input nodes of the coming batches. It counts
-// its reads.
+// nodes: from every batch on, and around the circle, the window has the input nodes of the coming batches.
+// It counts its reads.
 func (s *windows) nodes(t *testing.T) {
 	in := stack(t)
 	defer in.Close()
@@ -168,9 +168,9 @@ func (s *windows) budget(t *testing.T) {
 	}
 }
 
-// everyRead moves a window once for each read of the move, with an effect on that read, and passes the error of the
-// move to check. After every move, no read may be in flight, and the window can be moved again. cancel ends the
-// context of the move once the read is submitted.
+// everyRead moves a window once for each read of the move, with an effect on that read, and passes the
+// error of the move to check. After every move, no read may be in flight, and the window can be moved
+// again. cancel ends the context of the move once the read is submitted.
 func (s *windows) everyRead(t *testing.T, effect faultio.Effect, cancel bool, check func(error) bool) {
 	for n := 0; ; n++ {
 		in := stack(t, faultio.On(faultio.Nth(n, faultio.Always()), effect))

@@ -57,8 +57,9 @@ type Span struct {
 	Commands   int64
 }
 
-// Stages are times of commands by stage, in picoseconds. Dispatch is firmware or router and the command's bytes,
-// Wait is the die's queue, Held is the wait of a sensed page for its channel, Behind is DRAM and PCIe.
+// Stages are times of commands by stage, in picoseconds. Dispatch is firmware or router and the command's
+// bytes, Wait is the die's queue, Held is the wait of a sensed page for its channel, Behind is DRAM and
+// PCIe.
 type Stages struct{ Dispatch, Wait, Sense, Sample, Held, Transfer, Behind float64 }
 
 func (s *Stages) add(o *Stages) {

@@ -40,8 +40,8 @@ var assumptions = []struct {
 // deviations are factors of the degree laws' deviations.
 var deviations = []float64{0.5, 1.5}
 
-// doubts returns the studies of the workloads with other deviations, then of amazon with other assumptions of energy.
-// It returns none unless the options have all workloads, all platforms and both modes.
+// doubts returns the studies of the workloads with other deviations, then of amazon with other assumptions
+// of energy. It returns none unless the options have all workloads, all platforms and both modes.
 func (o *Options) doubts() (studies []Study, err error) {
 	if len(o.Workloads) != len(workloads) || len(o.Platforms) != len(platforms) || len(o.Modes) != 2 {
 		return nil, nil

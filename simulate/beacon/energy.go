@@ -2,8 +2,8 @@ package beacon
 
 import "diskgnn/simulate/kernel"
 
-// Energy has the energy of operations and the power of parts. The values come from the authors' simulator. It has none
-// for cores, sampler and router; these are assumed.
+// Energy has the energy of operations and the power of parts. The values come from the authors' simulator.
+// It has none for cores, sampler and router; these are assumed.
 type Energy struct {
 	Sense       float64 // watts of a die that senses
 	Channel     float64 // watts of a channel that carries bytes

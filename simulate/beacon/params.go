@@ -12,8 +12,8 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Params are the parameters of the drive, the host and the model. The defaults come from the table of configuration in
-// the authors' slides, and from the authors' simulator for values that the slides lack.
+// Params are the parameters of the drive, the host and the model. The defaults come from the table of
+// configuration in the authors' slides, and from the authors' simulator for values that the slides lack.
 type Params struct {
 	Host struct {
 		RoundTrip kernel.Time // of a hop through the host's storage stack
@@ -184,7 +184,8 @@ func (p *Params) Set(settings ...string) error {
 	return p.Check()
 }
 
-// FindParameter returns the parameter with the given name. An unknown name is an error of kind fault.ErrUsage.
+// FindParameter returns the parameter with the given name. An unknown name is an error of kind
+// fault.ErrUsage.
 func FindParameter(name string) (*Parameter, error) {
 	i := slices.IndexFunc(parameters, func(q Parameter) bool { return q.Name == name })
 	if i < 0 {
@@ -197,7 +198,8 @@ func FindParameter(name string) (*Parameter, error) {
 	return &parameters[i], nil
 }
 
-// Check returns an error of kind fault.ErrUsage if the values do not fit together or are too large to simulate.
+// Check returns an error of kind fault.ErrUsage if the values do not fit together or are too large to
+// simulate.
 func (p *Params) Check() error {
 	f := &p.Flash
 	switch {

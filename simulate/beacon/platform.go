@@ -79,8 +79,8 @@ A node's primary page is read first; what was drawn from its secondary pages is
 resubmitted from there. Dies and channels are the bound.`},
 }
 
-// FindPlatforms returns the platforms of a list of names with commas between them, or all for "all". An unknown name
-// is an error of kind fault.ErrUsage.
+// FindPlatforms returns the platforms of a list of names with commas between them, or all for "all". An
+// unknown name is an error of kind fault.ErrUsage.
 func FindPlatforms(names string) ([]Platform, error) {
 	if names == "all" {
 		return platforms, nil
@@ -113,10 +113,10 @@ func (p *Platform) Explain() string { return strings.TrimSpace(p.about) }
 // product is a matrix product: M×K by K×N.
 type product struct{ m, n, k int64 }
 
-// products returns the matrix products of training, forward and backward, for a batch with the given nodes of
-// each hop and vectors of vector numbers, and the number of multiplications in them. Layer l computes vectors of the
-// next width for the nodes of all hops except the last l. An array of adders, which is not modelled, sums the
-// vectors of a node's neighbours before.
+// products returns the matrix products of training, forward and backward, for a batch with the given nodes
+// of each hop and vectors of vector numbers, and the number of multiplications in them. Layer l computes
+// vectors of the next width for the nodes of all hops except the last l. An array of adders, which is not
+// modelled, sums the vectors of a node's neighbours before.
 func (p *Params) products(hops []int64, vector int) (all []product, macs float64) {
 	layers := len(hops) - 1
 	width := int64(vector)
@@ -141,8 +141,8 @@ func (p *Params) products(hops []int64, vector int) (all []product, macs float64
 	return all, macs
 }
 
-// compute returns the time of an array for products. Each S×S part of a result takes as many cycles as the inner
-// dimension, plus 2S − 2 for filling and draining.
+// compute returns the time of an array for products. Each S×S part of a result takes as many cycles as the
+// inner dimension, plus 2S − 2 for filling and draining.
 func (a *Array) compute(all []product) kernel.Time {
 	s := int64(a.Side)
 	var cycles int64

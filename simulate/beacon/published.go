@@ -4,8 +4,8 @@ package beacon
 type Claim struct {
 	What  string  `json:"what"`
 	Paper float64 `json:"paper"`
-	// Authors is the figure of a separate run of the authors' simulator with this package's degree laws; 0: it
-	// was not run.
+	// Authors is the figure of a separate run of the authors' simulator with this package's degree laws;
+	// 0: it was not run.
 	Authors  float64 `json:"authors_simulator"`
 	Within   float64 `json:"within"` // bound of the relative difference; 0: no bound was set
 	Faithful float64 `json:"faithful"`
@@ -82,8 +82,8 @@ var claims = []measure{
 		onAmazon(pcieShare)},
 }
 
-// Claims returns the published figures and the simulated ones. by has the outcomes by mode, workload and platform. If
-// it lacks a workload, a platform or a mode, Claims returns nil.
+// Claims returns the published figures and the simulated ones. by has the outcomes by mode, workload and
+// platform. If it lacks a workload, a platform or a mode, Claims returns nil.
 func Claims(by map[Mode]map[string]map[string]*Outcome) []Claim {
 	for _, m := range []Mode{Faithful, Strict} {
 		for _, w := range WorkloadNames() {
@@ -100,7 +100,8 @@ func Claims(by map[Mode]map[string]map[string]*Outcome) []Claim {
 	return all
 }
 
-// Measured has the figures of a training run on this machine, to compare with the simulation of the same batches.
+// Measured has the figures of a training run on this machine, to compare with the simulation of the same
+// batches.
 type Measured struct {
 	Run       string  `json:"run"`
 	Store     string  `json:"store"`

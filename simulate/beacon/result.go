@@ -51,8 +51,9 @@ func ParseSweep(s string) (Sweep, error) {
 	return sweep, nil
 }
 
-// StandardSweeps returns the sweeps of the publication: the drive's parameters one by one, and the firmware's cost,
-// which decides the router's gain. For samples it leaves out the batch size, which they fix.
+// StandardSweeps returns the sweeps of the publication: the drive's parameters one by one, and the
+// firmware's cost, which decides the router's gain. For samples it leaves out the batch size, which they
+// fix.
 func StandardSweeps(samples bool) []Sweep {
 	list := func(name, values string) Sweep { return Sweep{name, strings.Split(values, ",")} }
 	all := []Sweep{
@@ -79,8 +80,8 @@ type Result struct {
 	Seed    uint64   `json:"seed"`
 	Set     []string `json:"set"`
 	Rows    []Row    `json:"rows"`
-	// Inflation is the inflation by DirectGraph of each graph (see directgraph.Layout.Inflation). For a workload it
-	// is the inflation of nodes drawn by its degree law.
+	// Inflation is the inflation by DirectGraph of each graph (see directgraph.Layout.Inflation). For a
+	// workload it is the inflation of nodes drawn by its degree law.
 	Inflation map[string]float64 `json:"inflation"`
 	Claims    []Claim            `json:"claims"`
 	// Doubts are the claims with other degree laws in faithful mode: with deviations of 0.5 and 1.5 times the
@@ -103,8 +104,8 @@ func (o *Options) Runs() (n int64, err error) {
 	return n, err
 }
 
-// Memory of a trace, in bytes a node: up to two commands a node, while its slices grow. Memory of a run: its events
-// and queues in bytes a node, its dies in bytes a die, and channels and timelines in bytes.
+// Memory of a trace, in bytes a node: up to two commands a node, while its slices grow. Memory of a run:
+// its events and queues in bytes a node, its dies in bytes a die, and channels and timelines in bytes.
 const (
 	traceNodeBytes = 160
 	runNodeBytes   = 360
@@ -112,8 +113,9 @@ const (
 	runBytes       = 1 << 20
 )
 
-// fit returns an error of kind fault.ErrBudget if the batches of all studies, which are in memory together, and their
-// runs need more than Memory. For samples, with batches of unknown size, it sets the most nodes of a batch instead.
+// fit returns an error of kind fault.ErrBudget if the batches of all studies, which are in memory
+// together, and their runs need more than Memory. For samples, with batches of unknown size, it sets the
+// most nodes of a batch instead.
 func (o *Options) fit(studies []Study) error {
 	if o.Memory == 0 {
 		return nil
@@ -137,8 +139,8 @@ func (o *Options) fit(studies []Study) error {
 		besides+int64(traces*traceNodeBytes+largest*float64(runs)*runNodeBytes), o.Memory)
 }
 
-// Simulate runs the simulations that the options select. It calls done, unless nil, after each run, from several
-// goroutines: Runs times.
+// Simulate runs the simulations that the options select. It calls done, unless nil, after each run, from
+// several goroutines: Runs times.
 func Simulate(ctx context.Context, o Options, done func()) (*Result, error) {
 	r := &Result{Batches: o.Batches, Seed: o.Seed, Set: o.Settings, Inflation: map[string]float64{}}
 	studies, rows, err := o.studies()

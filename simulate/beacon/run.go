@@ -52,8 +52,8 @@ type run struct {
 // moment has the times of a command's stages.
 type moment struct{ ready, queued, sensing, sensed, sampled, crossing, sent kernel.Time }
 
-// Run simulates a batch on a platform. If the batch may take longer than an hour of simulated time, the error is of
-// kind fault.ErrUsage. Any other error is a broken invariant of the simulator.
+// Run simulates a batch on a platform. If the batch may take longer than an hour of simulated time, the
+// error is of kind fault.ErrUsage. Any other error is a broken invariant of the simulator.
 func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	if took := serially(p, t); took > mostTime {
 		return nil, fault.New(fault.ErrUsage, "a batch of %d commands may take %.3g hours of simulated time with these parameters; at most one hour is simulated", len(t.Commands), took/3600)
@@ -68,7 +68,8 @@ func Run(p *Params, pf *Platform, t *Trace) (*Batch, error) {
 	return &r.out, r.check()
 }
 
-// mostTime is the longest time of a batch, in seconds: far below the range of kernel.Time, so nothing overflows.
+// mostTime is the longest time of a batch, in seconds: far below the range of kernel.Time, so nothing
+// overflows.
 const mostTime = 3600.
 
 // serially returns the time of a batch if nothing overlaps, in seconds: an upper bound for every platform.
@@ -202,8 +203,8 @@ func (r *run) handle(e *kernel.Event) {
 	}
 }
 
-// hostBytes returns the bytes of a command's page that go to the host: the whole page if the host samples it or has
-// the accelerator, or the vector.
+// hostBytes returns the bytes of a command's page that go to the host: the whole page if the host samples
+// it or has the accelerator, or the vector.
 func (r *run) hostBytes(c int32) (n int64) {
 	at := &r.t.Commands[c]
 	if r.pf.PagesToHost == AllPages || r.pf.PagesToHost == SampledPages && at.Draws {
@@ -215,8 +216,8 @@ func (r *run) hostBytes(c int32) (n int64) {
 	return n
 }
 
-// forward transfers the host's bytes of a command over PCIe. If transfers do not overlap reads, it ends the command
-// instead, and the transfers follow all reads.
+// forward transfers the host's bytes of a command over PCIe. If transfers do not overlap reads, it ends
+// the command instead, and the transfers follow all reads.
 func (r *run) forward(c int32) {
 	n := r.hostBytes(c)
 	if n == 0 || !r.p.Rules.Overlap {
@@ -282,8 +283,8 @@ func (r *run) send(c int32) {
 	r.At(done, kernel.Event{Kind: evSent, A: c})
 }
 
-// resultBytes returns the bytes of a command's page that cross the channel: the whole page, or an address for each
-// child and, for a node's first page, the vector.
+// resultBytes returns the bytes of a command's page that cross the channel: the whole page, or an address
+// for each child and, for a node's first page, the vector.
 func (r *run) resultBytes(c int32) int {
 	if r.pf.WholePages {
 		return r.p.Flash.Crossing
@@ -322,8 +323,8 @@ func (r *run) done(c int32) {
 	}
 }
 
-// barrier starts a hop through the host. The drive sends the host the addresses of the hop's nodes, unless the host
-// drew them.
+// barrier starts a hop through the host. The drive sends the host the addresses of the hop's nodes, unless
+// the host drew them.
 func (r *run) barrier(next int) {
 	r.tail()
 	there := r.Now()
@@ -335,7 +336,8 @@ func (r *run) barrier(next int) {
 	r.At(there+r.p.Host.RoundTrip, kernel.Event{Kind: evHop, A: int32(next)})
 }
 
-// tail counts the time of PCIe and of sampling on the host after the drive's last result. Both have ended now.
+// tail counts the time of PCIe and of sampling on the host after the drive's last result. Both have ended
+// now.
 func (r *run) tail() {
 	over := min(max(r.pcieDone, r.stored), r.Now())
 	r.out.PCIeAlone += over - r.stored

@@ -17,8 +17,8 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Samples is the source of batches that presample drew, from a dataset in DirectGraph's layout. Vectors have the
-// dataset's type. Close it after use.
+// Samples is the source of batches that presample drew, from a dataset in DirectGraph's layout. Vectors
+// have the dataset's type. Close it after use.
 type Samples struct {
 	data     *dataset.Dataset
 	reader   *mbfile.Reader
@@ -29,9 +29,10 @@ type Samples struct {
 	most     int64 // the most nodes of a trace
 }
 
-// OpenSamples opens the directories of a dataset and of samples, and lays the graph out on pages of page bytes. If the
-// layout needs more than memory bytes, the error is of kind fault.ErrBudget; if the samples were drawn from another
-// dataset, of kind fault.ErrLineage; if the graph exceeds the layout's addresses, of kind fault.ErrInput.
+// OpenSamples opens the directories of a dataset and of samples, and lays the graph out on pages of page
+// bytes. If the layout needs more than memory bytes, the error is of kind fault.ErrBudget; if the samples
+// were drawn from another dataset, of kind fault.ErrLineage; if the graph exceeds the layout's addresses,
+// of kind fault.ErrInput.
 func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, samples string, paths Paths, page int, memory int64) (_ *Samples, err error) {
 	s := &Samples{paths: paths, most: maxCommands}
 	defer func() {
@@ -116,8 +117,8 @@ func (s *Samples) Trace(ctx context.Context, p *Params, batch int) (t *Trace, er
 	return t, err
 }
 
-// Write writes the dataset in its layout to a file. It holds the whole file in memory. If that takes more than memory
-// bytes, the error is of kind fault.ErrBudget.
+// Write writes the dataset in its layout to a file. It holds the whole file in memory. If that takes more
+// than memory bytes, the error is of kind fault.ErrBudget.
 func (s *Samples) Write(ctx context.Context, fsys vfs.FS, name string, memory int64) (err error) {
 	shape := s.layout.Shape()
 	if err := budget.Check("the buffer for all pages of the DirectGraph", s.held+s.layout.WriteBytes(), memory); err != nil {
@@ -152,9 +153,9 @@ const (
 	Dedup Paths = "dedup"
 )
 
-// FromBatch returns the trace of a batch drawn from a graph with layout l: the neighbours drawn for
-// each node at each hop, at their slots in the graph's adjacency lists. Vectors have width numbers. If the batch does
-// not belong to the graph, or is too large, the error is of kind fault.ErrInput.
+// FromBatch returns the trace of a batch drawn from a graph with layout l: the neighbours drawn for each
+// node at each hop, at their slots in the graph's adjacency lists. Vectors have width numbers. If the
+// batch does not belong to the graph, or is too large, the error is of kind fault.ErrInput.
 func FromBatch(p *Params, b *graph.Batch, g *graph.CSC, l *directgraph.Layout, width int, paths Paths) (*Trace, error) {
 	r := replay{batch: b, graph: g, layout: l, build: newBuilder(l.Shape(), width, p.Rules.ReadPrimary, len(b.Blocks))}
 	hop := make([]uint32, b.NumSeeds())

@@ -75,8 +75,8 @@ type Outcome struct {
 	Events          float64   `json:"events"`
 }
 
-// Latency is the time of a batch by part, in seconds. Flash is the time without the host's round trips and without
-// transfers on PCIe that nothing else overlaps.
+// Latency is the time of a batch by part, in seconds. Flash is the time without the host's round trips and
+// without transfers on PCIe that nothing else overlaps.
 type Latency struct {
 	Host  float64 `json:"host"`
 	PCIe  float64 `json:"pcie"`
@@ -102,9 +102,10 @@ type HopSpan struct {
 	Commands int64   `json:"commands"`
 }
 
-// RunAll simulates the first batches of every study on up to workers goroutines (0: one per processor), and returns
-// the outcomes by study and platform. The result does not depend on workers, and the memory does not depend on
-// batches. It calls done, unless nil, after each run of a batch on a platform, from several goroutines.
+// RunAll simulates the first batches of every study on up to workers goroutines (0: one per processor),
+// and returns the outcomes by study and platform. The result does not depend on workers, and the memory
+// does not depend on batches. It calls done, unless nil, after each run of a batch on a platform, from
+// several goroutines.
 func RunAll(ctx context.Context, studies []Study, batches, workers int, done func()) ([][]Outcome, error) {
 	sums := make([][]sum, len(studies))
 	for i := range studies {

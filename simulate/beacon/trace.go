@@ -7,9 +7,9 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Trace has the reads of a mini-batch: a forest of nodes in the order of their hops, and the commands that read their
-// pages. The nodes of a hop are contiguous; so are a command's children, and a node's commands. If a node's primary
-// page is read, its command is the first.
+// Trace has the reads of a mini-batch: a forest of nodes in the order of their hops, and the commands that
+// read their pages. The nodes of a hop are contiguous; so are a command's children, and a node's commands.
+// If a node's primary page is read, its command is the first.
 type Trace struct {
 	Feature  int     // bytes of a feature vector
 	Width    int     // numbers in a feature vector
@@ -57,14 +57,15 @@ type builder struct {
 	t       Trace
 }
 
-// newBuilder returns the builder of a trace that draws in the given number of hops, with vectors of width numbers. If
-// primary is set, it always reads primary pages, otherwise only primary pages with a drawn slot.
+// newBuilder returns the builder of a trace that draws in the given number of hops, with vectors of width
+// numbers. If primary is set, it always reads primary pages, otherwise only primary pages with a drawn
+// slot.
 func newBuilder(s directgraph.Shape, width int, primary bool, draws int) *builder {
 	return &builder{shape: s, primary: primary, t: Trace{Feature: s.Feature, Width: width, Hops: make([]int64, draws+1)}}
 }
 
-// read adds the next node, with its hop and degree, and the commands that read the pages of its draws. page returns the
-// page of each of its sections. read sorts drawn by slot.
+// read adds the next node, with its hop and degree, and the commands that read the pages of its draws.
+// page returns the page of each of its sections. read sorts drawn by slot.
 func (b *builder) read(hop int, degree int64, drawn []draw, page func(int64) int64) {
 	node := int32(len(b.t.first))
 	b.t.first = append(b.t.first, int32(len(b.t.Commands)))

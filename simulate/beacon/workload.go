@@ -10,20 +10,20 @@ import (
 	"diskgnn/simulate/directgraph"
 )
 
-// Workload is a graph of BeaconGNN's evaluation, given by the law of its degrees and the size of its vectors. Its
-// batches are trees of nodes that are drawn uniformly and lie on any die.
+// Workload is a graph of BeaconGNN's evaluation, given by the law of its degrees and the size of its
+// vectors. Its batches are trees of nodes that are drawn uniformly and lie on any die.
 //
-// The laws of the degrees were not published. This package assumes log-normal laws with a deviation of 1 around the
-// published mean, and for the synthetic graph ppi a normal law with a deviation of a fifth of the mean. They were
-// fixed before the first comparison.
+// The laws of the degrees were not published. This package assumes log-normal laws with a deviation of 1
+// around the published mean, and for the synthetic graph ppi a normal law with a deviation of a fifth of
+// the mean. They were fixed before the first comparison.
 type Workload struct {
 	Name    string  `json:"name"`
 	Nodes   float64 `json:"nodes"`
 	Degree  float64 `json:"average_degree"`
 	Feature int     `json:"feature_bytes"` // of a vector of 16-bit numbers
 
-	// Deviation is the standard deviation of the logarithm of a degree; for a normal law, of degrees over their
-	// mean. 0: all degrees are equal.
+	// Deviation is the standard deviation of the logarithm of a degree; for a normal law, of degrees over
+	// their mean. 0: all degrees are equal.
 	Deviation float64 `json:"deviation"`
 	Bell      bool    `json:"bell"`
 }
@@ -36,8 +36,8 @@ var workloads = []Workload{
 	{"ppi", 9.1e6, 965, 512, 0.2, true},
 }
 
-// FindWorkloads returns the workloads of a list of names with commas between them, or all for "all". An unknown name
-// is an error of kind fault.ErrUsage.
+// FindWorkloads returns the workloads of a list of names with commas between them, or all for "all". An
+// unknown name is an error of kind fault.ErrUsage.
 func FindWorkloads(names string) ([]Workload, error) {
 	if names == "all" {
 		return workloads, nil
@@ -75,8 +75,8 @@ func (w *Workload) degree(s *rng.Source) int64 {
 	return int64(max(1, math.Round(d)))
 }
 
-// Trace draws a batch. Every node has the full fanout of children, each at a slot drawn independently, as dies draw
-// them. The trees and pages depend on the seed and the batch, not on the platform and the mode.
+// Trace draws a batch. Every node has the full fanout of children, each at a slot drawn independently, as
+// dies draw them. The trees and pages depend on the seed and the batch, not on the platform and the mode.
 func (w *Workload) Trace(p *Params, seed uint64, batch int) (*Trace, error) {
 	s := directgraph.Shape{Page: p.Flash.Page, Feature: w.Feature}
 	if err := s.Check(); err != nil {

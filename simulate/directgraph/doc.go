@@ -1,6 +1,6 @@
-// Package directgraph is BeaconGNN's layout of a graph on flash (Wang et al., HPCA 2024). A node's vector and
-// neighbours are stored together, and a neighbour is given by the flash address of its node. So the reader of a
-// page has the addresses of the next pages, without a table that maps nodes to addresses.
+// Package directgraph is BeaconGNN's layout of a graph on flash (Wang et al., HPCA 2024). A node's vector
+// and neighbours are stored together, and a neighbour is given by the flash address of its node. So the
+// reader of a page has the addresses of the next pages, without a table that maps nodes to addresses.
 //
 // A node has one primary section, and secondary sections if its neighbours are too many for
 // a page. Sections of several nodes share a page; none crosses a page's end.
@@ -10,11 +10,12 @@
 //	header     u16 bytes of the section, u8 kind (1 primary, 2 secondary), u8 0,
 //	           u16 number of secondaries (primary), or its number among them (secondary)
 //
-// Neighbours and secondaries are addresses: 28 bits for the page, 4 bits for the section in the page. So a page has
-// at most 16 sections, and a graph at most 2²⁸ pages: 1 TiB with pages of 4 KiB.
+// Neighbours and secondaries are addresses: 28 bits for the page, 4 bits for the section in the page. So a
+// page has at most 16 sections, and a graph at most 2²⁸ pages: 1 TiB with pages of 4 KiB.
 //
-// Sections are placed in the order of nodes, each into the page with the least sufficient room, otherwise into a new
-// page. A page with 16 sections is full, even if it has room. The same degrees give the same layout.
+// Sections are placed in the order of nodes, each into the page with the least sufficient room, otherwise
+// into a new page. A page with 16 sections is full, even if it has room. The same degrees give the same
+// layout.
 //
 // # File
 //

@@ -23,8 +23,8 @@ type Graph struct {
 	Unchanged func() error
 }
 
-// Write writes a graph with the layout of its degrees to a file, and makes the directories of the file. It holds all
-// pages in memory: see Layout.WriteBytes.
+// Write writes a graph with the layout of its degrees to a file, and makes the directories of the file. It
+// holds all pages in memory: see Layout.WriteBytes.
 func Write(fsys vfs.FS, name string, l *Layout, g Graph) error {
 	pages, err := l.fill(g)
 	if err != nil {
@@ -188,8 +188,8 @@ func decode(b []byte) (*File, error) {
 	return f, nil
 }
 
-// Node reads a node as the drive does: from the address of its primary section, section by section. It returns the
-// vector, which is part of the File, and the addresses of the neighbours.
+// Node reads a node as the drive does: from the address of its primary section, section by section. It
+// returns the vector, which is part of the File, and the addresses of the neighbours.
 func (f *File) Node(a Address) (vector []byte, neighbors []Address, err error) {
 	b, n, err := f.section(a, 1)
 	if err != nil {

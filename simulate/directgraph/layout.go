@@ -22,8 +22,8 @@ func (a Address) Page() int64 { return int64(a >> 4) }
 // Section returns the number of the section in the page, from 0.
 func (a Address) Section() int { return int(a & 15) }
 
-// Layout has the addresses of the sections of a graph's nodes. It takes 4 bytes a section, and 8 more for each node
-// with secondary sections. It is safe for concurrent use.
+// Layout has the addresses of the sections of a graph's nodes. It takes 4 bytes a section, and 8 more for
+// each node with secondary sections. It is safe for concurrent use.
 type Layout struct {
 	shape   Shape
 	pages   int64
@@ -36,8 +36,8 @@ type Layout struct {
 	secondary []Address
 }
 
-// New lays out nodes with the given degrees. It calls degree once for each node, in order. If a node or the graph
-// does not fit the format, the error is of kind fault.ErrInput.
+// New lays out nodes with the given degrees. It calls degree once for each node, in order. If a node or
+// the graph does not fit the format, the error is of kind fault.ErrInput.
 func New(s Shape, nodes int64, degree func(node int64) int64) (*Layout, error) {
 	if err := s.Check(); err != nil {
 		return nil, err
@@ -78,8 +78,8 @@ func (l *Layout) Nodes() int64 { return int64(len(l.primary)) }
 // Shape returns the shape.
 func (l *Layout) Shape() Shape { return l.shape }
 
-// Inflation returns the excess of the pages' bytes over the bytes of the graph, as a fraction: 0.04 is 4 %. See
-// Shape.RawBytes.
+// Inflation returns the excess of the pages' bytes over the bytes of the graph, as a fraction: 0.04 is 4
+// %. See Shape.RawBytes.
 func (l *Layout) Inflation() float64 {
 	if l.raw == 0 {
 		return 0
@@ -96,16 +96,16 @@ func (l *Layout) At(node uint32, section int64) Address {
 	return l.secondary[int64(l.largeAt[i])+section-1]
 }
 
-// LayoutBytes returns the most memory that New needs for any graph with the given nodes and edges, in bytes: the
-// addresses, and the list of pages with room. It includes both copies of slices that grow.
+// LayoutBytes returns the most memory that New needs for any graph with the given nodes and edges, in
+// bytes: the addresses, and the list of pages with room. It includes both copies of slices that grow.
 func (s Shape) LayoutBytes(nodes, edges int64) int64 {
 	large := min(nodes, edges/s.primary())
 	secondaries := edges/(s.secondary()-1) + large
 	return 4*nodes + 9*(4*secondaries+8*large+8*(nodes+secondaries))/4 + (24*8+1)*int64(s.Page+64)/8
 }
 
-// WriteBytes returns the memory of Write without the layout, in bytes: the pages twice, as sections and as the
-// file, and 12 bytes a page and 4 bytes a node.
+// WriteBytes returns the memory of Write without the layout, in bytes: the pages twice, as sections and as
+// the file, and 12 bytes a page and 4 bytes a node.
 func (l *Layout) WriteBytes() int64 {
 	return l.pages*int64(2*l.shape.Page+16) + 8*l.Nodes() + int64(4*l.shape.Page)
 }
@@ -114,8 +114,8 @@ func (l *Layout) WriteBytes() int64 {
 type placer struct {
 	page  int
 	pages int64
-	// open has, for every number of free bytes, a stack of the pages with that room and fewer than 16 sections.
-	// some has a bit for each stack that is not empty.
+	// open has, for every number of free bytes, a stack of the pages with that room and fewer than 16
+	// sections. some has a bit for each stack that is not empty.
 	open [][]openPage
 	some []uint64
 }

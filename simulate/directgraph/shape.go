@@ -21,8 +21,8 @@ type Shape struct {
 	Feature int // bytes of a vector
 }
 
-// Check returns an error of kind fault.ErrInput if a page has no room for a vector and two neighbours, or is too
-// large.
+// Check returns an error of kind fault.ErrInput if a page has no room for a vector and two neighbours, or
+// is too large.
 func (s Shape) Check() error {
 	if s.Page < minPage || s.Page > MaxPage || s.Feature < 0 || s.primary() < 2 || s.secondary() < 2 {
 		return fault.New(fault.ErrInput, "a page of %d bytes (at most %d) has no room for a vector of %d bytes and two neighbours", s.Page, MaxPage, s.Feature)
@@ -53,8 +53,8 @@ func (s Shape) MaxDegree() int64 { return s.primary() + (s.primary()-1)*(s.secon
 // own returns the number of neighbours in a node's primary section.
 func (s Shape) own(degree int64) int64 { return min(degree, s.primary()-s.Secondaries(degree)) }
 
-// Section returns the number of the section with the neighbour at the given slot of a node's list; 0 is the primary
-// section.
+// Section returns the number of the section with the neighbour at the given slot of a node's list; 0 is
+// the primary section.
 func (s Shape) Section(slot, degree int64) int64 {
 	own := s.own(degree)
 	if slot < own {

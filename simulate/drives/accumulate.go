@@ -1,7 +1,8 @@
 package drives
 
-// Defaults of GIDS's accumulator, which reads several batches together if one has too few accesses to keep the
-// drives busy: the target share of the drives' bandwidth, and the latency of the system without the drive, in µs.
+// Defaults of GIDS's accumulator, which reads several batches together if one has too few accesses to keep
+// the drives busy: the target share of the drives' bandwidth, and the latency of the system without the
+// drive, in µs.
 const (
 	accumulateShare  = 0.95
 	accumulateSystem = 20
@@ -11,15 +12,15 @@ const (
 //
 //	p/(1−p) · bandwidth·1024/page · (latency of the drive + latency of the system) · n
 //
-// with p the target share, the bandwidth of reads of a page in GB/s, the factor 1024 as in GIDS, and latencies
-// in µs.
+// with p the target share, the bandwidth of reads of a page in GB/s, the factor 1024 as in GIDS, and
+// latencies in µs.
 func (d Drive) Accesses(n int) int64 {
 	bandwidth := min(float64(d.Bytes), float64(d.Requests)*Page) / 1e9
 	return int64(accumulateShare / (1 - accumulateShare) * bandwidth * 1024 / Page * (d.LatencyMicros + accumulateSystem) * float64(n))
 }
 
-// Accumulate merges each batch with the next ones until they have more than the given number of accesses, which
-// are rows. Merged batches are sampled, read and computed together. The last merge may have fewer.
+// Accumulate merges each batch with the next ones until they have more than the given number of accesses,
+// which are rows. Merged batches are sampled, read and computed together. The last merge may have fewer.
 func Accumulate(loads []Load, accesses int64) []Load {
 	var out []Load
 	for i := 0; i < len(loads); {

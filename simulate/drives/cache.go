@@ -86,7 +86,8 @@ func newRing(pages, room int64) *ring {
 	return r
 }
 
-// touch adds a page to the cache, unless all slots have pages of the window, and reports whether it was there.
+// touch adds a page to the cache, unless all slots have pages of the window, and reports whether it was
+// there.
 func (r *ring) touch(p uint32) bool {
 	if r.slot[p] != none {
 		return true

@@ -36,8 +36,8 @@ type Sensitivity struct {
 	Change  float64 `json:"change"` // of the seconds, as a fraction
 }
 
-// Sensitivities simulates a case with one parameter at a time changed by a factor of two, and returns the changes,
-// the largest first.
+// Sensitivities simulates a case with one parameter at a time changed by a factor of two, and returns the
+// changes, the largest first.
 func Sensitivities(ctx context.Context, c Case) ([]Sensitivity, error) {
 	names := []string{""}
 	cases := []Case{c}

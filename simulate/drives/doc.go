@@ -1,14 +1,14 @@
-// Package drives simulates training on drives that are not at hand: the gain of one, two or four drives, the bound
-// of an epoch, and the number of drives that a GPU can use.
+// Package drives simulates training on drives that are not at hand: the gain of one, two or four drives,
+// the bound of an epoch, and the number of drives that a GPU can use.
 //
 //	Workload ── Plan ──► []Load ── Run ──► Result      events in virtual time
 //	                        └───── Estimate ──► Time   a formula, without events
 //
-// A Workload is a trace: the rows of each mini-batch, or recorded reads. Plan computes the reads of a store with its
-// caches, in bytes, without times. Run simulates the loads on a Machine: threads submit requests, each drive serves
-// its requests one after another and adds its latency, the host assembles, the GPU's link carries the bytes, the GPU
-// computes. Estimate is the bound by the busiest of these parts, without queueing. Prices compares machines by
-// throughput per cost.
+// A Workload is a trace: the rows of each mini-batch, or recorded reads. Plan computes the reads of a
+// store with its caches, in bytes, without times. Run simulates the loads on a Machine: threads submit
+// requests, each drive serves its requests one after another and adds its latency, the host assembles, the
+// GPU's link carries the bytes, the GPU computes. Estimate is the bound by the busiest of these parts,
+// without queueing. Prices compares machines by throughput per cost.
 //
 // # Stores
 //
@@ -23,16 +23,16 @@
 //
 // Accumulate merges small batches, as GIDS's accumulator does.
 //
-// The formulas come from the stores' papers and from this program. Reads of the graphs of batches, which all stores
-// need, are left out, except in recorded traces.
+// The formulas come from the stores' papers and from this program. Reads of the graphs of batches, which
+// all stores need, are left out, except in recorded traces.
 //
 // # Time
 //
-// A request occupies a thread for the software's cost, and waits while the drive's queue is full. The drive serves it
-// for 1/requests_per_second or size/bytes_per_second, whichever is longer. It arrives after a further delay: the
-// latency of a read of 4 KiB without its service time. Drives are chosen by hash for rows and pages, in turn for
-// large reads. The GPU's own reads cross its link request by request; the host's reads cross it batch by batch, when
-// the whole batch is assembled. All links process batches in order; a batch may submit requests when the previous
-// batch has submitted all of its requests. With one slot, nothing overlaps: a batch is sampled, read and computed
-// before the next begins.
+// A request occupies a thread for the software's cost, and waits while the drive's queue is full. The
+// drive serves it for 1/requests_per_second or size/bytes_per_second, whichever is longer. It arrives
+// after a further delay: the latency of a read of 4 KiB without its service time. Drives are chosen by
+// hash for rows and pages, in turn for large reads. The GPU's own reads cross its link request by request;
+// the host's reads cross it batch by batch, when the whole batch is assembled. All links process batches
+// in order; a batch may submit requests when the previous batch has submitted all of its requests. With
+// one slot, nothing overlaps: a batch is sampled, read and computed before the next begins.
 package drives

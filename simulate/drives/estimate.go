@@ -60,9 +60,9 @@ func (m *Machine) of(l *Load) demand {
 	return d
 }
 
-// Estimate returns the seconds that the loads take on a machine: the time of its busiest part, plus the other parts
-// before its first batch and after its last, or the bound by the number of slots. Run returns more, because requests
-// queue; the difference is small for large batches.
+// Estimate returns the seconds that the loads take on a machine: the time of its busiest part, plus the
+// other parts before its first batch and after its last, or the bound by the number of slots. Run returns
+// more, because requests queue; the difference is small for large batches.
 func Estimate(loads []Load, m Machine) float64 {
 	var d demand
 	if len(loads) == 0 {
@@ -90,8 +90,8 @@ func Estimate(loads []Load, m Machine) float64 {
 	return max(reading, d.sample+unsampled, d.assemble+first+last, d.compute+uncomputed, d.serial/float64(m.Slots))
 }
 
-// Enough returns the smallest number of drives for which no larger number makes the loads more than 5 % faster, by
-// Estimate: the number that this GPU, link and software can use.
+// Enough returns the smallest number of drives for which no larger number makes the loads more than 5 %
+// faster, by Estimate: the number that this GPU, link and software can use.
 func Enough(loads []Load, m Machine) int {
 	m.Drives = MaxDrives
 	least := Estimate(loads, m)

@@ -56,8 +56,8 @@ func Known() Presets {
 	return p
 }
 
-// ReadPresets returns the program's presets and the presets of a file, which replace presets of the same name. With
-// an empty name it returns the program's presets.
+// ReadPresets returns the program's presets and the presets of a file, which replace presets of the same
+// name. With an empty name it returns the program's presets.
 func ReadPresets(fsys vfs.FS, name string) (Presets, error) {
 	p := Known()
 	if name == "" {

@@ -130,9 +130,9 @@ func (p *planner) span(v uint32) (first, last int64) {
 
 func (p *planner) memory(_ int, l *Load) { l.Hits, l.Copy = l.Rows, l.Useful }
 
-// recorded adds a batch's recorded reads in the form in which its storage stack carried them out: in order, in whole
-// pages for files that are read directly, cut into pieces of the longest read. The useful part of the bytes is
-// unknown, and all bytes cross the link.
+// recorded adds a batch's recorded reads in the form in which its storage stack carried them out: in
+// order, in whole pages for files that are read directly, cut into pieces of the longest read. The useful
+// part of the bytes is unknown, and all bytes cross the link.
 func (p *planner) recorded(i int, l *Load) {
 	for _, r := range p.w.Batches[i].Reads {
 		n := p.w.Files[r.File].Extent(r.Offset, r.Bytes)

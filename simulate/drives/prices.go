@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/yaml"
 )
 
-// Prices are the prices of machines and their parts, to find the number of drives and the memory with the most
-// throughput per cost.
+// Prices are the prices of machines and their parts, to find the number of drives and the memory with the
+// most throughput per cost.
 //
 // The cost of a machine is computed as in the report on Hyperion:
 //
@@ -45,8 +45,8 @@ type Priced struct {
 //go:embed prices.yaml
 var report []byte
 
-// ReadPrices returns the prices of a file, or if name is "", the prices of the report on Hyperion. A file that is not
-// valid is an error of kind fault.ErrInput.
+// ReadPrices returns the prices of a file, or if name is "", the prices of the report on Hyperion. A file
+// that is not valid is an error of kind fault.ErrInput.
 func ReadPrices(fsys vfs.FS, name string) (*Prices, error) {
 	if name == "" {
 		return parse("prices.yaml", report)
@@ -120,7 +120,8 @@ func (p *Prices) Find(name string) (Priced, error) {
 // TCO returns the cost of a machine with the memory included in its chassis.
 func (p *Prices) TCO(m Priced) float64 { return p.With(m, m.Drives, 0) }
 
-// With returns the cost of a machine with n drives, and with memory bytes of memory if the chassis includes less.
+// With returns the cost of a machine with n drives, and with memory bytes of memory if the chassis
+// includes less.
 func (p *Prices) With(m Priced, n int, memory int64) float64 {
 	node := m.Chassis + p.GPUs[m.GPU]*float64(m.GPUs) + p.Drives[m.Drive]*float64(n) + m.Electricity
 	if more := float64(memory)/(1<<30) - float64(m.MemoryGiB); more > 0 {
@@ -147,10 +148,10 @@ func PerCost(batches int, seconds, cost float64) float64 {
 	return float64(batches) / seconds / cost
 }
 
-// Suggest returns the number of drives, up to most, and the amount of memory, of the given ones, with the largest
-// throughput per cost for a machine. plan returns a store's loads for an amount of memory. Times are from Estimate,
-// without a simulation. Among equals the first amount wins, then the smaller number of drives; memory should
-// ascend.
+// Suggest returns the number of drives, up to most, and the amount of memory, of the given ones, with the
+// largest throughput per cost for a machine. plan returns a store's loads for an amount of memory. Times
+// are from Estimate, without a simulation. Among equals the first amount wins, then the smaller number of
+// drives; memory should ascend.
 func (p *Prices) Suggest(m Priced, on Machine, most int, memory []int64, plan func(memory int64) ([]Load, error)) (Suggestion, error) {
 	var best Suggestion
 	for _, bytes := range memory {

@@ -31,8 +31,8 @@ type Result struct {
 	BytesPerSecond    float64 `json:"bytes_per_second"`
 	UsefulPerSecond   float64 `json:"useful_bytes_per_second"`
 
-	// Shares of ReadSeconds in which each part was busy. InFlight is the mean number of requests in flight over
-	// its limit.
+	// Shares of ReadSeconds in which each part was busy. InFlight is the mean number of requests in flight
+	// over its limit.
 	DrivesBusy  float64 `json:"drives_busy"`
 	LinkBusy    float64 `json:"link_busy"`
 	ThreadsBusy float64 `json:"threads_busy"`
@@ -107,9 +107,10 @@ type run struct {
 	latency   kernel.Histogram
 }
 
-// Run simulates the loads of batches on a machine. The result depends on the loads and the machine alone. If ctx ends,
-// Run returns its error after at most 65,536 further events. A machine out of bounds is an error of Machine.Check; a
-// run that may exceed 100 days of virtual time is an error of kind fault.ErrInput.
+// Run simulates the loads of batches on a machine. The result depends on the loads and the machine alone.
+// If ctx ends, Run returns its error after at most 65,536 further events. A machine out of bounds is an
+// error of Machine.Check; a run that may exceed 100 days of virtual time is an error of kind
+// fault.ErrInput.
 func Run(ctx context.Context, loads []Load, m Machine) (Result, error) {
 	if err := m.Check(); err != nil {
 		return Result{}, err
@@ -249,8 +250,8 @@ func (r *run) touches(l *Load, n int64) kernel.Time {
 	return micros(r.m.Software.TouchMicros * float64(l.Touched) / float64(n))
 }
 
-// request submits the next request of a batch. The touches of pages in the page cache are spread evenly over the
-// requests.
+// request submits the next request of a batch. The touches of pages in the page cache are spread evenly
+// over the requests.
 func (r *run) request(l *Load) {
 	cost := r.cost
 	if l.Touched > 0 {
@@ -357,7 +358,8 @@ func (r *run) result() Result {
 	return res
 }
 
-// bound returns the name of the part with the largest share of the run's time; if that is reading, its busiest part.
+// bound returns the name of the part with the largest share of the run's time; if that is reading, its
+// busiest part.
 func (r *Result) bound() string {
 	if r.ComputeSeconds >= max(r.SampleSeconds, r.ReadSeconds) || r.ComputeSeconds > 0.97*r.Seconds {
 		return "computing"

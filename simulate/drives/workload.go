@@ -19,8 +19,8 @@ type Workload struct {
 	// Hotness is by node; caches hold the hottest rows. Nil: the number of batches in the workload with the
 	// node.
 	Hotness []uint32
-	// Files are the files of the batches' reads. LongestRead is the longest read in bytes: longer reads are cut.
-	// 0: no read is cut.
+	// Files are the files of the batches' reads. LongestRead is the longest read in bytes: longer reads
+	// are cut. 0: no read is cut.
 	Files       []trace.File
 	LongestRead int64
 }
@@ -69,8 +69,8 @@ func (w *Workload) hotness() []uint32 {
 	return h
 }
 
-// Samples returns the header of a trace made from samples and their dataset. If the samples were drawn from another
-// dataset, the error is of kind fault.ErrLineage.
+// Samples returns the header of a trace made from samples and their dataset. If the samples were drawn
+// from another dataset, the error is of kind fault.ErrLineage.
 func Samples(d *dataset.Dataset, s *mbfile.Reader) (trace.Header, error) {
 	if err := stage.CheckParent(s.Dir(), s.Meta(), stage.RoleDataset, d.Dir(), d.Fingerprint()); err != nil {
 		return trace.Header{}, err
@@ -82,8 +82,8 @@ func Samples(d *dataset.Dataset, s *mbfile.Reader) (trace.Header, error) {
 	}, nil
 }
 
-// Each calls f with the first n training batches of samples, at most the first sample epoch, as batches of rows
-// without times. f must not keep the batch.
+// Each calls f with the first n training batches of samples, at most the first sample epoch, as batches of
+// rows without times. f must not keep the batch.
 func Each(ctx context.Context, s *mbfile.Reader, n int, f func(*trace.Batch) error) error {
 	var b trace.Batch
 	var buf []byte

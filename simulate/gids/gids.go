@@ -1,22 +1,23 @@
-// Package gids has the published figures of GIDS on drives that are not at hand, and simulates them: the time of 100
-// iterations on IGB-heterogeneous (full), with 2.28 TB of features, with DGL's memory map and with GIDS on one, two
-// and four Micron 9400, on an A100 with 1 TB of memory.
+// Package gids has the published figures of GIDS on drives that are not at hand, and simulates them: the
+// time of 100 iterations on IGB-heterogeneous (full), with 2.28 TB of features, with DGL's memory map and
+// with GIDS on one, two and four Micron 9400, on an A100 with 1 TB of memory.
 //
 // # Published and assumed
 //
-// The publication gives the rows of an iteration (aggregation × effective bandwidth is 219 GB in 100 iterations for
-// each of the four columns; rows have 4 KiB), and the seconds of sampling and training, taken as their means over the
-// columns. So aggregation and bandwidth are one prediction, not two.
+// The publication gives the rows of an iteration (aggregation × effective bandwidth is 219 GB in 100
+// iterations for each of the four columns; rows have 4 KiB), and the seconds of sampling and training,
+// taken as their means over the columns. So aggregation and bandwidth are one prediction, not two.
 //
-// The graph is not available, so the skew of its accesses is assumed. Nodes are drawn with probabilities that fall as
-// a power of their rank, each once per batch. The exponent is such that the hottest fifth gets 72 % of the accesses:
-// the share in GIDS's paper for its constant CPU buffer of 20 % (6.6 GB/s with it, 23.4 without: 1 − 6.6/23.4).
+// The graph is not available, so the skew of its accesses is assumed. Nodes are drawn with probabilities
+// that fall as a power of their rank, each once per batch. The exponent is such that the hottest fifth
+// gets 72 % of the accesses: the share in GIDS's paper for its constant CPU buffer of 20 % (6.6 GB/s with
+// it, 23.4 without: 1 − 6.6/23.4).
 //
-// For the machines these values are assumed: the presets of simulate/drives (each has its source: data sheets, GIDS's
-// paper, our own cost of a page fault), PCIe 4.0, the values of GIDS's script for IGB (4 GiB of GPU cache, a window of
-// 8, and no CPU buffer, which the publication does not mention), no overlap (the publication's columns add up), 1000
-// iterations of warm-up, one thread that gathers from the memory map, and a page cache of the machine's memory without
-// 64 GiB.
+// For the machines these values are assumed: the presets of simulate/drives (each has its source: data
+// sheets, GIDS's paper, our own cost of a page fault), PCIe 4.0, the values of GIDS's script for IGB (4
+// GiB of GPU cache, a window of 8, and no CPU buffer, which the publication does not mention), no overlap
+// (the publication's columns add up), 1000 iterations of warm-up, one thread that gathers from the memory
+// map, and a page cache of the machine's memory without 64 GiB.
 package gids
 
 import (
@@ -38,7 +39,8 @@ type Column struct {
 	Hits                                 float64 // share of the rows without a read; not published
 }
 
-// Published returns the columns of the published tables: the memory map, then GIDS on one, two and four drives.
+// Published returns the columns of the published tables: the memory map, then GIDS on one, two and four
+// drives.
 func Published() []Column {
 	return []Column{
 		{"mmap", 0, 4.65, 1130, 2.13, 1143, 0.194e9, 0.049e6, 0},
@@ -58,8 +60,8 @@ type Assumptions struct {
 	Window    int     // GIDS's window, in batches
 	PageCache int64   // page cache of the memory map, in bytes
 	Warmup    int     // iterations before the first counted one
-	// Scale divides nodes, batches and caches for counting hits, over Counted iterations. Times are simulated at
-	// full size, from the mean of these iterations.
+	// Scale divides nodes, batches and caches for counting hits, over Counted iterations. Times are
+	// simulated at full size, from the mean of these iterations.
 	Scale   int64
 	Counted int
 }
@@ -82,7 +84,8 @@ const (
 	training   = (2.13 + 1.87 + 1.97 + 1.98) / 4 / iterations
 )
 
-// Simulate simulates the columns of Published, in the same order. It takes some 100 MB of memory at a scale of 128.
+// Simulate simulates the columns of Published, in the same order. It takes some 100 MB of memory at a
+// scale of 128.
 func Simulate(ctx context.Context, a Assumptions) ([]Column, error) {
 	w, err := a.workload()
 	if err != nil {
@@ -168,10 +171,10 @@ func (a *Assumptions) workload() (*drives.Workload, error) {
 	return w, nil
 }
 
-// Exponent returns the exponent s with which batches get the given share of their rows from the hottest fifth of the
-// nodes. A batch draws nodes with probabilities rank^−s until it has the given fraction of all nodes, so the node of
-// relative rank x is in a batch with probability 1 − exp(−λ x^−s). Large shares have no s, as a batch has each node
-// once: with a fraction of 0.001, shares above 0.83.
+// Exponent returns the exponent s with which batches get the given share of their rows from the hottest
+// fifth of the nodes. A batch draws nodes with probabilities rank^−s until it has the given fraction of
+// all nodes, so the node of relative rank x is in a batch with probability 1 − exp(−λ x^−s). Large shares
+// have no s, as a batch has each node once: with a fraction of 0.001, shares above 0.83.
 func Exponent(share, fraction float64) float64 {
 	lo, hi := 0.0, 0.999
 	for range 40 {
@@ -205,8 +208,9 @@ func top(s, fraction float64) float64 {
 	return sum(lo, math.Log(5)) / sum(lo, 0)
 }
 
-// Ratios are the speedups for which the publication is cited. Four and One are GIDS over the memory map on four drives
-// and on one drive, in aggregation; Scaling is four drives over one. EndFour and EndOne are end to end.
+// Ratios are the speedups for which the publication is cited. Four and One are GIDS over the memory map on
+// four drives and on one drive, in aggregation; Scaling is four drives over one. EndFour and EndOne are
+// end to end.
 type Ratios struct{ Four, One, Scaling, EndFour, EndOne float64 }
 
 // Compare returns the ratios of columns, which are in the order of Published.

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// Histogram counts durations in buckets with a width of at most 1/16 of their durations. The zero value is empty. Its
-// memory does not grow.
+// Histogram counts durations in buckets with a width of at most 1/16 of their durations. The zero value is
+// empty. Its memory does not grow.
 type Histogram struct {
 	counts [buckets]int64
 	n      int64
@@ -27,8 +27,8 @@ func (h *Histogram) Add(t Time) {
 	h.most = max(h.most, t)
 }
 
-// bucket returns the bucket of a duration: durations below 32 ps have one each, longer ones share the bucket of their
-// highest five bits.
+// bucket returns the bucket of a duration: durations below 32 ps have one each, longer ones share the
+// bucket of their highest five bits.
 func bucket(t Time) int {
 	shift := max(0, bits.Len64(uint64(t))-subBits-1)
 	return shift<<subBits + int(t>>shift)
@@ -46,8 +46,8 @@ func ceiling(b int) Time {
 // Count returns the number of durations.
 func (h *Histogram) Count() int64 { return h.n }
 
-// Mean returns the mean of the durations, rounded down, or 0 if there are none. It is exact if their sum is below
-// 2⁵³ ps.
+// Mean returns the mean of the durations, rounded down, or 0 if there are none. It is exact if their sum
+// is below 2⁵³ ps.
 func (h *Histogram) Mean() Time {
 	if h.n == 0 {
 		return 0
@@ -55,8 +55,8 @@ func (h *Histogram) Mean() Time {
 	return Time(h.sum / float64(h.n))
 }
 
-// Quantile returns an upper bound of the q-quantile of the durations, with q from 0 to 1: the end of its bucket, at
-// most 1/16 too long.
+// Quantile returns an upper bound of the q-quantile of the durations, with q from 0 to 1: the end of its
+// bucket, at most 1/16 too long.
 func (h *Histogram) Quantile(q float64) Time {
 	need := int64(math.Ceil(q * float64(h.n)))
 	seen := int64(0)

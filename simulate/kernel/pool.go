@@ -10,8 +10,8 @@ type Pool struct {
 // NewPool returns a pool of k units; k must be positive.
 func NewPool(k int) *Pool { return &Pool{free: k, size: k} }
 
-// Acquire borrows a unit now, and reports whether one was free. If not, the event e waits: when a unit is given back,
-// e is scheduled for that moment and has the unit.
+// Acquire borrows a unit now, and reports whether one was free. If not, the event e waits: when a unit is
+// given back, e is scheduled for that moment and has the unit.
 func (p *Pool) Acquire(s *Sim, e Event) bool {
 	if p.free == 0 {
 		p.waiters.push(e)

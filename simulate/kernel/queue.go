@@ -39,8 +39,8 @@ func (s *Sim) At(t Time, e Event) {
 	s.up(len(s.heap) - 1)
 }
 
-// Next removes the next event from the queue, stores it in e and sets the clock to its time. It returns false if the
-// queue is empty.
+// Next removes the next event from the queue, stores it in e and sets the clock to its time. It returns
+// false if the queue is empty.
 func (s *Sim) Next(e *Event) bool {
 	if len(s.heap) == 0 {
 		return false

@@ -1,7 +1,7 @@
 package kernel
 
-// Server is one queue for k equal servers, in order of arrival. The duration of a job is known when it arrives, so
-// Serve returns its end at once, and the model schedules the next event for that time.
+// Server is one queue for k equal servers, in order of arrival. The duration of a job is known when it
+// arrives, so Serve returns its end at once, and the model schedules the next event for that time.
 type Server struct {
 	free   []Time // by server: the time from which it is idle, as a heap with the earliest first
 	starts fifo[Time]
@@ -24,8 +24,9 @@ func NewServer(k int) *Server {
 	return &Server{free: make([]Time, k), stats: Stats{servers: k}}
 }
 
-// Serve adds a job that arrives at the time at and takes the duration takes, and returns the time of its end. at must
-// not decrease from call to call, otherwise Serve panics; it may be later than the simulation's clock.
+// Serve adds a job that arrives at the time at and takes the duration takes, and returns the time of its
+// end. at must not decrease from call to call, otherwise Serve panics; it may be later than the
+// simulation's clock.
 func (s *Server) Serve(at, takes Time) (done Time) {
 	if at < s.last {
 		panic("simulate/kernel: a server's jobs arrive out of order")
@@ -76,8 +77,8 @@ func (s *Server) replace(t Time) {
 // Stats returns the counters of all jobs so far.
 func (s *Server) Stats() Stats { return s.stats }
 
-// Utilisation returns the share of the duration over in which the servers worked, from 0 to 1. All jobs must end
-// within it.
+// Utilisation returns the share of the duration over in which the servers worked, from 0 to 1. All jobs
+// must end within it.
 func (s Stats) Utilisation(over Time) float64 {
 	if over <= 0 || s.servers == 0 {
 		return 0
@@ -85,8 +86,8 @@ func (s Stats) Utilisation(over Time) float64 {
 	return float64(s.Busy) / float64(over) / float64(s.servers)
 }
 
-// MeanQueue returns the mean number of waiting jobs over the duration over, in which all jobs must end. By Little's
-// law, the sum of all waits is the integral of the queue's length over time.
+// MeanQueue returns the mean number of waiting jobs over the duration over, in which all jobs must end. By
+// Little's law, the sum of all waits is the integral of the queue's length over time.
 func (s Stats) MeanQueue(over Time) float64 {
 	if over <= 0 {
 		return 0

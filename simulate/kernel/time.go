@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// Time is a duration of virtual time, or a moment as the duration since the simulation's beginning, in picoseconds. It
-// reaches 106 days.
+// Time is a duration of virtual time, or a moment as the duration since the simulation's beginning, in
+// picoseconds. It reaches 106 days.
 type Time int64
 
 // Units of time.
@@ -41,8 +41,8 @@ func (t Time) String() string { return fmt.Sprintf("%g s", t.Seconds()) }
 // Rate is a number of units per second, such as bytes or requests. Zero means no limit.
 type Rate int64
 
-// For returns the time of n units at the rate, rounded to the nearest picosecond. n must not be negative. A duration
-// beyond the range of Time is Never.
+// For returns the time of n units at the rate, rounded to the nearest picosecond. n must not be negative.
+// A duration beyond the range of Time is Never.
 func (r Rate) For(n int64) Time {
 	if r <= 0 || n <= 0 {
 		return 0

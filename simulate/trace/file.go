@@ -10,8 +10,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Recording writes a trace to a file. Until Finish, the file has another name; after Finish it is complete and
-// durable. It belongs to one goroutine.
+// Recording writes a trace to a file. Until Finish, the file has another name; after Finish it is complete
+// and durable. It belongs to one goroutine.
 type Recording struct {
 	*Writer
 	fsys vfs.FS
@@ -32,8 +32,9 @@ func CheckNew(fsys vfs.FS, name string) error {
 	return err
 }
 
-// Begin begins a trace in a new file, and makes its directories. Call Finish or Abandon afterwards. If the file
-// exists, the error is of kind fault.ErrExists; if another process is writing it, of kind fault.ErrLocked.
+// Begin begins a trace in a new file, and makes its directories. Call Finish or Abandon afterwards. If the
+// file exists, the error is of kind fault.ErrExists; if another process is writing it, of kind
+// fault.ErrLocked.
 func Begin(fsys vfs.FS, name string, h Header) (*Recording, error) {
 	if err := vfs.MakeParents(fsys, name); err != nil {
 		return nil, err

@@ -1,10 +1,10 @@
 // Package trace is the file format of a trace: the requests of a run to its drives, batch by batch, and its
 // times of sampling, assembling and computing. A simulation replays it on other drives.
 //
-// A batch has reads, rows, or both. Reads are the requests of a store to the storage stack, in their order: each
-// is a range of a file. Rows are the input nodes of a batch, in the order of access; the simulation decides which
-// rows a cache holds, and how a store reads the others. A trace made from samples has rows alone, a recorded trace
-// has reads alone.
+// A batch has reads, rows, or both. Reads are the requests of a store to the storage stack, in their
+// order: each is a range of a file. Rows are the input nodes of a batch, in the order of access; the
+// simulation decides which rows a cache holds, and how a store reads the others. A trace made from samples
+// has rows alone, a recorded trace has reads alone.
 //
 // # Format
 //
@@ -26,8 +26,9 @@
 //	  u32     CRC-32C of the header's line and of the next field
 //	  u64     number of batches
 //
-// A truncated trace is corrupt. Nodes are below the header's nodes, reads have at least one byte and are within a
-// file of this or an earlier record, and the trace ends after its last field. Version 1 had no files and offsets.
+// A truncated trace is corrupt. Nodes are below the header's nodes, reads have at least one byte and are
+// within a file of this or an earlier record, and the trace ends after its last field. Version 1 had no
+// files and offsets.
 package trace
 
 import (
@@ -79,8 +80,8 @@ type Header struct {
 	// Dataset and Samples are fingerprints; "": unknown.
 	Dataset string `json:"dataset,omitempty"`
 	Samples string `json:"samples,omitempty"`
-	// For a recorded run: the batches of an epoch, the batches under way at a time, the reads in flight of the
-	// storage stack, and its longest read in bytes: it cuts longer requests. 0: unknown.
+	// For a recorded run: the batches of an epoch, the batches under way at a time, the reads in flight of
+	// the storage stack, and its longest read in bytes: it cuts longer requests. 0: unknown.
 	BatchesPerEpoch int `json:"batches_per_epoch,omitempty"`
 	Slots           int `json:"slots,omitempty"`
 	InFlight        int `json:"in_flight,omitempty"`
@@ -307,8 +308,8 @@ func (t *Reader) Header() Header { return t.header }
 // Files returns the files of the batches read so far, by number.
 func (t *Reader) Files() []File { return t.files }
 
-// Next reads the next batch into b, reusing its memory. After the last batch the error is io.EOF. If the bytes are
-// not valid, the error is of kind fault.ErrCorrupt.
+// Next reads the next batch into b, reusing its memory. After the last batch the error is io.EOF. If the
+// bytes are not valid, the error is of kind fault.ErrCorrupt.
 func (t *Reader) Next(b *Batch) error {
 	if t.ended {
 		return io.EOF
@@ -443,8 +444,8 @@ func (t *Reader) decode(p []byte, b *Batch) error {
 // unzigzag decodes a signed number of binary.AppendVarint.
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// Open reads a trace from a file, and calls each for one batch after another until each returns an error. each must
-// not keep the batch; its Reader has the header and the files.
+// Open reads a trace from a file, and calls each for one batch after another until each returns an error.
+// each must not keep the batch; its Reader has the header and the files.
 func Open(fsys vfs.FS, name string, each func(*Reader, *Batch) error) (h Header, err error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// grid cuts the training batches of every sample epoch into superbatches. Their lengths differ by one batch at
-// most.
+// grid cuts the training batches of every sample epoch into superbatches. Their lengths differ by one
+// batch at most.
 type grid struct {
 	train, perEpoch int // batches
 	parts           int // superbatches of a sample epoch, 1 to perEpoch; 0: the store has no superbatches

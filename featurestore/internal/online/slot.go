@@ -134,8 +134,8 @@ func (sl *slot) Wait(ctx context.Context) error {
 	return sl.reads.Wait(ctx)
 }
 
-// Assemble completes the matrix with hits, and copies admitted rows to their frames. For a GPU, Fill does both
-// with the lists that Assemble prepares. Training batches are assembled in the order of the samples.
+// Assemble completes the matrix with hits, and copies admitted rows to their frames. For a GPU, Fill does
+// both with the lists that Assemble prepares. Training batches are assembled in the order of the samples.
 func (sl *slot) Assemble(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -96,8 +96,8 @@ func (s *store) State() ([]byte, error) {
 	return s.course.save(s.kind()), nil
 }
 
-// LoadState restores a result of State for the same policy and a cache of the same size. For another policy or
-// size it returns nil, and the cache begins empty.
+// LoadState restores a result of State for the same policy and a cache of the same size. For another
+// policy or size it returns nil, and the cache begins empty.
 func (s *store) LoadState(b []byte) error {
 	if s.course.records != nil {
 		return nil

@@ -86,8 +86,8 @@ func curve(r *beacon.Row, busy []float64) chart.Curve {
 	return c
 }
 
-// timelines draws the busy dies and the busy channels over time. Platforms with dies that sample have a chart of
-// their own, since they take a tenth of the time.
+// timelines draws the busy dies and the busy channels over time. Platforms with dies that sample have a
+// chart of their own, since they take a tenth of the time.
 func timelines(rows []*beacon.Row) (list []chart.Figure) {
 	for _, of := range []struct {
 		title string

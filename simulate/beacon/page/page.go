@@ -1,5 +1,5 @@
-// Package page shows a simulation of BeaconGNN on one page of HTML, with the pictures of its
-// authors' slides: throughput, utilisation over time, time of batches and commands by part, bytes, energy, sweeps.
+// Package page shows a simulation of BeaconGNN on one page of HTML, with the pictures of its authors'
+// slides: throughput, utilisation over time, time of batches and commands by part, bytes, energy, sweeps.
 // The page contains its pictures, and needs no scripts and no network.
 package page
 
