@@ -27,7 +27,7 @@ func (s *suite) window(t *testing.T) {
 		t.Errorf("a window of %d batches ahead takes %d bytes", l.Ahead, l.WindowBytes)
 	}
 	if l.Ahead > 0 && !s.c.InOrder() {
-		t.Errorf("the store sees %d batches ahead, whose order is not fixed", l.Ahead)
+		t.Errorf("the store sees %d batches ahead, but its batches have no fixed order", l.Ahead)
 	}
 }
 

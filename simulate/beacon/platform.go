@@ -38,45 +38,46 @@ func (p *Platform) HostComputes() bool { return p.PagesToHost == AllPages || p.F
 // platforms are the platforms of the authors' slides and two predecessors, from the slowest on.
 var platforms = []Platform{
 	{Name: "CC", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: AllPages, about: `
-CC is the CPU-centric machine: a drive as they are sold, a host, an accelerator on PCIe.
+CC is the CPU-centric machine: a commercial drive, a host, an accelerator on PCIe.
 The host sends a hop's page reads, and waits for all of them.
-A core of the firmware handles each read; the die senses the page; it crosses the channel,
-the drive's DRAM and PCIe whole, though a few entries and one vector of it are useful.
+A core of the firmware handles each read, and the die senses the page. The whole page
+crosses the channel, the drive's DRAM and PCIe, though only a few entries and one vector of
+it are useful.
 The host samples, looks up the addresses of the next hop, and sends them: a round trip.
 Features then cross PCIe once more, to the accelerator.`},
 	{Name: "GLIST", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: SampledPages, about: `
-GLIST computes in the drive: features stay there, behind an accelerator of its own.
-The host still samples: pages with neighbours cross the channel, DRAM and PCIe whole.
+GLIST computes in the drive, which has an accelerator: features do not leave it.
+The host still samples: whole pages with neighbours cross the channel, DRAM and PCIe.
 Each hop waits for the one before it, and for a round trip through the host.`},
 	{Name: "SmartSAGE", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: NoPages, FeaturesToHost: true, about: `
 SmartSAGE samples in the drive's controller: no page with neighbours crosses PCIe.
-Pages cross the channel and the drive's DRAM whole.
+Whole pages cross the channel and the drive's DRAM.
 The host gets addresses and features, which cross PCIe to its accelerator.
 Each hop waits for the one before it, and for a round trip through the host.`},
 	{Name: "BG-1", WholePages: true, HopBarrier: true, Firmware: true, PagesToHost: NoPages, about: `
 BG-1 is in-storage computing without BeaconGNN's ideas: SmartSAGE's sampling in the
 controller, GLIST's accelerator in the drive.
-Pages cross the channel and the drive's DRAM whole: the channels are the bound.
+Whole pages cross the channel and the drive's DRAM: the channels are the bound.
 The host turns each hop's nodes into addresses: a round trip and a barrier per hop.`},
 	{Name: "BG-DG", WholePages: true, Firmware: true, PagesToHost: NoPages, about: `
 BG-DG is BG-1 with DirectGraph: an entry of an adjacency list is the flash address of the
 neighbour, so the controller sends the next command without the host.
-There is no barrier between hops and no round trip. Pages still cross the channel whole,
-which bounds it as it bounds BG-1.`},
+There is no barrier between hops and no round trip. Whole pages still cross the channels,
+which are the bound, as on BG-1.`},
 	{Name: "BG-SP", HopBarrier: true, Firmware: true, PagesToHost: NoPages, about: `
 BG-SP is BG-1 with a sampler in each die: it draws slots of the sensed page and retrieves
-the vector, and what is useful crosses the channel: the vector, and an address a child.
+the vector. Only the vector, and an address for each child, cross the channel.
 The host still turns nodes into addresses: a round trip and a barrier per hop, in which
-dies run idle. Where it does not wait, the firmware's cores are the bound.`},
+dies are idle. At other times, the firmware's cores are the bound.`},
 	{Name: "BG-DGSP", Firmware: true, PagesToHost: NoPages, about: `
 BG-DGSP is BG-DG and BG-SP together: entries are addresses, and dies sample.
-Nothing waits for a hop, and only what is useful crosses the channel.
+Commands do not wait for a hop, and only useful bytes cross the channel.
 A core of the firmware still handles each command: four cores feed some hundred dies.`},
 	{Name: "BG-2", PagesToHost: NoPages, about: `
 BG-2 is BG-DGSP with a router between the channels: a command that a die generates goes
-to the die of its address in hardware, and no core of the firmware sees it.
-A node's primary page is read first; what was drawn from its secondary pages is
-resubmitted from there. Dies and channels are the bound.`},
+to the die of its address in hardware, without a core of the firmware.
+A node's primary page is read first; its die then sends the commands for drawn slots in
+secondary pages. Dies and channels are the bound.`},
 }
 
 // FindPlatforms returns the platforms of a list of names with commas between them, or all for "all". An
