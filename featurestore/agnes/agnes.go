@@ -16,8 +16,8 @@
 //	the next batches of the sample epoch, 1,024 at most, with |N(h)| ≤ C
 //
 // It follows from C and the samples alone. Rows of one hyperbatch are not kept for the next. Blocks land
-// in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most. As many reads are in
-// flight as the buffer has blocks.
+// in a buffer of a sixteenth of the rows' memory, 2 blocks at least and 32 at most. Up to one read
+// for each block of the buffer is in flight.
 //
 // A hyperbatch is recorded while the previous one is trained, one batch for each trained batch. Recording
 // reads the graph of each batch once more. The blocks are read at the first batch of the hyperbatch, when

@@ -74,7 +74,7 @@ const (
 func Modes() []string { return []string{Paper, Script} }
 
 const (
-	window   = 8   // batches ahead whose pages keep their lines: that of GIDS' script
+	window   = 8   // batches ahead with pages that keep their lines: the value of GIDS' script
 	inFlight = 512 // reads of a batch at the same time
 )
 

@@ -21,7 +21,7 @@ type sink interface {
 	// fill fills the table from hot.bin, checked, and returns the bytes read.
 	fill(ctx context.Context, rep progress.Reporter) (int64, error)
 	close() error
-	// cache returns the same sink with a table whose entries change.
+	// cache returns the same sink, with a table that batches of policy min change.
 	cache() cache
 }
 

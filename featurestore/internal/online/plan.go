@@ -131,8 +131,8 @@ func (p *planner) grown(s size, k int64) size {
 	return size{s.near + near, s.far + k - near}
 }
 
-// largest returns s with as many frames added as possible. If every row has a frame then, the GPU holds as
-// many of them as it can.
+// largest returns s with as many frames added as possible. If every row has a frame then, the GPU holds
+// the most frames that it can.
 func (p *planner) largest(s size) size {
 	s = p.grown(s, p.more(s))
 	if s.near+s.far == p.limit() {
