@@ -31,7 +31,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Split is the use of a batch: training, or a split to evaluate.
+// Split is the split of a batch's seed nodes: training, validation or test nodes.
 type Split uint8
 
 // The splits of a dataset's labelled nodes.
@@ -53,7 +53,7 @@ func (r Ref) String() string {
 	return fmt.Sprintf("%s %d", [...]string{"batch", "validation batch", "test batch"}[r.Split], r.Index)
 }
 
-// Facts are the counts of a run's batches and of their rows.
+// Facts are the sizes of a store's rows, and the numbers and sizes of its batches.
 type Facts struct {
 	Nodes       int64
 	Dim         int
@@ -119,7 +119,7 @@ type Level struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Cache gives the reads of a trainer that holds Rows rows in memory.
+// Cache has the reads of a training run with a cache of Rows rows.
 type Cache struct {
 	Rows int64   `json:"rows"`
 	Hits float64 `json:"hits"` // share of the training batches' rows that memory serves
@@ -176,12 +176,12 @@ type Confinable interface {
 	Confine(l Layout) (Layout, bool)
 }
 
-// PlanOptions are the limits of a layout, and the wishes for it.
+// PlanOptions are the limits of memory for a layout, and the sizes and policies that the user asks for.
 type PlanOptions struct {
 	// Cache is the wanted RAM cache: a share of the nodes, or bytes. Nil takes as much as
 	// Memory allows and the store can use.
 	Cache *budget.Size
-	// Memory is the limit of the store and its slots, in bytes.
+	// Memory is the limit of the host memory of the store and its slots, in bytes.
 	Memory int64
 	// Policy is the residency policy of a store with a choice of policies; "": its default.
 	Policy string
@@ -220,7 +220,7 @@ func (o *PlanOptions) NoGPURows(where string) error {
 	return nil
 }
 
-// Layout is the memory that a store will hold, known before it is opened.
+// Layout is the memory of a store and its parameters, known before the store is opened. Sizes are in bytes.
 type Layout struct {
 	CacheRows int64 // in RAM or on the GPU
 
@@ -261,7 +261,7 @@ type Layout struct {
 	Own any
 }
 
-// Bytes returns the host memory of the store with its slots, in bytes.
+// Bytes returns the host memory of the store with the given numbers of slots, in bytes.
 func (l *Layout) Bytes(slots, evalSlots int) int64 {
 	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
@@ -282,8 +282,7 @@ type Store interface {
 	Close() error
 }
 
-// View is a store as one device sees it. Its methods may be called from several
-// goroutines.
+// View is the part of a store for one device. Its methods may be called concurrently.
 type View interface {
 	// NewSlot reserves the memory of a slot for the largest training batch, or if eval is set, for the
 	// largest evaluation batch.
@@ -465,7 +464,7 @@ type Counts struct {
 	BufferRows, PageMisses, PageHits int
 }
 
-// Add adds the counts of another part of the batch.
+// Add adds the counts o to c.
 func (c *Counts) Add(o Counts) {
 	c.BytesRead += o.BytesRead
 	c.UsefulBytes += o.UsefulBytes

@@ -43,7 +43,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "agnes"
 
 // blockBytes is the granule of the dataset's checksums, and the read size of AGNES.
@@ -59,7 +59,7 @@ const (
 // windowAhead is the number of batches in the window after the one that is recorded.
 const windowAhead = 1
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from.
+// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return phased.New(s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
 }
@@ -74,7 +74,7 @@ type design struct {
 
 func (d *design) Name() string { return Name }
 
-// Units needs room for the largest batch.
+// Units returns one row as the unit: at least the input nodes of the largest batch, at most all nodes.
 func (d *design) Units() (rows, least, most int64) {
 	return 1, min(int64(d.facts.Inputs(false)), d.facts.Nodes), d.facts.Nodes
 }

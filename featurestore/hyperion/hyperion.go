@@ -33,11 +33,11 @@ import (
 	"diskgnn/iostack"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "hyperion"
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from. If single
-// rows of the features cannot be read, the error is of kind fault.ErrUsage.
+// On returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
+// single rows of the features cannot be read, the error is of kind fault.ErrUsage.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, err

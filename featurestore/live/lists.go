@@ -121,7 +121,7 @@ func (s *Source) Refused(err error) error {
 	return s.options.Topology.Refused(err, s.TopologyBytes())
 }
 
-// Topology returns the level of the topology.
+// Topology returns the level of the topology: topology.Mapped, Cached or Pinned.
 func (s *Source) Topology() string {
 	if s.pinned != nil {
 		return topology.Pinned

@@ -257,7 +257,7 @@ func (s *Source) Ranks(rank []uint32) error {
 // Hotness returns the hotness in the training batches that the dry pass drew.
 func (s *Source) Hotness() ([]uint32, error) { return s.hotness, nil }
 
-// RanksBytes returns the size of the counts by which the hotness is sorted.
+// RanksBytes returns the work memory of Ranks, in bytes.
 func (s *Source) RanksBytes() int64 { return 8 * int64(s.dry+1) }
 
 func (s *Source) id(r featurestore.Ref) sampler.ID {

@@ -173,7 +173,7 @@ func (l *loader) Start(r featurestore.Ref) error {
 	return nil
 }
 
-// Wait draws the batch.
+// Wait draws the batch of the last Start, in the calling goroutine.
 func (l *loader) Wait(ctx context.Context) (err error) {
 	if !l.started {
 		return nil

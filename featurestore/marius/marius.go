@@ -59,7 +59,7 @@ import (
 	"diskgnn/presample/walk"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "marius"
 
 // Samples is a source with a directory of samples and the parameters of their draw.

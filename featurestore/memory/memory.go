@@ -28,10 +28,10 @@ import (
 	"diskgnn/iostack"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "memory"
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from.
+// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return &candidate{s, d, s.Facts()}, nil
 }

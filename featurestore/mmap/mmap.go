@@ -45,13 +45,13 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "mmap"
 
 // DefaultFaultThreads is the number of threads if PlanOptions.FaultThreads is 0.
 const DefaultFaultThreads = 16
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from.
+// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
 // Compressed features are an error of kind fault.ErrUsage.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {

@@ -13,7 +13,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "packed"
 
 // Find reads the metadata of a pack, or of a slice of a pack: the Candidate implements featurestore.Sliced.

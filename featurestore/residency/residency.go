@@ -75,7 +75,7 @@ func (t *Trace) Batch(i int) []uint32 { return t.Nodes[t.Start[i]:t.Start[i+1]] 
 // MaxKeys bounds the sum of the accesses of a trace and of the nodes, under Belady's policy.
 const MaxKeys = 1 << 32
 
-// Size has the numbers that determine a policy's memory.
+// Size has the numbers that determine a policy's memory: see Bytes.
 type Size struct {
 	Nodes, Frames     int
 	Batches, Accesses int64 // of the trace, for belady

@@ -44,7 +44,7 @@ func (s *States) New(room int) []byte {
 	return make([]byte, s.Kind+StateHeadBytes, s.Kind+StateHeadBytes+room)
 }
 
-// AddSlots adds n slots for training batches.
+// AddSlots adds n to the number of slots for training batches, which bounds the batches in flight.
 func (s *States) AddSlots(n int) { s.slots += n }
 
 // Begin makes b the base: a result of New with its content, for the state before batch next, with since
@@ -89,7 +89,7 @@ func (s *States) Parse(b []byte) (content []byte, next, since int, err error) {
 	return content, int(n), int(ago), d.Err()
 }
 
-// Base returns the content of the base, and the batch after it.
+// Base returns the content of the base state, and the first batch to decide for after it.
 func (s *States) Base() (content []byte, next int) {
 	return s.base.bytes[s.Kind+StateHeadBytes:], s.base.next
 }

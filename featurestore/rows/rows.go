@@ -20,7 +20,7 @@ import (
 	"diskgnn/featurestore/residency"
 )
 
-// Name is the store's in --store.
+// Name is the value of --store for this store.
 const Name = "rows"
 
 // Policies returns the values of --cache-policy, the default first, which is GraphBolt's default.
@@ -28,7 +28,7 @@ func Policies() []string {
 	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
 }
 
-// On returns the store of a source's batches, and of the dataset that they are drawn from.
+// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
 func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return online.New(s, d, online.Design{
 		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight,

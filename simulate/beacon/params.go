@@ -52,13 +52,13 @@ type Params struct {
 	Rules  Rules
 }
 
-// Array is a systolic accelerator.
+// Array is a systolic array of multipliers.
 type Array struct {
 	Side  int         // rows, and columns
 	Clock kernel.Rate // cycles in a second
 }
 
-// Rules are the differences between the two modes, besides parameters.
+// Rules are the differences between the two modes that are not parameters of hardware.
 type Rules struct {
 	WaitDRAM    bool // results wait for the DRAM
 	ReadPrimary bool // a node's primary page is always read; otherwise only if it has a sampled slot
@@ -74,7 +74,7 @@ const (
 	Strict   Mode = "strict"
 )
 
-// Defaults returns the parameters of a mode.
+// Defaults returns the default parameters of a mode.
 func Defaults(m Mode) *Params {
 	p := &Params{}
 	p.Host.RoundTrip = 10 * kernel.Microsecond

@@ -7,7 +7,7 @@ import (
 	"diskgnn/simulate/kernel"
 )
 
-// Platform is one design of drive and host, as a row of flags.
+// Platform is one design of drive and host, described by flags.
 type Platform struct {
 	Name string `json:"name"`
 

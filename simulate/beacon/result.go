@@ -66,7 +66,7 @@ func StandardSweeps(samples bool) []Sweep {
 	return all
 }
 
-// Row is an outcome with its workload, mode and setting.
+// Row is the outcome of one platform, with its workload, mode and setting. Setting is "" except in sweeps.
 type Row struct {
 	Workload string `json:"workload"` // "samples" for those
 	Mode     Mode   `json:"mode"`

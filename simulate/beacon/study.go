@@ -15,7 +15,7 @@ type Source interface {
 	Trace(ctx context.Context, p *Params, batch int) (*Trace, error)
 }
 
-// Trees is the source of a workload's trees.
+// Trees is the source of random trees of a workload: see Workload.Trace.
 type Trees struct {
 	Workload
 	Seed uint64
@@ -26,14 +26,14 @@ func (t Trees) Trace(_ context.Context, p *Params, batch int) (*Trace, error) {
 	return t.Workload.Trace(p, t.Seed, batch)
 }
 
-// Study is a source on platforms with one set of parameters.
+// Study is a simulation of the batches of a source on several platforms, with one set of parameters.
 type Study struct {
 	Source    Source
 	Params    *Params
 	Platforms []Platform
 }
 
-// Outcome is the mean of a study's batches on a platform.
+// Outcome has the means over a study's batches on one platform.
 type Outcome struct {
 	Platform string `json:"platform"`
 	Batches  int    `json:"batches"`

@@ -19,7 +19,7 @@ type Trace struct {
 	children []int32 // nodes
 }
 
-// Command reads one page of a node.
+// Command is the read of one page of a node.
 type Command struct {
 	Page  int64 // determines the die
 	Node  int32
@@ -29,7 +29,7 @@ type Command struct {
 	Draws bool // neighbours of the node are drawn, from any of its pages
 }
 
-// Nodes returns the number of nodes.
+// Nodes returns the number of nodes of all hops.
 func (t *Trace) Nodes() int { return len(t.first) - 1 }
 
 // childrenOf returns the children of a command, as nodes.

@@ -64,7 +64,7 @@ type job struct {
 	group  *group
 }
 
-// Start starts the goroutines.
+// Start starts the goroutines. Call it once.
 func (c *Copier) Start() {
 	c.jobs = make(chan job, c.workers)
 	for range c.workers {

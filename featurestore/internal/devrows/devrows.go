@@ -82,7 +82,7 @@ func (s *Slot) lay(p *Plan, a *cuda.Arena) error {
 	return nil
 }
 
-// NewSlot makes a slot.
+// NewSlot allocates a slot. Free it before the Reader is closed.
 func (r *Reader) NewSlot() (_ *Slot, err error) {
 	s := &Slot{r: r, reads: make([]read, 0, r.pages()), step: gcd(r.RowBytes, binio.Page)}
 	err = r.device.Attached(func() (err error) {
@@ -246,7 +246,7 @@ func (s *Slot) Landed(sums *binio.Sums) error {
 // End gives the batch up. No page lands after it returns.
 func (s *Slot) End() { _ = s.begin() }
 
-// Free gives the memory back.
+// Free ends the reads and releases the memory.
 func (s *Slot) Free() {
 	if s.batch != nil {
 		s.End()
@@ -280,7 +280,7 @@ type Flight struct {
 	under bool
 }
 
-// Host reads a batch's rows on the host.
+// Host is the interface of readers on the host, for Flight.
 type Host interface {
 	// Finish returns when all rows have landed and are checked. After an error, call Drop.
 	Finish(ctx context.Context) error

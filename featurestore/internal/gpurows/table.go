@@ -33,7 +33,7 @@ type Table struct {
 	far    cuda.Buffer  // the part of ram with the rows
 }
 
-// RowBytes returns the bytes of a row.
+// RowBytes returns the size of a row, in bytes.
 func (t *Table) RowBytes() int64 { return int64(t.DType.RowBytes(t.Dim)) }
 
 // Bytes returns the device memory of the rows below Near, in bytes. If several devices divide them, all
@@ -105,7 +105,7 @@ func (t *Table) NearOf(entries []uint32) (n int) {
 	return n
 }
 
-// Rows returns the rows in the device's memory.
+// Rows returns the device memory of the rows below Near: of this device's share if the table is divided.
 func (t *Table) Rows() cuda.Buffer { return t.near }
 
 // RAM returns the RAM given to Open, as the device sees it, from its first byte on.
