@@ -12,20 +12,20 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Options are how a controller is used. The zero value means the defaults.
+// Options are the options of a Controller. The zero value means the defaults.
 type Options struct {
 	Queues  int           // queue pairs for reads and writes; 0: one
 	Depth   int           // entries of each; 0: 256. Fewer where the controller has fewer
 	Timeout time.Duration // of a command; 0: 10 s
 
-	// Now and Pause replace the clock and the pause between two polls for a completion; nil: the
-	// machine's.
+	// Now and Pause replace the clock, and the pause between two polls for a completion; nil: the clock and
+	// a pause of the machine.
 	Now   func() time.Time
 	Pause func()
 }
 
-// Controller is a controller that is up. Queues may be used at the same time, each by one
-// goroutine; the other methods by one goroutine, while no queue is used.
+// Controller is a controller that Open has brought up. Its queues may be used at the same time, each by one
+// goroutine. All other methods are for one goroutine, while no queue is in use.
 type Controller struct {
 	t      Transport
 	o      Options
@@ -52,12 +52,12 @@ type Namespace struct {
 	BlockBytes int
 }
 
-// maxTransfer is the most bytes of a command, whatever the controller takes.
+// maxTransfer is the largest transfer of a command in bytes, also if the controller allows more.
 const maxTransfer = 1 << 20
 
-// Open brings a controller up: it disables the controller, sets its admin queues, enables and
-// identifies it, and makes queue pairs. Data of its first namespace is not touched. The transport is
-// closed with the controller.
+// Open brings a controller up: it disables the controller, sets its admin queues, enables and identifies
+// it, and makes queue pairs. It does not touch the data of the first namespace. Close of the controller
+// closes the transport; if Open fails, it closes the transport.
 func Open(ctx context.Context, t Transport, o Options) (*Controller, error) {
 	c := &Controller{t: t, o: o}
 	if c.o.Queues == 0 {
@@ -94,7 +94,7 @@ func (c *Controller) Identity() Identity { return c.id }
 // Namespace returns the first namespace.
 func (c *Controller) Namespace() Namespace { return c.space }
 
-// Queues returns the queue pairs; the controller may have granted fewer than were wanted.
+// Queues returns the queue pairs, at least one. The controller may have granted fewer than Options.Queues.
 func (c *Controller) Queues() []*Queue { return c.queues }
 
 // Transport returns the transport.
@@ -129,8 +129,8 @@ func (c *Controller) up(ctx context.Context) error {
 	return c.makeQueues()
 }
 
-// enable sets or clears CC.EN and waits for the controller to follow, as long as it says
-// that it may take.
+// enable sets or clears CC.EN and waits for CSTS to follow, up to the time limit that the controller
+// states.
 func (c *Controller) enable(ctx context.Context, on bool) error {
 	want := uint32(0)
 	if on {
@@ -156,7 +156,7 @@ func (c *Controller) enable(ctx context.Context, on bool) error {
 	}
 }
 
-// newQueue makes the rings of a queue pair; the controller does not know them yet.
+// newQueue makes the rings of a queue pair. The queue is not created at the controller yet.
 func (c *Controller) newQueue(id, depth int) (*Queue, error) {
 	q := &Queue{c: c, id: id, depth: depth, phase: true, slots: make([]slot, depth-1), perSlot: listBytes(maxTransfer)}
 	for i := range q.slots {
@@ -255,7 +255,8 @@ func (c *Controller) makeQueues() error {
 	return nil
 }
 
-// Admin carries out an admin command; m is the memory of its data, or nil.
+// Admin carries out an admin command and waits for it. m is memory for n bytes of data, or nil. A failed
+// command is an error of type spec.Status.
 func (c *Controller) Admin(cmd *spec.Command, m *Memory, n int) (spec.Completion, error) {
 	if c.closed {
 		return spec.Completion{}, ErrClosed
@@ -263,8 +264,8 @@ func (c *Controller) Admin(cmd *spec.Command, m *Memory, n int) (spec.Completion
 	return c.admin.Do(cmd, m, 0, n)
 }
 
-// Abort asks the controller to abort a command of a queue; it need not. An aborted command is
-// completed, with spec.AbortRequested. Queues may be in use meanwhile.
+// Abort asks the controller to abort the command id of a queue, and returns whether it did; it may refuse.
+// An aborted command is completed with spec.AbortRequested. Queues may be in use during the call.
 func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
 	var cmd spec.Command
 	cmd.SetHead(spec.Abort, 0, 0)
@@ -273,12 +274,12 @@ func (c *Controller) Abort(q *Queue, id uint16) (aborted bool, err error) {
 	return err == nil && done.Result&1 == 0, err
 }
 
-// Timeout returns the time after which a command is given up.
+// Timeout returns the time limit of a command.
 func (c *Controller) Timeout() time.Duration { return c.o.Timeout }
 
-// Reset disables the controller and brings it up again, with new queues: the old queues are gone,
-// and commands that were under way are lost. Where it cannot be disabled, it may still write to the
-// rings and to memory of commands: they stay, and only Close is allowed then.
+// Reset disables the controller and brings it up again, with new queues: the old queues are gone, and
+// commands that were under way are lost. A controller that cannot be disabled may still write to the rings
+// and to memory of commands: this memory is kept, and only Close is then allowed.
 func (c *Controller) Reset(ctx context.Context) error {
 	if c.closed {
 		return ErrClosed
@@ -299,7 +300,7 @@ func (c *Controller) Reset(ctx context.Context) error {
 	return c.up(ctx)
 }
 
-// kill makes all queues that there are answer with an error, and returns them.
+// kill makes all queues return an error, and returns the queues.
 func (c *Controller) kill(dead error) (all []*Queue) {
 	for _, q := range append(c.queues[:len(c.queues):len(c.queues)], c.admin) {
 		if q != nil {
@@ -310,8 +311,8 @@ func (c *Controller) kill(dead error) (all []*Queue) {
 	return all
 }
 
-// Close disables the controller, waits until it is, and gives the device back. Where it cannot
-// be disabled, memory that it may write to is abandoned. Closing twice does nothing.
+// Close disables the controller, waits until it is disabled, and closes the transport. If it cannot be
+// disabled, the memory that it may write to is abandoned. Closing again does nothing.
 func (c *Controller) Close() error {
 	if c.closed {
 		return nil
@@ -325,8 +326,8 @@ func (c *Controller) Close() error {
 	return errors.Join(fmt.Errorf("disable %s: %w", c.t.Name(), err), c.t.Abandon())
 }
 
-// Transfer returns the command that reads or writes n blocks of the namespace from the first
-// on, by opcode spec.Read or spec.Write.
+// Transfer returns the command that reads or writes n blocks of the namespace from block first on. opcode
+// is spec.Read or spec.Write.
 func (s *Namespace) Transfer(opcode byte, first uint64, n int) (cmd spec.Command) {
 	cmd.SetHead(opcode, 0, s.ID)
 	cmd.SetBlocks(first, n)

@@ -42,21 +42,22 @@ type slot struct {
 	opcode   byte
 }
 
-// Depth returns the entries of the rings; one less can be under way.
+// Depth returns the number of entries of the rings. At most one less can be under way.
 func (q *Queue) Depth() int { return q.depth }
 
 // ID returns the queue's identifier; the admin queue's is 0.
 func (q *Queue) ID() int { return q.id }
 
-// Room returns how many commands may be submitted now.
+// Room returns the number of commands that may be submitted now.
 func (q *Queue) Room() int { return len(q.free) }
 
-// Busy returns how many commands are under way.
+// Busy returns the number of commands under way.
 func (q *Queue) Busy() int { return q.depth - 1 - len(q.free) }
 
-// Submit writes a command with the data that m has from an offset on, n bytes; m is nil for
-// commands without. The identifier is the queue's; tag comes back with the completion. The
-// controller sees it after Ring. The memory belongs to the command until it is completed.
+// Submit writes a command to the ring. Its data is the n bytes of m from an offset on; m is nil for a
+// command without data. Submit sets the command's identifier and its PRPs. Poll returns tag with the
+// completion. The controller sees the command after Ring. The memory belongs to the command until it is
+// completed. Without room it returns ErrFull.
 func (q *Queue) Submit(cmd *spec.Command, m *Memory, offset, n int, tag uint64) error {
 	if q.dead != nil {
 		return q.dead
@@ -83,7 +84,7 @@ func (q *Queue) Submit(cmd *spec.Command, m *Memory, offset, n int, tag uint64) 
 	return nil
 }
 
-// Ring tells the controller of the commands that were submitted since the last Ring.
+// Ring rings the doorbell for the commands that were submitted since the last Ring.
 func (q *Queue) Ring() {
 	if q.rung != q.tail && q.dead == nil {
 		q.c.t.Store32(spec.SubmissionDoorbell(q.id, q.c.stride), uint32(q.tail))
@@ -91,9 +92,9 @@ func (q *Queue) Ring() {
 	}
 }
 
-// Poll calls done for every command that was completed since, and returns their number. A command
-// past its deadline makes the queue useless: the error states the queue's state, wraps ErrTimeout,
-// and comes again from then on.
+// Poll calls done for every command that was completed since the last Poll, with its tag, and returns their
+// number. If a command is past its deadline, the queue is dead: Poll returns an error with the queue's
+// state that wraps ErrTimeout or ErrFatal, and every later call of the queue returns it again.
 func (q *Queue) Poll(done func(tag uint64, c spec.Completion)) (n int, err error) {
 	if q.dead != nil {
 		return 0, q.dead
@@ -154,8 +155,7 @@ func (q *Queue) overdue() error {
 	return nil
 }
 
-// Late calls do with tag and identifier of each command that has been under way for at least
-// so long.
+// Late calls do with the tag and the identifier of each command that has been under way for at least age.
 func (q *Queue) Late(age time.Duration, do func(tag uint64, id uint16)) {
 	if q.dead != nil || q.Busy() == 0 {
 		return
@@ -173,7 +173,8 @@ func (q *Queue) state() string {
 		q.id, q.depth, q.tail, q.rung, q.sqHead, q.head, q.phase, q.Busy())
 }
 
-// Do carries out one command and waits for it. No other may be under way on the queue.
+// Do submits one command and waits for it. No other command may be under way on the queue. A failed command
+// is an error of type spec.Status.
 func (q *Queue) Do(cmd *spec.Command, m *Memory, offset, n int) (spec.Completion, error) {
 	var c spec.Completion
 	if err := q.Submit(cmd, m, offset, n, 0); err != nil {
@@ -196,8 +197,8 @@ func (q *Queue) Do(cmd *spec.Command, m *Memory, offset, n int) (spec.Completion
 	return c, nil
 }
 
-// listEntries is the addresses of a page of a PRP list; where more follow, the last is the
-// next page's.
+// listEntries is the number of addresses in a page of a PRP list. If more follow, the last is the address
+// of the next page.
 const listEntries = Page / 8
 
 // listBytes returns the bytes of the PRP list of a transfer of the given bytes that begins anywhere
@@ -212,8 +213,8 @@ func listBytes(transfer int) int {
 	return pages * Page
 }
 
-// setPRP says in a command that its data is n bytes of memory from an offset on, which is a
-// multiple of 4. list is the memory of the slot's lists, of listBytes(n).
+// setPRP sets the PRPs of a command to the n bytes of m from an offset on, a multiple of 4. list has the
+// memory of the slot's PRP list, listBytes(n) bytes from at on.
 func setPRP(c *spec.Command, m *Memory, offset, n int, list *Memory, at int) error {
 	if offset%4 != 0 || n <= 0 || offset < 0 || offset+n > len(m.Pages)*Page {
 		return fmt.Errorf("%d bytes from byte %d on are not aligned, or not in the memory of %d bytes", n, offset, len(m.Pages)*Page)
@@ -246,7 +247,7 @@ func setPRP(c *spec.Command, m *Memory, offset, n int, list *Memory, at int) err
 	return nil
 }
 
-// Rings is the memory of a queue pair, for somebody else who drives it: a GPU.
+// Rings is the memory of a lent queue pair, for another user: a GPU.
 type Rings struct {
 	ID     int
 	Depth  int     // entries of each ring; one less may be under way
@@ -256,12 +257,12 @@ type Rings struct {
 	Submission, Completion int
 }
 
-// ErrLent is the error of a queue that was lent.
+// ErrLent is the error of all calls of a lent queue.
 var ErrLent = errors.New("the queue is lent")
 
-// Lend hands over a queue that no command went through yet: both rings are at their first entry, and
-// new completions have phase one. The queue answers ErrLent from then on. The rings are valid until
-// the controller is reset or closed; Stop comes first, where somebody may drive the queue still.
+// Lend returns the rings of a queue that was not used yet: both are at their first entry, and new
+// completions have phase one. All later calls of the queue return ErrLent. The rings are valid until the
+// controller is reset or closed. If their user may still drive the queue then, Stop must come first.
 func (q *Queue) Lend() (Rings, error) {
 	switch {
 	case q.dead != nil:
@@ -274,9 +275,9 @@ func (q *Queue) Lend() (Rings, error) {
 		Submission: spec.SubmissionDoorbell(q.id, q.c.stride), Completion: spec.CompletionDoorbell(q.id, q.c.stride)}, nil
 }
 
-// Stop disables the controller: it carries out nothing any more, and no memory of a command's is
-// written to once Stop has returned without an error. Commands that were under way are lost. Only
-// Reset and Close are allowed then.
+// Stop disables the controller. When it has returned without an error, the controller carries out no
+// command and writes to no memory. Commands that were under way are lost. Only Reset and Close are then
+// allowed.
 func (c *Controller) Stop(ctx context.Context) error {
 	if c.closed {
 		return ErrClosed

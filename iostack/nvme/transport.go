@@ -6,47 +6,47 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Transport is a way to reach one controller: its registers, and memory that it and the host
-// share. Drivers are the only users of a transport. Registers may be used by several
-// goroutines at once; Alloc, Map and Close by one.
+// Transport is the access to one controller: its registers, and memory that it shares with the host. A
+// transport has one user, the driver. Registers may be used by several goroutines at once; Alloc, Map, Free
+// and Close by one.
 type Transport interface {
-	// Name says which controller is reached and how, as flags name it: soft:FILE, sysfs:ADDRESS.
+	// Name returns the name of the controller in the form of flags: soft:FILE, sysfs:ADDRESS.
 	Name() string
 
-	// Load32, Load64, Store32 and Store64 access registers at an offset in bytes. Nothing
-	// that the host wrote to shared memory before a store is seen after it by the
-	// controller, and the other way round for loads.
+	// Load32, Load64, Store32 and Store64 access registers at an offset in bytes. The controller sees a
+	// store after all earlier writes of the host to shared memory, and the host's reads of shared memory
+	// after a load see the controller's earlier writes.
 	Load32(offset int) uint32
 	Load64(offset int) uint64
 	Store32(offset int, v uint32)
 	Store64(offset int, v uint64)
 
-	// Alloc returns zeroed memory of at least n bytes, which begins at a page. Of at most
-	// Contiguous bytes, it is contiguous for the controller.
+	// Alloc returns zeroed memory of at least n bytes that begins at a page. If n is at most Contiguous, it
+	// is contiguous for the controller. Free frees it.
 	Alloc(n int) (*Memory, error)
 
-	// Map makes the controller see memory that the host has, which begins at a page; not
-	// all transports can: ErrNoMapping. Unmap takes it back; no command may be using it.
+	// Map maps existing host memory, which begins at a page, for the controller. Transports that cannot do
+	// this return ErrNoMapping. Free unmaps it; no command may be using it.
 	Map(b []byte) (*Memory, error)
 
-	// Free gives back memory from Alloc or Map.
+	// Free frees memory of Alloc, or unmaps memory of Map.
 	Free(m *Memory) error
 
-	// Close gives all memory back, and the device, which is again as it was before. Its driver
-	// has disabled the controller, or never brought it up. Closing twice does nothing.
+	// Close frees all memory and gives the device back in its former state. The driver must have disabled
+	// the controller, or never have brought it up. Closing again does nothing.
 	Close() error
 
-	// Abandon is called in place of Close where the controller could not be disabled: memory
-	// that it may still write to stays where it is, until the process ends at least.
+	// Abandon replaces Close if the controller could not be disabled: memory that it may still write to is
+	// kept, at least until the process ends.
 	Abandon() error
 }
 
-// mapped is implemented by transports that map registers: it returns the number of bytes mapped,
-// from the first on. Queues with doorbells behind them are not made.
+// mapped is implemented by transports that map registers: it returns the number of bytes mapped, from the
+// first on. Queues with doorbells beyond them are not made.
 type mapped interface{ Mapped() int }
 
-// Caution returns a warning about a transport for users who would trust it with data, or "".
-// Programs print it when they open one.
+// Caution returns a warning about the reliability of a transport, or "". Programs print it when they open
+// the transport.
 func Caution(t Transport) string {
 	if c, ok := t.(interface{ Caution() string }); ok {
 		return c.Caution()
@@ -54,21 +54,21 @@ func Caution(t Transport) string {
 	return ""
 }
 
-// Notifier is a transport that can say when there are completions, as interrupts do; with
-// others, queues are polled.
+// Notifier is a transport that announces completions, as interrupts do. With other transports, queues are
+// polled.
 type Notifier interface {
-	// Notify makes f be called after completions of a queue were posted. It must not block,
-	// and may find none. Nil ends it.
+	// Notify sets the function that is called after completions of a queue were posted. f must not block,
+	// and may be called without new completions. A nil f ends the calls.
 	Notify(queue int, f func())
 }
 
 // Page is the size of pages that drivers and controllers use, in bytes.
 const Page = 4096
 
-// Contiguous is the most bytes of Alloc that are contiguous for the controller.
+// Contiguous is the largest size of Alloc, in bytes, for which the memory is contiguous for the controller.
 const Contiguous = 2 << 20
 
-// Memory is seen by host and controller.
+// Memory is memory that both the host and the controller can access.
 type Memory struct {
 	Bytes []byte   // whole pages
 	Pages []uint64 // of each page: the controller's address
@@ -77,20 +77,20 @@ type Memory struct {
 // Address returns the controller's address of a byte.
 func (m *Memory) Address(offset int) uint64 { return m.Pages[offset/Page] + uint64(offset%Page) }
 
-// ErrNoMapping is the error of Map where memory can only come from Alloc.
+// ErrNoMapping is the error of Map if the transport cannot map the memory.
 var ErrNoMapping = errors.New("the transport cannot map this memory")
 
 // Errors of drivers. A status of the controller is a spec.Status.
 var (
-	// ErrTimeout: a command was not completed, or the controller not ready, before the
-	// deadline. The controller is not to be used any more but for Reset.
+	// ErrTimeout means that a command was not completed, or the controller not ready, before the deadline.
+	// Only Reset and Close of the controller are then allowed.
 	ErrTimeout = errors.New("the controller does not answer")
-	// ErrFatal: the controller says that it has failed (CSTS.CFS), or is not there.
+	// ErrFatal means that the controller reports a failure (CSTS.CFS), violates the protocol, or is gone.
 	ErrFatal = errors.New("the controller has failed")
-	// ErrFull: all entries of the queue but one have commands under way.
+	// ErrFull means that all entries of the queue but one have commands under way.
 	ErrFull = errors.New("the queue is full")
-	// ErrClosed: the controller was closed.
+	// ErrClosed means that the controller or the transport was closed.
 	ErrClosed = errors.New("the controller is closed")
-	// ErrUnsupported: the controller lacks a feature that the driver needs.
+	// ErrUnsupported means that the controller lacks a feature that the driver needs.
 	ErrUnsupported = fault.New(fault.ErrUsage, "not supported by the controller")
 )

@@ -10,10 +10,10 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// drive is a controller, which all workers use, each by a queue of its own.
+// drive is a controller. All workers use it, each with its own queue.
 //
-// A drive that fails is down: every worker leaves its queue alone and parks. The last one
-// resets the controller, which begins another life, with new queues.
+// A drive that fails is down: every worker stops using its queue and parks. The last one resets the
+// controller, which begins another life with new queues.
 type drive struct {
 	s      *Stack
 	name   string
@@ -40,7 +40,7 @@ func newDrive(s *Stack, c *nvme.Controller, t nvme.Transport) *drive {
 	return d
 }
 
-// fail takes the drive down. The first cause of a life is the one that is reported.
+// fail takes the drive down. The first cause of each life is reported.
 func (d *drive) fail(cause error) {
 	d.mu.Lock()
 	if !d.down.Load() {
@@ -51,7 +51,7 @@ func (d *drive) fail(cause error) {
 	d.s.wakeAll()
 }
 
-// park says that a worker leaves its queue alone for the rest of this life.
+// park records that a worker does not use its queue for the rest of this life.
 func (d *drive) park() {
 	d.mu.Lock()
 	d.parked++
@@ -59,7 +59,7 @@ func (d *drive) park() {
 	d.mu.Unlock()
 }
 
-// leave says that a worker has ended.
+// leave records that a worker has ended.
 func (d *drive) leave(parked bool, life int64) {
 	d.mu.Lock()
 	d.users--
@@ -70,15 +70,15 @@ func (d *drive) leave(parked bool, life int64) {
 	d.mu.Unlock()
 }
 
-// mend resets the controller, once nobody uses its queues. A controller that cannot be reset
-// is given back, so that it writes to no memory any more.
+// mend resets the controller when no worker uses its queues. A controller that cannot be reset is closed,
+// so that it does not write to memory any more.
 func (d *drive) mend() {
 	if !d.down.Load() || d.parked < d.users || d.users == 0 {
 		return
 	}
 	if d.lent.Load() {
-		// Whoever drives the other queues writes to rings that a reset would take away. The
-		// controller is left as it is until the stack is closed.
+		// The user of the lent queues writes to their rings, which a reset would free. The controller is
+		// not reset until the stack is closed.
 		d.lost = fmt.Errorf("%w; it was given up: some of its queues are lent, so that it cannot be reset", d.cause)
 	} else {
 		err := d.c.Reset(context.Background())
@@ -95,7 +95,7 @@ func (d *drive) mend() {
 	d.s.wakeAll()
 }
 
-// abort asks the controller to give a command up; it is not so bad if it does not.
+// abort asks the controller to abort a command. A failure of the abort is not an error of the drive.
 func (d *drive) abort(q *nvme.Queue, id uint16) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// Lent returns how many drives there are, how many queues each can lend to a GPU, of how many
-// entries, and the most bytes of a command.
+// Lent returns the number of drives, the number of queues that each can lend to a GPU, the entries of such
+// a queue, and the largest transfer of a command in bytes. If a drive cannot lend queues, the error is of
+// kind fault.ErrUsage.
 func (s *Stack) Lent() (drives, queues, depth, most int, err error) {
 	for i, d := range s.drives {
 		if m, ok := d.c.Transport().(interface{ PlainMemory() bool }); !ok || !m.PlainMemory() {
@@ -30,16 +31,15 @@ func (s *Stack) Lent() (drives, queues, depth, most int, err error) {
 	return len(s.drives), queues, depth, most, nil
 }
 
-// Has returns nil if a file is on the drives, else the reason.
+// Has returns nil if the file at path is on the drives, else the reason why not.
 func (s *Stack) Has(path string) error {
 	_, err := s.table.Find(path)
 	return err
 }
 
-// Lend returns the controllers, and how many of the first queues of each are the stack's own: the
-// others belong to the caller from now on, as long as the stack is open. Both use their queues side
-// by side. The caller must not stop, reset or close a controller. The stack does not reset a failing
-// controller any more either: it gives up that drive.
+// Lend returns the controllers, and the number of queues of each, from the first, that the stack keeps. The
+// other queues belong to the caller until the stack is closed. The caller must not stop, reset or close a
+// controller. After Lend the stack does not reset a failing controller: it gives up the drive.
 func (s *Stack) Lend() (controllers []*nvme.Controller, own int, err error) {
 	if _, _, _, _, err := s.Lent(); err != nil {
 		return nil, 0, err
@@ -51,8 +51,8 @@ func (s *Stack) Lend() (controllers []*nvme.Controller, own int, err error) {
 	return controllers, s.own, nil
 }
 
-// Locate returns where the bytes of a file of the stack's lie from an offset on; see
-// File.Locate. A striped file is refused: its parts are files.
+// Locate returns the place of the byte at an offset of a file of the stack; see File.Locate. A striped file
+// is an error.
 func (s *Stack) Locate(f iostack.File, offset int64) (drive int, at, n int64, err error) {
 	media, err := s.media(f)
 	if err != nil {

@@ -10,15 +10,14 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// mappings is the host's memory that a drive sees. Workers look into it without a lock.
+// mappings has the host memory that is mapped for a drive. Workers read it without a lock.
 type mappings struct {
 	t    nvme.Transport
 	mu   sync.Mutex                 // held to change it
 	list atomic.Pointer[[]*mapping] // by address, without overlap
 }
 
-// mapping is a range of whole pages that is mapped. It is freed once it was removed and no
-// command uses it any more.
+// mapping is a mapped range of whole pages. It is freed when it was removed and no command uses it.
 type mapping struct {
 	begin, end uintptr
 	memory     *nvme.Memory
@@ -48,8 +47,8 @@ func (m *mappings) unuse(u *mapping) {
 	}
 }
 
-// add maps the whole pages of a range of memory, as far as the transport can. Older mappings that
-// overlap are dropped: their memory must have been freed meanwhile.
+// add maps the whole pages of a range of memory, as far as the transport can. Older mappings that overlap
+// are removed: their memory must have been freed.
 func (m *mappings) add(b []byte) error {
 	m.remove(b)
 	begin := (address(b) + nvme.Page - 1) &^ (nvme.Page - 1)
@@ -75,7 +74,7 @@ func (m *mappings) add(b []byte) error {
 	return nil
 }
 
-// remove lets go of every mapping that shares a byte with b.
+// remove removes every mapping that shares a byte with b.
 func (m *mappings) remove(b []byte) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,8 +98,8 @@ func (m *mappings) all() []*mapping {
 	return nil
 }
 
-// find returns the mapping in which b lies whole, and where in its memory; nil where there is
-// none. The mapping is in use until unuse.
+// find returns the mapping that contains all of b, and the offset of b in it; nil if there is none. The
+// mapping is in use until unuse.
 func (m *mappings) find(b []byte) (x *mapping, at int) {
 	list := m.all()
 	lo, hi := 0, len(list)

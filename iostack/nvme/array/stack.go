@@ -17,17 +17,17 @@ import (
 
 type front = frontend.Stack
 
-// Options are how drives are read.
+// Options are the options of a Stack.
 type Options struct {
 	iostack.Options
 
-	// Timeout is the longest time of a command, Now the clock that measures it; 0 and nil: the
-	// defaults of nvme.Options.
+	// Timeout is the time limit of a command, and Now the clock for it; 0 and nil: the defaults of
+	// nvme.Options.
 	Timeout time.Duration
 	Now     func() time.Time
 
-	// Lent is how many queues each drive has for somebody else, of at least LentDepth entries
-	// if the drive has such: see Lend. Drives that have no queue left for it lend fewer.
+	// Lent is the number of further queues of each drive, for Lend, of at least LentDepth entries if the
+	// drive supports them. A drive with too few queues lends fewer.
 	Lent, LentDepth int
 }
 
@@ -50,14 +50,13 @@ type Stack struct {
 
 var _ iostack.Stack = (*Stack)(nil)
 
-// perWorker is the reads under way that a goroutine looks after. From some 100 on, a second
-// one with queues of its own uses more processors than it gains.
+// perWorker is the number of reads under way for each worker. Up to some 100 reads, a second worker would
+// use more processor time than it gains.
 const perWorker = 128
 
-// New brings up the controllers behind the transports. The transports are closed with the stack,
-// also when New fails. find reads the table of the drives' files, once they are up. Options that
-// make no sense are an error of kind fault.ErrUsage, as are buffered reads, since there is no page
-// cache.
+// New brings up the controllers behind the transports. The stack closes the transports, also when New
+// fails. find reads the table of the drives' files when the controllers are up. Invalid options are an
+// error of kind fault.ErrUsage, and so are buffered reads, since there is no page cache.
 func New(ctx context.Context, transports []nvme.Transport, o Options, find func([]*nvme.Controller) (Table, error)) (_ *Stack, err error) {
 	s := &Stack{now: o.Now}
 	if s.now == nil {
@@ -137,7 +136,7 @@ func (s *Stack) controllers() (all []*nvme.Controller) {
 	return all
 }
 
-// wakeOne lets a worker go on that waits for requests. It wakes the next if there is more
+// wakeOne wakes a worker that waits for requests. That worker wakes the next one if there are more requests
 // than it takes.
 func (s *Stack) wakeOne() {
 	for _, w := range s.workers {
@@ -153,9 +152,9 @@ func (s *Stack) wakeAll() {
 	}
 }
 
-// Held returns the bytes that the stack holds: its bounce buffers, the controllers in software and
-// the rings of their queues, and the table, if they say so; see iostack.Held. Memory of other
-// transports is not counted: it is huge pages, set aside before.
+// Held returns the bytes that the stack holds: bounce buffers, controllers in software with the rings of
+// their queues, and the table; see iostack.Held. Memory of other transports is not counted: it is huge
+// pages that were reserved before.
 func (s *Stack) Held() int64 {
 	n := int64(len(s.bounce.Bytes()))
 	for _, d := range s.drives {
@@ -195,8 +194,7 @@ func (s *Stack) Unregister(bufs ...[]byte) error {
 	return nil
 }
 
-// Close ends the workers once their reads are over, and gives the drives back; see
-// iostack.Stack.
+// Close ends the workers after their reads, and closes the controllers and transports; see iostack.Stack.
 func (s *Stack) Close() error {
 	if s.queue != nil {
 		s.queue.Close()
@@ -218,22 +216,21 @@ func (s *Stack) Close() error {
 	return s.err
 }
 
-// Table says which files are on the drives. Its method may be called from any goroutine.
+// Table lists the files on the drives. Its method may be called from any goroutine.
 type Table interface {
-	// Find returns the file of a name. An error wraps iostack.ErrElsewhere if the drives do
-	// not have it, but it may be read from the file system instead.
+	// Find returns the file with the given path. If the drives do not have it, but the file system may, the
+	// error wraps iostack.ErrElsewhere.
 	Find(name string) (File, error)
 }
 
-// File is where the bytes of a file lie: in runs that begin and end at multiples of iostack.Align,
-// of the file and of drives. Bytes behind the file's end in the last run are not its own. Methods
-// may be called from any goroutine, and allocate nothing.
+// File has the places of a file's bytes: runs that begin and end at multiples of iostack.Align, in the file
+// and on the drives. Bytes after the file's end in the last run are not part of it. Methods may be called
+// from any goroutine, and allocate nothing.
 type File interface {
-	// Size returns the bytes of the file.
+	// Size returns the size of the file in bytes.
 	Size() int64
-	// Locate returns where an offset below Size lies: the drive, counted from 0, the byte of
-	// that drive, and how many bytes from there on lie next to each other, to the end of a
-	// run.
+	// Locate returns the place of the byte at an offset below Size: the drive, counted from 0, the offset
+	// on that drive, and the number of contiguous bytes from there to the end of the run.
 	Locate(offset int64) (drive int, at, n int64)
 }
 
@@ -256,8 +253,8 @@ func (s *Stack) newFile(path string, f File) (*frontend.File, error) {
 	return s.NewFile(path, f.Size(), runs, f)
 }
 
-// Flat opens all blocks of all drives as one file, in which they follow each other: block i of drive
-// j is block blocks × j + i, where blocks is the number of blocks of the smallest drive.
+// Flat opens all blocks of all drives as one file: block i of drive j is block blocks × j + i of the file,
+// where blocks is the number of blocks of the smallest drive.
 func (s *Stack) Flat() (iostack.File, error) {
 	f := &flat{drives: len(s.drives)}
 	for i, d := range s.drives {
@@ -270,7 +267,7 @@ func (s *Stack) Flat() (iostack.File, error) {
 	return s.newFile(s.drives[0].name, f)
 }
 
-// flat is drives one after another.
+// flat is the file of all drives, one after another.
 type flat struct {
 	drives int
 	each   int64 // bytes

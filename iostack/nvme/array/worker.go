@@ -12,8 +12,7 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// worker looks after reads that are under way. All fields but those marked as shared belong to its
-// goroutine.
+// worker carries out reads. All fields but those marked as shared belong to its goroutine.
 type worker struct {
 	s      *Stack
 	id     int
@@ -55,18 +54,18 @@ type slot struct {
 }
 
 const (
-	// maxTries bounds how often a command is submitted, because its status permits it or
-	// the controller was reset meanwhile.
+	// maxTries bounds the number of times that a command is submitted: again if its status permits a retry,
+	// or after a reset of the controller.
 	maxTries = 4
-	// spins is how often a worker looks again before it sleeps.
+	// spins is the number of polls without a result before a worker sleeps.
 	spins = 20
-	// checkEvery is after how long a worker that waits for completions looks after them by
-	// itself; polled is the same for transports that do not tell.
+	// checkEvery is the interval at which a sleeping worker polls for completions by itself; polled is the
+	// interval for transports that do not announce completions.
 	checkEvery = 10 * time.Millisecond
 	polled     = 20 * time.Microsecond
 )
 
-// errLate is of commands that the controller gave up because they were late.
+// errLate is the error of commands that were late and that the controller aborted.
 var errLate = fmt.Errorf("%w: a command was not completed in time, and was aborted", nvme.ErrTimeout)
 
 func newWorker(s *Stack, id, window int) (*worker, error) {
@@ -98,7 +97,7 @@ func newWorker(s *Stack, id, window int) (*worker, error) {
 	return w, nil
 }
 
-// run carries out reads until the queue is closed and all are over.
+// run carries out reads until the queue is closed and all reads are over.
 func (w *worker) run() {
 	for loops, idle := 0, 0; ; loops++ {
 		w.follow()
@@ -133,7 +132,7 @@ func (w *worker) run() {
 
 func (w *worker) underWay() int { return len(w.slots) - len(w.free) }
 
-// poke lets the worker go on if it sleeps. It may be called from any goroutine.
+// poke wakes the worker if it sleeps. It may be called from any goroutine.
 func (w *worker) poke() bool {
 	if !w.asleep.CompareAndSwap(true, false) {
 		return false
@@ -142,7 +141,7 @@ func (w *worker) poke() bool {
 	return true
 }
 
-// kick makes the worker not sleep, now or the next time.
+// kick ends the present or the next sleep of the worker.
 func (w *worker) kick() {
 	select {
 	case w.wake <- struct{}{}:
@@ -150,12 +149,12 @@ func (w *worker) kick() {
 	}
 }
 
-// sleep waits for requests, completions, or time to look after commands.
+// sleep waits for requests, for completions, or for the time of the next check of commands.
 func (w *worker) sleep() {
 	w.asleep.Store(true)
 	w.idle.Store(len(w.free) > 0)
-	// Who queues, completes, or takes a drive down after this looks at asleep; what came
-	// before is seen here.
+	// A goroutine that queues a request, posts a completion, or takes a drive down after this checks
+	// asleep; earlier events are found below.
 	if len(w.free) == 0 || w.s.queue.Len() == 0 {
 		if !w.poll() && !w.changed() {
 			w.wait()
@@ -184,7 +183,7 @@ func (w *worker) wait() {
 	}
 }
 
-// changed reports whether a drive is not as follow left it.
+// changed reports whether a drive has changed its state since follow.
 func (w *worker) changed() bool {
 	for i := range w.lanes {
 		if l := &w.lanes[i]; l.life != l.d.life.Load() || !l.parked && l.d.down.Load() {
@@ -194,8 +193,7 @@ func (w *worker) changed() bool {
 	return false
 }
 
-// follow leaves queues of drives that are down alone, and takes up queues of drives that are up
-// again.
+// follow parks at drives that are down, and resumes drives that are up again.
 func (w *worker) follow() {
 	for i := range w.lanes {
 		l := &w.lanes[i]
@@ -210,8 +208,7 @@ func (w *worker) follow() {
 	}
 }
 
-// resume goes on with a drive that was reset: it submits the commands under way again, but for late
-// ones.
+// resume continues with a drive that was reset: it submits the commands under way again, except late ones.
 func (w *worker) resume(lane int) {
 	l := &w.lanes[lane]
 	if l.d.lost == nil {
@@ -235,7 +232,7 @@ func (w *worker) resume(lane int) {
 	}
 }
 
-// fill goes on with reads, and takes more from the queue while there is room.
+// fill continues the reads, and takes more from the queue while there is room.
 func (w *worker) fill() {
 	for len(w.again) > 0 {
 		i := w.again[len(w.again)-1]
@@ -257,7 +254,7 @@ func (w *worker) fill() {
 	}
 }
 
-// submit writes the command for the rest of a slot's read, as far as one command goes.
+// submit writes the command for the rest of a slot's read, up to the largest transfer.
 func (w *worker) submit(i int) {
 	s := &w.slots[i]
 	_, buf, offset := s.read.Rest()
@@ -296,8 +293,8 @@ func (w *worker) submit(i int) {
 	}
 }
 
-// target returns the memory of a slot's command, which is the read's if it is mapped, and else
-// the slot's own.
+// target returns the memory for a slot's command, and the offset in it: the read's memory if it is mapped,
+// else the slot's bounce buffer.
 func (w *worker) target(i int, l *lane) (memory *nvme.Memory, at int) {
 	s := &w.slots[i]
 	s.from = nil
@@ -317,7 +314,7 @@ func (w *worker) target(i int, l *lane) (memory *nvme.Memory, at int) {
 	return s.use.memory, at
 }
 
-// release says that no command of a slot is under way any more.
+// release records that no command of a slot is under way.
 func (w *worker) release(i int) {
 	s := &w.slots[i]
 	l := &w.lanes[s.lane]

@@ -1,17 +1,17 @@
-// Package dmabuf makes memory visible to an NVMe drive as dma-bufs, a GPU's as well as the
-// host's, without a kernel module that knows GPUs or drives. Registers are another
-// transport's, which also unbinds the drive from the kernel's driver.
+// Package dmabuf maps memory for an NVMe drive as dma-bufs, of a GPU and of the host, without a kernel
+// module for GPUs or drives. Another transport gives access to the registers, and unbinds the drive from
+// the kernel's driver.
 //
-// It is unproven on hardware: its tests run the driver over an imitation of the nodes' calls,
-// made from their headers, and no more. Caution says so to users.
+// It is unproven on hardware: its tests only run the driver over an imitation of the nodes' calls, made
+// from their headers. Caution is the warning about this.
 //
 // Two nodes are needed. /dev/udmabuf is the kernel's own (CONFIG_UDMABUF); it makes a dma-buf
 // of the host's memory:
 //
 //	40187542h  { memory file, flags, offset, bytes }: a descriptor of the dma-buf
 //
-// /dev/dmabuf_import is a small module's, dmabuf-import of uPCIe and xNVMe. It says where a
-// dma-buf lies for a device:
+// /dev/dmabuf_import belongs to a small module, dmabuf-import of uPCIe and xNVMe. It returns the addresses
+// of a dma-buf for a device:
 //
 //	c018754bh  attach for a PCI function: { dma-buf, count of segments, the function's address }
 //	c0087547h  attach for no function, in older modules
@@ -19,12 +19,12 @@
 //	40047548h  detach: the dma-buf
 //
 // A GPU's memory is exported by its driver (cuMemGetHandleForAddressRange with
-// CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD); MapBuffer takes the descriptor. Each takes of the
-// GPU's BAR 1, by 2 MiB at least: few large ones are better than many.
+// CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD); MapBuffer takes the descriptor. Each dma-buf takes at least 2 MiB
+// of the GPU's BAR 1: few large ones are better than many small ones.
 //
-// Older modules know attachments by the number of the descriptor alone, of all processes: after a
-// crash they may answer with the address of another process's memory. A dma-buf of another size than
-// asked for is refused; with those modules, one process is to use the node at a time.
+// Older modules identify attachments by the number of the descriptor alone, for all processes: after a
+// crash they may return addresses of another process's memory. A dma-buf of an unexpected size is refused.
+// With those modules, only one process at a time may use the node.
 package dmabuf
 
 import (
@@ -40,10 +40,10 @@ import (
 	"diskgnn/iostack/nvme/internal/platform"
 )
 
-// Unproven is the warning to users.
+// Unproven is the warning for users of the transport.
 const Unproven = "the transport dmabuf is unproven on hardware: it was tested over an imitation of the kernel's calls alone"
 
-// Nodes that are needed.
+// The device nodes that the transport needs.
 const (
 	Importer = "/dev/dmabuf_import"
 	Exporter = "/dev/udmabuf"
@@ -70,11 +70,10 @@ type attachment struct {
 	function [16]byte
 }
 
-// segment is contiguous for the device.
+// segment is a range of addresses that is contiguous for the device.
 type segment struct{ address, bytes uint64 }
 
-// piece is the most bytes of a dma-buf of the host's memory: the kernel's default limit is
-// 64 MiB.
+// piece is the largest dma-buf of host memory, in bytes: the kernel's default limit is 64 MiB.
 const piece = 32 << 20
 
 // Transport reaches one drive. It implements nvme.Transport.
@@ -98,9 +97,8 @@ type chunk struct {
 var _ nvme.Transport = (*Transport)(nil)
 
 // Open makes a transport to the drive with a PCI address, such as 0000:01:00.0. registers opens the
-// transport that reaches its registers; it is called once both nodes are there, so that no drive is
-// taken in vain, and is closed with the transport. A missing node is an error of kind
-// fault.ErrUsage.
+// transport for its registers, which Close closes. It is called after both nodes were opened, so that no
+// drive is taken in vain. A missing node is an error of kind fault.ErrUsage.
 func Open(function string, registers func() (nvme.Transport, error)) (*Transport, error) {
 	return open(platform.Kernel, function, registers)
 }
@@ -129,11 +127,10 @@ func open(system platform.System, function string, registers func() (nvme.Transp
 // Name implements nvme.Transport.
 func (t *Transport) Name() string { return "dmabuf:" + t.function }
 
-// Caution warns that the transport is unproven; see nvme.Caution.
+// Caution returns Unproven; see nvme.Caution.
 func (t *Transport) Caution() string { return Unproven }
 
-// Registers returns the memory of BAR 0 that the other transport has mapped, nil if it has
-// none to show.
+// Registers returns the memory of BAR 0 that the other transport has mapped, nil if it has none.
 func (t *Transport) Registers() []byte {
 	if m, ok := t.Transport.(interface{ Registers() []byte }); ok {
 		return m.Registers()
@@ -141,7 +138,7 @@ func (t *Transport) Registers() []byte {
 	return nil
 }
 
-// Mapped returns how many bytes of registers the other transport reaches.
+// Mapped returns the number of bytes of registers that the other transport reaches.
 func (t *Transport) Mapped() int {
 	if m, ok := t.Transport.(interface{ Mapped() int }); ok {
 		return m.Mapped()
@@ -157,14 +154,14 @@ func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
 	return t.pool.Alloc(n)
 }
 
-// Map implements nvme.Transport: memory that is no dma-buf cannot be mapped.
+// Map implements nvme.Transport. It fails: only dma-bufs can be mapped.
 func (t *Transport) Map([]byte) (*nvme.Memory, error) {
 	return nil, fmt.Errorf("%w: %s maps dma-bufs only", nvme.ErrNoMapping, t.Name())
 }
 
-// MapBuffer makes the drive see a dma-buf of n bytes, such as a GPU's memory. The host cannot reach
-// it: Bytes of the result is nil. The descriptor is still the caller's. Free takes it back, before
-// the memory is freed.
+// MapBuffer maps a dma-buf of n bytes, such as a GPU's memory, for the drive. buffer is its descriptor,
+// which stays the caller's. The host cannot access the memory: Bytes of the result is nil. Free unmaps it,
+// and must come before the memory is freed.
 func (t *Transport) MapBuffer(buffer int, n int64) (*nvme.Memory, error) {
 	if t.closed {
 		return nil, nvme.ErrClosed
@@ -172,7 +169,7 @@ func (t *Transport) MapBuffer(buffer int, n int64) (*nvme.Memory, error) {
 	if n <= 0 || n%nvme.Page != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, n)
 	}
-	own, err := t.system.Duplicate(buffer) // the module goes by its number until it is detached
+	own, err := t.system.Duplicate(buffer) // the module uses its number until it is detached
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", t.Name(), err)
 	}
@@ -262,7 +259,7 @@ func (t *Transport) detach(buffer int) error {
 	return nil
 }
 
-// hidden takes a dma-buf back.
+// hidden detaches and closes a dma-buf.
 func (t *Transport) hidden(buffer int) error {
 	if err := t.detach(buffer); err != nil {
 		return err // the drive may still write there

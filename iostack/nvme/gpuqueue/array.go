@@ -16,18 +16,18 @@ import (
 
 // Errors of an array.
 var (
-	// ErrFull: there is no room for a micro-batch until others are completed, or no record of
+	// ErrFull means that there is no room for a micro-batch until others are completed, or no record for
 	// one until tickets are ended.
 	ErrFull = errors.New("the reads under way leave no room for more")
-	// ErrLost: a completion is missing. The array is good for Close alone.
+	// ErrLost means that a completion is missing. Only Close of the array is then allowed.
 	ErrLost = fault.New(fault.ErrDevice, "the drive does not answer")
-	// ErrRequest: a request lies outside the drives or the destination, or has a wrong size.
+	// ErrRequest means that a request is outside the drives or the destination, or has a wrong size.
 	ErrRequest = fault.New(fault.ErrInput, "the request cannot be carried out")
-	// ErrUnreachable: the transport's registers are not memory that a GPU can be given.
+	// ErrUnreachable means that the transport's registers are not memory that a GPU can write.
 	ErrUnreachable = fault.New(fault.ErrUsage, "a GPU cannot reach the drive's registers")
 )
 
-// Options are the sizes of an array. The zero value means the defaults.
+// Options are the sizes and limits of an array. The zero value means the defaults.
 type Options struct {
 	RequestBytes   int           // of a request, at most: whole pages; 0: 4096
 	Requests       int           // of a micro-batch, at most; 0: the number of a drive's slots
@@ -35,14 +35,15 @@ type Options struct {
 	CompleteBlocks int           // blocks that complete; 0: 32, and not more than there are queues
 	Timeout        time.Duration // of the completions that a kernel waits for; 0: 10 s
 
-	// Shared is the number of each drive's first queues that belong to another user, who goes on
-	// using the controllers after Close. 0: all are the array's, and Close stops them.
+	// Shared is the number of queues of each drive, from the first, that belong to another user, who
+	// continues to use the controllers after Close. 0: all queues belong to the array, and Close stops the
+	// controllers.
 	Shared int
 	Queues int // of each drive, at most; 0: all that are not shared
 }
 
-// Array is a set of drives with queues that a GPU drives. One goroutine at a time uses it, attached
-// to the device; but Abort is for any.
+// Array is a set of drives with queues that a GPU drives. Its methods are for one goroutine at a time,
+// which is attached to the device; Abort may be called from any goroutine.
 type Array struct {
 	o         Options
 	device    *cuda.Device
@@ -76,7 +77,7 @@ type Array struct {
 	lost     bool           // a completion was missing
 }
 
-// allocated is memory of a transport's.
+// allocated is memory of a transport.
 type allocated struct {
 	t nvme.Transport
 	m *nvme.Memory
@@ -97,26 +98,27 @@ func (a *Array) count() int    { return len(a.drives) * a.per }
 func (a *Array) slots() int    { return a.per * (a.depth - 1) }
 func (a *Array) outcomes() int { return BinBlocks + a.count() }
 
-// Drives returns how many drives there are, and the blocks of each: block i of drive j is the
-// array's block j × blocks + i.
+// Drives returns the number of drives, and the number of blocks of each: block i of drive j is block j ×
+// blocks + i of the array.
 func (a *Array) Drives() (drives int, blocks uint64) { return len(a.drives), a.perDrive }
 
-// BlockBytes returns the size of a block.
+// BlockBytes returns the size of a block in bytes.
 func (a *Array) BlockBytes() int { return 1 << a.shift }
 
-// Queues returns the queues of a drive, Depth their entries.
+// Queues returns the number of queues of a drive.
 func (a *Array) Queues() int { return a.per }
 
-// Room returns the most requests that Submit takes now, if there is a record for them.
+// Room returns the largest micro-batch, in requests, that Submit takes now if there is a record for it.
 func (a *Array) Room() int { return min(a.slots()-(a.tail-a.head), a.o.Requests) }
 
-// RequestBytes returns the most bytes of a request, MostRequests the most of a micro-batch.
+// RequestBytes returns the size limit of a request in bytes, and MostRequests the limit of requests in a
+// micro-batch.
 func (a *Array) RequestBytes() int { return a.slotBytes }
 func (a *Array) MostRequests() int { return a.o.Requests }
 
-// Takes returns the bytes that an array needs of the host (staging buffers and pinned memory) and of
-// the device, with the given number of drives, queues of each drive, and entries of a queue. The
-// sizes in the options must not be zero.
+// Takes returns the bytes of memory that an array needs on the host (staging buffers and pinned memory) and
+// on the device. queues is the number for each drive, and depth the entries of a queue. The sizes in the
+// options must not be zero.
 func Takes(drives, queues, depth int, o Options) (host, device int64) {
 	a := &Array{o: o, drives: make([]*nvme.Controller, drives), per: queues, depth: depth, batches: make([]*batch, o.Batches)}
 	for i := range a.batches {
@@ -137,10 +139,10 @@ func (a *Array) pinnedBytes() int64 { return int64(4*ControlWords + a.o.Batches*
 // registers is a transport with its registers in host memory.
 type registers interface{ Registers() []byte }
 
-// Open takes all queues of brought-up controllers, on which no command was submitted, and loads the
-// kernels. Drives have the same size of block; the smallest decides how many blocks and queues are
-// used of each; all are equally deep. The controllers stay the caller's, for use after Close. The
-// calling goroutine must be attached.
+// Open makes an array of the queues of the controllers, on which no command may have been submitted, and
+// loads the kernels. All drives must have the same block size and depth of queues. The drive with the
+// fewest blocks or queues determines the number used on each. The controllers stay the caller's; it may
+// Reset or Close them after Close of the array. The calling goroutine must be attached.
 func Open(d *cuda.Device, drives []*nvme.Controller, o Options) (a *Array, err error) {
 	a = &Array{o: o, device: d, drives: drives}
 	if err := a.size(); err != nil {
@@ -164,7 +166,7 @@ func Open(d *cuda.Device, drives []*nvme.Controller, o Options) (a *Array, err e
 	return a, a.take()
 }
 
-// size decides the array's queues and slots of each drive.
+// size determines the queues and slots of each drive.
 func (a *Array) size() error {
 	if len(a.drives) < 1 || len(a.drives) > MaxDrives {
 		return fault.New(fault.ErrUsage, "an array of %d drives; 1 to %d are possible", len(a.drives), MaxDrives)
@@ -219,7 +221,7 @@ func (a *Array) size() error {
 	return nil
 }
 
-// borrow takes the queues.
+// borrow lends the queues from the controllers.
 func (a *Array) borrow() error {
 	a.lent = make([][]nvme.Rings, len(a.drives))
 	for d, c := range a.drives {
@@ -237,8 +239,8 @@ func (a *Array) borrow() error {
 	return nil
 }
 
-// buffers takes the array's memory of the device, and returns the states of all slots and
-// their pages' addresses.
+// buffers takes the array's device memory from the arena, and returns the buffers for the states of all
+// slots and for their pages' addresses.
 func (a *Array) buffers(arena *cuda.Arena) (states, pages cuda.Buffer, err error) {
 	n := int64(a.count())
 	for _, want := range []struct {
@@ -266,7 +268,7 @@ func (a *Array) buffers(arena *cuda.Arena) (states, pages cuda.Buffer, err error
 	return states, pages, nil
 }
 
-// take takes all memory, and writes the descriptions of the queues for the kernels.
+// take allocates all memory, and writes the descriptions of the queues for the kernels.
 func (a *Array) take() error {
 	var err error
 	for range a.o.Batches {
@@ -332,8 +334,8 @@ func (a *Array) take() error {
 	return a.warm()
 }
 
-// warm launches every kernel once, with nothing to do: a driver that loads them at their
-// first launch may have to wait for kernels that wait for a drive.
+// warm launches every kernel once without work. A driver that loads a kernel at its first launch might
+// otherwise wait for kernels that wait for a drive.
 func (a *Array) warm() error {
 	b := a.batches[0]
 	b.in = Reads{Requests: a.queues, To: a.queues, Status: b.order}
@@ -344,7 +346,7 @@ func (a *Array) warm() error {
 	return a.stream.Synchronize()
 }
 
-// register makes memory of a transport's known to the device.
+// register registers memory of a transport with the device.
 func (a *Array) register(mem []byte) (cuda.Buffer, error) {
 	p, err := a.device.Register(mem)
 	if err != nil {
@@ -354,7 +356,7 @@ func (a *Array) register(mem []byte) (cuda.Buffer, error) {
 	return p.Buffer()
 }
 
-// alloc takes memory of a transport's that the device knows.
+// alloc allocates memory of a transport, and registers it with the device.
 func (a *Array) alloc(t nvme.Transport, bytes int) (*nvme.Memory, cuda.Buffer, error) {
 	m, err := t.Alloc(bytes)
 	if err != nil {
@@ -365,8 +367,8 @@ func (a *Array) alloc(t nvme.Transport, bytes int) (*nvme.Memory, cuda.Buffer, e
 	return m, b, err
 }
 
-// describe gives a queue's slots staging buffers and lists of pages, and writes its description for
-// the kernels.
+// describe allocates staging buffers and lists of pages for a queue's slots, and writes the queue's
+// description for the kernels.
 func (a *Array) describe(t nvme.Transport, r nvme.Rings, i int, doorbells, states, pages cuda.Buffer, table, addresses []byte) error {
 	sq, err := a.register(r.SQ.Bytes)
 	if err != nil {
@@ -416,8 +418,8 @@ func (a *Array) describe(t nvme.Transport, r nvme.Rings, i int, doorbells, state
 	return nil
 }
 
-// listBytes returns the bytes between lists of the given number of addresses: a power of two, so
-// that none crosses a page.
+// listBytes returns the distance in bytes between lists of the given number of addresses: a power of two,
+// so that no list crosses a page.
 func listBytes(addresses int) int {
 	n := 8
 	for n < 8*addresses {
@@ -433,10 +435,10 @@ func (a *Array) Abort() {
 	}
 }
 
-// Close disables the controllers, so that nothing is written to the array's memory any more, and
-// frees the memory. Only Reset and Close of the controllers are allowed then. Shared controllers go
-// on; if a completion is missing, or a ticket was not ended, the transport keeps the staging buffers
-// until it is closed. No work of the array may be under way on a stream. Closing twice does nothing.
+// Close disables the controllers, so that they do not write to the array's memory any more, and frees the
+// memory. Only Reset and Close of the controllers are then allowed. Shared controllers stay enabled; if a
+// completion is missing, or a ticket was not ended, the transport keeps the staging buffers until it is
+// closed. No work of the array may be under way on a stream. Closing again does nothing.
 func (a *Array) Close() error { return a.release() }
 
 func (a *Array) release() error {

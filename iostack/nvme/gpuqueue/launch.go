@@ -4,7 +4,7 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// Code is the kernels. A device loads them beside the code that it was opened with.
+// Code is the code of the kernels. Open loads it into the device.
 var Code = cuda.Code{Image: image, Functions: []cuda.Function{
 	countFunction: {File: "queue", Name: "nvme_count"}, placeFunction: {File: "queue", Name: "nvme_place"},
 	submitFunction: {File: "queue", Name: "nvme_submit"}, completeFunction: {File: "queue", Name: "nvme_complete"},
@@ -27,7 +27,7 @@ const (
 	readThreads     = 1024 // at most: one a slot
 )
 
-// bin launches the kernels that put a micro-batch's requests in the order of their drives.
+// bin launches the kernels that sort a micro-batch's requests by drive.
 func (a *Array) bin(b *batch, s *cuda.Stream) error {
 	requests := func(l *cuda.Launch) {
 		l.Buffer("the requests", b.in.Requests, RequestBytes*int64(b.in.Count.Most))
@@ -55,7 +55,7 @@ func (a *Array) bin(b *batch, s *cuda.Stream) error {
 	return l.Run(a.functions[placeFunction], cuda.Dims{BinBlocks, 1}, cuda.Dims{binThreads, 1})
 }
 
-// work adds the arguments that all kernels driving queues have.
+// work adds the arguments of all kernels that drive queues.
 func (a *Array) work(l *cuda.Launch, b *batch) {
 	l.Buffer("the queues", a.queues, 8*QueueWords*int64(a.count()))
 	l.Int(len(a.drives))
@@ -65,7 +65,7 @@ func (a *Array) work(l *cuda.Launch, b *batch) {
 	l.Buffer("the starts", b.starts, 4*int64(len(a.drives)+1))
 }
 
-// land adds where data and outcomes go, and how long to wait for them.
+// land adds the destinations of data and outcomes, and the time limit.
 func (a *Array) land(l *cuda.Launch, b *batch) {
 	l.Buffer("the destination", b.in.To, 0)
 	l.Buffer("the statuses", b.in.Status, 4*int64(b.in.Count.Most))

@@ -6,11 +6,11 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// A queue as kernels see it is these words of 8 bytes.
+// The description of a queue for the kernels: indices of words of 8 bytes.
 const (
-	WordSQ         = iota // where the ring of commands lies
-	WordCQ                // and of completions
-	WordSubmission        // the doorbells
+	WordSQ         = iota // address of the ring of commands
+	WordCQ                // address of the ring of completions
+	WordSubmission        // addresses of the doorbells
 	WordCompletion
 	WordData   // the staging buffer of slot 0; others follow
 	WordPages  // three addresses for each slot: the controller's of its buffer's first page, of its second, of the list of all but the first
@@ -30,40 +30,40 @@ const (
 	SlotDone = 1 << 31 // it was completed; with its status below
 )
 
-// Request is a read, as it lies in the device's memory.
+// Request is a read, in its form in device memory.
 type Request struct {
 	Block  uint64 // the first one, of the array's
 	Offset uint64 // of the destination, in bytes: a multiple of 16
 	Blocks uint64 // how many
 }
 
-// RequestBytes is the size of a Request.
+// RequestBytes is the size of a Request in bytes.
 const RequestBytes = 24
 
-// Limits of an array, which the kernels are made for.
+// Limits of an array; the kernels assume them.
 const (
 	MaxDrives = 16
 	MaxQueues = 1024
 )
 
-// BinBlocks is the grid of the kernels that bin requests.
+// BinBlocks is the number of blocks of the kernels that sort requests by drive.
 const BinBlocks = 32
 
-// Words of the array's control block, of 4 bytes, in memory of the host's.
+// Words of the array's control block: words of 4 bytes in host memory.
 const (
 	ControlAbort = 0 // the host's: other than 0 to end all waiting
 	ControlWords = 16
 )
 
-// NoFailure is the outcome of a block that binned, or of a queue, of which no request failed;
-// others are the least request that failed << 32 | its Status.
+// NoFailure is the outcome of a block or a queue without a failed request. Another outcome is f << 32 | s,
+// where f is the number of the first failed request and s its Status.
 const NoFailure = ^uint64(0)
 
-// Status is the outcome of a request: 0, the controller's status without the phase, or a constant
-// below.
+// Status is the outcome of a request: 0 for success, the controller's status without the phase, or a
+// constant below.
 type Status uint32
 
-// Statuses that no controller gives.
+// Statuses that do not come from the controller.
 const (
 	StatusTimeout  Status = 1 << 16 // it was not completed before the deadline
 	StatusAborted  Status = 2 << 16 // Abort came first

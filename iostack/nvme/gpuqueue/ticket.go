@@ -10,14 +10,14 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Count is a number of requests: Most, or the uint32 in device memory if that is less. Launches are
-// made, and slots reserved, for Most.
+// Count is a number of requests: Most, or the uint32 in device memory if that is less. Slots are reserved
+// for Most requests.
 type Count struct {
 	Most int
 	At   cuda.Buffer // zero: Most
 }
 
-// Reads is a micro-batch. Its buffers belong to it until its ticket's completion is done.
+// Reads is a micro-batch. Its buffers must not change until its ticket is completed on the device.
 type Reads struct {
 	Requests cuda.Buffer // Request
 	Count    Count
@@ -35,15 +35,15 @@ func (r *Reads) check() error {
 	return nil
 }
 
-// Ticket is micro-batches that are completed together. The zero value is one without any.
+// Ticket is a set of micro-batches that are completed together. The zero value is empty.
 type Ticket struct {
 	batches   []*batch
 	completed int // batches that Complete has seen
 }
 
-// Submit gives the stream a micro-batch: when the stream is through with it, its reads are under
-// way. It returns ErrFull, and changes nothing, if the slots or the records of micro-batches do not
-// suffice; a micro-batch of more requests than a drive has slots never fits.
+// Submit enqueues the submission of a micro-batch on the stream, and adds it to the ticket. When the stream
+// has done it, the reads are under way. If slots or records of micro-batches do not suffice, it returns
+// ErrFull and changes nothing. A micro-batch of more requests than a drive has slots never fits.
 func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := a.fits(&r); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	}
 	b := a.free[len(a.free)-1]
 	b.in, b.base = r, a.tail%a.slots()
-	// Slots that were given back are free once they were completed on the device.
+	// Released slots are free when their completion is done on the device.
 	if a.reuse != nil {
 		if err := s.Wait(a.reuse); err != nil {
 			return err
@@ -70,8 +70,8 @@ func (a *Array) Submit(t *Ticket, r Reads, s *cuda.Stream) error {
 	return a.record(t, b, b.wasSubmitted, s)
 }
 
-// inTurn gives the stream launches of a micro-batch, up to the first that fails: the others would
-// take stale memory for lists.
+// inTurn enqueues launches of a micro-batch, up to the first that fails: further ones would read stale
+// lists.
 func inTurn(b *batch, s *cuda.Stream, launches ...func(*batch, *cuda.Stream) error) error {
 	for _, launch := range launches {
 		if err := launch(b, s); err != nil {
@@ -81,7 +81,7 @@ func inTurn(b *batch, s *cuda.Stream, launches ...func(*batch, *cuda.Stream) err
 	return nil
 }
 
-// fits returns why there is no record for a micro-batch now.
+// fits returns nil if there is a record for a micro-batch, else the reason.
 func (a *Array) fits(r *Reads) error {
 	if err := r.check(); err != nil {
 		return err
@@ -103,8 +103,7 @@ func (a *Array) after(s *cuda.Stream, which int) error {
 	return nil
 }
 
-// record notes that a stream was given a micro-batch of a ticket's, and marks the moment by an
-// event of the micro-batch's.
+// record adds an enqueued micro-batch to a ticket, and records the micro-batch's event e on the stream.
 func (a *Array) record(t *Ticket, b *batch, e *cuda.Event, s *cuda.Stream) error {
 	a.free = a.free[:len(a.free)-1]
 	t.batches = append(t.batches, b)
@@ -112,9 +111,9 @@ func (a *Array) record(t *Ticket, b *batch, e *cuda.Event, s *cuda.Stream) error
 	return e.Record(s)
 }
 
-// Complete gives the stream the completion of the ticket's micro-batches: when the stream is
-// through with it, their data is at its place, and their statuses are there. Work that reads
-// them comes after it. Reads of other tickets stay under way.
+// Complete enqueues the completion of the ticket's micro-batches on the stream. When the stream has done
+// it, data and statuses are in their buffers, for later work on the stream. Reads of other tickets stay
+// under way.
 func (a *Array) Complete(t *Ticket, s *cuda.Stream) error {
 	for ; t.completed < len(t.batches); t.completed++ {
 		b := t.batches[t.completed]
@@ -133,7 +132,7 @@ func (a *Array) Complete(t *Ticket, s *cuda.Stream) error {
 	return nil
 }
 
-// Await makes a stream wait for the completions of a ticket that other streams were given.
+// Await makes a stream wait for completions of a ticket on other streams.
 func (a *Array) Await(t *Ticket, s *cuda.Stream) error {
 	for _, b := range t.batches[:t.completed] {
 		if err := s.Wait(b.wasLanded); err != nil {
@@ -143,8 +142,8 @@ func (a *Array) Await(t *Ticket, s *cuda.Stream) error {
 	return nil
 }
 
-// region is slots of every drive that were reserved together. It outlives the record of its
-// micro-batch where an earlier one is not completed yet.
+// region is a range of slots, on every drive, that were reserved together. It may exist longer than the
+// record of its micro-batch, until earlier regions are completed.
 type region struct {
 	slots     int
 	completed bool // a stream was given the completion
@@ -162,8 +161,8 @@ func (a *Array) reserve(slots int) *region {
 	return g
 }
 
-// giveBack gives slots back, in their order, of which the completion was given to a stream.
-// Whoever takes them waits for the last completion, which comes after all others.
+// giveBack releases, in order, the slots with an enqueued completion. The next user of the slots waits for
+// the last completion, which comes after all others.
 func (a *Array) giveBack() {
 	for len(a.reserved) > 0 && a.reserved[0].completed {
 		g := a.reserved[0]
@@ -174,9 +173,9 @@ func (a *Array) giveBack() {
 	}
 }
 
-// Read submits a micro-batch and completes it in one kernel, of which a block owns each queue.
-// Slots are filled as often as it takes, so the micro-batch may have any number of requests up
-// to Options.Requests. ErrFull: other reads are under way.
+// Read enqueues a kernel that submits and completes a micro-batch, with a block for each queue. It reuses
+// the slots, so the micro-batch may have any number of requests up to Options.Requests. If other reads are
+// under way, it returns ErrFull.
 func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := a.fits(&r); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 	return nil
 }
 
-// RequestError says which request failed first of a micro-batch. Err is a spec.Status, ErrLost
+// RequestError is the failure of the first failed request of a micro-batch. Err is a spec.Status, ErrLost
 // or ErrRequest.
 type RequestError struct {
 	Batch, Request int // of the ticket, of the micro-batch
@@ -214,9 +213,9 @@ func (e *RequestError) Error() string {
 
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// End waits on the host for the ticket's completions, and returns a RequestError for the first failed request
-// of each micro-batch. The ticket is as new then. Micro-batches that Complete has not seen are an error, and
-// stay.
+// End waits on the host for the ticket's completions, and returns a RequestError for the first failed
+// request of each micro-batch, joined. The ticket is then empty. If Complete was not called for all
+// micro-batches, End returns an error of kind fault.ErrUsage and changes nothing.
 func (a *Array) End(t *Ticket) error {
 	if t.completed < len(t.batches) {
 		return fault.New(fault.ErrUsage, "a ticket cannot end: %d of its micro-batches were not completed", len(t.batches)-t.completed)

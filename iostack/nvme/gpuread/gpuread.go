@@ -1,6 +1,6 @@
-// Package gpuread has a GPU read files that lie on NVMe drives: it implements iostack.DeviceStack
-// with the queues of package gpuqueue. The host finds out where the bytes of a file lie, and writes
-// lists of requests; kernels do the rest.
+// Package gpuread lets a GPU read files on NVMe drives: it implements iostack.DeviceStack with the queues
+// of package gpuqueue. The host looks up the places of a file's bytes and writes lists of requests; kernels
+// do the rest.
 package gpuread
 
 import (
@@ -18,7 +18,7 @@ import (
 	"diskgnn/iostack/nvme/gpuqueue"
 )
 
-// Queues lent by each drive, and the entries of a queue.
+// The number of queues lent by each drive, and the entries of a queue.
 const (
 	LentQueues = 8
 	LentDepth  = 512
@@ -27,26 +27,26 @@ const (
 // stagingBytes bounds the staging buffers of all drives, unless one queue of each drive needs more.
 const stagingBytes = 32 << 20
 
-// parts is how many submissions fill the queues of a drive: while the first of them is
-// completed, the others are under way.
+// parts is the number of submissions that fill the queues of a drive: while the first is completed, the
+// others are under way.
 const parts = 4
 
-// Drives knows the places of files on drives; package array implements it.
+// Drives finds the places of files on drives, and lends queues; package array implements it.
 type Drives interface {
-	// Lent returns how many drives there are, how many queues each lends, of how many entries,
-	// and the most bytes that a request may have.
+	// Lent returns the number of drives, the number of queues that each lends, the entries of a queue, and
+	// the size limit of a request in bytes.
 	Lent() (drives, queues, depth, most int, err error)
-	// Has returns why a file is not on the drives.
+	// Has returns nil if the file at path is on the drives, else the reason why not.
 	Has(path string) error
-	// Lend returns controllers, and how many of the first queues of each are not lent.
+	// Lend returns the controllers, and the number of queues of each, from the first, that are not lent.
 	Lend() (controllers []*nvme.Controller, own int, err error)
-	// Locate returns where bytes of a file lie: a drive, the byte of that, and how many bytes
-	// from there on lie next to each other.
+	// Locate returns the place of the byte at an offset of a file: the drive, the offset on it, and the
+	// number of contiguous bytes from there on.
 	Locate(f iostack.File, offset int64) (drive int, at, n int64, err error)
 }
 
-// options returns the queues for a need, and the most requests of a batch: any range of bytes
-// may lie in pages here and there.
+// options returns the options of the queues for a need, and the largest number of requests of a batch: each
+// page of a range may be at another place.
 func options(d Drives, n iostack.DeviceNeed) (o gpuqueue.Options, drives, depth, most int, err error) {
 	drives, queues, depth, largest, err := d.Lent()
 	if err != nil {
@@ -62,8 +62,8 @@ func options(d Drives, n iostack.DeviceNeed) (o gpuqueue.Options, drives, depth,
 	}
 	o.RequestBytes = min(n.Request, largest/iostack.Align*iostack.Align)
 	o.Queues = max(1, min(queues, stagingBytes/(drives*o.RequestBytes*(depth-1))))
-	// One block brings some 17 GB/s of pages to their places. A step beside it takes as long as
-	// alone on an H200, and beside eight that wait for drives 1.7 times as long.
+	// One block copies some 17 GB/s of pages to their destinations. On an H200 it does not slow down a
+	// concurrent step; eight blocks that wait for drives make the step take 1.7 times as long.
 	o.CompleteBlocks = 1
 	o.Requests = max(1, o.Queues*(depth-1)/parts)
 	most = int(binio.AlignUp(n.Bytes, iostack.Align) / iostack.Align)
@@ -71,7 +71,7 @@ func options(d Drives, n iostack.DeviceNeed) (o gpuqueue.Options, drives, depth,
 	return o, drives, depth, most, nil
 }
 
-// Terms returns the memory that a reader needs; see iostack.DeviceStack.
+// Terms returns the memory that a reader on d needs; see iostack.DeviceStack.
 func Terms(d Drives, n iostack.DeviceNeed) (t iostack.DeviceTerms, err error) {
 	o, drives, depth, most, err := options(d, n)
 	if err != nil {
@@ -97,7 +97,7 @@ type Reader struct {
 
 var _ iostack.DeviceReader = (*Reader)(nil)
 
-// New makes a reader.
+// New makes a reader on the drives, with the queues that they lend. The caller closes it before the drives.
 func New(device *cuda.Device, d Drives, n iostack.DeviceNeed) (_ *Reader, err error) {
 	o, _, _, most, err := options(d, n)
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *Reader) Close() error {
 	})
 }
 
-// early completes the oldest reads that are under way, and reports whether there were any.
+// early completes the oldest reads under way, and reports whether there were any.
 func (r *Reader) early() (bool, error) {
 	if len(r.pending) == 0 {
 		return false, nil
@@ -166,14 +166,14 @@ func (r *Reader) complete(p *part, s *cuda.Stream) error {
 	return r.array.Complete(&p.ticket, s)
 }
 
-// part is the requests of a batch that are submitted together, from one on.
+// part is a range of a batch's requests that are submitted together.
 type part struct {
 	ticket    gpuqueue.Ticket
 	first     int
 	completed bool
 }
 
-// place is the bytes of a file that a request reads, for errors.
+// place has the bytes of a file that a request reads, for errors.
 type place struct {
 	file   iostack.File
 	off, n int64
@@ -273,7 +273,7 @@ func (b *batch) Submit() error {
 	})
 }
 
-// submit submits a part, and makes room for it.
+// submit submits a part. It makes room for it by early completions.
 func (b *batch) submit(from, n int) error {
 	r := b.r
 	if b.used == len(b.parts) {

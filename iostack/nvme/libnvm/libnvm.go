@@ -2,30 +2,27 @@
 // use too: a node /dev/libnvm0, /dev/libnvm1, … for each drive that is not bound to the
 // kernel's driver.
 //
-// It is unproven on hardware: its tests run the driver over an imitation of the module's
-// calls, made from the module's source, and no more. Caution says so to users.
+// It is unproven on hardware: its tests only run the driver over an imitation of the module's calls, made
+// from the module's source. Caution is the warning about this.
 //
-// The module maps registers and makes memory visible to the drive; queues are the driver's.
-// Its calls:
+// The module maps registers, and maps memory for the drive; the driver makes the queues. Its calls:
 //
 //	mmap, offset 0   registers (BAR 0), uncached
 //	40188001h        map host memory:   { start, pages of 4 KiB, where their addresses go }
 //	40188002h        map a GPU's:       the same, pages of 64 KiB
 //	40088003h        unmap the memory that begins at an address
 //
-// Its oddities, and the driver's answers to them:
+// Its peculiarities, and their treatment here:
 //
-//   - It takes back a mapping only from the thread that made it: all calls come from one
-//     thread.
-//   - It looks a mapping up by its first page or by the first page of its 64 KiB, and takes
-//     the first that fits: memory that could be mistaken for another mapping is not mapped
+//   - It unmaps a mapping only for the thread that made it: all calls come from one thread.
+//   - It looks a mapping up by its first page or by the first page of its 64 KiB, and uses the
+//     first match: memory that it could mistake for another mapping is refused
 //     (nvme.ErrNoMapping). Memory from Alloc is aligned to 2 MiB.
-//   - Where it gets hold of fewer pages than it is given, it says nothing: addresses that it
-//     did not write are found, and the mapping is taken back.
-//   - It keeps mappings when the process ends: memory not taken back stays pinned until the
-//     module is unloaded.
-//   - Without CUDA it is built without the second call, which is then refused as any unknown
-//     call is.
+//   - If it maps fewer pages than requested, it returns no error: the transport finds the
+//     addresses that were not written, and unmaps the memory.
+//   - It keeps mappings when the process ends: memory that was not unmapped stays pinned until
+//     the module is unloaded.
+//   - Built without CUDA, it does not have the second call, and refuses it like any unknown call.
 package libnvm
 
 import (
@@ -42,7 +39,7 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Unproven is the warning to users.
+// Unproven is the warning for users of the transport.
 const Unproven = "the transport libnvm is unproven on hardware: it was tested over an imitation of the module's calls alone"
 
 // Calls of the module.
@@ -52,7 +49,7 @@ var (
 	unmap     = platform.WriteRequest(0x80, 3, 8)
 )
 
-// request is the argument of both calls that map.
+// request is the argument of both mapping calls.
 type request struct {
 	start     uint64
 	pages     uint64
@@ -62,7 +59,7 @@ type request struct {
 const (
 	window  = 8 << 10  // bytes of registers that all drives have
 	gpuPage = 64 << 10 // bytes of a GPU's page
-	most    = 511      // queues whose doorbells are mapped, if the drive has them
+	most    = 511      // queues with mapped doorbells, if the drive has them
 )
 
 // Transport reaches one drive. It implements nvme.Transport.
@@ -79,8 +76,8 @@ type Transport struct {
 
 var _ nvme.Transport = (*Transport)(nil)
 
-// Open opens a drive by its node, such as /dev/libnvm0. An error of kind fault.ErrUsage names the
-// obstacle.
+// Open opens a drive by its node, such as /dev/libnvm0. If the node is missing or cannot be opened, the
+// error is of kind fault.ErrUsage and states the reason.
 func Open(node string) (*Transport, error) { return open(platform.Kernel, node) }
 
 func open(system platform.System, node string) (*Transport, error) {
@@ -96,7 +93,7 @@ func open(system platform.System, node string) (*Transport, error) {
 		t.caller.end()
 		return nil, errors.Join(fault.New(fault.ErrUsage, "libnvm: map the registers of %s: %w", node, err), system.Close(fd))
 	}
-	// Doorbells that lie further apart need more.
+	// Doorbells with a larger stride need more.
 	for n := spec.CompletionDoorbell(most, spec.Capabilities(t.Load64(spec.CAP)).Stride()) + 4; n > window; n /= 2 {
 		bar, err := system.Map(fd, (n+nvme.Page-1)/nvme.Page*nvme.Page)
 		if err == nil {
@@ -113,13 +110,13 @@ func open(system platform.System, node string) (*Transport, error) {
 // Name implements nvme.Transport.
 func (t *Transport) Name() string { return "libnvm:" + t.node }
 
-// Caution warns that the transport is unproven; see nvme.Caution.
+// Caution returns Unproven; see nvme.Caution.
 func (t *Transport) Caution() string { return Unproven }
 
-// Registers returns the memory of BAR 0 that is mapped, for a GPU that rings doorbells.
+// Registers returns the mapped memory of BAR 0, for a GPU that rings doorbells.
 func (t *Transport) Registers() []byte { return t.bar }
 
-// Mapped returns the bytes of registers that are mapped, from the first on.
+// Mapped returns the number of bytes of registers that are mapped, from the first on.
 func (t *Transport) Mapped() int { return len(t.bar) }
 
 // Load32 implements nvme.Transport.
@@ -142,7 +139,7 @@ func (t *Transport) Alloc(n int) (*nvme.Memory, error) {
 	return t.pool.Alloc(n)
 }
 
-// Map implements nvme.Transport: memory of whole pages that lies still.
+// Map implements nvme.Transport, for whole pages of memory that does not move.
 func (t *Transport) Map(b []byte) (*nvme.Memory, error) {
 	if len(b) == 0 || len(b)%nvme.Page != 0 || uintptr(unsafe.Pointer(&b[0]))%nvme.Page != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, len(b))
@@ -157,9 +154,9 @@ func (t *Transport) Map(b []byte) (*nvme.Memory, error) {
 	return m, nil
 }
 
-// MapDevice makes the drive see a GPU's memory: n bytes from an address on, both multiples of 64
-// KiB. The host cannot reach it: Bytes of the result is nil. Free takes it back, before the memory
-// is freed.
+// MapDevice maps a GPU's memory for the drive: n bytes from an address on, both multiples of 64 KiB. The
+// host cannot access it: Bytes of the result is nil. Free unmaps it, and must come before the memory is
+// freed.
 func (t *Transport) MapDevice(address uint64, n int64) (*nvme.Memory, error) {
 	if n <= 0 || n%gpuPage != 0 || address%gpuPage != 0 {
 		return nil, fmt.Errorf("%w: %d bytes of GPU memory at %xh are not whole pages of 64 KiB", nvme.ErrNoMapping, n, address)
@@ -205,7 +202,7 @@ func (t *Transport) Abandon() error {
 	return nil
 }
 
-// visible has the module map pages from an address on, and returns the drive's addresses of them.
+// visible lets the module map pages from an address on, and returns the drive's addresses of the pages.
 func (t *Transport) visible(call uint32, start uint64, pages int) ([]uint64, error) {
 	if t.closed {
 		return nil, nvme.ErrClosed
@@ -248,7 +245,7 @@ func (t *Transport) mistaken(start uint64) (other uint64, mistaken bool) {
 	return 0, false
 }
 
-// hidden takes back the mapping that begins at an address.
+// hidden unmaps the mapping that begins at an address.
 func (t *Transport) hidden(start uint64) error {
 	delete(t.starts, start)
 	if err := t.call(unmap, unsafe.Pointer(&start)); err != nil {
@@ -257,7 +254,7 @@ func (t *Transport) hidden(start uint64) error {
 	return nil
 }
 
-// chunks makes the memory that Alloc cuts.
+// chunks is the Source of the pool.
 type chunks struct{ t *Transport }
 
 func (c chunks) Grow(n int) (*nvme.Memory, error) {

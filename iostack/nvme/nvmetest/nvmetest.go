@@ -1,10 +1,9 @@
-// Package nvmetest is the suite that every transport of package nvme passes: the driver
-// brings a controller up through it, reads, writes, loses completions, resets, and gives
-// everything back.
+// Package nvmetest is the test suite for transports of package nvme: through the transport, the driver
+// brings a controller up, reads, writes, loses completions, resets, and frees everything.
 //
-// Behind the transport is a controller in software, so that the suite decides the fate of commands:
-// a transport to hardware is tested over an imitation of the kernel module or the files that it
-// uses, which leads to that controller.
+// Behind the transport is a controller in software, so that the suite determines the outcome of commands. A
+// transport to hardware is tested over an imitation of its kernel module or files, in front of that
+// controller.
 package nvmetest
 
 import (
@@ -27,12 +26,12 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Reach returns a transport that leads to a controller in software, by the way that it would use to
-// reach a drive. The suite closes the transport, and the drive after it. Of the drive, the way may
-// use registers (Registers) and bus addresses (Map), as an imitation of hardware.
+// Reach returns a transport to the controller in software of d, as to a drive of hardware: an imitation of
+// hardware may use the drive's registers (Registers) and bus addresses (Map). The suite closes the
+// transport, and then the drive.
 type Reach func(t *testing.T, d *soft.Drive) nvme.Transport
 
-// Run runs the suite.
+// Run runs the suite as subtests of t, each on new drives and transports of reach.
 func Run(t *testing.T, reach Reach) {
 	for _, test := range []struct {
 		name string
@@ -47,7 +46,7 @@ func Run(t *testing.T, reach Reach) {
 
 const size = 4 << 20
 
-// Serve makes a drive of 4 MiB of random bytes, which is closed with the test.
+// Serve makes a drive with 4 MiB of random content, and closes it at the end of the test.
 func Serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
 	t.Helper()
 	content = make([]byte, size)
@@ -68,7 +67,7 @@ func Serve(t *testing.T, o soft.Options) (content []byte, d *soft.Drive) {
 	return content, d
 }
 
-// Open brings a controller up, which is closed with the test.
+// Open brings a controller up, and closes it at the end of the test.
 func Open(t *testing.T, tr nvme.Transport, o nvme.Options) *nvme.Controller {
 	t.Helper()
 	c, err := nvme.Open(context.Background(), tr, o)
@@ -83,7 +82,7 @@ func Open(t *testing.T, tr nvme.Transport, o nvme.Options) *nvme.Controller {
 	return c
 }
 
-// Alloc returns memory of a transport's.
+// Alloc returns n bytes of memory of a transport. An error fails the test.
 func Alloc(t *testing.T, tr nvme.Transport, n int) *nvme.Memory {
 	t.Helper()
 	m, err := tr.Alloc(n)
@@ -114,8 +113,8 @@ func bringUp(t *testing.T, reach Reach) {
 	}
 }
 
-// Memory is zeroed also when it was used before, of whole pages that nothing else has, and
-// contiguous up to the promised size.
+// Memory is zeroed also after reuse, consists of whole pages without overlap, and is contiguous up to
+// nvme.Contiguous.
 func memory(t *testing.T, reach Reach) {
 	_, d := Serve(t, soft.Options{})
 	tr := reach(t, d)
@@ -167,8 +166,7 @@ func memory(t *testing.T, reach Reach) {
 	}
 }
 
-// Memory that the host has is read into, if the transport can map it, and not any more when
-// it was given back.
+// Existing host memory is read into if the transport can map it, and refused after Free.
 func others(t *testing.T, reach Reach) {
 	content, d := Serve(t, soft.Options{})
 	c := Open(t, reach(t, d), nvme.Options{})
@@ -203,7 +201,7 @@ func others(t *testing.T, reach Reach) {
 	}
 }
 
-// Doorbells that lie far apart, further than a transport may map at first.
+// Doorbells with a stride beyond the memory that a transport maps at first.
 func far(t *testing.T, reach Reach) {
 	content, d := Serve(t, soft.Options{StrideShift: 4, Queues: 40})
 	c := Open(t, reach(t, d), nvme.Options{Queues: 40, Depth: 4})
@@ -243,14 +241,13 @@ func closing(t *testing.T, reach Reach) {
 	}
 }
 
-// Drive returns a drive of 4 MiB for tests of a transport's own.
+// Drive returns a drive of 4 MiB for other tests of a transport, and closes it at the end of the test.
 func Drive(t *testing.T, o soft.Options) *soft.Drive {
 	_, d := Serve(t, o)
 	return d
 }
 
-// A completion that is lost ends in an error with the state of the queue; after a reset the
-// controller is as new.
+// A lost completion ends in an error with the state of the queue; after a reset the controller works again.
 func lost(t *testing.T, reach Reach) {
 	var drop atomic.Bool
 	drop.Store(true)

@@ -13,12 +13,12 @@ import (
 	"diskgnn/iostack/nvme/gpuqueue"
 )
 
-// lists is how many lists of requests a measurement goes round.
+// lists is the number of lists of requests that a measurement uses in turn.
 const lists = 32
 
-// GPU measures reads by all queues of brought-up controllers, driven by a GPU: while the reads of a
-// micro-batch are completed, the next one's are under way. The controllers are good for Reset and
-// Close then. The calling goroutine must be attached.
+// GPU measures random reads with all queues of the controllers, driven by the device: while a micro-batch
+// is completed, the next one is under way. Afterwards only Reset and Close of the controllers are allowed.
+// The calling goroutine must be attached.
 func GPU(ctx context.Context, d *cuda.Device, controllers []*nvme.Controller, l Load) (r Result, err error) {
 	blocks, err := l.check(controllers)
 	if err != nil {
@@ -74,7 +74,7 @@ type turn struct {
 	sent, landed *cuda.Span
 }
 
-// open takes the device's memory and writes the lists of requests.
+// open allocates the device's memory and writes the lists of requests.
 func (m *measured) open(l Load, blocks int) (err error) {
 	take := func(arena *cuda.Arena) error {
 		for i := range m.requests {

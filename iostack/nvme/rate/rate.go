@@ -1,5 +1,5 @@
-// Package rate measures NVMe queues: random reads of one size, with the queues kept full, by the
-// host (Host) or by a GPU (GPU), until an effort is over.
+// Package rate measures NVMe queues with random reads of one size. The host (Host) or a GPU (GPU) keeps the
+// queues full until an effort is over.
 package rate
 
 import (
@@ -37,9 +37,9 @@ type Result struct {
 	Requests       int64     // in all, those before the clock ran included
 	Latency        Latencies // of a request, from its doorbell to its completion; by a GPU: of a micro-batch, from its submission to its data at its place
 
-	// By a GPU: its time for a thousand requests, of the kernels that submit them and of those
-	// that complete them, the wait for the drives included; and the share of its
-	// multiprocessors that both held, one submitting, one for each completing block.
+	// Only by a GPU: the time for a thousand requests of the kernels that submit, and of the kernels that
+	// complete them, which includes the wait for the drives. Share is the fraction of the multiprocessors
+	// that these kernels held: one that submits, and one for each completing block.
 	Submit, Complete time.Duration
 	Share            float64
 }
@@ -59,9 +59,8 @@ func (l *Load) check(controllers []*nvme.Controller) (blocks int, err error) {
 	return blocks, nil
 }
 
-// Host measures reads by all queues of brought-up controllers, driven by goroutines. No
-// command is under way when it returns; after an error the controllers are good for Reset and
-// Close alone.
+// Host measures random reads with all queues of the controllers, driven by goroutines. No command is under
+// way when it returns. After an error, only Reset and Close of the controllers are allowed.
 func Host(ctx context.Context, controllers []*nvme.Controller, l Load) (r Result, err error) {
 	blocks, err := l.check(controllers)
 	if err != nil {
@@ -126,8 +125,8 @@ type driven struct {
 	seen   *Latencies
 }
 
-// drive keeps every n-th queue full, from the first on, until the measurement is over; then it waits
-// for the reads under way.
+// drive keeps every n-th queue, from first on, full until the measurement is over. Then it waits for the
+// reads under way.
 func drive(ctx context.Context, all []*driven, first, n int) error {
 	for i := first; i < len(all); i += n {
 		for place := range all[i].began {
@@ -190,9 +189,9 @@ func (d *driven) poll(more *bool) (under int, err error) {
 	return d.q.Busy(), errors.Join(err, failed)
 }
 
-// DeviceBytes returns the bytes that the kernel has fetched from its drives for this process so far,
-// read-ahead included, hits of the page cache excluded. false: the system does not say. Drives that
-// this process drives itself are not counted.
+// DeviceBytes returns the number of bytes that the kernel has read from drives for this process so far:
+// with read-ahead, without hits of the page cache. It returns false if the system does not report it.
+// Drives that this process drives itself are not counted.
 func DeviceBytes() (int64, bool) {
 	b, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -207,7 +206,7 @@ func DeviceBytes() (int64, bool) {
 	return 0, false
 }
 
-// Latencies counts durations in buckets of at most 1/16 of the durations that they hold. The zero
+// Latencies is a histogram of durations. The width of a bucket is at most 1/16 of its durations. The zero
 // value is empty.
 type Latencies struct {
 	counts [64 << subBits]int64
@@ -217,7 +216,7 @@ type Latencies struct {
 
 const subBits = 4
 
-// Add counts a duration; a negative one as none.
+// Add counts a duration; a negative one counts as 0.
 func (l *Latencies) Add(d time.Duration) {
 	d = max(0, d)
 	shift := max(0, bits.Len64(uint64(d))-subBits-1)
@@ -234,14 +233,14 @@ func (l *Latencies) add(o *Latencies) {
 	l.most = max(l.most, o.most)
 }
 
-// Count returns how many there are.
+// Count returns the number of durations.
 func (l *Latencies) Count() int64 { return l.n }
 
-// Max returns the longest.
+// Max returns the longest duration.
 func (l *Latencies) Max() time.Duration { return l.most }
 
-// Quantile returns a duration that a share q of them does not exceed, up to the width of a
-// bucket; 0 of none.
+// Quantile returns the duration that a fraction q of all durations does not exceed, up to the width of a
+// bucket; 0 if there are none.
 func (l *Latencies) Quantile(q float64) time.Duration {
 	left := int64(q*float64(l.n) + 0.5)
 	for b, n := range l.counts {

@@ -9,8 +9,8 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// admin carries out an admin command and completes it. Asynchronous event requests are kept
-// until there is an event, which there is none.
+// admin carries out an admin command and completes it. Asynchronous event requests are kept forever: there
+// are no events.
 func (c *controller) admin(sq *submission, cmd *spec.Command) {
 	status, result := spec.InvalidOpcode|spec.DNR, uint32(0)
 	switch cmd.Opcode() {
@@ -40,7 +40,7 @@ func (c *controller) admin(sq *submission, cmd *spec.Command) {
 	c.post(sq, cmd.ID(), status, result)
 }
 
-// abort ends a command that is stuck.
+// abort ends a stuck command, and reports whether there was one.
 func (c *controller) abort(queue, id uint16) bool {
 	sq := c.sqs[queue]
 	if sq == nil {
@@ -98,14 +98,15 @@ func (c *controller) identify(cmd *spec.Command) spec.Status {
 	return c.answer(cmd, page)
 }
 
-// uuid identifies the namespace: by the file's name, so that it never changes (RFC 9562, version 8).
+// uuid returns the identifier of the namespace: it follows from the file's name, so that it never changes
+// (RFC 9562, version 8).
 func (d *Drive) uuid() []byte {
 	b := sha256.Sum256([]byte(d.name))
 	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
 	return b[:16]
 }
 
-// logPage answers with the logs that a controller must have, in which nothing has happened.
+// logPage returns the mandatory logs, without any events.
 func (c *controller) logPage(cmd *spec.Command) spec.Status {
 	most := map[uint32]int{spec.ErrorLog: 64, spec.HealthLog: 512, spec.FirmwareLog: 512}[cmd.Word(10)&0xff]
 	if most == 0 {
@@ -118,7 +119,7 @@ func (c *controller) logPage(cmd *spec.Command) spec.Status {
 	return c.answer(cmd, make([]byte, n))
 }
 
-// answer copies the answer of a command to its memory.
+// answer copies the data of a reply to the command's memory.
 func (c *controller) answer(cmd *spec.Command, b []byte) spec.Status {
 	parts, status := c.d.bus.segments(cmd, len(b), nil)
 	if status.Failed() {
@@ -130,8 +131,7 @@ func (c *controller) answer(cmd *spec.Command, b []byte) spec.Status {
 	return spec.Success
 }
 
-// features gets and sets features: the number of queues, and those that a controller must have,
-// which decide nothing here.
+// features gets and sets features: the number of queues, and the mandatory ones, which have no effect.
 func (c *controller) features(cmd *spec.Command) (spec.Status, uint32) {
 	id, sets := cmd.Word(10)&0xff, cmd.Opcode() == spec.SetFeatures
 	switch {
@@ -204,7 +204,7 @@ func (c *controller) createSQ(cmd *spec.Command) spec.Status {
 	return spec.Success
 }
 
-// deleteSQ ends a queue: commands that were fetched are completed first.
+// deleteSQ deletes a submission queue after it has completed the fetched commands.
 func (c *controller) deleteSQ(cmd *spec.Command) spec.Status {
 	id := uint16(cmd.Word(10))
 	sq := c.sqs[id]

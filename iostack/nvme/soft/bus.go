@@ -8,21 +8,21 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// bus gives memory addresses that a controller uses.
+// bus assigns bus addresses to host memory.
 type bus struct {
 	mu   sync.RWMutex
 	next uint64 // page number
 	runs []run  // ascending
 }
 
-// run is memory that is contiguous for the controller.
+// run is a range of memory that is contiguous for the controller.
 type run struct {
 	first uint64 // page number
 	b     []byte
 }
 
-// add makes host memory visible. Runs of pages up to nvme.Contiguous bytes are contiguous;
-// between runs there is a gap.
+// add gives host memory bus addresses. Up to nvme.Contiguous bytes are contiguous; between such runs there
+// is a gap.
 func (b *bus) add(m []byte) *nvme.Memory {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *bus) remove(m *nvme.Memory) {
 	}
 }
 
-// find returns the run in which a page lies, of which the caller holds the lock.
+// find returns the index of the run that contains a page. The lock is held.
 func (b *bus) find(page uint64) (at int, known bool) {
 	behind, begins := slices.BinarySearchFunc(b.runs, page, func(r run, page uint64) int { return cmp.Compare(r.first, page) })
 	if begins {
@@ -59,7 +59,7 @@ func (b *bus) find(page uint64) (at int, known bool) {
 	return at, at >= 0 && page-b.runs[at].first < uint64(len(b.runs[at].b)/nvme.Page)
 }
 
-// at returns the bytes from an address to the end of its page; nil where there is none.
+// at returns the bytes from an address to the end of its page; nil if no memory has the address.
 func (b *bus) at(address uint64) []byte {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -72,8 +72,8 @@ func (b *bus) at(address uint64) []byte {
 	return r.b[from : from+nvme.Page][address%nvme.Page:]
 }
 
-// span returns n contiguous bytes from an address on, which begin a page; nil where they are
-// not.
+// span returns n contiguous bytes from an address on, page by page; nil if the address is not the start of
+// a page, or they are not contiguous.
 func (b *bus) span(address uint64, n int) (parts [][]byte) {
 	for ; n > 0; n -= nvme.Page {
 		page := b.at(address)

@@ -12,8 +12,8 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// controller is the controller behind a drive's registers. One goroutine does everything but the
-// work of the workers.
+// controller is the controller behind a drive's registers. One goroutine does everything except the
+// workers' work.
 type controller struct {
 	d       *Drive
 	enabled bool
@@ -48,7 +48,7 @@ type completion struct {
 	users          int // submission queues
 }
 
-// job is an I/O command on its way.
+// job is an I/O command in work.
 type job struct {
 	sq     *submission
 	cmd    spec.Command
@@ -58,13 +58,13 @@ type job struct {
 	status spec.Status
 }
 
-// held is a job that is completed after a number of others.
+// held is a job with a completion that waits for a number of others.
 type held struct {
 	job
 	others int
 }
 
-// spins is how often the controller looks again before it sleeps.
+// spins is the number of polls without a result before the controller sleeps.
 const spins = 200
 
 func newController(d *Drive) *controller {
@@ -86,7 +86,7 @@ func (c *controller) await() job {
 	return j
 }
 
-// ended takes note that a job has come back.
+// ended records that a worker or the medium has finished a job.
 func (c *controller) ended(j *job) {
 	c.busy--
 	if j.op != nil {
@@ -101,7 +101,7 @@ func (c *controller) reset() {
 	c.life++
 }
 
-// run is the controller, until the drive is closed.
+// run runs the controller until the drive is closed.
 func (c *controller) run() {
 	for range c.d.o.Workers {
 		c.workers.Add(1)
@@ -165,7 +165,7 @@ func (c *controller) step() (busy bool) {
 	return busy
 }
 
-// enable makes the admin queues as the registers say.
+// enable makes the admin queues from the registers.
 func (c *controller) enable(cc uint32) {
 	c.enabled = true
 	aqa := c.d.Load32(spec.AQA)
@@ -181,8 +181,8 @@ func (c *controller) enable(cc uint32) {
 	c.d.Store32(spec.CSTS, spec.Ready)
 }
 
-// disable forgets all queues. Commands that are with workers are awaited: their memory may
-// be given back as soon as the controller is not ready.
+// disable discards all queues. It awaits the commands in work: their memory may be freed as soon as the
+// controller is not ready.
 func (c *controller) disable() {
 	c.enabled = false
 	for c.busy > 0 {
@@ -195,14 +195,14 @@ func (c *controller) disable() {
 	c.d.Store32(spec.CSTS, 0)
 }
 
-// entry returns an entry of a ring, which does not cross pages.
+// entry returns entry i of a ring. Entries do not cross pages.
 func entry(ring [][]byte, i uint16, size int) []byte {
 	at := int(i) * size
 	return ring[at/nvme.Page][at%nvme.Page:][:size]
 }
 
-// fetch takes the commands that a submission queue's doorbell has announced, as far as there
-// is room for their completions.
+// fetch fetches the commands up to a submission queue's doorbell, as far as there is room for their
+// completions.
 func (c *controller) fetch(sq *submission) (busy bool) {
 	stride := 4 << c.d.o.StrideShift
 	tail := c.d.Load32(spec.SubmissionDoorbell(int(sq.id), stride)) & 0xffff
@@ -244,7 +244,7 @@ func (c *controller) fetch(sq *submission) (busy bool) {
 	return busy
 }
 
-// begin begins a read of the medium; while it has no room, jobs that are done are finished.
+// begin starts a read of the medium. While the medium has no room, it finishes jobs that are done.
 func (c *controller) begin(j job) {
 	m := c.d.media
 	for len(m.free) == 0 {
@@ -263,7 +263,7 @@ func (c *controller) begin(j job) {
 	}
 }
 
-// give hands a job to a worker; while none is free, jobs that are done are finished.
+// give passes a job to a worker. While no worker is free, it finishes jobs that are done.
 func (c *controller) give(j job) {
 	c.busy++
 	for {
@@ -277,7 +277,7 @@ func (c *controller) give(j job) {
 	}
 }
 
-// room reports whether one more completion can be promised: one entry stays empty.
+// room reports whether there is room for one more completion: one entry stays empty.
 func (c *controller) room(cq *completion) bool {
 	head := c.d.Load32(spec.CompletionDoorbell(int(cq.id), 4<<c.d.o.StrideShift)) & 0xffff
 	if head >= uint32(cq.size) {
@@ -287,7 +287,7 @@ func (c *controller) room(cq *completion) bool {
 	return waiting+cq.promised < int(cq.size)-1
 }
 
-// finish completes a job, now or after others, unless it is dropped.
+// finish completes a job, now or after others, unless its Fate drops it.
 func (c *controller) finish(j job) {
 	if j.life != c.life {
 		return // of a controller that was disabled since
@@ -308,7 +308,7 @@ func (c *controller) finish(j job) {
 	c.release(j.sq)
 }
 
-// release completes jobs that were held for long enough, or that are the last ones.
+// release completes jobs that were held for enough others, or that are the last ones.
 func (c *controller) release(sq *submission) {
 	last := sq.cq.promised == len(sq.held)+len(sq.stuck)
 	waiting := sq.held[:0]

@@ -7,8 +7,8 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// segments returns the memory of a command's data, n bytes, by its PRPs, in as few parts as
-// it lies in. They replace those given.
+// segments returns the memory of a command's n bytes of data, by its PRPs, with adjacent pages joined. It
+// reuses the memory of parts.
 func (b *bus) segments(cmd *spec.Command, n int, parts [][]byte) (_ [][]byte, status spec.Status) {
 	parts = parts[:0]
 	one := cmd.PRP1()
@@ -79,7 +79,7 @@ func (b *bus) segments(cmd *spec.Command, n int, parts [][]byte) (_ [][]byte, st
 	return parts, spec.Success
 }
 
-// work carries out I/O commands until the controller has ended.
+// work carries out I/O commands until the controller ends.
 func (c *controller) work() {
 	buf := make([]byte, nvme.Page<<c.d.o.TransferMax)
 	for j := range c.jobs {
@@ -89,8 +89,8 @@ func (c *controller) work() {
 	}
 }
 
-// carry carries out an I/O command, by way of a buffer of the largest transfer. A read is begun
-// instead if there is an op for it, unless its status is a failure. A drive without a medium needs
+// carry carries out an I/O command through buf, which has room for the largest transfer. If there is an op,
+// carry only prepares a read for it, unless the status is a failure. A drive with the option Null needs
 // neither.
 func (d *Drive) carry(cmd *spec.Command, buf []byte, o *op) spec.Status {
 	switch cmd.Opcode() {

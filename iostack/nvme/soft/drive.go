@@ -26,12 +26,12 @@ type Options struct {
 	Workers     int  // reads and writes at the same time; 0: 64
 	ReadOnly    bool
 
-	// Null makes reads and writes that are well formed succeed without moving a byte, one after the
-	// other in the controller's goroutine: only the cost of the rings remains.
+	// Null makes all valid reads and writes succeed without a transfer, one after the other in the
+	// controller's goroutine: only the cost of the rings remains.
 	Null bool
 
-	// Fate, if it is there, decides about each I/O command that was fetched. It is called by
-	// the controller's goroutine.
+	// Fate, if not nil, determines the outcome of each fetched I/O command. The controller's goroutine
+	// calls it.
 	Fate func(c *spec.Command) Fate
 }
 
@@ -80,7 +80,8 @@ type Drive struct {
 	closed bool
 }
 
-// Open serves a file. Its size must be a number of blocks.
+// Open makes a drive of the file at path. Its size must be a positive multiple of the block size; other
+// sizes are an error of kind fault.ErrInput. The caller closes the drive.
 func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
 	o.defaults()
 	info, err := fsys.Stat(path)
@@ -125,7 +126,7 @@ func Open(fsys vfs.FS, path string, o Options) (*Drive, error) {
 	return d, nil
 }
 
-// pages returns zeroed memory that the collector does not move or free.
+// pages returns zeroed memory outside Go's heap.
 func pages(n int) ([]byte, error) {
 	return unix.Mmap(-1, 0, (n+nvme.Page-1)/nvme.Page*nvme.Page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
 }
@@ -133,15 +134,15 @@ func pages(n int) ([]byte, error) {
 // Name implements nvme.Transport.
 func (d *Drive) Name() string { return d.name }
 
-// Registers returns the memory of BAR 0, for those that map it: a GPU. From then on the
-// controller looks at doorbells by itself.
+// Registers returns the memory of BAR 0, for a GPU that maps it. From then on the controller polls the
+// doorbells.
 func (d *Drive) Registers() []byte {
 	d.polls.Store(true)
 	d.kick()
 	return d.bar
 }
 
-// PlainMemory says that doorbells are words of memory like others, which a GPU may write.
+// PlainMemory returns true: the doorbells are ordinary memory, which a GPU may write.
 func (d *Drive) PlainMemory() bool { return true }
 
 // Notify implements nvme.Notifier.
@@ -153,7 +154,7 @@ func (d *Drive) Notify(queue int, f func()) {
 	d.notify[queue].Store(&f)
 }
 
-// kick lets the controller go on if it sleeps.
+// kick wakes the controller if it sleeps.
 func (d *Drive) kick() {
 	if d.asleep.CompareAndSwap(true, false) {
 		select {
@@ -212,7 +213,7 @@ func (d *Drive) Alloc(n int) (*nvme.Memory, error) {
 	return d.keep(b, true), nil
 }
 
-// Map implements nvme.Transport: any memory of whole pages.
+// Map implements nvme.Transport, for any memory of whole pages.
 func (d *Drive) Map(b []byte) (*nvme.Memory, error) {
 	if len(b) == 0 || len(b)%nvme.Page != 0 || uintptr(unsafe.Pointer(&b[0]))%nvme.Page != 0 {
 		return nil, fmt.Errorf("%w: %d bytes are not whole pages", nvme.ErrNoMapping, len(b))
@@ -288,6 +289,5 @@ func (d *Drive) Held() int64 {
 	return n
 }
 
-// OpenFile opens a file of the operating system as a drive; see Open. Programs of other modules have no
-// vfs.FS to give.
+// OpenFile is Open for a file of the operating system, for programs of other modules, which have no vfs.FS.
 func OpenFile(path string, o Options) (*Drive, error) { return Open(vfs.OS, path, o) }

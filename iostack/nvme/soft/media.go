@@ -9,9 +9,8 @@ import (
 	"diskgnn/iostack/uring"
 )
 
-// media reads the file by a storage stack, so that many commands are one entry to the
-// kernel, and data goes from it to where the commands say. Its methods are the controller's
-// goroutine's.
+// media reads the file through a storage stack, so that many commands take one system call, and the data is
+// read directly into the commands' memory. Its methods are for the controller's goroutine.
 type media struct {
 	stack iostack.Stack
 	file  iostack.File
@@ -19,7 +18,7 @@ type media struct {
 	free  []*op
 }
 
-// mediumBuffer is the bytes that a storage stack holds for each read under way.
+// mediumBuffer is the memory of a storage stack for each read under way, in bytes.
 const mediumBuffer = 128 << 10
 
 // op is a read under way.
@@ -30,7 +29,7 @@ type op struct {
 	parts [][]byte // of memory, which the read fills one after the other
 }
 
-// newMedia opens a file, of which depth reads may be under way.
+// newMedia opens a file for up to depth reads at a time.
 func newMedia(path string, depth int) (*media, error) {
 	o := iostack.Options{Workers: depth}
 	var s iostack.Stack

@@ -32,7 +32,7 @@ const (
 	Read  = 0x02
 )
 
-// NumberOfQueues is the feature of how many queue pairs there are.
+// NumberOfQueues is the identifier of the feature "number of queues".
 const NumberOfQueues = 0x07
 
 // Structures that Identify returns (CNS).
@@ -56,14 +56,14 @@ const (
 // Command is a submission queue entry.
 type Command [CommandBytes]byte
 
-// Word returns double word i of a command, SetWord writes it.
+// Word returns double word i of a command; SetWord writes it.
 func (c *Command) Word(i int) uint32       { return binary.LittleEndian.Uint32(c[4*i:]) }
 func (c *Command) SetWord(i int, v uint32) { binary.LittleEndian.PutUint32(c[4*i:], v) }
 
 func (c *Command) long(i int) uint64       { return binary.LittleEndian.Uint64(c[4*i:]) }
 func (c *Command) setLong(i int, v uint64) { binary.LittleEndian.PutUint64(c[4*i:], v) }
 
-// Opcode returns the opcode, ID the command's identifier.
+// Opcode returns the opcode, and ID the command's identifier.
 func (c *Command) Opcode() byte { return c[0] }
 func (c *Command) ID() uint16   { return binary.LittleEndian.Uint16(c[2:]) }
 
@@ -91,7 +91,8 @@ const (
 // AllNamespaces stands for all namespaces, in commands that allow it.
 const AllNamespaces = ^uint32(0)
 
-// PRP1 and PRP2 say where the data is.
+// PRP1 returns the first address of the data, PRP2 the second one or the address of the list; SetPRP writes
+// both.
 func (c *Command) PRP1() uint64           { return c.long(6) }
 func (c *Command) PRP2() uint64           { return c.long(8) }
 func (c *Command) SetPRP(one, two uint64) { c.setLong(6, one); c.setLong(8, two) }
@@ -99,7 +100,7 @@ func (c *Command) SetPRP(one, two uint64) { c.setLong(6, one); c.setLong(8, two)
 // Blocks returns the first block and the number of blocks of a read or a write.
 func (c *Command) Blocks() (first uint64, n int) { return c.long(10), int(c.Word(12)&0xffff) + 1 }
 
-// SetBlocks writes them; n is 1 to 65536.
+// SetBlocks writes the first block and the number of blocks; n is 1 to 65536.
 func (c *Command) SetBlocks(first uint64, n int) {
 	c.setLong(10, first)
 	c.SetWord(12, uint32(n-1))
@@ -114,7 +115,7 @@ type Completion struct {
 	Status Status
 }
 
-// Parse reads a completion and its phase.
+// Parse decodes a completion of CompletionBytes bytes, and its phase.
 func Parse(b []byte) (c Completion, phase bool) {
 	three := binary.LittleEndian.Uint32(b[12:])
 	return Completion{
@@ -123,7 +124,7 @@ func Parse(b []byte) (c Completion, phase bool) {
 	}, three>>16&1 == 1
 }
 
-// Last returns the last double word of a completion, which has identifier, phase and status.
+// Last returns the last double word of a completion: command identifier, the given phase, and status.
 func (c *Completion) Last(phase bool) uint32 {
 	w := uint32(c.ID) | uint32(c.Status)<<17
 	if phase {
@@ -132,14 +133,14 @@ func (c *Completion) Last(phase bool) uint32 {
 	return w
 }
 
-// Heads returns the double word before the last.
+// Heads returns the double word before the last: head and identifier of the submission queue.
 func (c *Completion) Heads() uint32 { return uint32(c.SQHead) | uint32(c.SQID)<<16 }
 
 // Status is a completion's status without the phase: code, type, and whether a retry cannot succeed.
 // As an error it prints the specification's name; errors.Is compares code and type alone.
 type Status uint16
 
-// DNR says that the same command would fail again.
+// DNR is the bit "do not retry": the same command would fail again.
 const DNR Status = 1 << 14
 
 const mask Status = 0x7ff
@@ -186,10 +187,10 @@ var names = map[Status]string{
 	GuardCheckError: "end-to-end guard check error", AccessDenied: "access denied",
 }
 
-// Failed reports whether it is not success.
+// Failed reports whether the status is not success.
 func (s Status) Failed() bool { return s&mask != Success }
 
-// Retry reports whether the same command may succeed.
+// Retry reports whether the same command may succeed if it is submitted again.
 func (s Status) Retry() bool { return s&DNR == 0 }
 
 func (s Status) Error() string {
@@ -200,7 +201,7 @@ func (s Status) Error() string {
 	return fmt.Sprintf("NVMe: %s (type %d, code %02xh)", name, s&mask>>8, int(s&0xff))
 }
 
-// Is makes errors.Is ignore everything but type and code.
+// Is compares type and code only, for errors.Is.
 func (s Status) Is(target error) bool {
 	t, is := target.(Status)
 	return is && s&mask == t&mask

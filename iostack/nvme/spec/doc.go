@@ -1,6 +1,5 @@
-// Package spec holds the numbers of the NVM Express base specification (revision 1.4, sections 3 to
-// 6): registers, commands, completions, statuses. Drivers and controllers both speak it; it does no
-// I/O and knows neither.
+// Package spec holds the numbers of the NVM Express base specification (revision 1.4, sections 3 to 6):
+// registers, commands, completions, statuses. Drivers and controllers use it; it does no I/O.
 //
 // Numbers are little-endian. A controller's registers (BAR 0):
 //
@@ -14,6 +13,6 @@
 //	1000h …        doorbells, u32: of queue q, its submission tail at 2q strides and its
 //	               completion head at 2q+1, a stride being 4 << CAP.DSTRD bytes
 //
-// A command is 64 bytes, a completion 16. Who writes a completion writes its status, with
-// the phase, last; who waits for one reads that word first.
+// A command has 64 bytes, a completion 16. The controller writes the word with status and phase of a
+// completion last; the host reads that word first.
 package spec

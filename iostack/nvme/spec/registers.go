@@ -16,16 +16,16 @@ const (
 // Capabilities is the register CAP.
 type Capabilities uint64
 
-// MaxEntries returns the most entries of a queue (MQES).
+// MaxEntries returns the largest number of entries of a queue (MQES).
 func (c Capabilities) MaxEntries() int { return int(c&0xffff) + 1 }
 
-// Timeout returns how long enabling and disabling may take, in units of 500 ms (TO).
+// Timeout returns the time limit of enabling and disabling, in units of 500 ms (TO).
 func (c Capabilities) Timeout() int { return int(c >> 24 & 0xff) }
 
-// Stride returns the bytes between doorbells (DSTRD).
+// Stride returns the distance between doorbells in bytes (DSTRD).
 func (c Capabilities) Stride() int { return 4 << (c >> 32 & 0xf) }
 
-// MinPage and MaxPage return the sizes of pages that the host may choose, in bytes.
+// MinPage returns the smallest page size that the host may choose, MaxPage the largest, in bytes.
 func (c Capabilities) MinPage() int { return 4096 << (c >> 48 & 0xf) }
 func (c Capabilities) MaxPage() int { return 4096 << (c >> 52 & 0xf) }
 
@@ -42,7 +42,7 @@ const (
 	Entries = 6<<16 | 4<<20
 )
 
-// PageShift is where CC has the size of a page, as a power of two over 4096.
+// PageShift is the bit of CC from which the page size is stored, as log2(size / 4096).
 const PageShift = 7
 
 // Bits of CSTS.
@@ -51,6 +51,7 @@ const (
 	Fatal = 2 // the controller has failed
 )
 
-// SubmissionDoorbell and CompletionDoorbell return the offsets of queue q's.
+// SubmissionDoorbell returns the offset of the submission doorbell of queue q, CompletionDoorbell the
+// offset of its completion doorbell, given the stride in bytes.
 func SubmissionDoorbell(q, stride int) int { return Doorbells + 2*q*stride }
 func CompletionDoorbell(q, stride int) int { return Doorbells + (2*q+1)*stride }

@@ -12,7 +12,7 @@ import (
 	"diskgnn/iostack/nvme/internal/platform"
 )
 
-// Device is a PCI function that was taken: a transport.
+// Device is a PCI function that was taken from the kernel's driver. It implements nvme.Transport.
 type Device struct {
 	f         *function
 	registers platform.Registers
@@ -26,8 +26,9 @@ type Device struct {
 
 var _ nvme.Transport = (*Device)(nil)
 
-// Open takes the PCI function with an address such as 0000:01:00.0 from the kernel's driver.
-// The errors of a function that is not to be taken are of kind fault.ErrInput.
+// Open takes the PCI function with an address such as 0000:01:00.0 from the kernel's driver. A function
+// that must not be taken, such as a drive in use, is an error of kind fault.ErrInput. Close gives the
+// function back.
 func Open(address string, o Options) (*Device, error) {
 	begin := time.Now()
 	o.pause = func() bool { time.Sleep(10 * time.Millisecond); return time.Since(begin) < arrival }
@@ -44,7 +45,7 @@ func open(address string, o Options, flags int, frame func(uintptr) (uint64, err
 		return nil, errors.Join(err, f.close())
 	}
 	d.pool = platform.NewPool(d.Name(), d.memory)
-	// Calls that may lack rights or memory come before anything is changed.
+	// Calls that may fail for rights or memory come before any change.
 	first, err := d.pool.Take(nvme.Page)
 	if err == nil {
 		err = d.pool.Give(first)
@@ -71,10 +72,10 @@ func open(address string, o Options, flags int, frame func(uintptr) (uint64, err
 // Name implements nvme.Transport.
 func (d *Device) Name() string { return "sysfs:" + d.f.address }
 
-// Registers returns the memory of BAR 0, for those that map it: a GPU.
+// Registers returns the memory of BAR 0, for a GPU that maps it.
 func (d *Device) Registers() []byte { return d.registers }
 
-// Mapped returns the bytes of BAR 0, all of which are mapped.
+// Mapped returns the size of BAR 0 in bytes. All of it is mapped.
 func (d *Device) Mapped() int { return len(d.registers) }
 
 // Load32 implements nvme.Transport.
@@ -89,7 +90,7 @@ func (d *Device) Store32(offset int, v uint32) { d.registers.Store32(offset, v) 
 // Store64 implements nvme.Transport.
 func (d *Device) Store64(offset int, v uint64) { d.registers.Store64(offset, v) }
 
-// Alloc implements nvme.Transport: memory of huge pages.
+// Alloc implements nvme.Transport, with memory of huge pages.
 func (d *Device) Alloc(n int) (*nvme.Memory, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,7 +100,7 @@ func (d *Device) Alloc(n int) (*nvme.Memory, error) {
 	return d.pool.Alloc(n)
 }
 
-// Map implements nvme.Transport: the kernel may move memory of others, so it is refused.
+// Map implements nvme.Transport. It returns nvme.ErrNoMapping: the kernel may move other memory.
 func (d *Device) Map([]byte) (*nvme.Memory, error) { return nil, nvme.ErrNoMapping }
 
 // Free implements nvme.Transport.
@@ -115,8 +116,8 @@ func (d *Device) Free(m *nvme.Memory) error {
 // release gives all memory back.
 func (d *Device) release() error { return errors.Join(d.pool.Close(), d.memory.file.Close()) }
 
-// Close implements nvme.Transport: the kernel's driver has the function again when it
-// returns. Where it could not be given back, the memory stays, as it may be written to.
+// Close implements nvme.Transport. When it returns, the kernel's driver has the function again. If the
+// function could not be given back, the memory is kept, since the controller may write to it.
 func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -138,6 +139,6 @@ func (d *Device) Close() error {
 	return errors.Join(d.f.close(), d.release())
 }
 
-// Abandon implements nvme.Transport: Close tries again to stop the controller, and takes the
-// right to be a bus master away, without which it writes to no memory.
+// Abandon implements nvme.Transport. It calls Close, which tries again to stop the controller, and disables
+// bus mastering, without which the controller cannot write to memory.
 func (d *Device) Abandon() error { return d.Close() }

@@ -7,10 +7,10 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// Device is a PCI function that was taken: a transport.
+// Device does not exist on this system: Open fails.
 type Device struct{ nvme.Transport }
 
-// Open takes the PCI function with an address; only on Linux.
+// Open returns an error of kind fault.ErrUsage: the package needs Linux.
 func Open(address string, _ Options) (*Device, error) {
 	return nil, fault.New(fault.ErrUsage, "%s is not taken: sysfs is Linux's", address)
 }

@@ -11,23 +11,23 @@ import (
 	"syscall"
 )
 
-// helperName is argument 0 of a program that is to be the helper.
+// helperName is argument 0 of the helper process.
 const helperName = "diskgnn-nvme-giveback"
 
-// Messages of the helper once it has started, and messages to it.
+// Messages from the helper and to it.
 const (
 	ready = "ready\n"
 	taken = "taken" // the function has no driver any more
 )
 
-// The helper is this program: an init function comes before whatever else it does.
+// The helper is this program: an init function runs before main.
 func init() {
 	if len(os.Args) == 4 && os.Args[0] == helperName {
 		os.Exit(assist(tree(os.Args[1]), os.Args[2], os.Args[3]))
 	}
 }
 
-// assist is the helper: it gives a function back when its standard input ends.
+// assist is the main function of the helper: it gives a function back when its standard input ends.
 func assist(t tree, address, to string) int {
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	if _, err := os.Stdout.WriteString(ready); err != nil {
@@ -78,11 +78,11 @@ func (f *function) newHelper(memory *os.File) (_ *helper, err error) {
 	return h, nil
 }
 
-// taken tells the helper that there is something to give back. A helper that does not hear it
-// was killed, which giveBack finds.
+// taken tells the helper that the function was taken. An error means that the helper was killed, which
+// giveBack detects.
 func (h *helper) taken() { h.life.WriteString(taken) }
 
-// errGone says that the helper ended without its answer.
+// errGone is the error of a helper that ended without an answer.
 var errGone = errors.New("the helper was killed")
 
 // giveBack lets the helper give the function back, if it was taken, and waits for it.

@@ -19,7 +19,7 @@ import (
 // class is the PCI class of NVMe controllers.
 const class = "0x010802"
 
-// kernelDriver is the one driver that a function is taken from.
+// kernelDriver is the only driver from which a function is taken.
 const kernelDriver = "nvme"
 
 var (
@@ -32,7 +32,7 @@ type function struct {
 	tree    tree
 	address string
 	driver  string     // that it has; empty: none
-	claims  []*os.File // its block devices, held so that nobody mounts them any more
+	claims  []*os.File // its block devices, held so that nothing can mount them
 
 	bar       *os.File // resource0, locked
 	registers int      // its size in bytes
@@ -48,7 +48,7 @@ func (f *function) unclaim() error {
 	return err
 }
 
-// close gives up whatever is held. The function is not given back.
+// close closes all open files. It does not give the function back.
 func (f *function) close() error {
 	err := f.unclaim()
 	if f.bar != nil {
@@ -57,12 +57,12 @@ func (f *function) close() error {
 	return err
 }
 
-// arrival is how long the block devices of a function are waited for. The kernel's driver looks
-// for them by itself once it has the function, which may have been given back a moment ago.
+// arrival is the longest wait for the block devices of a function. After the function is bound, the
+// kernel's driver makes them in the background.
 const arrival = 5 * time.Second
 
-// inspect says whether a function may be taken. If so, it is locked until close, and its block
-// devices are claimed until unclaim.
+// inspect returns an error if a function must not be taken. Else the function is locked until close, and
+// its block devices are claimed until unclaim.
 func inspect(address string, o Options) (_ *function, err error) {
 	t, force := o.root, o.Force
 	refuse := func(format string, args ...any) error {
@@ -163,7 +163,7 @@ func (f *function) parts(name string) ([]string, error) {
 	}), err
 }
 
-// used says who uses a block device or a partition of it; empty: nobody.
+// used returns the use of a block device or of its partitions, for a message; "" if they are not in use.
 func (f *function) used(name string) (why string, err error) {
 	parts, err := f.parts(name)
 	if err != nil {
@@ -210,7 +210,7 @@ func (f *function) used(name string) (why string, err error) {
 	return "", nil
 }
 
-// claim opens a block device for this process alone, and says why it must not be taken.
+// claim opens a block device exclusively. why is the reason if it must not be taken, else "".
 func (f *function) claim(name string, force bool) (why string, err error) {
 	parts, err := f.parts(name)
 	if err != nil {

@@ -19,8 +19,8 @@ const (
 	inOne = huge / nvme.Page
 )
 
-// memory is huge pages with known physical addresses: the source of a pool. The kernel does not swap
-// or compact them; only taking memory offline could move them. They belong to a file without a name,
+// memory allocates huge pages with known physical addresses: it is the source of a pool. The kernel does
+// not swap or compact them; only taking memory offline could move them. They belong to an unnamed file,
 // which another process may hold.
 type memory struct {
 	file   *os.File
@@ -38,7 +38,7 @@ func newMemory(flags int, frame func(uintptr) (uint64, error)) (*memory, error) 
 	return &memory{file: os.NewFile(uintptr(fd), "diskgnn-nvme"), offset: map[*nvme.Memory]int64{}, frame: frame}, nil
 }
 
-// Grow implements pool.Source: it maps new huge pages.
+// Grow implements platform.Source: it maps new huge pages.
 func (m *memory) Grow(n int) (*nvme.Memory, error) {
 	if err := unix.Ftruncate(int(m.file.Fd()), m.length+int64(n)); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (m *memory) Grow(n int) (*nvme.Memory, error) {
 	return chunk, nil
 }
 
-// Shrink implements pool.Source: the huge pages are free for others.
+// Shrink implements platform.Source: it frees the huge pages.
 func (m *memory) Shrink(chunk *nvme.Memory) error {
 	at, n := m.offset[chunk], int64(len(chunk.Bytes))
 	delete(m.offset, chunk)
@@ -77,7 +77,7 @@ const (
 	frames  = 1<<55 - 1
 )
 
-// physical returns the physical address of a virtual one that begins a huge page.
+// physical returns the physical address of a huge page, given its virtual address.
 func (t tree) physical(at uintptr) (uint64, error) {
 	f, err := os.Open(t.path("/proc/self/pagemap"))
 	if err != nil {
@@ -91,7 +91,7 @@ func (t tree) physical(at uintptr) (uint64, error) {
 	return frameOf(binary.LittleEndian.Uint64(b[:]))
 }
 
-// frameOf returns the physical address that an entry of pagemap has.
+// frameOf returns the physical address in an entry of pagemap.
 func frameOf(entry uint64) (uint64, error) {
 	switch number := entry & frames; {
 	case entry&present == 0:

@@ -39,7 +39,7 @@ func (t tree) command(address string, set, clear uint16) error {
 	return errors.Join(err, f.Close())
 }
 
-// lock opens BAR 0 for this process alone.
+// lock opens and locks BAR 0. If another process holds the lock, the error is of kind fault.ErrLocked.
 func (f *function) lock() error {
 	bar, err := os.OpenFile(f.tree.path(device(f.address)+"/resource0"), os.O_RDWR|os.O_SYNC, 0)
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *function) lock() error {
 	return err
 }
 
-// mapped returns the registers as memory.
+// mapped maps the registers.
 func (f *function) mapped() ([]byte, error) {
 	b, err := unix.Mmap(int(f.bar.Fd()), 0, f.registers, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *function) unbind() error {
 	return f.tree.write(driver(f.driver)+"/unbind", f.address)
 }
 
-// enable makes a function without a driver a bus master.
+// enable enables a function that has no driver, as a bus master.
 func (f *function) enable() error {
 	if err := f.tree.write(device(f.address)+"/enable", "1"); err != nil {
 		return err
@@ -81,8 +81,8 @@ func (f *function) enable() error {
 	return f.tree.command(f.address, decodesMemory|mastersBus|noLineInterrupt, 0)
 }
 
-// giveBack stops a controller, so that it touches memory no more, and binds its function to
-// the driver that it had.
+// giveBack stops a controller, so that it does not access memory any more, and binds its function to its
+// former driver.
 func (t tree) giveBack(address, to string) error {
 	stopped := t.stop(address)
 	if err := t.command(address, 0, mastersBus); err != nil {
@@ -96,7 +96,7 @@ func (t tree) giveBack(address, to string) error {
 	return errors.Join(stopped, err)
 }
 
-// stop disables a controller and waits for that, as long as it says that it may take.
+// stop disables a controller and waits for it, up to the time limit that the controller states.
 func (t tree) stop(address string) error {
 	f, err := os.OpenFile(t.path(device(address)+"/resource0"), os.O_RDWR|os.O_SYNC, 0)
 	if err != nil {
@@ -125,10 +125,9 @@ func (t tree) stop(address string) error {
 	}
 }
 
-// Options are how a function is taken.
+// Options are the options of Open.
 type Options struct {
-	// Force takes a drive that has a partition table, or that no driver has. One that is in
-	// use is not taken even so.
+	// Force also takes a drive with a partition table, or without a driver. A drive in use is never taken.
 	Force bool
 
 	root  tree

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// tree is the machine's files under a prefix, which is empty but in tests.
+// tree is a prefix of all paths of the machine's files, "" except in tests.
 type tree string
 
 func (t tree) path(name string) string { return string(t) + name }
 
-// read returns a file's text without the line's end.
+// read returns a file's text without the final newline.
 func (t tree) read(name string) (string, error) {
 	b, err := os.ReadFile(t.path(name))
 	return strings.TrimSpace(string(b)), err
 }
 
-// write writes an attribute, by one call, as sysfs wants it.
+// write writes an attribute with one system call, as sysfs requires.
 func (t tree) write(name, text string) error {
 	f, err := os.OpenFile(t.path(name), os.O_WRONLY, 0)
 	if err != nil {
@@ -34,7 +34,7 @@ func (t tree) exists(name string) bool {
 	return err == nil
 }
 
-// list returns the names in a directory; none where there is no such directory.
+// list returns the names in a directory, none if the directory does not exist.
 func (t tree) list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(t.path(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +47,7 @@ func (t tree) list(dir string) ([]string, error) {
 	return names, err
 }
 
-// link returns the last element of a link's target; empty where there is no link.
+// link returns the last element of a link's target, "" if there is no link.
 func (t tree) link(name string) (string, error) {
 	to, err := os.Readlink(t.path(name))
 	if errors.Is(err, fs.ErrNotExist) {

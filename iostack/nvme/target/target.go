@@ -1,5 +1,4 @@
-// Package target is how NVMe drives are named on the command line, and how they are reached by
-// that name:
+// Package target parses the names of NVMe drives on the command line, and opens the drives:
 //
 //	soft:FILE        a file, served by a controller in software
 //	sysfs:ADDRESS    a PCI function of this machine, such as 0000:01:00.0, which is taken from
@@ -7,9 +6,9 @@
 //	libnvm:NODE      a drive behind BaM's kernel module, such as /dev/libnvm0
 //	dmabuf:ADDRESS   a PCI function as of sysfs, with memory of the module dmabuf-import
 //
-// Several drives of one kind are separated by commas. They are one array, in the order in which they are
-// named. A comma of a name has a backslash before it, as in soft:/data/a\,b/drive; names that look as if it
-// were missing are refused. The last two kinds are unproven on hardware, as nvme.Caution says of their
+// Several drives of one kind are separated by commas. They are one array, in the given order. A comma in a
+// name has a backslash before it, as in soft:/data/a\,b/drive; names that look as if the backslash were
+// missing are refused. The last two kinds are unproven on hardware, as nvme.Caution says of their
 // transports.
 package target
 
@@ -32,7 +31,7 @@ import (
 	"diskgnn/iostack/nvme/sysfs"
 )
 
-// Target is drives by name.
+// Target names one or several drives of one kind.
 type Target struct {
 	Kind  string   // of transport
 	Parts []string // the names of drives in it: files, addresses, nodes
@@ -46,19 +45,19 @@ const (
 	DMABuf = "dmabuf"
 )
 
-// Prefix marks an operand or a value as a target, where it could be something else.
+// Prefix marks an operand or a value as a target, if it could also be something else.
 const Prefix = "nvme:"
 
-// How says in which way drives are opened.
+// How has the options for opening drives.
 type How struct {
 	FS vfs.FS // has the drives that are files
-	// ReadOnly: nothing is written to them. Files are shared with others that read only;
-	// a drive of the machine is for one process in any case.
+	// ReadOnly opens the drives for reading only. A file can then be shared with other readers; a drive of
+	// the machine is always for one process.
 	ReadOnly bool
-	// Force also takes a drive of the machine that has a partition table, or that no driver
-	// has. One that is in use is not taken even so.
+	// Force also takes a drive of the machine with a partition table, or without a driver. A drive in use
+	// is never taken.
 	Force bool
-	// Soft is the options of controllers in software, apart from ReadOnly.
+	// Soft has the options of controllers in software, except ReadOnly.
 	Soft soft.Options
 }
 
@@ -77,7 +76,7 @@ var kinds = []kind{
 	}},
 }
 
-// serve serves a file, which is locked as long as the drive is open.
+// serve opens a file as a drive. The file is locked as long as the drive is open.
 func serve(h How, file string) (nvme.Transport, error) {
 	h.Soft.ReadOnly = h.ReadOnly
 	d, err := soft.Open(h.FS, file, h.Soft)
@@ -96,7 +95,8 @@ func serve(h How, file string) (nvme.Transport, error) {
 	return l, nil
 }
 
-// locked is a drive in a locked file: no other process writes to it or, if it is writable, uses it.
+// locked is a drive in a locked file: no other process can write to it and, if it is writable, no other
+// process can use it.
 type locked struct {
 	*soft.Drive
 	lock io.Closer
@@ -117,7 +117,7 @@ func find(name string) (kind, bool) {
 	return kinds[i], true
 }
 
-// Forms returns how a drive of each kind is named, such as soft:FILE.
+// Forms returns the form of a name for each kind, such as soft:FILE.
 func Forms() (all []string) {
 	for _, k := range kinds {
 		all = append(all, k.name+":"+k.part)
@@ -125,8 +125,7 @@ func Forms() (all []string) {
 	return all
 }
 
-// Parse reads a target, with or without Prefix. One that makes no sense is an error of kind
-// fault.ErrUsage.
+// Parse parses a target, with or without Prefix. An invalid one is an error of kind fault.ErrUsage.
 func Parse(text string) (Target, error) {
 	name, parts, _ := strings.Cut(strings.TrimPrefix(text, Prefix), ":")
 	k, known := find(name)
@@ -150,7 +149,7 @@ func Parse(text string) (Target, error) {
 	return t, nil
 }
 
-// String returns the target as it is named, without Prefix.
+// String returns the target in the form that Parse reads, without Prefix.
 func (t Target) String() string {
 	names := make([]string, len(t.Parts))
 	for i, p := range t.Parts {
@@ -183,9 +182,9 @@ func split(list string) (names []string) {
 	return names
 }
 
-// unescaped refuses names of files of which two are one with a comma in it, as far as can be seen: a
-// relative path after an absolute one, and two that together are a file, or one in a directory,
-// that is there.
+// unescaped refuses two names of files that are probably one name with a comma in it: a relative path after
+// an absolute one, or two names that, joined with a comma, are an existing file or a path in an existing
+// directory.
 func unescaped(names []string) error {
 	for i := range len(names) - 1 {
 		a, b := names[i], names[i+1]
@@ -207,8 +206,8 @@ func unescaped(names []string) error {
 	return nil
 }
 
-// Open reaches the drives. The caller closes the transports; if one cannot be opened, the earlier
-// ones are closed. A drive that is absent, not permitted or in use is an error of kind
+// Open opens a transport to each drive. The caller closes the transports; if one cannot be opened, Open
+// closes the earlier ones. A drive that is absent, not permitted or in use is an error of kind
 // fault.ErrInput, fault.ErrUsage or fault.ErrLocked.
 func (t Target) Open(h How) (transports []nvme.Transport, err error) {
 	k, known := find(t.Kind)
@@ -225,7 +224,7 @@ func (t Target) Open(h How) (transports []nvme.Transport, err error) {
 	return transports, nil
 }
 
-// Up opens the drives and brings their controllers up, which their user closes.
+// Up opens the drives and brings their controllers up. The caller closes the controllers.
 func (t Target) Up(ctx context.Context, h How, o nvme.Options) (controllers []*nvme.Controller, err error) {
 	transports, err := t.Open(h)
 	if err != nil {
@@ -241,8 +240,7 @@ func (t Target) Up(ctx context.Context, h How, o nvme.Options) (controllers []*n
 	return controllers, nil
 }
 
-// Cautions returns the warnings about the drives' transports for users who would trust them with
-// data, each once; see nvme.Caution.
+// Cautions returns the warnings about the controllers' transports, each once; see nvme.Caution.
 func Cautions(controllers []*nvme.Controller) (all []string) {
 	for _, c := range controllers {
 		if caution := nvme.Caution(c.Transport()); caution != "" && !slices.Contains(all, caution) {

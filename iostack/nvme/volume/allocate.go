@@ -8,11 +8,11 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// space is which pages of a volume are free: runs that ascend and do not touch.
+// space is the free pages of a volume: runs that ascend and are not adjacent.
 type space []Extent
 
-// freeOf returns the free space of a volume of the given number of pages, apart from the given
-// extents. These may overlap.
+// freeOf returns the free space of a volume of the given number of pages with the given used extents, which
+// may overlap.
 func freeOf(pages int64, used []Extent) (s space) {
 	used = slices.Clone(used)
 	slices.SortFunc(used, func(a, b Extent) int { return cmp.Compare(a.First, b.First) })
@@ -33,8 +33,7 @@ func (s space) pages() (n int64) {
 	return n
 }
 
-// last takes n pages next to each other, as far behind as there are, so that tables are out of
-// the way of data.
+// last takes the last n contiguous free pages, so that tables are away from data.
 func (s *space) last(n int64) (Extent, bool) {
 	for i, e := range slices.Backward(*s) {
 		if e.Pages >= n {
@@ -45,8 +44,8 @@ func (s *space) last(n int64) (Extent, bool) {
 	return Extent{}, false
 }
 
-// take takes n pages: the first run that holds them all or, where none does, runs from the
-// longest on, so that there are few. The pages must be there.
+// take takes n pages: from the first run with room for all or, if there is none, from the longest runs
+// first, so that there are few extents. There must be n free pages.
 func (s *space) take(n int64) (got []Extent) {
 	for n > 0 {
 		best := -1
@@ -67,7 +66,7 @@ func (s *space) take(n int64) (got []Extent) {
 	return got
 }
 
-// extents returns all that a table and its files take.
+// extents returns the extents of a table and of its files.
 func (c *Contents) extents(r ref) (all []Extent) {
 	if c == nil {
 		return nil
@@ -79,8 +78,8 @@ func (c *Contents) extents(r ref) (all []Extent) {
 	return all
 }
 
-// place gives all files of a table their pages in the free space, and leaves room for two copies of
-// the table, which take turns while it is under way. on names the drives, for the error.
+// place assigns pages of the free space to all files of a table, and leaves room for two copies of the
+// table, which are written by turns while it is under way. on names the drives, for the error.
 func (c *Contents) place(on string, free space) error {
 	need := int64(0)
 	for i := range c.Files {

@@ -1,6 +1,6 @@
-// Package volume is the format in which a directory's files lie on raw NVMe drives, without a
-// file system: a table of extents, of one directory at a time. A volume spans one drive or
-// several; it is read by queues that know nothing but blocks.
+// Package volume is the format of a directory's files on raw NVMe drives, without a file system: a table of
+// extents, of one directory at a time. A volume spans one drive or several; its users read blocks by NVMe
+// queues.
 //
 // # Drives
 //
@@ -8,21 +8,19 @@
 //	drive 1  │ label │ … zeros                             │ unit 1 │ unit N+1 │ … │ zeros │
 //	byte     0       4 KiB   64 KiB          128 KiB        1 MiB              the last 1 MiB
 //
-// The first MiB of each drive is the volume's, and the last MiB is left alone, where partition
-// tables have their copy. Between them lie units of one size, the number that fits on the smallest
-// drive. Units go round the drives, so that the volume is one range of bytes: byte v of it is in
-// unit u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. A drive's block i
-// has the flat address blocks × drive + i in commands that are built for several drives (Flat).
+// The first MiB of each drive is for the volume's structures, and the last MiB, where partition tables have
+// their copy, is not used. Between them are units of one size; the smallest drive determines their number.
+// Units are numbered across the drives in turn, so that the volume is one range of bytes: byte v is in unit
+// u = v / unit, which is on drive u mod N, from byte 1 MiB + u / N × unit on. In commands for several
+// drives, block i of a drive has the flat address blocks × drive + i (Flat).
 //
-// The range is divided into pages of 4096 bytes, whatever blocks the drives have. A file is an
-// extent of pages, or several where no gap was long enough; bytes behind its end in its last page
-// are zero.
+// The range is divided into pages of 4096 bytes, for every block size. A file is an extent of pages, or
+// several if no gap was long enough. Bytes after the end of a file in its last page are zero.
 //
 // # Bytes
 //
-// Numbers are little-endian. Reserved bytes are zero. Checksums are CRC-32C. Label and superblocks
-// have 512 bytes, which any drive writes as a whole, and a page of their own, of which the rest is
-// reserved.
+// Numbers are little-endian. Reserved bytes are zero. Checksums are CRC-32C. Label and superblocks have 512
+// bytes, which every drive writes atomically. Each is alone in a page; the rest of the page is reserved.
 //
 // Label, written once, when the drives become a volume:
 //
@@ -60,12 +58,12 @@
 //	      E × { u64 first page, u64 pages }
 //	G ×   u32      CRC of each granule: of the first file, then of the second, …
 //
-// A file's granules are counted anew, the last one short. In a table under way, checksums of
-// granules that were not written yet mean nothing.
+// Granules begin anew with each file, and its last one may be short. In a table under way, checksums of
+// granules that were not written yet are meaningless.
 //
 // # Atomicity
 //
-// Nothing that a superblock names is written over. Load writes, with a flush after each line,
+// Data and tables in a superblock are never overwritten. Load writes, with a flush after each line,
 //
 //	superblock:  table in force  old   under way  new, nothing written
 //	data, then the table under way at another place, then the superblock; again and again
@@ -73,18 +71,16 @@
 //	superblock:  table in force  new   under way  none
 //	superblock:  the same
 //
-// and superblocks by turns, so that a loss of power leaves the old one or the new one. The directory
-// on the volume is so the old one or the new one at any time, and the next Load of the same
-// directory finds the interrupted one, compares the written data with the checksums, and goes on
-// where they end. Only where there is no room for both is the old one given up before the new one is
-// written; Load does that with Force alone.
+// and the two superblocks by turns, so that a loss of power leaves the old one or the new one. So the
+// volume holds the old directory or the new one at any time. The next Load of the same directory finds the
+// interrupted one, compares the written data with the checksums, and continues where they end. If there is
+// no room for both, Load discards the old directory before it writes the new one, but only with Force.
 //
-// A reader takes the superblock that is whole, of the higher generation. If the table that it names
-// fails its checksum, the volume is damaged: the other superblock is no way out, since its table may
-// have been written over.
+// A reader takes the complete superblock of the higher generation. If its table fails the checksum, the
+// volume is damaged: the other superblock does not help, since its table may have been overwritten.
 //
-// The earlier content of the drives is given up at once: their ends are cleared, then the labels are
-// written in the order of the drives, then superblock 1.
+// Making a volume first destroys the earlier content of the drives: their ends are cleared, then the labels
+// are written in the order of the drives, then superblock 1.
 //
 // # Versions
 //

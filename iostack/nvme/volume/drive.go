@@ -2,22 +2,22 @@ package volume
 
 import "diskgnn/internal/binio"
 
-// Drive is a range of blocks that is read and written by their numbers. It is for one
-// goroutine at a time. Buffers are whole blocks, of any number and at any address.
+// Drive reads and writes numbered blocks. It is for one goroutine at a time. Buffers are any number of
+// whole blocks, at any address.
 type Drive interface {
-	// Name says which drive it is, as flags name it.
+	// Name returns the drive's name in the form of flags.
 	Name() string
-	// Blocks returns how many there are, BlockBytes the size of each: a power of two from
-	// 512 to 4096.
+	// Blocks returns the number of blocks, and BlockBytes the size of each: a power of two from 512 to
+	// 4096.
 	Blocks() uint64
 	BlockBytes() int
-	// MaxTransfer returns the bytes of one command. Longer buffers are divided.
+	// MaxTransfer returns the largest transfer of a command in bytes. The drive divides longer buffers.
 	MaxTransfer() int
 
-	// ReadBlocks fills buf with blocks from the first on.
+	// ReadBlocks fills buf with the blocks from block first on.
 	ReadBlocks(first uint64, buf []byte) error
-	// WriteBlocks writes buf to blocks from the first on. They are durable after Flush; before
-	// that, each of them may be found as it was or as it became, in any order.
+	// WriteBlocks writes buf to the blocks from block first on. They are durable after Flush; a loss of
+	// power before that may leave the old or the new content of each of them.
 	WriteBlocks(first uint64, buf []byte) error
 	// Flush makes all writes durable. After an error, the writes since the last Flush may be lost.
 	Flush() error

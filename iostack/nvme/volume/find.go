@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Placed is a file with its places on drives. It may be used by any number of goroutines, also
-// when the volume's drives are no longer.
+// Placed is a file with its places on drives. It may be used by any number of goroutines, also after the
+// volume's drives were closed.
 type Placed struct {
 	file   *File
 	layout Layout
@@ -19,21 +19,21 @@ type Placed struct {
 // Place returns a file of the volume with its places on the drives.
 func (v *Volume) Place(f *File) *Placed { return &Placed{f, v.layout} }
 
-// Name returns the file's name in its directory, Size its bytes.
+// Name returns the file's name in its directory, and Size its size in bytes.
 func (p *Placed) Name() string { return p.file.Name }
 func (p *Placed) Size() int64  { return p.file.Size }
 
-// Locate returns where an offset below Size lies: the drive, the byte of that drive, and how
-// many bytes from there on lie next to each other, to the end of a page.
+// Locate returns the place of the byte at an offset below Size: the drive, the offset on that drive, and
+// the number of contiguous bytes from there, up to the end of a page.
 func (p *Placed) Locate(offset int64) (drive int, at, n int64) {
 	from, run := p.file.Locate(offset)
 	drive, at, n = p.layout.Locate(from)
 	return drive, at, min(n, run)
 }
 
-// Finder finds on a volume the files of a directory that lies in the file system as well: small
-// files are read there, and large ones from the drives. It may be used by any number of
-// goroutines, also when the volume's drives are no longer.
+// Finder finds the files of a directory on a volume. The directory is in the file system as well: small
+// files are read there, and large ones from the drives. It may be used by any number of goroutines, also
+// after the volume's drives were closed.
 type Finder struct {
 	v    *Volume
 	fsys vfs.FS
@@ -42,7 +42,8 @@ type Finder struct {
 	dirs map[string]verdict
 }
 
-// verdict says of a directory whether it is the one on the volume, or why it must not be read.
+// verdict is the result for a directory: whether it is the directory on the volume, or the error of reading
+// it.
 type verdict struct {
 	here bool
 	err  error
@@ -53,13 +54,12 @@ func (v *Volume) Finder(fsys vfs.FS) *Finder {
 	return &Finder{v: v, fsys: fsys, dirs: map[string]verdict{}}
 }
 
-// Find returns the volume's file for a path in the file system: the file of the same name, if the
-// path's directory has the fingerprint of the volume's. It returns nil for files that are not on the
-// volume and must be read from the file system: files that the directory's meta.json does not list,
-// and directories of other formats than the volume's. A directory of the same format with another
-// fingerprint is an error of kind fault.ErrLineage, so that nobody is misled about the source of
-// reads; a volume that has the fingerprint and not all files with their sizes is damage, of kind
-// fault.ErrCorrupt.
+// Find returns the volume's file for a path in the file system: the file of the same name, if the path's
+// directory has the fingerprint of the volume's. It returns nil for files that are not on the volume and
+// must be read from the file system: files that the directory's meta.json does not list, and directories of
+// other formats than the volume's. A directory of the volume's format with another fingerprint is an error
+// of kind fault.ErrLineage: otherwise reads would silently come from the file system. A volume with the
+// same fingerprint but not all files in their sizes is an error of kind fault.ErrCorrupt.
 func (f *Finder) Find(path string) (*Placed, error) {
 	dir := filepath.Dir(path)
 	f.mu.Lock()
@@ -78,7 +78,7 @@ func (f *Finder) Find(path string) (*Placed, error) {
 	return nil, nil
 }
 
-// Held returns the bytes of memory that the volume's table takes.
+// Held returns the memory of the volume's table in bytes.
 func (f *Finder) Held() int64 { return f.v.contents.Held() }
 
 func (f *Finder) look(dir string) verdict {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// signatures are byte strings that show that a drive is in use, with the name of the use; offsets
-// below zero count from the end of the drive.
+// signatures are byte strings of drives with other content, and the name of the content. Negative offsets
+// count from the end of the drive.
 var signatures = []struct {
 	at   int64
 	text string

@@ -14,9 +14,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// FS returns the directory on a volume as one at the path root, for reading: checks of a directory
-// of files work on it. Changes are refused with EROFS. It uses the volume's drives, which must not
-// be used meanwhile; its own methods may be called at the same time.
+// FS returns a read-only file system with the directory of the volume at the path root, so that checks of
+// directories work on it. Changes fail with EROFS. Its methods may be called concurrently. It uses the
+// volume's drives, which must have no other user meanwhile.
 func (v *Volume) FS(root string) vfs.FS { return &files{v: v, root: filepath.Clean(root)} }
 
 type files struct {
@@ -25,7 +25,7 @@ type files struct {
 	root string
 }
 
-// find returns a file; nil without an error stands for the directory itself.
+// find returns a file. For the directory itself it returns nil without an error.
 func (s *files) find(op, name string) (*File, error) {
 	if filepath.Clean(name) == s.root {
 		return nil, nil
@@ -73,7 +73,7 @@ func (s *files) List(name string) (list []string, err error) {
 
 func refuse(op, name string) error { return &fs.PathError{Op: op, Path: name, Err: syscall.EROFS} }
 
-// Changes, which are refused.
+// Changes fail.
 
 func (s *files) Create(name string) (vfs.File, error) { return nil, refuse("create", name) }
 func (s *files) OpenReadWrite(name string) (vfs.File, error) {

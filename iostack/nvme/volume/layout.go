@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Parts of a drive, in bytes.
+// Sizes and offsets on a drive, in bytes.
 const (
 	head       = 1 << 20 // before the first unit
 	tail       = 1 << 20 // at least, behind the last one
@@ -32,18 +32,18 @@ const (
 // ID identifies a volume.
 type ID [16]byte
 
-// Layout is how the bytes of a volume lie on its drives.
+// Layout is the mapping of the bytes of a volume to its drives.
 type Layout struct {
 	Drives int
 	Unit   int64 // bytes
 	Units  int64 // of each drive
 }
 
-// Bytes returns the size of the volume.
+// Bytes returns the size of the volume in bytes.
 func (l Layout) Bytes() int64 { return int64(l.Drives) * l.Unit * l.Units }
 
-// Locate returns where a byte of the volume lies: the drive, the byte of that drive, and how
-// many bytes from there on lie next to each other.
+// Locate returns the place of a byte of the volume: the drive, the offset on that drive, and the number of
+// contiguous bytes from there on.
 func (l Layout) Locate(at int64) (drive int, offset, n int64) {
 	unit, in := at/l.Unit, at%l.Unit
 	n = l.Unit - in
@@ -76,7 +76,7 @@ func fit(drives []Drive, unit int64) (Layout, error) {
 	return l, nil
 }
 
-// maxGeneration is more than any volume sees, and has successors.
+// maxGeneration is more than the generation of any volume. Numbers above it do not overflow.
 const maxGeneration = 1 << 62
 
 const (
@@ -102,19 +102,18 @@ func (l *label) encode() []byte {
 	return sign(b)
 }
 
-// sector is the size in bytes that any drive writes as a whole: label and superblocks have this
-// size, so that no loss of power leaves a part of one.
+// sector is the size in bytes that every drive writes atomically: label and superblocks have this size, so
+// that a loss of power does not leave a part of one.
 const sector = 512
 
-// sign ends the first sector of a page with the CRC of the bytes before.
+// sign stores the CRC of the first sector of a page at its end.
 func sign(b []byte) []byte {
 	binary.LittleEndian.PutUint32(b[sector-4:], binio.CRC(b[:sector-4]))
 	return b
 }
 
-// signed checks a sector that sign has ended, and its magic, and returns the decoder of its version. A sector
-// without the magic is neither known nor an error; a sector of another version or with a wrong CRC is an
-// error.
+// signed checks the magic and the CRC of a sector, and returns the decoder of its version. A sector without
+// the magic is not known, without an error. A sector of another version, or with a wrong CRC, is an error.
 func signed[D any](b []byte, magic string, versions stage.Versions[D]) (decode D, known bool, err error) {
 	n := len(magic) - 1
 	if string(b[:n]) != magic[:n] {
@@ -142,7 +141,7 @@ var (
 	tables = stage.Versions[func(b []byte, pages int64) (*Contents, error)]{1: tableOf}
 )
 
-// decodeLabel reads a drive's first page; known is false where it is no label.
+// decodeLabel decodes a drive's first page. known is false if it is not a label.
 func decodeLabel(b []byte) (l label, known bool, err error) {
 	decode, known, err := signed(b, labelMagic, labels)
 	if known && err == nil {
@@ -168,7 +167,7 @@ func labelOf(b []byte) (l label, err error) {
 	return l, nil
 }
 
-// ref says where a table lies.
+// ref is the place of a table.
 type ref struct {
 	first int64 // page
 	bytes int64 // 0: there is none
@@ -200,8 +199,8 @@ func (s *super) encode() []byte {
 	return sign(b)
 }
 
-// decodeSuper reads a superblock of a volume. One that is not whole, or of another volume, is
-// ignored, since a loss of power may leave one.
+// decodeSuper decodes a superblock of a volume. whole is false for one that is incomplete or of another
+// volume, which a loss of power may leave.
 func decodeSuper(b []byte, id ID, pages int64) (s super, whole bool, err error) {
 	decode, known, err := signed(b, superMagic, supers)
 	if !known || err != nil {

@@ -17,34 +17,35 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// defaultPiece is read and written at a time, two of them are held: a number of granules.
+// defaultPiece is the number of bytes, whole granules, that are read and written at a time. Load holds two
+// pieces.
 const defaultPiece = 8 << 20
 
-// BufferBytes is the memory that Load holds besides the table, which it encodes for each journal.
+// BufferBytes is the memory of Load in bytes, beside the table and its encoded form.
 const BufferBytes = 2 * defaultPiece
 
-// Options are how Load works. The zero value means the defaults.
+// Options are the options of Load. The zero value means the defaults.
 type Options struct {
-	// Force replaces the content of the drives: another directory, which stays as it is until the
-	// new one is whole where there is room for both; or anything else, at once.
+	// Force replaces the content of the drives. If there is room for both, another directory stays until
+	// the new one is complete. Other content is destroyed at once.
 	Force bool
-	// Unit is the bytes of a unit of a new volume; 0: DefaultUnit, or the unit of the volume that
-	// exists.
+	// Unit is the size of a unit of a new volume in bytes; 0: DefaultUnit, or the unit of the existing
+	// volume.
 	Unit int64
-	// ID identifies a volume that is made; the zero ID: one by chance.
+	// ID is the identifier of a new volume; the zero ID: a random one.
 	ID ID
-	// Journal is how many bytes are written between two journals; 0: 256 MiB.
+	// Journal is the number of bytes written between two journals; 0: 256 MiB.
 	Journal int64
-	// Check looks at the directory when all of it is written, before it is in force. With
-	// nil, nothing does.
+	// Check, if not nil, checks the directory when all of it is written, before it is in force. Its error
+	// ends Load.
 	Check func(v *Volume) error
-	// Reporter gets progress; nil: none.
+	// Reporter shows the progress; nil: none.
 	Reporter progress.Reporter
 
 	piece int64
 }
 
-// Result reports the work of Load.
+// Result describes the work of Load.
 type Result struct {
 	State   stage.State
 	Volume  *Volume // with the directory
@@ -52,15 +53,16 @@ type Result struct {
 	Note    string  // a message for the user, or ""
 }
 
-// Load makes a volume hold a finished directory: the files that its meta names, and that itself. A volume
-// that holds it already is left as it is, unless with Options.Force a byte turns out to be wrong; a Load that
-// was interrupted is resumed. See the package comment for the state after a loss of power.
+// Load writes a finished directory to a volume: meta.json, and the files that it lists. drives are all
+// drives of the volume, in order; m is the meta.json of dir. If the volume holds the directory already,
+// Load changes nothing; with Options.Force it verifies all bytes, and loads again if one is wrong. An
+// interrupted Load is resumed. See the package comment for the state after a loss of power.
 //
-// Another directory on the volume, one under way, or drives that hold something else are an
-// error of kind fault.ErrExists without Options.Force; too little room is one of kind
-// fault.ErrBudget, before anything is written.
+// Without Options.Force, another directory on the volume, another interrupted Load, or other content of the
+// drives is an error of kind fault.ErrExists. Too little room is an error of kind fault.ErrBudget, before
+// anything is written.
 //
-// The first error ends it. When ctx ends, the data written so far is journalled.
+// The first error ends Load. When ctx ends, the data written so far is journalled, for the next Load.
 func Load(ctx context.Context, drives []Drive, fsys vfs.FS, dir string, m *stage.Meta, o Options) (r Result, err error) {
 	if o.Journal == 0 {
 		o.Journal = 256 << 20
@@ -141,7 +143,7 @@ type loader struct {
 	o    Options
 }
 
-// begin finds the places of all files, or those that an interrupted Load gave them.
+// begin assigns places to all files, or takes the places of an interrupted Load.
 func (l *loader) begin(r *Result) error {
 	v := l.v
 	begun, err := v.table(v.super.underWay)
@@ -190,7 +192,7 @@ func (v *Volume) disjoint(c *Contents) bool {
 	return apart(append(c.extents(v.super.underWay), v.contents.extents(v.super.force)...)) == nil
 }
 
-// store writes the table where the superblock names nothing, and returns where.
+// store writes the table to pages that the superblock does not use, and returns its place.
 func (l *loader) store() (ref, error) {
 	v := l.v
 	b := l.c.encode()
@@ -214,8 +216,7 @@ func (l *loader) journal() error {
 	return l.v.advance(l.v.super.force, r)
 }
 
-// publish puts the table in force. The second superblock says the same as the first, so that
-// either of them may be lost.
+// publish puts the table in force. It writes both superblocks, so that either of them may be lost.
 func (l *loader) publish() error {
 	r, err := l.store()
 	if err != nil {
@@ -227,7 +228,7 @@ func (l *loader) publish() error {
 	return l.v.advance(r, ref{})
 }
 
-// filled is a piece of a file on its way to the drives.
+// filled is a piece of a file that was read and is to be written.
 type filled struct {
 	file   *File
 	offset int64
@@ -277,8 +278,8 @@ func (l *loader) write(ctx context.Context, r *Result) error {
 	return err
 }
 
-// recheck reads the data that an interrupted Load has written, and keeps it up to the first mismatch
-// with its checksums.
+// recheck reads the data of an interrupted Load, and keeps it up to the first granule that does not match
+// its checksum.
 func (l *loader) recheck(ctx context.Context, task progress.Task) error {
 	b := make([]byte, Granule)
 	sure := int64(0)
@@ -307,7 +308,7 @@ func (l *loader) recheck(ctx context.Context, task progress.Task) error {
 	return nil
 }
 
-// read reads the source from the first granule on that was not written.
+// read reads the source, from the first granule that was not written.
 func (l *loader) read(ctx context.Context, free <-chan []byte, full chan<- filled) error {
 	skip := l.c.written
 	for i := range l.c.Files {

@@ -9,12 +9,12 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// DefaultUnit is the unit of volumes where none is given: reads of less mostly lie on one drive,
-// and longer ones are spread over several.
+// DefaultUnit is the default unit of a volume, in bytes: smaller reads are mostly on one drive, and larger
+// ones on several.
 const DefaultUnit = 1 << 20
 
-// attach opens the volume on drives, or makes one on empty drives if its content has room there. It
-// refuses drives with other content, unless force is given.
+// attach opens the volume on drives, or makes one on empty drives if room returns no error. It refuses
+// drives with other content, unless o.Force is set.
 func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error) {
 	unit, id := o.Unit, o.ID
 	if len(drives) == 0 || len(drives) > MaxDrives {
@@ -56,8 +56,8 @@ func attach(drives []Drive, o Options, room func(Layout) error) (*Volume, error)
 	return makeVolume(drives, layout, id)
 }
 
-// existing returns the volume on drives: of generation 0 where its making was cut off, and nil where
-// they hold nothing. Any other content is an error.
+// existing returns the volume on drives, nil if they are empty. A volume of generation 0 was not completely
+// made. Other content is an error.
 func existing(drives []Drive) (*Volume, error) {
 	l, known, err := readLabel(drives[0])
 	if err != nil {
@@ -73,8 +73,8 @@ func existing(drives []Drive) (*Volume, error) {
 	return find(drives)
 }
 
-// begunOnly reports whether the making of a volume was cut off: the first drive has its label
-// and no superblock, and the others have labels of the same volume, or are vacant.
+// begunOnly reports whether the making of a volume was interrupted: the first drive has its label and no
+// superblock, and the others have labels of the same volume, or are empty.
 func (v *Volume) begunOnly() bool {
 	if v.layout.Drives != len(v.drives) || v.readSuper() != nil || v.super.generation > 0 {
 		return false
@@ -88,7 +88,7 @@ func (v *Volume) begunOnly() bool {
 	return true
 }
 
-// vacant makes sure that drives hold nothing.
+// vacant returns an error of kind fault.ErrExists unless all drives are empty.
 func vacant(drives []Drive) error {
 	for _, d := range drives {
 		l, known, err := readLabel(d)
@@ -108,7 +108,7 @@ func vacant(drives []Drive) error {
 	return nil
 }
 
-// makeVolume makes drives an empty volume. The first write already gives up their former content.
+// makeVolume makes an empty volume of the drives. The first write already destroys their former content.
 func makeVolume(drives []Drive, layout Layout, id ID) (*Volume, error) {
 	if id == (ID{}) {
 		rand.Read(id[:])
@@ -135,7 +135,7 @@ func makeVolume(drives []Drive, layout Layout, id ID) (*Volume, error) {
 	return v, v.advance(ref{}, ref{})
 }
 
-// advance writes the next superblock, after all that was written before is durable.
+// advance writes the next superblock, after it has made all earlier writes durable.
 func (v *Volume) advance(force, underWay ref) error {
 	if err := v.flush(); err != nil {
 		return fmt.Errorf("flush %s: %w", names(v.drives), err)

@@ -9,14 +9,14 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// queueBytes bounds the memory of a queue's drive, in bytes: it bounds the commands under way, each
-// of the largest transfer, to 4 at least and 32 at most.
+// queueBytes bounds the memory of a QueueDrive in bytes, and so the commands under way, each of the largest
+// transfer: at least 4 and at most 32.
 const queueBytes = 8 << 20
 
-// retries is how often a command is tried again that the controller says may succeed then.
+// retries is the number of further attempts of a command if its status permits a retry.
 const retries = 3
 
-// QueueDrive is the first namespace of a controller, by one queue.
+// QueueDrive is a Drive: the first namespace of a controller, through one queue.
 type QueueDrive struct {
 	c      *nvme.Controller
 	q      *nvme.Queue
@@ -28,16 +28,16 @@ type QueueDrive struct {
 	err    error    // the first of the commands that are under way
 }
 
-// transfer is a command that is under way, with its part of the caller's buffer.
+// transfer is a command under way, with its part of the caller's buffer.
 type transfer struct {
 	first uint64
 	b     []byte
 	tries int
 }
 
-// OnQueue returns the drive that is a controller's first namespace, by a queue of it which
-// nothing else uses. It takes up to 8 MiB of memory from the transport, or four transfers of
-// the largest size, which goes back with Close, or when the transport is closed.
+// OnQueue returns the first namespace of a controller as a drive, through one of its queues, which must
+// have no other user. It allocates up to 8 MiB of memory from the transport, or four transfers of the
+// largest size; Close of the drive or of the transport frees it.
 func OnQueue(c *nvme.Controller, q *nvme.Queue) (*QueueDrive, error) {
 	d := &QueueDrive{c: c, q: q, space: c.Namespace(), most: c.Identity().MaxTransfer}
 	n := min(max(queueBytes/d.most, 4), 32, q.Depth()-1)
@@ -52,9 +52,8 @@ func OnQueue(c *nvme.Controller, q *nvme.Queue) (*QueueDrive, error) {
 	return d, nil
 }
 
-// Tables opens the volume on the drives of controllers for its table of files alone: the volume
-// returned cannot read their bytes. It uses the first queue of each controller, which is free again
-// afterwards.
+// Tables opens the volume on the drives of the controllers for its table of files only: the volume cannot
+// read the files. During the call it uses the first queue of each controller.
 func Tables(controllers []*nvme.Controller) (v *Volume, err error) {
 	var drives []Drive
 	for _, c := range controllers {
@@ -68,8 +67,8 @@ func Tables(controllers []*nvme.Controller) (v *Volume, err error) {
 	return Open(drives)
 }
 
-// Close gives the drive's memory back; nothing can be read or written after it. The queue stays.
-// Closing twice does nothing.
+// Close frees the drive's memory. Later reads and writes fail. It does not close the queue. Closing again
+// does nothing.
 func (d *QueueDrive) Close() error {
 	if d.memory == nil {
 		return nil
@@ -101,7 +100,7 @@ func (d *QueueDrive) Flush() error {
 	return nil
 }
 
-// carry reads or writes blocks by commands, one for each slot at a time.
+// carry reads or writes blocks with commands, one at a time for each slot.
 func (d *QueueDrive) carry(opcode byte, first uint64, b []byte) error {
 	if d.memory == nil {
 		return fmt.Errorf("%s: %w", d.Name(), nvme.ErrClosed)
@@ -158,7 +157,7 @@ func (d *QueueDrive) submit(opcode byte, slot uint64) error {
 	return nil
 }
 
-// finish ends a command, or submits it again. An error means that the queue is dead.
+// finish ends a command, or submits it again. It returns an error if the queue is dead.
 func (d *QueueDrive) finish(opcode byte, slot uint64, status spec.Status) error {
 	t := &d.slots[slot]
 	switch {

@@ -18,18 +18,18 @@ import (
 
 const tableMagic = "DGNNVTB1"
 
-// Granule is how many bytes of a file one checksum covers.
+// Granule is the number of bytes of a file under one checksum.
 const Granule = 1 << 20
 
-// Limits of a table: bytes, which are four for each MiB of data and little more, and the
-// lengths of names. 256 MiB are enough for 60 TiB.
+// Limits of a table: its size, which is little more than four bytes for each MiB of data, and the lengths
+// of names. 256 MiB are enough for 60 TiB.
 const (
 	maxTable  = 256 << 20
 	maxName   = 1 << 10
 	maxFormat = 64
 )
 
-// Contents is the content of a table: a directory, and the places of its files.
+// Contents is the decoded table: a directory, and the places of its files.
 type Contents struct {
 	Format      string // of the directory, such as diskgnn-pack
 	Version     int
@@ -50,7 +50,7 @@ type File struct {
 // Extent is a run of pages of a volume.
 type Extent struct{ First, Pages int64 }
 
-// Bytes returns the bytes of all files.
+// Bytes returns the size of all files together in bytes.
 func (c *Contents) Bytes() (n int64) {
 	for i := range c.Files {
 		n += c.Files[i].Size
@@ -58,7 +58,7 @@ func (c *Contents) Bytes() (n int64) {
 	return n
 }
 
-// Held returns the bytes of memory that the table takes.
+// Held returns the memory of the table in bytes.
 func (c *Contents) Held() int64 {
 	n := int64(cap(c.Files)) * int64(unsafe.Sizeof(File{}))
 	for i := range c.Files {
@@ -68,7 +68,7 @@ func (c *Contents) Held() int64 {
 	return n
 }
 
-// File returns the file of a name, or nil.
+// File returns the file of the given name, nil if there is none.
 func (c *Contents) File(name string) *File {
 	i, found := slices.BinarySearchFunc(c.Files, name, func(f File, name string) int { return cmp.Compare(f.Name, name) })
 	if !found {
@@ -77,8 +77,8 @@ func (c *Contents) File(name string) *File {
 	return &c.Files[i]
 }
 
-// Locate returns where a byte of the file lies on the volume, and how many bytes from there on
-// lie next to each other, to the end of the file's last page. The offset is below Size.
+// Locate returns the offset on the volume of the byte at an offset of the file, and the number of
+// contiguous bytes from there on, which may end with the file's last page. The offset must be below Size.
 func (f *File) Locate(offset int64) (at, n int64) {
 	page, in := offset/Page, offset%Page
 	for _, e := range f.Extents {
@@ -107,7 +107,7 @@ func (c *Contents) granules() (n int64) {
 	return n
 }
 
-// encodedBytes returns the size of the table; it does not depend on checksums.
+// encodedBytes returns the size of the encoded table, which does not depend on checksums.
 func (c *Contents) encodedBytes() int64 {
 	n := 72 + int64(len(c.Format)) + 4*c.granules()
 	for i := range c.Files {
@@ -145,9 +145,9 @@ func (c *Contents) encode() []byte {
 	return b
 }
 
-// decodeTable reads a table of a volume of the given number of pages. It checks everything: files
-// ascend, have the number of pages that their sizes need, lie on the volume, and share no page with
-// each other. It allocates at most a few times the bytes of the table.
+// decodeTable decodes a table of a volume of the given number of pages. It checks that files ascend, have
+// the number of pages that their sizes need, lie on the volume, and share no page with each other. It
+// allocates at most a few times the bytes of the table.
 func decodeTable(b []byte, pages int64) (*Contents, error) {
 	if len(b) < len(tableMagic) || string(b[:7]) != tableMagic[:7] {
 		return nil, fault.New(fault.ErrCorrupt, "not a table of a volume")
@@ -218,18 +218,18 @@ func tableOf(b []byte, pages int64) (*Contents, error) {
 	return c, apart(all)
 }
 
-// validName reports whether a table may have a file of a name: a path in the directory, not too
-// long, and of characters that can be shown.
+// validName reports whether a table may have a file with a name: a path in the directory, not too long, of
+// printable characters.
 func validName(name string) bool {
 	return fs.ValidPath(name) && name != "." && len(name) <= maxName && plain(name)
 }
 
-// plain reports whether a text can be shown as it is: other texts could control the terminal.
+// plain reports whether a text has printable characters only: others could control the terminal.
 func plain(text string) bool {
 	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// apart makes sure that no page is in two extents.
+// apart returns an error if a page is in two extents.
 func apart(all []Extent) error {
 	slices.SortFunc(all, func(a, b Extent) int { return cmp.Compare(a.First, b.First) })
 	for i := 1; i < len(all); i++ {

@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Volume is an open volume, for reading. It is for one goroutine at a time, as its drives are;
-// Contents and Layout may be used by any number of them, and outlive the drives.
+// Volume is an open volume, for reading. Like its drives, it is for one goroutine at a time. The results of
+// Contents and Layout may be used by any number of goroutines, also after the drives were closed.
 type Volume struct {
 	drives   []Drive
 	layout   Layout
@@ -21,10 +21,10 @@ type Volume struct {
 	contents *Contents
 }
 
-// Open reads the table of the volume on the given drives, which must be all of its drives, in their
-// order. Drives that hold no volume, or a volume with an unfinished first Load, are an error of kind
-// fault.ErrInput, damage is one of kind fault.ErrCorrupt. It holds the table, of a few bytes for
-// each MiB of data, twice for a moment.
+// Open reads the table of the volume on the given drives, which must be all of its drives, in their order.
+// Drives without a volume, or a volume with an unfinished first Load, are an error of kind fault.ErrInput;
+// damage is an error of kind fault.ErrCorrupt. The table takes a few bytes of memory for each MiB of data,
+// twice as much during the call. The drives stay the caller's.
 func Open(drives []Drive) (*Volume, error) {
 	v, err := find(drives)
 	if err != nil {
@@ -39,13 +39,13 @@ func Open(drives []Drive) (*Volume, error) {
 // Contents returns the volume's table. It must not be changed.
 func (v *Volume) Contents() *Contents { return v.contents }
 
-// Layout returns how the volume lies on its drives.
+// Layout returns the mapping of the volume to its drives.
 func (v *Volume) Layout() Layout { return v.layout }
 
-// Generation returns how many superblocks were written.
+// Generation returns the number of superblocks that were written.
 func (v *Volume) Generation() uint64 { return v.super.generation }
 
-// begun returns the end of an error about an unfinished Load, or "".
+// begun returns the end of an error message if there is an unfinished Load, else "".
 func (v *Volume) begun() string {
 	if v.super.underWay.bytes == 0 {
 		return ""
@@ -53,7 +53,7 @@ func (v *Volume) begun() string {
 	return ": a load of one was not finished; run it again to resume"
 }
 
-// names lists drives.
+// names returns the names of drives, joined with commas.
 func names(drives []Drive) string {
 	s := ""
 	for i, d := range drives {
@@ -116,8 +116,8 @@ func readLabel(d Drive) (l label, known bool, err error) {
 	return l, known, nil
 }
 
-// readSuper finds the superblock that counts. Without any the volume is as new; but the first one
-// written has generation 1.
+// readSuper reads the valid superblock of the higher generation. A volume without one is new; the first
+// superblock has generation 1.
 func (v *Volume) readSuper() error {
 	b := make([]byte, Page)
 	written := false
@@ -140,7 +140,7 @@ func (v *Volume) readSuper() error {
 	return nil
 }
 
-// table reads a table; nil where there is none.
+// table reads a table, nil if there is none.
 func (v *Volume) table(r ref) (*Contents, error) {
 	if r.bytes == 0 {
 		return nil, nil
@@ -210,8 +210,8 @@ func (v *Volume) flush() error {
 	return errors.Join(errs...)
 }
 
-// Read fills b with a file's bytes from an offset on; they must be there. Nothing is checked:
-// a whole file's bytes are, by Verify.
+// Read fills b with a file's bytes from an offset on. A range outside the file is an error of kind
+// fault.ErrCorrupt. It does not check the bytes; Verify does.
 func (v *Volume) Read(f *File, b []byte, offset int64) error {
 	if offset < 0 || offset > f.Size || int64(len(b)) > f.Size-offset {
 		return fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are outside the file, which has %d bytes", f.Name, offset, offset+int64(len(b)), f.Size)
@@ -227,7 +227,7 @@ func (v *Volume) Read(f *File, b []byte, offset int64) error {
 	return nil
 }
 
-// readAny reads bytes of the volume, from any one on.
+// readAny reads bytes of the volume from any offset on.
 func (v *Volume) readAny(at int64, b []byte) error {
 	if whole := int64(len(b)) / Page * Page; at%Page == 0 && whole > 0 {
 		if err := v.transfer(false, at, b[:whole]); err != nil {
@@ -246,8 +246,8 @@ func (v *Volume) readAny(at int64, b []byte) error {
 	return nil
 }
 
-// Verify reads every byte of all files and checks it against the volume's checksums. It holds a
-// granule.
+// Verify reads all files and checks them against the volume's checksums. A mismatch is an error of kind
+// fault.ErrCorrupt. It holds one granule in memory.
 func (v *Volume) Verify(ctx context.Context, rep progress.Reporter) error {
 	task := rep.Task("verify volume", v.contents.Bytes(), progress.Bytes)
 	defer task.Done()

@@ -1,6 +1,6 @@
-// Package plain has the twins of package gpuqueue's kernels: in Go, over the same memory, by
-// loops instead of blocks and threads. An emulated device runs them (Emulator.Run is a
-// cuda.Emulation), with a controller in software behind the queues.
+// Package plain implements package gpuqueue's kernels in Go, over the same memory, with loops instead of
+// blocks and threads. An emulated device runs them (Emulator.Run is a cuda.Emulation), with a controller in
+// software behind the queues.
 package plain
 
 import (
@@ -13,15 +13,15 @@ import (
 	"diskgnn/iostack/nvme/spec"
 )
 
-// Emulator computes launches. The zero value is ready, and may be used by several devices.
+// Emulator computes launches of the kernels. The zero value is ready for use, also by several devices.
 type Emulator struct {
-	// Now is the device's clock, in nanoseconds; nil: the machine's.
+	// Now is the device's clock, in nanoseconds; nil: the clock of the machine.
 	Now func() uint64
-	// Others computes kernels that are not gpuqueue's; nil: there are none.
+	// Others computes the kernels of other packages; nil: there are none.
 	Others func(kernel string, args []uint64, at func(address uint64) []byte)
 }
 
-// Run computes a launch; see cuda.Emulation.
+// Run is a cuda.Emulation: it computes the launch of a kernel of gpuqueue, or passes it to Others.
 func (e *Emulator) Run(kernel string, args []uint64, at func(address uint64) []byte) {
 	a := &arguments{args, at}
 	switch kernel {
@@ -68,7 +68,7 @@ func (a *arguments) bytes() []byte     { return a.at(a.word()) }
 func (a *arguments) words32() []uint32 { return view[uint32](a.bytes()) }
 func (a *arguments) words64() []uint64 { return view[uint64](a.bytes()) }
 
-// view shows memory as numbers or requests.
+// view returns memory as numbers or requests.
 func view[T uint32 | uint64 | gpuqueue.Request](b []byte) []T {
 	n := len(b) / int(unsafe.Sizeof(*new(T)))
 	if n == 0 {
@@ -77,7 +77,7 @@ func view[T uint32 | uint64 | gpuqueue.Request](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
-// batch is the requests that are binned.
+// batch has the requests to sort by drive.
 type batch struct {
 	requests              []gpuqueue.Request
 	drives                int
@@ -103,7 +103,7 @@ func (b *batch) part(block int) (from, to int) {
 	return min(n, block*each), min(n, (block+1)*each)
 }
 
-// drive returns the drive of a request; false where it cannot be carried out.
+// drive returns the drive of a request, and false if the request cannot be carried out.
 func (b *batch) drive(r gpuqueue.Request) (int, bool) {
 	switch {
 	case r.Block/b.perDrive >= uint64(b.drives), r.Blocks == 0, r.Blocks > b.most, r.Offset%16 != 0, r.Offset > b.room, r.Blocks<<b.shift > b.room-r.Offset:
@@ -125,7 +125,7 @@ func count(a *arguments) {
 	}
 }
 
-// place sorts the requests by their drives, stably.
+// place sorts the requests by drive, in a stable order.
 func place(a *arguments) {
 	order, starts, status, outcomes, _ := a.words32(), a.words32(), a.words32(), a.words64(), a.words32()
 	b := takeBatch(a)
@@ -199,7 +199,7 @@ func (q *queue) ring(doorbell *uint32, position uint64) {
 	atomic.StoreUint32(doorbell, uint32(position%q.depth))
 }
 
-// slots is a queue's share of the requests of its drive, and their places.
+// slots has a queue's share of the requests of its drive, and their slots.
 type slots struct{ base, per, of, mine int }
 
 // each calls do for the queue's requests among n, with their numbers and slots.
@@ -256,7 +256,7 @@ func submit(a *arguments) {
 	})
 }
 
-// landing is where data goes, and how long it is waited for.
+// landing has the destinations of the data, and the time limit.
 type landing struct {
 	to        []byte
 	status    []uint32
@@ -271,7 +271,7 @@ func takeLanding(a *arguments) *landing {
 	return &landing{a.bytes(), a.words32(), a.words64(), int(a.word()), a.word(), a.word(), a.words32()}
 }
 
-// over returns why a wait since a time is over, or 0.
+// over returns the reason for the end of a wait that began at a time, 0 if it goes on.
 func (l *landing) over(e *Emulator, since uint64) gpuqueue.Status {
 	runtime.Gosched()
 	switch {
@@ -283,7 +283,7 @@ func (l *landing) over(e *Emulator, since uint64) gpuqueue.Status {
 	return 0
 }
 
-// land gives a request its status, and its data if it has some.
+// land stores a request's status and, if it succeeded, its data.
 func (l *landing) land(q *queue, slot int, request uint32, r gpuqueue.Request, s gpuqueue.Status, outcome *uint64) {
 	l.status[request] = uint32(s)
 	if s != 0 {
@@ -317,7 +317,7 @@ func (e *Emulator) complete(a *arguments) {
 	})
 }
 
-// reap consumes a queue's completions as long as some are missing.
+// reap consumes a queue's completions while some are missing.
 func (e *Emulator) reap(q *queue, l *landing, missing func() bool) (fate gpuqueue.Status) {
 	head := &q.words[gpuqueue.WordHead]
 	fate = gpuqueue.Status(q.words[gpuqueue.WordDead])

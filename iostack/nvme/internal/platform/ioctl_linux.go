@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel is the kernel of this machine.
+// Kernel is the System of this machine's kernel.
 var Kernel System = linux{}
 
 type linux struct{}

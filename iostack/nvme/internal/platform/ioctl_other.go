@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Kernel has none of the modules.
+// Kernel has no modules on this system: all its calls fail.
 var Kernel System = none{}
 
 type none struct{}

@@ -7,18 +7,18 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// Source makes and gives back chunks.
+// Source allocates and frees chunks of a Pool.
 type Source interface {
-	// Grow returns zeroed memory of n bytes, a multiple of nvme.Contiguous, of which every
-	// nvme.Contiguous bytes are contiguous for the controller.
+	// Grow returns zeroed memory of n bytes, a multiple of nvme.Contiguous. Each range of nvme.Contiguous
+	// bytes is contiguous for the controller.
 	Grow(n int) (*nvme.Memory, error)
-	// Shrink gives back memory from Grow.
+	// Shrink frees memory of Grow.
 	Shrink(m *nvme.Memory) error
 }
 
-// Pool cuts the memory of a transport out of chunks of contiguous pages, and hands out whole pages:
-// a huge page has room for the rings of many queues, and a kernel module maps a chunk at a time. It
-// also keeps a transport's other mappings until they are freed. It is for one goroutine at a time.
+// Pool allocates whole pages of memory for a transport, from chunks of contiguous pages: a huge page has
+// room for the rings of many queues, and a kernel module maps a chunk at a time. It also keeps a
+// transport's other mappings until they are freed. It is for one goroutine at a time.
 type Pool struct {
 	source Source
 	owner  string
@@ -27,7 +27,7 @@ type Pool struct {
 	kept   map[*nvme.Memory]func() error
 }
 
-// chunk is of nvme.Contiguous bytes, or larger and all of one owner.
+// chunk has nvme.Contiguous bytes, or more for one allocation.
 type chunk struct {
 	memory *nvme.Memory
 	used   []bool // pages
@@ -38,12 +38,12 @@ type place struct {
 	first int // page
 }
 
-// NewPool returns a pool without memory, of the transport of the given name.
+// NewPool returns an empty pool with chunks of s. owner is the transport's name, for errors.
 func NewPool(owner string, s Source) *Pool {
 	return &Pool{source: s, owner: owner, taken: map[*nvme.Memory]place{}, kept: map[*nvme.Memory]func() error{}}
 }
 
-// Alloc is Take, with an error that says for whom.
+// Alloc is Take with the owner in its error.
 func (p *Pool) Alloc(n int) (*nvme.Memory, error) {
 	m, err := p.Take(n)
 	if err != nil {
@@ -52,7 +52,8 @@ func (p *Pool) Alloc(n int) (*nvme.Memory, error) {
 	return m, nil
 }
 
-// Take returns zeroed memory of at least n bytes; see nvme.Transport's Alloc.
+// Take returns zeroed memory of at least n bytes, in whole pages; see nvme.Transport's Alloc. Give frees
+// it.
 func (p *Pool) Take(n int) (*nvme.Memory, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("memory of %d bytes: the size must be positive", n)
@@ -101,11 +102,11 @@ func (p *Pool) cut(c *chunk, first, pages int) *nvme.Memory {
 	return m
 }
 
-// Keep takes memory of the transport's own, which back gives back.
+// Keep adds other memory of the transport. Give and Close call back to free it.
 func (p *Pool) Keep(m *nvme.Memory, back func() error) { p.kept[m] = back }
 
-// Give takes back memory that Take returned, or Keep took; other memory is an error. Chunks
-// larger than nvme.Contiguous go back to the source, others stay for later.
+// Give frees memory of Take or Keep; other memory is an error. A chunk larger than nvme.Contiguous goes
+// back to the source; other chunks stay in the pool.
 func (p *Pool) Give(m *nvme.Memory) error {
 	if back, kept := p.kept[m]; kept {
 		delete(p.kept, m)
@@ -131,7 +132,7 @@ func (p *Pool) Give(m *nvme.Memory) error {
 	return nil
 }
 
-// Close gives all memory back.
+// Close frees all memory of Take and Keep.
 func (p *Pool) Close() error {
 	var errs []error
 	for _, c := range p.chunks {
