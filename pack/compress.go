@@ -64,7 +64,7 @@ func (p *Packing) compress(ctx context.Context, d *cut.Decision, first *firstPas
 
 // compressState is a resumed packing's record of the groups already compressed.
 type compressState struct {
-	Groups int // up to which all of the part are
+	Groups int // all groups of the part below this number are compressed
 	// Sums and Frames cover all pieces of these groups' chunks.
 	Sums, Frames []uint32
 }

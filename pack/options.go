@@ -62,7 +62,7 @@ type Options struct {
 	planning bool // the plan file is to be written
 
 	Workers int   // goroutines; 0: one for each processor
-	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
+	Memory  int64 // limit of the anonymous memory in bytes; 0: budget.Default
 	Force   bool  // replace a pack made with other parameters
 
 	// RangeRows, if positive, bounds the rows of each range, and the hot rows in memory, below the bound by

@@ -13,7 +13,7 @@ type Result struct {
 	Fingerprint string `json:"fingerprint"`
 	State       string `json:"state"` // new, resumed, or done: nothing had to be done
 	DType       string `json:"dtype"`
-	Codec       string `json:"codec"` // of the chunks
+	Codec       string `json:"codec"` // codec of the chunks
 	IO          string `json:"io"`    // backend that read the table
 
 	Batches  int   `json:"batches"`
@@ -31,14 +31,14 @@ type Result struct {
 
 	HotBytes   int64 `json:"hot_bytes"`
 	ColdBytes  int64 `json:"cold_bytes"`
-	ColdStored int64 `json:"cold_stored_bytes"` // as they lie on disk, compressed or not
+	ColdStored int64 `json:"cold_stored_bytes"` // stored bytes of the chunks, compressed or not
 	EvalBytes  int64 `json:"eval_bytes"`
 	GraphBytes int64 `json:"graph_bytes"`
 	DiskBytes  int64 `json:"disk_bytes"`
 	// Blowup is DiskBytes over the bytes of the dataset's feature table.
 	Blowup float64 `json:"blowup"`
 
-	Ranges       int     `json:"ranges"` // in which the table was read
+	Ranges       int     `json:"ranges"` // number of ranges in which the table was read
 	BytesRead    int64   `json:"bytes_read"`
 	BytesWritten int64   `json:"bytes_written"`
 	Seconds      float64 `json:"seconds"`

@@ -85,8 +85,8 @@ func takeCensus(ctx context.Context, samples *mbfile.Reader, rank []uint32, edge
 	return t.census(), nil
 }
 
-// classify groups nodes by the first, highest edge that their rank reaches; those that
-// reach none come last.
+// classify groups nodes by the first, highest edge that their rank reaches. Nodes that reach no edge come
+// last.
 func (s *batchSlot) classify(nodes, rank []uint32, edges []int64) {
 	s.class, s.nodes = binio.Grow(s.class, len(nodes)), binio.Grow(s.nodes, len(nodes))
 	clear(s.count)

@@ -27,20 +27,20 @@ type Decision struct {
 	Facts packfile.Facts
 	Edges []int64       // caches to choose from, in ranks, descending
 	Bands int           // of a chunk
-	Part  packfile.Part // of the pack, that the request's shard makes
+	Part  packfile.Part // the part of the pack for the request's shard
 
 	// Rank is, by node, its place by descending hotness, ties by ascending node. Eval are the
 	// nodes of eval.bin; it may be nil for a part without that file.
 	Rank []uint32
 	Eval *idset.Set
 
-	Bytes int64 // of the whole pack, at most
+	Bytes int64 // upper limit of the size of the whole pack
 	// The following are estimates for the part.
 	PartBytes int64
-	Cold, SSD int64 // rows that it stores in chunks, and on the SSD level
-	Scratch   int64 // bytes of lists
+	Cold, SSD int64 // rows stored in chunks, and on the SSD level
+	Scratch   int64 // bytes of scratch lists
 
-	Shared int64 // no segment shares more nodes
+	Shared int64 // upper limit of the nodes that a segment shares
 
 	// Under policy min, the simulation's counts, and the files of its recording.
 	Cache  Stats
@@ -71,7 +71,7 @@ func (r *Request) minimal() bool { return r.Params.Policy == packfile.PolicyMin 
 // Counts are the counts from which a decision is made. They are for one goroutine.
 type Counts struct {
 	Request
-	Rank []uint32   // as a Decision's
+	Rank []uint32   // as in Decision
 	Eval *idset.Set // the evaluation's nodes ranked at the lowest edge or above; under min, all
 
 	costs    costs

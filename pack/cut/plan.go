@@ -41,7 +41,7 @@ type Plan struct {
 // once, without such a load.
 type Drive struct {
 	Backend    string  `json:"backend"`
-	Direct     bool    `json:"direct"` // else the page cache may have answered
+	Direct     bool    `json:"direct"` // reads bypassed the page cache
 	Sequential float64 `json:"sequential_bytes_per_second"`
 	Write      float64 `json:"write_bytes_per_second"`
 	Pages      float64 `json:"random_pages_per_second"`
@@ -52,15 +52,15 @@ type Drive struct {
 // Choice is one possible pack, with its sizes and costs.
 type Choice struct {
 	DType     string `json:"dtype"`
-	CacheRows int64  `json:"cache_rows"` // least of every trainer
-	HotRows   int64  `json:"hot_rows"`   // stored as hot: largest cache that it serves
-	Segment   int    `json:"segment"`    // batches
+	CacheRows int64  `json:"cache_rows"` // least cache of every trainer
+	HotRows   int64  `json:"hot_rows"`   // rows stored as hot: the largest cache that the pack serves
+	Segment   int    `json:"segment"`    // batches of a segment
 
 	DiskBytes int64   `json:"disk_bytes"`
-	MaxDisk   int64   `json:"max_disk_bytes"` // with this --max-disk, packing with the least cache takes such segments, or shorter ones
-	Blowup    float64 `json:"blowup"`         // over the feature table
+	MaxDisk   int64   `json:"max_disk_bytes"` // with this --max-disk and this least cache, packing chooses these segments, or shorter ones
+	Blowup    float64 `json:"blowup"`         // DiskBytes over the bytes of the feature table
 	// Of the trainer with the least cache, per epoch:
-	RAMBytes      int64   `json:"ram_bytes"`     // its cache and three batches
+	RAMBytes      int64   `json:"ram_bytes"`     // memory of the cache and of three batches
 	EpochBytes    int64   `json:"epoch_bytes"`   // read from disk
 	Amplification float64 `json:"amplification"` // EpochBytes over the rows and graphs in them
 	EpochSeconds  float64 `json:"epoch_seconds"` // at the drive's rate
@@ -76,11 +76,11 @@ type Choice struct {
 // Measured has the measured inputs of a plan.
 type Measured struct {
 	Drive Drive
-	Table int64      // bytes of the table's file
-	DType dtype.Type // of the table's elements
+	Table int64      // size of the table's file in bytes
+	DType dtype.Type // type of the table's elements
 
-	GraphSeconds float64 // of the first pass
-	Ratio        float64 // of compressed chunks to their rows; 1 without compression
+	GraphSeconds float64 // time of the first pass
+	Ratio        float64 // bytes of chunks over bytes of their rows; 1 without compression
 }
 
 // Plan describes a decision and its alternatives. TakeCensus must have been called.

@@ -48,7 +48,7 @@ type Recorder interface {
 // Record describes the files that a Recorder leaves.
 type Record struct {
 	Codes   rowfile.ListSums // the codes of the batches that the part packs
-	Files   []stage.File     // that are part of the pack
+	Files   []stage.File     // files that are part of the pack
 	Entries uint32           // the CRC-32C of the list of the nodes of Begin
 }
 

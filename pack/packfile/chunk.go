@@ -30,12 +30,12 @@ func (f Form) NumPieces(bands []int) int {
 
 // Piece is a part of a chunk under one checksum. Offsets are from the chunk's start.
 type Piece struct {
-	Offset int64 // where it lies, as stored
-	Len    int   // bytes, as stored
-	Stored bool  // its bytes are rows as they are, not compressed
-	Row    int64 // offset among the chunk's rows, in bytes
-	RowLen int   // bytes of rows
-	Sum    uint32
+	Offset int64  // of the stored bytes
+	Len    int    // number of stored bytes
+	Stored bool   // the stored bytes are the rows, not compressed
+	Row    int64  // offset of the rows among the chunk's rows, in bytes
+	RowLen int    // bytes of the rows
+	Sum    uint32 // CRC-32C of the stored bytes
 }
 
 // Pieces calls do for each piece of the chunk's bands 0 … through, in order. It stops at the first error of

@@ -12,12 +12,12 @@ type Description struct {
 	Nodes    int64  `json:"nodes"`
 	RowBytes int    `json:"row_bytes"`
 	Epochs   int    `json:"epochs"`
-	Batches  int    `json:"batches"` // evaluation's included
-	Segment  int    `json:"segment"` // training batches in each
+	Batches  int    `json:"batches"` // all batches, with evaluation
+	Segment  int    `json:"segment"` // training batches of a segment
 	Segments int    `json:"segments"`
 
 	Levels []Level `json:"levels"`
-	Caches []Cache `json:"caches"` // that a trainer may choose from, smallest first
+	Caches []Cache `json:"caches"` // caches that a trainer may choose from, smallest first
 
 	DiskBytes int64 `json:"disk_bytes"`
 	// Blowup is DiskBytes over the bytes of the dataset's feature table.
@@ -36,14 +36,14 @@ type Level struct {
 type Cache struct {
 	Rows  int64   `json:"rows"`
 	Bytes int64   `json:"bytes"`
-	Share float64 `json:"share"` // of the nodes
+	Share float64 `json:"share"` // Rows over the number of nodes
 	// Hits is the share of the batches' rows that memory serves. Over all caches of a pack it is the curve
 	// of hotness.
 	Hits       float64 `json:"hits"`
 	ColdRows   int64   `json:"cold_rows"`
-	ColdBytes  int64   `json:"cold_bytes"` // as stored
-	SSDRows    int64   `json:"ssd_rows"`   // read, each as often as a batch uses it
-	SSDBytes   int64   `json:"ssd_bytes"`  // of those rows; pages around them not counted
+	ColdBytes  int64   `json:"cold_bytes"` // stored bytes of the chunks that are read
+	SSDRows    int64   `json:"ssd_rows"`   // rows that are read, counted for each batch
+	SSDBytes   int64   `json:"ssd_bytes"`  // bytes of SSDRows, without the rest of their pages
 	GraphBytes int64   `json:"graph_bytes"`
 }
 

@@ -15,7 +15,7 @@ type Train struct {
 	Bands                []int // rows of each band of the chunk
 	SSD                  []int // rows of each band of the SSD level
 	ChunkOffset          int64
-	ChunkBytes           int64 // as stored, without the gap that follows
+	ChunkBytes           int64 // stored bytes, without the gap after them
 	GraphOffset          int64
 	GraphBytes           int
 	GraphCRC             uint32
@@ -44,14 +44,14 @@ func sum(list []int) int {
 
 // Segment locates one segment's part of the SSD level.
 type Segment struct {
-	Offset int64 // in its group's file, a whole page
+	Offset int64 // in its group's file, a multiple of a page
 	Rows   int
 }
 
 // Eval locates one validation or test batch.
 type Eval struct {
 	Inputs, Seeds, Edges int
-	Rows                 int // rows that lie in eval.bin, first in the matrix
+	Rows                 int // rows in eval.bin, which are first in the matrix
 	GraphOffset          int64
 	GraphBytes           int
 	GraphCRC             uint32
@@ -60,7 +60,7 @@ type Eval struct {
 // Index is the content of index.bin.
 type Index struct {
 	Edges    []int64 // in ranks, descending
-	Bands    int     // of every training batch
+	Bands    int     // number of bands of every training batch
 	Train    []Train
 	Segments []Segment // empty without an SSD level
 	Valid    []Eval
@@ -151,7 +151,7 @@ func (x *Index) Encode() ([]byte, error) {
 // indexEncoder appends numbers. It keeps the error of the first number that does not fit.
 type indexEncoder struct {
 	b    []byte
-	what string // of what numbers are appended
+	what string // the entry with the numbers, for errors
 	i    int
 	err  error
 }

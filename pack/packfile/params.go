@@ -14,7 +14,7 @@ type Params struct {
 	DType     dtype.Type `json:"dtype"`
 	Policy    string     `json:"policy"`
 	MaxDisk   int64      `json:"max_disk,omitempty"` // bytes; 0: unlimited
-	Codec     string     `json:"codec"`              // of the chunks
+	Codec     string     `json:"codec"`              // codec of the chunks
 }
 
 // Facts are the counts that a trainer needs before it reads anything else.
@@ -26,7 +26,7 @@ type Facts struct {
 	Dim         int        `json:"dim"`
 	DType       dtype.Type `json:"dtype"`
 	RowBytes    int        `json:"row_bytes"`
-	Metric      string     `json:"metric,omitempty"` // how the dataset is usually judged
+	Metric      string     `json:"metric,omitempty"` // usual metric of the dataset, "" if unknown
 
 	// TableBytes is the size of the dataset's feature table before compression. Disk budgets and the
 	// blow-up are multiples of it.
@@ -38,7 +38,7 @@ type Facts struct {
 	ColdRows int64 `json:"cold_rows"`
 
 	Segment  int `json:"segment"`  // batches per segment; 1: no SSD level
-	Segments int `json:"segments"` // of training batches
+	Segments int `json:"segments"` // number of segments of training batches
 
 	Train           int `json:"train_batches"`
 	Valid           int `json:"valid_batches"`
@@ -49,12 +49,12 @@ type Facts struct {
 	Fanout     []int `json:"fanout"`
 	EvalFanout []int `json:"eval_fanout"`
 
-	TrainSizes graph.Sizes `json:"train_sizes"` // most of each, over training batches
+	TrainSizes graph.Sizes `json:"train_sizes"` // maxima over the training batches
 	EvalSizes  graph.Sizes `json:"eval_sizes"`
-	TrainMeans graph.Sizes `json:"train_means"` // rounded means, over training batches
+	TrainMeans graph.Sizes `json:"train_means"` // rounded means over the training batches
 
-	ChunkBytes int64 `json:"chunk_bytes"` // rows of the largest cold chunk, before compression
-	GraphBytes int64 `json:"graph_bytes"` // of the largest graph, plan and evaluation included
+	ChunkBytes int64 `json:"chunk_bytes"` // bytes of the rows of the largest cold chunk, before compression
+	GraphBytes int64 `json:"graph_bytes"` // bytes of the largest graph with its plan, evaluation included
 }
 
 // MultiLabel reports whether a node has any number of classes, not exactly one.

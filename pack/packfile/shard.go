@@ -14,7 +14,7 @@ import (
 // the pack has once.
 type Part struct {
 	Lo, Hi int  // groups Lo ≤ g < Hi
-	Common bool // and the hot rows, the refill records, all of evaluation
+	Common bool // with the hot rows, the refill records and evaluation
 }
 
 // PartOf returns the part of a shard, or of the whole, of a pack with the given facts.

@@ -60,7 +60,7 @@ func (s Slice) Has(f *Facts, batch int) bool {
 
 // sliceRecord is the content of SliceFile.
 type sliceRecord struct {
-	Pack string `json:"pack"` // fingerprint
+	Pack string `json:"pack"` // fingerprint of the pack
 	Slice
 	// Checksum is the Hash of the JSON of the record without its checksum.
 	Checksum string `json:"checksum"`

@@ -37,18 +37,18 @@ type Options struct {
 // Result is the outcome of a slicing. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
-	Fingerprint string `json:"fingerprint"` // the pack's
+	Fingerprint string `json:"fingerprint"` // fingerprint of the pack
 	State       string `json:"state"`       // new, resumed, or done: nothing had to be done
 
 	Rank       int `json:"rank"`
 	World      int `json:"world"`
 	Accumulate int `json:"accumulate"`
 
-	Batches     int     `json:"batches"`      // of training, that the slice has
-	PackBatches int     `json:"pack_batches"` // that the pack has
-	SliceBytes  int64   `json:"slice_bytes"`  // without the holes
+	Batches     int     `json:"batches"`      // training batches of the slice
+	PackBatches int     `json:"pack_batches"` // training batches of the pack
+	SliceBytes  int64   `json:"slice_bytes"`  // bytes of all files, without the holes
 	PackBytes   int64   `json:"pack_bytes"`
-	Copied      int64   `json:"bytes_written"` // by this run
+	Copied      int64   `json:"bytes_written"` // bytes copied by this run
 	Seconds     float64 `json:"seconds"`
 }
 

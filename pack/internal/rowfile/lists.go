@@ -69,7 +69,7 @@ func (l *Lists) Read(t int, buf []uint32) ([]uint32, error) {
 // ListSums describe a file of lists.
 type ListSums struct {
 	Name  string
-	Start []int64  // where every batch's list begins, in numbers, and where the last ends
+	Start []int64  // index of the first number of every batch's list, and of the end
 	CRC   []uint32 // CRC-32C of every list
 }
 

@@ -147,7 +147,7 @@ type Appender struct {
 	f      *File
 	buf    []byte // begins on a page, in memory and in the file
 	end    int64  // of the written part
-	Offset int64  // where the next byte goes
+	Offset int64  // offset of the next byte
 	CRC    uint32 // CRC-32C of all bytes before it
 }
 

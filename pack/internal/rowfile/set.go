@@ -147,8 +147,8 @@ func (s *Set) makeRoom() error {
 	}
 }
 
-// victim takes out of the set, locked, the file that was written to longest ago among
-// those that are not being written to; nil if none need be closed, or can be.
+// victim removes from the set, and locks, the file with the oldest last write among the files without a
+// write under way. It returns nil if no file need or can be closed.
 func (s *Set) victim() (*File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
