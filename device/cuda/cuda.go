@@ -32,11 +32,11 @@ var ErrNoDevice = errors.New("no GPU")
 // Info describes a device.
 type Info struct {
 	Name            string
-	Memory          int64 // bytes
+	Memory          int64 // size in bytes
 	Bandwidth       int64 // of the memory, bytes per second; 0 if unknown
 	Multiprocessors int
 	Major, Minor    int // compute capability
-	Node            int // NUMA node of the host's memory that is nearest; -1 if there is none or it is not known
+	Node            int // nearest NUMA node of the host; -1 if there is none or it is unknown
 }
 
 // Devices describes the devices of this machine, at least one. If there is none, the error is of kind

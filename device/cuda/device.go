@@ -11,10 +11,10 @@ import (
 
 // Options are the limits and the code of a device.
 type Options struct {
-	DeviceBytes int64 // of its memory, at most; 0: all of it
-	PinnedBytes int64 // of host memory that this package pins, at most; 0: without limit
+	DeviceBytes int64 // limit of the device memory to allocate; 0: all of it
+	PinnedBytes int64 // limit of the host memory to pin; 0: no limit
 	Synchronous bool  // every call waits for its work, so that a fault names its kernel
-	Code        Code  // that it loads
+	Code        Code  // kernels to load
 }
 
 // Device is an open device. Methods need an attached goroutine unless they say otherwise.

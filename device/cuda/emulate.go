@@ -65,7 +65,7 @@ const emulatedBytes = 1 << 40
 type emulated struct {
 	run   Emulation
 	give  func(s handle, t task) // gives a stream a task
-	wrong func(what string)      // takes what only a real device would have let pass
+	wrong func(what string)      // is called for errors that a real device need not detect
 
 	machine  *machine
 	mu       *sync.Mutex // of all below, and held while tasks run: the machine's

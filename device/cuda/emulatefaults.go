@@ -9,7 +9,7 @@ import (
 type Fault struct {
 	Why         string
 	OutOfMemory bool
-	Lost        bool // nothing works any more
+	Lost        bool // the device is lost: all later calls fail
 }
 
 // OpenFaulty is OpenEmulated for a device with injected faults. Before each call, fails gets the call's

@@ -175,5 +175,5 @@ type Options struct {
 	// Patience is the longest time that making a communicator, or Wait, may take; 0: two
 	// minutes.
 	Patience time.Duration
-	Clock    Clock // nil: the wall's
+	Clock    Clock // nil: the wall clock
 }

@@ -9,8 +9,8 @@ import (
 // AdamStep holds the constants of one step of Adam, in the layout of device memory.
 type AdamStep struct {
 	kernel.AdamStep
-	Shrink float32 // is added to the weights, times the weights: decoupled decay, negative
-	Decay  float32 // is added to the gradients, times the weights
+	Shrink float32 // factor of the weights that is added to the weights: decoupled decay, negative
+	Decay  float32 // factor of the weights that is added to the gradients
 }
 
 // AdamStepBytes is the size of an AdamStep.

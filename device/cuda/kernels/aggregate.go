@@ -20,20 +20,20 @@ import (
 // same place.
 type Aggregate struct {
 	Out             cuda.Buffer // float32
-	Stride          int         // of Out's rows, in floats; at least Width
+	Stride          int         // stride of the rows of Out, in floats; at least Width
 	X               cuda.Buffer // float32
-	Gap             int         // of X's and OwnX's rows, in floats; 0: Width
+	Gap             int         // stride of the rows of X and OwnX, in floats; 0: Width
 	Width           int
 	Indptr, Indices cuda.Buffer // uint32
-	Edges           int         // at most
+	Edges           int         // upper limit of the edges
 	Outer, Inner    cuda.Buffer // float32; may be none
 	OwnX            cuda.Buffer // float32: X itself, another or none
 	Own             cuda.Buffer // float32; may be none
 	Place           cuda.Buffer // uint32; may be none
 	Transposed      bool
-	Places          Count // destinations; transposed without Place
+	Places          Count // number of destinations; if transposed without Place
 	Add             bool
-	Beside          bool // not transposed
+	Beside          bool // not if transposed
 	Pad             bool // rows of Out beyond the count become zero
 	Rows            Count
 }
@@ -93,7 +93,7 @@ func (a *Aggregate) arguments(l *launch) {
 // TailBackward's G; its rows are contiguous. Add is not supported.
 type Scatter struct {
 	Aggregate
-	Y, Sums, DBias cuda.Buffer // TailBackward's
+	Y, Sums, DBias cuda.Buffer // as in TailBackward
 	Activation     Activation  // not Identity
 	Dropout        Dropout
 }

@@ -14,13 +14,13 @@ import (
 // The edges of i have the sources Indices[Indptr[i]:Indptr[i+1]]. leaky multiplies values that are not
 // positive by Slope.
 type EdgeSoftmax struct {
-	Weights         cuda.Buffer // float32, by edge
-	Scores          cuda.Buffer // float32, by source: rows of 2·Heads
-	Place           cuda.Buffer // uint32: of the destinations among the sources; none: they come first
+	Weights         cuda.Buffer // float32, by edge and head
+	Scores          cuda.Buffer // float32, by source: rows of 2·Heads elements
+	Place           cuda.Buffer // uint32: places of the destinations among the sources; none: the destinations come first
 	Heads           int
 	Slope           float32
 	Indptr, Indices cuda.Buffer // uint32
-	Edges           int         // at most
+	Edges           int         // upper limit of the edges
 	Rows            Count
 }
 
@@ -48,8 +48,8 @@ func (a *EdgeSoftmax) arguments(l *launch) {
 // edge by edge, and stores their sums by destination as the gradients of the destinations' terms.
 type EdgeSoftmaxBackward struct {
 	EdgeSoftmax             // Weights are its result
-	Grads       cuda.Buffer // float32, by edge
-	OwnGrads    cuda.Buffer // float32, by destination
+	Grads       cuda.Buffer // float32, by edge and head
+	OwnGrads    cuda.Buffer // float32, by destination and head
 }
 
 // Launch gives the stream the work.
@@ -75,9 +75,9 @@ type SumEdges struct {
 	Values        cuda.Buffer // float32, by edge
 	Own           cuda.Buffer // float32, by destination
 	Heads         int
-	Indptr, Edges cuda.Buffer // uint32, of the transposed block: which edge an entry is
+	Indptr, Edges cuda.Buffer // uint32, of the transposed block: index pointers, and the edge of every entry
 	Place         cuda.Buffer // uint32; may be none
-	Places        Count       // destinations
+	Places        Count       // number of destinations
 	Rows          Count
 }
 

@@ -12,8 +12,8 @@ import "diskgnn/device/cuda"
 type Checksum struct {
 	Sums   cuda.Buffer // uint32
 	Data   cuda.Buffer
-	Ranges cuda.Buffer // uint64: where each range begins, and how many bytes it has
-	Rows   Count       // ranges
+	Ranges cuda.Buffer // uint64: offset and size of each range, in bytes
+	Rows   Count       // number of ranges
 }
 
 const (

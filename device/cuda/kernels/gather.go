@@ -14,13 +14,13 @@ import (
 // A table may be cut in two: Far holds its rows from Near on, and may lie in pinned host memory.
 type Gather struct {
 	Out    cuda.Buffer // float32
-	Stride int         // of Out's rows, in floats; at least Width
-	Table  cuda.Buffer // rows as packs have them, Type.RowBytes(Width) each
+	Stride int         // stride of the rows of Out, in floats; at least Width
+	Table  cuda.Buffer // rows in the form of packs, Type.RowBytes(Width) bytes each
 	Type   dtype.Type
 	Width  int         // elements of a row
 	Index  cuda.Buffer // uint32; may be none
 	Far    cuda.Buffer // may be none
-	Near   int         // rows of Table, where there is Far
+	Near   int         // number of rows of Table, if there is Far
 	// Parts has one address (uint64) for each device if several devices share the rows of Table, or its
 	// rows below Near. Row r is row r / Devices of the part r % Devices. Table is then the device's own
 	// part. All parts have its alignment.

@@ -12,7 +12,7 @@ type AggregateHeads struct {
 	Width, Heads    int
 	Weights         cuda.Buffer // float32, by edge
 	Indptr, Indices cuda.Buffer // uint32
-	Edges           int         // at most
+	Edges           int         // upper limit of the edges
 	Rows            Count
 }
 
@@ -42,8 +42,8 @@ type CombineHeads struct {
 	Width, Heads    int
 	Weights         cuda.Buffer // float32, by edge
 	Indptr, Indices cuda.Buffer // uint32, of the transposed block
-	Edges           cuda.Buffer // uint32: which edge an entry is
-	Entries         int         // at most
+	Edges           cuda.Buffer // uint32: the edge of every entry
+	Entries         int         // upper limit of the entries
 	Rows            Count
 }
 
@@ -76,7 +76,7 @@ type EdgeDots struct {
 	Y               cuda.Buffer // float32: by destination, a row for every head
 	Width, Heads    int
 	Indptr, Indices cuda.Buffer // uint32
-	Edges           int         // at most
+	Edges           int         // upper limit of the edges
 	Rows            Count
 }
 

@@ -30,7 +30,7 @@ type CrossEntropy struct {
 	Smoothing float64
 	RowLoss   cuda.Buffer // float64, of every row
 	Right     cuda.Buffer // uint32, of every row: 1 or 0
-	Score     cuda.Buffer // of ScoreBytes
+	Score     cuda.Buffer // ScoreBytes bytes
 	Rows      Count
 }
 
@@ -51,7 +51,7 @@ func (a CrossEntropy) Launch(s *cuda.Stream) error {
 //
 // A class's target is one bit. Smoothing is not for it.
 type Binary struct {
-	CrossEntropy             // Labels only tell which rows have targets
+	CrossEntropy             // Labels: negative for rows without targets
 	Targets      cuda.Buffer // by row, ⌈Classes/8⌉ bytes, the lowest bit first
 }
 

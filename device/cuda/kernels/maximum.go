@@ -6,12 +6,12 @@ import "diskgnn/device/cuda"
 // none, and the source of the maximum: the first of equal ones.
 type Maximum struct {
 	Out             cuda.Buffer // float32
-	Stride          int         // of Out's rows, in floats; at least Width
+	Stride          int         // stride of the rows of Out, in floats; at least Width
 	Chosen          cuda.Buffer // uint32, by destination and column; may be none
 	X               cuda.Buffer // float32, rows next to each other
 	Width           int
 	Indptr, Indices cuda.Buffer // uint32
-	Edges           int         // at most
+	Edges           int         // upper limit of the edges
 	Rows            Count
 }
 
@@ -36,7 +36,7 @@ type MaximumBackward struct {
 	Chosen          cuda.Buffer // uint32, by destination and column
 	Width           int
 	Indptr, Indices cuda.Buffer // uint32, of the transposed block: destinations ascending
-	Edges           int         // at most
+	Edges           int         // upper limit of the edges
 	Add             bool        // adds to the content of Out
 	Rows            Count
 }

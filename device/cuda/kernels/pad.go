@@ -6,7 +6,7 @@ import "diskgnn/device/cuda"
 // Rows.Most rows.
 type ZeroPadding struct {
 	X      cuda.Buffer // float32
-	Stride int         // of the rows, in floats; at least Width
+	Stride int         // stride of the rows, in floats; at least Width
 	Width  int
 	Rows   Count
 }

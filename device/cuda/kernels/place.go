@@ -10,10 +10,10 @@ import "diskgnn/device/cuda"
 // The values in Index must be distinct.
 type Place struct {
 	Table    cuda.Buffer
-	Far      cuda.Buffer // may be none: Near is then the rows of Table
+	Far      cuda.Buffer // may be none: Near is then the number of rows of Table
 	Near     int
 	Source   cuda.Buffer
-	RowBytes int         // of the table and the source; even
+	RowBytes int         // bytes of a row of the table and the source; even
 	Index    cuda.Buffer // uint32
 	Rows     Count
 }

@@ -12,11 +12,11 @@ import (
 // table of their numbers. The buffers belong to the batch, except Graph, which may be in pinned host
 // memory.
 type Frontier struct {
-	Graph cuda.Buffer // index pointers of the graph in compressed sparse columns: int64 per node, and one
+	Graph cuda.Buffer // indptr of the graph: int64 for every node, and one more
 
-	Nodes  cuda.Buffer // uint32: the node of every number
-	Degree cuda.Buffer // uint32: its neighbours in the graph
-	Start  cuda.Buffer // uint64: its first edge in the graph
+	Nodes  cuda.Buffer // uint32: the node of every number in the batch
+	Degree cuda.Buffer // uint32: the number of the node's in-neighbours in the graph
+	Start  cuda.Buffer // uint64: the node's first edge in the graph
 	Most   int         // length of Nodes, Degree and Start
 	Table  cuda.Buffer // SampleTableBytes; every byte is 0xFF when the batch begins
 	Wrong  cuda.Buffer // uint32: bits SampleNoRoom and SampleTwice; 0 when the batch begins
@@ -80,7 +80,7 @@ func (l *launch) tiled(k compiled, rows int) error {
 // in Count, a uint32.
 type SampleSeeds struct {
 	Frontier
-	Seeds int // at least one
+	Seeds int // number of seed nodes, at least one
 	Count cuda.Buffer
 }
 
@@ -107,16 +107,16 @@ func (a SampleSeeds) Launch(s *cuda.Stream) error {
 // is set, the counts of its edges or nodes become 0, and nothing is written beyond the room.
 type SampleHop struct {
 	Frontier
-	Neighbors cuda.Buffer // indices of the graph: uint32 per edge
-	Fanout    uint32      // neighbours of a destination, at most
-	Key       uint64      // of (seed, epoch, batch, hop)
+	Neighbors cuda.Buffer // indices of the graph: uint32 for every edge
+	Fanout    uint32      // limit of the in-neighbours that a destination draws
+	Key       uint64      // random key of (seed, epoch, batch, hop)
 
 	Destinations Count // the nodes before the hop; At is read
 	Edges        Count // of the block; At is written
 	Sources      Count // the nodes after the hop; At is written
 
-	Indptr  cuda.Buffer // of the block: uint32 per destination, and one
-	Indices cuda.Buffer // of the block: uint32 per edge
+	Indptr  cuda.Buffer // of the block: uint32 for every destination, and one more
+	Indices cuda.Buffer // of the block: uint32 for every edge
 	Sums    cuda.Buffer // scratch: SampleSumBytes of the destinations, and of the edges
 }
 
