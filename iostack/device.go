@@ -32,9 +32,9 @@ func UnregisterDevice(s Stack, bufs ...cuda.Buffer) error {
 
 // DeviceNeed describes the reads for which a DeviceReader is made.
 type DeviceNeed struct {
-	Request int   // bytes that are read at once, at most: whole pages of iostack.Align
-	Bytes   int64 // of a batch, at most
-	Batches int   // that have not ended, at most
+	Request int   // limit of the bytes of one read: whole pages of iostack.Align
+	Bytes   int64 // limit of the bytes of a batch
+	Batches int   // limit of the batches that have not ended
 
 	// Path is one of the files to read, to check that the files are on the drives; "": no check.
 	Path string

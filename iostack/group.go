@@ -119,10 +119,10 @@ var ErrElsewhere = errors.New("the file is not on these drives")
 // request.
 type ReadError struct {
 	File   string // as File.Name
-	Offset int64  // the request's
-	Length int    // the request's, in bytes
-	Index  int    // the request's place among those submitted to its group, from 0
-	At     int64  // where in the file the failing part of the request began
+	Offset int64  // of the request
+	Length int    // of the request, in bytes
+	Index  int    // number of the request in its group, from 0, in the order of submission
+	At     int64  // offset in the file of the failed part of the request
 	Err    error
 }
 

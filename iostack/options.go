@@ -16,9 +16,9 @@ const Align = 4096
 type Direct int
 
 const (
-	DirectAuto   Direct = iota // where the file system takes it, else buffered
-	DirectAlways               // an error where the file system refuses it
-	DirectNever                // through the page cache
+	DirectAuto   Direct = iota // direct if the file system supports it, else buffered
+	DirectAlways               // direct; an error if the file system does not support it
+	DirectNever                // buffered: through the page cache
 )
 
 func (d Direct) String() string {

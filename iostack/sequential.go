@@ -14,8 +14,8 @@ import (
 // Reads is the load of a measurement: reads of files from front to back, one file after the other.
 type Reads struct {
 	Paths []string
-	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
-	Bytes int   // of a request
+	Most  int64 // bytes of each file to read, from its beginning; 0: all of them
+	Bytes int   // size of a request
 	Depth int   // requests in flight
 	Load  driverate.Effort
 }

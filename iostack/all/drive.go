@@ -36,14 +36,14 @@ type Swept struct {
 type Sweep struct {
 	Best  Shape
 	All   []Swept
-	First float64 // bytes per second in the first second of all: the burst of a drive that was idle
+	First float64 // bytes per second in the first second: the burst of a drive that was idle
 }
 
 // Drive describes a measurement: the files to read, and the backend that reads them.
 type Drive struct {
-	Kind  string // as Open knows it
+	Kind  string // a kind for Open
 	Paths []string
-	Most  int64 // of each file, from its beginning, in bytes; 0: all of it
+	Most  int64 // bytes of each file to read, from its beginning; 0: all of them
 }
 
 // Best loads the drive with reads of the files from front to back, shape after shape without a

@@ -44,7 +44,7 @@ func openNVMe(kind string, options iostack.Options) (_ iostack.Stack, _ string, 
 	if err != nil {
 		return nil, "", err
 	}
-	var about []string // of what is read
+	var about []string // descriptions of the drives
 	with := array.Options{Options: options}
 	if options.Device != nil {
 		with.Lent, with.LentDepth = gpuread.LentQueues, gpuread.LentDepth

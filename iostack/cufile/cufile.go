@@ -79,7 +79,7 @@ func start(d *cuda.Device, owned bool, l library, options iostack.Options) (_ *S
 		errs = append(errs, <-attached)
 	}
 	if err := errors.Join(errs...); err != nil {
-		s.owned = false // nobody got the stack
+		s.owned = false // the caller gets no stack
 		s.Close()
 		return nil, fmt.Errorf("cufile: %w", err)
 	}

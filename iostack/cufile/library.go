@@ -24,8 +24,8 @@ type library interface {
 
 // properties are the properties of the kernel driver, as the library reports them.
 type properties struct {
-	Major, Minor int    // of nvidia-fs; 0 if that is not loaded
-	Status       uint32 // a bit for each way to a drive that is there
+	Major, Minor int    // version of nvidia-fs; 0 if it is not loaded
+	Status       uint32 // a bit for each available way to a drive
 }
 
 // peerToPeer is the status bit for direct reads from NVMe drives without nvidia-fs.

@@ -24,16 +24,16 @@ import (
 type Mode string
 
 const (
-	Direct        Mode = "direct"             // the drive writes to the device
-	Compatibility Mode = "compatibility mode" // through host memory, within the library
-	Unavailable   Mode = "unavailable"        // not at all
+	Direct        Mode = "direct"             // the drive writes to the device's memory
+	Compatibility Mode = "compatibility mode" // the library reads through host memory
+	Unavailable   Mode = "unavailable"        // the library cannot be used
 )
 
 // Verdict is the result of a probe.
 type Verdict struct {
 	Mode    Mode   `json:"mode"`
-	Reason  string `json:"reason,omitempty"`  // why not direct
-	Library string `json:"library,omitempty"` // that was opened
+	Reason  string `json:"reason,omitempty"`  // reason if the mode is not direct
+	Library string `json:"library,omitempty"` // file of the library
 }
 
 // String returns the verdict in one line.
@@ -213,15 +213,15 @@ const (
 
 // task is the task of a child.
 type task struct {
-	File   string `json:"file"`   // to be read; none: open the driver alone
+	File   string `json:"file"`   // file to read; "": only open the driver
 	Direct bool   `json:"direct"` // without compatibility mode
 }
 
 // answer is the child's result.
 type answer struct {
 	Error      string     `json:"error"`     // the failure
-	Final      bool       `json:"final"`     // it would fail with compatibility mode, too
-	Forbidden  bool       `json:"forbidden"` // there was no compatibility mode
+	Final      bool       `json:"final"`     // it would also fail in compatibility mode
+	Forbidden  bool       `json:"forbidden"` // compatibility mode was disabled
 	Library    string     `json:"library"`
 	Properties properties `json:"properties"`
 }

@@ -12,7 +12,7 @@ import (
 
 // testContents reads random ranges of two files into random addresses.
 func testContents(t *testing.T, s iostack.Stack) {
-	const most = 300 << 10 // more than twice what any backend should bounce at once
+	const most = 300 << 10 // more than twice the largest bounce buffer of a backend
 	var (
 		files    [2]iostack.File
 		contents [2][]byte

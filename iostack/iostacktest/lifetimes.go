@@ -115,8 +115,7 @@ func testGoroutines(t *testing.T, s iostack.Stack) {
 	users.Wait()
 }
 
-// reporter is a testing.T whose failures do not end the goroutine, which need
-// not be the test's.
+// reporter is a testing.T for goroutines other than the test's: failures do not end the goroutine.
 type reporter struct{ *testing.T }
 
 func (r *reporter) Fatalf(format string, args ...any) {

@@ -14,9 +14,9 @@ import (
 
 // Options are the options of a Controller. The zero value means the defaults.
 type Options struct {
-	Queues  int           // queue pairs for reads and writes; 0: one
-	Depth   int           // entries of each; 0: 256. Fewer where the controller has fewer
-	Timeout time.Duration // of a command; 0: 10 s
+	Queues  int           // number of queue pairs for reads and writes; 0: one
+	Depth   int           // entries of each queue; 0: 256. The controller's limit applies
+	Timeout time.Duration // time limit of a command; 0: 10 s
 
 	// Now and Pause replace the clock, and the pause between two polls for a completion; nil: the clock and
 	// a pause of the machine.
@@ -41,7 +41,7 @@ type Controller struct {
 // Identity is the data that a controller reports about itself.
 type Identity struct {
 	Serial, Model, Firmware string
-	MaxTransfer             int // bytes of a command
+	MaxTransfer             int // largest transfer of a command, in bytes
 	Namespaces              uint32
 }
 

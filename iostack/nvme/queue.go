@@ -23,9 +23,9 @@ type Queue struct {
 	perSlot int     // bytes of them
 
 	tail   int    // where the next command is written
-	rung   int    // tail that the controller knows
+	rung   int    // tail at the last ring of the doorbell
 	head   int    // where the next completion is expected
-	read   int    // head that the controller knows
+	read   int    // head at the last ring of the doorbell
 	phase  bool   // of new completions
 	sqHead uint16 // that the last completion had
 
@@ -160,7 +160,7 @@ func (q *Queue) Late(age time.Duration, do func(tag uint64, id uint16)) {
 	if q.dead != nil || q.Busy() == 0 {
 		return
 	}
-	since := q.c.now().Add(q.c.o.Timeout - age) // deadlines of those that began so long ago
+	since := q.c.now().Add(q.c.o.Timeout - age) // deadline of a command that began age ago
 	for id := range q.slots {
 		if s := &q.slots[id]; s.busy && !s.deadline.After(since) {
 			do(s.tag, uint16(id))

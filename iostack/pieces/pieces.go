@@ -65,8 +65,8 @@ func (b *Buffers) Free() { b.mem.Free() }
 
 // Piece is a piece that was read, in one of the buffers.
 type Piece struct {
-	Index  int // in the file
-	Buffer int // that it lies in, below Depth: nobody else holds it meanwhile
+	Index  int // number of the piece in the file
+	Buffer int // number of the buffer, below Depth; no other piece is in it
 
 	file        File
 	room, plain []byte

@@ -33,7 +33,7 @@ type Read struct {
 
 // File is a file with recorded reads.
 type File struct {
-	Name   string // the path that it was opened by
+	Name   string // path with which the file was opened
 	Size   int64  // bytes
 	Direct bool   // reads bypass the page cache
 }

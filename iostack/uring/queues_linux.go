@@ -22,7 +22,7 @@ type queues struct {
 	cqHead, cqTail *uint32 // the other way round
 	sqes           []sqe
 	cqes           []cqe
-	tail           uint32 // *sqTail, and what has been pushed since
+	tail           uint32 // *sqTail, plus the entries pushed since
 
 	// Arguments that the kernel reads through an address in another argument. They are on the heap, since a
 	// goroutine's stack may move.

@@ -36,7 +36,7 @@ var _ iostack.Stack = (*Stack)(nil)
 // seams are functions and times that tests replace.
 type seams struct {
 	enter  func(fd int, submit, wait uint32) error
-	result func(r *frontend.Read, res int32) int32 // unless nil, what becomes of a completion
+	result func(r *frontend.Read, res int32) int32 // unless nil, changes the result of a completion
 	drowsy func()                                  // unless nil, called before a ring that found nothing queued says that it sleeps
 
 	patience time.Duration // 0: patience

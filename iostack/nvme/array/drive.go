@@ -21,7 +21,7 @@ type drive struct {
 	maps   mappings
 	down   atomic.Bool  // workers are to park
 	life   atomic.Int64 // of the controller; raised once it was reset
-	lent   atomic.Bool  // somebody else drives some of its queues
+	lent   atomic.Bool  // another user drives some of its queues
 
 	space    nvme.Namespace
 	transfer int // bytes of a command

@@ -107,7 +107,7 @@ func New(ctx context.Context, transports []nvme.Transport, o Options, find func(
 		return nil, fmt.Errorf("nvme: bounce buffers: %w", err)
 	}
 	for _, d := range s.drives {
-		_ = d.maps.add(s.bounce.Bytes()) // without, its workers have memory of its own
+		_ = d.maps.add(s.bounce.Bytes()) // if it fails, the workers allocate memory of the transport
 	}
 	for i := range workers {
 		w, err := newWorker(s, i, window)

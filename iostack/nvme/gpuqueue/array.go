@@ -29,17 +29,17 @@ var (
 
 // Options are the sizes and limits of an array. The zero value means the defaults.
 type Options struct {
-	RequestBytes   int           // of a request, at most: whole pages; 0: 4096
-	Requests       int           // of a micro-batch, at most; 0: the number of a drive's slots
-	Batches        int           // micro-batches submitted, of tickets that were not ended; 0: 16
-	CompleteBlocks int           // blocks that complete; 0: 32, and not more than there are queues
-	Timeout        time.Duration // of the completions that a kernel waits for; 0: 10 s
+	RequestBytes   int           // limit of a request: whole pages; 0: 4096
+	Requests       int           // limit of the requests of a micro-batch; 0: the number of a drive's slots
+	Batches        int           // limit of the micro-batches in tickets that were not ended; 0: 16
+	CompleteBlocks int           // blocks of the completing kernel; 0: 32. The number of queues limits it
+	Timeout        time.Duration // of a kernel's wait for completions; 0: 10 s
 
 	// Shared is the number of queues of each drive, from the first, that belong to another user, who
 	// continues to use the controllers after Close. 0: all queues belong to the array, and Close stops the
 	// controllers.
 	Shared int
-	Queues int // of each drive, at most; 0: all that are not shared
+	Queues int // limit of the queues used of each drive; 0: all that are not shared
 }
 
 // Array is a set of drives with queues that a GPU drives. Its methods are for one goroutine at a time,

@@ -27,10 +27,10 @@
 // # Slots
 //
 // A queue has one slot less than entries. A slot is an identifier of a command, a staging buffer that the
-// controller writes to, and the list of its pages, which never changes. The host reserves as many slots of
-// each drive as the micro-batch may have requests, and releases them in the order of the submissions after
-// completion. If there are too few, Submit returns ErrFull. The host does not see the requests, which may
-// all be for one drive: if reads are evenly divided among D drives, only a D-th of the slots is in use.
+// controller writes to, and the list of its pages, which never changes. The host reserves one slot of each
+// drive for each possible request of the micro-batch, and releases them in the order of the submissions
+// after completion. If there are too few, Submit returns ErrFull. The host does not see the requests, which
+// may all be for one drive: if reads are evenly divided among D drives, only a D-th of the slots is in use.
 // More drives add rate, not room: choose nvme.Options.Queues and Depth of each drive for all reads under
 // way. So a request's queue, slot and place in the ring follow from its number by arithmetic, without locks
 // and free lists. Every word of the rings has one writer.

@@ -12,13 +12,13 @@ const (
 	WordCQ                // address of the ring of completions
 	WordSubmission        // addresses of the doorbells
 	WordCompletion
-	WordData   // the staging buffer of slot 0; others follow
-	WordPages  // three addresses for each slot: the controller's of its buffer's first page, of its second, of the list of all but the first
-	WordStates // a word of 4 bytes for each slot
+	WordData   // address of the staging buffers, slot after slot
+	WordPages  // address of three bus addresses for each slot: of its buffer's first page, of the second, and of the list of all pages but the first
+	WordStates // address of a word of 4 bytes for each slot
 	WordDepth
-	WordTail // commands that were written so far
-	WordHead // completions that were consumed so far
-	WordDead // the Status that all its requests have; 0: none
+	WordTail // number of commands written so far
+	WordHead // number of completions consumed so far
+	WordDead // Status of all later requests of a dead queue; 0: the queue is not dead
 
 	QueueWords = 16
 )
@@ -27,14 +27,14 @@ const (
 const (
 	SlotFree = 0
 	SlotBusy = 1       // a command is under way
-	SlotDone = 1 << 31 // it was completed; with its status below
+	SlotDone = 1 << 31 // the command was completed; the lower bits have its status
 )
 
 // Request is a read, in its form in device memory.
 type Request struct {
-	Block  uint64 // the first one, of the array's
-	Offset uint64 // of the destination, in bytes: a multiple of 16
-	Blocks uint64 // how many
+	Block  uint64 // first block of the array
+	Offset uint64 // offset in the destination, in bytes: a multiple of 16
+	Blocks uint64 // number of blocks
 }
 
 // RequestBytes is the size of a Request in bytes.
@@ -51,7 +51,7 @@ const BinBlocks = 32
 
 // Words of the array's control block: words of 4 bytes in host memory.
 const (
-	ControlAbort = 0 // the host's: other than 0 to end all waiting
+	ControlAbort = 0 // the host sets it to 1 to end all waits
 	ControlWords = 16
 )
 
@@ -65,7 +65,7 @@ type Status uint32
 
 // Statuses that do not come from the controller.
 const (
-	StatusTimeout  Status = 1 << 16 // it was not completed before the deadline
+	StatusTimeout  Status = 1 << 16 // the command was not completed before the deadline
 	StatusAborted  Status = 2 << 16 // Abort came first
 	StatusProtocol Status = 3 << 16 // the controller completed a command that was not under way
 	StatusRefused  Status = 4 << 16 // the request lies outside the drives or the destination, or has a wrong size

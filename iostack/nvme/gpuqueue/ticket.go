@@ -19,9 +19,9 @@ type Count struct {
 
 // Reads is a micro-batch. Its buffers must not change until its ticket is completed on the device.
 type Reads struct {
-	Requests cuda.Buffer // Request
+	Requests cuda.Buffer // a Request for each read
 	Count    Count
-	To       cuda.Buffer // where the data goes; its address is a multiple of 16
+	To       cuda.Buffer // destination of the data; its address is a multiple of 16
 	Status   cuda.Buffer // Status of each request
 }
 
@@ -203,7 +203,7 @@ func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 // RequestError is the failure of the first failed request of a micro-batch. Err is a spec.Status, ErrLost
 // or ErrRequest.
 type RequestError struct {
-	Batch, Request int // of the ticket, of the micro-batch
+	Batch, Request int // number of the micro-batch in the ticket, and of the request in the micro-batch
 	Err            error
 }
 

@@ -24,9 +24,9 @@ import (
 
 // Load is the load of a measurement.
 type Load struct {
-	BlockBytes int // of a read: whole blocks of the drives
-	Submitters int // of the host: goroutines, among which the queues are divided
-	Completers int // of a GPU: blocks
+	BlockBytes int // size of a read: whole blocks of the drives
+	Submitters int // only Host: number of goroutines among which the queues are divided
+	Completers int // only GPU: number of blocks that complete reads
 	Seed       uint64
 	Effort     driverate.Effort
 }
@@ -34,8 +34,8 @@ type Load struct {
 // Result is the result of a measurement.
 type Result struct {
 	driverate.Rate           // requests
-	Requests       int64     // in all, those before the clock ran included
-	Latency        Latencies // of a request, from its doorbell to its completion; by a GPU: of a micro-batch, from its submission to its data at its place
+	Requests       int64     // all requests, also before the measured time
+	Latency        Latencies // by Host: of a request, from doorbell to completion; by GPU: of a micro-batch, from submission to its data in the destination
 
 	// Only by a GPU: the time for a thousand requests of the kernels that submit, and of the kernels that
 	// complete them, which includes the wait for the drives. Share is the fraction of the multiprocessors
@@ -68,7 +68,7 @@ func Host(ctx context.Context, controllers []*nvme.Controller, l Load) (r Result
 	}
 	var all []*driven
 	defer func() {
-		if err != nil { // a drive may still write to the memory of what is under way
+		if err != nil { // a drive may still write to the memory of commands under way
 			for _, c := range controllers {
 				err = errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
 			}

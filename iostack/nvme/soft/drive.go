@@ -18,11 +18,11 @@ import (
 
 // Options are the properties of a drive. The zero value means the defaults.
 type Options struct {
-	BlockBytes  int  // 512 to 4096; 0: 512
-	MaxEntries  int  // of a queue; 0: 4096
-	Queues      int  // pairs for reads and writes; 0: 128
-	StrideShift int  // DSTRD: doorbells lie 4 << StrideShift bytes apart
-	TransferMax uint // MDTS: 2^n pages of a command; 0: 5, which are 128 KiB
+	BlockBytes  int  // size of a block, 512 to 4096; 0: 512
+	MaxEntries  int  // limit of the entries of a queue; 0: 4096
+	Queues      int  // limit of the queue pairs for reads and writes; 0: 128
+	StrideShift int  // DSTRD: the distance between doorbells is 4 << StrideShift bytes
+	TransferMax uint // MDTS: the largest transfer is 2^TransferMax pages; 0: 5, which is 128 KiB
 	Workers     int  // reads and writes at the same time; 0: 64
 	ReadOnly    bool
 
@@ -37,10 +37,10 @@ type Options struct {
 
 // Fate is the outcome of a command.
 type Fate struct {
-	Status spec.Status // it fails with this, if it is not Success, and is not carried out
-	Drop   bool        // it is carried out, and never completed
-	Stuck  bool        // it is carried out, and not completed until it is aborted
-	Hold   int         // it is completed after this number of others of its queue
+	Status spec.Status // unless Success, the command fails with it and is not carried out
+	Drop   bool        // the command is carried out, and never completed
+	Stuck  bool        // the command is carried out, and completed when it is aborted
+	Hold   int         // the command is completed after this number of others of its queue
 }
 
 func (o *Options) defaults() {
@@ -168,7 +168,7 @@ func (d *Drive) kick() {
 func (d *Drive) rest(step func() bool) {
 	d.asleep.Store(true)
 	defer d.asleep.Store(false)
-	if step() { // what came before asleep could be seen
+	if step() { // work from before asleep was set
 		return
 	}
 	if d.polls.Load() {

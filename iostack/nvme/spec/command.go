@@ -39,7 +39,7 @@ const NumberOfQueues = 0x07
 const (
 	IdentifyNamespace  = 0
 	IdentifyController = 1
-	IdentifyNamespaces = 2 // the list of those that are active
+	IdentifyNamespaces = 2 // the list of active namespaces
 	IdentifyNames      = 3 // the list of a namespace's identifiers: type, bytes, 2 reserved, identifier
 	IdentifyBytes      = 4096
 
@@ -85,7 +85,7 @@ func (c *Command) Flags() byte { return c[1] }
 // Fields of Flags, of which the other bits are reserved.
 const (
 	Fused = 0x03 // part of a fused operation
-	SGL   = 0xc0 // the data is where scatter gather lists say, not PRPs
+	SGL   = 0xc0 // scatter gather lists, not PRPs, have the addresses of the data
 )
 
 // AllNamespaces stands for all namespaces, in commands that allow it.
@@ -109,7 +109,7 @@ func (c *Command) SetBlocks(first uint64, n int) {
 // Completion is a completion queue entry.
 type Completion struct {
 	Result uint32
-	SQHead uint16 // entries that were fetched, modulo the queue's size
+	SQHead uint16 // number of entries fetched so far, modulo the queue's size
 	SQID   uint16
 	ID     uint16
 	Status Status

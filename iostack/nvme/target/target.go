@@ -33,8 +33,8 @@ import (
 
 // Target names one or several drives of one kind.
 type Target struct {
-	Kind  string   // of transport
-	Parts []string // the names of drives in it: files, addresses, nodes
+	Kind  string   // kind of the transport
+	Parts []string // names of the drives: files, addresses or nodes
 }
 
 // The kinds of targets.
@@ -50,7 +50,7 @@ const Prefix = "nvme:"
 
 // How has the options for opening drives.
 type How struct {
-	FS vfs.FS // has the drives that are files
+	FS vfs.FS // file system of the drives that are files
 	// ReadOnly opens the drives for reading only. A file can then be shared with other readers; a drive of
 	// the machine is always for one process.
 	ReadOnly bool

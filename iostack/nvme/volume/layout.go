@@ -35,8 +35,8 @@ type ID [16]byte
 // Layout is the mapping of the bytes of a volume to its drives.
 type Layout struct {
 	Drives int
-	Unit   int64 // bytes
-	Units  int64 // of each drive
+	Unit   int64 // size of a unit in bytes
+	Units  int64 // number of units of each drive
 }
 
 // Bytes returns the size of the volume in bytes.

@@ -48,8 +48,8 @@ type Options struct {
 // Result describes the work of Load.
 type Result struct {
 	State   stage.State
-	Volume  *Volume // with the directory
-	Written int64   // bytes of files
+	Volume  *Volume // the volume with the directory
+	Written int64   // bytes of files written
 	Note    string  // a message for the user, or ""
 }
 

@@ -122,7 +122,7 @@ func (d *QueueDrive) carry(opcode byte, first uint64, b []byte) error {
 			first += uint64(len(t.b) / d.space.BlockBytes)
 		}
 		if d.err != nil {
-			b = nil // what is under way is awaited
+			b = nil // commands under way are awaited
 			if len(d.free) == len(d.slots) {
 				return d.err
 			}
