@@ -73,7 +73,7 @@ type Launch struct {
 	err    error
 }
 
-// Launch begins a launch on the stream. what names the launch in errors.
+// Launch begins a launch on the stream. Errors name the launch with the given text.
 func (s *Stream) Launch(what string) Launch {
 	s.args = s.args[:0]
 	return Launch{s, what, s.device.usable()}

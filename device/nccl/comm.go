@@ -104,8 +104,8 @@ func (c *Comm) settle(ctx context.Context, what string) error {
 
 // Wait polls done until it returns true, such as for an event after a collective. It aborts the
 // communicator and returns an error when a rank fails, when Options.Patience is over, or when ctx ends.
-// Call it before any other wait for the stream: such a wait might never return. what names the work in
-// errors.
+// Call it before any other wait for the stream: such a wait might never return. Errors name the work with
+// the given text.
 func (c *Comm) Wait(ctx context.Context, what string, done func() (bool, error)) error {
 	return c.poll(ctx, what, func() (bool, error) {
 		ok, err := done()
