@@ -2,9 +2,9 @@ package device
 
 import "unsafe"
 
-// Arena hands out host memory, zeroed, and counts it. The zero Arena has no memory and only counts: so the
-// same code computes the size and takes the memory. The memory is Go's heap, which the garbage collector
-// frees. An Arena is for one goroutine.
+// Arena allocates zeroed host memory, and counts its bytes. The zero Arena has no memory and only counts:
+// so the same code computes the size and takes the memory. The memory is Go's heap, which the garbage
+// collector frees. An Arena is for one goroutine.
 type Arena struct {
 	gives bool
 	used  int64

@@ -6,13 +6,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// leastHuge is the least buffer for which huge pages are requested: a row of it is
-// found at random with far fewer misses of the address cache, and filling it for the
-// first time takes a fault for every 2 MiB rather than for every 4 KiB.
+// leastHuge is the least size of a buffer for which huge pages are requested: random accesses then have far
+// fewer misses in the TLB, and the first fill takes a page fault for every 2 MiB instead of every 4 KiB.
 const leastHuge = 32 << 20
 
-// wantHuge requests huge pages, which the kernel gives where it has them. The buffer
-// takes no more memory for it.
+// wantHuge requests huge pages, which the kernel uses if it has them. The size of the buffer does not
+// change.
 func wantHuge(mem []byte) {
 	if len(mem) >= leastHuge {
 		_ = unix.Madvise(mem, unix.MADV_HUGEPAGE) // a hint

@@ -76,7 +76,7 @@ func (l *load) run(ctx context.Context) error {
 	}()
 	each := len(l.mem) / randomGroups
 	reqs := make([]Request, 0, each/l.block)
-	// wait returns when group i is over, and whether the load goes on.
+	// wait waits for group i, and reports whether the load continues.
 	wait := func(i int) (bool, error) {
 		// Reads from memory never wait, so ctx is checked separately.
 		if err := errors.Join(ctx.Err(), l.stack.Wait(ctx, &groups[i])); err != nil {

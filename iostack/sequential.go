@@ -123,7 +123,7 @@ func (l *sequence) read(ctx context.Context, mem []byte, depth int, meter *drive
 		}
 	}()
 	req := make([]Request, 1)
-	// wait returns when buffer i is free, and whether the load goes on.
+	// wait waits until buffer i is free, and reports whether the load continues.
 	wait := func(i int) (bool, error) {
 		// Reads from memory never wait, so ctx is checked separately.
 		if err := errors.Join(ctx.Err(), l.stack.Wait(ctx, &groups[i])); err != nil {

@@ -95,7 +95,7 @@ func (m *codecMeasures) choose(cores int) string {
 	return m.chosen
 }
 
-// String says why, in one line.
+// String returns the choice and its reasons in one line.
 func (m *codecMeasures) String() string {
 	s := fmt.Sprintf("chunks: %s, ", m.chosen)
 	if m.chosen == packfile.CodecNone {

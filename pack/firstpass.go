@@ -17,7 +17,7 @@ import (
 // An interrupted run leaves it in the journal and index.tmp.
 type firstPass struct {
 	facts packfile.Facts
-	// index has no checksums of chunks yet, which lie where the ranges write them.
+	// index has no checksums of chunks yet. The chunks are at the places where the ranges write them.
 	index *packfile.Index
 	files []stage.File // that are finished
 	// requests and ssdRequests are the CRC-32C of the scratch lists of rows. entries is the CRC-32C of the

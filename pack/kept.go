@@ -18,8 +18,8 @@ import (
 )
 
 // Files of an interrupted run are kept if they match checksums that were computed in memory when they were
-// written. They are read once and compared. Everything else is made again. The checksums lie in the journal
-// and, where they are many, in scratch files that carry a checksum of their own.
+// written. They are read once and compared. Everything else is made again. The checksums are in the journal
+// and, if they are many, in scratch files with a checksum of their own.
 
 // keptFile is a file that an interrupted run left, and its expected content.
 type keptFile struct {
@@ -156,11 +156,11 @@ func sumRegions(s binio.Sums) iter.Seq[region] {
 	}
 }
 
-// touched returns the error for a file that differs from what the interrupted run wrote. It says
-// how to go on, since a resumed run would find the same difference again.
+// touched returns the error for a file that has changed since the interrupted run. The error names the
+// remedy, since a resumed run would find the same change again.
 func touched(name string, err error) error {
 	return fault.New(fault.ErrCorrupt, "%s was touched since the interruption (%v): remove %s and run the command again", name, err, dirOf(name))
 }
 
-// dirOf returns the directory that a file of an interrupted run lies in.
+// dirOf returns the directory of a file of an interrupted run.
 func dirOf(name string) string { return filepath.Dir(name) }

@@ -28,8 +28,8 @@ const (
 	// leastScratch is the least that is written: a shorter write mostly measures overhead.
 	leastScratch = 16 << 20
 	// leastSustained is the smallest table with which the drives are loaded for the time of
-	// driverate.Limited. A smaller one is read once: it lies in some cache from then on, and an
-	// epoch reads it in no time.
+	// driverate.Limited. A smaller one is read once: it stays in a cache then, and an epoch reads it in no
+	// time.
 	leastSustained = 256 << 20
 	// planScratch is written beside the pack and removed.
 	planScratch = ".diskgnn-plan.tmp"
@@ -149,8 +149,8 @@ func (r *request) readRate(ctx context.Context, table string, effort driverate.E
 // measureDrive reads a part of the feature table and writes a scratch file beside the
 // pack to be. It also returns the bytes of the table's file.
 //
-// The user waits for a plan: the drives are loaded for a few seconds each, and the plan
-// says for how many.
+// The user waits for the plan: each drive is loaded for only a few seconds. The plan has the number of
+// seconds.
 func (r *request) measureDrive(ctx context.Context) (d cut.Drive, table int64, err error) {
 	effort := planEffort(r.facts.TableBytes)
 	if !effort.Once() {

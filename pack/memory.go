@@ -55,7 +55,7 @@ type counts struct {
 }
 
 // books returns the bytes held for every batch, piece and page: the index, in memory and as it is encoded;
-// the state of the ranges, which is copied and encoded while the next range goes on; and tables of
+// the state of the ranges, which is copied and encoded while the next range is packed; and tables of
 // checksums, which are completed and encoded one at a time.
 func (c *counts) books() int64 {
 	const (
@@ -122,8 +122,8 @@ func (p *Packing) checkFree(d *cut.Decision, spill bool) error {
 		scratch += f.HotRows * int64(f.RowBytes+4)
 	}
 	if p.form().Compressed() {
-		// Chunks lie there uncompressed, and are replaced group by group: two, since
-		// groups differ.
+		// Chunks are first uncompressed, and then replaced group by group: scratch space for two groups,
+		// since groups differ.
 		group := min(2*int64(packfile.GroupBatches(f.Segment)), int64(hi-lo))
 		scratch += need * group / int64(max(hi-lo, 1))
 	}

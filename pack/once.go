@@ -101,7 +101,7 @@ func newHotRows(h hotRows, window int64, buffer int) (_ *hotRows, err error) {
 	return &h, err
 }
 
-// close gives the memory back.
+// close frees the memory.
 func (h *hotRows) close() {
 	if h.mem != nil {
 		h.mem.Free()
@@ -157,7 +157,7 @@ func (h *hotRows) finish(ctx context.Context) ([]stage.File, error) {
 	return out.Finish(packfile.HotSums)
 }
 
-// evalRows appends the rows of eval.bin, which lie in node order.
+// evalRows writes the rows of eval.bin, which are in node order.
 type evalRows struct {
 	nodes    *idset.Set
 	out      *rowfile.Rows

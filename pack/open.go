@@ -58,9 +58,9 @@ func openParents(ctx context.Context, fsys vfs.FS, o Options, rep progress.Repor
 	return r, r.settle()
 }
 
-// Agrees returns the error by which Run would refuse the existing files of the pack, nil where Run
-// would make it, go on, or find it finished. Where the dataset or the samples are not made yet, nothing
-// is compared. It changes nothing.
+// Agrees returns the error with which Run would refuse existing files of the pack, nil if Run would make
+// it, resume it, or find it finished. If the dataset or the samples do not exist yet, it compares nothing.
+// It changes nothing.
 func Agrees(ctx context.Context, fsys vfs.FS, o Options) error {
 	if stage.Kind(fsys, o.Dataset) == "" || stage.Kind(fsys, o.Samples) == "" {
 		return nil

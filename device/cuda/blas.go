@@ -55,10 +55,10 @@ func (b *BLAS) Version() string { return b.stream.device.driver.blasVersion(b.ha
 // Free closes the handle and frees the library's memory. No product may be under way.
 func (b *BLAS) Free() { _ = b.stream.device.driver.dropBLAS(b.handle) }
 
-// Sgemm gives the stream the product z = alpha·op(x)·op(y) + beta·z of row-major float32 matrices, where
-// op(x) is m×k, op(y) is k×n and z is m×n. transA and transB tell whether op transposes x and y. ldx, ldy
-// and ldz are the strides, in elements, between the rows of x, y and z as stored. If beta is 0, z is not
-// read. A buffer that is too small is an error.
+// Sgemm enqueues the product z = alpha·op(x)·op(y) + beta·z of row-major float32 matrices, where op(x) is
+// m×k, op(y) is k×n and z is m×n. op transposes x if transA is set, and y if transB is set. ldx, ldy and
+// ldz are the strides, in elements, between the rows of x, y and z as stored. If beta is 0, z is not read.
+// A buffer that is too small is an error.
 func (b *BLAS) Sgemm(transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
 	return b.sgemm(Batch{}, transA, transB, m, n, k, alpha, x, ldx, y, ldy, beta, z, ldz)
 }
@@ -70,8 +70,8 @@ type Batch struct {
 	NextX, NextY, NextZ int
 }
 
-// SgemmBatch gives the stream several products; see Sgemm. The buffers hold the matrices of all products.
-// No two products may write the same element.
+// SgemmBatch enqueues several products; see Sgemm. The buffers hold the matrices of all products. No two
+// products may write the same element.
 func (b *BLAS) SgemmBatch(batch Batch, transA, transB bool, m, n, k int, alpha float32, x Buffer, ldx int, y Buffer, ldy int, beta float32, z Buffer, ldz int) error {
 	if batch.Count < 1 {
 		return b.stream.device.usable()

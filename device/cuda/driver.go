@@ -48,8 +48,8 @@ type driver interface {
 	loadModule(image []byte) (handle, error)
 	unloadModule(m handle) error
 	function(m handle, name string) (handle, error)
-	// launch hands every parameter over as an argument of eight bytes. The driver takes its low
-	// bytes, up to the parameter's size.
+	// launch passes every parameter as an argument of eight bytes. The driver takes its low bytes, up to
+	// the parameter's size.
 	launch(f handle, grid, block Dims, s handle, args []uint64) error
 
 	beginCapture(s handle) error

@@ -160,7 +160,7 @@ func (e *emulated) drop(h handle, kind string) {
 	delete(e.live, h)
 }
 
-// ask gives a stream work, or captures it.
+// ask enqueues work on a stream, or captures it.
 func (e *emulated) ask(s handle, work ...func()) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -17,11 +17,10 @@ type Late struct {
 	Wrong func(what string)
 }
 
-// OpenLate is OpenEmulated for a device with lazy streams: a stream works when the host waits for
-// it, or for a stream that waits for it. Some streams are ahead, and do their work as soon as no
-// event holds it back. So work that reads memory without having waited for the writer finds the old
-// values, and work that writes memory too early spoils it for a reader that is late. While a copy is
-// under way its destination holds NaN.
+// OpenLate is OpenEmulated for a device with lazy streams: a stream does its work when the host waits for
+// it, or for a stream that waits for it. Some streams are ahead: they do their work as soon as no event
+// prevents it. So work that reads memory without waiting for its writer reads old values, and work that
+// writes memory too early destroys the input of a late reader. During a copy its destination holds NaN.
 //
 // As long as one goroutine at a time works with the device, the same seed gives the same
 // order.
@@ -67,7 +66,7 @@ func newLate(e *emulated, l Late) *late {
 	return d
 }
 
-// drift lets the streams that are ahead go on, until they have to wait.
+// drift runs the streams that are ahead until they have to wait.
 func (d *late) drift() {
 	for _, i := range d.rng.Perm(len(d.ordered)) {
 		for q := d.ordered[i]; q.ahead && d.rng.IntN(3) > 0 && d.step(q); {

@@ -173,7 +173,7 @@ func (c *Controller) newQueue(id, depth int) (*Queue, error) {
 	return q, err
 }
 
-// identify asks for the identity of the controller and of its first namespace.
+// identify reads the identity of the controller and of its first namespace.
 func (c *Controller) identify() error {
 	page, err := c.t.Alloc(spec.IdentifyBytes)
 	if err != nil {
@@ -214,7 +214,7 @@ func (c *Controller) identify() error {
 	return nil
 }
 
-// makeQueues asks for queue pairs, and makes the granted number.
+// makeQueues requests queue pairs, and creates the granted number.
 func (c *Controller) makeQueues() error {
 	var cmd spec.Command
 	cmd.SetHead(spec.SetFeatures, 0, 0)

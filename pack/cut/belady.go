@@ -17,11 +17,11 @@ const (
 	NoEntry     = math.MaxUint32
 )
 
-// belady is a cache under Belady's MIN with bypass (Belady, A study of replacement
-// algorithms for a virtual-storage computer, 1966). After every batch it keeps, of the
-// rows it holds and the batch's rows, those with the nearest next uses. Among rows with
-// equal next uses a held row has precedence over a new one, and of new rows the one of the
-// lower node. No policy has more hits on a given trace with a given initial content.
+// belady is a cache under Belady's MIN with bypass (Belady, A study of replacement algorithms for a
+// virtual-storage computer, 1966). After every batch it keeps the rows with the nearest next uses, among
+// the rows in it and the batch's rows. Among rows with equal next uses a held row has precedence over a new
+// one, and of new rows the one of the lower node. No policy has more hits on a given trace with a given
+// initial content.
 //
 // Entries that may be evicted are queued in one list per batch of next use, so that the
 // entry with the farthest next use is found in constant time. Batches are numbered from 0

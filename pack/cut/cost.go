@@ -16,7 +16,7 @@ type costs struct {
 	graphs int64   // bytes of the graphs without plans, whole pages
 }
 
-// level counts the training batches' rows that lie outside hot.bin.
+// level counts the training batches' rows outside hot.bin.
 type level struct {
 	cold, ssd int64 // rows stored
 	uses      int64 // of the rows in ssd, by batches

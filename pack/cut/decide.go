@@ -18,8 +18,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// A Decision determines a pack's content, together with the samples and the feature table, and gives
-// the pack's sizes. Its values depend only on the request's.
+// A Decision determines a pack's content, together with the samples and the feature table, and has the
+// pack's sizes. It depends only on the content parameters and the shard of the Request.
 type Decision struct {
 	Params packfile.Params
 	// Facts are the pack's facts, except the counts of rows and bytes that only the renumbering of the

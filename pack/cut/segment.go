@@ -9,9 +9,9 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Segment finds the nodes that several batches of one segment use, and orders them band by band,
-// coldest first, each by the batches that use a node, so that rows which a batch uses lie next to each
-// other. O(nodes) memory serves one segment after another.
+// Segment finds the nodes that several batches of one segment use, and orders them band by band, coldest
+// first, each by the batches that use a node, so that the rows of a batch are contiguous where possible. It
+// takes O(nodes) memory, and is reused for one segment after another.
 //
 // Nodes are compared by their first batch, the lower first, then by their second, the higher first, and
 // so on in turn: the order of a reflected Gray code with the batches as digits. Where one group of

@@ -34,12 +34,11 @@ type Stats struct {
 // A Recorder records one cycle of a simulation. The simulation calls Begin, then Batch for every batch in
 // order, then End, on one goroutine.
 type Recorder interface {
-	// Begin gives the nodes that the cache holds before batch 0, by entry, in a list that is
-	// valid during the call, and the inverse of that list. The cycle ends with the same
-	// nodes, in other entries.
+	// Begin records the nodes in the cache before batch 0, by entry. nodes is valid during the call, and
+	// entry is its inverse. The cycle ends with the same nodes, in other entries.
 	Begin(nodes []uint32, entry func(node uint32) uint32) error
-	// Batch gives the codes of training batch t, for its nodes in ascending order, and the
-	// nodes that the cache holds after it, by entry. Both lists are valid during the call.
+	// Batch records training batch t: the codes of its nodes, in ascending order of the nodes, and held,
+	// the nodes in the cache after it, by entry. Both lists are valid during the call.
 	Batch(t int, codes, held []uint32) error
 	// End returns the record of the files, once all batches were recorded.
 	End() (Record, error)
@@ -74,10 +73,10 @@ func NewSimulator(ctx context.Context, fsys vfs.FS, dir string, samples *mbfile.
 // Close removes the scratch files.
 func (s *Simulator) Close() error { return s.trace.remove() }
 
-// Run simulates a cache of rows rows, or fewer if training touches fewer nodes, and records one cycle
-// that ends with the rows that it began with. rank orders the cache's first content: its nodes take the
-// entries 0, 1 and so on by ascending rank, so that the most used rows lie together, in the entries
-// that a GPU would hold. If rank is nil they go by ascending node. rec may be nil.
+// Run simulates a cache of rows rows, or fewer if training touches fewer nodes, and records one cycle that
+// ends with the rows that it began with. rank orders the cache's first content: its nodes take the entries
+// 0, 1 and so on by ascending rank, so that the most used rows are in the first entries, which a GPU would
+// hold. If rank is nil they go by ascending node. rec may be nil.
 func (s *Simulator) Run(ctx context.Context, rows int64, rank []uint32, rec Recorder) (Stats, error) {
 	m := newSimulation(s.trace, s.nodes, rows, s.slots)
 	set, err := m.circle(ctx)
@@ -182,7 +181,7 @@ func (s *simulation) soonest(ctx context.Context) error {
 	return err
 }
 
-// begin gives every member v of the set that circle returned the entry place(v).
+// begin puts every member v of the set of circle into the entry place(v).
 func (s *simulation) begin(set *idset.Set, place func(v uint32) uint32) {
 	s.cache.move(place)
 	if !s.stats.Periodic {

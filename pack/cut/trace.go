@@ -136,7 +136,7 @@ func (t *trace) each(ctx context.Context, slots []*traceSlot, do func(s *traceSl
 	}, do)
 }
 
-// remove gives the scratch files up; nil is ignored.
+// remove removes the scratch files. On a nil trace it does nothing.
 func (t *trace) remove() error {
 	if t == nil {
 		return nil

@@ -18,7 +18,7 @@
 //
 // ascending by node id inside a band. A trainer that holds the ranks below edge ej in memory reads the
 // chunk's bands 0…j, one sequential prefix, straight into the front of the matrix, and copies the other
-// rows out of its memory. One pack so serves one cache size for each of its edges.
+// rows out of its memory. So a pack serves one cache size for each of its edges.
 //
 // # Segments
 //
@@ -34,18 +34,17 @@
 //
 // # Policy min
 //
-// The order of visits is known, so a cache of a size fixed by the pack can hold at any time the rows
-// that are needed soonest: Belady's MIN, with rows that pass by the cache when they are needed late.
-// There is one edge, the number of the cache's entries, and two bands, of rows that are not in the
-// cache when their batch comes:
+// The order of batches is known. So a cache, of a size fixed by the pack, can hold the rows that are needed
+// soonest at any time: Belady's MIN. Rows that are needed late pass by the cache. There is one edge, the
+// number of the cache's entries, and two bands, of rows that are not in the cache when their batch comes:
 //
 //	[ band 0: passing by | band 1: admitted | hits by ascending entry ]
 //
-// ascending by node id in each band. Once the hits are copied out, the admitted rows go to the entries
-// that the batch's plan names. hot.bin holds the rows of the entries before batch 0, ascending by rank.
-// The trace is a circle: after the last batch the entries contain the same rows, in another order, from
-// which a trainer that goes around puts them back. Evaluation does not touch the entries: all its rows
-// are in eval.bin.
+// ascending by node id in each band. Once the hits are copied out, the admitted rows go to the entries that
+// the batch's plan names. hot.bin holds the rows of the entries before batch 0, ascending by rank. The
+// trace is a circle: after the last batch the entries contain the same rows in another order, and a trainer
+// that continues with batch 0 moves them back. Evaluation does not touch the entries: all its rows are in
+// eval.bin.
 //
 // # Evaluation
 //
@@ -78,23 +77,22 @@
 //
 // A page is 4096 bytes; gaps are zero.
 //
-// A graph is a batch in the form of graph/batchcodec, followed, for training, by its plan (Plan),
-// uint32 little-endian. A training batch's input node is named by its rank; an evaluation batch's by
-// its rank if that is below hot rows and the policy is static, else by hot rows + its place in
-// eval.bin.
+// A graph is a batch in the form of graph/batchcodec, followed, for training, by its plan (Plan), uint32
+// little-endian. An input node of a training batch is stored as its rank. An input node of an evaluation
+// batch is stored as its rank if that is below hot rows and the policy is static, else as hot rows + its
+// place in eval.bin.
 //
-// refill.bin holds, for every group of RefillBatches batches, of which the last may be shorter, a
-// record of one pair (u32 batch, u32 row of its matrix) per entry: where a trainer that goes on after
-// the group finds the entry's row. Batch 2³²-1 stands for a row of hot.bin: the entry's own row, except
-// in the last record, which has hot.bin's rows only. Batches are numbered through the whole pack.
+// refill.bin holds, for every group of RefillBatches batches, of which the last may be shorter, a record of
+// one pair (u32 batch, u32 row of its matrix) per entry: the origin of the entry's row for a trainer that
+// resumes after the group. Batch 2³²-1 stands for a row of hot.bin: the row of the entry itself, except in
+// the last record, where all rows are of hot.bin. Batches are numbered through the whole pack.
 //
 // # Chunks
 //
-// A band's rows are cut into pieces, anew at each band, so that none straddles an edge. Without
-// compression they follow each other as they are, and a piece, of at most 256 KiB, is only the range of
-// one checksum. With it, a piece is the whole rows that fit in 1 MiB, at least one, compressed by
-// itself and starting on a page; its checksum covers the compressed bytes. A piece that does not shrink
-// lies as it is.
+// Each band is cut into pieces by itself, so that no piece crosses an edge. Without compression the rows
+// follow each other, and a piece, of at most 256 KiB, is only the range of one checksum. With compression,
+// a piece is the whole rows that fit in 1 MiB, at least one, compressed by itself and starting on a page;
+// its checksum covers the compressed bytes. A piece that does not shrink is stored uncompressed.
 //
 // # index.bin
 //
@@ -115,35 +113,35 @@
 //	        u64 offset in eval-graph.bin  u32 bytes  u32 CRC-32C
 //	u64     number of pieces of all chunks
 //	u32[]   CRC-32C of each, in order
-//	u32[]   with compression: bytes of each; bit 31 says that it lies as it is
+//	u32[]   with compression: bytes of each; bit 31: it is stored uncompressed
 //	u32     CRC-32C of all the above
 //
-// Parts of a file, chunks, graphs and segments, lie one after another, each on the first page after the
-// one before, and a file ends with the page that its last part ends in. Counts of 32 bits are less than
-// 2³² in every pack: samples with a batch of more edges or graph bytes are refused. There are at most
-// 2²⁶ batches, and index.bin has at most 16 GiB.
+// The parts of a file (chunks, graphs, segments) follow each other. Each begins at the first page after the
+// part before, and a file ends with the last page of its last part. Counts of 32 bits are less than 2³² in
+// every pack: samples with a batch of more edges or graph bytes are refused. There are at most 2²⁶ batches,
+// and index.bin has at most 16 GiB.
 //
 // # Shards
 //
-// A shard of a PACK directory, format "diskgnn.pack-shard", has the files of a run of whole groups, and
-// the first shard all files that are not numbered. Its index counts the batches and segments of the
-// whole; the entries of other shards are zeros, and so are evaluation's in all shards but the first. In
-// its facts, cold_rows, ssd_rows, chunk_bytes and graph_bytes are its own. Merge assembles the whole
-// from all shards: the same files, one index, those facts added up or their maxima.
+// A shard of a PACK directory, format "diskgnn.pack-shard", has the files of a run of whole groups, and the
+// first shard all files that are not numbered. Its index has entries for all batches and segments of the
+// whole; the entries of other shards are zeros, and so are the entries of evaluation in all shards but the
+// first. The facts cold_rows, ssd_rows, chunk_bytes and graph_bytes are of the shard. Merge assembles the
+// whole from all shards: the same files, one index, and the sums or maxima of those facts.
 //
 // # Slices
 //
-// A slice of a pack has all its files in their lengths, its meta.json, and so its fingerprint; but of
-// cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin only the bytes that one rank of a training reads
-// (Share), and zeros elsewhere. slice.json, which meta.json does not list, says which rank's it is
-// (Slice), of which pack, and has a checksum of itself.
+// A slice of a pack has all files of the pack with their lengths, its meta.json, and so its fingerprint. Of
+// cold-GGGGG.bin, graph-GGGGG.bin and ssd-GGGGG.bin it has only the bytes that one rank of a training reads
+// (Share), and zeros elsewhere. slice.json, which meta.json does not list, has the rank (Slice), the
+// fingerprint of the pack, and its own checksum.
 //
 // # Versions
 //
 // The version in meta.json rises with any change of the bytes, and a reader keeps the decoders of all
-// versions that a landed program wrote (versions). Version 1 is older than these, and refused: such a
-// pack is made again. Version 2 is for nodes with one class. In version 3, for multi-label graphs,
-// every batch has Targets, of target_bytes (a fact) bytes per seed node, and nothing else differs.
+// versions that a landed program wrote (versions). Version 1 is older than these, and refused: such a pack
+// must be made again. Version 2 is for nodes with one class. Version 3 is for multi-label graphs: every
+// batch has Targets of target_bytes (a fact) bytes per seed node. Nothing else differs.
 package packfile
 
 import (

@@ -29,7 +29,7 @@ type Adam struct {
 	Parameters       int
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Adam) Launch(s *cuda.Stream) error {
 	bytes := 4 * int64(a.Parameters)
 	l := begin(s, "adam")

@@ -46,7 +46,7 @@ func (a *Aggregate) gap() int {
 	return a.Width
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Aggregate) Launch(s *cuda.Stream) error {
 	k, what := aggregate, "aggregate"
 	if a.Transposed {
@@ -98,7 +98,7 @@ type Scatter struct {
 	Dropout        Dropout
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Scatter) Launch(s *cuda.Stream) error {
 	l := begin(s, "scatter")
 	var k compiled

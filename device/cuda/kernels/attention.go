@@ -24,7 +24,7 @@ type EdgeSoftmax struct {
 	Rows            Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a EdgeSoftmax) Launch(s *cuda.Stream) error {
 	l := begin(s, "edge softmax")
 	l.Buffer("the weights", a.Weights, cuda.MatrixBytes(a.Edges, a.Heads, a.Heads))
@@ -52,7 +52,7 @@ type EdgeSoftmaxBackward struct {
 	OwnGrads    cuda.Buffer // float32, by destination and head
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a EdgeSoftmaxBackward) Launch(s *cuda.Stream) error {
 	size := cuda.MatrixBytes(a.Edges, a.Heads, a.Heads)
 	l := begin(s, "edge softmax backward")
@@ -81,7 +81,7 @@ type SumEdges struct {
 	Rows          Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a SumEdges) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "sum over edges")

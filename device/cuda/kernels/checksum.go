@@ -24,7 +24,7 @@ const (
 	checksumBlocks = 8
 )
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Checksum) Launch(s *cuda.Stream) error {
 	l := begin(s, "checksum")
 	l.Buffer("the checksums", a.Sums, 4*int64(a.Rows.Most))

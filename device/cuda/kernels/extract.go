@@ -17,7 +17,7 @@ type Extract struct {
 	Rows     Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Extract) Launch(s *cuda.Stream) error {
 	l := begin(s, "extract")
 	if a.RowBytes%2 != 0 || a.Step%2 != 0 {

@@ -11,7 +11,7 @@ import (
 //
 //	Out[i] = Table[Index[i]], or Table[i] without an Index
 //
-// A table may be cut in two: Far holds its rows from Near on, and may lie in pinned host memory.
+// A table may be cut in two: Far holds its rows from Near on, and may be in pinned host memory.
 type Gather struct {
 	Out    cuda.Buffer // float32
 	Stride int         // stride of the rows of Out, in floats; at least Width
@@ -29,7 +29,7 @@ type Gather struct {
 	Rows    Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Gather) Launch(s *cuda.Stream) error {
 	var k compiled
 	switch a.Type {

@@ -16,7 +16,7 @@ type AggregateHeads struct {
 	Rows            Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a AggregateHeads) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "aggregate heads")
@@ -47,7 +47,7 @@ type CombineHeads struct {
 	Rows            Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a CombineHeads) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "combine heads")
@@ -80,7 +80,7 @@ type EdgeDots struct {
 	Rows            Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a EdgeDots) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "edge dots")

@@ -1,10 +1,10 @@
 // Package kernels holds the kernels of training on a GPU, in the .cu files here, and launches them.
 //
-// A kernel's arguments are a struct. Its method Launch checks their sizes and gives a stream the
-// work; the function of the same name in package plain specifies its result. Sums run in a stated
-// order and products are not fused with them, so a kernel gives its twin's bits, but for the
-// exponentials of a softmax. Indices are not checked: callers pass validated ones. Launch allocates
-// nothing, and returns the errors of cuda.Launch.
+// A kernel's arguments are a struct. Its method Launch checks their sizes and enqueues the work on a
+// stream; the function of the same name in package plain specifies its result. Sums run in a stated order
+// and products are not fused with them, so a kernel gives its twin's bits, but for the exponentials of a
+// softmax. Indices are not checked: callers pass validated ones. Launch allocates nothing, and returns the
+// errors of cuda.Launch.
 //
 // Values that change from step to step lie in device memory, so that a captured graph can be
 // launched again: how many rows there are (Count), constants of Adam and of the loss, the stream of

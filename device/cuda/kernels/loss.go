@@ -34,7 +34,7 @@ type CrossEntropy struct {
 	Rows      Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a CrossEntropy) Launch(s *cuda.Stream) error {
 	l := begin(s, "cross-entropy")
 	a.arguments(&l)
@@ -55,7 +55,7 @@ type Binary struct {
 	Targets      cuda.Buffer // by row, ⌈Classes/8⌉ bytes, the lowest bit first
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Binary) Launch(s *cuda.Stream) error {
 	l := begin(s, "binary cross-entropy")
 	a.arguments(&l)

@@ -15,7 +15,7 @@ type Maximum struct {
 	Rows            Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Maximum) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "maximum")
@@ -41,7 +41,7 @@ type MaximumBackward struct {
 	Rows            Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a MaximumBackward) Launch(s *cuda.Stream) error {
 	most, add := a.Rows.Most, 0
 	if a.Add {

@@ -6,11 +6,11 @@ import (
 	"diskgnn/device/cuda"
 )
 
-// LayerNorm normalises rows, in place; Tail goes on with the shift for a bias:
+// LayerNorm normalises rows, in place. Tail then adds the shift, as a bias:
 //
 //	Normed[i] = (Z[i] + Bias − mean)·Inverse[i]        Z[i] = Scale·Normed[i]
 //
-// where Inverse is 1/√(variance + Epsilon), and mean and variance are the row's. A sum over columns is
+// where Inverse is 1/√(variance + Epsilon), and mean and variance are of the row. A sum over columns is
 // eight partial sums, one for the columns of each remainder by eight, which are added pairwise, one half to
 // the other.
 type LayerNorm struct {
@@ -22,7 +22,7 @@ type LayerNorm struct {
 	Rows        Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a LayerNorm) Launch(s *cuda.Stream) error {
 	l := begin(s, "layer norm")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
@@ -51,7 +51,7 @@ type LayerNormBackward struct {
 	Rows           Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a LayerNormBackward) Launch(s *cuda.Stream) error {
 	l := begin(s, "layer norm backward")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
@@ -74,7 +74,7 @@ type SumProducts struct {
 	Rows  Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a SumProducts) Launch(s *cuda.Stream) error {
 	l := begin(s, "sum of products")
 	l.sums(a.Sums, a.A, a.B, cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width), a.Width, a.Rows)
@@ -98,8 +98,8 @@ func (l *launch) sum(k compiled, out, sums cuda.Buffer, width, rows int) error {
 	return columnSums(l.Stream(), out, sums, width, sumGroups(rows))
 }
 
-// BatchStatistics computes the statistics of the columns of Z for batch norm: Mean; Inverse,
-// 1/√(variance + Epsilon); and Variance, unbiased. The bias has been added: Tail does.
+// BatchStatistics computes the statistics of the columns of Z for batch norm: Mean; Inverse, 1/√(variance +
+// Epsilon); and Variance, unbiased. Z includes the bias, which Tail has added.
 //
 // Rows of Z beyond the count become zero.
 type BatchStatistics struct {
@@ -111,7 +111,7 @@ type BatchStatistics struct {
 	Rows                    Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a BatchStatistics) Launch(s *cuda.Stream) error {
 	sums := TailBackward{G: a.Z, Width: a.Width, Sums: a.Sums, DBias: a.Mean, Activation: Identity, Rows: a.Rows}
 	if err := sums.Launch(s); err != nil {
@@ -139,7 +139,7 @@ func (a BatchStatistics) Launch(s *cuda.Stream) error {
 	return l.grid(columnVariances, 1, columns, cuda.Dims{blockThreads, 1})
 }
 
-// Standardize normalises columns, in place; Tail goes on with the shift for a bias:
+// Standardize normalises columns, in place. Tail then adds the shift, as a bias:
 //
 //	Normed[i] = (Z[i] − Mean)·Inverse        Z[i] = Scale·Normed[i]
 type Standardize struct {
@@ -150,7 +150,7 @@ type Standardize struct {
 	Rows                 Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Standardize) Launch(s *cuda.Stream) error {
 	l := begin(s, "standardize")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
@@ -174,7 +174,7 @@ type StandardizeBackward struct {
 	Rows           Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a StandardizeBackward) Launch(s *cuda.Stream) error {
 	l := begin(s, "standardize backward")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)

@@ -11,7 +11,7 @@ type ZeroPadding struct {
 	Rows   Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a ZeroPadding) Launch(s *cuda.Stream) error {
 	l := begin(s, "zero padding")
 	l.matrix("the rows", a.X, a.Rows.Most, a.Width, a.Stride)

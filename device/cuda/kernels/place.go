@@ -6,7 +6,7 @@ import "diskgnn/device/cuda"
 //
 //	Table[Index[i]] = Source[i]
 //
-// It changes a table that Gather reads: Far holds its rows from Near on, and may lie in pinned host memory.
+// It changes a table that Gather reads: Far holds its rows from Near on, and may be in pinned host memory.
 // The values in Index must be distinct.
 type Place struct {
 	Table    cuda.Buffer
@@ -18,7 +18,7 @@ type Place struct {
 	Rows     Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Place) Launch(s *cuda.Stream) error {
 	l := begin(s, "place")
 	if a.RowBytes%2 != 0 {

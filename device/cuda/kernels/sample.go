@@ -84,7 +84,7 @@ type SampleSeeds struct {
 	Count cuda.Buffer
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a SampleSeeds) Launch(s *cuda.Stream) error {
 	l := begin(s, "number the seed nodes")
 	if a.Seeds < 1 || a.Seeds > a.Most {
@@ -103,8 +103,8 @@ func (a SampleSeeds) Launch(s *cuda.Stream) error {
 // result is one block. Edges, their order and the numbers of the nodes are the same as the host's sampler
 // gives for the same key.
 //
-// Counts lie in device memory. Where a hop would exceed Edges.Most or Sources.Most, SampleNoRoom
-// is set, the counts of its edges or nodes become 0, and nothing is written beyond the room.
+// Counts are in device memory. If a hop would exceed Edges.Most or Sources.Most, SampleNoRoom is set, the
+// counts of its edges or nodes become 0, and nothing is written beyond the room.
 type SampleHop struct {
 	Frontier
 	Neighbors cuda.Buffer // indices of the graph: uint32 for every edge
@@ -120,7 +120,7 @@ type SampleHop struct {
 	Sums    cuda.Buffer // scratch: SampleSumBytes of the destinations, and of the edges
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a SampleHop) Launch(s *cuda.Stream) error {
 	if n := int64(a.Destinations.Most) + int64(a.Edges.Most); 8*n > a.Table.Bytes() {
 		return fmt.Errorf("kernels: sample: a table of %d bytes is too small for %d nodes", a.Table.Bytes(), n)

@@ -48,7 +48,7 @@ type Tail struct {
 	Rows       Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a Tail) Launch(s *cuda.Stream) error {
 	l := begin(s, "bias and activation")
 	k, err := a.Activation.of(biasNone, biasReLU, biasELU)
@@ -120,7 +120,7 @@ type TailBackward struct {
 	Rows       Count
 }
 
-// Launch gives the stream the work.
+// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
 func (a TailBackward) Launch(s *cuda.Stream) error {
 	l := begin(s, "activation backward")
 	k, err := a.Activation.of(backwardNone, backwardReLU, backwardELU)

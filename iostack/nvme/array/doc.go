@@ -1,5 +1,5 @@
-// Package array reads files that lie on an array of NVMe drives: a storage stack over one or
-// several controllers, which it drives by itself, without the kernel.
+// Package array reads files on an array of NVMe drives: a storage stack over one or several controllers,
+// with a driver in user space.
 //
 //	Stack    iostack.Stack: shares queue, waiting and counting with all backends
 //	worker   a goroutine with a queue pair of each drive, and the reads that it has under way

@@ -133,7 +133,7 @@ func (m *measured) open(l Load, blocks int) (err error) {
 	return m.streams[0].Synchronize()
 }
 
-// run goes on until the measurement is over; no read is under way then.
+// run measures until the effort is over. When it returns, no read is under way.
 func (m *measured) run(ctx context.Context) error {
 	began := time.Now()
 	defer func() { m.wall = time.Since(began) }()

@@ -183,7 +183,7 @@ type super struct {
 	force, underWay ref
 }
 
-// at returns the byte of drive 0 where the superblock of a generation lies.
+// superAt returns the offset on drive 0 of the superblock of a generation.
 func superAt(generation uint64) int64 { return superblock * (1 + int64(generation%2)) }
 
 func (s *super) encode() []byte {

@@ -146,7 +146,7 @@ func (c *Contents) encode() []byte {
 }
 
 // decodeTable decodes a table of a volume of the given number of pages. It checks that files ascend, have
-// the number of pages that their sizes need, lie on the volume, and share no page with each other. It
+// the number of pages for their sizes, are inside the volume, and share no page with each other. It
 // allocates at most a few times the bytes of the table.
 func decodeTable(b []byte, pages int64) (*Contents, error) {
 	if len(b) < len(tableMagic) || string(b[:7]) != tableMagic[:7] {

@@ -103,7 +103,7 @@ func (w *Writers) take(ctx context.Context) (*block, error) {
 	}
 }
 
-// put hands a block over.
+// put passes a block to the writing goroutines.
 func (w *Writers) put(b *block) {
 	w.pending.Add(1)
 	w.full <- b // has room for all blocks
@@ -164,7 +164,7 @@ func (s *Stream) Room(ctx context.Context) ([]byte, error) {
 	return s.b.mem[s.b.end:], nil
 }
 
-// Filled says that the next n bytes of the slice that Room returned are filled.
+// Filled records that the next n bytes of the slice from Room are filled.
 func (s *Stream) Filled(n int) { s.b.end += n }
 
 // Write copies b to the next places.
@@ -181,7 +181,7 @@ func (s *Stream) Write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// Flush hands the last block over to the writing goroutines.
+// Flush passes the last block to the writing goroutines.
 func (s *Stream) Flush() {
 	if s.b != nil && s.b.end > s.b.from {
 		s.w.put(s.b)

@@ -56,8 +56,8 @@ type File struct {
 	dirty atomic.Bool // it was written to since it was last made durable
 }
 
-// Create makes a file of the given size, all zeros, for which the file system reserves
-// room where it can. Size 0 says that the size is not known yet.
+// Create creates a file of the given size, all zeros, and reserves its space if the file system supports
+// it. Size 0 means that the size is not known yet.
 func (s *Set) Create(name string, size int64) (*File, error) {
 	f, err := s.Dir.FS().Create(s.Dir.File(name))
 	if err != nil {
@@ -219,7 +219,7 @@ func (f *File) write(b []byte, off int64) error {
 	return h.write(b, off)
 }
 
-// WriteCached writes b, wherever it lies in memory, at off, through the page cache.
+// WriteCached writes b, at any address in memory, to offset off, through the page cache.
 func (f *File) WriteCached(b []byte, off int64) error {
 	h, err := f.hold()
 	if err != nil {

@@ -180,7 +180,7 @@ type rangeRead struct {
 	halves map[int64]*seam // by row: the rows with one part landed
 }
 
-// seam is a row that lies in two pieces.
+// seam is a row in two pieces.
 type seam struct {
 	row  []byte
 	have int // bytes of it
@@ -216,8 +216,7 @@ func (r *rangeRead) piece(p *pieces.Piece) error {
 	return nil
 }
 
-// part takes the bytes from at on of a row that lies in two pieces, and converts the row
-// when it has both.
+// part takes the bytes from at on of a row in two pieces, and converts the row when it has both.
 func (r *rangeRead) part(wide []float32, v, at int64, b []byte) error {
 	if v < r.lo || v >= r.hi {
 		return nil

@@ -271,7 +271,7 @@ func takeLanding(a *arguments) *landing {
 	return &landing{a.bytes(), a.words32(), a.words64(), int(a.word()), a.word(), a.word(), a.words32()}
 }
 
-// over returns the reason for the end of a wait that began at a time, 0 if it goes on.
+// over returns the reason for the end of a wait that began at a time, 0 if it has not ended.
 func (l *landing) over(e *Emulator, since uint64) gpuqueue.Status {
 	runtime.Gosched()
 	switch {
