@@ -1,9 +1,8 @@
-// Package binio reads and writes the little-endian arrays that all formats are
-// made of: views of bytes as numbers, arrays of a fixed byte width, a decoder
-// that remembers its first error, and tables of checksums.
+// Package binio reads and writes the little-endian arrays of all formats. It has views of bytes as
+// numbers, arrays of a fixed byte width, a decoder that keeps its first error, and tables of checksums.
 //
-// Numbers lie in files as in memory of a little-endian machine; the program
-// refuses to start on another.
+// Numbers in files have the byte order of little-endian memory. The program refuses to start on a
+// big-endian machine.
 package binio
 
 import (
@@ -15,7 +14,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Page is the alignment of everything that is read directly from a device.
+// Page is the alignment in bytes of all data that is read by direct I/O.
 const Page = 4096
 
 func init() {
@@ -37,8 +36,8 @@ func Bytes[T Number](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// View returns b as numbers, without copying. The bytes must be aligned to the
-// type and a multiple of its size: formats see to it, so anything else is a bug.
+// View returns b as numbers, without copying. b must be aligned to the type, and its length a multiple
+// of the type's size, else View panics: the formats guarantee both.
 func View[T Number](b []byte) []T {
 	var t T
 	size := int(unsafe.Sizeof(t))
@@ -55,10 +54,10 @@ func View[T Number](b []byte) []T {
 // AlignUp rounds n up to a multiple of align, a power of two.
 func AlignUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }
 
-// Width returns the bytes, 1 to 4, that hold every value up to max.
+// Width returns the number of bytes, 1 to 4, that can hold every value up to max.
 func Width(max uint32) int { return (bits.Len32(max|1) + 7) / 8 }
 
-// AppendUints appends src to dst at width bytes a value. Values must fit.
+// AppendUints appends src to dst, width bytes (1 to 4) per value. The values must fit.
 func AppendUints(dst []byte, src []uint32, width int) []byte {
 	n := len(dst)
 	dst = append(dst, make([]byte, len(src)*width)...)
@@ -97,7 +96,7 @@ func Uints(dst []uint32, src []byte, width int) {
 			dst[i] = uint32(binary.LittleEndian.Uint16(src[2*i:]))
 		}
 	case 3:
-		// Four bytes are read where three are meant, except for the last value.
+		// Each value is read as four bytes, of which three count; the last one is read by itself.
 		n := len(dst) - 1
 		for i := 0; i < n; i++ {
 			dst[i] = binary.LittleEndian.Uint32(src[3*i:]) & 0xFFFFFF
@@ -113,8 +112,8 @@ func Uints(dst []uint32, src []byte, width int) {
 	}
 }
 
-// Decoder reads fields from the front of a buffer. After the first error every
-// read returns zeros, so that a decoding function checks Err once at its end.
+// Decoder reads fields from the front of a buffer. After the first error all reads return zeros, so a
+// decoding function needs to check Err only once, at its end.
 type Decoder struct {
 	b   []byte
 	off int
@@ -127,17 +126,17 @@ func NewDecoder(b []byte) *Decoder { return &Decoder{b: b} }
 // Err returns the first error, of kind fault.ErrCorrupt.
 func (d *Decoder) Err() error { return d.err }
 
-// Rest returns the bytes not read yet.
+// Rest returns the number of bytes that have not been read.
 func (d *Decoder) Rest() int { return len(d.b) - d.off }
 
-// Fail records an error at the present offset, unless there is one already.
+// Fail records an error at the present offset, unless an error was recorded before.
 func (d *Decoder) Fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fault.New(fault.ErrCorrupt, "at byte %d: %s", d.off, fmt.Sprintf(format, args...))
 	}
 }
 
-// Raw returns the next n bytes, aliasing the buffer, or nil.
+// Raw returns the next n bytes, a part of the buffer, or nil if fewer are left.
 func (d *Decoder) Raw(n int) []byte {
 	if d.err != nil {
 		return nil
@@ -175,7 +174,7 @@ func (d *Decoder) U64() uint64 {
 }
 
 // Count reads a 32-bit count of items of at least unit bytes each. It fails if the remaining bytes
-// cannot hold them, so that a wrong count cannot make a huge allocation.
+// cannot hold them, so a wrong count cannot cause a huge allocation.
 func (d *Decoder) Count(unit int) int {
 	n := int(d.U32())
 	if d.err == nil && n*unit > d.Rest() {
@@ -185,7 +184,8 @@ func (d *Decoder) Count(unit int) int {
 	return n
 }
 
-// Uints reads n values of width bytes into dst's memory, grown if needed.
+// Uints reads n values of width bytes each. It returns them in dst's memory, or in a new slice if dst is
+// too small.
 func (d *Decoder) Uints(dst []uint32, n, width int) []uint32 {
 	if width < 1 || width > 4 {
 		d.Fail("the elements of an array have %d bytes, not 1 to 4", width)
@@ -199,8 +199,8 @@ func (d *Decoder) Uints(dst []uint32, n, width int) []uint32 {
 	return dst
 }
 
-// Grow returns s with length n, its content undefined, reallocating only when
-// the capacity does not suffice.
+// Grow returns a slice of length n with undefined content. It uses the memory of s if its capacity
+// suffices.
 func Grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -9,21 +9,21 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// A Checker gets a file's bytes, in order, and fails where they differ from the written ones, with
-// an error of kind fault.ErrCorrupt that names file and range. End comes after the last byte, once;
-// it must come, whatever Write returned.
+// A Checker compares the bytes of a file with its checksums. Write gets all bytes, in order. End must be
+// called once, after the last Write, even if a Write failed. A mismatch is an error of kind
+// fault.ErrCorrupt, from either, that names the file and the range.
 type Checker interface {
 	Write(p []byte) (int, error)
 	End() error
 }
 
-// Range is a part of a file under one checksum.
+// Range is a part of a file with its checksum, a CRC-32C. Offset and length are in bytes.
 type Range struct {
 	Offset, Len int64
 	CRC         uint32
 }
 
-// Ranges returns the granules of the file.
+// Ranges yields the granules of the file, in order.
 func (s *Sums) Ranges() iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		for i, crc := range s.CRC {
@@ -35,8 +35,8 @@ func (s *Sums) Ranges() iter.Seq[Range] {
 	}
 }
 
-// CheckRanges returns a checker of a file that has the given ranges, ascending, and
-// zeros between them and before the first one.
+// CheckRanges returns a checker of a file with the given ranges, ascending, and with zeros between them
+// and before the first one. name is the file's name in errors.
 func CheckRanges(name string, ranges iter.Seq[Range]) Checker {
 	c := &rangeChecker{name: name}
 	c.next, c.stop = iter.Pull(ranges)
@@ -48,10 +48,10 @@ type rangeChecker struct {
 	name string
 	next func() (Range, bool)
 	stop func()
-	at   int64  // of the file's next byte
-	r    Range  // that covers it, or follows it
-	more bool   // there is such a range
-	crc  uint32 // of the range's bytes so far
+	at   int64  // offset of the file's next byte
+	r    Range  // the range that contains this byte, or the next one
+	more bool   // r is valid
+	crc  uint32 // of the bytes of r so far
 }
 
 func (c *rangeChecker) advance() {
@@ -100,7 +100,7 @@ func (c *rangeChecker) End() error {
 	return nil
 }
 
-// CheckHash returns a checker of a small file by its Hash.
+// CheckHash returns a checker that compares a whole file with its Hash.
 func CheckHash(name, want string) Checker { return &hashChecker{name, want, sha256.New(), 0} }
 
 type hashChecker struct {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// NPYHeader returns the header of a NumPy array's file, for elements of a type like <f4: version 1 of
-// the format, padded so that elements begin at a multiple of 64.
+// NPYHeader returns the header of a .npy file, version 1 of NumPy's format. descr is the type of the
+// elements, such as <f4. The header is padded so that the elements begin at a multiple of 64 bytes.
 func NPYHeader(descr string, shape []int64) []byte {
 	dims := make([]string, len(shape))
 	for i, d := range shape {

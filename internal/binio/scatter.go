@@ -5,18 +5,18 @@ import (
 	"sync"
 )
 
-// Scatter computes Sums of a file from bytes that come in any order, each once, such as rows that
-// lie in the order of use and come in the order of nodes. It begins with the sums of zeros. CRCs are
-// linear over GF(2): a granule's CRC is the CRC of zeros, xor the contribution of each part by
-// itself, with zeros around it.
+// Scatter computes the Sums of a file that is written in any order, each byte once, such as rows that
+// are written in the order of nodes to a file in the order of use. It begins with the sums of zeros. CRCs
+// are linear over GF(2): the CRC of a granule is the CRC of zeros, xor the contribution of each written
+// part with zeros around it.
 //
 // Put may be called concurrently for bytes of different granules.
 type Scatter struct {
 	sums   Sums
-	powers []uint32 // of x⁸ modulo the polynomial: what n bytes that follow multiply by
+	powers []uint32 // powers of x⁸ modulo the polynomial: the factor of a part that n bytes follow
 }
 
-// NewScatter starts with the table of a file of zeros.
+// NewScatter returns a Scatter for a file of size bytes, all zero, in granules of granule bytes.
 func NewScatter(size, granule int64) *Scatter {
 	s := &Scatter{sums: Sums{Granule: granule, Size: size, CRC: make([]uint32, (size+granule-1)/granule)}, powers: powersOf(granule)}
 	zeros := make([]byte, granule)
@@ -49,7 +49,7 @@ func makePowers(granule int64) []uint32 {
 	return list
 }
 
-// Put takes the file's bytes from off on, which were zero so far.
+// Put adds the bytes b at offset off, which were zero so far.
 func (s *Scatter) Put(off int64, b []byte) {
 	for len(b) > 0 {
 		i, at := off/s.sums.Granule, off%s.sums.Granule
@@ -58,21 +58,21 @@ func (s *Scatter) Put(off int64, b []byte) {
 		if n == length {
 			s.sums.CRC[i] = CRC(b[:n])
 		} else {
-			// Zeros before the part count nothing in a register that begins with zero.
+			// Leading zeros do not change a register of zero.
 			s.sums.CRC[i] ^= times(register(0, b[:n]), s.powers[length-at-n])
 		}
 		off, b = off+n, b[n:]
 	}
 }
 
-// register returns the CRC's register after b, from the register before. CRC and UpdateCRC invert it
-// at both ends.
+// register returns the CRC's register after b, given the register before it. CRC and UpdateCRC invert
+// the register at both ends.
 func register(before uint32, b []byte) uint32 { return ^UpdateCRC(^before, b) }
 
 // one is the polynomial 1: the highest bit is the coefficient of x⁰.
 const one = uint32(1 << 31)
 
-// times multiplies polynomials modulo the CRC's.
+// times multiplies polynomials modulo the polynomial of the CRC.
 func times(a, b uint32) uint32 {
 	product := uint32(0)
 	for ; a != 0; a <<= 1 { // the next higher power of x
@@ -82,5 +82,5 @@ func times(a, b uint32) uint32 {
 	return product
 }
 
-// Sums returns the table of the bytes so far. It changes with the next Put.
+// Sums returns the table of the bytes so far. The next Put changes it.
 func (s *Scatter) Sums() Sums { return s.sums }

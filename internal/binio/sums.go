@@ -15,7 +15,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // CRC returns the CRC-32C of b.
 func CRC(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// UpdateCRC continues the CRC-32C of the bytes so far (0 for none) with b.
+// UpdateCRC returns the CRC-32C of some bytes followed by b. crc is the CRC of these bytes, 0 for none.
 func UpdateCRC(crc uint32, b []byte) uint32 { return crc32.Update(crc, castagnoli, b) }
 
 // Hash returns the SHA-256 of b in hexadecimal: the checksum of small files.
@@ -24,34 +24,33 @@ func Hash(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// HashSums returns the checksum of a file that is covered by a table of CRCs:
-// the SHA-256 of the table. It changes whenever any byte of the file does.
+// HashSums returns the checksum of a file with a table of CRCs: the SHA-256 of the table, in
+// hexadecimal.
 func HashSums(crcs []uint32) string { return Hash(Bytes(crcs)) }
 
-// Sums holds the CRC-32C of every granule of a file, the last one short.
+// Sums has the CRC-32C of every granule of a file. The last granule may be shorter.
 type Sums struct {
 	Granule int64
 	Size    int64
 	CRC     []uint32
 }
 
-// Summer computes Sums from a file's bytes, given in order. It is an io.Writer
-// that never fails.
+// Summer computes Sums from the bytes of a file, written in order. It is an io.Writer that never fails.
 type Summer struct {
 	sums Sums
 	crc  uint32
-	in   int64 // bytes in the granule under way
+	in   int64 // bytes of the current granule
 }
 
-// NewSummer starts a table of the given granule.
+// NewSummer starts a table with granules of granule bytes.
 func NewSummer(granule int64) *Summer { return &Summer{sums: Sums{Granule: granule}} }
 
-// Expect makes room for the table of a file of size bytes.
+// Expect allocates the table of a file of size bytes.
 func (s *Summer) Expect(size int64) {
 	s.sums.CRC = slices.Grow(s.sums.CRC, int((size+s.sums.Granule-1)/s.sums.Granule))
 }
 
-// Write takes the file's next bytes.
+// Write adds the next bytes of the file.
 func (s *Summer) Write(p []byte) (int, error) {
 	n := len(p)
 	s.sums.Size += int64(n)
@@ -68,7 +67,7 @@ func (s *Summer) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Sums returns the finished table.
+// Sums returns the table of all bytes written so far.
 func (s *Summer) Sums() Sums {
 	t := s.sums
 	if s.in > 0 {
@@ -77,11 +76,11 @@ func (s *Summer) Sums() Sums {
 	return t
 }
 
-// Checksum returns the file's checksum.
+// Checksum returns the file's checksum, its HashSums.
 func (s *Sums) Checksum() string { return HashSums(s.CRC) }
 
-// Verify checks b, the file's bytes from off on. Both ends must lie on granules,
-// or at the file's end. name is the file's, for the error.
+// Verify compares b, the file's bytes from off on, with the table. Both ends must lie at bounds of
+// granules, or at the end of the file. name is the file's name in the error, of kind fault.ErrCorrupt.
 func (s *Sums) Verify(name string, off int64, b []byte) error {
 	for len(b) > 0 {
 		n := min(s.Granule, int64(len(b)))
@@ -93,8 +92,8 @@ func (s *Sums) Verify(name string, off int64, b []byte) error {
 	return nil
 }
 
-// Compare checks the CRC-32C of a granule of the file, n bytes from off on, that was computed
-// elsewhere.
+// Compare compares the CRC-32C of a granule, n bytes from off on, with the table. It is for a CRC that
+// was computed elsewhere, such as on a GPU.
 func (s *Sums) Compare(name string, off, n int64, crc uint32) error {
 	i := off / s.Granule
 	if off%s.Granule != 0 || n > s.Granule || i >= int64(len(s.CRC)) || n < s.Granule && off+n != s.Size {
@@ -159,9 +158,9 @@ func DecodeSums(b []byte) (Sums, error) {
 	return s, nil
 }
 
-// Combine returns the table of the same file at a coarser granule, a multiple of s.Granule,
-// from the finer one's CRCs alone. It is how a table that nothing covers is held to one
-// that the fingerprint covers.
+// Combine returns the table of the same file with a coarser granule, a multiple of s.Granule, computed
+// from the CRCs alone. With it, a fine table that has no checksum is compared with a coarse table that
+// the fingerprint covers.
 //
 // CRCs are linear over GF(2): crc(A‖B) = shift(crc(A)) ⊕ crc(B), where shift appends len(B) zero
 // bytes.
@@ -183,11 +182,11 @@ func (s *Sums) Combine(granule int64) Sums {
 	return t
 }
 
-// shift is the linear map that appending zero bytes is to a CRC, by the CRC's bytes: the
-// sum of its images of them.
+// shift is the change of a CRC by appended zero bytes, a linear map: the result is the xor of one entry
+// for each byte of the CRC.
 type shift [4][256]uint32
 
-// shiftBy returns the map of the given number of zero bytes.
+// shiftBy returns the map for a number of appended zero bytes.
 func shiftBy(bytes int64) *shift {
 	zeros := make([]byte, bytes)
 	none := UpdateCRC(0, zeros) // the map with pre- and post-conditioning is affine
