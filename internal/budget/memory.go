@@ -15,12 +15,11 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// DefaultShare is the part of the machine's or the cgroup's memory that a stage
-// takes when --memory is not given.
+// DefaultShare is the share of the machine's or the cgroup's memory that a stage uses without --memory.
 const DefaultShare = 0.8
 
-// Default returns the memory in bytes that a stage may hold when the user names none, and the name
-// of the total of which it is a share.
+// Default returns the memory budget in bytes of a stage without --memory, and the text for the total of
+// which it is a share, such as "the machine's 16.00 GiB".
 func Default() (bytes int64, of string) {
 	return share(available(memlimit.FromCgroup, memlimit.FromSystem))
 }
@@ -32,8 +31,8 @@ func share(all int64, of string) (int64, string) {
 	return int64(DefaultShare * float64(all)), of
 }
 
-// Beyond names the limit that a budget exceeds, or returns "". The kernel ends a process at that
-// limit, before the budget is used up.
+// Beyond returns the text for the limit that a budget of memory bytes exceeds, or "". The kernel ends a
+// process at this limit, before the budget is used up.
 func Beyond(memory int64) string { return beyond(memory, memlimit.FromCgroup, memlimit.FromSystem) }
 
 func beyond(memory int64, cgroup, machine func() (uint64, error)) string {
@@ -43,7 +42,7 @@ func beyond(memory int64, cgroup, machine func() (uint64, error)) string {
 	return ""
 }
 
-// available returns the memory that the process can have, 0 if it is not known, and the name of the
+// available returns the memory in bytes that the process can have, 0 if unknown, and the text for the
 // limit.
 func available(cgroup, machine func() (uint64, error)) (bytes int64, of string) {
 	sys, err := machine()
@@ -56,7 +55,8 @@ func available(cgroup, machine func() (uint64, error)) (bytes int64, of string) 
 	return int64(sys), "the machine's " + FormatBytes(int64(sys))
 }
 
-// Check refuses work that needs more than the budget.
+// Check returns an error of kind fault.ErrBudget if need exceeds have, both in bytes. what names the
+// work in the error.
 func Check(what string, need, have int64) error {
 	if need <= have {
 		return nil
@@ -72,8 +72,7 @@ type Usage struct {
 	Peak   int64 // the highest RSS so far
 }
 
-// Now reads the process's memory. It returns zeros where the kernel does not
-// tell.
+// Now returns the memory of the process. Figures that the kernel does not report are 0.
 func Now() Usage {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -82,7 +81,7 @@ func Now() Usage {
 	return Usage{Anon: field(b, "RssAnon:"), Locked: field(b, "VmLck:"), RSS: field(b, "VmRSS:"), Peak: field(b, "VmHWM:")}
 }
 
-// field finds "Name:   123 kB" and returns bytes.
+// field finds "Name:   123 kB" and returns the bytes, 0 if there is no such line.
 func field(status []byte, name string) int64 {
 	_, rest, ok := bytes.Cut(status, append([]byte("\n"), name...))
 	if !ok {
@@ -106,11 +105,11 @@ type Watch struct {
 	done   sync.WaitGroup
 }
 
-// watchEvery is short enough to see a stage's memory, since stages take their buffers once and keep
-// them, and long enough to cost nothing.
+// watchEvery is the interval of samples. Stages allocate their buffers once and keep them, so rare
+// samples see their memory.
 const watchEvery = 25 * time.Millisecond
 
-// StartWatch begins sampling.
+// StartWatch starts sampling on a goroutine, until Stop or the end of the context.
 func StartWatch(ctx context.Context) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{cancel: cancel}
@@ -147,27 +146,25 @@ func (w *Watch) Stop() (peakAnon, peakRSS int64) {
 	return w.peak.Load(), Now().Peak
 }
 
-// Reserve is the memory that every stage plans for beside its buffers, in bytes: the program itself,
-// Go's runtime and the garbage that its collector has not come to yet, stacks of goroutines and
-// threads, open files, the bounce buffers of a storage stack. It does not grow with the graph, the
-// model or the flags.
+// Reserve is the memory in bytes that every stage plans for in addition to its buffers: the program, Go's
+// runtime and uncollected garbage, stacks of goroutines and threads, open files, and the bounce buffers
+// of a storage stack. It does not grow with the graph, the model or the flags.
 //
-// TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a tiny
-// graph, where buffers are next to nothing, the commands hold 4 to 20 MiB on two cores. The rest is
-// for garbage, and for machines with many cores: Go's runtime keeps memory for each.
+// TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a tiny graph
+// with very small buffers, the commands hold 4 to 20 MiB on two cores. The rest is for garbage, and for
+// machines with many cores, since Go's runtime keeps memory for each core.
 const Reserve = 32 << 20
 
-// DriverReserve comes on top where a GPU computes: the host memory of its driver and cuBLAS, in
-// bytes, once they are used.
+// DriverReserve is the further memory in bytes for a GPU: the host memory of its driver and cuBLAS.
 const DriverReserve = 128 << 20
 
-// foreignReserve is the part of the Reserve that Go's collector does not count: the
-// program's data, stacks of threads, bounce buffers.
+// foreignReserve is the part of the Reserve that Go's garbage collector does not count: the program's
+// data, stacks of threads, bounce buffers.
 const foreignReserve = Reserve / 2
 
-// LimitHeap makes Go's collector keep to a budget of memory bytes, of which buffers outside its heap
-// take outside bytes. The heap gets the rest, less the part of the Reserve that the collector does
-// not count, and at least the other part. The returned function restores the former limit.
+// LimitHeap sets the memory limit of Go's garbage collector for a budget of memory bytes, where buffers
+// outside the heap take outside bytes. The heap gets the rest without foreignReserve, but at least the
+// remaining part of the Reserve. undo restores the previous limit.
 func LimitHeap(memory, outside int64) (undo func()) {
 	old := debug.SetMemoryLimit(max(memory-outside, Reserve) - foreignReserve)
 	return func() { debug.SetMemoryLimit(old) }

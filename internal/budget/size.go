@@ -1,5 +1,4 @@
-// Package budget reads sizes that people write, and watches the memory of the process against its
-// budget.
+// Package budget parses and prints sizes, and measures the memory of the process against its budget.
 package budget
 
 import (
@@ -18,12 +17,12 @@ type Unit int
 // Units in which a size can be written.
 const (
 	UnitBytes   Unit = iota // 512MiB, 2GB, 4096B
-	UnitPercent             // 10%: of something that the context names
-	UnitTimes               // 3x: of something that the context names
+	UnitPercent             // 10%, of a reference that the context gives
+	UnitTimes               // 3x, a multiple of a reference that the context gives
 	UnitUnlimited
 )
 
-// Size is an amount as the user wrote it, resolved once its reference is known.
+// Size is a parsed size in one of the units. Bytes and Rows resolve it.
 type Size struct {
 	Value float64
 	Unit  Unit
@@ -39,9 +38,9 @@ var suffixes = []struct {
 	{"B", 1},
 }
 
-// ParseSize reads "512MiB", "2GB", "7B", "10%", "3x", "unlimited" and "0". Another number
-// without a unit is refused, as it may be meant in any: the error suggests the units that
-// are accepted where the size is for, all of them if none are named.
+// ParseSize parses a size such as "512MiB", "2GB", "7B", "10%", "3x", "unlimited" or "0". Any other number
+// without a unit is an error of kind fault.ErrUsage, which suggests the accepted units, or all units if
+// none is given.
 func ParseSize(s string, accepted ...Unit) (Size, error) {
 	bad := fault.New(fault.ErrUsage, "%q is no size: write bytes (512MiB, 2GB), a share (10%%), a multiple (3x) or unlimited", s)
 	text := strings.TrimSpace(s)
@@ -100,7 +99,7 @@ func withUnits(text string, v float64, accepted []Unit) string {
 	return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 }
 
-// Bytes resolves a size that must be given in bytes.
+// Bytes returns the bytes of a size in bytes. Other units are an error.
 func (s Size) Bytes() (int64, error) {
 	if s.Unit != UnitBytes {
 		return 0, fault.New(fault.ErrUsage, "%s: give this size in bytes, like 512MiB", s)
@@ -108,8 +107,8 @@ func (s Size) Bytes() (int64, error) {
 	return int64(s.Value), nil
 }
 
-// Rows resolves a size to a number of rows of rowBytes each, out of total: a
-// share is of the rows, whatever their dtype; bytes are rounded down.
+// Rows returns the size as a number of rows of rowBytes bytes each. A percentage is a share of total
+// rows; bytes are rounded down to whole rows; unlimited is all rows. Multiples are an error.
 func (s Size) Rows(total int64, rowBytes int) (int64, error) {
 	switch s.Unit {
 	case UnitPercent:
@@ -122,7 +121,7 @@ func (s Size) Rows(total int64, rowBytes int) (int64, error) {
 	return 0, fault.New(fault.ErrUsage, "%s: give a share of the rows (10%%) or bytes (2GiB)", s)
 }
 
-// String writes the size as ParseSize reads it.
+// String returns the size in a form that ParseSize reads.
 func (s Size) String() string {
 	v := strconv.FormatFloat(s.Value, 'f', -1, 64)
 	switch s.Unit {
@@ -136,7 +135,7 @@ func (s Size) String() string {
 	return FormatBytes(int64(s.Value))
 }
 
-// FormatBytes writes a number of bytes for people, in binary units.
+// FormatBytes returns a number of bytes for people, in binary units: 1.50 GiB.
 func FormatBytes(n int64) string {
 	switch {
 	case n >= 1<<40:
