@@ -11,19 +11,19 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Ports is how many ports the first process may listen on: its own and the next 16. A
-// launcher may hold the first, as torchrun does MASTER_PORT for itself.
+// Ports is the number of ports that the first process tries: its own and the next 16. A launcher may
+// use the first one, as torchrun uses MASTER_PORT.
 const Ports = 17
 
-// defaultPort is taken where nothing says one. It is not torchrun's.
+// defaultPort is the port without MASTER_PORT or another source. It differs from torchrun's.
 const defaultPort = 29400
 
-// loopback is where processes of one host find each other.
+// loopback is the address at which processes of one host connect.
 const loopback = "127.0.0.1"
 
-// address completes a place of one of several replicas: MASTER_ADDR and MASTER_PORT win over the
-// set's address. Processes that are all on one host meet at its loopback, whatever MASTER_ADDR says,
-// which no other host reaches.
+// address sets the host and port of a place among several replicas. MASTER_ADDR and MASTER_PORT take
+// precedence over the set's address. Processes that are all on one host use its loopback address, which
+// no other host reaches, and ignore MASTER_ADDR.
 func (p *Place) address(use Use, env Env, r reading) error {
 	if use != Replicas || p.Alone() {
 		return nil
@@ -50,7 +50,7 @@ func (p *Place) address(use Use, env Env, r reading) error {
 	return nil
 }
 
-// lastPort is the last one with room for the others after it.
+// lastPort is the last port that Ports-1 further ports can follow.
 const lastPort = 1<<16 - Ports
 
 func port(text string) (int, bool) {
@@ -58,8 +58,8 @@ func port(text string) (int, bool) {
 	return n, ok && n >= 1 && n <= lastPort
 }
 
-// Addresses returns where the first process may be found, host:port, in the order in which it
-// tries them. Which one it took, and that it is of the same run, a handshake has to say.
+// Addresses returns the addresses, host:port, at which the first process may listen, in the order in
+// which it tries them. A handshake must find the right one, and check that it belongs to the same run.
 func (p Place) Addresses() []string {
 	list := make([]string, Ports)
 	for i := range list {
@@ -68,17 +68,16 @@ func (p Place) Addresses() []string {
 	return list
 }
 
-// Local reports whether all processes of the job are on this host, and meet where no other host
-// reaches them. It goes by how the address is written, so that all of them say the same: a name that
-// is of a loopback address here, as Debian has the host's own, is another address elsewhere.
+// Local reports whether all processes of the job are on this host and use its loopback address. It
+// depends on the text of the address alone, so that all processes agree: a host name may resolve to a
+// loopback address on one host, as on Debian, and to another address elsewhere.
 func (p Place) Local() bool {
 	ip := net.ParseIP(p.Host)
 	return p.Count < 2 || p.Host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Listen listens on the first of the place's addresses that is free: for the process with
-// index 0. The caller closes the listener. Where none of the ports is free, the error wraps the
-// last one's.
+// Listen listens on the first free address of the place, for the process with index 0. The caller must
+// close the listener. If no port is free, the error is of kind fault.ErrUsage.
 func (p Place) Listen(ctx context.Context) (net.Listener, error) {
 	hosts := []string{p.Host}
 	if !p.Local() {
@@ -95,7 +94,7 @@ func (p Place) Listen(ctx context.Context) (net.Listener, error) {
 				return nil, ctx.Err()
 			}
 			if errors.Is(err, syscall.EADDRINUSE) {
-				break // the next port: on all interfaces it would be another process's for some
+				break // try the next port: on other interfaces this port may belong to another process
 			}
 			if host == hosts[len(hosts)-1] {
 				return nil, fmt.Errorf("listen for the other processes at %s: %w", net.JoinHostPort(p.Host, strconv.Itoa(p.Port+i)), err)
@@ -105,9 +104,9 @@ func (p Place) Listen(ctx context.Context) (net.Listener, error) {
 	return nil, fault.New(fault.ErrUsage, "listen for the other processes: ports %d to %d of %s are taken; set MASTER_PORT to another one", p.Port, p.Port+Ports-1, p.Host)
 }
 
-// own returns where the first process listens for other hosts: on the addresses of its name, without
-// loopback addresses, which others do not reach; else on all interfaces, as where the name is a
-// service's.
+// own returns the addresses at which the first process listens for other hosts: the addresses of its
+// name, without loopback addresses. If there are none, as for the name of a service, it listens on all
+// interfaces.
 func (p Place) own(ctx context.Context) []string {
 	var hosts []string
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.Host)

@@ -1,6 +1,6 @@
 // Package job finds the place of this process in its job: its index and the number of processes that
-// a scheduler or a launcher started, its index on its host, and where the first process listens.
-// Each of them has its own environment variables:
+// a scheduler or a launcher started, its index on its host, and the address of the first process. Every
+// scheduler and launcher has a set of environment variables:
 //
 //	array     SLURM_ARRAY_TASK_ID, _MIN, _MAX, _STEP, _COUNT             sbatch --array; shards only
 //	torchrun  RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE             torchrun and its imitations
@@ -12,14 +12,13 @@
 //	jobset    JOBSET_JOB_INDEX, JOBSET_REPLICAS                          by the manifest, see docs/cluster.md
 //	indexed   JOB_COMPLETION_INDEX                                       a Kubernetes Job; it has no count
 //
-// A set is complete when it says a place by itself, or with the count that a flag gives. The first
-// complete one in this order is taken; the places that the others say are kept, to be printed. There
-// is no guessing: a set that says half, a number out of its range, a count that is not the flag's,
-// and sets that cannot both be right are refused, as processes that take the wrong place make the
-// same part twice and another never.
+// A set is complete if it gives a place by itself, or with the count of a flag. The first complete set in
+// this order is used; the places of the others are printed. Nothing is guessed: an incomplete set, a
+// number out of range, a count other than the flag's, and contradicting sets are errors, since processes
+// with wrong places would make one part twice and another part never.
 //
-// Within Slurm, mpirun starts daemons on other hosts by srun, and their children inherit the
-// daemon's SLURM_PROCID: there the MPI is right, and not the step.
+// Within Slurm, mpirun starts daemons on other hosts by srun, and their children inherit the daemon's
+// SLURM_PROCID. There the MPI's variables are right, and the step's are not.
 package job
 
 import (
@@ -36,10 +35,10 @@ import (
 type Use int
 
 const (
-	// Shards are parts of a directory. Their processes do not talk to each other, and may
-	// run at any time: a place has no address.
+	// Shards are parts of a directory. Their processes do not communicate, and may run at any time, so a
+	// place has no address.
 	Shards Use = iota
-	// Replicas train one model together. A place has the address of the first one.
+	// Replicas train one model together. A place has the address of the first process.
 	Replicas
 )
 
@@ -50,17 +49,17 @@ func (u Use) flag() string {
 	return "--rank"
 }
 
-// most is more processes than there are in a job.
+// most is the largest accepted number of processes of a job.
 const most = 1 << 16
 
-// Ask is the place that a flag gives. The zero Ask gives none.
+// Ask is the value of a flag for a place. The zero Ask stands for a missing flag.
 type Ask struct {
-	Auto  bool // the environment says the index, and the count where Count is 0
+	Auto  bool // the environment gives the index and, if Count is 0, the count
 	Index int  // without Auto
-	Count int  // 0: not said
+	Count int  // 0: not given
 }
 
-// ParseAsk reads "2/5", "auto" or "auto/5".
+// ParseAsk parses "2/5", "auto" or "auto/5". An error is of kind fault.ErrUsage.
 func ParseAsk(text string) (Ask, error) {
 	malformed := fault.New(fault.ErrUsage, "%q is no place: write 0/4 for the first of four processes, auto, or auto/4", text)
 	index, count, counted := strings.Cut(strings.TrimSpace(text), "/")
@@ -86,21 +85,21 @@ func ParseAsk(text string) (Ask, error) {
 	return a, nil
 }
 
-// Given reports whether a says anything.
+// Given reports whether the flag was given.
 func (a Ask) Given() bool { return a != Ask{} }
 
 // Place is the place of a process in its job.
 type Place struct {
-	Index, Count           int // which process, from 0, of how many: rank and world
-	LocalIndex, LocalCount int // among those of its host; 0 of 1 where nothing says it
+	Index, Count           int // number of the process, from 0, and number of processes: rank and world
+	LocalIndex, LocalCount int // the same among the processes of its host; 0 of 1 if unknown
 
-	// Host and Port are where the process with index 0 listens, or at one of the ports after
-	// it: see Addresses. Only replicas have them, if there are several.
+	// Host and Port are the address of the process with index 0; it may listen at a port after Port, see
+	// Addresses. They are set for several replicas only.
 	Host string
 	Port int
 
 	// From is the source of the place: the name of a set with its variables, "--rank", or "" for a
-	// process without a source, which is alone. Others are the other sets found, with their places.
+	// process that is alone without any source. Others are the other sets found, with their places.
 	From   string
 	Others []string
 }
@@ -108,7 +107,7 @@ type Place struct {
 // Alone reports whether no other process is part of the job.
 func (p Place) Alone() bool { return p.Count == 1 }
 
-// String says the place and where it is from, for the log.
+// String returns the place and its source, for the log.
 func (p Place) String() string {
 	if p.From == "" {
 		return "a process by itself"
@@ -127,16 +126,16 @@ func (p Place) String() string {
 	return b.String()
 }
 
-// Env returns the value of an environment variable, "" where there is none.
+// Env returns the value of an environment variable, "" if it is not set.
 type Env func(name string) string
 
 // Environ is the environment of this process.
 var Environ Env = os.Getenv
 
-// Find returns the place that the flag and the environment say. A flag that names a place is
-// taken as it is, and no variable is looked at but MASTER_ADDR and MASTER_PORT. Without a flag,
-// shards are of no job; a process that trains is alone where no set says another thing. Errors
-// are fault.ErrUsage.
+// Find returns the place from the flag and the environment. If the flag gives a place, only the variables
+// MASTER_ADDR and MASTER_PORT are used. Without the flag, a stage that makes shards is alone, and
+// variables are ignored; a process that trains is alone unless a set gives a place. Errors are of kind
+// fault.ErrUsage.
 func Find(use Use, ask Ask, env Env) (Place, error) {
 	switch {
 	case ask.Given() && !ask.Auto:
@@ -194,9 +193,9 @@ func find(use Use, ask Ask, env Env) (Place, error) {
 	return p, p.address(use, env, r)
 }
 
-// choose returns the first complete set, -1 if there is none, or if one that is wrong comes
-// before it. Slurm's step gives way to an MPI that was not started by it directly: that
-// says something else, or the place on the host too, which srun gives no MPI.
+// choose returns the index of the first complete set, or -1 if there is none or if a wrong set comes
+// before it. An MPI takes precedence over Slurm's step if mpirun started it: then its place differs from
+// the step's, or it has a place on the host, which srun does not give to an MPI.
 func choose(found []reading) int {
 	for i, r := range found {
 		switch r.state {
@@ -217,7 +216,7 @@ func choose(found []reading) int {
 	return -1
 }
 
-// unclear refuses sets of which none can be taken.
+// unclear returns the error for sets that give no place.
 func unclear(use Use, found []reading) error {
 	texts := make([]string, len(found))
 	for i, r := range found {
@@ -230,7 +229,7 @@ func unclear(use Use, found []reading) error {
 	return fault.New(fault.ErrUsage, "the number of this process is unclear: %s; write %s 0/4 for the first of four%s", strings.Join(texts, "; "), use.flag(), alone)
 }
 
-// conflict refuses a place that the flag, or another set, contradicts.
+// conflict returns an error if the flag or another set contradicts the chosen place.
 func conflict(use Use, ask Ask, found []reading, at int) error {
 	r := found[at]
 	if ask.Count != 0 && r.count != ask.Count {
@@ -248,7 +247,7 @@ func conflict(use Use, ask Ask, found []reading, at int) error {
 	return nil
 }
 
-// outOfRange returns the error of a place, or "".
+// outOfRange returns the reason why a place is impossible, or "".
 func outOfRange(index, count int) string {
 	switch {
 	case count < 1 || count > most:
@@ -259,15 +258,15 @@ func outOfRange(index, count int) string {
 	return ""
 }
 
-// number reads a whole number from 0, as programs write it: no sign, no space, no leading 0.
+// number parses a whole number from 0 in canonical form: no sign, no space, no leading 0.
 func number(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 0 && strconv.Itoa(n) == text
 }
 
-// Restarts returns how often the job of this process was begun before, and the variable that
-// says so: Slurm's, of a job that was requeued, or torchrun's, which starts all processes anew
-// when one fails. It returns 0 where there is none.
+// Restarts returns the number of restarts of this process's job, and the environment variable that gives
+// it: Slurm's for a requeued job, or torchrun's, which restarts all processes when one fails. Without
+// such a variable it returns 0.
 func Restarts(env Env) (n int, variable string) {
 	for _, name := range []string{"SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"} {
 		if n, ok := number(env(name)); ok && n > 0 {

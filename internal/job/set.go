@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// The names of sets that others refer to.
+// Names of sets.
 const (
 	setArray = "array"
 	setSlurm = "slurm"
 )
 
-// set is the variables by which one scheduler or launcher says a place.
+// set has the variables of one scheduler or launcher.
 type set struct {
 	name       string
 	shardsOnly bool
@@ -19,7 +19,7 @@ type set struct {
 	read func(env Env, count int) reading
 }
 
-// sets are all of them, in the order in which they are taken.
+// sets lists all sets in the order of precedence.
 var sets = []set{
 	{setArray, true, readArray},
 	{"torchrun", false, pairs("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")},
@@ -31,17 +31,17 @@ var sets = []set{
 	{"indexed", false, readIndexed},
 }
 
-// state is how much a set says.
+// state is the completeness of a set.
 type state int
 
 const (
-	absent   state = iota // nothing
-	partial               // something, but no place
-	wrong                 // what cannot be
-	complete              // a place
+	absent   state = iota // no variable is set
+	partial               // some variables are missing
+	wrong                 // a value is impossible
+	complete              // the set gives a place
 )
 
-// reading is the place that a set gives.
+// reading is the result of reading a set.
 type reading struct {
 	name  string
 	state state
@@ -49,9 +49,9 @@ type reading struct {
 	seen  []string
 
 	index, count           int
-	localIndex, localCount int    // localCount 0: not said
-	host                   string // of the first process, "" if not said
-	port                   int    // 0: not said
+	localIndex, localCount int    // localCount 0: not given
+	host                   string // of the first process, "" if not given
+	port                   int    // 0: not given
 }
 
 func (r reading) mpi() bool { return r.name == "openmpi" || r.name == "pmi" }
@@ -65,7 +65,7 @@ func (r reading) String() string {
 	return fmt.Sprintf("%s: %s", r.source(), r.why)
 }
 
-// vars reads the variables of a set, and remembers which are there.
+// vars reads the variables of a set, and records which of them are set.
 type vars struct {
 	env Env
 	reading
@@ -79,8 +79,8 @@ func (v *vars) text(name string) string {
 	return value
 }
 
-// int reads a number into dst and reports whether the variable is there. One that is no
-// number makes the set wrong.
+// int reads a number into dst and reports whether the variable is set. A value that is no number makes
+// the set wrong.
 func (v *vars) int(name string, dst *int) bool {
 	value := v.text(name)
 	if value == "" {
@@ -94,21 +94,21 @@ func (v *vars) int(name string, dst *int) bool {
 	return true
 }
 
-// wrong remembers the first thing that cannot be.
+// wrong records the first impossible value.
 func (v *vars) wrong(format string, args ...any) {
 	if v.state != wrong {
 		v.state, v.why = wrong, fmt.Sprintf(format, args...)
 	}
 }
 
-// partial remembers the first thing that is missing, unless something is wrong.
+// partial records the first missing variable, unless a value is wrong.
 func (v *vars) partial(format string, args ...any) {
 	if v.state == absent || v.state == complete {
 		v.state, v.why = partial, fmt.Sprintf(format, args...)
 	}
 }
 
-// end settles the state of a set after its variables were read.
+// end returns the reading after all variables were read.
 func (v *vars) end() reading {
 	if v.state == absent && len(v.seen) > 0 {
 		v.state = complete
@@ -116,8 +116,8 @@ func (v *vars) end() reading {
 	return v.reading
 }
 
-// pairs returns the reading of a launcher that says everything: index and count, and the
-// same on the host, which may be missing, but not by half.
+// pairs returns a function that reads a launcher's index and count, and the same on the host. The
+// variables of the host may both be missing, but not one alone.
 func pairs(index, count, localIndex, localCount string) func(Env, int) reading {
 	return func(env Env, _ int) reading {
 		v := &vars{env: env}
@@ -130,7 +130,7 @@ func pairs(index, count, localIndex, localCount string) func(Env, int) reading {
 	}
 }
 
-// both reads two variables that belong together.
+// both reads two variables that must both be set, or neither.
 func (v *vars) both(name1 string, dst1 *int, name2 string, dst2 *int) {
 	is1, is2 := v.int(name1, dst1), v.int(name2, dst2)
 	switch {
@@ -141,7 +141,7 @@ func (v *vars) both(name1 string, dst1 *int, name2 string, dst2 *int) {
 	}
 }
 
-// readPET reads the variables meant for torchrun, in its place: one process a host.
+// readPET reads the variables that are meant for torchrun, for runs without it: one process per host.
 func readPET(env Env, _ int) reading {
 	v := &vars{env: env}
 	v.int("PET_NODE_RANK", &v.index)
@@ -160,7 +160,7 @@ func readPET(env Env, _ int) reading {
 	} else if nodes != "" {
 		v.wrong("PET_NNODES is no whole number: the number of hosts has to be fixed")
 	}
-	// Words like auto leave the number of processes to torchrun.
+	// With a word such as auto, torchrun would choose the number of processes.
 	if n, ok := number(v.text("PET_NPROC_PER_NODE")); ok && n > 1 {
 		v.partial("%d processes per host need torchrun to start them: torchrun --no-python diskgnn", n)
 	}
@@ -175,9 +175,9 @@ func readPET(env Env, _ int) reading {
 	return v.end()
 }
 
-// readJobSet reads the variables that a manifest sets from the annotations of JobSet: the index of
-// this replicated Job, and the number of them. Where these are indexed themselves, each has the same
-// number of processes, which follows from the flag's count.
+// readJobSet reads the variables that a manifest sets from the annotations of JobSet: the index of this
+// replicated Job, and the number of Jobs. If the Jobs are indexed themselves, each has the same number of
+// processes, which follows from the flag's count.
 func readJobSet(env Env, count int) reading {
 	v := &vars{env: env}
 	v.both("JOBSET_JOB_INDEX", &v.index, "JOBSET_REPLICAS", &v.count)
@@ -201,11 +201,11 @@ func readJobSet(env Env, count int) reading {
 	return v.end()
 }
 
-// readIndexed reads the index of a Kubernetes Job, which does not say how many there are.
+// readIndexed reads the index of a Kubernetes Job. The environment does not have the number of pods.
 func readIndexed(env Env, count int) reading {
 	v := &vars{env: env, reading: reading{count: count}}
 	if env("JOBSET_JOB_INDEX") != "" || env("JOBSET_REPLICAS") != "" {
-		return reading{} // it is read with them
+		return reading{} // readJobSet reads the index
 	}
 	if v.int("JOB_COMPLETION_INDEX", &v.index) && count == 0 {
 		v.partial("it has no number of completions: write auto/N")

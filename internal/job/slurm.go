@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// readArray reads the place of a task in an array of Slurm's, which may begin anywhere. Its
-// tasks are counted by the step between them. Of an array that leaves out tasks, some have no
-// place: all others are told apart, and the whole is never complete without those.
+// readArray reads the place of a task in a Slurm array. The array may begin at any number, with any step
+// between its tasks. If an array leaves out tasks, a task that does not fit the step has no place; the
+// others have different places, and without the missing ones the shards are never complete.
 func readArray(env Env, _ int) reading {
 	v := &vars{env: env}
 	var id, first, last int
@@ -35,8 +35,8 @@ func readArray(env Env, _ int) reading {
 	return v.end()
 }
 
-// readSlurm reads the place of a task in a step, which srun starts. A batch script has the
-// variables of its first task too, without being started as often as there are tasks.
+// readSlurm reads the place of a task in a step of srun. A batch script has the variables of its first
+// task too, but it is a single process.
 func readSlurm(env Env, _ int) reading {
 	v := &vars{env: env}
 	isIndex := v.int("SLURM_PROCID", &v.index)
@@ -45,7 +45,7 @@ func readSlurm(env Env, _ int) reading {
 	isStep := v.int("SLURM_STEP_NUM_TASKS", &v.count)
 	switch {
 	case !isIndex && !isStep && ntasks <= 1:
-		return reading{} // a job's, in which nothing was started several times
+		return reading{} // a job with one task
 	case !isIndex:
 		v.partial("without SLURM_PROCID: tasks are started by srun")
 	case isStep:
@@ -81,7 +81,7 @@ func started(env Env) bool {
 	return false
 }
 
-// onHost reads which of the tasks on its host this one is.
+// onHost reads the place of this task among the tasks of its host.
 func (v *vars) onHost() {
 	if !v.int("SLURM_LOCALID", &v.localIndex) {
 		return
@@ -92,7 +92,7 @@ func (v *vars) onHost() {
 	}
 	var node int
 	if tasks == "" || !v.int("SLURM_NODEID", &node) {
-		v.localIndex = 0 // of how many is not said: as if nothing were
+		v.localIndex = 0 // without a count, the index is ignored
 		return
 	}
 	per, ok := tasksPerNode(tasks)
@@ -107,7 +107,7 @@ func (v *vars) onHost() {
 	v.localCount = per[node]
 }
 
-// tasksPerNode reads a list like "2(x3),1": two tasks on each of three nodes, one on the next.
+// tasksPerNode parses a list such as "2(x3),1": two tasks on each of three nodes, one on the next.
 func tasksPerNode(text string) ([]int, bool) {
 	var per []int
 	for part := range strings.SplitSeq(text, ",") {
@@ -129,9 +129,8 @@ func tasksPerNode(text string) ([]int, bool) {
 	return per, true
 }
 
-// firstHost reads where task 0 runs: on the first of the step's nodes, unless a file says
-// which task goes where. The port follows from the job, so that jobs which share a node keep
-// out of each other's way.
+// firstHost sets the address of task 0: the first of the step's nodes, unless a file distributes the
+// tasks. The port follows from the number of the job, so that jobs on one node use different ports.
 func (v *vars) firstHost() {
 	nodes := v.env("SLURM_STEP_NODELIST")
 	if nodes == "" {
@@ -146,13 +145,13 @@ func (v *vars) firstHost() {
 	}
 }
 
-// Ports of Slurm's jobs: below those that systems give to connections.
+// The ports of Slurm jobs lie below the ephemeral ports of systems.
 const (
 	slurmPorts = 16384
 	slurmJobs  = 900
 )
 
-// firstNode returns the first node of a list like "gpu[03-07,11],login": gpu03.
+// firstNode returns the first node of a list such as "gpu[03-07,11],login": gpu03.
 func firstNode(list string) string {
 	open := strings.IndexByte(list, '[')
 	comma := strings.IndexByte(list, ',')
