@@ -9,11 +9,11 @@ import (
 
 func rmdir(dir string) error { return unix.Rmdir(dir) }
 
-// gone tells whether no process has a number.
+// gone reports whether no process has this number.
 func gone(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 
-// isDelegated tells whether a group is the process's to divide: systemd marks the groups that it
-// delegates, and gives a user's groups to the user.
+// isDelegated reports whether the process may divide a group: systemd marks the groups that it
+// delegates, and a user owns the user's groups.
 func isDelegated(dir string) bool {
 	mark := make([]byte, 1)
 	for _, name := range []string{"trusted.delegate", "user.delegate"} {

@@ -1,6 +1,5 @@
-// Package memgroup holds the memory of this process, the page cache of the files that it reads
-// included, to a limit: it makes a memory cgroup below the process's own, and moves the process
-// there, and nothing else.
+// Package memgroup limits the memory of this process, with the page cache of the files that it reads: it
+// makes a memory cgroup below the process's own, and moves the process there.
 //
 //	own group ─┬─ diskgnn-PID   made by Enter, removed by Leave; holds this process alone
 //	           └─ …             other groups, left as they are
@@ -9,9 +8,9 @@
 // process may be in that group: a group either has processes or hands controllers down. In version 1
 // it must be hierarchical, so that the limits above still hold.
 //
-// Memory charged to another group before stays there: memory that the process has already, and pages
-// of files that are in the page cache. Beyond the limit the kernel first takes pages of files, and
-// ends the process only when that does not suffice.
+// Memory that was charged to another group before is not moved: the process's memory so far, and file
+// pages in the page cache. At the limit the kernel first frees file pages, and ends the process only if
+// that does not suffice.
 package memgroup
 
 import (
@@ -24,22 +23,22 @@ import (
 	"strings"
 )
 
-// Group is a group that this process made and is in.
+// Group is the group that this process has made and joined.
 type Group struct {
 	in    tree
-	own   string // directory of the group that the process was in
-	dir   string // and of the one that it is in
+	own   string // directory of the group that the process came from
+	dir   string // directory of the group that it has joined
 	pid   string
-	hands bool // Enter had the own group hand the memory controller down
+	hands bool // Enter enabled the memory controller for groups below own
 }
 
 // prefix begins the names of groups; the number of the process follows.
 const prefix = "diskgnn-"
 
-// Enter makes a group with a limit in bytes and moves this process there, with all its
-// threads. With delegated it does so only where the process was given its own group to
-// divide: one that belongs to the user, who is not root, or has systemd's mark. An error says
-// why there is none, and then everything is as it was.
+// Enter makes a group with a limit in bytes and moves this process there, with all its threads. With
+// delegated it does so only if the process may divide its own group: the group belongs to the user, who
+// is not root, or has systemd's mark of delegation. After an error everything is unchanged, and the error
+// has the reason.
 func Enter(limit int64, delegated bool) (*Group, error) {
 	h, err := find("/proc/self")
 	if err != nil {
@@ -51,7 +50,7 @@ func Enter(limit int64, delegated bool) (*Group, error) {
 	return h.enter(kernel{}, limit, os.Getpid())
 }
 
-// home is the memory cgroup that a process is in.
+// home is the memory cgroup of a process.
 type home struct {
 	dir     string
 	version int
@@ -112,7 +111,7 @@ func groupPath(groups string, version int) (string, bool) {
 	return "", false
 }
 
-// has tells whether a word is in a list with commas.
+// has reports whether a comma-separated list has a word.
 func has(list, word string) bool {
 	for w := range strings.SplitSeq(list, ",") {
 		if w == word {
@@ -147,7 +146,8 @@ func (h home) enter(in tree, limit int64, pid int) (_ *Group, err error) {
 	return g, nil
 }
 
-// limit1 limits the group and moves the process there, or leaves it where it is.
+// limit1 sets the limit, in version 1, and moves the process to the group. After an error the process
+// has not moved.
 func (g *Group) limit1(limit int64) error {
 	if err := g.write(g.dir, "memory.limit_in_bytes", strconv.FormatInt(limit, 10)); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (g *Group) limit1(limit int64) error {
 	return g.move(g.dir)
 }
 
-// limit2 does so, too. The own group must be empty before it hands the controller down, and
-// only then has the new one a limit.
+// limit2 does the same in version 2. The process must leave its own group before the controller can be
+// enabled below it; only then can the new group have a limit.
 func (g *Group) limit2(limit int64) error {
 	if err := g.move(g.dir); err != nil {
 		return err
@@ -183,7 +183,7 @@ func (g *Group) handDown() error {
 	return nil
 }
 
-// handNoMore disables the controllers that keep processes out of the own group.
+// handNoMore disables the controllers below the own group, which keep processes out of it.
 func (g *Group) handNoMore() error {
 	if !g.hands {
 		return nil
@@ -216,7 +216,7 @@ func (g *Group) Leave() error {
 // Dir returns the directory of the group.
 func (g *Group) Dir() string { return g.dir }
 
-// able tells why the process's group can have no memory group below it.
+// able returns the reason why the process's group can have no memory group below it, or nil.
 func (h home) able(in tree) error {
 	if h.version == 2 {
 		have, err := in.read(filepath.Join(h.dir, "cgroup.controllers"))
@@ -227,7 +227,7 @@ func (h home) able(in tree) error {
 	}
 	below, err := in.read(filepath.Join(h.dir, "memory.use_hierarchy"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a kernel that knows nothing else
+		return nil // without this file, groups are always hierarchical
 	}
 	if err == nil && below != "1" {
 		err = fmt.Errorf("the limits of the cgroup %s would not hold for groups below it", h.dir)
@@ -235,18 +235,18 @@ func (h home) able(in tree) error {
 	return err
 }
 
-// sweep removes groups of processes that ended without Leave. Errors do no harm.
+// sweep removes groups of processes that ended without Leave. It ignores errors.
 func (h home) sweep(in tree) {
 	names, _ := in.list(h.dir)
 	for _, name := range names {
 		number, ok := strings.CutPrefix(name, prefix)
 		if pid, err := strconv.Atoi(number); ok && err == nil && in.gone(pid) {
-			_ = in.rmdir(filepath.Join(h.dir, name)) // refused of one that has processes
+			_ = in.rmdir(filepath.Join(h.dir, name)) // fails for a group with processes
 		}
 	}
 }
 
-// contains tells whether a word is in a list with blanks.
+// contains reports whether a blank-separated list has a word.
 func contains(list, word string) bool {
 	for w := range strings.FieldsSeq(list) {
 		if w == word {
@@ -256,17 +256,17 @@ func contains(list, word string) bool {
 	return false
 }
 
-// tree is the file system in which groups are directories with files of the kernel's.
+// tree is the file system of cgroups: groups are directories with files of the kernel.
 type tree interface {
 	mkdir(dir string) error
 	rmdir(dir string) error
 	list(dir string) ([]string, error)
-	read(file string) (string, error) // without the blanks around
+	read(file string) (string, error) // without surrounding white space
 	write(file, text string) error
 	gone(pid int) bool // no process has that number
 }
 
-// kernel is the real one.
+// kernel is the tree of the kernel.
 type kernel struct{}
 
 func (kernel) mkdir(dir string) error { return os.Mkdir(dir, 0o755) }
