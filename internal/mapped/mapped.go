@@ -1,15 +1,14 @@
-// Package mapped maps files read-only into memory, for topology that is read at
-// random and may exceed RAM.
+// Package mapped maps files read-only into memory, for topology that is read at random and may exceed
+// RAM.
 //
-// A file that shrinks or a disk that fails turns an access to a mapping into a
-// memory fault. Guard turns that fault into an error of kind fault.ErrCorrupt,
-// on the goroutine that touched the memory.
+// If a mapped file shrinks or its disk fails, an access to the mapping is a memory fault. Guard turns this
+// fault into an error of kind fault.ErrCorrupt, on the goroutine that accessed the memory.
 //
-// Other changes cause no fault: a file that shrinks inside its last page reads as zeros
-// there, and a write shows in the mapping. So a File keeps its descriptor, and the size, the
-// time of the last write and the inode that it was mapped with. Guard compares size and time
-// after each function that it runs: nothing that was read from a changed file leaves it.
-// Unchanged compares the path as well, for the moment before a result is committed.
+// Other changes cause no fault: if a file shrinks within its last page, the rest reads as zeros, and
+// writes are visible in the mapping. So a File keeps its descriptor, and the size, the time of the last
+// write and the inode at the time of mapping. Guard compares size and time after each function, so that
+// no data from a changed file leaves it. Unchanged compares the path as well, before a result is
+// committed.
 package mapped
 
 import (
@@ -26,10 +25,10 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Advice says how a mapping will be read.
+// Advice is the way in which a mapping will be read.
 type Advice int
 
-// The ways of reading that the kernel distinguishes.
+// Ways of reading, as for madvise(2).
 const (
 	Normal     Advice = Advice(unix.MADV_NORMAL)
 	Random     Advice = Advice(unix.MADV_RANDOM)
@@ -40,12 +39,12 @@ const (
 // File is a read-only mapping of a whole file.
 type File struct {
 	file *os.File
-	fd   int   // of it
-	seen stamp // when it was mapped
+	fd   int   // descriptor of file
+	seen stamp // metadata at the time of mapping
 	data []byte
 }
 
-// stamp is a file's metadata that changes with its content, or if another file takes its name.
+// stamp is the metadata of a file that changes with its content, or when another file gets its name.
 type stamp struct {
 	size, seconds, nanoseconds int64
 	device, inode              uint64
@@ -55,7 +54,7 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, int64(st.Mtim.Sec), int64(st.Mtim.Nsec), uint64(st.Dev), uint64(st.Ino)}
 }
 
-// Open maps a file. An empty file has an empty mapping.
+// Open maps a file. An empty file has an empty mapping. The caller must Close the File.
 func Open(name string) (*File, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -81,15 +80,14 @@ func (f *File) open() (err error) {
 	return err
 }
 
-// Handle returns the open file, which is closed with the mapping.
+// Handle returns the open file. Close closes it.
 func (f *File) Handle() *os.File { return f.file }
 
-// Data returns the mapping. It is valid until Close, must not be written to,
-// and should be touched under Guard only.
+// Data returns the mapping. It is valid until Close, must not be written to, and should be read under
+// Guard only.
 func (f *File) Data() []byte { return f.data }
 
-// Advise tells the kernel how the mapping will be read. It is a hint: an error
-// would change nothing for the caller.
+// Advise passes a hint about the reads of the mapping to the kernel, and ignores errors.
 func (f *File) Advise(a Advice) {
 	if len(f.data) > 0 {
 		_ = unix.Madvise(f.data, int(a))
@@ -107,7 +105,7 @@ func (f *File) Close() error {
 	return err
 }
 
-// content returns an error of kind fault.ErrCorrupt if the file is not as it was mapped.
+// content returns an error of kind fault.ErrCorrupt if the file has changed since it was mapped.
 func (f *File) content() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(f.fd, &st); err != nil {
@@ -123,8 +121,8 @@ func (f *File) content() error {
 	return nil
 }
 
-// Unchanged returns an error of kind fault.ErrCorrupt if a file is not as it was mapped, or if its
-// name belongs to another file or to none. Call it before you commit a result that was read from
+// Unchanged returns an error of kind fault.ErrCorrupt if a file has changed since it was mapped, or if its
+// name now belongs to another file or to none. Call it before you commit a result that was read from
 // mappings.
 func Unchanged(files ...*File) error {
 	for _, f := range files {
@@ -140,10 +138,10 @@ func Unchanged(files ...*File) error {
 	return nil
 }
 
-// Guard runs fn, which reads the files' mappings, and returns its error. It returns an error of
-// kind fault.ErrCorrupt that names the file instead where a mapping can no longer be read, or
-// where a file was changed meanwhile: whatever fn made of it, also a panic of the runtime's by
-// an offset or a node id that was fine before. Other panics go on.
+// Guard runs fn, which reads the files' mappings, and returns its error. If a mapping can no longer be
+// read, or if a file has changed meanwhile, Guard returns an error of kind fault.ErrCorrupt that names the
+// file, in place of fn's result. This includes a runtime panic of fn caused by a changed offset or node
+// id. Other panics continue.
 func Guard(fn func() error, files ...*File) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
@@ -172,7 +170,7 @@ func changed(files []*File) error {
 	return nil
 }
 
-// faulted returns the error for a panic of a memory fault in a mapping, or nil.
+// faulted returns the error for a panic by a memory fault in a mapping, or nil for other panics.
 func faulted(r any, files []*File) error {
 	a, ok := r.(interface{ Addr() uintptr })
 	if !ok {
