@@ -1,11 +1,12 @@
-// Package secret has the secret that the ranks of a run, and people who watch it, share. It proves
-// who belongs to a run, and is never sent, printed or stored: each use has a key of its own.
+// Package secret has the shared secret of the ranks of a run, and of the people who watch it. The secret
+// proves that a process belongs to the run. It is never sent, printed or stored: each use derives a key
+// of its own.
 //
 //	secret ── HKDF-SHA-256, info "diskgnn ranks 1 listener" ──► Ed25519 key of rank 0
 //	       ── HKDF-SHA-256, info "diskgnn ranks 1 dialer" ────► Ed25519 key of all other ranks
 //	       ── HMAC-SHA-256, of "diskgnn listen" ──────────────► token that a browser or Prometheus shows
 //
-// The secret is the text without white space around it. HKDF has no salt; its 32 bytes are the
+// The secret is the text without white space around it. HKDF has no salt; its output of 32 bytes is the
 // seed of RFC 8032.
 package secret
 
@@ -33,18 +34,19 @@ import (
 // Variable is the environment variable that has the secret.
 const Variable = "DISKGNN_SECRET"
 
-// The least characters and the most bytes of a secret. Whoever reaches rank 0 gets its public key, and may
-// try guesses on it: random bytes, and enough of them, are the only protection.
+// Limits of a secret: the least characters and the most bytes. Everyone who can connect to rank 0 gets
+// its public key and can test guesses against it, so the secret must be long and random.
 const (
 	least = 16
 	most  = 4096
 )
 
-// Secret is one, or none as long as it is the zero Secret. Its text is behind a pointer, since fmt
-// calls no methods of unexported fields: however it is printed, the text is not.
+// Secret is a secret; the zero Secret is none. Its text is behind a pointer, so that fmt does not print
+// it even if the Secret is in an unexported field, where fmt calls no methods.
 type Secret struct{ text *string }
 
-// New returns the secret with a text; from says where that is from, for errors.
+// New returns the secret with a text. from is the source of the text in errors, which are of kind
+// fault.ErrUsage.
 func New(text, from string) (Secret, error) {
 	text = strings.TrimSpace(text)
 	hint := "make one: openssl rand -hex 32"
@@ -63,8 +65,8 @@ func New(text, from string) (Secret, error) {
 	return Secret{&text}, nil
 }
 
-// Find returns the secret of a file, or of the environment where no file is named; the zero Secret
-// where neither has one. A variable that is set and empty is refused.
+// Find returns the secret in a file or, if file is "", in the environment; lookup returns the value of a
+// variable. Without both it returns the zero Secret. A variable that is set but empty is an error.
 func Find(file string, lookup func(string) (string, bool)) (Secret, error) {
 	if file == "" {
 		text, ok := lookup(Variable)
@@ -85,10 +87,10 @@ func Find(file string, lookup func(string) (string, bool)) (Secret, error) {
 	return New(string(b), file)
 }
 
-// Given reports whether there is a secret.
+// Given reports whether s is a secret, not the zero Secret.
 func (s Secret) Given() bool { return s.text != nil }
 
-// Token returns the token that a watcher shows: 64 hexadecimal digits, "" without a secret.
+// Token returns the token with which watchers authenticate: 64 hexadecimal digits, "" without a secret.
 func (s Secret) Token() string {
 	if !s.Given() {
 		return ""
@@ -106,7 +108,7 @@ func (s Secret) seed(purpose string) ([]byte, error) {
 	return b, nil
 }
 
-// String says whether there is a secret.
+// String returns a text that tells whether there is a secret, without the secret.
 func (s Secret) String() string {
 	if s.Given() {
 		return "(a secret)"
@@ -126,19 +128,20 @@ const (
 	dialer   = "diskgnn ranks 1 dialer"
 )
 
-// errOther says that the other end has another key.
+// errOther is the error if the other end has another key.
 var errOther = errors.New("it has another secret")
 
-// Listener returns the TLS 1.3 configuration that accepts connections from a Dialer with the same
-// secret alone.
+// Listener returns the TLS 1.3 configuration of the accepting end. It accepts only a Dialer with the same
+// secret.
 func (s Secret) Listener() (*tls.Config, error) { return s.end(listener, dialer) }
 
-// Dialer returns the end of TLS 1.3 that makes connections, and takes only a Listener with the
+// Dialer returns the TLS 1.3 configuration of the connecting end. It accepts only a Listener with the
 // same secret.
 func (s Secret) Dialer() (*tls.Config, error) { return s.end(dialer, listener) }
 
-// end returns an end with the key of one purpose, which wants the key of another one opposite. Nobody
-// else vouches for the keys: certificates only carry them, and nothing else in them is looked at.
+// end returns the configuration of an end with the key of purpose own, which requires the key of purpose
+// other from its peer. The certificates only carry the keys: their other content is ignored, and no
+// authority signs them.
 func (s Secret) end(own, other string) (*tls.Config, error) {
 	key, err := s.key(own)
 	if err != nil {
@@ -176,7 +179,7 @@ func (s Secret) key(purpose string) (ed25519.PrivateKey, error) {
 	return ed25519.NewKeyFromSeed(seed), nil
 }
 
-// carry returns a certificate that a key signs for itself.
+// carry returns a self-signed certificate with the key.
 func carry(key ed25519.PrivateKey) (tls.Certificate, error) {
 	is := x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0)}
 	der, err := x509.CreateCertificate(nil, &is, &is, key.Public(), key)
