@@ -9,10 +9,10 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Type is an element type. Files and flags spell its text form.
+// Type is an element type. Its text is the name in files and flags.
 type Type string
 
-// The element types that the formats know. Int8 rows carry a scale per row.
+// The element types of the formats. A row of Int8 has a scale.
 const (
 	Float32  Type = "float32"
 	Float16  Type = "float16"
@@ -20,7 +20,8 @@ const (
 	Int8     Type = "int8"
 )
 
-// Parse accepts a type's name and its usual short form.
+// Parse returns the type of a name, or of its usual short form, such as bf16. An error is of kind
+// fault.ErrUsage.
 func Parse(s string) (Type, error) {
 	switch s {
 	case "float32", "fp32", "f32":
@@ -48,8 +49,8 @@ func (t Type) Size() int {
 	panic(fmt.Sprintf("dtype: size of unknown type %q", string(t)))
 }
 
-// RowBytes returns the bytes of a row of dim elements in a pack. A row of int8 has a
-// float32 scale before its elements, and zeros up to a multiple of four bytes.
+// RowBytes returns the bytes of a row of dim elements in a pack. A row of int8 has a float32 scale before
+// its elements, and is padded with zeros to a multiple of four bytes.
 func (t Type) RowBytes(dim int) int {
 	if t == Int8 {
 		return 4 + (dim+3)&^3
@@ -60,8 +61,8 @@ func (t Type) RowBytes(dim int) int {
 // Valid reports whether t is a type of this version.
 func (t Type) Valid() bool { return t == Float32 || t == Float16 || t == BFloat16 || t == Int8 }
 
-// Convert writes the elements of src, of type from, to dst as type to, rounding to the nearest, ties
-// to even. dst must have room for them. It is the plain reference of every faster conversion.
+// Convert writes the elements of src, of type from, to dst as type to, rounded to the nearest, ties to
+// even. dst must be long enough. It is the reference for all faster conversions.
 func Convert(dst []byte, to Type, src []byte, from Type) {
 	switch {
 	case to == from:
@@ -101,17 +102,17 @@ func Convert(dst []byte, to Type, src []byte, from Type) {
 	}
 }
 
-// ToBFloat16 rounds to the nearest bfloat16, ties to even; a NaN stays one.
+// ToBFloat16 rounds to the nearest bfloat16, ties to even. A NaN stays a NaN.
 func ToBFloat16(v float32) uint16 {
 	b := math.Float32bits(v)
 	if v != v {
-		return uint16(b>>16) | 0x40 // quiet, so that no payload rounds to infinity
+		return uint16(b>>16) | 0x40 // a quiet NaN: without the bit, some payloads would become infinity
 	}
 	return uint16((b + 0x7FFF + b>>16&1) >> 16)
 }
 
-// ToFloat16 rounds to the nearest IEEE 754 half, ties to even; values beyond
-// its range become infinite, a NaN stays one.
+// ToFloat16 rounds to the nearest IEEE 754 half, ties to even. Values beyond its range become infinite; a
+// NaN stays a NaN.
 func ToFloat16(v float32) uint16 {
 	b := math.Float32bits(v)
 	sign := uint16(b >> 16 & 0x8000)

@@ -18,16 +18,15 @@ import (
 // ScaleBytes is the part of an int8 row before its elements.
 const ScaleBytes = 4
 
-// maxScale is the largest scale with a finite 127-fold.
+// maxScale is the largest scale for which 127 × scale is finite.
 const maxScale = 0x1.020406p+121
 
-// Int8Scale returns the scale of a row of largest magnitude max.
+// Int8Scale returns the scale of a row with the largest magnitude max.
 func Int8Scale(max float32) float32 { return min(max/127, maxScale) }
 
-// QuantizeRow writes the values as a row of int8, rounding to the nearest, ties to
-// even; dst is Int8.RowBytes(len(src)) long. It reports whether all values are
-// finite, and leaves dst alone if not. It is the plain reference of every faster
-// function.
+// QuantizeRow writes the values of src as a row of int8, rounded to the nearest, ties to even. dst must
+// have Int8.RowBytes(len(src)) bytes. It reports whether all values are finite; if not, dst is unchanged.
+// It is the reference for all faster functions.
 func QuantizeRow(dst []byte, src []float32) bool {
 	largest := float32(0)
 	for _, v := range src {
@@ -42,13 +41,13 @@ func QuantizeRow(dst []byte, src []float32) bool {
 	return true
 }
 
-// PutScale writes all of a row of dim elements but the elements.
+// PutScale writes the scale and the padding of a row of dim elements.
 func PutScale(dst []byte, dim int, scale float32) {
 	clear(dst[ScaleBytes+dim : Int8.RowBytes(dim)])
 	binary.LittleEndian.PutUint32(dst, math.Float32bits(scale))
 }
 
-// QuantizeInt8 writes the elements of a row with the given scale.
+// QuantizeInt8 writes the elements of a row with the given scale to dst, one byte each.
 func QuantizeInt8(dst []byte, src []float32, scale float32) {
 	dst = dst[:len(src)]
 	if scale == 0 { // all values are, or round to, zero
@@ -56,13 +55,13 @@ func QuantizeInt8(dst []byte, src []float32, scale float32) {
 		return
 	}
 	for i, v := range src {
-		// The quotient exceeds 127 where the scale was rounded down.
+		// The quotient may exceed 127, since the scale may have been rounded down.
 		q := math.RoundToEven(float64(v / scale))
 		dst[i] = byte(int8(min(max(q, -127), 127)))
 	}
 }
 
-// DequantizeRow fills dst with the values of a row of int8.
+// DequantizeRow fills dst with the values of src, a row of int8 with its scale.
 func DequantizeRow(dst []float32, src []byte) {
 	DequantizeInt8(dst, src[ScaleBytes:], Scale(src))
 }
