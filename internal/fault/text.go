@@ -9,9 +9,9 @@ import (
 	"unicode"
 )
 
-// Text returns an error as one line, which names each failure and each file once. Those who call
-// the operating system's errors by the file's name have it twice, as in "write x: write x: no
-// space left on device", and those who join the errors of several workers have equal ones.
+// Text returns an error as one line that names each failure and each file once. A wrapped error of the
+// operating system may name its file twice, as in "write x: write x: no space left on device", and the
+// joined errors of several workers may be equal.
 func Text(err error) string {
 	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
@@ -22,11 +22,11 @@ func Text(err error) string {
 	return Line(strings.Join(lines, "\n"))
 }
 
-// attempt matches the operation that an error says was attempted with a file.
+// attempt matches an operation on a file in the text of an error.
 var attempt = regexp.MustCompile(`^(?:check|clear|create|load|lock|make|open|read|remove|sync|write) (.+)$`)
 
-// once leaves out of a line the attempts that the next one says more exactly: with the same file,
-// or with its whole path.
+// once removes from a line each attempt that is repeated by the next one, with the same file or with its
+// whole path.
 func once(line string) string {
 	const between = ": "
 	parts := strings.Split(line, between)
@@ -49,9 +49,9 @@ func once(line string) string {
 	return strings.Join(kept, between)
 }
 
-// Line returns a text as one line for a terminal, whoever chose the names in it: lines are joined,
-// and other control characters, which may move the cursor or change colours, are written as in a
-// quoted string.
+// Line returns a text as one line that is safe for a terminal, even if it has names from untrusted
+// input: it joins lines, and escapes other control characters, which may move the cursor or change
+// colours, as in a quoted string.
 func Line(text string) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
 	if strings.IndexFunc(text, unicode.IsControl) < 0 {
@@ -68,8 +68,8 @@ func Line(text string) string {
 	return b.String()
 }
 
-// Unrepeated returns an error's lines as one, without those that the first one ends with: a device that
-// is lost answers every call with the same error.
+// Unrepeated returns an error as one line, without the lines that repeat the end of the first one: a
+// lost device returns the same error from every call.
 func Unrepeated(err error) string {
 	first, rest, _ := strings.Cut(err.Error(), "\n")
 	for line := range strings.SplitSeq(rest, "\n") {
@@ -80,8 +80,8 @@ func Unrepeated(err error) string {
 	return first
 }
 
-// Remake adds to an error about a damaged directory the command that makes it again, unless the error
-// already names one.
+// Remake adds to an error of kind ErrCorrupt about the directory dir the command, by, that makes it
+// again, unless the error already names a command. Other errors are returned unchanged.
 func Remake(err error, dir, by string) error {
 	if !errors.Is(err, ErrCorrupt) || strings.Contains(err.Error(), "make it again") {
 		return err
