@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// ShellWord returns a path as one word of a POSIX shell's command line: as it is where that
-// is safe, else in quotes. A path that begins with a dash is written so that no command
-// takes it for a flag. The result is one line of printable text: other characters are
-// written as $'…', which all shells but the smallest read.
+// ShellWord returns a path as one word of a POSIX shell's command line: unchanged if that is safe, else
+// in quotes. A path that begins with a dash gets a prefix, so that it is not taken for a flag. The result
+// is one line of printable text: other characters are written as $'…', which most shells read.
 func ShellWord(path string) string {
 	if strings.HasPrefix(path, "-") {
 		path = "./" + path
@@ -24,7 +23,7 @@ func ShellWord(path string) string {
 	return escaped(path)
 }
 
-// special reports whether a shell may take a character for something else.
+// special reports whether a character has, or may have, a special meaning in a shell.
 func special(r rune) bool {
 	const plain = "_@%+=:,./-"
 	return r >= utf8.RuneSelf && unprintable(r) || r < utf8.RuneSelf && !strings.ContainsRune(plain, r) &&
@@ -33,7 +32,7 @@ func special(r rune) bool {
 
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsGraphic(r) }
 
-// escaped writes a path with unprintable characters.
+// escaped returns a path with unprintable characters in the form $'…'.
 func escaped(path string) string {
 	var b strings.Builder
 	b.WriteString("$'")

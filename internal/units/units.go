@@ -1,5 +1,5 @@
-// Package units writes values as messages show them to people: durations, counts and rates, and
-// words of commands that can be copied into a shell (ShellWord). budget.FormatBytes writes sizes.
+// Package units formats values for messages: durations, counts and rates, and words of commands that can
+// be copied into a shell (ShellWord). budget.FormatBytes formats sizes.
 package units
 
 import (
@@ -12,16 +12,16 @@ import (
 	"diskgnn/internal/budget"
 )
 
-// Duration writes a duration: 0 s, 12 µs, 340 ms, 9.69 s, 57.2 s, 1 min 25 s, 30 min, 2 h 5 min.
-// From a minute on, a second unit of which there is none is left out.
+// Duration formats a duration: 0 s, 12 µs, 340 ms, 9.69 s, 57.2 s, 1 min 25 s, 30 min, 2 h 5 min. From a
+// minute on, a second unit of 0 is left out.
 func Duration(d time.Duration) string {
-	if d <= -500 { // what is nearer to 0 has no sign
-		return "-" + Duration(max(-d, 0)) // of the least there is no opposite
+	if d <= -500 { // durations that round to 0 have no sign
+		return "-" + Duration(max(-d, 0)) // the negation of the least duration overflows
 	}
 	if d == 0 {
 		return "0 s"
 	}
-	// Rounding may lead into the next unit.
+	// Rounding may carry into the next unit.
 	if r := d.Round(time.Microsecond); r < time.Millisecond {
 		return fmt.Sprintf("%d µs", r/time.Microsecond)
 	}
@@ -40,7 +40,7 @@ func Duration(d time.Duration) string {
 	return two(d.Round(time.Minute), time.Hour, "h", time.Minute, "min")
 }
 
-// two writes a duration in two units, or in the larger one alone if it is a multiple of it.
+// two formats a duration in two units, or in the larger one alone if it is a multiple of it.
 func two(d, large time.Duration, of string, small time.Duration, and string) string {
 	s := fmt.Sprintf("%d %s", d/large, of)
 	if rest := d % large / small; rest > 0 {
@@ -49,7 +49,7 @@ func two(d, large time.Duration, of string, small time.Duration, and string) str
 	return s
 }
 
-// Seconds writes a duration in seconds as Duration does.
+// Seconds formats a duration in seconds like Duration.
 func Seconds(s float64) string {
 	ns := s * float64(time.Second)
 	switch {
@@ -63,7 +63,7 @@ func Seconds(s float64) string {
 	return Duration(time.Duration(ns))
 }
 
-// Count writes a number with its thousands apart: 1,234,567.
+// Count formats a number with separated thousands: 1,234,567.
 func Count[T int | int64](n T) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
@@ -72,7 +72,7 @@ func Count[T int | int64](n T) string {
 	return s
 }
 
-// Of writes a number with its noun, which is given in the singular: 1 epoch, 2,000 batches.
+// Of formats a number with its noun, which is given in the singular: 1 epoch, 2,000 batches.
 func Of[T int | int64](n T, noun string) string {
 	if n != 1 {
 		for _, end := range []string{"s", "x", "tch", "sh"} {
@@ -86,8 +86,8 @@ func Of[T int | int64](n T, noun string) string {
 	return Count(n) + " " + noun
 }
 
-// Short writes a number of at least 0 in six characters at most, unless it is of ten
-// thousand billions and more: 99999, 100k, 1.2M, 10.0G.
+// Short formats a number of at least 0 in at most six characters: 99999, 100k, 1.2M, 10.0G. Numbers from
+// 10¹³ on take more.
 func Short(n int64) string {
 	switch {
 	case n >= 1e10:
@@ -100,7 +100,7 @@ func Short(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// PerSecond writes how many there are of something in a second: 3.2/s, 12/s, 1.2M/s.
+// PerSecond formats a rate per second: 3.2/s, 12/s, 1.2M/s.
 func PerSecond(rate float64) string {
 	if rate < 10 {
 		return fmt.Sprintf("%.1f/s", rate)
@@ -108,5 +108,5 @@ func PerSecond(rate float64) string {
 	return Short(int64(rate)) + "/s"
 }
 
-// BytesPerSecond writes a rate in bytes a second: 1.86 GiB/s.
+// BytesPerSecond formats a rate in bytes per second: 1.86 GiB/s.
 func BytesPerSecond(rate float64) string { return budget.FormatBytes(int64(rate)) + "/s" }
