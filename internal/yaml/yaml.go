@@ -1,11 +1,10 @@
-// Package yaml reads YAML that other people wrote. A few bytes of it can stand for gigabytes, by
-// nesting and by aliases of aliases: so texts are bounded before the parser sees them, and its
-// result before anything is decoded.
+// Package yaml reads YAML of unknown origin within limits. A few bytes of YAML can expand to gigabytes,
+// by nesting and by aliases of aliases. So it limits texts before they are parsed, and the parsed
+// documents before they are decoded.
 //
-// It reads documents of at most MaxBytes, nested at most 64 deep in brackets and in the entries of
-// one line, which are at most 100,000 values when aliases are replaced by their values. Merge keys
-// (<<) are refused. The limits are far above any configuration or list of files; all of it is held
-// in less than 64 MiB.
+// A text has at most MaxBytes bytes. Brackets, and the entries of one line, nest at most 64 deep. A
+// document has at most 100,000 values, with aliases replaced by their values. Merge keys (<<) are errors.
+// The limits are far above any configuration or list of files. Reading takes less than 64 MiB.
 package yaml
 
 import (
@@ -20,7 +19,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// MaxBytes bounds a text.
+// MaxBytes is the largest accepted text, in bytes.
 const MaxBytes = 64 << 10
 
 const (
@@ -53,7 +52,7 @@ func Parse(text []byte) (*ast.File, error) {
 // Unmarshal decodes the first document of a text into v.
 func Unmarshal(text []byte, v any) error { return unmarshal(text, v) }
 
-// Strict is Unmarshal, but for keys that v has no field for: they are errors.
+// Strict is Unmarshal, but keys without a field in v are errors.
 func Strict(text []byte, v any) error { return unmarshal(text, v, yaml.Strict()) }
 
 func unmarshal(text []byte, v any, o ...yaml.DecodeOption) error {
@@ -67,8 +66,8 @@ func unmarshal(text []byte, v any, o ...yaml.DecodeOption) error {
 	return nil
 }
 
-// oneLine keeps the beginning of the line of the library's message that names error and place: it
-// may repeat a whole line of the text.
+// oneLine returns the beginning of the line of the library's message that has the error and its place.
+// The line may repeat a long line of the text.
 func oneLine(err error) error {
 	const longest = 300
 	line, _, _ := strings.Cut(yaml.FormatError(err, false, false), "\n")
@@ -78,8 +77,8 @@ func oneLine(err error) error {
 	return fmt.Errorf("%s", line)
 }
 
-// checkDepth refuses texts that are nested too deep. Blocks that are indented need more bytes with
-// every level: a text has few hundreds of them.
+// checkDepth returns an error for texts that are nested too deep. It does not count indented blocks:
+// every level needs more bytes, so a text has at most a few hundred levels.
 func checkDepth(tokens token.Tokens) error {
 	flow, entries, line := 0, 0, 0
 	for _, t := range tokens {
@@ -108,7 +107,7 @@ type counter struct {
 	anchors map[string]int // values of those seen so far
 }
 
-// count returns the values that a node stands for.
+// count returns the number of values of a node, with aliases replaced.
 func (c *counter) count(n ast.Node) (int, error) {
 	values := 1
 	add := func(nodes ...ast.Node) error {
@@ -148,7 +147,7 @@ func (c *counter) count(n ast.Node) (int, error) {
 	case *ast.AliasNode:
 		name := n.Value.GetToken().Value
 		k, ok := c.anchors[name]
-		if !ok { // or it lies in what it stands for
+		if !ok { // also if the alias lies inside its own anchor
 			return 0, fmt.Errorf("line %d: the alias *%.80s has no anchor before it", n.GetToken().Position.Line, strings.Trim(strconv.Quote(name), `"`))
 		}
 		values = k
