@@ -1,12 +1,11 @@
-// Package driverate says how long a drive is loaded to measure it, keeps the clock meanwhile, and
-// measures how fast a drive takes writes. Its reading counterparts need a storage stack:
-// iostack.Sequential, iostack.Random, and Drive of iostack/all, which chooses the reads that suit
-// the drive best.
+// Package driverate sets the duration of measurements of drives, keeps their time, and measures the rate
+// of writes. The rates of reads need a storage stack: see iostack.Sequential, iostack.Random, and Drive
+// of iostack/all, which finds the reads that are fastest on the drive.
 //
-// Drives of virtual machines are throttled: they earn credit at a rate of bytes a second and save up
-// the unused credit, for a second or more. A load that follows an idle second is therefore faster
-// than the drive is, and a short measurement shows that alone. The sustained rate is measured after
-// a load has spent the savings, without a pause between.
+// Drives of virtual machines are throttled: they earn credit at a rate of bytes per second, and save
+// unused credit for a second or more. After an idle second they are therefore faster than their
+// sustained rate, and a short measurement finds only the faster rate. So a measurement first spends the
+// credit by a load, and continues without a pause.
 package driverate
 
 import (
@@ -14,48 +13,48 @@ import (
 	"time"
 )
 
-// Effort says how long a drive is measured. The zero value stands for one pass over the data, from
-// its first byte: a short measurement.
+// Effort is the duration of a measurement. The zero value is a short measurement: one pass over the data,
+// without a drain.
 type Effort struct {
-	Drain time.Duration // of load before the clock starts
-	For   time.Duration // measured, from then on
+	Drain time.Duration // load before the measurement
+	For   time.Duration // the measurement
 }
 
-// Sustained is the effort for figures that serve as a reference. Limited is the effort of a command
-// while the user waits for something else: it drains the savings of most throttles, and is too brief
-// for a drive with an unsteady rate.
+// Sustained is the effort for reference figures. Limited is the effort of commands that measure the drive
+// for a decision: it spends the credit of most throttles, but is too short for a drive with an unsteady
+// rate.
 var (
 	Sustained = Effort{Drain: 3 * time.Second, For: 10 * time.Second}
 	Limited   = Effort{Drain: 2 * time.Second, For: 3 * time.Second}
 )
 
-// Total returns how long the drive is loaded.
+// Total returns the duration of the load.
 func (e Effort) Total() time.Duration { return e.Drain + e.For }
 
-// Once tells whether the effort is one pass.
+// Once reports whether the effort is one pass over the data.
 func (e Effort) Once() bool { return e.For <= 0 }
 
 // Rate is the result of a measurement.
 type Rate struct {
 	PerSecond float64 // bytes, or requests
-	Seconds   float64 // the clock ran
-	Drained   float64 // seconds of load before
-	First     float64 // per second, in the first second of load: what a short measurement finds; 0 without a drain
+	Seconds   float64 // duration of the measurement
+	Drained   float64 // seconds of load before it
+	First     float64 // rate in the first second of the drain, as a short measurement finds it; 0 without a drain
 }
 
-// Meter keeps the time of one measurement, which begins when the Meter is made. Its methods may
-// be called from several goroutines.
+// Meter keeps the time and the count of one measurement, which begins with NewMeter. Its methods may be
+// called concurrently.
 type Meter struct {
 	effort Effort
 	now    func() time.Time
 
 	mu     sync.Mutex
-	begin  time.Time     // of the load
-	from   time.Time     // the clock runs; zero while the drive is drained
-	last   time.Time     // when something was done
-	done   int64         // since from
-	first  int64         // in the first second of the drain
-	opened time.Duration // that first covers
+	begin  time.Time     // begin of the load
+	from   time.Time     // begin of the measurement; zero during the drain
+	last   time.Time     // time of the last completion
+	done   int64         // count since from
+	first  int64         // count in the first second of the drain
+	opened time.Duration // time that first covers
 	over   bool
 }
 
@@ -71,8 +70,8 @@ func newMeter(e Effort, now func() time.Time) *Meter {
 	return m
 }
 
-// Done counts bytes, or requests, that the drive has just completed, and tells whether the load goes
-// on. Completions after its end do not count.
+// Done counts n bytes, or requests, that the drive has just completed, and reports whether the load must
+// continue. Completions after the end do not count.
 func (m *Meter) Done(n int64) (more bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -96,14 +95,14 @@ func (m *Meter) Done(n int64) (more bool) {
 	return true
 }
 
-// More tells whether the load goes on.
+// More reports whether the load must continue.
 func (m *Meter) More() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.over
 }
 
-// Sync extends the measurement to this moment, at which the writes have become durable.
+// Sync extends the measurement to the present time. Call it when the writes have become durable.
 func (m *Meter) Sync() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

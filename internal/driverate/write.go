@@ -21,8 +21,8 @@ const (
 	depth = 8       // writes under way
 	page  = 4096
 
-	// syncEvery is the number of bytes written through the page cache after which they are made
-	// durable, so that a cancelled measurement ends within a second on any drive of today.
+	// syncEvery is the number of bytes between syncs of writes through the page cache, so that a
+	// cancelled measurement ends within a second on any present drive.
 	syncEvery = 128 << 20
 )
 
@@ -30,16 +30,16 @@ const (
 type Writes struct {
 	Bytes int64 // of the file
 	Load  Effort
-	// Whole makes the file be written to its end even if the effort ends earlier. An effort of
-	// one pass always writes it whole.
+	// Whole has the file written to its end even if the effort ends earlier. An effort of one pass
+	// always does.
 	Whole bool
 }
 
-// Write makes a file in large writes of bytes that no drive can compress, several at a time and past
-// the page cache where that can be, and makes it durable. Where the effort lasts longer than the
-// file, it is written again from its beginning: a cache that holds it may answer from then on. The
-// rate is in bytes per second, the time until they are durable included. The caller removes the
-// file, also after an error.
+// Write makes a file by large writes of incompressible bytes, several at a time, and makes it durable. It
+// bypasses the page cache if possible. If the effort lasts longer than one pass, it writes the file again
+// from the beginning; a cache that holds the whole file may then speed up the writes. The rate is in
+// bytes per second, and includes the time of the last sync. The caller must remove the file, also after
+// an error.
 func Write(ctx context.Context, fsys vfs.FS, name string, o Writes) (r Rate, err error) {
 	size := o.Bytes
 	if size <= 0 {
@@ -80,10 +80,10 @@ type writing struct {
 	next   atomic.Int64
 	meter  *Meter
 
-	whole, once bool // the file is written to its end, and no further
+	whole, once bool // write the file to its end; write it only once
 }
 
-// pieces returns how many writes the whole file takes.
+// pieces returns the number of writes of one pass.
 func (w *writing) pieces() int64 { return (w.size + chunk - 1) / chunk }
 
 func (w *writing) open(fsys vfs.FS, name string) (err error) {
@@ -107,7 +107,7 @@ func (w *writing) close() error {
 	return w.file.Close()
 }
 
-// run writes pieces until the file is whole and the effort over.
+// run writes pieces until the effort is over and, if required, the file is complete.
 func (w *writing) run(ctx context.Context, seed byte) error {
 	buf := aligned(chunk)
 	_, _ = rand.NewChaCha8([32]byte{seed}).Read(buf)
@@ -134,7 +134,7 @@ func (w *writing) run(ctx context.Context, seed byte) error {
 func (w *writing) write(b []byte, at int64) error {
 	if w.direct != nil && len(b) == chunk {
 		_, err := w.direct.WriteAt(b, at)
-		if !errors.Is(err, unix.EINVAL) { // pages of another size, or none at all
+		if !errors.Is(err, unix.EINVAL) { // EINVAL: direct writes need other pages, or are not supported
 			return err
 		}
 	}
