@@ -1,6 +1,5 @@
-// Package errgroup is golang.org/x/sync's, but for panics: the panic of a goroutine is returned
-// as an error, which ends its group as any other does. A group can also hand the results of its
-// goroutines on in order (Ordered).
+// Package errgroup is golang.org/x/sync/errgroup with other panics: a panic in a goroutine becomes an
+// error of the group. Ordered passes on the results of goroutines in order.
 package errgroup
 
 import (
@@ -32,7 +31,7 @@ func (g *Group) group() *errgroup.Group {
 	return &g.own
 }
 
-// Go calls f in a goroutine.
+// Go calls f in a goroutine. A panic of f becomes an error, a *fault.PanicError.
 func (g *Group) Go(f func() error) {
 	g.group().Go(func() (err error) {
 		defer func() {
@@ -44,18 +43,17 @@ func (g *Group) Go(f func() error) {
 	})
 }
 
-// SetLimit bounds the goroutines at a time: Go waits then. It must not be called while
-// any are active.
+// SetLimit limits the number of goroutines at a time to n: Go then waits for a free one. It must not be
+// called while goroutines run.
 func (g *Group) SetLimit(n int) { g.group().SetLimit(n) }
 
 // Wait waits for all goroutines and returns the first error.
 func (g *Group) Wait() error { return g.group().Wait() }
 
-// Ordered calls work for every i below n, on len(slots)-1 workers (at least one),
-// and emit for every i in order, never two at once. A slot belongs to one i from
-// the beginning of its work to the end of its emit, so it can hold the buffers
-// of both; no more than len(slots) pieces are ever under way. The first error
-// ends everything and is returned.
+// Ordered calls work for every i below n, on len(slots)-1 goroutines (at least one), and emit for every i
+// in order, one at a time. A slot belongs to one i from the beginning of its work to the end of its emit,
+// so it can have the buffers of both. At most len(slots) values of i are under way. The first error ends
+// everything and is returned.
 func Ordered[S any](ctx context.Context, n int, slots []S, work func(ctx context.Context, slot S, i int) error, emit func(slot S, i int) error) error {
 	g, ctx := WithContext(ctx)
 	type piece struct {
@@ -68,7 +66,7 @@ func Ordered[S any](ctx context.Context, n int, slots []S, work func(ctx context
 		free <- s
 	}
 	jobs := make(chan *piece)
-	queue := make(chan *piece, len(slots)) // the pieces under way, in order
+	queue := make(chan *piece, len(slots)) // pieces under way, in order
 	g.Go(func() error {
 		defer close(jobs)
 		defer close(queue)
@@ -80,7 +78,7 @@ func Ordered[S any](ctx context.Context, n int, slots []S, work func(ctx context
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			queue <- p // has room: a piece holds a slot while it is in here
+			queue <- p // never blocks: every piece in the queue holds a slot
 			select {
 			case jobs <- p:
 			case <-ctx.Done():
