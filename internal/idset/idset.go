@@ -1,5 +1,5 @@
-// Package idset is a set of node ids, a bit each, that knows every member's place among the
-// members in ascending order.
+// Package idset has a set of node ids, one bit each, which returns the rank of every member in ascending
+// order.
 package idset
 
 import (
@@ -7,11 +7,10 @@ import (
 	"math/bits"
 )
 
-// Set is a set of the ids below some number. One goroutine at a time may change it; any
-// number may read one that nobody changes.
+// Set is a set of ids below a bound. Concurrent reads are safe; a change excludes all other calls.
 type Set struct {
 	words  []uint64
-	before []uint32 // by word: members in the words before, as Count or Sorted last found
+	before []uint32 // by word: number of members in the words before it, set by Count and Sorted
 }
 
 // New returns the empty set of ids below n.
@@ -19,7 +18,7 @@ func New(n int64) *Set { return &Set{words: make([]uint64, words(n))} }
 
 func words(n int64) int64 { return (n + 63) / 64 }
 
-// Bytes returns the memory of a set of ids below n that tells places.
+// Bytes returns the memory in bytes of a set of ids below n, with the table of Place.
 func Bytes(n int64) int64 { return 12 * words(n) }
 
 // Add adds an id, and reports whether it is new.
@@ -110,18 +109,18 @@ func (s *Set) Sorted(ids []uint32) []uint32 {
 	return ids
 }
 
-// places takes the memory of the places, once.
+// places allocates the table of Place, once.
 func (s *Set) places() {
 	if s.before == nil {
 		s.before = make([]uint32, len(s.words))
 	}
 }
 
-// Place returns the number of members below id, which is at most the number that the set was
-// made for. Count or Sorted must have been called since the set changed.
+// Place returns the number of members below id; id is at most the bound of the set. Count or Sorted must
+// have been called since the last change.
 func (s *Set) Place(id uint32) uint32 {
 	w := int(id / 64)
-	if w == len(s.words) { // past the last word: all are below
+	if w == len(s.words) { // past the last word: all members are below
 		if w == 0 {
 			return 0
 		}
