@@ -1,6 +1,5 @@
-// Package program identifies the program that runs: its version, a hash of its file, and the machine
-// that it runs on. A version alone says little: builds without version control all have the same
-// one.
+// Package program identifies the running program: its version, a hash of its file, and its machine. The
+// version alone does not suffice, since all builds without version control have the same one.
 package program
 
 import (
@@ -16,7 +15,7 @@ import (
 	"sync"
 )
 
-// Version returns the version that the program was built as, and the Go release that built it.
+// Version returns the version of the build and the Go release of the build, as one text.
 func Version() string {
 	b, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -25,11 +24,11 @@ func Version() string {
 	return b.Main.Version + " " + b.GoVersion
 }
 
-// Hash returns the SHA-256 of the program's file in hexadecimal digits, "" where it cannot be read.
-// The file is read once. On Linux it is the one that runs, even if another has its name by now.
+// Hash returns the SHA-256 of the program's file in hexadecimal, or "" if it cannot be read. It reads the
+// file once. On Linux this is the running file, even if its name now belongs to another file.
 var Hash = sync.OnceValue(func() string { return hash("/proc/self/exe", os.Executable) })
 
-// hash returns the hash of a file, or of the one that another path names.
+// hash returns the hash of the file path or, if that cannot be read, of the file that other names.
 func hash(path string, other func() (string, error)) string {
 	f, err := os.Open(path)
 	if err != nil {
@@ -48,7 +47,7 @@ func hash(path string, other func() (string, error)) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Name returns version and hash in words, as they tell two programs apart.
+// Name returns version and hash as text, for messages about different programs.
 func Name(version, hash string) string {
 	if hash == "" {
 		return version
@@ -56,8 +55,7 @@ func Name(version, hash string) string {
 	return version + ", SHA-256 " + hash
 }
 
-// Host says which machine a program runs on, for people: reports of runs that were made on different
-// machines are compared. Unknown values are zero.
+// Host describes a machine for people who compare runs of different machines. Unknown values are zero.
 type Host struct {
 	Name       string `json:"name,omitempty"`
 	CPU        string `json:"cpu,omitempty"`          // the processor's model, as it names itself
@@ -89,7 +87,7 @@ func readHost(proc string) Host {
 	return f
 }
 
-// field returns the first value of a name in a file of lines "name : value", or "".
+// field returns the first value of a name in a file with lines "name : value", or "".
 func field(proc, file, name string) string {
 	b, err := os.ReadFile(filepath.Join(proc, file))
 	if err != nil {
