@@ -1,5 +1,5 @@
-// Package progress carries the progress of stages to the display: stages report, the command line
-// renders. Reporting is safe from any goroutine and costs an atomic addition.
+// Package progress is the interface between stages, which report their progress, and the command line,
+// which renders it. Reports may come from any goroutine, and cost an atomic addition.
 package progress
 
 // Unit is the unit of a task's count.
@@ -12,26 +12,26 @@ const (
 	Nodes   Unit = "nodes"
 	Edges   Unit = "edges"
 	Rows    Unit = "rows"
-	Rates   Unit = "rates"   // that are measured
-	Choices Unit = "choices" // that are compared
+	Rates   Unit = "rates"   // measured rates
+	Choices Unit = "choices" // compared choices
 )
 
 // Reporter receives a stage's progress.
 type Reporter interface {
-	// Task announces a piece of work. A total of 0 means unknown.
+	// Task begins a task. A total of 0 means unknown. The caller must call Done on it.
 	Task(name string, total int64, unit Unit) Task
-	// Logf reports a fact that the user should know, in one line without a newline: a choice made by
-	// measuring, a resumed run, a fallback.
+	// Logf reports a fact for the user, in one line without a newline: a choice made by measuring, a
+	// resumed run, a fallback.
 	Logf(format string, args ...any)
 }
 
-// Recorder is a Reporter that takes facts for programs, too.
+// Recorder is a Reporter that also records facts for programs.
 type Recorder interface {
-	// Record takes a fact of a kind, which JSON can hold. Facts for people go to Logf as well.
+	// Record records a fact of a kind; v is encoded as JSON. Facts for people go to Logf as well.
 	Record(kind string, v any)
 }
 
-// Record gives a fact to a reporter that takes such; others never see it.
+// Record passes a fact to r if it is a Recorder, and otherwise does nothing.
 func Record(r Reporter, kind string, v any) {
 	if r, ok := r.(Recorder); ok {
 		r.Record(kind, v)
@@ -45,16 +45,16 @@ type Task interface {
 	Done()
 }
 
-// Describe adds to the display of a task under way a few words, which say returns whenever it is
-// shown. say is called from another goroutine, until the task is done. Of reporters that have no
-// place for it, it is never called.
+// Describe adds a short text to the display of a task: the result of say, each time the task is shown.
+// say is called from another goroutine until the task is done, or never, if the reporter does not show
+// such texts.
 func Describe(t Task, say func() string) {
 	if t, ok := t.(interface{ Describe(func() string) }); ok {
 		t.Describe(say)
 	}
 }
 
-// Discard ignores everything.
+// Discard is a Reporter that ignores all reports.
 var Discard Reporter = discard{}
 
 type discard struct{}

@@ -56,21 +56,20 @@ func (r *bars) Task(name string, total int64, unit progress.Unit) progress.Task 
 	if r.closed {
 		return t
 	}
-	// To mpb the bar has no total: it then ends when Done says so, not when the
-	// count is reached.
+	// For mpb the bar has no total, so that it ends with Done, not when the count is reached.
 	bar, err := r.p.Add(0, mpb.BarFillerFunc(t.fill), mpb.BarFillerTrim(),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return name + ": " })),
 		mpb.AppendDecorators(decor.Any(t.text)))
 	if err != nil {
-		return t // the container is gone: nothing more is drawn
+		return t // the container is closed: nothing more is drawn
 	}
 	t.bar = bar
 	r.live[t] = struct{}{}
 	return t
 }
 
-// fill draws the bar itself, narrower where the terminal is: nothing where the total is unknown,
-// the task over, or hardly any room beside the text.
+// fill draws the bar, narrower on a narrow terminal. It draws nothing if the total is unknown, the task is
+// done, or the text leaves too little space.
 func (t *barTask) fill(w io.Writer, stat decor.Statistics) error {
 	t.mu.Lock()
 	over := t.ended != ""

@@ -9,11 +9,11 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// eventEvery is how often a task under way gets an event, if it moved on.
+// eventEvery is the interval of events of a task that makes progress.
 const eventEvery = time.Second
 
-// events renders for programs: a JSON object a line. Tasks that did not end have no event of an
-// end. Records may follow Close.
+// events renders for programs: one JSON object per line. A task without Done has no event of its end.
+// Records may follow Close.
 type events struct {
 	running[*eventTask]
 	w io.Writer
@@ -23,10 +23,10 @@ type eventTask struct {
 	meter
 	r     *events
 	start time.Time
-	said  int64 // done at the latest event
+	said  int64 // count at the latest event
 }
 
-// event is the fields with which all lines begin.
+// event has the fields of all lines.
 type event struct {
 	Time  string `json:"time"`  // RFC 3339, UTC, to the millisecond
 	Event string `json:"event"` // begin, progress and end of a task; note; or a record's kind
@@ -51,8 +51,8 @@ type recordEvent struct {
 	Record any `json:"record"`
 }
 
-// Events returns the renderer that writes events as JSON, an object a line (docs/cli.md, "Progress
-// for programs"). Lines are written whole, in one call each.
+// Events returns a renderer that writes events as JSON to w, one object per line (docs/cli.md, "Progress
+// for programs"), with one Write per line.
 func Events(w io.Writer) Reporter {
 	r := &events{w: w}
 	r.watch(eventEvery, func(t *eventTask, _ time.Time) {
@@ -73,11 +73,11 @@ func (r *events) print(v any) {
 	if err != nil {
 		b, _ = json.Marshal(noteEvent{now("note"), fmt.Sprintf("an event cannot be encoded: %v", err)})
 	}
-	// A failing display is no reason to stop working.
+	// A failing display must not stop the work.
 	_, _ = r.w.Write(append(b, '\n'))
 }
 
-// say writes an event of the task's. The lock is held.
+// say writes an event of the task. The lock is held.
 func (t *eventTask) say(kind string) {
 	t.said = t.meter.done.Load()
 	t.r.print(taskEvent{now(kind), t.name, t.said, t.total, t.unit, time.Since(t.start).Seconds()})

@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/units"
 )
 
-// status says how far a task is: "30% · 12 of 40 batches · 3.2/s · 9.00 s left". A total of 0 is
-// unknown. A description of the task, if any, stands in place of the amounts.
+// status returns the state of a task: "30% · 12 of 40 batches · 3.2/s · 9.00 s left". A total of 0 is
+// unknown. A description of the task, said, replaces the amounts.
 func status(done, total int64, unit progress.Unit, elapsed time.Duration, said string) string {
 	s := amount(done, unit)
 	switch {

@@ -9,14 +9,13 @@ import (
 )
 
 const (
-	// A task that ends before announceAfter gets one line, at its end.
+	// announceAfter is the time until the first line of a task: a shorter task gets only the line of its end.
 	announceAfter = time.Second
-	// A task under way gets a line this often.
+	// reportEvery is the interval of lines of a task.
 	reportEvery = 10 * time.Second
 )
 
-// lines renders for log files: a line when a task is under way, one now and then,
-// one at its end.
+// lines renders for log files: lines at intervals while a task runs, and one line at its end.
 type lines struct {
 	running[*lineTask]
 	w io.Writer
@@ -43,7 +42,7 @@ func newLines(w io.Writer) *lines {
 
 // print writes one line in one call. The lock is held.
 func (r *lines) print(format string, args ...any) {
-	// A failing display is no reason to stop working.
+	// A failing display must not stop the work.
 	_, _ = io.WriteString(r.w, fmt.Sprintf(format, args...)+"\n")
 }
 

@@ -1,5 +1,5 @@
-// Package render shows the reports of stages to people: bars with the time left where there is a
-// terminal, a few plain lines where there is none.
+// Package render shows the progress of stages: as bars with the time left on a terminal, as plain lines
+// elsewhere, or as JSON for programs.
 package render
 
 import (
@@ -12,16 +12,15 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Reporter is a progress.Reporter that draws. Close must be called before
-// anything else is written to its output.
+// Reporter is a progress.Reporter that writes to an output. Close must be called before anything else is
+// written there.
 type Reporter interface {
 	progress.Reporter
-	// Close ends all tasks and returns when nothing more will be drawn. It may
-	// be called again.
+	// Close ends all tasks. After it returns, nothing more is drawn. It may be called again.
 	Close()
 }
 
-// New returns the renderer that fits w: bars on a terminal, lines elsewhere.
+// New returns a renderer for w: bars on a terminal, lines elsewhere.
 func New(w io.Writer) Reporter {
 	if f, ok := w.(*os.File); ok && drawable(f) {
 		return newBars(w)
@@ -29,8 +28,7 @@ func New(w io.Writer) Reporter {
 	return newLines(w)
 }
 
-// drawable reports whether f is a terminal with room for bars that can move the
-// cursor.
+// drawable reports whether f is a terminal that is wide enough for bars and can move the cursor.
 func drawable(f *os.File) bool {
 	if !cwriter.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
 		return false
@@ -53,7 +51,7 @@ type meter struct {
 	total int64
 	unit  progress.Unit
 	done  atomic.Int64
-	say   atomic.Pointer[func() string] // nil: there is no more to say
+	say   atomic.Pointer[func() string] // nil: no description
 }
 
 func (m *meter) Add(n int64) { m.done.Add(n) }

@@ -8,8 +8,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// running are the tasks under way of a renderer that writes lines, and the goroutine that looks at
-// each now and then. The lock also guards the renderer's output.
+// running has the tasks under way of a renderer that writes lines, and the goroutine that checks them at
+// intervals. The lock also guards the renderer's output.
 type running[T comparable] struct {
 	stop chan struct{}
 	done sync.WaitGroup
@@ -19,7 +19,7 @@ type running[T comparable] struct {
 	closed bool
 }
 
-// watch calls look with every task under way, again and again until Close. The lock is held.
+// watch calls look with every task under way, at intervals until Close. The lock is held during a call.
 func (r *running[T]) watch(every time.Duration, look func(t T, now time.Time)) {
 	r.stop = make(chan struct{})
 	r.done.Go(func() {
@@ -49,8 +49,7 @@ func (r *running[T]) begin(t T) bool {
 	return !r.closed
 }
 
-// end takes a task away; where that was done before, also by Close, it reports false. The lock
-// is held.
+// end removes a task. It returns false if the task was removed before, also by Close. The lock is held.
 func (r *running[T]) end(t T) bool {
 	i := slices.Index(r.tasks, t)
 	if i >= 0 {
@@ -59,7 +58,7 @@ func (r *running[T]) end(t T) bool {
 	return i >= 0
 }
 
-// Close implements Reporter. Nothing is written of tasks that did not end.
+// Close implements Reporter. It writes nothing about tasks that have not ended.
 func (r *running[T]) Close() {
 	r.mu.Lock()
 	again := r.closed
