@@ -18,7 +18,7 @@ func Mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Key folds words into one, order mattering.
+// Key combines words into one key. The order of the words matters.
 func Key(words ...uint64) uint64 {
 	k := uint64(golden)
 	for _, w := range words {
@@ -27,7 +27,7 @@ func Key(words ...uint64) uint64 {
 	return k
 }
 
-// Join folds one more word into a key.
+// Join combines a key with one more word.
 func Join(key, word uint64) uint64 { return Mix(key + golden + Mix(word+golden)) }
 
 // Source is a SplitMix64 stream. The zero value is a valid stream; streams of
