@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package limittest lowers the resource limits of a test's process, and counts the resources that it
-// holds. The limits are the whole process's: tests that use them do not run in parallel.
+// Package limittest lowers the resource limits of a test's process, and counts the resources that the
+// process holds. The limits apply to the whole process, so tests that use them must not run in parallel.
 package limittest
 
 import (
@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// room is the address space that Memory leaves, for Go's own use.
+// room is the address space that Memory leaves for Go's runtime.
 const room = 256 << 20 // bytes
 
-// Memory calls f while no mapping of more than 256 MiB can be made.
+// Memory calls f with the address space limited to 256 MiB more than the process has.
 func Memory(t testing.TB, f func()) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/statm")
@@ -30,10 +30,10 @@ func Memory(t testing.TB, f func()) {
 	limit(t, unix.RLIMIT_AS, pages*uint64(os.Getpagesize())+room, f)
 }
 
-// Files calls f while n descriptors can be opened.
+// Files calls f while exactly n more descriptors can be opened.
 func Files(t testing.TB, n int, f func()) {
 	t.Helper()
-	// The limit is one of numbers, so those below it that are free are taken.
+	// The limit applies to descriptor numbers, so all free numbers below it are used up first.
 	const most = 1024
 	limit(t, unix.RLIMIT_NOFILE, most, func() {
 		var taken []int
@@ -83,8 +83,8 @@ func limit(t testing.TB, resource int, to uint64, f func()) {
 	f()
 }
 
-// OpenFiles returns the names of the files behind the process's descriptors: the names that contain
-// part, or all if part is empty.
+// OpenFiles returns the names of the process's open files that contain part, or all names if part is
+// empty.
 func OpenFiles(t testing.TB, part string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -92,7 +92,7 @@ func OpenFiles(t testing.TB, part string) (names []string) {
 		t.Skip(err)
 	}
 	for _, e := range entries {
-		// The directory that was read is open no more.
+		// The descriptor of the list itself is closed by now, so Readlink fails for it.
 		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && strings.Contains(to, part) {
 			names = append(names, to)
 		}
@@ -100,7 +100,7 @@ func OpenFiles(t testing.TB, part string) (names []string) {
 	return names
 }
 
-// Mapped returns the number of the process's mappings of files with names that contain part.
+// Mapped returns the number of mappings in the process of files with names that contain part.
 func Mapped(t testing.TB, part string) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
