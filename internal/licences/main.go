@@ -76,10 +76,10 @@ func collect(w io.Writer, tags string, packages []string) error {
 	return nil
 }
 
-// linked lists the modules that packages import, but this one, in order.
+// linked lists the modules that packages import, except this one, in order.
 func linked(tags string, packages []string) ([]module, error) {
 	const format = `{{with .Module}}{{if not .Main}}{{with .Replace}}{{.Path}}	{{.Version}}	{{.Dir}}{{else}}{{.Path}}	{{.Version}}	{{.Dir}}{{end}}{{end}}{{end}}`
-	// -e: kernels that are not built, but embedded, import nothing.
+	// -e: missing files of kernels, which are embedded, do not matter here.
 	cmd := exec.Command("go", append([]string{"list", "-e", "-deps", "-tags", tags, "-f", format}, packages...)...)
 	if tags != "" { // the gpu variant needs cgo, which is off by default where there is no C compiler
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
