@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Bar is an item in a chart of bars: its name, a note at the other end of the line, and below them
-// its bars, each of parts end to end.
+// Bar is an item in a chart of bars: a line with its name and, at the other end, a note; below it its
+// bars, each with its parts end to end.
 type Bar struct {
 	Name, Says string
 	Bars       [][]Part
 }
 
-// Part is a part of a bar. Its text shows when the pointer is over it.
+// Part is a part of a bar. Tell is shown when the pointer is over it.
 type Part struct {
 	Class string
 	Value float64
@@ -27,12 +27,11 @@ const (
 	barText           = 18.0
 	barAlone, barMany = 12.0, 7.0
 	barGap, thingGap  = 2.0, 8.0
-	leastWidth        = 1.0 // of a part, so that it is seen
+	leastWidth        = 1.0 // of a part, so that it is visible
 )
 
-// Bars draws bars on one scale, from zero to the longest bar or the farthest mark, or to a
-// given value above zero. A mark is a line across the bars at its value. The label is for those who
-// cannot see the chart.
+// Bars draws bars on one scale. It ends at the value to or, if that is 0, at the longest bar or the
+// farthest mark. A mark is a line across the bars at its value. The label is the text for screen readers.
 func Bars(label string, to float64, list []Bar, marks ...Part) template.HTML {
 	if to <= 0 {
 		to = longest(list, marks)
@@ -86,7 +85,7 @@ func (t *Bar) height() float64 {
 	return barText + float64(len(t.Bars))*(t.thick()+barGap) + thingGap
 }
 
-// longest returns the length of the longest bar, or the farthest mark; 1 of nothing.
+// longest returns the length of the longest bar, or of the farthest mark, or 1 without any.
 func longest(list []Bar, marks []Part) float64 {
 	most := 0.0
 	for _, t := range list {
@@ -117,15 +116,16 @@ type Curve struct {
 	X, Y  []float64
 }
 
-// Mark is a point of its own. Its text shows when the pointer is over it.
+// Mark is a single point. Tell is shown when the pointer is over it.
 type Mark struct {
 	Class        string
 	X, Y, Radius float64
 	Tell         string
 }
 
-// Curves draws lines over an axis from zero on, which has its name below, and marks above them. The
-// other axis begins at zero too if asked. The label is for those who cannot see the chart.
+// Curves draws lines, and marks on top of them. The horizontal axis begins at zero and has the name
+// below; the vertical axis begins at zero if fromZero is set. x and y format the values of the axes. The
+// label is the text for screen readers.
 func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64) string, marks ...Mark) template.HTML {
 	var xs, ys [][]float64
 	for _, l := range list {
@@ -140,7 +140,7 @@ func Curves(label, below string, fromZero bool, list []Curve, x, y func(float64)
 	bottom := c.top + c.height
 	for _, v := range across.ticks {
 		c.line("tick", c.px(v), bottom, c.px(v), bottom+4)
-		if anchor := c.px(v); anchor > chartWidth-marginR-1 { // where half of the label has no room
+		if anchor := c.px(v); anchor > chartWidth-marginR-1 { // no space for half of the label
 			c.text("end", chartWidth, bottom+17, x(v))
 		} else {
 			c.text("middle", anchor, bottom+17, x(v))

@@ -9,29 +9,29 @@ import (
 	"strings"
 )
 
-// A chart's size and margins, in units of its viewBox. It is drawn as wide as a
-// telephone, so that text stays legible when the page is as narrow.
+// Size and margins of a chart, in units of its viewBox. Its width is a telephone's, so that text stays
+// legible on a narrow page.
 const (
 	chartWidth           = 460.0
 	marginL, marginR     = 62.0, 14.0
 	marginTop, marginBot = 8.0, 36.0
-	marginBare           = 10.0 // in marginBot's place where the next chart has the axis
+	marginBare           = 10.0 // in place of marginBot, if the next chart has the axis
 	nameHeight           = 16.0
 	plotWidth            = chartWidth - marginL - marginR
 )
 
-// Plot draws over an axis of epochs. Colours are classes, which Style gives meaning, light or dark.
-// Earlier drawings lie below later ones. It belongs to one goroutine.
+// Plot is a chart over an axis of epochs. Colours are classes of the style sheet, see Style. Later drawings
+// lie above earlier ones. A Plot is not safe for concurrent use.
 type Plot struct {
 	b      strings.Builder
 	top    float64 // of the plot
 	height float64
 	first  float64 // epoch at the left edge
-	last   float64 // and at the right
+	last   float64 // epoch at the right edge
 	y      Scale
 }
 
-// Series is a line, or a part of every bar: one value per point, NaN for none.
+// Series is a line, or a part of every bar: one value per point, NaN for a missing value.
 type Series struct {
 	Name   string
 	Class  string
@@ -44,7 +44,8 @@ type Scale struct {
 	ticks  []float64
 }
 
-// NewScale covers all finite values, from zero on if asked, with round ticks.
+// NewScale returns a scale with about most round ticks that covers all finite values of the lists, and
+// zero if fromZero is set.
 func NewScale(fromZero bool, most int, lists ...[]float64) Scale {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, l := range lists {
@@ -74,14 +75,14 @@ func NewScale(fromZero bool, most int, lists ...[]float64) Scale {
 	s := Scale{lo: math.Floor(lo/step) * step, hi: math.Ceil(hi/step) * step}
 	n := int(math.Round((s.hi - s.lo) / step))
 	for i := range n + 1 {
-		// Beside zero, a sum of steps leaves crumbs.
+		// Near zero, the sum of steps has rounding errors.
 		s.ticks = append(s.ticks, math.Round((s.lo+float64(i)*step)/step)*step)
 	}
 	return s
 }
 
-// roundStep returns the least number from x upward that is one of the given digits
-// times a power of ten; 0 for 0.
+// roundStep returns the least number of at least x that is one of the digits times a power of ten, and 0
+// for 0.
 func roundStep(x float64, digits ...float64) float64 {
 	if x <= 0 {
 		return 0
@@ -95,8 +96,8 @@ func roundStep(x float64, digits ...float64) float64 {
 	return 10 * power
 }
 
-// NewPlot begins a chart with a plot from epoch first to last, the grid and both axes. The label is
-// for those who cannot see it.
+// NewPlot begins a chart from epoch first to epoch last, with the grid and both axes. format formats the
+// values of the vertical axis. The label is the text for screen readers.
 func NewPlot(label string, height, first, last float64, y Scale, format func(float64) string) *Plot {
 	c := &Plot{top: marginTop, height: height, first: first, last: last, y: y}
 	c.begin(label, marginBot, format)
@@ -104,8 +105,8 @@ func NewPlot(label string, height, first, last float64, y Scale, format func(flo
 	return c
 }
 
-// NewPanel begins one of several charts below each other, which has its name above it
-// and, unless it is the last, no axis of epochs.
+// NewPanel begins one of several charts below each other. It has its name above, and the axis of epochs
+// only if it is the last one.
 func NewPanel(name string, height, first, last float64, y Scale, format func(float64) string, isLast bool) *Plot {
 	c := &Plot{top: nameHeight, height: height, first: first, last: last, y: y}
 	below := marginBare
@@ -120,7 +121,7 @@ func NewPanel(name string, height, first, last float64, y Scale, format func(flo
 	return c
 }
 
-// begin draws the grid and the axis on the left.
+// begin draws the grid and the vertical axis.
 func (c *Plot) begin(label string, below float64, format func(float64) string) {
 	fmt.Fprintf(&c.b, `<svg viewBox="0 0 %s %s" role="img" aria-label="%s">`+"\n", num(chartWidth), num(c.top+c.height+below), html.EscapeString(label))
 	for _, v := range c.y.ticks {
@@ -140,7 +141,7 @@ func (c *Plot) py(v float64) float64 {
 	return c.top + c.height*(1-(v-c.y.lo)/(c.y.hi-c.y.lo))
 }
 
-// epochs draws the axis below.
+// epochs draws the axis of epochs.
 func (c *Plot) epochs() {
 	bottom := c.top + c.height
 	lo, hi := math.Ceil(c.first), math.Floor(c.last)
@@ -153,8 +154,8 @@ func (c *Plot) epochs() {
 	c.text("middle", marginL+plotWidth/2, bottom+32, "epoch")
 }
 
-// Curve draws a line through the points that have a value; where one has none, the line is broken,
-// and a point between two breaks is a dot. The part below the scale is cut off.
+// Curve draws a line through the points with a value. A point without a value breaks the line; a single
+// point between two breaks is a dot. The part below the scale is cut off.
 func (c *Plot) Curve(epochs []float64, s Series) {
 	at, values := CutOff(epochs, s.Values, c.y.lo)
 	for i := 0; i < len(at); i++ {
@@ -175,8 +176,8 @@ func (c *Plot) Curve(epochs []float64, s Series) {
 	}
 }
 
-// CutOff returns the points of a line, broken where it is below lo: its points there are gone,
-// and new ones lie where it comes up to lo or goes below.
+// CutOff returns the points of a line without its part below lo: points below lo are removed, and the
+// crossings of lo are added.
 func CutOff(at, values []float64, lo float64) (cutAt, cut []float64) {
 	below := func(i int) bool { return Finite(values[i]) && values[i] < lo }
 	for i := range values {
@@ -198,8 +199,8 @@ func (c *Plot) Dot(class string, epoch, v, radius float64) {
 	fmt.Fprintf(&c.b, `<circle class="%s" cx="%s" cy="%s" r="%s"/>`+"\n", class, num(c.px(epoch)), num(c.py(v)), num(radius))
 }
 
-// Stack draws a bar at each epoch, the parts on top of each other, of the given width in epochs;
-// tell returns the text of a bar under the pointer.
+// Stack draws a bar at each epoch, with its parts on top of each other; the width is in epochs. tell
+// returns the text of bar i, which is shown when the pointer is over it.
 func (c *Plot) Stack(epochs []float64, width float64, parts []Series, tell func(i int) string) {
 	w := min(0.86*width*plotWidth/(c.last-c.first), 48)
 	for i, e := range epochs {
@@ -218,12 +219,12 @@ func (c *Plot) Stack(epochs []float64, width float64, parts []Series, tell func(
 	}
 }
 
-// Across draws a line at a value, from edge to edge.
+// Across draws a horizontal line at a value, from edge to edge.
 func (c *Plot) Across(class string, v float64) {
 	c.line(class, marginL, c.py(v), chartWidth-marginR, c.py(v))
 }
 
-// Upright draws a line at an epoch, from the axis to the top.
+// Upright draws a vertical line at an epoch, from the axis to the top.
 func (c *Plot) Upright(class string, epoch float64) {
 	c.line(class, c.px(epoch), c.top, c.px(epoch), c.top+c.height)
 }
@@ -236,7 +237,7 @@ func (c *Plot) text(anchor string, x, y float64, s string) {
 	fmt.Fprintf(&c.b, `<text class="%s" x="%s" y="%s">%s</text>`+"\n", anchor, num(x), num(y), html.EscapeString(s))
 }
 
-// SVG ends the chart and returns it.
+// SVG ends the chart and returns it as an SVG element.
 func (c *Plot) SVG() template.HTML {
 	c.b.WriteString("</svg>")
 	return template.HTML(c.b.String()) // all text in it went through EscapeString
@@ -244,6 +245,6 @@ func (c *Plot) SVG() template.HTML {
 
 func num(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }
 
-// Finite tells whether a value can be drawn. Values of 1e100 and more count as infinite, so that no
+// Finite reports whether a value can be drawn. Magnitudes of 1e100 and more count as infinite, so that no
 // scale overflows.
 func Finite(v float64) bool { return math.Abs(v) < 1e100 }

@@ -14,7 +14,7 @@ type Lane struct {
 	Spans []Span
 }
 
-// Span is from one time to another. Its text shows when the pointer is over it.
+// Span is an interval of time. Tell is shown when the pointer is over it.
 type Span struct {
 	From, To float64
 	Pale     bool
@@ -26,8 +26,8 @@ const (
 	timesBelow                   = 34.0
 )
 
-// Lanes draws lanes below each other over one axis of times, from zero to the given one, which has
-// its name below. The label is for those who cannot see the chart.
+// Lanes draws lanes below each other over one axis of time, from zero to to, with the name below. format
+// formats the times of the axis. The label is the text for screen readers.
 func Lanes(label, below string, to float64, list []Lane, format func(float64) string) template.HTML {
 	across := NewScale(true, 5, []float64{to})
 	height := float64(len(list)) * (laneName + laneThick + laneGap)

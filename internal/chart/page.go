@@ -1,6 +1,6 @@
-// Package chart draws charts for self-contained pages: SVG, coloured by the classes of one style
-// sheet, light or dark, and legible at the width of a telephone. A page has the style sheet and its
-// pictures inline, runs no scripts and loads nothing over the network.
+// Package chart draws charts for self-contained pages, as SVG. The classes of one style sheet have the
+// colours, light or dark; the text is legible at the width of a telephone. A page has the style sheet
+// and the charts inline, runs no scripts and loads nothing over the network.
 package chart
 
 import (
@@ -21,13 +21,13 @@ var things string
 //go:embed figures.html
 var figures string
 
-// Template parses the text of a page. It may draw a list of Figure by {{template "figures" .}}.
-// A text that is no template panics: pages are the program's own.
+// Template parses the template of a page. It can draw a list of Figure by {{template "figures" .}}. It
+// panics if the text is no template, since pages are constants of the program.
 func Template(text string) *template.Template {
 	return template.Must(template.Must(template.New("page").Parse(figures)).Parse(text))
 }
 
-// ByteUnit returns the unit in which a number of bytes is written, and its name.
+// ByteUnit returns the binary unit, in bytes, for values up to most bytes, and its name.
 func ByteUnit(most float64) (unit float64, name string) {
 	unit, name = 1, "B"
 	for _, n := range []string{"KiB", "MiB", "GiB", "TiB"} {
@@ -39,24 +39,24 @@ func ByteUnit(most float64) (unit float64, name string) {
 	return unit, name
 }
 
-// Style returns the style sheet of a page: it gives the classes of charts, c1 to c4 and pale,
-// their colours, light or dark.
+// Style returns the style sheet of a page. It has the colours, light and dark, of the classes of charts:
+// c1 to c4 and pale.
 func Style() template.CSS { return template.CSS(style) } // ours
 
-// Palette returns the styles that a page with more series adds to Style: classes c5 to c8, legends
-// of dashed lines, and wide tables with a first column that stays in view.
+// Palette returns further styles for a page with more series: classes c5 to c8, legends of dashed lines,
+// and wide tables with a fixed first column. A page adds them to Style.
 func Palette() template.CSS { return template.CSS(palette) } // ours
 
-// Things returns the styles that a page adds to Style to colour by item: disk, shared (rows of the
-// SSD level), ram, gpu, graphs, compute, train and valid; plain, the reference of a comparison;
-// rest, the remainder.
+// Things returns further styles, which colour by item: disk, shared (rows of the SSD level), ram, gpu,
+// graphs, compute, train and valid; plain for the reference of a comparison, and rest for the remainder.
+// A page adds them to Style.
 func Things() template.CSS { return template.CSS(things) } // ours
 
-// Figure is one chart or several below each other, and their data.
+// Figure is one chart, or several below each other, with their data.
 type Figure struct {
-	ID     string `json:"id"` // its element's id is "figure-" and this
+	ID     string `json:"id"` // the id of its element is "figure-" + ID
 	Title  string `json:"title"`
-	X      string `json:"x,omitempty"` // what the series' X, or Names, are
+	X      string `json:"x,omitempty"` // the quantity of X, or the items of Names, in the series
 	Unit   string `json:"unit"`        // of the values
 	Series []Data `json:"series"`
 	Note   string `json:"note,omitempty"`
@@ -65,7 +65,7 @@ type Figure struct {
 	Charts []template.HTML `json:"-"`
 }
 
-// Data is the values of a line at X, or of named bars.
+// Data has the values of a line at X, or of bars with Names.
 type Data struct {
 	Name   string    `json:"name"`
 	X      []float64 `json:"x,omitempty"`
@@ -78,7 +78,7 @@ func (d *Data) Add(name string, value float64) {
 	d.Names, d.Values = append(d.Names, name), append(d.Values, value)
 }
 
-// Numbers are values of which some may be unknown: those that are not Finite are null in JSON.
+// Numbers are values; those that are not Finite are unknown, and null in JSON.
 type Numbers []float64
 
 // MarshalJSON implements json.Marshaler.
@@ -101,5 +101,5 @@ func (n Numbers) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// Key is an entry of a legend: the meaning of a class of the style sheet.
+// Key is an entry of a legend: a class of the style sheet and its meaning.
 type Key struct{ Class, Name string }

@@ -1,4 +1,4 @@
-// Package charttest checks pages of figures and the data beside them, for tests.
+// Package charttest has checks for tests of pages with figures, and of the figures' data.
 package charttest
 
 import (
@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the goldens in testdata anew")
 
-// SameAs compares a text with the content of a file.
+// SameAs fails the test unless got equals the content of the file golden. With -update it writes the file.
 func SameAs(t testing.TB, golden, got string) {
 	t.Helper()
 	if *update {
@@ -32,8 +32,8 @@ func SameAs(t testing.TB, golden, got string) {
 	}
 }
 
-// Figures compares a page with the data of its figures: every one has its element on the page and
-// the page none besides, and is complete.
+// Figures checks that a page has exactly one element for each of the figures, and no others, and that the
+// data of every figure is complete.
 func Figures(t testing.TB, page string, figures []chart.Figure) {
 	t.Helper()
 	for _, f := range figures {
@@ -54,7 +54,7 @@ func Figures(t testing.TB, page string, figures []chart.Figure) {
 	}
 }
 
-// StandsAlone checks that a page fetches nothing and runs nothing, and has no numbers that are none.
+// StandsAlone checks that a page has no scripts, links, loads over the network, NaN or infinities.
 func StandsAlone(t testing.TB, page string) {
 	t.Helper()
 	for _, no := range []string{"<script", "http:", "https:", "src=", "href=", "url(", "@import", "NaN", "Inf"} {
@@ -66,7 +66,7 @@ func StandsAlone(t testing.TB, page string) {
 
 var things = regexp.MustCompile(`<(?:rect|circle|polyline|i) class="([a-z0-9 ]+)"`)
 
-// Styled checks that every class of a thing on a page has a style.
+// Styled checks that the style sheet of a page has every class of its drawn elements.
 func Styled(t testing.TB, page string) {
 	t.Helper()
 	style := string(chart.Style()) + string(chart.Things())
