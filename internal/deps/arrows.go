@@ -11,21 +11,20 @@ import (
 	"strings"
 )
 
-// An Arrow says that one room of a folder uses another. The rooms of a folder are the Go files of
-// its package and the folders in it, each with all below it. A file uses another file of its package
-// when it names a constant, variable, type, function, method or field that the other declares; it
-// uses a folder when it imports a package there. A folder uses a file when a package in it names a
-// declaration of the file. Tests, generated files and files that a build for linux/amd64 without cgo
-// leaves out are no rooms.
+// An Arrow means that one room of a folder uses another. The rooms of a folder are the Go files of its
+// package, and its subfolders with all files below them. A file uses another file of its package if it
+// names a constant, variable, type, function, method or field that the other declares. It uses a folder
+// if it imports a package there. A folder uses a file if a package in it names a declaration of the file.
+// Tests, generated files, and files that are not in a build for linux/amd64 without cgo are no rooms.
 //
-// Rooms stand on floors: an arrow runs back when the room that it comes from does not stand above the
-// room that it leads to. The floors have the fewest arrows that run back: a greedy order (Eades, Lin and
-// Smyth 1993, A fast and effective heuristic for the feedback arc set problem), and then single rooms are
-// moved until no move saves an arrow. The number is an upper bound of the least, and the same for the
-// same files.
+// The rooms have an order, from the ground up. An arrow runs back if its user does not stand above the
+// used room. The order has few arrows that run back: it begins as a greedy order (Eades, Lin and Smyth
+// 1993, A fast and effective heuristic for the feedback arc set problem); then single rooms are moved
+// until no move saves an arrow. The number is an upper bound of the minimum, and the same for the same
+// files.
 type Arrow struct{ From, To string }
 
-// Rooms returns the rooms of a folder, relative to it, and the arrows between them, each once.
+// Rooms returns the rooms of a folder, as paths relative to it, and the arrows between them, each once.
 func Rooms(all []*Source, folder string) (rooms []string, arrows []Arrow) {
 	r := drawing{folder: folder, rooms: map[string]bool{}, arrows: map[Arrow]bool{}}
 	var own []*Source
@@ -54,10 +53,10 @@ type drawing struct {
 	folder   string
 	rooms    map[string]bool
 	arrows   map[Arrow]bool
-	declared map[string]string // the file of each name of the folder's package
+	declared map[string]string // by name in the folder's package: the declaring file
 }
 
-// room returns the room in which a source lies, "" if it lies outside the folder.
+// room returns the room of a source, or "" if the source is outside the folder.
 func (r *drawing) room(s *Source) string {
 	if s.Pkg == r.folder {
 		return path.Base(s.Path)
@@ -75,8 +74,8 @@ func (r *drawing) add(from, to string) {
 	}
 }
 
-// files draws the arrows between the files of the folder's package. Types of other packages are
-// not known: fields and methods of theirs are no arrows.
+// files adds the arrows between the files of the folder's package. Types of other packages are not
+// loaded, so their fields and methods are no arrows.
 func (r *drawing) files(own []*Source) {
 	r.declared = map[string]string{}
 	if len(own) == 0 {
@@ -91,7 +90,7 @@ func (r *drawing) files(own []*Source) {
 	fset := own[0].Fset
 	info := &types.Info{Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{}}
 	config := types.Config{Importer: nothing{}, Error: func(error) {}, FakeImportC: true}
-	pkg, _ := config.Check(r.folder, fset, files, info) // its errors are about what is not imported
+	pkg, _ := config.Check(r.folder, fset, files, info) // its errors are about packages that are not loaded
 	if pkg == nil {
 		return
 	}
@@ -106,7 +105,7 @@ func (r *drawing) files(own []*Source) {
 	}
 }
 
-// shared reports whether files of the package may name an object: it is no local one.
+// shared reports whether other files of the package can name an object, that is, it is not local.
 func shared(o types.Object, pkg *types.Package) bool {
 	if v, ok := o.(*types.Var); ok && v.IsField() {
 		return true
@@ -117,7 +116,7 @@ func shared(o types.Object, pkg *types.Package) bool {
 	return o.Parent() == pkg.Scope()
 }
 
-// imports draws the arrows that follow from the imports of a source.
+// imports adds the arrows of a source's imports.
 func (r *drawing) imports(s *Source) {
 	from := r.room(s)
 	for _, im := range s.Imports {
@@ -141,7 +140,7 @@ func (r *drawing) imports(s *Source) {
 	}
 }
 
-// nothing imports empty packages.
+// nothing is an importer that returns empty packages.
 type nothing struct{}
 
 func (nothing) Import(p string) (*types.Package, error) {
@@ -150,7 +149,7 @@ func (nothing) Import(p string) (*types.Package, error) {
 	return pkg, nil
 }
 
-// Back returns the arrows that run back, by the floors that Arrow describes.
+// Back returns the arrows that run back, in the order of rooms that Arrow describes.
 func Back(rooms []string, arrows []Arrow) []Arrow {
 	order := greedy(rooms, arrows)
 	for improve(order, arrows) {
@@ -173,8 +172,9 @@ func positions(order []string) map[string]int {
 	return at
 }
 
-// greedy orders rooms from the ground up: rooms that use none of the others first, rooms that none
-// of the others uses last, and when there are neither, the room that is used most beyond what it uses first.
+// greedy orders rooms from the ground up. Of the remaining rooms, a room that uses no other one comes
+// first, and a room that no other one uses comes last. If there is neither, the room with the largest
+// surplus of users over used rooms comes first.
 func greedy(rooms []string, arrows []Arrow) []string {
 	left := map[string]bool{}
 	for _, room := range rooms {
@@ -214,7 +214,8 @@ func greedy(rooms []string, arrows []Arrow) []string {
 	return append(low, high...)
 }
 
-// improve moves one room to where the fewest arrows run back, if that saves one.
+// improve moves one room to the place with the fewest arrows that run back, and reports whether that saved
+// an arrow.
 func improve(order []string, arrows []Arrow) bool {
 	at := positions(order)
 	n := len(order)
@@ -226,7 +227,7 @@ func improve(order []string, arrows []Arrow) bool {
 	for i := range order {
 		best, to := 0, i
 		saved := 0
-		for j := i + 1; j < n; j++ { // above j: arrows to it are mended, arrows from it run back
+		for j := i + 1; j < n; j++ { // above j: arrows to j no longer run back, arrows from j do
 			saved += count(out[i], j) - count(in[i], j)
 			if saved > best {
 				best, to = saved, j

@@ -1,6 +1,6 @@
-// Package deps is the shape of this repository: which package may import which,
-// where foreign code may be used, and where files may be written. Its tests read
-// every source file, whatever its build tags, and hold the repository to it.
+// Package deps has the rules of this repository: the permitted imports between packages, the packages that
+// may use foreign modules, and the packages that may write files. Its tests read every source file, with
+// any build tags, and check the rules.
 //
 //	L4  cmd/diskgnn                     flags, config file, exit codes; no logic
 //	L3  train                           a run: probe, decide, open, train, finish. Its rooms, from below:
@@ -14,11 +14,10 @@
 //	    featurestore/residency  simulate/trace
 //	L0  graph  device  train/model  presample/walk  internal/...
 //
-// Imports go strictly down. Packages of one layer don't know each other, except inside one tree
-// (iostack and its backends, graph and its codec), and but for the recipe, which every package
-// about training embeds, and the sampler, by which the stage and stores draw; inside internal
-// they may, the compiler forbids cycles. Tests may also import their own layer, never a higher
-// one.
+// Imports go strictly down. Packages of one layer do not import each other, with these exceptions:
+// packages of one tree (iostack and its backends, graph and its codec), packages below internal, the
+// recipe, which every package about training embeds, and the sampler, with which the stage and the stores
+// draw. Tests may also import packages of their own layer, never of a higher one.
 package deps
 
 import (
@@ -26,14 +25,14 @@ import (
 	"strings"
 )
 
-// A Tree is a package and everything below it that no longer prefix claims.
+// A Tree is a package with all packages below it, except those of a Tree with a longer path.
 type Tree struct {
 	Path  string // relative to the module, "" for the module's root
 	Layer int
 }
 
-// Layers lists every tree of the repository. A package that no tree claims fails
-// the test: a new package is listed here.
+// Layers lists every tree of the repository. A package outside all trees fails the test, so a new tree
+// must be added here.
 var Layers = []Tree{
 	{"internal", 0},
 	{"graph", 0},
@@ -73,20 +72,20 @@ var Layers = []Tree{
 	{"bench", 4},
 }
 
-// formatsOnly are trees that may not import stages, stores or engines, though their layer is above
-// them: their figures about a run must not depend on how it is made.
+// formatsOnly lists trees that must not import stages, stores or engines, although these are in lower
+// layers: their predictions must not depend on the implementation.
 var formatsOnly = []string{"simulate"}
 
-// reserved are trees that only some others may import, tests aside: libraries that read other
-// formats come with the command line, not with the stages.
+// reserved lists trees that only some others may import, except in tests: libraries that read other
+// formats belong to the command line, not to the stages.
 var reserved = map[string][]string{
 	"dataset/importer": {"dataset/importer", "cmd/diskgnn", "bench"},
 }
 
-// embedded are trees that others of their layer are made around.
+// embedded lists trees that other trees of their layer may import.
 var embedded = []string{"train/recipe", "presample/sampler"}
 
-// Find returns the tree that claims a package.
+// Find returns the tree of a package, false if there is none.
 func Find(pkg string) (Tree, bool) {
 	best := Tree{Layer: -1}
 	for _, t := range Layers {
@@ -99,8 +98,8 @@ func Find(pkg string) (Tree, bool) {
 
 func within(pkg, tree string) bool { return pkg == tree || strings.HasPrefix(pkg, tree+"/") }
 
-// MayImport reports whether a package may import another of this repository;
-// test says that the importing file is a test.
+// MayImport reports whether the package from may import the package to of this repository. test means that
+// the importing file is a test.
 func MayImport(from, to string, test bool) bool {
 	f, ok := Find(from)
 	t, ok2 := Find(to)
@@ -117,14 +116,14 @@ func MayImport(from, to string, test bool) bool {
 	case t.Layer != f.Layer:
 		return t.Layer < f.Layer
 	}
-	// graph and device stand on internal, never the other way round.
+	// graph and device may import internal, but not the other way round.
 	if f.Layer == 0 && t.Path == "internal" {
 		return true
 	}
 	return test || f.Path == t.Path || slices.Contains(embedded, t.Path)
 }
 
-// Foreign modules that only some trees may import, by import path prefix.
+// confined lists foreign modules that only some trees may import, by prefix of the import path.
 var confined = []struct {
 	path  string
 	trees []string
@@ -142,8 +141,8 @@ var confined = []struct {
 	{"github.com/rogpeppe/go-internal", []string{"cmd"}, "scripts test the command line"},
 }
 
-// MayImportForeign reports whether a package may import a path outside the
-// repository and the standard library, and why not.
+// MayImportForeign reports whether a package may import a path outside the repository and the standard
+// library. If not, it returns the reason.
 func MayImportForeign(from, path string) (bool, string) {
 	for _, c := range confined {
 		if !strings.HasPrefix(path, c.path) {

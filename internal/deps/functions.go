@@ -6,8 +6,8 @@ import "go/ast"
 type Function struct {
 	Name  string // with its package and receiver: "train.(runner).prepare"
 	Path  string
-	Lines int // from its first to its last, without its comment
-	// Table says that it only returns literals without functions: as long as the table that it is.
+	Lines int // number of lines, without the doc comment
+	// Table means that the function only returns literals without functions: it is a table.
 	Table bool
 }
 
@@ -61,7 +61,7 @@ func isTable(f *ast.FuncDecl) bool {
 	return table
 }
 
-// MaxLines is the length that a function of a package may have.
+// MaxLines returns the largest permitted length of functions of a package, in lines.
 func MaxLines(pkg string) int {
 	if within(pkg, "train") {
 		return 60
@@ -69,8 +69,8 @@ func MaxLines(pkg string) int {
 	return 80
 }
 
-// Long returns the functions that are longer than MaxLines; tests, packages for tests, generated
-// files and tables aside.
+// Long returns the functions that are longer than MaxLines, without tests, packages for tests, generated
+// files and tables.
 func Long(all []*Source) []Function {
 	var list []Function
 	for _, s := range all {

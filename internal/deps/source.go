@@ -21,16 +21,16 @@ type Source struct {
 	Path      string // relative to the root, with slashes
 	Pkg       string // import path below the module, "" for the root's
 	Test      bool   // its name ends in _test.go
-	Generated bool   // its head says that no person edits it
+	Generated bool   // it has the comment "Code generated … DO NOT EDIT."
 	Text      []byte
 	File      *ast.File
 	Imports   []string
 	Fset      *token.FileSet
 }
 
-// Read parses every Go file below root, whatever its build constraints, in the order of paths.
-// Directories with a go.mod of their own are other modules. Those named testdata, or with a name
-// that begins with "_" or ".", are no packages.
+// Read parses every Go file below root, with any build constraints, in the order of paths. It skips
+// directories with a go.mod of their own, directories named testdata, and directories with a name that
+// begins with "_" or ".".
 func Read(root string) ([]*Source, error) {
 	var all []*Source
 	fset := token.NewFileSet()
@@ -91,7 +91,7 @@ func parse(fset *token.FileSet, path, rel string) (*Source, error) {
 	return s, nil
 }
 
-// At names a place of the file.
+// At returns a position in the form path:line.
 func (s *Source) At(pos token.Pos) string {
 	return s.Path + ":" + strconv.Itoa(s.Fset.Position(pos).Line)
 }
@@ -99,7 +99,7 @@ func (s *Source) At(pos token.Pos) string {
 // Lines counts the lines of the file.
 func (s *Source) Lines() int { return bytes.Count(s.Text, []byte("\n")) }
 
-// Constrained reports whether the file carries a build constraint.
+// Constrained reports whether the file has a build constraint.
 func (s *Source) Constrained() bool { return s.constraint() != nil }
 
 func (s *Source) constraint() constraint.Expr {
@@ -115,7 +115,7 @@ func (s *Source) constraint() constraint.Expr {
 	return nil
 }
 
-// Usual reports whether a build for linux/amd64 without cgo and tags has the file.
+// Usual reports whether the file is part of a build for linux/amd64 without cgo and tags.
 func (s *Source) Usual() bool {
 	base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(s.Path), ".go"), "_test")
 	for _, other := range []string{"_arm64", "_darwin", "_windows"} {
@@ -129,7 +129,7 @@ func (s *Source) Usual() bool {
 	})
 }
 
-// TestOnly reports whether the file's package exists for tests alone.
+// TestOnly reports whether the file's package is for tests only.
 func (s *Source) TestOnly() bool { return isTestPackage(s.Pkg) }
 
 func isTestPackage(pkg string) bool {

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Wordings are expressions that make a sentence hard to read when they are frequent: each stands in
-// for a noun, or bends the order of subject, verb and object.
+// Wordings are expressions that make sentences hard to read if they are frequent: each replaces a noun, or
+// changes the order of subject, verb and object.
 var Wordings = []Wording{
 	{"what", regexp.MustCompile(`(?i)\bwhat\b`), 15},
 	{"whose", regexp.MustCompile(`(?i)\bwhose\b`), 5},
@@ -16,7 +16,7 @@ var Wordings = []Wording{
 	{"those of, that of", regexp.MustCompile(`(?i)\b(those|that)\s+of\b`), 4},
 }
 
-// Wording is an expression, and how often 10,000 words of documents may have it.
+// Wording is an expression, and the permitted number of its uses in 10,000 words of documents.
 type Wording struct {
 	Name    string
 	Pattern *regexp.Regexp
@@ -37,7 +37,7 @@ func (c *Count) Add(d Count) {
 	}
 }
 
-// Allowed returns how often the words counted may have each of Wordings, rounded up.
+// Allowed returns the permitted number of uses of each of Wordings in the counted words, rounded up.
 func (c Count) Allowed() (most [4]int) {
 	for i, w := range Wordings {
 		most[i] = (c.Words*w.Most + 9999) / 10000
