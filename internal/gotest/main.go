@@ -1,13 +1,13 @@
-// Command gotest runs go test, passes on its output, and lists the skipped tests at the end, by
-// their reasons.
+// Command gotest runs go test, passes on its output, and at the end lists the skipped tests by the reason
+// for the skip.
 //
 //	gotest [-log FILE] ARGUMENTS [-- ARGUMENTS]...
 //	gotest -log FILE
 //
-// Each ARGUMENTS go to one go test, or are a test binary, NAME.test, and its arguments. Further ones run
-// after a failure, too. The environment variable GO may name another go command. With -log, outcomes are
-// appended to FILE in place of the list, and gotest -log FILE prints the list of all runs: a test is in it
-// that no run has run.
+// Each ARGUMENTS are the arguments of one go test, or a test binary, NAME.test, and its arguments. After a
+// failure the following ones run all the same. The environment variable GO may name another go command.
+// With -log, gotest appends the outcomes to FILE and prints no list; gotest -log FILE then prints the list
+// of all runs: the tests that none of them has run.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	log, args := "", os.Args[1:]
-	if len(args) > 1 && args[0] == "-log" { // other flags are those of go test
+	if len(args) > 1 && args[0] == "-log" { // all other flags belong to go test
 		log, args = args[1], args[2:]
 	}
 	if log == "" && len(args) == 0 {
@@ -43,7 +43,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs all sets of arguments and lists skipped tests or logs the outcomes. It returns the
+// run runs all sets of arguments, and lists the skipped tests or logs the outcomes. It returns the
 // highest exit code.
 func run(ctx context.Context, tool, log string, args []string, out io.Writer) (code int, err error) {
 	all := make(outcomes)
@@ -101,12 +101,12 @@ func test(ctx context.Context, tool string, args []string, out io.Writer, all ou
 	return 0, errors.Join(readErr, err)
 }
 
-// command returns the arguments of the go command that has the events of tests on its output.
+// command returns the arguments of the go command that prints the events of tests.
 func command(args []string) []string {
 	switch {
 	case len(args) > 0 && strings.HasSuffix(args[0], ".test"):
 		return slices.Concat([]string{"tool", "test2json", "-t", "-p", args[0], args[0], "-test.v=test2json"}, args[1:])
-	case len(args) > 1 && args[0] == "-C": // go wants it first
+	case len(args) > 1 && args[0] == "-C": // it must be the first flag
 		return slices.Concat([]string{"test", "-C", args[1], "-json"}, args[2:])
 	}
 	return slices.Concat([]string{"test", "-json"}, args)

@@ -13,19 +13,19 @@ import (
 	"strings"
 )
 
-// mostNamed is how many tests are named beside a reason.
+// mostNamed is the largest number of tests listed for a reason.
 const mostNamed = 8
 
 // name is a test.
 type name struct{ pkg, test string }
 
-// outcomes are the reasons why tests were skipped; "" of tests that ran.
+// outcomes has the reason of each skipped test, "" for tests that ran.
 type outcomes map[name]string
 
 // said begins the last message of a test.
 var said = regexp.MustCompile(`^\s*\S+\.go:\d+: `)
 
-// scripted is the line by which a script of testscript skips; its log comes before it.
+// scripted matches the line with which a testscript skips itself; its log comes before that line.
 var scripted = regexp.MustCompile(`^\s*> .*\bskip '(.*)'\s*$`)
 
 // add adds the outcome of a test, which an earlier run may have reported.

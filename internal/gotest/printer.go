@@ -25,11 +25,11 @@ type printer struct {
 
 // pkg is a package under test.
 type pkg struct {
-	order  []string          // tests as they began to print; "" is the package itself
+	order  []string          // tests in the order of their first output; "" is the package itself
 	output map[string]string // of each test, until it passes or is skipped
 }
 
-// read prints the results in a stream of events. Lines that are no events pass.
+// read prints the results in a stream of events. It prints lines that are no events unchanged.
 func (p *printer) read(stream io.Reader) error {
 	p.pkgs = make(map[string]*pkg)
 	lines := bufio.NewReader(stream)
@@ -82,7 +82,7 @@ func (p *printer) event(e event) {
 	}
 }
 
-// add adds output to a test, without the lines that say which test runs.
+// add adds output to a test, without the lines that announce a test.
 func (t *pkg) add(test, output string) {
 	if strings.HasPrefix(output, "=== ") {
 		return
