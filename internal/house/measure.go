@@ -56,7 +56,7 @@ type Part struct {
 	Comment     int     `json:"comment"`
 	Blank       int     `json:"blank"`
 	TestLines   int     `json:"test_lines"`
-	Packages    int     `json:"packages"` // directories with a Go file, be it a test
+	Packages    int     `json:"packages"` // directories with a Go file, including tests
 	MedianFile  int     `json:"median_file"`
 	Functions   int     `json:"functions"`
 	PerThousand float64 `json:"functions_per_thousand_lines"`
@@ -226,12 +226,12 @@ func small(all []*deps.Source) []Count {
 	return list
 }
 
-// unused returns the exported functions that nothing names but tests and packages for tests, and
-// those that only their own package names. Methods and types are not looked at: they are used
-// without being named.
+// unused returns the exported functions that only tests and packages for tests name, and the exported
+// functions that only their own package names. It ignores methods and types, which may be used without
+// being named.
 func unused(all []*deps.Source) (anywhere, outside []string) {
 	declared := map[string]bool{}
-	own, other := map[string]bool{}, map[string]bool{} // the names that are used
+	own, other := map[string]bool{}, map[string]bool{} // used names
 	for _, s := range all {
 		if s.Test || s.TestOnly() {
 			continue
@@ -394,7 +394,7 @@ func crossed(all []*deps.Source, expression string) (n int) {
 	return n
 }
 
-// kinds counts, by file, where a model's kind is compared: beside == or !=, or in a case.
+// kinds counts, by file, the comparisons of a model's kind: by == or !=, or in a case.
 func kinds(all []*deps.Source) []Count {
 	var list []Count
 	for _, s := range all {
