@@ -7,10 +7,9 @@ import (
 	"diskgnn/internal/dtype"
 )
 
-// Narrow writes rows of dim float32s as rows of another type, one after the other, rounding to the
-// nearest, ties to even; dst has room for the rows at to.RowBytes(dim) each. It reports whether
-// every value is finite as that type; if not, dst's content is undefined. dtype.Convert and
-// dtype.QuantizeRow are its reference.
+// Narrow converts rows of dim float32s to rows of another type, rounded to the nearest, ties to even. dst
+// needs to.RowBytes(dim) bytes for each row. It reports whether every value is finite as that type; if not,
+// the content of dst is undefined. dtype.Convert and dtype.QuantizeRow are its reference.
 func Narrow(dst []byte, to dtype.Type, src []float32, dim int) bool {
 	switch to {
 	case dtype.Float16:
@@ -30,8 +29,8 @@ func Narrow(dst []byte, to dtype.Type, src []float32, dim int) bool {
 	return MaxMagnitude(src) < infinity
 }
 
-// Widen is the inverse of Narrow: it fills dst, rows of dim float32s, with the values of rows of
-// another type.
+// Widen is the inverse of Narrow: it fills dst, rows of dim float32s, with the values of the rows in src,
+// of type from.
 func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	switch from {
 	case dtype.Float16:
@@ -48,15 +47,15 @@ func Widen(dst []float32, src []byte, from dtype.Type, dim int) {
 	}
 }
 
-// The bits of the least magnitude that is not finite as each type.
+// Bits of the least float32 magnitudes that are not finite as the narrower types.
 const (
 	infinity   = 0x7F800000
 	beyondHalf = 0x477FF000 // 65520
 	beyondBF16 = 0x7F7F8000
 )
 
-// MaxMagnitude returns the bits of the greatest magnitude, 0 of nothing. Bits order
-// as magnitudes do, infinity above all numbers and NaN above infinity.
+// MaxMagnitude returns the bits of the greatest magnitude in src, 0 if src is empty. The bits have the
+// order of the magnitudes, with infinity above all numbers and NaN above infinity.
 func MaxMagnitude(src []float32) uint32 {
 	if level == plain {
 		return maxMagnitudePlain(src)
@@ -84,8 +83,8 @@ func Float32ToBFloat16(dst []byte, src []float32) bool {
 	return float32ToBFloat16SIMD(dst, src) < beyondBF16
 }
 
-// QuantizeRow is dtype.QuantizeRow: it writes a row of int8 and reports whether all
-// values are finite, leaving dst alone if not.
+// QuantizeRow is a fast dtype.QuantizeRow: it writes a row of int8 and reports whether all values are
+// finite; if not, dst is unchanged.
 func QuantizeRow(dst []byte, src []float32) bool {
 	m := MaxMagnitude(src)
 	if m >= infinity {
@@ -102,7 +101,7 @@ func QuantizeRow(dst []byte, src []float32) bool {
 	return true
 }
 
-// DequantizeRow is dtype.DequantizeRow: it fills dst with the values of a row of int8.
+// DequantizeRow is a fast dtype.DequantizeRow: it fills dst with the values of a row of int8.
 func DequantizeRow(dst []float32, src []byte) {
 	Int8ToFloat32(dst, src[dtype.ScaleBytes:], dtype.Scale(src))
 }

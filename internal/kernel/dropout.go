@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// MaxDropout is the largest rate of dropout, 1 − 2⁻³²: masks are drawn with 32 bits, and some larger
-// rates would round to 1.
+// MaxDropout is the largest rate of dropout, 1 − 2⁻³². Masks are drawn with 32 bits, so larger rates
+// could round to 1.
 const MaxDropout = 1 - 1.0/(1<<32)
 
 // CheckDropout returns an error unless p lies in [0, MaxDropout].
@@ -19,7 +19,7 @@ func CheckDropout(p float64) error {
 
 // Dropout is a rate of dropout, ready for the kernels. The zero value drops nothing.
 type Dropout struct {
-	threshold uint32 // units whose 32-bit draw lies below are dropped
+	threshold uint32 // a unit is dropped if its 32-bit draw is below
 	scale     float32
 }
 
@@ -33,7 +33,7 @@ func NewDropout(p float64) Dropout {
 	return Dropout{threshold: uint32(math.Round(p * (1 << 32))), scale: float32(1 / (1 - p))}
 }
 
-// Scale returns the factor of the units that are kept: ReLUBackward's scale.
+// Scale returns the factor of kept units, the scale of ReLUBackward.
 func (d Dropout) Scale() float32 {
 	if d.threshold == 0 {
 		return 1
@@ -41,12 +41,12 @@ func (d Dropout) Scale() float32 {
 	return d.scale
 }
 
-// Threshold returns the draw from which on units are kept; 0 drops none.
+// Threshold returns the least 32-bit draw of a kept unit; 0 keeps all units.
 func (d Dropout) Threshold() uint32 { return d.threshold }
 
-// Stream is the source of the dropout masks of one layer on one batch. A row's mask
-// depends on nothing else, so it is the same however rows are divided among
-// goroutines, and whatever kind of kernel draws it.
+// Stream is the random stream of the dropout masks of one layer on one batch. The mask of a row depends on
+// the stream and the number of the row only. So it is the same for any division of rows among goroutines,
+// and for every kind of kernel.
 type Stream uint64
 
 // NewStream returns the stream of a layer on a batch of an epoch, in the run with this seed.
@@ -64,8 +64,8 @@ const (
 	mixB       = 0x846ca68b
 )
 
-// draw returns the 32 random bits of a column in the row with this key: two rounds
-// of multiply and xor-shift over the column, each entered by one half of the key.
+// draw returns the 32 random bits of a column in the row with this key: two rounds of multiply and
+// xor-shift over the column, each with one half of the key.
 func draw(key uint64, column uint32) uint32 {
 	x := uint32(key) + column*columnStep
 	x ^= x >> 16

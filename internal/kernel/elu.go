@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// Exp replaces numbers that are at most zero by their exponentials, within 2 units in the last
-// place; below −86 by exp(−86), which is as good as zero beside one. NaN stays NaN.
+// Exp replaces the numbers of x, which must be at most zero, by their exponentials, within 2 units in the
+// last place. Numbers below −86 become exp(−86), which is negligible when added to one. NaN stays NaN.
 func Exp(x []float32) {
 	if level == plain {
 		expPlain(x)
@@ -23,9 +23,9 @@ func BiasELU(z, bias []float32, drop Dropout, key uint64) {
 	biasELUSIMD(z, bias, drop, key)
 }
 
-// ELUBackward takes the gradient g of one row back through BiasELU, in place, and adds the result to
-// the column sums. y is BiasELU's output for the row; the mask is drawn again, since a kept unit may
-// be zero too.
+// ELUBackward replaces g, the gradient of one row of BiasELU's output, by the gradient of its input, and
+// adds the result to the column sums. y is BiasELU's output for the row. It draws the mask again, since a
+// kept unit may be zero too.
 func ELUBackward(g, y, sums []float32, drop Dropout, key uint64) {
 	y, sums = y[:len(g)], sums[:len(g)]
 	if level == plain {
@@ -41,9 +41,9 @@ func expPlain(x []float32) {
 	}
 }
 
-// expOf returns exp(v) for v ≤ 0: with n the integer closest to v·log₂e, that is 2ⁿ
-// times the exponential of v − n·ln 2, a polynomial (Cephes). The product with log₂e
-// is rounded by a number so large that its last place is a one.
+// expOf returns exp(v) for v ≤ 0. With n, the integer closest to v·log₂e, it is 2ⁿ times the exponential
+// of v − n·ln 2, a polynomial (Cephes). The product with log₂e is rounded to an integer by adding a number
+// with a last place of one.
 func expOf(v float32) float32 {
 	const round = 3 << 22
 	if v < -86 {
@@ -63,7 +63,7 @@ func expOf(v float32) float32 {
 	return float32((float32(p*float32(v*v)) + v + 1) * power)
 }
 
-// biasELUPlain, and eluBackwardPlain, start at column from.
+// biasELUPlain and eluBackwardPlain start at column from.
 func biasELUPlain(z, bias []float32, from int, drop Dropout, key uint64) {
 	bias = bias[:len(z)]
 	scale := drop.Scale()

@@ -1,7 +1,7 @@
 package kernel
 
-// The functions of attention, where several heads weigh the same rows. Arrays with a part for every
-// head of an edge or a row are head-minor: a row's heads lie next to each other.
+// The functions of attention, in which several heads weight the same rows. Arrays with an element for
+// every head of an edge or a row are head-minor: the heads of a row lie next to each other.
 
 // DotHeads multiplies rows of x with the vectors of the heads:
 //
@@ -10,8 +10,8 @@ package kernel
 // The rows of x and v are d wide. A dot product is sixteen sums, one for the columns
 // of each remainder by sixteen, added by halves.
 //
-// The elements between idx's length and its capacity may be used as a hint of the rows needed next,
-// here and in GatherHeads.
+// This function and GatherHeads may use the elements between idx's length and its capacity as a hint of
+// the rows that are needed next.
 func DotHeads(dst, x []float32, d int, idx []uint32, v []float32, heads int) {
 	if len(idx) == 0 {
 		return
@@ -38,7 +38,7 @@ func GatherHeads(dst, x []float32, d int, idx []uint32, w []float32, heads int, 
 	gatherHeadsSIMD(dst, x, d, idx, w, heads, add)
 }
 
-// CombineHeads sums rows that have a part for every head, weighted by edge and head:
+// CombineHeads sums rows with a part for every head, weighted by edge and head:
 //
 //	dst = Σ_i Σ_h w[edges[i]·heads + h]·y[idx[i]·heads + h]
 //
@@ -56,11 +56,11 @@ func CombineHeads(dst, y []float32, idx, edges []uint32, w []float32, heads int)
 	combineHeadsSIMD(dst, y, idx, edges, w, heads)
 }
 
-// Scores of edges, and the weights made of them: a row for every edge, an element for every head. A
-// slope is a leaky ReLU's factor for values that are not positive, from 0 up to, not including, 1.
+// Scores of edges, and the weights computed from them, have a row for every edge, and an element for every
+// head. A slope is the factor of a leaky ReLU for values that are not positive, at least 0 and less than 1.
 
-// LeakyScores adds own to every row of scores and raises top to the largest of each head after the
-// leaky ReLU. It stores the ReLU's results in w, which may be scores.
+// LeakyScores adds own to every row of scores, applies the leaky ReLU, and stores the results in w, which
+// may be scores. It raises top to the largest result of each head.
 func LeakyScores(w, scores, own, top []float32, slope float32) {
 	heads := len(own)
 	w, top = w[:len(scores)], top[:heads]
@@ -121,15 +121,15 @@ func scoreGradientsPlain(scores, w, d, total, own []float32, slope float32) {
 	}
 }
 
-// Where the columns of a row are divided among heads, each has a part of its own, d wide; parts lie
-// next to each other, and the elements behind them up to the stride are ignored. Weights and
+// In these functions the columns of a row are divided among the heads: each has a part of d columns. The
+// parts lie next to each other; the elements after them, up to the stride, are ignored. Weights and
 // products are head-minor.
 
 // DotParts multiplies the parts of rows of x with the parts of v:
 //
 //	dst[i·heads + h] = Σ_c x[idx[i]·stride + h·d + c]·v[h·d + c]
 //
-// It sums as DotHeads does, and takes the same hint.
+// It sums in the order of DotHeads, and uses the same hint.
 func DotParts(dst, x []float32, d, stride int, idx []uint32, v []float32, heads int) {
 	if len(idx) == 0 {
 		return
@@ -146,7 +146,7 @@ func DotParts(dst, x []float32, d, stride int, idx []uint32, v []float32, heads 
 //
 //	dst[h·d + c] = Σ_i w[i·heads + h]·x[idx[i]·stride + h·d + c]
 //
-// With add the terms are added to dst. They are added in the order of idx. It takes the same hint as
+// With add the sum is added to dst. Terms are added in the order of idx. It uses the same hint as
 // DotHeads.
 func GatherParts(dst, x []float32, d, stride int, idx []uint32, w []float32, heads int, add bool) {
 	dst, w = dst[:heads*d], w[:len(idx)*heads]

@@ -2,17 +2,15 @@
 // gathers, the fused tail of a layer and its backward pass, Adam, and conversions
 // between float32 and the narrower types of features.
 //
-// Every function exists in plain Go, for AVX2 and for AVX-512; the best that the
-// processor has is taken when the program starts, and Kind names it. The plain
-// functions are the specification. All kinds give the same bits: each element is
-// computed by the same single-precision operations in the same order, no product
-// is fused with a sum, and sums run over rows one after the other. So which kind
-// ran never shows in a result, nor does the alignment of an operand.
+// Every function exists in plain Go, for AVX2 and for AVX-512. The program uses the best kind that the
+// processor supports; Kind names it. The plain functions are the specification. All kinds give the same
+// bits: each element is computed by the same single-precision operations in the same order, no product
+// is fused with a sum, and sums add one row after the other. So results do not depend on the kind, nor on
+// the alignment of operands.
 //
-// Functions keep no state and may run on any number of goroutines. Lengths are
-// checked; the row indices of GatherSum are not, except in plain Go: callers pass
-// indices that have been validated. Operands must not overlap unless they are equal
-// and the function says that it works in place.
+// Functions keep no state and may be called concurrently. They check lengths, but not the row indices of
+// GatherSum, except in plain Go: callers must validate indices. Operands must not overlap, unless they are
+// equal and the function works in place.
 //
 // The assembly is generated: see _gen.
 package kernel
@@ -35,11 +33,11 @@ func Kind() string { return level.String() }
 //
 //	dst = scale · Σ_i w[idx[i]]·x[idx[i]]        (plus dst if add)
 //
-// The rows of x are as wide as dst; a nil w stands for ones. Terms are added in the
-// order of idx. Without any, dst becomes zero (with add, stays).
+// The rows of x have the width of dst. A nil w stands for ones. Terms are added in the order of idx. If
+// idx is empty, dst becomes zero or, with add, stays unchanged.
 //
-// The elements between idx's length and its capacity may be used as a hint of the rows needed next,
-// so pass a sub-slice of the list of all edges.
+// The elements between idx's length and its capacity may be used as a hint of the rows that are needed
+// next, so pass a sub-slice of the list of all edges.
 func GatherSum(dst, x []float32, idx []uint32, w []float32, scale float32, add bool) {
 	if len(dst) == 0 {
 		return
@@ -60,9 +58,9 @@ func Add(dst, src []float32) {
 	addSIMD(dst, src[:len(dst)])
 }
 
-// BiasReLU finishes one row of a hidden layer in place: it adds the bias, replaces negative values
-// by zero and applies inverted dropout with a mask that depends only on the row's key and the
-// column. NaN stays NaN where it is kept.
+// BiasReLU finishes one row z of a hidden layer in place: it adds the bias, replaces negative values by
+// zero, and applies inverted dropout with a mask that depends only on the row's key and the column. NaN
+// stays NaN in kept units.
 func BiasReLU(z, bias []float32, drop Dropout, key uint64) {
 	bias = bias[:len(z)]
 	if level == plain {
@@ -72,10 +70,10 @@ func BiasReLU(z, bias []float32, drop Dropout, key uint64) {
 	biasReLUSIMD(z, bias, drop, key)
 }
 
-// ReLUBackward takes the gradient g of one row back through ReLU and dropout, in place, and adds the
-// result to the column sums. y is the forward pass's output for the row: where it is positive the
-// unit was active and kept, and its gradient is multiplied by scale; elsewhere the gradient becomes
-// zero. No mask is stored.
+// ReLUBackward replaces g, the gradient of one row of BiasReLU's output, by the gradient of its input, and
+// adds the result to the column sums. y is BiasReLU's output for the row. If y is positive, the unit was
+// active and kept, and its gradient is multiplied by scale; otherwise its gradient becomes zero. No mask
+// is needed.
 func ReLUBackward(g, y, sums []float32, scale float32) {
 	y, sums = y[:len(g)], sums[:len(g)]
 	if level == plain {
@@ -94,8 +92,8 @@ type AdamStep struct {
 	Epsilon        float32
 }
 
-// NewAdamStep returns the constants of a step, counted from 1, at a learning rate, with
-// Adam's usual decays and ε.
+// NewAdamStep returns the constants of a step with a learning rate, with Adam's usual decays and ε. Steps
+// are counted from 1.
 func NewAdamStep(rate float64, step uint64) AdamStep {
 	const beta1, beta2, epsilon = 0.9, 0.999, 1e-8
 	t := float64(step)
@@ -116,7 +114,7 @@ func Adam(w, g, m, v []float32, s *AdamStep) {
 	adamSIMD(w, g, m, v, s)
 }
 
-// simd orders the kinds of kernels. A machine that runs one kind runs all kinds before it.
+// simd orders the kinds of kernels. A machine that supports one kind supports all kinds before it.
 type simd int
 
 const (
@@ -129,11 +127,11 @@ var names = [...]string{"plain", "avx2", "avx512"}
 
 func (l simd) String() string { return names[l] }
 
-// level is the kind of kernels that the functions of this package use. It changes only in Use.
+// level is the kind of kernels in use. Only Use changes it.
 var level = initial(os.Getenv("DISKGNN_SIMD"))
 
-// initial returns the kind that the environment names, if there is such a kind
-// and the processor has it, else the best that the processor has.
+// initial returns the kind that the environment names, if the processor supports it, else the best kind
+// that the processor supports.
 func initial(asked string) simd {
 	if i := slices.Index(names[:], asked); i >= 0 && simd(i) <= supported {
 		return simd(i)
@@ -141,13 +139,12 @@ func initial(asked string) simd {
 	return supported
 }
 
-// Kinds returns the kinds that this processor can run, "plain" first, best last.
+// Kinds returns the kinds that this processor supports, "plain" first, the best last.
 func Kinds() []string { return slices.Clone(names[:supported+1]) }
 
-// Use selects a kind for the whole process. It is for tests and for a start-up
-// option, and must not be called while kernels run. The environment variable
-// DISKGNN_SIMD does the same at start, but leaves the best kind in place when it
-// names none that can run.
+// Use selects a kind for the whole process, for tests and for a start-up option. It must not be called
+// while kernels run. The environment variable DISKGNN_SIMD does the same at the start of the program,
+// but is ignored if the processor does not support the kind that it names.
 func Use(kind string) error {
 	i := slices.Index(names[:], kind)
 	if i < 0 || simd(i) > supported {

@@ -1,8 +1,8 @@
 package kernel
 
-// GatherMax stores the largest of some rows of x, column by column, in dst, zeros if
-// there are none, and in chosen, unless it is nil, which row each is from. The first
-// of equals counts; so does a NaN that comes first, and no other.
+// GatherMax stores in dst, for every column, the largest element of the rows of x that idx lists, or zero if
+// idx is empty. Unless chosen is nil, it stores the row of each element there. Of equal elements the first
+// is chosen. A NaN is chosen only if it is in the first row.
 func GatherMax(dst []float32, chosen []uint32, x []float32, idx []uint32) {
 	d := len(dst)
 	if len(idx) == 0 {
@@ -35,12 +35,12 @@ func GatherMax(dst []float32, chosen []uint32, x []float32, idx []uint32) {
 	}
 }
 
-// none is no row.
+// none marks a column without a chosen row.
 const none = 1<<32 - 1
 
-// ScatterMax adds to dst the gradient of row i through GatherMax: from the rows of g that idx names,
-// ascending, the columns with a maximum chosen from row i. chosen has the same shape as g; a row
-// that idx repeats counts once.
+// ScatterMax adds the gradient of row i through GatherMax to dst. For each row of g that idx lists, in
+// ascending order, it adds the columns for which chosen has row i. chosen has the shape of g. A row that
+// idx repeats counts once.
 func ScatterMax(dst, g []float32, chosen, idx []uint32, i uint32) {
 	d, last := len(dst), uint32(none)
 	for _, j := range idx {

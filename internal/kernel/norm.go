@@ -2,8 +2,8 @@ package kernel
 
 import "math"
 
-// These loops are plain Go for every kind. They keep the promise of the package:
-// the same operations in the same order everywhere, and no product fused with a sum.
+// These loops are in plain Go for every kind. They have the guarantee of the package: the same operations
+// in the same order for every kind, and no product fused with a sum.
 
 // Mul stores the products a·b of two rows in dst, which may be one of them.
 func Mul(dst, a, b []float32) {
@@ -43,8 +43,8 @@ func Standardize(dst, row, mean, inverse []float32) {
 	}
 }
 
-// StandardizeBackward takes the gradient g of a batch norm's output back to its
-// input, in place: scale·inverse·(g − meanG − normed·meanGX).
+// StandardizeBackward replaces g, the gradient of a batch norm's output, by the gradient of its input:
+// scale·inverse·(g − meanG − normed·meanGX).
 func StandardizeBackward(g, normed, scale, inverse, meanG, meanGX []float32) {
 	n := len(g)
 	normed, scale, inverse, meanG, meanGX = normed[:n], scale[:n], inverse[:n], meanG[:n], meanGX[:n]
@@ -53,8 +53,8 @@ func StandardizeBackward(g, normed, scale, inverse, meanG, meanGX []float32) {
 	}
 }
 
-// Normalize stores (row − mean)·inverse in dst, which may be row, and returns
-// inverse: 1/√(variance + epsilon), where mean and variance are the row's own.
+// Normalize stores (row − mean)·inverse in dst, which may be row, and returns inverse, 1/√(variance +
+// epsilon). Mean and variance are those of the row.
 func Normalize(dst, row []float32, epsilon float32) float32 {
 	dst = dst[:len(row)]
 	if len(row) == 0 {
@@ -72,8 +72,8 @@ func Normalize(dst, row []float32, epsilon float32) float32 {
 	return inverse
 }
 
-// NormalizeBackward takes the gradient g of scale·normed back through Normalize, in
-// place: with h = scale·g, inverse·(h − mean of h − normed · mean of h·normed).
+// NormalizeBackward replaces g, the gradient of scale·normed, by the gradient of Normalize's input. With
+// h = scale·g, it is inverse·(h − mean of h − normed · mean of h·normed).
 func NormalizeBackward(g, normed, scale []float32, inverse float32) {
 	normed, scale = normed[:len(g)], scale[:len(g)]
 	for i := range g {
@@ -86,7 +86,7 @@ func NormalizeBackward(g, normed, scale []float32, inverse float32) {
 	}
 }
 
-// sum adds a row's elements, eight sums at a time.
+// sum adds the elements of a row, in eight partial sums.
 func sum(x []float32) float32 {
 	var s [8]float32
 	for ; len(x) >= 8; x = x[8:] {

@@ -7,8 +7,8 @@ import (
 	"diskgnn/internal/dtype"
 )
 
-// The conversions around products keep compilers for machines with fused
-// multiply-add from fusing: a float32(…) rounds.
+// The conversions around products prevent the fusion of products with sums on machines with fused
+// multiply-add: a float32(…) rounds.
 
 // Eight columns at a time stay in registers while the neighbours go by.
 func gatherSumPlain(dst, x []float32, idx []uint32, w []float32, scale float32, add bool) {
@@ -55,8 +55,7 @@ func addPlain(dst, src []float32) {
 	}
 }
 
-// biasReLUPlain starts at column from. Which units are dropped cannot be predicted,
-// so there is no branch on it.
+// biasReLUPlain starts at column from. Dropped units are unpredictable, so it has no branch for them.
 func biasReLUPlain(z, bias []float32, from int, drop Dropout, key uint64) {
 	bias = bias[:len(z)]
 	if drop.threshold == 0 {
@@ -192,7 +191,7 @@ func float16ToFloat32Plain(dst []float32, src []byte) {
 	}
 }
 
-// float16Bits returns the float32 bits of a half-precision number's.
+// float16Bits converts the bits of a half-precision number to the bits of a float32.
 func float16Bits(h uint16) uint32 {
 	sign, exponent, fraction := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&0x3ff)
 	switch {

@@ -19,8 +19,8 @@ var supported = func() simd {
 	return avx512
 }()
 
-// whole returns how many of n elements fill vectors; the plain functions do the
-// others.
+// whole returns the number of the first n elements that fill whole vectors. The plain functions compute the
+// rest.
 func whole(n int) int {
 	if level == avx512 {
 		return n &^ 15

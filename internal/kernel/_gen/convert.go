@@ -32,8 +32,7 @@ func shrink(s isa, width int, body func(v reg.VecVirtual, dst Mem)) {
 	})
 }
 
-// widen loops over n numbers of src, of width bytes each, and stores what convert
-// makes of a vector of them.
+// widen loops over n numbers of src, of width bytes each, and stores vectors of them after convert.
 func widen(s isa, width int, convert func(m Mem, v reg.VecVirtual)) {
 	dst, src := pointer("dst"), pointer("src")
 	j := GP64()

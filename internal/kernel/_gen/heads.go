@@ -6,8 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// The functions of attention: several heads read the same rows. Heads are done by
-// fours, what is left of them one by one.
+// The functions of attention: several heads read the same rows. Heads are computed in groups of four, and
+// the remaining ones one by one.
 const headBlock = 4
 
 // dotLanes partial sums make up a dot product, in every instruction set.

@@ -16,7 +16,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// isa is an instruction set: what the two differ in.
+// isa is an instruction set: the differences between AVX2 and AVX-512.
 type isa struct {
 	name    string // suffix of the functions
 	lanes   int    // float32s in a vector
@@ -59,9 +59,9 @@ func main() {
 	Generate()
 }
 
-// each loops over n elements, a vector at a time, in strides of unroll vectors
-// while there are so many. body gets the byte offset within a stride and must
-// address memory as pointer + index register + offset.
+// each loops over n elements, in strides of unroll vectors, and then over the remaining vectors one by
+// one. body gets the byte offset within a stride and must address memory as pointer + index register +
+// offset.
 func each(s isa, n reg.Register, unroll int, body func(i reg.Register, offset int)) {
 	i := GP64()
 	XORQ(i, i)

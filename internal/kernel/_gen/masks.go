@@ -10,8 +10,8 @@ import (
 // of ones and zeros, AVX-512 by mask registers. Lanes that are not selected are
 // neither read from memory nor written to it.
 type masking struct {
-	// first returns count masks that together select the first n lanes of as many
-	// vectors; n is at least 1 and changed.
+	// first returns count masks that together select the first n lanes of count vectors; n is at least 1.
+	// It changes the register n.
 	first func(n reg.Register, count int) []Op
 	// load reads the selected lanes; the others become zero.
 	load func(m Mem, mask Op, v reg.VecVirtual)
@@ -23,7 +23,7 @@ type masking struct {
 	notBelow func(v, limit reg.VecVirtual) Op
 	// keep returns the selected lanes of v, zero in the others.
 	keep func(v reg.VecVirtual, mask Op) reg.VecVirtual
-	// choose returns the selected lanes of v, those of other elsewhere.
+	// choose returns the selected lanes of v, and the lanes of other elsewhere.
 	choose func(v, other reg.VecVirtual, mask Op) reg.VecVirtual
 }
 
