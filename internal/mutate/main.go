@@ -1,13 +1,13 @@
-// Command mutate measures tests by the mutants that they miss: it changes one place of a package at
-// a time, runs the tests on each change, and lists the changes that no test noticed.
+// Command mutate measures the quality of tests by mutants: it changes one place of a package at a time,
+// runs the tests on each change, and lists the changes with which no test failed.
 //
 //	go run ./internal/mutate -n 60 -seed 1 ./pipeline
 //	go run ./internal/mutate -n 0 -only 'Sync\(' -tests ./cmd/diskgnn ./internal/stage
 //
-// A mutant is compiled and tested with an overlay: the tree is never touched. Mutants that do not
-// compile are not counted, nor are mutants that compile to the original's code. A mutant is killed
-// when the tests of the package, or of the packages that -tests names, fail or run out of time. The
-// same seed draws the same mutants of the same code.
+// A mutant is compiled and tested with an overlay, so the source files do not change. Mutants that do not
+// compile, or that compile to the same code as the original, are not counted. A mutant is killed if the
+// tests of the package, or of the packages in -tests, fail or run out of time. The same seed draws the
+// same mutants of the same code.
 package main
 
 import (
@@ -28,21 +28,21 @@ import (
 	"time"
 )
 
-// Resource limits of a mutant: one that never stops allocating or writing fails, and leaves the
-// machine as it was.
+// Resource limits of a mutant: a mutant that allocates or writes without end fails, and does not harm the
+// machine.
 const (
 	mostMemory = 16 << 30 // bytes of address space
 	mostFile   = 1 << 30  // bytes
 )
 
-// run is the tests to be measured, and their settings.
+// run has the measured tests and their settings.
 type run struct {
 	pkg     string
 	tests   []string // the package's first
-	only    string   // what go test -run takes
+	only    string   // value of go test -run
 	timeout time.Duration
 	scratch string // a directory
-	overlay string // the name of the file that says which file a mutant replaces
+	overlay string // name of the overlay file, which maps the original file to the mutant
 	code    []byte // the original's
 }
 
@@ -125,7 +125,7 @@ func (r *run) all(n int, seed uint64, filter *regexp.Regexp) (err error) {
 	return nil
 }
 
-// original compiles the package as it is and makes sure that its tests pass.
+// original compiles the unchanged package and checks that its tests pass.
 func (r *run) original() error {
 	if err := os.WriteFile(r.overlay, []byte("{}"), 0o666); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (r *run) one(m *mutant) (fate string, err error) {
 		case bytes.Contains(out, []byte("panic: test timed out")) || errors.Is(err, context.DeadlineExceeded):
 			return hung, nil
 		case bytes.Contains(out, []byte("[build failed]")):
-			return broke, nil // beside its tests
+			return broke, nil // it does not compile with the tests
 		default:
 			return died, nil
 		}
@@ -182,8 +182,8 @@ func (r *run) one(m *mutant) (fate string, err error) {
 	return survived, nil
 }
 
-// compile returns the package's code and its tests', where generic functions become
-// code, as an assembly listing: two that compile alike have the same.
+// compile returns the code of the package and its tests as an assembly listing. It includes the tests,
+// since generic functions are compiled there. Equal code has equal listings.
 func (r *run) compile() (listing []byte, ok bool) {
 	const flags = "-gcflags=-S -c=1"
 	listing, err := r.tool(10*time.Minute, "build", flags, r.pkg)
@@ -198,7 +198,7 @@ func (r *run) test(pkg string) ([]byte, error) {
 	return r.tool(r.timeout+time.Minute, "test", "-failfast", "-count=1", "-vet=off", "-run", r.only, "-timeout", r.timeout.String(), pkg)
 }
 
-// tool runs a verb of the go command with the overlay, and leaves nothing behind.
+// tool runs a verb of the go command with the overlay, and removes its files.
 func (r *run) tool(limit time.Duration, verb string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -166,7 +166,7 @@ func isNamed(e ast.Expr, name string) bool {
 	return ok && id.Name == name
 }
 
-// drop leaves out one of the joined errors, with its computation.
+// drop leaves out each of the joined errors in turn, with its computation.
 func (v *visitor) drop(args []ast.Expr) {
 	for _, a := range args {
 		if _, ok := a.(*ast.CallExpr); ok {
@@ -175,7 +175,7 @@ func (v *visitor) drop(args []ast.Expr) {
 	}
 }
 
-// negate turns a condition round, where that is no swap of its operator.
+// negate negates a condition, unless a swap of its operator already does so.
 func (v *visitor) negate(cond ast.Expr) {
 	b, ok := cond.(*ast.BinaryExpr)
 	if cond != nil && !(ok && (b.Op == token.EQL || b.Op == token.NEQ)) {
@@ -184,8 +184,8 @@ func (v *visitor) negate(cond ast.Expr) {
 	}
 }
 
-// remove leaves out one of some statements. Declarations stay: without them nothing
-// compiles.
+// remove leaves out each of some statements in turn, but not declarations, without which the code does not
+// compile.
 func (v *visitor) remove(list []ast.Stmt) {
 	for _, s := range list {
 		switch s := s.(type) {
@@ -201,7 +201,7 @@ func (v *visitor) remove(list []ast.Stmt) {
 	}
 }
 
-// errors makes the errors that a function returns nil.
+// errors replaces each error that a function returns by nil, in turn.
 func (v *visitor) errors(t *ast.FuncType, body *ast.BlockStmt) {
 	if t.Results == nil {
 		return
