@@ -1,7 +1,6 @@
-// Package slurmtest has the tests of examples/slurm, on a cluster of Slurm's: `make test-slurm`.
+// Package slurmtest has the tests of examples/slurm on a Slurm cluster: `make test-slurm`.
 //
-// TestSlurm starts cluster.sh, which brings up slurmctld and two nodes in namespaces of their own,
-// with this package's test binary as the only user of that cluster. It runs the tests named
-// TestOnSlurm; their output is TestSlurm's. `make test-slurm` says where Slurm is; without,
-// TestSlurm skips.
+// TestSlurm starts cluster.sh, which starts slurmctld and two nodes in namespaces of their own. This
+// package's test binary is the only user of the cluster: it runs the tests named TestOnSlurm, and TestSlurm
+// prints their output. `make test-slurm` sets the place of Slurm; without it TestSlurm is skipped.
 package slurmtest
