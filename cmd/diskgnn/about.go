@@ -25,7 +25,7 @@ also when facilities are missing.
 
 'diskgnn bench io' measures the speed of the drive.`
 
-// doctorCommand reports the machine's abilities.
+// doctorCommand reports the facilities of the machine.
 func doctorCommand() command {
 	directory := "."
 	return command{
@@ -49,7 +49,7 @@ func doctorCommand() command {
 	}
 }
 
-// completing is the flag by which a shell requests completions.
+// completing is the flag with which a shell requests completions.
 const completing = "--generate-bash-completion"
 
 //go:embed completion/diskgnn.bash
@@ -123,7 +123,7 @@ func manCommand() command {
 	}
 }
 
-// version is the origin of this binary's build.
+// version describes the build of this program.
 type version struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -131,8 +131,8 @@ type version struct {
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	GPU      bool   `json:"gpu"`      // the variant that can use one
-	Assembly bool   `json:"assembly"` // kernels for this platform's processors
+	GPU      bool   `json:"gpu"`      // the program is the gpu variant
+	Assembly bool   `json:"assembly"` // the program has kernels in assembly
 	Cgo      bool   `json:"cgo"`
 	Tags     string `json:"tags,omitempty"` // of the build, with commas between
 	SHA256   string `json:"sha256"`         // of the program's file
@@ -181,7 +181,7 @@ func (v version) String() string {
 	return fmt.Sprintf("%s (%s, %s)", s, v.Go, v.Platform)
 }
 
-// builtIn lists the optional parts of a build that this one has.
+// builtIn lists the optional parts of this build.
 func (v version) builtIn() string {
 	gpu, assembly := "no GPU support (make build-gpu builds it)", "no kernels in assembly"
 	if v.GPU {

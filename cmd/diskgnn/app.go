@@ -40,24 +40,24 @@ the Go runtime.`
 // globals is the shared state of all commands: their output, and the flags that every command has.
 type globals struct {
 	stdout, stderr io.Writer
-	command        string   // the one that runs
+	command        string   // the running command
 	args           []string // the command line, the program's name first
 	resumes        atomic.Pointer[string]
-	making         *making // the output of the command that runs
+	making         *making // the output of the running command
 
 	config   string
 	json     bool
 	quiet    bool
 	progress string // one of progressKinds
 
-	collect func(outcome) // takes what a command would print; nil: it prints
-	look    bool          // the command only checks what it is given, and what is there
+	collect func(outcome) // receives a command's outcome; nil: the outcome is printed
+	look    bool          // the command only checks its arguments and its existing output
 }
 
 // progressKinds are the ways of showing progress on stderr.
 var progressKinds = []string{"auto", "json", "none"}
 
-// progressKind returns the way of showing progress, --quiet included.
+// progressKind returns the way of showing progress, as set by --progress and --quiet.
 func (g *globals) progressKind() string {
 	switch {
 	case g.progress != "" && g.progress != "auto":
@@ -79,7 +79,7 @@ func (g *globals) reporter() render.Reporter {
 	return render.New(g.stderr)
 }
 
-// starts notes the running command, and the text on resuming it after an interruption.
+// starts records the running command, and the advice for resuming it after an interruption.
 func (g *globals) starts(name, resumes string) {
 	g.command = name
 	g.resumes.Store(&resumes)
@@ -93,8 +93,7 @@ func (g *globals) goOn() string {
 	return nothing
 }
 
-// newApp returns the command line. Nothing below it prints errors or exits; run
-// does both, once.
+// newApp returns the command line. Only run prints errors and exits.
 func newApp(g *globals) *cli.App {
 	if g.making == nil {
 		g.making = new(making)
@@ -162,14 +161,14 @@ func noCommand(c *cli.Context) error {
 	return fault.New(fault.ErrUsage, "unknown command %q%s; see diskgnn --help", name, didYouMean(name, names, ""))
 }
 
-// session is the environment of a command's action, beside its own options.
+// session is the environment of a command's action, without the options of the command.
 type session struct {
 	g     *globals
 	args  []string // the positional arguments
 	rep   progress.Reporter
-	given []string // names of the flags that were set, by the configuration file too
-	out   string   // --out as it was named, where a link is one
-	disk  vfs.FS   // that a stage writes to
+	given []string // names of the flags that were set, including those of the configuration file
+	out   string   // --out as given, before symbolic links are resolved
+	disk  vfs.FS   // file system for the output of a stage
 
 	making *making
 }
@@ -178,33 +177,33 @@ type session struct {
 type command struct {
 	name     string
 	usage    string   // one line
-	form     string   // of its command line; "": its name, flags and operands
-	teaches  string   // what it does, an example, what comes next
-	operands []string // the names of its positional arguments; those in brackets may be left out; the last, if it ends in dots, stands for any number
+	form     string   // usage line; "": name, flags and operands
+	teaches  string   // description: purpose, examples, the next command
+	operands []string // names of positional arguments; one in brackets is optional; dots after the last one allow any number
 	flags    flags
 	groups   []group // more flags, by subject
-	ofOthers bool    // a configuration file's keys are other commands' flags, and each of them checks its own
-	resumes  string  // how one that was interrupted goes on; empty: it keeps nothing
-	// check completes the options and refuses invalid ones: it reads no file except a secret's.
-	// agrees returns the error with which run would refuse an existing output, and changes nothing.
-	// Commands that cannot be in a pipeline leave both to run.
+	ofOthers bool    // keys of the configuration file are flags of other commands, which check them
+	resumes  string  // advice after an interruption; empty: an interrupted command keeps nothing
+	// check completes the options and returns an error for invalid ones. It reads no file except a
+	// secret. agrees returns the error with which run would refuse an existing output, and changes
+	// nothing. Commands that cannot be part of a pipeline may do both in run.
 	check  func(*session) error
 	agrees func(context.Context) error
 	run    runs
-	// plan replaces run if planning is set: it keeps nothing.
+	// plan replaces run if planning is set. It keeps nothing.
 	planning *bool
 	plan     runs
 
-	// Subcommands, with names that begin with the command's. The command itself only reports a word
-	// that is unknown or missing.
+	// subs are subcommands; their names begin with the name of the command. The command itself only
+	// reports an unknown or missing subcommand.
 	subs             []command
 	unknown, missing string
 }
 
-// runs carries out a command.
+// runs is the action of a command.
 type runs func(context.Context, *session) (outcome, error)
 
-// shows makes a runs of run, and describes the result.
+// shows returns a runs that calls run and describes its result.
 func shows[R any](run func(context.Context, *session) (R, error), describe func(R) outcome) runs {
 	return func(ctx context.Context, s *session) (outcome, error) {
 		r, err := run(ctx, s)
@@ -215,7 +214,7 @@ func shows[R any](run func(context.Context, *session) (R, error), describe func(
 	}
 }
 
-// ready does all checks that are possible before a command runs.
+// ready checks the operands and the options of a command.
 func (cmd *command) ready(s *session) error {
 	if err := checkOperands(s.args, cmd.operands); err != nil || cmd.check == nil {
 		return err
@@ -223,7 +222,7 @@ func (cmd *command) ready(s *session) error {
 	return cmd.check(s)
 }
 
-// looks checks a command's flags and arguments, and its existing output, and does nothing else.
+// looks checks a command's flags, arguments and existing output, without running it.
 func (cmd *command) looks(ctx context.Context, s *session) error {
 	if err := cmd.ready(s); err != nil || cmd.agrees == nil {
 		return err
@@ -390,14 +389,14 @@ func (s *session) settle(o settings, memory *int64) error {
 func noteMemory(given string, rep progress.Reporter) {
 	memory, err := parseBytes(given)
 	if err != nil {
-		return // none was given: its flag refuses others
+		return // without --memory; its flag refuses invalid values
 	}
 	if of := budget.Beyond(memory); of != "" {
 		rep.Logf("memory: --memory allows %s, which is more than %s: the kernel may end the process first", budget.FormatBytes(memory), of)
 	}
 }
 
-// required refuses a missing path.
+// required returns an error if a flag is missing.
 func required(flag, value string) error {
 	if value == "" {
 		return fault.New(fault.ErrUsage, "--%s is missing", flag)

@@ -10,8 +10,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// arrange moves a command's flags before its positional arguments: the flag library would otherwise
-// silently take every flag after the first positional argument for another argument.
+// arrange moves a command's flags before its positional arguments. The flag library would treat flags
+// after the first positional argument as further arguments.
 func arrange(app *cli.App, args []string) []string {
 	if len(args) < 2 || args[len(args)-1] == completing {
 		return args
@@ -46,7 +46,7 @@ func arrange(app *cli.App, args []string) []string {
 			continue
 		}
 		if i++; i == len(rest) || isFlag(cmd.Flags, rest[i]) {
-			// Its value is missing: as the last word this is noticed.
+			// The value is missing. At the end of the flags, the flag library reports it.
 			return append(slices.Clone(words), flags...)
 		}
 		flags = append(flags, rest[i])
@@ -58,8 +58,8 @@ func arrange(app *cli.App, args []string) []string {
 	return out
 }
 
-// helpFor turns "help COMMAND SUBCOMMAND" into the arguments that show the subcommand's help: the
-// flag library shows the command's.
+// helpFor turns "help COMMAND SUBCOMMAND" into the arguments that show the subcommand's help. The flag
+// library would show the help of the command.
 func helpFor(app *cli.App, args []string) []string {
 	if len(args) < 3 || args[1] != "help" && args[1] != "h" {
 		return args
@@ -69,10 +69,10 @@ func helpFor(app *cli.App, args []string) []string {
 		return args
 	}
 	if len(args) == 3 {
-		return []string{args[0], args[2], "--help"} // which lists the subcommands, too
+		return []string{args[0], args[2], "--help"} // this help lists the subcommands
 	}
 	if cmd.Command(args[3]) == nil {
-		return append([]string{args[0]}, args[2:]...) // which says what there is
+		return append([]string{args[0]}, args[2:]...) // the command reports the unknown subcommand
 	}
 	return []string{args[0], args[2], args[3], "--help"}
 }
@@ -86,16 +86,15 @@ func takesValue(flags []cli.Flag, name string) bool {
 	return false
 }
 
-// isFlag reports whether a word is one of the flags, in full: a slip like "--out --force" must not
-// make a directory of that name.
+// isFlag reports whether a word is exactly one of the flags, so that a slip like "--out --force" does not
+// make a directory "--force".
 func isFlag(flags []cli.Flag, word string) bool {
 	name, ok := strings.CutPrefix(word, "--")
 	name, _, _ = strings.Cut(name, "=")
 	return ok && slices.Contains(flagNames(flags), name)
 }
 
-// asksForJSON reports whether --json is among the arguments, for errors that
-// come before they are parsed.
+// asksForJSON reports whether the arguments have --json, for errors before they are parsed.
 func asksForJSON(args []string) bool {
 	for _, a := range args {
 		switch a {
@@ -145,8 +144,8 @@ func flagNames(flags []cli.Flag) []string {
 	return names
 }
 
-// didYouMean suggests the nearest of the known words, or nothing if none is near enough to be a
-// typing error.
+// didYouMean returns a suggestion of the nearest known word, or "" if no word is near enough for a typing
+// error.
 func didYouMean(word string, known []string, prefix string) string {
 	best, distance := "", max(2, len(word)/3)+1
 	for _, k := range known {

@@ -97,7 +97,7 @@ func benchIOCommand() command {
 // effort scales a sustained measurement to --seconds.
 func (b *benchIO) effort() driverate.Effort { return scaled(driverate.Sustained, b.seconds) }
 
-// randomEffort is the effort for one size and depth of random reads, of which there are many.
+// randomEffort is the effort for each size and depth of random reads: short, since there are many.
 func (b *benchIO) randomEffort() driverate.Effort {
 	e := b.effort()
 	return driverate.Effort{Drain: e.For / 5, For: e.For / 5}
@@ -109,14 +109,14 @@ func scaled(e driverate.Effort, seconds float64) driverate.Effort {
 	return driverate.Effort{Drain: time.Duration(f * float64(e.Drain)), For: time.Duration(f * float64(e.For))}
 }
 
-// Random reads are measured in these sizes, in bytes, and numbers in flight.
+// Sizes of random reads, in bytes, and their numbers in flight.
 var (
 	randomBlocks = []int{4 << 10, mostBlock}
 	randomDepths = []int{1, 8, 32, 128}
 )
 
-// scratchFile is the file made in a directory to measure it: always the same name, so that the next
-// run replaces the remnant of a killed run.
+// scratchFile is the name of the file that measures a directory. It is fixed, so that the next run
+// replaces the file of a killed run.
 const scratchFile = "diskgnn-bench-io.tmp"
 
 // mostBlock is the larger block of random reads, in bytes.
@@ -210,7 +210,7 @@ func (b *benchIO) read(ctx context.Context, s *session, path string) (r ioRates,
 	seed := uint64(0)
 	for _, block := range randomBlocks {
 		for _, depth := range randomDepths {
-			seed++ // other blocks each time, lest a cache behind the drive has them
+			seed++ // other blocks each time, since the drive may cache the previous ones
 			err := b.with(iostack.Options{Workers: depth}, func(stack iostack.Stack, _ string) error {
 				rate, err := iostack.Random(ctx, stack, path, block, seed<<32, b.randomEffort())
 				r.Random = append(r.Random, randomRate{block, depth, rate.PerSecond})
@@ -267,5 +267,5 @@ func (r ioRates) took() string {
 	return text
 }
 
-// whole writes a size that is a whole number of KiB or MiB.
+// whole formats a size that is a whole number of KiB or MiB.
 func whole(bytes int) string { return strings.Replace(budget.FormatBytes(int64(bytes)), ".0 ", " ", 1) }

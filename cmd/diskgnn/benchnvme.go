@@ -67,8 +67,8 @@ type nvmeRate struct {
 	Depth             int     `json:"depth"`
 	RequestsPerSecond float64 `json:"requests_per_second"`
 
-	// Bytes that arrived, and the parts of them that the kernel fetched from its drive and that it
-	// held.
+	// Rate of the bytes read, and of its parts that the kernel read from the drive and found in the page
+	// cache.
 	Effective float64  `json:"bytes_per_second"`
 	Device    *float64 `json:"device_bytes_per_second"`
 	Cache     *float64 `json:"cache_bytes_per_second"`
@@ -103,7 +103,7 @@ func benchNVMeCommand() command {
 		flags: flags{
 			flag("block", "LIST", "sizes of reads", "512,4KiB,64KiB", listOf(&b.blocks, func(s string) (int, error) {
 				if n, err := strconv.ParseUint(s, 10, 30); err == nil {
-					return int(n), nil // 512 is a size that everybody says in bytes
+					return int(n), nil // a plain number is in bytes here, such as 512
 				}
 				size, err := budget.ParseSize(s, budget.UnitBytes)
 				if err != nil {
@@ -154,7 +154,7 @@ func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err e
 	seed := uint64(0)
 	for _, block := range b.blocks {
 		for _, depth := range b.depths {
-			seed++ // other blocks each time, lest a cache has them
+			seed++ // other blocks each time, since a cache may have the previous ones
 			one, err := b.queued(ctx, &r, named, device, block, depth, seed)
 			if err != nil {
 				return r, fmt.Errorf("reads of %s, %d in flight: %w", whole(block), depth, err)
@@ -188,7 +188,7 @@ func (b *benchNVMe) queued(ctx context.Context, r *nvmeRates, named target.Targe
 	r.Queues = len(controllers[0].Queues())
 	l := rate.Load{BlockBytes: block, Submitters: b.submitters, Completers: b.completers, Seed: seed, Effort: b.effort()}
 	before, known := rate.DeviceBytes()
-	known = known && named.Kind == target.Soft // other drives' reads pass by the kernel
+	known = known && named.Kind == target.Soft // reads of other drives bypass the kernel
 	var m rate.Result
 	if device == nil {
 		m, err = rate.Host(ctx, controllers, l)

@@ -52,10 +52,10 @@ func openConfiguration(app *cli.App, file string) (*configuration, error) {
 	return c, err
 }
 
-// of returns a command's settings, its section's first: these take precedence. given reports
-// whether the command line has a flag. A pack and the directories that replace it exclude each
-// other: those of the command line take precedence, then a pack over a dataset and samples beside
-// sections.
+// of returns a command's settings. The settings of its section come first, and take precedence. given
+// reports whether the command line has a flag. A pack excludes a dataset and samples: if the command
+// line has one side, the settings of the other side are dropped; otherwise a pack drops a dataset and
+// samples outside the section.
 func (c *configuration) of(command string, given func(flag string) bool) []setting {
 	own := flagNames(c.flags[command])
 	others := func(s setting) bool { return !slices.Contains(own, s.key) }
@@ -85,8 +85,8 @@ const (
 	someDataset = "DATASET"
 )
 
-// repeated shortens a proposed command to be run with the same configuration, if that has settings
-// for it: it omits their flags, and names of ours, or placeholders, for which the file has values.
+// repeated shortens a proposed command, if the configuration has settings for it: it adds --config, and
+// omits the flags with equal settings, and proposed names and placeholders for which the file has values.
 // A nil c is no configuration.
 func (c *configuration) repeated(next string) string {
 	words := strings.Fields(next)
@@ -117,10 +117,10 @@ func (c *configuration) repeated(next string) string {
 	return next + " --config " + units.ShellWord(c.file)
 }
 
-// applyConfig sets the flags that the command line lacks to the values of a configuration file. A
-// key is a flag's name; a key that is a command's name holds the flags of that command alone. So
-// one file can describe a whole pipeline; beside sections, a key may also be a flag of one of their
-// commands, and is for those that have it. It returns the file's content, nil without one.
+// applyConfig sets flags that are not on the command line to the values of a configuration file. A key is
+// the name of a flag, or the name of a command, whose section has the flags of that command. So one file
+// can configure a whole pipeline. A key outside the sections may be a flag of any of their commands, and
+// applies to the commands that have it. applyConfig returns the content of the file, nil without a file.
 func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*configuration, error) {
 	if file == "" {
 		return nil, nil
@@ -143,8 +143,8 @@ func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*confi
 	return read, nil
 }
 
-// check refuses keys that are not flags, of the given ones or of the sections' commands, and values
-// that the flags of sections' commands refuse.
+// check returns an error for keys that are neither in flags nor flags of the sections' commands, and for
+// values that the flags of the sections' commands refuse.
 func (c *configuration) check(flags []cli.Flag) error {
 	known := slices.Clone(flags)
 	names := slices.Sorted(maps.Keys(c.sections))
@@ -157,7 +157,7 @@ func (c *configuration) check(flags []cli.Flag) error {
 	if err := knownKeys(c.general, c.file, known); err != nil {
 		return err
 	}
-	// The values are parsed by the flags of another app: they are not for the running command.
+	// The values are parsed with the flags of another app, so that the running command is not changed.
 	parsing := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
 	for _, name := range names {
 		if flags := parsing[name]; flags != nil {
@@ -174,7 +174,7 @@ func (s *setting) wrong(file string, err error) error {
 	return fault.New(fault.ErrUsage, "%s:%d: %s: %s", file, s.line, s.key, strings.Replace(err.Error(), "parse error", "want true or false", 1))
 }
 
-// parses refuses a value among a command's settings that its flag refuses.
+// parses returns an error for a value among a command's settings that its flag refuses.
 func (c *configuration) parses(command string, flags []cli.Flag) error {
 	set := stdflag.NewFlagSet(command, stdflag.ContinueOnError)
 	for _, f := range flags {
@@ -190,7 +190,7 @@ func (c *configuration) parses(command string, flags []cli.Flag) error {
 	return nil
 }
 
-// readConfig reads a configuration, which may come through a pipe.
+// readConfig reads a configuration file or pipe.
 func readConfig(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -200,7 +200,7 @@ func readConfig(file string) ([]byte, error) {
 	return vfs.Small(f, file, 0, yaml.MaxBytes)
 }
 
-// commandFlags returns every command's flags by its name, which has two words for a subcommand.
+// commandFlags returns the flags of every command by its name. The name of a subcommand has two words.
 func commandFlags(app *cli.App) map[string][]cli.Flag {
 	flags := make(map[string][]cli.Flag)
 	for _, c := range app.Commands {
@@ -214,7 +214,7 @@ func commandFlags(app *cli.App) map[string][]cli.Flag {
 	return flags
 }
 
-// knownKeys refuses keys that are not flags.
+// knownKeys returns an error for keys that are not flags.
 func knownKeys(settings []setting, file string, flags []cli.Flag) error {
 	names := slices.DeleteFunc(flagNames(flags), func(n string) bool { return n == "config" || n == "help" || len(n) == 1 })
 	for _, s := range settings {
@@ -293,7 +293,7 @@ func appendSetting(list []setting, e *ast.MappingValueNode, file string) ([]sett
 	return append(list, s), nil
 }
 
-// scalar returns a value as written on the command line: a sequence is joined with commas.
+// scalar returns a value in the form of the command line, with the items of a sequence joined by commas.
 func scalar(n ast.Node) (string, error) {
 	if seq, ok := n.(*ast.SequenceNode); ok {
 		parts := make([]string, len(seq.Values))

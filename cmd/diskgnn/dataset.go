@@ -59,7 +59,7 @@ func generateCommand() command {
 	}
 }
 
-// ofLabels returns the text after the number of classes if a node may have several.
+// ofLabels returns the text after the number of classes for nodes that may have several, else "".
 func ofLabels(kind string) string {
 	if kind == "class" {
 		return ""

@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// environment has the variables that give flags their values, if neither the command line nor a
-// configuration file does. They describe the machine or the run; none is a content parameter.
+// environment has the environment variables of flags that neither the command line nor the configuration
+// file sets. These flags describe the machine or the run; none is a content parameter.
 var environment = map[string]string{
 	"memory":     "DISKGNN_MEMORY",
 	"gpu-memory": "DISKGNN_GPU_MEMORY",
@@ -41,17 +41,17 @@ func applyEnvironment(c *cli.Context, command string, flags []cli.Flag) (names [
 	return names, nil
 }
 
-// given returns the names of the set flags, except for those set by the environment: a resumed run
-// prefers its own values to these.
+// given returns the names of the set flags, except those set by the environment: a resumed run prefers
+// its previous values to the environment's.
 func given(c *cli.Context, byEnvironment []string) []string {
 	return slices.DeleteFunc(c.LocalFlagNames(), func(name string) bool { return slices.Contains(byEnvironment, name) })
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// expanded returns a value of a configuration file with ${NAME} replaced by the variable of the
-// environment, and $$ by a dollar sign. Any other dollar sign stands for itself. An unset variable
-// is an error; a variable's value is not expanded again.
+// expanded replaces ${NAME} in a value of a configuration file by the environment variable, and $$ by a
+// dollar sign. It keeps other dollar signs. An unset variable is an error. The value of a variable is not
+// expanded again.
 func expanded(value string, lookup func(name string) (string, bool)) (string, error) {
 	var b strings.Builder
 	for {

@@ -78,7 +78,7 @@ func predicting(run, dataset string) string {
 	return fmt.Sprintf("diskgnn predict --run %s --dataset %s --out logits.npy", units.ShellWord(run), units.ShellWord(dataset))
 }
 
-// usedBy adds the chosen weights and the permitted differences of another graph to a command.
+// usedBy adds the flags --weights and --accept to a command, if they differ from the defaults.
 func usedBy(command, weights string, accept []string) string {
 	if weights != trained.WeightsBest {
 		command += " --weights " + weights
@@ -125,7 +125,7 @@ func evaluated(e *trained.Evaluation) outcome {
 	return out
 }
 
-// graphLines names the graph that the weights were used on, if it is not the run's.
+// graphLines returns a line if the graph is not the graph of the run.
 func graphLines(o *score.Outcome) []line {
 	if !o.OtherGraph {
 		return nil
@@ -184,7 +184,7 @@ func predictCommand() command {
 			weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
 		check: func(s *session) error {
 			if plan && o.Out == "" {
-				o.Out = "logits.npy" // whose form and place are the usual ones
+				o.Out = "logits.npy" // a plan without --out is for the default form and directory
 			}
 			return s.settle(&o, &o.Memory)
 		},

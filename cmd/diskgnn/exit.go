@@ -25,7 +25,7 @@ import (
 // Exit codes of the process. Scripts rely on them: docs/cli.md.
 const (
 	exitDone        = 0
-	exitInternal    = 1 // a bug, or a failure that nothing below names, such as a GPU's
+	exitInternal    = 1 // a bug, or a failure without a code of its own, such as a GPU failure
 	exitUsage       = 2 // flags, configuration, permissions, an output that exists
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
 	exitSpace       = 4 // out of disk, memory or open files, or over the memory budget
@@ -33,8 +33,8 @@ const (
 	exitLocked      = 6 // another process works on the same directory
 )
 
-// exitCodes is searched in order: when several workers fail, the cause comes before the
-// cancellations that followed from it.
+// exitCodes is searched in order. If several workers fail, cancellations must not hide the cause, so the
+// kinds of causes come before the interruption.
 var exitCodes = []struct {
 	kind error
 	code int
@@ -70,7 +70,7 @@ func exitCode(err error) int {
 		return exitDone
 	}
 	if _, ok := errors.AsType[*fault.PanicError](err); ok {
-		return exitInternal // whatever the value is
+		return exitInternal // also if the value of the panic is another error
 	}
 	for _, c := range exitCodes {
 		if errors.Is(err, c.kind) {
@@ -78,21 +78,20 @@ func exitCode(err error) int {
 		}
 	}
 	if _, ok := errors.AsType[cli.ExitCoder](err); ok {
-		return exitUsage // only the flag library makes these, of what it is asked
+		return exitUsage // only the flag library returns such errors, for unknown help topics
 	}
 	return exitInternal
 }
 
-// The remaining work of an interrupted command: its resumes. A command without a text keeps nothing
-// of its work.
+// Values of command.resumes: advice after an interruption.
 const (
 	byItself = "run the same command again to resume"
 	byFlag   = "run the same command again with --resume"
 	nothing  = "nothing was kept"
 )
 
-// interrupted explains a cancellation by a signal, with advice on resuming. Other errors, and those
-// with an explanation, stay unchanged.
+// interrupted replaces the error of a cancellation by a message with the advice goOn. It returns other
+// errors, and errors that already have an explanation, unchanged.
 func interrupted(err error, goOn string) error {
 	if errors.Is(err, context.Canceled) && exitCode(err) == exitInterrupted && !errors.Is(err, fault.ErrInterrupted) {
 		return fault.New(fault.ErrInterrupted, "interrupted; %s", goOn)
@@ -100,7 +99,7 @@ func interrupted(err error, goOn string) error {
 	return err
 }
 
-// remedies are advice on failures whose text has none.
+// remedies has advice for errors of the operating system.
 var remedies = []struct {
 	kind error
 	text string
@@ -110,7 +109,7 @@ var remedies = []struct {
 	{syscall.EFBIG, "ulimit -f and the file system limit the size of files"},
 }
 
-// withRemedy returns an error's text with advice.
+// withRemedy returns an error's text, with advice if there is any.
 func withRemedy(err error) string {
 	text := fault.Text(err)
 	for _, r := range remedies {
@@ -175,20 +174,19 @@ func ownProcess() {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 }
 
-// grace is the time for a stage to abandon its step after a signal. Its output can be resumed at
-// any moment, so ending it then is safe.
+// grace is the time in which a stage must stop after a signal. Then the process ends, which is safe, since
+// the output can be resumed from any state.
 const grace = 1900 * time.Millisecond
 
-// insistent are the signals that end the process at once when they come twice. Other signals repeat
-// by themselves: when a session ends, its shell and the kernel send a SIGHUP each, and schedulers
-// warn by a signal before they end a job by another one.
+// insistent lists the signals that end the process at once when they come twice. Other signals may come
+// twice without intent: at the end of a session, the shell and the kernel each send SIGHUP, and
+// schedulers send a warning before the signal that ends a job.
 var insistent = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 func insists(s os.Signal) bool { return slices.Contains(insistent, s) }
 
-// interrupting returns the signals that interrupt, among them the signal of an ending session,
-// unless the program was started to outlive its session (nohup), and the warnings of schedulers
-// before time is up.
+// interrupting returns the signals that interrupt a command. It includes SIGUSR1, the warning of
+// schedulers before the time limit, and SIGHUP, unless the program was started with nohup.
 func interrupting() []os.Signal {
 	list := append([]os.Signal{syscall.SIGUSR1}, insistent...)
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -201,7 +199,7 @@ func interrupting() []os.Signal {
 // or if a stage does not stop in time, it calls leave, which ends the process at once.
 func interruptible(parent context.Context, leave func(message string)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 8) // more than come while one is looked at
+	signals := make(chan os.Signal, 8) // enough for the signals that arrive while one is handled
 	signal.Notify(signals, interrupting()...)
 	over := make(chan struct{})
 	go func() {

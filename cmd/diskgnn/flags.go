@@ -23,8 +23,8 @@ import (
 	"diskgnn/train/rundir"
 )
 
-// value is a flag's value that parses itself, so that all messages are ours and a configuration
-// file is parsed like the command line.
+// value is the value of a flag. It parses itself, so that all messages come from this program, and a
+// configuration file is parsed like the command line.
 type value struct {
 	set  func(string) error
 	text string
@@ -59,10 +59,10 @@ func (o *option) String() string {
 	return s
 }
 
-// flags is a list of them.
+// flags is a list of flags.
 type flags = []cli.Flag
 
-// flag makes an option whose default is shown as the given text.
+// flag makes an option; the help shows text as its default.
 func flag(name, placeholder, usage, text string, set func(string) error) cli.Flag {
 	return &option{&cli.GenericFlag{Name: name, Usage: usage, DefaultText: text, Value: &value{set: set}}, placeholder}
 }
@@ -83,7 +83,7 @@ func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *
 	return flag(name, placeholder, usage, byDefault, oneOf(dst, known))
 }
 
-// oneOf takes one of some words, and lists them in the error for others.
+// oneOf takes one of the known words, and lists them in the error for other words.
 func oneOf(dst *string, known []string) func(string) error {
 	return parsed(dst, func(s string) (string, error) {
 		if !slices.Contains(known, s) {
@@ -101,7 +101,7 @@ func parsed[T any](dst *T, parse func(string) (T, error)) func(string) error {
 	}
 }
 
-// text takes any text but an empty one.
+// text takes any text that is not empty.
 func text(dst *string) func(string) error {
 	return func(s string) error {
 		if s == "" {
@@ -125,7 +125,7 @@ func intFlag[T int | int64 | uint64](name, usage, text string, dst *T, least T) 
 	return flag(name, "N", usage, text, parsed(dst, integer(least, 0)))
 }
 
-// integer reads whole numbers from least to most; a most of 0 bounds nothing.
+// integer parses whole numbers from least to most; a most of 0 is no limit.
 func integer[T int | int64 | uint64](least, most T) func(string) (T, error) {
 	return func(s string) (T, error) {
 		n, err := parseInt(s, int64(least))
@@ -150,12 +150,12 @@ func parseInt(s string, least int64) (int64, error) {
 	return n, nil
 }
 
-// floatFlag takes any number: its range is for the stage to check.
+// floatFlag takes any number. The stage checks its range.
 func floatFlag(name, usage string, dst *float64) cli.Flag {
 	return flag(name, "X", usage, formatFloat(*dst), parsed(dst, parseFloat))
 }
 
-// positiveFlag takes numbers above 0: stages take 0 for "not given".
+// positiveFlag takes numbers above 0, since 0 means "not given" in the options of stages.
 func positiveFlag(name, usage string, dst *float64) cli.Flag {
 	return flag(name, "X", usage, formatFloat(*dst), parsed(dst, parsePositive))
 }
@@ -352,8 +352,8 @@ func parallelFlag(name, usage string, dst *int) cli.Flag {
 	return flag(name, "N", usage, "all processors", parsed(dst, integer(1, mostParallel)))
 }
 
-// preference is the row of a train flag that does not decide the result, for another command with
-// the flag, and optionally another default.
+// preference returns the row of a train flag that does not influence the result, for another command with
+// this flag. shown, if not empty, replaces the default in the help.
 func preference(name, shown string) recipe.Option {
 	o, _ := new(train.Options).Preference(name)
 	o.Shown = cmp.Or(shown, o.Shown)
@@ -366,7 +366,7 @@ func blasFlag(dst *string) cli.Flag {
 	return nameFlag("blas", "NAME", "library of matrix products: openblas, builtin, gonum, or auto, the first one available", blas.Kinds(), dst)
 }
 
-// part is the value of --shard: one part of a directory, or auto for the scheduler's choice.
+// part is the value of --shard: a shard, or auto for the shard that the scheduler assigns.
 type part struct {
 	shard shard.Shard
 	ask   job.Ask
@@ -384,8 +384,8 @@ func shardFlag(usage string, dst *part) cli.Flag {
 	}))
 }
 
-// shard returns the part that the command makes, the zero value for the whole. It logs the
-// scheduler's choice.
+// shard returns the shard that the command makes, the zero value for the whole. If the scheduler assigned
+// the shard, it is logged.
 func (s *session) shard(p part) (shard.Shard, error) {
 	if p.ask.Auto {
 		place, err := job.Find(job.Shards, p.ask, job.Environ)

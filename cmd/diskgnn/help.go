@@ -11,18 +11,18 @@ import (
 const (
 	// helpWidth is the most columns of the program's help, and of its plans.
 	helpWidth = 80
-	// flagWidth is the most columns of a flag with its value, beside its meaning. A longer one has
-	// a line of its own.
+	// flagWidth is the most columns of a flag with its value on the line of its meaning. A longer flag
+	// has a line of its own.
 	flagWidth = 24
 )
 
-// group is flags that are listed together in a command's help; those without a title come first.
+// group is a group of flags in a command's help. The group without a title comes first.
 type group struct {
 	title string
 	flags []cli.Flag
 }
 
-// helpOf returns the help of a command as a template without fields.
+// helpOf returns the help of a command, as a template without actions.
 func helpOf(cmd *command) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "NAME:\n%s\n\n", indented(wrap("diskgnn "+cmd.name+" - "+cmd.usage, helpWidth-3)))
@@ -59,8 +59,8 @@ func writeFlags(b *strings.Builder, g group) {
 	}
 }
 
-// reflow wraps paragraphs to a width. Lines that begin with a space are examples: one that is too
-// long continues on the next line, as in a shell.
+// reflow wraps paragraphs to a width. Lines that begin with a space are examples: a long example is
+// continued on the next line with a backslash.
 func reflow(text string, width int) string {
 	var out, paragraph []string
 	flush := func() {
@@ -81,8 +81,8 @@ func reflow(text string, width int) string {
 	return strings.Join(out, "\n")
 }
 
-// example wraps a command before its flags. Its comment, after three spaces, moves closer or,
-// without room, above it.
+// example wraps a command before its flags. A comment follows the command after three spaces; if the line
+// is too long, the comment moves closer to the command, or above it.
 func example(line string, width int) []string {
 	if utf8.RuneCountInString(line) <= width {
 		return []string{line}
@@ -116,7 +116,7 @@ func wrap(text string, width int) string {
 	return strings.Join(filled(words(text, width), width), "\n")
 }
 
-// filled puts words into lines of at most width characters, and breaks none of them.
+// filled puts words into lines of at most width characters, without breaking a word.
 func filled(words []string, width int) (lines []string) {
 	at := 0 // characters of the last line
 	for _, word := range words {
@@ -131,7 +131,7 @@ func filled(words []string, width int) (lines []string) {
 	return lines
 }
 
-// words splits a text at white space, and a word that is longer than a line after its commas.
+// words splits a text at white space. A word that is longer than a line is also split after commas.
 func words(text string, width int) (list []string) {
 	for _, word := range strings.Fields(text) {
 		for utf8.RuneCountInString(word) > width {

@@ -1,12 +1,11 @@
-// Command diskgnn trains graph neural networks on graphs whose features do not
-// fit in memory. Its commands are the stages of one pipeline, which meet at
-// directories:
+// Command diskgnn trains graph neural networks on graphs with features that do not fit in memory. Its
+// commands are the stages of a pipeline, which pass on directories:
 //
 //	generate | import        presample              pack               train
 //	source ─────► DATASET ───────► SAMPLES ───────► PACK ───────► RUN
 //
-// This package has flags, the configuration file, output and exit codes; other packages implement
-// the stages. docs/cli.md is its reference.
+// This package implements flags, the configuration file, output and exit codes; other packages implement
+// the stages. docs/cli.md is the reference.
 package main
 
 import (
@@ -34,8 +33,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return g.run(newApp(g), args)
 }
 
-// run runs a command line. A panic in any goroutine is an internal error like any other, with the
-// stack after it on stderr.
+// run runs a command line and returns the exit code. A panic in any goroutine is an internal error; its
+// stack follows the message on stderr.
 func (g *globals) run(app *cli.App, args []string) (code int) {
 	asJSON := func() bool { return g.json || asksForJSON(args) }
 	defer func() {

@@ -125,8 +125,8 @@ func wasLoaded(l loaded) outcome {
 	}, next: afterLoad(l)}
 }
 
-// afterLoad proposes to train on a pack from the drives, and otherwise nvme list, since other
-// directories need more flags to be used.
+// afterLoad returns the proposed next command: train for a pack, else nvme list, since commands for other
+// directories need more flags.
 func afterLoad(l loaded) string {
 	if l.Format == packfile.Format.Name {
 		return fmt.Sprintf("diskgnn train --pack %s --out run --io %s", units.ShellWord(l.Dir), units.ShellWord(target.Prefix+l.Target))
@@ -142,14 +142,15 @@ func spread(drives int, unit, capacity int64) string {
 	return text
 }
 
-// load writes a directory to drives. The caller makes sure that nobody else writes to them.
+// load writes a directory to drives. No other process may write to them.
 func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.Target, size int64, o volume.Options) (r volume.Result, err error) {
 	if t.Kind != target.Soft && size > 0 {
 		return r, fault.New(fault.ErrUsage, "--size creates files for %s:FILE; the target is %s", target.Soft, t)
 	}
 	var made []string
 	defer func() {
-		// A refused load has written nothing: the next command may give another size.
+		// A refused load has written nothing: new files are removed, so that the next command may give
+		// another size.
 		if refused(err) {
 			for _, file := range made {
 				err = errors.Join(err, vfs.OS.Remove(file))
@@ -177,14 +178,14 @@ func (s *session) load(ctx context.Context, dir string, m *stage.Meta, t target.
 	return r, err
 }
 
-// refused reports whether an error is about the request, or about the room for it.
+// refused reports whether an error is of usage, or about disk space.
 func refused(err error) bool {
 	return errors.Is(err, fault.ErrUsage) || errors.Is(err, fault.ErrInput) || errors.Is(err, fault.ErrBudget)
 }
 
 // provide makes a sparse file of size bytes, and its parent directories, unless the file exists. It
-// refuses a disk without room for need bytes: a drive would only report a failed write. It returns
-// the file if it made it, "" otherwise.
+// returns an error if the disk lacks space for need bytes, since a drive would only report a failed write.
+// It returns the name of the file if it has made it, else "".
 func provide(file string, size, need int64) (made string, err error) {
 	if file, err = vfs.Destination(file); err != nil {
 		return "", err

@@ -22,8 +22,8 @@ import (
 type outcome struct {
 	object any
 	lines  []line
-	table  string // follows the lines, as it is
-	text   string // in place of lines, what is printed as it is
+	table  string // text after the lines, printed unchanged
+	text   string // text in place of lines, printed unchanged
 	next   string // the command that usually follows
 }
 
@@ -34,7 +34,7 @@ func (o *outcome) add(label, format string, args ...any) {
 	o.lines = append(o.lines, line{label, fmt.Sprintf(format, args...)})
 }
 
-// print writes the outcome to stdout. A reader that has gone away is no error: the work is done.
+// print writes the outcome to stdout. A closed pipe or terminal is no error, since the work is done.
 func (o outcome) print(w io.Writer, asJSON bool) error {
 	var out strings.Builder
 	if asJSON {
@@ -52,8 +52,8 @@ func (o outcome) print(w io.Writer, asJSON bool) error {
 	return nil
 }
 
-// wentAway reports whether a write failed because no reader is left: of a pipe, or of a terminal
-// that hung up, which fails with EIO, as a file on a damaged disk does.
+// wentAway reports whether a write failed because the pipe has no reader, or because the terminal hung up.
+// The latter is EIO, which for a file means a damaged disk.
 func wentAway(w io.Writer, err error) bool {
 	if errors.Is(err, syscall.EPIPE) {
 		return true
@@ -81,20 +81,20 @@ func (o outcome) human(out *strings.Builder) {
 	}
 }
 
-// percent writes a fraction for people.
+// percent formats a fraction as a percentage.
 func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 
-// rows describes a number of rows and the bytes they take.
+// rows formats a number of rows and their bytes.
 func rows(n, bytes int64) string {
 	return units.Of(n, "row") + ", " + budget.FormatBytes(bytes)
 }
 
-// made names the directory of a stage, and says whether it existed already.
+// made is the line with the directory of a stage, and whether it existed before.
 func made(out, fingerprint, state string) line {
 	return line{"made", fmt.Sprintf("%s (%.12s)%s", out, fingerprint, how(state))}
 }
 
-// how describes the remaining work for a directory that existed.
+// how describes the state of a stage's directory: finished before, resumed, or "" for a new one.
 func how(state string) string {
 	switch state {
 	case "done":
@@ -105,16 +105,16 @@ func how(state string) string {
 	return ""
 }
 
-// held describes a stage's memory.
+// held is the line with the memory of a stage.
 func held(peakAnon, memory int64) line {
 	return line{"memory", fmt.Sprintf("%s at most, of %s", budget.FormatBytes(peakAnon), budget.FormatBytes(memory))}
 }
 
-// pageMark is near the beginning of every page of this program.
+// pageMark identifies pages of this program; it is near their beginning.
 const pageMark = `<meta name="generator" content="diskgnn `
 
-// writePage writes a page to a new file or over a page of this program: any other file is left
-// alone.
+// writePage writes a page to a new file, or replaces a page of this program. It refuses to replace other
+// files.
 func writePage(name string, content func(io.Writer) error) error {
 	var b bytes.Buffer
 	if err := content(&b); err != nil {

@@ -89,7 +89,7 @@ func inferencePlan(p exact.Plan, memory int64) outcome {
 	return outcome{object: p, lines: lines}
 }
 
-// inLines joins items by commas, in lines of at most width characters, and breaks none of them.
+// inLines joins items by commas into lines of at most width characters, without breaking an item.
 func inLines(items []string, width int) []string {
 	list := slices.Clone(items)
 	for i := range len(list) - 1 {
@@ -98,8 +98,8 @@ func inLines(items []string, width int) []string {
 	return filled(list, width)
 }
 
-// planned names the planned output if --out is missing: a directory of this name in the working
-// directory, for its disk. It logs that.
+// planned sets a missing --out to a name in the working directory, for the free space of its disk, and
+// logs that.
 func (s *session) planned(out *string, name string) {
 	if *out == "" {
 		*out = name
@@ -163,12 +163,12 @@ func packPlan(o pack.Options, p cut.Plan) outcome {
 	return out
 }
 
-// shareOf writes rows as a share of all, in the form of --cache.
+// shareOf formats rows as a share of all rows, in the form of --cache.
 func shareOf(rows, of int64) string {
 	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.2f", 100*float64(rows)/float64(max(of, 1))), "0"), ".") + "%"
 }
 
-// packing returns the command that makes a choice.
+// packing returns the command that makes the pack of a choice.
 func packing(o pack.Options, p cut.Plan, c *cut.Choice) string {
 	s := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out %s --cache %s",
 		units.ShellWord(o.Dataset), units.ShellWord(o.Samples), units.ShellWord(o.Out), shareOf(c.CacheRows, p.Nodes))
@@ -188,7 +188,7 @@ func packing(o pack.Options, p cut.Plan, c *cut.Choice) string {
 	return s
 }
 
-// pays returns the number of epochs after which packing has paid, as text.
+// pays returns as text the number of epochs after which packing has saved its own time.
 func pays(c *cut.Choice) string {
 	if c.BreakEven <= 0 {
 		return "never"

@@ -108,7 +108,7 @@ func reportRun(dir, page string, rate float64) (outcome, error) {
 	return outcome{object: v, lines: lines}, nil
 }
 
-// readRun reads a run, finished or under way.
+// readRun reads a finished run, or a run under way.
 func readRun(dir string, rate float64) (*runreport.Run, error) {
 	r, err := runreport.Read(vfs.OS, dir)
 	if err != nil {
@@ -140,8 +140,8 @@ func comparePage(dirs []string, page string, rate float64) (outcome, error) {
 	return outcome{object: comparedRuns{page, c}, text: comparisonText(c), lines: []line{{"made", page}}}, nil
 }
 
-// comparisonText is the comparison as a table: a column for each run, side by side within 80
-// characters; below the runs' figures, their differences.
+// comparisonText returns the comparison as a table with a column for each run, in blocks of at most 80
+// characters. The differences of the runs follow their figures.
 func comparisonText(c *runreport.Comparison) string {
 	table := c.Table()
 	var names []string

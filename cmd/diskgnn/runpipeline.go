@@ -40,15 +40,15 @@ time; predict runs unless its file is newer than the run's weights.`
 // pipelineOrder is the order of the commands of a pipeline.
 var pipelineOrder = []string{"generate", "import", "presample", "pack", "train", "eval", "predict", "report"}
 
-// pipelineStep is run's output about a command.
+// pipelineStep is the part of run's output about one command.
 type pipelineStep struct {
 	Command string  `json:"command"`
 	Out     string  `json:"out,omitempty"`
-	State   string  `json:"state"` // before: missing, begun, finished; then what the command made of it: new, resumed, done, skipped
+	State   string  `json:"state"` // before the command: missing, begun, finished; after it: new, resumed, done, skipped
 	Seconds float64 `json:"seconds"`
-	Result  any     `json:"result,omitempty"` // what the command prints with --json
+	Result  any     `json:"result,omitempty"` // the command's output with --json
 
-	shown []line // what people see of the result: scores, or a plan
+	shown []line // lines of the result for people: scores, or a plan
 }
 
 // pipelineRun is run's output.
@@ -134,8 +134,8 @@ func (p *pipelineFile) value(command, key string) string {
 	return ""
 }
 
-// check refuses, before the first command begins, all errors in the commands' sections, and
-// existing outputs that the commands would refuse.
+// check returns, before the first command begins, the errors of all commands' sections, and of existing
+// outputs that the commands would refuse.
 func (p *pipelineFile) check(ctx context.Context) error {
 	for _, command := range p.commands {
 		flags, operands := p.words(command)
@@ -153,8 +153,8 @@ func (p *pipelineFile) check(ctx context.Context) error {
 	return nil
 }
 
-// checkInputs refuses an input directory of a command that neither exists nor is made by an earlier
-// command. train and predict do not read the inputs of finished outputs again.
+// checkInputs returns an error if an input directory of a command neither exists nor is made by an earlier
+// command. train and predict with finished outputs do not read their inputs.
 func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
 	if state, err := p.state(command, p.value(command, "out")); err != nil || state == "finished" && (command == "train" || command == "predict") {
 		return err
@@ -173,7 +173,7 @@ func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
 	return nil
 }
 
-// named adds the command to an error. Stages name themselves.
+// named adds the name of the command to an error, unless the stage has added it.
 func named(command string, err error) error {
 	if strings.HasPrefix(err.Error(), command+": ") {
 		return err
@@ -232,7 +232,7 @@ func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, 
 
 // state describes the existing output of a command.
 func (p *pipelineFile) state(command, out string) (string, error) {
-	if out == "" { // which is the command's to refuse, where it needs one
+	if out == "" { // the command itself checks whether it needs an output
 		return "missing", nil
 	}
 	switch command {
@@ -249,7 +249,7 @@ func (p *pipelineFile) state(command, out string) (string, error) {
 		if err == nil && at.ModTime().After(weights.ModTime()) {
 			return "finished", nil
 		}
-		return "begun", nil // of other weights
+		return "begun", nil // the file is from other weights
 	case "train":
 		f, err := rundir.ReadSummary(vfs.OS, out)
 		switch {
@@ -271,7 +271,7 @@ func (p *pipelineFile) state(command, out string) (string, error) {
 	return "missing", nil
 }
 
-// do carries out a command by its own command line, so that it behaves as on its own.
+// do runs a command by a command line, so that it behaves as if it was called by itself.
 func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	if step.Command == "predict" && step.State == "finished" {
 		step.State = "skipped"
@@ -295,7 +295,7 @@ func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	return nil
 }
 
-// words returns a command's arguments beside the file.
+// words returns a command's arguments in addition to the configuration file.
 func (p *pipelineFile) words(command string) (flags, operands []string) {
 	switch command {
 	case "import":
@@ -330,7 +330,7 @@ func stateOf(result any) string {
 	return v.State
 }
 
-// command carries out a command with the file, or, with look, only checks its arguments and its
+// command runs a command with the configuration file. With look it only checks the command's arguments and
 // existing output.
 func (p *pipelineFile) command(ctx context.Context, name string, look bool, flags, operands []string) (outcome, error) {
 	var made outcome

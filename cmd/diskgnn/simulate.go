@@ -228,7 +228,7 @@ func (o *simulateDrives) run(ctx context.Context, s *session) (v simulated, err 
 	return v, err
 }
 
-// simulate runs every number of drives, and the first with each parameter changed.
+// simulate simulates every number of drives, and the first number with each parameter changed.
 func (o *simulateDrives) simulate(ctx context.Context, v *simulated, loads []drives.Load, on drives.Machine, counts []int) error {
 	var cases []drives.Case
 	for _, n := range counts {
@@ -298,11 +298,11 @@ func (o *simulateDrives) caches(w *drives.Workload) (c drives.Caches, err error)
 	if o.warmup < 0 {
 		c.Warmup = len(w.Batches) / 4
 		if o.store == "recorded" {
-			c.Warmup = 0 // what caches had is in the trace
+			c.Warmup = 0 // the trace has the state of the caches
 		}
 	}
 	if w.RowBytes == 0 {
-		return c, nil // reads as they were recorded
+		return c, nil // the trace has recorded reads
 	}
 	rows, err := o.cache.Rows(w.Nodes, int(w.RowBytes))
 	if err != nil {
@@ -366,7 +366,7 @@ func (o *simulateDrives) replay(ctx context.Context) (*drives.Workload, trace.He
 	return w, h, nil
 }
 
-// hold keeps a batch, if the memory allows.
+// hold adds a batch to w, or returns an error if the memory does not suffice.
 func (o *simulateDrives) hold(w *drives.Workload, b *trace.Batch) error {
 	if err := budget.Check("the list of batches (see --batches)", w.Bytes()+4*int64(len(b.Rows))+24*int64(len(b.Reads)), o.memory); err != nil {
 		return err

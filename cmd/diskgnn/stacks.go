@@ -19,7 +19,7 @@ import (
 // stacksSuffix ends the name of the file of stacks beside an output.
 const stacksSuffix = ".stacks"
 
-// making is the output of the running command, for goroutines beside the command's own.
+// making has the name of the running command's output. It is safe for concurrent use.
 type making struct{ name atomic.Pointer[string] }
 
 // set names the output; "" is none.
@@ -62,9 +62,9 @@ func (g *globals) stacksOnQuit() (stop func()) {
 	}
 }
 
-// writeStacks appends the stacks of all goroutines to the file beside the output, so that two of
-// them show which goroutines are stuck. Without an output, or if the file cannot be written, they
-// go to stderr.
+// writeStacks appends the stacks of all goroutines to the file beside the output; two sets of stacks show
+// which goroutines are stuck. Without an output, or if the file cannot be written, it prints the stacks to
+// stderr.
 func (g *globals) writeStacks(now time.Time) {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "=== %s, process %d: %s\n\n", now.UTC().Format(time.RFC3339), os.Getpid(), fault.Line(strings.Join(g.args, " ")))

@@ -89,7 +89,7 @@ func (t *training) check(s *session) (err error) {
 	}
 	if t.plan {
 		s.planned(&t.Out, "run")
-		t.Job.Count = t.rank.Count // wherever the others are
+		t.Job.Count = t.rank.Count // a plan needs no address of the other processes
 		if err := t.Plannable(); err != nil {
 			return err
 		}
@@ -97,14 +97,14 @@ func (t *training) check(s *session) (err error) {
 	if err := t.place(s); err != nil {
 		return err
 	}
-	if t.Resume { // the run knows what is not given
+	if t.Resume { // missing flags come from the run
 		return nil
 	}
 	return s.settle(&t.Options, &t.Memory)
 }
 
-// asked is a reporter that reports the address of the run's page even if it reports nothing else:
-// the user asked for the page, and with port 0 nothing else reveals the address.
+// asked is a quiet reporter that still reports the address of the run's page: the user gave --listen, and
+// with port 0 only the report has the address.
 type asked struct {
 	progress.Reporter
 	to io.Writer

@@ -87,7 +87,7 @@ func (t *training) recipe(list recipe.Options) (flags flags) {
 			continue
 		case "sampler":
 			o.Names = sampler.Methods()
-		case "init-from": // whose field is the hash of what the flag names
+		case "init-from": // the option's field has the hash of the file
 			dst = &t.WeightsPath
 		}
 		flags = append(flags, rowFlag(o, dst))
@@ -95,13 +95,13 @@ func (t *training) recipe(list recipe.Options) (flags flags) {
 	return flags
 }
 
-// fanout returns a list of fanouts in the form that is compared with a run's.
+// fanout returns a list of fanouts in canonical form, which is compared with the run's.
 func fanout(s string) (string, error) {
 	list, err := sampler.ParseFanout(s)
 	return sampler.FormatFanout(list), err
 }
 
-// preferences returns flags that do not decide the result.
+// preferences returns the flags of options that do not influence the result.
 func (t *training) preferences(names ...string) (flags flags) {
 	for _, name := range names {
 		flags = append(flags, rowFlag(t.Preference(name)))

@@ -133,7 +133,7 @@ func (s *session) verify(ctx context.Context, dir string) (*stage.Meta, error) {
 func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta) error {
 	switch m.Format.Name {
 	case dataset.Format.Name:
-		if fsys != vfs.OS { // its topology cannot be mapped, so it is not looked at beyond its bytes
+		if fsys != vfs.OS { // its topology cannot be mapped, so only its bytes are checked
 			return dataset.Check(ctx, fsys, dir, m, stage.Bytes)
 		}
 		d, err := dataset.Open(fsys, dir)
@@ -195,8 +195,8 @@ type inspected struct {
 	Pack    *packfile.Description `json:"pack,omitempty"`
 	Slice   *packfile.Slice       `json:"slice,omitempty"`
 
-	Page    string         `json:"page,omitempty"`    // that was written, and
-	Figures []chart.Figure `json:"figures,omitempty"` // what it shows, as data
+	Page    string         `json:"page,omitempty"`    // name of the written page
+	Figures []chart.Figure `json:"figures,omitempty"` // data of the page's charts
 }
 
 func inspectCommand() command {
