@@ -55,8 +55,8 @@ func available(cgroup, machine func() (uint64, error)) (bytes int64, of string) 
 	return int64(sys), "the machine's " + FormatBytes(int64(sys))
 }
 
-// Check returns an error of kind fault.ErrBudget if need exceeds have, both in bytes. what names the
-// work in the error.
+// Check returns an error of kind fault.ErrBudget if need exceeds have, both in bytes. The first argument
+// names the work in the error.
 func Check(what string, need, have int64) error {
 	if need <= have {
 		return nil

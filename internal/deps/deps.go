@@ -25,7 +25,7 @@ import (
 	"strings"
 )
 
-// A Tree is a package with all packages below it, except those of a Tree with a longer path.
+// A Tree is a package with all packages below it, except the packages of a Tree with a longer path.
 type Tree struct {
 	Path  string // relative to the module, "" for the module's root
 	Layer int

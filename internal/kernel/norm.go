@@ -54,7 +54,7 @@ func StandardizeBackward(g, normed, scale, inverse, meanG, meanGX []float32) {
 }
 
 // Normalize stores (row − mean)·inverse in dst, which may be row, and returns inverse, 1/√(variance +
-// epsilon). Mean and variance are those of the row.
+// epsilon). Mean and variance are computed from the row.
 func Normalize(dst, row []float32, epsilon float32) float32 {
 	dst = dst[:len(row)]
 	if len(row) == 0 {
