@@ -9,7 +9,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// steadyDrive is the drive of some files, with its sustained rate.
+// steadyDrive measures the sustained rate of the drive of some files.
 type steadyDrive struct {
 	all.Drive
 	shape *all.Shape // of the fastest reads; nil until rate has determined them
@@ -20,7 +20,7 @@ func newDrive(kind string, paths ...string) *steadyDrive {
 	return &steadyDrive{Drive: all.Drive{Kind: kind, Paths: paths}}
 }
 
-// mostFiles bounds the open files of a pack that measure its drive.
+// mostFiles is the largest number of a pack's files that are read to measure its drive.
 const mostFiles = 64
 
 // coldDrive returns the drive of a pack's cold files.

@@ -98,7 +98,7 @@ func normals(from, to int64) []byte {
 	return binio.Bytes(out)
 }
 
-// classes are classes of every third node.
+// classes makes the labels: every third node has a class.
 func classes(from, to int64) []byte {
 	out := make([]float32, to-from)
 	for i := range out {
@@ -152,7 +152,7 @@ func archive(name string, members []member) error {
 	return errors.Join(z.Close(), f.Close())
 }
 
-// piece is the number of elements made at a time; features are a function of it.
+// piece is the number of elements made at a time. The generated features depend on it.
 const piece = 1 << 18
 
 // write makes pieces, and writes them in order.

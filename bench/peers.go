@@ -65,8 +65,8 @@ func (p *peers) over(all found, ours string, theirs []side, quantity string) err
 	return p.report(row{{quantity, all.median(ours, quantity)}, {"of_the_fastest_peer", best}, {"ratio", all.median(ours, quantity) / best}})
 }
 
-// sampleCommand measures sampling against GraphBolt and PyTorch Geometric on the same R-MAT graph
-// and the same cores, the programs taking turns:
+// sampleCommand compares sampling with GraphBolt and PyTorch Geometric, on the same R-MAT graph and the
+// same cores. The programs take turns:
 //
 //	PEERS_DIR=… GB=…/gb/bin/python PYG=…/pyg/bin/python go run ./bench sample -dir DIR
 //
@@ -172,7 +172,7 @@ func epochCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) e
 	}
 }
 
-// setup has a graph's number of peers' epochs a round, and the options of our pack.
+// setup has, for a graph, the number of the peers' epochs in a round, and the options of diskgnn's pack.
 type setup struct {
 	peerName string
 	batch    int

@@ -74,7 +74,7 @@ func (r row) String() string {
 	return strings.Join(words, ", ")
 }
 
-// figure is a number in the table's format: four digits, and all before the point.
+// figure formats a number for the table: with four significant digits, or all digits of a larger integer part.
 func figure(v float64) string {
 	if math.Abs(v) >= 1e4 {
 		return fmt.Sprintf("%.0f", v)
@@ -93,7 +93,7 @@ func cell(v any) string {
 	return fmt.Sprint(v)
 }
 
-// progress reports a row before a summary.
+// progress prints the row of one round.
 func (h *harness) progress(r row) error {
 	if h.json {
 		return h.line(r)
@@ -102,7 +102,7 @@ func (h *harness) progress(r row) error {
 	return nil
 }
 
-// report reports a result.
+// report prints a result.
 func (h *harness) report(r row) error {
 	if h.json {
 		return h.line(r)

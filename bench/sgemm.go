@@ -31,8 +31,8 @@ import (
 // avx512 and avx2 are the program's own, openblas and haswell OpenBLAS with kernels for AVX-512 and
 // for AVX2. DISKGNN_OPENBLAS has the path of an OpenBLAS that is not found by its name. They take
 // turns, round by round; each of -threads goroutines repeats the same product on operands of its
-// own. A row has 10⁹ operations a second in the best of the rounds, since other load on the machine
-// only makes products slower, and the ratio of the program's own rates to OpenBLAS'.
+// own. A row has the rate of the best round, in 10⁹ operations per second, since other load on the machine
+// only makes products slower, and the ratio of the program's own rates to the rates of OpenBLAS.
 func sgemmCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	last := f.Duration("time", 50*time.Millisecond, "duration of one measurement")
 	shape := f.String("shape", strings.Join(shapes, ","), "shapes of products: n or t for A and B (t: transposed), M×N×K, and /LDA/LDB/LDC for other distances of rows")
@@ -143,7 +143,7 @@ type worker struct {
 	from    *json.Decoder
 }
 
-// startWorkers starts the kinds that this machine has.
+// startWorkers starts a process for each kind that this machine supports.
 func startWorkers(only string) ([]*worker, error) {
 	self, err := os.Executable()
 	if err != nil {

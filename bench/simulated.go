@@ -82,7 +82,7 @@ type simulation struct {
 	found                 drives.Drive // of this round
 }
 
-// record trains on a store and records what it reads.
+// record trains on a store and records its reads.
 func (b *simulation) record(ctx context.Context, store string, epochs int) (t training, err error) {
 	if err := os.RemoveAll(b.path("trace")); err != nil {
 		return t, err

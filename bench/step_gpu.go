@@ -68,7 +68,7 @@ func (s *steps) timeGPU(ctx context.Context, e *gpu.Engine, x []float32, memory 
 		}
 		whole = append(whole, milliseconds(start))
 	}
-	last, err := e.Finish() // a step returns what the one before it found
+	last, err := e.Finish() // a step returns the outcome of the step before it
 	if err != nil {
 		return err
 	}

@@ -15,11 +15,11 @@ import (
 // learningRate is Adam's, here and in peer.py.
 const learningRate = 1e-3
 
-// checked is the number of steps whose losses another program must match: the first one checks the
-// weights, the others its gradients and Adam.
+// checked is the number of first steps with losses that another program must match: the first step checks
+// its weights, the others check its gradients and Adam.
 const checked = 3
 
-// losses is peer.py's reference.
+// losses is the file with the reference losses for peer.py.
 type losses struct {
 	Model  string    `json:"model"`
 	Hidden int       `json:"hidden"`

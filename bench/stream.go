@@ -101,9 +101,9 @@ func streamed(t *training, w *watched) row {
 	return r
 }
 
-// unavoidable compares with the lower bounds: disk is the drive's time for the useful bytes of an
-// epoch, compute the GPU's time for its steps, without anything beside them or else while rows are
-// streamed.
+// unavoidable compares with the lower bounds: disk is the drive's time for the useful bytes of an epoch;
+// compute is the GPU's time for the steps, measured with all rows in memory if that was run, else while
+// rows are streamed.
 func unavoidable(all found, computing string) row {
 	var disk, compute, ratios []float64
 	seconds, rates := all.values("streamed", "epoch_seconds"), all.values("drive", "sequential_bytes_per_second")

@@ -118,9 +118,9 @@ func (c *configuration) repeated(next string) string {
 }
 
 // applyConfig sets flags that are not on the command line to the values of a configuration file. A key is
-// the name of a flag, or the name of a command, whose section has the flags of that command. So one file
-// can configure a whole pipeline. A key outside the sections may be a flag of any of their commands, and
-// applies to the commands that have it. applyConfig returns the content of the file, nil without a file.
+// the name of a flag, or the name of a command, with a section for its flags. So one file can configure a
+// whole pipeline. A key outside the sections may be a flag of any of their commands, and applies to the
+// commands that have it. applyConfig returns the content of the file, nil without a file.
 func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*configuration, error) {
 	if file == "" {
 		return nil, nil
