@@ -71,6 +71,7 @@ func TestConformance(t *testing.T) {
 		"all batches":        {small(1, 5, dtype.Float32), 100, 0},
 		"rows on two blocks": {small(1, 6000, dtype.Float32), 12, 0},
 	} {
+		c.params.Drive = name == "rows on two blocks"
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.more, c.longest)

@@ -69,6 +69,7 @@ func TestConformance(t *testing.T) {
 		"all":             {small(60, 200, dtype.Float32, 2), 100, gids.Paper},
 		"one page of all": {small(60, 3, dtype.Float16, 1), 100, gids.Script},
 	} {
+		c.params.Drive = name == "over pages"
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return cached{find(t, w), c.percent, c.mode}

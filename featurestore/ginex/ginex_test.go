@@ -76,6 +76,7 @@ func TestConformance(t *testing.T) {
 		"no cache":            {small(1, 3, dtype.Float16), 0, 3},
 		"all rows":            {small(2, 5, dtype.Float32), 100, 3},
 	} {
+		c.params.Drive = name == "superbatches of one"
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return sized{find(t, w), c.percent, c.batches}

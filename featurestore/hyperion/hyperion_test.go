@@ -56,6 +56,7 @@ func TestConformance(t *testing.T) {
 		"over pages":       {small(100, dtype.Float32), 30},
 		"all":              {small(100, dtype.Float32), 100},
 	} {
+		c.params.Drive = name == "a few"
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.percent)

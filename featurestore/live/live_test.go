@@ -453,7 +453,7 @@ func TestConformance(t *testing.T) {
 	}
 	for name, p := range map[string]storetest.Params{
 		"float32":     {Params: datasettest.Params{Nodes: 300, AvgDegree: 5, Dim: 90}, Batch: 16, Epochs: 2, Drawn: true},
-		"multi-label": {Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 50, Classes: 11, MultiLabel: true}, Batch: 9, Epochs: 1, Drawn: true},
+		"multi-label": {Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 50, Classes: 11, MultiLabel: true}, Batch: 9, Epochs: 1, Drawn: true, Drive: true},
 	} {
 		w := storetest.NewWorld(t, p, sample)
 		t.Run(name, func(t *testing.T) {

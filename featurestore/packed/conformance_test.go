@@ -35,6 +35,7 @@ func TestConformance(t *testing.T) {
 		"min, int8":   {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
 		"multi-label": {storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack.Options{Cache: half, DType: "same"}},
 	} {
+		c.world.Drive = name == "static" || name == "disk budget"
 		var traits []storetest.Trait
 		if c.pack.Compress == "" {
 			traits = append(traits, storetest.GPUReads)

@@ -58,6 +58,7 @@ func TestConformance(t *testing.T) {
 		"no cache":   {storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 2049, DType: dtype.Float16}, Batch: 5, Epochs: 1}, 0, "lru"},
 		"all rows":   {storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5}, Batch: 5, Epochs: 1}, 100, "s3fifo"},
 	} {
+		c.params.Drive = name == "over pages"
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, storetest.NewWorld(t, c.params, sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				return find(t, w, c.percent, c.policy)

@@ -28,6 +28,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
@@ -57,6 +58,9 @@ type Params struct {
 	// Drawn reports whether the store draws the batches itself: it reads no graphs, and its lineage does
 	// not have the samples that it is compared with.
 	Drawn bool
+	// Drive keeps the world on the drive where the package's other tests work in memory, for direct
+	// reads that are direct: see vfstest.Main.
+	Drive bool
 }
 
 // Sampler makes the samples of a dataset, by package presample, which only tests of this layer may import.
@@ -75,7 +79,10 @@ func NewWorld(t testing.TB, p Params, sample Sampler) *World {
 	if p.Fanout == nil {
 		p.Fanout = []int{3, 4}
 	}
-	w := &World{Raw: p.Raw(), Dir: t.TempDir(), Params: p}
+	w := &World{Raw: p.Raw(), Params: p}
+	if w.Dir = t.TempDir(); p.Drive {
+		w.Dir = vfstest.Drive(t)
+	}
 	w.Raw.Compress = p.Compress
 	w.Dataset, w.Samples = filepath.Join(w.Dir, "D"), filepath.Join(w.Dir, "S")
 	must(dataset.Create(Disk, w.Dataset, w.Raw))
