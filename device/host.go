@@ -1,7 +1,6 @@
-// Package device owns buffers that live outside Go's heap. A host buffer is
-// page-aligned anonymous memory: direct reads land in it without a bounce, the
-// garbage collector neither scans nor counts it, and it is given back to the
-// kernel the moment it is freed.
+// Package device allocates host memory for I/O and devices: buffers outside Go's heap (Host), and arenas in
+// it (Arena). A host buffer is page-aligned anonymous memory: direct reads need no bounce buffer, the
+// garbage collector neither scans nor counts it, and Free returns it to the kernel at once.
 package device
 
 import (

@@ -24,10 +24,10 @@ type Group struct {
 	notify   func()        // unless nil, called once parts fell to 0
 }
 
-// Notify sets f to be called when all requests of one Submit have ended and Wait will not block, for
-// callers that cannot wait for each group. The goroutine that ended the last request calls it, which
-// must not block. Set it while the group is empty; the group then takes one Submit before it is
-// waited for.
+// Notify sets the function that is called when all requests of one Submit have ended, so that Wait will not
+// block: for callers that cannot wait for each group. The goroutine that ended the last request calls f,
+// which must not block. Call Notify while the group is empty. The group then takes only one Submit before
+// each Wait.
 func (g *Group) Notify(f func()) { g.notify = f }
 
 // Add adds n requests of one part each and returns the index of the first.

@@ -124,7 +124,7 @@ func Drop(s Stack, g *Group) {
 	_ = s.Wait(ended, g)
 }
 
-// Caps describes a backend.
+// Caps has the limits of a backend.
 type Caps struct {
 	Align int // offsets and addresses congruent modulo Align (bytes) are read in place
 	MaxIO int // largest single device read, in bytes; longer requests are cut

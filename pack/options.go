@@ -15,10 +15,10 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// DTypeSame keeps the dataset's element type.
+// DTypeSame is the DType that keeps the dataset's element type.
 const DTypeSame = "same"
 
-// CompressAuto chooses the codec that loads chunks fastest.
+// CompressAuto is the value of Compress that chooses the codec with the fastest chunks, by measuring.
 const CompressAuto = cut.CodecAuto
 
 // codecs are the ways to store chunks.
@@ -50,14 +50,13 @@ type Options struct {
 	Policy  string // "static" or "min"
 	DType   string // "same", "float16", "bfloat16" or "int8"
 
-	// Compress is how the chunks are stored: "none", "s2", "zstd", or "auto".
+	// Compress is the codec of the chunks: "none", "s2", "zstd" or "auto".
 	Compress string
 
 	// IO is the storage backend that reads the feature table.
 	IO string
 
-	// PlanFile has choices that were made by measuring, as MakePlan wrote them: every
-	// shard takes the same.
+	// PlanFile is a file of MakePlan with choices made by measuring, for all shards of a pack. "": none.
 	PlanFile string
 	planning bool // the plan file is to be written
 
@@ -74,7 +73,7 @@ type Options struct {
 // defaultBands are the cache sizes, in percent of the nodes, that packs are cut for.
 var defaultBands = []float64{50, 30, 20, 10, 5}
 
-// EnsureDefaults fills in the fields that are zero.
+// EnsureDefaults sets fields with the zero value to their defaults.
 func (o *Options) EnsureDefaults() {
 	if o.Cache == nil {
 		o.Cache = &budget.Size{Value: 5, Unit: budget.UnitPercent}

@@ -18,8 +18,9 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Run packs samples. It resumes an interrupted run, does nothing when the pack exists, and refuses when
-// it exists with other parameters. Cancelling the context leaves files that a later run resumes from.
+// Run packs samples. It resumes an interrupted run, and does nothing if the pack exists. A pack with other
+// parameters is an error of kind fault.ErrExists, unless o.Force is set. After a cancellation by ctx, a
+// later Run resumes from the files.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	r, err := open(ctx, fsys, o, rep)
 	if err != nil {

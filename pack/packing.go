@@ -69,7 +69,7 @@ func (r *request) cutRequest() cut.Request {
 	}
 }
 
-// Packing is the making of a directory: of a pack, or a shard of one.
+// Packing is the transaction that makes a directory: a pack, or a shard of one.
 type Packing struct {
 	*request
 	dir   *stage.Dir

@@ -7,7 +7,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Result is the outcome of a packing; for a shard, all counts are its own. The JSON keys are stable.
+// Result is the outcome of Run. For a shard, all counts are of the shard. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"`

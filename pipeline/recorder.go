@@ -65,7 +65,7 @@ func (r *Recorder) add(e event) {
 	r.mu.Unlock()
 }
 
-// Dropped returns the number of spans that later ones have overwritten.
+// Dropped returns the number of spans that were overwritten by later ones.
 func (r *Recorder) Dropped() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

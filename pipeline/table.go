@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Table divides the time of some items, from one Run or several, among the links.
+// Table has the times of some items, of one Run or several, for every link.
 type Table struct {
 	Items   int        `json:"items"`
 	Seconds float64    `json:"seconds"` // inside Run

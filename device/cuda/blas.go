@@ -117,7 +117,9 @@ func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float3
 	return b.stream.asked(what, b.stream.device.driver.sgemm(b.handle, &b.product))
 }
 
-// MatrixBytes returns the bytes from the first to the last element of a float32 matrix.
+// MatrixBytes returns the number of bytes from the first to the last element of a float32 matrix with the
+// given rows and columns; stride is the distance between rows in elements. It returns 0 for an empty
+// matrix.
 func MatrixBytes(rows, cols, stride int) int64 {
 	if rows <= 0 || cols <= 0 {
 		return 0

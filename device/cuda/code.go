@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Code is compiled kernels, which a device loads when it is opened.
+// Code has the compiled kernels that a device loads when it is opened.
 type Code struct {
 	// Functions are the kernels. Launch.Run takes their indices here.
 	Functions []Function
@@ -79,7 +79,7 @@ func (s *Stream) Launch(what string) Launch {
 	return Launch{s, what, s.device.usable()}
 }
 
-// Stream returns the stream that the launch is for.
+// Stream returns the stream of the launch.
 func (l *Launch) Stream() *Stream { return l.stream }
 
 // Fail records an error in the arguments, with the launch's name before it. Run returns the first one.
@@ -108,7 +108,7 @@ func (l *Launch) Optional(name string, b Buffer, bytes int64) {
 // Int adds a signed integer.
 func (l *Launch) Int(n int) { l.Word(uint64(n)) }
 
-// Bool adds 1 or 0.
+// Bool adds 1 for true, 0 for false.
 func (l *Launch) Bool(b bool) {
 	if b {
 		l.Word(1)

@@ -68,8 +68,8 @@ func open(driver driver, index int, o Options) (*Device, error) {
 	return d, nil
 }
 
-// Attach makes the device current for the calling goroutine, which stays on its thread until detach
-// is called.
+// Attach makes the device current for the calling goroutine, and locks the goroutine to its thread until
+// detach is called.
 func (d *Device) Attach() (detach func(), err error) {
 	runtime.LockOSThread()
 	if err := d.driver.bind(d.context); err != nil {
@@ -117,8 +117,8 @@ func (d *Device) Close() {
 // may be called from any goroutine.
 func (d *Device) Held() (device, pinned int64) { return d.memory.held.Load(), d.pinned.held.Load() }
 
-// Limit replaces Options.DeviceBytes for later allocations. No goroutine may allocate during the
-// call.
+// Limit replaces Options.DeviceBytes for later allocations; 0: all of the device's memory. No goroutine may
+// allocate during the call.
 func (d *Device) Limit(bytes int64) {
 	d.memory.most = d.Memory
 	if bytes > 0 {

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Fault is an error that an emulated device returns instead of executing a call.
+// Fault is an injected error: an emulated device returns it and does not execute the call.
 type Fault struct {
 	Why         string
 	OutOfMemory bool

@@ -11,7 +11,7 @@ type Late struct {
 	// Seed determines the streams that are ahead, and when. The seeds 0 to 7 cover all combinations for
 	// three streams, by the order in which they were made.
 	Seed uint64
-	// Fails is as in OpenFaulty; nil: nothing fails.
+	// Fails returns the faults of calls, as in OpenFaulty; nil: no call fails.
 	Fails func(call string) *Fault
 	// Wrong is called for errors that a real device need not detect: work on memory that was freed.
 	Wrong func(what string)

@@ -97,7 +97,8 @@ func (a *Arena) Take(bytes int64) (Buffer, error) {
 	return a.memory.Slice(from, bytes), nil
 }
 
-// Used returns the bytes handed out, alignment included: the size for NewArena.
+// Used returns the bytes taken so far, alignment included. Of an arena without memory it is the size for
+// NewArena.
 func (a *Arena) Used() int64 { return a.used }
 
 // Free frees the memory. No work on it may be under way. Freeing again does nothing.

@@ -48,10 +48,10 @@ func (d *Device) Register(mem []byte) (*Pinned, error) {
 	return &Pinned{device: d, mem: mem, registered: true}, nil
 }
 
-// Bytes returns the memory.
+// Bytes returns the memory as a slice, which is valid until Free.
 func (p *Pinned) Bytes() []byte { return p.mem }
 
-// Float32s returns the memory as float32 values.
+// Float32s returns the memory as float32 values, which are valid until Free.
 func (p *Pinned) Float32s() []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(p.mem))), len(p.mem)/4)
 }

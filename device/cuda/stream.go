@@ -17,7 +17,7 @@ type Stream struct {
 	args      []uint64 // of the launch being made
 }
 
-// NewStream makes a stream that is independent of all others.
+// NewStream makes a stream that is independent of all others. The caller frees it.
 func (d *Device) NewStream() (*Stream, error) {
 	h, err := d.driver.newStream()
 	if err != nil {
@@ -32,7 +32,8 @@ func (s *Stream) Device() *Device { return s.device }
 // Free frees the stream. Its enqueued work is still done.
 func (s *Stream) Free() { _ = s.device.driver.dropStream(s.handle) }
 
-// Synchronize waits until all work is done, and returns the error of the work, if any.
+// Synchronize waits until all enqueued work is done. It returns the error of the work, if any, which names
+// the work.
 func (s *Stream) Synchronize() error {
 	if err := s.device.usable(); err != nil {
 		return err
@@ -44,7 +45,7 @@ func (s *Stream) Synchronize() error {
 	return nil
 }
 
-// Wait makes the stream's further work wait for the event.
+// Wait makes all work enqueued on s from now on wait for the event. The host does not wait.
 func (s *Stream) Wait(e *Event) error {
 	return s.asked("wait for an event", s.device.driver.waitFor(s.handle, e.handle))
 }
@@ -142,7 +143,7 @@ func (e *Event) Record(s *Stream) error {
 	return nil
 }
 
-// Done reports whether the work before the mark is done.
+// Done reports whether the work before the mark is done. It does not wait.
 func (e *Event) Done() (bool, error) {
 	if err := e.device.usable(); err != nil {
 		return false, err
@@ -220,7 +221,7 @@ func (p *pending) describe() string {
 // Span is a pair of marks around some work of a stream, which measure its time.
 type Span struct{ began, ended *Event }
 
-// NewSpan makes a span, which counts as done until it begins.
+// NewSpan makes a span, which counts as done until it begins. The caller frees it.
 func (d *Device) NewSpan() (*Span, error) {
 	s := new(Span)
 	var errs [2]error
@@ -239,7 +240,7 @@ func (p *Span) Begin(s *Stream) error { return p.began.Record(s) }
 // End puts the second mark after all work enqueued on s so far.
 func (p *Span) End(s *Stream) error { return p.ended.Record(s) }
 
-// Ended returns the second mark.
+// Ended returns the mark at the end of the span.
 func (p *Span) Ended() *Event { return p.ended }
 
 // Since returns the time from an earlier mark to the beginning of the span, and the length of the span. The

@@ -1,4 +1,4 @@
-// Package nccl sums arrays over GPUs, of one process or of many, by NVIDIA's library, which is
+// Package nccl sums arrays over the GPUs of one or many processes with NVIDIA's library NCCL, which is
 // opened at run time and called without cgo.
 //
 //	rank 0:      id := NewID ──► by some other way to all ranks
@@ -112,9 +112,9 @@ type api interface {
 // Library is an open NCCL library. It is safe for concurrent use.
 type Library struct{ api api }
 
-// Open opens the library that DISKGNN_NCCL names, or else the first one that is found, by the
-// loader's names and in the folders of CUDA and of Python packages. It is opened once, and stays
-// open. If it is missing or too old, the error is of kind ErrNoLibrary.
+// Open opens the library at the path in the environment variable DISKGNN_NCCL or, without it, the first one
+// found by the dynamic loader or in the folders of CUDA and of Python packages. It is opened once, and
+// stays open. If it is missing or too old, the error is of kind ErrNoLibrary.
 func Open() (*Library, error) {
 	a, err := openOnce()
 	if err != nil {
@@ -172,8 +172,7 @@ func (wallClock) Sleep(d time.Duration) { time.Sleep(d) }
 
 // Options configure the waits of a communicator.
 type Options struct {
-	// Patience is the longest time that making a communicator, or Wait, may take; 0: two
-	// minutes.
+	// Patience is the time limit of Join, of each Wait and of Close; 0: two minutes.
 	Patience time.Duration
 	Clock    Clock // nil: the wall clock
 }

@@ -67,7 +67,7 @@ func (d *Drive) Best(ctx context.Context, e driverate.Effort) (Sweep, error) {
 	return found, nil
 }
 
-// At measures reads of one shape, in bytes per second; see iostack.Sequential.
+// At measures the rate of reads of one shape in bytes per second; see iostack.Sequential.
 func (d *Drive) At(ctx context.Context, s Shape, e driverate.Effort) (r driverate.Rate, err error) {
 	stack, _, err := Open(d.Kind, iostack.Options{MaxIO: s.Block, Workers: s.Depth})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 type part interface {
 	iostack.Stack
 	OpenStriped(paths []string, unit int) (iostack.File, error)
-	// Owns reports whether a file is one of the stack's.
+	// Owns reports whether the stack has opened the file.
 	Owns(iostack.File) bool
 	// Check returns the error with which Submit would refuse the requests, or nil.
 	Check([]iostack.Request) error
@@ -117,7 +117,7 @@ func (s *joined) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return nil
 }
 
-// Wait completes a group; see iostack.Stack.
+// Wait waits for a group; see iostack.Stack.
 func (s *joined) Wait(ctx context.Context, g *iostack.Group) error {
 	stopped := g.Await(ctx)
 	if stopped == nil {

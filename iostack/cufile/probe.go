@@ -20,7 +20,7 @@ import (
 	"diskgnn/iostack"
 )
 
-// Mode is how a machine reads files into device memory.
+// Mode is the way in which a machine reads files into device memory.
 type Mode string
 
 const (
@@ -29,7 +29,7 @@ const (
 	Unavailable   Mode = "unavailable"        // the library cannot be used
 )
 
-// Verdict is the result of a probe.
+// Verdict is the result of Probe.
 type Verdict struct {
 	Mode    Mode   `json:"mode"`
 	Reason  string `json:"reason,omitempty"`  // reason if the mode is not direct

@@ -91,8 +91,8 @@ func All(ws ...When) When {
 	}}
 }
 
-// Effect is the fault of a request. It acts on the way to the wrapped stack (before), limits the
-// bytes read, or alters them (after).
+// Effect is the fault of a request. It acts before the request reaches the wrapped stack, limits the bytes
+// read, or alters them afterwards.
 type Effect struct {
 	text   string
 	before func(stop stop) error
@@ -111,7 +111,7 @@ func Fail(err error) Effect {
 	return Effect{text: fmt.Sprintf("fail(%v)", err), before: func(stop) error { return err }}
 }
 
-// Short delivers the request's first n bytes, as if the file ended there.
+// Short reads only the request's first n bytes, as if the file ended there.
 func Short(n int) Effect {
 	return Effect{text: fmt.Sprintf("short(%d)", n), limit: func(length int) int { return min(n, length) }}
 }
@@ -125,8 +125,8 @@ func Flip(n int, mask byte) Effect {
 	}}
 }
 
-// Hang keeps the request from beginning until its group's context ends or the
-// stack is closed.
+// Hang delays the request until its group's context ends or the stack is closed, which end it with an
+// error.
 func Hang() Effect {
 	return Effect{text: "hang", before: func(s stop) error {
 		select {

@@ -334,7 +334,7 @@ func (s *Namespace) Transfer(opcode byte, first uint64, n int) (cmd spec.Command
 	return cmd
 }
 
-// Flush returns the command that makes completed writes durable.
+// Flush returns the command that makes all completed writes to the namespace durable.
 func (s *Namespace) Flush() (cmd spec.Command) {
 	cmd.SetHead(spec.Flush, 0, s.ID)
 	return cmd

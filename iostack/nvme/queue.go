@@ -45,7 +45,7 @@ type slot struct {
 // Depth returns the number of entries of the rings. At most one less can be under way.
 func (q *Queue) Depth() int { return q.depth }
 
-// ID returns the queue's identifier; the admin queue's is 0.
+// ID returns the queue's identifier, which is 0 for the admin queue.
 func (q *Queue) ID() int { return q.id }
 
 // Room returns the number of commands that may be submitted now.

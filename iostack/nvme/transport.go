@@ -74,7 +74,7 @@ type Memory struct {
 	Pages []uint64 // of each page: the controller's address
 }
 
-// Address returns the controller's address of a byte.
+// Address returns the controller's address of the byte at an offset.
 func (m *Memory) Address(offset int) uint64 { return m.Pages[offset/Page] + uint64(offset%Page) }
 
 // ErrNoMapping is the error of Map if the transport cannot map the memory.

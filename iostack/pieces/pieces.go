@@ -97,7 +97,7 @@ func Open(stack iostack.Stack, f File, b *Buffers) (*Reader, error) {
 	return &Reader{pieces: f, stack: stack, file: file, buffers: b}, nil
 }
 
-// Bytes returns the bytes read so far.
+// Bytes returns the number of bytes read so far.
 func (r *Reader) Bytes() int64 { return r.bytes.Load() }
 
 // Close closes the file. No Read may be under way.

@@ -22,8 +22,8 @@ import (
 // pack's sizes. It depends only on the content parameters and the shard of the Request.
 type Decision struct {
 	Params packfile.Params
-	// Facts are the pack's facts, except the counts of rows and bytes that only the renumbering of the
-	// batches finds.
+	// Facts are the pack's facts, without the counts of rows and bytes that are only known after the
+	// renumbering of the batches.
 	Facts packfile.Facts
 	Edges []int64       // caches to choose from, in ranks, descending
 	Bands int           // of a chunk
@@ -47,7 +47,7 @@ type Decision struct {
 	Record Record
 }
 
-// A Request has the inputs of a pack, and the limits that it must keep.
+// A Request has the inputs of a decision: samples, parameters and limits.
 type Request struct {
 	Samples *mbfile.Reader
 	Name    string // of the samples, for messages
@@ -388,15 +388,15 @@ func Narrower(f *packfile.Facts) string {
 // the evaluation set with its counts.
 func HeldMemory(nodes int64) int64 { return budget.Reserve + 4*nodes + idset.Bytes(nodes) }
 
-// RecordMemory returns the bytes of the samples' index, which is held all the time.
+// RecordMemory returns the memory of the samples' index in bytes. It is held during the whole packing.
 func RecordMemory(s mbfile.Facts) int64 { return s.IndexBytes() }
 
 // rankingMemory returns the bytes that ranking takes: the hotness and the rank of every node, and a count
 // for every hotness.
 func rankingMemory(nodes int64, batches int) int64 { return 8*nodes + 8*int64(batches+2) }
 
-// SlotBytes estimates the memory of one batch on its way through the first pass, in bytes: its graph
-// decoded, encoded twice, and the sort's arrays.
+// SlotBytes estimates the memory of one batch in the first pass, in bytes: its graph decoded, encoded
+// twice, and the arrays for sorting.
 func SlotBytes(s mbfile.Facts) int64 {
 	most := int64(0)
 	for _, m := range []mbfile.Summary{s.Train, s.Eval} {

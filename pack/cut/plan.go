@@ -15,7 +15,7 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Plan is the outcome of packing, and the costs of other choices. Its JSON is the plan file.
+// Plan has the predicted outcome of packing, and the costs of other choices. Its JSON is the plan file.
 type Plan struct {
 	// Samples is the fingerprint of the samples to pack. Params are the content parameters with all
 	// choices made, which a later packing takes from a plan file.
@@ -59,12 +59,12 @@ type Choice struct {
 	DiskBytes int64   `json:"disk_bytes"`
 	MaxDisk   int64   `json:"max_disk_bytes"` // with this --max-disk and this least cache, packing chooses these segments, or shorter ones
 	Blowup    float64 `json:"blowup"`         // DiskBytes over the bytes of the feature table
-	// Of the trainer with the least cache, per epoch:
+	// The following are of the trainer with the least cache; amounts are per epoch.
 	RAMBytes      int64   `json:"ram_bytes"`     // memory of the cache and of three batches
 	EpochBytes    int64   `json:"epoch_bytes"`   // read from disk
 	Amplification float64 `json:"amplification"` // EpochBytes over the rows and graphs in them
 	EpochSeconds  float64 `json:"epoch_seconds"` // at the drive's rate
-	// Of packing:
+	// The following are of packing.
 	BytesRead    int64   `json:"bytes_read"`
 	BytesWritten int64   `json:"bytes_written"` // counts against the drive's endurance
 	Seconds      float64 `json:"seconds"`
@@ -252,7 +252,7 @@ func (q *planner) amplification(ctx context.Context, edge, i, rowBytes int) (flo
 // CodecAuto is the codec in the parameters of a request when it is still to be chosen by measuring.
 const CodecAuto = "auto"
 
-// Save writes the plan as JSON.
+// Save writes the plan as JSON to the file name, which it replaces. It makes missing parent directories.
 func (p *Plan) Save(fsys vfs.FS, name string) error {
 	b, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
@@ -267,7 +267,7 @@ func (p *Plan) Save(fsys vfs.FS, name string) error {
 // maxPlan bounds the bytes of a plan: one takes a few thousand.
 const maxPlan = 1 << 20
 
-// ReadPlan reads a plan file that Save wrote.
+// ReadPlan reads a plan file of Save. Another file is an error of kind fault.ErrInput.
 func ReadPlan(fsys vfs.FS, name string) (*Plan, error) {
 	b, err := vfs.ReadSmall(fsys, name, maxPlan)
 	if err != nil {

@@ -39,9 +39,9 @@ const (
 	digitBits = 15 // bits of a key sorted at a time: a quarter of the bits that countBits leaves
 )
 
-// SegmentMemory returns the bytes that Segment holds when no segment shares more
-// than the given number of nodes: of every node a mark and its place in two sets, of shared
-// nodes two lists, and the counts that they are sorted by.
+// SegmentMemory returns the memory of a Segment in bytes, if no segment shares more than the given number
+// of nodes: a mark and two bits for every node, two lists of the shared nodes, and the counts for sorting
+// them.
 func SegmentMemory(nodes, shared int64) int64 { return 8*nodes + nodes/4 + 8*shared + 8<<digitBits }
 
 func newSegment(rank []uint32, edges []int64) *Segment {
@@ -133,7 +133,8 @@ func (n *Segment) sortBy(keys int, key func(v uint32) int) {
 	n.order, n.tmp = n.tmp, n.order
 }
 
-// Place returns the place of a node, if several batches use it.
+// Place returns the place of node v in the segment's part of the SSD level, and false if fewer than two
+// batches use it.
 func (n *Segment) Place(v uint32) (uint32, bool) {
 	if n.shared[v/64]>>(v%64)&1 == 0 {
 		return 0, false
@@ -168,11 +169,12 @@ type Segments struct {
 	nodes []*Segment
 }
 
-// SegmentsOf returns the number of segments of the given length.
+// SegmentsOf returns the number of segments of the given length, in batches, for a number of batches.
 func SegmentsOf(batches, length int) int { return (batches + length - 1) / length }
 
-// NewSegments makes room for some segments of the batches lo ≤ i < hi at once, the
-// lanes, and for some batches.
+// NewSegments returns the Segments of the training batches lo ≤ i < hi, which are whole segments of the
+// given length. lanes is the number of segments held at once, slots the number of batches in memory. rank
+// is by node, edges are the band edges.
 func NewSegments(samples *mbfile.Reader, lo, hi int, rank []uint32, edges []int64, length, lanes, slots int) *Segments {
 	p := &Segments{
 		samples: samples, rank: rank, lo: lo, hi: hi, length: length,

@@ -40,7 +40,7 @@ type Recorder interface {
 	// Batch records training batch t: the codes of its nodes, in ascending order of the nodes, and held,
 	// the nodes in the cache after it, by entry. Both lists are valid during the call.
 	Batch(t int, codes, held []uint32) error
-	// End returns the record of the files, once all batches were recorded.
+	// End finishes the files and returns their record. It comes after the last Batch.
 	End() (Record, error)
 }
 

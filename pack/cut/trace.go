@@ -144,8 +144,8 @@ func (t *trace) remove() error {
 	return errors.Join(t.nodes.Remove(), t.next.Remove())
 }
 
-// Starts returns, for every training batch of the samples and for the end, the number of
-// input nodes of the batches before it.
+// Starts returns, for every training batch and for the end, the number of input nodes of all training
+// batches before it: one more element than there are batches.
 func Starts(samples *mbfile.Reader) []int64 {
 	start := make([]int64, samples.Facts().TrainBatches+1)
 	for i := range start[1:] {

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// Description has the sizes and contents of a pack, or of a shard: the shard's own, except Segments.
+// Description has the sizes and contents of a pack. For a shard they are the shard's own, except Segments.
 type Description struct {
 	Policy   string `json:"policy"`
 	DType    string `json:"dtype"`

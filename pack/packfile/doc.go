@@ -150,7 +150,7 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Format names the directory format. MultiLabelFormat is its version for batches with Targets.
+// Format is the directory format. MultiLabelFormat is its version for batches with Targets.
 var (
 	Format           = stage.Format{Name: "diskgnn.pack", Version: 2}
 	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 3}
@@ -192,7 +192,7 @@ const (
 	// FrameBytes is the size limit, in bytes, of a piece before its compression. A row that is larger is a
 	// piece by itself.
 	FrameBytes = 1 << 20
-	// FrameStored marks the length of a piece that is stored as it is.
+	// FrameStored is the bit in the length of a piece that is stored uncompressed.
 	FrameStored = 1 << 31
 	// RefillHot is the batch number, in a refill record, of entries with their rows in hot.bin.
 	RefillHot = 1<<32 - 1

@@ -70,7 +70,7 @@ func NewFrameDecoder(codec string, goroutines int) (*FrameDecoder, error) {
 	return nil, unknownCodec(codec)
 }
 
-// Close gives the decoder's memory back.
+// Close frees the decoder's memory. On a nil decoder it does nothing.
 func (d *FrameDecoder) Close() {
 	if d != nil && d.zstd != nil {
 		d.zstd.Close()

@@ -9,7 +9,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Train locates one training batch.
+// Train has the sizes and the places of one training batch.
 type Train struct {
 	Inputs, Seeds, Edges int
 	Bands                []int // rows of each band of the chunk
@@ -42,13 +42,13 @@ func sum(list []int) int {
 	return n
 }
 
-// Segment locates one segment's part of the SSD level.
+// Segment is the place of one segment's part of the SSD level.
 type Segment struct {
 	Offset int64 // in its group's file, a multiple of a page
 	Rows   int
 }
 
-// Eval locates one validation or test batch.
+// Eval has the sizes and the place of one validation or test batch.
 type Eval struct {
 	Inputs, Seeds, Edges int
 	Rows                 int // rows in eval.bin, which are first in the matrix
@@ -67,8 +67,8 @@ type Index struct {
 	Test     []Eval
 }
 
-// NewTrain returns zero entries for training batches in the given number of bands: an index has such
-// entries for batches that are not packed.
+// NewTrain returns zero entries for training batches, with the given number of bands. An index has such
+// entries for batches that are not in its directory.
 func NewTrain(batches, bands int) []Train {
 	list, rows := make([]Train, batches), make([]int, 2*batches*bands)
 	for i := range list {
@@ -179,8 +179,8 @@ func (e *indexEncoder) graph(off int64, size int, crc uint32) {
 // MaxCount bounds every count of one batch in a pack: bytes of its graph, edges of all its layers, rows.
 const MaxCount = math.MaxUint32
 
-// CheckCount refuses, as an error of kind fault.ErrInput, a number above the pack's limit, and says how
-// to lower it. The text names the quantity.
+// CheckCount returns an error of kind fault.ErrInput if n is above MaxCount. The error has advice on
+// lowering the number. text, a format with args, names the quantity.
 func CheckCount(n int64, text string, args ...any) error {
 	if n >= 0 && n <= MaxCount {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Part is the part of a pack in one directory: a run of groups and, in one of all parts, the files that
+// Part is the part of a pack in one directory: the groups Lo to Hi-1 and, in the first part, the files that
 // the pack has once.
 type Part struct {
 	Lo, Hi int  // groups Lo ≤ g < Hi

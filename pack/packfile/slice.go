@@ -43,7 +43,7 @@ func (s Slice) Validate() error {
 	return nil
 }
 
-// String names the slice in messages.
+// String returns the slice as text for messages, such as "the slice of rank 0 of 2".
 func (s Slice) String() string {
 	text := fmt.Sprintf("the slice of rank %d of %d", s.Rank, s.World)
 	if s.Accumulate != s.World {

@@ -27,14 +27,14 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// Options are the paths and the rank of a slicing.
+// Options are the options of Run: paths and rank.
 type Options struct {
 	Pack, Out string
 	packfile.Slice
 	Force bool // replace another slice
 }
 
-// Result is the outcome of a slicing. The JSON keys are stable.
+// Result is the outcome of Run. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"` // fingerprint of the pack

@@ -13,7 +13,7 @@ type AdamStep struct {
 	Decay  float32 // factor of the weights that is added to the gradients
 }
 
-// AdamStepBytes is the size of an AdamStep.
+// AdamStepBytes is the size of an AdamStep in bytes, in device memory.
 const AdamStepBytes = 9 * 4
 
 // Put stores the step in dst in its form in device memory, AdamStepBytes long.

@@ -9,7 +9,7 @@ type Count struct {
 	At   cuda.Buffer // zero: Most rows
 }
 
-// Rows returns a count that is known at the launch.
+// Rows returns a Count of n rows that is known at the launch.
 func Rows(n int) Count { return Count{Most: n} }
 
 const (

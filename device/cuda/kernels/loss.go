@@ -49,7 +49,7 @@ func (a CrossEntropy) Launch(s *cuda.Stream) error {
 //	G[i] = (sigmoid(Z[i]) − target) · Inverse
 //	Score = Σ of the losses of all classes, and how many rows had all signs right
 //
-// A class's target is one bit. Smoothing is not for it.
+// A class's target is one bit. Smoothing is not used.
 type Binary struct {
 	CrossEntropy             // Labels: negative for rows without targets
 	Targets      cuda.Buffer // by row, ⌈Classes/8⌉ bytes, the lowest bit first

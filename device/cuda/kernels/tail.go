@@ -11,7 +11,7 @@ import (
 // Activation is the function applied after the bias.
 type Activation int
 
-// The activations. Identity has no dropout either: it ends a network.
+// The activations. Identity, of a network's last layer, has no dropout.
 const (
 	Identity Activation = iota
 	ReLU

@@ -108,7 +108,7 @@ func (s *Stack) OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// Owns reports whether a file is one of this stack's.
+// Owns reports whether this stack has opened the file.
 func (s *Stack) Owns(f iostack.File) bool {
 	mine, ok := f.(*File)
 	return ok && mine.stack == s
@@ -159,7 +159,7 @@ func (s *Stack) check(r *iostack.Request) error {
 	return nil
 }
 
-// Wait completes a group; see iostack.Stack.
+// Wait waits for a group; see iostack.Stack.
 func (s *Stack) Wait(ctx context.Context, g *iostack.Group) error {
 	stopped := g.Await(ctx)
 	if stopped == nil {

@@ -19,7 +19,7 @@ const (
 	readFunction
 )
 
-// Threads of a block.
+// Threads of a block of the kernels.
 const (
 	binThreads      = 256 // which the kernels' constants are made for
 	submitThreads   = 512

@@ -35,7 +35,7 @@ type Options struct {
 	Fate func(c *spec.Command) Fate
 }
 
-// Fate is the outcome of a command.
+// Fate is the outcome of an I/O command. The zero value lets it succeed.
 type Fate struct {
 	Status spec.Status // unless Success, the command fails with it and is not carried out
 	Drop   bool        // the command is carried out, and never completed
@@ -58,7 +58,8 @@ func (o *Options) defaults() {
 	}
 }
 
-// Drive is a controller that serves a file, and the transport to it.
+// Drive is an NVMe controller in software with a file as its namespace, and the transport to it. It
+// implements nvme.Transport.
 type Drive struct {
 	name   string
 	o      Options

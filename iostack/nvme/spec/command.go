@@ -82,7 +82,7 @@ func (c *Command) Namespace() uint32 { return c.Word(1) }
 // Flags returns the bits between opcode and identifier.
 func (c *Command) Flags() byte { return c[1] }
 
-// Fields of Flags, of which the other bits are reserved.
+// Fields of Flags. The other bits are reserved.
 const (
 	Fused = 0x03 // part of a fused operation
 	SGL   = 0xc0 // scatter gather lists, not PRPs, have the addresses of the data

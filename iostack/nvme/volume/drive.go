@@ -23,7 +23,7 @@ type Drive interface {
 	Flush() error
 }
 
-// Page is the unit of extents, in bytes.
+// Page is the size of a page, the unit of extents, in bytes.
 const Page = binio.Page
 
 func bytesOf(d Drive) int64 { return int64(d.Blocks()) * int64(d.BlockBytes()) }

@@ -16,7 +16,7 @@ type Placed struct {
 	layout Layout
 }
 
-// Place returns a file of the volume with its places on the drives.
+// Place returns f, a file of the volume, with its places on the drives.
 func (v *Volume) Place(f *File) *Placed { return &Placed{f, v.layout} }
 
 // Name returns the file's name in its directory, and Size its size in bytes.

@@ -20,10 +20,10 @@ const (
 
 // Limits of plausible values in a label.
 const (
-	// MinUnit and MaxUnit bound the bytes of a unit, which are a power of two.
+	// MinUnit and MaxUnit are the limits of the size of a unit in bytes, a power of two.
 	MinUnit = Page
 	MaxUnit = 1 << 30
-	// MaxDrives bounds the drives of a volume.
+	// MaxDrives is the largest number of drives of a volume.
 	MaxDrives = 1 << 10
 	maxUnits  = 1 << 40
 	maxBytes  = 1 << 56 // of a volume

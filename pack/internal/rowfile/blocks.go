@@ -28,8 +28,8 @@ type block struct {
 	end  int
 }
 
-// Writers carry blocks to their files on goroutines of their own, so that the next
-// block is filled meanwhile.
+// Writers write blocks to their files on goroutines of their own, so that the next blocks can be filled at
+// the same time.
 type Writers struct {
 	mem  *device.Host
 	free chan *block
@@ -48,8 +48,8 @@ func Memory(fillers int) int64 {
 	return int64(fillers+Depth+idleBlocks) * blockBytes
 }
 
-// NewWriters takes the memory and starts the writing goroutines. fillers is the number of other
-// goroutines that fill blocks.
+// NewWriters allocates the blocks and starts the writing goroutines. fillers is the number of goroutines
+// that fill blocks. The caller closes the Writers.
 func NewWriters(fillers int) (*Writers, error) {
 	mem, err := device.NewHost(int(Memory(fillers)))
 	if err != nil {
@@ -109,14 +109,14 @@ func (w *Writers) put(b *block) {
 	w.full <- b // has room for all blocks
 }
 
-// Drain waits until all blocks that were handed over are written, and returns the
-// first error of any. Nobody may hand over more meanwhile.
+// Drain waits until all passed blocks are written, and returns the first error. No stream may be in use
+// during the call.
 func (w *Writers) Drain() error {
 	w.pending.Wait()
 	return w.Failed()
 }
 
-// Close ends the goroutines once all blocks are written. Streams must be done.
+// Close ends the goroutines after all blocks are written, and frees the memory. No stream may be in use.
 func (w *Writers) Close() {
 	close(w.full)
 	w.done.Wait()

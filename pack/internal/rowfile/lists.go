@@ -20,7 +20,8 @@ type Lists struct {
 	crc   []uint32
 }
 
-// NewLists creates the file; the list of batch t has start[t+1]-start[t] numbers.
+// NewLists creates the file name. The list of batch t has start[t+1]-start[t] numbers. The caller calls
+// Finish or Remove.
 func NewLists(fsys vfs.FS, name string, start []int64) (*Lists, error) {
 	f, err := fsys.Create(name)
 	if err != nil {
@@ -40,7 +41,8 @@ func reopen(fsys vfs.FS, f vfs.File) (vfs.File, error) {
 	return fsys.OpenReadWrite(f.Name())
 }
 
-// Write stores the list of batch t, once.
+// Write stores the list of batch t. Each list is written once; another length than the announced one is an
+// error.
 func (l *Lists) Write(t int, list []uint32) error {
 	b := binio.Bytes(list)
 	if int64(len(list)) != l.start[t+1]-l.start[t] {
@@ -53,7 +55,8 @@ func (l *Lists) Write(t int, list []uint32) error {
 	return nil
 }
 
-// Read returns the list of batch t in buf's memory, grown if needed.
+// Read returns the list of batch t, in the memory of buf if its capacity suffices. A wrong checksum is an
+// error of kind fault.ErrCorrupt.
 func (l *Lists) Read(t int, buf []uint32) ([]uint32, error) {
 	buf = binio.Grow(buf, int(l.start[t+1]-l.start[t]))
 	b := binio.Bytes(buf)

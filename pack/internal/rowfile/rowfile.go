@@ -15,8 +15,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Rows is a file of a length known beforehand that is written from front to back and has a table
-// of its pages' checksums beside it.
+// Rows is a file of a known length that is written from front to back, with a table of its pages' checksums
+// in another file. It is for one goroutine.
 type Rows struct {
 	dir  *stage.Dir
 	w    *Writers
@@ -54,7 +54,7 @@ func (s *Rows) Write(ctx context.Context, b []byte) error {
 	return s.out.Write(ctx, b)
 }
 
-// WriteAll writes the whole file from memory that begins on a page, on several
+// WriteAll writes the whole file from b, which begins at a multiple of a page in memory, on several
 // goroutines.
 func (s *Rows) WriteAll(ctx context.Context, b []byte, workers int) error {
 	n := (len(b) + binio.Page - 1) / binio.Page
@@ -110,7 +110,7 @@ func (s *Rows) Close() {
 	s.f.Close()
 }
 
-// Summed is an appender that computes the CRC of every page.
+// Summed is an Appender that computes the checksum of every page.
 type Summed struct {
 	*Appender
 	name string
@@ -118,7 +118,7 @@ type Summed struct {
 	sums *binio.Summer
 }
 
-// NewSummed creates a file in the set. Its size need not be known.
+// NewSummed creates a file of unknown size in the set.
 func NewSummed(files *Set, name string) (*Summed, error) {
 	a, err := NewAppender(files, name, Buffer)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Summed) Finish(table string) ([]stage.File, error) {
 	return Describe(s.dir, s.name, s.sums.Sums(), table)
 }
 
-// Appender writes a file of the directory from front to back in large pieces.
+// Appender writes a file of the directory from front to back in large pieces. It is for one goroutine.
 type Appender struct {
 	f      *File
 	buf    []byte // begins on a page, in memory and in the file
@@ -151,7 +151,7 @@ type Appender struct {
 	CRC    uint32 // CRC-32C of all bytes before it
 }
 
-// Buffer is the buffer, in bytes, that suits a file that is written alone.
+// Buffer is the size in bytes of the buffer for a file that is written alone.
 const Buffer = 1 << 20
 
 // NewAppender creates a file in the set, written in pieces of the given bytes.

@@ -17,9 +17,9 @@ import (
 // group by group, range after range, so that more open files would not help.
 const mostFiles = 128
 
-// Set is the files that a packing writes: any number, with a limited number open at a time. The one
-// that was written to longest ago is made durable and closed to make room, and opened again when it is
-// written to. Its methods may be called concurrently.
+// Set is the files that a packing writes: any number, with a limited number open at a time. To make room,
+// the file with the oldest last write is made durable and closed; the next write opens it again. Its
+// methods may be called concurrently.
 type Set struct {
 	Dir   *stage.Dir
 	most  int
@@ -30,8 +30,8 @@ type Set struct {
 	err  error // the first of a file that could not be made durable
 }
 
-// NewSet makes a set without files. most is the number of files open at a time, at least one; 0 takes a
-// number from the process's limit.
+// NewSet returns a set without files. most is the limit of the files open at a time, at least one; 0: a
+// limit that follows from the process's limit.
 func NewSet(dir *stage.Dir, most int) *Set {
 	if most <= 0 {
 		most = mostFiles
@@ -43,8 +43,8 @@ func NewSet(dir *stage.Dir, most int) *Set {
 	return &Set{Dir: dir, most: most, open: map[*File]struct{}{}}
 }
 
-// File is a file of a Set. Whole pages of it are written past the page cache, where
-// the file system can, and the rest through it.
+// File is a file of a Set. Whole pages are written with direct I/O if the file system supports it, the rest
+// through the page cache.
 type File struct {
 	set  *Set
 	name string

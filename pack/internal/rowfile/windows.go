@@ -20,8 +20,8 @@ type Windows struct {
 	out      []*Appender
 }
 
-// NewWindows makes scratch files, with a buffer of the given bytes each, for rows of
-// rowBytes bytes in windows of the given number of rows.
+// NewWindows creates scratch files for the given number of rows, of rowBytes bytes each, in windows of
+// window rows. buffer is the size of each file's buffer in bytes.
 func NewWindows(files *Set, rows int64, rowBytes int, window int64, buffer int) (*Windows, error) {
 	w := &Windows{files: files, rows: rows, rowBytes: rowBytes, window: window}
 	for i := range int((rows + window - 1) / window) {
@@ -37,7 +37,7 @@ func NewWindows(files *Set, rows int64, rowBytes int, window int64, buffer int) 
 
 func windowFile(i int) string { return fmt.Sprintf("hot-%05d.tmp", i) }
 
-// Put takes the row of a place.
+// Put adds the row of a place. Each place is put once.
 func (w *Windows) Put(place int64, row []byte) error {
 	var head [4]byte
 	binary.LittleEndian.PutUint32(head[:], uint32(place))
@@ -48,8 +48,8 @@ func (w *Windows) Put(place int64, row []byte) error {
 	return a.Write(row)
 }
 
-// Each calls do with the rows of one window after another, in order; the memory is used
-// again. Scratch files are removed as they are used up.
+// Each calls do with the rows of one window after another, in the order of the places; rows is valid during
+// the call. It removes each scratch file after its use.
 func (w *Windows) Each(do func(rows []byte) error) error {
 	buf := make([]byte, w.window*int64(w.rowBytes))
 	for i, a := range w.out {

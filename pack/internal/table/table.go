@@ -22,8 +22,8 @@ const (
 	longRow = dataset.Granule / 16
 )
 
-// Reader reads ranges of the feature table, as rows of the pack's type. Many pieces are on their way
-// from the drive at once; each is checked and converted when it lands, by up to workers goroutines.
+// Reader reads ranges of the feature table, as rows of the pack's type. It reads many pieces at a time, and
+// up to workers goroutines check and convert them as they arrive.
 type Reader struct {
 	rows *dataset.FeatureReader
 	from dtype.Type
@@ -56,8 +56,8 @@ func Memory(rowBytes int64, dim int, compressed bool) int64 {
 	return n
 }
 
-// New opens the table that rows reads, with dim elements of type from in a row. It reads the table
-// through the stack as rows of type to. Up to workers goroutines convert.
+// New opens the table of rows, with dim elements of type from in a row, for reading through the stack as
+// rows of type to. workers is the number of converting goroutines. The caller closes the Reader.
 func New(rows *dataset.FeatureReader, stack iostack.Stack, from, to dtype.Type, dim, workers int) (*Reader, error) {
 	t := &Reader{rows: rows, from: from, to: to, dim: dim, turns: make(chan struct{}, workers), seams: make(chan []byte, mostSeams)}
 	var err error
@@ -77,7 +77,7 @@ func (t *Reader) Close() {
 	t.buffers.Free()
 }
 
-// RowBytes returns the bytes of a row as the table has it.
+// RowBytes returns the bytes of a row in the table.
 func (t *Reader) RowBytes() int64 { return int64(t.dim * t.from.Size()) }
 
 // End returns the end of a range that begins at row lo: at most n rows later, and if possible at the end of
