@@ -40,7 +40,7 @@ func (m *Machine) drive(_ context.Context, directory string) Finding {
 		f.State, f.Found, f.Change = Unknown, name+" has no properties in sysfs", "name a directory on another drive with --dir"
 		return f
 	case strings.HasPrefix(name, "vd"), strings.HasPrefix(name, "xvd"): // sysfs reports these as rotating
-		f.State, f.Found, f.Change = Unknown, name+", a virtual drive, whose hardware cannot be seen", "measure it: diskgnn bench io "+directory
+		f.State, f.Found, f.Change = Unknown, name+", a virtual drive: its hardware is hidden", "measure it: diskgnn bench io "+directory
 		return f
 	case queue("rotational") == "1":
 		f.State, f.Found, f.Change = Limited, name+" is a rotating disk: random reads take milliseconds each", "keep packs on an SSD"

@@ -24,7 +24,7 @@ import (
 )
 
 const benchNVMeTeaches = `Measures NVMe queues by random reads: driven by the host or by a GPU, beside the storage
-backend that training uses, which reads the same file with as many reads in flight.
+backend that training uses, which reads the same file with the same number of reads in flight.
 TARGET is soft:FILE, a file behind a controller in software; soft:FILE,FILE is two drives;
 sysfs:ADDRESS is a drive of the machine, which nobody else may use. Nothing is written.
 

@@ -175,7 +175,7 @@ func (c *imported) flags() flags {
 		nameFlag("add-reverse-edges", "WHEN", "store the reverse of every edge too: yes, no, or auto, as the format's own library does", importer.Reverses(), &c.Reverse),
 		boolFlag("symmetrize", "store every edge in both directions, once, without self-loops", &c.Symmetrize),
 		boolFlag("dedupe", "store equal edges once", &c.Dedupe),
-		nameFlag("self-loops", "WHAT", "edges from a node to itself: keep, drop, or add, one for every node", importer.Loops(), &c.SelfLoops),
+		nameFlag("self-loops", "MODE", "edges from a node to itself: keep, drop, or add, one for every node", importer.Loops(), &c.SelfLoops),
 		nameFlag("relabel", "ORDER", "how nodes are numbered: none, as in the source, degree, by falling in-degree, or bfs, breadth first", importer.Relabels(), &c.Relabel),
 		boolFlag("binarize", "set features above 0 to 1, and all others to 0", &c.Binarize),
 		boolFlag("row-normalize", "scale every feature row to the sum 1, after --binarize", &c.RowNormalize),

@@ -136,7 +136,7 @@ func simulateDrivesCommand() command {
 			intFlag("slots", "batches under way at once; 1: nothing overlaps", "2; of recorded, the run's", &o.slots, 1),
 			floatFlag("compute", "seconds of computing a batch; 0: from the trace", &o.compute),
 			floatFlag("sampling", "seconds of sampling a batch; 0: from the trace", &o.sampling),
-			flag("prices", "FILE", "YAML file of prices", "those of Hyperion's report", func(s string) error { o.prices = s; return nil }),
+			flag("prices", "FILE", "YAML file of prices", "Hyperion's report", func(s string) error { o.prices = s; return nil }),
 			stringFlag("machine", "NAME", "machine of the prices that has the simulated drives", &o.machine),
 			memoryFlag(&o.memory),
 		},

@@ -131,13 +131,13 @@ var confined = []struct {
 }{
 	{"gorgonia.org/cu", []string{"device/cuda", "train/gpu"}, "the CUDA driver stays in tagged leaf packages"},
 	{"gorgonia.org/", []string{"train/cpu"}, "Gorgonia is one engine, the others must not notice it"},
-	{"github.com/urfave/cli", []string{"cmd"}, "stages know options, not flags"},
+	{"github.com/urfave/cli", []string{"cmd"}, "stages have options, not flags"},
 	{"github.com/goccy/go-yaml/ast", []string{"cmd", "internal/yaml"}, "the configuration is read as it is written, for the lines of messages"},
-	{"github.com/goccy/go-yaml", []string{"internal/yaml"}, "what a few bytes of YAML stand for is bounded in one place"},
+	{"github.com/goccy/go-yaml", []string{"internal/yaml"}, "the expansion of YAML is limited in one place"},
 	{"github.com/vbauerster/mpb", []string{"internal/progress/render"}, "stages report, one package renders"},
 	{"github.com/ebitengine/purego", []string{"train/cpu/blas", "device/nccl"}, "libraries are opened at run time in leaf packages only"},
 	{"github.com/gofrs/flock", []string{"internal/vfs"}, "locks are part of the file system seam"},
-	{"golang.org/x/sync/errgroup", []string{"internal/errgroup"}, "what panics in its goroutines ends the process: internal/errgroup returns it"},
+	{"golang.org/x/sync/errgroup", []string{"internal/errgroup"}, "a panic in its goroutines ends the process: internal/errgroup returns it"},
 	{"github.com/rogpeppe/go-internal", []string{"cmd"}, "scripts test the command line"},
 }
 

@@ -59,11 +59,11 @@ type home struct {
 func find(proc string) (home, error) {
 	groups, err := os.ReadFile(filepath.Join(proc, "cgroup"))
 	if err != nil {
-		return home{}, fmt.Errorf("there are no cgroups: %w", err)
+		return home{}, fmt.Errorf("the system has no cgroups: %w", err)
 	}
 	mounts, err := os.ReadFile(filepath.Join(proc, "mountinfo"))
 	if err != nil {
-		return home{}, fmt.Errorf("there are no cgroups: %w", err)
+		return home{}, fmt.Errorf("the system has no cgroups: %w", err)
 	}
 	return parse(string(groups), string(mounts))
 }

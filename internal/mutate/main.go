@@ -49,8 +49,8 @@ type run struct {
 func main() {
 	n := flag.Int("n", 60, "mutants to test; 0: all")
 	seed := flag.Uint64("seed", 1, "draws the mutants")
-	only := flag.String("only", "", "take only mutants whose first line, or whose kind, matches this expression")
-	tests := flag.String("tests", "", "packages whose tests run too, separated by spaces")
+	only := flag.String("only", "", "take only mutants with a first line, or a kind, that matches this expression")
+	tests := flag.String("tests", "", "further packages with tests to run, separated by spaces")
 	which := flag.String("run", "", "run only the tests that match, as go test does")
 	timeout := flag.Duration("timeout", 2*time.Minute, "of the tests of one package")
 	flag.Parse()

@@ -287,7 +287,7 @@ func (d *Dir) refusal(j *journal, err error) error {
 	case err == nil && (j.Hash == d.mark || !j.finished() || d.force):
 		return nil
 	case err == nil:
-		return fault.New(fault.ErrExists, "%s was begun with other parameters (%s): give the same to go on with it, --force to discard it and begin anew, or another name than %s",
+		return fault.New(fault.ErrExists, "%s was begun with other parameters (%s): give the same to resume it, --force to discard it and begin anew, or another name than %s",
 			d.path, d.spec.changed(j.spec()), d.out)
 	case errors.Is(err, fault.ErrCorrupt) && !d.force:
 		return fault.New(fault.ErrCorrupt, "%s cannot be resumed: %w; --force discards it and begins anew", d.path, err)

@@ -164,7 +164,7 @@ func lasts(c *PowerCommand, root string, want map[string][]byte) error {
 	}
 	for name := range want {
 		if b, ok := got[name]; !ok || !bytes.Equal(b, want[name]) {
-			return fmt.Errorf("the command had ended, but %s is not what it made", name)
+			return fmt.Errorf("the command had ended, but %s has other bytes than it made", name)
 		}
 	}
 	return nil
