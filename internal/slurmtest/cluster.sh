@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# cluster.sh TOOLS DIR COMMAND... runs COMMAND on a Slurm cluster of two nodes, n1 and n2, which
-# lasts as long as it does: slurmctld, two slurmd and munged, of the packages unpacked in TOOLS,
-# with their state and logs in DIR. All are in mount, network, process and host name namespaces
-# of their own, where the packages lie over /usr, and nodes have names and addresses. It wants
-# root. Nodes have 2 processors each, whatever the machine has.
+# cluster.sh TOOLS DIR COMMAND... starts a Slurm cluster of two nodes, n1 and n2, runs COMMAND on it, and
+# ends the cluster with COMMAND. The cluster is slurmctld, two slurmd and munged, from the packages
+# unpacked in TOOLS, with their state and logs in DIR. All run in mount, network, process and host name
+# namespaces of their own, where the packages overlay /usr, and the nodes have names and addresses. It
+# needs root. Each node has 2 processors, on any machine.
 set -euo pipefail
 tools=$(realpath "${1:?usage: cluster.sh TOOLS DIR COMMAND...}") dir=$(realpath "${2:?}")
 shift 2
@@ -16,7 +16,7 @@ fi
 mount -t overlay overlay -o "lowerdir=$tools/usr:/usr" /usr
 hostname diskgnn-slurm
 ip link set lo up
-# Slurm does not look up names of nodes where there is no address but the loopback's.
+# Slurm does not look up names of nodes on a host with only the loopback address.
 ip link add eth9 type veth peer name eth10 2>/dev/null || ip link add eth9 type dummy
 ip addr add 10.77.0.1/24 dev eth9
 ip addr add 10.77.0.2/24 dev eth9

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # fuzz.sh TIME PACKAGE… fuzzes every target of the packages for TIME each. One instrumented binary
-# in bin/fuzz serves all targets of a package. New inputs join the corpora that go test -fuzz uses;
-# an input that fails is left in the package's testdata.
+# in bin/fuzz serves all targets of a package. New inputs are added to the corpora of go test -fuzz; a
+# failing input is left in the package's testdata.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 time=${1:?usage: fuzz.sh TIME PACKAGE…}
@@ -12,11 +12,11 @@ binaries=$PWD/bin/fuzz
 log=$binaries/log
 mkdir -p "$binaries"
 
-# Minimizing an input that covers new code may take a minute by default: longer than TIME.
+# By default, minimizing an input that covers new code may take a minute, longer than TIME.
 minimize=10x
 
-# ended_by_deadline says whether the target failed by a race in Go's coordinator at the end of TIME
-# (golang/go#75804, mended in Go 1.27): the deadline is the only error, and no input failed.
+# ended_by_deadline reports whether the target failed by a race in Go's coordinator at the end of TIME
+# (golang/go#75804, fixed in Go 1.27): the deadline is the only error, and no input failed.
 ended_by_deadline() {
 	grep -qx ' *context deadline exceeded' "$log" && ! grep -q 'Failing input' "$log" && ! grep -q '^ *panic:' "$log"
 }

@@ -1,23 +1,22 @@
 #!/usr/bin/env bash
-# test.sh DIR [VERB…] tries the repository's HEAD where there is nothing but Debian, make and Go,
-# as root, in roots that it makes in DIR (2 GB) and chroots into; by the VERBs, by default both:
+# test.sh DIR [VERB…] tests the repository's HEAD with only Debian, make and Go installed. It runs as
+# root, makes root directories in DIR (2 GB), and chroots into them. The VERBs, by default both, are:
 #
-#	image  carries out the steps of the Dockerfile, and goes from a graph to a trained run as its user
+#	image  runs the steps of the Dockerfile, and then, as its user, all stages from a graph to a trained run
 #	cold   make demo with empty caches, make install, go install, then make test
 #
-# It prints what each step took. Go is this machine's, and so are the proxy and the checksums of
-# modules; the rest is fetched. The steps are read from the Dockerfile itself: FROM, WORKDIR, COPY,
-# RUN and USER, as far as it has them.
+# It prints the time of each step. Go, the proxy of modules and their checksums are this machine's; the
+# rest is fetched. The steps are read from the Dockerfile: FROM, WORKDIR, COPY, RUN and USER.
 set -euo pipefail
 dir=$(realpath -m "${1:?usage: test.sh DIR [image] [cold]}")
 shift
 [ $# -gt 0 ] || set -- image cold
 repository=$(cd "$(dirname "$0")/../../.." && pwd)
 if [ "$(id -u)" != 0 ]; then
-	echo "NOT CHECKED: the Dockerfile's steps, and a cold build. Roots of one's own need root."
+	echo "NOT CHECKED: the Dockerfile's steps, and a cold build. This test needs root."
 	exit 0
 fi
-command -v debootstrap >/dev/null || { echo "NOT CHECKED: the Dockerfile's steps, and a cold build. There is no debootstrap (apt-get install debootstrap)."; exit 0; }
+command -v debootstrap >/dev/null || { echo "NOT CHECKED: the Dockerfile's steps, and a cold build. debootstrap is missing (apt-get install debootstrap)."; exit 0; }
 
 mkdir -p "$dir"
 [ -d "$dir/context" ] && rm -rf "$dir/context"
@@ -29,7 +28,7 @@ if [ ! -e "$dir/debian/.made" ]; then
 	touch "$dir/debian/.made"
 fi
 
-# fresh NAME makes a root, with Go if NAME is one that builds. Certificates are this machine's.
+# fresh NAME makes a root directory, with the host names, resolver and certificates of this machine.
 fresh() {
 	rm -rf "${dir:?}/$1"
 	cp -a "$dir/debian" "$dir/$1"
@@ -40,7 +39,7 @@ fresh() {
 }
 with_go() { cp -a "$(go env GOROOT)" "$dir/$1/usr/local/go"; }
 
-# within ROOT USER COMMAND runs a command of a shell in a root, in namespaces that end with it.
+# within ROOT USER COMMAND runs a shell command in a root directory, in namespaces that end with it.
 within() {
 	local name=$1 user=$2
 	root=$dir/$name shell=$3 user=$user unshare --kill-child --mount --pid --fork --ipc --uts sh -euc '
@@ -59,8 +58,7 @@ within() {
 		done)"' sh -c "$shell"'
 }
 
-# timed prints what a command took: by the clock, and of processors, which does not depend on what
-# else the machine does.
+# timed prints the elapsed time of a command, and its processor time, which does not depend on other load.
 timed() { # WHAT COMMAND…
 	local what=$1
 	shift
@@ -69,7 +67,7 @@ timed() { # WHAT COMMAND…
 	time "$@"
 }
 
-# image carries out the Dockerfile.
+# image runs the steps of the Dockerfile.
 image() {
 	local workdir=/ stage="" user=0 line whole=""
 	while IFS= read -r line || [ -n "$line" ]; do
@@ -105,7 +103,7 @@ image() {
 		RUN) timed "RUN $rest" within "$stage" 0:0 "cd $workdir && $rest" ;;
 		USER) user=$2 ;;
 		ENTRYPOINT) ;;
-		*) echo "test.sh: the Dockerfile has $instruction, which nothing here carries out" >&2; exit 1 ;;
+		*) echo "test.sh: the Dockerfile has $instruction, which this script does not support" >&2; exit 1 ;;
 		esac
 	done <"$dir/context/Dockerfile"
 	mkdir -m 777 "$dir/image-final/data"
@@ -117,7 +115,7 @@ image() {
 	ls -l "$dir/image-final/usr/share/doc/diskgnn/"
 }
 
-# cold builds and tests as somebody who has a clone, Go and make.
+# cold builds and tests with a clone, Go and make.
 cold() {
 	fresh cold
 	with_go cold

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# check.sh DIST looks at what goreleaser made: that each archive has what a user needs and its
-# licences, that the programs begin, and that the checksums are those of the archives.
+# check.sh DIST checks the output of goreleaser: each archive has the files that a user needs and the
+# licences, the programs start, and the checksums match the archives.
 set -euo pipefail
 dist=${1:?usage: check.sh DIST}
 

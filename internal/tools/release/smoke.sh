@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# smoke.sh NATIVE PROGRAM… goes from a graph to predictions with PROGRAM…, a command line before
-# which an emulator may stand, and compares its directories with those that NATIVE makes:
-# another processor's have the same bytes. What was trained is compared with nothing, since
-# processors round differently.
+# smoke.sh NATIVE PROGRAM… runs all stages from a graph to predictions with PROGRAM…, a command that may
+# begin with an emulator, and compares its directories with the directories of NATIVE. Both must have the
+# same bytes. Trained runs are not compared, since processors round differently.
 set -euo pipefail
 native=${1:?usage: smoke.sh NATIVE PROGRAM…}
 shift
@@ -30,7 +29,7 @@ done
 stages "$dir/this" "$native" >>"$dir/log"
 for made in graph samples pack; do
 	if ! cmp "$dir/this/$made/meta.json" "$dir/that/$made/meta.json"; then
-		echo "smoke.sh: $made has other bytes than $native makes" >&2
+		echo "smoke.sh: $made differs from the output of $native" >&2
 		exit 1
 	fi
 done
