@@ -18,8 +18,8 @@ func constant(s isa, c uint32) reg.VecVirtual {
 	return v
 }
 
-// shrink loops over n float32s of src. body gets a vector of them and where its
-// results lie: width bytes for every float32.
+// shrink loops over n float32s of src. body gets a vector of them and the address of its results, width
+// bytes for every float32.
 func shrink(s isa, width int, body func(v reg.VecVirtual, dst Mem)) {
 	dst, src := pointer("dst"), pointer("src")
 	j := GP64()
@@ -46,8 +46,8 @@ func widen(s isa, width int, convert func(m Mem, v reg.VecVirtual)) {
 	end()
 }
 
-// largest keeps the greatest magnitude of the vectors it is given, as bits: these
-// order like the magnitudes, infinity above all numbers and NaN above infinity.
+// largest keeps the greatest magnitude of its vectors, as bits. The bits have the order of the magnitudes,
+// with infinity above all numbers and NaN above infinity.
 type largest struct {
 	s         isa
 	mask, max reg.VecVirtual

@@ -10,8 +10,8 @@ import (
 
 var tables = map[string]Mem{}
 
-// lanesOf returns a constant of package kernel in every lane, in memory: there are
-// more of them than AVX2 has registers to spare.
+// lanesOf returns a constant of package kernel in every lane, in memory, since AVX2 has too few free
+// registers for all constants.
 func lanesOf(name string, bits uint32) Mem {
 	m, ok := tables[name]
 	if !ok {
@@ -31,7 +31,7 @@ func float(name string, v float32) Mem { return lanesOf(name, math.Float32bits(v
 func exp(s isa, v reg.VecVirtual) {
 	t, n, r := s.vector(), s.vector(), s.vector()
 	VMOVUPS(float("expLowest", -86), t)
-	VMAXPS(v, t, v) // in this order a NaN stays
+	VMAXPS(v, t, v) // this order of the operands keeps NaN
 	VMULPS(float("expLog2E", math.Log2E), v, t)
 	VADDPS(float("expRound", 3<<22), t, t)
 	VSUBPS(float("expRound", 3<<22), t, n)

@@ -7,8 +7,7 @@ import (
 )
 
 const (
-	// Columns are summed in blocks of eight vectors held in registers, while the
-	// neighbours go by.
+	// Columns are summed in blocks of eight vectors in registers, over all neighbours.
 	block = 8
 
 	// While one row is added, the row this many edges further is fetched.
@@ -46,8 +45,8 @@ func gather(s isa, weighted bool) {
 	SUBQ(I32(width), g.left)
 	JMP(LabelRef("blocks"))
 
-	// Less than a block is left: above half of one, four whole vectors and four
-	// masked ones; else four masked ones.
+	// Less than a block is left. More than half a block is summed as four whole vectors and four masked
+	// ones, less as four masked ones.
 	Label("rest")
 	TESTQ(g.left, g.left)
 	JZ(LabelRef("done"))
@@ -70,8 +69,7 @@ type gatherer struct {
 	rowBytes                reg.GPVirtual
 }
 
-// columns sums count vectors of columns; the last of them are masked, one by each
-// mask.
+// columns sums count vectors of columns. The last vectors are masked, each by one of the masks.
 func (g *gatherer) columns(name string, masks []Op, count int) {
 	whole := count - len(masks)
 	acc := make([]reg.VecVirtual, count)

@@ -10,7 +10,7 @@ import (
 // the remaining ones one by one.
 const headBlock = 4
 
-// dotLanes partial sums make up a dot product, in every instruction set.
+// dotLanes is the number of partial sums of a dot product, in every instruction set.
 const dotLanes = 16
 
 func dotHeads(s isa) {
@@ -47,7 +47,7 @@ func newDotter(s isa) *dotter {
 	return &dotter{isa: s, masks: s.first(tail, dotLanes/s.lanes), dst: dst, rowBytes: rowBytes, whole: whole}
 }
 
-// edges goes through the rows of x that idx names.
+// edges loops over the rows of x that idx lists.
 func (k *dotter) edges(stride reg.Register) {
 	i := GP64()
 	XORQ(i, i)
@@ -82,8 +82,7 @@ func (k *dotter) edges(stride reg.Register) {
 	JL(LabelRef("edges"))
 }
 
-// rowAhead returns pointers to the row of x that edge i names and to the one that
-// some edge further names.
+// rowAhead returns pointers to the row of x of edge i, and to the row of a later edge, for prefetching.
 func rowAhead(i, rowBytes reg.Register) (row, next reg.GPVirtual) {
 	row, next = GP64(), GP64()
 	idx, last, x := pointer("idx"), pointer("last"), pointer("x")
@@ -105,8 +104,8 @@ type dotter struct {
 	dst             reg.Register
 	rowBytes, whole reg.Register // of a vector; of its whole groups of columns
 	row, next       reg.Register // of x, for all heads alike
-	// With parts the heads have columns of their own: x and the row ahead lie so far
-	// behind v, head by head.
+	// With parts, the heads have columns of their own: these are the distances of x and of the row ahead
+	// from v, the same for every head.
 	parts       bool
 	behind, far reg.Register
 }
@@ -141,8 +140,8 @@ func (k *dotter) dots(name string, v reg.Register, heads int) {
 	k.reduce(acc)
 }
 
-// group adds dotLanes columns' products, from byte c on, to the partial sums of every
-// head; with masks those that they select.
+// group adds the products of dotLanes columns, from byte c on, to the partial sums of every head. With
+// masks it adds the products of the selected columns.
 func (k *dotter) group(ptr []reg.GPVirtual, acc [][]reg.VecVirtual, c reg.Register, masks []Op) {
 	own := GP64() // the column as x has it from a head's vector on
 	if k.parts {
@@ -287,8 +286,8 @@ func gatherHeads(s isa) {
 	end()
 }
 
-// headTile sums, for some heads and vectors of columns from byte c of a row on, all
-// edges' rows. With masks, one for each vector, columns are selected by them.
+// headTile sums the rows of all edges, for some heads and for vectors of columns from byte c of a row on.
+// The masks, one for each vector, select columns.
 func headTile(s isa, name string, dst, w, rowBytes, c reg.Register, heads, vectors int, masks []Op) {
 	acc := make([][]reg.VecVirtual, heads)
 	for h := range acc {

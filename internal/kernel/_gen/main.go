@@ -22,8 +22,8 @@ type isa struct {
 	lanes   int    // float32s in a vector
 	vector  func() reg.VecVirtual
 	xor     func(a, b, c Op)
-	masking // how parts of a vector are selected
-	packing // how its lanes become narrower
+	masking // selection of lanes
+	packing // conversion to narrower lanes
 }
 
 func (s isa) bytes() int { return 4 * s.lanes }

@@ -6,9 +6,8 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// masking is how an instruction set selects some lanes of a vector: AVX2 by vectors
-// of ones and zeros, AVX-512 by mask registers. Lanes that are not selected are
-// neither read from memory nor written to it.
+// masking selects some lanes of a vector: in AVX2 by vectors of ones and zeros, in AVX-512 by mask
+// registers. Lanes that are not selected are neither read from memory nor written to it.
 type masking struct {
 	// first returns count masks that together select the first n lanes of count vectors; n is at least 1.
 	// It changes the register n.
@@ -19,7 +18,7 @@ type masking struct {
 	store func(v reg.VecVirtual, mask Op, m Mem)
 	// positive returns the mask of v's lanes above zero.
 	positive func(v, zero reg.VecVirtual) Op
-	// notBelow returns the mask of v's lanes that, unsigned, are not below limit's.
+	// notBelow returns the mask of v's lanes that are not below the lanes of limit, as unsigned numbers.
 	notBelow func(v, limit reg.VecVirtual) Op
 	// keep returns the selected lanes of v, zero in the others.
 	keep func(v reg.VecVirtual, mask Op) reg.VecVirtual

@@ -6,16 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// packing is how an instruction set makes vectors of narrower lanes.
+// packing converts vectors to narrower lanes.
 type packing struct {
 	and, or func(a, b, c Op)
-	// fold takes the maximum, unsigned, of v's lanes down to four of them.
+	// fold reduces v to four lanes with the unsigned maximum of all lanes.
 	fold func(v reg.VecVirtual) reg.VecVirtual
 	// pickNaN returns nan where v is NaN, and number in the other lanes.
 	pickNaN func(v, nan, number reg.VecVirtual) reg.VecVirtual
-	// store2 stores the lanes, within 16 bits unsigned, as two bytes each.
+	// store2 stores the lanes, unsigned numbers of at most 16 bits, as two bytes each.
 	store2 func(v reg.VecVirtual, dst Mem)
-	// store1 stores the lanes, within 8 bits signed, as one byte each.
+	// store1 stores the lanes, signed numbers of at most 8 bits, as one byte each.
 	store1 func(v reg.VecVirtual, dst Mem)
 }
 

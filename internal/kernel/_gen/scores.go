@@ -6,7 +6,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// headColumns goes through n rows of heads, as many heads at a time as a vector holds:
+// headColumns loops over n rows of heads, with a vector of heads at a time:
 // before and after surround a loop in which body gets the byte offset of a row's heads.
 func headColumns(s isa, before func(c reg.Register, mask Op), body func(c reg.Register, mask Op), after func(c reg.Register, mask Op)) {
 	rowBytes, c := GP64(), GP64()
