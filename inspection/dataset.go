@@ -15,11 +15,11 @@ import (
 	"diskgnn/internal/units"
 )
 
-// mostClasses bounds the classes that are drawn.
+// mostClasses is the largest number of classes in the chart.
 const mostClasses = 24
 
-// Dataset draws a dataset. It reads the index pointers and the labels, and holds 4 bytes of each
-// for every node.
+// Dataset draws a dataset. It reads the index pointers and the labels, and holds 4 bytes of each for
+// every node. Progress goes to rep.
 func Dataset(ctx context.Context, d *dataset.Dataset, rep progress.Reporter) (*Page, error) {
 	f := d.Facts()
 	p := &Page{

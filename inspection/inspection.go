@@ -77,7 +77,7 @@ func files(meta *stage.Meta, kinds []kind) chart.Figure {
 	return f
 }
 
-// kind is files that belong together.
+// kind is a group of files with one colour in the chart.
 type kind struct {
 	name, class string
 	has         func(file string) bool
@@ -94,7 +94,7 @@ func named(names ...string) func(string) bool {
 	}
 }
 
-// Level is one part of a pack.
+// Level is one level of a pack: its name, and its rows and bytes on disk.
 type Level struct {
 	Name        string // hot, ssd, cold, evaluation, graphs or index
 	Rows, Bytes int64
@@ -133,7 +133,7 @@ func Layout(levels []Level, features int64) chart.Figure {
 	return f
 }
 
-// levelClass returns the colour of a level of a pack's directory, and its name for people.
+// levelClass returns the class of the style sheet for a level of a pack, and the level's name for people.
 func levelClass(level string) (class, name string) {
 	switch level {
 	case "hot":
@@ -150,11 +150,11 @@ func levelClass(level string) (class, name string) {
 	return "rest", level
 }
 
-// mostPoints bounds the points of a line.
+// mostPoints is the largest number of points of a line.
 const mostPoints = 400
 
-// largest returns, for at most mostPoints groups of adjacent values, the largest of each, and the
-// index of its first.
+// largest divides the values into at most mostPoints groups of adjacent ones. It returns the index of the
+// first value and the largest value of each group.
 func largest(values []float64) (at, most []float64) {
 	size := max(1, (len(values)+mostPoints-1)/mostPoints)
 	for lo := 0; lo < len(values); lo += size {

@@ -72,7 +72,7 @@ func hotness(hot []uint32) chart.Figure {
 			[]chart.Curve{{Class: "ram", X: x, Y: y}}, percent, percent)}}
 }
 
-// perBatch draws a value of every training batch, divided by a unit.
+// perBatch draws a value of every training batch, divided by the size of a unit; name is the unit's name.
 func perBatch(id, title, unit, class string, values []float64, by float64, name string) chart.Figure {
 	at, most := largest(values)
 	drawn := make([]float64, len(most))

@@ -11,15 +11,15 @@ import (
 	"diskgnn/iostack/nvme"
 )
 
-// kernel computes on a slot while the other is read into: the CRC-32C of every read.
+// kernel computes the CRC-32C of every read in a slot, while the other slot is read into.
 type kernel interface {
 	name() string
 	start(slot int) error    // returns at once
-	wait() ([]uint32, error) // the checksums, which are overwritten by the next start
+	wait() ([]uint32, error) // returns the checksums; the next start overwrites them
 	close()
 }
 
-// newKernel returns the kernel on a GPU, or its plain twin where there is none.
+// newKernel returns the kernel on a GPU, or its plain twin without a GPU.
 func newKernel(slots []*nvme.Memory, w work) (kernel, error) {
 	d, err := kernels.Open(0, cuda.Options{})
 	if errors.Is(err, cuda.ErrNoDevice) {
@@ -31,7 +31,7 @@ func newKernel(slots []*nvme.Memory, w work) (kernel, error) {
 	return newGPU(d, slots, w)
 }
 
-// ranges returns where each read of a slot lies, and how many bytes it has.
+// ranges returns the offset in a slot and the length of each read, in bytes.
 func (w work) ranges() (r []uint64) {
 	for i := range w.batch() {
 		r = append(r, uint64(i*w.bytes), uint64(w.bytes))
@@ -78,12 +78,12 @@ type gpu struct {
 	pinned []*cuda.Pinned
 	slots  []cuda.Buffer
 	ranges cuda.Buffer
-	device cuda.Buffer  // the checksums there
-	host   *cuda.Pinned // and here
+	device cuda.Buffer  // checksums on the device
+	host   *cuda.Pinned // checksums on the host
 	rows   int
 }
 
-// newGPU pins the slots for a device, which it closes in the end.
+// newGPU pins the slots for a device. It takes over the device: close closes it.
 func newGPU(d *cuda.Device, slots []*nvme.Memory, w work) (_ *gpu, err error) {
 	k := &gpu{d: d, rows: w.batch()}
 	defer func() {

@@ -28,7 +28,7 @@ var defaultNames = []string{
 	`\b(GAT|gat)\b`,
 }
 
-// House is all figures of a checkout.
+// House has all figures of a checkout.
 type House struct {
 	Parts       []Part          `json:"parts"`
 	Packages    int             `json:"packages"`
@@ -47,7 +47,7 @@ type House struct {
 	Kinds       []Count         `json:"kinds"`
 }
 
-// Part is the program, bench, or the examples.
+// Part has the figures of the program, of bench, or of the examples.
 type Part struct {
 	Name        string  `json:"name"`
 	Files       int     `json:"files"`
@@ -63,13 +63,13 @@ type Part struct {
 	OneLine     float64 `json:"one_line_percent"`
 }
 
-// Count is a number of something named.
+// Count is a name with a number.
 type Count struct {
 	Name string `json:"name"`
 	N    int    `json:"n"`
 }
 
-// Folder is the arrows of one folder.
+// Folder has the numbers of rooms and arrows of one folder, and its arrows that run back.
 type Folder struct {
 	Name   string       `json:"name"`
 	Rooms  int          `json:"rooms"`
@@ -77,7 +77,7 @@ type Folder struct {
 	Back   []deps.Arrow `json:"back"`
 }
 
-// Struct is a struct type; Files have its methods.
+// Struct is a struct type with its numbers of fields and methods, and of the files that have its methods.
 type Struct struct {
 	Name    string `json:"name"`
 	Fields  int    `json:"fields"`

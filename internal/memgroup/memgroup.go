@@ -4,9 +4,9 @@
 //	own group ─┬─ diskgnn-PID   made by Enter, removed by Leave; holds this process alone
 //	           └─ …             other groups, left as they are
 //
-// In version 2 of cgroups the memory controller must come down to the process's group, and no other
-// process may be in that group: a group either has processes or hands controllers down. In version 1
-// it must be hierarchical, so that the limits above still hold.
+// In version 2 of cgroups the memory controller must be enabled for the process's group, and no other
+// process may be in that group: a group either has processes or enables controllers for groups below it.
+// In version 1 the controller must be hierarchical, so that the limits of groups above still hold.
 //
 // Memory that was charged to another group before is not moved: the process's memory so far, and file
 // pages in the page cache. At the limit the kernel first frees file pages, and ends the process only if
