@@ -84,6 +84,9 @@ help: ## list the verbs
 build: ## build bin/diskgnn
 	$(GO) build -o $(BIN) ./cmd/diskgnn
 
+# The heaps of most tests are a few megabytes: Go's collector would run hundreds of times a second.
+# The race detector's tests run with its usual frequency.
+test: export GOGC ?= 400
 test: $(GOTEST) ## run all tests (less than five minutes on two cores)
 	$(GO_TEST) -p $(PACKAGES_AT_ONCE) $(LONGEST) ./... $(foreach module,$(EXAMPLE) $(MANIFESTS),-- -C $(module) ./...)
 

@@ -21,7 +21,7 @@ import (
 func TestSubcommands(t *testing.T) {
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "diskgnn")
-	if out, err := exec.Command("go", "build", "-o", bin, "../cmd/diskgnn").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", bin, "../cmd/diskgnn").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	whole, after, during := effort, steadyAfter, steadyFor

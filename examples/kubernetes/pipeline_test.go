@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		build := exec.Command("go", "build", "-o", filepath.Join(dir, "diskgnn"), "./cmd/diskgnn")
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, "diskgnn"), "./cmd/diskgnn")
 		build.Dir, build.Stderr = filepath.Join("..", ".."), os.Stderr
 		if err := build.Run(); err != nil {
 			panic(err)
