@@ -177,7 +177,7 @@ func TestForgedRunFiles(t *testing.T) {
 		c2 := w.forgeRun(o.Out, c.change)
 		var err error
 		took := allocated(func() {
-			_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: c2, Pack: p, BLAS: "gonum", Memory: 1 << 30}, progress.Discard)
+			_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: c2, Pack: p, BLAS: "gonum", IO: quick, Memory: 1 << 30}, progress.Discard)
 		})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("evaluated, want %s: %v", what, err)

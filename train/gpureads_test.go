@@ -89,7 +89,7 @@ func TestGPUReadsNot(t *testing.T) {
 		"chunks are compressed":           {compressed, func(o *Options) { o.IO = onPack }},
 		"the file is not on these drives": {static, func(o *Options) { o.IO = onDataset }},
 		"reads are recorded":              {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.Record = onDataset, w.path("trace") }},
-		"batches in flight need":          {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.GPUMemory = onDataset, 33<<20 }},
+		"batches in flight need":          {static, func(o *Options) { w.reading(singlerows.Name)(o); o.IO, o.GPUMemory = onDataset, 2<<20 }},
 	} {
 		d := storetest.OpenDriveDevice(t)
 		o := w.options(c.pack, gpuRun, c.change)

@@ -142,14 +142,17 @@ func (w *world) pack(cache float64, more ...func(*pack.Options)) string {
 	return o.Out
 }
 
-// options returns those of a quick run. It reads with pread: io_uring pins the buffers of every
-// slot, megabytes in each run, which costs more than the run. TestRunByItsFiles and the scripts of
-// cmd/diskgnn take what auto takes.
+// quick is the storage backend of tests: io_uring pins the buffers of every slot, megabytes in each
+// run, which costs more than the run. TestRunByItsFiles and the scripts of cmd/diskgnn take what auto
+// takes.
+const quick = "pread"
+
+// options returns those of a quick run. It reads by quick.
 func (w *world) options(pack string, more ...func(*Options)) Options {
 	o := Defaults()
 	o.Pack, o.Out = pack, w.path(fmt.Sprint("run", runNumber.next()))
 	o.Hidden, o.Epochs, o.Threads, o.Engine, o.BLAS = 8, 3, 2, EngineCPU, "gonum"
-	o.LR, o.Memory, o.IO = 0.01, 1<<30, "pread"
+	o.LR, o.Memory, o.IO = 0.01, 1<<30, quick
 	for _, m := range more {
 		m(&o)
 	}
@@ -201,10 +204,11 @@ func widen(x []float32, r *dataset.Raw) {
 	dtype.Convert(binio.Bytes(x), dtype.Float32, r.Features, r.DType)
 }
 
-// run runs with the given parts in place of the usual ones, and checks that all memory
-// outside the heap was given back.
+// run runs with the given parts in place of the usual ones, by quick if no backend is named, and
+// checks that all memory outside the heap was given back.
 func (w *world) run(ctx context.Context, o Options, rep progress.Reporter, change func(*parts)) (rundir.Result, error) {
 	w.t.Helper()
+	setDefault(&o.IO, quick)
 	g := newGPUDevice(0)
 	defer g.close()
 	p := usual(g.openStack, g.newEngine)

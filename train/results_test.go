@@ -52,7 +52,7 @@ func TestDamagedResults(t *testing.T) {
 	w.mustRun(o, nil)
 	evaluate := func(which string) func(run string) error {
 		return func(run string) error {
-			_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: run, Pack: p, BLAS: "gonum", Weights: which}, progress.Discard)
+			_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: run, Pack: p, BLAS: "gonum", IO: quick, Weights: which}, progress.Discard)
 			return err
 		}
 	}
@@ -179,13 +179,13 @@ func TestEarlierRunGoesOn(t *testing.T) {
 	for n := range enough {
 		out := w.copyRun(o.Out)
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
-		if _, err := run(context.Background(), vfs.Inject(disk, in), Options{Out: out, Resume: true}, progress.Discard, usual(all.Open, newCPUEngine)); err == nil {
+		if _, err := run(context.Background(), vfs.Inject(disk, in), Options{Out: out, Resume: true, Resources: rundir.Resources{IO: quick}}, progress.Discard, usual(all.Open, newCPUEngine)); err == nil {
 			t.Errorf("%v: no error", in)
 		}
 		if _, err := rundir.Verify(disk, out); err != nil {
 			t.Errorf("%v: verified: %v", in, err)
 		}
-		if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: out, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
+		if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: out, Pack: p, BLAS: "gonum", IO: quick}, progress.Discard); err != nil {
 			t.Errorf("%v: evaluated: %v", in, err)
 		}
 		if f := state(t, out); f.Checked() != (n >= enough-1) && (n == 0 || n == enough-1) {

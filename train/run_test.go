@@ -32,7 +32,7 @@ import (
 func TestRunByItsFiles(t *testing.T) {
 	w := newWorld(t, worldParams{epochs: 2})
 	p := w.pack(10)
-	o := w.options(p, func(o *Options) { o.Epochs, o.Trace, o.RAMCache, o.IO = 5, true, percent(20), "" })
+	o := w.options(p, func(o *Options) { o.Epochs, o.Trace, o.RAMCache, o.IO = 5, true, percent(20), all.Auto })
 	var rep logged
 	r, err := w.run(context.Background(), o, &rep, nil)
 	if err != nil {

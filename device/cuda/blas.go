@@ -29,6 +29,10 @@ func (p Precision) String() string {
 // BLASWorkspace is the size in bytes of a workspace that is large enough for all products.
 const BLASWorkspace = 32 << 20
 
+// BLASWorkspace returns the size in bytes of a workspace that is large enough for all products on this
+// device.
+func (d *Device) BLASWorkspace() int64 { return d.driver.blasWorkspace() }
+
 // BLAS multiplies matrices on one stream with cuBLAS. The library is loaded at the first use: the file in
 // the environment variable DISKGNN_CUBLAS, or the first one found in the usual folders.
 type BLAS struct {

@@ -43,6 +43,8 @@ func cublasStatus(call string, r C.int) error {
 	return &status{call: call, why: fmt.Sprintf("status %d", int(r)), outOfMemory: r == allocFailed, lost: r == executionFailed}
 }
 
+func (cuda) blasWorkspace() int64 { return BLASWorkspace }
+
 func (cuda) newBLAS(s handle, workspace uint64, bytes int64) (handle, error) {
 	if err := openCUBLAS(); err != nil {
 		return 0, err

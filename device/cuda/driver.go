@@ -60,6 +60,8 @@ type driver interface {
 	dropExec(exec handle) error
 	launchGraph(exec, s handle) error
 
+	// blasWorkspace is a size for the workspace of newBLAS that suits all products, in bytes.
+	blasWorkspace() int64
 	newBLAS(s handle, workspace uint64, bytes int64) (handle, error)
 	dropBLAS(b handle) error
 	sgemm(b handle, g *gemm) error

@@ -357,6 +357,9 @@ func (e *emulated) milliseconds(from, to handle) (float64, error) {
 	return 1, nil
 }
 
+// blasWorkspace is small: the products need none, and memory of the device is poisoned byte by byte.
+func (e *emulated) blasWorkspace() int64 { return 1 << 20 }
+
 func (e *emulated) newBLAS(s handle, _ uint64, _ int64) (handle, error) {
 	b, err := e.made("cuBLAS")
 	e.mu.Lock()

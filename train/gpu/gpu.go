@@ -173,7 +173,7 @@ func (e *Engine) lay() cuda.Buffer {
 		e.eval.build(o)
 		e.evalInput.lay(&e.memory, e.eval.plan, e.eval.frame)
 	}
-	return e.bytes(cuda.BLASWorkspace)
+	return e.bytes(e.device.BLASWorkspace())
 }
 
 // Info returns the device, the libraries and the precision of the engine.
