@@ -294,7 +294,7 @@ func (g *globals) add(cmd command) *cli.Command {
 		HideHelpCommand: true,
 		Flags:           all,
 
-		CustomHelpTemplate: helpOf(&cmd),
+		CustomHelpTemplate: g.helpOf(&cmd),
 
 		OnUsageError: func(c *cli.Context, err error, _ bool) error {
 			g.command = cmd.name

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -22,8 +23,13 @@ type group struct {
 	flags []cli.Flag
 }
 
-// helpOf returns the help of a command, as a template without actions.
-func helpOf(cmd *command) string {
+// helpOf returns the help of a command, as a template without actions. It returns "" if no word of the
+// command line can ask for help: laying out all flags takes milliseconds at every start.
+func (g *globals) helpOf(cmd *command) string {
+	asks := func(word string) bool { return strings.HasPrefix(strings.TrimLeft(word, "-"), "h") }
+	if g.args != nil && !slices.ContainsFunc(g.args, asks) {
+		return ""
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "NAME:\n%s\n\n", indented(wrap("diskgnn "+cmd.name+" - "+cmd.usage, helpWidth-3)))
 	fmt.Fprintf(&b, "USAGE:\n   %s\n\n", usageOf(cmd))

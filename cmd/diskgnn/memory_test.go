@@ -17,6 +17,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"diskgnn/internal/budget"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // planning are the commands that plan memory, in an order in which each finds what it
@@ -176,7 +177,7 @@ func TestPeakOfDrivesIsPlanned(t *testing.T) {
 // and while training, which leave most of it on the drive. The samples are those of the mapped
 // topology.
 func TestTopologyOfTwiceTheMemory(t *testing.T) {
-	t.Chdir(t.TempDir())
+	t.Chdir(vfstest.Drive(t))
 	const memory, indices = 46 << 20, 4 * 60_500 * 400 // bytes
 	run := func(command string) result {
 		t.Helper()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,12 +22,22 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"diskgnn": main, "panics": panics})
+	testscript.Main(inMemory{m}, map[string]func(){"diskgnn": main, "panics": panics})
+}
+
+// inMemory runs the tests with t.TempDir in memory: commands wait for the drive at every sync.
+type inMemory struct{ *testing.M }
+
+func (m inMemory) Run() int {
+	// The process of the tests holds little, and would collect it all the time. Commands have processes
+	// of their own.
+	debug.SetGCPercent(800)
+	return vfstest.Main(m.M)
 }
 
 // TestScripts runs testdata/script: the program as a user would, from the shell.
 func TestScripts(t *testing.T) {
-	t.Setenv("GOTMPDIR", vfstest.TempDir(t)) // where scripts work
+	t.Setenv("GOTMPDIR", t.TempDir()) // where scripts work
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,

@@ -169,5 +169,5 @@ func (f *fake) endCapture(handle) (handle, error) {
 
 func (f *fake) instantiate(handle) (handle, error) { return f.made("exec") }
 
-func (f *fake) blasWorkspace() int64                       { return 1 << 10 }
+func (f *fake) blasWorkspace() int64                          { return 1 << 10 }
 func (f *fake) newBLAS(handle, uint64, int64) (handle, error) { return f.made("blas") }

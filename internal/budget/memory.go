@@ -21,8 +21,11 @@ const DefaultShare = 0.8
 // Default returns the memory budget in bytes of a stage without --memory, and the text for the total of
 // which it is a share, such as "the machine's 16.00 GiB".
 func Default() (bytes int64, of string) {
-	return share(available(memlimit.FromCgroup, memlimit.FromSystem))
+	return share(available(ofCgroup, memlimit.FromSystem))
 }
+
+// ofCgroup returns the cgroup's memory limit. Its files are read once: every command's defaults call it.
+var ofCgroup = sync.OnceValues(memlimit.FromCgroup)
 
 func share(all int64, of string) (int64, string) {
 	if all == 0 {
@@ -33,7 +36,7 @@ func share(all int64, of string) (int64, string) {
 
 // Beyond returns the text for the limit that a budget of memory bytes exceeds, or "". The kernel ends a
 // process at this limit, before the budget is used up.
-func Beyond(memory int64) string { return beyond(memory, memlimit.FromCgroup, memlimit.FromSystem) }
+func Beyond(memory int64) string { return beyond(memory, ofCgroup, memlimit.FromSystem) }
 
 func beyond(memory int64, cgroup, machine func() (uint64, error)) string {
 	if all, of := available(cgroup, machine); all > 0 && memory > all {

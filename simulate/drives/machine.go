@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -49,12 +50,18 @@ var presets []byte
 
 // Known returns the program's own presets.
 func Known() Presets {
+	p := known()
+	return Presets{Drives: maps.Clone(p.Drives), Links: maps.Clone(p.Links), Software: maps.Clone(p.Software)}
+}
+
+// known parses the program's own presets once: flags of every command line are made from them.
+var known = sync.OnceValue(func() Presets {
 	var p Presets
 	if err := p.add("presets.yaml", presets); err != nil {
 		panic(err)
 	}
 	return p
-}
+})
 
 // ReadPresets returns the program's presets and the presets of a file, which replace presets of the same
 // name. With an empty name it returns the program's presets.
