@@ -16,6 +16,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
@@ -42,7 +43,7 @@ func TestEveryModelOnAnotherGraph(t *testing.T) {
 		{Kind: model.GCN, Dims: []int{6, 8, 3}, GCNNorm: model.BlockNorm},
 		{Kind: model.GAT, Dims: []int{6, 8, 3}, Heads: 2, Residual: true, Orders: slices.Repeat([]model.Order{model.Aggregate}, 2)},
 	} {
-		w := newWorldOf(t, t.TempDir(), raw, m)
+		w := newWorldOf(t, vfstest.TempDir(t), raw, m)
 		there, o := w.on(t, w.path("other"), other)
 		got, _ := w.predict(t, PredictOptions{Options: o}, 0)
 		want, _ := there.oracle(t)
@@ -78,7 +79,7 @@ func (n *notes) Logf(format string, args ...any) {
 // does not say how its own graph was preprocessed says so once.
 func TestAnotherPreprocessing(t *testing.T) {
 	raw := datasettest.Params{Nodes: 40, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 1}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 4)
+	w := newWorld(t, vfstest.TempDir(t), raw, 4)
 	half := datasettest.Params{Nodes: 30, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 2, DType: dtype.Float16}.Raw()
 	_, o := w.on(t, w.path("other"), half)
 	predict := func(accept ...string) (string, error) {
@@ -121,7 +122,7 @@ func TestAnotherPreprocessing(t *testing.T) {
 // are not looked at.
 func TestAnotherGraphsLabels(t *testing.T) {
 	raw := datasettest.Params{Nodes: 40, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 1}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 4)
+	w := newWorld(t, vfstest.TempDir(t), raw, 4)
 	more := datasettest.Params{Nodes: 30, AvgDegree: 4, Dim: 5, Classes: 4, Seed: 2}.Raw()
 	_, o := w.on(t, w.path("more"), more)
 	if _, err := Evaluate(context.Background(), disk, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "was trained on 5 features and 3 classes, but ") {

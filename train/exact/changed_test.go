@@ -11,6 +11,7 @@ import (
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 	"diskgnn/train/model"
 )
@@ -20,7 +21,7 @@ import (
 func TestTopologyChangesMeanwhile(t *testing.T) {
 	for _, kind := range []model.Kind{model.SAGE, model.GCN} {
 		raw := datasettest.Params{Nodes: 60, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 3}.Raw()
-		w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: kind, Dims: []int{5, 4, 3}})
+		w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: kind, Dims: []int{5, 4, 3}})
 		room := w.tight(t, 0.3)
 		for _, m := range []struct {
 			task  string

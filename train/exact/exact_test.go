@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 	"diskgnn/train/recipe"
 )
@@ -27,7 +28,7 @@ import (
 // forward pass over the whole graph, whether it is the one that was trained on or another of the
 // same width.
 func TestEqualsThePlainPass(t *testing.T) {
-	root := t.TempDir()
+	root := vfstest.TempDir(t)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -42,7 +43,7 @@ func TestEqualsThePlainPass(t *testing.T) {
 		}.Raw()
 		hidden := rapid.SliceOfN(rapid.IntRange(1, 7), 0, 3).Draw(t, "hidden")
 		w := newWorld(t, dir, raw, hidden...)
-		var options Options
+		options := w.options()
 		another := rapid.Bool().Draw(t, "another")
 		if another {
 			raw = datasettest.Params{
@@ -50,6 +51,9 @@ func TestEqualsThePlainPass(t *testing.T) {
 				Dim: raw.Dim, Classes: rapid.IntRange(1, 5).Draw(t, "other classes"), Seed: 1001,
 			}.Raw()
 			w, options = w.on(t, dir+"/other", raw)
+		}
+		if n%10 == 0 {
+			options.IO = all.Auto
 		}
 		o := PredictOptions{Options: options, Output: Logits, Nodes: rapid.SampledFrom([]string{AllNodes, dataset.Train, dataset.Valid, dataset.Test}).Draw(t, "of")}
 		last := len(hidden)
@@ -93,7 +97,7 @@ func TestPieces(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		raw := datasettest.Params{Nodes: 3000, Dim: 97, AvgDegree: 2, Seed: 5}.Raw()
 		raw.Compress = compress
-		w := newWorld(t, t.TempDir(), raw, 2)
+		w := newWorld(t, vfstest.TempDir(t), raw, 2)
 		for _, share := range []float64{0.3, 1} {
 			got, p := w.predict(t, PredictOptions{}, w.tight(t, share))
 			compare(t, got, w.reference(1), everyNode(&raw))
@@ -107,7 +111,7 @@ func TestPieces(t *testing.T) {
 // A prediction has the same bytes for any memory and any number of threads.
 func TestMemoryDoesNotShow(t *testing.T) {
 	raw := datasettest.Params{Nodes: 400, AvgDegree: 7, Dim: 12, Classes: 4, Seed: 2}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 9, 5)
+	w := newWorld(t, vfstest.TempDir(t), raw, 9, 5)
 	want, whole := w.predict(t, PredictOptions{}, 0)
 	ranges := 0
 	for i, share := range []float64{0, 0.01, 0.1, 0.4, 0.8} {
@@ -128,7 +132,7 @@ func TestMemoryDoesNotShow(t *testing.T) {
 // the splits; and classes are theirs.
 func TestEvaluate(t *testing.T) {
 	raw := datasettest.Params{Nodes: 300, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 4}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 8)
+	w := newWorld(t, vfstest.TempDir(t), raw, 8)
 	classes, p := w.predict(t, PredictOptions{Output: Classes}, 0)
 	if p.DType != "int32" || p.Columns != 1 {
 		t.Errorf("%+v", p)
@@ -180,7 +184,7 @@ func TestLeastMemory(t *testing.T) {
 		raw.Indices = append(raw.Indices, slices.Repeat([]uint32{v}, 50_000)...)
 	}
 	raw.Indptr[60] = int64(len(raw.Indices))
-	w := newWorld(t, t.TempDir(), raw, 3)
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
 	o := w.options()
 	o.Memory = 1 << 20
 	_, err := Evaluate(context.Background(), disk, o, progress.Discard)
@@ -241,7 +245,7 @@ func TestLeastMemoryToTheMebibyte(t *testing.T) {
 	}
 	raw.Indptr[60] = int64(len(raw.Indices))
 	for _, hidden := range []int{3, 3000} {
-		w := newWorld(t, t.TempDir(), raw, hidden)
+		w := newWorld(t, vfstest.TempDir(t), raw, hidden)
 		o := w.options()
 		o.EnsureDefaults()
 		j := &job{fs: disk, options: o, report: progress.Discard, parts: parts{stack: all.Open}}

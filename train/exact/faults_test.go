@@ -19,6 +19,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
@@ -27,7 +28,7 @@ import (
 )
 
 func smallWorld(t *testing.T) *world {
-	return newWorld(t, t.TempDir(), datasettest.Params{Nodes: 60, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4, 6)
+	return newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 60, AvgDegree: 4, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4, 6)
 }
 
 // gone checks that a prediction that failed left nothing, and returned its memory.
@@ -155,8 +156,8 @@ func TestInterrupt(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	w := smallWorld(t)
-	wide := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 61, AvgDegree: 4, Dim: 6, Classes: 3}.Raw(), 4)
-	flat := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 20, Dim: 5}.Raw())
+	wide := newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 61, AvgDegree: 4, Dim: 6, Classes: 3}.Raw(), 4)
+	flat := newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 20, Dim: 5}.Raw())
 	check(t, os.WriteFile(w.path("there.npy"), nil, 0o666))
 	check(t, os.Mkdir(w.path("folder.npy"), 0o777))
 	for name, c := range map[string]struct {
@@ -202,7 +203,7 @@ func TestNotFinite(t *testing.T) {
 	raw := datasettest.Params{Nodes: 60, AvgDegree: 0, Dim: 5, Classes: 3, Seed: 3}.Raw()
 	bad := raw.Test[len(raw.Test)/2]
 	binio.View[float32](raw.Features)[int(bad)*raw.Dim] = math.MaxFloat32
-	w := newWorld(t, t.TempDir(), raw, 4)
+	w := newWorld(t, vfstest.TempDir(t), raw, 4)
 	b, err := os.ReadFile(w.path("run/weights.safetensors"))
 	check(t, err)
 	tensors, _, err := safetensors.Decode(b)

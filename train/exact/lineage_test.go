@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/internal/vfs/vfstest"
 )
 
 // sum returns the SHA-256 of a file.
@@ -27,7 +28,7 @@ func (w *world) sum(t *testing.T, name string) string {
 
 // What a prediction was made of lies beside it, whatever its form, and is what Predict returns.
 func TestLineage(t *testing.T) {
-	w := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
+	w := newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
 	check(t, os.WriteFile(w.path("list.txt"), []byte("3\n1\n"), 0o666))
 	for _, c := range []struct{ out, file, nodes, says string }{
 		{"l.npy", "l.npy.lineage.json", AllNodes, "all"}, {"c.d.csv", "c.d.csv.lineage.json", "test", "test"}, {"p.parquet", "p.parquet.lineage.json", w.path("list.txt"), "list"},
@@ -53,7 +54,7 @@ func TestLineage(t *testing.T) {
 
 // No prediction gets its name before what says what it was made of.
 func TestLineageComesFirst(t *testing.T) {
-	w := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
+	w := newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
 	boom := errors.New("boom")
 	in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return strings.Contains(name, lineageSuffix) }}
 	_, err := Predict(context.Background(), vfs.Inject(disk, in), PredictOptions{Options: w.options(), Out: w.path("l.npy")}, progress.Discard)
@@ -70,7 +71,7 @@ func TestLineageComesFirst(t *testing.T) {
 // Nothing is computed with weights, or by a model, that are not what was written; what says nothing
 // of that is said to be unchecked.
 func TestDamagedRun(t *testing.T) {
-	w := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
+	w := newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
 	both := func() (rep said, errs [2]error) {
 		_, errs[0] = Predict(context.Background(), disk, PredictOptions{Options: w.options(), Out: w.path("l.npy"), Force: true}, &rep)
 		_, errs[1] = Evaluate(context.Background(), disk, w.options(), &rep)

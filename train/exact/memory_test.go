@@ -11,6 +11,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/pieces"
@@ -28,7 +29,7 @@ func (holding) Held() int64 { return 12345 }
 // 4 bytes a node where edges are counted; and what the caller holds.
 func TestFixedByHand(t *testing.T) {
 	raw := datasettest.Params{Nodes: 2000, AvgDegree: 2, Dim: 4, Classes: 2, Seed: 1}.Raw()
-	w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: model.GCN, Dims: []int{4, 750, 2}, GCNNorm: model.BlockNorm})
+	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.GCN, Dims: []int{4, 750, 2}, GCNNorm: model.BlockNorm})
 	o := w.options()
 	o.EnsureDefaults()
 	j := &job{fs: disk, options: o, report: progress.Discard, parts: parts{stack: func(kind string, so iostack.Options) (iostack.Stack, string, error) {
@@ -57,7 +58,7 @@ func TestFixedByHand(t *testing.T) {
 // be, are not even looked at.
 func TestRefusedBeforeLabelsAreHeld(t *testing.T) {
 	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 3)
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
 	o := w.options()
 	name := filepath.Join(w.path("dataset"), dataset.LabelsFile)
 	labels, err := os.ReadFile(name)

@@ -17,6 +17,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/train/model"
 )
 
@@ -117,7 +118,7 @@ func TestEveryModel(t *testing.T) {
 		"gat of all":     {Kind: model.GAT, Dims: dims, Heads: 4, Norm: model.LayerNorm, Residual: true, InputProjection: 5, Orders: multiply},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorldOf(t, t.TempDir(), raw, m)
+			w := newWorldOf(t, vfstest.TempDir(t), raw, m)
 			want, _ := w.oracle(t)
 			near(t, "at once", w.atOnce(t), want[2], hubTolerance)
 			for _, share := range []float64{0, 0.2, 1} {
@@ -132,7 +133,7 @@ func TestEveryModel(t *testing.T) {
 
 // Any model computes on any graph what its formulas say.
 func TestAnyModel(t *testing.T) {
-	root := t.TempDir()
+	root := vfstest.TempDir(t)
 	n := 0
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -190,7 +191,7 @@ func TestMultiLabelOracle(t *testing.T) {
 		{Kind: model.GCN, Dims: []int{5, 8, 11}, Residual: true},
 		{Kind: model.GAT, Dims: []int{5, 8, 11}, Heads: 2},
 	} {
-		w := newWorldOf(t, t.TempDir(), raw, m)
+		w := newWorldOf(t, vfstest.TempDir(t), raw, m)
 		layers, _ := w.oracle(t)
 		want := layers[1]
 		got, _ := w.predict(t, PredictOptions{}, w.tight(t, 0.1))

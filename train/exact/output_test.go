@@ -17,6 +17,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 )
 
@@ -61,7 +62,7 @@ func lines(t *testing.T, name string) (header string, rows []string) {
 // A table has the array's values beside the ids of the nodes, of all nodes and of a file's.
 func TestTables(t *testing.T) {
 	raw := datasettest.Params{Nodes: 300, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 4}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 8)
+	w := newWorld(t, vfstest.TempDir(t), raw, 8)
 	list := w.path("nodes.txt")
 	check(t, os.WriteFile(list, []byte("node\n17, of these\n\n# a comment\n299\n0\n17\n"), 0o600))
 	for _, nodes := range []string{AllNodes, "test", list} {
@@ -211,7 +212,7 @@ func TestSinksAreWhole(t *testing.T) {
 // An array is refused that its disk has no room for, before anything is computed.
 func TestNoRoom(t *testing.T) {
 	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3}.Raw()
-	w := newWorld(t, t.TempDir(), raw)
+	w := newWorld(t, vfstest.TempDir(t), raw)
 	for _, c := range []struct {
 		o    PredictOptions
 		need int64

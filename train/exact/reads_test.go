@@ -19,6 +19,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 )
 
@@ -68,7 +69,7 @@ func TestReadsAreForetold(t *testing.T) {
 		"near":       with(raw, func(int) int { return 4 }, func(v int) int { return v + rng.IntN(41) - 20 }),
 		"skewed":     with(raw, func(v int) int { return 1 + 40*(nodes-v)/nodes*(nodes-v)/nodes }, spread),
 	} {
-		w := newWorld(t, t.TempDir(), raw, 40)
+		w := newWorld(t, vfstest.TempDir(t), raw, 40)
 		for _, share := range []float64{0.25, 0.4, 1} {
 			j := w.inferred(t, w.options(), targets{ids: raw.Valid}, w.tight(t, share), progress.Discard)
 			for l, got := range j.reads.layers {
@@ -115,7 +116,7 @@ func TestReadsAreBounded(t *testing.T) {
 	const nodes = 8000
 	rng := rand.New(rand.NewPCG(3, 4))
 	raw := with(datasettest.Params{Nodes: nodes, Dim: 96, Seed: 7}.Raw(), func(int) int { return 4 }, func(int) int { return rng.IntN(nodes) })
-	w := newWorld(t, t.TempDir(), raw, 40)
+	w := newWorld(t, vfstest.TempDir(t), raw, 40)
 	o := w.options()
 	o.MaxRead, o.Memory = nil, 1<<20
 	_, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
@@ -173,7 +174,7 @@ func TestManyReadsAreNoted(t *testing.T) {
 	const nodes = 8000
 	rng := rand.New(rand.NewPCG(3, 4))
 	raw := with(datasettest.Params{Nodes: nodes, Dim: 96, Seed: 7}.Raw(), func(int) int { return 4 }, func(int) int { return rng.IntN(nodes) })
-	w := newWorld(t, t.TempDir(), raw, 40)
+	w := newWorld(t, vfstest.TempDir(t), raw, 40)
 	for share, warns := range map[float64]bool{0.3: true, 0.75: false} {
 		said := &logged{Reporter: progress.Discard}
 		j := w.inferred(t, w.options(), targets{}, w.tight(t, share), said)
@@ -224,7 +225,7 @@ func TestAgainstFeatures(t *testing.T) {
 // A plan is of what the work is of, and writes nothing.
 func TestPlanOfPrediction(t *testing.T) {
 	raw := datasettest.Params{Nodes: 500, Dim: 8, AvgDegree: 3, Seed: 7}.Raw()
-	w := newWorld(t, t.TempDir(), raw, 5, 6)
+	w := newWorld(t, vfstest.TempDir(t), raw, 5, 6)
 	before, err := os.ReadDir(w.dir)
 	check(t, err)
 	o := PredictOptions{Options: w.options(), Out: w.path("new/out.npy"), Nodes: dataset.Test}
@@ -252,7 +253,7 @@ func TestPlanOfPrediction(t *testing.T) {
 
 // A row that lies in two pieces takes both: of node 1638, 160 bytes a row, in pieces of 256 KiB.
 func TestReadsOfOneRow(t *testing.T) {
-	w := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 8000, Dim: 2, Seed: 7}.Raw(), 40)
+	w := newWorld(t, vfstest.TempDir(t), datasettest.Params{Nodes: 8000, Dim: 2, Seed: 7}.Raw(), 40)
 	for node, pieces := range map[uint32]int64{1637: 1, 1638: 2, 1639: 1} {
 		j := w.inferred(t, w.options(), targets{ids: []uint32{node}}, 0, progress.Discard)
 		if got := j.reads.layers[1].bytes; got != pieces*stateGranule || j.costs[1].BytesRead != got {

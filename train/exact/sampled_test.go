@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack/all"
 	"diskgnn/pack"
 	"diskgnn/presample"
@@ -61,7 +62,7 @@ func TestEqualsAllNeighboursSampled(t *testing.T) {
 // for any memory, and those of a split are those of all nodes.
 func TestBlockNormIsOfTheGraph(t *testing.T) {
 	raw := datasettest.Params{Nodes: 300, AvgDegree: 6, Dim: 5, Classes: 4, Seed: 9}.Raw()
-	w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: model.GCN, Dims: []int{5, 8, 4}, GCNNorm: model.BlockNorm})
+	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.GCN, Dims: []int{5, 8, 4}, GCNNorm: model.BlockNorm})
 	want, _ := w.predict(t, PredictOptions{}, 0)
 	score, err := Evaluate(context.Background(), disk, w.options(), progress.Discard)
 	check(t, err)
@@ -94,7 +95,7 @@ func TestBlockNormIsOfTheGraph(t *testing.T) {
 func TestPyTorchCountsTheGraph(t *testing.T) {
 	python := traintest.PyTorch(t)
 	raw := datasettest.Params{Nodes: 120, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 3}.Raw()
-	w := newWorldOf(t, t.TempDir(), raw, model.Model{Kind: model.GCN, Dims: []int{6, 8, 3}, GCNNorm: model.BlockNorm, Residual: true})
+	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.GCN, Dims: []int{6, 8, 3}, GCNNorm: model.BlockNorm, Residual: true})
 	ours, _ := w.predict(t, PredictOptions{}, w.tight(t, 0.3))
 	theirs := traintest.PyTorchLogits(t, python, "../../docs/python/load.py", w.path("run"), traintest.GraphForPyTorch(t, &raw))
 	for i, v := range ours {
