@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,12 @@ import (
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
+
+// TestMain lets garbage lie longer: the runs of tests hold little, and would collect it all the time.
+func TestMain(m *testing.M) {
+	debug.SetGCPercent(400)
+	os.Exit(m.Run())
+}
 
 // disk does not wait for the device: no plug is pulled here.
 var disk = vfs.Unsynced(vfs.OS)
