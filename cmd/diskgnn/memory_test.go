@@ -225,6 +225,7 @@ func resultOf(t *testing.T, command string) (r result, refusal string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(t.Context(), "diskgnn", append(strings.Fields(command), "--quiet", "--json")...)
+	cmd.Env = append(cmd.Environ(), "GOGC=100") // Go's own, whatever the tests run with
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitSpace {
