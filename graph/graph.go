@@ -40,11 +40,11 @@ func (g *CSC) Neighbors(v uint32) []uint32 { return g.Indices[g.Indptr[v]:g.Indp
 // of kind fault.ErrCorrupt: the file of a mapped graph may change after it was verified.
 func (g *CSC) Row(v uint32) ([]uint32, error) {
 	if int(v)+1 >= len(g.Indptr) {
-		return nil, fault.New(fault.ErrCorrupt, "node %d of a graph of %d nodes", v, g.NumNodes())
+		return nil, fault.New(fault.ErrCorrupt, "node %d is out of range: the graph has %d nodes", v, g.NumNodes())
 	}
 	lo, hi := g.Indptr[v], g.Indptr[int(v)+1]
 	if lo < 0 || hi < lo || hi > int64(len(g.Indices)) {
-		return nil, fault.New(fault.ErrCorrupt, "the in-neighbours of node %d are edges %d to %d of %d", v, lo, hi, len(g.Indices))
+		return nil, fault.New(fault.ErrCorrupt, "the in-neighbours of node %d are edges %d to %d, but the graph has %d edges", v, lo, hi, len(g.Indices))
 	}
 	return g.Indices[lo:hi], nil
 }
@@ -57,7 +57,7 @@ func (g *CSC) Sources(v uint32) ([]uint32, error) {
 		return nil, err
 	}
 	if i, ok := below(row, g.NumNodes()); !ok {
-		return nil, fault.New(fault.ErrCorrupt, "node %d has node %d of %d as an in-neighbour", v, row[i], g.NumNodes())
+		return nil, fault.New(fault.ErrCorrupt, "node %d has the in-neighbour %d, but the graph has %d nodes", v, row[i], g.NumNodes())
 	}
 	return row, nil
 }
@@ -98,11 +98,11 @@ func (b *Block) Validate() error {
 		from = to
 	}
 	if e, ok := below(b.Indices, b.NumSrc); !ok {
-		return fmt.Errorf("block: edge %d names source %d of %d", e, b.Indices[e], b.NumSrc)
+		return fmt.Errorf("block: edge %d has the source %d, but there are %d sources", e, b.Indices[e], b.NumSrc)
 	}
 	if b.Dst == nil {
 		if b.NumDst > b.NumSrc {
-			return fmt.Errorf("block: %d destinations among %d sources", b.NumDst, b.NumSrc)
+			return fmt.Errorf("block: %d destinations are more than the %d sources", b.NumDst, b.NumSrc)
 		}
 		return nil
 	}
@@ -110,7 +110,7 @@ func (b *Block) Validate() error {
 		return fmt.Errorf("block: %d destination positions for %d destinations", len(b.Dst), b.NumDst)
 	}
 	if i, ok := below(b.Dst, b.NumSrc); !ok {
-		return fmt.Errorf("block: destination %d lies at source %d of %d", i, b.Dst[i], b.NumSrc)
+		return fmt.Errorf("block: destination %d is at source %d, but there are %d sources", i, b.Dst[i], b.NumSrc)
 	}
 	return nil
 }
@@ -183,18 +183,18 @@ func (b *Batch) NumEdges() int {
 // Validate checks every block and that the chain fits together.
 func (b *Batch) Validate() error {
 	if len(b.Blocks) == 0 {
-		return fmt.Errorf("batch: no blocks")
+		return fmt.Errorf("batch: it has no blocks")
 	}
 	for l := range b.Blocks {
 		if err := b.Blocks[l].Validate(); err != nil {
 			return fmt.Errorf("layer %d: %w", l, err)
 		}
 		if l > 0 && b.Blocks[l].NumSrc != b.Blocks[l-1].NumDst {
-			return fmt.Errorf("batch: layer %d has %d sources, layer %d %d destinations", l, b.Blocks[l].NumSrc, l-1, b.Blocks[l-1].NumDst)
+			return fmt.Errorf("batch: layer %d has %d sources, but layer %d has %d destinations", l, b.Blocks[l].NumSrc, l-1, b.Blocks[l-1].NumDst)
 		}
 	}
 	if n := b.Blocks[0].NumSrc; len(b.Input) != n || len(b.Degree) != n {
-		return fmt.Errorf("batch: %d input nodes, %d degrees for %d sources", len(b.Input), len(b.Degree), n)
+		return fmt.Errorf("batch: %d input nodes and %d degrees for %d sources", len(b.Input), len(b.Degree), n)
 	}
 	if len(b.Labels) != b.NumSeeds() {
 		return fmt.Errorf("batch: %d labels for %d seed nodes", len(b.Labels), b.NumSeeds())

@@ -26,7 +26,7 @@ func NewOffsets(nodes int64) *Offsets { return &Offsets{low: make([]uint32, 0, n
 func (o *Offsets) Append(indptr []int64) error {
 	for _, p := range indptr {
 		if p-o.last > math.MaxUint32 {
-			return fmt.Errorf("node %d has %d in-neighbours, more than 32 bits count", len(o.low)-1, p-o.last)
+			return fmt.Errorf("node %d has %d in-neighbours; the limit is 2³² - 1", len(o.low)-1, p-o.last)
 		}
 		if p>>32 > o.last>>32 {
 			o.over = append(o.over, int64(len(o.low)))

@@ -138,11 +138,11 @@ func (h *head) decode(d *binio.Decoder) error {
 	h.degree = int(d.U8())
 	h.row = int(d.U8()) | int(d.U8())<<8 | int(d.U8())<<16
 	if h.layers < 1 || h.layers > MaxLayers {
-		d.Fail("%d layers", h.layers)
+		d.Fail("it has %d layers instead of 1 to %d", h.layers, MaxLayers)
 		return d.Err()
 	}
 	if h.degree < 1 || h.degree > 4 {
-		d.Fail("degrees of width %d", h.degree)
+		d.Fail("its degrees have %d bytes instead of 1 to 4", h.degree)
 	}
 	need := int64(h.inputs)*int64(4+h.degree) + int64(h.labels)*int64(4+h.row)
 	above := h.inputs // what layer l must have as sources
@@ -152,19 +152,19 @@ func (h *head) decode(d *binio.Decoder) error {
 		k.count, k.source, k.destWidth = int(d.U8()), int(d.U8()), int(d.U8())
 		d.Raw(1)
 		if k.count < 1 || k.count > 4 || k.source < 1 || k.source > 4 || k.destWidth > 4 {
-			d.Fail("layer %d: arrays of width %d, %d and %d", l, k.count, k.source, k.destWidth)
+			d.Fail("layer %d: counts, sources and destinations of %d, %d and %d bytes are impossible", l, k.count, k.source, k.destWidth)
 		}
 		if k.src != above {
-			d.Fail("layer %d: %d sources, where %d nodes are", l, k.src, above)
+			d.Fail("layer %d has %d sources instead of %d", l, k.src, above)
 		}
 		above = k.dst
 		need += int64(k.dst)*int64(k.count+k.destWidth) + int64(k.edges)*int64(k.source)
 	}
 	if h.labels != above {
-		d.Fail("%d labels for %d seed nodes", h.labels, above)
+		d.Fail("it has %d labels, but %d seed nodes", h.labels, above)
 	}
 	if int64(d.Rest()) != need {
-		d.Fail("%d bytes follow the head, which announces %d", d.Rest(), need)
+		d.Fail("%d bytes follow the head instead of %d", d.Rest(), need)
 	}
 	return d.Err()
 }
@@ -204,7 +204,7 @@ func Inputs(src []byte) ([]uint32, error) {
 	d := binio.NewDecoder(src)
 	layers, inputs := int(d.U32()), d.Count(4)
 	if layers > MaxLayers {
-		d.Fail("%d layers", layers)
+		d.Fail("it has %d layers, more than %d", layers, MaxLayers)
 	}
 	d.Raw(headBytes - 8 + layers*layerBytes)
 	raw := d.Raw(4 * inputs)
@@ -228,7 +228,7 @@ func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
 		k.Indptr[i+1] = uint32(sum)
 	}
 	if sum != uint64(h.edges) {
-		d.Fail("the destinations have %d edges, the block %d", sum, h.edges)
+		d.Fail("the destinations have %d edges, but the block has %d", sum, h.edges)
 		return
 	}
 	k.Indices = d.Uints(k.Indices, h.edges, h.source)
