@@ -166,11 +166,11 @@ func TestBufferIsContent(t *testing.T) {
 		}
 	}
 	o.Partitions, o.Buffer, o.Force = 401, 2, true
-	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--partitions 401: the graph has 400 nodes") {
+	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--partitions 401: the graph has only 400 nodes") {
 		t.Error(err)
 	}
 	o.Order, o.Partitions = OrderSequential, 100
-	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--buffer 2") {
+	if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--buffer is 2") {
 		t.Error(err)
 	}
 }

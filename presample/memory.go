@@ -93,7 +93,7 @@ func (p allotment) check(x sampler.Extent, table int64) error {
 		return nil
 	}
 	if need := p.need(x, table); need > p.share {
-		return fault.New(fault.ErrBudget, "a batch of %d edges or more needs up to %s of memory, --memory leaves %s: give more, sample fewer neighbours, or make batches smaller",
+		return fault.New(fault.ErrBudget, "a batch of %d edges or more needs up to %s of memory, but --memory leaves %s: give more, sample fewer neighbours, or make batches smaller",
 			x.Edges, budget.FormatBytes(need), budget.FormatBytes(p.share))
 	}
 	return nil

@@ -123,13 +123,13 @@ func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
 	case o.Dataset == "":
-		return usage("--dataset: which dataset?")
+		return usage("--dataset is missing: name the dataset to sample")
 	case o.Out == "":
-		return usage("--out: where to write the samples?")
+		return usage("--out is missing: name a directory for the samples")
 	case o.Workers < 1:
-		return usage("--workers %d: at least 1", o.Workers)
+		return usage("--workers %d: needs at least 1", o.Workers)
 	case o.Memory < 0:
-		return usage("--memory: negative")
+		return usage("--memory %d: needs at least 0", o.Memory)
 	}
 	if err := o.checkPartitions(); err != nil {
 		return err
@@ -171,11 +171,11 @@ func (o *Options) checkPartitions() error {
 	case o.Partitions < 2 || o.Partitions > walk.MaxPartitions:
 		return usage("--partitions %d: --order %s needs 2 to %d", o.Partitions, o.Order, walk.MaxPartitions)
 	case o.Buffer < 2 || o.Buffer > o.Partitions:
-		return usage("--buffer %d: --order %s needs 2 to all %d partitions", o.Buffer, o.Order, o.Partitions)
+		return usage("--buffer %d: --order %s needs 2 to %d, the number of partitions", o.Buffer, o.Order, o.Partitions)
 	case o.Order == OrderDispersed && !slices.Contains(walk.Names(), o.Walk):
-		return usage("--walk %s: there are %s", o.Walk, strings.Join(walk.Names(), ", "))
+		return usage("--walk %s: known are %s", o.Walk, strings.Join(walk.Names(), ", "))
 	case o.Sampler != SamplerUniform:
-		return usage("--sampler %s: --order %s is drawn with uniform alone", o.Sampler, o.Order)
+		return usage("--sampler %s: --order %s needs --sampler uniform", o.Sampler, o.Order)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	switch param {
 	case "sampler":
-		return "the version of the sampling", text
+		return "the version of the sampler", text
 	case "method":
 		if len(value) == 0 {
 			text = SamplerUniform

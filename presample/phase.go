@@ -42,7 +42,7 @@ func (s *sampling) allot(ctx context.Context) ([]phase, error) {
 			return nil, err
 		}
 		if p.workers < s.o.Workers && !(i == 1 && p.workers == phases[0].workers) {
-			s.rep.Logf("--memory allows %d of %d workers at fanout %v", p.workers, s.o.Workers, p.fanout)
+			s.rep.Logf("--memory allows only %d of %d workers for fanout %v", p.workers, s.o.Workers, p.fanout)
 		}
 		if s.res.Workers == 0 {
 			s.res.Workers, s.res.Table = p.workers, p.table()

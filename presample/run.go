@@ -183,7 +183,7 @@ func (s *sampling) prepare(ctx context.Context) error {
 		BatchesPerFile: perFile, TargetBytes: s.seeds.TargetBytes(),
 	}
 	if n := s.layout.Batches(); n > mbfile.MaxBatches {
-		return fault.New(fault.ErrUsage, "%d batches, at most %d can be listed: sample fewer --epochs, or larger batches (--batch-size)", n, mbfile.MaxBatches)
+		return fault.New(fault.ErrUsage, "%d batches are more than %d, the limit: sample fewer --epochs, or larger batches (--batch-size)", n, mbfile.MaxBatches)
 	}
 	s.layout.Shard = s.o.Shard
 	s.lo, s.hi = s.layout.Span()
@@ -210,7 +210,7 @@ func (s *sampling) samplePhase(ctx context.Context, p phase) (edges int64, err e
 			return edges, err
 		}
 		p.allotment = p.halved()
-		s.rep.Logf("going on with %d workers: %v", p.workers, err)
+		s.rep.Logf("continuing with %d workers: %v", p.workers, err)
 	}
 }
 

@@ -549,7 +549,7 @@ func TestHalvesWorkers(t *testing.T) {
 		o.Out = filepath.Join(dir, fmt.Sprint(c.free))
 		log := new(logger)
 		err := runWith(t, o, allotment{workers: 4, share: c.free / 4}, log)
-		if !strings.Contains(log.String(), "going on with 2 workers") || !strings.Contains(log.String(), "going on with 1 workers") {
+		if !strings.Contains(log.String(), "continuing with 2 workers") || !strings.Contains(log.String(), "continuing with 1 workers") {
 			t.Errorf("%d bytes: log %q", c.free, log)
 		}
 		if c.says != "" {

@@ -215,7 +215,7 @@ func TestBadShards(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := merge(disk, o.Out, []string{dirs[0], others[1]}); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "no parts of one") {
+	if _, err := merge(disk, o.Out, []string{dirs[0], others[1]}); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "not shards of the same samples") {
 		t.Errorf("cut in other places: %v", err)
 	}
 }

@@ -87,11 +87,11 @@ func TestCachedTopologyIsChecked(t *testing.T) {
 func TestCachedTopologyRefusals(t *testing.T) {
 	o := testOptions(t, t.TempDir())
 	for want, c := range map[string]topology.Choice{
-		"--topology pinned: there are mapped, cached":                                 {Level: "pinned"},
-		"--topology-memory 4.0 KiB: only --topology cached holds a part":              {Memory: &budget.Size{Value: 4096}},
-		"--topology-order ginex: only --topology cached holds a part":                 {Order: topology.ByGinex},
-		"--topology-order random: there are reach, degree, ginex":                     {Level: topology.Cached, Order: "random"},
-		"--topology-memory 300%: give bytes (2GiB), or a share of the topology (10%)": {Level: topology.Cached, Memory: &budget.Size{Value: 300, Unit: budget.UnitPercent}},
+		"--topology pinned: known are mapped, cached":                                          {Level: "pinned"},
+		"--topology-memory 4.0 KiB: needs --topology cached":                                   {Memory: &budget.Size{Value: 4096}},
+		"--topology-order ginex: needs --topology cached":                                      {Order: topology.ByGinex},
+		"--topology-order random: known are reach, degree, ginex":                              {Level: topology.Cached, Order: "random"},
+		"--topology-memory 300%: needs bytes, like 2GiB, or a share of the topology, like 10%": {Level: topology.Cached, Memory: &budget.Size{Value: 300, Unit: budget.UnitPercent}},
 	} {
 		o.Topology = c
 		if _, err := Run(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want) {
@@ -106,7 +106,7 @@ func TestCachedTopologyRefusals(t *testing.T) {
 			if _, err = Run(t.Context(), disk, o, progress.Discard); err == nil {
 				break
 			}
-			if !errors.Is(err, fault.ErrBudget) || strings.Contains(err.Error(), ": --topology-memory holds fewer") != (i == 2 && !strings.Contains(err.Error(), "labels")) {
+			if !errors.Is(err, fault.ErrBudget) || strings.Contains(err.Error(), ": lower that with --topology-memory") != (i == 2 && !strings.Contains(err.Error(), "labels")) {
 				t.Errorf("%v of memory %d: %v", size, o.Memory, err)
 			}
 			kind, _, _ := strings.Cut(err.Error(), " needs ")

@@ -169,7 +169,7 @@ func TestPinnedRefusals(t *testing.T) {
 	}{
 		"another one": {func(o *Options) { o.Topology.Level = "paged" }, "--topology paged: there are mapped, cached, pinned"},
 		"samples":     {func(o *Options) { w.fromSamples(o); o.Fanout, o.BatchSize = "", 0 }, "--topology pinned needs --fanout, which draws batches while training"},
-		"an order":    {func(o *Options) { o.Topology.Order = topology.Orders()[0] }, "only --topology cached holds a part of the topology"},
+		"an order":    {func(o *Options) { o.Topology.Order = topology.Orders()[0] }, "needs --topology cached"},
 		"labor":       {func(o *Options) { o.Recipe.Sampler = "labor" }, "draws only by --sampler uniform, not labor"},
 		"cpu":         {func(o *Options) { o.Engine = EngineCPU }, "--topology pinned is for --engine gpu"},
 		"none":        {func(o *Options) { o.Engine = EngineNone }, "--topology pinned is for --engine gpu"},

@@ -70,8 +70,8 @@ func TestTopologyRefusals(t *testing.T) {
 	for want, change := range map[string]func(*Options){
 		"--topology cached needs --fanout, which draws batches while training": func(o *Options) { w.fromSamples(o); o.Topology.Level = topology.Cached },
 		"--topology disk: there are mapped, cached":                            func(o *Options) { w.live(o); o.Topology.Level = "disk" },
-		"--topology-memory 10%: only --topology cached":                        func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Level = topology.Mapped },
-		"--topology-order id: there are reach, degree, ginex":                  func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Order = "id" },
+		"--topology-memory 10%: needs --topology cached":                       func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Level = topology.Mapped },
+		"--topology-order id: known are reach, degree, ginex":                  func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Order = "id" },
 	} {
 		o := w.options("", change)
 		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want) {
@@ -84,7 +84,7 @@ func TestTopologyRefusals(t *testing.T) {
 // neighbours that no store chooses, each refusal names the flag by which fewer are held.
 func TestRefusalsNameHeldNeighbours(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 3000})
-	const hint = "--topology-memory holds fewer"
+	const hint = "lower that with --topology-memory"
 	for _, c := range []struct {
 		topology func(*Options)
 		store    string

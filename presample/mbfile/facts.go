@@ -30,27 +30,27 @@ func (r *Reader) checkFacts() error {
 	counts := []int{f.TrainBatches, f.ValidBatches, f.TestBatches}
 	switch {
 	case f.TargetBytes < 0 || f.TargetBytes > maxTargetBytes || r.version.targets != (f.TargetBytes > 0):
-		return bad("%d bytes of classes per seed node, in a %s", f.TargetBytes, r.meta.Format)
+		return bad("it has %d bytes of targets for each seed node, which its format %s does not allow", f.TargetBytes, r.meta.Format)
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
-		return bad("%d nodes", f.Nodes)
+		return bad("its graph has %d nodes instead of 1 to %d", f.Nodes, int64(graph.MaxNodes))
 	case f.Layers < 1 || f.Layers > batchcodec.MaxLayers || len(p.Fanout) != f.Layers || len(p.EvalFanout) != f.Layers:
-		return bad("%d layers, fanouts of %d and %d", f.Layers, len(p.Fanout), len(p.EvalFanout))
+		return bad("it has %d layers, but fanouts of %d layers, and of %d for evaluation", f.Layers, len(p.Fanout), len(p.EvalFanout))
 	case badFanout(p.Fanout) || badFanout(p.EvalFanout):
-		return bad("fanouts %v and %v", p.Fanout, p.EvalFanout)
+		return bad("its fanouts, %v and for evaluation %v, are impossible", p.Fanout, p.EvalFanout)
 	case badMethod(p):
-		return bad("sampled by the method %q, a batch dependency of %d, a layer dependency: %t", p.Method, p.BatchDependency, p.LayerDependency)
+		return bad("its sampler %q, with a batch dependency of %d and layer dependency: %t, is impossible", p.Method, p.BatchDependency, p.LayerDependency)
 	case badPartitions(p, f.Nodes):
-		return bad("order %q of %d partitions, a buffer of %d, the walk %q", p.Order, p.Partitions, p.Buffer, p.Walk)
+		return bad("its order %q, with %d partitions, a buffer of %d and the walk %q, is impossible", p.Order, p.Partitions, p.Buffer, p.Walk)
 	case p.BatchSize < 1 || p.BatchSize > maxBatchSize:
-		return bad("batches of %d seed nodes", p.BatchSize)
+		return bad("its batches have %d seed nodes instead of 1 to %d", p.BatchSize, maxBatchSize)
 	case slices.Min(counts) < 0 || slices.Max(counts) > MaxBatches || f.Batches() > MaxBatches:
-		return bad("%d training, %d validation, %d test batches", f.TrainBatches, f.ValidBatches, f.TestBatches)
+		return bad("its numbers of training, validation and test batches, %d, %d and %d, are negative or more than %d", f.TrainBatches, f.ValidBatches, f.TestBatches, MaxBatches)
 	case f.Epochs < 1 || f.Epochs > MaxBatches || f.Epochs != p.Epochs || f.BatchesPerEpoch < 0 || f.BatchesPerEpoch > MaxBatches:
-		return bad("%d epochs of %d batches, asked for %d", f.Epochs, f.BatchesPerEpoch, p.Epochs)
+		return bad("it has %d epochs of %d batches, but the parameters say %d epochs, and at most %d are possible", f.Epochs, f.BatchesPerEpoch, p.Epochs, MaxBatches)
 	case f.Epochs*f.BatchesPerEpoch != f.TrainBatches && !(part && f.TrainBatches < f.Epochs*f.BatchesPerEpoch):
-		return bad("%d training batches in %d epochs of %d", f.TrainBatches, f.Epochs, f.BatchesPerEpoch)
+		return bad("it has %d training batches instead of %d epochs of %d batches", f.TrainBatches, f.Epochs, f.BatchesPerEpoch)
 	case f.FirstFile < 0 || f.FirstFile > maxFile || f.FirstFile > 0 && !part:
-		return bad("the first file has number %d", f.FirstFile)
+		return bad("the number of its first file, %d, is impossible", f.FirstFile)
 	}
 	for _, want := range []stage.File{
 		{Name: IndexFile, Size: int64(indexHead) + int64(f.Batches())*int64(recordBytes(f.Layers)) + 4},
@@ -58,7 +58,7 @@ func (r *Reader) checkFacts() error {
 		{Name: SumsFile, Size: 8 + 16 + 4*((4*f.Nodes+hotnessGranule-1)/hotnessGranule) + 4},
 	} {
 		if have, ok := r.meta.File(want.Name); !ok || have.Size != want.Size {
-			return bad("%s lists %d bytes of %s, its facts call for %d", stage.MetaFile, have.Size, want.Name, want.Size)
+			return bad("%s lists %d bytes for %s instead of the %d that its facts call for", stage.MetaFile, have.Size, want.Name, want.Size)
 		}
 	}
 	return nil
@@ -101,7 +101,7 @@ func (r *Reader) checkIndex() error {
 	f, ix := &r.facts, r.index
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrCorrupt, format, args...) }
 	if ix.batches() != f.Batches() || ix.layers != f.Layers {
-		return bad("%s describes %d batches of %d layers, %s %d of %d", IndexFile, ix.batches(), ix.layers, stage.MetaFile, f.Batches(), f.Layers)
+		return bad("%s has %d batches of %d layers, but %s says %d batches of %d layers", IndexFile, ix.batches(), ix.layers, stage.MetaFile, f.Batches(), f.Layers)
 	}
 	for i := range ix.batches() {
 		b, fanout := ix.info(i), r.params.Fanout
@@ -109,17 +109,17 @@ func (r *Reader) checkIndex() error {
 			fanout = r.params.EvalFanout
 		}
 		if !f.has(&b, fanout, r.params.BatchSize) {
-			return bad("%s: batch %d of %d bytes has nodes %v, edges %v: not what fanout %v draws for %d seed nodes of a graph of %d nodes",
+			return bad("%s: batch %d of %d bytes has the nodes %v and the edges %v by layer, which is impossible for the fanout %v, %d seed nodes and a graph of %d nodes",
 				IndexFile, i, b.Size, b.Nodes, b.Edges, fanout, r.params.BatchSize, f.Nodes)
 		}
 	}
 	if train, eval := summarize(ix, 0, f.TrainBatches), summarize(ix, f.TrainBatches, f.Batches()); !train.equal(&f.Train) || !eval.equal(&f.Eval) {
-		return bad("%s adds up to other counts than %s says", IndexFile, stage.MetaFile)
+		return bad("the sums over %s do not match %s", IndexFile, stage.MetaFile)
 	}
 	// Of a shard, the number of its first file is that of the whole before it.
 	ix.firstFile = f.FirstFile
 	if len(r.meta.Files) != ix.files()+3 {
-		return bad("%s lists %d files, the batches lie in %d", stage.MetaFile, len(r.meta.Files), ix.files())
+		return bad("%s lists %d files instead of %d", stage.MetaFile, len(r.meta.Files), ix.files()+3)
 	}
 	listed := make(map[string]stage.File, len(r.meta.Files))
 	for _, file := range r.meta.Files {
@@ -127,7 +127,7 @@ func (r *Reader) checkIndex() error {
 	}
 	for i := range ix.files() {
 		if want := ix.file(i); listed[want.Name] != want {
-			return bad("%s and %s disagree about %s", IndexFile, stage.MetaFile, want.Name)
+			return bad("%s and %s contradict each other about %s", IndexFile, stage.MetaFile, want.Name)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ type handle struct {
 	used int64 // clock of the last acquire
 }
 
-var errClosed = errors.New("mbfile: reader is closed")
+var errClosed = errors.New("mbfile: the reader is closed")
 
 // acquire returns file i, open until the release that goes with it.
 func (h *handles) acquire(i int) (*handle, error) {

@@ -66,12 +66,12 @@ type hotness struct {
 func (h *hotness) add(hot []uint32) error {
 	for i, n := range hot {
 		if int64(n) > int64(h.batches) {
-			return fault.New(fault.ErrCorrupt, "%s: node %d is needed by %d of %d batches", h.path, h.nodes+int64(i), n, h.batches)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has the hotness %d, but there are %d training batches", h.path, h.nodes+int64(i), n, h.batches)
 		}
 		h.left -= int64(n)
 	}
 	if h.nodes += int64(len(hot)); h.left < 0 || 4*h.nodes == h.sums.Size && h.left != 0 {
-		return fault.New(fault.ErrCorrupt, "%s: its counts do not add up to the %d input nodes of all batches", h.path, h.all)
+		return fault.New(fault.ErrCorrupt, "%s: the sum over all nodes is not %d, the number of input nodes of all training batches", h.path, h.all)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (r *Reader) openHotness() (*hotness, error) {
 		return nil, fmt.Errorf("%s: %s: %w", r.dir, SumsFile, err)
 	}
 	if f, ok := r.meta.File(HotnessFile); !ok || f.Checksum != sums.Checksum() || f.Size != sums.Size || f.Size != 4*r.facts.Nodes || sums.Granule != hotnessGranule {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %s does not describe the hotness of %d nodes", r.dir, SumsFile, r.facts.Nodes)
+		return nil, fault.New(fault.ErrCorrupt, "%s: %s has no valid checksums for the hotness of %d nodes", r.dir, SumsFile, r.facts.Nodes)
 	}
 	n := r.facts.Train.InputNodes
 	return &hotness{fs: r.fs, path: filepath.Join(r.dir, HotnessFile), sums: sums, batches: r.facts.TrainBatches, left: n, all: n}, nil

@@ -132,7 +132,7 @@ func (ix *index) encode() []byte {
 // what it returns can be used without further checks.
 func decodeIndex(b []byte) (*index, error) {
 	if len(b) < indexHead+4 || string(b[:len(indexMagic)]) != indexMagic {
-		return nil, fault.New(fault.ErrCorrupt, "%s: not an index of batches", IndexFile)
+		return nil, fault.New(fault.ErrCorrupt, "%s is not an index of batches", IndexFile)
 	}
 	if body := b[:len(b)-4]; binio.CRC(body) != binary.LittleEndian.Uint32(b[len(body):]) {
 		return nil, binio.BadRange(IndexFile, 0, int64(len(b)))
@@ -140,12 +140,12 @@ func decodeIndex(b []byte) (*index, error) {
 	d := binio.NewDecoder(b[len(indexMagic):])
 	layers, perFile, batches := d.U32(), d.U32(), d.U64()
 	if layers < 1 || layers > batchcodec.MaxLayers || perFile < 1 || perFile > 1<<30 {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %d layers, %d batches per file", IndexFile, layers, perFile)
+		return nil, fault.New(fault.ErrCorrupt, "%s: %d layers or %d batches per file are impossible", IndexFile, layers, perFile)
 	}
 	ix := &index{layers: int(layers), perFile: int(perFile), records: b[indexHead : len(b)-4]}
 	n := recordBytes(ix.layers)
 	if len(ix.records)%n != 0 || batches != uint64(len(ix.records)/n) {
-		return nil, fault.New(fault.ErrCorrupt, "%s: %d bytes of records of %d for %d batches", IndexFile, len(ix.records), n, batches)
+		return nil, fault.New(fault.ErrCorrupt, "%s: the table of records has %d bytes, not a record of %d bytes for each of %d batches", IndexFile, len(ix.records), n, batches)
 	}
 	return ix, ix.validate()
 }
@@ -160,12 +160,12 @@ func (ix *index) validate() error {
 		}
 		b := ix.info(i)
 		if b.Offset != end || b.Size <= 0 || b.Size > 1<<62-end {
-			return fault.New(fault.ErrCorrupt, "%s: batch %d at byte %d, size %d, follows byte %d", IndexFile, i, b.Offset, b.Size, end)
+			return fault.New(fault.ErrCorrupt, "%s: batch %d is at byte %d with %d bytes, but the batch before it ends at byte %d", IndexFile, i, b.Offset, b.Size, end)
 		}
 		end += b.Size
 		for l := range b.Edges {
 			if b.Nodes[l] < b.Nodes[l+1] {
-				return fault.New(fault.ErrCorrupt, "%s: batch %d, layer %d: %d sources for %d destinations", IndexFile, i, l, b.Nodes[l], b.Nodes[l+1])
+				return fault.New(fault.ErrCorrupt, "%s: batch %d, layer %d: %d sources are fewer than the %d destinations", IndexFile, i, l, b.Nodes[l], b.Nodes[l+1])
 			}
 		}
 	}

@@ -63,13 +63,13 @@ func join(readers []*Reader) (*Layout, *index, error) {
 		l.Shard = shard.Shard{Index: i, Count: len(readers)}
 		if r.facts.part() != l.part() || r.facts.Nodes != l.Nodes || r.index.layers != l.Layers || r.index.perFile != l.BatchesPerFile || r.facts.TargetBytes != l.TargetBytes ||
 			r.facts.Epochs < 1 || r.facts.Epochs != first.facts.Epochs {
-			return nil, nil, fault.New(fault.ErrCorrupt, "%s and %s are no parts of one directory: they count differently", first.dir, r.dir)
+			return nil, nil, fault.New(fault.ErrCorrupt, "%s and %s are not shards of the same samples: their numbers of nodes, layers, epochs or batches do not fit together", first.dir, r.dir)
 		}
 		ix.records = append(ix.records, r.index.records...)
 	}
 	l.Shard = shard.Shard{}
 	if l.Batches() > MaxBatches || l.Train%first.facts.Epochs != 0 || l.Train/first.facts.Epochs != first.facts.BatchesPerEpoch {
-		return nil, nil, fault.New(fault.ErrCorrupt, "%s and the other shards have %d training batches, %d in all, of %d epochs of %d", first.dir, l.Train, l.Batches(), first.facts.Epochs, first.facts.BatchesPerEpoch)
+		return nil, nil, fault.New(fault.ErrCorrupt, "%s and the other shards have %d training batches, and %d batches in all, which does not fit %d epochs of %d batches", first.dir, l.Train, l.Batches(), first.facts.Epochs, first.facts.BatchesPerEpoch)
 	}
 	return l, ix, nil
 }

@@ -239,10 +239,10 @@ func (r *Reader) DecodeInputs(i int, raw []byte) ([]uint32, error) {
 func (r *Reader) inputs(i int, info *BatchInfo, raw []byte) ([]uint32, error) {
 	nodes, err := batchcodec.Inputs(raw)
 	if err == nil && len(nodes) != info.InputNodes() {
-		err = fault.New(fault.ErrCorrupt, "%d input nodes, not the %d that %s describes", len(nodes), info.InputNodes(), IndexFile)
+		err = fault.New(fault.ErrCorrupt, "it has %d input nodes instead of the %d that %s says", len(nodes), info.InputNodes(), IndexFile)
 	}
 	if err == nil && len(nodes) > 0 && int64(slices.Max(nodes)) >= r.facts.Nodes {
-		err = fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(nodes), r.facts.Nodes)
+		err = fault.New(fault.ErrCorrupt, "the input node %d is out of range: the graph has %d nodes", slices.Max(nodes), r.facts.Nodes)
 	}
 	if err != nil {
 		return nil, r.damaged(fmt.Errorf("read batch %d: %s from byte %d: %w", i, r.batchesPath(info.File), info.Offset, err))
@@ -278,19 +278,19 @@ func readRange(f vfs.File, info *BatchInfo, buf []byte) error {
 // agrees checks a valid batch against the index and the graph.
 func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	if len(b.Blocks) != len(info.Edges) {
-		return fault.New(fault.ErrCorrupt, "%d layers instead of %d", len(b.Blocks), len(info.Edges))
+		return fault.New(fault.ErrCorrupt, "it has %d layers instead of %d", len(b.Blocks), len(info.Edges))
 	}
 	for l := range b.Blocks {
 		k := &b.Blocks[l]
 		if k.NumSrc != int(info.Nodes[l]) || k.NumDst != int(info.Nodes[l+1]) || len(k.Indices) != int(info.Edges[l]) || k.Dst != nil {
-			return fault.New(fault.ErrCorrupt, "layer %d is not the one that %s describes", l, IndexFile)
+			return fault.New(fault.ErrCorrupt, "layer %d does not match %s", l, IndexFile)
 		}
 	}
 	if len(b.Input) > 0 && int64(slices.Max(b.Input)) >= r.facts.Nodes {
-		return fault.New(fault.ErrCorrupt, "input node %d of a graph of %d nodes", slices.Max(b.Input), r.facts.Nodes)
+		return fault.New(fault.ErrCorrupt, "the input node %d is out of range: the graph has %d nodes", slices.Max(b.Input), r.facts.Nodes)
 	}
 	if len(b.Targets) != len(b.Labels)*r.facts.TargetBytes {
-		return fault.New(fault.ErrCorrupt, "%d bytes of classes for %d seed nodes of %d each", len(b.Targets), len(b.Labels), r.facts.TargetBytes)
+		return fault.New(fault.ErrCorrupt, "it has %d bytes of targets, which are not for %d seed nodes %d bytes each", len(b.Targets), len(b.Labels), r.facts.TargetBytes)
 	}
 	return nil
 }
@@ -326,7 +326,7 @@ func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 	}
 	for v, n := range hot {
 		if n != 0 {
-			return r.damaged(fault.New(fault.ErrCorrupt, "%s: of node %d it counts other than the batches that read it", filepath.Join(r.dir, HotnessFile), v))
+			return r.damaged(fault.New(fault.ErrCorrupt, "%s: the hotness of node %d is not the number of training batches with this input node", filepath.Join(r.dir, HotnessFile), v))
 		}
 	}
 	return nil

@@ -19,9 +19,9 @@ func (r *Reader) verifyParams() error {
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrCorrupt, format, args...) }
 	switch {
 	case !slices.Contains(orders, p.Order):
-		return bad("batches in the order %.20q", p.Order)
+		return bad("the order of its batches, %.20q, is unknown", p.Order)
 	case !(p.TrainRatio > 0 && p.TrainRatio <= 1):
-		return bad("a training ratio of %v", p.TrainRatio)
+		return bad("its training ratio is %v, not above 0 and up to 1", p.TrainRatio)
 	}
 	if _, part := r.meta.Format.Whole(); part {
 		var of struct {
@@ -32,10 +32,10 @@ func (r *Reader) verifyParams() error {
 		}
 		s, err := shard.Parse(of.Shard)
 		if err != nil || s.String() != of.Shard {
-			return bad("it is the shard %.20q", of.Shard)
+			return bad("its shard is %.20q, which is not of the form i/n", of.Shard)
 		}
 		if first, train := f.FirstFile*r.index.perFile, f.Epochs*f.BatchesPerEpoch; f.ValidBatches+f.TestBatches > 0 && max(first, train) != first+f.TrainBatches {
-			return bad("%d training batches from the %d-th on, and evaluation, with %d in all", f.TrainBatches, first, train)
+			return bad("it has evaluation batches, but its %d training batches from batch %d on do not end with the last of %d", f.TrainBatches, first, train)
 		}
 	}
 	if p.Partitions > 0 {
@@ -43,7 +43,7 @@ func (r *Reader) verifyParams() error {
 	}
 	for i := range f.Batches() {
 		if b := r.index.info(i); b.Seeds() != p.BatchSize && !r.endsSplit(i) {
-			return bad("batch %d has %d seed nodes, batches have %d", i, b.Seeds(), p.BatchSize)
+			return bad("batch %d has %d seed nodes instead of %d", i, b.Seeds(), p.BatchSize)
 		}
 	}
 	return nil
@@ -78,6 +78,6 @@ func (r *Reader) verifyDrawn(i int, b *graph.Batch) error {
 		if edges == want || atMost && edges < want {
 			return nil
 		}
-		return fault.New(fault.ErrCorrupt, "batch %d: destination %d of layer %d has %d neighbours of %d, and the fanout is %d", i, dst, layer, edges, degree, fanout[layer])
+		return fault.New(fault.ErrCorrupt, "batch %d: destination %d of layer %d has drawn %d of %d neighbours, but the fanout is %d", i, dst, layer, edges, degree, fanout[layer])
 	})
 }

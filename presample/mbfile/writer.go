@@ -86,7 +86,7 @@ func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	}
 	records := w.index.records[:batches*recordBytes(w.layout.Layers)]
 	if _, err := w.records.ReadAt(records, 0); err != nil || binio.CRC(records) != was.Records {
-		rep.Logf("%s is damaged: sampling from the start", w.dir.File(recordsFile))
+		rep.Logf("%s is damaged: sampling all batches again", w.dir.File(recordsFile))
 		return nil
 	}
 	done := w.index
@@ -99,7 +99,7 @@ func (w *Writer) resume(ctx context.Context, rep progress.Reporter) error {
 	for f := range done.files() {
 		switch err := w.recount(ctx, &done, f, task); {
 		case errors.Is(err, fault.ErrCorrupt):
-			rep.Logf("%v: sampling from there", err)
+			rep.Logf("%v: sampling again from this file on", err)
 			return nil
 		case err != nil:
 			return fmt.Errorf("resume %s: %w", w.dir.Path(), err)
@@ -158,7 +158,7 @@ func (w *Writer) heat(i int, form []byte) error {
 	}
 	for _, v := range input {
 		if int64(v) >= int64(len(w.hot)) {
-			return fault.New(fault.ErrCorrupt, "batch %d: input node %d of a graph of %d nodes", i, v, len(w.hot))
+			return fault.New(fault.ErrCorrupt, "batch %d: the input node %d is out of range: the graph has %d nodes", i, v, len(w.hot))
 		}
 		w.hot[v]++
 	}
@@ -169,7 +169,7 @@ func (w *Writer) heat(i int, form []byte) error {
 func (w *Writer) Append(e *Encoded) error {
 	i := w.Next()
 	if i >= w.hi || len(e.Edges) != w.layout.Layers {
-		panic(fmt.Sprintf("mbfile: batch %d of %d with %d layers of %d", i, w.hi, len(e.Edges), w.layout.Layers))
+		panic(fmt.Sprintf("mbfile: cannot append batch %d of %d, with %d layers instead of %d", i, w.hi, len(e.Edges), w.layout.Layers))
 	}
 	if w.file == nil {
 		f, err := w.dir.FS().Create(w.dir.File(BatchesFile(i / w.layout.BatchesPerFile)))
@@ -245,7 +245,7 @@ func (w *Writer) settle() error {
 // directory's files and facts, for stage.Dir.Commit.
 func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	if w.Next() != w.hi {
-		panic(fmt.Sprintf("mbfile: finished after batch %d of %d", w.Next(), w.hi))
+		panic(fmt.Sprintf("mbfile: finished after %d batches instead of %d", w.Next(), w.hi))
 	}
 	if err := w.settle(); err != nil {
 		return nil, Facts{}, err

@@ -29,21 +29,21 @@ func (g *inMemory) Locate(nodes []uint32, start []int64, degree []uint32) error 
 		a, b := g.Indptr[v], g.Indptr[int(v)+1]
 		// A mapped graph may change after it was verified. Negative offsets are beyond all edges.
 		if uint64(a) > uint64(b) || uint64(b) > edges {
-			return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d are edges %d to %d of %d", v, a, b, edges)
+			return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d are edges %d to %d, but the graph has %d edges", v, a, b, edges)
 		}
 		d := b - a
 		start[i], degree[i] = a, uint32(d)
 		most = max(most, d)
 	}
 	if most > math.MaxUint32 {
-		return fault.New(fault.ErrInput, "a node has %d in-neighbours, more than 32 bits count", most)
+		return fault.New(fault.ErrInput, "a node has %d in-neighbours; the limit is 2³² - 1", most)
 	}
 	return nil
 }
 
 // outside is the error of a node id that the topology should not have.
 func outside(v uint32, nodes int) error {
-	return fault.New(fault.ErrCorrupt, "the topology has an edge from node %d of %d", v, nodes)
+	return fault.New(fault.ErrCorrupt, "the topology has an edge from node %d, but the graph has %d nodes", v, nodes)
 }
 
 // Read computes the positions of a chunk of edges in the sampler's memory and then looks all
@@ -67,7 +67,7 @@ func (g *inMemory) Read(ctx context.Context, h *Hop) error {
 		if take > len(s.pos) || h.examined(i) {
 			start, degree := h.Edges(i)
 			if start+int64(degree) > int64(len(g.Indices)) {
-				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d end at edge %d of %d", h.Node(i), start+int64(degree), len(g.Indices))
+				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d end at edge %d, but the graph has %d edges", h.Node(i), start+int64(degree), len(g.Indices))
 			}
 			for piece := range slices.Chunk(g.Indices[start:start+int64(degree)], edgesAtOnce) {
 				if err := ctx.Err(); err != nil {

@@ -38,9 +38,9 @@ func Check(p *mbfile.Params) error {
 	case p.Epochs < 1 || p.Epochs > maxEpochs:
 		return usage("--epochs %d: needs 1 to %d", p.Epochs, maxEpochs)
 	case !(p.TrainRatio > 0 && p.TrainRatio <= 1):
-		return usage("--train-ratio %g: a share of the training nodes, above 0 and up to 1", p.TrainRatio)
+		return usage("--train-ratio %g: needs a share of the training nodes, above 0 and up to 1", p.TrainRatio)
 	case !slices.Contains(Orders(), p.Order):
-		return usage("--order %s: there are %s", p.Order, strings.Join(Orders(), ", "))
+		return usage("--order %s: known are %s", p.Order, strings.Join(Orders(), ", "))
 	}
 	return checkFanout("--fanout", p.Fanout)
 }
@@ -62,13 +62,13 @@ func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
 	case !slices.Contains(Methods(), name):
-		return usage("--sampler %s: there are %s", name, strings.Join(Methods(), ", "))
+		return usage("--sampler %s: known are %s", name, strings.Join(Methods(), ", "))
 	case batches < 1 || batches > mbfile.MaxBatchDependency:
 		return usage("--batch-dependency %d: needs 1 to %d", batches, mbfile.MaxBatchDependency)
 	case batches > 1 && name != mbfile.Labor:
-		return usage("--batch-dependency %d: only batches of --sampler labor depend on each other", batches)
+		return usage("--batch-dependency %d: needs --sampler labor", batches)
 	case layers && name != mbfile.Labor:
-		return usage("--layer-dependency: only layers of --sampler labor depend on each other")
+		return usage("--layer-dependency: needs --sampler labor")
 	}
 	p.Method, p.BatchDependency, p.LayerDependency = "", 0, layers
 	if name == mbfile.Labor {
@@ -103,13 +103,13 @@ func EvalFanout(text string, fanout []int) ([]int, error) {
 	}
 	eval, err := ParseFanout(text)
 	if err != nil {
-		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s: write same, all, or a list like 10,15,20", text)
+		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s: needs same, all, or a list like 10,15,20", text)
 	}
 	if err := checkFanout("--eval-fanout", eval); err != nil {
 		return nil, err
 	}
 	if len(eval) != len(fanout) {
-		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s has %d layers, --fanout has %d", text, len(eval), len(fanout))
+		return nil, fault.New(fault.ErrUsage, "--eval-fanout %s has %d layers, but --fanout has %d", text, len(eval), len(fanout))
 	}
 	return eval, nil
 }
@@ -126,7 +126,7 @@ func ParseFanout(text string) ([]int, error) {
 		}
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 1 {
-			return nil, fault.New(fault.ErrUsage, "%q is no list of fanouts: write numbers from 1, or all, like 10,15,20", text)
+			return nil, fault.New(fault.ErrUsage, "%q is not a list of fanouts: needs numbers from 1, or all, like 10,15,20", text)
 		}
 		fanout = append(fanout, n)
 	}

@@ -35,7 +35,7 @@ type partitions struct {
 // partition divides the nodes of a graph.
 func partition(p mbfile.Params, nodes int64, train []uint32) (*partitions, error) {
 	if int64(p.Partitions) > nodes {
-		return nil, fault.New(fault.ErrUsage, "--partitions %d: the graph has %d nodes", p.Partitions, nodes)
+		return nil, fault.New(fault.ErrUsage, "--partitions %d: the graph has only %d nodes", p.Partitions, nodes)
 	}
 	q := &partitions{params: p, of: make([]uint16, nodes), train: train, states: 1}
 	src := rng.New(rng.Key(p.Seed, forPartitions))
@@ -60,7 +60,7 @@ func partition(p mbfile.Params, nodes int64, train []uint32) (*partitions, error
 	}
 	q.kept = 1 + int(q.at(n-1))
 	if q.kept > p.Buffer {
-		return nil, fault.New(fault.ErrUsage, "--order sequential keeps the partitions of all %d training nodes in the buffer, %d of %d: --buffer %d is less; give more, use --order dispersed, or fewer training nodes (--train-ratio)",
+		return nil, fault.New(fault.ErrUsage, "--order sequential keeps the partitions of all %d training nodes in the buffer, %d of %d partitions, but --buffer is %d: give more, use --order dispersed, or fewer training nodes (--train-ratio)",
 			n, q.kept, p.Partitions, p.Buffer)
 	}
 	rest := make([]uint16, len(q.of)-n)

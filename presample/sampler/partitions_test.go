@@ -206,11 +206,11 @@ func TestPartition(t *testing.T) {
 		}
 	}
 	p.Partitions, p.Buffer = 5, 2 // of two nodes each: training nodes in three
-	if _, err := partition(p, 10, train); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "all 5 training nodes in the buffer, 3 of 5: --buffer 2") {
+	if _, err := partition(p, 10, train); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "all 5 training nodes in the buffer, 3 of 5 partitions, but --buffer is 2") {
 		t.Error(err)
 	}
 	p.Partitions, p.Buffer = 11, 11
-	if _, err := partition(p, 10, train); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--partitions 11: the graph has 10 nodes") {
+	if _, err := partition(p, 10, train); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--partitions 11: the graph has only 10 nodes") {
 		t.Error(err)
 	}
 }

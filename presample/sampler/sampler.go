@@ -215,7 +215,7 @@ func (s *Sampler) count(k *graph.Block, dst, fanout int) (int64, error) {
 		indptr[i] = uint32(sum)
 	}
 	if sum > math.MaxUint32 {
-		return 0, fault.New(fault.ErrBudget, "one layer of a batch has %d edges, more than 32 bits count: sample fewer neighbours, or make batches smaller", sum)
+		return 0, fault.New(fault.ErrBudget, "one layer of a batch has %d edges; the limit is 2³² - 1: sample fewer neighbours, or make batches smaller", sum)
 	}
 	return sum, nil
 }

@@ -96,7 +96,7 @@ func Load(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress
 			return nil, err
 		}
 		if dropped := len(ids) - len(to.nodes); dropped > 0 {
-			rep.Logf("%d of the %d nodes to %s have no label and are left out", dropped, len(ids), name)
+			rep.Logf("left out %d of the %d nodes of the %s set: they have no label", dropped, len(ids), name)
 		}
 	}
 	train := &s.split[Train]

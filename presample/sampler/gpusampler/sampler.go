@@ -15,8 +15,8 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// ErrRoom says that a batch is beyond the sizes that its sampler is for.
-var ErrRoom = errors.New("the batch is larger than the GPU has room for")
+// ErrRoom is the error of a batch that is larger than the sizes of its Sampler.
+var ErrRoom = errors.New("the batch is larger than the buffers on the GPU")
 
 // Sampler draws batches within given sizes, one at a time, on a stream of its own. Its memory
 // is taken by New. It is for one goroutine at a time, which need not be attached.
@@ -63,7 +63,7 @@ func (b *buffers) lay(a *cuda.Arena, sizes *graph.Sizes, fanout []int) error {
 		sums = max(sums, sizes.Dst[l], sizes.Edges[l])
 	}
 	if wide > kernels.SampleMost {
-		return fault.New(fault.ErrBudget, "one layer of a batch has %d edges and destinations, more than a GPU numbers: sample fewer neighbours, or make batches smaller", wide)
+		return fault.New(fault.ErrBudget, "one layer of a batch has %d edges and destinations, more than %d, the limit on a GPU: sample fewer neighbours, or make batches smaller", wide, kernels.SampleMost)
 	}
 	f := &b.frontier
 	f.Most = nodes

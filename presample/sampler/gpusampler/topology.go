@@ -59,7 +59,7 @@ func Place(ctx context.Context, d *cuda.Device, g *graph.CSC, near bool, guard f
 		return t.pin(ctx, g, bytes, guard)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("place the topology: %w", err)
+		return nil, fmt.Errorf("copy the topology for the GPU: %w", err)
 	}
 	return t, nil
 }

@@ -51,7 +51,7 @@ func openCached(ctx context.Context, d *dataset.Dataset, o Options, rep progress
 	if direct, why := c.file.Direct(); !direct {
 		how += "; through the page cache: " + why
 	}
-	rep.Logf("topology: neighbours that are not held are read by %s", how)
+	rep.Logf("topology: neighbours that are not held in memory are read by %s", how)
 	return c, nil
 }
 
@@ -97,18 +97,18 @@ func (c *cached) Fill(ctx context.Context, by Order, bytes int64, rep progress.R
 	var h held
 	nodes, edges, read, err := c.choose(ctx, &h, by, bytes, rep)
 	if err != nil {
-		return 0, 0, fmt.Errorf("choose the nodes whose neighbours are held: %w", err)
+		return 0, 0, fmt.Errorf("choose the nodes with neighbours in memory: %w", err)
 	}
 	debug.FreeOSMemory() // the list
 	task := rep.Task("read held neighbours", 4*edges, progress.Bytes)
 	defer task.Done()
 	if err := h.lay(c.offsets, nodes, edges); err != nil {
-		return 0, 0, fmt.Errorf("hold neighbours: %w", err)
+		return 0, 0, fmt.Errorf("read neighbours into memory: %w", err)
 	}
 	n, err := c.read(ctx, &h, task)
 	if err != nil {
 		h.free()
-		return 0, 0, fmt.Errorf("hold neighbours: %w", err)
+		return 0, 0, fmt.Errorf("read neighbours into memory: %w", err)
 	}
 	c.held = h
 	return nodes, read + n, nil

@@ -36,14 +36,14 @@ func (c *Choice) Validate() error {
 	}
 	switch m := c.Memory; {
 	case c.Level != Cached && m != nil:
-		return fault.New(fault.ErrUsage, "--topology-memory %s: only --topology %s holds a part of the topology", m, Cached)
+		return fault.New(fault.ErrUsage, "--topology-memory %s: needs --topology %s", m, Cached)
 	case c.Level != Cached && c.Order != "":
-		return fault.New(fault.ErrUsage, "--topology-order %s: only --topology %s holds a part of the topology", c.Order, Cached)
+		return fault.New(fault.ErrUsage, "--topology-order %s: needs --topology %s", c.Order, Cached)
 	case m != nil && !(m.Unit == budget.UnitBytes && m.Value >= 0 && m.Value <= 1<<62 || m.Unit == budget.UnitPercent && m.Value >= 0 && m.Value <= 100):
-		return fault.New(fault.ErrUsage, "--topology-memory %s: give bytes (2GiB), or a share of the topology (10%%)", m)
+		return fault.New(fault.ErrUsage, "--topology-memory %s: needs bytes, like 2GiB, or a share of the topology, like 10%%", m)
 	}
 	if c.Order != "" && !slices.Contains(Orders(), c.Order) {
-		return fault.New(fault.ErrUsage, "--topology-order %s: there are %s", c.Order, strings.Join(Orders(), ", "))
+		return fault.New(fault.ErrUsage, "--topology-order %s: known are %s", c.Order, strings.Join(Orders(), ", "))
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func (c *Choice) Refused(err error, held int64) error {
 	if held <= 0 || c.Level != Cached || !errors.Is(err, fault.ErrBudget) {
 		return err
 	}
-	return fmt.Errorf("%w; neighbours that are held take %s of it: --topology-memory holds fewer", err, budget.FormatBytes(held))
+	return fmt.Errorf("%w; neighbours held in memory take %s of it: lower that with --topology-memory", err, budget.FormatBytes(held))
 }
 
 // FillWork returns the work memory of opening and filling the topology, in bytes, beside the memory

@@ -210,7 +210,7 @@ func (f *fetcher) take(ctx context.Context, r *round) error {
 			most = max(most, u)
 		}
 		if most > nodes {
-			return fault.New(fault.ErrCorrupt, "%s: an edge from %d to %d comes from node %d of %d", file, p.first, p.first+int64(p.n), most, int64(nodes)+1)
+			return fault.New(fault.ErrCorrupt, "%s: one of the edges %d to %d comes from node %d, but the graph has %d nodes", file, p.first, p.first+int64(p.n), most, int64(nodes)+1)
 		}
 		f.reads.Useful += int64(4 * p.n)
 		if err := f.from.take(ctx, p.piece, sources); err != nil {

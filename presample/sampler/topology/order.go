@@ -141,7 +141,7 @@ func reach(ctx context.Context, d *dataset.Dataset, o *graph.Offsets, seeds []ui
 		clear(drawn)
 		var v, end int64 // the node whose edges come next, plus one, and where they end
 		var each float32 // chance of each of them
-		err := d.ScanIndices(ctx, rep, "find out what is reached", func(first int64, sources []uint32) error {
+		err := d.ScanIndices(ctx, rep, "compute the reach of nodes", func(first int64, sources []uint32) error {
 			for len(sources) > 0 {
 				for end <= first {
 					v++

@@ -286,7 +286,7 @@ func TestDamageIsNamed(t *testing.T) {
 		if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "indices.bin: bytes ") || !strings.Contains(err.Error(), "make it again") {
 			t.Errorf("byte %d: %v", at, err)
 		}
-		if _, _, err := r.top.Fill(t.Context(), topology.Degree, 1<<30, progress.Discard); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "hold neighbours") {
+		if _, _, err := r.top.Fill(t.Context(), topology.Degree, 1<<30, progress.Discard); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "read neighbours into memory") {
 			t.Errorf("byte %d: %v", at, err)
 		}
 	}

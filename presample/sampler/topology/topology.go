@@ -50,7 +50,7 @@ func Levels() []string { return []string{Mapped, Cached} }
 // CheckLevel refuses a level that Open does not know.
 func CheckLevel(level string) error {
 	if !slices.Contains(Levels(), level) {
-		return fault.New(fault.ErrUsage, "--topology %s: there are %s", level, strings.Join(Levels(), ", "))
+		return fault.New(fault.ErrUsage, "--topology %s: known are %s", level, strings.Join(Levels(), ", "))
 	}
 	return nil
 }
