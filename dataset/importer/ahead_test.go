@@ -212,7 +212,7 @@ func TestChangedMeanwhile(t *testing.T) {
 		o := importer.Options{Sources: []string{"-"}, Resources: dataset.Resources{Workers: workers}}
 		out := filepath.Join(dir, "out")
 		_, err := importer.Import(t.Context(), datasettest.FS, out, f, o, progress.Discard)
-		if err == nil || !strings.Contains(err.Error(), "changed while it was imported") {
+		if err == nil || !strings.Contains(err.Error(), "changed during the import") {
 			t.Errorf("%d workers: %v", workers, err)
 		}
 		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
@@ -251,7 +251,7 @@ func TestChangedIsNotKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.change = change
-			if _, err := run("out"); err == nil || !strings.Contains(err.Error(), "changed while it was imported") {
+			if _, err := run("out"); err == nil || !strings.Contains(err.Error(), "changed during the import") {
 				t.Errorf("relabel %s: %v", relabel, err)
 			}
 			s.change = nil

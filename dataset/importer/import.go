@@ -238,7 +238,7 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 // begin opens the transaction.
 func (im *importing) begin(ctx context.Context, out string, params any) (*dataset.Writer, stage.State, error) {
 	if im.shape.Edges > MaxEdges {
-		return nil, 0, fault.New(fault.ErrInput, "%s: more than %d edges", im.name(), int64(MaxEdges))
+		return nil, 0, fault.New(fault.ErrInput, "%s has more than %d edges", im.name(), int64(MaxEdges))
 	}
 	return dataset.Begin(ctx, im.fs, out, params, im.form(), im.o.Force, im.rep)
 }

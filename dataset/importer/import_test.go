@@ -188,7 +188,7 @@ func TestOpen(t *testing.T) {
 		}
 	}
 	im := &importing{o: Options{Reading: Reading{Task: "x"}}, format: Format{Name: "f"}}
-	if err := im.open("D"); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--task: sources of the format f have none") {
+	if err := im.open("D"); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--task: the format f does not take this flag") {
 		t.Errorf("an option of others: %v", err)
 	}
 	boom := errors.New("boom")
@@ -271,7 +271,7 @@ func TestTooManyEdges(t *testing.T) {
 	for more, bad := range map[int64]bool{0: false, 1: true} {
 		im := &importing{fs: vfs.OS, rep: progress.Discard, shape: Shape{Nodes: 1, Edges: MaxEdges + more, Dim: 1}, o: Options{Sources: []string{"here"}, DType: dtype.Float32}}
 		w, _, err := im.begin(t.Context(), filepath.Join(vfstest.TempDir(t), "D"), nil)
-		if bad != errors.Is(err, fault.ErrInput) || bad && !strings.Contains(err.Error(), "here: more than") {
+		if bad != errors.Is(err, fault.ErrInput) || bad && !strings.Contains(err.Error(), "here has more than") {
 			t.Errorf("%d edges more: %v", more, err)
 		}
 		if err == nil {

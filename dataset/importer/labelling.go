@@ -53,9 +53,9 @@ func (l *Labelling) Label(v, class int64) error {
 	}
 	if class < int64(graph.Unlabelled) || class >= limit {
 		if l.limit > 0 {
-			return fault.New(fault.ErrInput, "node %d has label %d: there are %d classes, and -1 for none", v, class, l.limit)
+			return fault.New(fault.ErrInput, "node %d has the label %d, but there are %d classes, counted from 0, or -1 for none", v, class, l.limit)
 		}
-		return fault.New(fault.ErrInput, "node %d has label %d: classes count from 0, -1 stands for none", v, class)
+		return fault.New(fault.ErrInput, "node %d has the label %d: labels are classes, counted from 0, or -1 for none", v, class)
 	}
 	l.classes[v] = int32(class)
 	l.most = max(l.most, int32(class))
@@ -65,7 +65,7 @@ func (l *Labelling) Label(v, class int64) error {
 // Assign puts a node into the split of the given number.
 func (l *Labelling) Assign(v int64, split uint8) error {
 	if uint64(v) >= uint64(len(l.part)) {
-		return fault.New(fault.ErrInput, "the %s set names node %d of %d", dataset.SplitNames[split-1], v, len(l.part))
+		return fault.New(fault.ErrInput, "the %s set has node %d, but there are only %d nodes", dataset.SplitNames[split-1], v, len(l.part))
 	}
 	switch l.part[v] {
 	case 0:
@@ -74,7 +74,7 @@ func (l *Labelling) Assign(v int64, split uint8) error {
 	case split:
 		return fault.New(fault.ErrInput, "node %d is in the %s set twice", v, dataset.SplitNames[split-1])
 	}
-	return fault.New(fault.ErrInput, "the splits overlap: node %d is in the %s set and in the %s set", v, dataset.SplitNames[l.part[v]-1], dataset.SplitNames[split-1])
+	return fault.New(fault.ErrInput, "node %d is in the %s set and in the %s set", v, dataset.SplitNames[l.part[v]-1], dataset.SplitNames[split-1])
 }
 
 func (im *importing) labels(ctx context.Context) error {
@@ -203,7 +203,7 @@ func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) 
 		return 0, err
 	}
 	if dropped > 0 {
-		im.rep.Logf("%d nodes of the %s set have no label and were left out", dropped, name)
+		im.rep.Logf("left out %d nodes without a label from the %s set", dropped, name)
 	}
 	return n, a.Finish()
 }
@@ -221,7 +221,7 @@ func (l *Labelling) Row(v int64, values []float32) error {
 		case 1:
 			graph.AddClass(bits, c)
 		default:
-			return fault.New(fault.ErrInput, "node %d has %v in the column of class %d: a row holds ones and zeros, or -1 or NaN throughout for no label", v, x, c)
+			return fault.New(fault.ErrInput, "node %d has %v in the column of class %d: rows consist of 0 and 1 or, for no label, only of -1 or NaN", v, x, c)
 		}
 	}
 	return nil
@@ -243,7 +243,7 @@ func (l *Labelling) Number(v int64, x float64) error {
 	case math.IsNaN(x):
 		return nil
 	case x != math.Trunc(x) || math.Abs(x) > 1<<53:
-		return fault.New(fault.ErrInput, "node %d has label %v: classes are whole numbers", v, x)
+		return fault.New(fault.ErrInput, "node %d has the label %v: labels are whole numbers", v, x)
 	}
 	return l.Label(v, int64(x))
 }

@@ -33,18 +33,18 @@ func TestLabel(t *testing.T) {
 	}
 	one := newLabelling(&Shape{Nodes: 1, Classes: 1})
 	for what, err := range map[string]error{
-		"node 0 has label 1: there are 1 classes":                       one.Label(0, 1),
-		"node 3 has label 3: there are 3 classes, and -1 for none":      few.Label(3, 3),
-		"node 4 has label -2: there are 3":                              few.Label(4, -2),
-		"node 1 has label -2: classes count from 0, -1 stands for none": l.Label(1, -2),
-		"node 2 has label 2147483647: classes count":                    l.Label(2, math.MaxInt32),
-		"node 0 has label 1.5: classes are whole numbers":               l.Number(0, 1.5),
-		"node 0 has label +Inf: classes are whole":                      l.Number(0, math.Inf(1)),
-		"node 0 has label 1.8014398509481984e+16: classes are whole":    l.Number(0, 1<<54),
-		"node 0 has label -1.8014398509481984e+16: classes are whole":   l.Number(0, -1<<54),
-		"node 0 has label 9007199254740992: classes count":              l.Number(0, 1<<53), // the last that is exact
-		"the train set names node 5 of 5":                               l.Assign(5, 1),
-		"the test set names node -1 of 5":                               l.Assign(-1, 3),
+		"node 0 has the label 1, but there are 1 classes, counted from 0, or -1 for none":           one.Label(0, 1),
+		"node 3 has the label 3, but there are 3 classes, counted from 0, or -1 for none":           few.Label(3, 3),
+		"node 4 has the label -2, but there are 3 classes, counted from 0, or -1 for none":          few.Label(4, -2),
+		"node 1 has the label -2: labels are classes, counted from 0, or -1 for none":               l.Label(1, -2),
+		"node 2 has the label 2147483647: labels are classes, counted from 0, or -1 for none":       l.Label(2, math.MaxInt32),
+		"node 0 has the label 1.5: labels are whole numbers":                                        l.Number(0, 1.5),
+		"node 0 has the label +Inf: labels are whole numbers":                                       l.Number(0, math.Inf(1)),
+		"node 0 has the label 1.8014398509481984e+16: labels are whole numbers":                     l.Number(0, 1<<54),
+		"node 0 has the label -1.8014398509481984e+16: labels are whole numbers":                    l.Number(0, -1<<54),
+		"node 0 has the label 9007199254740992: labels are classes, counted from 0, or -1 for none": l.Number(0, 1<<53), // the last that is exact
+		"the train set has node 5, but there are only 5 nodes":                                      l.Assign(5, 1),
+		"the test set has node -1, but there are only 5 nodes":                                      l.Assign(-1, 3),
 	} {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v; want %q", err, what)
@@ -71,9 +71,9 @@ func TestAssign(t *testing.T) {
 		t.Errorf("%d without labels, %d, %d and %d with", unlabelled, train, valid, test)
 	}
 	for what, err := range map[string]error{
-		"node 0 is in the train set twice":                                    l.Assign(0, 1),
-		"the splits overlap: node 3 is in the valid set and in the train set": l.Assign(3, 1),
-		"the splits overlap: node 2 is in the test set and in the valid set":  l.Assign(2, 2),
+		"node 0 is in the train set twice":                l.Assign(0, 1),
+		"node 3 is in the valid set and in the train set": l.Assign(3, 1),
+		"node 2 is in the test set and in the valid set":  l.Assign(2, 2),
 	} {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v; want %q", err, what)

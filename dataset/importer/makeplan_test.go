@@ -117,12 +117,12 @@ func TestMakePlanFinds(t *testing.T) {
 	gone := good()
 	gone.file += ".none"
 	finds("a missing file", plan(t, datasettest.FS, gone, importer.Options{}), "edges.none is missing", "edges.none is missing")
-	finds("no room", plan(t, full{datasettest.FS, 10}, good(), importer.Options{}), "10 B are free there")
+	finds("no room", plan(t, full{datasettest.FS, 10}, good(), importer.Options{}), "of disk space, but only 10 B are free: make room, or give --skip-space-check to begin nevertheless")
 	p := plan(t, datasettest.FS, good(), importer.Options{Resources: dataset.Resources{Memory: budget.Reserve + 4<<20 - 1}})
 	if finds("little memory", p, "importing needs 36.0 MiB of memory"); p.MemoryBytes != budget.Reserve+4<<20 || p.Classes != 0 {
 		t.Errorf("little memory: %+v", p)
 	}
-	finds("features that cannot be normalised", plan(t, datasettest.FS, &negative{*good()}, importer.Options{RowNormalize: true}), "node 0 has negative features")
+	finds("features that cannot be normalised", plan(t, datasettest.FS, &negative{*good()}, importer.Options{RowNormalize: true}), "--row-normalize: node 0 has a negative feature")
 	// An import refuses the same before anything is begun.
 	out := filepath.Join(t.TempDir(), "D")
 	_, err := importer.Import(t.Context(), datasettest.FS, out, formatOf(&negative{*good()}), importer.Options{Sources: []string{"here"}, RowNormalize: true}, progress.Discard)

@@ -17,7 +17,7 @@ func (im *importing) names(ctx context.Context) (err error) {
 	}
 	src, ok := im.src.(Namer)
 	if !ok {
-		return fmt.Errorf("import: %s has names of nodes, and does not yield them", im.format.Name)
+		return fmt.Errorf("import: the format %s reports names of nodes, but does not implement Namer", im.format.Name)
 	}
 	w, err := im.w.StartNames()
 	if err != nil {

@@ -83,19 +83,19 @@ func (o *Options) EnsureDefaults() {
 func (o *Options) Validate() error {
 	switch {
 	case o.Edges == "" && (len(o.Sources) == 0 || o.Sources[0] == ""):
-		return fault.New(fault.ErrUsage, "import: nothing to import was named")
+		return fault.New(fault.ErrUsage, "import: needs a source, or --edges")
 	case o.For != "" && o.For != ForPredict:
-		return fault.New(fault.ErrUsage, "--for %s: there is %s; without --for a dataset is one to train on", o.For, ForPredict)
+		return fault.New(fault.ErrUsage, "--for %s: known is %s; without --for, a dataset is made for training", o.For, ForPredict)
 	case o.For != "" && o.Split != nil:
-		return fault.New(fault.ErrUsage, "--split %s: with --for %s no split is stored", o.Split.Parts, o.For)
+		return fault.New(fault.ErrUsage, "--split %s: a dataset --for %s has no splits", o.Split.Parts, o.For)
 	case o.For != "" && (o.LabelFile != "" || len(o.SplitFiles) > 0):
-		return fault.New(fault.ErrUsage, "--labels and --split-files: with --for %s neither is stored", o.For)
+		return fault.New(fault.ErrUsage, "--labels and --split-files: a dataset --for %s has no labels and splits", o.For)
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !slices.Contains(Reverses(), o.Reverse):
-		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: there are %s", o.Reverse, strings.Join(Reverses(), ", "))
+		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: known are %s", o.Reverse, strings.Join(Reverses(), ", "))
 	case !slices.Contains(Loops(), o.SelfLoops):
-		return fault.New(fault.ErrUsage, "--self-loops %s: there are %s", o.SelfLoops, strings.Join(Loops(), ", "))
+		return fault.New(fault.ErrUsage, "--self-loops %s: known are %s", o.SelfLoops, strings.Join(Loops(), ", "))
 	case !slices.Contains(Relabels(), o.Relabel):
 		return fault.New(fault.ErrUsage, "--relabel %s: known are %s", o.Relabel, strings.Join(Relabels(), ", "))
 	}
@@ -111,7 +111,7 @@ func (o *Options) Validate() error {
 func (f *Format) check(r *Reading) error {
 	for _, name := range r.given() {
 		if !slices.Contains(f.Takes, name) {
-			return fault.New(fault.ErrUsage, "--%s: sources of the format %s have none", name, f.Name)
+			return fault.New(fault.ErrUsage, "--%s: the format %s does not take this flag", name, f.Name)
 		}
 	}
 	return nil
@@ -120,7 +120,7 @@ func (f *Format) check(r *Reading) error {
 // One returns the only source of a format that takes one.
 func One(sources []string) (string, error) {
 	if len(sources) != 1 {
-		return "", fault.New(fault.ErrUsage, "%d sources (%s): the format takes one", len(sources), strings.Join(sources, ", "))
+		return "", fault.New(fault.ErrUsage, "the format takes one source, not %d (%s)", len(sources), strings.Join(sources, ", "))
 	}
 	return sources[0], nil
 }

@@ -100,7 +100,7 @@ func (r *drawnRows) Next(values []float32) error {
 
 // draw makes a graph of rapid's choices.
 func draw(rt *rapid.T) *drawn {
-	d := &drawn{nodes: rapid.IntRange(8, 60).Draw(rt, "nodes"), dim: rapid.IntRange(1, 5).Draw(rt, "dim"), classes: rapid.IntRange(2, 11).Draw(rt, "classes"),
+	d := &drawn{nodes: rapid.IntRange(8, 60).Draw(rt, "nodes"), dim: rapid.IntRange(1, 5).Draw(rt, "dim"), classes: rapid.IntRange(2, 11).Draw(rt, "labels are whole numbers"),
 		seed: rapid.Uint64Range(0, 1<<60).Draw(rt, "seed"), multi: rapid.Bool().Draw(rt, "multi")}
 	src := rng.New(d.seed)
 	for range rapid.IntRange(0, 150).Draw(rt, "edges") {

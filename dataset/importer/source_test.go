@@ -207,7 +207,7 @@ func TestDropped(t *testing.T) {
 	if _, err := importer.Import(t.Context(), datasettest.FS, out, f, importer.Options{Sources: []string{"-"}}, said); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"1 nodes of the train set have no label and were left out", "2 nodes of the test set have no label and were left out"}; !slices.Equal(said.lines, want) {
+	if want := []string{"left out 1 nodes without a label from the train set", "left out 2 nodes without a label from the test set"}; !slices.Equal(said.lines, want) {
 		t.Errorf("%q", said.lines)
 	}
 	d, err := dataset.Open(datasettest.FS, out)
@@ -350,7 +350,7 @@ func TestNames(t *testing.T) {
 	}
 	nameless := struct{ importer.Source }{n}
 	_, err := importer.Import(t.Context(), datasettest.FS, filepath.Join(vfstest.TempDir(t), "D"), format(nameless), importer.Options{Sources: []string{"-"}}, progress.Discard)
-	if err == nil || !strings.Contains(err.Error(), "named has names of nodes, and does not yield them") {
+	if err == nil || !strings.Contains(err.Error(), "the format named reports names of nodes, but does not implement Namer") {
 		t.Errorf("no names: %v", err)
 	}
 }

@@ -119,7 +119,7 @@ func (c *sourceContent) unchanged(fsys vfs.FS) error {
 			return err
 		}
 		if st.Size() != f.info.Size() || !st.ModTime().Equal(f.info.ModTime()) || !os.SameFile(st, f.info) {
-			return fault.New(fault.ErrInput, "%s changed while it was imported: import it again", f.name)
+			return fault.New(fault.ErrInput, "%s changed during the import: import it again", f.name)
 		}
 	}
 	return nil
@@ -205,7 +205,7 @@ func Inside(dir, name string) (string, error) {
 		return path, nil
 	}
 	if rel, err := filepath.Rel(root, real); err != nil || !filepath.IsLocal(rel) {
-		return "", fault.New(fault.ErrInput, "path %q is a symbolic link that leaves the directory: put the file itself there", name)
+		return "", fault.New(fault.ErrInput, "path %q is a symbolic link to outside the directory: put the file itself there", name)
 	}
 	return path, nil
 }

@@ -38,7 +38,7 @@ const nearOne = 0.01 + 1e-9
 // ones that may be either need the sign. The content parameters have the split as it was written, but
 // shares as the percentages that they are equal to.
 func (s *Split) percent() (percent [3]float64, content string, err error) {
-	bad := fault.New(fault.ErrUsage, "--split %s: want three percentages, as in 60/20/20, or shares, as in 0.6/0.2/0.2", s.Parts)
+	bad := fault.New(fault.ErrUsage, "--split %s: needs three percentages, as in 60/20/20, or shares, as in 0.6/0.2/0.2", s.Parts)
 	parts := strings.Split(s.Parts, "/")
 	if len(parts) != len(percent) {
 		return percent, "", bad
@@ -58,10 +58,10 @@ func (s *Split) percent() (percent [3]float64, content string, err error) {
 	whole := sum <= 1+1e-9 && sum >= 1-nearOne
 	switch {
 	case sum > 100+1e-9 || percent[0] == 0:
-		return percent, "", fault.New(fault.ErrUsage, "--split %s: the shares are more than 100 %% in all, or leave nothing to train on", s.Parts)
+		return percent, "", fault.New(fault.ErrUsage, "--split %s: the sum is more than 100 %%, or the training share is 0", s.Parts)
 	case signs == len(parts):
 	case signs > 0 || most < 1 && !whole || most == 1 && whole || math.Abs(sum-10) < 1e-9: // 8/1/1
-		return percent, "", fault.New(fault.ErrUsage, "--split %s: these may be percentages or shares: write %s", s.Parts, ways(percent, sum))
+		return percent, "", fault.New(fault.ErrUsage, "--split %s: the numbers may be percentages or shares: write %s", s.Parts, ways(percent, sum))
 	case most < 1:
 		percent = ofShares(percent)
 		return percent, written(percent, ""), nil
@@ -109,7 +109,7 @@ func (s *Split) draw(l *Labelling) error {
 	strata := 1
 	if s.Stratify && l.targets == nil {
 		if strata = int(l.most) + 1; strata > len(l.classes) {
-			return fault.New(fault.ErrInput, "--stratify: labels up to %d for %d nodes", l.most, len(l.classes))
+			return fault.New(fault.ErrInput, "--stratify: too many classes: labels are up to %d, but there are %d nodes", l.most, len(l.classes))
 		}
 	}
 	left := make([][4]int64, max(strata, 1)) // nodes to come of each part; the last part is no split
@@ -168,7 +168,7 @@ func (im *importing) settleSplit() error {
 	case s.Split != nil:
 		im.split = s.Split
 	default:
-		return fault.New(fault.ErrInput, "%s has no splits: give --split 60/20/20 to draw some", im.name())
+		return fault.New(fault.ErrInput, "%s has no splits: give --split, like --split 60/20/20, to draw them", im.name())
 	}
 	_, err := im.split.shares()
 	return err

@@ -31,7 +31,7 @@ func drawn(t rapid.TB, s Split, classes []int32) []uint8 {
 // each class, and that another seed gives another one.
 func TestSplitSizes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		classes := rapid.SliceOfN(rapid.Int32Range(graph.Unlabelled, 3), 50, 300).Draw(rt, "classes")
+		classes := rapid.SliceOfN(rapid.Int32Range(graph.Unlabelled, 3), 50, 300).Draw(rt, "labels are whole numbers")
 		s := Split{Parts: "60/20/10", Seed: rapid.Uint64().Draw(rt, "seed"), Stratify: rapid.Bool().Draw(rt, "stratify")}
 		part := drawn(rt, s, classes)
 		for stratum := int32(0); stratum < 4; stratum++ {

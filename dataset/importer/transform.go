@@ -28,14 +28,14 @@ func (im *importing) transform(values []float32, first int64) error {
 			binarize(row)
 		}
 		if im.o.RowNormalize && !normalize(row) {
-			return fault.New(fault.ErrInput, "node %d has negative features: only rows without can be normalised", v)
+			return fault.New(fault.ErrInput, "--row-normalize: node %d has a negative feature", v)
 		}
 		if j := indexBeyond(row, im.o.DType); j >= 0 {
 			wider := "float32"
 			if im.o.DType == dtype.Float16 {
-				wider = "bfloat16 or float32"
+				wider = "bfloat16 or --dtype float32"
 			}
-			return fault.New(fault.ErrInput, "feature %d of node %d is %g, more than %s holds: use %s", j, v, row[j], im.o.DType, wider)
+			return fault.New(fault.ErrInput, "feature %d of node %d is %g, too large for %s: give --dtype %s", j, v, row[j], im.o.DType, wider)
 		}
 	}
 	return nil

@@ -24,14 +24,14 @@ func TestTransform(t *testing.T) {
 		{Options{Binarize: true}, []float32{1, -2, 0, 0.5, 5, 0}, []float32{1, 0, 0, 1, 1, 0}, ""},
 		{Options{RowNormalize: true}, []float32{1, 2, 1, 0, 0, 0}, []float32{0.25, 0.5, 0.25, 0, 0, 0}, ""},
 		{Options{Binarize: true, RowNormalize: true}, []float32{-1, 2, 3, 0, 9, 0}, []float32{0, 0.5, 0.5, 0, 1, 0}, ""},
-		{Options{RowNormalize: true}, []float32{1, 2, 1, 0, -1, 0}, nil, "node 11 has negative features"},
+		{Options{RowNormalize: true}, []float32{1, 2, 1, 0, -1, 0}, nil, "--row-normalize: node 11 has a negative feature"},
 		{Options{}, []float32{1, 2, inf, 0, 0, 0}, nil, "feature 2 of node 10 is +Inf: features must be finite"},
 		{Options{Binarize: true}, []float32{1, 2, 3, nan, 0, 0}, nil, "feature 0 of node 11 is NaN"},
 		{Options{DType: dtype.Float16}, []float32{half, -half, 0, 0, 0, 0}, []float32{half, -half, 0, 0, 0, 0}, ""},
-		{Options{DType: dtype.Float16}, []float32{1, 65520, 0, 0, 0, 0}, nil, "feature 1 of node 10 is 65520, more than float16 holds: use bfloat16 or float32"},
-		{Options{DType: dtype.Float16}, []float32{1, 0, 0, 0, 0, -65520}, nil, "feature 2 of node 11 is -65520, more"},
+		{Options{DType: dtype.Float16}, []float32{1, 65520, 0, 0, 0, 0}, nil, "feature 1 of node 10 is 65520, too large for float16: give --dtype bfloat16 or --dtype float32"},
+		{Options{DType: dtype.Float16}, []float32{1, 0, 0, 0, 0, -65520}, nil, "feature 2 of node 11 is -65520, too large for"},
 		{Options{DType: dtype.BFloat16}, []float32{brain, -brain, 65520, 0, 0, 0}, []float32{brain, -brain, 65520, 0, 0, 0}, ""},
-		{Options{DType: dtype.BFloat16}, []float32{math.MaxFloat32, 0, 0, 0, 0, 0}, nil, "feature 0 of node 10 is 3.4028235e+38, more than bfloat16 holds: use float32"},
+		{Options{DType: dtype.BFloat16}, []float32{math.MaxFloat32, 0, 0, 0, 0, 0}, nil, "feature 0 of node 10 is 3.4028235e+38, too large for bfloat16: give --dtype float32"},
 	} {
 		if c.o.DType == "" {
 			c.o.DType = dtype.Float32

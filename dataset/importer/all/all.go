@@ -79,7 +79,7 @@ func detect(fsys vfs.FS, sources []string) (importer.Format, string, error) {
 			return importer.Format{}, "", fault.New(fault.ErrInput, "%s is missing", s)
 		}
 	}
-	return importer.Format{}, "", fault.New(fault.ErrInput, "%s has none of the formats' signs: give --format, known are %s", strings.Join(sources, ", "), strings.Join(Names(), ", "))
+	return importer.Format{}, "", fault.New(fault.ErrInput, "the format of %s is not recognised: give --format, one of %s", strings.Join(sources, ", "), strings.Join(Names(), ", "))
 }
 
 // Import makes a dataset of a graph in the format of the given name, or Auto; see
@@ -121,7 +121,7 @@ func find(fsys vfs.FS, format string, o *importer.Options, rep progress.Reporter
 	}
 	f, sign, err := Find(fsys, format, o.Sources)
 	if err == nil && sign != "" {
-		rep.Logf("the source is read as %s: %s", f.Name, sign)
+		rep.Logf("reading the source as %s: %s", f.Name, sign)
 	}
 	return f, err
 }

@@ -24,9 +24,9 @@ func TestGlance(t *testing.T) {
 		refusal string // what an import does
 	}{
 		{"good", []int64{0, 1, 2, 1, 2, 0}, "", ""},
-		{"a source beyond", []int64{0, 1, 3, 1, 2, 0}, "edge_index: an edge from 3 leaves the graph of 3 and 3 nodes", "an edge from 3 leaves"},
-		{"a negative source", []int64{-1, 1, 2, 1, 2, 0}, "edge_index: an edge from -1 leaves the graph of 3 and 3 nodes", "an edge from -1 leaves"},
-		{"a destination beyond", []int64{0, 1, 2, 1, 2, 3}, "", "the edge from 2 to 3 leaves"},
+		{"a source beyond", []int64{0, 1, 3, 1, 2, 0}, "edge_index: an edge from 3 is out of range: there are 3 source nodes and 3 destination nodes", "an edge from 3 is out of range"},
+		{"a negative source", []int64{-1, 1, 2, 1, 2, 0}, "edge_index: an edge from -1 is out of range: there are 3 source nodes and 3 destination nodes", "an edge from -1 is out of range"},
+		{"a destination beyond", []int64{0, 1, 2, 1, 2, 3}, "", "the edge from 2 to 3 is out of range: there are"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			dir := t.TempDir()
@@ -84,12 +84,12 @@ func TestGlanceRaw(t *testing.T) {
 	}.Write(t, dir)
 	for _, c := range []struct{ edges, plan string }{
 		{"e.npz:good", ""},
-		{"e.npz:source", "e.npz: source: an edge from 3 leaves the graph of 3 nodes"},
-		{"e.npz:minus", "e.npz: minus: an edge from -1 leaves the graph of 3 nodes"},
+		{"e.npz:source", "e.npz: source: an edge from 3 is out of range: the graph has 3 nodes"},
+		{"e.npz:minus", "e.npz: minus: an edge from -1 is out of range: the graph has 3 nodes"},
 		{"e.npz:behind", ""}, // seen when all is unpacked
-		{"e.npz:pairs", "e.npz: the edge from 2 to 3 leaves the graph of 3 nodes"},
-		{"e.npz:columns", "e.npz: columns: an edge from 3 leaves the graph of 3 nodes"},
-		{"plain.npy", "plain.npy: the edge from 2 to 3 leaves the graph of 3 nodes"},
+		{"e.npz:pairs", "e.npz: the edge from 2 to 3 is out of range: the graph has 3 nodes"},
+		{"e.npz:columns", "e.npz: columns: an edge from 3 is out of range: the graph has 3 nodes"},
+		{"plain.npy", "plain.npy: the edge from 2 to 3 is out of range: the graph has 3 nodes"},
 	} {
 		o := importer.Options{Split: &importer.Split{Parts: "34/33/33"}, Reading: importer.Reading{Edges: at(c.edges), FeatureFile: at("f.npy"), LabelFile: at("l.npy")}}
 		p, err := all.MakePlan(t.Context(), datasettest.FS, at("D"), all.Auto, o, progress.Discard)

@@ -37,7 +37,7 @@ func TestIGBH(t *testing.T) {
 		t.Fatalf("found format %q, %v", f.Name, err)
 	}
 	p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), f, importer.Options{Sources: []string{hetero}}, progress.Discard)
-	if err != nil || p.Nodes != 11 || p.Edges != 13 || !strings.Contains(strings.Join(p.Notes, "\n"), "--format igb-h takes it whole") {
+	if err != nil || p.Nodes != 11 || p.Edges != 13 || !strings.Contains(strings.Join(p.Notes, "\n"), "--format igb-h imports all types") {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
@@ -125,22 +125,22 @@ func TestIGBHRefuses(t *testing.T) {
 		content    []byte // nil: no such file
 		says       []string
 	}{
-		{"other elements", "author/node_feat.npy", importertest.NPY("(5, 7)", make([]float32, 35)), []string{"author/node_feat.npy: rows of 7 elements, those of paper have 6"}},
-		{"fewer authors", "author/node_feat.npy", importertest.NPY("(4, 6)", make([]float32, 24)), []string{"edge_index.npy", "from 4 to 0 leaves the graph of 4 and 2 nodes"}},
+		{"other elements", "author/node_feat.npy", importertest.NPY("(5, 7)", make([]float32, 35)), []string{"author/node_feat.npy: its rows have 7 elements, but the rows of paper have 6"}},
+		{"fewer authors", "author/node_feat.npy", importertest.NPY("(4, 6)", make([]float32, 24)), []string{"edge_index.npy", "from 4 to 0 is out of range: there are 4 source nodes and 2 destination nodes"}},
 		{"authors of a bomb", "author/node_feat.npy", headed("<f4", "(4611686018427387904, 6)"), []string{"author/node_feat.npy"}},
 		{"authors that end", "author/node_feat.npy", headed("<f4", "(5, 6)"), []string{"author/node_feat.npy: truncated"}},
-		{"half a row", "author/node_feat.npy", make([]byte, 6*4*2+1), []string{"author/node_feat.npy has no header, and its 49 bytes are no rows of 6"}},
+		{"half a row", "author/node_feat.npy", make([]byte, 6*4*2+1), []string{"author/node_feat.npy has no header, and its 49 bytes are not whole rows of 6 ×"}},
 		{"negative authors", "author/node_feat.npy", headed("<f4", "(-5, 6)"), []string{"author/node_feat.npy"}},
 		{"NaN", "author/node_feat.npy", importertest.NPY("(5, 6)", []float32{29: float32(math.NaN())}), []string{"NaN"}},
-		{"a topic of 2⁶³", topic, importertest.NPY("(1, 2)", []int64{0, math.MaxInt64}), []string{`4611686018427387905 nodes of type "fos"`}},
+		{"a topic of 2⁶³", topic, importertest.NPY("(1, 2)", []int64{0, math.MaxInt64}), []string{`the node type "fos" is listed twice, or with an impossible number of nodes, 4611686018427387905`}},
 		{"a topic of 2³³", topic, importertest.NPY("(1, 2)", []int64{0, 1<<33 - 1}), []string{"32-bit"}},
-		{"a negative topic", topic, importertest.NPY("(2, 2)", []int64{0, 1, 0, -1}), []string{"from 0 to -1 leaves the graph of 11 and 2"}},
-		{"a paper beyond", cites, importertest.NPY("(1, 2)", []int64{11, 0}), []string{"from 11 to 0 leaves the graph of 11 and 11"}},
-		{"three columns", cites, importertest.NPY("(1, 3)", make([]int64, 3)), []string{"(E, 2), not of (1, 3)"}},
+		{"a negative topic", topic, importertest.NPY("(2, 2)", []int64{0, 1, 0, -1}), []string{"from 0 to -1 is out of range: there are 11 source nodes and 2 destination nodes"}},
+		{"a paper beyond", cites, importertest.NPY("(1, 2)", []int64{11, 0}), []string{"from 11 to 0 is out of range: there are 11 source nodes and 11 destination nodes"}},
+		{"three columns", cites, importertest.NPY("(1, 3)", make([]int64, 3)), []string{"edges must be integers of shape (E, 2), not an array of shape (1, 3)"}},
 		{"edges of floats", cites, importertest.NPY("(2, 2)", make([]float32, 4)), []string{"integers of shape (E, 2)"}},
 		{"no edges", cites, nil, []string{"edge_index.npy is missing"}},
 		{"no features of papers", "paper/node_feat.npy", nil, []string{"paper/node_feat.npy is missing"}},
-		{"a class too many", "paper/node_label_19.npy", importertest.NPY("(11,)", []float32{10: 19}), []string{"node_label_19.npy: node 21 has label 19"}},
+		{"a class too many", "paper/node_label_19.npy", importertest.NPY("(11,)", []float32{10: 19}), []string{"node_label_19.npy: node 21 has the label 19, but there are 19 classes, counted from 0, or -1 for none"}},
 	} {
 		dir := importertest.Edited(t, hetero, importertest.Put("processed/"+c.file, c.content))
 		refusedAs(t, "igb-h", c.what, importer.Options{Sources: []string{dir}}, c.says...)

@@ -95,7 +95,7 @@ func TestImportGNNBenchmark(t *testing.T) {
 		"valid.bin":    binio.Bytes([]uint32{2}),
 		"test.bin":     binio.Bytes([]uint32{1}),
 	})
-	if want := "1 nodes of the train set have no label and were left out"; len(log.lines) != 1 || log.lines[0] != want {
+	if want := "left out 1 nodes without a label from the train set"; len(log.lines) != 1 || log.lines[0] != want {
 		t.Errorf("logged %q, want %q", log.lines, want)
 	}
 
@@ -261,25 +261,25 @@ func TestImportRefuses(t *testing.T) {
 		{"a truncated array", benchmarkTree(), cut("g.npz/attr_data"), []string{"g.npz: attr_data", "truncated"}},
 		{"truncated labels", benchmarkTree(), cut("g.npz/labels"), []string{"g.npz: labels", "truncated"}},
 		{"labels of booleans", benchmarkTree(), set("g.npz/labels", vector([]bool{true, false, true, true, true})), []string{"g.npz: labels", "bool"}},
-		{"labels of halves", benchmarkTree(), set("g.npz/labels", vector([]float32{0, 1, 0.5, 0, 1})), []string{"g.npz: labels", "node 2 has label 0.5: classes are whole numbers"}},
+		{"labels of halves", benchmarkTree(), set("g.npz/labels", vector([]float32{0, 1, 0.5, 0, 1})), []string{"g.npz: labels", "node 2 has the label 0.5: labels are whole numbers"}},
 		{"labels of floats, too few", benchmarkTree(), set("g.npz/labels", vector([]float32{0, 1, 2, 0})), []string{"g.npz: labels", "its shape is (4,) instead of (5,)", "float"}},
 		{"too few labels", benchmarkTree(), set("g.npz/labels", vector([]int64{0, 1, 2})), []string{"g.npz: labels", "(3,)"}},
 		{"a label below -1", benchmarkTree(), set("g.npz/labels", vector([]int64{0, 1, -2, 0, 1})), []string{"labels", "node 2", "-2"}},
 		{"an edge out of range", benchmarkTree(), set("g.npz/adj_indices", vector([]int32{1, 2, 0, 5, 3, 3})), []string{"g.npz: adj_indices", "2 and 5"}},
 		{"a negative edge", benchmarkTree(), set("g.npz/adj_indices", vector([]int32{1, 2, 0, -1, 3, 3})), []string{"g.npz: adj_indices", "-1"}},
-		{"a descending indptr", benchmarkTree(), set("g.npz/adj_indptr", vector([]int32{0, 3, 2, 4, 4, 6})), []string{"adj_indptr", "offset 2 follows 3"}},
+		{"a descending indptr", benchmarkTree(), set("g.npz/adj_indptr", vector([]int32{0, 3, 2, 4, 4, 6})), []string{"adj_indptr", "offset 2 follows offset 3, which is wrong for 6 entries"}},
 		{"a short indptr", benchmarkTree(), set("g.npz/adj_indptr", vector([]int32{0, 3, 6})), []string{"adj_indptr", "(3,)"}},
 		{"an indptr that ends early", benchmarkTree(), set("g.npz/adj_indptr", vector([]int32{0, 2, 3, 4, 4, 5})), []string{"adj_indptr", "offset 5"}},
 		{"an adjacency that is not square", benchmarkTree(), set("g.npz/adj_shape", vector([]int64{5, 4})), []string{"adj_shape", "5 × 4"}},
 		{"features of other nodes", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{6, 3})), []string{"attr_shape", "6"}},
-		{"no features", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{5, 0})), []string{"g.npz", "features of 0 elements"}},
+		{"no features", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{5, 0})), []string{"g.npz", "feature rows have 0 elements instead of 1 to 16777216"}},
 		{"a feature column out of range", benchmarkTree(), set("g.npz/attr_indices", vector([]int32{2, 0, 3, 1, 1, 0})), []string{"attr_indices", "column 3"}},
 		{"NaN", benchmarkTree(), set("g.npz/attr_data", vector([]float32{2, 6, nan, 0.5, 0.5, 3})), []string{"g.npz", "feature 1 of node 1", "NaN"}},
 		{"infinity", benchmarkTree(), set("g.npz/attr_data", vector([]float64{2, 6, 1, 0.5, 1e39, 3})), []string{"g.npz", "feature 1 of node 3", "+Inf"}},
 		{"more nodes than ids", benchmarkTree(), set("g.npz/adj_shape", vector([]int64{1<<32 + 1, 1<<32 + 1})), []string{"g.npz", "4294967297", "32-bit"}},
-		{"overlapping splits", benchmarkTree(), set("g_split.npz/test", vector([]int64{1, 4})), []string{"g_split.npz: test", "overlap", "node 4"}},
+		{"overlapping splits", benchmarkTree(), set("g_split.npz/test", vector([]int64{1, 4})), []string{"g_split.npz: test", "in the train set and in the test set", "node 4"}},
 		{"a node twice in a split", benchmarkTree(), set("g_split.npz/test", vector([]int64{1, 1})), []string{"g_split.npz: test", "twice"}},
-		{"a split node out of range", benchmarkTree(), set("g_split.npz/test", vector([]int64{5})), []string{"g_split.npz: test", "node 5 of 5"}},
+		{"a split node out of range", benchmarkTree(), set("g_split.npz/test", vector([]int64{5})), []string{"g_split.npz: test", "the test set has node 5, but there are only 5 nodes"}},
 		{"an empty training set", benchmarkTree(), set("g_split.npz/train", vector([]int64{})), []string{"g.npz", "train set is empty"}},
 		{"an unlabelled training set", benchmarkTree(), set("g_split.npz/train", vector([]int64{3})), []string{"g.npz", "train set is empty"}},
 
@@ -291,7 +291,7 @@ func TestImportRefuses(t *testing.T) {
 		{"too many nodes", boltTree(), replace("metadata.yaml", "num: 4", "num: 5000000000"), []string{"metadata.yaml", "32-bit"}},
 		{"a format of the edges", boltTree(), replace("metadata.yaml", "numpy, path: edges", "parquet, path: edges"), []string{"metadata.yaml", "edges", "parquet"}},
 		{"features of HDF5", boltTree(), replace("metadata.yaml", "name: feat, format: numpy", "name: feat, format: hdf5"), []string{"metadata.yaml", "features", "hdf5"}},
-		{"features that are no file of torch", boltTree(), replace("metadata.yaml", "name: feat, format: numpy", "name: feat, format: torch"), []string{"feat.npy", "no archive of torch.save"}},
+		{"features that are no file of torch", boltTree(), replace("metadata.yaml", "name: feat, format: numpy", "name: feat, format: torch"), []string{"feat.npy", "not an archive of torch.save"}},
 		{"features that are missing", boltTree(), replace("metadata.yaml", "name: feat,", "name: x,"), []string{"nosuch.npy", "missing"}},
 		{"features twice", boltTree(), replace("metadata.yaml", "name: year,", "name: feat,"), []string{"metadata.yaml", "feat, feat"}},
 		{"a path outside", boltTree(), replace("metadata.yaml", "path: edges.npy", "path: ../edges.npy"), []string{"metadata.yaml", "../edges.npy"}},
@@ -301,17 +301,17 @@ func TestImportRefuses(t *testing.T) {
 		{"missing edges", boltTree(), set("edges.npy", nil), []string{"edges.npy", "missing"}},
 		{"missing labels", boltTree(), set("test_labels.npy", nil), []string{"test_labels.npy", "missing"}},
 		{"truncated edges", boltTree(), cut("edges.npy"), []string{"edges.npy", "truncated"}},
-		{"edges with a tail", boltTree(), set("edges.npy", npyFile("(2, 1)", make([]int64, 3))), []string{"edges.npy", "of int64 of shape (2, 1) take "}},
+		{"edges with a tail", boltTree(), set("edges.npy", npyFile("(2, 1)", make([]int64, 3))), []string{"edges.npy", "bytes, but a header and an array of int64 of shape (2, 1) have"}},
 		{"edges of shape [E, 2]", boltTree(), set("edges.npy", npyFile("(5, 2)", make([]int64, 10))), []string{"edges.npy", "(5, 2)", "(2, E)"}},
 		{"edges of floats", boltTree(), set("edges.npy", npyFile("(2, 5)", make([]float32, 10))), []string{"edges.npy", "float32"}},
 		{"an edge out of range (numpy)", boltTree(), set("edges.npy", npyFile("(2, 1)", []int64{4, 0})), []string{"edges.npy", "from 4 to 0"}},
 		{"truncated features", boltTree(), cut("feat.npy"), []string{"feat.npy", "truncated"}},
-		{"features of other nodes (numpy)", boltTree(), set("feat.npy", npyFile("(3, 2)", make([]float32, 6))), []string{"feat.npy", "3 nodes"}},
+		{"features of other nodes (numpy)", boltTree(), set("feat.npy", npyFile("(3, 2)", make([]float32, 6))), []string{"feat.npy", "features of 3 nodes"}},
 		{"features by columns", boltTree(), set("feat.npy", npyOrder("(4, 2)", true, make([]float32, 8))), []string{"feat.npy", "fortran_order"}},
 		{"NaN (numpy)", boltTree(), set("feat.npy", npyFile("(4, 2)", []float32{1, 2, 3, 4, 5, nan, 7, 8})), []string{"feat.npy", "feature 1 of node 2"}},
 		{"a label out of range", boltTree(), set("train_labels.npy", vector([]int64{1, 3})), []string{"train_labels.npy", "label 3", "3 classes"}},
-		{"seeds without labels", boltTree(), set("train_labels.npy", vector([]int64{1})), []string{"train.npy", "train_labels.npy", "equally long"}},
-		{"overlapping splits (csv)", boltTree(), set("valid.csv", []byte("2\n")), []string{"valid.csv", "overlap"}},
+		{"seeds without labels", boltTree(), set("train_labels.npy", vector([]int64{1})), []string{"train.npy", "train_labels.npy", "have different lengths"}},
+		{"overlapping splits (csv)", boltTree(), set("valid.csv", []byte("2\n")), []string{"valid.csv", "in the train set and in the valid set"}},
 		{"words in a csv", boltTree(), set("valid.csv", []byte("three\n")), []string{"valid.csv", "line 1", "three"}},
 		{"two columns in a csv", boltTree(), set("valid.csv", []byte("1,2\n")), []string{"valid.csv", "line 1"}},
 	} {
@@ -351,14 +351,14 @@ func TestImportOptions(t *testing.T) {
 		change func(*options)
 		kind   error
 	}{
-		`--format "xml"`: {func(o *options) { o.Format = "xml" }, fault.ErrUsage},
-		"--dtype int8":   {func(o *options) { o.DType = dtype.Int8 }, fault.ErrUsage},
-		"unpack it":      {func(o *options) { o.Sources = []string{"x.tar.gz"} }, fault.ErrInput},
-		"nosuch":         {func(o *options) { o.Sources = []string{filepath.Join(dir, "nosuch")} }, fault.ErrInput},
-		"negative":       {func(o *options) { o.RowNormalize = true }, fault.ErrInput},
-		"--memory":       {func(o *options) { o.Memory = 1 << 20 }, fault.ErrBudget},
-		"nothing":        {func(o *options) { o.Sources = nil }, fault.ErrUsage},
-		"is a NAME.npz":  {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
+		`--format "xml"`:                     {func(o *options) { o.Format = "xml" }, fault.ErrUsage},
+		"--dtype int8":                       {func(o *options) { o.DType = dtype.Int8 }, fault.ErrUsage},
+		"unpack it":                          {func(o *options) { o.Sources = []string{"x.tar.gz"} }, fault.ErrInput},
+		"nosuch":                             {func(o *options) { o.Sources = []string{filepath.Join(dir, "nosuch")} }, fault.ErrInput},
+		"negative":                           {func(o *options) { o.RowNormalize = true }, fault.ErrInput},
+		"--memory":                           {func(o *options) { o.Memory = 1 << 20 }, fault.ErrBudget},
+		"import: needs a source, or --edges": {func(o *options) { o.Sources = nil }, fault.ErrUsage},
+		"is a file NAME.npz with the arrays adj_*, attr_* and labels": {func(o *options) { o.Format = gnnbenchmark.Name }, fault.ErrInput},
 	} {
 		o := boltOptions(dir)
 		c.change(&o)
@@ -373,14 +373,14 @@ func TestImportOptions(t *testing.T) {
 		beyond float32
 		use    string
 	}{
-		{dtype.Float16, 65520, "bfloat16 or float32"},
+		{dtype.Float16, 65520, "bfloat16 or --dtype float32"},
 		{dtype.BFloat16, -math.MaxFloat32, "float32"},
 	} {
 		tr := boltTree()
 		tr["feat.npy"] = npyFile("(4,)", []float32{1, 2, 3, c.beyond})
 		tr.Write(t, dir)
 		o.DType = c.to
-		if _, err := importAs(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": use "+c.use) {
+		if _, err := importAs(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.HasSuffix(err.Error(), ": give --dtype "+c.use) {
 			t.Errorf("a value beyond %s: %v", c.to, err)
 		}
 	}
@@ -476,7 +476,7 @@ func TestImportMoreThanShape(t *testing.T) {
 		tr.Write(t, dir)
 		_, key, _ := strings.Cut(name, "/")
 		_, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), benchmarkOptions(dir), progress.Discard)
-		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), key+": it holds more bytes than its shape") {
+		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), key+": it has more bytes than its shape") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

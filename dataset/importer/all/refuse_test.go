@@ -95,14 +95,14 @@ func TestOGBRefuses(t *testing.T) {
 		{"no bytes", "arxiv", "raw/edge.csv.gz", []byte{}, []string{"edge.csv.gz: cannot be unpacked: truncated"}},
 		{"too few features", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n"), []string{"node-feat.csv.gz", "truncated"}},
 		{"a word", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2\n3,x\n"), []string{"node-feat.csv.gz", "line 2"}},
-		{"half a class", "arxiv", "raw/node-label.csv.gz", gzipped(strings.Repeat("0.5\n", 23)), []string{"node-label.csv.gz", "node 0 has label 0.5"}},
-		{"too few labels", "arxiv", "raw/node-label.csv.gz", gzipped("1\n"), []string{"node-label.csv.gz", "labels of 1 nodes, there are 23"}},
-		{"a split of another node", "arxiv", "split/time/test.csv.gz", gzipped("23\n"), []string{"test.csv.gz", "node 23 of 23"}},
+		{"half a class", "arxiv", "raw/node-label.csv.gz", gzipped(strings.Repeat("0.5\n", 23)), []string{"node-label.csv.gz", "node 0 has the label 0.5: labels are whole numbers"}},
+		{"too few labels", "arxiv", "raw/node-label.csv.gz", gzipped("1\n"), []string{"node-label.csv.gz", "has labels of 1 nodes, but there are 23 nodes"}},
+		{"a split of another node", "arxiv", "split/time/test.csv.gz", gzipped("23\n"), []string{"test.csv.gz", "has node 23, but there are only 23 nodes"}},
 		{"overlapping splits", "arxiv", "split/time/test.csv.gz", []byte(nil), []string{"test.csv.gz is missing"}},
 		{"no archive", "binary", "raw/data.npz", []byte("PK"), []string{"data.npz", "archive"}},
-		{"types that leave the directory", "hetero", "raw/triplet-type-list.csv.gz", gzipped("../..,cites,paper\n"), []string{"triplet-type-list.csv.gz", "is no name of a type"}},
-		{"a type that is a path", "hetero", "raw/triplet-type-list.csv.gz", gzipped("a/b,cites,paper\n"), []string{"is no name of a type"}},
-		{"no labels", "hetero", "raw/nodetype-has-label.csv.gz", gzipped("paper,author,venue\nFalse,False,False\n"), []string{"names no type that has labels"}},
+		{"types that leave the directory", "hetero", "raw/triplet-type-list.csv.gz", gzipped("../..,cites,paper\n"), []string{"triplet-type-list.csv.gz", "cannot be the name of a type"}},
+		{"a type that is a path", "hetero", "raw/triplet-type-list.csv.gz", gzipped("a/b,cites,paper\n"), []string{"cannot be the name of a type"}},
+		{"no labels", "hetero", "raw/nodetype-has-label.csv.gz", gzipped("paper,author,venue\nFalse,False,False\n"), []string{"names no node type with labels"}},
 		{"edges of another type", "hetero", "raw/triplet-type-list.csv.gz", gzipped("paper,cites,paper\npaper,by,nobody\n"), []string{"num-edge-list.csv.gz is missing"}},
 	} {
 		dir := importertest.Edited(t, filepath.Join(fixtures, "ogb", c.set), importertest.Put(c.file, c.content))
@@ -121,20 +121,20 @@ func TestRawRefuses(t *testing.T) {
 		says       []string
 	}{
 		{"a bomb of a header", "e.npy", headed("<i8", "(1152921504606846976, 2)"), edges, []string{"e.npy"}},
-		{"a negative shape", "e.npy", headed("<i8", "(-2, 2)"), edges, []string{"e.npy", "malformed header"}},
+		{"a negative shape", "e.npy", headed("<i8", "(-2, 2)"), edges, []string{"e.npy", "is malformed"}},
 		{"a shape that overflows", "e.npy", headed("<i8", "(4611686018427387904, 4)"), edges, []string{"e.npy"}},
 		{"ids of 2^64", "e.npy", importertest.NPY("(3, 2)", []int64{-1, 0, 0, 0, 0, 0}), edges, []string{"e.npy", "from -1 to 0"}},
-		{"ids beyond 2^63", "e.npy", append(headed("<u8", "(3, 2)"), bytes.Repeat([]byte{255}, 48)...), edges, []string{"e.npy", "too large"}},
+		{"ids beyond 2^63", "e.npy", append(headed("<u8", "(3, 2)"), bytes.Repeat([]byte{255}, 48)...), edges, []string{"e.npy", "is larger than a signed integer of 64 bits"}},
 		{"three columns", "e.npy", importertest.NPY("(3, 3)", make([]int64, 9)), edges, []string{"e.npy", "(3, 3)"}},
-		{"(2, 2)", "e.npy", importertest.NPY("(2, 2)", make([]int64, 4)), edges, []string{"e.npy", "it may be (E, 2) or (2, E)"}},
+		{"(2, 2)", "e.npy", importertest.NPY("(2, 2)", make([]int64, 4)), edges, []string{"e.npy", "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"}},
 		{"edges of floats", "e.npy", importertest.NPY("(3, 2)", make([]float32, 6)), edges, []string{"e.npy", "float32"}},
-		{"no form", "e.xyz", nil, edges, []string{"e.xyz: of what form?"}},
-		{"features of other nodes", "f.npy", importertest.NPY("(21, 2)", make([]float32, 42)), features, []string{"labels of 20 nodes, there are 21"}},
+		{"no form", "e.xyz", nil, edges, []string{"e.xyz: its name does not tell its form: needs .npy, .npz:KEY, .parquet, .csv, .tsv or .txt, text also as .gz, or FILE:DTYPE:ROWSxCOLS"}},
+		{"features of other nodes", "f.npy", importertest.NPY("(21, 2)", make([]float32, 42)), features, []string{"has labels of 20 nodes, but the graph has 21 nodes"}},
 		{"by columns", "f.npy", importertest.NPYOrder("(20, 2)", true, make([]float32, 40)), features, []string{"f.npy", "fortran_order"}},
 		{"rows of no columns", "f.npy", importertest.NPY("(20, 0)", []float32{}), features, []string{"f.npy", "(20, 0)"}},
-		{"no parquet", "f.parquet", []byte("PAR1PAR1"), features, []string{"f.parquet: no Parquet file"}},
-		{"an id too large", "t.txt", []byte("20\n"), splits, []string{"t.txt", "node 20 of 20"}},
-		{"booleans of others", "t.npy", importertest.Vector(make([]bool, 3)), splits, []string{"t.npy", "booleans for 3 nodes, there are 20"}},
+		{"no parquet", "f.parquet", []byte("PAR1PAR1"), features, []string{"f.parquet: not a Parquet file: it has 8 bytes"}},
+		{"an id too large", "t.txt", []byte("20\n"), splits, []string{"t.txt", "the train set has node 20, but there are only 20 nodes"}},
+		{"booleans of others", "t.npy", importertest.Vector(make([]bool, 3)), splits, []string{"t.npy", "has a mask of 3 entries, but the graph has 20 nodes"}},
 		{"a node that is two lines", "t.txt", []byte("1\n1\n"), splits, []string{"t.txt", "twice"}},
 		{"a class of 2^60", "l.npy", importertest.Vector(append(make([]int64, 19), 1<<60)), labels, []string{"l.npy", "node 19"}},
 	} {
@@ -168,7 +168,7 @@ func TestPlanFinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, says := range []string{"node 0 has label 0.5", "from 0 to 23", "node-feat.csv.gz: line 1"} {
+	for i, says := range []string{"node 0 has the label 0.5", "from 0 to 23", "node-feat.csv.gz: line 1"} {
 		if i >= len(p.Problems) || !strings.Contains(p.Problems[i], says) {
 			t.Errorf("problems %q: the one with number %d should say %q", p.Problems, i, says)
 		}

@@ -204,7 +204,7 @@ func sum(counts []int64, limit int64) (int64, error) {
 	var n int64
 	for _, c := range counts {
 		if c < 0 || c > limit-n {
-			return 0, bad("a chunk of %d nodes or edges", c)
+			return 0, bad("a chunk has an impossible number of nodes or edges, %d", c)
 		}
 		n += c
 	}
@@ -213,7 +213,7 @@ func sum(counts []int64, limit int64) (int64, error) {
 
 func (s *source) readTypes(*importer.Reading) error {
 	if len(s.m.NodeType) == 0 || len(s.m.Nodes) != len(s.m.NodeType) {
-		return bad("it has %d node types, and chunks of %d", len(s.m.NodeType), len(s.m.Nodes))
+		return bad("it lists %d node types, but chunks of %d node types", len(s.m.NodeType), len(s.m.Nodes))
 	}
 	s.sh.Held = held
 	s.first = []int64{0}
@@ -226,7 +226,7 @@ func (s *source) readTypes(*importer.Reading) error {
 		s.first = append(s.first, s.sh.Nodes)
 	}
 	if s.sh.Nodes < 1 {
-		return bad("a graph of %d nodes", s.sh.Nodes)
+		return bad("the graph has %d nodes; at least 1 is needed", s.sh.Nodes)
 	}
 	if len(s.m.NodeType) > 1 {
 		var places []string
@@ -248,18 +248,18 @@ func (s *source) choose(option, value string) {
 // check finds a document's files, of which there are so many or, if that is negative, some.
 func (s *source) check(d *document, what string, chunks int) error {
 	if d == nil || len(d.Data) == 0 {
-		return bad("it names no files of %.80s", what)
+		return bad("it names no files for %.80s", what)
 	}
 	if chunks >= 0 && len(d.Data) != chunks {
-		return bad("%.80s are in %d files instead of one for each of %d chunks", what, len(d.Data), chunks)
+		return bad("%.80s: it names %d files instead of one for each of %d chunks", what, len(d.Data), chunks)
 	}
 	switch d.Format.Name {
 	case "csv", "numpy", "parquet":
 	default:
-		return bad("%.80s: format %.40q, known are csv, numpy and parquet", what, d.Format.Name)
+		return bad("%.80s: unknown format %.40q; known are csv, numpy and parquet", what, d.Format.Name)
 	}
 	if len(d.Format.Delimiter) > 1 {
-		return bad("%.80s: fields are separated by %.20q: one character is needed", what, d.Format.Delimiter)
+		return bad("%.80s: the delimiter is %.20q instead of one character", what, d.Format.Delimiter)
 	}
 	for _, name := range d.Data {
 		if filepath.IsAbs(name) { // as DGL's own script writes them
@@ -302,14 +302,14 @@ func (s *source) openChunk(d *document, i int, rows int64) (matrix.Matrix, error
 		return matrix.OpenText(s.fs, name, f)
 	}
 	if ext := map[string]string{"numpy": ".npy", "parquet": ".parquet"}[d.Format.Name]; filepath.Ext(name) != ext {
-		return nil, bad("%s: a file in the format %s ends in %s", name, d.Format.Name, ext)
+		return nil, bad("%s: the name of a file in the format %s must end in %s", name, d.Format.Name, ext)
 	}
 	return matrix.Open(s.fs, matrix.Spec{Path: name})
 }
 
 func (s *source) readEdgeTypes(*importer.Reading) error {
 	if len(s.m.EdgeType) == 0 || len(s.m.Edges) != len(s.m.EdgeType) {
-		return bad("it has %d edge types, and chunks of %d", len(s.m.EdgeType), len(s.m.Edges))
+		return bad("it lists %d edge types, but chunks of %d edge types", len(s.m.EdgeType), len(s.m.Edges))
 	}
 	for i, name := range s.m.EdgeType {
 		if slices.Contains(s.m.EdgeType[:i], name) {
@@ -382,13 +382,13 @@ func (s *source) pickLabel(o *importer.Reading) error {
 	kind := o.Task
 	switch {
 	case len(kinds) == 0:
-		return bad("no node type has labels: data called %s, or what graph_info names", strings.Join(labelNames, ", "))
+		return bad("no node type has labels: data with the name %s, or the name that graph_info gives", strings.Join(labelNames, ", "))
 	case kind == "" && len(kinds) > 1:
-		return bad("several node types have labels (%.200s): name one with --task", strings.Join(kinds, ", "))
+		return bad("several node types have labels (%.200s): choose one with --task", strings.Join(kinds, ", "))
 	case kind == "":
 		kind = kinds[0]
 	case !slices.Contains(kinds, kind):
-		return bad("the node types with labels are %.200s: none is the %.40q that is wanted", strings.Join(kinds, ", "), kind)
+		return bad("the node types with labels are %.200s; --task %.40q is not one of them", strings.Join(kinds, ", "), kind)
 	}
 	if len(kinds) > 1 {
 		s.choose("task", kind)
@@ -411,7 +411,7 @@ func (s *source) pickLabel(o *importer.Reading) error {
 	}
 	s.sh.NoSplit = s.masks[0] == nil
 	if s.sh.NoSplit && (s.masks[1] != nil || s.masks[2] != nil) {
-		return bad("the type %.40q has masks, but no %s", kind, maskNames[0])
+		return bad("the node type %.40q has masks, but no %s", kind, maskNames[0])
 	}
 	return nil
 }
@@ -431,16 +431,16 @@ func (s *source) pickType(o *importer.Reading) error {
 	kind := o.Task
 	switch {
 	case len(data) == 0:
-		return bad("no node type has data, and so no features")
+		return bad("no node type has node data, so there are no features")
 	case kind != "" && !slices.Contains(data, kind):
-		return bad("the node types with data are %.200s: none is the %.40q that is wanted", strings.Join(data, ", "), kind)
+		return bad("the node types with data are %.200s; --task %.40q is not one of them", strings.Join(data, ", "), kind)
 	case kind != "":
 	case len(data) == 1:
 		kind = data[0]
 	case len(labelled) == 1:
 		kind = labelled[0]
 	default:
-		return bad("several node types have data (%.200s): name the one whose features are wanted with --task", strings.Join(data, ", "))
+		return bad("several node types have data (%.200s): choose one with --task", strings.Join(data, ", "))
 	}
 	if len(data) > 1 {
 		s.choose("task", kind)
@@ -466,11 +466,11 @@ func (s *source) pickFeatures(o *importer.Reading) error {
 		chosen = []string{"feat"}
 	}
 	if len(all) == 0 {
-		return bad("the nodes %.40q have no features", s.m.NodeType[s.kind])
+		return bad("the node type %.40q has no features", s.m.NodeType[s.kind])
 	}
 	for i, name := range chosen {
 		if !slices.Contains(all, name) || slices.Contains(chosen[:i], name) {
-			return bad("the features of %.40q are %.200s: none is the %.40q that is wanted once", s.m.NodeType[s.kind], strings.Join(all, ", "), name)
+			return bad("the features of the node type %.40q are %.200s; --feature %.40q is not one of them, or is given twice", s.m.NodeType[s.kind], strings.Join(all, ", "), name)
 		}
 		if err := s.check(data[name], "features "+name, -1); err != nil {
 			return err
@@ -480,7 +480,7 @@ func (s *source) pickFeatures(o *importer.Reading) error {
 	if len(all) > 1 && !slices.Equal(chosen, []string{"feat"}) {
 		s.choose("feature", strings.Join(chosen, ","))
 		if len(o.Features) == 0 {
-			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features %s are taken, side by side: choose others with --feature", strings.Join(chosen, ", ")))
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features are %s, side by side: choose others with --feature", strings.Join(chosen, ", ")))
 		}
 	}
 	return nil
@@ -513,7 +513,7 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 			n = should
 		}
 		if err == nil && t.dim > 0 && m.Columns() != t.dim {
-			err = bad("%s: it has %d columns, other chunks %d", m.Name(), m.Columns(), t.dim)
+			err = bad("%s: it has %d columns, but other chunks have %d", m.Name(), m.Columns(), t.dim)
 		}
 		if t.dim = m.Columns(); err == nil && t.dim > 1 {
 			err = matrix.CheckColumns(m)
@@ -528,10 +528,10 @@ func (s *source) readTable(t *table, each func(matrix.Matrix) error) error {
 		}
 	}
 	if t.dim == 0 {
-		return bad("%s is empty, as are all files of %s", t.d.paths[0], t.name)
+		return bad("%s is empty, like all files of %s", t.d.paths[0], t.name)
 	}
 	if rows != s.labelled() {
-		return bad("%s: %s has %d rows, there are %d nodes %.40q", t.d.paths[0], t.name, rows, s.labelled(), s.m.NodeType[s.kind])
+		return bad("%s: the files of %s have %d rows, but there are %d nodes of the type %.40q", t.d.paths[0], t.name, rows, s.labelled(), s.m.NodeType[s.kind])
 	}
 	return nil
 }
@@ -554,7 +554,7 @@ func (s *source) readShapes() error {
 			return err
 		}
 		if m.dim != 1 {
-			return bad("%s: a mask of %d columns", m.d.paths[0], m.dim)
+			return bad("%s: a mask has %d columns instead of 1", m.d.paths[0], m.dim)
 		}
 	}
 	half := true
@@ -565,7 +565,7 @@ func (s *source) readShapes() error {
 			return err
 		}
 		if s.sh.Dim += f.dim; s.sh.Dim > dataset.MaxDim {
-			return bad("%s: features of %d elements", f.d.paths[0], s.sh.Dim)
+			return bad("%s: feature rows have %d elements, more than %d", f.d.paths[0], s.sh.Dim, dataset.MaxDim)
 		}
 		names = append(names, f.name)
 	}
@@ -617,7 +617,7 @@ func (s *source) each(ctx context.Context, t *table, do func(v int64, row []floa
 		rows := int64(0)
 		err = matrix.EachDouble(ctx, m, func(j int64, row []float64) error {
 			if rows++; rows > n {
-				return bad("%s: more rows than the %d that there should be", m.Name(), n)
+				return bad("%s: it has more rows than its chunk's %d nodes", m.Name(), n)
 			}
 			if err := do(v+j, row); err != nil {
 				return fmt.Errorf("%s: %w", m.Name(), err)
@@ -625,7 +625,7 @@ func (s *source) each(ctx context.Context, t *table, do func(v int64, row []floa
 			return nil
 		})
 		if err == nil && rows < n {
-			err = bad("%s: %d rows instead of the %d that there should be", m.Name(), rows, n)
+			err = bad("%s: it has %d rows instead of one for each of its chunk's %d nodes", m.Name(), rows, n)
 		}
 		if err := errors.Join(err, m.Close()); err != nil {
 			return err
@@ -650,7 +650,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		case math.IsNaN(x):
 			return nil // no label
 		case x != math.Trunc(x) || math.Abs(x) > math.MaxInt32:
-			return bad("node %d has label %v: classes count from 0, -1 stands for none", v, x)
+			return bad("node %d has the label %v: labels are whole numbers from 0, or -1 for none", v, x)
 		}
 		return l.Label(v, int64(x))
 	}); err != nil {
@@ -699,15 +699,15 @@ func (s *source) readEdges(ctx context.Context, name string, chunk int, n int64,
 	dst, src := make([]int64, 0, importer.Chunk), make([]int64, 0, importer.Chunk)
 	rows := int64(0)
 	if m.Columns() != 2 {
-		err = bad("%s: edges of %d columns: sources and destinations are needed", m.Name(), m.Columns())
+		err = bad("%s: edges have %d columns instead of 2, sources and destinations", m.Name(), m.Columns())
 	} else {
 		err = matrix.EachInt(ctx, m, func(i int64, e []int64) error {
 			sources, destinations := s.first[from+1]-s.first[from], s.first[to+1]-s.first[to]
 			switch rows++; {
 			case rows > n:
-				return bad("%s: more edges than the %d that metadata.json says", m.Name(), n)
+				return bad("%s: it has more edges than the %d that metadata.json says", m.Name(), n)
 			case uint64(e[0]) >= uint64(sources) || uint64(e[1]) >= uint64(destinations):
-				return bad("%s: the edge from %d to %d leaves %d nodes %.40s and %d nodes %.40s", m.Name(), e[0], e[1], sources, s.m.NodeType[from], destinations, s.m.NodeType[to])
+				return bad("%s: the edge from %d to %d is out of range: there are %d nodes of the source type %.40s and %d of the destination type %.40s", m.Name(), e[0], e[1], sources, s.m.NodeType[from], destinations, s.m.NodeType[to])
 			}
 			src, dst = append(src, s.first[from]+e[0]), append(dst, s.first[to]+e[1])
 			if len(src) < cap(src) {
@@ -719,7 +719,7 @@ func (s *source) readEdges(ctx context.Context, name string, chunk int, n int64,
 		})
 	}
 	if err == nil && rows < n {
-		err = bad("%s: %d edges instead of the %d that metadata.json says", m.Name(), rows, n)
+		err = bad("%s: it has %d edges instead of the %d that metadata.json says", m.Name(), rows, n)
 	}
 	if err == nil {
 		err = add(dst, src)

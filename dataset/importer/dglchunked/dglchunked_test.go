@@ -42,34 +42,34 @@ func TestRefuses(t *testing.T) {
 		"no metadata":         {set("metadata.json", nil), importer.Reading{}, "metadata.json is missing"},
 		"no JSON":             {set("metadata.json", []byte("{")), importer.Reading{}, "metadata.json: unexpected end"},
 		"a huge metadata":     {set("metadata.json", bytes.Repeat([]byte(" "), 1<<20+1)), importer.Reading{}, "metadata.json"},
-		"a negative chunk":    {replace("6,\n   7,\n   7", "-6, 7, 7"), importer.Reading{}, "a chunk of -6"},
-		"overflowing chunks":  {replace("6,\n   7,\n   7", "9223372036854775807, 7, 7"), importer.Reading{}, "a chunk of 9223372036854775807"},
+		"a negative chunk":    {replace("6,\n   7,\n   7", "-6, 7, 7"), importer.Reading{}, "a chunk has an impossible number of nodes or edges, -6"},
+		"overflowing chunks":  {replace("6,\n   7,\n   7", "9223372036854775807, 7, 7"), importer.Reading{}, "a chunk has an impossible number of nodes or edges, 9223372036854775807"},
 		"chunks of 2⁶⁴":       {replace("6,\n   7,\n   7", "18446744073709551616, 7, 7"), importer.Reading{}, "metadata.json: json: cannot unmarshal number"},
 		"more nodes than ids": {replace("6,\n   7,\n   7", "4294967296, 7, 7"), importer.Reading{}, "32-bit"},
-		"other nodes":         {replace("6,\n   7,\n   7", "6, 7, 6"), importer.Reading{}, "label has 20 rows, there are 19 nodes \"_N\""},
+		"other nodes":         {replace("6,\n   7,\n   7", "6, 7, 6"), importer.Reading{}, "the files of label have 20 rows, but there are 19 nodes of the type \"_N\""},
 		"other edges":         {replace("25,\n   25", "25, 24"), importer.Reading{}, "more edges than the 24"},
 		"missing edges":       {replace("25,\n   25", "25, 26"), importer.Reading{}, "25 edges instead of the 26"},
-		"other chunks":        {replace("25,\n   25", "50"), importer.Reading{}, "in 2 files instead of one for each of 1 chunks"},
+		"other chunks":        {replace("25,\n   25", "50"), importer.Reading{}, "it names 2 files instead of one for each of 1 chunks"},
 		"a type that is not": {replace(`"edge_type": [
   "_N:_E:_N"`, `"edge_type": ["_N:_E:x"`), importer.Reading{}, `"_N:_E:x" is not source:relation:destination`},
 		"a path outside":       {replace(edges, "../one/"+edges), importer.Reading{}, "is not inside the directory"},
 		"an absolute path":     {replace(edges, "/etc/passwd"), importer.Reading{}, "is not inside the directory"},
-		"another format":       {replace(`"name": "csv"`, `"name": "orc"`), importer.Reading{}, `format "orc", known are csv, numpy and parquet`},
-		"a long delimiter":     {replace(`"delimiter": " "`, `"delimiter": "||"`), importer.Reading{}, `separated by "||"`},
-		"a name of a format":   {replace(`"name": "csv"`, `"name": "numpy"`), importer.Reading{}, "ends in .npy"},
+		"another format":       {replace(`"name": "csv"`, `"name": "orc"`), importer.Reading{}, `unknown format "orc"; known are csv, numpy and parquet`},
+		"a long delimiter":     {replace(`"delimiter": " "`, `"delimiter": "||"`), importer.Reading{}, `the delimiter is "||" instead of one character`},
+		"a name of a format":   {replace(`"name": "csv"`, `"name": "numpy"`), importer.Reading{}, "must end in .npy"},
 		"no labels":            {replace(`"label"`, `"lable"`), importer.Reading{}, "no node type has labels"},
 		"no mask of training":  {replace(`"train_mask"`, `"trainmask"`), importer.Reading{}, "masks, but no train_mask"},
-		"another task":         {same, importer.Reading{Task: "author"}, `none is the "author" that is wanted`},
-		"another feature":      {same, importer.Reading{Features: []string{"x"}}, `are feat, year: none is the "x"`},
-		"a feature twice":      {same, importer.Reading{Features: []string{"year", "year"}}, "wanted once"},
-		"an edge out of range": {set(edges, []byte("0 20\n")), importer.Reading{}, "the edge from 0 to 20 leaves 20 nodes _N"},
+		"another task":         {same, importer.Reading{Task: "author"}, `; --task "author" is not one of them`},
+		"another feature":      {same, importer.Reading{Features: []string{"x"}}, `are feat, year; --feature "x" is not one of them, or is given twice`},
+		"a feature twice":      {same, importer.Reading{Features: []string{"year", "year"}}, "is not one of them, or is given twice"},
+		"an edge out of range": {set(edges, []byte("0 20\n")), importer.Reading{}, "the edge from 0 to 20 is out of range: there are 20 nodes of the source type _N and"},
 		"an edge of 2⁶⁴":       {set(edges, []byte("0 18446744073709551616\n")), importer.Reading{}, edges},
 		"an edge of one node":  {set(edges, []byte("0\n")), importer.Reading{}, edges},
 		"a missing chunk":      {set(edges, nil), importer.Reading{}, edges + " is missing"},
-		"features by columns":  {set("node_data/_N/feat-00001.npy", importertest.NPY("(7, 2)", make([]float32, 14))), importer.Reading{}, "it has 2 columns, other chunks 3"},
-		"fewer features":       {set("node_data/_N/feat-00001.npy", importertest.NPY("(6, 3)", make([]float32, 18))), importer.Reading{}, "feat has 19 rows, there are 20 nodes"},
-		"a label of a half":    {set("node_data/_N/label-00000.npy", importertest.Vector([]float64{0, 1, 0.5, 0, 0, 0})), importer.Reading{}, "node 2 has label 0.5"},
-		"overlapping masks":    {set("node_data/_N/val_mask-00000.npy", importertest.Vector([]int8{1, 1, 1, 1, 1, 1})), importer.Reading{}, "the splits overlap: node 0"},
+		"features by columns":  {set("node_data/_N/feat-00001.npy", importertest.NPY("(7, 2)", make([]float32, 14))), importer.Reading{}, "it has 2 columns, but other chunks have 3"},
+		"fewer features":       {set("node_data/_N/feat-00001.npy", importertest.NPY("(6, 3)", make([]float32, 18))), importer.Reading{}, "the files of feat have 19 rows, but there are 20 nodes of the type"},
+		"a label of a half":    {set("node_data/_N/label-00000.npy", importertest.Vector([]float64{0, 1, 0.5, 0, 0, 0})), importer.Reading{}, "node 2 has the label 0.5: labels are whole numbers from 0, or -1 for none"},
+		"overlapping masks":    {set("node_data/_N/val_mask-00000.npy", importertest.Vector([]int8{1, 1, 1, 1, 1, 1})), importer.Reading{}, "node 0 is in the train set and in the valid set"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			importertest.Refused(t, dglchunked.Format, importertest.Edited(t, filepath.Join("testdata", "one"), c.change), c.o, c.says)
@@ -89,5 +89,5 @@ func TestSymbolicLink(t *testing.T) {
 	if err := errors.Join(os.Remove(name), os.Symlink("/etc/passwd", name)); err != nil {
 		t.Fatal(err)
 	}
-	importertest.Refused(t, dglchunked.Format, dir, importer.Reading{}, "symbolic link that leaves")
+	importertest.Refused(t, dglchunked.Format, dir, importer.Reading{}, "is a symbolic link to outside the directory: put the file itself there")
 }

@@ -77,33 +77,33 @@ func TestSmall(t *testing.T) {
 		{three(feat + ", " + label + `, "train_mask": ` + files("m.npy") + `, "test_mask": ` + files("m2.npy")), ""},
 		{replaced(`"e.csv"`, `"reversed.csv"`), ""},
 		{replaced(`"e.csv"`, `"twice.csv"`), `twice.csv: its columns are "dst" and "to"`},
-		{three(label + `, "x": ` + files("ids0.csv", "ids2.csv") + `, "train_mask": ` + files("m.npy")), `ids0.csv: column 1, "nid", has ids`},
+		{three(label + `, "x": ` + files("ids0.csv", "ids2.csv") + `, "train_mask": ` + files("m.npy")), `ids0.csv: the name of column 1, "nid", says that it has ids`},
 		{three(feat + ", " + label + `, "test_mask": ` + files("m.npy")), "has masks, but no train_mask"},
 		{three(feat + ", " + label + `, "val_mask": ` + files("m.npy")), "has masks, but no train_mask"},
-		{three(feat + ", " + label + `, "train_mask": ` + files("wide.npy")), "wide.npy: a mask of 2 columns"},
-		{replaced(`["a", "b", "c"]`, `[]`), "it has 0 node types, and chunks of 3"},
-		{replaced(`["a", "b", "c"]`, `["a", "b"]`), "it has 2 node types, and chunks of 3"},
-		{replaced(`[[2], [3], [2, 1]]`, `[[0], [0], [0]]`), "a graph of 0 nodes"},
+		{three(feat + ", " + label + `, "train_mask": ` + files("wide.npy")), "wide.npy: a mask has 2 columns instead of 1"},
+		{replaced(`["a", "b", "c"]`, `[]`), "it lists 0 node types, but chunks of 3 node types"},
+		{replaced(`["a", "b", "c"]`, `["a", "b"]`), "it lists 2 node types, but chunks of 3 node types"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[0], [0], [0]]`), "the graph has 0 nodes; at least 1 is needed"},
 		{replaced(`[[2], [3], [2, 1]]`, `[[4611686018427387903], [0], [0]]`), "32-bit"},
-		{replaced(`[[2], [3], [2, 1]]`, `[[4611686018427387904], [0], [0]]`), "a chunk of 4611686018427387904 nodes"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[4611686018427387904], [0], [0]]`), "a chunk has an impossible number of nodes or edges, 4611686018427387904"},
 		{replaced(`[[2], [3], [2, 1]]`, `[[10], [4611686018427387893], [0]]`), "32-bit"},
-		{replaced(`[[2], [3], [2, 1]]`, `[[10], [4611686018427387894], [0]]`), "a chunk of 4611686018427387894 nodes"},
+		{replaced(`[[2], [3], [2, 1]]`, `[[10], [4611686018427387894], [0]]`), "a chunk has an impossible number of nodes or edges, 4611686018427387894"},
 		{strings.Replace(three(feat+", "+label+`, "train_mask": `+files("m.npy")), "[2, 1]", "[2, 0, 1]", 1), ""}, // a chunk of no nodes
-		{replaced(`["a:to:c"]`, `[]`), "it has 0 edge types, and chunks of 1"},
+		{replaced(`["a:to:c"]`, `[]`), "it lists 0 edge types, but chunks of 1 edge types"},
 		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:to:c"], "num_edges_per_chunk": [[2], [2]]`), `it has the edge type "a:to:c" twice`},
 		{replaced(`["a:to:c"]`, `["a:c"]`), `the edge type "a:c" is not source:relation:destination`},
-		{replaced(`"num_edges_per_chunk": [[2]]`, `"num_edges_per_chunk": [[140737488355330]]`), "a chunk of 140737488355330 nodes or edges"},
-		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:of:c"], "num_edges_per_chunk": [[2], [140737488355327]]`), "it names no files of edges a:of:c"},
-		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:of:c"], "num_edges_per_chunk": [[2], [140737488355328]]`), "a chunk of 140737488355328 nodes or edges"},
+		{replaced(`"num_edges_per_chunk": [[2]]`, `"num_edges_per_chunk": [[140737488355330]]`), "a chunk has an impossible number of nodes or edges, 140737488355330"},
+		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:of:c"], "num_edges_per_chunk": [[2], [140737488355327]]`), "it names no files for edges a:of:c"},
+		{replaced(`"edge_type": ["a:to:c"], "num_edges_per_chunk": [[2]]`, `"edge_type": ["a:to:c", "a:of:c"], "num_edges_per_chunk": [[2], [140737488355328]]`), "a chunk has an impossible number of nodes or edges, 140737488355328"},
 		{replaced(`"delimiter": ","}, "data": ["e.csv"]`, `"delimiter": ";"}, "data": ["semicolons.csv"]`), ""},
 		{replaced(`"data": ["e.csv"]`, `"data": ["DIR/e.csv"]`), ""}, // an absolute path
-		{replaced(`"data": ["e.csv"]`, `"data": ["columns.csv"]`), "columns.csv: edges of 3 columns"},
-		{replaced(`"data": ["e.csv"]`, `"data": []`), "it names no files of edges a:to:c"},
-		{replaced(`"feat": {"format": {"name": "numpy"}`, `"feat": {"format": {"name": "orc"}`), `features feat: format "orc"`},
-		{replaced(`"label": {"format": {"name": "csv"}`, `"label": {"format": {"name": "orc"}`), `labels label: format "orc"`},
-		{replaced(`"train_mask": {"format": {"name": "numpy"}`, `"train_mask": {"format": {"name": "orc"}`), `train_mask: format "orc"`},
-		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv", "more.csv"]`), "more.csv: more rows than the 1 that there should be"},
-		{replaced(`["l0.csv", "l2.csv"]`, `["l2.csv", "l2.csv"]`), "l2.csv: 1 rows instead of the 2 that there should be"},
+		{replaced(`"data": ["e.csv"]`, `"data": ["columns.csv"]`), "columns.csv: edges have 3 columns instead of 2"},
+		{replaced(`"data": ["e.csv"]`, `"data": []`), "it names no files for edges a:to:c"},
+		{replaced(`"feat": {"format": {"name": "numpy"}`, `"feat": {"format": {"name": "orc"}`), `features feat: unknown format "orc"`},
+		{replaced(`"label": {"format": {"name": "csv"}`, `"label": {"format": {"name": "orc"}`), `labels label: unknown format "orc"`},
+		{replaced(`"train_mask": {"format": {"name": "numpy"}`, `"train_mask": {"format": {"name": "orc"}`), `train_mask: unknown format "orc"`},
+		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv", "more.csv"]`), "more.csv: it has more rows than its chunk's 1 nodes"},
+		{replaced(`["l0.csv", "l2.csv"]`, `["l2.csv", "l2.csv"]`), "l2.csv: it has 1 rows instead of one for each of its chunk's 2 nodes"},
 		{replaced(`["l0.csv", "l2.csv"]`, `["l0.csv"]`), "l0.csv: label has 1 files of text instead of one for each of 2 chunks"},
 		{strings.Replace(three(good), `"node_data"`, `"graph_info": {"ntype_label": ["c"], "ntype_label_property": []}, "node_data"`, 1), ""},
 		{strings.Replace(three(good), `"node_data"`, `"graph_info": {"ntype_label": ["c"], "ntype_label_property": ["none"]}, "node_data"`, 1), ""},
@@ -138,9 +138,9 @@ func TestBlank(t *testing.T) {
 		{`[[0, 2, 0]]`, `[[1, 1, 0]]`, "b.csv is empty"},
 		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "none.csv", "g.csv"`, "none.csv is missing"},
 		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "head.csv", "g.csv"`, ""},
-		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "more.csv", "g.csv"`, "more.csv: more rows than the 0 that there should be"},
+		{`"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv", "f.csv", "more.csv", "g.csv"`, "more.csv: it has more rows than its chunk's 0 nodes"},
 		{`["b.csv", "e.csv", "b.csv"]`, `["b.csv", "e.csv", "none.csv"]`, "none.csv is missing"},
-		{`["b.csv", "e.csv", "b.csv"]`, `["semicolons.csv", "e.csv", "b.csv"]`, "semicolons.csv: edges of 1 columns"},
+		{`["b.csv", "e.csv", "b.csv"]`, `["semicolons.csv", "e.csv", "b.csv"]`, "semicolons.csv: edges have 1 columns instead of 2"},
 		{`"train_mask": ` + text(`"b.csv", "f.csv", "b.csv", "g.csv"`), `"train_mask": ` + text(`"b.csv", "b.csv", "b.csv", "b.csv"`), "b.csv is empty"},
 	} {
 		if !strings.Contains(metadata, c.old) {
@@ -154,7 +154,7 @@ func TestBlank(t *testing.T) {
 	}
 	none := strings.ReplaceAll(metadata, `"b.csv", "f.csv", "b.csv", "g.csv"`, `"b.csv"`)
 	importertest.Save(t, filepath.Join(dir, "metadata.json"), []byte(strings.Replace(none, "[0, 2, 0, 1]", "[0]", 1)))
-	if p, err := look(t, dir, importer.Reading{}); err != nil || !strings.Contains(strings.Join(p.Problems, "; "), "b.csv is empty, as are all files of label") {
+	if p, err := look(t, dir, importer.Reading{}); err != nil || !strings.Contains(strings.Join(p.Problems, "; "), "b.csv is empty, like all files of label") {
 		t.Errorf("no nodes of the type with labels: %q, %v", p.Problems, err)
 	}
 }

@@ -56,7 +56,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (_ importer.Source
 	}
 	base, ok := strings.CutSuffix(name, ".npz")
 	if !ok {
-		return nil, fault.New(fault.ErrInput, "%s: the format %s is a NAME.npz with adj_*, attr_* and labels", name, Name)
+		return nil, fault.New(fault.ErrInput, "%s: the format %s is a file NAME.npz with the arrays adj_*, attr_* and labels", name, Name)
 	}
 	s := &source{fs: fsys, graph: name, split: base + "_split.npz"}
 	if _, err := fsys.Stat(s.split); errors.Is(err, fs.ErrNotExist) || !o.Labelled() {
@@ -82,7 +82,7 @@ func (s *source) readShape(z *npz.Archive, labelled bool) error {
 		return err
 	}
 	if adj[0] != adj[1] || adj[0] < 1 {
-		return fault.New(fault.ErrInput, "%s: adj_shape: the adjacency is %d × %d", s.graph, adj[0], adj[1])
+		return fault.New(fault.ErrInput, "%s: adj_shape: the adjacency matrix is %d × %d, not square with at least 1 node", s.graph, adj[0], adj[1])
 	}
 	s.sh = importer.Shape{Nodes: adj[0], DType: dtype.Float32, Undirected: true, Features: s.graph, NoSplit: s.split == ""}
 	if err := dataset.CheckNodes(s.graph, s.sh.Nodes); err != nil {
@@ -114,7 +114,7 @@ func (s *source) readShape(z *npz.Archive, labelled bool) error {
 			return err
 		}
 		if attr[0] != s.sh.Nodes {
-			return fault.New(fault.ErrInput, "%s: attr_shape: features of %d nodes, the graph has %d", s.graph, attr[0], s.sh.Nodes)
+			return fault.New(fault.ErrInput, "%s: attr_shape: there are features of %d nodes, but the graph has %d nodes", s.graph, attr[0], s.sh.Nodes)
 		}
 		if err := s.setDim(attr[1]); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (s *source) readShape(z *npz.Archive, labelled bool) error {
 
 func (s *source) setDim(dim int64) error {
 	if dim < 1 || dim > dataset.MaxDim {
-		return fault.New(fault.ErrInput, "%s: features of %d elements", s.graph, dim)
+		return fault.New(fault.ErrInput, "%s: feature rows have %d elements instead of 1 to %d", s.graph, dim, dataset.MaxDim)
 	}
 	s.sh.Dim = int(dim)
 	return nil
@@ -209,7 +209,7 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) (e
 	return rows.Each(ctx, func(v int64, src []int64) error {
 		for i, u := range src {
 			if uint64(u) >= uint64(s.sh.Nodes) {
-				return rows.Indices.Fail(fault.New(fault.ErrInput, "the edge between %d and %d leaves the graph of %d nodes", v, u, s.sh.Nodes))
+				return rows.Indices.Fail(fault.New(fault.ErrInput, "the edge between %d and %d is out of range: the graph has %d nodes", v, u, s.sh.Nodes))
 			}
 			dst[i] = v
 		}
@@ -237,7 +237,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		return nil, errors.Join(err, r.rows.Close(), z.Close())
 	}
 	if len(r.data.Shape) != 1 || r.data.Shape[0] != r.rows.Indices.Count() {
-		err := fault.New(fault.ErrInput, "%s: attr_data has shape %s, attr_indices %s", z.Name(), r.data.ShapeString(), r.rows.Indices.ShapeString())
+		err := fault.New(fault.ErrInput, "%s: attr_data has the shape %s, but attr_indices has the shape %s", z.Name(), r.data.ShapeString(), r.rows.Indices.ShapeString())
 		return nil, errors.Join(err, r.Close())
 	}
 	if err := r.skip(first); err != nil {
@@ -253,7 +253,7 @@ func (s *source) readLabelShape(z *npz.Archive) error {
 			return nil
 		}
 		if a.Shape[0] != s.sh.Nodes {
-			return a.Fail(fault.New(fault.ErrInput, "labels of %d nodes, the graph has %d", a.Shape[0], s.sh.Nodes))
+			return a.Fail(fault.New(fault.ErrInput, "there are labels of %d nodes, but the graph has %d nodes", a.Shape[0], s.sh.Nodes))
 		}
 		s.sh.Multi = true
 		s.sh.Classes, err = npz.LabelClasses(a)
@@ -317,7 +317,7 @@ func (r *sparseRows) Next(values []float32) error {
 			}
 			for i, j := range r.columns[:n] {
 				if uint64(j) >= uint64(r.dim) {
-					return r.rows.Indices.Fail(fault.New(fault.ErrInput, "column %d of %d", j, r.dim))
+					return r.rows.Indices.Fail(fault.New(fault.ErrInput, "column %d is out of range: there are %d columns", j, r.dim))
 				}
 				values[j] += r.values[i]
 			}

@@ -215,7 +215,7 @@ func TestSigns(t *testing.T) {
 	if left := files.StillOpen(); len(left) > 0 {
 		t.Errorf("%q are open", left)
 	}
-	if _, err := gnnbenchmark.Format.Open(files, []string{filepath.Dir(name)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "is a NAME.npz") {
+	if _, err := gnnbenchmark.Format.Open(files, []string{filepath.Dir(name)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "is a file NAME.npz") {
 		t.Errorf("a directory: %v", err)
 	}
 	if _, err := gnnbenchmark.Format.Open(files, []string{name, split}, &importer.Reading{}); !errors.Is(err, fault.ErrUsage) {
@@ -232,35 +232,35 @@ func TestRefuses(t *testing.T) {
 		by     []byte
 		says   string
 	}{
-		"no nodes":                {sparse(), "g.npz/adj_shape", v([]int64{0, 0}), "adj_shape: the adjacency is 0 × 0"},
-		"negative nodes":          {sparse(), "g.npz/adj_shape", v([]int64{-1, -1}), "adj_shape: the adjacency is -1 × -1"},
-		"not square":              {sparse(), "g.npz/adj_shape", v([]int64{4, 5}), "adj_shape: the adjacency is 4 × 5"},
+		"no nodes":                {sparse(), "g.npz/adj_shape", v([]int64{0, 0}), "adj_shape: the adjacency matrix is 0 × 0, not square with at least 1 node"},
+		"negative nodes":          {sparse(), "g.npz/adj_shape", v([]int64{-1, -1}), "adj_shape: the adjacency matrix is -1 × -1, not square with at least 1 node"},
+		"not square":              {sparse(), "g.npz/adj_shape", v([]int64{4, 5}), "adj_shape: the adjacency matrix is 4 × 5, not square with at least 1 node"},
 		"a cube":                  {sparse(), "g.npz/adj_shape", v([]int64{4, 4, 4}), "adj_shape: its shape is (3,) instead of (2,)"},
 		"a cube of features":      {sparse(), "g.npz/attr_shape", v([]int64{4, 2, 2}), "attr_shape: its shape is (3,) instead of (2,)"},
-		"no columns":              {sparse(), "g.npz/attr_shape", v([]int64{4, 0}), "features of 0 elements"},
-		"too many columns":        {sparse(), "g.npz/attr_shape", v([]int64{4, dataset.MaxDim + 1}), "features of 16777217 elements"},
-		"features of other nodes": {sparse(), "g.npz/attr_shape", v([]int64{3, 2}), "features of 3 nodes, the graph has 4"},
+		"no columns":              {sparse(), "g.npz/attr_shape", v([]int64{4, 0}), "feature rows have 0 elements instead of 1 to"},
+		"too many columns":        {sparse(), "g.npz/attr_shape", v([]int64{4, dataset.MaxDim + 1}), "feature rows have 16777217 elements instead of 1 to"},
+		"features of other nodes": {sparse(), "g.npz/attr_shape", v([]int64{3, 2}), "attr_shape: there are features of 3 nodes, but the graph has 4 nodes"},
 		"edges in a table":        {sparse(), "g.npz/adj_indices", npy("(2, 2)", make([]int32, 4)), "adj_indices: its shape is (2, 2) instead of one dimension"},
 		"no edges":                {sparse(), "g.npz/adj_indices", nil, `has no array "adj_indices"`},
 		"no offsets":              {sparse(), "g.npz/adj_indptr", nil, `has no array "adj_indptr"`},
 		"no values":               {sparse(), "g.npz/attr_data", nil, `has no array "attr_data"`},
-		"fewer values":            {sparse(), "g.npz/attr_data", v(make([]float32, 4)), "attr_data has shape (4,), attr_indices (5,)"},
-		"values in a table":       {sparse(), "g.npz/attr_data", npy("(5, 1)", make([]float32, 5)), "attr_data has shape (5, 1), attr_indices (5,)"},
+		"fewer values":            {sparse(), "g.npz/attr_data", v(make([]float32, 4)), "attr_data has the shape (4,), but attr_indices has the shape (5,)"},
+		"values in a table":       {sparse(), "g.npz/attr_data", npy("(5, 1)", make([]float32, 5)), "attr_data has the shape (5, 1), but attr_indices has the shape (5,)"},
 		"no columns of values":    {sparse(), "g.npz/attr_indices", nil, `has no array "attr_indices"`},
 		"no offsets of values":    {sparse(), "g.npz/attr_indptr", nil, `has no array "attr_indptr"`},
-		"a column beyond":         {sparse(), "g.npz/attr_indices", v([]int32{0, 0, 1, 0, 2}), "attr_indices: column 2 of 2"},
-		"an end beyond":           {sparse(), "g.npz/adj_indices", v([]int32{1, 2, 1, 4}), "adj_indices: the edge between 3 and 4 leaves the graph of 4 nodes"},
+		"a column beyond":         {sparse(), "g.npz/attr_indices", v([]int32{0, 0, 1, 0, 2}), "attr_indices: column 2 is out of range: there are 2 columns"},
+		"an end beyond":           {sparse(), "g.npz/adj_indices", v([]int32{1, 2, 1, 4}), "adj_indices: the edge between 3 and 4 is out of range: the graph has 4 nodes"},
 		"a vector of features":    {dense(), "g.npz/attr_matrix", v(make([]float32, 4)), "attr_matrix: its shape is (4,) instead of (4, dim)"},
 		"a matrix of other nodes": {dense(), "g.npz/attr_matrix", npy("(5, 1)", make([]float32, 5)), "attr_matrix: its shape is (5, 1) instead of (4, dim)"},
 		"a matrix by columns":     {dense(), "g.npz/attr_matrix", importertest.NPYOrder("(4, 1)", true, make([]float32, 4)), "attr_matrix: its shape is (4, 1) instead of (4, dim), row-major"},
-		"a matrix of no columns":  {dense(), "g.npz/attr_matrix", npy("(4, 0)", []float32{}), "features of 0 elements"},
+		"a matrix of no columns":  {dense(), "g.npz/attr_matrix", npy("(4, 0)", []float32{}), "feature rows have 0 elements instead of 1 to"},
 		"no labels":               {sparse(), "g.npz/labels", nil, `has no array "labels"`},
 		"fewer labels":            {sparse(), "g.npz/labels", v(make([]int64, 3)), "labels: its shape is (3,) instead of (4,)"},
-		"fewer rows of labels":    {sparse(), "g.npz/labels", npy("(3, 2)", make([]int64, 6)), "labels of 3 nodes, the graph has 4"},
-		"labels by columns":       {sparse(), "g.npz/labels", importertest.NPYOrder("(4, 2)", true, make([]int64, 8)), "labels: its rows do not lie in order"},
+		"fewer rows of labels":    {sparse(), "g.npz/labels", npy("(3, 2)", make([]int64, 6)), "there are labels of 3 nodes, but the graph has 4 nodes"},
+		"labels by columns":       {sparse(), "g.npz/labels", importertest.NPYOrder("(4, 2)", true, make([]int64, 8)), "labels: its elements are in column-major order (fortran_order): save it row-major"},
 		"no validation set":       {sparse(), "g_split.npz/valid", nil, `g_split.npz has no array "valid"`},
 		"a set in a table":        {sparse(), "g_split.npz/valid", npy("(1, 1)", make([]int64, 1)), "valid: its shape is (1, 1) instead of one dimension"},
-		"a node beyond":           {sparse(), "g_split.npz/valid", v([]int64{4}), "g_split.npz: valid: the valid set names node 4 of 4"},
+		"a node beyond":           {sparse(), "g_split.npz/valid", v([]int64{4}), "g_split.npz: valid: the valid set has node 4, but there are only 4 nodes"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			importertest.Refused(t, gnnbenchmark.Format, graph(t, with(c.of, importertest.Tree{c.member: c.by})), importer.Reading{}, c.says)
@@ -276,11 +276,11 @@ func TestRefuses(t *testing.T) {
 	}
 	name := graph(t, sparse())
 	importertest.Put("g.npz", []byte("text"))(t, filepath.Dir(name))
-	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g.npz is no .npz archive")
+	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g.npz is not a .npz archive, or is truncated:")
 	name = graph(t, sparse())
 	split := filepath.Join(filepath.Dir(name), "g_split.npz")
 	importertest.Put("g_split.npz", []byte("text"))(t, filepath.Dir(name))
-	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g_split.npz is no .npz archive")
+	importertest.Refused(t, gnnbenchmark.Format, name, importer.Reading{}, "g_split.npz is not a .npz archive, or is truncated:")
 	if err := errors.Join(os.Remove(split), os.Symlink("g_split.npz", split)); err != nil {
 		t.Fatal(err)
 	}
@@ -319,10 +319,10 @@ func TestChanged(t *testing.T) {
 		"labels of a file that is gone":   {nil, func(s importer.Source) error { return s.Labels(t.Context(), nil) }, "g.npz is missing"},
 		"no values":                       {importertest.Tree{"g.npz/attr_data": nil}, features(0), `has no array "attr_data"`},
 		"no columns":                      {importertest.Tree{"g.npz/attr_indices": nil}, features(0), `has no array "attr_indices"`},
-		"other values":                    {importertest.Tree{"g.npz/attr_data": v([]float32{1})}, features(0), "attr_data has shape (1,)"},
+		"other values":                    {importertest.Tree{"g.npz/attr_data": v([]float32{1})}, features(0), "attr_data has the shape (1,), but attr_indices has the shape"},
 		"no ends":                         {importertest.Tree{"g.npz/adj_indices": nil}, edges, `has no array "adj_indices"`},
-		"offsets that descend":            {importertest.Tree{"g.npz/attr_indptr": v([]int32{0, 2, 1, 4, 5})}, features(3), "offset 1 follows 2"},
-		"offsets that descend, later":     {importertest.Tree{"g.npz/attr_indptr": v([]int32{0, 2, 1, 4, 5})}, features(0), "offset 1 follows 2"},
+		"offsets that descend":            {importertest.Tree{"g.npz/attr_indptr": v([]int32{0, 2, 1, 4, 5})}, features(3), "offset 1 follows offset 2, which is wrong for"},
+		"offsets that descend, later":     {importertest.Tree{"g.npz/attr_indptr": v([]int32{0, 2, 1, 4, 5})}, features(0), "offset 1 follows offset 2, which is wrong for"},
 		"columns that end":                {importertest.Tree{"g.npz/attr_indices": short(3)}, features(3), "attr_indices: truncated"},
 		"values that end":                 {importertest.Tree{"g.npz/attr_data": short(3)}, features(3), "attr_data: truncated"},
 		"columns that end later":          {importertest.Tree{"g.npz/attr_indices": short(4)}, features(3), "attr_indices: truncated"},

@@ -105,33 +105,33 @@ func TestAdversary(t *testing.T) {
 		edit importertest.Edit
 		says string
 	}{
-		"os.system":                     {"tutorial", put("nc-train-labels.pt", importertest.Torch(t, "\x80\x02cos\nsystem\nX\x08\x00\x00\x00touch /x\x85R.")), `nc-train-labels.pt: byte 2 of its pickle: it names "os.system"`},
+		"os.system":                     {"tutorial", put("nc-train-labels.pt", importertest.Torch(t, "\x80\x02cos\nsystem\nX\x08\x00\x00\x00touch /x\x85R.")), `nc-train-labels.pt: byte 2 of its pickle: it uses "os.system"`},
 		"eval, by protocol 4":           {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x04\x8c\x08builtins\x8c\x04eval\x93\x8c\x011\x85R.")), `"builtins.eval"`},
-		"a pickle of a gigabyte":        {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x02X\xff\xff\xff\x7fx.")), "ends in the middle"},
+		"a pickle of a gigabyte":        {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x02X\xff\xff\xff\x7fx.")), "it is truncated"},
 		"a large pickle":                {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x02"+strings.Repeat("(", 2<<20))), "more than 32768 values"},
 		"a value in itself":             {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x02]q\x00h\x00a.")), "contains itself"},
-		"no tensor":                     {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x02N.")), "node-feat-1.pt: a tensor is needed where it has None"},
-		"an npy bomb":                   {"tutorial", put("node-feat-0.npy", shape("(60, 4000000000000000000)")), "node-feat-0.npy: shape"},
-		"an npy of a negative shape":    {"tutorial", put("node-feat-0.npy", shape("(-60, 5)")), "node-feat-0.npy: malformed header"},
+		"no tensor":                     {"tutorial", put("node-feat-1.pt", importertest.Torch(t, "\x80\x02N.")), "node-feat-1.pt: it has None instead of a tensor"},
+		"an npy bomb":                   {"tutorial", put("node-feat-0.npy", shape("(60, 4000000000000000000)")), "node-feat-0.npy: its shape (60, 4000000000000000000) is impossible"},
+		"an npy of a negative shape":    {"tutorial", put("node-feat-0.npy", shape("(-60, 5)")), "node-feat-0.npy: its header \"{'descr'"},
 		"an npy that ends":              {"tutorial", put("node-feat-0.npy", shape("(60, 1000000)")), "node-feat-0.npy: truncated"},
-		"ids of 2⁶⁴ (numpy)":            {"tutorial", put("nc-train-ids.npy", wide(huge)), "nc-train-ids.npy: element 18446744073709551615 is too large"},
+		"ids of 2⁶⁴ (numpy)":            {"tutorial", put("nc-train-ids.npy", wide(huge)), "nc-train-ids.npy: its element 18446744073709551615 is larger than a signed integer of 64 bits"},
 		"ids of 2⁶⁴ (csv)":              {"tutorial", put("edges.csv", []byte("0,18446744073709551616\n")), "edges.csv: line 1"},
 		"a path outside":                {"tutorial", say("edges.csv", "../edges.csv"), `edges: path "../edges.csv" is not inside the directory`},
 		"an absolute path":              {"tutorial", say("node-feat-1.pt", "/etc/hostname"), `features feat_1: path "/etc/hostname" is not inside`},
-		"a path through a link":         {"tutorial", link("edges.csv", "/etc/passwd"), `path "edges.csv" is a symbolic link that leaves the directory`},
-		"features of other nodes":       {"tutorial", put("node-feat-0.npy", importertest.NPY("(59, 5)", make([]float32, 295))), "features of 59 nodes, the graph has 60"},
+		"a path through a link":         {"tutorial", link("edges.csv", "/etc/passwd"), `path "edges.csv" is a symbolic link to outside the directory: put the file itself there`},
+		"features of other nodes":       {"tutorial", put("node-feat-0.npy", importertest.NPY("(59, 5)", make([]float32, 295))), "there are features of 59 nodes, but the graph has 60 nodes"},
 		"edges of 2⁶² nodes":            {"tutorial", say("num: 60", "num: 4611686018427387904"), "32-bit"},
 		"a graph of 2⁶⁴ nodes":          {"tutorial", say("num: 60", "num: 18446744073709551616"), "metadata.yaml"},
 		"labels that are missing":       {"tutorial", put("nc-val-labels.pt", nil), "nc-val-labels.pt is missing"},
-		"a graph of another kind":       {"preprocessed/preprocessed", say("FusedCSCSamplingGraph", "CSC"), `a graph_topology of the type "CSC"`},
-		"no graph":                      {"preprocessed", put(graph, importertest.Torch(t, "\x80\x02}.")), "it holds no FusedCSCSamplingGraph"},
-		"a graph without state":         {"preprocessed", put(graph, importertest.Torch(t, "\x80\x02cdgl.graphbolt.impl.fused_csc_sampling_graph\nFusedCSCSamplingGraph\n)\x81.")), "it holds no FusedCSCSamplingGraph"},
-		"a graph of several types":      {"preprocessed", typed(graph), "a graph of several types (it has node_type_offset)"},
-		"indices out of range":          {"preprocessed", poke(graph, "data/2", 3, 60), "fused_csc_sampling_graph.pt: indices: the edge from 60 to 0 leaves the graph of 60 nodes"},
+		"a graph of another kind":       {"preprocessed/preprocessed", say("FusedCSCSamplingGraph", "CSC"), `its graph_topology has the type "CSC"; only FusedCSCSamplingGraph can be read`},
+		"no graph":                      {"preprocessed", put(graph, importertest.Torch(t, "\x80\x02}.")), "it does not contain a FusedCSCSamplingGraph"},
+		"a graph without state":         {"preprocessed", put(graph, importertest.Torch(t, "\x80\x02cdgl.graphbolt.impl.fused_csc_sampling_graph\nFusedCSCSamplingGraph\n)\x81.")), "it does not contain a FusedCSCSamplingGraph"},
+		"a graph of several types":      {"preprocessed", typed(graph), "its graph has several types (it has node_type_offset): this version reads graphs of one type"},
+		"indices out of range":          {"preprocessed", poke(graph, "data/2", 3, 60), "fused_csc_sampling_graph.pt: indices: the edge from 60 to 0 is out of range: the graph has 60 nodes"},
 		"negative indices":              {"preprocessed", poke(graph, "data/2", 3, -1), "indices: the edge from -1 to 0"},
 		"an indptr that descends":       {"preprocessed", poke(graph, "data/1", 5, 1), "indptr: offset 1 follows"},
 		"an indptr that begins with 1":  {"preprocessed", poke(graph, "data/1", 0, 1), "indptr: it begins with 1 instead of 0"},
-		"an indptr that ends elsewhere": {"preprocessed", poke(graph, "data/1", 60, 599), "they do not describe 600 entries"},
+		"an indptr that ends elsewhere": {"preprocessed", poke(graph, "data/1", 60, 599), ", which is wrong for 600 entries"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			importertest.Refused(t, graphbolt.Format, importertest.Edited(t, filepath.Join("testdata", c.tree), c.edit), importer.Reading{}, c.says)
@@ -175,5 +175,5 @@ tasks:
 	dir := t.TempDir()
 	tree["l.npy"] = importertest.Vector([]int64{0, 1, 2})
 	tree.Write(t, dir)
-	importertest.Refused(t, graphbolt.Format, dir, importer.Reading{}, "l.npy: labels of shape (3,), the graph has 4 nodes")
+	importertest.Refused(t, graphbolt.Format, dir, importer.Reading{}, "l.npy: labels have the shape (3,), but the graph has 4 nodes")
 }

@@ -19,7 +19,7 @@ func (s *source) checkEdges(f document) error {
 	}
 	return s.openNumbers(f, func(a *npz.Array) error {
 		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-			return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+			return a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 		}
 		s.sh.Edges = importer.AddEdges(s.sh.Edges, a.Shape[1])
 		return nil

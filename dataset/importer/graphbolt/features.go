@@ -66,7 +66,7 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 	s.sh.DropEdgeData(s.meta, dropped)
 	all := m.nodeFeatures()
 	if len(all) == 0 {
-		return bad("it has no feature_data of the domain node")
+		return bad("it has no feature_data with the domain node")
 	}
 	chosen := all
 	switch {
@@ -78,12 +78,12 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 		chosen = slices.DeleteFunc(slices.Clone(all), func(name string) bool { return slices.Contains(labelNames, name) })
 	}
 	if len(chosen) == 0 {
-		return bad("its node features (%s) are labels by their names: name others with --feature", strings.Join(all, ", "))
+		return bad("all its node features (%s) have names of labels: choose features with --feature", strings.Join(all, ", "))
 	}
 	for i, name := range chosen {
 		f := m.nodeFeature(name)
 		if f == nil || slices.Contains(chosen[:i], name) {
-			return bad("its node features are %s: none, or more than one, is the %q that is wanted once", strings.Join(all, ", "), name)
+			return bad("its node features are %s; --feature %q is not exactly one of them, or is given twice", strings.Join(all, ", "), name)
 		}
 		if err := s.checkFile(f.File, "features "+name, "numpy", "torch"); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 	if len(all) > 1 && !slices.Equal(chosen, []string{"feat"}) {
 		s.choose("feature", strings.Join(chosen, ","))
 		if len(o.Features) == 0 {
-			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features %s of %s are taken, side by side: choose others with --feature", strings.Join(chosen, ", "), strings.Join(all, ", ")))
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the features are %s, side by side, of %s: choose others with --feature", strings.Join(chosen, ", "), strings.Join(all, ", ")))
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (s *source) readFeatureShape() error {
 			}
 			f.dim = int(n)
 			if dim += n; dim > dataset.MaxDim {
-				return a.Fail(bad("features of %d elements", dim))
+				return a.Fail(bad("feature rows have %d elements instead of 1 to %d", dim, dataset.MaxDim))
 			}
 			if t := a.DType(); i == 0 || t == s.sh.DType {
 				s.sh.DType = t
@@ -137,15 +137,15 @@ func featureDim(a *npz.Array, nodes int64) (int64, error) {
 	case len(a.Shape) == 2:
 		dim = a.Shape[1]
 	case len(a.Shape) != 1:
-		return 0, a.Fail(bad("features of shape %s", a.ShapeString()))
+		return 0, a.Fail(bad("features have the shape %s instead of one or two dimensions", a.ShapeString()))
 	}
 	switch {
 	case a.Shape[0] != nodes:
-		return 0, a.Fail(bad("features of %d nodes, the graph has %d", a.Shape[0], nodes))
+		return 0, a.Fail(bad("there are features of %d nodes, but the graph has %d nodes", a.Shape[0], nodes))
 	case dim < 1 || dim > dataset.MaxDim:
-		return 0, a.Fail(bad("features of %d elements", dim))
+		return 0, a.Fail(bad("feature rows have %d elements instead of 1 to %d", dim, dataset.MaxDim))
 	case a.Fortran && dim > 1:
-		return 0, a.Fail(bad("its rows do not lie in order (fortran_order): save it row-major"))
+		return 0, a.Fail(bad("its elements are in column-major order (fortran_order): save it row-major"))
 	}
 	return dim, nil
 }

@@ -124,7 +124,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	}
 	for _, suffix := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
 		if strings.HasSuffix(name, suffix) {
-			return nil, fault.New(fault.ErrInput, "%s is packed: unpack it and import the directory that holds its metadata.yaml", name)
+			return nil, fault.New(fault.ErrInput, "%s is an archive: unpack it and import the directory that has its metadata.yaml", name)
 		}
 	}
 	s := &source{fs: fsys}
@@ -184,7 +184,7 @@ func bad(format string, args ...any) error { return fault.New(fault.ErrInput, fo
 func (s *source) readGraph(m *metadata, _ *importer.Reading) error {
 	if t := m.Topology; t != nil && m.Graph == nil {
 		if t.Type != "FusedCSCSamplingGraph" {
-			return bad("a graph_topology of the type %q, known is FusedCSCSamplingGraph", t.Type)
+			return bad("its graph_topology has the type %q; only FusedCSCSamplingGraph can be read", t.Type)
 		}
 		s.dir = filepath.Dir(s.dir)
 		s.topo = &document{"torch", t.Path}
@@ -192,15 +192,15 @@ func (s *source) readGraph(m *metadata, _ *importer.Reading) error {
 	}
 	switch {
 	case m.Graph == nil:
-		return bad("it has no \"graph\", nor the \"graph_topology\" of a preprocessed dataset")
+		return bad("it has neither \"graph\" nor, as a preprocessed dataset, \"graph_topology\"")
 	case len(m.Graph.Nodes) == 0 || len(m.Graph.Edges) == 0:
 		return bad("its graph has no nodes or no edges")
 	case len(m.Graph.Nodes) > 1 || len(m.Graph.Edges) > 1:
-		return bad("a graph of %d node types and %d edge types: this version reads graphs of one type", len(m.Graph.Nodes), len(m.Graph.Edges))
+		return bad("the graph has %d node types and %d edge types: this version reads graphs of one type", len(m.Graph.Nodes), len(m.Graph.Edges))
 	}
 	n := m.Graph.Nodes[0].Num
 	if n < 1 {
-		return bad("a graph of %d nodes", n)
+		return bad("the graph has %d nodes; at least 1 is needed", n)
 	}
 	s.sh = importer.Shape{Nodes: n}
 	for _, e := range m.Graph.Edges {
@@ -230,7 +230,7 @@ func (s *source) checkFile(f document, what string, formats ...string) error {
 			return nil
 		}
 	}
-	return bad("%s: format %q, known is %s", what, f.Format, strings.Join(formats, ", "))
+	return bad("%s: unknown format %q; known are %s", what, f.Format, strings.Join(formats, ", "))
 }
 
 func (s *source) path(f document) string { return filepath.Join(s.dir, filepath.FromSlash(f.Path)) }

@@ -70,10 +70,10 @@ func TestChoice(t *testing.T) {
 		t.Errorf("imported\n%s, want\n%s", got, want.String())
 	}
 	for says, o := range map[string]importer.Reading{
-		`its tasks are link_prediction, node_classification: none is the "x"`: {Task: "x"},
-		`its node features are feat_0, feat_1: none`:                          {Features: []string{"feat_2"}},
-		`more than one, is the "feat_0" that is wanted once`:                  {Features: []string{"feat_0", "feat_0"}},
-		`metadata.yaml: the train set has no seeds or no labels`:              {Task: "link_prediction"},
+		`its tasks are link_prediction, node_classification; --task "x" is not one of them`: {Task: "x"},
+		`its node features are feat_0, feat_1; --feature`:                                   {Features: []string{"feat_2"}},
+		`; --feature "feat_0" is not exactly one of them, or is given twice`:                {Features: []string{"feat_0", "feat_0"}},
+		`metadata.yaml: the train set has no seeds or no labels`:                            {Task: "link_prediction"},
 	} {
 		importertest.Refused(t, graphbolt.Format, source, o, says)
 	}

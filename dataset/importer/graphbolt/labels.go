@@ -30,7 +30,7 @@ func (s *source) readLabelShape() error {
 		}
 		err := s.openNumbers(f, func(a *npz.Array) (err error) {
 			if s.label != nil && (len(a.Shape) < 1 || a.Shape[0] != s.sh.Nodes) {
-				return a.Fail(bad("labels of shape %s, the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
+				return a.Fail(bad("labels have the shape %s, but the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
 			}
 			if npz.MultiLabel(a) && !s.sh.Multi {
 				s.sh.Multi = true
@@ -43,7 +43,7 @@ func (s *source) readLabelShape() error {
 		}
 	}
 	if s.sh.Multi && s.limit > 0 && s.limit != s.sh.Classes {
-		return bad("%s: num_classes is %d, the labels have %d columns", s.meta, s.limit, s.sh.Classes)
+		return bad("%s: num_classes is %d, but the labels have %d columns", s.meta, s.limit, s.sh.Classes)
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (s *source) openLabels(f document) (numbers, error) {
 // readRows reads the seeds and the labels of one set of multi-label nodes.
 func (s *source) readRows(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
 	if set.labels.Format == "csv" {
-		return bad("%s: other labels have %d columns: they all must, as arrays", s.path(set.labels), s.sh.Classes)
+		return bad("%s: other labels are arrays with %d columns; this file must be one too", s.path(set.labels), s.sh.Classes)
 	}
 	seeds, err := s.openInts(set.seeds)
 	if err != nil {
@@ -184,7 +184,7 @@ func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importe
 			return err
 		}
 		if m != n {
-			return bad("%s and %s are not equally long", s.path(set.seeds), s.path(set.labels))
+			return bad("%s and %s have different lengths", s.path(set.seeds), s.path(set.labels))
 		}
 		if n == 0 {
 			return nil

@@ -114,7 +114,7 @@ func TestTasks(t *testing.T) {
 		if got := sh.Reading["task"]; got != c.want {
 			t.Errorf("%s: the task %q, want %q", c.what, got, c.want)
 		}
-		if c.want != "" && (len(sh.Notes) != 1 || sh.Notes[0] != "the task nodes is taken, the first of 2 that classifies nodes: choose another with --task") {
+		if c.want != "" && (len(sh.Notes) != 1 || sh.Notes[0] != "the task is nodes, the first of 2 tasks that classifies nodes: choose another with --task") {
 			t.Errorf("%s: %q", c.what, sh.Notes)
 		}
 		if s, err = graphbolt.Format.Open(datasettest.FS, []string{dir}, &importer.Reading{Task: nodes}); err != nil || len(s.Shape().Notes) > 0 {
@@ -168,24 +168,24 @@ func TestOpenRefuses(t *testing.T) {
 		{metadata(feat, classes("2147483647", "l.npy")), nil, ""},
 		{metadata(feat, classes("2147483648", "l.npy")), nil, "num_classes is 2147483648"},
 		{metadata(feat, classes("2", "many.npy")), nil, ""},
-		{metadata(feat, classes("3", "many.npy")), nil, "num_classes is 3, the labels have 2 columns"},
+		{metadata(feat, classes("3", "many.npy")), nil, "num_classes is 3, but the labels have 2 columns"},
 		{metadata(feat, "  []\n"), nil, "it has no tasks"},
 		{metadata(feat, task("a", set("train_set", "pairs.npy", "l.npy"))+task("b", set("train_set", "s.npy", ""))), nil, "none of its tasks (a, b) classifies nodes"},
 		{metadata(feat, task("t", set("test_set", "s.npy", "l.npy"))), nil, "the train set is empty"},
 		{metadata(feat, task("t", set("train_set", "s.npy", "l.npy"), set("validation_set", "s.csv", ""))), nil, "the valid set has no seeds or no labels"},
-		{metadata(feat, task("t", strings.Replace(set("train_set", "s.npy", "l.npy"), "numpy, path: l.npy", "hdf5, path: l.npy", 1))), nil, `train set: format "hdf5"`},
-		{metadata(feat, task("t", strings.Replace(set("train_set", "s.npy", "l.npy"), "numpy, path: s.npy", "hdf5, path: s.npy", 1))), nil, `train set: format "hdf5"`},
-		{metadata(feat, good), array("(4, 0)", 0), "features of 0 elements"},
-		{metadata(feat, good), array("(4, 2, 1)", 8), "features of shape (4, 2, 1)"},
-		{metadata(feat, good), array("()", 1), "features of shape ()"},
-		{metadata(feat, good), array("(5, 2)", 10), "features of 5 nodes, the graph has 4"},
-		{metadata("  - {domain: edge, name: feat, format: numpy, path: two.npy}\n", good), nil, "it has no feature_data of the domain node"},
-		{metadata(numpy("label", "two.npy")+numpy("y", "two.npy"), good), nil, "its node features (label, y) are labels by their names"},
+		{metadata(feat, task("t", strings.Replace(set("train_set", "s.npy", "l.npy"), "numpy, path: l.npy", "hdf5, path: l.npy", 1))), nil, `train set: unknown format "hdf5"`},
+		{metadata(feat, task("t", strings.Replace(set("train_set", "s.npy", "l.npy"), "numpy, path: s.npy", "hdf5, path: s.npy", 1))), nil, `train set: unknown format "hdf5"`},
+		{metadata(feat, good), array("(4, 0)", 0), "feature rows have 0 elements instead of 1 to"},
+		{metadata(feat, good), array("(4, 2, 1)", 8), "features have the shape (4, 2, 1) instead of one or two dimensions"},
+		{metadata(feat, good), array("()", 1), "features have the shape () instead of one or two dimensions"},
+		{metadata(feat, good), array("(5, 2)", 10), "there are features of 5 nodes, but the graph has 4 nodes"},
+		{metadata("  - {domain: edge, name: feat, format: numpy, path: two.npy}\n", good), nil, "it has no feature_data with the domain node"},
+		{metadata(numpy("label", "two.npy")+numpy("y", "two.npy"), good), nil, "all its node features (label, y) have names of labels: choose features with --feature"},
 		{metadata(numpy("y", "two.npy"), good), nil, ""}, // the only one
 		{[]byte("graph: {nodes: [], edges: [{format: csv, path: e.csv}]}\n"), nil, "its graph has no nodes or no edges"},
 		{[]byte("graph: {nodes: [{num: 4}], edges: []}\n"), nil, "its graph has no nodes or no edges"},
 		{[]byte("graph: {nodes: [{num: 4}], edges: [{format: csv, path: e.csv}, {format: csv, path: e.csv}]}\n"), nil, "1 node types and 2 edge types"},
-		{[]byte("graph: {nodes: [{num: 0}], edges: [{format: csv, path: e.csv}]}\n"), nil, "a graph of 0 nodes"},
+		{[]byte("graph: {nodes: [{num: 0}], edges: [{format: csv, path: e.csv}]}\n"), nil, "the graph has 0 nodes; at least 1 is needed"},
 		{[]byte(strings.Replace(string(metadata(feat, good)), "num: 4", "num: 1", 1)), array("(1, 2)", 2), ""},
 	} {
 		s, err := graphbolt.Format.Open(datasettest.FS, []string{small(t, c.meta, c.more)}, &importer.Reading{})
@@ -197,7 +197,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 	for _, suffix := range []string{".tar.gz", ".tgz", ".tar", ".zip"} {
-		if _, err := graphbolt.Format.Open(datasettest.FS, []string{"x" + suffix}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "x"+suffix+" is packed: unpack it") {
+		if _, err := graphbolt.Format.Open(datasettest.FS, []string{"x" + suffix}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "x"+suffix+" is an archive: unpack it") {
 			t.Errorf("%s: %v", suffix, err)
 		}
 	}
@@ -226,9 +226,9 @@ func TestWidest(t *testing.T) {
 		says string
 	}{
 		{dataset.MaxDim - 1, 1, ""},
-		{dataset.MaxDim, 1, "b.npy: features of 16777217 elements"},
+		{dataset.MaxDim, 1, "b.npy: feature rows have 16777217 elements"},
 		{dataset.MaxDim, 0, ""}, // a alone
-		{dataset.MaxDim + 1, 0, "a.npy: features of 16777217 elements"},
+		{dataset.MaxDim + 1, 0, "a.npy: feature rows have 16777217 elements"},
 	} {
 		dir := small(t, meta, importertest.Tree{"a.npy": importertest.NPY(fmt.Sprintf("(1, %d)", c.a), []uint16{}), "b.npy": importertest.NPY("(1, 1)", []uint16{0})})
 		name := filepath.Join(dir, "a.npy")
@@ -264,12 +264,12 @@ func TestSets(t *testing.T) {
 	for _, c := range []struct{ sets, says string }{
 		{good, ""},
 		{good + set("test_set", "s.csv", "many.npy"), ""},
-		{good + set("test_set", "s.csv", "l.csv"), "l.csv: other labels have 2 columns: they all must, as arrays"},
-		{good + set("test_set", "s.csv", "l.npy"), "l.npy: its shape is (2,), other labels have 2 columns"},
-		{good + set("test_set", "s.csv", "three.npy"), "three.npy: its shape is (2, 3), other labels have 2 columns"},
+		{good + set("test_set", "s.csv", "l.csv"), "l.csv: other labels are arrays with 2 columns; this file must be one too"},
+		{good + set("test_set", "s.csv", "l.npy"), "l.npy: its shape is (2,), but other labels have 2 columns"},
+		{good + set("test_set", "s.csv", "three.npy"), "three.npy: its shape is (2, 3), but other labels have 2 columns"},
 		{good + set("test_set", "s.csv", "l3.npy"), "s.csv and "},
 		{good + set("test_set", "pairs.npy", "many.npy"), "pairs.npy"},
-		{good + set("test_set", "column.npy", "many.npy"), "column.npy: the splits overlap"},
+		{good + set("test_set", "column.npy", "many.npy"), "column.npy: node 0 is in the train set and in the test set"},
 		{set("train_set", "pairs.npy", "l.npy"), "pairs.npy"},
 		{set("train_set", "s.npy", "pairs.npy"), "pairs.npy: "},
 		{set("train_set", "column.npy", "column.npy"), ""}, // of one class

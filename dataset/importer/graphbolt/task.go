@@ -43,12 +43,12 @@ func (s *source) readTask(m *metadata, o *importer.Reading) error {
 	if i > 0 {
 		s.choose("task", t.Name)
 		if o.Task == "" {
-			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the task %s is taken, the first of %d that classifies nodes: choose another with --task", t.Name, len(m.Tasks)))
+			s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("the task is %s, the first of %d tasks that classifies nodes: choose another with --task", t.Name, len(m.Tasks)))
 		}
 	}
 	if t.Classes != nil {
 		if s.limit = *t.Classes; s.limit < 1 || s.limit > math.MaxInt32 {
-			return bad("num_classes is %d", s.limit)
+			return bad("num_classes is %d instead of 1 to %d", s.limit, math.MaxInt32)
 		}
 	}
 	s.sh.Classes = s.limit
@@ -91,7 +91,7 @@ func (s *source) pickTask(m *metadata, name string) (int, error) {
 	case len(m.Tasks) == 0:
 		return 0, bad("it has no tasks")
 	case name != "":
-		return 0, bad("its tasks are %s: none is the %q that is wanted", strings.Join(names, ", "), name)
+		return 0, bad("its tasks are %s; --task %q is not one of them", strings.Join(names, ", "), name)
 	case len(m.Tasks) == 1:
 		return 0, nil // what it lacks is said when it is read
 	}
@@ -100,7 +100,7 @@ func (s *source) pickTask(m *metadata, name string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, bad("none of its tasks (%s) classifies nodes: has seeds, which are single nodes, and labels", strings.Join(names, ", "))
+	return 0, bad("none of its tasks (%s) classifies nodes: such a task has labels, and seeds that are single nodes", strings.Join(names, ", "))
 }
 
 // piece finds the seeds and labels of a set.

@@ -66,7 +66,7 @@ func locate(fsys vfs.FS, name string) (dir, graph string, err error) {
 			}
 		}
 	}
-	return "", "", bad("%s has no %s and no %s", name, adjFile, graphFiles[0])
+	return "", "", bad("%s has neither %s nor %s", name, adjFile, graphFiles[0])
 }
 
 func detect(fsys vfs.FS, sources []string) string {
@@ -124,7 +124,7 @@ func (c *common) readGraph(entries string) error {
 			return err
 		}
 		if n[0] != n[1] || n[0] < 1 {
-			return bad("%s: shape: the adjacency is %d × %d", c.graph, n[0], n[1])
+			return bad("%s: shape: the adjacency matrix is %d × %d, not square with at least 1 node", c.graph, n[0], n[1])
 		}
 		c.sh.Nodes = n[0]
 		if z.Weighted("data") {
@@ -202,7 +202,7 @@ func (s *saint) countClasses() (err error) {
 		return nil
 	}, func(int64) error {
 		if n++; n > dataset.MaxTargets {
-			return bad("labels of more than %d classes", dataset.MaxTargets)
+			return bad("the labels have more than %d classes", dataset.MaxTargets)
 		}
 		return nil
 	})
@@ -210,7 +210,7 @@ func (s *saint) countClasses() (err error) {
 		err = nil
 	}
 	if err == nil && s.sh.Multi && n == 0 {
-		err = bad("%s: a list of no classes", s.classes)
+		err = bad("%s: the list of the first node's classes is empty", s.classes)
 	}
 	s.sh.Classes = n
 	return err
@@ -230,7 +230,7 @@ func (s *saint) labelFiles() []string {
 func (s *saint) node(key string) (int64, error) {
 	v, err := strconv.ParseUint(key, 10, 63)
 	if err != nil || int64(v) >= s.sh.Nodes {
-		return 0, bad("it names node %.40q of %d", key, s.sh.Nodes)
+		return 0, bad("its key %.40q is not a node of the graph, which has %d nodes", key, s.sh.Nodes)
 	}
 	return int64(v), nil
 }
@@ -266,7 +266,7 @@ func (s *saint) readClasses(ctx context.Context, l *importer.Labelling) (err err
 		}
 		row = row[:0]
 		if node, err = s.node(key); err == nil && list != s.sh.Multi {
-			err = bad("node %d has a class where others have lists, or a list where others have a class", node)
+			err = bad("node %d differs from the first node: one has a class, the other a list of classes", node)
 		}
 		return err
 	}, func(v int64) error {
@@ -306,7 +306,7 @@ func (s *saint) readRoles(ctx context.Context, l *importer.Labelling) (err error
 			}
 		}
 		if split == 0 {
-			return bad("a set %.40q: known are %s", key, strings.Join(roleNames, ", "))
+			return bad("unknown set %.40q; known are %s", key, strings.Join(roleNames, ", "))
 		}
 		return ctx.Err()
 	}, func(v int64) error { return l.Assign(v, split) })
@@ -320,7 +320,7 @@ func (s *saint) Edges(ctx context.Context, add func(dst, src []int64) error) err
 			return err
 		}
 		if format != "csr" {
-			return bad("%s: an adjacency in the form %q, csr is needed", s.graph, format)
+			return bad("%s: the adjacency matrix has the format %q instead of csr", s.graph, format)
 		}
 		indptr, err := z.Array("indptr")
 		if err != nil {
@@ -377,7 +377,7 @@ func (s *reddit) Labels(ctx context.Context, l *importer.Labelling) error {
 			}
 			return a.Each(ctx, func(v, part int64) error {
 				if part < 1 || part > int64(len(dataset.SplitNames)) || part > math.MaxUint8 {
-					return bad("node %d has the type %d: 1, 2 and 3 stand for the sets", v, part)
+					return bad("node %d has the type %d instead of 1, 2 or 3, the number of its set", v, part)
 				}
 				return l.Assign(v, uint8(part))
 			})
@@ -393,7 +393,7 @@ func (s *reddit) Edges(ctx context.Context, add func(dst, src []int64) error) er
 			return err
 		}
 		if format != "coo" {
-			return bad("%s: an adjacency in the form %q, coo is needed", s.graph, format)
+			return bad("%s: the adjacency matrix has the format %q instead of coo", s.graph, format)
 		}
 		pairs, err := stream.TwoVectors(func(key string) (*npz.Array, error) { return z.Array(key) }, "row", "col")
 		if err != nil {

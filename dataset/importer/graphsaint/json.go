@@ -36,11 +36,11 @@ func (l *lists) Close() error { return l.f.Close() }
 // maxToken bounds a number or a key.
 const maxToken = 64
 
-var errJSON = fault.New(fault.ErrInput, "it is not an object of integers and lists of integers")
+var errJSON = fault.New(fault.ErrInput, "it is not a JSON object of integers and lists of integers")
 
 func (l *lists) fail(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = fault.New(fault.ErrInput, "truncated: it ends before its object does")
+		err = fault.New(fault.ErrInput, "truncated: it ends within its JSON object")
 	}
 	return fmt.Errorf("%s: byte %d: %w", l.name, l.at, err)
 }
@@ -132,7 +132,7 @@ func (l *lists) number() (int64, error) {
 	if len(b) == 0 {
 		return 0, errJSON
 	}
-	return 0, fault.New(fault.ErrInput, "%q is no integer that can be used", b)
+	return 0, fault.New(fault.ErrInput, "%q is not an integer of 64 bits", b)
 }
 
 // integer reads what JSON writes for an integer, with a fraction of zero or an exponent at most.

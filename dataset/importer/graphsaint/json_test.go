@@ -52,11 +52,11 @@ func TestLists(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		``: "byte 0: truncated", `{"0"`: "truncated", `{"0":1`: "truncated", `{"0":[1`: "truncated", `{"0":[1,`: "truncated", `{"0`: "truncated",
-		`[1]`: "byte 1: it is not an object", `{"0":"1"}`: "not an object", `{"0":{}}`: "not an object", `{"0":1,}`: "not an object", `{"0":[1,]}`: "not an object",
-		`{"0":null}`: "not an object", `{"\u0030":1}`: "not an object", `{"0":1}{`: "not an object", `{"0":1 2}`: "not an object",
-		`{"0":1.5}`: `"1.5" is no integer`, `{"0":18446744073709551616}`: `"18446744073709551616" is no integer`, `{"0":+1}`: `"+1" is no integer`, `{"0":1-2}`: "no integer",
-		`{"0":` + strings.Repeat("1", 100) + `}`: "not an object", `{"` + strings.Repeat("k", 100) + `":1}`: "not an object",
-		`{"0":1.` + strings.Repeat("0", 62) + `}`: "not an object", `{"` + strings.Repeat("k", 65) + `":1}`: "not an object",
+		`[1]`: "byte 1: it is not a JSON object of integers and lists of integers", `{"0":"1"}`: "it is not a JSON object of integers and lists of integers", `{"0":{}}`: "it is not a JSON object of integers and lists of integers", `{"0":1,}`: "it is not a JSON object of integers and lists of integers", `{"0":[1,]}`: "it is not a JSON object of integers and lists of integers",
+		`{"0":null}`: "it is not a JSON object of integers and lists of integers", `{"\u0030":1}`: "it is not a JSON object of integers and lists of integers", `{"0":1}{`: "it is not a JSON object of integers and lists of integers", `{"0":1 2}`: "it is not a JSON object of integers and lists of integers",
+		`{"0":1.5}`: `"1.5" is not an integer of 64 bits`, `{"0":18446744073709551616}`: `"18446744073709551616" is not an integer of 64 bits`, `{"0":+1}`: `"+1" is not an integer of 64 bits`, `{"0":1-2}`: "is not an integer of 64 bits",
+		`{"0":` + strings.Repeat("1", 100) + `}`: "it is not a JSON object of integers and lists of integers", `{"` + strings.Repeat("k", 100) + `":1}`: "it is not a JSON object of integers and lists of integers",
+		`{"0":1.` + strings.Repeat("0", 62) + `}`: "it is not a JSON object of integers and lists of integers", `{"` + strings.Repeat("k", 65) + `":1}`: "it is not a JSON object of integers and lists of integers",
 	} {
 		write(t, name, text)
 		if got, err := scan(name); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {

@@ -150,11 +150,11 @@ func TestChanged(t *testing.T) {
 		"no offsets":          {saint(), "adj_full.npz", "indptr", nil, edges, `has no array "indptr"`},
 		"no entries":          {saint(), "adj_full.npz", "indices", nil, edges, `has no array "indices"`},
 		"offsets of others":   {saint(), "adj_full.npz", "indptr", v([]int32{0, 3}), edges, "indptr: its shape is (2,) instead of (4,)"},
-		"offsets that end":    {saint(), "adj_full.npz", "indptr", v([]int32{0, 2, 2, 4}), edges, "offset 4 follows 2"},
+		"offsets that end":    {saint(), "adj_full.npz", "indptr", v([]int32{0, 2, 2, 4}), edges, "offset 4 follows offset 2, which is wrong for"},
 		"no coordinates":      {reddit(), "reddit_graph.npz", "row", nil, edges, `has no array "row"`},
 		"half of coordinates": {reddit(), "reddit_graph.npz", "col", nil, edges, `has no array "col"`},
 		"no form of these":    {reddit(), "reddit_graph.npz", "format", nil, edges, `has no array "format"`},
-		"another form":        {reddit(), "reddit_graph.npz", "format", []byte(importertest.FormText("csr")), edges, `the form "csr", coo is needed`},
+		"another form":        {reddit(), "reddit_graph.npz", "format", []byte(importertest.FormText("csr")), edges, `the adjacency matrix has the format "csr" instead of coo`},
 		"no data":             {reddit(), "reddit_data.npz", "", nil, features, "reddit_data.npz is missing"},
 		"no rows":             {reddit(), "reddit_data.npz", "feature", nil, features, `has no array "feature"`},
 		"fewer rows":          {reddit(), "reddit_data.npz", "feature", importertest.NPY("(3, 2)", make([]float64, 5)), features, "feature: truncated"},
@@ -209,8 +209,8 @@ func TestRefusesTiny(t *testing.T) {
 		by     []byte
 		says   string
 	}{
-		"the node behind the last": {saint(), "class_map.json", []byte(`{"3": 0}`), `it names node "3" of 3`},
-		"a negative node":          {saint(), "class_map.json", []byte(`{"-1": 0}`), `it names node "-1" of 3`},
+		"the node behind the last": {saint(), "class_map.json", []byte(`{"3": 0}`), `its key "3" is not a node of the graph, which has 3 nodes`},
+		"a negative node":          {saint(), "class_map.json", []byte(`{"-1": 0}`), `its key "-1" is not a node of the graph, which has 3 nodes`},
 		"features of text":         {saint(), "feats.npy", []byte("text"), "feats.npy: "},
 		"no columns":               {saint(), "feats.npy", npy("(3, 0)", []float32{}), "feats.npy: its shape is (3, 0) instead of (3, dim)"},
 		"features in a vector":     {saint(), "feats.npy", v(make([]float32, 3)), "feats.npy: its shape is (3,) instead of (3, dim)"},
@@ -218,7 +218,7 @@ func TestRefusesTiny(t *testing.T) {
 		"features by columns":      {saint(), "feats.npy", importertest.NPYOrder("(3, 1)", true, make([]float32, 3)), "feats.npy: its shape is (3, 1) instead of (3, dim), row-major"},
 		"too many columns":         {reddit(), "reddit_data.npz/feature", npy("(3, 16777217)", []float32{}), "feature: its shape is (3, 16777217) instead of (3, dim)"},
 		"the most columns":         {reddit(), "reddit_data.npz/feature", npy("(3, 16777216)", []float32{}), "feature: truncated"},
-		"no nodes":                 {saint(), "adj_full.npz/shape", v([]int64{0, 0}), "shape: the adjacency is 0 × 0"},
+		"no nodes":                 {saint(), "adj_full.npz/shape", v([]int64{0, 0}), "shape: the adjacency matrix is 0 × 0, not square with at least 1 node"},
 		"2³³ nodes":                {saint(), "adj_full.npz/shape", v([]int64{1 << 33, 1 << 33}), "32-bit"},
 		"a shape of three":         {saint(), "adj_full.npz/shape", v([]int64{3, 3, 3}), "shape: its shape is (3,) instead of (2,)"},
 		"entries in a table":       {saint(), "adj_full.npz/indices", npy("(3, 1)", make([]int32, 3)), "indices: its shape is (3, 1) instead of one dimension"},
@@ -226,7 +226,7 @@ func TestRefusesTiny(t *testing.T) {
 		"the set 0":                {reddit(), "reddit_data.npz/node_types", v([]int64{2, 0, 1}), "node 1 has the type 0"},
 		"the set 4":                {reddit(), "reddit_data.npz/node_types", v([]int64{2, 4, 1}), "node 1 has the type 4"},
 		"the set 257":              {reddit(), "reddit_data.npz/node_types", v([]int64{2, 257, 1}), "node 1 has the type 257"},
-		"a set by another name":    {saint(), "role.json", []byte(`{"tr": [2], "": [1]}`), `a set "": known are tr, va, te`},
+		"a set by another name":    {saint(), "role.json", []byte(`{"tr": [2], "": [1]}`), `unknown set ""; known are tr, va, te`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			importertest.Refused(t, graphsaint.Format, graph(t, with(c.of, importertest.Tree{c.member: c.by})), importer.Reading{}, c.says)

@@ -106,7 +106,7 @@ func (h *hetero) number(relations []string) error {
 	at, err := h.types.Labelled(paper)
 	h.papers.first, h.sh.Nodes = at.First, h.types.Nodes
 	h.sh.Reading["node_types"], h.sh.Reading["labelled_type"] = h.types.Offsets, paper
-	h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%d types of nodes become one, numbered one type after the other (%s); labels are those of %s", len(types), h.types.Offsets, paper))
+	h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("nodes of %d types become nodes of one type, numbered type by type (%s); only nodes of the type %s have labels", len(types), h.types.Offsets, paper))
 	return err
 }
 
@@ -115,13 +115,13 @@ func (h *hetero) number(relations []string) error {
 func (h *hetero) count(name string, relations []string) (n int64, err error) {
 	file := h.path(name, featFile)
 	if !exists(h.papers.fs, file) {
-		h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%s is missing: nodes of this type have zeros, and are as many as the largest id in edges says", file))
+		h.sh.Notes = append(h.sh.Notes, fmt.Sprintf("%s is missing: nodes of this type have zeros as features, and their number is the largest id of the edges plus one", file))
 		return h.largest(name, relations)
 	}
 	h.feats[name] = file
 	err = with(func() (matrix.Matrix, error) { return h.features(name) }, func(m matrix.Matrix) error {
 		if n = m.Rows(); m.Columns() != h.sh.Dim {
-			return fault.New(fault.ErrInput, "%s: rows of %d elements, those of %s have %d", file, m.Columns(), paper, h.sh.Dim)
+			return fault.New(fault.ErrInput, "%s: its rows have %d elements, but the rows of %s have %d", file, m.Columns(), paper, h.sh.Dim)
 		}
 		if m.Half() != (h.sh.DType == dtype.Float16) {
 			h.sh.DType = dtype.Float32 // holds both
@@ -164,7 +164,7 @@ func (h *hetero) withEdges(relation string, do func(matrix.Matrix) error) error 
 	name := h.path(relation, edgeFile)
 	return with(func() (matrix.Matrix, error) { return h.papers.array(name, "int64", 2) }, func(m matrix.Matrix) error {
 		if m.Columns() != 2 || !m.Integer() {
-			return fault.New(fault.ErrInput, "%s: edges are integers of shape (E, 2), not of (%d, %d)", name, m.Rows(), m.Columns())
+			return fault.New(fault.ErrInput, "%s: edges must be integers of shape (E, 2), not an array of shape (%d, %d)", name, m.Rows(), m.Columns())
 		}
 		return do(m)
 	})

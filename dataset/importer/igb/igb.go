@@ -100,13 +100,13 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err := found.Err(); err != nil {
 		return nil, err
 	}
-	s.sh.Notes = append(s.sh.Notes, "IGB's loader gives every node a self-loop, and no other: --self-loops add does so")
+	s.sh.Notes = append(s.sh.Notes, "IGB's loader replaces all self-loops by one at every node: give --self-loops add for the same")
 	if rels, err := relations(fsys, dir); err == nil && len(rels) > 1 {
-		s.sh.Notes = append(s.sh.Notes, "papers alone are taken, of a graph of several types: --format igb-h takes it whole")
+		s.sh.Notes = append(s.sh.Notes, "only papers are imported, of a graph of several types: --format igb-h imports all types")
 	}
 	if s.sh.Nodes != fullNodes {
 		s.prefix, s.sh.NoSplit, s.sh.Split = 0, true, &importer.Split{Parts: "60/20/20"}
-		s.sh.Notes = append(s.sh.Notes, "IGB's loader draws the split anew each time: this one is drawn with --seed 0, unless --split and --seed say otherwise")
+		s.sh.Notes = append(s.sh.Notes, "IGB's loader draws a new split each time: this import draws one with --seed 0, unless you give --split and --seed")
 	}
 	return s, nil
 }
@@ -117,7 +117,7 @@ func newSource(fsys vfs.FS, dir string, o *importer.Reading) (*source, error) {
 	if name := cmp.Or(o.Task, tasks[0].name); name == tasks[1].name {
 		s.task = tasks[1]
 	} else if name != tasks[0].name {
-		return nil, fault.New(fault.ErrUsage, "--task %s: IGB has the tasks 19 and 2983, by their classes", name)
+		return nil, fault.New(fault.ErrUsage, "--task %s: IGB has the tasks 19 and 2983, the numbers of their classes", name)
 	}
 	papers := filepath.Join(dir, "processed", paper)
 	s.feat, s.label = filepath.Join(papers, featFile), filepath.Join(papers, s.task.file)
@@ -170,7 +170,7 @@ func (s *source) array(name, kind string, columns int64) (matrix.Matrix, error) 
 		row = columns * 8
 	}
 	if st.Size() == 0 || st.Size()%row != 0 {
-		return nil, fault.New(fault.ErrInput, "%s has no header, and its %d bytes are no rows of %d × %s", name, st.Size(), columns, kind)
+		return nil, fault.New(fault.ErrInput, "%s has no header, and its %d bytes are not whole rows of %d × %s", name, st.Size(), columns, kind)
 	}
 	return matrix.Open(s.fs, matrix.Spec{Path: name, DType: kind, Rows: st.Size() / row, Cols: columns})
 }
@@ -179,7 +179,7 @@ func (s *source) readNodes() error {
 	return with(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
 		s.sh.Nodes = m.Rows()
 		if m.Columns() != 1 || s.sh.Nodes < 1 {
-			return fault.New(fault.ErrInput, "%s: labels of shape (%d, %d)", s.label, m.Rows(), m.Columns())
+			return fault.New(fault.ErrInput, "%s: labels have the shape (%d, %d) instead of one column with at least 1 row", s.label, m.Rows(), m.Columns())
 		}
 		return dataset.CheckNodes(s.label, s.sh.Nodes)
 	})
@@ -194,7 +194,7 @@ func (s *source) readFeatures() error {
 			s.sh.DType = dtype.Float16
 		}
 		if rows = m.Rows(); s.sh.Nodes > 0 && s.tail == "" && rows != s.sh.Nodes {
-			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are labels of %d", s.feat, rows, s.sh.Nodes)
+			return fault.New(fault.ErrInput, "%s has features of %d nodes, but there are labels of %d nodes", s.feat, rows, s.sh.Nodes)
 		}
 		return nil
 	})
@@ -203,10 +203,10 @@ func (s *source) readFeatures() error {
 	}
 	return with(func() (matrix.Matrix, error) { return s.array(s.tail, "float32", int64(s.sh.Dim)) }, func(m matrix.Matrix) error {
 		if s.tailRows = m.Rows(); m.Columns() != s.sh.Dim || s.sh.Nodes > 0 && s.tailRows > s.sh.Nodes {
-			return fault.New(fault.ErrInput, "%s: %d rows of %d elements, for the end of %d of %d", s.tail, m.Rows(), m.Columns(), s.sh.Nodes, s.sh.Dim)
+			return fault.New(fault.ErrInput, "%s has %d rows of %d elements, which cannot be the last of %d rows of %d elements", s.tail, m.Rows(), m.Columns(), s.sh.Nodes, s.sh.Dim)
 		}
 		if rows+s.tailRows < s.sh.Nodes {
-			return fault.New(fault.ErrInput, "%s: features of %d nodes, and of %d in %s: there are labels of %d", s.feat, rows, s.tailRows, filepath.Base(s.tail), s.sh.Nodes)
+			return fault.New(fault.ErrInput, "%s has features of %d nodes, plus %d in %s, but there are labels of %d nodes", s.feat, rows, s.tailRows, filepath.Base(s.tail), s.sh.Nodes)
 		}
 		return nil
 	})
@@ -215,7 +215,7 @@ func (s *source) readFeatures() error {
 func (s *source) readEdges() error {
 	return with(s.openEdges, func(m matrix.Matrix) error {
 		if m.Columns() != 2 || !m.Integer() {
-			return fault.New(fault.ErrInput, "%s: edges are integers of shape (E, 2), not of (%d, %d)", s.edge, m.Rows(), m.Columns())
+			return fault.New(fault.ErrInput, "%s: edges must be integers of shape (E, 2), not an array of shape (%d, %d)", s.edge, m.Rows(), m.Columns())
 		}
 		s.sh.Edges = importer.AddEdges(0, m.Rows())
 		return nil

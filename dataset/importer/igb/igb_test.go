@@ -118,12 +118,12 @@ func TestRefuses(t *testing.T) {
 		content    []byte
 		says       string
 	}{
-		{"a tail of more", "paper/node_feat_5M_tail.npy", importertest.NPY("(4, 2)", make([]float32, 8)), "tail.npy: 4 rows of 2 elements, for the end of 3 of 2"},
-		{"a wider tail", "paper/node_feat_5M_tail.npy", importertest.NPY("(1, 3)", make([]float32, 3)), "tail.npy: 1 rows of 3 elements, for the end of 3 of 2"},
-		{"a short table", "paper/node_feat.npy", importertest.NPY("(1, 2)", make([]float32, 2)), "node_feat.npy: features of 1 nodes, and of 1 in node_feat_5M_tail.npy: there are labels of 3"},
-		{"an empty table", "paper/node_feat.npy", []byte{}, "node_feat.npy has no header, and its 0 bytes are no rows of 1024 × float32"},
+		{"a tail of more", "paper/node_feat_5M_tail.npy", importertest.NPY("(4, 2)", make([]float32, 8)), "tail.npy has 4 rows of 2 elements, which cannot be the last of 3 rows of 2 elements"},
+		{"a wider tail", "paper/node_feat_5M_tail.npy", importertest.NPY("(1, 3)", make([]float32, 3)), "tail.npy has 1 rows of 3 elements, which cannot be the last of 3 rows of 2 elements"},
+		{"a short table", "paper/node_feat.npy", importertest.NPY("(1, 2)", make([]float32, 2)), "node_feat.npy has features of 1 nodes, plus 1 in node_feat_5M_tail.npy, but there are labels of 3 nodes"},
+		{"an empty table", "paper/node_feat.npy", []byte{}, "node_feat.npy has no header, and its 0 bytes are not whole rows of 1024 × float32"},
 		{"no labels", "paper/node_label_19.npy", importertest.Vector([]float32{}), "node_label_19.npy"},
-		{"two columns of labels", "paper/node_label_19.npy", importertest.NPY("(3, 2)", make([]float32, 6)), "labels of shape (3, 2)"},
+		{"two columns of labels", "paper/node_label_19.npy", importertest.NPY("(3, 2)", make([]float32, 6)), "labels have the shape (3, 2) instead of one column with at least 1 row"},
 	} {
 		files := three()
 		files[c.file] = c.content
@@ -141,7 +141,7 @@ func TestRefuses(t *testing.T) {
 	}
 	files = three()
 	files["paper__paper/edge_index.npy"] = files["paper__cites__paper/edge_index.npy"]
-	if _, err := Heterogeneous.Open(datasettest.FS, []string{tree(t, files)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), `"paper__paper" is no HEAD__RELATION__TAIL`) {
+	if _, err := Heterogeneous.Open(datasettest.FS, []string{tree(t, files)}, &importer.Reading{}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), `"paper__paper" is not HEAD__RELATION__TAIL`) {
 		t.Errorf("two parts: %v", err)
 	}
 	if _, err := Format.Open(datasettest.FS, []string{tree(t, three())}, &importer.Reading{Task: "20"}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--task 20: IGB has the tasks 19 and 2983") {

@@ -138,21 +138,21 @@ func (s *source) readConf() error {
 		return bad("%s: %v", name, err)
 	}
 	if len(c.Nodes) > 0 && c.Nodes[0] == '{' {
-		return bad("%s: a graph of several types: this version reads graphs of one type", name)
+		return bad("%s: the graph has several types: this version reads graphs of one type", name)
 	}
 	if err := json.Unmarshal(c.Nodes, &s.sh.Nodes); err != nil || s.sh.Nodes < 1 {
-		return bad("%s: num_nodes is %.40s", name, c.Nodes)
+		return bad("%s: num_nodes is %.40s instead of a number from 1", name, c.Nodes)
 	}
 	if err := dataset.CheckNodes(name, s.sh.Nodes); err != nil {
 		return err
 	}
 	switch {
 	case len(c.Features) != 2 || c.Features[0] != s.sh.Nodes || c.Features[1] < 1 || c.Features[1] > dataset.MaxDim:
-		return bad("%s: features_shape is %v, of %d nodes", name, c.Features, s.sh.Nodes)
+		return bad("%s: features_shape is %v, which is wrong for %d nodes", name, c.Features, s.sh.Nodes)
 	case c.Classes < 1 || c.Classes > dataset.MaxTargets:
-		return bad("%s: num_classes is %d", name, c.Classes)
+		return bad("%s: num_classes is %d instead of 1 to %d", name, c.Classes, dataset.MaxTargets)
 	case c.Offset < 0 || c.Offset >= s.sh.Nodes:
-		return bad("%s: label_offset is %d, of %d nodes", name, c.Offset, s.sh.Nodes)
+		return bad("%s: label_offset is %d, but there are only %d nodes", name, c.Offset, s.sh.Nodes)
 	}
 	s.sh.Dim, s.sh.Classes = int(c.Features[1]), c.Classes
 	return nil
@@ -164,7 +164,7 @@ func (s *source) readGraph() (err error) {
 		return err
 	}
 	if n := s.graph.Nodes; n != 0 && n != s.sh.Nodes {
-		return bad("%s: a graph of %d nodes, conf.json has %d", name, n, s.sh.Nodes)
+		return bad("%s: the graph has %d nodes, but conf.json says %d", name, n, s.sh.Nodes)
 	}
 	s.sh.Edges = s.graph.Edges
 	s.sh.DropEdgeData(name, s.graph.Dropped)
@@ -200,7 +200,7 @@ func (s *source) openFeatures() (*npz.Array, error) {
 		return nil, err
 	}
 	if len(a.Shape) != 2 || a.Shape[0] != s.sh.Nodes || a.Shape[1] != s.conf.Features[1] || a.Fortran {
-		err := a.Fail(bad("its shape is %s instead of that of conf.json, %v, row-major", a.ShapeString(), s.conf.Features))
+		err := a.Fail(bad("its shape is %s; conf.json says %v, and it must be row-major", a.ShapeString(), s.conf.Features))
 		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
@@ -210,7 +210,7 @@ func (s *source) readLabelShape() error {
 	s.label = s.either("labels.pth", "labels.npy")
 	return s.withLabels(func(m matrix.Matrix) error {
 		if s.labels = m.Rows(); m.Columns() != 1 || s.labels > s.sh.Nodes-s.conf.Offset {
-			return bad("%s: labels of shape (%d, %d), there are %d nodes from label_offset on", m.Name(), s.labels, m.Columns(), s.sh.Nodes-s.conf.Offset)
+			return bad("%s: labels have the shape (%d, %d), but there are %d nodes from label_offset on", m.Name(), s.labels, m.Columns(), s.sh.Nodes-s.conf.Offset)
 		}
 		return nil
 	})
@@ -248,7 +248,7 @@ func (s *source) withSet(set string, do func(*npz.Array) error) error {
 	a, err := torchfile.Array(s.fs, s.path(splitFile), set, func(root any) (any, error) {
 		d, ok := torchfile.Dict(root)
 		if !ok {
-			return nil, bad("it holds no dictionary of sets")
+			return nil, bad("it is not a dictionary of sets")
 		}
 		v, _ := d.Get(set)
 		return v, nil

@@ -41,7 +41,7 @@ func (s *source) edgeArray(name, key string) (r relation, err error) {
 // ofTwoRows makes r the edges of an array of shape (2, E), which open opens anew.
 func (r *relation) ofTwoRows(a *npz.Array, open func() (*npz.Array, error)) error {
 	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-		return a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+		return a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 	}
 	r.Edges = a.Shape[1]
 	if !a.Fortran {
@@ -69,7 +69,7 @@ func (s *source) Glance() (bool, error) {
 		return false, err
 	}
 	return true, stream.CheckSources(a, r.Src.Count, func(src int64) error {
-		return fault.New(fault.ErrInput, "%s: an edge from %d leaves the graph of %d and %d nodes", r.Name, src, r.Src.Count, r.Dst.Count)
+		return fault.New(fault.ErrInput, "%s: an edge from %d is out of range: there are %d source nodes and %d destination nodes", r.Name, src, r.Src.Count, r.Dst.Count)
 	})
 }
 
@@ -105,7 +105,7 @@ func (s *source) openBinary() (err error) {
 		return err
 	}
 	if e != r.Edges {
-		return fault.New(fault.ErrInput, "%s: num_edges_list says %d edges, edge_index has %d", name, e, r.Edges)
+		return fault.New(fault.ErrInput, "%s: num_edges_list says %d edges, but edge_index has %d", name, e, r.Edges)
 	}
 	r.Src = stream.Span{First: 0, Count: n}
 	r.Dst = r.Src
@@ -145,7 +145,7 @@ func (s *source) openTypedBinary() (err error) {
 	}
 	defer func() { err = errors.Join(err, lz.Close()) }()
 	if len(lz.Keys()) != 1 {
-		return fault.New(fault.ErrInput, "%s has labels of %d types (%s): one is needed", labels, len(lz.Keys()), strings.Join(lz.Keys(), ", "))
+		return fault.New(fault.ErrInput, "%s has labels of %d node types (%s) instead of one", labels, len(lz.Keys()), strings.Join(lz.Keys(), ", "))
 	}
 	labelled := lz.Keys()[0]
 	all, err := s.setTypes(types, labelled)

@@ -41,7 +41,7 @@ func (s *source) number(name string) (n int64, err error) {
 		return 0, err
 	}
 	if got != 1 || values[0] < 0 {
-		return 0, fault.New(fault.ErrInput, "%s: one graph, and so one number, is needed", name)
+		return 0, fault.New(fault.ErrInput, "%s must have one number, since there is one graph", name)
 	}
 	return values[0], nil
 }
@@ -87,7 +87,7 @@ func (s *source) openCSV() error {
 // setNodes is for graphs of one type.
 func (s *source) setNodes(n int64) error {
 	if n < 1 {
-		return fault.New(fault.ErrInput, "%s: a graph of %d nodes", s.dir, n)
+		return fault.New(fault.ErrInput, "%s: the graph has %d nodes; at least 1 is needed", s.dir, n)
 	}
 	s.sh.Nodes, s.count = n, n
 	return dataset.CheckNodes(s.dir, n)
@@ -105,7 +105,7 @@ func (s *source) setTypes(types []stream.Type, labelled string) (*stream.Types, 
 	}
 	s.sh.Nodes, s.first, s.count = t.Nodes, at.First, at.Count
 	s.sh.Reading["node_types"], s.sh.Reading["labelled_type"] = t.Offsets, labelled
-	s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%d types of nodes become one, numbered one type after the other (%s); features and labels are those of %s", len(types), t.Offsets, labelled))
+	s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("nodes of %d types become nodes of one type, numbered type by type (%s); only nodes of the type %s have features and labels", len(types), t.Offsets, labelled))
 	return t, nil
 }
 
@@ -144,7 +144,7 @@ func (s *source) words(name string) (lines [][]string, err error) {
 		for i, f := range fields {
 			fields[i] = strings.TrimSpace(f)
 			if f := fields[i]; !stream.IsName(f) {
-				return nil, fault.New(fault.ErrInput, "%s: %.80q is no name of a type", name, f)
+				return nil, fault.New(fault.ErrInput, "%s: %.80q cannot be the name of a type", name, f)
 			}
 		}
 		lines = append(lines, fields)
@@ -161,13 +161,13 @@ func (s *source) openTypedCSV() error {
 		return err
 	}
 	if len(counts) != 2 || len(counts[0]) != len(counts[1]) {
-		return fault.New(fault.ErrInput, "%s: a line of types and one of their counts are needed", name)
+		return fault.New(fault.ErrInput, "%s must have two lines of equal length: node types, and their numbers of nodes", name)
 	}
 	var types []stream.Type
 	for i, t := range counts[0] {
 		n, err := strconv.ParseInt(counts[1][i], 10, 64)
 		if err != nil {
-			return fault.New(fault.ErrInput, "%s: %.80q nodes of type %s", name, counts[1][i], t)
+			return fault.New(fault.ErrInput, "%s: %.80q is not the number of nodes of the type %s", name, counts[1][i], t)
 		}
 		types = append(types, stream.Type{Name: t, Count: n})
 	}
@@ -188,7 +188,7 @@ func (s *source) openTypedCSV() error {
 	var dirs []string
 	for _, t := range triplets {
 		if len(t) != 3 {
-			return fault.New(fault.ErrInput, "%s: %q is no head, relation and tail", name, strings.Join(t, ","))
+			return fault.New(fault.ErrInput, "%s: %q is not a head, a relation and a tail", name, strings.Join(t, ","))
 		}
 		dir := s.raw("relations", strings.Join(t, separator))
 		dirs = append(dirs, dir)
@@ -220,13 +220,13 @@ func (s *source) labelledType() (string, error) {
 	for i := 0; len(has) == 2 && len(has[0]) == len(has[1]) && i < len(has[0]); i++ {
 		if strings.EqualFold(has[1][i], "true") {
 			if found != "" {
-				return "", fault.New(fault.ErrInput, "%s: nodes of %s and of %s have labels: one type is needed", name, found, has[0][i])
+				return "", fault.New(fault.ErrInput, "%s: the node types %s and %s both have labels, but only one may", name, found, has[0][i])
 			}
 			found = has[0][i]
 		}
 	}
 	if found == "" {
-		return "", fault.New(fault.ErrInput, "%s names no type that has labels", name)
+		return "", fault.New(fault.ErrInput, "%s names no node type with labels", name)
 	}
 	return found, nil
 }

@@ -60,21 +60,21 @@ func (s *source) readMeta() (types []stream.Type, err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	d, ok := torchfile.Dict(f.Root())
 	if !ok {
-		return nil, fault.New(fault.ErrInput, "%s: it holds no dictionary of types and their nodes", name)
+		return nil, fault.New(fault.ErrInput, "%s is not a dictionary of node types and their numbers of nodes", name)
 	}
 	for i, k := range d.Keys {
 		key, ok := k.(string)
 		n, ok2 := torchfile.Int(d.Values[i])
 		switch {
 		case !ok || !ok2:
-			return nil, fault.New(fault.ErrInput, "%s: entry %d is no name with a number", name, i)
+			return nil, fault.New(fault.ErrInput, "%s: entry %d is not a name with a number", name, i)
 		case key == "num_classes":
 			if n < 1 || n > dataset.MaxTargets {
-				return nil, fault.New(fault.ErrInput, "%s: %d classes", name, n)
+				return nil, fault.New(fault.ErrInput, "%s: num_classes is %d instead of 1 to %d", name, n, dataset.MaxTargets)
 			}
 			s.sh.Classes = int(n)
 		case !stream.IsName(key):
-			return nil, fault.New(fault.ErrInput, "%s: %.80q is no name of a type", name, key)
+			return nil, fault.New(fault.ErrInput, "%s: %.80q cannot be the name of a type", name, key)
 		default:
 			types = append(types, stream.Type{Name: key, Count: n})
 		}
@@ -101,7 +101,7 @@ func (s *source) typeWithLabels(types []stream.Type) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fault.New(fault.ErrInput, "%s: %d types of nodes have a node_label.npy (%s): one is needed", s.path(), len(found), strings.Join(found, ", "))
+		return "", fault.New(fault.ErrInput, "%s: %d node types have a node_label.npy (%s), but exactly one must", s.path(), len(found), strings.Join(found, ", "))
 	}
 	return found[0], nil
 }
@@ -127,7 +127,7 @@ func (s *source) findRelations(all *stream.Types) error {
 		found.Add(err)
 	}
 	if len(s.rels) == 0 && len(found) == 0 {
-		return fault.New(fault.ErrInput, "%s has no edges, in directories like author___writes___paper", s.path())
+		return fault.New(fault.ErrInput, "%s has no directories of edges, like author___writes___paper", s.path())
 	}
 	if err := found.Err(); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *source) readSets() (err error) {
 	defer func() { err = errors.Join(err, f.Close()) }()
 	d, ok := torchfile.Dict(f.Root())
 	if !ok {
-		return fault.New(fault.ErrInput, "%s: it holds no dictionary of sets", name)
+		return fault.New(fault.ErrInput, "%s is not a dictionary of sets", name)
 	}
 	has := func(key string) bool { _, ok := d.Get(key); return ok }
 	test := s.task
@@ -177,7 +177,7 @@ func (s *source) readSets() (err error) {
 					names = append(names, name)
 				}
 			}
-			return fault.New(fault.ErrInput, "%s has no set %q, but %.200s", name, key, strings.Join(names, ", "))
+			return fault.New(fault.ErrInput, "%s has no set %q; it has %.200s", name, key, strings.Join(names, ", "))
 		}
 		a, err := f.Array(v, key)
 		if err != nil {
@@ -197,7 +197,7 @@ func (s *source) set(name, key string) (matrix.Matrix, error) {
 	a, err := torchfile.Array(s.fs, name, key, func(root any) (any, error) {
 		d, _ := torchfile.Dict(root)
 		if d == nil {
-			return nil, fault.New(fault.ErrInput, "it holds no dictionary of sets")
+			return nil, fault.New(fault.ErrInput, "it is not a dictionary of sets")
 		}
 		v, _ := d.Get(key)
 		return v, nil

@@ -126,11 +126,11 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	s.sh.Reading = map[string]string{}
 	i := slices.IndexFunc(layouts, func(l layout) bool { return exists(fsys, filepath.Join(dir, filepath.FromSlash(l.sign))) })
 	if i < 0 {
-		return nil, fault.New(fault.ErrInput, "%s: raw has neither edge.csv.gz, data.npz, triplet-type-list.csv.gz nor edge_index_dict.npz, and there is no meta.pt: unpack the archive and name the directory that has raw and split, or meta.pt", dir)
+		return nil, fault.New(fault.ErrInput, "%s has neither meta.pt nor a directory raw with edge.csv.gz, data.npz, triplet-type-list.csv.gz or edge_index_dict.npz: unpack the archive, and name the directory that has raw and split, or meta.pt", dir)
 	}
 	if slices.Contains(reversed, filepath.Base(filepath.Clean(dir))) {
 		s.sh.AddReverse = true
-		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: OGB's loader adds the reverse of every edge, and so does this; GraphBolt's own copy of a set may not: --add-reverse-edges no", dir))
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: the reverse of every edge is added, as OGB's loader does; GraphBolt's copy of a set may lack them: for that graph, give --add-reverse-edges no", dir))
 	}
 	s.both = o.AddsReverse(s.sh.AddReverse)
 	var found importer.Problems
@@ -178,13 +178,13 @@ func (s *source) findSplit() error {
 	names = slices.DeleteFunc(names, func(n string) bool { return strings.HasPrefix(n, ".") })
 	switch {
 	case name != "" && !slices.Contains(names, name):
-		return fault.New(fault.ErrInput, "%s has no split %q, but %s", dir, name, strings.Join(names, ", "))
+		return fault.New(fault.ErrInput, "%s has no split %q; it has %s", dir, name, strings.Join(names, ", "))
 	case name != "":
 		s.sh.Reading["task"] = name
 	case len(names) == 0:
 		return fault.New(fault.ErrInput, "%s is empty", dir)
 	case len(names) > 1:
-		return fault.New(fault.ErrInput, "%s has several splits (%s): choose one by --task", dir, strings.Join(names, ", "))
+		return fault.New(fault.ErrInput, "%s has several splits (%s): choose one with --task", dir, strings.Join(names, ", "))
 	default:
 		name = names[0]
 	}
@@ -211,7 +211,7 @@ func (s *source) readShape() (err error) {
 		features = s.edge
 	}
 	if features == nil {
-		return fault.New(fault.ErrInput, "%s has features of neither nodes nor edges", s.dir)
+		return fault.New(fault.ErrInput, "%s has neither node features nor edge features", s.dir)
 	}
 	for _, r := range s.rels {
 		s.sh.Edges = importer.AddEdges(s.sh.Edges, r.Edges)
@@ -222,7 +222,7 @@ func (s *source) readShape() (err error) {
 			s.sh.DType = dtype.Float16
 		}
 		if n := m.Rows(); s.feat != nil && n >= 0 && n != s.count {
-			return fault.New(fault.ErrInput, "%s: features of %d nodes, there are %d", m.Name(), n, s.count)
+			return fault.New(fault.ErrInput, "%s has features of %d nodes, but there are %d nodes", m.Name(), n, s.count)
 		}
 		return nil
 	}); err != nil {
@@ -230,11 +230,11 @@ func (s *source) readShape() (err error) {
 	}
 	if s.feat == nil {
 		s.sh.Held = s.sh.Nodes * int64(s.sh.Dim*4+4)
-		s.sh.Notes = append(s.sh.Notes, "nodes have no features: each gets the mean of those of its incoming edges")
+		s.sh.Notes = append(s.sh.Notes, "nodes have no features: each gets the mean of the features of its incoming edges")
 	}
 	return with(s.label, func(m matrix.Matrix) error {
 		if n := m.Rows(); n >= 0 && n != s.count {
-			return fault.New(fault.ErrInput, "%s: labels of %d nodes, there are %d", m.Name(), n, s.count)
+			return fault.New(fault.ErrInput, "%s has labels of %d nodes, but there are %d nodes", m.Name(), n, s.count)
 		}
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
@@ -268,7 +268,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		rows := int64(0)
 		err := matrix.EachDouble(ctx, m, func(i int64, row []float64) (err error) {
 			if rows++; rows > s.count {
-				return fault.New(fault.ErrInput, "%s: labels of more than the %d nodes", m.Name(), s.count)
+				return fault.New(fault.ErrInput, "%s has labels of more than %d nodes", m.Name(), s.count)
 			}
 			if s.sh.Multi {
 				for c, x := range row {
@@ -284,7 +284,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 			return nil
 		})
 		if err == nil && rows != s.count {
-			err = fault.New(fault.ErrInput, "%s: labels of %d nodes, there are %d", m.Name(), rows, s.count)
+			err = fault.New(fault.ErrInput, "%s has labels of %d nodes, but there are %d nodes", m.Name(), rows, s.count)
 		}
 		return err
 	})
@@ -295,7 +295,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		err := with(set.open, func(m matrix.Matrix) error {
 			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error {
 				if uint64(row[0]) >= uint64(s.count) {
-					return fault.New(fault.ErrInput, "%s: node %d of %d", set.name, row[0], s.count)
+					return fault.New(fault.ErrInput, "%s has node %d, but there are only %d nodes", set.name, row[0], s.count)
 				}
 				if err := l.Assign(s.first+row[0], uint8(i+1)); err != nil {
 					return fmt.Errorf("%s: %w", set.name, err)
@@ -345,7 +345,7 @@ func (s *source) computeMeans() error {
 		err := s.Edges(context.Background(), func(dst, src []int64) error {
 			n, err := m.Floats(row[:len(dst)*dim])
 			if err == nil && n != len(dst)*dim {
-				err = fault.New(fault.ErrInput, "%s: truncated: it ends before the last edge's row", m.Name())
+				err = fault.New(fault.ErrInput, "%s: truncated: it ends before the row of the last edge", m.Name())
 			}
 			if err != nil {
 				return err

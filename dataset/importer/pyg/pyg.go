@@ -84,7 +84,7 @@ func isPlanetoid(name string) bool {
 }
 
 func errPlanetoid(name string) error {
-	return bad("%s has Planetoid's pickles of SciPy's matrices, which are not read: load them once with torch_geometric.datasets.Planetoid, and import the processed/data.pt that it writes", name)
+	return bad("%s has Planetoid's pickles of SciPy matrices, which cannot be read: load them once with torch_geometric.datasets.Planetoid, and import the processed/data.pt that it writes", name)
 }
 
 func detect(fsys vfs.FS, sources []string) string {
@@ -130,7 +130,7 @@ func attributes(root any) (*pickle.Dict, error) {
 			return nil, errTypes
 		}
 		if t.Items[1] != nil {
-			return nil, bad("it holds several graphs: nodes are classified in one")
+			return nil, bad("it has several graphs instead of one")
 		}
 	}
 	if o, ok := v.(*pickle.Object); ok {
@@ -147,17 +147,17 @@ func attributes(root any) (*pickle.Dict, error) {
 		}
 		return d, nil
 	}
-	return nil, bad("it holds no graph of PyTorch Geometric")
+	return nil, bad("it does not contain a graph of PyTorch Geometric")
 }
 
-var errTypes = bad("a graph of several types (HeteroData): this version reads graphs of one type, Data")
+var errTypes = bad("its graph has several types (HeteroData): this version reads graphs of one type (Data)")
 
 // fields returns the attributes of a Data object: those of its store, or its own, as before
 // release 2.0.
 func fields(data *pickle.Object) (*pickle.Dict, error) {
 	own, ok := data.State.(*pickle.Dict)
 	if !ok {
-		return nil, bad("a Data object without attributes")
+		return nil, bad("its Data object has no attributes")
 	}
 	v, ok := own.Get("_store")
 	if !ok {
@@ -172,7 +172,7 @@ func fields(data *pickle.Object) (*pickle.Dict, error) {
 			}
 		}
 	}
-	return nil, bad("a Data object without attributes")
+	return nil, bad("its Data object has no attributes")
 }
 
 // array opens an attribute that is a tensor.
@@ -190,7 +190,7 @@ func (s *source) array(key string) (*npz.Array, error) {
 					names = append(names, name)
 				}
 			}
-			return nil, fault.New(errAbsent, "its graph has no %s, but %.200s", key, strings.Join(names, ", "))
+			return nil, fault.New(errAbsent, "its graph has no %s; it has %.200s", key, strings.Join(names, ", "))
 		}
 		return v, nil
 	})
@@ -229,7 +229,7 @@ func (s *source) readShape(labelled bool) error {
 	}
 	if err := s.with("edge_index", func(a *npz.Array) error {
 		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-			return a.Fail(bad("edges are integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+			return a.Fail(bad("edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 		}
 		s.sh.Edges = importer.AddEdges(0, a.Shape[1])
 		return nil
@@ -276,7 +276,7 @@ func (s *source) readMaskShapes() error {
 		case err != nil:
 			return err
 		case s.sh.NoSplit:
-			return bad("%s: its graph has %s without %s", s.name, key, maskNames[0])
+			return bad("%s: its graph has %s, but no %s", s.name, key, maskNames[0])
 		}
 		s.masks[i] = true
 	}
@@ -285,7 +285,7 @@ func (s *source) readMaskShapes() error {
 
 func (s *source) readLabelShape(a *npz.Array) (err error) {
 	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes {
-		return a.Fail(bad("labels of shape %s, the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
+		return a.Fail(bad("labels have the shape %s, but the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
 	}
 	if s.sh.Multi = npz.MultiLabel(a); s.sh.Multi {
 		s.sh.Classes, err = npz.LabelClasses(a)
@@ -296,10 +296,10 @@ func (s *source) readLabelShape(a *npz.Array) (err error) {
 // checkMask makes sure that a mask has a row for each node, of which some are read at a time.
 func (s *source) checkMask(a *npz.Array) error {
 	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes || len(a.Shape) == 2 && (a.Fortran || a.Shape[1] < 1 || a.Shape[1] > importer.Chunk) {
-		return a.Fail(bad("a mask of shape %s, the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
+		return a.Fail(bad("the mask has the shape %s, but the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
 	}
 	if len(a.Shape) == 2 && a.Shape[1] > 1 {
-		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s has %d columns: the first is taken", a.Name(), a.Shape[1]))
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s has %d columns: only the first is used", a.Name(), a.Shape[1]))
 	}
 	return nil
 }

@@ -66,12 +66,12 @@ func TestDirectory(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for name, says := range map[string]string{
-		"hetero.pt": "a graph of several types (HeteroData)",
+		"hetero.pt": "its graph has several types (HeteroData): this version reads graphs of one type (Data)",
 		"two.pt":    "several graphs",
 		"none.pt":   "none.pt is missing",
-		"make.py":   "no archive of torch.save",
-		"../../internal/torchfile/testdata/one-2.2.1.pt":     "it holds no graph of PyTorch Geometric",
-		"../../internal/torchfile/testdata/tensors-2.2.1.pt": "its graph has no x, but int64, int32",
+		"make.py":   "not an archive of torch.save",
+		"../../internal/torchfile/testdata/one-2.2.1.pt":     "it does not contain a graph of PyTorch Geometric",
+		"../../internal/torchfile/testdata/tensors-2.2.1.pt": "its graph has no x; it has int64, int32",
 	} {
 		refused(t, filepath.Join("testdata", name), says)
 	}
@@ -142,7 +142,7 @@ func TestAttributes(t *testing.T) {
 	}
 	nan := float32(math.NaN())
 	nanBytes := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(nan)))
-	const columns = "columns: the first is taken"
+	const columns = "columns: only the first is used"
 	good := map[string]string{"x": floats(false, 4, 2), "edge_index": ints(2, 3), "y": ints(4), "train_mask": mask(1, 0), "val_mask": mask(1, 1), "test_mask": mask(1, 2, 3)}
 	for _, c := range []struct {
 		key, value string
@@ -156,33 +156,33 @@ func TestAttributes(t *testing.T) {
 		{"x", floats(false, 4, 1), "", ""},
 		{"x", floats(false, 4, 2, 1), "x: its shape is (4, 2, 1)", ""},
 		{"x", floats(true, 4, 2), "x: its shape is (4, 2)", ""},
-		{"x", "", "its graph has no x, but edge_index, test_mask, train_mask, val_mask, y", ""},
-		{"edge_index", ints(3, 2), "edges are integers of shape (2, E), not int64 of shape (3, 2)", ""},
-		{"edge_index", ints(2), "edges are integers of shape (2, E), not int64 of shape (2,)", ""},
+		{"x", "", "its graph has no x; it has edge_index, test_mask, train_mask, val_mask, y", ""},
+		{"edge_index", ints(3, 2), "edges must be integers of shape (2, E), not int64 of shape (3, 2)", ""},
+		{"edge_index", ints(2), "edges must be integers of shape (2, E), not int64 of shape (2,)", ""},
 		{"edge_index", floats(false, 2, 3), "not float32 of shape (2, 3)", ""},
 		{"edge_index", ints(2, 0), "", ""},
 		{"edge_attr", floats(false, 3, 2), "", "g.pt: data of edges is not imported: edge_attr"},
 		{"edge_weight", "N", "", ""},
 		{"y", ints(4, 1), "", ""},
 		{"y", ndarray(t, "f4", false, []float32{0, nan, 1, nan}, 4), "", ""},
-		{"y", ndarray(t, "f8", false, []float64{0, 0.5, 1, 2}, 4, 1), "y: node 1 has label 0.5: classes are whole numbers", ""},
-		{"y", ndarray(t, "b1", false, make([]bool, 4), 4), "y: its elements are bool, it takes integers", ""},
-		{"y", ints(3), "labels of shape (3,), the graph has 4 nodes", ""},
-		{"y", ints(4, 1, 1), "labels of shape (4, 1, 1), the graph has 4 nodes", ""},
-		{"y", ints(), "labels of shape (), the graph has 4 nodes", ""},
+		{"y", ndarray(t, "f8", false, []float64{0, 0.5, 1, 2}, 4, 1), "y: node 1 has the label 0.5: labels are whole numbers", ""},
+		{"y", ndarray(t, "b1", false, make([]bool, 4), 4), "y: its elements are bool instead of integers", ""},
+		{"y", ints(3), "labels have the shape (3,), but the graph has 4 nodes", ""},
+		{"y", ints(4, 1, 1), "labels have the shape (4, 1, 1), but the graph has 4 nodes", ""},
+		{"y", ints(), "labels have the shape (), but the graph has 4 nodes", ""},
 		{"y", ints(4, 0), "y", ""},
-		{"train_mask", "", "its graph has val_mask without train_mask", ""},
+		{"train_mask", "", "its graph has val_mask, but no train_mask", ""},
 		{"val_mask", "", "", ""},
 		{"val_mask", mask(2, 1), "", "val_mask has 2 " + columns},
 		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1), "", ""},
-		{"val_mask", ndarray(t, "b1", false, make([]bool, 3), 3), "a mask of shape (3,), the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1, 1), "a mask of shape (4, 1, 1), the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", false, []bool{true}), "a mask of shape (), the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", false, []bool{}, 4, 0), "a mask of shape (4, 0), the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", true, make([]bool, 8), 4, 2), "a mask of shape (4, 2), the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 3), 3), "the mask has the shape (3,), but the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1, 1), "the mask has the shape (4, 1, 1), but the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, []bool{true}), "the mask has the shape (), but the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, []bool{}, 4, 0), "the mask has the shape (4, 0), but the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", true, make([]bool, 8), 4, 2), "the mask has the shape (4, 2), but the graph has 4 nodes", ""},
 		{"val_mask", mask(1<<14, 1), "", "val_mask has 16384 " + columns},
-		{"val_mask", mask(1<<14+1, 1), "a mask of shape (4, 16385), the graph has 4 nodes", ""},
-		{"val_mask", mask(1, 0), "val_mask: the splits overlap: node 0", ""},
+		{"val_mask", mask(1<<14+1, 1), "the mask has the shape (4, 16385), but the graph has 4 nodes", ""},
+		{"val_mask", mask(1, 0), "val_mask: node 0 is in the train set and in the valid set", ""},
 	} {
 		attributes := maps.Clone(good)
 		if c.key != "" {

@@ -63,9 +63,9 @@ func TestNamesOfColumns(t *testing.T) {
 		{"forward.csv", "f.csv", "l.csv", nil},
 		{"backward.csv", "f.csv", "l.csv", nil},
 		{"backward.tsv", "f.csv", "l.csv", nil},
-		{"odd.csv", "f.csv", "l.csv", []string{`odd.csv: its columns "a" and "b" are taken for source and destination`}},
-		{"e.csv", "counted.csv", "l.csv", []string{`counted.csv: its column "node_id" counts the rows, and is left out of the features`}},
-		{"e.csv", "pandas.csv", "counted-l.csv", []string{`pandas.csv: its column ""`, `counted-l.csv: its column "id" counts the rows, and is left out of the labels`}},
+		{"odd.csv", "f.csv", "l.csv", []string{`odd.csv: its columns "a" and "b" are read as source and destination`}},
+		{"e.csv", "counted.csv", "l.csv", []string{`counted.csv: its column "node_id" has the numbers of the rows, and is left out of the features`}},
+		{"e.csv", "pandas.csv", "counted-l.csv", []string{`pandas.csv: its column ""`, `counted-l.csv: its column "id" has the numbers of the rows, and is left out of the labels`}},
 	} {
 		got, plan := made(c.edges, c.features, c.labels, "")
 		notes := strings.Join(plan.Notes, "; ")
@@ -145,12 +145,12 @@ func TestColumnsRefused(t *testing.T) {
 	for _, c := range []struct{ edges, features, labels, says string }{
 		{"both.csv", "f.csv", "l.csv", `both.csv: its columns are "to" and "target"`},
 		{"half.csv", "f.csv", "l.csv", `half.csv: its columns are "dst" and "other"`},
-		{"weighted.csv", "f.csv", "l.csv", "weighted.csv: edges are two columns of integers, not 3 columns"},
-		{"e.csv", "last.csv", "l.csv", `last.csv: column 2, "node_id", has ids`},
-		{"e.csv", "only.csv", "l.csv", `only.csv: column 1, "node_id", has ids`},
-		{"e.csv", "f.csv", "only.csv", `only.csv: column 1, "node_id", has ids`},
-		{"e.csv", "shuffled.csv", "l.csv", `shuffled.csv: row 1: its "id" is 2`},
-		{"e.csv", "f.csv", "shuffled.csv", `shuffled.csv: row 1: its "id" is 2`},
+		{"weighted.csv", "f.csv", "l.csv", "weighted.csv: edges must be two columns of integers, but there are 3 columns; remove weights and features of edges, which are not imported"},
+		{"e.csv", "last.csv", "l.csv", `last.csv: the name of column 2, "node_id", says that it has ids, which are not features or labels: remove it, or rename it if it has no ids`},
+		{"e.csv", "only.csv", "l.csv", `only.csv: the name of column 1, "node_id", says that it has ids, which are not features or labels: remove it, or rename it if it has no ids`},
+		{"e.csv", "f.csv", "only.csv", `only.csv: the name of column 1, "node_id", says that it has ids, which are not features or labels: remove it, or rename it if it has no ids`},
+		{"e.csv", "shuffled.csv", "l.csv", `shuffled.csv: row 1: the column "id" is 2 instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges`},
+		{"e.csv", "f.csv", "shuffled.csv", `shuffled.csv: row 1: the column "id" is 2 instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges`},
 	} {
 		o := importer.Options{Reading: reading(at, c.edges, c.features, c.labels), Split: &importer.Split{Parts: "60/20/20"}}
 		p, err := importer.MakePlan(t.Context(), datasettest.FS, at("D"), raw.Format, o, progress.Discard)

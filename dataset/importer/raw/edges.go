@@ -43,7 +43,7 @@ func (t *table) count() (n int64, err error) {
 		t.ends = ends
 		defer func() { err = errors.Join(err, m.Close()) }()
 		if m.Columns() != 2 || !m.Integer() {
-			return 0, fault.New(fault.ErrInput, "%s: edges are two columns of integers, not %d columns; weights and features of edges are not imported: leave them out", m.Name(), m.Columns())
+			return 0, fault.New(fault.ErrInput, "%s: edges must be two columns of integers, but there are %d columns; remove weights and features of edges, which are not imported", m.Name(), m.Columns())
 		}
 		if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
 			p, err := t.open() // lines of packed text cannot be seen
@@ -57,9 +57,9 @@ func (t *table) count() (n int64, err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
 	switch {
 	case !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 && a.Shape[1] != 2:
-		return 0, a.Fail(fault.New(fault.ErrInput, "edges are integers of shape (E, 2) or (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+		return 0, a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
 	case a.Shape[0] == 2 && a.Shape[1] == 2:
-		return 0, a.Fail(fault.New(fault.ErrInput, "of shape (2, 2) it may be (E, 2) or (2, E): add an edge, or use text"))
+		return 0, a.Fail(fault.New(fault.ErrInput, "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"))
 	case a.Shape[0] == 2:
 		t.twoRows, t.pairs = !a.Fortran, a.Fortran
 		return a.Shape[1], nil
@@ -95,7 +95,7 @@ func (t *table) glance(nodes int64) (bool, error) {
 		return false, err
 	}
 	return true, stream.CheckSources(a, nodes, func(src int64) error {
-		return a.Fail(fault.New(fault.ErrInput, "an edge from %d leaves the graph of %d nodes", src, nodes))
+		return a.Fail(fault.New(fault.ErrInput, "an edge from %d is out of range: the graph has %d nodes", src, nodes))
 	})
 }
 

@@ -100,7 +100,7 @@ func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
 		}
 		for _, id := range words {
 			if why := dataset.CheckName(id); why != "" {
-				return fault.New(fault.ErrInput, "%s: row %d: %.40q can be no node's id: %s", w.Name(), row, id, why)
+				return fault.New(fault.ErrInput, "%s: row %d: %.40q cannot be the id of a node: %s", w.Name(), row, id, why)
 			}
 			if err := n.dict.Add(id); err != nil {
 				return err
@@ -111,10 +111,10 @@ func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
 		return err
 	}
 	if n.dict.Len() == 0 {
-		return fault.New(fault.ErrInput, "%s: there are no ids", w.Name())
+		return fault.New(fault.ErrInput, "%s has no ids", w.Name())
 	}
 	if twice, id, row := n.dict.Twice(); n.spec != nil && twice > 0 {
-		return fault.New(fault.ErrInput, "%s: row %d: the id %.40q is there before: %s", w.Name(), row, id, many(twice, "row repeats an id", "rows repeat ids"))
+		return fault.New(fault.ErrInput, "%s: row %d: an earlier row has the same id, %.40q: %s", w.Name(), row, id, many(twice, "row repeats an id", "rows repeat ids"))
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func (n *named) resolve(ctx context.Context, what string, columns int, open func
 		if err != nil {
 			return nil, err
 		}
-		return nil, fault.New(fault.ErrInput, "%s: row %d: %.40q is no id of %s: %s", w.Name(), first/int64(columns), id, n.from(), many(unknown, "id is none", "ids are none"))
+		return nil, fault.New(fault.ErrInput, "%s: row %d: the id %.40q is not in %s: %s", w.Name(), first/int64(columns), id, n.from(), many(unknown, "id is unknown", "ids are unknown"))
 	}
 	return l, nil
 }
@@ -246,7 +246,7 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 	for i, spec := range s.splits {
 		if mask, err := s.isMask(spec); err != nil || mask {
 			if err == nil && n.spec == nil {
-				err = fault.New(fault.ErrInput, "%s: booleans say nothing of nodes in no order: --node-ids edges takes ids", spec.Path)
+				err = fault.New(fault.ErrInput, "%s is a mask, but with --node-ids edges nodes have no order: give a list of ids", spec.Path)
 			}
 			found.Add(err)
 			continue
@@ -283,14 +283,14 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 // whole makes sure that every node has one row of features.
 func (n *named) whole(ctx context.Context, file string) error {
 	if n.feat.Len() != n.dict.Len() {
-		return fault.New(fault.ErrInput, "%s: features of %d ids, the edges have %d", file, n.feat.Len(), n.dict.Len())
+		return fault.New(fault.ErrInput, "%s has features of %d ids, but the edges have %d ids", file, n.feat.Len(), n.dict.Len())
 	}
 	seen := make([]uint64, (n.dict.Len()+63)/64)
 	row := int64(0)
 	return n.feat.Each(ctx, func(nodes []uint32) error {
 		for _, v := range nodes {
 			if seen[v/64]&(1<<(v%64)) != 0 {
-				return fault.New(fault.ErrInput, "%s: row %d: its id is there before", file, row)
+				return fault.New(fault.ErrInput, "%s: row %d: an earlier row has the same id", file, row)
 			}
 			seen[v/64] |= 1 << (v % 64)
 			row++
@@ -408,7 +408,7 @@ func (s *source) keyedLabels(ctx context.Context, l *importer.Labelling) (err er
 			case got < len(row):
 				err = fault.New(fault.ErrInput, "truncated")
 			case seen[v/64]&(1<<(v%64)) != 0:
-				err = fault.New(fault.ErrInput, "row %d: its id is there before", at)
+				err = fault.New(fault.ErrInput, "row %d: an earlier row has the same id", at)
 			case s.sh.Multi:
 				for c, x := range row {
 					values[c] = float32(x)

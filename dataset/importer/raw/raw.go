@@ -61,7 +61,7 @@ var Format = importer.Format{
 	Name: "raw", What: "files that --edges, --features, --labels and --split-files name", Takes: append([]string{"edges"}, takes...),
 	Open: func(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 		if o.Edges == "" || len(sources) > 0 {
-			return nil, fault.New(fault.ErrUsage, "the format raw takes its files by --edges and the like, and no SOURCE")
+			return nil, fault.New(fault.ErrUsage, "the format raw takes no SOURCE: name its files with --edges, --features, --labels and --split-files")
 		}
 		spec, err := matrix.ParseSpec(o.Edges)
 		if err != nil {
@@ -111,9 +111,9 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 		list, ok := e.(interface{ listSpec() matrix.Spec })
 		switch {
 		case !ok:
-			return nil, fault.New(fault.ErrUsage, "--node-ids: the lists of %s have no ids", e.file())
+			return nil, fault.New(fault.ErrUsage, "--node-ids: the adjacency lists of %s have no ids", e.file())
 		case o.Nodes != 0:
-			return nil, fault.New(fault.ErrUsage, "--nodes: --node-ids says how many there are")
+			return nil, fault.New(fault.ErrUsage, "--nodes: not with --node-ids, which determines the number of nodes")
 		}
 		spec = list.listSpec()
 		if s.named, err = openNamed(fsys, o, held.Bytes); err != nil {
@@ -206,14 +206,14 @@ func parseRandom(flag, text string, most int) (n int, is bool, err error) {
 		return 0, false, nil
 	}
 	if n, err = strconv.Atoi(rest); err != nil || n < 1 || n > most {
-		return 0, true, fault.New(fault.ErrUsage, "--%s %s: want a number from 1 to %d", flag, text, most)
+		return 0, true, fault.New(fault.ErrUsage, "--%s %s: needs a number from 1 to %d", flag, text, most)
 	}
 	return n, true, nil
 }
 
 func (s *source) openFeatures(text string) error {
 	if text == "" {
-		return fault.New(fault.ErrUsage, "--features is missing: a file, or random:DIM")
+		return fault.New(fault.ErrUsage, "--features is missing: give a file, or random:DIM")
 	}
 	dim, is, err := parseRandom("features", text, dataset.MaxDim)
 	if is || err != nil {
@@ -235,7 +235,7 @@ func (s *source) openFeatures(text string) error {
 func (s *source) noteIDs(what string, m matrix.Matrix) {
 	if name, is := matrix.LeftOut(m); is {
 		s.sh.Reading["counted_"+what] = "yes"
-		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: its column %q counts the rows, and is left out of the %s", m.Name(), name, what))
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: its column %q has the numbers of the rows, and is left out of the %s", m.Name(), name, what))
 	}
 }
 
@@ -246,7 +246,7 @@ func (s *source) record(name, text string) {
 
 func (s *source) openLabels(text string) error {
 	if text == "" {
-		return fault.New(fault.ErrUsage, "--labels is missing: a file, or random:CLASSES")
+		return fault.New(fault.ErrUsage, "--labels is missing: give a file, or random:CLASSES")
 	}
 	classes, is, err := parseRandom("labels", text, 1<<20)
 	if is || err != nil {
@@ -269,11 +269,11 @@ func (s *source) setNodes(what, name string, n int64) error {
 	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
 		return nil
 	case n == 0:
-		return fault.New(fault.ErrInput, "%s: %s of no nodes", name, what)
+		return fault.New(fault.ErrInput, "%s has no rows of %s", name, what)
 	case s.sh.Nodes == 0:
 		s.sh.Nodes = n
 	case s.sh.Nodes != n:
-		return fault.New(fault.ErrInput, "%s: %s of %d nodes, another file has %d", name, what, n, s.sh.Nodes)
+		return fault.New(fault.ErrInput, "%s says %d nodes, but another file says %d nodes", name, n, s.sh.Nodes)
 	}
 	return nil
 }
@@ -284,7 +284,7 @@ func (s *source) openSplits(files []string) error {
 		return nil
 	}
 	if len(files) != len(dataset.SplitNames) {
-		return fault.New(fault.ErrUsage, "--split-files %s: want three, to train on, to validate and to test with", strings.Join(files, ","))
+		return fault.New(fault.ErrUsage, "--split-files %s: needs three files: training, validation and test nodes", strings.Join(files, ","))
 	}
 	var found importer.Problems
 	for _, f := range files {
@@ -298,7 +298,7 @@ func (s *source) openSplits(files []string) error {
 		var spec *matrix.Spec
 		found.Add(s.look(f, &spec, func(m matrix.Matrix) error {
 			if m.Columns() != 1 || !m.Integer() && !m.Mask() {
-				return fault.New(fault.ErrInput, "%s: a split is a column of node ids, or of booleans", m.Name())
+				return fault.New(fault.ErrInput, "%s: a split must be one column of node ids, or of booleans", m.Name())
 			}
 			return nil
 		}))
@@ -412,10 +412,10 @@ func (s *source) countNodes(given int64) error {
 		if err := s.scan(); err != nil {
 			return err
 		}
-		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: %d nodes, by the largest id: --nodes says otherwise", s.edge.file(), s.sh.Nodes))
+		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s: the graph has %d nodes, by the largest id: give --nodes if it has more", s.edge.file(), s.sh.Nodes))
 	}
 	if s.sh.Nodes < 1 {
-		return fault.New(fault.ErrInput, "%s: a graph of %d nodes", s.edge.file(), s.sh.Nodes)
+		return fault.New(fault.ErrInput, "%s: the graph has %d nodes; at least 1 is needed", s.edge.file(), s.sh.Nodes)
 	}
 	return dataset.CheckNodes(s.edge.file(), s.sh.Nodes)
 }
@@ -520,7 +520,7 @@ func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
 		values, rows := make([]float32, m.Columns()), int64(0)
 		err := matrix.EachDouble(ctx, m, func(v int64, row []float64) (err error) {
 			if rows++; rows > s.sh.Nodes {
-				return fault.New(fault.ErrInput, "%s: labels of more than the %d nodes", m.Name(), s.sh.Nodes)
+				return fault.New(fault.ErrInput, "%s has labels of more nodes than the graph's %d", m.Name(), s.sh.Nodes)
 			}
 			if s.sh.Multi {
 				for c, x := range row {
@@ -536,7 +536,7 @@ func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
 			return err
 		})
 		if err == nil && rows != s.sh.Nodes {
-			err = fault.New(fault.ErrInput, "%s: labels of %d nodes, there are %d", m.Name(), rows, s.sh.Nodes)
+			err = fault.New(fault.ErrInput, "%s has labels of %d nodes, but the graph has %d nodes", m.Name(), rows, s.sh.Nodes)
 		}
 		return err
 	})
@@ -555,7 +555,7 @@ func (s *source) readSplit(ctx context.Context, l *importer.Labelling, spec matr
 			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error { return named(l.Assign(row[0], split)) })
 		}
 		if n := m.Rows(); n != s.sh.Nodes {
-			return fault.New(fault.ErrInput, "%s: booleans for %d nodes, there are %d", m.Name(), n, s.sh.Nodes)
+			return fault.New(fault.ErrInput, "%s has a mask of %d entries, but the graph has %d nodes", m.Name(), n, s.sh.Nodes)
 		}
 		return matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
 			if row[0] == 0 {

@@ -149,43 +149,43 @@ func TestOpenRefuses(t *testing.T) {
 		says string
 	}{
 		{good, nil, ""},
-		{reading(at, "e.csv", "", "l.npy"), fault.ErrUsage, "--features is missing: a file, or random:DIM"},
-		{reading(at, "e.csv", "f.npy", ""), fault.ErrUsage, "--labels is missing: a file, or random:CLASSES"},
-		{reading(at, "e.csv", "random:0", "l.npy"), fault.ErrUsage, "--features random:0: want a number from 1 to 16777216"},
+		{reading(at, "e.csv", "", "l.npy"), fault.ErrUsage, "--features is missing: give a file, or random:DIM"},
+		{reading(at, "e.csv", "f.npy", ""), fault.ErrUsage, "--labels is missing: give a file, or random:CLASSES"},
+		{reading(at, "e.csv", "random:0", "l.npy"), fault.ErrUsage, "--features random:0: needs a number from 1 to 16777216"},
 		{reading(at, "e.csv", "random:1", "l.npy"), nil, ""},
 		{reading(at, "e.csv", "random:16777216", "l.npy"), nil, ""},
-		{reading(at, "e.csv", "random:16777217", "l.npy"), fault.ErrUsage, "--features random:16777217: want"},
-		{reading(at, "e.csv", "random:many", "l.npy"), fault.ErrUsage, "--features random:many: want"},
-		{reading(at, "e.csv", "f.npy", "random:0"), fault.ErrUsage, "--labels random:0: want a number from 1 to 1048576"},
+		{reading(at, "e.csv", "random:16777217", "l.npy"), fault.ErrUsage, "--features random:16777217: needs a number from 1 to 16777216"},
+		{reading(at, "e.csv", "random:many", "l.npy"), fault.ErrUsage, "--features random:many: needs a number from 1 to 16777216"},
+		{reading(at, "e.csv", "f.npy", "random:0"), fault.ErrUsage, "--labels random:0: needs a number from 1 to 1048576"},
 		{reading(at, "e.csv", "f.npy", "random:1048576"), nil, ""},
-		{reading(at, "e.csv", "f.npy", "random:1048577"), fault.ErrUsage, "--labels random:1048577: want"},
-		{reading(at, "e.csv", "f0.npy", "random:2"), fault.ErrInput, "f0.npy: features of no nodes"},
-		{reading(at, "e.csv", "random:2", "l0.npy"), fault.ErrInput, "l0.npy: labels of no nodes"},
-		{reading(at, "e.csv", "f5.npy", "l.npy"), fault.ErrInput, "l.npy: labels of 4 nodes, another file has 5"},
-		{reading(at, "e.csv", "f.npy", "l5.npy"), fault.ErrInput, "l5.npy: labels of 5 nodes, another file has 4"},
-		{reading(at, "g.graph-txt", "f5.npy", "random:2"), fault.ErrInput, "g.graph-txt: edges of 4 nodes, another file has 5"},
-		{with(good, func(o *importer.Reading) { o.Nodes = 5 }), fault.ErrInput, "--nodes: --nodes of 5 nodes, another file has 4"},
+		{reading(at, "e.csv", "f.npy", "random:1048577"), fault.ErrUsage, "--labels random:1048577: needs a number from 1 to 1048576"},
+		{reading(at, "e.csv", "f0.npy", "random:2"), fault.ErrInput, "f0.npy has no rows of features"},
+		{reading(at, "e.csv", "random:2", "l0.npy"), fault.ErrInput, "l0.npy has no rows of labels"},
+		{reading(at, "e.csv", "f5.npy", "l.npy"), fault.ErrInput, "l.npy says 4 nodes, but another file says 5 nodes"},
+		{reading(at, "e.csv", "f.npy", "l5.npy"), fault.ErrInput, "l5.npy says 5 nodes, but another file says 4 nodes"},
+		{reading(at, "g.graph-txt", "f5.npy", "random:2"), fault.ErrInput, "g.graph-txt says 4 nodes, but another file says 5 nodes"},
+		{with(good, func(o *importer.Reading) { o.Nodes = 5 }), fault.ErrInput, "--nodes says 5 nodes, but another file says 4 nodes"},
 		{reading(at, "none.txt", "random:2", "random:2"), fault.ErrInput, "none.txt is empty"},
-		{reading(at, "beyond.txt", "random:2", "random:2"), fault.ErrInput, "beyond.txt: 4294967297 nodes; this version names nodes by 32-bit ids"},
-		{reading(at, "e0.npy", "random:2", "random:2"), fault.ErrInput, "e0.npy: a graph of 0 nodes"},
+		{reading(at, "beyond.txt", "random:2", "random:2"), fault.ErrInput, "beyond.txt: 4294967297 nodes are too many: this version has 32-bit node ids, for at most 4294967296 nodes"},
+		{reading(at, "e0.npy", "random:2", "random:2"), fault.ErrInput, "e0.npy: the graph has 0 nodes; at least 1 is needed"},
 		{reading(at, "e.csv:x", "f.npy", "l.npy"), fault.ErrUsage, `unknown type "x"`},
-		{reading(at, "three.csv", "f.npy", "l.npy"), fault.ErrInput, "three.csv: edges are two columns of integers, not 3 columns"},
-		{reading(at, "one.csv", "f.npy", "l.npy"), fault.ErrInput, "one.csv: edges are two columns of integers, not 1 columns"},
-		{reading(at, "floats.npy", "f.npy", "l.npy"), fault.ErrInput, "edges are integers of shape (E, 2) or (2, E), not float32 of shape (3, 2)"},
+		{reading(at, "three.csv", "f.npy", "l.npy"), fault.ErrInput, "three.csv: edges must be two columns of integers, but there are 3 columns; remove weights and features of edges, which are not imported"},
+		{reading(at, "one.csv", "f.npy", "l.npy"), fault.ErrInput, "one.csv: edges must be two columns of integers, but there are 1 columns; remove weights and features of edges, which are not imported"},
+		{reading(at, "floats.npy", "f.npy", "l.npy"), fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not float32 of shape (3, 2)"},
 		{reading(at, "line.npy", "f.npy", "l.npy"), fault.ErrInput, "not int64 of shape (3,)"},
-		{reading(at, "pairs.npy", "f.npy", "l.npy"), fault.ErrInput, "of shape (2, 2) it may be (E, 2) or (2, E)"},
+		{reading(at, "pairs.npy", "f.npy", "l.npy"), fault.ErrInput, "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"},
 		{reading(at, "word.csv.gz", "f.npy", "l.npy"), fault.ErrInput, "word.csv.gz: line 2"},
 		{reading(at, "word.txt.gz", "f.npy", "l.npy"), fault.ErrInput, "word.txt.gz: line 2"},
-		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "s1.csv"), fault.ErrUsage, "want three, to train on, to validate and to test with"},
-		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "s1.csv", "s2.csv", "s2.csv"), fault.ErrUsage, "want three"},
+		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "s1.csv"), fault.ErrUsage, "needs three files: training, validation and test nodes"},
+		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "s1.csv", "s2.csv", "s2.csv"), fault.ErrUsage, "needs three files: training, validation and test nodes"},
 		{reading(at, "e.csv", "f.npy", "l.npy", "mask.npy", "s1.csv", "s2.csv"), nil, ""},
-		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "pairs.npy", "s2.csv"), fault.ErrInput, "pairs.npy: a split is a column of node ids, or of booleans"},
-		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "s1.csv", "share.npy"), fault.ErrInput, "share.npy: a split is a column of node ids, or of booleans"},
+		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "pairs.npy", "s2.csv"), fault.ErrInput, "pairs.npy: a split must be one column of node ids, or of booleans"},
+		{reading(at, "e.csv", "f.npy", "l.npy", "s0.csv", "s1.csv", "share.npy"), fault.ErrInput, "share.npy: a split must be one column of node ids, or of booleans"},
 		{with(good, func(o *importer.Reading) { o.NodeIDs = "edges" }), nil, "raw: no place for scratch files"},
-		{with(with(good, scratch("edges")), func(o *importer.Reading) { o.Nodes = 4 }), fault.ErrUsage, "--nodes: --node-ids says how many there are"},
-		{with(reading(at, "g.graph-txt", "f.npy", "l.npy"), scratch("edges")), fault.ErrUsage, "--node-ids: the lists of "},
+		{with(with(good, scratch("edges")), func(o *importer.Reading) { o.Nodes = 4 }), fault.ErrUsage, "--nodes: not with --node-ids, which determines the number of nodes"},
+		{with(reading(at, "g.graph-txt", "f.npy", "l.npy"), scratch("edges")), fault.ErrUsage, "--node-ids: the adjacency lists of"},
 		{with(good, scratch(at("e.csv:x"))), fault.ErrUsage, `unknown type "x"`},
-		{with(reading(at, "e.csv", "f.npy", "l.npy", "mask.npy", "s1.csv", "s2.csv"), scratch("edges")), fault.ErrInput, "mask.npy: booleans say nothing of nodes in no order: --node-ids edges takes ids"},
+		{with(reading(at, "e.csv", "f.npy", "l.npy", "mask.npy", "s1.csv", "s2.csv"), scratch("edges")), fault.ErrInput, "mask.npy is a mask, but with --node-ids edges nodes have no order: give a list of ids"},
 	} {
 		s, err := opened(c.o)
 		switch {
@@ -231,12 +231,12 @@ func TestPlans(t *testing.T) {
 		says string // "": nothing is wrong
 	}{
 		{reading(at, "e.csv", "f.csv", "l.csv", "s0.csv", "s1.csv", "s2.csv"), ""},
-		{reading(at, "e.csv", "f.npy", "l3.csv", "s0.csv", "s1.csv", "s2.csv"), "l3.csv: labels of 3 nodes, there are 4"},
-		{reading(at, "e.csv", "f.npy", "l5.csv", "s0.csv", "s1.csv", "s2.csv"), "l5.csv: labels of more than the 4 nodes"},
-		{reading(at, "e.csv", "f.npy", "l.csv", "mask5.npy", "s1.csv", "s2.csv"), "mask5.npy: booleans for 5 nodes, there are 4"},
-		{reading(at, "e.csv", "f.npy", "l.csv", "s2.csv", "mask.npy", "s2.csv"), "s2.csv: the splits overlap: node 2 is in the train set and in the test set"},
-		{reading(at, "e.csv", "f.npy", "l.csv", "mask.npy", "mask.npy", "s2.csv"), "mask.npy: the splits overlap: node 0"},
-		{reading(at, "last.txt", "f.npy", "l.csv", "s0.csv", "s1.csv", "s2.csv"), "leaves the graph of 4 nodes"},
+		{reading(at, "e.csv", "f.npy", "l3.csv", "s0.csv", "s1.csv", "s2.csv"), "l3.csv has labels of 3 nodes, but the graph has 4 nodes"},
+		{reading(at, "e.csv", "f.npy", "l5.csv", "s0.csv", "s1.csv", "s2.csv"), "l5.csv has labels of more nodes than the graph's 4"},
+		{reading(at, "e.csv", "f.npy", "l.csv", "mask5.npy", "s1.csv", "s2.csv"), "mask5.npy has a mask of 5 entries, but the graph has 4 nodes"},
+		{reading(at, "e.csv", "f.npy", "l.csv", "s2.csv", "mask.npy", "s2.csv"), "s2.csv: node 2 is in the train set and in the test set"},
+		{reading(at, "e.csv", "f.npy", "l.csv", "mask.npy", "mask.npy", "s2.csv"), "mask.npy: node 0 is in the train set and in the valid set"},
+		{reading(at, "last.txt", "f.npy", "l.csv", "s0.csv", "s1.csv", "s2.csv"), "is out of range: the graph has 4 nodes"},
 	} {
 		f, o := raw.Format, importer.Options{Reading: c.o}
 		p, err := importer.MakePlan(t.Context(), datasettest.FS, at("D"), f, o, progress.Discard)
@@ -392,12 +392,12 @@ func TestManyNames(t *testing.T) {
 		out := in(fmt.Sprintf("D%d", again))
 		_, err := importer.Import(t.Context(), datasettest.FS, out, raw.Format, o, progress.Discard)
 		if again >= 0 {
-			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), fmt.Sprintf("l.csv: row %d: its id is there before", again+1)) {
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), fmt.Sprintf("l.csv: row %d: an earlier row has the same id", again+1)) {
 				t.Errorf("node %d has two rows of labels: %v", again, err)
 			}
 			importertest.Save(t, in("f.csv"), []byte(strings.Replace(features.String(), "n0,0\n", twice, 1)))
 			o.LabelFile = "random:2"
-			if _, err := importer.Import(t.Context(), datasettest.FS, out, raw.Format, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "f.csv: row 199: its id is there before") {
+			if _, err := importer.Import(t.Context(), datasettest.FS, out, raw.Format, o, progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "f.csv: row 199: an earlier row has the same id") {
 				t.Errorf("node %d has two rows of features: %v", again, err)
 			}
 			continue

@@ -45,7 +45,7 @@ func OpenFused(fsys vfs.FS, name string) (_ *Graph, err error) {
 		return nil, err
 	}
 	if g.Nodes = indptr.Shape[0] - 1; g.Nodes < 1 {
-		return nil, indptr.Fail(bad("a graph of %d nodes", g.Nodes))
+		return nil, indptr.Fail(bad("the graph has %d nodes; at least 1 is needed", g.Nodes))
 	}
 	if err := dataset.CheckNodes(name, g.Nodes); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (g *Graph) part(key string) (*npz.Array, error) {
 	})
 }
 
-var errNotFused = bad("it holds no FusedCSCSamplingGraph")
+var errNotFused = bad("it does not contain a FusedCSCSamplingGraph")
 
 // fusedParts returns the state of the object that a FusedCSCSamplingGraph wraps.
 func fusedParts(root any) (*pickle.Dict, error) {
@@ -174,7 +174,7 @@ func fused(root any) (*pickle.Dict, error) {
 	}
 	for _, key := range []string{"node_type_offset", "type_per_edge"} {
 		if v, _ := d.Get(key); torchfile.IsArray(v) {
-			return nil, bad("a graph of several types (it has %s): this version reads graphs of one type", key)
+			return nil, bad("its graph has several types (it has %s): this version reads graphs of one type", key)
 		}
 	}
 	return d, nil
@@ -183,7 +183,7 @@ func fused(root any) (*pickle.Dict, error) {
 // listed returns the sources and the destinations of a DGLGraph: the state of the states of the
 // object that it wraps is (2, description, tensors), two for each type of edges that are listed.
 func listed(root any) ([]any, error) {
-	no := bad("it holds no DGLGraph")
+	no := bad("it does not contain a DGLGraph")
 	graph, ok := root.(*pickle.Object)
 	if !ok {
 		return nil, no
@@ -195,7 +195,7 @@ func listed(root any) ([]any, error) {
 	for _, key := range []string{"_ntypes", "_etypes"} {
 		v, _ := fields.Get(key)
 		if names, ok := v.(*pickle.List); !ok || len(names.Items) != 1 {
-			return nil, bad("a DGLGraph of several types: this version reads graphs of one type")
+			return nil, bad("its DGLGraph has several types: this version reads graphs of one type")
 		}
 	}
 	v, _ := fields.Get("_graph")
@@ -216,7 +216,7 @@ func listed(root any) ([]any, error) {
 		return nil, no
 	}
 	if len(tensors.Items) != 2 {
-		return nil, bad(`a DGLGraph of %d tensors: one that lists its edges has two, and is made by .formats("coo")`, len(tensors.Items))
+		return nil, bad(`its DGLGraph has %d tensors instead of 2, sources and destinations: save graph.formats("coo")`, len(tensors.Items))
 	}
 	return tensors.Items, nil
 }

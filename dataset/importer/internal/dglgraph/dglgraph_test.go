@@ -68,7 +68,7 @@ func TestKinds(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := dglgraph.OpenFused(vfs.OS, filepath.Join(fixtures, "dgl", "graph.pth")); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "holds no FusedCSCSamplingGraph") {
+	if _, err := dglgraph.OpenFused(vfs.OS, filepath.Join(fixtures, "dgl", "graph.pth")); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "it does not contain a FusedCSCSamplingGraph") {
 		t.Error(err)
 	}
 }

@@ -184,7 +184,7 @@ func TestChanged(t *testing.T) {
 
 // TestRefuses changes one thing of a good graph at a time.
 func TestRefuses(t *testing.T) {
-	const noFused, noList = "it holds no FusedCSCSamplingGraph", "it holds no DGLGraph"
+	const noFused, noList = "it does not contain a FusedCSCSamplingGraph", "it does not contain a DGLGraph"
 	floats := tensor("DoubleStorage", "0", 4, "K\x04\x85", "K\x01\x85")
 	square := tensor("LongStorage", "1", 4, "K\x02K\x02\x86", "K\x02K\x01\x86")
 	bolt := func(change func(*fused)) string {
@@ -216,14 +216,14 @@ func TestRefuses(t *testing.T) {
 		"floats for indices":            {bolt(func(f *fused) { f.indices = floats }), "indices: its elements are float64"},
 		"a matrix for indptr":           {bolt(func(f *fused) { f.indptr = square }), "indptr: its shape is (2, 2)"},
 		"a matrix for indices":          {bolt(func(f *fused) { f.indices = square }), "indices: its shape is (2, 2)"},
-		"no indptr but a number":        {bolt(func(f *fused) { f.indptr = "K\x01" }), "indptr: a tensor is needed"},
-		"no nodes":                      {bolt(func(f *fused) { f.indptr = tensor("LongStorage", "0", 4, "K\x01\x85", "K\x01\x85") }), "indptr: a graph of 0 nodes"},
-		"not even that":                 {bolt(func(f *fused) { f.indptr = tensor("LongStorage", "0", 4, "K\x00\x85", "K\x01\x85") }), "indptr: a graph of -1 nodes"},
+		"no indptr but a number":        {bolt(func(f *fused) { f.indptr = "K\x01" }), "indptr: it has 1 instead of a tensor"},
+		"no nodes":                      {bolt(func(f *fused) { f.indptr = tensor("LongStorage", "0", 4, "K\x01\x85", "K\x01\x85") }), "indptr: the graph has 0 nodes; at least 1 is needed"},
+		"not even that":                 {bolt(func(f *fused) { f.indptr = tensor("LongStorage", "0", 4, "K\x00\x85", "K\x01\x85") }), "indptr: the graph has -1 nodes; at least 1 is needed"},
 
 		"listed fields in a list":   {dgl(func(l *listed) { l.fields = "]" }), noList},
-		"two types of nodes":        {dgl(func(l *listed) { l.nodeTypes = "]" + text("a") + "a" + text("b") + "a" }), "a DGLGraph of several types"},
-		"two types of edges":        {dgl(func(l *listed) { l.edgeTypes = "]" + text("a") + "a" + text("b") + "a" }), "a DGLGraph of several types"},
-		"no types":                  {dgl(func(l *listed) { l.nodeTypes = "N" }), "a DGLGraph of several types"},
+		"two types of nodes":        {dgl(func(l *listed) { l.nodeTypes = "]" + text("a") + "a" + text("b") + "a" }), "its DGLGraph has several types: this version reads graphs of one type"},
+		"two types of edges":        {dgl(func(l *listed) { l.edgeTypes = "]" + text("a") + "a" + text("b") + "a" }), "its DGLGraph has several types: this version reads graphs of one type"},
+		"no types":                  {dgl(func(l *listed) { l.nodeTypes = "N" }), "its DGLGraph has several types: this version reads graphs of one type"},
 		"no index":                  {dgl(func(l *listed) { l.index = "N" }), noList},
 		"an index without states":   {dgl(func(l *listed) { l.index = newObject("HeteroGraphIndex") + "]b" }), noList},
 		"states of another class":   {dgl(func(l *listed) { l.maker = newObject("HeteroGraphIndex") }), noList},
@@ -232,12 +232,12 @@ func TestRefuses(t *testing.T) {
 		"a state of two":            {dgl(func(l *listed) { l.state = "K\x02" + text("a") + "\x86" }), noList},
 		"a state of another form":   {dgl(func(l *listed) { l.state = "K\x01" + text("a") + "]\x87" }), noList},
 		"listed tensors in a tuple": {dgl(func(l *listed) { l.tensors = ")" }), noList},
-		"one tensor":                {dgl(func(l *listed) { l.tensors = "]" + vector("1", 4) + "a" }), "a DGLGraph of 1 tensors"},
+		"one tensor":                {dgl(func(l *listed) { l.tensors = "]" + vector("1", 4) + "a" }), "its DGLGraph has 1 tensors instead of 2, sources and destinations: save graph.formats(\"coo\")"},
 		"floats for sources":        {dgl(func(l *listed) { l.src = floats }), "source: its elements are float64"},
 		"floats for destinations":   {dgl(func(l *listed) { l.dst = floats }), "destination: its elements are float64"},
 		"fewer destinations":        {dgl(func(l *listed) { l.dst = tensor("LongStorage", "2", 4, "K\x03\x85", "K\x01\x85") }), "destination: its shape is (3,) instead of (4,)"},
-		"no sources but a number":   {dgl(func(l *listed) { l.src = "K\x01" }), "source: a tensor is needed"},
-		"no destinations":           {dgl(func(l *listed) { l.dst = "N" }), "destination: a tensor is needed"},
+		"no sources but a number":   {dgl(func(l *listed) { l.src = "K\x01" }), "source: it has 1 instead of a tensor"},
+		"no destinations":           {dgl(func(l *listed) { l.dst = "N" }), "destination: it has None instead of a tensor"},
 	} {
 		files := importertest.NewFiles(vfs.OS)
 		name := write(t, c.pickle)

@@ -45,7 +45,7 @@ func namesInComment(fsys vfs.FS, file string, f text.Format, columns int) ([]str
 func CheckColumns(m Matrix) error {
 	for i, name := range m.Names() {
 		if isID(name) {
-			return fault.New(fault.ErrInput, "%s: column %d, %q, has ids by its name, which are no numbers to learn from: leave it out, or rename it if it is not what its name says", m.Name(), i+1, name)
+			return fault.New(fault.ErrInput, "%s: the name of column %d, %q, says that it has ids, which are not features or labels: remove it, or rename it if it has no ids", m.Name(), i+1, name)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func behindIDs[T, U int64 | float32 | float64](m *withoutIDs, dst []T, row []U, 
 			return n, err
 		}
 		if row[0] != U(m.at) {
-			return 0, fault.New(fault.ErrInput, "%s: row %d: its %q is %v: such a column counts the rows from 0, and is left out; where rows have names, or are in another order, --node-ids edges reads tables that begin with them", m.Name(), m.at, m.Matrix.Names()[0], row[0])
+			return 0, fault.New(fault.ErrInput, "%s: row %d: the column %q is %v instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges", m.Name(), m.at, m.Matrix.Names()[0], row[0])
 		}
 		for _, x := range row[1:] {
 			dst[n] = T(x)
@@ -175,9 +175,9 @@ func endsOf(file string, names []string) (Ends, error) {
 	case first == target && second == source:
 		return Ends{Reversed: true}, nil
 	case first == 0 && second == 0 && names[0] != names[1]:
-		return Ends{Note: fmt.Sprintf("%s: its columns %q and %q are taken for source and destination", file, names[0], names[1])}, nil
+		return Ends{Note: fmt.Sprintf("%s: its columns %q and %q are read as source and destination", file, names[0], names[1])}, nil
 	case first == target || second == source || first == second && first != 0:
-		return Ends{}, fault.New(fault.ErrInput, "%s: its columns are %q and %q: call them source and destination, in the order in which they are", file, names[0], names[1])
+		return Ends{}, fault.New(fault.ErrInput, "%s: its columns are %q and %q: rename them to source and destination, in the order that they have", file, names[0], names[1])
 	}
 	return Ends{}, nil
 }

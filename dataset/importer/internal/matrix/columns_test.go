@@ -184,7 +184,7 @@ func TestWithoutIDs(t *testing.T) {
 	}
 
 	for text, says := range map[string]string{
-		"id,a\n0,1\n2,1\n": `row 1: its "id" is 2`, "id,a\n1,1\n2,1\n": `row 0: its "id" is 1`, "id,a\n,1\n": `row 0: its "id" is NaN`, "id,a\n0.5,1\n": `row 0: its "id" is 0.5`,
+		"id,a\n0,1\n2,1\n": `row 1: the column "id" is 2 instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges`, "id,a\n1,1\n2,1\n": `row 0: the column "id" is 1 instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges`, "id,a\n,1\n": `row 0: the column "id" is NaN instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges`, "id,a\n0.5,1\n": `row 0: the column "id" is 0.5 instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges`,
 		"a,id\n0,1\n": `column 2, "id"`, "a,b,Node-ID\n0,1,2\n": `column 3, "Node-ID"`, "id,index,a\n0,1,2\n": `column 1, "index"`, "id\n0\n": `column 1, "id"`,
 	} {
 		m, err := open("bad.csv", text)

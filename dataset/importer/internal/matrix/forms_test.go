@@ -190,7 +190,7 @@ func TestParquetKinds(t *testing.T) {
 	if n, err := m.Floats(floats); n != 7 || err != nil || floats[6] != 12 {
 		t.Errorf("after two rows: %v, %v", floats[:n], err)
 	}
-	if _, err := open(columnsOf{}).Ints(make([]int64, 7)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column d holds numbers that are no integers") {
+	if _, err := open(columnsOf{}).Ints(make([]int64, 7)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column d has numbers that are not integers") {
 		t.Errorf("floats as integers: %v", err)
 	}
 }
@@ -250,16 +250,16 @@ func TestParquetRefuses(t *testing.T) {
 		which columnsOf
 		says  string
 	}{
-		{words, columnsOf{}, "column id holds BYTE_ARRAY: numbers are needed"},
+		{words, columnsOf{}, "column id has values of type BYTE_ARRAY instead of numbers"},
 		{words, columnsOf{skip: 1}, ""},
-		{words, columnsOf{skip: 2}, "it has 2 columns, where 3 are needed"},
+		{words, columnsOf{skip: 2}, "it has 2 columns, but 3 are needed"},
 		{words, columnsOf{words: 2, exact: true}, ""},
-		{words, columnsOf{words: 1, exact: true}, "it has 2 columns, where 1 are needed"},
+		{words, columnsOf{words: 1, exact: true}, "it has 2 columns, but 1 are needed"},
 		{words, columnsOf{words: 1}, ""},
-		{words, columnsOf{words: 3}, "it has 2 columns, where 3 are needed"},
-		{lists, columnsOf{}, "column l has 3 values in 2 lists: they must be equally long"},
-		{others, columnsOf{}, "column f holds FIXED_LEN_BYTE_ARRAY: numbers are needed"},
-		{others, columnsOf{words: 1}, "column f holds FIXED_LEN_BYTE_ARRAY: numbers are needed"},
+		{words, columnsOf{words: 3}, "it has 2 columns, but 3 are needed"},
+		{lists, columnsOf{}, "column l has 3 values in 2 lists, which must all have the same length"},
+		{others, columnsOf{}, "column f has values of type FIXED_LEN_BYTE_ARRAY instead of numbers"},
+		{others, columnsOf{words: 1}, "column f has values of type FIXED_LEN_BYTE_ARRAY instead of numbers"},
 	} {
 		m, err := openParquetColumns(vfs.OS, c.name, c.which)
 		if c.says != "" {
@@ -342,11 +342,11 @@ func TestParquetFooter(t *testing.T) {
 	for i, c := range []struct {
 		content, says string
 	}{
-		{"PAR1\x00\x00\x00\x00PAR", "no Parquet file: 11 bytes"},
-		{"PAR1\x00\x00\x00\x00PAR1", "no Parquet file: "}, // as long as it must be: the library looks at it
-		{"PAR1\x01\x00\x00\x00PAR1", "or a truncated one"},
-		{"PAR1\x00\x00\x00\x00PAR2", "or a truncated one"},
-		{"PAR1" + strings.Repeat("x", 100) + "\x65\x00\x00\x00PAR1", "or a truncated one"},
+		{"PAR1\x00\x00\x00\x00PAR", "not a Parquet file: it has 11 bytes"},
+		{"PAR1\x00\x00\x00\x00PAR1", "not a Parquet file: "}, // as long as it must be: the library looks at it
+		{"PAR1\x01\x00\x00\x00PAR1", "not a Parquet file, or truncated"},
+		{"PAR1\x00\x00\x00\x00PAR2", "not a Parquet file, or truncated"},
+		{"PAR1" + strings.Repeat("x", 100) + "\x65\x00\x00\x00PAR1", "not a Parquet file, or truncated"},
 	} {
 		name := filepath.Join(dir, fmt.Sprint(i, ".parquet"))
 		importertest.Save(t, name, []byte(c.content))
@@ -410,12 +410,12 @@ func TestFromArray(t *testing.T) {
 		says    string
 	}{
 		{[]int64{6}, false, 1, ""}, {[]int64{6}, true, 1, ""},
-		{[]int64{3, 2}, false, 2, ""}, {[]int64{3, 2}, true, 0, "do not lie in order"},
+		{[]int64{3, 2}, false, 2, ""}, {[]int64{3, 2}, true, 0, "are in column-major order"},
 		{[]int64{6, 1}, true, 1, ""}, {[]int64{1, 6}, true, 6, ""}, // one column, one row: either order
 		{[]int64{0, 2}, true, 2, ""},
 		{[]int64{6, 0}, false, 0, "its shape is (6, 0)"},
 		{[]int64{0, maxColumns}, false, maxColumns, ""}, {[]int64{0, maxColumns + 1}, false, 0, "its shape is (0, 16777217)"},
-		{[]int64{}, false, 0, "a matrix or a vector is needed"}, {[]int64{1, 2, 3}, false, 0, "a matrix or a vector is needed"},
+		{[]int64{}, false, 0, "instead of a matrix or a vector"}, {[]int64{1, 2, 3}, false, 0, "instead of a matrix or a vector"},
 	} {
 		var closed closes
 		h, err := npy.Describe("i8", c.shape...)
@@ -545,7 +545,7 @@ func TestRowsEnd(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	importertest.Tree{"empty.csv": {}, "x.json": []byte("{}"), "comments.txt": []byte("# a\n")}.Write(t, dir)
-	for name, says := range map[string]string{"empty.csv": "is empty", "comments.txt": "is empty", "x.json": "of what form?", "none.csv": "is missing", "none.parquet": "is missing", "none.npy": "is missing"} {
+	for name, says := range map[string]string{"empty.csv": "is empty", "comments.txt": "is empty", "x.json": "its name does not tell its form: needs .npy, .npz:KEY, .parquet, .csv, .tsv or .txt, text also as .gz, or FILE:DTYPE:ROWSxCOLS", "none.csv": "is missing", "none.parquet": "is missing", "none.npy": "is missing"} {
 		if _, err := Open(vfs.OS, Spec{Path: filepath.Join(dir, name)}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", name, err, says)
 		}
@@ -610,9 +610,9 @@ func TestWords(t *testing.T) {
 	}{
 		{Spec{Path: "a.npy"}, 2, true, "1 -2;3 4", ""},
 		{Spec{Path: "a.npy"}, 1, false, "1;3", ""},
-		{Spec{Path: "a.npy"}, 1, true, "", "ids are 1 columns of text or integers, not 2 columns"},
-		{Spec{Path: "a.npy"}, 3, false, "", "ids are 3 columns"},
-		{Spec{Path: "f.npy"}, 1, false, "", "ids are 1 columns"},
+		{Spec{Path: "a.npy"}, 1, true, "", "ids must be text or integers in 1 columns; the file has 2 columns"},
+		{Spec{Path: "a.npy"}, 3, false, "", "ids must be text or integers in 3 columns; the file has"},
+		{Spec{Path: "f.npy"}, 1, false, "", "ids must be text or integers in 1 columns; the file has"},
 		{Spec{Path: "z.npz", Key: "k"}, 1, true, "5;6", ""},
 		{Spec{Path: "r.bin", DType: "u1", Rows: 2, Cols: 2}, 2, true, "1 2;3 4", ""},
 		{Spec{Path: "t.csv"}, 2, true, "a b c;d e", ""}, // names of columns alone are a header
@@ -624,7 +624,7 @@ func TestWords(t *testing.T) {
 		{Spec{Path: "w.parquet"}, 3, true, "x -1 1099511627776; 2 3", ""},
 		{Spec{Path: "w.parquet"}, 2, false, "x -1; 2", ""},
 		{Spec{Path: "n.parquet"}, 1, false, "", "column a has a row without a value"},
-		{Spec{Path: "n.parquet"}, 2, true, "", "column b holds FLOAT: ids are strings or integers"},
+		{Spec{Path: "n.parquet"}, 2, true, "", "column b has values of type FLOAT; ids must be strings or integers"},
 	} {
 		c.spec.Path = filepath.Join(dir, c.spec.Path)
 		got, err := all(OpenWords(vfs.OS, c.spec, c.columns, c.exact))
@@ -678,10 +678,10 @@ func TestKeyed(t *testing.T) {
 	}
 	for _, s := range []Spec{{Path: "a.npy"}, {Path: "a.bin", DType: "u1", Cols: 1}, {Path: "t.csv", Key: "k"}, {Path: "t.csv", DType: "u1"}} {
 		s.Path = filepath.Join(dir, s.Path)
-		if _, err := OpenKeyed(vfs.OS, s); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "a table that begins with ids is") {
+		if _, err := OpenKeyed(vfs.OS, s); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "a table with ids in its first column must be") {
 			t.Errorf("%+v: %v", s, err)
 		}
-		if _, err := OpenKeys(vfs.OS, s); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "a table that begins with ids is") {
+		if _, err := OpenKeys(vfs.OS, s); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "a table with ids in its first column must be") {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 // by the page headers, which are read for it. A page of few bytes may have millions of values.
 
 // smallerPages is the remedy for a file with pages that do not fit in memory.
-const smallerPages = "give more --memory, or write it with smaller pages (pyarrow's write_table: data_page_size, row_group_size, use_dictionary=False)"
+const smallerPages = "give more --memory, or write the file with smaller pages (pyarrow's write_table: data_page_size, row_group_size, use_dictionary=False)"
 
 // Need is the memory of reading a file, without buffers of a fixed size.
 type Need struct {
@@ -71,7 +71,7 @@ func (m *parquetFile) held(most int64) (Need, error) {
 	}
 	sum := describedBy * footer
 	if most != 0 && sum > max(most, smallDescription) {
-		return Need{}, fault.New(fault.ErrBudget, "%s: its description takes %s of memory, --memory leaves %s: give more, or write it with larger row groups",
+		return Need{}, fault.New(fault.ErrBudget, "%s: its footer takes %s of memory, but --memory leaves %s: give more, or write the file with larger row groups",
 			m.name, budget.FormatNeed(sum), budget.FormatBytes(max(most, 0)))
 	}
 	p, err := m.openLibrary(st.Size())
@@ -92,7 +92,7 @@ func (m *parquetFile) held(most int64) (Need, error) {
 			largest, name = n, path[0]
 		}
 	}
-	return Need{sum + turn, fmt.Sprintf("%s takes %s to read, a page and a dictionary of each of %s, most of them column %s with %s: %s",
+	return Need{sum + turn, fmt.Sprintf("reading %s takes %s of memory for a page and a dictionary of each of %s; column %s takes the most, %s: %s",
 		m.name, budget.FormatNeed(sum+turn), units.Of(len(columns), "column"), name, budget.FormatNeed(largest), smallerPages)}, nil
 }
 
@@ -197,7 +197,7 @@ func (m *parquetFile) eachPage(chunk *format.ColumnMetaData, see func(h *format.
 			return err
 		}
 		if h.CompressedPageSize < 0 || h.UncompressedPageSize < 0 {
-			return errors.New("a page of less than no bytes")
+			return errors.New("a page has a negative length")
 		}
 		if err := see(&h); err != nil {
 			return err

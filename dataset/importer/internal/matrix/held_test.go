@@ -130,7 +130,7 @@ func TestHeldOfEqualValues(t *testing.T) {
 	if err != nil || st.Size() > 10_000 || held.Bytes < 2*4*rows || held.Bytes > 4*4*rows {
 		t.Errorf("a file of %d bytes: %+v is held; %v", st.Size(), held, err)
 	}
-	if !strings.Contains(held.Most, "x.parquet takes ") || !strings.Contains(held.Most, "of each of 1 column, most of them column one with ") {
+	if !strings.Contains(held.Most, "x.parquet takes ") || !strings.Contains(held.Most, "of each of 1 column; column one takes the most, ") {
 		t.Errorf("%+v", held)
 	}
 	if n, err := Held(vfs.OS, Spec{Path: name, Key: "k"}, 1); n != (Need{}) || err != nil {
@@ -151,7 +151,7 @@ func TestHeldOfDescription(t *testing.T) {
 		t.Fatalf("%+v, %v", held, err)
 	}
 	for _, most := range []int64{-1, 1 << 20} {
-		if _, err := Held(vfs.OS, Spec{Path: name}, most); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "x.parquet: its description takes") {
+		if _, err := Held(vfs.OS, Spec{Path: name}, most); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "x.parquet: its footer takes") {
 			t.Errorf("of %d bytes: %v", most, err)
 		}
 	}

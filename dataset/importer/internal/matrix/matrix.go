@@ -67,15 +67,15 @@ func ParseSpec(s string) (Spec, error) {
 	sp := Spec{Path: parts[0], Cols: 1}
 	switch {
 	case sp.Path == "":
-		return sp, fault.New(fault.ErrUsage, "%q names no file", s)
+		return sp, fault.New(fault.ErrUsage, "%q does not name a file", s)
 	case len(parts) == 1:
 		return sp, nil
 	case len(parts) > 3:
-		return sp, fault.New(fault.ErrUsage, "%q: want PATH:DTYPE[:ROWSxCOLS]", s)
+		return sp, fault.New(fault.ErrUsage, "%q: needs the form PATH:DTYPE[:ROWSxCOLS]", s)
 	}
 	sp.DType = parts[1]
 	if _, err := npy.Describe(sp.DType, 1); err != nil {
-		return sp, fault.New(fault.ErrUsage, "%q: unknown type %q, known are float32, int64 and their like", s, sp.DType)
+		return sp, fault.New(fault.ErrUsage, "%q: unknown type %q; give a type of NumPy like float32 or int64", s, sp.DType)
 	}
 	if len(parts) == 2 {
 		return sp, nil
@@ -86,7 +86,7 @@ func ParseSpec(s string) (Spec, error) {
 		sp.Cols, err = strconv.ParseInt(cols, 10, 64)
 	}
 	if err != nil || sp.Rows < 1 || sp.Cols < 1 {
-		return sp, fault.New(fault.ErrUsage, "%q: want a shape like 1000x128", s)
+		return sp, fault.New(fault.ErrUsage, "%q: needs a shape like 1000x128", s)
 	}
 	return sp, nil
 }
@@ -120,7 +120,7 @@ func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 	case ext == ".tsv" || ext == ".txt":
 		return OpenText(fsys, s.Path, text.Format{Blanks: true, Comments: "#%"})
 	}
-	return nil, fault.New(fault.ErrInput, "%s: of what form? Known are .npy, .npz:KEY, .parquet, .csv, .tsv and .txt, text also as .gz, and FILE:DTYPE:ROWSxCOLS", s.Path)
+	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .parquet, .csv, .tsv or .txt, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
 }
 
 func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {
@@ -161,10 +161,10 @@ func FromArray(a *npz.Array) (Matrix, error) {
 			break
 		}
 		if m.cols = int(a.Shape[1]); a.Fortran && m.cols > 1 && a.Shape[0] > 1 {
-			err = a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+			err = a.Fail(fault.New(fault.ErrInput, "its elements are in column-major order (fortran_order): save it row-major"))
 		}
 	case len(a.Shape) != 1:
-		err = a.Fail(fault.New(fault.ErrInput, "its shape is %s: a matrix or a vector is needed", a.ShapeString()))
+		err = a.Fail(fault.New(fault.ErrInput, "its shape is %s instead of a matrix or a vector", a.ShapeString()))
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -227,7 +227,7 @@ func OpenText(fsys vfs.FS, name string, f text.Format) (Matrix, error) {
 	case f.Columns == 0 && n == 0:
 		return nil, fault.New(fault.ErrInput, "%s is empty", name)
 	case n > maxColumns:
-		return nil, fault.New(fault.ErrInput, "%s: %d columns", name, n)
+		return nil, fault.New(fault.ErrInput, "%s has %d columns, more than %d", name, n, maxColumns)
 	case f.Columns == 0:
 		f.Columns = n
 	}

@@ -102,7 +102,7 @@ func (m *parquetFile) open(which columnsOf) error {
 	m.rows = p.NumRows()
 	columns := p.Schema().Columns()
 	if n := len(columns); n < max(which.words, which.skip+1) || which.exact && n > which.words {
-		return m.bad("it has %d columns, where %d are needed", n, max(which.words, which.skip+1))
+		return m.bad("it has %d columns, but %d are needed", n, max(which.words, which.skip+1))
 	}
 	for i, path := range columns {
 		if i < which.skip || which.words > 0 && i >= which.words {
@@ -116,7 +116,7 @@ func (m *parquetFile) open(which columnsOf) error {
 		switch kind := column.Node.Type().Kind(); kind {
 		case parquet.ByteArray:
 			if which.words == 0 {
-				return m.bad("column %s holds %v: numbers are needed", path[0], kind)
+				return m.bad("column %s has values of type %v instead of numbers", path[0], kind)
 			}
 		case parquet.Boolean:
 		case parquet.Int32, parquet.Int64:
@@ -124,7 +124,7 @@ func (m *parquetFile) open(which columnsOf) error {
 		case parquet.Float, parquet.Double:
 			m.integer, m.mask = false, false
 		default:
-			return m.bad("column %s holds %v: numbers are needed", path[0], kind)
+			return m.bad("column %s has values of type %v instead of numbers", path[0], kind)
 		}
 		values := int64(0)
 		for _, g := range p.RowGroups() {
@@ -140,17 +140,17 @@ func (m *parquetFile) open(which columnsOf) error {
 		}
 		if m.rows > 0 && column.MaxRepetitionLevel > 0 {
 			if values%m.rows != 0 || values/m.rows < 1 || values/m.rows > maxColumns {
-				return m.bad("column %s has %d values in %d lists: they must be equally long", path[0], values, m.rows)
+				return m.bad("column %s has %d values in %d lists, which must all have the same length", path[0], values, m.rows)
 			}
 			l.width = int(values / m.rows)
 		} else if values != m.rows {
-			return m.bad("column %s has %d values in %d rows", path[0], values, m.rows)
+			return m.bad("column %s has %d values, but the file has %d rows", path[0], values, m.rows)
 		}
 		m.cols += l.width
 		m.leaves = append(m.leaves, l)
 	}
 	if m.cols < 1 || m.cols > maxColumns {
-		return m.bad("it has %d columns", m.cols)
+		return m.bad("it has %d columns instead of 1 to %d", m.cols, maxColumns)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (m *parquetFile) open(which columnsOf) error {
 func (m *parquetFile) openLibrary(size int64) (*parquet.File, error) {
 	p, err := parquet.OpenFile(m.f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, m.bad("no Parquet file: %v", err)
+		return nil, m.bad("not a Parquet file: %v", err)
 	}
 	return p, nil
 }
@@ -171,7 +171,7 @@ func valuesOf(columns int) int { return max(chunk/columns, 16) }
 // checkGroup looks at the bytes of a column in a row group.
 func (m *parquetFile) checkGroup(column string, n int64) error {
 	if n < 0 || n > maxGroup {
-		return m.bad("column %s has %d bytes in a row group: at most %d are read at once", column, n, int64(maxGroup))
+		return m.bad("column %s has %d bytes in a row group, more than %d", column, n, int64(maxGroup))
 	}
 	return nil
 }
@@ -185,14 +185,14 @@ func (m *parquetFile) checkFooter(size int64) (int64, error) {
 	const ends = 4 + 8 // magic; length and magic
 	tail := make([]byte, 8)
 	if size < ends {
-		return 0, m.bad("no Parquet file: %d bytes", size)
+		return 0, m.bad("not a Parquet file: it has %d bytes", size)
 	}
 	if _, err := m.f.ReadAt(tail, size-int64(len(tail))); err != nil {
 		return 0, fmt.Errorf("%s: %w", m.name, err)
 	}
 	n := int64(binary.LittleEndian.Uint32(tail))
 	if string(tail[4:]) != "PAR1" || n > size-ends || n > maxFooter {
-		return 0, m.bad("no Parquet file, or a truncated one")
+		return 0, m.bad("not a Parquet file, or truncated")
 	}
 	return n, nil
 }
@@ -311,7 +311,7 @@ func (m *parquetFile) Ints(dst []int64) (int, error) {
 		case v.Kind() == parquet.Int64:
 			return v.Int64(), nil
 		}
-		return 0, m.bad("column %s holds numbers that are no integers", l.name)
+		return 0, m.bad("column %s has numbers that are not integers", l.name)
 	})
 }
 

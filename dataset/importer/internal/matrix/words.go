@@ -71,7 +71,7 @@ func OpenWords(fsys vfs.FS, s Spec, columns int, exact bool) (Words, error) {
 		return nil, err
 	}
 	if !m.Integer() || m.Columns() < columns || exact && m.Columns() > columns {
-		err := fault.New(fault.ErrInput, "%s: ids are %d columns of text or integers, not %d columns", m.Name(), columns, m.Columns())
+		err := fault.New(fault.ErrInput, "%s: ids must be text or integers in %d columns; the file has %d columns", m.Name(), columns, m.Columns())
 		return nil, errors.Join(err, m.Close())
 	}
 	return &numberWords{Matrix: m, row: make([]int64, m.Columns()), words: make([][]byte, columns)}, nil
@@ -146,7 +146,7 @@ func (w *parquetWords) Next() (_ [][]byte, err error) {
 			case v.Kind() == parquet.ByteArray:
 				w.words[i] = append(w.words[i][:0], v.ByteArray()...)
 			default:
-				return w.bad("column %s holds %v: ids are strings or integers", l.name, v.Kind())
+				return w.bad("column %s has values of type %v; ids must be strings or integers", l.name, v.Kind())
 			}
 		}
 		return nil
@@ -218,5 +218,5 @@ func keyedText(s Spec) text.Format {
 }
 
 func notKeyed(s Spec) error {
-	return fault.New(fault.ErrInput, "%s: a table that begins with ids is .csv, .tsv, .txt or .parquet", s.Path)
+	return fault.New(fault.ErrInput, "%s: a table with ids in its first column must be a .csv, .tsv, .txt or .parquet file", s.Path)
 }

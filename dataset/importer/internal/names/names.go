@@ -66,7 +66,7 @@ type again struct {
 // removes their names at once.
 func New(fsys vfs.FS, scratch func(what string) string, memory int64) (*Dict, error) {
 	if memory < Least {
-		return nil, fault.New(fault.ErrBudget, "numbering names needs at least %s of memory", budget.FormatBytes(Least))
+		return nil, fault.New(fault.ErrBudget, "numbering the nodes' names needs at least %s of memory", budget.FormatBytes(Least))
 	}
 	return &Dict{fs: fsys, scratch: scratch, memory: memory, seed: maphash.MakeSeed(), known: map[string]uint32{}}, nil
 }
@@ -163,7 +163,7 @@ func (d *Dict) Done(ctx context.Context) (err error) {
 				return nil
 			}
 			if held += int64(len(name)) + entryBytes; held > d.memory/2 {
-				return fault.New(fault.ErrBudget, "a %dth of the names takes more than %s of memory, which is what numbering them has of --memory: allow more", buckets, budget.FormatBytes(d.memory/2))
+				return fault.New(fault.ErrBudget, "one of %d parts of the nodes' names takes more than the %s that --memory leaves for it: give more", buckets, budget.FormatBytes(d.memory/2))
 			}
 			seen[string(name)] = struct{}{}
 			return distinct.add(b, at, name)
@@ -196,7 +196,7 @@ func (d *Dict) Done(ctx context.Context) (err error) {
 // check refuses more names than there are numbers.
 func (d *Dict) check() error {
 	if d.n > None {
-		return fault.New(fault.ErrInput, "more than %d names: this version numbers nodes by 32 bits", int64(None))
+		return fault.New(fault.ErrInput, "there are more than %d names of nodes: this version has 32-bit node ids", int64(None))
 	}
 	return nil
 }

@@ -171,7 +171,7 @@ func TestBucketTooLarge(t *testing.T) {
 		if memory == 2*1096 && err != nil {
 			t.Errorf("what fits: %v", err)
 		}
-		if memory < 2*1096 && (!errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "a 64th of the names takes more than 1.1 KiB of memory")) {
+		if memory < 2*1096 && (!errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "one of 64 parts of the nodes' names takes more than the 1.1 KiB")) {
 			t.Errorf("a byte too little: %v", err)
 		}
 		if err := d.Close(); err != nil {

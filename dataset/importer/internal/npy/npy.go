@@ -86,7 +86,7 @@ func ReadHeader(r io.Reader) (Header, error) {
 		return Header{}, err
 	}
 	if string(fixed[:len(Magic)]) != Magic {
-		return Header{}, bad("not a .npy array")
+		return Header{}, bad("it is not a .npy array")
 	}
 	var size int64
 	switch version := fixed[6]; version {
@@ -101,10 +101,10 @@ func ReadHeader(r io.Reader) (Header, error) {
 		}
 		size = int64(binary.LittleEndian.Uint32(fixed[8:]))
 	default:
-		return Header{}, bad("version %d of the .npy format, known are 1 to 3", version)
+		return Header{}, bad("it has version %d of the .npy format; known are 1 to 3", version)
 	}
 	if size > maxHeader {
-		return Header{}, bad("a header of %d bytes", size)
+		return Header{}, bad("its header has %d bytes, more than %d", size, maxHeader)
 	}
 	text := make([]byte, size)
 	if err := readFull(r, text); err != nil {
@@ -115,7 +115,7 @@ func ReadHeader(r io.Reader) (Header, error) {
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
-var errTruncated = bad("truncated: it ends before its elements do")
+var errTruncated = bad("truncated: it ends before its last element")
 
 // Fits returns an error if the array's elements take more than the given bytes.
 func (h *Header) Fits(bytes int64) error {
@@ -149,7 +149,7 @@ func parse(text string) (Header, error) {
 		switch key {
 		case "descr":
 			if !strings.HasPrefix(p.peek(), "'") && !strings.HasPrefix(p.peek(), "\"") {
-				return h, bad("a structured array: only plain numbers can be read")
+				return h, bad("it is a structured array: only plain numbers can be read")
 			}
 			descr = p.str()
 		case "fortran_order":
@@ -165,7 +165,7 @@ func parse(text string) (Header, error) {
 		}
 	}
 	if p.err != nil || len(seen) != 3 || p.peek() != "" {
-		return h, bad("malformed header %.80q", text)
+		return h, bad("its header %.80q is malformed", text)
 	}
 	return h, h.setType(descr)
 }
@@ -174,27 +174,27 @@ func parse(text string) (Header, error) {
 // computed.
 func (h *Header) setType(descr string) error {
 	if len(descr) < 3 {
-		return bad("elements of type %q", descr)
+		return bad("its elements have the unknown type %q", descr)
 	}
 	size, err := strconv.Atoi(descr[2:])
 	if err != nil || strings.IndexByte("<|=>", descr[0]) < 0 {
-		return bad("elements of type %q", descr)
+		return bad("its elements have the unknown type %q", descr)
 	}
 	h.Kind, h.Size = descr[1], size
 	if descr[0] == '>' && size > 1 {
-		return bad("big-endian elements (%s): save the array in little-endian order", descr)
+		return bad("its elements are big-endian (%s): save the array in little-endian order", descr)
 	}
 	switch {
 	case h.Integer() && (size == 1 || size == 2 || size == 4 || size == 8):
 	case h.Kind == 'f' && (size == 2 || size == 4 || size == 8):
 	case h.Kind == 'b' && size == 1:
 	default:
-		return bad("elements of type %q: only integers, floats and booleans can be read", descr)
+		return bad("its elements have the type %q: only integers, floats and booleans can be read", descr)
 	}
 	n := int64(size)
 	for _, d := range h.Shape {
 		if d < 0 || d > 0 && n > math.MaxInt64/d {
-			return bad("shape %s", h.ShapeString())
+			return bad("its shape %s is impossible", h.ShapeString())
 		}
 		n *= d
 	}

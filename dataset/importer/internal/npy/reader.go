@@ -44,7 +44,7 @@ func (r *Reader) next(n int) ([]byte, int, error) {
 // Ints fills dst with the next elements, which must be integers.
 func (r *Reader) Ints(dst []int64) error {
 	if !r.Integer() {
-		return bad("%s elements where integers are needed", r.Type())
+		return bad("its elements are %s instead of integers", r.Type())
 	}
 	for len(dst) > 0 {
 		b, n, err := r.next(len(dst))
@@ -57,7 +57,7 @@ func (r *Reader) Ints(dst []int64) error {
 		case "u8":
 			for i, v := range binio.View[uint64](b) {
 				if v > math.MaxInt64 {
-					return bad("element %d is too large", v)
+					return bad("its element %d is larger than a signed integer of 64 bits", v)
 				}
 				dst[i] = int64(v)
 			}
@@ -135,7 +135,7 @@ func convert[From interface {
 func (r *Reader) End() error {
 	switch n, err := io.ReadFull(r.r, r.buf[:1]); {
 	case n > 0:
-		return bad("it holds more bytes than its shape %s calls for", r.ShapeString())
+		return bad("it has more bytes than its shape %s needs", r.ShapeString())
 	case errors.Is(err, io.EOF):
 		return nil
 	default:

@@ -68,9 +68,9 @@ func MultiLabel(a *Array) bool { return len(a.Shape) == 2 && a.Shape[1] > 1 }
 func LabelClasses(a *Array) (int, error) {
 	switch n := a.Shape[1]; {
 	case n > dataset.MaxTargets:
-		return 0, a.Fail(fault.New(fault.ErrInput, "labels of %d classes; nodes of many labels have at most %d", n, dataset.MaxTargets))
+		return 0, a.Fail(fault.New(fault.ErrInput, "the labels have %d classes; multi-label nodes have at most %d", n, dataset.MaxTargets))
 	case a.Fortran:
-		return 0, a.Fail(fault.New(fault.ErrInput, "its rows do not lie in order (fortran_order): save it row-major"))
+		return 0, a.Fail(fault.New(fault.ErrInput, "its elements are in column-major order (fortran_order): save it row-major"))
 	default:
 		return int(n), nil
 	}
@@ -79,7 +79,7 @@ func LabelClasses(a *Array) (int, error) {
 // NewLabelRows reads the rows of an array, which must have a column for each class.
 func NewLabelRows(a *Array, classes int) (*LabelRows, error) {
 	if len(a.Shape) != 2 || a.Shape[1] != int64(classes) {
-		return nil, a.Fail(fault.New(fault.ErrInput, "its shape is %s, other labels have %d columns", a.ShapeString(), classes))
+		return nil, a.Fail(fault.New(fault.ErrInput, "its shape is %s, but other labels have %d columns", a.ShapeString(), classes))
 	}
 	rows := max(chunk/classes, 1)
 	return &LabelRows{a, classes, a.Shape[0], make([]float32, rows*classes)}, nil

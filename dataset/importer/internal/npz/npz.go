@@ -67,7 +67,7 @@ func (n *Array) End() error {
 // of any if that is negative.
 func (n *Array) Vector(length int64) error {
 	if !n.Integer() {
-		return n.Fail(fault.New(fault.ErrInput, "its elements are %s, it takes integers", n.Type()))
+		return n.Fail(fault.New(fault.ErrInput, "its elements are %s instead of integers", n.Type()))
 	}
 	return n.oneDimension(length)
 }
@@ -104,7 +104,7 @@ func Open(fsys vfs.FS, name string) (*Array, error) {
 			err = r.Fits(st.Size() - header)
 		}
 		if want := header + r.Count()*int64(r.Size); err == nil && st.Size() > want {
-			err = fault.New(fault.ErrInput, "it has %d bytes: a header and an array of %s of shape %s take %d", st.Size(), r.Type(), r.ShapeString(), want)
+			err = fault.New(fault.ErrInput, "it has %d bytes, but a header and an array of %s of shape %s have %d", st.Size(), r.Type(), r.ShapeString(), want)
 		}
 	}
 	if err != nil {
@@ -132,7 +132,7 @@ func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	}
 	r, err := OpenZip(f, st.Size())
 	if err != nil {
-		return nil, errors.Join(fault.New(fault.ErrInput, "%s is no .npz archive, or a truncated one: %v", name, err), f.Close())
+		return nil, errors.Join(fault.New(fault.ErrInput, "%s is not a .npz archive, or is truncated: %v", name, err), f.Close())
 	}
 	r.RegisterDecompressor(zip.Deflate, inflate)
 	return &Archive{name, f, r}, nil
@@ -188,7 +188,7 @@ func (z *Archive) Text(key string) (text string, err error) {
 	}
 	_, after, ok := bytes.Cut(b, []byte("\n"))
 	if !ok || len(b) == most || !bytes.HasPrefix(b, []byte(npy.Magic)) {
-		return "", fault.New(fault.ErrInput, "%s: %s: not an array of one text", z.name, key)
+		return "", fault.New(fault.ErrInput, "%s: %s is not an array of one string", z.name, key)
 	}
 	return strings.ReplaceAll(string(after), "\x00", ""), nil // NumPy's own texts have four bytes a letter
 }
@@ -351,7 +351,7 @@ func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
 	st, err := f.Stat()
 	if err == nil {
 		if want := h.Count() * int64(h.Size); st.Size() != want {
-			err = fault.New(fault.ErrInput, "%s has %d bytes: an array of %s of shape %s takes %d", name, st.Size(), h.Type(), h.ShapeString(), want)
+			err = fault.New(fault.ErrInput, "%s has %d bytes, but an array of %s of shape %s has %d", name, st.Size(), h.Type(), h.ShapeString(), want)
 		}
 	}
 	if err != nil {

@@ -165,7 +165,7 @@ func TestFits(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for more, says := range map[int]string{1: "has 93 bytes: a header and an array of int64 of shape (3,) take 92", len(content): "has 184 bytes"} {
+	for more, says := range map[int]string{1: "has 93 bytes, but a header and an array of int64 of shape (3,) have 92", len(content): "has 184 bytes"} {
 		long := append(slices.Clone(content), content...)[:len(content)+more]
 		if err := os.WriteFile(name, long, 0o666); err != nil {
 			t.Fatal(err)

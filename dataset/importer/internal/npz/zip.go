@@ -24,12 +24,12 @@ func OpenZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 		return nil, err
 	}
 	if n > maxMembers {
-		return nil, fmt.Errorf("it has %d members, at most %d are read", n, maxMembers)
+		return nil, fmt.Errorf("it has %d members, more than %d", n, maxMembers)
 	}
 	b := &bounded{r: r, left: maxDirectory}
 	z, err := zip.NewReader(b, size)
 	if b.over {
-		return nil, fmt.Errorf("its directory is longer than the %d bytes that are read of it", maxDirectory)
+		return nil, fmt.Errorf("its zip directory has more than %d bytes", maxDirectory)
 	}
 	b.left = math.MaxInt64
 	return z, err

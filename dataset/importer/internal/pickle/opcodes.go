@@ -60,14 +60,14 @@ const leastProtocol, mostProtocol = 2, 4
 // run executes the pickle up to its end.
 func (m *machine) run() (any, error) {
 	if op, err := m.take(1); err != nil || op[0] != opProto {
-		return nil, bad("no pickle of protocol %d to %d begins here", leastProtocol, mostProtocol)
+		return nil, bad("it is not a pickle of protocol %d to %d", leastProtocol, mostProtocol)
 	}
 	version, err := m.number(1)
 	if err != nil {
 		return nil, err
 	}
 	if version < leastProtocol || version > mostProtocol {
-		return nil, bad("protocol %d, known are %d to %d", version, leastProtocol, mostProtocol)
+		return nil, bad("it has protocol %d; known are %d to %d", version, leastProtocol, mostProtocol)
 	}
 	for {
 		m.op = m.at
@@ -78,7 +78,7 @@ func (m *machine) run() (any, error) {
 		if op[0] == opStop {
 			v, err := m.pop(1)
 			if err != nil || len(m.stack) != 0 || len(m.marks) != 0 {
-				return nil, bad("it ends with other than one value")
+				return nil, bad("it does not end with exactly one value")
 			}
 			return v[0], nil
 		}
@@ -96,7 +96,7 @@ func (m *machine) step(op byte) error {
 	case opMark:
 		// A mark counts as a value: their number is bounded with that of the values.
 		if m.pushed++; m.pushed > m.limits.Values {
-			return bad("more than %d values", m.limits.Values)
+			return bad("it has more than %d values", m.limits.Values)
 		}
 		m.marks = append(m.marks, len(m.stack))
 		return nil
@@ -279,7 +279,7 @@ func (m *machine) make(op byte) error {
 		module, ok := v[0].(string)
 		name, ok2 := v[1].(string)
 		if !ok || !ok2 {
-			return bad("a name that is no text")
+			return bad("it refers to a class by a name that is not a string")
 		}
 		return m.name(module, name)
 	case opReduce, opNewObj:
@@ -300,7 +300,7 @@ func (m *machine) make(op byte) error {
 		}
 		o, ok := top.(*Object)
 		if !ok {
-			return bad("it gives a state to what is no object")
+			return bad("it gives a state to a value that is not an object")
 		}
 		o.State = state
 		return nil
@@ -311,5 +311,5 @@ func (m *machine) make(op byte) error {
 		}
 		return m.push(&Persistent{v[0]})
 	}
-	return bad("opcode %s, which the files that are read here do not have", opName(op))
+	return bad("it has the opcode %s, which is not supported", opName(op))
 }

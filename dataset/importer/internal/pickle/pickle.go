@@ -79,7 +79,7 @@ const Memory = 16 << 20
 // Load returns the value of a pickle. It ignores bytes after the pickle's end.
 func Load(text string, limits Limits) (any, error) {
 	if int64(len(text)) > limits.Bytes {
-		return nil, fault.New(fault.ErrInput, "a pickle of %d bytes, at most %d are read", len(text), limits.Bytes)
+		return nil, fault.New(fault.ErrInput, "its pickle has %d bytes, more than %d", len(text), limits.Bytes)
 	}
 	m := &machine{text: text, limits: limits}
 	v, err := m.run()
@@ -108,8 +108,8 @@ type unset struct{}
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
 var (
-	errShort     = bad("it ends in the middle")
-	errUnderflow = bad("it takes more values than there are")
+	errShort     = bad("it is truncated")
+	errUnderflow = bad("an opcode takes more values than the stack has")
 )
 
 // take returns the next n bytes of the text.
@@ -153,7 +153,7 @@ func (m *machine) line() (string, error) {
 
 func (m *machine) push(v any) error {
 	if m.pushed++; m.pushed > m.limits.Values {
-		return bad("more than %d values", m.limits.Values)
+		return bad("it has more than %d values", m.limits.Values)
 	}
 	m.stack = append(m.stack, v)
 	return nil
@@ -202,7 +202,7 @@ func (m *machine) put(i uint64) error {
 		return err
 	}
 	if i >= uint64(m.limits.Values) {
-		return bad("entry %d of its memo, at most %d are kept", i, m.limits.Values)
+		return bad("it stores entry %d of its memo, which has at most %d entries", i, m.limits.Values)
 	}
 	for uint64(len(m.memo)) <= i {
 		m.memo = append(m.memo, unset{})
@@ -213,7 +213,7 @@ func (m *machine) put(i uint64) error {
 
 func (m *machine) get(i uint64) error {
 	if i >= uint64(len(m.memo)) || m.memo[i] == (unset{}) {
-		return bad("entry %d of its memo is not there", i)
+		return bad("it reads entry %d of its memo, which is not set", i)
 	}
 	return m.push(m.memo[i])
 }
@@ -222,7 +222,7 @@ func (m *machine) get(i uint64) error {
 func (m *machine) name(module, name string) error {
 	g := Global{module, name}
 	if !allowed[g] {
-		return bad("it names %.80q, which is not one of the tensors, arrays and graphs that are read; nothing was run", g.String())
+		return bad("it uses %.80q, which is not one of the supported classes of tensors, arrays and graphs; nothing was run", g.String())
 	}
 	return m.push(g)
 }
@@ -230,7 +230,7 @@ func (m *machine) name(module, name string) error {
 // long decodes the two's complement of Python's integers.
 func long(s string) (int64, error) {
 	if len(s) > 8 {
-		return 0, bad("an integer of %d bytes", len(s))
+		return 0, bad("an integer has %d bytes, more than 8", len(s))
 	}
 	if len(s) == 0 {
 		return 0, nil
@@ -247,11 +247,11 @@ func long(s string) (int64, error) {
 func (m *machine) object(class, args any) error {
 	g, ok := class.(Global)
 	if !ok {
-		return bad("it calls a value that has no name")
+		return bad("it calls a value that is not a class or a function")
 	}
 	t, ok := args.(*Tuple)
 	if !ok {
-		return bad("%v is called with what is no tuple", g)
+		return bad("it calls %v with arguments that are not a tuple", g)
 	}
 	return m.push(&Object{Class: g, Args: t.Items})
 }
@@ -264,7 +264,7 @@ func extend(v any, items []any) error {
 	case *Object:
 		v.List = append(v.List, items...)
 	default:
-		return bad("it appends to what is no list")
+		return bad("it appends to a value that is not a list")
 	}
 	return nil
 }
@@ -278,10 +278,10 @@ func fill(v any, items []any) error {
 	case *Object:
 		d = &v.Items
 	default:
-		return bad("it puts items into what is no dictionary")
+		return bad("it sets items of a value that is not a dictionary")
 	}
 	if len(items)%2 != 0 {
-		return bad("a key without a value")
+		return bad("a dictionary has a key without a value")
 	}
 	for i := 0; i < len(items); i += 2 {
 		d.Keys, d.Values = append(d.Keys, items[i]), append(d.Values, items[i+1])

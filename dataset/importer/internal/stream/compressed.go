@@ -59,7 +59,7 @@ func (r *CompressedRows) Next() (int64, error) {
 	}
 	total := r.Indices.Count()
 	if end < r.Last || end > total || r.Ended() && end != total {
-		return 0, r.Indptr.Fail(fault.New(fault.ErrInput, "offset %d follows %d: they do not describe %d entries", end, r.Last, total))
+		return 0, r.Indptr.Fail(fault.New(fault.ErrInput, "offset %d follows offset %d, which is wrong for %d entries", end, r.Last, total))
 	}
 	n := end - r.Last
 	r.Last = end
@@ -101,7 +101,7 @@ func (r *CompressedRows) Edges(ctx context.Context, add func(dst, src []int64) e
 	return r.Each(ctx, func(v int64, src []int64) error {
 		for i, u := range src {
 			if uint64(u) >= uint64(r.rows) {
-				return r.Indices.Fail(fault.New(fault.ErrInput, "the edge from %d to %d leaves the graph of %d nodes", u, v, r.rows))
+				return r.Indices.Fail(fault.New(fault.ErrInput, "the edge from %d to %d is out of range: the graph has %d nodes", u, v, r.rows))
 			}
 			dst[i] = v
 		}

@@ -35,11 +35,11 @@ func TestCompressedRows(t *testing.T) {
 		{[]int64{0, 2, 3}, []int64{1, 2, 0}, "", "indptr: its shape is (3,) instead of (4,)"},
 		{[]int64{0, 2, 2, 3, 3}, []int64{1, 2, 0}, "", "indptr: its shape is (5,) instead of (4,)"},
 		{[]int64{1, 2, 2, 3}, []int64{1, 2, 0}, "", "indptr: "},
-		{[]int64{0, 2, 1, 3}, []int64{1, 2, 0}, "", "offset 1 follows 2"},
-		{[]int64{0, 2, 4, 3}, []int64{1, 2, 0}, "", "offset 4 follows 2"},
-		{[]int64{0, 2, 2, 2}, []int64{1, 2, 0}, "", "they do not describe 3 entries"},
-		{[]int64{0, 2, 2, 3}, []int64{1, 3, 0}, "", "indices: the edge from 3 to 0 leaves the graph of 3 nodes"},
-		{[]int64{0, 2, 2, 3}, []int64{1, -1, 0}, "", "indices: the edge from -1 to 0 leaves"},
+		{[]int64{0, 2, 1, 3}, []int64{1, 2, 0}, "", "offset 1 follows offset 2, which is wrong for"},
+		{[]int64{0, 2, 4, 3}, []int64{1, 2, 0}, "", "offset 4 follows offset 2, which is wrong for"},
+		{[]int64{0, 2, 2, 2}, []int64{1, 2, 0}, "", ", which is wrong for 3 entries"},
+		{[]int64{0, 2, 2, 3}, []int64{1, 3, 0}, "", "indices: the edge from 3 to 0 is out of range: the graph has 3 nodes"},
+		{[]int64{0, 2, 2, 3}, []int64{1, -1, 0}, "", "indices: the edge from -1 to 0 is out of range: the graph has"},
 	} {
 		got := ""
 		r, err := stream.NewCompressedRows(npyOf(t, "indptr", c.indptr), npyOf(t, "indices", c.indices), 3)

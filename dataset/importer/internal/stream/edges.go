@@ -217,7 +217,7 @@ func EachPair(ctx context.Context, name string, p Pairs, nodes int64, add func(d
 		}
 		for i := range n {
 			if uint64(dst[i]) >= uint64(nodes) || uint64(src[i]) >= uint64(nodes) {
-				return fault.New(fault.ErrInput, "%s: the edge from %d to %d leaves the graph of %d nodes", name, src[i], dst[i], nodes)
+				return fault.New(fault.ErrInput, "%s: the edge from %d to %d is out of range: the graph has %d nodes", name, src[i], dst[i], nodes)
 			}
 		}
 		if err := add(dst[:n], src[:n]); err != nil {

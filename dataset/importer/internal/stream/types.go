@@ -49,14 +49,14 @@ func Number(source string, types []Type) (*Types, error) {
 	var offsets []string
 	for _, k := range t.All {
 		if _, twice := t.spans[k.Name]; twice || k.Count < 0 || k.Count > mostNodes {
-			return nil, fault.New(fault.ErrInput, "%s: %d nodes of type %q, or two such types", source, k.Count, k.Name)
+			return nil, fault.New(fault.ErrInput, "%s: the node type %q is listed twice, or with an impossible number of nodes, %d", source, k.Name, k.Count)
 		}
 		t.spans[k.Name] = Span{t.Nodes, k.Count}
 		offsets = append(offsets, fmt.Sprintf("%s:%d", k.Name, t.Nodes))
 		t.Nodes += k.Count
 	}
 	if t.Offsets = strings.Join(offsets, " "); t.Nodes < 1 {
-		return nil, fault.New(fault.ErrInput, "%s: a graph of %d nodes", source, t.Nodes)
+		return nil, fault.New(fault.ErrInput, "%s: the graph has %d nodes; at least 1 is needed", source, t.Nodes)
 	}
 	return t, dataset.CheckNodes(source, t.Nodes)
 }
@@ -65,7 +65,7 @@ func Number(source string, types []Type) (*Types, error) {
 func (t *Types) Labelled(name string) (Span, error) {
 	at, ok := t.spans[name]
 	if !ok {
-		return at, fault.New(fault.ErrInput, "%s: labels of the type %q, of which there are no nodes", t.source, name)
+		return at, fault.New(fault.ErrInput, "%s: labels are of the node type %q, which does not exist", t.source, name)
 	}
 	return at, nil
 }
@@ -74,14 +74,14 @@ func (t *Types) Labelled(name string) (Span, error) {
 func (t *Types) Join(r *Relation, name, separator string) error {
 	parts := strings.Split(name, separator)
 	if len(parts) != 3 {
-		return fault.New(fault.ErrInput, "%s: the type of edges %q is no HEAD%sRELATION%sTAIL", t.source, name, separator, separator)
+		return fault.New(fault.ErrInput, "%s: the name of the edge type %q is not HEAD%sRELATION%sTAIL", t.source, name, separator, separator)
 	}
 	var ok, ok2 bool
 	if r.Src, ok = t.spans[parts[0]]; ok {
 		r.Dst, ok2 = t.spans[parts[2]]
 	}
 	if !ok || !ok2 {
-		return fault.New(fault.ErrInput, "%s: edges of the type %s join types of which there are no nodes", t.source, name)
+		return fault.New(fault.ErrInput, "%s: the edge type %s is between node types of which at least one does not exist", t.source, name)
 	}
 	return nil
 }
@@ -118,14 +118,14 @@ func (r *Relation) Read(ctx context.Context, add func(dst, src []int64) error) (
 			return err
 		}
 		if left -= int64(n); left < 0 || n == 0 && left > 0 {
-			return fault.New(fault.ErrInput, "%s: other than the %d edges that there should be", r.Name, r.Edges)
+			return fault.New(fault.ErrInput, "%s: it does not have the %d edges that it should have", r.Name, r.Edges)
 		}
 		if n == 0 {
 			return nil
 		}
 		for i := range n {
 			if uint64(src[i]) >= uint64(r.Src.Count) || uint64(dst[i]) >= uint64(r.Dst.Count) {
-				return fault.New(fault.ErrInput, "%s: the edge from %d to %d leaves the graph of %d and %d nodes", r.Name, src[i], dst[i], r.Src.Count, r.Dst.Count)
+				return fault.New(fault.ErrInput, "%s: the edge from %d to %d is out of range: there are %d source nodes and %d destination nodes", r.Name, src[i], dst[i], r.Src.Count, r.Dst.Count)
 			}
 			src[i] += r.Src.First
 			dst[i] += r.Dst.First

@@ -32,17 +32,17 @@ func TestNumber(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for what, err := range map[string]error{
-		`set: labels of the type "x"`:                   second(types.Labelled("x")),
-		"x__by__paper join types of which there are no": types.Join(&r, "x__by__paper", "__"),
-		"paper__by__x join types of which there are no": types.Join(&r, "paper__by__x", "__"),
-		`"paper__paper" is no HEAD__RELATION__TAIL`:     types.Join(&r, "paper__paper", "__"),
-		`"a__b__c__d" is no HEAD__RELATION__TAIL`:       types.Join(&r, "a__b__c__d", "__"),
-		`3 nodes of type "a", or two`:                   number(stream.Type{"a", 1}, stream.Type{"a", 3}),
-		`-1 nodes of type "a"`:                          number(stream.Type{"a", -1}),
-		`9223372036854775807 nodes of type "a"`:         number(stream.Type{"a", 1<<63 - 1}),
-		"8589934593 nodes of type \"a\"":                number(stream.Type{"a", 1<<33 + 1}),
-		"a graph of 0 nodes":                            number(stream.Type{"a", 0}),
-		"32-bit":                                        number(stream.Type{"a", 1 << 32}, stream.Type{"b", 1}),
+		`set: labels are of the node type "x"`:                                                          second(types.Labelled("x")),
+		"the edge type x__by__paper is between node types of which at least one does not exist":         types.Join(&r, "x__by__paper", "__"),
+		"the edge type paper__by__x is between node types of which at least one does not exist":         types.Join(&r, "paper__by__x", "__"),
+		`the name of the edge type "paper__paper" is not HEAD__RELATION__TAIL`:                          types.Join(&r, "paper__paper", "__"),
+		`the name of the edge type "a__b__c__d" is not HEAD__RELATION__TAIL`:                            types.Join(&r, "a__b__c__d", "__"),
+		`the node type "a" is listed twice, or with an impossible number of nodes, 3`:                   number(stream.Type{"a", 1}, stream.Type{"a", 3}),
+		`the node type "a" is listed twice, or with an impossible number of nodes, -1`:                  number(stream.Type{"a", -1}),
+		`the node type "a" is listed twice, or with an impossible number of nodes, 9223372036854775807`: number(stream.Type{"a", 1<<63 - 1}),
+		"the node type \"a\" is listed twice, or with an impossible number of nodes, 8589934593":        number(stream.Type{"a", 1<<33 + 1}),
+		"the graph has 0 nodes; at least 1 is needed":                                                   number(stream.Type{"a", 0}),
+		"32-bit": number(stream.Type{"a", 1 << 32}, stream.Type{"b", 1}),
 	} {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v; want bad input that says %q", err, what)
@@ -108,12 +108,12 @@ func TestReadRelation(t *testing.T) {
 		n int64
 		p pairs
 	}{
-		"from 3 to 0 leaves the graph of 3 and 2": {1, pairs{{3, 0}}},
-		"from 0 to 2 leaves":                      {1, pairs{{0, 2}}},
-		"from -1 to 0 leaves":                     {1, pairs{{-1, 0}}},
-		"from 0 to -1 leaves":                     {1, pairs{{0, -1}}},
-		"other than the 2 edges":                  {2, pairs{{0, 0}}},
-		"other than the 1 edges":                  {1, pairs{{0, 0}, {0, 0}}},
+		"from 3 to 0 is out of range: there are 3 source nodes and 2 destination nodes":  {1, pairs{{3, 0}}},
+		"the edge from 0 to 2 is out of range: there are":                                {1, pairs{{0, 2}}},
+		"from -1 to 0 is out of range: there are 3 source nodes and 2 destination nodes": {1, pairs{{-1, 0}}},
+		"the edge from 0 to -1 is out of range: there are":                               {1, pairs{{0, -1}}},
+		"it does not have the 2 edges that it should have":                               {2, pairs{{0, 0}}},
+		"it does not have the 1 edges that it should have":                               {1, pairs{{0, 0}, {0, 0}}},
 	} {
 		if _, err := read(c.n, c.p); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), what) || !strings.HasPrefix(err.Error(), "writes: ") {
 			t.Errorf("%v; want bad input that says %q", err, what)

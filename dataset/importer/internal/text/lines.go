@@ -142,7 +142,7 @@ func (l *Lists) Edge() (from, to int64, err error) {
 			l.at++
 		case end == 0:
 			if l.at++; l.at < l.nodes {
-				return 0, 0, fault.New(fault.ErrInput, "%s: it ends after the successors of %d of %d nodes", l.name, l.at, l.nodes)
+				return 0, 0, fault.New(fault.ErrInput, "%s: it ends after the lines of %d nodes, but its first line says %d nodes", l.name, l.at, l.nodes)
 			}
 		}
 		if n >= 0 {
@@ -159,7 +159,7 @@ func (l *Lists) end() error {
 		case err != nil:
 			return err
 		case n >= 0:
-			return fault.New(fault.ErrInput, "%s: it goes on behind the successors of %d nodes, which its first line says", l.name, l.nodes)
+			return fault.New(fault.ErrInput, "%s: it has more lines than the %d nodes that its first line says", l.name, l.nodes)
 		case end == 0:
 			return io.EOF
 		}
@@ -181,7 +181,7 @@ func (l *Lists) number() (n int64, end byte, err error) {
 			return 0, 0, fmt.Errorf("%s: %w", l.name, err)
 		case c >= '0' && c <= '9':
 			if n = max(n, 0); n > 1<<40 {
-				return 0, 0, fault.New(fault.ErrInput, "%s: node %d has a successor of more digits than any node", l.name, l.at)
+				return 0, 0, fault.New(fault.ErrInput, "%s: node %d has a successor with too many digits", l.name, l.at)
 			}
 			n = n*10 + int64(c-'0')
 		case c == '\n':
@@ -191,7 +191,7 @@ func (l *Lists) number() (n int64, end byte, err error) {
 				return n, c, nil
 			}
 		default:
-			return 0, 0, fault.New(fault.ErrInput, "%s: node %d: %q where a number is needed", l.name, l.at, fmt.Sprintf("%c", c))
+			return 0, 0, fault.New(fault.ErrInput, "%s: the line of node %d has %q instead of a number", l.name, l.at, fmt.Sprintf("%c", c))
 		}
 	}
 }

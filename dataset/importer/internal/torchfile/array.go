@@ -86,7 +86,7 @@ func (t *Tensor) Reader() (_ io.ReadSeeker, fortran bool, err error) {
 		outer--
 	}
 	if outer == len(shape) && outer > 0 && r.size > 0 {
-		return nil, false, bad("a tensor of strides %v, whose elements do not follow each other: save it as its .contiguous()", t.Stride)
+		return nil, false, bad("a tensor with strides %v is not contiguous: save its .contiguous()", t.Stride)
 	}
 	r.shape, r.stride = shape[:outer], stride[:outer]
 	return r, fortran, nil
@@ -185,7 +185,7 @@ func Int(v any) (int64, bool) {
 func numpyArray(o *pickle.Object) (h npy.Header, r io.Reader, err error) {
 	state, ok := o.State.(*pickle.Tuple)
 	if !ok || len(state.Items) != 5 {
-		return h, nil, bad("an array of NumPy of an unknown form")
+		return h, nil, bad("an array of NumPy has an unknown form")
 	}
 	shape, err := dims(state.Items[1], "sizes")
 	if err != nil {
@@ -195,14 +195,14 @@ func numpyArray(o *pickle.Object) (h npy.Header, r io.Reader, err error) {
 		return h, nil, err
 	}
 	if h.Fortran, ok = state.Items[3].(bool); !ok {
-		return h, nil, bad("an array of NumPy of an unknown form")
+		return h, nil, bad("an array of NumPy has an unknown form")
 	}
 	r, n, err := content(state.Items[4])
 	if err != nil {
 		return h, nil, err
 	}
 	if n != h.Count()*int64(h.Size) {
-		return h, nil, bad("an array of shape %s of %s in %d bytes", h.ShapeString(), h.Type(), n)
+		return h, nil, bad("an array of NumPy of shape %s and type %s has %d bytes", h.ShapeString(), h.Type(), n)
 	}
 	return h, r, nil
 }
@@ -212,16 +212,16 @@ func numpyArray(o *pickle.Object) (h npy.Header, r io.Reader, err error) {
 func describeType(v any, shape ...int64) (npy.Header, error) {
 	o, ok := v.(*pickle.Object)
 	if !ok || o.Class != (pickle.Global{Module: "numpy", Name: "dtype"}) || len(o.Args) == 0 {
-		return npy.Header{}, bad("an array of NumPy whose type is %s", describe(v))
+		return npy.Header{}, bad("an array of NumPy has %s instead of a dtype", describe(v))
 	}
 	name, ok := o.Args[0].(string)
 	state, ok2 := o.State.(*pickle.Tuple)
 	if !ok || !ok2 || len(state.Items) < 5 || len(name) < 2 {
-		return npy.Header{}, bad("an array of NumPy of an unknown type")
+		return npy.Header{}, bad("an array of NumPy has an unknown dtype")
 	}
 	order, ok := state.Items[1].(string)
 	if !ok || len(order) != 1 || state.Items[2] != nil || state.Items[3] != nil || state.Items[4] != nil {
-		return npy.Header{}, bad("an array of NumPy with fields: only plain numbers can be read")
+		return npy.Header{}, bad("an array of NumPy has fields: only plain numbers can be read")
 	}
 	return npy.Describe(order+name, shape...)
 }
@@ -241,15 +241,15 @@ func content(v any) (io.Reader, int64, error) {
 			}
 		}
 	}
-	return nil, 0, bad("an array of NumPy with %s for its elements: only numbers can be read", describe(v))
+	return nil, 0, bad("an array of NumPy has %s as elements: only numbers can be read", describe(v))
 }
 
 // encode encodes a text as Python's latin1: a byte for each letter.
 func encode(text string) (io.Reader, int64, error) {
 	n := int64(0)
 	for _, c := range text {
-		if c > 0xff { // and what is no UTF-8
-			return nil, 0, bad("an array of NumPy whose elements are no bytes")
+		if c > 0xff { // also utf8.RuneError
+			return nil, 0, bad("an array of NumPy has elements that are not encoded as bytes")
 		}
 		n++
 	}

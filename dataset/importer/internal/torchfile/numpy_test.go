@@ -66,35 +66,35 @@ func TestNumPyRefuses(t *testing.T) {
 		change func(*ndarray)
 		says   string
 	}{
-		"objects":             {func(a *ndarray) { dtype("O8")(a); a.bytes = "](K\x01K\x02e" }, `elements of type "<O8"`},
-		"objects as numbers":  {func(a *ndarray) { a.bytes = "](K\x01K\x02e" }, "a list for its elements"},
-		"text":                {dtype("U1"), `elements of type "<U1"`},
-		"raw bytes":           {dtype("V2"), `elements of type "<V2"`},
-		"complex numbers":     {dtype("c8"), `elements of type "<c8"`},
-		"times":               {dtype("M8"), `elements of type "<M8"`},
-		"no type":             {dtype(""), "unknown type"},
-		"a type of one":       {dtype("i"), "unknown type"},
-		"fields":              {func(a *ndarray) { a.fields = "N" + text("a") + "\x85}" }, "with fields"},
-		"subarrays":           {func(a *ndarray) { a.fields = "]NN" }, "with fields"},
+		"objects":             {func(a *ndarray) { dtype("O8")(a); a.bytes = "](K\x01K\x02e" }, `its elements have the type "<O8": only integers, floats and booleans can be read`},
+		"objects as numbers":  {func(a *ndarray) { a.bytes = "](K\x01K\x02e" }, "an array of NumPy has a list as elements: only numbers can be read"},
+		"text":                {dtype("U1"), `its elements have the type "<U1": only integers, floats and booleans can be read`},
+		"raw bytes":           {dtype("V2"), `its elements have the type "<V2": only integers, floats and booleans can be read`},
+		"complex numbers":     {dtype("c8"), `its elements have the type "<c8": only integers, floats and booleans can be read`},
+		"times":               {dtype("M8"), `its elements have the type "<M8": only integers, floats and booleans can be read`},
+		"no type":             {dtype(""), "an array of NumPy has an unknown dtype"},
+		"a type of one":       {dtype("i"), "an array of NumPy has an unknown dtype"},
+		"fields":              {func(a *ndarray) { a.fields = "N" + text("a") + "\x85}" }, "an array of NumPy has fields: only plain numbers can be read"},
+		"subarrays":           {func(a *ndarray) { a.fields = "]NN" }, "an array of NumPy has fields: only plain numbers can be read"},
 		"big-endian":          {func(a *ndarray) { a.order = text(">") }, "big-endian"},
-		"no order":            {func(a *ndarray) { a.order = text("") }, "with fields"},
-		"another type":        {func(a *ndarray) { a.class = "cnumpy\nndarray\n" }, "whose type is numpy.ndarray"},
-		"a type of no state":  {func(a *ndarray) { a.args, a.order, a.fields = text("i2")+"\x85", "", "" }, "unknown type"},
-		"a negative shape":    {func(a *ndarray) { a.shape = "J\xfe\xff\xff\xff\x85" }, "-2 among its sizes"},
+		"no order":            {func(a *ndarray) { a.order = text("") }, "an array of NumPy has fields: only plain numbers can be read"},
+		"another type":        {func(a *ndarray) { a.class = "cnumpy\nndarray\n" }, "an array of NumPy has numpy.ndarray instead of a dtype"},
+		"a type of no state":  {func(a *ndarray) { a.args, a.order, a.fields = text("i2")+"\x85", "", "" }, "an array of NumPy has an unknown dtype"},
+		"a negative shape":    {func(a *ndarray) { a.shape = "J\xfe\xff\xff\xff\x85" }, "the sizes of a tensor contain -2"},
 		"a shape of a bomb":   {func(a *ndarray) { a.shape = long + long + "\x86" }, "shape"},
-		"a large shape":       {func(a *ndarray) { a.shape = "J\xff\xff\xff\x7f\x85" }, "an array of shape (2147483647,) of int16 in 4 bytes"},
-		"another shape":       {func(a *ndarray) { a.shape = "K\x01\x85" }, "an array of shape (1,) of int16 in 4 bytes"},
-		"no shape":            {func(a *ndarray) { a.shape = "N" }, "no tuple"},
-		"nine dimensions":     {func(a *ndarray) { a.shape = "(" + strings.Repeat("K\x01", 9) + "t" }, "no tuple of 8"},
+		"a large shape":       {func(a *ndarray) { a.shape = "J\xff\xff\xff\x7f\x85" }, "an array of NumPy of shape (2147483647,) and type int16 has 4 bytes"},
+		"another shape":       {func(a *ndarray) { a.shape = "K\x01\x85" }, "an array of NumPy of shape (1,) and type int16 has 4 bytes"},
+		"no shape":            {func(a *ndarray) { a.shape = "N" }, "not a tuple"},
+		"nine dimensions":     {func(a *ndarray) { a.shape = "(" + strings.Repeat("K\x01", 9) + "t" }, "of a tensor are not a tuple of at most 8 numbers"},
 		"no order of columns": {func(a *ndarray) { a.fortran = "K\x00" }, "unknown form"},
-		"no bytes":            {func(a *ndarray) { a.bytes = "N" }, "None for its elements"},
-		"empty bytes":         {func(a *ndarray) { a.bytes = "c__builtin__\nbytes\n)R" }, "in 0 bytes"},
-		"bytes of a text":     {func(a *ndarray) { a.bytes = "c__builtin__\nbytes\n" + text("1234") + "\x85R" }, "__builtin__.bytes for its elements"},
-		"three bytes":         {encoded("\x01\x02\x03"), "in 3 bytes"},
-		"letters":             {encoded("\x01\x02\x03Ā"), "are no bytes"},
-		"no UTF-8":            {encoded("\x01\x02\x03\xff"), "are no bytes"},
-		"another code":        {func(a *ndarray) { a.bytes = "c_codecs\nencode\n" + text("1234") + text("utf8") + "\x86R" }, "_codecs.encode for its elements"},
-		"another maker":       {func(a *ndarray) { a.module = "numpy.core.numeric" }, `it names "numpy.core.numeric._reconstruct"`},
+		"no bytes":            {func(a *ndarray) { a.bytes = "N" }, "an array of NumPy has None as elements: only numbers can be read"},
+		"empty bytes":         {func(a *ndarray) { a.bytes = "c__builtin__\nbytes\n)R" }, "has 0 bytes"},
+		"bytes of a text":     {func(a *ndarray) { a.bytes = "c__builtin__\nbytes\n" + text("1234") + "\x85R" }, "an array of NumPy has __builtin__.bytes as elements: only numbers can be read"},
+		"three bytes":         {encoded("\x01\x02\x03"), "has 3 bytes"},
+		"letters":             {encoded("\x01\x02\x03Ā"), "an array of NumPy has elements that are not encoded as bytes"},
+		"no UTF-8":            {encoded("\x01\x02\x03\xff"), "an array of NumPy has elements that are not encoded as bytes"},
+		"another code":        {func(a *ndarray) { a.bytes = "c_codecs\nencode\n" + text("1234") + text("utf8") + "\x86R" }, "an array of NumPy has _codecs.encode as elements: only numbers can be read"},
+		"another maker":       {func(a *ndarray) { a.module = "numpy.core.numeric" }, `it uses "numpy.core.numeric._reconstruct"`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			a := vector()
@@ -188,7 +188,7 @@ func TestHeld(t *testing.T) {
 	if values, err := readArray(t, p.pickle); err != nil || len(values) != 2<<20 || values[1<<20] != 'x' {
 		t.Errorf("%d values, %v", len(values), err)
 	}
-	if _, err := openLimited(vfs.OS, name, pickle.Default); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "at most 1048576 are read") {
+	if _, err := openLimited(vfs.OS, name, pickle.Default); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "bytes, more than 1048576") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Held(vfs.OS, "testdata"); !errors.Is(err, fault.ErrInput) {

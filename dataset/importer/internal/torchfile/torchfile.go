@@ -103,7 +103,7 @@ func openArchive(fsys vfs.FS, name string) (_ *File, err error) {
 	}
 	t := &File{name: name, f: f, size: st.Size()}
 	if t.zip, err = npz.OpenZip(f, t.size); err != nil {
-		err = bad("no archive of torch.save, or a truncated one (%v); a file from before torch 1.6 is none: load it with torch and save it again", err)
+		err = bad("not an archive of torch.save, or truncated (%v); if torch before 1.6 wrote it, load it with torch and save it again", err)
 	} else {
 		err = t.readOrder()
 	}
@@ -136,12 +136,12 @@ func (t *File) readOrder() error {
 			}
 			order, err := t.small(dir+"byteorder", 16)
 			if err == nil && order != "little" {
-				err = bad("its numbers are in %.16q order of bytes: only little-endian files are read", order)
+				err = bad("its byte order is %.16q: only little-endian files can be read", order)
 			}
 			return err
 		}
 	}
-	return bad("an archive without data.pkl: torch.save did not write it")
+	return bad("the archive has no data.pkl: torch.save did not write it")
 }
 
 func (t *File) entry(name string) *zip.File {
@@ -160,15 +160,15 @@ func (t *File) record(name string) (*io.SectionReader, error) {
 	case e == nil:
 		return nil, bad("it has no record %.80q", name)
 	case e.Method != zip.Store || e.Flags&1 != 0 || e.CompressedSize64 != e.UncompressedSize64 || e.UncompressedSize64 > math.MaxInt64:
-		return nil, bad("its record %.80q is compressed: torch stores them as they are", name)
+		return nil, bad("its record %.80q is compressed; torch.save does not compress records", name)
 	}
 	at, err := e.DataOffset()
 	if err != nil {
 		return nil, bad("its record %.80q cannot be found: %v", name, err)
 	}
 	size := int64(e.UncompressedSize64)
-	if size > t.size-at { // what begins behind the file's end does not even if it is empty
-		return nil, bad("truncated: its record %.80q has %d bytes, which do not lie in the file", name, size)
+	if size > t.size-at { // also an error for an empty record behind the file's end
+		return nil, bad("truncated: its record %.80q of %d bytes reaches beyond the end of the file", name, size)
 	}
 	return io.NewSectionReader(t.f, at, size), nil
 }
@@ -180,7 +180,7 @@ func (t *File) small(name string, limit int64) (string, error) {
 		return "", err
 	}
 	if r.Size() > limit {
-		return "", bad("its record %.80q has %d bytes, at most %d are read", name, r.Size(), limit)
+		return "", bad("its record %.80q has %d bytes, more than %d", name, r.Size(), limit)
 	}
 	var b strings.Builder
 	b.Grow(int(r.Size()))
@@ -231,11 +231,11 @@ func IsTensor(v any) bool {
 
 func (t *File) tensor(v any) (*Tensor, error) {
 	if !IsTensor(v) {
-		return nil, bad("a tensor is needed where it has %s", describe(v))
+		return nil, bad("it has %s instead of a tensor", describe(v))
 	}
 	args := v.(*pickle.Object).Args
 	if len(args) < 4 {
-		return nil, bad("a tensor that is made of %d values", len(args))
+		return nil, bad("a tensor has %d arguments instead of at least 4", len(args))
 	}
 	x := &Tensor{}
 	elements, err := t.readStorage(args[0], x)
@@ -244,7 +244,7 @@ func (t *File) tensor(v any) (*Tensor, error) {
 	}
 	offset, ok := args[1].(int64)
 	if !ok || offset < 0 {
-		return nil, bad("a tensor at offset %s", describe(args[1]))
+		return nil, bad("a tensor has the offset %s", describe(args[1]))
 	}
 	x.offset = offset
 	if x.Shape, err = dims(args[2], "sizes"); err != nil {
@@ -254,7 +254,7 @@ func (t *File) tensor(v any) (*Tensor, error) {
 		return nil, err
 	}
 	if len(x.Shape) != len(x.Stride) {
-		return nil, bad("a tensor of %d dimensions with %d strides", len(x.Shape), len(x.Stride))
+		return nil, bad("a tensor has %d dimensions, but %d strides", len(x.Shape), len(x.Stride))
 	}
 	return x, x.check(elements)
 }
@@ -285,30 +285,30 @@ func describe(v any) string {
 func (t *File) readStorage(v any, x *Tensor) (int64, error) {
 	p, ok := v.(*pickle.Persistent)
 	if !ok {
-		return 0, bad("a tensor in %s instead of a storage", describe(v))
+		return 0, bad("a tensor has %s instead of a storage", describe(v))
 	}
 	id, ok := p.ID.(*pickle.Tuple)
 	if !ok || len(id.Items) != 5 || id.Items[0] != "storage" {
-		return 0, bad("a tensor in a storage of an unknown form")
+		return 0, bad("a tensor has a storage of an unknown form")
 	}
 	kind, _ := id.Items[1].(pickle.Global)
 	if x.Type, ok = types[kind.Name]; !ok || kind.Module != "torch" {
-		return 0, bad("a tensor in a storage of an unknown type")
+		return 0, bad("a tensor has a storage of an unknown type")
 	}
 	key, ok := id.Items[2].(string)
 	elements, ok2 := id.Items[4].(int64)
 	if !ok || !ok2 || elements < 0 || elements > math.MaxInt64/int64(x.Size) {
-		return 0, bad("a tensor in a storage of an unknown form")
+		return 0, bad("a tensor has a storage of an unknown form")
 	}
 	if _, err := strconv.ParseUint(key, 10, 32); err != nil {
-		return 0, bad("a tensor in the storage %.20q", key)
+		return 0, bad("a tensor has the storage %.20q, which is not a number", key)
 	}
 	r, err := t.record(t.dir + "data/" + key)
 	if err != nil {
 		return 0, err
 	}
 	if r.Size() != elements*int64(x.Size) {
-		return 0, bad("its storage %s has %d bytes instead of %d elements of %d", key, r.Size(), elements, x.Size)
+		return 0, bad("its storage %s has %d bytes instead of %d elements of %d bytes", key, r.Size(), elements, x.Size)
 	}
 	x.storage = r
 	return elements, nil
@@ -321,12 +321,12 @@ func dims(v any, what string) ([]int64, error) {
 	}
 	t, ok := v.(*pickle.Tuple)
 	if !ok || len(t.Items) > maxDims {
-		return nil, bad("a tensor whose %s are no tuple of %d numbers at most", what, maxDims)
+		return nil, bad("the %s of a tensor are not a tuple of at most %d numbers", what, maxDims)
 	}
 	d := make([]int64, len(t.Items))
 	for i, v := range t.Items {
 		if d[i], ok = v.(int64); !ok || d[i] < 0 {
-			return nil, bad("a tensor with %s among its %s", describe(v), what)
+			return nil, bad("the %s of a tensor contain %s", what, describe(v))
 		}
 	}
 	return d, nil
@@ -340,7 +340,7 @@ func (t *Tensor) check(elements int64) error {
 		empty = empty || d == 0
 		d = max(d, 1)
 		if n > math.MaxInt64/d {
-			return bad("a tensor of shape %v", t.Shape)
+			return bad("the shape of a tensor, %v, is impossible", t.Shape)
 		}
 		n *= d
 	}
@@ -350,12 +350,12 @@ func (t *Tensor) check(elements int64) error {
 	last := t.offset
 	for i, d := range t.Shape {
 		if s := t.Stride[i]; s > 0 && d-1 > (math.MaxInt64-last)/s {
-			return bad("a tensor of strides %v", t.Stride)
+			return bad("the strides of a tensor, %v, are impossible", t.Stride)
 		}
 		last += (d - 1) * t.Stride[i]
 	}
 	if last >= elements {
-		return bad("a tensor of shape %v and strides %v from element %d on leaves its storage of %d elements", t.Shape, t.Stride, t.offset, elements)
+		return bad("a tensor of shape %v with strides %v, from element %d on, reaches beyond its storage of %d elements", t.Shape, t.Stride, t.offset, elements)
 	}
 	return nil
 }
