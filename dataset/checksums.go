@@ -47,7 +47,7 @@ func readSums(fsys vfs.FS, dir string, file, table stage.File) (c fileSums, err 
 }
 
 func otherTable(name string) error {
-	return fault.New(fault.ErrCorrupt, "%s describes another file than it should", name)
+	return fault.New(fault.ErrCorrupt, "%s is the table of checksums of another file", name)
 }
 
 // ranges returns the parts of the data file that are under one checksum.

@@ -151,13 +151,13 @@ func (r *Raw) check() error {
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 	switch {
 	case n < 1 || r.Indptr[0] != 0 || r.Indptr[n] != int64(len(r.Indices)) || !slices.IsSorted(r.Indptr):
-		return bad("indptr does not describe %d edges", len(r.Indices))
+		return bad("indptr does not ascend from 0 to the number of edges, %d", len(r.Indices))
 	case !FeatureType(r.DType) || r.Dim < 1 || r.Dim > MaxDim || len(r.Features) != n*r.Dim*r.DType.Size():
-		return bad("%d bytes of features for %d rows of %d × %s", len(r.Features), n, r.Dim, r.DType)
+		return bad("the features have %d bytes, which are not %d rows of %d × %s", len(r.Features), n, r.Dim, r.DType)
 	case r.Labels == nil && (r.Classes != 0 || r.Targets != nil || len(r.Train)+len(r.Valid)+len(r.Test) > 0):
-		return bad("%d classes, or splits, without labels", r.Classes)
+		return bad("the dataset has %d classes, or splits, but no labels", r.Classes)
 	case r.Labels != nil && (len(r.Labels) != n || r.Classes < 1 || r.Classes > math.MaxInt32):
-		return bad("%d labels of %d classes for %d nodes", len(r.Labels), r.Classes, n)
+		return bad("the dataset has %d labels of %d classes, but %d nodes", len(r.Labels), r.Classes, n)
 	}
 	if err := CheckNodes("dataset", int64(n)); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (r *Raw) check() error {
 			continue
 		}
 		if c := r.Labels[v]; c != graph.Unlabelled && uint32(c) >= uint32(r.Classes) {
-			return bad("node %d has class %d of %d", v, c, r.Classes)
+			return bad("node %d has the class %d, but there are only %d classes, counted from 0", v, c, r.Classes)
 		}
 	}
 	if err := r.checkTargets(); err != nil {
@@ -209,13 +209,13 @@ func (r *Raw) checkTargets() error {
 	row := graph.TargetBytes(r.Classes)
 	switch {
 	case r.Classes > MaxTargets || len(r.Targets) != len(r.Labels)*row:
-		return fault.New(fault.ErrInput, "%d bytes for %d classes of %d nodes", len(r.Targets), r.Classes, len(r.Labels))
+		return fault.New(fault.ErrInput, "the targets have %d bytes, which are not a bit for each of %d classes of %d nodes", len(r.Targets), r.Classes, len(r.Labels))
 	case slices.Max(r.Labels) > 0:
 		return fault.New(fault.ErrInput, "a node of a multi-label graph has label %d, neither 0 nor -1", slices.Max(r.Labels))
 	case classBeyond(r.Targets, row, r.Classes) >= 0:
-		return fault.New(fault.ErrInput, "node %d has a class beyond the %d that there are", classBeyond(r.Targets, row, r.Classes), r.Classes)
+		return fault.New(fault.ErrInput, "node %d has a class outside the dataset's %d classes", classBeyond(r.Targets, row, r.Classes), r.Classes)
 	case unlabelledClass(r.Targets, row, r.Labels) >= 0:
-		return fault.New(fault.ErrInput, "node %d has classes, and no label", unlabelledClass(r.Targets, row, r.Labels))
+		return fault.New(fault.ErrInput, "node %d has classes, but its label is -1, unlabelled", unlabelledClass(r.Targets, row, r.Labels))
 	}
 	return nil
 }

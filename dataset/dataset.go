@@ -49,19 +49,19 @@ func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 		return nil, err
 	}
 	if form := d.facts.form(); form != has {
-		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, original ids: %t, in a %s", dir, form.Compressed, form.OriginalIDs, m.Format)
+		return nil, fault.New(fault.ErrCorrupt, "%s: compressed features: %t, original ids: %t; its format %s says otherwise", dir, form.Compressed, form.OriginalIDs, m.Format)
 	}
 	for _, name := range d.facts.dataFiles() {
 		f, ok := m.File(name)
 		t, table := m.File(tableOf(name))
 		if !ok || !table {
-			return nil, fault.New(fault.ErrCorrupt, "%s: %s lists no %s or no checksums of it", dir, stage.MetaFile, name)
+			return nil, fault.New(fault.ErrCorrupt, "%s: %s does not list %s, or does not list its checksums", dir, stage.MetaFile, name)
 		}
 		if want := d.facts.size(name); want >= 0 && f.Size != want {
-			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, its facts call for %d", dir, name, f.Size, want)
+			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes instead of the %d that its facts call for", dir, name, f.Size, want)
 		}
 		if want := d.facts.tableSize(name); t.Size != want {
-			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes, the facts call for %d", dir, t.Name, t.Size, want)
+			return nil, fault.New(fault.ErrCorrupt, "%s: %s has %d bytes instead of the %d that its facts call for", dir, t.Name, t.Size, want)
 		}
 	}
 	return d, nil
@@ -122,7 +122,7 @@ func (d *Dataset) CheckLabelled() error {
 	if d.facts.Labelled() {
 		return nil
 	}
-	return fault.New(fault.ErrInput, "%s has no labels and splits: it was imported with --for predict, which predict takes alone; import it without that", d.dir)
+	return fault.New(fault.ErrInput, "%s has no labels and splits: it was imported with --for predict, which only the command predict takes; import it without that flag", d.dir)
 }
 
 // Labels returns the class of every node, verified; graph.Unlabelled where there
@@ -144,7 +144,7 @@ func (d *Dataset) Labels() (_ []int32, err error) {
 func (d *Dataset) checkLabels(first int64, labels []int32) error {
 	for i, c := range labels {
 		if c != graph.Unlabelled && uint32(c) >= uint32(d.facts.Classes) {
-			return fault.New(fault.ErrCorrupt, "%s: node %d has class %d of %d", d.path(LabelsFile), first+int64(i), c, d.facts.Classes)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has the class %d, but there are only %d classes, counted from 0", d.path(LabelsFile), first+int64(i), c, d.facts.Classes)
 		}
 		if d.facts.MultiLabel() && c > 0 {
 			return fault.New(fault.ErrCorrupt, "%s: node %d of a multi-label graph has label %d, neither 0 nor -1", d.path(LabelsFile), first+int64(i), c)
@@ -159,7 +159,7 @@ func (d *Dataset) Split(name string) (_ []uint32, err error) {
 	defer func() { err = d.damaged(err) }()
 	n, ok := d.facts.split(name)
 	if !ok {
-		return nil, fault.New(fault.ErrUsage, "unknown split %q (%s, %s, %s)", name, Train, Valid, Test)
+		return nil, fault.New(fault.ErrUsage, "unknown split %q: known are %s, %s, %s", name, Train, Valid, Test)
 	}
 	if err := d.CheckLabelled(); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func (d *Dataset) Split(name string) (_ []uint32, err error) {
 	}
 	for i, v := range ids {
 		if int64(v) >= d.facts.Nodes || i > 0 && v <= ids[i-1] {
-			return nil, fault.New(fault.ErrCorrupt, "%s: id %d at position %d is out of range or out of order", d.path(SplitFile(name)), v, i)
+			return nil, fault.New(fault.ErrCorrupt, "%s: node %d at position %d is out of range or out of order", d.path(SplitFile(name)), v, i)
 		}
 	}
 	return ids, nil

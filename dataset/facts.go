@@ -203,31 +203,31 @@ func (f *Facts) check() error {
 			f.LabelKind, f.NodeIDBytes, len(f.NodeTypes), len(f.EdgeTypes), f.EdgeDim)
 	}
 	if f.Compression != "" && f.Compression != Zstd {
-		return fault.New(fault.ErrVersion, "it needs a newer program: features compressed by %.20q", f.Compression)
+		return fault.New(fault.ErrVersion, "it needs a newer program: its features are compressed by %.20q", f.Compression)
 	}
 	if f.Labelled() && f.Metric != classMetric && f.Metric != multiHotMetric {
-		return fault.New(fault.ErrVersion, "it needs a newer program: labels judged by %.20q", f.Metric)
+		return fault.New(fault.ErrVersion, "it needs a newer program: its metric is %.20q", f.Metric)
 	}
 	parts := []int64{f.Train, f.Valid, f.Test, f.Unlabelled}
 	switch {
 	case f.Nodes < 1 || f.Nodes > graph.MaxNodes:
-		return fault.New(fault.ErrCorrupt, "%d nodes", f.Nodes)
+		return fault.New(fault.ErrCorrupt, "it has %d nodes instead of 1 to %d", f.Nodes, int64(graph.MaxNodes))
 	case f.Edges < 0 || f.Edges > MaxFile/nodeIDBytes:
-		return fault.New(fault.ErrCorrupt, "%d edges", f.Edges)
+		return fault.New(fault.ErrCorrupt, "it has %d edges instead of 0 to %d", f.Edges, int64(MaxFile/nodeIDBytes))
 	case f.Dim < 1 || f.Dim > MaxDim:
-		return fault.New(fault.ErrCorrupt, "feature rows of %d elements", f.Dim)
+		return fault.New(fault.ErrCorrupt, "its feature rows have %d elements instead of 1 to %d", f.Dim, MaxDim)
 	case !FeatureType(f.DType):
-		return fault.New(fault.ErrCorrupt, "features of type %.20q", f.DType)
+		return fault.New(fault.ErrCorrupt, "its features have the type %.20q, not float32, float16 or bfloat16", f.DType)
 	case !f.Labelled() && (f.Classes != 0 || f.Metric != "" || f.Train+f.Valid+f.Test != 0 || f.Unlabelled != f.Nodes):
-		return fault.New(fault.ErrCorrupt, "%d classes, judged by %.20q, and %d, %d and %d nodes in splits, of a dataset without labels", f.Classes, f.Metric, f.Train, f.Valid, f.Test)
+		return fault.New(fault.ErrCorrupt, "it has no labels, but %d classes, the metric %.20q and splits of %d, %d and %d nodes", f.Classes, f.Metric, f.Train, f.Valid, f.Test)
 	case f.Labelled() && f.Classes < 1 || f.Classes > math.MaxInt32:
-		return fault.New(fault.ErrCorrupt, "%d classes", f.Classes)
+		return fault.New(fault.ErrCorrupt, "it has %d classes instead of 1 to %d", f.Classes, math.MaxInt32)
 	case f.MultiLabel() && f.Classes > MaxTargets:
-		return fault.New(fault.ErrCorrupt, "%d classes of multi-label nodes", f.Classes)
+		return fault.New(fault.ErrCorrupt, "its multi-label nodes have %d classes, more than %d", f.Classes, MaxTargets)
 	case max(f.size(FeaturesFile), f.size(TargetsFile)) > MaxFile:
-		return fault.New(fault.ErrCorrupt, "%d nodes of %d × %s and %d classes", f.Nodes, f.Dim, f.DType, f.Classes)
+		return fault.New(fault.ErrCorrupt, "its features (%d nodes of %d × %s) or targets (%d classes) are larger than %d bytes", f.Nodes, f.Dim, f.DType, f.Classes, int64(MaxFile))
 	case slices.Min(parts) < 0 || slices.Max(parts) > f.Nodes || f.Train+f.Valid+f.Test+f.Unlabelled > f.Nodes:
-		return fault.New(fault.ErrCorrupt, "%d nodes to train on, %d to validate, %d to test and %d without a label, of %d", f.Train, f.Valid, f.Test, f.Unlabelled, f.Nodes)
+		return fault.New(fault.ErrCorrupt, "it has %d training, %d validation, %d test and %d unlabelled nodes, which is impossible among %d nodes", f.Train, f.Valid, f.Test, f.Unlabelled, f.Nodes)
 	}
 	return f.checkIDs()
 }
@@ -249,7 +249,7 @@ func FeatureType(t dtype.Type) bool {
 // CheckNodes refuses a graph with more nodes than 32-bit ids can name.
 func CheckNodes(what string, n int64) error {
 	if n > graph.MaxNodes {
-		return fault.New(fault.ErrInput, "%s: %d nodes; this version names nodes by 32-bit ids, at most %d", what, n, int64(graph.MaxNodes))
+		return fault.New(fault.ErrInput, "%s: %d nodes are too many: this version has 32-bit node ids, for at most %d nodes", what, n, int64(graph.MaxNodes))
 	}
 	return nil
 }

@@ -151,14 +151,14 @@ func TestForgedContent(t *testing.T) {
 		"descending":          {func(c map[string][]byte) { i := f32(c["indices.bin"]); i[10], i[11] = i[11], i[10] }, "in-neighbours of node 4 do not ascend: 3 follows 5 at edge 11"},
 		"the last descends":   {func(c map[string][]byte) { i := f32(c["indices.bin"]); i[15], i[16] = i[16], i[15] }, "node 6"},
 		"parallel edges":      {func(c map[string][]byte) { i := f32(c["indices.bin"]); i[11] = i[10] }, ""},
-		"an edge from beyond": {func(c map[string][]byte) { f32(c["indices.bin"])[5] = 8 }, "comes from node 8 of 8"},
+		"an edge from beyond": {func(c map[string][]byte) { f32(c["indices.bin"])[5] = 8 }, "comes from node 8, but the graph has 8 nodes"},
 		"a column begins low": {func(c map[string][]byte) { f32(c["indices.bin"])[3] = 0 }, ""}, // the first of node 1, after 7 of node 0
-		"a label beyond":      {func(c map[string][]byte) { f32(c["labels.bin"])[2] = 2 }, "node 2 has class 2 of 2"},
+		"a label beyond":      {func(c map[string][]byte) { f32(c["labels.bin"])[2] = 2 }, "node 2 has the class 2, but there are only 2 classes"},
 		"one label less":      {func(c map[string][]byte) { binio.View[int32](c["labels.bin"])[0] = -1 }, "train.bin: node 0 has no label"},
-		"one label more":      {func(c map[string][]byte) { f32(c["labels.bin"])[7] = 1 }, "0 nodes have no label, the facts say 1"},
+		"one label more":      {func(c map[string][]byte) { f32(c["labels.bin"])[7] = 1 }, "0 nodes have no label instead of the 1"},
 		"in two splits":       {func(c map[string][]byte) { f32(c["valid.bin"])[1] = 4; f32(c["valid.bin"])[0] = 2 }, "node 4 is in two splits, train and valid"},
 		"a split descends":    {func(c map[string][]byte) { copy(c["train.bin"], binio.Bytes([]uint32{4, 1, 0})) }, "train.bin: node 1 follows node 4"},
-		"a split beyond":      {func(c map[string][]byte) { f32(c["test.bin"])[1] = 8 }, "test.bin: node 8 follows node 3, of 8"},
+		"a split beyond":      {func(c map[string][]byte) { f32(c["test.bin"])[1] = 8 }, "test.bin: node 8 follows node 3: out of order, or not a node of the 8"},
 	} {
 		d := datasettest.Create(t, t.TempDir(), datasettest.Tiny(t))
 		contents, facts := contentOf(t, d)

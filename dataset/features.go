@@ -95,7 +95,7 @@ func (d *Dataset) ReadFeatures(ctx context.Context, lo, hi int64, buf []byte) (e
 // read in ascending ranges cost one read of every byte.
 func (r *FeatureReader) ReadRows(ctx context.Context, lo, hi int64, buf []byte) error {
 	if lo < 0 || hi < lo || hi > r.rows || int64(len(buf)) != (hi-lo)*r.rowBytes {
-		return fmt.Errorf("dataset: rows [%d, %d) of %d into %d bytes", lo, hi, r.rows, len(buf))
+		return fmt.Errorf("dataset: cannot read rows [%d, %d) of %d rows into a buffer of %d bytes", lo, hi, r.rows, len(buf))
 	}
 	s, _ := r.scratch.Get().(*scratch)
 	if s == nil {

@@ -59,7 +59,7 @@ func decodeFrames(b []byte) (frames, error) {
 		return frames{}, fault.New(fault.ErrCorrupt, format, args...)
 	}
 	if len(b) < head+4 || string(b[:len(framesMagic)]) != framesMagic {
-		return bad("not a table of frames")
+		return bad("it is not a table of frames")
 	}
 	body := b[:len(b)-4]
 	if binio.CRC(body) != binary.LittleEndian.Uint32(b[len(body):]) {
@@ -68,14 +68,14 @@ func decodeFrames(b []byte) (frames, error) {
 	granule, size := binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:])
 	n := (len(body) - head) / 8
 	if granule != Granule || (len(body)-head)%8 != 0 || size/Granule > uint64(n) || (size+Granule-1)/Granule != uint64(n) {
-		return bad("table of %d frames for %d bytes in granules of %d", n, size, granule)
+		return bad("the table has %d frames, which is wrong for %d bytes of features in granules of %d bytes", n, size, granule)
 	}
 	t := frames{size: int64(size), lengths: make([]uint32, n), crcs: make([]uint32, n)}
 	copy(binio.Bytes(t.lengths), body[head:])
 	copy(binio.Bytes(t.crcs), body[head+4*n:])
 	for i, l := range t.lengths {
 		if l == 0 || l > maxFrame {
-			return bad("frame %d of %d bytes", i, l)
+			return bad("the table says that frame %d has %d bytes, not 1 to %d", i, l, maxFrame)
 		}
 	}
 	return t, nil

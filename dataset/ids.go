@@ -58,14 +58,14 @@ func (f *Facts) checkIDs() error {
 	switch f.OriginalIDs {
 	case "", IDNumbers:
 		if f.NameBytes != 0 {
-			return fault.New(fault.ErrCorrupt, "%d bytes of names, where nodes have none", f.NameBytes)
+			return fault.New(fault.ErrCorrupt, "it has %d bytes of names, but its nodes have no names", f.NameBytes)
 		}
 	case IDNames:
 		if f.NameBytes < f.Nodes || f.NameBytes > min(MaxFile, f.Nodes*MaxName) {
-			return fault.New(fault.ErrCorrupt, "%d bytes of names for %d nodes", f.NameBytes, f.Nodes)
+			return fault.New(fault.ErrCorrupt, "it has %d bytes of names, which is impossible for %d nodes", f.NameBytes, f.Nodes)
 		}
 	default:
-		return fault.New(fault.ErrVersion, "it needs a newer program: original ids by %.20q", f.OriginalIDs)
+		return fault.New(fault.ErrVersion, "it needs a newer program: its original ids are of the kind %.20q", f.OriginalIDs)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func CheckName(name []byte) string {
 		}
 		r, n := utf8.DecodeRune(name[i:])
 		if r == utf8.RuneError && n == 1 {
-			return "it is no UTF-8"
+			return "it is not UTF-8"
 		}
 		if unicode.IsControl(r) {
 			return "it has a control character"
@@ -122,7 +122,7 @@ func (d *Dataset) IDs() (_ *IDs, err error) {
 		return s, err
 	case IDNames:
 	default:
-		return nil, fault.New(fault.ErrUsage, "%s: its nodes have no ids of their own", d.dir)
+		return nil, fault.New(fault.ErrUsage, "%s has no original ids", d.dir)
 	}
 	if s.numbers, err = openNumbers[int64](d, NameOffsetsFile); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (d *Dataset) IDs() (_ *IDs, err error) {
 	}
 	first, err := s.take()
 	if err == nil && first != 0 {
-		err = fault.New(fault.ErrCorrupt, "%s: the first name begins at byte %d", d.path(NameOffsetsFile), first)
+		err = fault.New(fault.ErrCorrupt, "%s: the first name begins at byte %d, not at byte 0", d.path(NameOffsetsFile), first)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -155,7 +155,7 @@ func (s *IDs) take() (int64, error) {
 		return 0, err
 	}
 	if len(some) == 0 {
-		return 0, fault.New(fault.ErrCorrupt, "%s: it ends at node %d", s.of.dir, s.node)
+		return 0, fault.New(fault.ErrCorrupt, "%s: its original ids end at node %d", s.of.dir, s.node)
 	}
 	s.numbers.skip(1)
 	return some[0], nil
@@ -179,13 +179,13 @@ func (s *IDs) next() (err error) {
 	s.node++
 	if s.bytes == nil {
 		if uint64(s.number) >= uint64(s.of.facts.Nodes) {
-			return fault.New(fault.ErrCorrupt, "%s: node %d had the id %d of %d", s.of.path(NodeIDsFile), s.node, s.number, s.of.facts.Nodes)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has the original id %d, but the graph has %d nodes", s.of.path(NodeIDsFile), s.node, s.number, s.of.facts.Nodes)
 		}
 		return nil
 	}
 	length := s.number - s.end
 	if length < 1 || length > MaxName || s.number > s.of.facts.NameBytes || s.node == s.of.facts.Nodes-1 && s.number != s.of.facts.NameBytes {
-		return fault.New(fault.ErrCorrupt, "%s: the name of node %d is bytes %d to %d of %d", s.of.path(NameOffsetsFile), s.node, s.end, s.number, s.of.facts.NameBytes)
+		return fault.New(fault.ErrCorrupt, "%s: the name of node %d is from byte %d to %d, which is impossible in %d bytes of names", s.of.path(NameOffsetsFile), s.node, s.end, s.number, s.of.facts.NameBytes)
 	}
 	s.end, s.name = s.number, s.name[:0]
 	for int64(len(s.name)) < length {
@@ -280,7 +280,7 @@ func (d *Dataset) verifyIDs(ctx context.Context) (err error) {
 		}
 		word, bit := &seen[s.number/64], uint64(1)<<(s.number%64)
 		if *word&bit != 0 {
-			return fault.New(fault.ErrCorrupt, "%s: node %d had the id %d, as another node", d.path(NodeIDsFile), v, s.number)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has the original id %d, which another node has too", d.path(NodeIDsFile), v, s.number)
 		}
 		*word |= bit
 	}
@@ -290,12 +290,12 @@ func (d *Dataset) verifyIDs(ctx context.Context) (err error) {
 func (r *Raw) checkIDs() error {
 	n := r.NumNodes()
 	if r.NodeIDs != nil && r.Names != nil || r.NodeIDs != nil && len(r.NodeIDs) != n || r.Names != nil && len(r.Names) != n {
-		return fault.New(fault.ErrInput, "%d ids and %d names for %d nodes", len(r.NodeIDs), len(r.Names), n)
+		return fault.New(fault.ErrInput, "the dataset has %d original ids and %d names, but %d nodes", len(r.NodeIDs), len(r.Names), n)
 	}
 	seen := make([]bool, n)
 	for v, id := range r.NodeIDs {
 		if uint64(id) >= uint64(n) || seen[id] {
-			return fault.New(fault.ErrInput, "node %d had the id %d of %d, or another node had it", v, id, n)
+			return fault.New(fault.ErrInput, "node %d has the original id %d, which is out of range for %d nodes, or which another node has too", v, id, n)
 		}
 		seen[id] = true
 	}

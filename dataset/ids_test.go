@@ -103,7 +103,7 @@ func TestIDsWithoutLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = ids.To(8)
-		if err := errors.Join(err, ids.Close()); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "it ends at node 7") {
+		if err := errors.Join(err, ids.Close()); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "original ids end at node 7") {
 			t.Errorf("named %v: behind the last node: %v", named, err)
 		}
 	}
@@ -111,14 +111,14 @@ func TestIDsWithoutLabels(t *testing.T) {
 
 func TestIDsRefuses(t *testing.T) {
 	for says, change := range map[string]func(*dataset.Raw){
-		"3 ids and 0 names":          func(r *dataset.Raw) { r.NodeIDs = []int64{0, 1, 2} },
-		"node 1 had the id 0 of 8":   func(r *dataset.Raw) { r.NodeIDs = make([]int64, 8) },
-		"node 0 had the id 8 of 8":   func(r *dataset.Raw) { r.NodeIDs = []int64{8, 1, 2, 3, 4, 5, 6, 7} },
-		"node 2 is \"\": it is":      func(r *dataset.Raw) { r.Names = []string{"a", "b", "", "d", "e", "f", "g", "h"} },
-		"no UTF-8":                   func(r *dataset.Raw) { r.Names = []string{"a", "b", "\xff", "d", "e", "f", "g", "h"} },
-		"control character":          func(r *dataset.Raw) { r.Names = []string{"a", "b", "c\n", "d", "e", "f", "g", "h"} },
-		"two nodes are called \"a\"": func(r *dataset.Raw) { r.Names = []string{"a", "b", "c", "d", "e", "f", "g", "a"} },
-		"more than 4096 bytes":       func(r *dataset.Raw) { r.Names = slices.Repeat([]string{strings.Repeat("x", 4097)}, 8) },
+		"3 original ids and 0 names":   func(r *dataset.Raw) { r.NodeIDs = []int64{0, 1, 2} },
+		"node 1 has the original id 0": func(r *dataset.Raw) { r.NodeIDs = make([]int64, 8) },
+		"node 0 has the original id 8": func(r *dataset.Raw) { r.NodeIDs = []int64{8, 1, 2, 3, 4, 5, 6, 7} },
+		"node 2 is \"\": it is":        func(r *dataset.Raw) { r.Names = []string{"a", "b", "", "d", "e", "f", "g", "h"} },
+		"not UTF-8":                    func(r *dataset.Raw) { r.Names = []string{"a", "b", "\xff", "d", "e", "f", "g", "h"} },
+		"control character":            func(r *dataset.Raw) { r.Names = []string{"a", "b", "c\n", "d", "e", "f", "g", "h"} },
+		"two nodes are called \"a\"":   func(r *dataset.Raw) { r.Names = []string{"a", "b", "c", "d", "e", "f", "g", "a"} },
+		"more than 4096 bytes":         func(r *dataset.Raw) { r.Names = slices.Repeat([]string{strings.Repeat("x", 4097)}, 8) },
 	} {
 		raw := datasettest.Tiny(t)
 		change(&raw)
@@ -140,24 +140,24 @@ func TestForgedIDs(t *testing.T) {
 		kind   error
 		says   string
 	}{
-		"a number twice":  {numbers, func(c map[string][]byte, _ map[string]any) { ids(c["node_ids.bin"])[3] = 7 }, fault.ErrCorrupt, "node_ids.bin: node 3 had the id 7, as another node"},
-		"a number beyond": {numbers, func(c map[string][]byte, _ map[string]any) { ids(c["node_ids.bin"])[3] = 8 }, fault.ErrCorrupt, "node 3 had the id 8 of 8"},
-		"a negative one":  {numbers, func(c map[string][]byte, _ map[string]any) { ids(c["node_ids.bin"])[3] = -1 }, fault.ErrCorrupt, "node 3 had the id -1 of 8"},
+		"a number twice":  {numbers, func(c map[string][]byte, _ map[string]any) { ids(c["node_ids.bin"])[3] = 7 }, fault.ErrCorrupt, "node_ids.bin: node 3 has the original id 7, which another node has too"},
+		"a number beyond": {numbers, func(c map[string][]byte, _ map[string]any) { ids(c["node_ids.bin"])[3] = 8 }, fault.ErrCorrupt, "node 3 has the original id 8, but the graph has 8 nodes"},
+		"a negative one":  {numbers, func(c map[string][]byte, _ map[string]any) { ids(c["node_ids.bin"])[3] = -1 }, fault.ErrCorrupt, "node 3 has the original id -1, but the graph has 8 nodes"},
 		"one too few":     {numbers, func(c map[string][]byte, _ map[string]any) { c["node_ids.bin"] = c["node_ids.bin"][8:] }, fault.ErrCorrupt, "node_ids.bin has 56 bytes"},
-		"no such kind":    {numbers, func(_ map[string][]byte, f map[string]any) { f["original_ids"] = "uuid" }, fault.ErrVersion, "original ids by \"uuid\""},
+		"no such kind":    {numbers, func(_ map[string][]byte, f map[string]any) { f["original_ids"] = "uuid" }, fault.ErrVersion, "original ids are of the kind \"uuid\""},
 		"none":            {numbers, func(_ map[string][]byte, f map[string]any) { delete(f, "original_ids") }, fault.ErrCorrupt, "original ids: false"},
-		"names":           {numbers, func(_ map[string][]byte, f map[string]any) { f["original_ids"], f["name_bytes"] = "name", 9 }, fault.ErrCorrupt, "lists no name_offsets.bin"},
+		"names":           {numbers, func(_ map[string][]byte, f map[string]any) { f["original_ids"], f["name_bytes"] = "name", 9 }, fault.ErrCorrupt, "does not list name_offsets.bin"},
 		"bytes of none":   {numbers, func(_ map[string][]byte, f map[string]any) { f["name_bytes"] = 9 }, fault.ErrCorrupt, "9 bytes of names"},
 		"few bytes":       {names, func(_ map[string][]byte, f map[string]any) { f["name_bytes"] = 7 }, fault.ErrCorrupt, "7 bytes of names"},
 		"many bytes":      {names, func(_ map[string][]byte, f map[string]any) { f["name_bytes"] = int64(1) << 60 }, fault.ErrCorrupt, "bytes of names"},
 		"begins late":     {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[0] = 1 }, fault.ErrCorrupt, "begins at byte 1"},
-		"descends":        {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[3] = 1 }, fault.ErrCorrupt, "name of node 2 is bytes 2 to 1 of 9"},
-		"an empty name":   {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[3] = 2 }, fault.ErrCorrupt, "name of node 2 is bytes 2 to 2 of 9"},
-		"ends early":      {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[8] = 8 }, fault.ErrCorrupt, "name of node 7 is bytes 7 to 8 of 9"},
+		"descends":        {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[3] = 1 }, fault.ErrCorrupt, "name of node 2 is from byte 2 to 1, which is impossible in 9 bytes"},
+		"an empty name":   {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[3] = 2 }, fault.ErrCorrupt, "name of node 2 is from byte 2 to 2, which is impossible in 9 bytes"},
+		"ends early":      {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[8] = 8 }, fault.ErrCorrupt, "name of node 7 is from byte 7 to 8, which is impossible in 9 bytes"},
 		"a far end":       {names, func(c map[string][]byte, _ map[string]any) { ids(c["name_offsets.bin"])[2] = 1 << 62 }, fault.ErrCorrupt, "name of node 1"},
 		"a line's end":    {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = '\n' }, fault.ErrCorrupt, "names.bin: the name of node 4 is \"\\n\": it has a control character"},
 		"a name twice":    {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = 'b' }, fault.ErrCorrupt, "names.bin: nodes 1 and 4 are both called \"b\""},
-		"half a rune":     {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = 0xC3 }, fault.ErrCorrupt, "no UTF-8"},
+		"half a rune":     {names, func(c map[string][]byte, _ map[string]any) { c["names.bin"][4] = 0xC3 }, fault.ErrCorrupt, "not UTF-8"},
 	} {
 		d := datasettest.Create(t, t.TempDir(), c.raw)
 		contents, facts := contentOf(t, d)
@@ -187,7 +187,7 @@ func TestIDsOfManyWords(t *testing.T) {
 		ids[at+1] = id
 		out := filepath.Join(vfstest.TempDir(t), "D")
 		forge(t, out, dataset.IDsFormat, facts, tables(contents))
-		if err := openAndVerify(t, out); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("node %d had the id %d, as another node", at+1, id)) {
+		if err := openAndVerify(t, out); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), fmt.Sprintf("node %d has the original id %d, which another node has too", at+1, id)) {
 			t.Error(err)
 		}
 	}

@@ -35,7 +35,7 @@ func (w *Writer) keep(ctx context.Context, rep progress.Reporter) error {
 	for _, f := range w.state.Files {
 		total += f.Size
 	}
-	task := rep.Task("check what is there", total, progress.Bytes)
+	task := rep.Task("check finished files", total, progress.Bytes)
 	defer task.Done()
 	for _, group := range groups {
 		for _, name := range group {
@@ -50,7 +50,7 @@ func (w *Writer) keep(ctx context.Context, rep progress.Reporter) error {
 			case !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrInput) && !errors.Is(err, fs.ErrNotExist):
 				return err
 			}
-			rep.Logf("%v: it is written again, and what goes with it", err)
+			rep.Logf("%v: writing this file again, and the files that belong to it", err)
 			w.forget(group)
 			break
 		}
@@ -61,7 +61,7 @@ func (w *Writer) keep(ctx context.Context, rep progress.Reporter) error {
 func (w *Writer) checkFile(ctx context.Context, file stage.File, task progress.Task) error {
 	i := slices.IndexFunc(w.state.Files, func(f stage.File) bool { return f.Name == tableOf(file.Name) })
 	if i < 0 {
-		return fault.New(fault.ErrCorrupt, "the journal of %s names no checksums of %s", w.dir.Path(), file.Name)
+		return fault.New(fault.ErrCorrupt, "the journal of %s has no checksums of %s", w.dir.Path(), file.Name)
 	}
 	c, err := readSums(w.dir.FS(), w.dir.Path(), file, w.state.Files[i])
 	if err != nil {

@@ -39,10 +39,10 @@ func TestMultiLabelByValue(t *testing.T) {
 		t.Error(err)
 	}
 	for name, change := range map[string]func(r *dataset.Raw){
-		"a class beyond":        func(r *dataset.Raw) { r.Targets[1] = 2 },
-		"classes, and no label": func(r *dataset.Raw) { r.Targets[14] = 1 },
-		"label 1":               func(r *dataset.Raw) { r.Labels[0] = 1 },
-		"bytes for 9 classes":   func(r *dataset.Raw) { r.Targets = r.Targets[1:] },
+		"a class outside":        func(r *dataset.Raw) { r.Targets[1] = 2 },
+		"classes, but its label": func(r *dataset.Raw) { r.Targets[14] = 1 },
+		"label 1":                func(r *dataset.Raw) { r.Labels[0] = 1 },
+		"each of 9 classes":      func(r *dataset.Raw) { r.Targets = r.Targets[1:] },
 	} {
 		bad := raw
 		bad.Labels, bad.Targets = append([]int32(nil), raw.Labels...), bytes.Clone(raw.Targets)

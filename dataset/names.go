@@ -75,7 +75,7 @@ func (u *distinct) find(ctx context.Context) (earlier, later int64, name string,
 			return earlier, later, name, err
 		}
 		if len(equal) == mostEqual {
-			return 0, 0, "", fmt.Errorf("%d hashes of names are equal, and no names", mostEqual)
+			return 0, 0, "", fmt.Errorf("cannot find equal names: %d hashes are each shared by several different names", mostEqual)
 		}
 	}
 	return 0, 0, "", nil

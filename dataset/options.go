@@ -48,7 +48,7 @@ func (r *Resources) Validate() error {
 		return fault.New(fault.ErrUsage, "--workers %d: needs at least 1", r.Workers)
 	}
 	if r.Memory < 1 {
-		return fault.New(fault.ErrUsage, "--memory %d: needs some", r.Memory)
+		return fault.New(fault.ErrUsage, "--memory %d: needs more than 0 bytes", r.Memory)
 	}
 	return nil
 }
@@ -81,7 +81,7 @@ func (o *GenerateOptions) Validate() error {
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
 	case o.Nodes > graph.MaxNodes:
-		return bad("--nodes %d: this version names nodes by 32-bit ids, at most %d", o.Nodes, int64(graph.MaxNodes))
+		return bad("--nodes %d: this version has 32-bit node ids, for at most %d nodes", o.Nodes, int64(graph.MaxNodes))
 	case o.Nodes < leastNodes:
 		return bad("--nodes %d: needs at least %d", o.Nodes, leastNodes)
 	case !(o.AvgDegree > 0) || o.AvgDegree > float64(o.Nodes-1)/4:
@@ -89,9 +89,9 @@ func (o *GenerateOptions) Validate() error {
 	case o.Dim < 1 || o.Dim > MaxDim:
 		return bad("--dim %d: needs 1 to %d", o.Dim, MaxDim)
 	case o.Classes < 2 || int64(o.Classes) > o.Nodes/2:
-		return bad("--classes %d: needs at least 2, and 2 nodes each", o.Classes)
+		return bad("--classes %d: needs at least 2, and at least 2 nodes for each", o.Classes)
 	case o.MultiLabel && o.Classes > MaxTargets:
-		return bad("--classes %d: a --multi-label graph has at most %d", o.Classes, MaxTargets)
+		return bad("--classes %d: a --multi-label graph has at most %d classes", o.Classes, MaxTargets)
 	case !FeatureType(o.DType):
 		return bad("--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !(o.TrainRatio > 0 && o.TrainRatio < 1):

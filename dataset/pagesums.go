@@ -76,7 +76,7 @@ func (d *Dataset) pageSums(file string, rep progress.Reporter, sum func() (*bini
 		return pages, pages.Size, nil
 	}
 	if err := d.keepPageSums(name, pages); err != nil {
-		rep.Logf("the checksums of the %s' pages stay in memory and are made anew by every run: %v", what, err)
+		rep.Logf("cannot save the checksums of the %s' pages, so every run computes them again: %v", what, err)
 	}
 	return pages, pages.Size, nil
 }
@@ -121,7 +121,7 @@ func (d *Dataset) readPageSums(name, table string, whole *binio.Sums) (*binio.Su
 		return nil, err
 	}
 	if s.Granule != binio.Page || s.Size != whole.Size || !slices.Equal(s.Combine(Granule).CRC, whole.CRC) {
-		return nil, fault.New(fault.ErrCorrupt, "it does not agree with %s", table)
+		return nil, fault.New(fault.ErrCorrupt, "it does not match %s", table)
 	}
 	return &s, nil
 }

@@ -152,7 +152,7 @@ func TestPageSumsInMemory(t *testing.T) {
 			}
 			return
 		}
-		if !strings.Contains(strings.Join(said.lines, ""), "stay in memory") {
+		if !strings.Contains(strings.Join(said.lines, ""), "cannot save the checksums") {
 			t.Errorf("operation %d fails: reported %q", n, said.lines)
 		}
 		if names, err := vfs.OS.List(made.Dir()); err != nil || slices.Contains(names, dataset.PageSumsFile+vfs.TempSuffix) {

@@ -62,7 +62,7 @@ func (p *pieces) decode(i int, b, dst []byte) ([]byte, error) {
 	n := p.content(i, i+1)
 	out, err := d.DecodeAll(b, dst[:0:n])
 	if err != nil || int64(len(out)) != n {
-		return nil, fault.New(fault.ErrCorrupt, "%s: bytes %d to %d are no frame of %d bytes: %v", p.name, at, at+int64(len(b)), n, err)
+		return nil, fault.New(fault.ErrCorrupt, "%s: bytes %d to %d do not decompress to %d bytes: %v", p.name, at, at+int64(len(b)), n, err)
 	}
 	return out, nil
 }

@@ -90,7 +90,7 @@ func (p *Preprocessing) Differences(other *Preprocessing) []PreprocessingDiffere
 	yes := map[bool]string{false: "no", true: "yes"}
 	chosen := func(name string) string {
 		if name == "" {
-			return "by the format's rule"
+			return "the format's default"
 		}
 		return name
 	}
@@ -114,9 +114,9 @@ func (p *Preprocessing) Differences(other *Preprocessing) []PreprocessingDiffere
 func (p *Preprocessing) Check() error {
 	switch {
 	case !FeatureType(p.DType):
-		return fault.New(fault.ErrCorrupt, "features that were preprocessed to be of type %.20q", p.DType)
+		return fault.New(fault.ErrCorrupt, "the preprocessing has the dtype %.20q, not float32, float16 or bfloat16", p.DType)
 	case !slices.Contains([]string{loopsKeep, loopsDrop, loopsAdd}, p.SelfLoops):
-		return fault.New(fault.ErrCorrupt, "self-loops %.20q", p.SelfLoops)
+		return fault.New(fault.ErrCorrupt, "the preprocessing has the self-loops %.20q, not keep, drop or add", p.SelfLoops)
 	}
 	return nil
 }

@@ -41,14 +41,14 @@ func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
 	}
 	metric := map[string]string{labelClass: classMetric, labelMultiHot: multiHotMetric, NoLabels: ""}
 	if want := metric[f.LabelKind]; f.Metric != want {
-		return bad("%s labels are judged by %.20q, not %.20q", f.LabelKind, want, f.Metric)
+		return bad("the metric of %s labels is %.20q, not %.20q", f.LabelKind, want, f.Metric)
 	}
 	var p origin
 	if err := d.meta.DecodeParams(&p); err != nil {
 		return err
 	}
 	if (p.Compression != "") != (f.Compression != "") {
-		return bad("features compressed by %.40q, and the facts say %.20q", p.Compression, f.Compression)
+		return bad("the parameters say that features are compressed by %.40q, the facts by %.20q", p.Compression, f.Compression)
 	}
 	hash, err := hex.DecodeString(p.Content)
 	hashed := err == nil && len(hash) == sha256.Size
@@ -58,16 +58,16 @@ func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
 	case "memory":
 		sum, err := d.hashContent(ctx)
 		if err == nil && sum != p.Content {
-			err = bad("content_sha256 is not that of the files")
+			err = bad("content_sha256 does not match the files")
 		}
 		return err
 	case "import":
 		if !hashed || p.Importer < 1 || p.DType != "" && p.DType != string(f.DType) || (p.For == "predict") == f.Labelled() {
-			return bad("imported by version %d for %.20q as %.20q, from %.80q: the facts say otherwise", p.Importer, p.For, p.DType, p.Content)
+			return bad("the parameters (importer %d, for %.20q, dtype %.20q, content_sha256 %.80q) are invalid, or contradict the facts", p.Importer, p.For, p.DType, p.Content)
 		}
 		return nil
 	}
-	return bad("the source is %.40q", p.Source)
+	return bad("the parameters have the unknown source %.40q", p.Source)
 }
 
 const (
@@ -84,11 +84,11 @@ func (d *Dataset) verifyGenerated(t *Topology, bad func(format string, args ...a
 	}
 	f := &d.facts
 	if p.Nodes != f.Nodes || p.Dim != f.Dim || p.Classes != f.Classes || p.DType != f.DType || p.Train != f.Train || p.Valid != f.Valid || p.Test != f.Test || p.MultiLabel != f.MultiLabel() {
-		return bad("the parameters are of %d nodes of %d × %s, %d classes, splits of %d, %d and %d, the facts of %d of %d × %s, %d, and %d, %d and %d",
-			p.Nodes, p.Dim, p.DType, p.Classes, p.Train, p.Valid, p.Test, f.Nodes, f.Dim, f.DType, f.Classes, f.Train, f.Valid, f.Test)
+		return bad("the parameters say %d nodes of %d × %s, %d classes, splits of %d, %d and %d nodes, multi-label: %t; the facts say %d nodes of %d × %s, %d classes, splits of %d, %d and %d nodes, multi-label: %t",
+			p.Nodes, p.Dim, p.DType, p.Classes, p.Train, p.Valid, p.Test, p.MultiLabel, f.Nodes, f.Dim, f.DType, f.Classes, f.Train, f.Valid, f.Test, f.MultiLabel())
 	}
 	if p.Generator < 1 || p.Generator > generatorVersion {
-		return bad("made by version %d of the generator; this program knows version %d", p.Generator, generatorVersion)
+		return bad("made by version %d of the generator; this program has version %d", p.Generator, generatorVersion)
 	}
 	if p.Generator != generatorVersion || int64(p.Dim)*int64(p.Classes) > mostGenerator {
 		return nil
@@ -102,7 +102,7 @@ func (d *Dataset) verifyGenerated(t *Topology, bad func(format string, args ...a
 		for v := range uint32(min(generatedAgain, p.Nodes)) {
 			row = model.Neighbors(row[:0], v)
 			if !slices.Equal(row, t.Neighbors(v)) {
-				return bad("seed %d and an average degree of %v give node %d other neighbours", p.Seed, p.AvgDegree, v)
+				return bad("seed %d and an average degree of %v do not generate the neighbours that node %d has", p.Seed, p.AvgDegree, v)
 			}
 		}
 		return nil

@@ -29,11 +29,11 @@ func (w *Writer) CheckSpace(edges Need, scratch int64, rep progress.Reporter) er
 // check compares what is needed with the bytes that are free.
 func (n Need) check(path string, free int64, rep progress.Reporter) error {
 	if n.Least > free {
-		return fault.New(fault.ErrBudget, "%s needs %s of disk, %s are free there: make room, or give --skip-space-check if you know better",
+		return fault.New(fault.ErrBudget, "%s needs %s of disk space, but only %s are free: make room, or give --skip-space-check to begin nevertheless",
 			path, budget.FormatBytes(n.Least), budget.FormatBytes(free))
 	}
 	if n.Most > free {
-		rep.Logf("%s may take up to %s of disk, %s are free there: should that not do, make room and give the same command again",
+		rep.Logf("%s may take up to %s of disk space, but only %s are free: if the disk fills up, make room and repeat the command",
 			path, budget.FormatBytes(n.Most), budget.FormatBytes(free))
 	}
 	return nil

@@ -41,10 +41,10 @@ func (w *Writer) resumeTable(ctx context.Context, rep progress.Reporter) (table,
 			return nil, err
 		}
 		if t != nil {
-			rep.Logf("resumed: %d of %d feature rows are there", w.state.Rows, w.state.Facts.Nodes)
+			rep.Logf("resumed: %d of %d feature rows are written already", w.state.Rows, w.state.Facts.Nodes)
 			return t, nil
 		}
-		rep.Logf("%s is not what the interrupted run left: its features are written again", name)
+		rep.Logf("%s changed since the interrupted run: writing the features again", name)
 		w.state.forgetRows()
 	}
 	f, err := w.dir.FS().Create(name)

@@ -55,7 +55,7 @@ func (d *Dataset) scanTargets(ctx context.Context, see func(first int64, rows []
 		rest = append(rest, piece...)
 		rows := rest[:len(rest)/row*row]
 		if v := classBeyond(rows, row, d.facts.Classes); v >= 0 {
-			return fault.New(fault.ErrCorrupt, "%s: node %d has a class beyond the %d that there are", d.path(TargetsFile), first+int64(v), d.facts.Classes)
+			return fault.New(fault.ErrCorrupt, "%s: node %d has a class outside the dataset's %d classes", d.path(TargetsFile), first+int64(v), d.facts.Classes)
 		}
 		if err := see(first, rows); err != nil {
 			return err

@@ -217,11 +217,11 @@ func (d *Dataset) checkIndices(t *Topology) func(off int64, b []byte) error {
 
 // badOffset is the error of an entry of indptr.
 func (d *Dataset) badOffset(p, at int64) error {
-	return fault.New(fault.ErrCorrupt, "%s: offset %d of node %d is out of range or descends", d.path(IndptrFile), p, at)
+	return fault.New(fault.ErrCorrupt, "%s: the offset %d at node %d is out of range, or less than the offset before it", d.path(IndptrFile), p, at)
 }
 
 func (d *Dataset) outOfRange(edge int64, u uint32) error {
-	return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d of %d", d.path(IndicesFile), edge, u, d.facts.Nodes)
+	return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d, but the graph has %d nodes", d.path(IndicesFile), edge, u, d.facts.Nodes)
 }
 
 // descending is the error of an edge whose source is less than that of the node's edge before.

@@ -86,7 +86,7 @@ func (d *Dataset) verifyLabels(ctx context.Context) (err error) {
 		first += int64(len(some))
 	}
 	if unlabelled != d.facts.Unlabelled {
-		return fault.New(fault.ErrCorrupt, "%s: %d nodes have no label, the facts say %d", d.path(LabelsFile), unlabelled, d.facts.Unlabelled)
+		return fault.New(fault.ErrCorrupt, "%s: %d nodes have no label instead of the %d that the facts say", d.path(LabelsFile), unlabelled, d.facts.Unlabelled)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (s *splitStream) node() (int64, error) {
 	}
 	v := int64(ids[0])
 	if v <= s.last || v >= s.nodes {
-		return 0, fault.New(fault.ErrCorrupt, "%s: node %d follows node %d, of %d: out of range or out of order", s.name, v, s.last, s.nodes)
+		return 0, fault.New(fault.ErrCorrupt, "%s: node %d follows node %d: out of order, or not a node of the %d", s.name, v, s.last, s.nodes)
 	}
 	s.skip(1)
 	s.last, s.taken = v, false
@@ -172,7 +172,7 @@ func (d *Dataset) verifyTargets(ctx context.Context) (err error) {
 			}
 			some = some[:min(len(some), len(rows)/row)]
 			if v := unlabelledClass(rows, row, some); v >= 0 {
-				return fault.New(fault.ErrCorrupt, "%s: node %d has classes, and no label", d.path(TargetsFile), first+int64(v))
+				return fault.New(fault.ErrCorrupt, "%s: node %d has classes, but its label is -1, unlabelled", d.path(TargetsFile), first+int64(v))
 			}
 			labels.skip(len(some))
 			first, rows = first+int64(len(some)), rows[len(some)*row:]

@@ -87,9 +87,9 @@ func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	switch param {
 	case "source":
-		return "what made it", text
+		return "the kind of source", text
 	case "generator", "importer":
-		return "the version of what made it", text
+		return "the version of the generator or importer", text
 	case "content_sha256":
 		return "the content of the source", fmt.Sprintf("%.12s", text)
 	case "split_seed":
@@ -100,7 +100,7 @@ func words(param string, value json.RawMessage) (name, text string) {
 		}
 		return "--for", text
 	case "reading":
-		return "what was chosen of the source", text
+		return "the choices within the source", text
 	case "compression":
 		return "--compress", given(len(value) > 0)
 	case "train":
@@ -195,7 +195,7 @@ func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first in
 		off += 8 * int64(len(some))
 	}
 	if sums := sum.Sums(); sums.Checksum() != w.checksum(name) {
-		return fault.New(fault.ErrCorrupt, "%s was written to since it was checked: run the command again", f.Name())
+		return fault.New(fault.ErrCorrupt, "%s was changed after it was checked: run the command again", f.Name())
 	}
 	return nil
 }
@@ -236,11 +236,11 @@ func (w *Writer) Commit(run any) error {
 		return fmt.Errorf("finish %s: %w", w.dir.Path(), err)
 	}
 	if form := f.form(); form != w.form {
-		return fmt.Errorf("finish %s: %+v was begun as %+v", w.dir.Path(), form, w.form)
+		return fmt.Errorf("finish %s: the dataset has the form %+v, but it was begun with %+v", w.dir.Path(), form, w.form)
 	}
 	for _, file := range w.state.Files {
 		if want := f.size(file.Name); want >= 0 && file.Size != want {
-			return fmt.Errorf("finish %s: %s has %d bytes, its facts call for %d", w.dir.Path(), file.Name, file.Size, want)
+			return fmt.Errorf("finish %s: %s has %d bytes instead of the %d that its facts call for", w.dir.Path(), file.Name, file.Size, want)
 		}
 	}
 	_, err := w.dir.Commit(w.state.Files, f, run)

@@ -218,7 +218,7 @@ func (e *exporting) checkSpace() error {
 	}
 	free, err := e.fs.Free(where)
 	if err == nil && free < need {
-		err = fault.New(fault.ErrBudget, "%s takes %s, the disk has %s left (--skip-space-check begins all the same)", e.dir, budget.FormatBytes(need), budget.FormatBytes(free))
+		err = fault.New(fault.ErrBudget, "%s needs %s of disk space, but only %s are free: make room, or give --skip-space-check to begin nevertheless", e.dir, budget.FormatBytes(need), budget.FormatBytes(free))
 	}
 	return err
 }
@@ -341,7 +341,7 @@ func (e *exporting) features(name string) error {
 	to := e.featureType()
 	descr := map[dtype.Type]string{dtype.Float32: "<f4", dtype.Float16: "<f2"}[to]
 	if to != e.f.DType {
-		e.rep.Logf("NumPy has no %s: the features are written as %s", e.f.DType, to)
+		e.rep.Logf("NumPy has no %s: writing the features as %s", e.f.DType, to)
 	}
 	return e.array(name, descr, []int64{e.f.Nodes, int64(e.f.Dim)}, func(w *file) error {
 		task := e.rep.Task("write features", e.f.Nodes*int64(e.f.RowBytes()), progress.Bytes)

@@ -287,8 +287,8 @@ func TestSays(t *testing.T) {
 	left := datasettest.Tiny(t)
 	left.Valid = nil // nodes 2 and 5, which have labels
 	narrow := dataset.GenerateOptions{Nodes: 10, AvgDegree: 2, Dim: 3, Classes: 2, DType: dtype.BFloat16, TrainRatio: 0.5}
-	const lost = "2 nodes have labels and are in no split: a tree of GraphBolt's has no place for these labels"
-	const wide = "NumPy has no bfloat16: the features are written as float32"
+	const lost = "left out the labels of 2 nodes in no split: GraphBolt's format has labels only for splits"
+	const wide = "NumPy has no bfloat16: writing the features as float32"
 	for _, c := range []struct {
 		dir, format string
 		bytes       int64 // of features

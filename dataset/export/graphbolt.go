@@ -38,7 +38,7 @@ func (e *exporting) graphBolt() error {
 		}
 	}
 	if left > 0 {
-		e.rep.Logf("%d nodes have labels and are in no split: a tree of GraphBolt's has no place for these labels", left)
+		e.rep.Logf("left out the labels of %d nodes in no split: GraphBolt's format has labels only for splits", left)
 	}
 	return e.metadata()
 }

@@ -84,7 +84,7 @@ func (e *exporting) array(name, descr string, shape []int64, write func(*file) e
 			size *= d
 		}
 		if w.size != int64(len(head))+size {
-			return fmt.Errorf("%d bytes of elements instead of %d", w.size-int64(len(head)), size)
+			return fmt.Errorf("it has %d bytes of elements instead of %d", w.size-int64(len(head)), size)
 		}
 		return nil
 	})

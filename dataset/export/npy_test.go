@@ -14,7 +14,7 @@ import (
 func TestArrayOfOtherSize(t *testing.T) {
 	e := &exporting{ctx: t.Context(), fs: datasettest.FS, dir: t.TempDir(), buf: bufio.NewWriter(nil)}
 	for elements, says := range map[int]string{
-		2: "", 1: "write " + filepath.Join(e.dir, "x.npy") + ": 8 bytes of elements instead of 16", 3: ": 24 bytes of elements instead of 16",
+		2: "", 1: "write " + filepath.Join(e.dir, "x.npy") + ": it has 8 bytes of elements instead of 16", 3: ": it has 24 bytes of elements instead of 16",
 	} {
 		err := e.array("x.npy", "<i8", []int64{2}, func(w *file) error { return w.append(make([]byte, 8*elements)) })
 		if says == "" && err != nil || says != "" && (err == nil || !strings.HasSuffix(err.Error(), says)) {

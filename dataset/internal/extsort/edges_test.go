@@ -288,11 +288,11 @@ func TestPlan(t *testing.T) {
 	// The second cell would have two nodes, if there were a fourth.
 	for memory, allowed := range map[int64]string{2*mib + 2*8: "2.0 MiB", 8: "0 B"} {
 		s := &Edges{o: EdgeOptions{Nodes: 3, Memory: memory, Workers: 1}, cellNodes: 2, bucketCells: 2, cells: []int64{0, (3*mib - blockBytes - nodeBytes) / 4}, buckets: make([]edgeBucket, 1)}
-		cell := "the 770045 edges into nodes 2 to 2 take 3.0 MiB"
+		cell := "sorting the 770045 edges into nodes 2 to 2 needs 3.0 MiB"
 		if memory < mib {
-			cell = "the 0 edges into nodes 0 to 1 take 64.0 KiB"
+			cell = "sorting the 0 edges into nodes 0 to 1 needs 64.0 KiB"
 		}
-		if units, slots, err := s.plan(); !errors.Is(err, fault.ErrBudget) || err.Error() != cell+" of memory to sort, "+allowed+" are allowed" || units != nil || slots != 0 {
+		if units, slots, err := s.plan(); !errors.Is(err, fault.ErrBudget) || err.Error() != cell+" of memory, but only "+allowed+" are allowed" || units != nil || slots != 0 {
 			t.Errorf("%d bytes of memory: %v, %d slots, %v", memory, units, slots, err)
 		}
 	}

@@ -70,7 +70,7 @@ type recordBucket struct {
 // NewRecords prepares a sort with a scratch file of the given name, which Close removes.
 func NewRecords(fsys vfs.FS, name string, o RecordOptions) (_ *Records, err error) {
 	if o.Memory < LeastRecords {
-		return nil, fault.New(fault.ErrBudget, "putting rows in order needs at least %s of memory", budget.FormatBytes(LeastRecords))
+		return nil, fault.New(fault.ErrBudget, "ordering rows needs at least %s of memory", budget.FormatBytes(LeastRecords))
 	}
 	s := &Records{o: o}
 	total := RecordBytes(o.Records, o.Bytes) + indexBytes*o.Records
@@ -89,7 +89,7 @@ func NewRecords(fsys vfs.FS, name string, o RecordOptions) (_ *Records, err erro
 // Add takes the record that goes to a place, and copies it.
 func (s *Records) Add(place uint32, record []byte) error {
 	if int64(place) >= s.o.Records {
-		return fmt.Errorf("extsort: place %d of %d", place, s.o.Records)
+		return fmt.Errorf("extsort: place %d is out of range: there are %d places", place, s.o.Records)
 	}
 	b := &s.buckets[int64(place)/s.span]
 	if b.buf == nil {
@@ -182,7 +182,7 @@ func (s *Records) load() error {
 	lo := int64(s.bucket) * s.span
 	places := min(s.o.Records-lo, s.span)
 	if need := b.bytes + indexBytes*places; need > s.o.Memory && places > 1 {
-		return fault.New(fault.ErrBudget, "rows %d to %d take %s of memory to be put in order, %s are allowed", lo, lo+places-1, budget.FormatBytes(need), budget.FormatBytes(s.o.Memory))
+		return fault.New(fault.ErrBudget, "ordering rows %d to %d needs %s of memory, but only %s are allowed", lo, lo+places-1, budget.FormatBytes(need), budget.FormatBytes(s.o.Memory))
 	}
 	s.data = binio.Grow(s.data, int(b.bytes))
 	s.where, s.length = binio.Grow(s.where, int(places)), binio.Grow(s.length, int(places))

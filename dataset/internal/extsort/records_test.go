@@ -294,7 +294,7 @@ func TestRecordFailures(t *testing.T) {
 // TestMemoryIsEnough puts two rows in order that take all memory, with 20 bytes for each beside
 // them, and refuses a byte more. A single row may take more.
 func TestRecordMemoryIsEnough(t *testing.T) {
-	for more, says := range map[int]string{0: "", 1: "rows 2 to 3 take 1.0 MiB of memory to be put in order, 1.0 MiB are allowed"} {
+	for more, says := range map[int]string{0: "", 1: "ordering rows 2 to 3 needs 1.0 MiB of memory, but only 1.0 MiB are allowed"} {
 		s, err := NewRecords(vfs.OS, filepath.Join(vfstest.TempDir(t), "scratch"), RecordOptions{Records: 5, Memory: LeastRecords})
 		if err != nil {
 			t.Fatal(err)

@@ -63,7 +63,7 @@ func (s *Edges) plan() ([]edgeUnit, int, error) {
 	for c := range s.cells {
 		u := s.cell(c)
 		if most = max(most, u.bytes()); most+blockBytes > free {
-			return nil, 0, fault.New(fault.ErrBudget, "the %d edges into nodes %d to %d take %s of memory to sort, %s are allowed",
+			return nil, 0, fault.New(fault.ErrBudget, "sorting the %d edges into nodes %d to %d needs %s of memory, but only %s are allowed",
 				u.edges, u.lo, u.hi-1, budget.FormatBytes(most+blockBytes), budget.FormatBytes(max(free, 0)))
 		}
 	}
