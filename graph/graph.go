@@ -33,11 +33,13 @@ func (g *CSC) NumNodes() int { return len(g.Indptr) - 1 }
 // Degree returns the in-degree of v in the whole graph.
 func (g *CSC) Degree(v uint32) int { return int(g.Indptr[int(v)+1] - g.Indptr[v]) }
 
-// Neighbors returns the in-neighbours of v, of a graph in memory. The caller must not modify them.
+// Neighbors returns the in-neighbours of v. It is for a graph in memory: it does not check the index
+// pointers. The caller must not modify the result.
 func (g *CSC) Neighbors(v uint32) []uint32 { return g.Indices[g.Indptr[v]:g.Indptr[int(v)+1]] }
 
-// Row returns the in-neighbours of v, like Neighbors. An index pointer that is out of range is an error
-// of kind fault.ErrCorrupt: the file of a mapped graph may change after it was verified.
+// Row is Neighbors with a check of the index pointers of v: an entry that is out of range is an error
+// of kind fault.ErrCorrupt. It is for mapped graphs, since their files may change after they were
+// verified.
 func (g *CSC) Row(v uint32) ([]uint32, error) {
 	if int(v)+1 >= len(g.Indptr) {
 		return nil, fault.New(fault.ErrCorrupt, "node %d is out of range: the graph has %d nodes", v, g.NumNodes())
@@ -49,8 +51,8 @@ func (g *CSC) Row(v uint32) ([]uint32, error) {
 	return g.Indices[lo:hi], nil
 }
 
-// Sources returns the in-neighbours of v as Row does, and checks that they are nodes of the graph,
-// for those who use them as indices.
+// Sources is Row with a check that all in-neighbours are nodes of the graph, for callers that use them
+// as indices.
 func (g *CSC) Sources(v uint32) ([]uint32, error) {
 	row, err := g.Row(v)
 	if err != nil {
@@ -84,8 +86,8 @@ func (b *Block) DstPos(i int) int {
 	return int(b.Dst[i])
 }
 
-// Validate checks every invariant that later stages rely on to index without
-// bounds of their own.
+// Validate checks the lengths, the order of Indptr, and that every index is in range, so that other
+// code can use the block without checks of its own.
 func (b *Block) Validate() error {
 	if len(b.Indptr) != b.NumDst+1 || b.Indptr[0] != 0 || int(b.Indptr[b.NumDst]) != len(b.Indices) {
 		return fmt.Errorf("block: indptr does not describe %d destinations and %d edges", b.NumDst, len(b.Indices))
@@ -115,13 +117,13 @@ func (b *Block) Validate() error {
 	return nil
 }
 
-// below reports whether all positions are below n, and which is the first that is not.
+// below reports whether all positions are below n, and else the index of the first other one.
 func below(positions []uint32, n int) (int, bool) {
 	const stride = 8
 	i, last := 0, int64(n)-1
 	for ; i+stride <= len(positions); i += stride {
 		p := positions[i : i+stride : i+stride]
-		// The sign of a difference is that of the sum of ors, without a branch for each.
+		// The or is negative if one of the differences is: one branch for all.
 		if (last-int64(p[0]))|(last-int64(p[1]))|(last-int64(p[2]))|(last-int64(p[3]))|
 			(last-int64(p[4]))|(last-int64(p[5]))|(last-int64(p[6]))|(last-int64(p[7])) < 0 {
 			break
@@ -135,29 +137,28 @@ func below(positions []uint32, n int) (int, bool) {
 	return 0, true
 }
 
-// Batch is one sampled mini-batch: a chain of blocks, input side first, so that
-// block l's destinations are block l+1's sources. The destinations of the last
-// block are the seed nodes.
+// Batch is one sampled mini-batch: a chain of blocks, input side first. The destinations of block l
+// are the sources of block l+1; the destinations of the last block are the seed nodes.
 type Batch struct {
 	Blocks []Block
-	// Input names the outermost block's sources: node ids in a sampled batch,
-	// ranks (row of the hot order) in a packed one.
+	// Input has the nodes that are the sources of the outermost block: node ids in a sampled batch,
+	// ranks (rows of the hot order) in a packed one.
 	Input []uint32
-	// Degree is the in-degree in the whole graph of every input node. Degrees of
-	// inner blocks' nodes follow through the destinations' positions.
+	// Degree has the in-degree of every input node in the whole graph. The degrees of inner blocks'
+	// nodes follow from it, by the positions of the destinations.
 	Degree []uint32
-	// Labels holds the class of every seed node. Where nodes have any number of
-	// classes it is 0, or Unlabelled, and Targets has the classes.
+	// Labels has the class of every seed node, or Unlabelled. In a multi-label graph it has 0 instead
+	// of a class, and Targets has the classes.
 	Labels []int32
-	// Targets holds the classes of every seed node as bits, a row of TargetBytes per
-	// node: class c is bit c mod 8 of byte c/8. It is empty where nodes have one.
+	// Targets has the classes of every seed node of a multi-label graph as bits, a row of TargetBytes
+	// bytes for each: class c is bit c mod 8 of byte c/8. It is empty for other graphs.
 	Targets []byte
 }
 
-// TargetBytes returns the bytes of a row of bits, one for each class.
+// TargetBytes returns the length in bytes of a row of bits, one for each class.
 func TargetBytes(classes int) int { return (classes + 7) / 8 }
 
-// HasClass tells whether a row of bits has a class.
+// HasClass reports whether a row of bits has a class.
 func HasClass(row []byte, class int) bool { return row[class/8]>>(class%8)&1 == 1 }
 
 // AddClass sets the bit of a class.
@@ -180,7 +181,7 @@ func (b *Batch) NumEdges() int {
 	return n
 }
 
-// Validate checks every block and that the chain fits together.
+// Validate checks every block, and that the blocks, Input, Degree, Labels and Targets fit together.
 func (b *Batch) Validate() error {
 	if len(b.Blocks) == 0 {
 		return fmt.Errorf("batch: it has no blocks")
@@ -205,15 +206,15 @@ func (b *Batch) Validate() error {
 	return nil
 }
 
-// Sizes are the largest counts that a set of batches reaches, layer by layer,
-// input side first. Buffers are made for them once, before the first batch.
+// Sizes are the largest counts of a set of batches, by layer, input side first. Buffers of these sizes
+// have room for each of the batches.
 type Sizes struct {
 	Src   []int `json:"src"`   // most sources of each block
 	Dst   []int `json:"dst"`   // most destinations of each block
 	Edges []int `json:"edges"` // most edges of each block
 }
 
-// Inputs returns the most input nodes of a batch; 0 where the sizes are of no batches.
+// Inputs returns the largest number of input nodes, or 0 for Sizes without layers.
 func (s *Sizes) Inputs() int {
 	if len(s.Src) == 0 {
 		return 0
@@ -221,8 +222,8 @@ func (s *Sizes) Inputs() int {
 	return s.Src[0]
 }
 
-// NewBatch returns an empty batch with room for any batch that the sizes cover. Its targets are rows of
-// targetBytes bytes.
+// NewBatch returns an empty batch with room for every batch within the sizes. targetBytes is the
+// length of a row of Batch.Targets.
 func (s *Sizes) NewBatch(targetBytes int) Batch {
 	layers := len(s.Src)
 	if layers == 0 {
@@ -234,11 +235,11 @@ func (s *Sizes) NewBatch(targetBytes int) Batch {
 	for l := range b.Blocks {
 		b.Blocks[l] = Block{Indptr: make([]uint32, 0, s.Dst[l]+1), Indices: make([]uint32, 0, s.Edges[l])}
 	}
-	b.Blocks[0].Dst = make([]uint32, 0, s.Dst[0]) // those of others come first
+	b.Blocks[0].Dst = make([]uint32, 0, s.Dst[0]) // in other blocks the destinations are the first sources
 	return b
 }
 
-// Bytes returns the memory of NewBatch's batch.
+// Bytes returns the memory in bytes of a batch of NewBatch.
 func (s *Sizes) Bytes(targetBytes int) int64 {
 	layers := len(s.Src)
 	if layers == 0 {
@@ -251,7 +252,7 @@ func (s *Sizes) Bytes(targetBytes int) int64 {
 	return n
 }
 
-// Cover raises s so that it covers b.
+// Cover raises s to the sizes of b where those are larger.
 func (s *Sizes) Cover(b *Batch) {
 	if s.Src == nil {
 		n := len(b.Blocks)
@@ -265,7 +266,7 @@ func (s *Sizes) Cover(b *Batch) {
 	}
 }
 
-// Merge raises s so that it covers o, which describes batches of the same depth.
+// Merge raises s to o where that is larger. Both must have the same number of layers.
 func (s *Sizes) Merge(o Sizes) {
 	if s.Src == nil {
 		*s = Sizes{append([]int(nil), o.Src...), append([]int(nil), o.Dst...), append([]int(nil), o.Edges...)}
@@ -276,8 +277,8 @@ func (s *Sizes) Merge(o Sizes) {
 	}
 }
 
-// Drawn calls f for every destination of every block, with the edges that it has in the block and
-// its in-degree in the whole graph. The batch must be valid.
+// Drawn calls f for every destination of every block, with its number of edges in the block and its
+// in-degree in the whole graph. It returns the first error of f. The batch must be valid.
 func (b *Batch) Drawn(f func(layer, dst int, edges, degree uint32) error) error {
 	degrees := b.Degree // of the block's sources
 	for l := range b.Blocks {

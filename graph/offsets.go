@@ -6,23 +6,23 @@ import (
 	"sort"
 )
 
-// Offsets says at which edge each node's in-neighbours begin, in 4 bytes a node: an index
-// pointer modulo 2³², and where these run over, which is once in 2³² edges. Reading it is
-// safe for concurrent use.
+// Offsets is the index pointer of a graph in 4 bytes for each node: entries modulo 2³², and the nodes
+// at which they exceed a multiple of 2³². It is filled by Append; reading it is safe for concurrent
+// use.
 type Offsets struct {
 	low  []uint32 // of every node, and the end of the last
 	over []int64  // the entries from which on the higher half is one more
 	last int64    // the entry appended last
 }
 
-// OffsetsBytes returns the memory of the offsets of the given number of nodes, in bytes.
+// OffsetsBytes returns the bytes of memory of the Offsets of the given number of nodes.
 func OffsetsBytes(nodes int64) int64 { return 4 * (nodes + 1) }
 
-// NewOffsets returns empty offsets with room for the given number of nodes, to append to.
+// NewOffsets returns empty Offsets with room for the given number of nodes.
 func NewOffsets(nodes int64) *Offsets { return &Offsets{low: make([]uint32, 0, nodes+1)} }
 
-// Append appends entries of an index pointer, which ascends from 0. A node of more
-// in-neighbours than 32 bits count is an error.
+// Append appends entries of the index pointer, which must ascend from 0. A node with 2³² or more
+// in-neighbours is an error.
 func (o *Offsets) Append(indptr []int64) error {
 	for _, p := range indptr {
 		if p-o.last > math.MaxUint32 {
@@ -42,8 +42,7 @@ func (o *Offsets) NumNodes() int { return len(o.low) - 1 }
 // NumEdges returns the number of edges.
 func (o *Offsets) NumEdges() int64 { return o.last }
 
-// Start returns the edge at which the in-edges of node v begin, or for v = the number of nodes, where
-// all edges end.
+// Start returns the number of the first in-edge of node v; for v = NumNodes, the number of all edges.
 func (o *Offsets) Start(v int64) int64 {
 	high := 0
 	if len(o.over) > 0 {

@@ -38,7 +38,7 @@ import (
 const (
 	headBytes  = 16
 	layerBytes = 16
-	// MaxLayers bounds the depth that a decoder accepts.
+	// MaxLayers is the largest number of layers that a decoder accepts.
 	MaxLayers = 64
 	// maxTargetBytes is the most that the head can say.
 	maxTargetBytes = 1<<24 - 1
@@ -130,9 +130,9 @@ type layerHead struct {
 	count, source, destWidth int
 }
 
-// decode reads the head and makes sure that the arrays that it announces are exactly
-// what is left of d, and fit together: what is allocated by the head is then no more
-// than a few times the bytes that are there.
+// decode reads the head, and checks that the rest of d has exactly the arrays that it announces, and
+// that they fit together. Memory that is allocated by the head is then at most a few times the length
+// of d.
 func (h *head) decode(d *binio.Decoder) error {
 	h.layers, h.inputs, h.labels = int(d.U32()), int(d.U32()), int(d.U32())
 	h.degree = int(d.U8())
@@ -145,7 +145,7 @@ func (h *head) decode(d *binio.Decoder) error {
 		d.Fail("its degrees have %d bytes instead of 1 to 4", h.degree)
 	}
 	need := int64(h.inputs)*int64(4+h.degree) + int64(h.labels)*int64(4+h.row)
-	above := h.inputs // what layer l must have as sources
+	above := h.inputs // number of sources that layer l must have
 	for l := range h.layers {
 		k := &h.layer[l]
 		k.src, k.dst, k.edges = int(d.U32()), int(d.U32()), int(d.U32())
@@ -198,8 +198,8 @@ func Decode(src []byte, b *graph.Batch) error {
 	return d.Err()
 }
 
-// Inputs returns the input nodes of a byte form without decoding the rest. They
-// alias src, which must be aligned to four bytes.
+// Inputs returns the input nodes of a byte form without decoding the rest. The result aliases src,
+// which must be aligned to four bytes.
 func Inputs(src []byte) ([]uint32, error) {
 	d := binio.NewDecoder(src)
 	layers, inputs := int(d.U32()), d.Count(4)
@@ -239,5 +239,5 @@ func decodeBlock(d *binio.Decoder, k *graph.Block, h *layerHead) {
 	k.Dst = d.Uints(k.Dst, h.dst, h.destWidth)
 }
 
-// HeadSize returns the bytes of a byte form before its first array.
+// HeadSize returns the number of bytes of a byte form before its first array.
 func HeadSize(layers int) int64 { return headBytes + int64(layers)*layerBytes }

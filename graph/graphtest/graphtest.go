@@ -9,17 +9,17 @@ import (
 	"diskgnn/graph"
 )
 
-// Shape describes random batches.
+// Shape has the properties of random batches.
 type Shape struct {
 	Seeds, Classes int
 	Layers         int
 	MaxDegree      int     // neighbours per destination, 0 included
-	Fresh          int     // sources that are no destinations, per layer
-	Unlabelled     float64 // share
+	Fresh          int     // number of sources that are not destinations, in each layer
+	Unlabelled     float64 // share of the seed nodes without a label
 	Scatter        bool    // outermost destinations at random positions
 }
 
-// Batch returns one.
+// Batch returns a random valid batch with the properties of the shape.
 func (s Shape) Batch(rng *rand.Rand) *graph.Batch {
 	b := &graph.Batch{Blocks: make([]graph.Block, s.Layers)}
 	n := s.Seeds
