@@ -8,8 +8,8 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// topologyMemory returns what the topology holds, of the neighbours that which was asked for,
-// and what is taken besides before they are there.
+// topologyMemory returns the bytes of memory of the topology, with the neighbours that
+// --topology-memory asks for, and the bytes that reading them takes meanwhile.
 func (s *sampling) topologyMemory() (held, work int64) {
 	c := &s.o.Topology
 	if c.Level != topology.Cached {
@@ -64,7 +64,7 @@ func (s *sampling) hold(ctx context.Context, phases []phase) error {
 	return nil
 }
 
-// drawing returns the memory that all workers draw with, by what is expected of each phase.
+// drawing returns the bytes of memory with which all workers can sample batches of the expected sizes.
 func (s *sampling) drawing(ctx context.Context, phases []phase) (most int64, err error) {
 	nodes := s.data.Facts().Nodes
 	for i := range phases {

@@ -32,10 +32,9 @@ type allotment struct {
 	share   int64 // bytes for each worker: a sampler, its table, and its part of the slots
 }
 
-// divide gives as many workers as there may be, and as the free bytes have room
-// for when batches are as large as x: at least one worker, whether there is room
-// for it or not. It prefers arrays, which are faster, unless hash tables let more
-// workers run.
+// divide returns the largest number of workers, up to the given one, that fit in the free bytes if all
+// batches have the size x; at least one. It prefers arrays, which are faster, unless hash tables let
+// more workers run.
 func divide(workers int, free, nodes int64, x sampler.Extent) allotment {
 	array, hash := sampler.ArrayMemory(nodes), sampler.HashMemory(x.Nodes)
 	if nodes > sampler.MaxArrayNodes {
@@ -73,7 +72,7 @@ func (p allotment) all(nodes int64, x sampler.Extent) int64 {
 	return int64(p.workers) * p.need(x, p.tableBytes(nodes, x))
 }
 
-// fits tells whether workers have room for such batches.
+// fits reports whether the workers' memory suffices for batches of this size.
 func (p allotment) fits(nodes int64, x sampler.Extent) bool {
 	return p.all(nodes, x) <= int64(p.workers)*p.share
 }
@@ -108,8 +107,8 @@ func (s *sampling) most(fanout []int) sampler.Extent {
 // underWay is how many batches may be drawn and not written yet.
 func (s *sampling) underWay() int { return s.o.Workers + spareSlots }
 
-// beside returns what is held beside the workers' part of memory and the topology, given what
-// the seeds take.
+// beside returns the bytes of memory beside the workers and the topology; seeds is the memory of the
+// seed nodes.
 func (s *sampling) beside(l *mbfile.Layout, seeds int64) int64 {
 	targets := 2 * int64(s.data.TargetBytes()) * int64(s.o.BatchSize) * int64(s.underWay()) // of samplers, and encoded
 	n := budget.Reserve + l.Memory() + seeds + targets

@@ -33,46 +33,44 @@ const (
 // Samplers: how a destination chooses among its in-neighbours.
 const (
 	SamplerUniform = sampler.Uniform // by itself, each set of them as likely
-	SamplerLabor   = mbfile.Labor    // the same ones as other destinations, wherever it can
+	SamplerLabor   = mbfile.Labor    // the same neighbours as other destinations, where possible
 )
 
-// Options of a sampling. The zero value of a field means its default.
+// Options are the parameters of Run. The zero value of a field means its default.
 type Options struct {
 	Dataset, Out string
 
 	BatchSize int // seed nodes of a batch; 0: 1024
-	// Fanout lists the neighbours to draw per destination, input side first as in
-	// DGL: the last entry is for the seed nodes. mbfile.AllNeighbours takes all.
-	// Nil: 10, 15, 20.
+	// Fanout has the number of neighbours that a destination draws, for each hop, input side first as
+	// in DGL: the last entry is for the seed nodes. mbfile.AllNeighbours means all. Nil: 10, 15, 20.
 	Fanout []int
-	// EvalFanout is the fanout of validation and test batches: "same", "all", or a list like Fanout's,
-	// of numbers and "all". "": same.
+	// EvalFanout is the fanout of validation and test batches: "same" as Fanout, "all", or a list like
+	// 10,15,all. "": same.
 	EvalFanout string
-	Epochs     int     // different epochs to draw; 0: 1
+	Epochs     int     // number of sample epochs; 0: 1
 	TrainRatio float64 // share of the training nodes to use, up to 1; 0: 1
 	Order      string  // of the batches: "random", "overlap", "dispersed" or "sequential". "": random
-	// Partitions of the graph, and how many of them the buffer holds that the orders
-	// dispersed and sequential draw from.
+	// Partitions is the number of partitions of the graph, and Buffer the number of them in the
+	// buffer, for the orders dispersed and sequential.
 	Partitions, Buffer int
-	// Walk is how dispersed changes the buffer during an epoch: walk.Sweep, walk.Beta or
-	// walk.Comet. "": sweep
+	// Walk is the way in which the order dispersed changes the buffer during an epoch: walk.Sweep,
+	// walk.Beta or walk.Comet. "": sweep
 	Walk    string
 	Seed    uint64
-	Sampler string // "uniform" or "labor", of evaluation batches too. "": uniform
-	// BatchDependency is over how many successive batches the choices of labor change,
-	// little by little, so that these batches share input nodes. 1: every batch's are its
-	// own. 0: 1
+	Sampler string // "uniform" or "labor", also for evaluation batches. "": uniform
+	// BatchDependency is the number of successive batches over which the random numbers of labor
+	// change gradually, so that these batches share input nodes. 1: every batch has its own. 0: 1
 	BatchDependency int
-	LayerDependency bool // the choices of labor are the same in all hops
-	// Shard is the part of the samples to draw, into a directory of its own beside
-	// Out; all parts merged are the samples. The zero value: all.
+	LayerDependency bool // labor has the same random numbers in all hops of a batch
+	// Shard is the part of the samples to draw. Its directory is beside Out; merging all shards makes
+	// Out. The zero value: all.
 	Shard shard.Shard
 
-	// Topology is the place of neighbours. Under topology.Cached, they take by default the rest of
-	// Memory.
+	// Topology says where the topology is held. By default, topology.Cached takes the memory that the
+	// workers leave of Memory.
 	Topology topology.Choice
 
-	Workers int   // goroutines that sample; 0: as many as processors
+	Workers int   // goroutines that sample; 0: one for each processor
 	Memory  int64 // bytes of anonymous memory to stay under; 0: budget.Default
 	Force   bool  // replace samples made with other parameters
 
@@ -118,7 +116,8 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// Validate names the flag that makes no sense.
+// Validate returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil. Call EnsureDefaults before.
 func (o *Options) Validate() error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
@@ -180,7 +179,7 @@ func (o *Options) checkPartitions() error {
 	return nil
 }
 
-// words says how a user gives a content parameter.
+// words returns the name of a content parameter, as the user gives it, and its value as text.
 func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	switch param {
@@ -210,9 +209,9 @@ func (o *Options) params() (mbfile.Params, error) {
 	return p, sampler.SetMethod(&p, o.Sampler, o.BatchDependency, o.LayerDependency)
 }
 
-// Agrees returns the error by which Run would refuse the existing files of the samples, nil where Run
-// would draw them, go on, or find them finished. Where the dataset is not made yet, existing samples
-// are taken to be of it. It changes nothing.
+// Agrees returns nil if Run would begin, resume, or find finished the samples, and else the error that
+// Run would return because of existing files. If the dataset does not exist yet, existing samples
+// count as samples of it. It changes nothing.
 func Agrees(ctx context.Context, fsys vfs.FS, o Options) error {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {

@@ -13,7 +13,7 @@ import (
 // phase is a range of batches with one fanout.
 type phase struct {
 	from   int // where it began
-	lo, hi int // what is left of it
+	lo, hi int // range of the batches that are left
 	fanout []int
 	allotment
 	probed *probed // some of its batches, if they had to be looked at
@@ -59,9 +59,9 @@ func (s *sampling) next() int {
 	return s.writer.Next()
 }
 
-// fit plans a phase by what no batch exceeds. Where that leaves workers without memory, it plans
-// by what is expected: bounds by fanout, or by the whole graph, may be much larger than any batch.
-// Memory that has no room for that either is refused.
+// fit plans the memory of a phase. It first reckons with the largest possible batches. If that leaves
+// workers without memory, it reckons with the expected batches: upper bounds by the fanout or the
+// whole graph may be much larger than any batch. Too little memory for these is an error.
 func (s *sampling) fit(ctx context.Context, p *phase) error {
 	nodes, most := s.data.Facts().Nodes, s.most(p.fanout)
 	p.allotment = divide(s.o.Workers, s.room, nodes, most)
@@ -76,8 +76,8 @@ func (s *sampling) fit(ctx context.Context, p *phase) error {
 	return s.check("sampling", s.beforeDrawing+s.drawingAlone(p, x))
 }
 
-// drawingAlone returns the least that a phase is drawn with, given what is expected of it: enough
-// for any batch, or for those that are looked at and those that are expected.
+// drawingAlone returns the least memory with which one worker samples a phase: enough for any batch,
+// or for the probed batches and batches of the expected size x.
 func (s *sampling) drawingAlone(p *phase, x sampler.Extent) int64 {
 	nodes := s.data.Facts().Nodes
 	most := alone(nodes, s.most(p.fanout))
@@ -98,16 +98,16 @@ type probed struct {
 	all            bool  // there are no others
 }
 
-// extent returns what was found with the fanout that most is of.
+// extent returns the size of the probed batches, with the fanout of most.
 func (p *probed) extent(most sampler.Extent) sampler.Extent {
 	x := p.Extent
 	x.Widest = most.Widest
 	return x
 }
 
-// expected returns what batches of a phase are expected not to exceed: twice as much as some that
-// lie at equal distances, which predict the others better than bounds do. Where there is no room
-// to look at these, but for any batch, that is what no batch exceeds.
+// expected returns the expected upper bound of the sizes of a phase's batches: twice the size of some
+// batches at equal distances, which predict the others better than bounds do. If memory does not
+// suffice to sample these, but does for any batch, it returns the upper bound of all batches.
 func (s *sampling) expected(ctx context.Context, p *phase) (sampler.Extent, error) {
 	most := s.most(p.fanout)
 	some, err := s.probe(ctx, p)
@@ -122,8 +122,8 @@ func (s *sampling) expected(ctx context.Context, p *phase) (sampler.Extent, erro
 	return twice(some.Extent, most), nil
 }
 
-// probe samples some batches of a phase, those that are there already among them: so that a run
-// that goes on expects what it did when it began.
+// probe samples some batches of a phase, also ones that are written already, so that a resumed run
+// expects the same sizes as the first run.
 func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if p.probed != nil {
 		return p.probed, nil
@@ -132,7 +132,7 @@ func (s *sampling) probe(ctx context.Context, p *phase) (*probed, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer one.from.Free() // no batches of the samples: what it reads does not count
+	defer one.from.Free() // its reads do not count as reads of the sampling
 	n := p.hi - p.from
 	some := &probed{all: n <= probes}
 	for k := range min(n, probes) {

@@ -16,37 +16,38 @@ import (
 // plannedBatches is how many batches of training, and of evaluation, a plan draws.
 const plannedBatches = 3
 
-// Plan has the costs of a sampling; for a shard, all figures are its own. The JSON keys are stable.
+// Plan has the predicted costs of a sampling; for a shard, of this shard. The JSON keys are stable.
 type Plan struct {
 	Epochs       int `json:"epochs"`
 	TrainBatches int `json:"train_batches"` // of all epochs
 	ValidBatches int `json:"valid_batches"`
 	TestBatches  int `json:"test_batches"`
 
-	// Measured is how many batches of training were drawn, and the next are their means.
+	// Measured is the number of training batches that were drawn to measure them; the next three
+	// fields are their means.
 	Measured   int     `json:"measured_batches"`
 	InputNodes float64 `json:"batch_input_nodes"`
 	Edges      float64 `json:"batch_edges"`
 	BatchBytes float64 `json:"batch_bytes"`
 
-	Workers     int    `json:"workers"`            // that would draw the batches of training
-	Table       string `json:"table"`              // what would number nodes: array or hash
-	MemoryBytes int64  `json:"memory_bytes"`       // held at most, if no batch is twice as large as those drawn
-	LeastBytes  int64  `json:"least_memory_bytes"` // of --memory: less is refused
+	Workers     int    `json:"workers"`            // goroutines that would sample the training batches
+	Table       string `json:"table"`              // the table that would number nodes: array or hash
+	MemoryBytes int64  `json:"memory_bytes"`       // upper bound, if no batch is twice as large as the drawn ones
+	LeastBytes  int64  `json:"least_memory_bytes"` // the smallest possible --memory
 
-	DiskBytes int64 `json:"disk_bytes"` // of the directory
-	FreeBytes int64 `json:"free_bytes"` // where it would be made
+	DiskBytes int64 `json:"disk_bytes"` // size of the directory
+	FreeBytes int64 `json:"free_bytes"` // free disk space at its place
 
-	// Of an epoch of training: the bytes written, and the seconds for which the workers draw.
+	// For one sample epoch: the bytes written, and the seconds in which the workers sample it.
 	EpochBytes   int64   `json:"epoch_bytes"`
 	EpochSeconds float64 `json:"epoch_seconds"`
 
-	VerifySeconds float64 `json:"verify_seconds"` // that checking the dataset took
-	Seconds       float64 `json:"seconds"`        // of the sampling: checking, and drawing all batches
+	VerifySeconds float64 `json:"verify_seconds"` // for checking the dataset, measured
+	Seconds       float64 `json:"seconds"`        // for the whole sampling: checking, and all batches
 }
 
-// MakePlan predicts the costs of Run with the options, measured on a few batches that it draws at equal
-// distances. It checks the dataset as Run does, and writes nothing.
+// MakePlan predicts the costs of Run with the same options. It checks the dataset as Run does, samples
+// a few batches at equal distances to measure them, and writes nothing.
 func MakePlan(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Plan, error) {
 	s, err := begin(vfs.ReadOnly(fsys), o, rep)
 	if err != nil {
@@ -109,7 +110,7 @@ func (s *sampling) atLeast(ctx context.Context, p *phase) error {
 	return err
 }
 
-// drawn is what was found of the batches of a phase: sums over n of them.
+// drawn has the sums over n sampled batches of a phase.
 type drawn struct {
 	n                        int
 	inputNodes, edges, bytes int64
@@ -164,7 +165,7 @@ func larger(a, b sampler.Extent) sampler.Extent {
 	return sampler.Extent{Nodes: max(a.Nodes, b.Nodes), Dst: max(a.Dst, b.Dst), Edges: max(a.Edges, b.Edges), Widest: max(a.Widest, b.Widest)}
 }
 
-// scale scales a sum over the drawn batches to so many.
+// scale scales a sum over the drawn batches to the given number of batches.
 func (d *drawn) scale(sum float64, to int) float64 {
 	if d.n == 0 {
 		return 0

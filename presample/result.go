@@ -1,6 +1,6 @@
 package presample
 
-// Result is the outcome of a sampling; for a shard, all counts are its own. The JSON keys are stable.
+// Result is the result of Run; for a shard, of this shard. The JSON keys are stable.
 type Result struct {
 	Out         string `json:"out"`
 	Fingerprint string `json:"fingerprint"`
@@ -16,20 +16,20 @@ type Result struct {
 	InputNodes int64 `json:"input_nodes"`
 	Edges      int64 `json:"edges"`
 
-	Workers int    `json:"workers"` // that sampled the training batches
-	Table   string `json:"table"`   // what numbered nodes: array or hash
+	Workers int    `json:"workers"` // goroutines that sampled the training batches
+	Table   string `json:"table"`   // the table that numbered nodes: array or hash
 	Resumed int    `json:"resumed_batches"`
 
 	Seconds       float64 `json:"seconds"`        // in all
 	VerifySeconds float64 `json:"verify_seconds"` // reading and checking the dataset
 	SampleSeconds float64 `json:"sample_seconds"` // sampling and writing until all is durable
-	// The rates of this run's sampling and writing, over SampleSeconds.
+	// Rates of this run's sampling and writing, over SampleSeconds.
 	EdgesPerSecond   float64 `json:"edges_per_second"`
 	BatchesPerSecond float64 `json:"batches_per_second"`
 
-	// Topology is the place of neighbours. Where it is cached, the next fields are the bytes held,
-	// the bytes and requests that sampling read of the others, and the destinations with held and with
-	// read neighbours.
+	// Topology is topology.Mapped or topology.Cached. If it is cached, the next fields are the bytes
+	// of held neighbours, the bytes and requests of reads of others, and the numbers of destinations
+	// with held neighbours and with neighbours that were read.
 	Topology         string `json:"topology"`
 	TopologyMemory   int64  `json:"topology_memory_bytes"`
 	TopologyRead     int64  `json:"topology_bytes_read"`

@@ -21,9 +21,9 @@ import (
 	"diskgnn/presample/sampler/topology"
 )
 
-// Run samples a dataset. It resumes an interrupted run, does nothing when the samples exist, and
-// refuses when they exist with other parameters. Cancelling the context leaves files that a later run
-// resumes from.
+// Run samples a dataset into a SAMPLES directory or a shard of it. It resumes an interrupted run, and
+// does nothing if the samples exist. Samples with other parameters are an error, unless o.Force
+// replaces them. Cancelling ctx leaves files that a later run resumes from.
 func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Result, error) {
 	s, err := begin(fsys, o, rep)
 	if err != nil {
@@ -162,8 +162,7 @@ func (s *sampling) samplePhases(ctx context.Context, dir *stage.Dir) (edges int6
 	return edges, ctx.Err()
 }
 
-// prepare reads the seed nodes and adds up what is held beside the workers' part
-// of memory.
+// prepare reads the seed nodes, and computes the memory that is held beside the workers.
 func (s *sampling) prepare(ctx context.Context) error {
 	f := s.data.Facts()
 	if err := s.check("reading the labels", s.labelMemory()); err != nil {
@@ -200,8 +199,8 @@ func (s *sampling) prepare(ctx context.Context) error {
 	return s.refused(s.check("sampling", s.o.Memory-s.room+least))
 }
 
-// samplePhase samples a phase. A batch that outgrows its worker's share is sampled
-// again, with those after it, by half the workers; what is written stays.
+// samplePhase samples a phase. If a batch outgrows its worker's share, half the workers sample it and
+// the following batches again; written batches are kept.
 func (s *sampling) samplePhase(ctx context.Context, p phase) (edges int64, err error) {
 	for {
 		n, err := s.sample(ctx, p)
@@ -314,9 +313,9 @@ const (
 	mostPerFile  = 4096
 )
 
-// batchesPerFile returns where files are cut. It decides bytes, so it may depend
-// on nothing but the graph's counts and the parameters: it reckons with batches
-// over a graph whose nodes all have the average degree.
+// batchesPerFile returns the number of batches of a file. It determines bytes of the output, so it
+// depends on nothing but the graph's counts and the parameters: it estimates the size of batches in a
+// graph in which all nodes have the average degree.
 func batchesPerFile(nodes, edges int64, p mbfile.Params) int {
 	average := int(max(edges/nodes, 1))
 	fanout := make([]int, len(p.Fanout))

@@ -32,7 +32,8 @@ type sampling struct {
 	lo, hi int   // the batches to sample: all, or the shard's
 	room   int64 // bytes of memory for the workers
 	least  int64 // of --memory, as far as checked
-	// beforeDrawing is what is held before anything is drawn, without neighbours that may be held.
+	// beforeDrawing is the memory in bytes that is held before sampling begins, without optional
+	// neighbours.
 	beforeDrawing int64
 	topology      topology.Topology
 	reads         sampler.Reads // of readers that are freed
@@ -40,7 +41,7 @@ type sampling struct {
 	task          progress.Task
 }
 
-// drawer is a sampler with what it reads by.
+// drawer is a sampler with its reader.
 type drawer struct {
 	*sampler.Sampler
 	from topology.Reader

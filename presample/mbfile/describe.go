@@ -2,14 +2,14 @@ package mbfile
 
 import "slices"
 
-// Description describes a SAMPLES directory.
+// Description has the parameters and statistics of a SAMPLES directory, as inspect shows them.
 type Description struct {
 	Params Params `json:"params"`
 	Facts  Facts  `json:"facts"`
-	// Touched is the number of nodes that are input nodes of any training batch.
+	// Touched is the number of nodes that are an input node of at least one training batch.
 	Touched int64 `json:"touched_nodes"`
-	// Curve is the share of the training batches' input nodes that are among the
-	// hottest nodes.
+	// Curve has, for some numbers of the hottest nodes, the share of the training batches' input nodes
+	// that they are.
 	Curve []Hottest `json:"hotness"`
 }
 
@@ -17,10 +17,11 @@ type Description struct {
 type Hottest struct {
 	Share    float64 `json:"share"` // of all nodes
 	Nodes    int64   `json:"nodes"`
-	Accesses float64 `json:"accesses"` // their share of the batches' rows
+	Accesses float64 `json:"accesses"` // share of all input nodes of training batches that are these nodes
 }
 
-// Describe reads the hotness and adds it up. It holds 4 bytes per node.
+// Describe returns the Description of the directory. It reads the hotness, and holds 4 bytes for each
+// node.
 func (r *Reader) Describe() (Description, error) {
 	d := Description{Params: r.params, Facts: r.facts}
 	hot, err := r.Hotness()

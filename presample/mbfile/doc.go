@@ -13,17 +13,16 @@
 //
 // # Order
 //
-// Batches are numbered from 0: the training batches, epoch after epoch in the order in which they are
-// visited, then the validation batches, then the test batches. A batch has the byte form of package
-// batchcodec, with input nodes as node ids in the order of their discovery, so that destinations are
-// always a prefix of the sources; degrees are in-degrees in the whole graph. Files are cut every F
-// batches, whichever shard sampled them; the last one may hold fewer. Byte forms follow each other
-// without padding.
+// Batches are numbered from 0: the training batches, epoch after epoch in the order of the visits,
+// then the validation batches, then the test batches. A batch has the byte form of package batchcodec.
+// Its input nodes are node ids in the order of their discovery, so destinations are always the first
+// sources; degrees are in-degrees in the whole graph. Every file has F batches, except that the last
+// one may have fewer; shards have the same files. Byte forms follow each other without padding.
 //
-// Under the orders dispersed and sequential a training batch has input nodes of the partitions that a
-// buffer held then, and no others. Which nodes lie in which partition, and which of them the buffer
-// holds, is a function of Params and of the dataset's training nodes, as the order of the batches is:
-// sampler.Seeds has it (Partitions, State).
+// Under the orders dispersed and sequential, all input nodes of a training batch are in the partitions
+// that a buffer holds at that time. The partition of each node, and the content of the buffer, are
+// functions of Params and of the dataset's training nodes, like the order of the batches: see
+// sampler.Seeds, methods Partitions and State.
 //
 // # index.bin
 //
@@ -47,22 +46,22 @@
 //
 // # Facts
 //
-// A reader looks at Params, Facts and index.bin as a whole before it believes any of them: there are 1
-// to 64 layers, each with a fanout, and at most 2²⁶ batches; the training batches are epochs × batches
-// per epoch; every record describes a batch that the parameters can have drawn (seed nodes within the
-// batch size, edges within the fanout, sources within destinations and edges) and has the bytes that
-// its counts call for; the summaries are the records' sums, maxima and rounded means; and meta.json
-// lists these files, with these sizes, and no others. The hotness of no node is above the number of
-// training batches, and the sum over all nodes is the number of their input nodes.
+// A reader checks Params, Facts and index.bin as a whole before it uses them. There are 1 to 64
+// layers, each with a fanout, and at most 2²⁶ batches. The training batches are epochs × batches per
+// epoch. Every record describes a batch that the parameters can give (seed nodes within the batch
+// size, edges within the fanout, sources within destinations and edges), with a possible number of
+// bytes for its counts. The summaries are the records' sums, maxima and rounded means. meta.json lists
+// exactly these files, with these sizes. The hotness of a node is at most the number of training
+// batches, and the sum over all nodes is the number of the training batches' input nodes.
 //
 // # Shards
 //
-// A shard of a SAMPLES directory, format "diskgnn.samples-shard", is a run of whole files of batches,
-// with the names that they have in the whole: the i-th of n parts of all files, as equal as can be. It
-// may hold none. Its index.bin has the records of its own batches alone, its hotness.bin counts its own
-// training batches, its facts are its own, and first_file is the number of its first file. Merge
-// assembles the whole from all shards: the same files of batches, the records one after another, the
-// sum of the hotness.
+// A shard of a SAMPLES directory, format "diskgnn.samples-shard", has successive whole files of
+// batches, with their names in the whole directory: the i-th of n parts of all files, as equal as
+// possible, which may be empty. Its index.bin has the records of its own batches, its hotness.bin
+// counts its own training batches, its facts are its own, and first_file is the number of its first
+// file. Merge makes the whole directory of all shards: the same files of batches, the records one
+// after another, the sum of the hotness.
 //
 // # Checksums
 //

@@ -13,7 +13,7 @@ import (
 // Limits that a reader accepts: far above any use, and low enough that products of these counts stay
 // within 64 bits.
 const (
-	// MaxBatches bounds the batches of a directory.
+	// MaxBatches is the largest number of batches of a directory.
 	MaxBatches     = 1 << 26
 	maxBatchSize   = 1 << 28
 	maxFile        = 1 << 30 // numbers of files, so that they can be counted on from
@@ -93,10 +93,9 @@ func badPartitions(p *Params, nodes int64) bool {
 		p.Method != "" || !slices.Contains(walks, p.Walk)
 }
 
-// checkIndex compares the index with the facts and with the files that meta.json lists:
-// every batch is one that the parameters can have drawn from the graph, has the bytes
-// that its counts call for, and lies in a file that is listed; and the facts add up what
-// the batches count.
+// checkIndex compares the index with the facts and with the files in meta.json. Every batch must be
+// one that the parameters can give, have a number of bytes that fits its counts, and be in a listed
+// file; and the facts must be the sums over the batches.
 func (r *Reader) checkIndex() error {
 	f, ix := &r.facts, r.index
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrCorrupt, format, args...) }
@@ -116,7 +115,7 @@ func (r *Reader) checkIndex() error {
 	if train, eval := summarize(ix, 0, f.TrainBatches), summarize(ix, f.TrainBatches, f.Batches()); !train.equal(&f.Train) || !eval.equal(&f.Eval) {
 		return bad("the sums over %s do not match %s", IndexFile, stage.MetaFile)
 	}
-	// Of a shard, the number of its first file is that of the whole before it.
+	// In a shard, files are numbered as in the whole directory.
 	ix.firstFile = f.FirstFile
 	if len(r.meta.Files) != ix.files()+3 {
 		return bad("%s lists %d files instead of %d", stage.MetaFile, len(r.meta.Files), ix.files()+3)

@@ -12,8 +12,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Hotness returns, for every node, the number of training batches of which it is
-// an input node: how often its features are read.
+// Hotness reads and returns the hotness of every node: the number of training batches with this input
+// node. The result takes 4 bytes for each node.
 func (r *Reader) Hotness() ([]uint32, error) {
 	h, err := r.openHotness()
 	if err != nil {
@@ -26,9 +26,9 @@ func (r *Reader) Hotness() ([]uint32, error) {
 	return hot, r.damaged(h.add(hot))
 }
 
-// Ranks fills rank, one for each node, with the nodes' places by descending hotness, ties
-// by ascending id. It returns how many nodes any training batch needs; their ranks are the
-// first. While it runs it holds 8 bytes for every count up to the hottest node's.
+// Ranks sets rank[v] to the place of node v by descending hotness, ties by ascending id. touched is
+// the number of nodes with a hotness above 0; they have the first ranks. It holds 8 bytes for each
+// value from 0 to the largest hotness. hotness and rank have an element for each node.
 func Ranks(hotness, rank []uint32) (touched int64) {
 	most := uint32(0)
 	if len(hotness) > 0 {
@@ -76,8 +76,8 @@ func (h *hotness) add(hot []uint32) error {
 	return nil
 }
 
-// openHotness reads the checksums. The file is opened by every read: merging reads
-// those of more shards than files may be open.
+// openHotness reads the checksums. Each read opens the file of the hotness: merging reads more shards
+// than files may be open.
 func (r *Reader) openHotness() (*hotness, error) {
 	b, err := r.readWhole(SumsFile)
 	if err != nil {

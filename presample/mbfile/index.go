@@ -17,15 +17,16 @@ const (
 
 func recordBytes(layers int) int { return fixedPart + 4*(layers+1) + 4*layers }
 
-// BatchInfo is the index entry of one batch. Its slices alias the index and must not be written to.
+// BatchInfo is the entry of one batch in the index. Its slices alias the index and must not be
+// changed.
 type BatchInfo struct {
-	File         int   // number of the file it lies in
-	Offset, Size int64 // bytes
+	File         int   // number of the batches file
+	Offset, Size int64 // of the byte form in that file, in bytes
 	CRC          uint32
-	// Nodes holds the sources of every layer, input side first, and at its end
-	// the seed nodes: layer l has Nodes[l] sources and Nodes[l+1] destinations.
+	// Nodes has the number of sources of every layer, input side first, and at its end the number of
+	// seed nodes: layer l has Nodes[l] sources and Nodes[l+1] destinations.
 	Nodes []uint32
-	Edges []uint32 // edges of every layer
+	Edges []uint32 // number of edges of every layer
 }
 
 // Seeds returns the number of seed nodes.
@@ -127,9 +128,9 @@ func (ix *index) encode() []byte {
 	return binary.LittleEndian.AppendUint32(b, binio.CRC(b))
 }
 
-// decodeIndex reads what encode wrote, aliasing b, which must be aligned to four
-// bytes as every allocation of that size is. Whatever the bytes, every record of
-// what it returns can be used without further checks.
+// decodeIndex decodes the output of encode. The result aliases b, which must be aligned to four bytes,
+// as every allocation of that size is. Whatever the bytes, every record of the result can be used
+// without further checks.
 func decodeIndex(b []byte) (*index, error) {
 	if len(b) < indexHead+4 || string(b[:len(indexMagic)]) != indexMagic {
 		return nil, fault.New(fault.ErrCorrupt, "%s is not an index of batches", IndexFile)
@@ -150,8 +151,8 @@ func decodeIndex(b []byte) (*index, error) {
 	return ix, ix.validate()
 }
 
-// validate checks that the records chain through the files and that counts are
-// those of blocks whose destinations are prefixes of their sources.
+// validate checks that the batches follow each other in the files, and that no layer has fewer sources
+// than destinations.
 func (ix *index) validate() error {
 	var end int64 // of the batch before, in its file
 	for i := range ix.batches() {

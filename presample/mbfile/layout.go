@@ -2,14 +2,14 @@ package mbfile
 
 import "diskgnn/internal/shard"
 
-// Layout has the sizes of the directory that a Writer needs before the first batch.
+// Layout has the sizes of a SAMPLES directory, which a Writer needs before the first batch.
 type Layout struct {
 	Nodes              int64 // of the graph
 	Layers             int
-	Train, Valid, Test int // batches of the whole directory
-	BatchesPerFile     int // at least 1; it decides where files are cut
-	TargetBytes        int // of a seed node, 0 but for multi-label graphs
-	// Shard tells which of the files are written: by its zero value, all.
+	Train, Valid, Test int // numbers of batches of the whole directory
+	BatchesPerFile     int // batches of each file but the last, at least 1
+	TargetBytes        int // bytes of Targets for each seed node, 0 if the graph is not multi-label
+	// Shard is the part of the files that is written; the zero value is all.
 	Shard shard.Shard
 }
 
@@ -18,22 +18,22 @@ func (l *Layout) Batches() int { return l.Train + l.Valid + l.Test }
 
 func (l *Layout) files() int { return filesOf(l.Batches(), l.BatchesPerFile) }
 
-// Span returns the batches lo to hi-1 that are written.
+// Span returns the range [lo, hi) of the batches that are written, numbered in the whole directory.
 func (l *Layout) Span() (lo, hi int) {
 	lo, hi = l.Shard.Of(l.files())
 	return min(lo*l.BatchesPerFile, l.Batches()), min(hi*l.BatchesPerFile, l.Batches())
 }
 
-// Memory returns the bytes that a Writer holds.
+// Memory returns the bytes of memory of a Writer.
 func (l *Layout) Memory() int64 { return 4*l.Nodes + 2*l.IndexBytes() + writeBuffer }
 
-// IndexBytes returns about the size of the index.
+// IndexBytes returns the approximate size of the index in bytes.
 func (l *Layout) IndexBytes() int64 {
 	lo, hi := l.Span()
 	return int64(hi-lo) * int64(recordBytes(l.Layers))
 }
 
-// IndexBytes returns the bytes of the index of the samples, which a Reader holds.
+// IndexBytes returns the bytes of memory of the index, which a Reader holds.
 func (f *Facts) IndexBytes() int64 { return int64(f.Batches()) * int64(recordBytes(f.Layers)) }
 
 // facts adds up the written batches, all of which ix describes.

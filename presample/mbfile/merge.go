@@ -10,9 +10,9 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Merge assembles a SAMPLES directory from its shards: their files of batches as they are, an
-// index of all batches, and hotness added up. It is a shard.Assemble. Every byte is checked on
-// the way; the content of batches is checked when they are read.
+// Merge makes a SAMPLES directory of its shards: the same files of batches, an index of all batches,
+// and the sum of the hotness. It is a shard.Assemble. It checks the checksum of every byte; the
+// contents of batches are checked when they are read.
 func Merge(ctx context.Context, dir *stage.Dir, set *shard.Set, rep progress.Reporter) (shard.Assembled, error) {
 	var made shard.Assembled
 	readers := make([]*Reader, len(set.Members))

@@ -25,8 +25,8 @@ var versions = stage.Versions[version]{
 	MultiLabelFormat.Version: {true, decodeIndex},
 }
 
-// FormatFor returns the format for batches with the given bytes of Targets per seed
-// node.
+// FormatFor returns the format of samples with the given length of Targets in bytes for each seed
+// node: MultiLabelFormat if it is not 0, else Format.
 func FormatFor(targetBytes int) stage.Format {
 	if targetBytes > 0 {
 		return MultiLabelFormat
@@ -44,10 +44,11 @@ const (
 // BatchesFile returns the name of the i-th file of batches.
 func BatchesFile(i int) string { return fmt.Sprintf("batches-%05d.bin", i) }
 
-// AllNeighbours as a fanout takes every in-neighbour of a destination.
+// AllNeighbours is the value in a fanout with which a destination takes all its in-neighbours.
 const AllNeighbours = -1
 
-// Labor as a method is LABOR-0: destinations choose alike. Package sampler defines it.
+// Labor is the Params.Method of LABOR-0: the destinations of a hop prefer the same neighbours. Package
+// sampler defines it.
 const Labor = "labor"
 
 // Orders of batches that are drawn from the partitions of the graph in a buffer; package sampler
@@ -57,48 +58,48 @@ const (
 	Sequential = "sequential" // it is the same throughout an epoch
 )
 
-// MaxBatchDependency bounds the batches that share their choices.
+// MaxBatchDependency is the largest Params.BatchDependency.
 const MaxBatchDependency = 1 << 20
 
-// Params are the content parameters of a SAMPLES directory: with the dataset
-// they decide every byte.
+// Params are the content parameters of a SAMPLES directory: together with the dataset they determine
+// every byte.
 type Params struct {
 	BatchSize  int     `json:"batch_size"`
 	Fanout     []int   `json:"fanout"`      // input side first; the last entry is for the seed nodes
-	EvalFanout []int   `json:"eval_fanout"` // of validation and test batches
+	EvalFanout []int   `json:"eval_fanout"` // for validation and test batches
 	Epochs     int     `json:"epochs"`
 	TrainRatio float64 `json:"train_ratio"`
 	Order      string  `json:"order"`
 	Seed       uint64  `json:"seed"`
-	// Sampler is the version of the sampling method: it changes whenever the
-	// same parameters give other batches.
+	// Sampler is the version of the sampler. It changes whenever the same parameters give other
+	// batches.
 	Sampler int `json:"sampler"`
-	// Method is how a destination chooses among its in-neighbours: uniformly and by
-	// itself, "", or Labor. The next two are Labor's.
+	// Method is the way in which a destination chooses among its in-neighbours: "" (uniformly, each
+	// destination by itself) or Labor. The next two fields are for Labor only.
 	Method string `json:"method,omitempty"`
-	// BatchDependency is over how many batches the choices change, little by little; 0:
-	// every batch's are its own.
+	// BatchDependency is the number of successive batches over which Labor's random numbers change
+	// gradually; 0: every batch has its own.
 	BatchDependency int  `json:"batch_dependency,omitempty"`
-	LayerDependency bool `json:"layer_dependency,omitempty"` // the choices of all hops are the same
-	// Partitions of the graph and how many of them the buffer holds, of the orders Dispersed
-	// and Sequential; 0 otherwise. Walk is Dispersed's.
+	LayerDependency bool `json:"layer_dependency,omitempty"` // all hops have the same random numbers
+	// For the orders Dispersed and Sequential: the number of partitions of the graph, and of the
+	// partitions in the buffer; 0 for other orders. Walk is for Dispersed only.
 	Partitions int    `json:"partitions,omitempty"`
 	Buffer     int    `json:"buffer,omitempty"`
 	Walk       string `json:"walk,omitempty"`
 }
 
-// Facts are the counts that readers size their buffers and plans by. A shard's facts count its own
-// batches, except the first four and TargetBytes.
+// Facts are the counts of a SAMPLES directory, by which readers size buffers and plans. In a shard
+// they count its own batches, except the first four fields and TargetBytes.
 type Facts struct {
 	Nodes           int64   `json:"nodes"`  // of the graph
-	Layers          int     `json:"layers"` // blocks of a batch
-	Epochs          int     `json:"epochs"` // different epochs sampled
+	Layers          int     `json:"layers"` // number of blocks of a batch
+	Epochs          int     `json:"epochs"` // number of sample epochs
 	BatchesPerEpoch int     `json:"batches_per_epoch"`
 	FirstFile       int     `json:"first_file,omitempty"` // number of a shard's first file of batches
 	TrainBatches    int     `json:"train_batches"`        // epochs × batches per epoch
 	ValidBatches    int     `json:"valid_batches"`
 	TestBatches     int     `json:"test_batches"`
-	TargetBytes     int     `json:"target_bytes,omitempty"` // of a seed node's classes; 0: it has one class
+	TargetBytes     int     `json:"target_bytes,omitempty"` // bytes of Targets for each seed node, 0 if not multi-label
 	Train           Summary `json:"train"`                  // all epochs
 	Eval            Summary `json:"eval"`                   // validation and test
 }
@@ -106,7 +107,7 @@ type Facts struct {
 // Batches returns the number of all batches.
 func (f Facts) Batches() int { return f.TrainBatches + f.ValidBatches + f.TestBatches }
 
-// Summary adds up a range of batches.
+// Summary has the sums over a range of batches, and their largest and mean sizes.
 type Summary struct {
 	SeedNodes  int64 `json:"seed_nodes"`
 	InputNodes int64 `json:"input_nodes"`

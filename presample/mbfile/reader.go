@@ -30,10 +30,9 @@ type Reader struct {
 	files   *handles
 }
 
-// Open opens a SAMPLES directory and checks its meta.json, its index and the
-// sizes of its files; batches are checked as they are read. Damage is an error of kind
-// fault.ErrCorrupt that says how the directory is made again, as all errors of that kind
-// are that come from a Reader.
+// Open opens a SAMPLES directory. It checks meta.json, the index and the sizes of the files; batches
+// are checked as they are read. Damage, here and in the methods, is an error of kind fault.ErrCorrupt
+// with a hint how to make the directory again.
 func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	meta, err := stage.Open(fsys, dir, "samples directory", versions.Formats(Format.Name)...)
 	if err != nil {
@@ -42,8 +41,8 @@ func Open(fsys vfs.FS, dir string) (*Reader, error) {
 	return openReader(fsys, dir, meta)
 }
 
-// OpenShard opens one shard of a SAMPLES directory. The shard reads like a directory of its own: its
-// batches are numbered from 0, and its hotness is their contribution to the hotness of the whole.
+// OpenShard opens one shard of a SAMPLES directory. A shard reads like a whole directory: its batches
+// are numbered from 0, and its hotness counts its own training batches.
 func OpenShard(fsys vfs.FS, dir string) (*Reader, error) {
 	meta, err := stage.Open(fsys, dir, "shard of samples", versions.Formats(Format.Shard().Name)...)
 	if err != nil {
@@ -85,7 +84,8 @@ func (r *Reader) open() error {
 // damaged adds to an error how the directory is made again.
 func (r *Reader) damaged(err error) error { return stage.Damaged(err, r.dir, r.meta.Format) }
 
-// Check looks at a directory that has its meta.json, or a shard; see stage.Spec.
+// Check checks a SAMPLES directory or a shard that has a meta.json, as thoroughly as look says: it is
+// the Check of stage.Spec.
 func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
 	r, err := openReader(fsys, dir, m)
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Reader) readWhole(name string) ([]byte, error) {
 // Dir returns the directory's path.
 func (r *Reader) Dir() string { return r.dir }
 
-// Meta returns the directory's description.
+// Meta returns the content of meta.json. The caller must not modify it.
 func (r *Reader) Meta() *stage.Meta { return r.meta }
 
 // Fingerprint returns the fingerprint of the directory's content.
@@ -157,10 +157,10 @@ func (r *Reader) Test() (lo, hi int) {
 // Info returns the index entry of batch i.
 func (r *Reader) Info(i int) BatchInfo { return r.index.info(i) }
 
-// Read reads batch i into b, reusing b's memory, through buf, which it returns,
-// grown if needed, to be given to the next call. A wrong byte is an error of kind
-// fault.ErrCorrupt naming file and range; whatever the bytes, a batch that is
-// returned without an error is valid and names only nodes of the graph.
+// Read reads, checks and decodes batch i into b, reusing the memory of b. buf is memory for the byte
+// form: Read returns it, enlarged if needed, for the next call. A wrong byte is an error of kind
+// fault.ErrCorrupt that names the file and the range. A batch that is returned without an error is
+// valid, and its nodes are nodes of the graph, whatever the bytes.
 func (r *Reader) Read(ctx context.Context, i int, buf []byte, b *graph.Batch) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return buf, err
@@ -173,15 +173,15 @@ func (r *Reader) Read(ctx context.Context, i int, buf []byte, b *graph.Batch) ([
 	return buf, r.decode(i, &info, buf, b)
 }
 
-// Path returns the file in which batch i lies, for readers with an I/O of their own: Info
-// says where in it.
+// Path returns the path of the file that has batch i. Callers with an I/O of their own read the byte
+// form there, at the Offset and Size of Info, and call Decode or DecodeInputs.
 func (r *Reader) Path(i int) string {
 	info := r.index.info(i)
 	return r.batchesPath(info.File)
 }
 
-// Decode is Read for such readers: it checks raw, the byte form of batch i, and decodes
-// it into b.
+// Decode checks raw, the byte form of batch i, and decodes it into b, reusing the memory of b. It is
+// Read for callers that read the byte form themselves.
 func (r *Reader) Decode(i int, raw []byte, b *graph.Batch) error {
 	info := r.index.info(i)
 	if err := r.check(i, &info, raw); err != nil {
@@ -210,8 +210,8 @@ func (r *Reader) decode(i int, info *BatchInfo, raw []byte, b *graph.Batch) erro
 	return nil
 }
 
-// Inputs reads the input nodes of batch i without decoding the rest. They alias buf,
-// grown if needed, which is returned as by Read.
+// Inputs reads the input nodes of batch i without decoding the rest. nodes aliases buf, memory for the
+// byte form that is returned as by Read.
 func (r *Reader) Inputs(ctx context.Context, i int, buf []byte) (nodes []uint32, _ []byte, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, buf, err
@@ -225,8 +225,8 @@ func (r *Reader) Inputs(ctx context.Context, i int, buf []byte) (nodes []uint32,
 	return nodes, buf, err
 }
 
-// DecodeInputs is Inputs for readers with an I/O of their own: it checks raw, the byte form
-// of batch i, and returns its input nodes, which alias raw.
+// DecodeInputs checks raw, the byte form of batch i, and returns its input nodes, which alias raw. It
+// is Inputs for callers that read the byte form themselves.
 func (r *Reader) DecodeInputs(i int, raw []byte) ([]uint32, error) {
 	info := r.index.info(i)
 	if err := r.check(i, &info, raw); err != nil {
@@ -295,8 +295,8 @@ func (r *Reader) agrees(info *BatchInfo, b *graph.Batch) error {
 	return nil
 }
 
-// Verify reads and checks everything, and checks that the hotness counts the input nodes of the
-// batches. It holds 4 bytes per node, and a batch.
+// Verify reads and checks all batches, and checks that the parameters and the hotness match them. It
+// holds 4 bytes for each node, and one batch.
 func (r *Reader) Verify(ctx context.Context, rep progress.Reporter) error {
 	task := rep.Task("verify samples", int64(r.facts.Batches()), progress.Batches)
 	defer task.Done()

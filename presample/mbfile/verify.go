@@ -49,7 +49,7 @@ func (r *Reader) verifyParams() error {
 	return nil
 }
 
-// endsSplit tells whether a batch may be the last of an epoch, of validation or of test.
+// endsSplit reports whether a batch may be the last of an epoch, of validation or of test.
 func (r *Reader) endsSplit(i int) bool {
 	f := &r.facts
 	switch {
@@ -62,8 +62,8 @@ func (r *Reader) endsSplit(i int) bool {
 	return i == f.Batches()-1
 }
 
-// verifyDrawn checks that every destination of a batch has as many neighbours as the fanout lets it
-// draw: all, or so many. A buffer of partitions may hold fewer.
+// verifyDrawn checks that every destination of a batch has the number of neighbours that it must draw:
+// all, or the fanout if that is less. With a buffer of partitions it may have fewer.
 func (r *Reader) verifyDrawn(i int, b *graph.Batch) error {
 	fanout := r.params.Fanout
 	if i >= r.facts.TrainBatches {

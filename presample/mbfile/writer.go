@@ -24,10 +24,9 @@ const recordsFile = "index.part"
 // writeBuffer gathers small batches into large writes; large ones pass it by.
 const writeBuffer = 1 << 20
 
-// Writer writes the batches of a SAMPLES directory in order and counts hotness.
-// Every file, once full, is made durable in the background and journalled; a
-// Writer on an interrupted directory goes on after the last file so finished.
-// It is for one goroutine.
+// Writer writes the batches of a SAMPLES directory in order, and counts the hotness. A file that is
+// full is synced in the background and recorded in the journal; a later run resumes after the last
+// such file. It is not safe for concurrent use.
 type Writer struct {
 	dir    *stage.Dir
 	layout Layout
@@ -35,7 +34,7 @@ type Writer struct {
 	index  index // of those written
 	hot    []uint32
 
-	file    vfs.File // under way; nil between files
+	file    vfs.File // being written; nil between files
 	buf     *bufio.Writer
 	size    int64
 	pending chan error // the finishing of the file before; nil if none
@@ -50,8 +49,10 @@ type journal struct {
 	Records uint32 `json:"records_crc"` // CRC-32C of their records in recordsFile
 }
 
-// NewWriter starts or resumes writing. Finished files of an interrupted run are read once, checked, and
-// their hotness counted; the first file that has changed, and all after it, are written again.
+// NewWriter begins or resumes the writing of a directory. It reads and checks the files that an
+// interrupted run finished, and counts their hotness; the first file that was changed, and all files
+// after it, are written again. The caller calls Append for the batches from Next on, then Finish, and
+// Close in any case.
 func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.Reporter) (*Writer, error) {
 	w := &Writer{dir: dir, layout: layout, hot: make([]uint32, layout.Nodes), buf: bufio.NewWriterSize(nil, writeBuffer)}
 	w.lo, w.hi = layout.Span()
@@ -67,11 +68,10 @@ func NewWriter(ctx context.Context, dir *stage.Dir, layout Layout, rep progress.
 	return w, nil
 }
 
-// Next returns the number of the batch that Append expects, among all of the
-// whole directory's.
+// Next returns the number, in the whole directory, of the batch that Append writes next.
 func (w *Writer) Next() int { return w.lo + w.index.batches() }
 
-// ResumedBytes returns the bytes of batches taken over from an interrupted run.
+// ResumedBytes returns the size in bytes of the batches that an interrupted run wrote.
 func (w *Writer) ResumedBytes() int64 { return w.resumed }
 
 // resume takes over the files that an interrupted run finished.
@@ -147,7 +147,7 @@ func (w *Writer) recount(ctx context.Context, done *index, f int, task progress.
 	return nil
 }
 
-// heat counts the input nodes of batch i, whose byte form is given.
+// heat adds the input nodes of batch i, given its byte form, to the hotness.
 func (w *Writer) heat(i int, form []byte) error {
 	if i >= w.layout.Train {
 		return nil
@@ -165,7 +165,7 @@ func (w *Writer) heat(i int, form []byte) error {
 	return nil
 }
 
-// Append writes the next batch. e may be reused when it returns.
+// Append writes the next batch. The caller may reuse e afterwards.
 func (w *Writer) Append(e *Encoded) error {
 	i := w.Next()
 	if i >= w.hi || len(e.Edges) != w.layout.Layers {
@@ -193,9 +193,8 @@ func (w *Writer) Append(e *Encoded) error {
 	return nil
 }
 
-// cut ends the file under way and leaves it to be made durable while the next
-// one is written. At most one file waits, so that the disk can't fall behind
-// without bound.
+// cut ends the current file and syncs it in the background while the next one is written. At most one
+// file waits, so that the disk cannot fall behind without limit.
 func (w *Writer) cut() error {
 	if err := w.buf.Flush(); err != nil {
 		return fmt.Errorf("write %s: %w", w.file.Name(), err)
@@ -241,8 +240,8 @@ func (w *Writer) settle() error {
 	return err
 }
 
-// Finish writes index and hotness after the last batch and returns the
-// directory's files and facts, for stage.Dir.Commit.
+// Finish writes the index and the hotness after the last batch, and returns the directory's files and
+// facts for stage.Dir.Commit. epochs is the number of sample epochs.
 func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	if w.Next() != w.hi {
 		panic(fmt.Sprintf("mbfile: finished after %d batches instead of %d", w.Next(), w.hi))
@@ -264,7 +263,7 @@ func (w *Writer) Finish(epochs int) ([]stage.File, Facts, error) {
 	return append(files, hotness...), w.layout.facts(&w.index, epochs), err
 }
 
-// Close ends the writing, finished or not. Durable files stay for a run that resumes.
+// Close closes the files, after Finish or before. Durable files are kept for a run that resumes.
 func (w *Writer) Close() error {
 	err := w.settle()
 	if w.file != nil {
@@ -278,7 +277,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// Encoded is a batch ready to be written. Encode reuses its memory.
+// Encoded is the byte form of a batch with its checksum and counts, for Writer.Append.
 type Encoded struct {
 	Bytes []byte // the byte form
 	CRC   uint32
@@ -286,8 +285,9 @@ type Encoded struct {
 	Edges []uint32
 }
 
-// Encode fills e from a valid batch. Destinations of the batch must be prefixes of the sources. Workers
-// call it, so that the one writer only writes.
+// Encode sets e to the encoding of b, reusing the memory of e. b must be valid, and in every block the
+// destinations must be the first sources. Different goroutines may encode different Encoded values
+// concurrently, before one goroutine writes them.
 func (e *Encoded) Encode(b *graph.Batch) {
 	e.Bytes = batchcodec.Append(e.Bytes[:0], b)
 	e.CRC = binio.CRC(e.Bytes)

@@ -12,8 +12,8 @@ import (
 // The method is Floyd's (Bentley and Floyd: Programming Pearls, a sample of
 // brilliance, 1987): for j = n-k … n-1 draw t from 0 … j and take t, or j if t
 // was taken before. Every set of k is equally likely, and k random numbers
-// suffice. What was taken is remembered in bits: exactly while n is small,
-// otherwise as a filter that a search of the few taken positions backs.
+// suffice. Bits record the taken positions: exactly if n is small, otherwise
+// as a filter, with a search of the few taken positions after a hit.
 type drawer struct {
 	taken []uint64 // zero between draws; its length is a power of two
 }
@@ -61,7 +61,7 @@ func (d *drawer) draw(pos []int64, start int64, n uint32, key uint64) {
 }
 
 // drawSmall is draw for n of at most registerBits, without a branch that
-// depends on what is drawn.
+// depends on the drawn numbers.
 func drawSmall(pos []int64, start int64, n uint32, key uint64) {
 	src := rng.New(key)
 	var taken uint64

@@ -12,18 +12,18 @@ import (
 // their cache misses overlap instead of waiting for the next random number.
 const chunkEdges = 2048
 
-// Extent is the size of a batch, or a bound of it.
+// Extent is the size of a batch, or an upper bound of it.
 type Extent struct {
 	Nodes      int64 // sources of the outermost block
 	Dst, Edges int64 // over all blocks
-	Widest     int   // the largest fanout that it was drawn with, see Widest
+	Widest     int   // result of Widest for the fanout
 }
 
-// Widest returns the largest number of a fanout, 0 where that is all neighbours.
+// Widest returns the largest entry of a fanout, or 0 if all entries are AllNeighbours.
 func Widest(fanout []int) int { return max(0, slices.Max(fanout)) }
 
-// Bound returns an extent that no batch of the given number of seed nodes exceeds, by the fanouts and
-// by the graph.
+// Bound returns an upper bound of the size of a batch with the given number of seed nodes, from the
+// fanout and a graph with these numbers of nodes and edges.
 func Bound(nodes, edges int64, seeds int, fanout []int) Extent {
 	x := Extent{Widest: Widest(fanout)}
 	n := min(int64(seeds), nodes)
@@ -39,7 +39,7 @@ func Bound(nodes, edges int64, seeds int, fanout []int) Extent {
 	return x
 }
 
-// ExtentOf returns the size of a batch, without its fanout.
+// ExtentOf returns the size of a batch, without Widest.
 func ExtentOf(b *graph.Batch) Extent {
 	x := Extent{Nodes: int64(len(b.Input))}
 	for l := range b.Blocks {
@@ -48,13 +48,12 @@ func ExtentOf(b *graph.Batch) Extent {
 	return x
 }
 
-// Slack returns the bytes that memory for n bytes takes, which grows with room to spare.
+// Slack returns the bytes that growing memory of n bytes really takes: a quarter more.
 func Slack(n int64) int64 { return n + n/4 }
 
-// Memory returns the bytes that a sampler holds for a batch, without its table. For every node it holds
-// its id, its degree and the position of its edges; for blocks their index pointers and indices. For a
-// chunk of edges, or the edges of one node if they are more, it holds their positions and their
-// sources, which may all be nodes that have no place yet, and the marks of drawn edges.
+// Memory returns the bytes of memory that a sampler needs for a batch of this size, without its table
+// of nodes: ids, degrees and edge positions of the nodes, the blocks, and buffers for a chunk of edges
+// or for the drawn edges of one node, if they are more.
 func (x Extent) Memory() int64 {
 	chunk := int64(chunkOf(x.Widest))
 	return Slack(16*x.Nodes+8*x.Dst+4*x.Edges) + (8+4)*chunk + Slack(4*chunk) + 8*int64(takenWords(x.Widest))

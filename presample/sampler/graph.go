@@ -93,8 +93,8 @@ func (g *inMemory) Read(ctx context.Context, h *Hop) error {
 	return look()
 }
 
-// gather fetches the sources of edges. The loop does nothing else, so that as
-// many cache misses are under way at once as the processor can hold.
+// gather reads the sources of edges. The loop does nothing else, so that the processor overlaps the
+// largest possible number of cache misses.
 func gather(out, indices []uint32, pos []int64) {
 	pos = pos[:len(out)]
 	for i := range out {

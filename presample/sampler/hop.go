@@ -14,26 +14,26 @@ import (
 // Every reader holds the position of each node's in-neighbours, which the draws need: 8 bytes a node or
 // fewer. Graph reads a graph in memory.
 type Reader interface {
-	// NumNodes returns the number of the graph's nodes.
+	// NumNodes returns the number of nodes of the graph.
 	NumNodes() int
-	// Locate puts at which edge of the graph each node's begin into start, and how many they
-	// are into degree. A node of more in-neighbours than 32 bits count is an error of kind
-	// fault.ErrInput.
+	// Locate sets start[i] to the number of the first in-edge of nodes[i], and degree[i] to its
+	// in-degree. A node with 2³² or more in-neighbours is an error of kind fault.ErrInput.
 	Locate(nodes []uint32, start []int64, degree []uint32) error
-	// Read serves all destinations of a hop, in any order. After an error the hop's sources
-	// are undefined; no read is under way.
+	// Read reads the topology for all destinations of a hop, in any order, and calls h's methods as
+	// the comment of Hop says. After an error the sources of the hop are undefined, and no read is in
+	// progress.
 	Read(ctx context.Context, h *Hop) error
-	// Reads returns the reads since the reader was made.
+	// Reads returns the counts of all reads since the reader was made.
 	Reads() Reads
 }
 
-// Reads counts a reader's reads of the topology.
+// Reads counts the reads of the topology by a reader.
 type Reads struct {
 	Bytes    int64 // from disk
-	Requests int64 // by which they were read
-	Useful   int64 // bytes of them that are neighbours that a batch needed
-	Held     int64 // destinations whose neighbours were in memory
-	Missed   int64 // and those that had to be read
+	Requests int64 // number of read requests
+	Useful   int64 // the part of Bytes that is neighbours that a batch needed
+	Held     int64 // destinations with neighbours in memory
+	Missed   int64 // destinations with neighbours that were read from disk
 }
 
 // Add adds the reads of another reader.
@@ -42,7 +42,7 @@ func (r *Reads) Add(q Reads) {
 	r.Held, r.Missed = r.Held+q.Held, r.Missed+q.Missed
 }
 
-// Sub returns the reads since q, an earlier count of the same reader.
+// Sub returns the difference r − q, where q is an earlier count of the same reader.
 func (r Reads) Sub(q Reads) Reads {
 	return Reads{r.Bytes - q.Bytes, r.Requests - q.Requests, r.Useful - q.Useful, r.Held - q.Held, r.Missed - q.Missed}
 }
@@ -59,23 +59,23 @@ type Hop struct {
 	s     *Sampler
 	first int          // destination 0 is this one of the sampler's nodes
 	n     int          // destinations
-	block *graph.Block // whose edges are drawn; nil: neighbours within the buffer are counted
+	block *graph.Block // the block to draw; nil: neighbours within the buffer are counted
 	key   uint64       // of the draws
 	labor labor
 
-	seen, put int // neighbours that Look has seen of the destination under way, and those of them that it took
+	seen, put int // neighbours of the current destination that Look got, and that it took
 }
 
 // Len returns the number of destinations.
 func (h *Hop) Len() int { return h.n }
 
-// Node returns a destination's node.
+// Node returns the node of destination i.
 func (h *Hop) Node(i int) uint32 { return h.s.nodes[h.first+i] }
 
-// Edges returns at which edge of the graph a destination's begin, and how many they are.
+// Edges returns the number of the first in-edge of destination i in the graph, and its in-degree.
 func (h *Hop) Edges(i int) (start int64, degree int) {
 	i += h.first
-	if h.s.within.on { // what is held is how many may be drawn
+	if h.s.within.on { // s.degree counts only neighbours in the buffer
 		degree, err := h.s.wholeDegree(i)
 		if err != nil {
 			return 0, 0 // which locate has refused already
@@ -85,7 +85,7 @@ func (h *Hop) Edges(i int) (start int64, degree int) {
 	return h.s.start[i], int(h.s.degree[i])
 }
 
-// Count returns how many edges a destination draws.
+// Count returns the number of edges that destination i draws.
 func (h *Hop) Count(i int) int {
 	if h.block == nil {
 		return 0
@@ -93,14 +93,14 @@ func (h *Hop) Count(i int) int {
 	return int(h.block.Indptr[i+1] - h.block.Indptr[i])
 }
 
-// Whole reports whether all neighbours of a destination are needed.
+// Whole reports whether the sampler needs all in-neighbours of destination i, by Look, instead of the
+// edges of Draw.
 func (h *Hop) Whole(i int) bool {
 	take := h.Count(i)
 	return h.examined(i) || take > 0 && take == int(h.s.degree[i])
 }
 
-// examined reports whether which of a destination's neighbours are taken depends on what
-// nodes they are.
+// examined reports whether the choice among a destination's neighbours depends on their node ids.
 func (h *Hop) examined(i int) bool {
 	if !h.labor.on && !h.s.within.on {
 		return false
@@ -124,19 +124,20 @@ func (h *Hop) filtered(i int) bool {
 	return int(h.s.degree[i]) < degree
 }
 
-// Out returns where the sources of a destination's edges go.
+// Out returns the memory for the sources of the edges of destination i, Count(i) long.
 func (h *Hop) Out(i int) []uint32 { return h.block.Indices[h.block.Indptr[i]:h.block.Indptr[i+1]] }
 
-// Draw fills pos, which is as long as Out, with the edges of the graph that a destination draws, in the
-// order of Out. The destination must not be Whole.
+// Draw sets pos to the numbers of the graph's edges that destination i draws, in the order of Out.
+// len(pos) must be Count(i), and Whole(i) false.
 func (h *Hop) Draw(i int, pos []int64) {
 	h.s.draw(pos, h.s.start[i], h.s.degree[i], h.drawKey(i))
 }
 
 func (h *Hop) drawKey(i int) uint64 { return rng.Join(h.key, uint64(h.s.nodes[i])) }
 
-// Look takes the next neighbours of a destination, which is Whole. Only with the last of
-// them its sources are complete; until then no other destination may be begun.
+// Look passes the next piece of the in-neighbours of destination i, for which Whole is true, to the
+// sampler. The sources of the destination are complete after the last piece; until then no other
+// destination may be passed.
 func (h *Hop) Look(ctx context.Context, i int, neighbours []uint32) (err error) {
 	if err := h.take(ctx, i, neighbours); err != nil {
 		return err

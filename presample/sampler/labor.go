@@ -11,13 +11,13 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// labor is how LABOR-0 draws one batch (Balın, Çatalyürek: Layer-Neighbor Sampling,
-// NeurIPS 2023). In every hop each node has a lot, the same for all destinations, and
-// a destination takes the neighbours with the least lots, as many as the fanout says:
-// the same ones as other destinations wherever it can, so that the batch needs fewer
-// input nodes. Of parallel edges, which lie beside each other, the first has the lot of
-// the node, and the n-th further one the node's n-th further lot, likewise the same for
-// all destinations.
+// labor has the parameters with which LABOR-0 draws one batch (Balın, Çatalyürek:
+// Layer-Neighbor Sampling, NeurIPS 2023). In every hop each node has a random lot, the same
+// for all destinations. A destination with the fanout k takes the k neighbours with the
+// least lots, and so, where possible, the same neighbours as other destinations: the batch
+// needs fewer input nodes. Of parallel edges, which are next to each other, the first has
+// the lot of the node, and the n-th further one the node's n-th further lot, which also is
+// the same for all destinations.
 //
 // Lots are independent and alike in distribution: each set of a destination's edges is as
 // likely as under uniform sampling. The zero value is uniform sampling.
@@ -28,11 +28,11 @@ type labor struct {
 	on            bool
 }
 
-// labor returns how a batch is drawn. Under a batch dependency of k, the lots of batch i
+// labor returns the parameters for a batch. Under a batch dependency of k, the lots of batch i
 // are cos(πf/2)·A + sin(πf/2)·B, where A and B are normally distributed, f = (i mod k)/k,
 // and the k batches of a group have A and B in common; B is the next group's A. The
 // correlation of lots is the cosine of the turn between two batches of a group, and 0
-// between batches whose groups do not follow each other.
+// between batches of groups that do not follow each other.
 func (s *Seeds) labor(id ID) labor {
 	p := &s.params
 	if p.Method != mbfile.Labor {
@@ -76,7 +76,7 @@ func (l *labor) lots(to []uint64, nodes []uint32) {
 	}
 }
 
-// further returns a node's n-th lot after that of lots: of the edge behind n parallel ones.
+// further returns the n-th further lot of a node, for the edge behind n parallel ones.
 func (l *labor) further(v uint32, n int) uint64 {
 	first := rng.Join(rng.Join(l.first, uint64(v)), uint64(n))
 	if l.cos == 0 {
@@ -90,13 +90,13 @@ func (l *labor) weighed(first, second uint64) uint64 {
 	return uint64(l.cos*normal(first)+l.sin*normal(second)) ^ 1<<63 // in the order of signed numbers
 }
 
-// normal returns a number of a distribution close to the normal one, of mean 0 and
-// variance (16 + 1/6)·2⁶⁴: how many of 64 random bits are set, and a triangular number
-// that fills the steps between. It is below 33·2³² in size. It computes with integers
-// alone, as cosine does: floating-point numbers, whose functions and fused products
-// round otherwise on other processors, would make other batches there. That the shape is
-// not exact costs nothing: the choice goes by the order of lots, and the correlation of
-// weighted sums needs no more than equal variances.
+// normal returns a random number with a distribution close to the normal one, mean 0 and
+// variance (16 + 1/6)·2⁶⁴: the number of set bits among 64 random bits, plus a triangular
+// number that fills the steps between. Its absolute value is below 33·2³². It uses only
+// integers, as cosine does, since floating-point functions and fused products round
+// differently on other processors, which would change the batches. The shape need not be
+// exact: the choice depends on the order of lots only, and the correlation of weighted sums
+// needs only equal variances.
 func normal(key uint64) int64 {
 	src := rng.New(key)
 	set, fill := src.Uint64(), src.Uint64()
@@ -132,7 +132,7 @@ type chooser struct {
 	lot  []uint64 // of a piece of the edges
 	from uint32   // source of the edge looked at before
 	nth  int      // how many parallel ones that edge is behind
-	kept []edge   // a heap, once they are n: what is given up first is on top
+	kept []edge   // a heap once it has n edges, with the first edge to give up on top
 	n    int      // edges that the destination takes
 	at   uint32   // those that were looked at
 	last uint64   // the greatest lot that may be taken
@@ -161,7 +161,7 @@ func (a edge) before(b edge) bool {
 // destination may have any number of neighbours.
 const edgesAtOnce = 1 << 18
 
-// LaborMemory returns the bytes that a sampler holds to draw by LABOR with a fanout, beside
+// LaborMemory returns the bytes of memory that a sampler with this fanout needs for LABOR, beside
 // Extent.Memory.
 func LaborMemory(fanout []int) int64 {
 	return 8*chunkEdges + 16*int64(max(slices.Max(fanout), 0))
@@ -217,7 +217,7 @@ func (c *chooser) add(ctx context.Context, sources []uint32, l *labor) error {
 	return nil
 }
 
-// parallel gives edges their own lots whose source is that of the edge before.
+// parallel gives edges with the same source as the edge before lots of their own.
 func (c *chooser) parallel(lot []uint64, piece []uint32, l *labor) {
 	from, nth := c.from, c.nth
 	for i, v := range piece {

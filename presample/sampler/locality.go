@@ -22,11 +22,11 @@ const (
 	nodesAtOnce = 4096
 )
 
-// locality orders nodes so that neighbours in the order need the same input
-// nodes. Nodes of one community come together, inside it those whose two-hop
-// neighbourhoods have the same least hash (MinHash: Broder, On the resemblance
-// and containment of documents, 1997), and of these those whose neighbours have.
-// It returns positions in nodes, a function of the graph, the nodes and the key.
+// locality orders nodes so that neighbours in the order need the same input nodes. Nodes of one
+// community come together; inside a community, nodes with the same least hash of their two-hop
+// neighbourhoods (MinHash: Broder, On the resemblance and containment of documents, 1997); and among
+// these, nodes with the same least hash of their neighbourhoods. It returns positions in nodes, a
+// function of the graph, the nodes and the key.
 func locality(ctx context.Context, t *dataset.Topology, nodes []uint32, key uint64, workers int) ([]uint32, error) {
 	w := walker{t: t, workers: workers}
 	label, spare, err := w.communities(ctx, rng.Join(key, 0))

@@ -12,8 +12,8 @@ import (
 const (
 	Random  = "random"
 	Overlap = "overlap" // neighbouring batches share input nodes
-	// Batches from the partitions in a buffer: as it changes during an epoch, and with one content for
-	// each epoch.
+	// Orders with batches from the partitions in a buffer, which changes during an epoch (Dispersed)
+	// or has one content for each epoch (Sequential).
 	Dispersed  = mbfile.Dispersed
 	Sequential = mbfile.Sequential
 )
@@ -51,11 +51,11 @@ const (
 	groupBatches = 8
 )
 
-// cutting says how the training nodes are cut.
+// cutting describes the cutting of the training nodes.
 type cutting struct {
 	n      int // training nodes
 	groups int
-	runs   int // of a group: as many as blocks of a batch
+	runs   int // of a group, equal to the blocks of a batch
 	block  int // nodes
 }
 
@@ -117,7 +117,7 @@ func (v *visit) span(index, size int) []uint32 {
 	return v.order[lo:v.cuts[index].end]
 }
 
-// orders holds the visits of the epochs under way.
+// orders holds the visits of the epochs in use.
 type orders struct {
 	seed  uint64
 	n     int
@@ -139,7 +139,7 @@ func (o *orders) init(n int, p *mbfile.Params) {
 	}
 }
 
-// memory returns the bytes held beside the visits under way.
+// memory returns the bytes that are held beside the visits.
 func (o *orders) memory() int64 {
 	switch {
 	case o.mixed:

@@ -10,8 +10,8 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Version is one of the parameters that decide batches: it changes whenever the same parameters give
-// other batches.
+// Version is the version of the sampler, one of the content parameters. It changes whenever the same
+// parameters give other batches.
 const Version = 1
 
 // Words that stand for fanouts.
@@ -23,13 +23,15 @@ const (
 const (
 	// maxBatchSize keeps counts of a batch within 32 bits with room to spare.
 	maxBatchSize = 1 << 28
-	// MaxFanout keeps the neighbours of one destination a small part of memory.
+	// MaxFanout is the largest number in a fanout; it keeps the neighbours of one destination a small
+	// part of memory.
 	MaxFanout = 1 << 16
 	// maxEpochs keeps the bytes of all batches within 64 bits.
 	maxEpochs = 1 << 20
 )
 
-// Check names the flag of a parameter that makes no sense.
+// Check returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil.
 func Check(p *mbfile.Params) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
@@ -45,19 +47,19 @@ func Check(p *mbfile.Params) error {
 	return checkFanout("--fanout", p.Fanout)
 }
 
-// Uniform names the method that Params leave empty.
+// Uniform is the name of the method "" of mbfile.Params.
 const Uniform = "uniform"
 
-// Methods returns the names of how destinations choose.
+// Methods returns the values that --sampler accepts.
 func Methods() []string { return []string{Uniform, mbfile.Labor} }
 
-// Orders returns the names of the orders of batches.
+// Orders returns the values that --order accepts.
 func Orders() []string { return []string{Random, Overlap, Dispersed, Sequential} }
 
-// SetMethod sets how destinations choose, by the method's name, and its parameters: the number of
-// batches over which the choices of labor change, 1 or more, and whether the choices are the same in
-// all hops. Uniform sampling sets none of the fields, so that samples from before there were other
-// methods keep their fingerprint.
+// SetMethod sets the fields of p for the sampling method: name is one of Methods, batches is
+// mbfile.Params.BatchDependency with 1 for none, and layers is LayerDependency. Invalid values are
+// errors of kind fault.ErrUsage. For uniform sampling all fields stay zero, so that samples from
+// before LABOR keep their fingerprint.
 func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
@@ -92,8 +94,8 @@ func checkFanout(flag string, fanout []int) error {
 	return nil
 }
 
-// EvalFanout returns the fanout of validation and test batches that a text stands for:
-// "same", "all", or a list as long as training's.
+// EvalFanout parses the fanout of validation and test batches: "same" as fanout, "all", or a list with
+// the length of fanout.
 func EvalFanout(text string, fanout []int) ([]int, error) {
 	switch text {
 	case EvalSame:
@@ -114,8 +116,8 @@ func EvalFanout(text string, fanout []int) ([]int, error) {
 	return eval, nil
 }
 
-// ParseFanout reads a list of fanouts as the command line spells it: numbers, or
-// "all" for every neighbour, separated by commas, input side first.
+// ParseFanout parses a fanout as flags have it: numbers, or "all" for every neighbour, separated by
+// commas, input side first.
 func ParseFanout(text string) ([]int, error) {
 	var fanout []int
 	for s := range strings.SplitSeq(text, ",") {

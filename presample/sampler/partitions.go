@@ -10,10 +10,10 @@ import (
 	"diskgnn/presample/walk"
 )
 
-// partitions divide the nodes of a graph for the orders Dispersed and Sequential, which train
-// on what a buffer of some of the partitions holds, as MariusGNN does. Each node lies in one
-// partition, in all epochs; partitions have equally many nodes, or one more than others, and
-// what lies in which is random:
+// partitions divide the nodes of a graph for the orders Dispersed and Sequential, which draw
+// batches from the partitions in a buffer, as MariusGNN does. Each node is in one partition,
+// the same in all epochs. Sizes of partitions differ by one at most. Nodes are assigned to
+// partitions at random:
 //
 //	dispersed   of all nodes alike. An epoch is a walk of package walk: a training node is
 //	            assigned to a state that holds its partition
@@ -21,9 +21,9 @@ import (
 //	            one state: these partitions, and random others as far as the buffer holds them
 //
 // A batch has seed nodes of one state, and the batches of a state follow each other; a state
-// that no seed node was assigned to has none. Every epoch has the same number of batches: as
-// many as are needed however the seed nodes fall to states. Batches that are left over are
-// given to the states in turn, whose seed nodes are divided evenly among their batches.
+// without seed nodes has none. Every epoch has the same number of batches, which suffices for
+// any distribution of the seed nodes over states. Surplus batches are given to the states in
+// turn. The seed nodes of a state are divided evenly among its batches.
 type partitions struct {
 	params mbfile.Params
 	of     []uint16 // of every node
@@ -98,7 +98,8 @@ func (q *partitions) memory() int64 {
 	return 2*int64(len(q.of)) + 4*int64(len(q.train)) + 16*int64(q.states+1) + assignment
 }
 
-// PartitionMemory returns the bytes that Load holds to divide a graph of the given number of nodes.
+// PartitionMemory returns the bytes of memory that Load takes, while it works, to divide the nodes
+// into partitions.
 func PartitionMemory(p mbfile.Params, nodes int64) int64 {
 	switch p.Order {
 	case Dispersed:
@@ -109,8 +110,8 @@ func PartitionMemory(p mbfile.Params, nodes int64) int64 {
 	return 0
 }
 
-// BufferedMemory bounds, for the orders Dispersed and Sequential, the bytes that Load holds for such a
-// dataset, and the bytes of Memory after it while the batches of one epoch and the next are under way.
+// BufferedMemory returns an upper bound of the bytes of memory for the orders Dispersed and
+// Sequential: Load's work, and Seeds.Memory while the batches of two successive epochs are in use.
 func BufferedMemory(p *mbfile.Params, d dataset.Facts, targetBytes int) int64 {
 	states := 1
 	if p.Order == Dispersed {
@@ -136,8 +137,8 @@ func (q *partitions) walk(epoch int) *walk.Walk {
 	return walk.New(p.Walk, p.Partitions, p.Buffer, key)
 }
 
-// arrange makes the visit of an epoch: its walk, and the training nodes, state after state,
-// cut into batches. key is that of the order.
+// arrange makes the visit of an epoch: its walk, and the training nodes, state after state, cut into
+// batches. key is the key of the order.
 func (q *partitions) arrange(v *visit, epoch int, key uint64) {
 	v.walk = nil // give it up first
 	v.walk = q.walk(epoch)
@@ -165,8 +166,8 @@ func (q *partitions) arrange(v *visit, epoch int, key uint64) {
 	v.cuts = cutStates(v.cuts[:0], seeds, q.params.BatchSize, q.batches())
 }
 
-// cutStates appends the batches, so many in all, of states with the given numbers of seed
-// nodes, which it overwrites.
+// cutStates appends the cuts of the given number of batches. seeds has the numbers of seed nodes of
+// the states, and is overwritten.
 func cutStates(cuts []cut, seeds []int, size, batches int) []cut {
 	for _, n := range seeds {
 		batches -= (n + size - 1) / size
@@ -192,8 +193,8 @@ func cutStates(cuts []cut, seeds []int, size, batches int) []cut {
 	return cuts
 }
 
-// Partitions returns the partition of every node, which is read only, and nil where the
-// order has none.
+// Partitions returns the partition of every node, which must not be changed, or nil if the order has
+// no partitions.
 func (s *Seeds) Partitions() []uint16 {
 	if s.orders.parts == nil {
 		return nil
@@ -201,10 +202,10 @@ func (s *Seeds) Partitions() []uint16 {
 	return s.orders.parts.of
 }
 
-// State returns the state of the epoch's walk that a batch belongs to, and writes to held which
-// partitions are in the buffer in that state: the batch's input nodes lie in these alone. It returns -1
-// for batches that are drawn from the whole graph: other orders, and evaluation. len(held) is the
-// number of partitions.
+// State returns the number of the state, in the walk of the epoch, that a batch belongs to. It sets
+// held[p] to whether partition p is in the buffer in that state; all input nodes of the batch are in
+// these partitions. For batches that are drawn from the whole graph (of other orders, and for
+// evaluation) it returns -1. len(held) must be the number of partitions.
 func (s *Seeds) State(id ID, held []bool) int {
 	if s.orders.parts == nil || id.Split != Train {
 		return -1

@@ -12,18 +12,18 @@ import (
 	"diskgnn/presample/mbfile"
 )
 
-// Options of a Sampler. The zero value of a field is its default.
+// Options are options of a Sampler. The zero value of a field is its default.
 type Options struct {
-	// Hash numbers nodes by a hash table of a batch's size instead of an array of the
-	// graph's, which is faster.
+	// Hash selects a hash table of a batch's size to number nodes. The default is an array of the
+	// graph's size, which is faster.
 	Hash bool
-	// Check, if not nil, may refuse a batch that is going to be at least as large as x, and needs a
-	// table of table bytes.
+	// Check, if not nil, is called before a batch becomes larger: x is a lower bound of the batch's
+	// size, and table the bytes of the table of nodes. An error of Check ends Draw.
 	Check func(x Extent, table int64) error
 }
 
-// Sampler draws batches. Its memory grows to the largest batch and is reused. It
-// is for one goroutine; any number of them may share a graph and its Seeds.
+// Sampler samples batches. Its memory grows to the largest batch and is reused. It is not safe for
+// concurrent use; any number of samplers may share a graph and Seeds.
 type Sampler struct {
 	from   Reader
 	fanout []int
@@ -44,12 +44,12 @@ type Sampler struct {
 	asked  Hop      // the hop that is read
 }
 
-// New returns a sampler of a graph in memory, or of one that is mapped and guarded by the
-// caller. fanout lists the neighbours to draw per destination, input side first as in DGL:
-// the last entry is for the seed nodes. mbfile.AllNeighbours takes all.
+// New returns a sampler of a graph in memory, or of a mapped graph if the caller guards Draw. fanout
+// has the number of neighbours that a destination draws, for each hop, input side first as in DGL: the
+// last entry is for the seed nodes. mbfile.AllNeighbours means all.
 func New(g *graph.CSC, fanout []int, o Options) *Sampler { return NewFrom(Graph(g), fanout, o) }
 
-// NewFrom returns a sampler of the graph that a reader reads, which is the sampler's alone.
+// NewFrom returns a sampler of the graph that from reads. No other sampler may use from.
 func NewFrom(from Reader, fanout []int, o Options) *Sampler {
 	s := &Sampler{from: from, fanout: fanout, check: o.Check}
 	if o.Hash {
@@ -63,8 +63,8 @@ func NewFrom(from Reader, fanout []int, o Options) *Sampler {
 	return s
 }
 
-// Draw draws a batch, which is a function of the graph, the fanout and the Seeds' set,
-// order, seed and method of sampling alone. It is the sampler's memory until the next call.
+// Draw samples a batch. It depends only on the graph, the fanout and the parameters and training set
+// of from. The result is in the sampler's memory and valid until the next call.
 func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, error) {
 	key := from.Pick(id, &s.picked)
 	if s.labor = from.labor(id); s.labor.on {
@@ -76,9 +76,9 @@ func (s *Sampler) Draw(ctx context.Context, from *Seeds, id ID) (*graph.Batch, e
 	return b, s.sample(ctx, b, s.picked.Nodes, key)
 }
 
-// sample draws the blocks of a batch. Its input nodes and degrees alias the
-// sampler's memory until the next call; labels are left to the caller. key is
-// that of (seed, epoch, batch); hops count from 0 at the seed nodes.
+// sample draws the blocks of a batch. Its input nodes and degrees alias the sampler's memory until the
+// next call; the caller sets labels. key is the key of (seed, epoch, batch); hops count from 0 at the
+// seed nodes.
 func (s *Sampler) sample(ctx context.Context, b *graph.Batch, seeds []uint32, key uint64) error {
 	fanout := s.fanout
 	s.table.begin()
@@ -148,8 +148,8 @@ func (s *Sampler) numberAll(seeds []uint32) (_ int, err error) {
 	return int(n), nil
 }
 
-// number gives nodes that are new the numbers from n on, and puts those of ids into out. The
-// list of nodes grows with the nodes that are found, which may be far fewer than edges.
+// number gives new nodes the numbers from n on, and sets out to the numbers of ids. The list of nodes
+// grows with the nodes that are found, which may be far fewer than edges.
 func (s *Sampler) number(out, ids []uint32, n uint32) (uint32, error) {
 	s.nodes = enlarge(s.nodes, int(n), int(n)+len(ids)+1)
 	n, ok := s.table.number(out, ids, s.nodes, n)
@@ -178,8 +178,7 @@ func (s *Sampler) wholeDegree(i int) (uint32, error) {
 	return degree[0], err
 }
 
-// hop draws the in-neighbours of the first dst nodes: one block, whose edges are
-// counted already.
+// hop draws the in-neighbours of the first dst nodes: one block, with counted edges.
 func (s *Sampler) hop(ctx context.Context, k *graph.Block, dst, edges int, key uint64, l labor) error {
 	k.Indices = enlarge(k.Indices, 0, edges)
 	s.asked = Hop{s: s, n: dst, block: k, key: key, labor: l}

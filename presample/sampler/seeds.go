@@ -32,7 +32,7 @@ type split struct {
 
 func (s *split) batches(size int) int { return (len(s.nodes) + size - 1) / size }
 
-// Split is a set of labelled nodes that batches are made of.
+// Split is one of the sets Train, Valid and Test.
 type Split int
 
 // The splits.
@@ -42,8 +42,8 @@ const (
 	Test
 )
 
-// ID names a batch: by its number in an epoch, from 0, or in the validation or the test
-// set, which have no epochs.
+// ID identifies a batch: its split, for Train its epoch, and its number from 0 in the epoch or the
+// split.
 type ID struct {
 	Split        Split
 	Epoch, Index int
@@ -60,24 +60,24 @@ func (id ID) drawnAs() uint64 {
 	return uint64(id.Epoch)
 }
 
-// Picked are a batch's seed nodes, and of each its class or, in a multi-label graph, its
-// row of classes.
+// Picked has the seed nodes of a batch with their labels and, in a multi-label graph, their rows of
+// classes.
 type Picked struct {
 	Nodes   []uint32
 	Labels  []int32
 	Targets []byte
 }
 
-// Seeds knows the seed nodes of every batch, of any number of epochs. Its methods are safe
-// for concurrent use, but Localize, which comes first.
+// Seeds determines the seed nodes of every batch of any number of epochs. Its methods are safe for
+// concurrent use, except Localize, which must come before the first Pick.
 type Seeds struct {
-	params mbfile.Params // Epochs decides nothing but the numbers that Nth knows
+	params mbfile.Params // Epochs is used by Nth and Memory only
 	split  [3]split
 	orders orders
 }
 
-// Load reads the splits of a dataset. Nodes without a label are left out, then the
-// training set is cut down to its ratio.
+// Load reads the splits of a dataset, leaves out nodes without a label, and keeps the share
+// p.TrainRatio of the training nodes.
 func Load(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress.Reporter) (*Seeds, error) {
 	labels, err := d.Labels()
 	if err != nil {
@@ -113,8 +113,8 @@ func Load(ctx context.Context, d *dataset.Dataset, p mbfile.Params, rep progress
 	return s, nil
 }
 
-// Localize finds the order of locality, if the order of the batches is Overlap. t is the
-// dataset's.
+// Localize computes the order of training nodes by locality, if the order of the batches is Overlap;
+// else it does nothing. t is the topology of the dataset.
 func (s *Seeds) Localize(ctx context.Context, t *dataset.Topology, workers int, rep progress.Reporter) error {
 	if s.params.Order != Overlap {
 		return nil
@@ -161,7 +161,7 @@ func (s *split) keep(ratio float64, key uint64) {
 // is empty.
 func (s *split) targetsOf(i int) []byte { return s.targets[i*s.row : (i+1)*s.row] }
 
-// Batches returns the number of batches of a split; of Train, in each epoch.
+// Batches returns the number of batches of a split; for Train, of one epoch.
 func (s *Seeds) Batches(of Split) int {
 	if of == Train && s.orders.parts != nil {
 		return s.orders.parts.batches()
@@ -169,19 +169,20 @@ func (s *Seeds) Batches(of Split) int {
 	return s.split[of].batches(s.params.BatchSize)
 }
 
-// Nodes returns the number of a split's labelled nodes; of Train, of those that the ratio
-// leaves, which are the seed nodes of every epoch.
+// Nodes returns the number of labelled nodes of a split; for Train, of the nodes that TrainRatio
+// keeps. They are the seed nodes of every epoch.
 func (s *Seeds) Nodes(of Split) int { return len(s.split[of].nodes) }
 
-// List returns a split's labelled nodes, ascending; of Train those that the ratio leaves. They
-// must not be changed. Batches of Train visit them in the order of the epoch.
+// List returns the labelled nodes of a split in ascending order; for Train, the nodes that TrainRatio
+// keeps. The caller must not change the result. Training batches visit the nodes in another order.
 func (s *Seeds) List(of Split) []uint32 { return s.split[of].nodes }
 
-// TargetBytes returns the bytes of a node's row of classes; 0: it has one class.
+// TargetBytes returns the length in bytes of a node's row of classes, or 0 if the graph is not
+// multi-label.
 func (s *Seeds) TargetBytes() int { return s.split[Train].row }
 
-// Nth returns batch i of samples: the batches of the training epochs, one epoch after another, then
-// validation, then test.
+// Nth returns the batch with number i in a SAMPLES directory: first the training batches of all
+// epochs, then validation, then test.
 func (s *Seeds) Nth(i int) ID {
 	per := s.Batches(Train)
 	if trained := s.params.Epochs * per; i < trained {
@@ -192,7 +193,8 @@ func (s *Seeds) Nth(i int) ID {
 	return ID{Split: Test, Index: i - s.Batches(Valid)}
 }
 
-// Memory returns the bytes held while the given number of successive batches are under way.
+// Memory returns the bytes of memory that the Seeds hold while the given number of successive batches
+// are in use.
 func (s *Seeds) Memory(underWay int) int64 {
 	epochs := 2 + underWay/s.Batches(Train)
 	n := int64(min(epochs, s.params.Epochs+1))*s.orders.visitMemory() + s.orders.memory()
@@ -202,8 +204,7 @@ func (s *Seeds) Memory(underWay int) int64 {
 	return n
 }
 
-// MostMemory bounds the result of Memory for a dataset, before it is loaded: nodes of its splits may
-// have no label, and some orders may have a batch for each seed node.
+// MostMemory returns an upper bound of Seeds.Memory for a dataset that is not loaded yet.
 func MostMemory(p *mbfile.Params, d dataset.Facts, targetBytes, underWay int) int64 {
 	perSeed, visit, held := int64(4), int64(0), int64(0)
 	switch {
@@ -217,13 +218,14 @@ func MostMemory(p *mbfile.Params, d dataset.Facts, targetBytes, underWay int) in
 	case p.Order == Overlap:
 		held = newCutting(int(d.Train), p.BatchSize).memory()
 	}
-	// Of the visits of 2 + underWay/batches epochs; a batch has as many seed nodes at most.
+	// Visits of 2 + underWay/batches epochs; no batch has more than BatchSize seed nodes.
 	ahead := 2*d.Train + int64(underWay)*min(int64(p.BatchSize), d.Train)
 	visits := min(perSeed*ahead+int64(2+underWay)*visit, int64(p.Epochs+1)*(perSeed*d.Train+visit))
 	return held + visits + int64(8+targetBytes)*(d.Train+d.Valid+d.Test)
 }
 
-// MostLocalizeMemory likewise bounds the result of LocalizeMemory.
+// MostLocalizeMemory returns an upper bound of Seeds.LocalizeMemory for a dataset that is not loaded
+// yet.
 func MostLocalizeMemory(p *mbfile.Params, d dataset.Facts) int64 {
 	if p.Order != Overlap {
 		return 0
@@ -231,7 +233,8 @@ func MostLocalizeMemory(p *mbfile.Params, d dataset.Facts) int64 {
 	return localityMemory(d.Nodes, d.Train)
 }
 
-// LocalizeMemory returns the bytes that Localize holds in a graph of the given number of nodes.
+// LocalizeMemory returns the bytes of memory that Localize takes for a graph of the given number of
+// nodes, 0 if it does nothing.
 func (s *Seeds) LocalizeMemory(nodes int64) int64 {
 	if s.params.Order != Overlap {
 		return 0
@@ -239,8 +242,8 @@ func (s *Seeds) LocalizeMemory(nodes int64) int64 {
 	return localityMemory(nodes, int64(len(s.split[Train].nodes)))
 }
 
-// Pick puts the seed nodes of a batch into to, reusing its memory, and returns the key of the batch's
-// draws.
+// Pick sets to to the seed nodes of a batch, reusing its memory, and returns the key of the batch's
+// random draws.
 func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	to.Nodes, to.Labels, to.Targets = to.Nodes[:0], to.Labels[:0], to.Targets[:0]
 	size, from := s.params.BatchSize, &s.split[id.Split]
@@ -260,6 +263,6 @@ func (s *Seeds) Pick(id ID, to *Picked) (key uint64) {
 	return key
 }
 
-// Forget gives up the orders of the training epochs before the given one. They are made
-// again if they are needed.
+// Forget frees the visiting orders of the training epochs before the given one. They are computed
+// again if needed.
 func (s *Seeds) Forget(before int) { s.orders.drop(before) }

@@ -5,10 +5,9 @@ import (
 	"math/bits"
 )
 
-// A table numbers the nodes of one batch in the order of their discovery. Both
-// kinds know stale entries by their value, so that starting a batch costs
-// nothing: an entry holds base plus the node's number, and base grows by the
-// numbers given out. What lies below base was written for an earlier batch.
+// A table numbers the nodes of one batch in the order of their discovery. Stale entries are recognised
+// by their values, so that starting a batch costs nothing: an entry is base plus the node's number,
+// and base grows by the numbers that were given out. An entry below base is from an earlier batch.
 type table interface {
 	// begin forgets all nodes.
 	begin()
@@ -28,11 +27,11 @@ type arrayTable struct {
 	used  uint32 // numbers given out in this batch
 }
 
-// MaxArrayNodes is the most nodes of a graph that an array numbers: base plus any number
-// stays within 32 bits, with room to spare.
+// MaxArrayNodes is the largest number of nodes of a graph that an array can number: base plus any
+// number stays below 2³², with room to spare.
 const MaxArrayNodes = 1 << 31
 
-// ArrayMemory returns the bytes of the array that numbers the nodes of a graph.
+// ArrayMemory returns the bytes of memory of the array that numbers the nodes of a graph.
 func ArrayMemory(nodes int64) int64 { return 4 * nodes }
 
 func newArrayTable(nodes int64) *arrayTable {
@@ -105,8 +104,8 @@ func (t *hashTable) begin() {
 	t.used = 0
 }
 
-// HashMemory returns the bytes of the hash table that numbers the nodes of a batch; it
-// counts the old entries too, while the table grows.
+// HashMemory returns the bytes of memory of the hash table that numbers n nodes of a batch, with the
+// old entries while the table grows.
 func HashMemory(n int64) int64 { b := hashTableBytes(n); return b + b/2 }
 
 func (t *hashTable) memory(n int64) int64 { return HashMemory(n) }
@@ -114,7 +113,7 @@ func (t *hashTable) memory(n int64) int64 { return HashMemory(n) }
 // home returns where the search for a node begins (Fibonacci hashing).
 func (t *hashTable) home(id uint32) uint64 { return uint64(id) * 0x9E3779B97F4A7C15 >> t.shift }
 
-// number knows no ids of the graph: it numbers any.
+// number accepts any ids, not only nodes of the graph.
 func (t *hashTable) number(out, ids, nodes []uint32, n uint32) (uint32, bool) {
 	t.reserve(nodes, n, uint32(len(ids)))
 	entry, base, mask := t.entry, t.base, uint64(len(t.entry)-1)

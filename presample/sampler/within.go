@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// within restricts a batch to neighbours whose partitions are in the buffer. They alone
-// count for the fanout: of a destination with more neighbours in the buffer than the fanout
-// says so many are drawn, uniformly, and all of them otherwise, which may be none. Degrees
-// that the batch carries are those of the whole graph. The zero value restricts nothing.
+// within restricts a batch to neighbours in the partitions that the buffer holds. Only these count for
+// the fanout: a destination with more of them than the fanout draws that number of them uniformly, and
+// any other takes all of them, possibly none. The degrees in the batch are still degrees in the whole
+// graph. The zero value restricts nothing.
 type within struct {
 	of   []uint16 // the partition of every node
 	held []bool   // of every partition: whether it is in the buffer
 	on   bool
 	left int // edges to look at before the context is looked at
 
-	all   bool    // edges of the destination under way with a source in the buffer are taken
-	ranks []int64 // else those of these ranks among them, ascending, but for what was taken
+	all   bool    // all edges of the current destination with a source in the buffer are taken
+	ranks []int64 // else only edges with these ranks among them, ascending; taken ones are removed
 	rank  int64   // of the next
 }
 
@@ -55,15 +55,15 @@ func (w *within) count(ctx context.Context, sources []uint32) (n uint32, err err
 	return n, nil
 }
 
-// begin begins a destination, of whose edges with a source in the buffer those of the given
-// ranks are taken, nil for all.
+// begin begins a destination. ranks are the ranks of the edges to take, among the edges with a source
+// in the buffer; nil: all.
 func (w *within) begin(ranks []int64) {
 	slices.Sort(ranks)
 	w.all, w.ranks, w.rank = ranks == nil, ranks, 0
 }
 
-// take puts those of the next sources of the destination that are taken into out, and returns
-// how many they are.
+// take copies the sources that are to be taken, of the destination's next ones, to out and returns
+// their number.
 func (w *within) take(ctx context.Context, out, sources []uint32) (n int, err error) {
 	for piece := range slices.Chunk(sources, edgesAtOnce) {
 		if err := w.look(ctx, len(piece)); err != nil {

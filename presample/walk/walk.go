@@ -29,22 +29,22 @@ const (
 	Comet = "comet"
 )
 
-// Names returns the kinds of walks.
+// Names returns the kinds of walks: the values that --walk accepts, the default first.
 func Names() []string { return []string{Sweep, Beta, Comet} }
 
-// MaxPartitions bounds the partitions of a graph.
+// MaxPartitions is the largest number of partitions.
 const MaxPartitions = 1 << 14
 
 // swap is the step from one state to the next: one group replaces another.
 type swap struct{ out, in uint16 }
 
-// Walk is the states of an epoch. It is read only, and safe for concurrent use.
+// Walk is the sequence of states of an epoch. It is immutable and safe for concurrent use.
 type Walk struct {
 	size  int      // partitions of a group; the last group may have fewer
 	parts []uint16 // all partitions, group after group
 	slots int      // state 0 has the groups 0 to slots-1
 	swaps []swap
-	first bool // what is assigned goes to the first state that holds it
+	first bool // items are assigned to the first state that holds both partitions
 }
 
 func groupSize(kind string, buffer int) int {
@@ -58,7 +58,7 @@ func groupSize(kind string, buffer int) int {
 	return buffer / slots
 }
 
-// States returns the number of states of every walk of a kind.
+// States returns the number of states of a walk of the given kind.
 func States(kind string, partitions, buffer int) int {
 	size := groupSize(kind, buffer)
 	slots := buffer / size
@@ -74,7 +74,8 @@ func States(kind string, partitions, buffer int) int {
 	return n
 }
 
-// New returns the walk of a key, for 2 ≤ buffer ≤ partitions ≤ MaxPartitions.
+// New returns a random walk of the given kind, determined by key. It requires 2 ≤ buffer ≤ partitions
+// ≤ MaxPartitions.
 func New(kind string, partitions, buffer int, key uint64) *Walk {
 	src := rng.New(key)
 	size := groupSize(kind, buffer)
@@ -100,13 +101,13 @@ func New(kind string, partitions, buffer int, key uint64) *Walk {
 		for at := range n {
 			admit(at, at)
 		}
-		disk = disk[n:] // what has left those slots was together with every other group
+		disk = disk[n:] // groups that left those slots were together with every other group
 	}
 	return w
 }
 
-// Fixed returns the walk of a single state: the first kept partitions, and random others as
-// far as the buffer holds them. 1 ≤ kept ≤ buffer ≤ partitions ≤ MaxPartitions.
+// Fixed returns a walk with a single state: the partitions 0 … kept−1, and random others until the
+// buffer is full. It requires 1 ≤ kept ≤ buffer ≤ partitions ≤ MaxPartitions.
 func Fixed(partitions, buffer, kept int, key uint64) *Walk {
 	src := rng.New(key)
 	w := &Walk{size: buffer, parts: upTo(partitions), slots: 1}
@@ -131,7 +132,8 @@ func (w *Walk) group(g uint16) []uint16 {
 	return w.parts[lo:min(lo+w.size, len(w.parts))]
 }
 
-// Resident writes into held, for each partition, whether a state has it.
+// Resident sets held[p] to whether partition p is in the buffer in the given state. len(held) is the
+// number of partitions.
 func (w *Walk) Resident(state int, held []bool) {
 	clear(held)
 	put := func(g uint16, in bool) {
@@ -151,14 +153,14 @@ func (w *Walk) Resident(state int, held []bool) {
 // span is the states from to to-1.
 type span struct{ from, to int }
 
-// Assignment assigns pairs of partitions to the states of a walk.
+// Assignment assigns items, which belong to a pair of partitions, to the states of a walk.
 type Assignment struct {
 	first   bool
 	groupOf []uint16 // of every partition
 	stays   [][]span // of every group, in the buffer
 }
 
-// Assign returns the assignment to the states of the walk.
+// Assign returns the Assignment to the states of the walk.
 func (w *Walk) Assign() *Assignment {
 	a := &Assignment{first: w.first, groupOf: make([]uint16, len(w.parts)), stays: make([][]span, (len(w.parts)+w.size-1)/w.size)}
 	for g := range a.stays {
@@ -177,8 +179,8 @@ func (w *Walk) Assign() *Assignment {
 	return a
 }
 
-// State returns the state for an item of partitions i and j, by the rule of the walk, and -1 where no
-// state holds both.
+// State returns a state in which the partitions i and j are both in the buffer, or -1 if there is
+// none: the first one for Beta, and a random one, drawn from src, for other kinds.
 func (a *Assignment) State(i, j int, src *rng.Source) int {
 	x, y := a.stays[a.groupOf[i]], a.stays[a.groupOf[j]]
 	n := 0
@@ -201,7 +203,7 @@ func (a *Assignment) State(i, j int, src *rng.Source) int {
 	panic("walk: fewer states than were counted")
 }
 
-// together yields the states that lie in both lists of ascending spans.
+// together yields the states that are in both lists of ascending spans.
 func together(x, y []span) func(yield func(span) bool) {
 	return func(yield func(span) bool) {
 		for len(x) > 0 && len(y) > 0 {
@@ -218,8 +220,8 @@ func together(x, y []span) func(yield func(span) bool) {
 	}
 }
 
-// Memory returns the bytes of a walk of the given number of states, and the bytes of an Assignment to
-// its states.
+// Memory returns the bytes of memory of a Walk with the given number of states, and of an Assignment
+// to them.
 func Memory(partitions, states int) (walk, assignment int64) {
 	p, s := int64(partitions), int64(states)
 	return 4*p + 8*s, 2*p + 24*p + 3*16*(p+s)

@@ -18,8 +18,8 @@ import (
 // ErrRoom is the error of a batch that is larger than the sizes of its Sampler.
 var ErrRoom = errors.New("the batch is larger than the buffers on the GPU")
 
-// Sampler draws batches within given sizes, one at a time, on a stream of its own. Its memory
-// is taken by New. It is for one goroutine at a time, which need not be attached.
+// Sampler samples batches up to given sizes on a GPU, one at a time, on its own stream. New takes all
+// its memory. Only one goroutine may use it at a time; it need not be attached to the device.
 type Sampler struct {
 	topology *Topology
 	sizes    graph.Sizes
@@ -35,7 +35,7 @@ type Sampler struct {
 // buffers are a sampler's on the device.
 type buffers struct {
 	frontier kernels.Frontier
-	counts   cuda.Buffer // uint32: what is wrong, the nodes before each hop and after the last, the edges of each
+	counts   cuda.Buffer // uint32: an error code, the nodes before each hop and after the last, the edges of each hop
 	hops     []kernels.SampleHop
 }
 
@@ -88,7 +88,7 @@ func (b *buffers) lay(a *cuda.Arena, sizes *graph.Sizes, fanout []int) error {
 	return errors.Join(errs...)
 }
 
-// aim makes the buffers those of a graph, after lay.
+// aim sets the addresses of a graph in the buffers, after lay.
 func (b *buffers) aim(t *Topology) {
 	word := func(i int) cuda.Buffer { return b.counts.Slice(int64(4*i), 4) }
 	b.frontier.Graph, b.frontier.Wrong = t.indptr, word(0)
@@ -99,7 +99,7 @@ func (b *buffers) aim(t *Topology) {
 	}
 }
 
-// DeviceBytes returns the device's memory of a sampler.
+// DeviceBytes returns the bytes of device memory of a Sampler.
 func DeviceBytes(sizes graph.Sizes, fanout []int) (int64, error) {
 	var a cuda.Arena
 	var b buffers
@@ -107,7 +107,7 @@ func DeviceBytes(sizes graph.Sizes, fanout []int) (int64, error) {
 	return a.Used(), err
 }
 
-// HostBytes returns the pinned memory of a sampler.
+// HostBytes returns the bytes of pinned host memory of a Sampler.
 func HostBytes(sizes graph.Sizes) int64 {
 	n, layers := words(len(sizes.Src)), len(sizes.Src)
 	n += sizes.Dst[layers-1] + 2*sizes.Src[0]
@@ -130,7 +130,8 @@ func (o *output) cut(memory []uint32, sizes *graph.Sizes) {
 	}
 }
 
-// New returns a sampler of batches within sizes. fanout is in the order that the host's sampler takes.
+// New returns a sampler of batches within sizes. fanout is in the order of sampler.New, input side
+// first. The caller frees the sampler before t.
 func New(t *Topology, sizes graph.Sizes, fanout []int) (*Sampler, error) {
 	s := &Sampler{topology: t, sizes: sizes}
 	device, err := DeviceBytes(sizes, fanout)
@@ -160,9 +161,9 @@ func New(t *Topology, sizes graph.Sizes, fanout []int) (*Sampler, error) {
 	return s, nil
 }
 
-// Draw draws a batch, which is the sampler's memory until the next call: the batch of
-// sampler.Sampler.Draw. One that is beyond the sizes is ErrRoom. It waits for the device, for
-// milliseconds, whatever becomes of ctx meanwhile.
+// Draw samples the batch that sampler.Sampler.Draw samples for the same id. The result is in the
+// sampler's memory and valid until the next call. A batch that is larger than the sizes is ErrRoom.
+// Draw waits for the device, for milliseconds; cancelling ctx does not end the wait.
 func (s *Sampler) Draw(ctx context.Context, from *sampler.Seeds, id sampler.ID) (*graph.Batch, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -222,7 +223,7 @@ func (s *Sampler) launch(seeds []uint32, key uint64) error {
 	return s.stream.CopyOut(binio.Bytes(s.out.counts), s.counts)
 }
 
-// fetch gives the stream the copies of the blocks, whose counts are here.
+// fetch enqueues copies of the blocks to the host. Their counts are on the host already.
 func (s *Sampler) fetch() error {
 	hops := len(s.hops)
 	nodes, edges := s.out.counts[1:2+hops], s.out.counts[2+hops:]
@@ -240,7 +241,7 @@ func (s *Sampler) fetch() error {
 	return errors.Join(copyOut(b.Input, s.frontier.Nodes), copyOut(b.Degree, s.frontier.Degree))
 }
 
-// Free gives the memory back.
+// Free frees the memory.
 func (s *Sampler) Free() {
 	_ = s.topology.device.Attached(func() error { // fails only after a fault, which was reported
 		if s.host != nil {

@@ -19,8 +19,7 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Topology is a graph's index pointers and indices where a device reads them. Any number of
-// samplers may share it.
+// Topology is a copy of a graph in memory that a GPU reads. Any number of samplers may share it.
 type Topology struct {
 	device          *cuda.Device
 	arena           *cuda.Arena // of the device's memory; nil: it is in the host's
@@ -29,21 +28,21 @@ type Topology struct {
 	indptr, indices cuda.Buffer
 }
 
-// step is how many bytes are copied between two looks at the context, which is also the
-// memory that copying takes besides.
+// step is the number of bytes that are copied between two checks of the context. It is also the extra
+// memory of copying.
 const step = 4 << 20
 
 // indptrBytes returns the size of the index pointers, rounded up so that the indices are aligned.
 func indptrBytes(nodes int64) int64 { return binio.AlignUp(8*(nodes+1), cuda.Align) }
 
-// Bytes returns the memory of a topology, the device's or the host's: whole pages.
+// Bytes returns the bytes of device memory or host memory that a Topology takes: whole pages.
 func Bytes(nodes, edges int64) int64 {
 	return binio.AlignUp(indptrBytes(nodes)+4*edges, device.PageSize)
 }
 
-// Place copies a graph to memory that the device reads: to the device's memory if near is set,
-// otherwise to host memory that it pins. guard calls the functions that touch the graph, and turns page
-// faults into errors.
+// Place copies a graph to memory that the device reads: the device's memory if near is set, else
+// pinned host memory. guard must call its argument, which reads g, and return its error or the error
+// of a page fault. The caller frees the result.
 func Place(ctx context.Context, d *cuda.Device, g *graph.CSC, near bool, guard func(func() error) error) (_ *Topology, err error) {
 	t := &Topology{device: d}
 	defer func() {
@@ -83,7 +82,7 @@ func (t *Topology) copyIn(ctx context.Context, g *graph.CSC, bytes int64, guard 
 		return err
 	}
 	defer s.Free()
-	bounce := make([]byte, step) // the driver does not read what may be gone
+	bounce := make([]byte, step) // since the driver must not read mapped pages, which may be gone
 	return copyParts(ctx, g, guard, func(part int, at int64, b []byte) error {
 		to := [...]cuda.Buffer{t.indptr, t.indices}[part]
 		return errors.Join(s.CopyIn(to.Slice(at, int64(len(b))), b), s.Synchronize())
@@ -134,7 +133,7 @@ func copyParts(ctx context.Context, g *graph.CSC, guard func(func() error) error
 	return nil
 }
 
-// Free gives the memory back. No sampler of the topology may be left.
+// Free frees the memory. No sampler may use the topology any more.
 func (t *Topology) Free() {
 	_ = t.device.Attached(func() error { // fails only after a fault, which was reported
 		if t.pinned != nil {

@@ -55,12 +55,12 @@ func openCached(ctx context.Context, d *dataset.Dataset, o Options, rep progress
 	return c, nil
 }
 
-// longestRead is the most bytes that the stack reads at a time. Each read under way has a
-// bounce buffer of as many.
+// longestRead is the largest read of the stack, in bytes. Each read in progress has a bounce buffer of
+// this size.
 const longestRead = 16 << 10
 
-// StackBytes is the memory of a cached topology's stack outside Go's heap: its bounce buffers, which
-// io_uring pins whole.
+// StackBytes is the memory in bytes of a cached topology's storage stack outside Go's heap: bounce
+// buffers, which io_uring pins.
 const StackBytes = inFlight * longestRead
 
 // damaged adds to an error about the indices how they are made again.
@@ -172,30 +172,32 @@ func (c *cached) Close() error {
 	return errors.Join(err, c.stack.Close())
 }
 
-// Lists gives the memory of holding single nodes' in-neighbours, and the reads that it saves, for a
-// topology that can hold a choice of them.
+// Lists tells the memory that holding the in-neighbours of single nodes takes, and the reads that it
+// saves, for a cached topology.
 type Lists struct {
 	of     *cached
 	fanout int
 }
 
-// ListsOf returns the Lists of a topology. Its samplers draw at most fanout in-neighbours of a node; 0:
-// they look at all of them. It is false for a topology that holds no choice.
+// ListsOf returns the Lists of a cached topology; the bool is false for other topologies. fanout is
+// the largest number of in-neighbours that samplers draw of a node, or 0 if they read all of them.
 func ListsOf(t Topology, fanout int) (Lists, bool) {
 	c, ok := t.(*cached)
 	return Lists{c, fanout}, ok
 }
 
-// Bytes returns the memory that a node's takes: its in-neighbours and their place.
+// Bytes returns the bytes of memory to hold the in-neighbours of node v and their position.
 func (l Lists) Bytes(v uint32) int64 { return 4*int64(l.of.offsets.Degree(v)) + 4 }
 
-// Held returns the memory that Fill needs to hold lists of the given bytes in all, with their index.
+// Held returns the bytes that Fill must be given to hold nodes with the given sum of Bytes, with the
+// index.
 func (l Lists) Held(bytes int64) int64 {
 	return heldBytes(int64(l.of.offsets.NumNodes()), 0, 0) + bytes + device.PageSize
 }
 
-// Read returns the bytes that a draw from a node's list reads where it is not held, if no other draw of
-// the hop reads the same pages: all pages of the list, or one for each draw if that is less.
+// Read returns the bytes that one draw reads from disk if the in-neighbours of v are not held, and no
+// other draw of the hop reads the same pages: all pages of the in-neighbours, or fanout pages if those
+// are fewer.
 func (l Lists) Read(v uint32) int64 {
 	first, n := l.of.offsets.Start(int64(v)), int64(l.of.offsets.Degree(v))
 	if n == 0 {

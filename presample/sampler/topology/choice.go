@@ -12,24 +12,25 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Choice is a user's choice of a topology. The zero value is the default. A run's directory keeps it
-// under the names of its flags.
+// Choice has the flags that choose a topology. The zero value is the default. A run's directory
+// records it under the names of the flags.
 type Choice struct {
 	Level string `json:"topology,omitempty"` // one of Levels; "" means mapped
-	// Memory is the limit of the held in-neighbours with their index: bytes, or a share of the indices.
-	// Nil leaves it to the caller.
+	// Memory is the limit for held in-neighbours with their index: bytes, or a share of the size of
+	// the indices. Nil: Bytes takes the caller's limit.
 	Memory *budget.Size `json:"topology_memory,omitempty"`
-	Order  string       `json:"topology_order,omitempty"` // whose they are: one of Orders; "" means the first
+	Order  string       `json:"topology_order,omitempty"` // which nodes come first: one of Orders; "" means the first one
 }
 
-// EnsureDefaults fills in the fields that are zero, except Memory.
+// EnsureDefaults sets the fields that are zero to their defaults, except Memory.
 func (c *Choice) EnsureDefaults() {
 	if c.Level == "" {
 		c.Level = Mapped
 	}
 }
 
-// Validate names the flag that makes no sense. It expects EnsureDefaults to have been called.
+// Validate returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil. Call EnsureDefaults before.
 func (c *Choice) Validate() error {
 	if err := CheckLevel(c.Level); err != nil {
 		return err
@@ -48,8 +49,8 @@ func (c *Choice) Validate() error {
 	return nil
 }
 
-// Bytes returns the memory that Fill may take for a dataset's topology, in bytes, at most the size of
-// all of it; rest is the limit where the choice sets none.
+// Bytes returns the bytes of memory that Fill may take for the topology of d: Memory, or rest if that
+// is nil, and at most the size of the whole topology. It returns 0 unless the level is Cached.
 func (c *Choice) Bytes(d *dataset.Dataset, rest int64) int64 {
 	f := d.Facts()
 	most := heldBytes(f.Nodes, f.Nodes, f.Edges)
@@ -68,9 +69,8 @@ func (c *Choice) Bytes(d *dataset.Dataset, rest int64) int64 {
 	}
 }
 
-// Refused adds to an error of kind fault.ErrBudget the flag that lowers the memory of held neighbours.
-// The error is from work that lacks memory beside held bytes of neighbours. It returns other errors as
-// they are.
+// Refused adds the remedy --topology-memory to an error of kind fault.ErrBudget, if held, the bytes of
+// neighbours in memory, is above 0. It returns other errors unchanged.
 func (c *Choice) Refused(err error, held int64) error {
 	if held <= 0 || c.Level != Cached || !errors.Is(err, fault.ErrBudget) {
 		return err
@@ -78,8 +78,8 @@ func (c *Choice) Refused(err error, held int64) error {
 	return fmt.Errorf("%w; neighbours held in memory take %s of it: lower that with --topology-memory", err, budget.FormatBytes(held))
 }
 
-// FillWork returns the work memory of opening and filling the topology, in bytes, beside the memory
-// that the topology holds afterwards.
+// FillWork returns the bytes of memory that Open and Fill take while they work, beside the memory of
+// the topology itself.
 func (c *Choice) FillWork(d *dataset.Dataset) int64 {
 	if c.Level != Cached {
 		return 0

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// roundPages are read at the same time by one of the two rounds that a fetcher has in
-	// flight: together as many as keep a fast drive busy.
+	// roundPages is the number of pages that one of a fetcher's two rounds reads concurrently; two
+	// rounds keep a fast drive busy.
 	roundPages = 128
-	// roundPieces bounds what is taken of them before the next round.
+	// roundPieces is the largest number of pieces of a round.
 	roundPieces = 4096
 	pageEdges   = binio.Page / 4
 )
 
-// piece is successive edges of the graph whose sources are wanted, and for whom: the caller's
-// numbers.
+// piece is a range of successive edges of the graph with wanted sources. The caller numbers their
+// destinations.
 type piece struct {
 	first int64
 	n     int
@@ -97,7 +97,7 @@ func (f *fetcher) free() {
 	f.staging.Free()
 }
 
-// fetch reads all pieces of a list. No read is under way once it returns.
+// fetch reads all pieces of a list. After it returns, no read is in progress.
 func (f *fetcher) fetch(ctx context.Context, from list) error {
 	f.from = from
 	f.advance()
@@ -143,7 +143,7 @@ func (f *fetcher) advance() {
 	}
 }
 
-// submit submits a round for the pieces that come next, as many as it has room for.
+// submit fills a round with the next pieces and submits its reads.
 func (f *fetcher) submit(r *round) error {
 	r.used, r.nreads, r.n, r.last = 0, 0, 0, -1
 	for r.n < roundPieces && f.rest.n > 0 {
@@ -194,7 +194,7 @@ func (f *fetcher) cover(r *round, page int64) {
 	r.last = page
 }
 
-// take checks the pages of a round and hands its pieces over.
+// take checks the pages of a round, and passes its pieces to the list.
 func (f *fetcher) take(ctx context.Context, r *round) error {
 	file := f.of.file.Name()
 	for _, s := range r.reads[:r.nreads] {

@@ -8,7 +8,7 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// held is the nodes whose in-neighbours are in memory, and these: in ascending order of the
+// held has the nodes with in-neighbours in memory, and these in-neighbours, in ascending order of the
 // nodes. The zero value holds none.
 type held struct {
 	bits  []uint64 // of every node: whether it is held

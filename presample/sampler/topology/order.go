@@ -13,25 +13,25 @@ import (
 	"diskgnn/presample/sampler"
 )
 
-// Order ranks nodes by how much their in-neighbours are wanted in memory.
+// Order is an order in which Fill takes nodes, to hold their in-neighbours in memory.
 type Order struct {
-	// List returns nodes, the most wanted first, not necessarily all, and the bytes that it
-	// read. The list is the caller's.
+	// List returns nodes, the most useful first; it may leave out nodes. read is the number of bytes
+	// read. The caller owns the list.
 	List func(ctx context.Context, d *dataset.Dataset, o *graph.Offsets, rep progress.Reporter) (nodes []uint32, read int64, err error)
 }
 
-// Names of orders, as --topology-order has them.
+// Values of --topology-order.
 const (
 	ByReach  = "reach"
 	ByDegree = "degree"
 	ByGinex  = "ginex"
 )
 
-// Orders returns the names of orders, the default first.
+// Orders returns the values that --topology-order accepts, the default first.
 func Orders() []string { return []string{ByReach, ByDegree, ByGinex} }
 
-// OrderOf returns the order of a name, "" for the default, for batches of some seed nodes that
-// draw as the fanout says.
+// OrderOf returns the order with the given name, "" for the default. s and fanout are the seed nodes
+// and the fanout of the batches.
 func OrderOf(name string, s *sampler.Seeds, fanout []int) Order {
 	switch name {
 	case ByDegree:
@@ -53,7 +53,7 @@ func orderWork(name string, nodes int64) int64 {
 	return 12*nodes + 2*dataset.Granule
 }
 
-// Nodes is an order that is known already: the list must stay as it is until Fill returns.
+// Nodes returns an Order of the given list, which must not be changed until Fill returns.
 func Nodes(list []uint32) Order {
 	return Order{
 		List: func(context.Context, *dataset.Dataset, *graph.Offsets, progress.Reporter) ([]uint32, int64, error) {
@@ -139,7 +139,7 @@ func reach(ctx context.Context, d *dataset.Dataset, o *graph.Offsets, seeds []ui
 			f = math.MaxFloat32
 		}
 		clear(drawn)
-		var v, end int64 // the node whose edges come next, plus one, and where they end
+		var v, end int64 // the node of the next edges, plus one, and the end of its edges
 		var each float32 // chance of each of them
 		err := d.ScanIndices(ctx, rep, "compute the reach of nodes", func(first int64, sources []uint32) error {
 			for len(sources) > 0 {

@@ -20,12 +20,12 @@ type reader struct {
 	missed []uint64 // destinations that are read, in the lower half, and their nodes
 
 	hop  *sampler.Hop
-	i    int // of the missed, whose pieces come next
+	i    int // index in missed of the next destination
 	pos  []int64
 	draw []uint64 // edges of a destination and their places, which come next
 }
 
-// readerBytes returns the memory of a reader, but for what it holds of a destination's draws.
+// readerBytes returns the bytes of memory of a reader, without the draws of a destination.
 func readerBytes() int64 {
 	return 2*roundPages*binio.Page + 8*missesAtOnce + int64(unsafe.Sizeof(fetcher{}))
 }
