@@ -44,16 +44,16 @@ type importParams struct {
 	Stratify     bool       `json:"stratify,omitempty"`
 	Relabel      string     `json:"relabel,omitempty"`
 	For          string     `json:"for,omitempty"`
-	// Reading has the options that decided the content of the source; see Shape.
+	// Reading is Shape.Reading: the options that decided which content of the source is imported.
 	Reading map[string]string `json:"reading,omitempty"`
 }
 
-// Import writes a graph of another format as a dataset, in bounded memory: it holds 5 bytes a node
-// while it reads the labels, and a bit per class of multi-label nodes, and sorts the edges on disk.
+// Import makes the dataset out of a graph in the format f. It holds 5 bytes for each node while it
+// reads the labels, and a bit for each class of multi-label nodes; it sorts the edges on disk.
 //
-// It resumes an interrupted run, does nothing when the dataset is there, and refuses when it is there
-// with other parameters or from another source. Cancelling the context leaves files that a later run
-// resumes from.
+// Import resumes an interrupted run, and does nothing if the dataset exists. A dataset with other
+// parameters or from another source is an error, unless o.Force replaces it. Cancelling ctx leaves
+// files that a later run resumes from.
 func Import(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (dataset.Result, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -125,7 +125,7 @@ func (im *importing) closeSource() error {
 	return nil
 }
 
-// fresh tells whether no earlier run left anything: neither a dataset nor the beginning of one.
+// fresh reports whether no earlier run left anything: neither a dataset nor the beginning of one.
 func (im *importing) fresh(out string) bool {
 	for _, name := range []string{out, stage.Partial(out)} {
 		if _, err := im.fs.Stat(name); err == nil {
@@ -147,8 +147,8 @@ func (im *importing) preflight(ctx context.Context, out string) error {
 	return found.Err()
 }
 
-// params returns the content parameters. What no option said before there were some is left
-// out, so that datasets stay what they were.
+// params returns the content parameters. Options that were added later are left out at their defaults,
+// so that older datasets keep their fingerprints.
 func (im *importing) params(content string) importParams {
 	o := &im.o
 	p := importParams{
@@ -269,10 +269,10 @@ func (im *importing) relabelledSteps(ctx context.Context, labels, topology, feat
 	return features(ctx)
 }
 
-// steps writes the files, the first of them after settle. Topology and features are written at
-// a time if there is the memory, the room and more than one worker for that: both may wait for
-// what unpacks them. The edges are read even before if they may be, and if the labels leave half
-// of the memory to them.
+// steps writes all files, the first one after settle. Topology and features are written concurrently
+// if the memory, the disk space and the workers suffice, since each may wait for decompression.
+// Reading of the edges begins before the labels if that is allowed and the labels leave half of the
+// memory.
 func (im *importing) steps(ctx context.Context, settle func(context.Context) error) error {
 	timed := func(do func(context.Context) error, seconds *float64) func(context.Context) error {
 		return func(ctx context.Context) error {
@@ -337,12 +337,13 @@ func (im *importing) steps(ctx context.Context, settle func(context.Context) err
 	return g.Wait()
 }
 
-// readsFirst tells whether edges are read while labels are, which leave half of the memory to them.
+// readsFirst reports whether edges are read at the same time as labels, which must leave half of the
+// memory to them.
 func (im *importing) readsFirst() bool {
 	return im.ahead && 2*im.shape.labelMemory() <= im.plan.sort
 }
 
-// together tells whether topology and features are written at a time.
+// together reports whether topology and features are written at the same time.
 func (im *importing) together() (bool, error) {
 	if im.o.Workers < 2 || im.plan.sort < im.plan.features+4*extsort.LeastEdges {
 		return false, nil
@@ -375,8 +376,8 @@ func (im *importing) leastMemory() int64 {
 	return s.Held + max(numbers+s.labelMemory(), numbers+features, numbers+extsort.LeastEdges, im.orderMemory()+extsort.LeastEdges)
 }
 
-// planMemory refuses a budget in which the import cannot be done. Steps that
-// follow each other may each take what the budget leaves.
+// planMemory divides the memory between the steps; a budget that is too small is an error. Each of the
+// steps that follow each other may use all of it.
 func (im *importing) planMemory() error {
 	s := &im.shape
 	free := im.o.Memory - budget.Reserve
@@ -407,11 +408,12 @@ func (im *importing) planMemory() error {
 	return nil
 }
 
-// MaxEdges bounds the edges of a source, so that computing with twice that number is safe.
+// MaxEdges is the largest number of edges of a source. Twice that number is still the edges of a
+// dataset.
 const MaxEdges = dataset.MaxFile / 4 / 2
 
-// AddEdges returns n + more, but at most MaxEdges + 1; n is at most MaxEdges + 1 already. The counts
-// that a source gives may be any number.
+// AddEdges returns n + more, or MaxEdges + 1 if the sum is larger. n must be at most MaxEdges + 1;
+// more may be any number that a source states.
 func AddEdges(n, more int64) int64 { return min(n+min(more, MaxEdges+1), MaxEdges+1) }
 
 // storedEdges is how many edges the dataset has at least and at most; the most are sorted.
@@ -466,8 +468,8 @@ func (im *importing) checkSpace() error {
 	return im.w.CheckSpace(im.storedEdges(), im.scratch(), im.rep)
 }
 
-// scratch is the most that is taken of disk meanwhile, beside what is written of the dataset; of
-// what is in the way of the features only what they do not take later.
+// scratch returns the largest disk space, in bytes, of scratch files beside the dataset's files: for
+// sorting edges, finding the order of nodes, or ordering feature rows.
 func (im *importing) scratch() int64 {
 	f := im.facts()
 	rows := int64(0)
@@ -517,7 +519,7 @@ func (im *importing) topology(ctx context.Context, settled <-chan struct{}) (err
 	return t.Finish()
 }
 
-// storing says which edges are stored of those that are read.
+// storing tells which of the edges that are read are stored.
 type storing struct {
 	both  bool     // the reverse of each too
 	loops bool     // those from a node to itself too

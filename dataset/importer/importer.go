@@ -1,15 +1,15 @@
-// Package importer makes datasets of graphs in other formats, in bounded memory: edges are sorted on
+// Package importer makes datasets from graphs in other formats, in bounded memory: edges are sorted on
 // disk, features are streamed.
 //
-// A format is a package below; its Format opens sources as a Source. Import is the stage that reads a
-// Source and writes a dataset; it knows no format. Package importer/all lists the formats, and finds
-// out which one a source has.
+// A format is a package below; its Format opens sources as a Source. Import reads a Source and writes
+// a dataset; it does not depend on any format. Package importer/all lists the formats, and recognises
+// the format of a source.
 //
 // # Numbers of nodes
 //
-// Import can number nodes otherwise than the source does, so that rows that are read together lie near
-// each other. Features, labels, splits and edges follow, and the dataset has the source's numbers as
-// original ids.
+// Import can renumber the nodes, so that rows that are read together are near each other. It changes
+// features, labels, splits and edges accordingly, and the dataset has the source's numbers as original
+// ids.
 //
 //	degree  by falling in-degree, as edges are stored; of equal ones the lower number first
 //	bfs     breadth first, edges taken in both directions, self-loops left out. Connected components
@@ -17,15 +17,14 @@
 //	        neighbours, the lowest of several; a node's neighbours are visited in the order of
 //	        their numbers
 //
-// The source is read once more for that, before anything else is written. It takes 8 bytes of memory a
-// node, and for bfs a bit, beside a sort of the edges on disk (degree needs none unless equal edges are
-// stored once); 4 bytes a node while labels, edges and features are written. For bfs the neighbours of
-// all nodes lie in a scratch file that is mapped, which the kernel reads page by page where it does not
-// fit in memory. A budget that is too small is refused before the work. Feature rows are put in order
-// through a scratch file, as large as they are: package dataset/internal/extsort.
+// To find the order, the source is read once more, before anything else is written. That takes 8 bytes
+// of memory for each node (and a bit for bfs), beside a sort of the edges on disk, which degree needs
+// only if equal edges are stored once; later 4 bytes for each node while labels, edges and features
+// are written. For bfs, the neighbours of all nodes are in a mapped scratch file, of which the kernel
+// keeps pages in memory as it has room. A budget that is too small is an error before the work begins.
+// Feature rows are ordered with a scratch file of their size: see package dataset/internal/extsort.
 //
-// Splits are drawn by the source's numbers: an import that renumbers the nodes has the same nodes in
-// each split.
+// Splits are drawn by the numbers in the source: renumbering does not change the nodes of a split.
 package importer
 
 import (
@@ -35,122 +34,129 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Format is one of the formats that graphs are imported from.
+// Format is a format of sources.
 type Format struct {
-	Name string // as --format takes it
+	Name string // the value of --format
 	// What describes a source of the format in a few words, for help and messages.
 	What string
-	// Takes lists the names of the options of Reading that the format knows; others are refused.
+	// Takes lists the flags, without the dashes, of the fields of Reading that the format uses. Others
+	// are errors.
 	Takes []string
-	// Detect says by which sign the sources are seen to be of this format, or "" if they are
-	// not: it looks at names, and at no more than the first bytes of files. Nil: the format is
-	// never found, only named.
+	// Detect returns the property by which the sources are recognised as this format, for messages, or
+	// "" if they are not. It looks at names, and at the first bytes of files. If it is nil, the format
+	// must be named.
 	Detect func(fsys vfs.FS, sources []string) string
-	// Open reads the sizes of the graph. Errors of the source are of the kind fault.ErrInput and name
-	// the file.
+	// Open opens the sources and reads their sizes. Errors of the source are of kind fault.ErrInput
+	// and name the file.
 	Open func(fsys vfs.FS, sources []string, o *Reading) (Source, error)
 }
 
-// Reading has the options that single formats know, as they were given; "" and nil: not given.
+// Reading has the options that only some formats use. The zero value of a field means that the flag
+// was not given.
 type Reading struct {
-	Task     string   // of several in the source, by name
-	Features []string // of several in the source, by name; they are concatenated
-	// Of raw arrays and tables: files, in the forms of package raw.
+	Task     string   // name of the task or type of nodes to import, if the source has several
+	Features []string // names of the features to import, side by side, if the source has several
+	// Files of raw arrays and tables; package raw describes their forms.
 	Edges, FeatureFile, LabelFile string
-	SplitFiles                    []string // to train on, to validate and to test with
-	Nodes                         int64    // where no file says how many
-	NodeIDs                       string   // where nodes have names: a file of them, or raw.ByEdges
-	// Scratch is the prefix of the names of files that a source of nodes with names makes, and
-	// ScratchMemory bounds its memory while it is opened. Import gives both.
+	SplitFiles                    []string // training, validation and test nodes
+	Nodes                         int64    // number of nodes, if no file determines it
+	NodeIDs                       string   // file with the names of the nodes, or raw.ByEdges
+	// Scratch is the prefix of the paths of scratch files that opening a source with node names makes;
+	// ScratchMemory is the limit in bytes of its memory meanwhile. Import sets both.
 	Scratch       string
 	ScratchMemory int64
-	Seed          uint64 // of features and labels that are drawn
-	// For is the use of the dataset: "", to train on, or ForPredict. The latter leaves out labels and
-	// splits: a source may lack them then, and its Labels is not called. All formats take it.
+	Seed          uint64 // for random features and labels
+	// For is "" for a dataset to train on, or ForPredict. With ForPredict the dataset gets no labels
+	// and splits: the source may lack them, and Source.Labels is not called. All formats take it.
 	For string
-	// Reverse stores the reverse of every edge too, as often as the edge is there: ReverseYes,
-	// ReverseNo, or as the format's own library does, ReverseAuto. All formats take it.
+	// Reverse is ReverseYes to store the reverse of every edge too, ReverseNo not to, or ReverseAuto
+	// to follow the format's own library. Parallel edges get parallel reverses. All formats take
+	// it.
 	Reverse string
 }
 
-// Labelled tells whether the dataset has labels and splits.
+// Labelled reports whether the dataset gets labels and splits.
 func (r *Reading) Labelled() bool { return r.For == "" }
 
-// AddsReverse tells whether reverses are added; auto is the behaviour of the format's own library.
+// AddsReverse reports whether the reverses of edges are added. auto is the answer for ReverseAuto.
 func (r *Reading) AddsReverse(auto bool) bool {
 	return r.Reverse == ReverseYes || r.Reverse != ReverseNo && auto
 }
 
-// Source is a graph in another format. Opening it has read its sizes. Its methods are called one at a
-// time, but for Edges: while it goes on, Labels and then Features are called. Their errors name the
-// file. A Source that is an io.Closer is closed in the end.
+// Source is an open graph in another format. Its methods are called one at a time, with one exception:
+// while Edges runs, another goroutine calls Labels and then Features. Errors name the file. If a
+// Source is an io.Closer, it is closed at the end.
 type Source interface {
 	Shape() Shape
-	// Files lists every file that the graph is read from, in a fixed order.
+	// Files returns the paths of all files that are read for the graph, always in the same order.
 	Files() []string
-	// Labels puts the classes and splits into l.
+	// Labels gives the labels and the splits of all nodes to l.
 	Labels(ctx context.Context, l *Labelling) error
-	// CountEdges returns how many edges the source has at most, given the lines of its
-	// files: exactly, but for empty lines.
+	// CountEdges returns an upper bound of the number of edges, given the number of lines of each
+	// file. It is exact if no line is empty.
 	CountEdges(lines map[string]int64) int64
-	// Edges calls add for all edges as they are stored, some at a time: edge i
-	// points from src[i] to dst[i], which are nodes.
+	// Edges calls add for all edges as they are stored, in several pieces: edge i of a piece is from
+	// node src[i] to node dst[i]. It checks that both are nodes. The slices are valid during the call.
+	// Edges may be called several times.
 	Edges(ctx context.Context, add func(dst, src []int64) error) error
-	// Features returns a stream of the rows from first on.
+	// Features returns a stream of the feature rows of the nodes from first on. The caller closes it.
 	Features(first int64) (RowStream, error)
 }
 
-// Glancer is a Source that may hold the sources of all edges, compressed, before the destination
-// of the first: it would be unpacked by half before Edges yields an edge.
+// Glancer is implemented by a Source that may have all source nodes of its edges, compressed, before
+// the first destination. Edges would then unpack half of the file before it yields an edge.
 type Glancer interface {
-	// Glance checks the sources of the first edges alone, or reports false: Edges does as well.
+	// Glance checks the source nodes of the first edges only, so that the wrong file is found early.
+	// It returns false if it does nothing, since Edges checks the first edges as early.
 	Glance() (bool, error)
 }
 
-// Namer is a Source that may have names for its nodes.
+// Namer is implemented by a Source with names of nodes: Shape.NameBytes is not 0.
 type Namer interface {
-	// Names calls emit for the names of all nodes in their order. They are valid during the call, have
-	// the form that dataset.CheckName says, and no two are equal.
+	// Names calls emit for the name of each node, in the order of the nodes. A name is valid during
+	// the call. All names are different and accepted by dataset.CheckName.
 	Names(ctx context.Context, emit func(name []byte) error) error
 }
 
-// Shape has the sizes of a source, known before its content is read.
+// Shape has the sizes and properties of a source that are known after opening it.
 type Shape struct {
 	Nodes      int64
-	Edges      int64 // as stored; of files of text not before their lines are counted
+	Edges      int64 // as stored; not known for text files until their lines are counted
 	Dim        int
-	DType      dtype.Type // what the features have, or float32
-	Classes    int        // 0: as many as the labels have
-	Multi      bool       // nodes have any number of the classes
+	DType      dtype.Type // float16 or bfloat16 if the features are of that type, else float32
+	Classes    int        // number of classes; 0: the highest label plus one
+	Multi      bool       // multi-label: a node has any number of classes
 	Undirected bool       // edges have no direction
-	Features   string     // where the features are, for messages
-	// AddReverse says that the format's own library adds the reverse of every edge.
+	Features   string     // name of the features or their files, for messages
+	// AddReverse is set if the format's own library adds the reverse of every edge: see
+	// Reading.Reverse.
 	AddReverse bool
-	// NoSplit says that the source has no splits; Split is then the one that is drawn unless
-	// another is given, or nil if one must be.
+	// NoSplit is set if the source has no splits. Split is the split to draw if the user gives none;
+	// if it is nil, the user must give one.
 	NoSplit bool
 	Split   *Split
-	// NameBytes is how long the names of nodes are in all; 0: they have none. The source is then a
-	// Namer.
+	// NameBytes is the length in bytes of all names of nodes together; 0: nodes have no names. If it
+	// is not 0, the source is a Namer.
 	NameBytes int64
-	// Held is the memory of the source beside the streams, in bytes.
+	// Held is the memory in bytes that the source holds, beside buffers of a fixed size.
 	Held int64
-	// HeldMost names the largest part of these bytes, and the remedy where there is not enough memory.
+	// HeldMost is text for the message that memory is short: the largest part of Held, and the remedy.
 	HeldMost string
-	// Notes tell a user how the source is read.
+	// Notes are messages to the user about the way in which the source is read.
 	Notes      []string
 	unlabelled bool // the dataset gets no labels
-	// Reading has the user's choices about the source, by the options' names, if they decide the
-	// content: it becomes part of the dataset's content parameters.
+	// Reading has the choices within the source that decide the dataset's content, by name. It becomes
+	// one of the content parameters.
 	Reading map[string]string
 }
 
-// RowStream yields feature rows one after the other.
+// RowStream is a stream of feature rows.
 type RowStream interface {
-	// Next fills values with the following whole rows.
+	// Next sets values to the next feature rows, row-major. The length of values is a multiple of the
+	// row length.
 	Next(values []float32) error
 	Close() error
 }
 
-// Chunk is the number of elements of an array that are looked at at a time.
+// Chunk is the number of array elements that importers read at a time.
 const Chunk = 1 << 14

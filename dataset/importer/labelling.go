@@ -11,7 +11,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Labelling gathers the classes and splits of an import.
+// Labelling collects the labels and splits of all nodes of a source. It is not safe for concurrent
+// use. Errors are of kind fault.ErrInput and name the node, but not the file.
 type Labelling struct {
 	classes []int32 // by node
 	targets []byte  // by node, of multi-label graphs
@@ -45,7 +46,7 @@ func newLabelling(s *Shape) *Labelling {
 	return l
 }
 
-// Label gives a node a class, or graph.Unlabelled.
+// Label sets the label of node v: a class, counted from 0, or graph.Unlabelled.
 func (l *Labelling) Label(v, class int64) error {
 	limit := int64(math.MaxInt32)
 	if l.limit > 0 {
@@ -62,7 +63,7 @@ func (l *Labelling) Label(v, class int64) error {
 	return nil
 }
 
-// Assign puts a node into the split of the given number.
+// Assign puts node v into a split: 1 is training, 2 validation, 3 test. A node may be assigned once.
 func (l *Labelling) Assign(v int64, split uint8) error {
 	if uint64(v) >= uint64(len(l.part)) {
 		return fault.New(fault.ErrInput, "the %s set has node %d, but there are only %d nodes", dataset.SplitNames[split-1], v, len(l.part))
@@ -113,7 +114,7 @@ func (im *importing) labels(ctx context.Context) error {
 	return im.w.Save()
 }
 
-// writeRows writes a file of rows of so many bytes, which are in the order of the source.
+// writeRows writes a file of rows of size bytes each, given in the order of the source.
 func (im *importing) writeRows(name string, rows []byte, size int) (err error) {
 	if im.from == nil {
 		return im.w.Write(name, rows)
@@ -131,7 +132,8 @@ func (im *importing) writeRows(name string, rows []byte, size int) (err error) {
 	return a.Finish()
 }
 
-// Classes returns how many classes there are, as far as is known.
+// Classes returns the number of classes: Shape.Classes or, if that is 0, the highest label so far plus
+// one.
 func (l *Labelling) Classes() int {
 	if l.limit > 0 {
 		return l.limit
@@ -164,8 +166,8 @@ func (im *importing) readLabels(ctx context.Context) (*Labelling, error) {
 	return l, nil
 }
 
-// writeSplit writes the nodes of a split that have a label, and says how many
-// have none.
+// writeSplit writes the labelled nodes of a split and returns their number. It logs the number of its
+// nodes without a label.
 func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) (n int64, err error) {
 	name := dataset.SplitNames[split-1]
 	a, err := im.w.Create(dataset.SplitFile(name))
@@ -208,7 +210,8 @@ func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) 
 	return n, a.Finish()
 }
 
-// Row gives a node the classes of the columns that are one.
+// Row sets the classes of node v in a multi-label graph: values has a 1 for each class of the node and
+// 0 for all others; only -1 or only NaN stands for no label.
 func (l *Labelling) Row(v int64, values []float32) error {
 	if isNone(values) {
 		return nil
@@ -227,7 +230,7 @@ func (l *Labelling) Row(v int64, values []float32) error {
 	return nil
 }
 
-// isNone tells whether all values are NaN, or all are -1.
+// isNone reports whether all values are NaN, or all are -1.
 func isNone(values []float32) bool {
 	nan, minus := true, true
 	for _, x := range values {
@@ -236,8 +239,8 @@ func isNone(values []float32) bool {
 	return nan || minus
 }
 
-// Number gives a node the class that a number of any kind stands for: NaN and -1 stand for
-// none.
+// Number is Label for a floating-point number: a whole number is the label, NaN and -1 stand for no
+// label.
 func (l *Labelling) Number(v int64, x float64) error {
 	switch {
 	case math.IsNaN(x):

@@ -15,37 +15,38 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Options are the source of an import, and its settings.
+// Options are the sources of an import and its settings.
 type Options struct {
-	Sources []string // files or directories, as the format has it
-	Reading          // what single formats know
+	Sources []string // paths of files or directories, as the format requires
+	Reading          // options of single formats
 
-	// Binarize makes every feature above zero one, and every other zero.
+	// Binarize replaces every feature above 0 by 1, and every other feature by 0.
 	Binarize bool
-	// RowNormalize scales every feature row to the sum 1; rows of zeros stay. It
-	// comes after Binarize, and needs features that are not negative.
+	// RowNormalize scales every feature row to the sum 1, after Binarize. Rows of zeros stay. A
+	// negative feature is an error.
 	RowNormalize bool
-	// Symmetrize stores every edge in both directions, once, and no self-loops.
-	// Formats of undirected graphs imply it.
+	// Symmetrize stores every edge in both directions, each once, and drops self-loops unless
+	// SelfLoops is LoopsAdd. It is implied for formats of undirected graphs.
 	Symmetrize bool
 	// Dedupe stores equal edges once. Symmetrize implies it.
 	Dedupe bool
-	// SelfLoops is the treatment of edges from a node to itself: LoopsKeep, LoopsDrop, or LoopsAdd,
-	// which gives every node one. Symmetrize drops them unless LoopsAdd is given.
+	// SelfLoops is LoopsKeep; LoopsDrop, to drop edges from a node to itself; or LoopsAdd, to replace
+	// them by one such edge for every node.
 	SelfLoops string
-	// Split is drawn where the source has none.
+	// Split is the split to draw if the source has none; nil: the format's default, if it has one.
 	Split *Split
-	// Relabel says how nodes are numbered: RelabelNone, as in the source, RelabelDegree or
-	// RelabelBFS.
+	// Relabel is the numbering of nodes: RelabelNone (as in the source), RelabelDegree or RelabelBFS;
+	// see the package comment.
 	Relabel string
-	// DType is the element type of the features; empty: float16 if the source has that, else float32.
+	// DType is the element type of the dataset's features; "": float16 if the source has float16, else
+	// float32.
 	DType dtype.Type
-	// Compress stores the features compressed.
+	// Compress stores compressed features.
 	Compress bool
 	dataset.Resources
 }
 
-// ForPredict is the value of Reading.For for a dataset to predict on.
+// ForPredict is the Reading.For of a dataset for prediction only.
 const ForPredict = "predict"
 
 // Values of Reading.Reverse and Options.SelfLoops.
@@ -65,7 +66,7 @@ func Reverses() []string { return []string{ReverseAuto, ReverseYes, ReverseNo} }
 // Loops returns the values that --self-loops accepts.
 func Loops() []string { return []string{LoopsKeep, LoopsDrop, LoopsAdd} }
 
-// EnsureDefaults fills in the fields that are zero.
+// EnsureDefaults sets the fields that are zero to their defaults.
 func (o *Options) EnsureDefaults() {
 	if o.Reverse == "" {
 		o.Reverse = ReverseAuto
@@ -79,7 +80,8 @@ func (o *Options) EnsureDefaults() {
 	o.Resources.EnsureDefaults()
 }
 
-// Validate refuses impossible values, naming the flag.
+// Validate returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil.
 func (o *Options) Validate() error {
 	switch {
 	case o.Edges == "" && (len(o.Sources) == 0 || o.Sources[0] == ""):
@@ -107,7 +109,7 @@ func (o *Options) Validate() error {
 	return o.Resources.Validate()
 }
 
-// check refuses options that the format does not know.
+// check returns an error of kind fault.ErrUsage for a flag that the format does not take.
 func (f *Format) check(r *Reading) error {
 	for _, name := range r.given() {
 		if !slices.Contains(f.Takes, name) {
@@ -117,7 +119,8 @@ func (f *Format) check(r *Reading) error {
 	return nil
 }
 
-// One returns the only source of a format that takes one.
+// One returns the only element of sources, or an error of kind fault.ErrUsage if there is not exactly
+// one.
 func One(sources []string) (string, error) {
 	if len(sources) != 1 {
 		return "", fault.New(fault.ErrUsage, "the format takes one source, not %d (%s)", len(sources), strings.Join(sources, ", "))
@@ -148,10 +151,10 @@ func (r *Reading) given() []string {
 	return names
 }
 
-// Agrees returns the error by which Import would refuse the existing files of the dataset out, nil
-// where Import would make it, go on, or find it finished. It opens the source, but takes its content to
-// be the imported one, since reading it is half of importing it. For a source with node names, which
-// must be numbered to open it, nothing is compared. It changes nothing.
+// Agrees returns nil if Import would begin, resume, or find finished the dataset out, and else the
+// error that Import would return because of existing files. It opens the source but does not read its
+// content, which takes half as long as an import, and assumes that the content has not changed. For a
+// source with node names it compares nothing. It changes nothing.
 func Agrees(ctx context.Context, fsys vfs.FS, out string, f Format, o Options) (err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -173,7 +176,7 @@ func Agrees(ctx context.Context, fsys vfs.FS, out string, f Format, o Options) (
 	defer func() { err = errors.Join(err, im.closeSource()) }()
 	var made importParams
 	if raw, ok := was.Params.(json.RawMessage); ok {
-		_ = json.Unmarshal(raw, &made) // what is not an import's differs in other parameters
+		_ = json.Unmarshal(raw, &made) // a dataset that is not from an import differs in other parameters
 	}
 	return dataset.Agrees(ctx, fsys, out, im.params(made.Content), im.form(), o.Force)
 }

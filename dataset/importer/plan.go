@@ -15,12 +15,12 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Plan has the result of an import, and its costs.
+// Plan is the predicted result of an import, and its costs. The JSON keys are stable.
 type Plan struct {
 	Format      string     `json:"format"`
 	SourceBytes int64      `json:"source_bytes"`
 	Nodes       int64      `json:"nodes"`
-	Edges       int64      `json:"edges"` // at most, as they will be stored
+	Edges       int64      `json:"edges"` // upper bound, as they will be stored
 	Estimated   bool       `json:"edges_estimated"`
 	Dim         int        `json:"dim"`
 	SourceDType dtype.Type `json:"source_dtype"`
@@ -32,21 +32,21 @@ type Plan struct {
 	Test        int64      `json:"test"`
 	Unlabelled  int64      `json:"unlabelled"`
 	OriginalIDs string     `json:"original_ids,omitempty"` // see dataset.Facts
-	// MemoryBytes is the least --memory with which the import runs, ScratchBytes the disk space of
-	// sorting, DiskBytes the finished dataset, before compression, NeededBytes the largest sum of both
-	// at a time.
+	// MemoryBytes is the smallest possible --memory, ScratchBytes the size of the scratch files for
+	// sorting, DiskBytes the size of the dataset without compression, NeededBytes the largest disk
+	// space at any time.
 	MemoryBytes  int64    `json:"memory_bytes"`
 	ScratchBytes int64    `json:"scratch_bytes"`
 	DiskBytes    int64    `json:"disk_bytes"`
 	NeededBytes  int64    `json:"needed_bytes"`
 	Notes        []string `json:"notes,omitempty"`
-	Problems     []string `json:"problems,omitempty"` // of the source, and of the room for it
+	Problems     []string `json:"problems,omitempty"` // of the source, and of disk space
 }
 
-// Problems are all that was found wrong with a source.
+// Problems is a list of errors of a source, as one error.
 type Problems []error
 
-// Add appends an error, unless it is nil; it appends the errors of Problems one by one.
+// Add appends err unless it is nil. If err is a Problems, it appends its errors one by one.
 func (p *Problems) Add(err error) {
 	var more Problems
 	switch {
@@ -58,7 +58,7 @@ func (p *Problems) Add(err error) {
 	}
 }
 
-// Err returns nil if there are none, the only one, or all of them as one error.
+// Err returns nil for an empty list, the error of a list of one, and else the list.
 func (p Problems) Err() error {
 	switch len(p) {
 	case 0:
@@ -69,7 +69,7 @@ func (p Problems) Err() error {
 	return p
 }
 
-// Error lists the problems in one line.
+// Error returns all messages in one line.
 func (p Problems) Error() string {
 	texts := make([]string, len(p))
 	for i, err := range p {
@@ -81,8 +81,8 @@ func (p Problems) Error() string {
 // Unwrap returns the problems.
 func (p Problems) Unwrap() []error { return p }
 
-// MakePlan looks at a source as Import would before its work, and imports nothing. Problems of the
-// source are part of the plan; its error says why it could not look.
+// MakePlan opens and checks a source as Import does, predicts the result and the costs, and imports
+// nothing. Problems of the source are in Plan.Problems; an error means that there is no plan.
 func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, rep progress.Reporter) (_ Plan, err error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -109,9 +109,9 @@ func MakePlan(ctx context.Context, fsys vfs.FS, out string, f Format, o Options,
 	return p, nil
 }
 
-// survey looks at what can be seen without reading the source whole: labels and splits, the
-// first edges and features, and what the import takes. Problems are added to those found; the
-// error is of anything else.
+// survey checks the parts of the source that can be read quickly: labels and splits, the first edges
+// and features; and it computes the costs of the import. It adds problems of the source to found, and
+// returns other errors.
 func (im *importing) survey(ctx context.Context, out string, p *Plan, found *Problems) error {
 	s, o := &im.shape, &im.o
 	p.Nodes, p.Dim, p.SourceDType, p.DType = s.Nodes, s.Dim, s.DType, o.DType

@@ -26,14 +26,14 @@ const (
 	RelabelBFS    = "bfs"
 )
 
-// Relabels lists them.
+// Relabels returns the values that --relabel accepts.
 func Relabels() []string { return []string{RelabelNone, RelabelDegree, RelabelBFS} }
 
-// relabels tells whether nodes get other numbers than the source gives them.
+// relabels reports whether nodes get new numbers.
 func (o *Options) relabels() bool { return o.Relabel != RelabelNone && o.Relabel != "" }
 
-// orderMemory is what finding the order of the nodes holds beside a sort of edges: for every
-// node its old number, its new one, and in a search a bit.
+// orderMemory returns the bytes of memory for finding the order of the nodes, beside a sort of edges:
+// for every node its old number, its new one, and a bit in a search.
 func (im *importing) orderMemory() int64 {
 	switch im.o.Relabel {
 	case RelabelDegree:
@@ -225,7 +225,7 @@ func (im *importing) undirected(ctx context.Context) (_ *adjacency, err error) {
 	return g, g.open(ctx)
 }
 
-// open maps the files, whose writing ends.
+// open ends the writing of the files and maps them.
 func (g *adjacency) open(ctx context.Context) (err error) {
 	var data [2][]byte
 	for i, f := range g.files {
@@ -325,8 +325,8 @@ func (g *adjacency) search(ctx context.Context, from, to []uint32) error {
 	return nil
 }
 
-// scratchFile is a file that is written, then mapped, and removed when it is closed. What is read
-// is compared with what was written.
+// scratchFile is a file that is written, then mapped, and removed when it is closed. Reading checks it
+// against the checksums of writing.
 type scratchFile struct {
 	fs     vfs.FS
 	f      vfs.File

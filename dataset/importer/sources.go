@@ -28,12 +28,12 @@ type sourceContent struct {
 	files []sourceFile
 }
 
-// sourceFile is what the file system says of a file: enough to notice that it
-// is written to meanwhile, or that another takes its name.
+// sourceFile is the state of a file in the file system. It shows if the file is written to, or
+// replaced, meanwhile.
 type sourceFile struct {
 	name  string
 	info  fs.FileInfo
-	lines int64 // ends of lines, and what follows the last one
+	lines int64 // number of lines; the last one may lack its end
 }
 
 // statSources lists the files as they are before anything is read that is imported.
@@ -110,8 +110,8 @@ func hashFile(ctx context.Context, fsys vfs.FS, name string, h io.Writer, buf []
 	}
 }
 
-// unchanged refuses to publish, or to keep for the next run, what was read from files that changed
-// meanwhile.
+// unchanged returns an error if one of the files changed since it was read, so that its content is
+// neither published nor kept for the next run.
 func (c *sourceContent) unchanged(fsys vfs.FS) error {
 	for _, f := range c.files {
 		st, err := StatFile(fsys, f.name)
@@ -128,8 +128,8 @@ func (c *sourceContent) unchanged(fsys vfs.FS) error {
 // hashBuffer is the size of a read of a file.
 const hashBuffer = 256 << 10
 
-// DropEdgeData notes that a file or directory has data of edges, such as weights and features, which
-// no dataset has.
+// DropEdgeData adds a note that the file or directory name has edge data, such as weights and
+// features, which is not imported. data are the names of the data; if there are none, it does nothing.
 func (s *Shape) DropEdgeData(name string, data []string) {
 	if len(data) == 0 {
 		return
@@ -138,8 +138,8 @@ func (s *Shape) DropEdgeData(name string, data []string) {
 	s.Notes = append(s.Notes, fmt.Sprintf("%s: data of edges is not imported: %.400s", name, strings.Join(data, ", ")))
 }
 
-// EdgeData returns the names of arrays or files that have data of edges, by the naming of libraries,
-// without the names in but and without indices of edges.
+// EdgeData returns the names of arrays or files that have edge data, by the usual naming: edge_*,
+// edge-*, weight, weights. It leaves out edge_index and the names in but.
 func EdgeData(names []string, but ...string) (data []string) {
 	for _, name := range names {
 		isData := strings.HasPrefix(name, "edge_") || strings.HasPrefix(name, "edge-") || name == "weight" || name == "weights"
@@ -150,20 +150,21 @@ func EdgeData(names []string, but ...string) (data []string) {
 	return data
 }
 
-// StatFile describes a file of a source, as OpenFile would find it.
+// StatFile is Stat for a file of a source. A missing file is an error of kind fault.ErrInput.
 func StatFile(fsys vfs.FS, name string) (fs.FileInfo, error) {
 	st, err := fsys.Stat(name)
 	return st, missing(name, err)
 }
 
-// OpenFile opens a file of a source for reading. A file that is missing is bad input, not a failure
-// of the file system, and so is a name that no file can be read by.
+// OpenFile opens a file of a source for reading. A missing file, or a path that cannot be a file's, is
+// an error of kind fault.ErrInput.
 func OpenFile(fsys vfs.FS, name string) (vfs.File, error) {
 	f, err := fsys.Open(name)
 	return f, missing(name, err)
 }
 
-// missing tells the errors that lie in a name from those of the file system.
+// missing turns errors that are due to the name of a file into errors of kind fault.ErrInput; it
+// returns other errors of the file system unchanged.
 func missing(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.ErrInput, "%s is missing", name)
@@ -176,7 +177,7 @@ func missing(name string, err error) error {
 	return err
 }
 
-// Unpacking is the error of bytes that a decompressor could not read to their end.
+// Unpacking wraps an error of a decompressor as one of kind fault.ErrInput.
 func Unpacking(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fault.New(fault.ErrInput, "cannot be unpacked: truncated")
@@ -184,9 +185,9 @@ func Unpacking(err error) error {
 	return fault.New(fault.ErrInput, "cannot be unpacked: %w", err)
 }
 
-// Inside returns the path of a file that a description inside a directory names, with slashes. The
-// file is inside the directory as well: a name that leaves it is refused, and so is a symbolic
-// link that does, which somebody else's tree may have to files of the machine.
+// Inside returns the path of a file inside dir, given its slash-separated path in the description of a
+// source. A path that leaves dir, also by a symbolic link, is an error of kind fault.ErrInput: a tree
+// from somebody else must not make an import read other files of the machine.
 func Inside(dir, name string) (string, error) {
 	local := filepath.FromSlash(name)
 	if strings.ContainsFunc(name, unicode.IsControl) {
@@ -198,7 +199,7 @@ func Inside(dir, name string) (string, error) {
 	path := filepath.Join(dir, local)
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return path, nil // opening the file says what is wrong
+		return path, nil // opening the file reports the error
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"diskgnn/internal/rng"
 )
 
-// Split says how the nodes that have a label are divided at random.
+// Split describes the random division of the labelled nodes into training, validation and test nodes.
 type Split struct {
-	Parts    string // in percent, "60/20/20", or as shares, "0.6/0.2/0.2"
+	Parts    string // percentages, like "60/20/20", or shares, like "0.6/0.2/0.2"
 	Seed     uint64
-	Stratify bool // the same shares of every class
+	Stratify bool // divide the nodes of every class by the same shares
 }
 
 // splitVersion keys the draw: it changes whenever the same split gives other nodes.
 const splitVersion = 1
 
-// shares returns the shares of the nodes to train on, to validate and to test with. What
-// they leave of 1 is in no split.
+// shares returns the shares of training, validation and test nodes. Nodes beyond their sum are in no
+// split.
 func (s *Split) shares() (shares [3]float64, err error) {
 	percent, _, err := s.percent()
 	for i, x := range percent {
@@ -77,7 +77,7 @@ func ofShares(shares [3]float64) (percent [3]float64) {
 	return percent
 }
 
-// ways says how numbers are written so that they are nothing but percentages, or shares.
+// ways returns the spellings that make ambiguous numbers percentages only, or shares only.
 func ways(numbers [3]float64, sum float64) string {
 	way := written(numbers, "%")
 	switch {
@@ -97,10 +97,10 @@ func written(percent [3]float64, sign string) string {
 	return strings.Join(parts, "/")
 }
 
-// draw assigns the labelled nodes: each in turn goes to a part with the probability of what
-// the part still lacks among the nodes still to come (selection sampling; Fan, Muller and
-// Rezucha, 1962). So every division of the sizes is equally likely, in one pass, and the sizes
-// are the shares of the labelled nodes, rounded; of each class if stratified.
+// draw assigns the labelled nodes to the splits. Each node in turn goes to a part with the probability
+// of the nodes that the part still lacks, among the nodes still to come (selection sampling; Fan,
+// Muller and Rezucha, 1962). So every division into these sizes is equally likely, in one pass. The
+// sizes are the shares of the labelled nodes, rounded; if stratified, of the nodes of each class.
 func (s *Split) draw(l *Labelling) error {
 	shares, err := s.shares()
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// transform checks whole feature rows, the first of them that of node first, and
-// applies the options to them.
+// transform checks feature rows and applies the options to them. first is the node of the first row.
 func (im *importing) transform(values []float32, first int64) error {
 	dim := im.shape.Dim
 	for v := first; len(values) > 0; v++ {
@@ -103,7 +102,8 @@ type movedRows struct {
 	s  *extsort.Records
 }
 
-// movedRows reads all rows of the source, and yields those whose new number is first or more.
+// movedRows reads all rows of the source, and returns the rows with a new number from first on, in
+// order of the new numbers.
 func (im *importing) movedRows(ctx context.Context, first int64) (RowStream, error) {
 	f := im.w.Facts()
 	size := f.RowBytes()

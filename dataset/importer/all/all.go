@@ -1,5 +1,5 @@
-// Package all names the formats that graphs are imported from, and finds out which one a source
-// has.
+// Package all lists the formats of sources, recognises the format of a source, and imports sources by
+// the name of a format.
 package all
 
 import (
@@ -23,8 +23,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Formats lists the formats that Import reads. Of several formats that a source may have, Auto takes
-// the first.
+// Formats are the formats that Import reads. If a source fits several of them, Auto takes the first.
 var Formats = []importer.Format{
 	graphbolt.Format,
 	dglchunked.Format,
@@ -40,10 +39,10 @@ var Formats = []importer.Format{
 	raw.Format,
 }
 
-// Auto is the name under which Find looks at the source.
+// Auto is the name of the format with which Find recognises the format by the source.
 const Auto = "auto"
 
-// Names lists the formats' names.
+// Names returns the names of Formats, in that order.
 func Names() []string {
 	names := make([]string, len(Formats))
 	for i, f := range Formats {
@@ -52,8 +51,9 @@ func Names() []string {
 	return names
 }
 
-// Find returns the format of a name, or with Auto the one that the sources are seen to have,
-// and the sign by which.
+// Find returns the format with the given name, or, if that is Auto, the format that it recognises by
+// the sources; sign then says by which property, for messages. An unknown name is an error of kind
+// fault.ErrUsage, an unrecognised source one of kind fault.ErrInput.
 func Find(fsys vfs.FS, name string, sources []string) (f importer.Format, sign string, err error) {
 	if name == Auto || name == "" {
 		return detect(fsys, sources)
@@ -82,7 +82,7 @@ func detect(fsys vfs.FS, sources []string) (importer.Format, string, error) {
 	return importer.Format{}, "", fault.New(fault.ErrInput, "the format of %s is not recognised: give --format, one of %s", strings.Join(sources, ", "), strings.Join(Names(), ", "))
 }
 
-// Import makes a dataset of a graph in the format of the given name, or Auto; see
+// Import makes the dataset out of a graph in the format of the given name, which may be Auto; see
 // importer.Import.
 func Import(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options, rep progress.Reporter) (dataset.Result, error) {
 	f, err := find(fsys, format, &o, rep)
@@ -92,8 +92,7 @@ func Import(ctx context.Context, fsys vfs.FS, out, format string, o importer.Opt
 	return importer.Import(ctx, fsys, out, f, o, rep)
 }
 
-// Agrees finds the format of a source and returns the error by which Import would refuse the existing
-// files of the dataset out: see importer.Agrees.
+// Agrees is importer.Agrees for the format of the given name, which may be Auto.
 func Agrees(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options) error {
 	f, err := find(fsys, format, &o, progress.Discard)
 	if err != nil {
@@ -102,7 +101,7 @@ func Agrees(ctx context.Context, fsys vfs.FS, out, format string, o importer.Opt
 	return importer.Agrees(ctx, fsys, out, f, o)
 }
 
-// MakePlan predicts the dataset that Import would make; see importer.MakePlan.
+// MakePlan is importer.MakePlan for the format of the given name, which may be Auto.
 func MakePlan(ctx context.Context, fsys vfs.FS, out, format string, o importer.Options, rep progress.Reporter) (importer.Plan, error) {
 	f, err := find(fsys, format, &o, rep)
 	if err != nil {

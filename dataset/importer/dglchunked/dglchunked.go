@@ -34,7 +34,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Name is the format's.
+// Name is the name of the format.
 const Name = "dgl-chunked"
 
 // Format reads DGL's chunked format.
@@ -48,7 +48,7 @@ var Format = importer.Format{
 
 const (
 	metadataFile = "metadata.json"
-	// maxMetadata bounds its text, and held what is made of it.
+	// maxMetadata is the largest size of the file, and held the memory of its decoded content.
 	maxMetadata = 1 << 20
 	held        = 16 << 20
 )
@@ -151,8 +151,8 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	return s, s.addTables(o.ScratchMemory)
 }
 
-// addTables counts what reading chunks of tables holds: of edges, and meanwhile of labels or a
-// mask, or of all features, which are read side by side.
+// addTables adds the memory for reading Parquet chunks to Shape.Held: for edges and, at the same time,
+// for labels or a mask, or for all features, which are read side by side.
 func (s *source) addTables(most int64) error {
 	var largest matrix.Need
 	take := func(d *document) (n int64, err error) {
@@ -199,7 +199,7 @@ func (s *source) addTables(most int64) error {
 	return nil
 }
 
-// sum adds up counts, as far as they are those of a graph.
+// sum adds up counts of nodes or edges; a negative count, or a sum above limit, is an error.
 func sum(counts []int64, limit int64) (int64, error) {
 	var n int64
 	for _, c := range counts {
@@ -245,7 +245,8 @@ func (s *source) choose(option, value string) {
 	s.sh.Reading[option] = value
 }
 
-// check finds a document's files, of which there are so many or, if that is negative, some.
+// check finds the files of a document. Their number must be chunks, or at least 1 if chunks is
+// negative.
 func (s *source) check(d *document, what string, chunks int) error {
 	if d == nil || len(d.Data) == 0 {
 		return bad("it names no files for %.80s", what)
@@ -288,9 +289,8 @@ func (d *document) text() (f text.Format, is bool) {
 	return f, d.Format.Name == "csv"
 }
 
-// openChunk opens a file of a document that should have so many rows, or -1 if that is not known. It
-// returns nil for text without a line where no rows should be, which says of no columns either: DGL's
-// own script writes such chunks.
+// openChunk opens file i of a document, which should have the given number of rows; -1: not known. It
+// returns nil for an empty text file if no rows are expected: DGL's own script writes such chunks.
 func (s *source) openChunk(d *document, i int, rows int64) (matrix.Matrix, error) {
 	name := d.paths[i]
 	if f, is := d.text(); is {
@@ -751,7 +751,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	}), nil
 }
 
-// zeros yields as many rows of zeros as are wanted.
+// zeros is an endless stream of zeros.
 type zeros struct{}
 
 func (zeros) Next(values []float32) error { clear(values); return nil }

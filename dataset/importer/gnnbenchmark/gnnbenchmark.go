@@ -16,7 +16,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Name is the format's.
+// Name is the name of the format.
 const Name = "gnn-benchmark"
 
 // source is a graph in the layout of gnn-benchmark (Shchur et al., 2018):

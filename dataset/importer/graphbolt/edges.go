@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// checkEdges looks at the header of a file of edges, and counts those of an array.
+// checkEdges checks the header of a file of edges, and adds the edges of an array to Shape.Edges.
 func (s *source) checkEdges(f document) error {
 	if f.Format == "csv" {
 		_, err := importer.StatFile(s.fs, s.path(f))

@@ -26,7 +26,7 @@ import (
 	"diskgnn/internal/yaml"
 )
 
-// Name is the format's.
+// Name is the name of the format.
 const Name = "graphbolt"
 
 // Format reads GraphBolt's trees.
@@ -84,8 +84,8 @@ type metadata struct {
 	Tasks    []metadataTask    `yaml:"tasks"`
 }
 
-// locate returns the metadata.yaml that a path means, and the directory that its paths begin in:
-// that of a source tree, of which a preprocessed one is a part.
+// locate returns the metadata.yaml for a path, which is that file or a directory, and the directory to
+// which the paths in it are relative.
 func locate(fsys vfs.FS, name string) (meta, dir string, err error) {
 	st, err := importer.StatFile(fsys, name)
 	if err != nil {

@@ -167,8 +167,8 @@ func (s *source) readRows(ctx context.Context, set piece, split uint8, l *import
 	})
 }
 
-// walkSet puts the seeds of a set into a split, at most so many at a time: for as many,
-// next makes the labels ready, of which give gives the i-th to node v.
+// walkSet assigns the seeds of a set to a split, at most most at a time. For each piece, next reads
+// the labels of the same number of seeds, and give gives the label with index i to node v.
 func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds stream.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
 	ids := make([]int64, most)
 	for {

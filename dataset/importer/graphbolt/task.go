@@ -93,7 +93,7 @@ func (s *source) pickTask(m *metadata, name string) (int, error) {
 	case name != "":
 		return 0, bad("its tasks are %s; --task %q is not one of them", strings.Join(names, ", "), name)
 	case len(m.Tasks) == 1:
-		return 0, nil // what it lacks is said when it is read
+		return 0, nil // reading the task reports missing parts
 	}
 	for i := range m.Tasks {
 		if s.classifiesNodes(m, &m.Tasks[i]) {
@@ -116,7 +116,7 @@ func (m *metadataSet) piece() (g piece) {
 	return g
 }
 
-// hasLabels tells whether any set of a task has labels.
+// hasLabels reports whether any set of a task has labels.
 func (t *metadataTask) hasLabels() bool {
 	for _, sets := range [][]metadataSet{t.Train, t.Valid, t.Test} {
 		for _, set := range sets {
@@ -128,7 +128,7 @@ func (t *metadataTask) hasLabels() bool {
 	return false
 }
 
-// classifiesNodes tells whether a task's training seeds are nodes, not pairs of them, that have
+// classifiesNodes reports whether a task's training seeds are nodes, not pairs of them, that have
 // labels.
 func (s *source) classifiesNodes(m *metadata, t *metadataTask) bool {
 	for _, set := range t.Train {
@@ -137,7 +137,7 @@ func (s *source) classifiesNodes(m *metadata, t *metadataTask) bool {
 			return false
 		}
 		if s.checkFile(g.seeds, "seeds", "numpy", "torch") != nil {
-			continue // text, or what is refused when the task is read
+			continue // text, or a format that reading the task reports as an error
 		}
 		single := false
 		err := s.openNumbers(g.seeds, func(a *npz.Array) error {

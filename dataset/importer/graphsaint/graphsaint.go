@@ -30,7 +30,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Name is the format's.
+// Name is the name of the format.
 const Name = "graphsaint"
 
 // Format reads both layouts.

@@ -12,10 +12,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// lists streams the entries of a file of JSON that is one object, whose values are integers or
-// lists of integers: {"7": [0, 1], "8": 3}. It holds the file's buffer alone; encoding/json would
-// hold each value, or all. Escapes in keys are not read, and floats are integers with a fraction
-// of zero.
+// lists reads a JSON file with one object as a stream; the values are integers or lists of integers:
+// {"7": [0, 1], "8": 3}. It holds only the file's buffer; encoding/json would hold each value, or all.
+// Escapes in keys are not supported, and floats must have a fraction of zero.
 type lists struct {
 	name string
 	r    *bufio.Reader
@@ -72,7 +71,7 @@ func (l *lists) expect(want byte) error {
 	return err
 }
 
-// more reads a comma, or what ends the list or object.
+// more reads a comma, or the end of the list or object.
 func (l *lists) more(end byte) (bool, error) {
 	c, err := l.next()
 	switch {
@@ -135,7 +134,7 @@ func (l *lists) number() (int64, error) {
 	return 0, fault.New(fault.ErrInput, "%q is not an integer of 64 bits", b)
 }
 
-// integer reads what JSON writes for an integer, with a fraction of zero or an exponent at most.
+// integer parses an integer in JSON, which may have a fraction of zero or an exponent.
 func integer(s string) (int64, bool) {
 	if v, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return v, s[0] != '+'

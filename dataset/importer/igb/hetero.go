@@ -131,7 +131,7 @@ func (h *hetero) count(name string, relations []string) (n int64, err error) {
 	return n, err
 }
 
-// features opens those of a type.
+// features opens the features of a type.
 func (h *hetero) features(name string) (matrix.Matrix, error) {
 	return h.papers.array(h.feats[name], "float32", int64(h.sh.Dim))
 }

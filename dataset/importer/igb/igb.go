@@ -222,7 +222,7 @@ func (s *source) readEdges() error {
 	})
 }
 
-// openEdges opens the edges. Those of the large sets are int32 with a header, or int64 without.
+// openEdges opens the edges. In the large sets they are int32 with a header, or int64 without.
 func (s *source) openEdges() (matrix.Matrix, error) { return s.array(s.edge, "int64", 2) }
 
 func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
@@ -250,7 +250,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	err := with(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
 		return matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
 			if s.prefix > 0 && v >= s.prefix {
-				return nil // what stands there is no label
+				return nil // papers after the prefix have no label; the file has other values there
 			}
 			if err := l.Number(s.first+v, row[0]); err != nil {
 				return fmt.Errorf("%s: %w", s.label, err)
@@ -310,7 +310,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	return &patched{rows, tail, s.sh.Dim, max(whole-first, 0)}, nil
 }
 
-// patched yields rows, and from some row on those of another file.
+// patched is a stream of rows of one file up to a row, and of another file from there on.
 type patched struct {
 	rows, tail *matrix.Rows
 	dim        int

@@ -10,7 +10,7 @@ import (
 // Edit changes a tree of files.
 type Edit func(t testing.TB, dir string)
 
-// Edited returns a copy of a tree, changed.
+// Edited returns a copy of a tree with the edits applied.
 func Edited(t testing.TB, tree string, edits ...Edit) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "tree")
@@ -23,7 +23,7 @@ func Edited(t testing.TB, tree string, edits ...Edit) (dir string) {
 	return dir
 }
 
-// Put replaces a file; without content it removes it.
+// Put returns an Edit that replaces a file, or removes it if content is nil.
 func Put(name string, content []byte) Edit {
 	return func(t testing.TB, dir string) {
 		t.Helper()
@@ -37,7 +37,7 @@ func Put(name string, content []byte) Edit {
 	}
 }
 
-// Replace replaces a text in a file, everywhere.
+// Replace returns an Edit that replaces all occurrences of a text in a file.
 func Replace(name, old, new string) Edit {
 	return func(t testing.TB, dir string) {
 		t.Helper()

@@ -143,14 +143,14 @@ func Plan(t testing.TB, format importer.Format, o importer.Options) {
 	}
 }
 
-// Files is a file system that knows its files that are open. It is safe for concurrent use.
+// Files is a file system that records which of its files are open. It is safe for concurrent use.
 type Files struct {
 	vfs.FS
 	mu   sync.Mutex
 	open map[*openFile]bool
 }
 
-// NewFiles returns one over another file system.
+// NewFiles returns a Files over another file system.
 func NewFiles(fsys vfs.FS) *Files { return &Files{FS: fsys, open: map[*openFile]bool{}} }
 
 // StillOpen returns the names of the files that are open, in no order.

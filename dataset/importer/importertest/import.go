@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Imported imports a source.
+// Imported imports a source into a new directory, and returns that and the result.
 func Imported(t testing.TB, format importer.Format, source string, r importer.Reading) (dir string, res dataset.Result) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "D")
@@ -26,8 +26,8 @@ func Imported(t testing.TB, format importer.Format, source string, r importer.Re
 	return dir, res
 }
 
-// Refused makes the plan of a source and imports it. That is refused in one line, and changes
-// nothing but its own directory.
+// Refused makes the plan of a source, see Plan, and imports it. The import must fail with bad input in
+// one line that contains says, and change nothing but its own directory.
 func Refused(t testing.TB, format importer.Format, source string, r importer.Reading, says string) {
 	t.Helper()
 	outer, how, before := t.TempDir(), importer.Options{Sources: []string{source}, Reading: r}, listing(source)
@@ -50,7 +50,7 @@ func Refused(t testing.TB, format importer.Format, source string, r importer.Rea
 	}
 }
 
-// listing describes what lies below a directory, or that there is none.
+// listing describes the files below a directory, or says that it does not exist.
 func listing(dir string) string {
 	var b strings.Builder
 	_ = filepath.Walk(dir, func(path string, st os.FileInfo, err error) error {

@@ -1,5 +1,5 @@
-// Package importertest makes small sources in other formats, for tests: arrays of NumPy's, and
-// trees of files; changes copies of good ones; and imports them, or sees them refused.
+// Package importertest makes small sources in other formats for tests: NumPy arrays, trees of files,
+// and changed copies of good ones. It imports them, or checks that they are refused.
 package importertest
 
 import (
@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// NPY writes a .npy file of the elements, a slice of numbers.
+// NPY returns a .npy file with the elements, a slice of numbers, and the shape.
 func NPY(shape string, elements any) []byte { return NPYOrder(shape, false, elements) }
 
 // NPYOrder is NPY, column-major if fortran.
@@ -40,7 +40,7 @@ func NPYOrder(shape string, fortran bool, elements any) []byte {
 	return b.Bytes()
 }
 
-// Vector is an array of one dimension.
+// Vector returns a .npy file with the elements, a slice of numbers, as an array of one dimension.
 func Vector(elements any) []byte {
 	return NPY(fmt.Sprintf("(%d,)", reflect.ValueOf(elements).Len()), elements)
 }
@@ -91,13 +91,14 @@ func Save(t testing.TB, name string, content []byte) {
 	}
 }
 
-// FormText is a .npy file of one short text, as SciPy writes the name of a matrix's form.
+// FormText returns a .npy file with one short string, as SciPy writes the name of a matrix's format.
 func FormText(text string) string {
 	header := fmt.Sprintf("{'descr': '|S%d', 'fortran_order': False, 'shape': (), }\n", len(text))
 	return "\x93NUMPY\x01\x00" + string(rune(len(header))) + "\x00" + header + text
 }
 
-// Torch is a file of torch.save with the given pickle and records of elements, data/0 and so on.
+// Torch returns a file of torch.save with the given pickle, and storages as its records data/0, data/1
+// and so on.
 func Torch(t testing.TB, pickle string, storages ...[]byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -47,7 +47,7 @@ const (
 	splitFile = "split_idx.pth"
 	// maxConf bounds conf.json.
 	maxConf = 1 << 20
-	// none is the label that stands for none, where there are not as many classes.
+	// none is the label that stands for no label, if there are at most 404 classes.
 	none = 404
 )
 

@@ -22,7 +22,7 @@ func (s *source) column(name string) (matrix.Matrix, error) {
 	return matrix.OpenText(s.fs, name, text.Format{Columns: 1})
 }
 
-// table opens a file of numbers whose columns are counted.
+// table opens a file of numbers, and counts its columns.
 func (s *source) table(name string) func() (matrix.Matrix, error) {
 	s.files = append(s.files, name)
 	return func() (matrix.Matrix, error) { return matrix.OpenText(s.fs, name, text.Format{}) }

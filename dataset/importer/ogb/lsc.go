@@ -16,7 +16,7 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// What MAG240M has beside processed.
+// Files of MAG240M beside the directory processed.
 const (
 	metaFile  = "meta.pt"
 	splitFile = "split_dict.pt"

@@ -55,7 +55,7 @@ var Format = importer.Format{
 // layout is one of the ways in which sets are written; sign is a file that it alone has.
 type layout struct {
 	sign  string
-	typed bool // of several types of nodes; the one that has labels says where the split is
+	typed bool // several types of nodes; the split is in the directory of the type with labels
 	open  func(*source) error
 }
 
@@ -84,7 +84,8 @@ func exists(fsys vfs.FS, name string) bool {
 	return err == nil
 }
 
-// reversed are the sets whose edges OGB's own loader adds the reverse of, by their directories' names.
+// reversed are the directory names of the sets for which OGB's own loader adds the reverse of every
+// edge.
 var reversed = []string{"ogbn_products", "ogbn-products", "products", "ogbn_proteins", "ogbn-proteins", "proteins"}
 
 // source is one graph.
@@ -96,7 +97,7 @@ type source struct {
 	feat   func() (matrix.Matrix, error) // nil: made of edges
 	edge   func() (matrix.Matrix, error) // features of edges, where feat is nil
 	label  func() (matrix.Matrix, error)
-	first  int64 // the nodes that have labels and features: so many from this one on
+	first  int64 // the first of the count nodes that have labels and features
 	count  int64
 	splits [3]split
 	files  []string // that are read

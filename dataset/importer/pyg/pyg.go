@@ -27,7 +27,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Name is the format's.
+// Name is the name of the format.
 const Name = "pyg"
 
 // Format reads files of PyTorch Geometric.
@@ -67,7 +67,7 @@ func locate(fsys vfs.FS, name string) (string, error) {
 	return "", bad("%s has no %s: name the file to import", name, strings.Join(known[:2], " and no "))
 }
 
-// planetoid tells whether a directory, or the directory raw in it, has Planetoid's own files: pickles
+// planetoid reports whether a directory, or the directory raw in it, has Planetoid's own files: pickles
 // of SciPy's matrices, which Python 2 wrote.
 func planetoid(fsys vfs.FS, dir string) bool {
 	for _, dir := range []string{dir, filepath.Join(dir, "raw")} {
@@ -121,7 +121,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	return s, nil
 }
 
-// attributes returns those of the graph that was saved.
+// attributes returns the attributes of the saved graph.
 func attributes(root any) (*pickle.Dict, error) {
 	v := root
 	if t, ok := root.(*pickle.Tuple); ok && (len(t.Items) == 2 || len(t.Items) == 3) {
@@ -152,8 +152,8 @@ func attributes(root any) (*pickle.Dict, error) {
 
 var errTypes = bad("its graph has several types (HeteroData): this version reads graphs of one type (Data)")
 
-// fields returns the attributes of a Data object: those of its store, or its own, as before
-// release 2.0.
+// fields returns the attributes of a Data object: the attributes of its store or, before release 2.0,
+// its own.
 func fields(data *pickle.Object) (*pickle.Dict, error) {
 	own, ok := data.State.(*pickle.Dict)
 	if !ok {

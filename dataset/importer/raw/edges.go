@@ -79,7 +79,7 @@ func (t *table) matrix() (matrix.Matrix, matrix.Ends, error) {
 
 func (t *table) rows() (*npz.Array, error) {
 	a, err := matrix.OpenArray(t.fs, t.spec)
-	if err == nil && a.Fortran { // as its transpose lies in memory
+	if err == nil && a.Fortran { // its transpose is row-major
 		slices.Reverse(a.Shape)
 	}
 	return a, err
@@ -218,8 +218,8 @@ var WebGraph = importer.Format{
 	},
 }
 
-// webgraph is a graph whose n-th line has the successors of node n, after a line with the number
-// of nodes.
+// webgraph is a graph in WebGraph's ASCII format: a line with the number of nodes, then for each node
+// a line with its successors.
 type webgraph struct {
 	fs   vfs.FS
 	name string

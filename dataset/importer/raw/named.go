@@ -16,26 +16,26 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// ByEdges is the --node-ids with which edges say which nodes there are.
+// ByEdges is the value of --node-ids with which the names in the edges are the names of the nodes.
 const ByEdges = "edges"
 
-// named is what a graph has whose files call nodes by ids of any form. Opening the graph numbers
-// them and reads every file that has ids, into lists of numbers on disk.
+// named is the state of a graph with names of nodes in its files. Opening the graph numbers the names,
+// and reads every file with names into lists of numbers on disk.
 type named struct {
 	fs      vfs.FS
 	spec    *matrix.Spec // of the table of ids; nil: the edges have them
-	scratch string       // what the names of files begin with
+	scratch string       // prefix of the names of scratch files
 	memory  int64
 	dict    *names.Dict
 	edges   *names.List // source and destination by turns
 	ends    matrix.Ends // once edges are open
 	splits  []*names.List
 	label   *names.List // of each row of the labels its node; nil: rows are in the order of ids
-	feat    *names.List // likewise of the features
+	feat    *names.List // numbers of the ids of the features
 	rows    *extsort.Records
 }
 
-// openNamed numbers the ids, of tables that hold so many bytes while they are read.
+// openNamed numbers the ids. held is the memory that reading tables takes meanwhile.
 func openNamed(fsys vfs.FS, o *importer.Reading, held int64) (*named, error) {
 	n := &named{fs: fsys, scratch: o.Scratch, memory: max((o.ScratchMemory-held)/2, names.Least)}
 	if n.scratch == "" {
@@ -134,7 +134,7 @@ func many(n int64, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// resolve reads the ids of a file, so many in a row, as a list of numbers.
+// resolve reads the ids of a file, columns of them in each row, as a list of numbers.
 func (n *named) resolve(ctx context.Context, what string, columns int, open func() (matrix.Words, error)) (_ *names.List, err error) {
 	w, err := open()
 	if err != nil {
@@ -302,7 +302,7 @@ func (n *named) whole(ctx context.Context, file string) error {
 func (s *source) isMask(spec matrix.Spec) (bool, error) {
 	m, err := matrix.Open(s.fs, spec)
 	if errors.Is(err, fault.ErrInput) {
-		return false, nil // of strings; what else is wrong is found again
+		return false, nil // of strings; other errors are found again when it is read
 	}
 	if err != nil {
 		return false, err
@@ -313,7 +313,7 @@ func (s *source) isMask(spec matrix.Spec) (bool, error) {
 // rowMemory is the memory of putting the features in order, in bytes.
 func (n *named) rowMemory(dim int) int64 { return max(n.memory/4, extsort.LeastRecords) + 8*int64(dim) }
 
-// keyedRows yields the features in the order of the nodes, which lie in a file in any other.
+// keyedRows returns the features in the order of the nodes; in the file they are in any order.
 func (s *source) keyedRows(first int64) (_ importer.RowStream, err error) {
 	n := s.named
 	if n.rows == nil {

@@ -7,7 +7,7 @@ import (
 	"diskgnn/internal/rng"
 )
 
-// What is drawn, as words of a key: it changes whenever the same seed gives other numbers.
+// Words of the keys of random numbers. They change whenever the same seed gives other numbers.
 const (
 	drawsFeatures = 0x66656174_01
 	drawsLabels   = 0x6c61626c_01

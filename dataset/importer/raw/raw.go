@@ -1,6 +1,6 @@
-// Package raw imports graphs that have no format of their own: edges, features, labels and splits in
-// files of arrays or tables that the options name; and lists of edges alone, in SNAP's text and
-// WebGraph's.
+// Package raw imports graphs without a format of their own: edges, features, labels and splits in
+// files of arrays or tables that flags name; and graphs of edges only, as SNAP's text and in
+// WebGraph's ASCII format.
 //
 //	edges     integers of shape (E, 2), or of arrays also (2, E): source and destination
 //	features  a row for each node, or random:DIM, normally distributed
@@ -14,26 +14,28 @@
 //
 // # Names of columns
 //
-// A first line of text without numbers, the comment before the first line, and Parquet, name columns.
-// Where the columns of edges are called like a destination and a source, in this order, the destination
-// comes first; where they contradict each other, they are refused. A first column of features or labels
-// with a name for ids counts the rows, and is left out; such a column elsewhere is refused.
+// Names of columns are in a first line of text without numbers, in the comment before the first line,
+// or in Parquet. If the columns of edges have the names of a destination and a source, in this order,
+// the destination comes first; names that contradict each other are an error. If the first column of
+// features or labels has a name for ids, it must have the numbers of the rows, and is left out; such a
+// column elsewhere is an error.
 //
 // # Names
 //
-// With node ids, files call nodes by text of any form, not by numbers from 0: strings and integers of
-// Parquet, integers of arrays, fields of text as they are written, in quotes where they have commas. A
-// name is 1 to 4096 bytes of UTF-8 without control characters.
+// With --node-ids, files refer to nodes by names instead of numbers from 0: strings and integers of
+// Parquet, integers of arrays, fields of text as they are written, in quotes if they have commas. A
+// name has 1 to 4096 bytes of UTF-8 without control characters.
 //
-// Of a table of ids the first column has a name for each node, and nodes are numbered by its rows;
-// features and labels are in the same order. With "edges", nodes are numbered by their first appearance
-// in the edges, sources before destinations; tables of features and labels then begin with a column of
-// names, and may be in any order. Every node has features; nodes without a row of labels are
-// unlabelled. A first line of text that has nothing but words like id, source and target
-// (matrix.ColumnNames) is passed over; of tables with names and numbers, one without numbers is.
+// The first column of a table of ids has a name for each node, and nodes are numbered by its rows;
+// features and labels are in the same order. With "edges", nodes are numbered by their first
+// appearance in the edges, sources before destinations; tables of features and labels then begin with
+// a column of names, and may be in any order. Every node must have features; nodes without a row of
+// labels are unlabelled. A first line is a header, and skipped, if it has only words like id, source
+// and target (matrix.ColumnNames) or, in a table of names and numbers, no number.
 //
-// Names are numbered when the source is opened (package names), on disk where they do not fit in half
-// of the memory, and so are edges and splits: 8 bytes an edge of disk.
+// Names are numbered when the source is opened (package names), on disk if they do not fit in half of
+// the memory; so are the ends of edges and the nodes of splits, which takes 8 bytes of disk for each
+// edge.
 package raw
 
 import (
@@ -53,7 +55,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// takes are the options that all formats here know, beside the edges.
+// takes are the flags that all formats here take, beside --edges.
 var takes = []string{"features", "labels", "split-files", "nodes", "node-ids"}
 
 // Format reads arrays and tables.
@@ -77,7 +79,7 @@ type edgeList interface {
 	// count returns how many edges there are, or -1 if only the lines of the file tell.
 	count() (int64, error)
 	open() (stream.Pairs, error)
-	// columns returns what the names of its columns say, once they are counted.
+	// columns returns the Ends of the columns' names, once the edges are counted.
 	columns() matrix.Ends
 	// nodes returns how many nodes there are, or 0 if only all edges tell.
 	nodes() (int64, error)
@@ -155,14 +157,14 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	return s, nil
 }
 
-// heldByTables returns what reading files of tables holds: the edges, and one of the others
-// meanwhile. Where nodes have names, files are read while the source is opened: they are refused
-// here, others when all of the import is planned.
+// heldByTables returns the memory for reading the tables: edges, and one of the others at the same
+// time. If nodes have names, files are read while the source is opened, so that too large ones are
+// errors here; others are errors when the whole import is planned.
 func heldByTables(fsys vfs.FS, o *importer.Reading, e edgeList) (held matrix.Need, err error) {
 	texts := append([]string{o.FeatureFile, o.LabelFile, o.NodeIDs}, o.SplitFiles...)
 	var specs []matrix.Spec
 	for _, text := range texts {
-		if spec, err := matrix.ParseSpec(text); err == nil { // what opens it says what is wrong with it
+		if spec, err := matrix.ParseSpec(text); err == nil { // opening the file reports other errors
 			specs = append(specs, spec)
 		}
 	}
@@ -263,7 +265,7 @@ func (s *source) openLabels(text string) error {
 	})
 }
 
-// setNodes compares what files say of the nodes.
+// setNodes compares the numbers of nodes of files and of --nodes, and sets Shape.Nodes.
 func (s *source) setNodes(what, name string, n int64) error {
 	switch {
 	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
@@ -288,7 +290,7 @@ func (s *source) openSplits(files []string) error {
 	}
 	var found importer.Problems
 	for _, f := range files {
-		if s.named != nil { // what it holds is looked at when ids have numbers
+		if s.named != nil { // the file is checked when ids have numbers
 			parsed, err := matrix.ParseSpec(f)
 			if found.Add(err); err == nil {
 				s.splits = append(s.splits, parsed)
@@ -366,7 +368,7 @@ func (s *source) openEdges() error {
 	return s.findEdgeData()
 }
 
-// findEdgeData notes what the archive of the edges has of them beside their ends.
+// findEdgeData notes the edge data in the archive of the edges.
 func (s *source) findEdgeData() error {
 	t, ok := s.edge.(*table)
 	if !ok || t.spec.Key == "" {
@@ -390,8 +392,8 @@ func (s *source) settleEnds(e matrix.Ends) {
 	}
 }
 
-// countNodes settles how many nodes there are: what was given, what files say, or what the
-// largest id says, for which all edges are read.
+// countNodes determines the number of nodes: the given one, the number in files, or the largest id
+// plus one, for which it reads all edges.
 func (s *source) countNodes(given int64) error {
 	if given != 0 {
 		if err := s.setNodes("--nodes", "--nodes", given); err != nil {

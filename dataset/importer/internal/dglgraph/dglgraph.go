@@ -18,22 +18,22 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Graph is a graph in a file, which is open while edges are read only.
+// Graph is a graph in a file. The file is open only during Each.
 type Graph struct {
 	fs      vfs.FS
 	name    string
 	columns bool // in compressed columns
-	// Nodes is how many nodes there are, or 0 where the file does not say it.
+	// Nodes is the number of nodes, or 0 if the file does not have it.
 	Nodes int64
-	Edges int64 // importer.MaxEdges + 1 at most
-	// Dropped are the names of data of edges, of which none is read. DGL's own columns, with names that
-	// begin with an underscore, are no data.
+	Edges int64 // number of edges; importer.MaxEdges + 1 also stands for more
+	// Dropped are the names of the edge data in the file, which is not imported. DGL's internal
+	// columns, with names that begin with an underscore, are left out.
 	Dropped []string
 }
 
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
-// OpenFused reads the shapes of a FusedCSCSamplingGraph.
+// OpenFused opens a file with a FusedCSCSamplingGraph and reads its shapes.
 func OpenFused(fsys vfs.FS, name string) (_ *Graph, err error) {
 	g := &Graph{fs: fsys, name: name, columns: true}
 	indptr, err := g.part("indptr")
@@ -83,7 +83,7 @@ func (g *Graph) findData() error {
 	return nil
 }
 
-// Open reads the shapes of a graph of either kind.
+// Open opens a file with a FusedCSCSamplingGraph or a DGLGraph and reads its shapes.
 func Open(fsys vfs.FS, name string) (_ *Graph, err error) {
 	f, err := torchfile.Open(fsys, name)
 	if err != nil {
@@ -221,7 +221,9 @@ func listed(root any) ([]any, error) {
 	return tensors.Items, nil
 }
 
-// Each calls add for all edges, some at a time; their ends must be below nodes.
+// Each calls add for all edges, in several pieces: edge i of a piece is from src[i] to dst[i]. The
+// slices are valid during the call. A node id that is not below nodes is an error of kind
+// fault.ErrInput.
 func (g *Graph) Each(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
 	if !g.columns {
 		pairs, err := stream.TwoVectors(g.part, "source", "destination")

@@ -11,7 +11,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// plain returns a column's name in lower case, without what is no letter or digit.
+// plain returns a column's name in lower case, with only its letters a to z and digits.
 func plain(name string) string {
 	return strings.Map(func(c rune) rune {
 		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
@@ -21,14 +21,15 @@ func plain(name string) string {
 	}, strings.ToLower(name))
 }
 
-// idNames are plain names of columns that have the ids of nodes, or count rows; the last three are
-// what pandas calls a table's index, in text and in Parquet.
+// idNames are the plain names of columns with ids of nodes or numbers of rows. The last three are
+// pandas' names of a table's index, in text and in Parquet.
 var idNames = []string{"id", "ids", "node", "nodeid", "nodeids", "nodeidx", "nodeindex", "nid", "vertex", "vertexid", "vid", "rowid", "index", "idx", "", "unnamed0", "indexlevel0"}
 
 func isID(name string) bool { return slices.Contains(idNames, plain(name)) }
 
-// namesInComment returns the names of so many columns that the comment before the first line has, as NumPy's
-// savetxt writes them, if it is seen by the ends of edges or the ids that it names; else it is a comment.
+// namesInComment returns the names of the columns in the comment before the first line, as NumPy's
+// savetxt writes them. A comment counts as names only if it has the given number of words, and they
+// name the ends of edges, or ids first; else the result is nil.
 func namesInComment(fsys vfs.FS, file string, f text.Format, columns int) ([]string, error) {
 	words, err := text.Heading(fsys, file, f)
 	if err != nil || len(words) != columns {
@@ -40,8 +41,8 @@ func namesInComment(fsys vfs.FS, file string, f text.Format, columns int) ([]str
 	return nil, nil
 }
 
-// CheckColumns refuses a table that has ids of nodes among its columns, as far as it names these: no
-// such column is a feature or a label.
+// CheckColumns returns an error of kind fault.ErrInput if the name of a column says that it has ids of
+// nodes. Such a column is not a feature or a label.
 func CheckColumns(m Matrix) error {
 	for i, name := range m.Names() {
 		if isID(name) {
@@ -51,8 +52,9 @@ func CheckColumns(m Matrix) error {
 	return nil
 }
 
-// WithoutIDs returns a table without its first column, if that has the ids of the rows by its name;
-// reading it checks that they count the rows. It closes the table if it refuses it.
+// WithoutIDs returns m without its first column, if the name of that column says that it has ids.
+// Reading the result then checks that the ids are the numbers of the rows, from 0. It also calls
+// CheckColumns for the other columns. If it fails, it closes m.
 func WithoutIDs(m Matrix) (Matrix, error) {
 	names := m.Names()
 	if len(names) < 2 || !isID(names[0]) {
@@ -62,7 +64,8 @@ func WithoutIDs(m Matrix) (Matrix, error) {
 	return checked(r, CheckColumns(r))
 }
 
-// LeftOut returns the name of the column that WithoutIDs has left out, if any.
+// LeftOut returns the name of the column that WithoutIDs left out of m; is reports whether there is
+// one.
 func LeftOut(m Matrix) (name string, is bool) {
 	r, is := m.(*withoutIDs)
 	if is {
@@ -107,8 +110,8 @@ func (m *withoutIDs) Doubles(dst []float64) (int, error) {
 	return behindIDs(m, dst, m.doubles, m.Matrix.Doubles)
 }
 
-// behindIDs fills dst with what follows the ids of the next rows, and checks the ids. next reads
-// a row.
+// behindIDs sets dst to the columns after the ids of the next rows, and checks the ids. next reads one
+// row.
 func behindIDs[T, U int64 | float32 | float64](m *withoutIDs, dst []T, row []U, next func([]U) (int, error)) (n int, err error) {
 	for n+m.Columns() <= len(dst) {
 		got, err := next(row)
@@ -159,10 +162,10 @@ func endOf(name string) end {
 	}
 }
 
-// Ends is the meaning of the two column names of a table of edges.
+// Ends tells which of the two columns of a table of edges is the source.
 type Ends struct {
 	Reversed bool   // the destination comes first
-	Note     string // for users, if they say nothing
+	Note     string // for the user, if the names do not tell
 }
 
 // endsOf reads the names of two columns; there may be none.
@@ -182,8 +185,8 @@ func endsOf(file string, names []string) (Ends, error) {
 	return Ends{}, nil
 }
 
-// Edges returns a table of two columns with sources first, as its names tell them. It closes the
-// table if these contradict each other.
+// Edges returns a table of edges with the source as the first column, by the names of the two columns
+// of m. If the names contradict each other, it closes m and returns an error of kind fault.ErrInput.
 func Edges(m Matrix) (Matrix, Ends, error) {
 	e, err := endsOf(m.Name(), m.Names())
 	if e.Reversed {
@@ -204,7 +207,8 @@ func (m reversed) Ints(dst []int64) (int, error) {
 	return n, err
 }
 
-// OpenEnds opens a file of edges between nodes with names, sources first.
+// OpenEnds opens a file of edges between nodes with names, and returns the ends of the edges as text,
+// the source first.
 func OpenEnds(fsys vfs.FS, s Spec) (Words, Ends, error) {
 	w, err := OpenWords(fsys, s, 2, true)
 	if err != nil {

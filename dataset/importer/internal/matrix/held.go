@@ -25,16 +25,16 @@ import (
 // smallerPages is the remedy for a file with pages that do not fit in memory.
 const smallerPages = "give more --memory, or write the file with smaller pages (pyarrow's write_table: data_page_size, row_group_size, use_dictionary=False)"
 
-// Need is the memory of reading a file, without buffers of a fixed size.
+// Need is the memory for reading a file, beside buffers of a fixed size.
 type Need struct {
 	Bytes int64
-	// Most names the largest part of the bytes, and the remedy where there is not enough memory.
+	// Most is text for the message that memory is short: the largest part of Bytes, and the remedy.
 	Most string
 }
 
-// Held returns the memory of reading a file: for Parquet its description and, of all columns, pages and
-// dictionaries; for other forms nothing. It reads the description for that, and refuses one that takes
-// more than most bytes, unless most is 0.
+// Held returns the memory for reading a file. For Parquet it is the footer's, and a page and a
+// dictionary of every column; for other forms it is 0. Held reads the footer to compute it. If most is
+// not 0, a footer that takes more than most bytes of memory is an error of kind fault.ErrBudget.
 func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
 	if s.DType != "" || s.Key != "" || filepath.Ext(s.Path) != ".parquet" {
 		return Need{}, nil
@@ -99,7 +99,7 @@ func (m *parquetFile) held(most int64) (Need, error) {
 // columnMemory is the memory of a column.
 type columnMemory struct {
 	stays int64 // a decoded page, and a dictionary
-	turn  int64 // besides while the next page is read: another one, and what it is decoded from
+	turn  int64 // also while the next page is read: that page, encoded and decoded
 }
 
 // reading are the buffers by which a column is read: one for its pages, one for its dictionary.
@@ -141,7 +141,7 @@ func (m *parquetFile) columnMemory(p *parquet.File, i int, path []string) (c col
 // plainDictionary is the name of older writers for RLEDictionary in a page's header.
 const plainDictionary format.Encoding = 2
 
-// decoded returns the memory of n values that took so many bytes, decoded, with their levels.
+// decoded returns the memory of n decoded values with their levels; bytes is their encoded length.
 func decoded(leaf parquet.LeafColumn, e format.Encoding, bytes, n int64) int64 {
 	const widest = 8 // of numbers
 	sum, text := int64(0), leaf.Node.Type().Kind() == parquet.ByteArray
@@ -150,7 +150,7 @@ func decoded(leaf parquet.LeafColumn, e format.Encoding, bytes, n int64) int64 {
 		sum, text = bucket(4*n), false
 	case e == format.Plain || e == format.DeltaLengthByteArray:
 		sum = bucket(bytes)
-	case text: // each may repeat what the one before has, and add to it
+	case text: // each value may repeat the value before and add to it
 		sum = bucket(min(n, 1<<20) * bytes)
 	default:
 		sum = bucket(widest * n)

@@ -19,46 +19,46 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Matrix yields the rows of a matrix. A vector is a matrix of one column. It is not safe for
+// Matrix reads the rows of a matrix, in order. A vector is a matrix of one column. It is not safe for
 // concurrent use.
 type Matrix interface {
-	// Name is the file's, for messages.
+	// Name returns the name of the file, for messages.
 	Name() string
-	// Rows is how many there are, or -1 if that is not known before they are read.
+	// Rows returns the number of rows, or -1 if it is known only after reading.
 	Rows() int64
 	Columns() int
-	// Names are the names of the columns; nil where the file has none.
+	// Names returns the names of the columns, or nil if the file has none.
 	Names() []string
-	// Integer tells whether all elements are integers; of text that is not known, and it is
-	// true. Half tells whether they are float16.
+	// Integer reports whether all elements are integers; for text it is always true, since that is not
+	// known. Half reports whether all elements are float16.
 	Integer() bool
 	Half() bool
-	// Mask tells whether all elements are booleans.
+	// Mask reports whether all elements are booleans.
 	Mask() bool
-	// Ints, Floats and Doubles fill dst with the next rows, as far as there are any, and return the
-	// number of elements filled. The length of dst is a multiple of Columns. Ints is for integers
-	// alone; the others return missing values as NaN.
+	// Ints, Floats and Doubles set dst to the next rows and return the number of elements set, less
+	// than len(dst) only at the end. len(dst) must be a multiple of Columns. Ints requires integers;
+	// the others return missing values as NaN.
 	Ints(dst []int64) (int, error)
 	Floats(dst []float32) (int, error)
 	Doubles(dst []float64) (int, error)
-	// Skip passes over rows.
+	// Skip skips the given number of rows.
 	Skip(rows int64) error
-	// End checks that nothing follows the last row.
+	// End returns an error if anything follows the last row.
 	End() error
 	Close() error
 }
 
-// A Spec names a file and says how to read it.
+// A Spec is the path of a file, and the form in which it is read.
 type Spec struct {
 	Path  string
-	DType string // of a file without a header; else ""
-	Rows  int64  // of a file without a header; 0: as many as there are
+	DType string // element type of a file without a header; else ""
+	Rows  int64  // rows of a file without a header; 0: by the size of the file
 	Cols  int64
-	Key   string // of the array in a .npz archive
+	Key   string // name of the array in a .npz archive
 }
 
-// ParseSpec reads PATH or, of arrays without a header, PATH:DTYPE[:ROWSxCOLS], of archives
-// PATH:KEY.
+// ParseSpec parses PATH, PATH:DTYPE[:ROWSxCOLS] (an array without a header) or ARCHIVE.npz:KEY. Errors
+// are of kind fault.ErrUsage.
 func ParseSpec(s string) (Spec, error) {
 	if i := strings.LastIndex(s, ".npz:"); i >= 0 {
 		return Spec{Path: s[:i+4], Key: s[i+5:]}, nil
@@ -91,7 +91,8 @@ func ParseSpec(s string) (Spec, error) {
 	return sp, nil
 }
 
-// OpenArray opens a file that is an array in memory order; a is nil if it is of another form.
+// OpenArray opens a .npy file, an array of a .npz archive, or an array without a header. For other
+// forms it returns nil without an error.
 func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
 	switch {
 	case s.DType != "":
@@ -104,7 +105,7 @@ func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
 	return nil, nil
 }
 
-// Open opens a file in the form that its name, or the Spec, says.
+// Open opens a file of any form; the name and the other fields of s tell the form.
 func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 	if a, err := OpenArray(fsys, s); a != nil || err != nil {
 		if err != nil {
@@ -150,7 +151,8 @@ type array struct {
 	left int64 // elements
 }
 
-// FromArray reads an array of one dimension or two, row-major, and closes it.
+// FromArray returns an array of one or two dimensions, row-major, as a Matrix. It takes ownership of
+// a, and closes it if it fails.
 func FromArray(a *npz.Array) (Matrix, error) {
 	m := &array{a: a, cols: 1, left: a.Count()}
 	var err error
@@ -172,7 +174,7 @@ func FromArray(a *npz.Array) (Matrix, error) {
 	return m, nil
 }
 
-// maxColumns bounds the columns of a matrix: as many as features and labels of datasets may have.
+// maxColumns is the largest number of columns: both features and labels of datasets may have it.
 const maxColumns = min(dataset.MaxDim, dataset.MaxTargets)
 
 func (m *array) Name() string  { return m.a.Name() }
@@ -194,7 +196,7 @@ func (m *array) Doubles(dst []float64) (int, error) {
 	return n, m.a.Doubles(dst[:n])
 }
 
-// take returns how many of so many elements are left, and counts them.
+// take returns n, or the number of elements left if that is less, and subtracts it from them.
 func (m *array) take(n int) int {
 	n = int(min(int64(n), m.left))
 	m.left -= int64(n)
@@ -216,8 +218,8 @@ type table struct {
 	names []string
 }
 
-// OpenText opens a file of text. Columns of the format are counted where they are 0, and a
-// first line of words is taken for a header.
+// OpenText opens a text file. If f.Columns is 0, the fields of the first line are counted. A first
+// line without numbers is a header.
 func OpenText(fsys vfs.FS, name string, f text.Format) (Matrix, error) {
 	n, first, err := text.CountFields(fsys, name, f)
 	if err != nil {
@@ -246,8 +248,8 @@ func OpenText(fsys vfs.FS, name string, f text.Format) (Matrix, error) {
 	return &table{t, name, f.Columns, names}, nil
 }
 
-// isHeader tells whether no field is a number, and none is missing but the first of several, which
-// pandas leaves empty above its index.
+// isHeader reports whether no field is a number, and no field is missing except the first of several,
+// which pandas leaves empty above its index.
 func isHeader(fields []string) bool {
 	for i, f := range fields {
 		if i == 0 && len(fields) > 1 && text.Missing([]byte(f)) {

@@ -15,9 +15,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// A parquetFile is a matrix whose columns are the leaves of a Parquet file, in order. A leaf
-// that is a list counts as as many columns as its lists have elements, which must all be
-// equally long.
+// A parquetFile is a Parquet file as a matrix. Its columns are the leaves of the schema, in order; a
+// leaf that is a list makes a column for each element of its lists, which must all have the same
+// length.
 type parquetFile struct {
 	name    string
 	f       vfs.File
@@ -53,11 +53,11 @@ func openParquet(fsys vfs.FS, name string) (Matrix, error) {
 	return m, nil
 }
 
-// columnsOf says which columns of a file are read.
+// columnsOf selects the columns of a file to read.
 type columnsOf struct {
-	skip  int  // so many are passed over
-	words int  // unless 0, only so many are read, which may hold strings
-	exact bool // and there must be no others
+	skip  int  // number of columns to skip
+	words int  // unless 0: number of columns to read, which may have strings
+	exact bool // other columns are an error
 }
 
 func openParquetColumns(fsys vfs.FS, name string, which columnsOf) (_ *parquetFile, err error) {
@@ -72,8 +72,8 @@ func openParquetColumns(fsys vfs.FS, name string, which columnsOf) (_ *parquetFi
 	return m, nil
 }
 
-// guard turns a panic of the library, whose checks of malformed files are incomplete, into bad
-// input.
+// guard calls do and turns a panic into an error of kind fault.ErrInput, since the library's checks of
+// malformed files are incomplete.
 func guard(name string, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -164,8 +164,8 @@ func (m *parquetFile) openLibrary(size int64) (*parquet.File, error) {
 	return p, nil
 }
 
-// valuesOf returns how many values are taken of a column's page at a time, of so many columns: about
-// a chunk of all together.
+// valuesOf returns the number of values to take of a column's page at a time, if the file has this
+// number of columns: about a chunk of all columns together.
 func valuesOf(columns int) int { return max(chunk/columns, 16) }
 
 // checkGroup looks at the bytes of a column in a row group.
@@ -224,7 +224,7 @@ func (m *parquetFile) Close() error {
 	return errors.Join(append(errs, m.f.Close())...)
 }
 
-// next returns the leaf's next value, or io.EOF behind as many as the file's description says.
+// next returns the leaf's next value, or io.EOF after the number of values that the footer says.
 func (l *leaf) next() (parquet.Value, error) {
 	for len(l.ahead) == 0 {
 		if l.values != nil {

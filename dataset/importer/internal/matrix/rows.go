@@ -10,14 +10,14 @@ import (
 // chunk is about how many elements are looked at at a time.
 const chunk = 1 << 14
 
-// Rows yields a matrix as feature rows. It closes the matrix.
+// Rows is a Matrix as an importer.RowStream.
 type Rows struct {
 	m    Matrix
 	left int64 // rows
 }
 
-// NewRows returns the rows of a matrix from the row first on; rows is their number in all. It takes the
-// matrix over, and closes it if it fails.
+// NewRows returns the rows of m from number first on; rows is the number of all rows of m. It takes
+// ownership of m, and closes it if it fails.
 func NewRows(m Matrix, rows, first int64) (*Rows, error) {
 	if err := m.Skip(first); err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -25,7 +25,8 @@ func NewRows(m Matrix, rows, first int64) (*Rows, error) {
 	return &Rows{m, rows - first}, nil
 }
 
-// Next fills values with the following whole rows.
+// Next sets values to the next whole rows. A matrix with fewer rows is an error of kind
+// fault.ErrInput; after the last row it calls End.
 func (r *Rows) Next(values []float32) error {
 	n := 0
 	for n < len(values) {
@@ -47,12 +48,14 @@ func (r *Rows) Next(values []float32) error {
 // Close closes the matrix.
 func (r *Rows) Close() error { return r.m.Close() }
 
-// EachInt calls do for all rows of integers. The row is valid during the call.
+// EachInt reads all rows of m as integers and calls do for each, i counted from 0; then it calls End.
+// The row is valid during the call.
 func EachInt(ctx context.Context, m Matrix, do func(i int64, row []int64) error) error {
 	return each(ctx, m, m.Ints, do)
 }
 
-// EachDouble calls do for all rows. The row is valid during the call.
+// EachDouble reads all rows of m and calls do for each, i counted from 0; then it calls End. The row
+// is valid during the call.
 func EachDouble(ctx context.Context, m Matrix, do func(i int64, row []float64) error) error {
 	return each(ctx, m, m.Doubles, do)
 }
@@ -80,10 +83,10 @@ func each[T any](ctx context.Context, m Matrix, next func([]T) (int, error), do 
 	}
 }
 
-// Stream reads the integers of a matrix one row after the other.
+// Stream is a Matrix as a stream.Integers, row after row.
 type Stream struct{ Matrix }
 
-// Next fills dst with integers as far as there are any.
+// Next sets dst to the integers of the next whole rows and returns their number, 0 at the end.
 func (s Stream) Next(dst []int64) (int, error) {
 	return s.Ints(dst[:len(dst)/s.Columns()*s.Columns()])
 }

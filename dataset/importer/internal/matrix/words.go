@@ -15,23 +15,23 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Words yields the first columns of a table as text: names of nodes. It is not safe for concurrent
-// use.
+// Words reads the first columns of a table as text, such as names of nodes. It is not safe for
+// concurrent use.
 type Words interface {
-	Name() string // the file's, for messages
-	// Names are the names of the columns; nil where the file has none.
+	Name() string // name of the file, for messages
+	// Names returns the names of the columns, or nil if the file has none.
 	Names() []string
-	// Next returns the words of the next row, valid until the call after, or io.EOF.
+	// Next returns the words of the next row, valid until the next call, or io.EOF.
 	Next() ([][]byte, error)
 	Close() error
 }
 
-// ColumnNames are the words of a line of text that is taken for the names of columns, where it has
-// nothing else.
+// ColumnNames are words that make a first line of text a header: a line in which every field is one of
+// them.
 var ColumnNames = []string{"id", "node", "node_id", "name", "source", "src", "from", "target", "destination", "dst", "to", "label", "class", "y"}
 
-// areColumns tells whether the words of a line are names of columns: all of ColumnNames or, of edges,
-// those of an edge's ends.
+// areColumns reports whether the words of a line are a header: all are ColumnNames or, if edges is
+// set, all are names of ends of edges.
 func areColumns(words []string, edges bool) bool {
 	known, ends := true, edges
 	for _, w := range words {
@@ -41,8 +41,9 @@ func areColumns(words []string, edges bool) bool {
 	return known || ends
 }
 
-// OpenWords opens a file for its first columns: of text as they are written, of Parquet strings or
-// integers, of arrays integers. If exact, it must have no others.
+// OpenWords opens a table and reads its first columns as text: fields of text files as they are
+// written, strings or integers of Parquet, integers of arrays. If exact is set, a table with more
+// columns is an error.
 func OpenWords(fsys vfs.FS, s Spec, columns int, exact bool) (Words, error) {
 	plain := strings.TrimSuffix(s.Path, ".gz")
 	f := text.Format{Columns: columns}
@@ -157,7 +158,7 @@ func (w *parquetWords) Next() (_ [][]byte, err error) {
 	return w.words, nil
 }
 
-// OpenKeyed opens the columns of a table behind its first column, which has the ids of the rows.
+// OpenKeyed opens a text or Parquet table with ids in its first column, and returns the other columns.
 func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
 	switch keyedForm(s) {
 	case "parquet":
@@ -176,7 +177,7 @@ func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
 	return nil, notKeyed(s)
 }
 
-// OpenKeys opens such a table for the ids.
+// OpenKeys opens a text or Parquet table with ids in its first column, and returns the ids.
 func OpenKeys(fsys vfs.FS, s Spec) (Words, error) {
 	switch keyedForm(s) {
 	case "parquet":

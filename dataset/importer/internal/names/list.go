@@ -14,8 +14,9 @@ import (
 // listBlock is how many numbers a block of a List has.
 const listBlock = 1 << 15
 
-// List is numbers of nodes in a file that has no name any more, in blocks that are checked when they
-// are read. It may be read several times, also at a time.
+// List is a list of node numbers in a scratch file, which has no name any more. It is written once:
+// Add, then Done. Blocks are checked when they are read. After Done, Each may be called several times,
+// also concurrently.
 type List struct {
 	f    vfs.File
 	name string
@@ -24,7 +25,8 @@ type List struct {
 	n    int64
 }
 
-// NewList makes an empty list. scratch names the file.
+// NewList returns an empty list. scratch is the path at which it creates, and removes, the scratch
+// file.
 func NewList(fsys vfs.FS, scratch string) (*List, error) {
 	f, err := fsys.Create(scratch)
 	if err != nil {
@@ -36,7 +38,7 @@ func NewList(fsys vfs.FS, scratch string) (*List, error) {
 	return &List{f: f, name: scratch, buf: make([]uint32, 0, listBlock)}, nil
 }
 
-// Len returns how many numbers there are.
+// Len returns the number of entries.
 func (l *List) Len() int64 { return l.n }
 
 // Add appends a number.
@@ -61,14 +63,15 @@ func (l *List) write() error {
 	return nil
 }
 
-// Done ends the adding.
+// Done writes the rest of the list. It comes after the last Add and before Each.
 func (l *List) Done() error {
 	err := l.write()
 	l.buf = nil
 	return err
 }
 
-// Each calls see for all numbers in their order, an even number of them at a time but for the last.
+// Each calls see for consecutive pieces of the list. All pieces but the last have an even length. The
+// slice is valid during the call.
 func (l *List) Each(ctx context.Context, see func(numbers []uint32) error) error {
 	buf := make([]uint32, min(l.n, listBlock))
 	for i, crc := range l.crcs {
@@ -94,5 +97,5 @@ func (l *List) Each(ctx context.Context, see func(numbers []uint32) error) error
 	return nil
 }
 
-// Close closes the file, of which nothing is left.
+// Close closes the scratch file, which frees its disk space.
 func (l *List) Close() error { return l.f.Close() }

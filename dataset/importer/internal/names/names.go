@@ -30,13 +30,14 @@ const (
 	buckets    = 64
 )
 
-// Least is the memory that a Dict needs.
+// Least is the smallest memory of a Dict, in bytes.
 const Least = 2 << 20
 
 // None is the number of a name that was not added.
 const None = math.MaxUint32
 
-// Dict numbers names. It is not safe for concurrent use.
+// Dict gives names numbers, from 0, in the order of their first appearance. Call Add for all names,
+// then Done, then the other methods. It is not safe for concurrent use.
 type Dict struct {
 	fs      vfs.FS
 	scratch func(what string) string // names a file to make
@@ -62,8 +63,9 @@ type again struct {
 	name string
 }
 
-// New returns an empty Dict that holds at most memory bytes. scratch names the files that it makes; it
-// removes their names at once.
+// New returns an empty Dict that holds at most memory bytes. scratch returns the path of a scratch
+// file by a short name; the Dict creates such files and removes their names immediately. Less memory
+// than Least is an error of kind fault.ErrBudget.
 func New(fsys vfs.FS, scratch func(what string) string, memory int64) (*Dict, error) {
 	if memory < Least {
 		return nil, fault.New(fault.ErrBudget, "numbering the nodes' names needs at least %s of memory", budget.FormatBytes(Least))
@@ -71,11 +73,12 @@ func New(fsys vfs.FS, scratch func(what string) string, memory int64) (*Dict, er
 	return &Dict{fs: fsys, scratch: scratch, memory: memory, seed: maphash.MakeSeed(), known: map[string]uint32{}}, nil
 }
 
-// Len returns the number of distinct names, Bytes how long these are in all. Both are for after Done.
+// Len returns the number of distinct names, Bytes their length in bytes together. Both are known after
+// Done.
 func (d *Dict) Len() int64   { return d.n }
 func (d *Dict) Bytes() int64 { return d.bytes }
 
-// Held returns the bytes that the names take in memory.
+// Held returns the bytes of memory that the names take: 0 if they are on disk.
 func (d *Dict) Held() int64 {
 	if d.defined != nil {
 		return 0
@@ -83,8 +86,8 @@ func (d *Dict) Held() int64 {
 	return d.held
 }
 
-// Twice returns how many of the names that were added had been added before, and of the first of
-// these the name and which of all it was. It is for after Done.
+// Twice returns the number n of calls of Add with a name that was added before, and the first of
+// these: its name, and the number of the call, from 0. It is known after Done.
 func (d *Dict) Twice() (n int64, name string, at int64) {
 	return d.twice, d.again.name, int64(d.again.at)
 }
@@ -123,8 +126,8 @@ func (d *Dict) repeated(at uint64, name string) {
 
 func (d *Dict) bucket(name []byte) int { return int(maphash.Bytes(d.seed, name) % buckets) }
 
-// spill puts on disk what is in memory: each name by its number, which is before those of
-// all names to come.
+// spill moves the names in memory to disk. Their places are their numbers, which are below the places
+// of all later names.
 func (d *Dict) spill() (err error) {
 	if d.defined, err = d.spread("names", buckets); err != nil {
 		return err
@@ -142,7 +145,7 @@ func (d *Dict) spread(what string, n int) (*spread, error) {
 	return newSpread(d.fs, d.scratch(what), n, d.memory/4)
 }
 
-// Done ends the adding.
+// Done numbers the names, after the last Add.
 func (d *Dict) Done(ctx context.Context) (err error) {
 	if d.defined == nil {
 		return d.check()
@@ -201,7 +204,7 @@ func (d *Dict) check() error {
 	return nil
 }
 
-// Names calls emit for all names by number. They are valid during the call.
+// Names calls emit for all names in the order of their numbers. A name is valid during the call.
 func (d *Dict) Names(ctx context.Context, emit func(name []byte) error) error {
 	if d.inOrder != nil {
 		return d.inOrder.each(ctx, 0, func(_ uint64, name []byte) error { return emit(name) })
@@ -219,8 +222,8 @@ func (d *Dict) Names(ctx context.Context, emit func(name []byte) error) error {
 	return nil
 }
 
-// Find calls emit with the number of each name that next returns, in their order, or with None. next
-// returns io.EOF at the end.
+// Find looks up the names that next returns until io.EOF, and calls emit with the number of each, in
+// the same order, or with None.
 func (d *Dict) Find(ctx context.Context, next func() ([]byte, error), emit func(number uint32) error) (err error) {
 	if d.own == nil {
 		for i := 0; ; i++ {
@@ -292,7 +295,7 @@ func (d *Dict) Find(ctx context.Context, next func() ([]byte, error), emit func(
 	return found.merge(ctx, func(_ int, _ uint64, number []byte) error { return emit(binary.LittleEndian.Uint32(number)) })
 }
 
-// Close removes the Dict's files on disk.
+// Close closes the scratch files, which frees their disk space.
 func (d *Dict) Close() error {
 	var errs []error
 	for _, s := range []*spread{d.defined, d.own, d.inOrder} {

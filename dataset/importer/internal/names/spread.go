@@ -12,11 +12,10 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// spread is records in buckets, in one file that has no name any more: nothing of it is left
-// once it is closed, however the process ends. A record is a place (uint64), a length (uint16) and as
-// many bytes; those of a bucket are added, and read, in ascending order of their places. A
-// bucket lies in blocks of whole records, whose CRC-32C is kept in memory and checked when
-// they are read.
+// spread is a set of buckets of records in one scratch file without a name: the file is gone when it
+// is closed or the process ends. A record is a place (uint64), a length (uint16) and its bytes.
+// Records of a bucket are added, and read, in ascending order of their places. A bucket consists of
+// blocks of whole records; the CRC-32C of a block is kept in memory and checked on reading.
 type spread struct {
 	f       vfs.File
 	name    string
@@ -41,8 +40,8 @@ const (
 	leastBlock, largeBlock = 16 << 10, 1 << 20
 )
 
-// newSpread makes a file of so many buckets, which hold at most so much memory while they are filled,
-// and again while they are merged.
+// newSpread makes a file with the given number of buckets. They hold at most memory bytes while they
+// are filled, and again while they are merged.
 func newSpread(fsys vfs.FS, name string, buckets int, memory int64) (*spread, error) {
 	f, err := fsys.Create(name)
 	if err != nil {

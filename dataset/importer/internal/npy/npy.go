@@ -19,18 +19,18 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Header describes an array.
+// Header describes an array: the type of its elements and its shape.
 type Header struct {
-	Kind    byte // 'i', 'u', 'f' or 'b', as NumPy spells them; 'B' is bfloat16, which it has not
-	Size    int  // bytes of an element
+	Kind    byte // 'i', 'u', 'f' or 'b' as in NumPy, or 'B' for bfloat16, which NumPy does not have
+	Size    int  // bytes of an element: 1, 2, 4 or 8
 	Fortran bool // column-major
 	Shape   []int64
 }
 
 const (
-	// Magic begins every file.
+	// Magic is the first bytes of every .npy file.
 	Magic     = "\x93NUMPY"
-	maxHeader = 64 << 10 // far above what any array of numbers has, and all that version 1 can say
+	maxHeader = 64 << 10 // far above any array of numbers, and the limit of version 1
 	maxDims   = 8
 )
 
@@ -43,7 +43,7 @@ func (h *Header) Count() int64 {
 	return n
 }
 
-// Type returns the element type as NumPy names it.
+// Type returns the element type as NumPy names it, such as float32.
 func (h *Header) Type() string {
 	name := map[byte]string{'i': "int", 'u': "uint", 'f': "float", 'b': "bool", 'B': "bfloat"}[h.Kind]
 	if h.Kind == 'b' {
@@ -52,7 +52,7 @@ func (h *Header) Type() string {
 	return name + strconv.Itoa(8*h.Size)
 }
 
-// DType returns the type of features that holds the elements: float16 and bfloat16 themselves,
+// DType returns the type of dataset features for these elements: float16 and bfloat16 for themselves,
 // float32 for all others.
 func (h *Header) DType() dtype.Type {
 	switch {
@@ -79,7 +79,7 @@ func (h *Header) ShapeString() string {
 	return "(" + strings.Join(s, ", ") + ")"
 }
 
-// ReadHeader reads up to where the elements begin.
+// ReadHeader reads the header of a .npy file from r, up to the first element.
 func ReadHeader(r io.Reader) (Header, error) {
 	var fixed [12]byte
 	if err := readFull(r, fixed[:8]); err != nil {
@@ -117,7 +117,7 @@ func bad(format string, args ...any) error { return fault.New(fault.ErrInput, fo
 
 var errTruncated = bad("truncated: it ends before its last element")
 
-// Fits returns an error if the array's elements take more than the given bytes.
+// Fits returns an error if the array's elements take more than the given number of bytes.
 func (h *Header) Fits(bytes int64) error {
 	if h.Count() > bytes/int64(h.Size) {
 		return errTruncated

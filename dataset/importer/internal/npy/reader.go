@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/dtype"
 )
 
-// Reader yields an array's elements in the order of the file, as one of two
-// types. It is not safe for concurrent use.
+// Reader reads the elements of an array in the order of the file, and converts them. It is not safe
+// for concurrent use.
 type Reader struct {
 	Header
 	r   io.Reader
@@ -20,7 +20,7 @@ type Reader struct {
 // bufferBytes is the buffer of a Reader, a multiple of every element's size.
 const bufferBytes = 64 << 10
 
-// NewReader reads the header and stands before the first element.
+// NewReader reads the header from r and returns a Reader at the first element.
 func NewReader(r io.Reader) (*Reader, error) {
 	h, err := ReadHeader(r)
 	if err != nil {
@@ -29,7 +29,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return NewRaw(h, r), nil
 }
 
-// NewRaw reads the elements of an array without a header, which h describes.
+// NewRaw returns a Reader of an array without a header: r has the elements, h describes them.
 func NewRaw(h Header, r io.Reader) *Reader {
 	return &Reader{Header: h, r: r, buf: make([]byte, bufferBytes)}
 }
@@ -41,7 +41,7 @@ func (r *Reader) next(n int) ([]byte, int, error) {
 	return b, n, readFull(r.r, b)
 }
 
-// Ints fills dst with the next elements, which must be integers.
+// Ints sets dst to the next elements. Elements that are not integers are an error.
 func (r *Reader) Ints(dst []int64) error {
 	if !r.Integer() {
 		return bad("its elements are %s instead of integers", r.Type())
@@ -69,7 +69,7 @@ func (r *Reader) Ints(dst []int64) error {
 	return nil
 }
 
-// Floats fills dst with the next elements, of any type, rounded to float32.
+// Floats sets dst to the next elements, of any type, rounded to float32.
 func (r *Reader) Floats(dst []float32) error {
 	for len(dst) > 0 {
 		b, n, err := r.next(len(dst))
@@ -91,8 +91,8 @@ func (r *Reader) Floats(dst []float32) error {
 	return nil
 }
 
-// round fills dst with float64 or integers, rounded to its type. What does not fit in an int64 is
-// the caller's matter.
+// round sets dst to float64 or integer elements, rounded to its type. The caller must exclude integers
+// that do not fit into an int64.
 func round[To int64 | float32 | float64](dst []To, kind string, b []byte) {
 	switch kind {
 	case "f8":
@@ -130,8 +130,8 @@ func convert[From interface {
 	}
 }
 
-// End must follow the last element of an array that lies in an archive: that is where the
-// archive checks its checksum. More bytes than the array's shape calls for are an error.
+// End checks that nothing follows the last element. It must be called after the last element of an
+// array in an archive, since the archive checks its checksum there.
 func (r *Reader) End() error {
 	switch n, err := io.ReadFull(r.r, r.buf[:1]); {
 	case n > 0:
@@ -143,7 +143,7 @@ func (r *Reader) End() error {
 	}
 }
 
-// Skip passes over n elements.
+// Skip skips n elements.
 func (r *Reader) Skip(n int64) error {
 	size := n * int64(r.Size)
 	if s, ok := r.r.(io.Seeker); ok {
@@ -160,8 +160,8 @@ func (r *Reader) Skip(n int64) error {
 	return nil
 }
 
-// Describe returns the header of an array of the given type, as NumPy spells it without the
-// byte order: f4, i8 and so on, or its long name.
+// Describe returns the header of an array with the given shape. dtype is NumPy's name of the type,
+// long (float32) or short without the byte order (f4).
 func Describe(dtype string, shape ...int64) (Header, error) {
 	long := map[string]string{
 		"float16": "f2", "float32": "f4", "float64": "f8", "bool": "b1", "int8": "i1", "int16": "i2", "int32": "i4", "int64": "i8",
@@ -177,7 +177,7 @@ func Describe(dtype string, shape ...int64) (Header, error) {
 	return h, h.setType(dtype)
 }
 
-// Doubles fills dst with the next elements, of any type, in double precision.
+// Doubles sets dst to the next elements, of any type, converted to float64.
 func (r *Reader) Doubles(dst []float64) error {
 	for len(dst) > 0 {
 		b, n, err := r.next(len(dst))

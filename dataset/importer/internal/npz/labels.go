@@ -7,14 +7,14 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Labels takes the labels of nodes.
+// Labels receives the labels of nodes: integers, or numbers of which NaN stands for no label.
 type Labels interface {
 	Label(v, class int64) error
 	Number(v int64, x float64) error // NaN stands for no label
 }
 
-// LabelVector checks that the array is one row of integers or floats, of the given length, or of any if
-// that is negative.
+// LabelVector returns an error unless the array has one dimension of the given length, or of any
+// length if that is negative, and elements that are integers or floats.
 func (n *Array) LabelVector(length int64) error {
 	if n.Kind == 'f' {
 		return n.oneDimension(length)
@@ -22,8 +22,8 @@ func (n *Array) LabelVector(length int64) error {
 	return n.Vector(length)
 }
 
-// EachLabel gives every node its label of a vector of integers or floats, of the given length, or of any
-// if that is negative.
+// EachLabel reads a vector of integers or floats, with an element for each node, and gives the labels
+// to l. length is the length of the vector, or negative for any.
 func EachLabel(ctx context.Context, a *Array, length int64, l Labels) error {
 	if err := a.LabelVector(length); err != nil {
 		return err
@@ -50,9 +50,8 @@ func EachLabel(ctx context.Context, a *Array, length int64, l Labels) error {
 	return a.End()
 }
 
-// LabelRows reads the labels of multi-label nodes: an array with a row per node and a
-// column per class, of ones and zeros in any type. A row of -1 or of NaN throughout
-// stands for no label.
+// LabelRows reads the labels of multi-label nodes from an array with a row for each node and a column
+// for each class, of ones and zeros in any type. A row of only -1 or only NaN stands for no label.
 type LabelRows struct {
 	a       *Array
 	classes int
@@ -60,11 +59,11 @@ type LabelRows struct {
 	buf     []float32
 }
 
-// MultiLabel tells whether an array of labels has a column per class. One column is as
-// good as a vector.
+// MultiLabel reports whether an array of labels has several columns, one for each class.
 func MultiLabel(a *Array) bool { return len(a.Shape) == 2 && a.Shape[1] > 1 }
 
-// LabelClasses returns the classes of an array with a column for each.
+// LabelClasses returns the number of classes, the columns of a, an array for which MultiLabel is true.
+// More than dataset.MaxTargets classes and column-major arrays are errors.
 func LabelClasses(a *Array) (int, error) {
 	switch n := a.Shape[1]; {
 	case n > dataset.MaxTargets:
@@ -76,7 +75,8 @@ func LabelClasses(a *Array) (int, error) {
 	}
 }
 
-// NewLabelRows reads the rows of an array, which must have a column for each class.
+// NewLabelRows returns a reader of the rows of a, which must have a column for each class. The caller
+// keeps a and closes it.
 func NewLabelRows(a *Array, classes int) (*LabelRows, error) {
 	if len(a.Shape) != 2 || a.Shape[1] != int64(classes) {
 		return nil, a.Fail(fault.New(fault.ErrInput, "its shape is %s, but other labels have %d columns", a.ShapeString(), classes))
@@ -85,10 +85,11 @@ func NewLabelRows(a *Array, classes int) (*LabelRows, error) {
 	return &LabelRows{a, classes, a.Shape[0], make([]float32, rows*classes)}, nil
 }
 
-// Most returns how many rows Next yields at most.
+// Most returns the largest number of rows that Next returns.
 func (r *LabelRows) Most() int { return len(r.buf) / r.classes }
 
-// Next yields the next rows, as far as there are any, and their number.
+// Next returns the next rows, row-major, and their number, which is 0 at the end. The slice is valid
+// until the next call.
 func (r *LabelRows) Next() ([]float32, int, error) {
 	n := int(min(int64(r.Most()), r.left))
 	r.left -= int64(n)
@@ -96,7 +97,8 @@ func (r *LabelRows) Next() ([]float32, int, error) {
 	return values, n, r.a.Floats(values)
 }
 
-// EachLabelRow calls do for every row of an array with a column for each class.
+// EachLabelRow reads an array with a column for each class, and calls do for the row of each node. The
+// row is valid during the call.
 func EachLabelRow(ctx context.Context, a *Array, classes int, do func(v int64, values []float32) error) error {
 	rows, err := NewLabelRows(a, classes)
 	if err != nil {
@@ -125,9 +127,9 @@ func EachLabelRow(ctx context.Context, a *Array, classes int, do func(v int64, v
 // mostWeights bounds the elements of an array that Weighted looks at.
 const mostWeights = 1 << 24
 
-// Weighted tells whether an archive has an array of a sparse matrix's values that are not all one,
-// and so may be weights of edges: adjacencies without weights have ones. An array that cannot be read,
-// or is too long to be looked at whole, counts as weights.
+// Weighted reports whether the archive has an array key with a value other than one: the values of a
+// sparse adjacency matrix are then weights of edges. An array that is too long to look at whole, or
+// cannot be read, counts as weights.
 func (z *Archive) Weighted(key string) bool {
 	if !z.Has(key) {
 		return false

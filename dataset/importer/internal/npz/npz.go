@@ -21,7 +21,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Array is an array that is read from a file, or a member of one, as a stream.
+// Array reads an array from a .npy file, or from a member of an archive, as a stream.
 type Array struct {
 	*npy.Reader
 	name   string // of the file, and in an archive the array
@@ -29,16 +29,16 @@ type Array struct {
 	closer io.Closer
 }
 
-// New returns an array of the elements that r yields; it reads them from the beginning, and skips by
-// seeking if r can. Closing the array closes c.
+// New returns an array with the header h and the elements that r has. It reads r from the beginning;
+// Skip seeks if r is an io.Seeker. name is for messages. Close closes c.
 func New(h npy.Header, r io.Reader, name string, c io.Closer) *Array {
 	return &Array{npy.NewRaw(h, r), name, false, c}
 }
 
-// Close closes the file, or the member.
+// Close closes the file or the member of the archive.
 func (n *Array) Close() error { return n.closer.Close() }
 
-// Fail names the array in an error.
+// Fail puts the name of the array before an error. It returns nil for nil.
 func (n *Array) Fail(err error) error {
 	if err == nil {
 		return nil
@@ -46,16 +46,17 @@ func (n *Array) Fail(err error) error {
 	return fmt.Errorf("%s: %w", n.name, err)
 }
 
-// Ints is the Reader's, with errors that name the array.
+// Ints is npy.Reader.Ints with the name of the array in errors.
 func (n *Array) Ints(dst []int64) error { return n.Fail(n.Reader.Ints(dst)) }
 
-// Floats is likewise the Reader's.
+// Floats is npy.Reader.Floats with the name of the array in errors.
 func (n *Array) Floats(dst []float32) error { return n.Fail(n.Reader.Floats(dst)) }
 
-// Skip is likewise the Reader's.
+// Skip is npy.Reader.Skip with the name of the array in errors.
 func (n *Array) Skip(count int64) error { return n.Fail(n.Reader.Skip(count)) }
 
-// End must follow the last element: an archive checks its checksum there.
+// End must be called after the last element of a member of an archive, which checks its checksum
+// there. For other arrays it does nothing.
 func (n *Array) End() error {
 	if !n.member {
 		return nil
@@ -63,8 +64,8 @@ func (n *Array) End() error {
 	return n.Fail(n.Reader.End())
 }
 
-// Vector checks that the array is one row of integers, of the given length, or
-// of any if that is negative.
+// Vector returns an error unless the array has one dimension of the given length, or of any length if
+// that is negative, and elements that are integers.
 func (n *Array) Vector(length int64) error {
 	if !n.Integer() {
 		return n.Fail(fault.New(fault.ErrInput, "its elements are %s instead of integers", n.Type()))
@@ -72,8 +73,8 @@ func (n *Array) Vector(length int64) error {
 	return n.oneDimension(length)
 }
 
-// oneDimension checks that the array has so many elements in one dimension, or any number if that is
-// negative.
+// oneDimension returns an error unless the array has one dimension of the given length, or of any
+// length if that is negative.
 func (n *Array) oneDimension(length int64) error {
 	if len(n.Shape) != 1 || length >= 0 && n.Shape[0] != length {
 		want := "one dimension"
@@ -85,8 +86,8 @@ func (n *Array) oneDimension(length int64) error {
 	return nil
 }
 
-// Open opens a .npy file. It must be as long as its header says: bytes after the elements, such as a
-// second array that was saved to the same file, would be left out without a word.
+// Open opens a .npy file. A file that is longer than its header says is an error: the rest, such as a
+// second array, would be lost silently.
 func Open(fsys vfs.FS, name string) (*Array, error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -120,7 +121,7 @@ type Archive struct {
 	zip  *zip.Reader
 }
 
-// OpenArchive opens a .npz archive.
+// OpenArchive opens a .npz archive. The caller closes it.
 func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -138,10 +139,10 @@ func OpenArchive(fsys vfs.FS, name string) (*Archive, error) {
 	return &Archive{name, f, r}, nil
 }
 
-// Close closes the archive. Arrays that are open must be closed before.
+// Close closes the archive. Close its arrays first.
 func (z *Archive) Close() error { return z.f.Close() }
 
-// Has reports whether the archive has an array.
+// Has reports whether the archive has an array with the name key.
 func (z *Archive) Has(key string) bool { return z.entry(key) != nil }
 
 func (z *Archive) entry(key string) *zip.File {
@@ -153,7 +154,7 @@ func (z *Archive) entry(key string) *zip.File {
 	return nil
 }
 
-// Array opens one of the archive's arrays.
+// Array opens an array of the archive by its name. The caller closes it.
 func (z *Archive) Array(key string) (*Array, error) {
 	e := z.entry(key)
 	if e == nil {
@@ -171,7 +172,8 @@ func (z *Archive) Array(key string) (*Array, error) {
 	return &Array{r, name, true, unpacking{c}}, nil
 }
 
-// Text returns an array of one short text, such as the name that SciPy saves of a matrix's form.
+// Text returns the string of an array with a single string, such as the format of a matrix that SciPy
+// saved.
 func (z *Archive) Text(key string) (text string, err error) {
 	e := z.entry(key)
 	if e == nil {
@@ -193,7 +195,7 @@ func (z *Archive) Text(key string) (text string, err error) {
 	return strings.ReplaceAll(string(after), "\x00", ""), nil // NumPy's own texts have four bytes a letter
 }
 
-// Buffers of a member that is unpacked: of what is read of the archive, and of what comes of it.
+// Buffers for a compressed member of an archive: of the compressed and of the decompressed bytes.
 const (
 	deflatedBuffer = 64 << 10
 	inflateBuffer  = 16 << 10
@@ -225,7 +227,7 @@ func (u unpacking) Close() error {
 	return nil
 }
 
-// All reads a small array of integers whole.
+// All reads a vector of length integers whole.
 func (z *Archive) All(key string, length int64) (v []int64, err error) {
 	a, err := z.Array(key)
 	if err != nil {
@@ -242,13 +244,13 @@ func (z *Archive) All(key string, length int64) (v []int64, err error) {
 	return v, a.End()
 }
 
-// Name returns the file, and in an archive the array, for messages.
+// Name returns the path of the file and, in an archive, the name of the array, for messages.
 func (n *Array) Name() string { return n.name }
 
 // Name returns the archive's path.
 func (z *Archive) Name() string { return z.name }
 
-// Header calls do with an array of an archive that is open, but not read.
+// Header opens an array of the archive, calls do with it, and closes it.
 func (z *Archive) Header(key string, do func(*Array) error) (err error) {
 	a, err := z.Array(key)
 	if err != nil {
@@ -258,7 +260,7 @@ func (z *Archive) Header(key string, do func(*Array) error) (err error) {
 	return do(a)
 }
 
-// Each calls do for every element of a vector of integers.
+// Each reads a vector of integers to its end, calls do for every element with its index, and then End.
 func (n *Array) Each(ctx context.Context, do func(i, v int64) error) error {
 	var buf [chunk]int64
 	count := n.Count()
@@ -283,15 +285,16 @@ func (n *Array) Each(ctx context.Context, do func(i, v int64) error) error {
 // chunk is the number of elements of an array that are looked at at a time.
 const chunk = 1 << 14
 
-// Rows reads feature rows from an array, row-major, as they are. It closes the array, and
-// the archive that the array is of unless that is nil.
+// Rows is a row-major array as an importer.RowStream. Close closes the array, and the archive of the
+// array unless that is nil.
 type Rows struct {
 	a       *Array
 	left    int64 // elements
 	archive *Archive
 }
 
-// NewRows returns the rows of a from the row first on, of dim elements each.
+// NewRows returns the rows of a, of dim elements each, from number first on. It takes ownership of a
+// and archive.
 func NewRows(a *Array, archive *Archive, first int64, dim int) (*Rows, error) {
 	r := &Rows{a, a.Count() - first*int64(dim), archive}
 	if err := a.Skip(first * int64(dim)); err != nil {
@@ -300,7 +303,7 @@ func NewRows(a *Array, archive *Archive, first int64, dim int) (*Rows, error) {
 	return r, nil
 }
 
-// Next fills values with the following whole rows.
+// Next sets values to the next whole rows.
 func (r *Rows) Next(values []float32) error {
 	if err := r.a.Floats(values); err != nil {
 		return err
@@ -319,16 +322,16 @@ func (r *Rows) Close() error {
 	return errors.Join(r.a.Close(), r.archive.Close())
 }
 
-// Ints is a vector of integers, as a stream.
+// Ints is an array of integers as a stream.Integers.
 type Ints struct {
 	a    *Array
 	left int64
 }
 
-// NewInts reads the elements of an array one after the other, whatever its shape.
+// NewInts returns the elements of a, of any shape, in the order of the file. Close closes a.
 func NewInts(a *Array) *Ints { return &Ints{a, a.Count()} }
 
-// Next fills dst as far as there are integers, and returns how many there were.
+// Next sets dst to the next integers and returns their number, less than len(dst) only at the end.
 func (v *Ints) Next(dst []int64) (int, error) {
 	n := min(int64(len(dst)), v.left)
 	v.left -= n
@@ -338,11 +341,11 @@ func (v *Ints) Next(dst []int64) (int, error) {
 // Close closes the array.
 func (v *Ints) Close() error { return v.a.Close() }
 
-// Doubles is the Reader's, with errors that name the array.
+// Doubles is npy.Reader.Doubles with the name of the array in errors.
 func (n *Array) Doubles(dst []float64) error { return n.Fail(n.Reader.Doubles(dst)) }
 
-// OpenRaw opens a file of numbers without a header, which h describes. The file must be as
-// long as that says.
+// OpenRaw opens a file of numbers without a header. h describes the array; a file of another length is
+// an error.
 func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -360,7 +363,7 @@ func OpenRaw(fsys vfs.FS, name string, h npy.Header) (*Array, error) {
 	return &Array{npy.NewRaw(h, io.NewSectionReader(f, 0, st.Size())), name, false, f}, nil
 }
 
-// IsNPY tells whether a file begins as a .npy array does.
+// IsNPY reports whether a file begins with npy.Magic.
 func IsNPY(fsys vfs.FS, name string) (is bool, err error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -375,7 +378,7 @@ func IsNPY(fsys vfs.FS, name string) (is bool, err error) {
 	return string(b) == npy.Magic, err
 }
 
-// Keys lists the archive's arrays, in alphabetical order.
+// Keys returns the names of the archive's arrays in alphabetical order.
 func (z *Archive) Keys() []string {
 	var keys []string
 	for _, e := range z.zip.File {
@@ -387,7 +390,7 @@ func (z *Archive) Keys() []string {
 	return keys
 }
 
-// OpenMember opens an array of an archive, which is closed with it.
+// OpenMember opens the array key of the archive name. Closing the array also closes the archive.
 func OpenMember(fsys vfs.FS, name, key string) (*Array, error) {
 	z, err := OpenArchive(fsys, name)
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"math"
 )
 
-// Limits of what is read of an archive's directory: a graph's has some ten members, of 46 bytes
-// and a name each.
+// Limits of an archive's directory. A graph has about ten members, each with 46 bytes and a name.
 const (
 	maxMembers   = 4096
 	maxDirectory = 1 << 20
 )
 
-// OpenZip opens an archive. It refuses a directory larger than an archive of arrays has, before
-// anything is allocated by the directory's own counts.
+// OpenZip opens a zip archive of size bytes. An archive with more members, or a longer directory, than
+// archives of arrays have is an error; it is found before memory is allocated for them.
 func OpenZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	n, err := zipMembers(r, size)
 	if err != nil {
@@ -35,8 +34,8 @@ func OpenZip(r io.ReaderAt, size int64) (*zip.Reader, error) {
 	return z, err
 }
 
-// zipMembers returns the members that the end of an archive's directory says there are:
-// the number that zip.NewReader makes room for. It returns 0 for what is no archive.
+// zipMembers returns the number of members in the end record of an archive's directory, for which
+// zip.NewReader allocates memory. It returns 0 for other files.
 func zipMembers(r io.ReaderAt, size int64) (uint64, error) {
 	const (
 		end, end64, locator64 = 22, 56, 20 // bytes of the records

@@ -1,10 +1,10 @@
 package pickle
 
-// allowed are the names that a pickle may hold, as marks of what is made by them. Each is in a
-// file that its library wrote: testdata/globals.tsv, which Python's pickletools made, says in
-// which. None of them is ever called.
+// allowed are the classes and functions that a pickle may name. Each occurs in a file that its library
+// wrote: testdata/globals.tsv, made by Python's pickletools, lists in which. None of them is ever
+// called.
 var allowed = map[Global]bool{
-	// Dictionaries of the standard library, and what the values of one are by default.
+	// Dictionaries of the standard library, and a default value of one.
 	{"collections", "OrderedDict"}: true,
 	{"collections", "defaultdict"}: true,
 	{"__builtin__", "dict"}:        true,

@@ -94,7 +94,7 @@ func (m *machine) step(op byte) error {
 		_, err := m.take(8)
 		return err
 	case opMark:
-		// A mark counts as a value: their number is bounded with that of the values.
+		// A mark counts as a value, so that the limit of values also limits marks.
 		if m.pushed++; m.pushed > m.limits.Values {
 			return bad("it has more than %d values", m.limits.Values)
 		}

@@ -36,24 +36,25 @@ type (
 	List struct{ Items []any }
 	// Dict is a dictionary, in the order in which it was filled.
 	Dict struct{ Keys, Values []any }
-	// Persistent stands for something outside the pickle, which ID names.
+	// Persistent is a reference to something outside the pickle, such as a storage of torch; ID
+	// identifies it.
 	Persistent struct{ ID any }
-	// Object is an instance of a class, or the result of a function; this package knows its arguments.
+	// Object is an instance of a class, or the result of calling a function, neither of which was run.
 	Object struct {
 		Class Global // or the function
 		Args  []any
-		State any  // what the object was given after it was made, nil if nothing
-		Items Dict // what was put into it by keys
+		State any  // the argument of the opcode BUILD, nil without one
+		Items Dict // items that were set by keys
 		List  []any
 	}
 )
 
-// Global is a name of a Python module.
+// Global is a class or a function of a Python module, by its name.
 type Global struct{ Module, Name string }
 
 func (g Global) String() string { return g.Module + "." + g.Name }
 
-// Get returns the value of a key that is a string, the last if there are several.
+// Get returns the value of the last entry with the string key.
 func (d *Dict) Get(key string) (any, bool) {
 	for i, k := range slices.Backward(d.Keys) {
 		if k == key {
@@ -63,20 +64,21 @@ func (d *Dict) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Limits bound the size of a pickle.
+// Limits are the largest sizes of a pickle that Load accepts.
 type Limits struct {
-	Bytes  int64 // of the text
-	Values int   // pushed onto the stack, and entries of the memo
-	Depth  int   // of values inside values
+	Bytes  int64 // length of the pickle
+	Values int   // values pushed onto the stack; also entries of the memo
+	Depth  int   // nesting of values
 }
 
-// Default is for the pickle of a file of tensors: names, shapes and places of them.
+// Default suits the pickle of a file of tensors, without their elements.
 var Default = Limits{Bytes: 1 << 20, Values: 1 << 15, Depth: 64}
 
-// Memory bounds the memory of a pickle and its values that are read within Default, in bytes.
+// Memory is an upper bound of the bytes of memory of a pickle within Default and of its values.
 const Memory = 16 << 20
 
-// Load returns the value of a pickle. It ignores bytes after the pickle's end.
+// Load returns the value of a pickle, or an error of kind fault.ErrInput. Bytes after the pickle's end
+// are ignored.
 func Load(text string, limits Limits) (any, error) {
 	if int64(len(text)) > limits.Bytes {
 		return nil, fault.New(fault.ErrInput, "its pickle has %d bytes, more than %d", len(text), limits.Bytes)
@@ -95,7 +97,7 @@ func Load(text string, limits Limits) (any, error) {
 // machine is the stack machine.
 type machine struct {
 	text   string
-	at, op int // behind what was read; of the opcode being run
+	at, op int // positions of the next byte, and of the current opcode
 	limits Limits
 	pushed int
 	stack  []any
@@ -177,7 +179,7 @@ func (m *machine) pop(n int) ([]any, error) {
 	return v, nil
 }
 
-// popMark takes what lies above the last mark, and the mark.
+// popMark removes the last mark and the values above it, and returns these.
 func (m *machine) popMark() ([]any, error) {
 	if len(m.marks) == 0 {
 		return nil, errUnderflow
@@ -320,7 +322,7 @@ func (c *measure) height(v any, level int) (int, error) {
 		return 0, nil
 	}
 	if h, ok := c.heights[v]; ok {
-		if _, object := v.(*Object); h == 0 && object { // a graph's store knows its graph
+		if _, object := v.(*Object); h == 0 && object { // a graph's store refers to its graph
 			return 0, nil
 		}
 		if h == 0 {

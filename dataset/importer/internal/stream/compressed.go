@@ -8,12 +8,13 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// CompressedRows reads a sparse matrix in compressed rows: where each row's entries begin (indptr),
-// and the columns of all entries, row after row (indices). A graph in compressed columns is the same
-// with the words changed. It is not safe for concurrent use.
+// CompressedRows reads a sparse matrix in compressed sparse rows (CSR): Indptr has the position at
+// which the entries of each row begin, Indices the columns of all entries. It also reads CSC, with
+// rows and columns exchanged. Read it either by Next, together with the caller's own reading of
+// Indices, or by Each or Edges. It is not safe for concurrent use.
 type CompressedRows struct {
 	Indptr, Indices *npz.Array
-	Last            int64 // entries of the rows that Next returned
+	Last            int64 // total length of the rows that Next returned
 
 	buf   [chunk]int64 // offsets read ahead
 	ahead []int64
@@ -21,8 +22,8 @@ type CompressedRows struct {
 	rows  int64
 }
 
-// NewCompressedRows checks that the arrays are a matrix of the given number of rows. It takes the
-// arrays over, and closes them if it fails.
+// NewCompressedRows checks that the arrays have the types and lengths for a matrix of the given number
+// of rows. It takes ownership of the arrays, and closes them if it fails.
 func NewCompressedRows(indptr, indices *npz.Array, rows int64) (*CompressedRows, error) {
 	r := &CompressedRows{Indptr: indptr, Indices: indices, left: rows + 1, rows: rows}
 	if err := errors.Join(indptr.Vector(rows+1), indices.Vector(-1)); err != nil {
@@ -51,7 +52,8 @@ func (r *CompressedRows) offset() (int64, error) {
 	return v, nil
 }
 
-// Next returns the length of the next row. It must not be called more often than there are rows.
+// Next returns the number of entries of the next row. It must not be called after the last row: see
+// Ended.
 func (r *CompressedRows) Next() (int64, error) {
 	end, err := r.offset()
 	if err != nil {
@@ -66,8 +68,8 @@ func (r *CompressedRows) Next() (int64, error) {
 	return n, nil
 }
 
-// Each calls do for the columns of every row in turn, some at a time; rows must not have been
-// read before. The columns are checked by the caller.
+// Each calls do for the columns of every row, in one or several pieces for a row. It does not check
+// the columns. The slice is valid during the call. Next must not have been called before.
 func (r *CompressedRows) Each(ctx context.Context, do func(row int64, columns []int64) error) error {
 	columns := make([]int64, chunk)
 	for row := range r.rows {
@@ -94,8 +96,9 @@ func (r *CompressedRows) Each(ctx context.Context, do func(row int64, columns []
 	return errors.Join(r.Indices.End(), r.Indptr.End())
 }
 
-// Edges calls add for the entries as edges between the nodes, one for each row: the edge of an entry
-// points from its column to its row.
+// Edges reads the matrix as the edges of a graph with a node for each row, and calls add for pieces of
+// them: an entry is an edge from its column to its row. A column that is not a node is an error of
+// kind fault.ErrInput.
 func (r *CompressedRows) Edges(ctx context.Context, add func(dst, src []int64) error) error {
 	dst := make([]int64, chunk)
 	return r.Each(ctx, func(v int64, src []int64) error {
@@ -109,7 +112,7 @@ func (r *CompressedRows) Edges(ctx context.Context, add func(dst, src []int64) e
 	})
 }
 
-// Ended reports whether the last row was returned.
+// Ended reports whether Next returned the last row.
 func (r *CompressedRows) Ended() bool { return r.left == 0 && len(r.ahead) == 0 }
 
 // Close closes both arrays.

@@ -13,21 +13,22 @@ import (
 // chunk is the number of edges, offsets or columns that are read at a time.
 const chunk = 1 << 14
 
-// Integers is a stream of integers: Next fills dst as far as there are any, and returns how
-// many there were.
+// Integers is a stream of integers. Next sets dst to the next ones and returns their number, 0 at the
+// end.
 type Integers interface {
 	Next(dst []int64) (int, error)
 	Close() error
 }
 
-// Pairs is a stream of edges: Next fills dst and src as far as there are any.
+// Pairs is a stream of edges. Next sets dst and src, which have the same length, to the ends of the
+// next edges and returns their number, 0 at the end.
 type Pairs interface {
 	Next(dst, src []int64) (int, error)
 	Close() error
 }
 
-// Interleave reads sources and destinations that follow each other in pairs. Closing the
-// result closes the stream.
+// Interleave returns the edges of a stream of integers: source, destination, source, destination, and
+// so on. Closing the result closes s.
 func Interleave(s Integers) Pairs { return &interleaved{s, make([]int64, 2*chunk)} }
 
 type interleaved struct {
@@ -43,8 +44,8 @@ func (p *interleaved) Next(dst, src []int64) (int, error) {
 	return n / 2, err
 }
 
-// TwoRows reads the edges of an array of shape (2, E), row-major: all sources, then all
-// destinations. open opens the array; it is called twice.
+// TwoRows returns the edges of a row-major array of shape (2, E): all sources, then all destinations.
+// It calls open twice, for one reader of each row.
 func TwoRows(open func() (*npz.Array, error)) (_ Pairs, err error) {
 	a, err := open()
 	if err != nil {
@@ -59,8 +60,8 @@ func TwoRows(open func() (*npz.Array, error)) (_ Pairs, err error) {
 	return p, nil
 }
 
-// TwoVectors reads the edges of two arrays of equal length, sources and destinations, by the names
-// that open knows them by.
+// TwoVectors returns the edges of two arrays of equal length, sources and destinations. src and dst
+// are the keys with which open opens them.
 func TwoVectors(open func(key string) (*npz.Array, error), src, dst string) (Pairs, error) {
 	a, err := open(src)
 	if err != nil {
@@ -83,7 +84,7 @@ type twoRows struct{ src, dst *ahead }
 
 func (p *twoRows) Next(dst, src []int64) (int, error) {
 	n, err := p.src.next(src)
-	if err == nil && n == 0 { // the end: what the other stream found there counts too
+	if err == nil && n == 0 { // the end: the other stream must have ended too
 		_, err = p.dst.next(dst[:0])
 	}
 	if err != nil {
@@ -113,8 +114,8 @@ type ahead struct {
 	ended  chan struct{}
 }
 
-// newAhead begins to read count elements behind the first ones. If they are the array's last,
-// what an archive checks at its end is checked.
+// newAhead begins to read count elements after the first skip ones. last says that they end the array,
+// so that its End is checked.
 func newAhead(a *npz.Array, skip, count int64, last bool) *ahead {
 	const pieces = 4
 	r := &ahead{a: a, pieces: make(chan []int64, pieces), free: make(chan []int64, pieces), stop: make(chan struct{}), ended: make(chan struct{})}
@@ -186,9 +187,10 @@ func (r *ahead) close() error {
 	return r.a.Close()
 }
 
-// CheckSources reads the sources of the first edges of an array of shape (2, E), row-major, alone, and
-// refuses sources that are not below nodes. It closes the array. In an archive the destinations lie
-// behind all sources, which would have to be unpacked to see the first edge; see importer.Glancer.
+// CheckSources checks that the source nodes of the first edges are below nodes, in a row-major array a
+// of shape (2, E), and closes a. leaves returns the error for a wrong source. In an archive this takes
+// less time than reading the first edge, since destinations are behind all sources: see
+// importer.Glancer.
 func CheckSources(a *npz.Array, nodes int64, leaves func(src int64) error) (err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
 	first := make([]int64, min(a.Count()/2, chunk))
@@ -203,8 +205,8 @@ func CheckSources(a *npz.Array, nodes int64, leaves func(src int64) error) (err 
 	return nil
 }
 
-// EachPair calls add for all edges of the stream, some at a time. Edges with an end that is not below
-// nodes are refused; name is the file, for messages.
+// EachPair calls add for all edges of p, in several pieces, and checks that both ends are below nodes.
+// name is the file, for messages. The slices are valid during the call.
 func EachPair(ctx context.Context, name string, p Pairs, nodes int64, add func(dst, src []int64) error) error {
 	dst, src := make([]int64, chunk), make([]int64, chunk)
 	for {

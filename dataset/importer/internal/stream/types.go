@@ -16,23 +16,24 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Type is a type of nodes, and how many there are.
+// Type is a type of nodes: its name and its number of nodes.
 type Type struct {
 	Name  string
 	Count int64
 }
 
-// Span is where the nodes of a type are.
+// Span is the range of the nodes of one type: Count nodes from number First on.
 type Span struct{ First, Count int64 }
 
-// Types are the types of a graph. Its nodes are numbered one type after the other, the types in
-// alphabetical order, and every edge keeps its direction.
+// Types are the node types of a heterogeneous graph that becomes a homogeneous one: nodes are numbered
+// type by type, the types in alphabetical order.
 type Types struct {
-	// All has them in the order of their nodes.
+	// All has the types in the order of their nodes.
 	All []Type
-	// Nodes is how many nodes there are of all types.
+	// Nodes is the number of nodes of all types together.
 	Nodes int64
-	// Offsets has "TYPE:FIRST" of each, as it is recorded.
+	// Offsets is the list "TYPE:FIRST TYPE:FIRST …" of the first node of each type, for the content
+	// parameters.
 	Offsets string
 
 	source string
@@ -42,7 +43,8 @@ type Types struct {
 // mostNodes bounds the nodes of a type, so that sums can be computed.
 const mostNodes = 1 << 33
 
-// Number numbers the nodes of all types. source names their source in messages.
+// Number numbers the nodes of all types. source is the name of the source, for messages. A type that
+// is listed twice is an error of kind fault.ErrInput.
 func Number(source string, types []Type) (*Types, error) {
 	t := &Types{All: slices.Clone(types), source: source, spans: map[string]Span{}}
 	slices.SortFunc(t.All, func(a, b Type) int { return cmp.Compare(a.Name, b.Name) })
@@ -61,7 +63,7 @@ func Number(source string, types []Type) (*Types, error) {
 	return t, dataset.CheckNodes(source, t.Nodes)
 }
 
-// Labelled returns the nodes of the type that has labels.
+// Labelled returns the range of the nodes of the type with the given name, which has labels.
 func (t *Types) Labelled(name string) (Span, error) {
 	at, ok := t.spans[name]
 	if !ok {
@@ -70,7 +72,8 @@ func (t *Types) Labelled(name string) (Span, error) {
 	return at, nil
 }
 
-// Join sets the ends of a relation named HEAD, separator, RELATION, separator, TAIL.
+// Join sets r.Src and r.Dst to the node types of an edge type with the name HEAD, separator, RELATION,
+// separator, TAIL.
 func (t *Types) Join(r *Relation, name, separator string) error {
 	parts := strings.Split(name, separator)
 	if len(parts) != 3 {
@@ -86,15 +89,16 @@ func (t *Types) Join(r *Relation, name, separator string) error {
 	return nil
 }
 
-// IsName tells whether a text is the name of a type, which may be a part of paths and of messages.
+// IsName reports whether s can be the name of a type: it is safe in paths and in messages.
 func IsName(s string) bool {
 	const longest = 255 // of a file's name
 	return s != "" && len(s) <= longest && s != "." && filepath.IsLocal(s) && !strings.ContainsAny(s, `/\`) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
-// Relation is the edges of one type.
+// Relation is the edges of one edge type. Their ends are counted from 0 within the node types Src and
+// Dst.
 type Relation struct {
-	Name     string // of the file, for messages
+	Name     string // name of the file, for messages
 	Edges    int64
 	Open     func() (Pairs, error)
 	Src, Dst Span
@@ -136,8 +140,9 @@ func (r *Relation) Read(ctx context.Context, add func(dst, src []int64) error) (
 	}
 }
 
-// RowsOfType returns the features of the nodes from first on: for the nodes in at the rows of a stream,
-// which open opens at one of its rows, and zeros, without a read, for all others. It has no end.
+// RowsOfType returns an endless stream of the feature rows of the nodes from first on: rows of a
+// stream for the nodes in at, and zeros for all others. open opens the stream at a row, counted from 0
+// within at; it is called only if rows of at are needed.
 func RowsOfType(dim int, at Span, first int64, open func(first int64) (importer.RowStream, error)) importer.RowStream {
 	counts := []int64{at.First, at.Count, math.MaxInt64}
 	return Behind(counts, dim, first, func(i int, first int64) (importer.RowStream, error) {
@@ -148,14 +153,14 @@ func RowsOfType(dim int, at Span, first int64, open func(first int64) (importer.
 	})
 }
 
-// Part is a stream of rows of Dim elements.
+// Part is a stream of rows, each of Dim elements.
 type Part struct {
 	Rows importer.RowStream
 	Dim  int
 }
 
-// Beside reads tables side by side: a row is the parts' rows, one after the other. It closes the
-// parts. It holds some rows of the widest part.
+// Beside concatenates tables horizontally: a row consists of the rows of all parts. Closing the result
+// closes the parts. It holds some rows of the widest part.
 func Beside(parts []Part) importer.RowStream {
 	if len(parts) == 1 {
 		return parts[0].Rows
@@ -205,9 +210,9 @@ func (b *beside) Close() error {
 	return errors.Join(errs...)
 }
 
-// Behind reads tables one behind the other, table i of counts[i] rows, from a row of the first on
-// that is counted through all of them. open opens a table at one of its rows. One is open at a
-// time.
+// Behind concatenates tables vertically: table i has counts[i] rows of dim elements. The stream begins
+// at row first, counted through all tables. open opens table i at its row first; one table is open at
+// a time.
 func Behind(counts []int64, dim int, first int64, open func(i int, first int64) (importer.RowStream, error)) importer.RowStream {
 	b := &behind{counts: counts, dim: int64(dim), open: open}
 	for b.next < len(counts) && first >= counts[b.next] {
@@ -263,7 +268,7 @@ func (b *behind) Close() error {
 	return now.Close()
 }
 
-// Zeros is a stream of any number of rows of zeros.
+// Zeros is an endless stream of zeros.
 type Zeros struct{}
 
 // Next implements importer.RowStream.

@@ -18,8 +18,8 @@ import (
 // bufferBytes bounds a line.
 const bufferBytes = 256 << 10
 
-// Lines yields the lines of a file of text, without white space at their ends. Files with a name that
-// ends in .gz are unpacked while they are read.
+// Lines reads the lines of a text file, without white space at their ends. A file with a name that
+// ends in .gz is decompressed.
 type Lines struct {
 	name     string
 	f        vfs.File
@@ -30,8 +30,7 @@ type Lines struct {
 	ended    bool
 }
 
-// OpenLines opens a file. Lines that begin with one of the given characters are passed over,
-// as empty ones are.
+// OpenLines opens a file. Empty lines, and lines that begin with a character of comments, are skipped.
 func OpenLines(fsys vfs.FS, name, comments string) (*Lines, error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -57,7 +56,7 @@ func (l *Lines) unpacking(err error) error {
 	return fmt.Errorf("%s: %w", l.name, importer.Unpacking(err))
 }
 
-// Next returns the next line, valid until the call after, or io.EOF.
+// Next returns the next line, valid until the next call, or io.EOF.
 func (l *Lines) Next() ([]byte, error) {
 	for !l.ended {
 		line, err := l.r.ReadSlice('\n')
@@ -81,7 +80,8 @@ func (l *Lines) Next() ([]byte, error) {
 	return nil, io.EOF
 }
 
-// Fail returns the error of a line that does not have the wanted form.
+// Fail returns the error for a line that does not have the form that want describes; it names the file
+// and the line.
 func (l *Lines) Fail(line []byte, want string) error {
 	return fault.New(fault.ErrInput, "%s: line %d is %.40q instead of %s", l.name, l.line, line, want)
 }
@@ -95,10 +95,10 @@ type Lists struct {
 	packed bool
 	r      *bufio.Reader
 	nodes  int64
-	at     int64 // the node whose successors are read
+	at     int64 // the node of the current line
 }
 
-// OpenLists opens a file, also one that is gzipped, and reads the number of nodes.
+// OpenLists opens a file, which may be gzipped, and reads the number of nodes from its first line.
 func OpenLists(fsys vfs.FS, name string) (*Lists, error) {
 	f, err := importer.OpenFile(fsys, name)
 	if err != nil {
@@ -123,13 +123,13 @@ func OpenLists(fsys vfs.FS, name string) (*Lists, error) {
 	return l, nil
 }
 
-// Nodes is the number of nodes in the first line.
+// Nodes returns the number of nodes, which the first line has.
 func (l *Lists) Nodes() int64 { return l.nodes }
 
 // Close closes the file.
 func (l *Lists) Close() error { return l.f.Close() }
 
-// Edge returns the next edge, or io.EOF behind the last one.
+// Edge returns the next edge, or io.EOF after the last one.
 func (l *Lists) Edge() (from, to int64, err error) {
 	for l.at < l.nodes {
 		n, end, err := l.number()

@@ -15,29 +15,30 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Format says how lines are written.
+// Format describes the lines of a text file.
 type Format struct {
 	Columns  int
-	Blanks   bool   // white space separates fields; else a comma does, or what Comma says
-	Comma    byte   // 0: ','
-	Comments string // characters that begin lines to be passed over
-	Header   bool   // the first line is no numbers
-	Keyed    bool   // before the columns comes another, which is passed over
+	Blanks   bool   // fields are separated by white space instead of Comma
+	Comma    byte   // the separator of fields; 0: ','
+	Comments string // a line that begins with one of these characters is skipped
+	Header   bool   // the first line is a header, which is skipped
+	Keyed    bool   // a column of ids before the others is skipped
 }
 
-// Table reads a file of numbers, the same count on each line.
+// Table reads a text file of numbers with the same number of fields in each line.
 type Table struct {
 	*Lines
 	f   Format
 	key []byte // that is passed over
 }
 
-// Open opens a file of integers, columns to a line, separated by commas. It has no header.
+// Open opens a text file without a header, with the given number of integers in each line, separated
+// by commas.
 func Open(fsys vfs.FS, name string, columns int) (*Table, error) {
 	return OpenTable(fsys, name, Format{Columns: columns})
 }
 
-// OpenTable opens a file of numbers.
+// OpenTable opens a text file of numbers in the given format.
 func OpenTable(fsys vfs.FS, name string, f Format) (*Table, error) {
 	l, err := OpenLines(fsys, name, f.Comments)
 	if err != nil {
@@ -54,13 +55,13 @@ func OpenTable(fsys vfs.FS, name string, f Format) (*Table, error) {
 	return &Table{Lines: l, f: f}, nil
 }
 
-// Next fills dst with integers as far as there are whole lines that fit, and returns how many
-// integers these were.
+// Next sets dst to the integers of the next whole lines that fit and returns their number, 0 at the
+// end.
 func (t *Table) Next(dst []int64) (int, error) {
 	return read(t, dst, "integers", ParseInt)
 }
 
-// Floats is Next for numbers with a decimal point or without. An empty field is NaN.
+// Floats is Next for numbers with or without a decimal point. An empty field is NaN.
 func (t *Table) Floats(dst []float32) (int, error) {
 	return read(t, dst, "numbers", func(b []byte) (float32, bool) {
 		x, ok := ParseFloat(b)
@@ -68,7 +69,7 @@ func (t *Table) Floats(dst []float32) (int, error) {
 	})
 }
 
-// Doubles is Floats in double precision.
+// Doubles is Floats for float64.
 func (t *Table) Doubles(dst []float64) (int, error) { return read(t, dst, "numbers", ParseFloat) }
 
 func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (int, error) {
@@ -98,7 +99,7 @@ func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (
 	return n, nil
 }
 
-// Skip passes over the given number of lines.
+// Skip skips the given number of lines.
 func (t *Table) Skip(lines int64) error {
 	for range lines {
 		if _, err := t.Lines.Next(); err != nil {
@@ -108,7 +109,8 @@ func (t *Table) Skip(lines int64) error {
 	return nil
 }
 
-// Split cuts a line into its next field and the rest; more tells whether there is one.
+// Split returns the first field of a line and the rest after the separator; more reports whether there
+// was a separator.
 func (t *Table) Split(line []byte) (field, rest []byte, more bool) {
 	if !t.f.Blanks {
 		field, rest, more = bytes.Cut(line, []byte{t.f.Comma})
@@ -134,7 +136,8 @@ func fields[T any](t *Table, line []byte, dst []T, parse func([]byte) (T, bool))
 	return true
 }
 
-// CountFields returns how many fields the first line of a file has, or 0 if it has none.
+// CountFields returns the number of fields of the first line of a file, and the fields. n is 0 if the
+// file has no line.
 func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err error) {
 	t, err := OpenTable(fsys, name, f)
 	if err != nil {
@@ -162,7 +165,8 @@ func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err
 	return n, first, nil
 }
 
-// Heading returns the words of the last of the comments that a file begins with, nil if there is none.
+// Heading returns the words of the last of the comment lines at the beginning of a file, or nil if
+// there are none.
 func Heading(fsys vfs.FS, name string, f Format) (words []string, err error) {
 	l, err := OpenLines(fsys, name, "")
 	if err != nil {
@@ -181,11 +185,11 @@ func Heading(fsys vfs.FS, name string, f Format) (words []string, err error) {
 	}
 }
 
-// Missing tells whether a field is empty. It may be so in quotes: Python's csv module, and pandas with
-// it, writes the missing value of a table of one column in this way, as an empty line would be none.
+// Missing reports whether a field is empty, or empty quotes: Python's csv module writes those for a
+// missing value in a table of one column, since an empty line would not count as a row.
 func Missing(b []byte) bool { return len(b) == 0 || string(b) == `""` }
 
-// ParseFloat reads a decimal number; nothing stands for NaN.
+// ParseFloat parses a decimal number; an empty field is NaN.
 func ParseFloat(b []byte) (float64, bool) {
 	if Missing(b) {
 		return math.NaN(), true
@@ -198,7 +202,7 @@ func ParseFloat(b []byte) (float64, bool) {
 	return x, err == nil && !bytes.ContainsAny(b, "xXpP_")
 }
 
-// ParseInt reads a decimal integer without allocating.
+// ParseInt parses a decimal integer without allocating.
 func ParseInt(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > 18 { // longer ones are rare, and may overflow
 		v, err := strconv.ParseInt(string(b), 10, 64)

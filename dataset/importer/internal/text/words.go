@@ -9,8 +9,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Words reads the first fields of lines as they are. Fields that a comma separates may be in quotes, in
-// which two quotes are one.
+// Words reads the first fields of each line as text. Fields that are separated by commas may be in
+// quotes, with two quotes for one.
 type Words struct {
 	*Table
 	exact  bool // there are no other fields
@@ -20,8 +20,9 @@ type Words struct {
 	header []string
 }
 
-// OpenWords opens a file for its first f.Columns fields, which are all there are if exact. If the first line
-// has nothing but names of columns, as areColumns knows them, it is passed over.
+// OpenWords opens a file to read the first f.Columns fields of each line; if exact is set, a line with
+// more fields is an error. If areColumns returns true for the first line, that is a header and
+// skipped.
 func OpenWords(fsys vfs.FS, name string, f Format, exact bool, areColumns func(words []string) bool) (*Words, error) {
 	t, err := OpenTable(fsys, name, f)
 	if err != nil {
@@ -45,10 +46,10 @@ func OpenWords(fsys vfs.FS, name string, f Format, exact bool, areColumns func(w
 	return w, nil
 }
 
-// Header returns the names of the columns, nil if the first line has none.
+// Header returns the names of the columns, or nil if there is no header.
 func (w *Words) Header() []string { return w.header }
 
-// Next returns the fields of the next line, valid until the call after, or io.EOF.
+// Next returns the fields of the next line, valid until the next call, or io.EOF.
 func (w *Words) Next() ([][]byte, error) {
 	if w.ahead {
 		w.ahead = false
@@ -75,8 +76,7 @@ func (w *Words) Next() ([][]byte, error) {
 	return w.fields, nil
 }
 
-// word cuts a line into its next field, which may be in quotes, and the rest. What quotes stand for is
-// appended to text.
+// word returns the next field of a line and the rest. A field in quotes is unquoted into text.
 func (t *Table) word(line []byte, text *[]byte) (field, rest []byte, more, ok bool) {
 	if t.f.Blanks || len(line) == 0 || bytes.TrimLeft(line, " \t")[0] != '"' {
 		field, rest, more = t.Split(line)

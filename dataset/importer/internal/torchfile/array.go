@@ -14,9 +14,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Array opens one of the tensors of a file, or of NumPy's arrays in it, as an array: pick picks it from
-// the saved value. Messages name it what, if that is not empty, beside the file. Closing the array
-// closes the file.
+// Array opens a file and returns a tensor, or a NumPy array, in it as an array. pick returns that
+// value, given the saved value of the file. The second string is the name of the array in messages,
+// unless it is empty. Closing the array closes the file.
 func Array(fsys vfs.FS, name, what string, pick func(root any) (any, error)) (_ *npz.Array, err error) {
 	t, err := Open(fsys, name)
 	if err != nil {
@@ -34,14 +34,15 @@ func Array(fsys vfs.FS, name, what string, pick func(root any) (any, error)) (_ 
 	return t.array(v, what, t)
 }
 
-// Only picks the saved value itself, of a file that is a tensor or an array.
+// Only is the pick of Array for a file that has only a tensor or an array.
 func Only(root any) (any, error) { return root, nil }
 
-// Array opens a tensor of the file, or an array of NumPy, as an array. Closing it leaves the file
-// open.
+// Array returns v, a tensor or a NumPy array in the file, as an array. The string is its name in
+// messages, unless it is empty. Closing the array leaves the file open; reading it requires that the
+// file is open.
 func (t *File) Array(v any, what string) (*npz.Array, error) { return t.array(v, what, stays{}) }
 
-// stays is what closing leaves open.
+// stays is an io.Closer that does nothing.
 type stays struct{}
 
 func (stays) Close() error { return nil }
@@ -69,9 +70,9 @@ func (t *File) array(v any, what string, c io.Closer) (*npz.Array, error) {
 	return npz.New(npy.Header{Kind: x.Kind, Size: x.Size, Fortran: fortran, Shape: x.Shape}, r, name, c), nil
 }
 
-// Reader returns the tensor's bytes as a stream that can seek, row after row. Where the rows of a
-// matrix do not lie in order but its columns do, fortran is true, and it yields column after
-// column. Elements that follow each other in neither way are an error.
+// Reader returns the tensor's elements as a stream, row-major. If a matrix is contiguous only column
+// by column, the stream is column-major and fortran is true. A tensor that is contiguous in neither
+// order is an error.
 func (t *Tensor) Reader() (_ io.ReadSeeker, fortran bool, err error) {
 	shape, stride := t.Shape, t.Stride
 	if len(shape) == 2 && stride[1] != 1 && shape[1] > 1 && stride[0] == 1 {
@@ -95,7 +96,7 @@ func (t *Tensor) Reader() (_ io.ReadSeeker, fortran bool, err error) {
 // reader yields the runs of a tensor one after the other.
 type reader struct {
 	t             *Tensor
-	shape, stride []int64 // of the dimensions whose elements are runs
+	shape, stride []int64 // of the outer dimensions: their elements are runs
 	run, size     int64   // bytes of a run, and of all
 	at            int64   // bytes that were read
 }
@@ -135,24 +136,25 @@ func (r *reader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// An array of NumPy lies in the pickle as a whole: a call of _reconstruct whose state is (version,
-// shape, dtype, column-major, bytes). In protocol 2 the bytes are a text of as many letters up to
-// ÿ, which _codecs.encode would turn into bytes.
+// A NumPy array is part of the pickle: a call of _reconstruct with the state (version, shape, dtype,
+// column-major, bytes). In protocol 2 the bytes are a text with one letter up to ÿ for each byte,
+// which _codecs.encode would turn into bytes.
 
-// isNumPy tells whether a value is a result of a function of NumPy's multiarray.
+// isNumPy reports whether a value is a result of a function of NumPy's multiarray.
 func isNumPy(v any, function string) (*pickle.Object, bool) {
 	o, ok := v.(*pickle.Object)
 	ok = ok && o.Class.Name == function && (o.Class.Module == "numpy.core.multiarray" || o.Class.Module == "numpy._core.multiarray")
 	return o, ok
 }
 
-// IsArray tells whether a value of the pickle is a tensor, or an array of NumPy.
+// IsArray reports whether a value of the pickle is a tensor or a NumPy array.
 func IsArray(v any) bool {
 	_, ok := isNumPy(v, "_reconstruct")
 	return ok || IsTensor(v)
 }
 
-// Int returns a value of the pickle as an integer: Python's, or a scalar of NumPy.
+// Int returns the integer value of v, a Python integer or an integer scalar of NumPy; the bool is
+// false for other values.
 func Int(v any) (int64, bool) {
 	if n, ok := v.(int64); ok {
 		return n, true
@@ -207,8 +209,8 @@ func numpyArray(o *pickle.Object) (h npy.Header, r io.Reader, err error) {
 	return h, r, nil
 }
 
-// describeType reads a dtype: a call of numpy.dtype with its name, whose state begins with the
-// order of bytes and has no fields.
+// describeType reads a dtype: a call of numpy.dtype with its name, and a state that begins with the
+// byte order and has no fields.
 func describeType(v any, shape ...int64) (npy.Header, error) {
 	o, ok := v.(*pickle.Object)
 	if !ok || o.Class != (pickle.Global{Module: "numpy", Name: "dtype"}) || len(o.Args) == 0 {

@@ -33,20 +33,20 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// File is an open file. Its tensors can be read at the same time.
+// File is an open file of torch.save. Its tensors can be read concurrently.
 type File struct {
 	name string
 	f    vfs.File
 	size int64
 	zip  *zip.Reader
-	dir  string // what the names of records begin with
+	dir  string // prefix of the names of records
 	root any
 }
 
 // limits are the limits of a pickle that may hold arrays of NumPy as a whole.
 var limits = pickle.Limits{Bytes: 64 << 20, Values: pickle.Default.Values, Depth: pickle.Default.Depth}
 
-// Open reads the pickle of a file.
+// Open opens a file and reads its pickle. The caller closes it.
 func Open(fsys vfs.FS, name string) (*File, error) { return openLimited(fsys, name, limits) }
 
 func openLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err error) {
@@ -64,8 +64,8 @@ func openLimited(fsys vfs.FS, name string, limits pickle.Limits) (_ *File, err e
 	return t, nil
 }
 
-// Held returns the memory that open files of torch hold, in bytes: pickle.Memory, and the bytes of
-// pickles beyond pickle.Default, in which arrays of NumPy lie.
+// Held returns the bytes of memory for reading the given files: pickle.Memory and, for each file, the
+// bytes of its pickle beyond pickle.Default, since it may have NumPy arrays.
 func Held(fsys vfs.FS, names ...string) (int64, error) {
 	held := int64(pickle.Memory)
 	for _, name := range names {
@@ -117,16 +117,16 @@ func bad(format string, args ...any) error { return fault.New(fault.ErrInput, fo
 
 func (t *File) fail(err error) error { return fmt.Errorf("%s: %w", t.name, err) }
 
-// Close closes the file. Its tensors cannot be read any more.
+// Close closes the file. Its tensors cannot be read afterwards.
 func (t *File) Close() error { return t.f.Close() }
 
 // Name returns the name of the file.
 func (t *File) Name() string { return t.name }
 
-// Root returns the saved value.
+// Root returns the saved value, as package pickle represents it.
 func (t *File) Root() any { return t.root }
 
-// readOrder finds what the names of records begin with, and refuses big-endian elements.
+// readOrder finds the prefix of the names of records, and returns an error for big-endian elements.
 func (t *File) readOrder() error {
 	for _, e := range t.zip.File {
 		if dir, ok := strings.CutSuffix(e.Name, pickleRecord); ok && (dir == "" || strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/")) {
@@ -188,8 +188,8 @@ func (t *File) small(name string, limit int64) (string, error) {
 	return b.String(), err
 }
 
-// Type is the type of a tensor's elements: its kind as NumPy has it ('i', 'u', 'f', 'b'), or 'B'
-// for bfloat16, which NumPy has not, and its bytes.
+// Type is the type of a tensor's elements: Kind is 'i', 'u', 'f' or 'b' as in NumPy, or 'B' for
+// bfloat16, and Size the bytes of an element.
 type Type struct {
 	Kind byte
 	Size int
@@ -202,8 +202,8 @@ var types = map[string]Type{
 	"ByteStorage": {'u', 1}, "BoolStorage": {'b', 1},
 }
 
-// Tensor is a view of a storage: element (i, j, …) is the storage's number Offset + i·Stride[0] +
-// j·Stride[1] + ….
+// Tensor is a view of a storage: its element (i, j, …) is element offset + i·Stride[0] + j·Stride[1] +
+// … of the storage.
 type Tensor struct {
 	Type
 	Shape, Stride []int64 // in elements
@@ -223,7 +223,7 @@ func (t *Tensor) Count() int64 {
 	return n
 }
 
-// IsTensor tells whether a value of the pickle is a tensor.
+// IsTensor reports whether a value of the pickle is a tensor.
 func IsTensor(v any) bool {
 	o, ok := v.(*pickle.Object)
 	return ok && o.Class == pickle.Global{Module: "torch._utils", Name: "_rebuild_tensor_v2"}
@@ -332,8 +332,8 @@ func dims(v any, what string) ([]int64, error) {
 	return d, nil
 }
 
-// check refuses a tensor that reaches beyond its storage's elements, or whose size cannot be
-// computed.
+// check returns an error for a tensor that reaches beyond the elements of its storage, or has a size
+// that cannot be computed.
 func (t *Tensor) check(elements int64) error {
 	n, empty := int64(t.Size), false
 	for _, d := range t.Shape {
@@ -360,7 +360,8 @@ func (t *Tensor) check(elements int64) error {
 	return nil
 }
 
-// Dict returns a value of the pickle as a dictionary, of whatever class.
+// Dict returns v as a dictionary: a dict, or a dictionary class of collections; the bool is false for
+// other values.
 func Dict(v any) (*pickle.Dict, bool) {
 	switch v := v.(type) {
 	case *pickle.Dict:
