@@ -9,15 +9,16 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// IndicesPath returns the file with the in-neighbours of all nodes. A node's in-neighbours begin at
-// byte 4·e, e the edge at which the offsets begin the node.
+// IndicesPath returns the path of indices.bin, the in-neighbours of all nodes. The in-neighbours of
+// node v begin at byte 4·Offsets.Start(v).
 func (d *Dataset) IndicesPath() string { return d.path(IndicesFile) }
 
-// IndicesBytes returns the size of that file.
+// IndicesBytes returns the size of indices.bin in bytes: 4 for each edge.
 func (d *Dataset) IndicesBytes() int64 { return d.facts.size(IndicesFile) }
 
-// Offsets reads where every node's in-neighbours lie: all of indptr, checked in one pass. It
-// holds graph.OffsetsBytes and a granule.
+// Offsets reads and checks all of indptr.bin and returns it in a compact form: the edge at which the
+// in-neighbours of each node begin. While it works, it holds the result, graph.OffsetsBytes(nodes)
+// bytes, and one granule.
 func (d *Dataset) Offsets(ctx context.Context, rep progress.Reporter) (_ *graph.Offsets, err error) {
 	defer func() { err = d.damaged(err) }()
 	task := rep.Task("read offsets", d.facts.size(IndptrFile), progress.Bytes)
@@ -41,15 +42,18 @@ func (d *Dataset) Offsets(ctx context.Context, rep progress.Reporter) (_ *graph.
 	})
 }
 
-// IndicesPageSumsBytes returns the memory of IndicesPageSums' result, in bytes: 4 a page.
+// IndicesPageSumsBytes returns the bytes of memory of the result of IndicesPageSums: 4 for each page
+// of 4 KiB.
 func (d *Dataset) IndicesPageSumsBytes() int64 { return d.pagesBytes(IndicesFile) }
 
-// IndicesPageSumsWork returns the memory that IndicesPageSums holds besides while it works.
+// IndicesPageSumsWork returns the bytes of memory that IndicesPageSums holds while it works, beside
+// its result.
 func (d *Dataset) IndicesPageSumsWork() int64 { return d.IndicesPageSumsBytes() + 2*Granule }
 
-// IndicesPageSums returns the checksums of every page of the indices, for readers of the
-// in-neighbours of single nodes, by the rules of PageSums. The pass that makes them checks
-// that every node id is in range, and that each node's in-neighbours ascend.
+// IndicesPageSums returns the checksums of the pages of indices.bin, for readers of single nodes'
+// in-neighbours. They are read from a table or computed, like the checksums of PageSums; o are the
+// offsets of the dataset. Computing them also checks that every node id is in range and that each
+// node's in-neighbours ascend. read counts the bytes read.
 func (d *Dataset) IndicesPageSums(ctx context.Context, rep progress.Reporter, o *graph.Offsets) (pages *binio.Sums, read int64, err error) {
 	return d.pageSums(IndicesFile, rep, func() (*binio.Sums, error) { return d.sumIndices(ctx, rep, o) })
 }
@@ -97,9 +101,9 @@ func (c *indicesCheck) next(ids []uint32) error {
 	return nil
 }
 
-// ScanIndices hands the sources of all edges to see, piece by piece and in their order: a piece begins
-// with edge first. They are valid during the call. Checksums are compared, and node ids are in range.
-// what names the pass for people. It holds a granule.
+// ScanIndices reads indices.bin once, checks it, and calls see for consecutive pieces of it: sources
+// are the sources of the edges from number first on, valid during the call. An error of see ends the
+// scan. The string argument is the name of the progress task. It holds one granule.
 func (d *Dataset) ScanIndices(ctx context.Context, rep progress.Reporter, what string, see func(first int64, sources []uint32) error) (err error) {
 	defer func() { err = d.damaged(err) }()
 	task := rep.Task(what, d.IndicesBytes(), progress.Bytes)

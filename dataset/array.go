@@ -61,7 +61,8 @@ func (o *output) Discard() error {
 	return o.f.Close()
 }
 
-// Array is a data file being written as it is, and summed.
+// Array writes one data file sequentially and computes its checksums. Call Write for the content, then
+// Finish.
 type Array struct {
 	output
 	w    *Writer
@@ -69,7 +70,8 @@ type Array struct {
 	sum  *binio.Summer
 }
 
-// Create starts a data file.
+// Create creates the data file of the given name and returns its writer. Until Finish, the file does
+// not count as written: an interrupted run writes it again.
 func (w *Writer) Create(name string) (*Array, error) {
 	f, err := w.dir.FS().Create(w.dir.File(name))
 	if err != nil {
@@ -93,8 +95,8 @@ func (a *Array) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Finish makes the file and its checksums durable and lists them; the caller
-// saves the journal.
+// Finish syncs the file, writes and syncs its table of checksums, and records both as finished. They
+// are kept by a later run only after the next Writer.Save or Commit.
 func (a *Array) Finish() error {
 	if err := a.close(); err != nil {
 		return err
@@ -116,7 +118,7 @@ func (w *Writer) list(file stage.File, table []byte) error {
 	return nil
 }
 
-// Write writes a whole data file from memory.
+// Write writes a whole data file with the given content, like Create, Write and Finish.
 func (w *Writer) Write(name string, content []byte) (err error) {
 	a, err := w.Create(name)
 	if err != nil {
@@ -129,7 +131,8 @@ func (w *Writer) Write(name string, content []byte) (err error) {
 	return a.Finish()
 }
 
-// TopologyWriter writes indptr and indices, node after node.
+// TopologyWriter writes the files indptr.bin and indices.bin, node by node. Call Append for all nodes
+// in ascending order, then Finish; Discard closes the files if Finish was not called.
 type TopologyWriter struct {
 	w               *Writer
 	indptr, indices *Array
@@ -137,7 +140,7 @@ type TopologyWriter struct {
 	offsets         []int64 // of the nodes of one call to append
 }
 
-// StartTopology starts both files.
+// StartTopology creates indptr.bin and indices.bin and returns their writer.
 func (w *Writer) StartTopology() (*TopologyWriter, error) {
 	t := &TopologyWriter{w: w}
 	var err error
@@ -153,8 +156,8 @@ func (w *Writer) StartTopology() (*TopologyWriter, error) {
 	return t, nil
 }
 
-// Append adds the next nodes: their degrees, and their in-neighbours one after
-// the other, ascending for each node.
+// Append writes the next nodes: degrees has the in-degree of each, and indices the in-neighbours of
+// all of them, node by node, ascending within a node.
 func (t *TopologyWriter) Append(degrees, indices []uint32) error {
 	t.offsets = binio.Grow(t.offsets, len(degrees))
 	for i, n := range degrees {
@@ -168,7 +171,7 @@ func (t *TopologyWriter) Append(degrees, indices []uint32) error {
 	return err
 }
 
-// Finish makes both files durable and journals them.
+// Finish syncs both files, sets Facts.Edges and saves the journal.
 func (t *TopologyWriter) Finish() error {
 	if err := t.indptr.Finish(); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Raw is a whole small dataset in memory, as it lies in the files.
+// Raw is a small dataset in memory: the arrays of the data files.
 type Raw struct {
 	Indptr   []int64  // nodes+1 offsets, ascending from 0 to len(Indices)
 	Indices  []uint32 // in-neighbours of every node, ascending within a node
@@ -25,13 +25,13 @@ type Raw struct {
 	DType    dtype.Type
 	Dim      int
 	Labels   []int32 // one per node, graph.Unlabelled where there is none; nil: no labels and splits
-	// Targets, unless nil, make a multi-label graph: a row of bits per node, as in
-	// graph.Batch.Targets, of which those without a label have none. Labels are 0 else.
+	// Targets, unless nil, has the classes of a multi-label graph, a row of bits for each node as in
+	// graph.Batch.Targets. Labels are then 0, or graph.Unlabelled for nodes with a row of zeros.
 	Targets  []byte
 	Classes  int
 	Compress bool // the features
-	// NodeIDs or Names, unless nil, are the nodes' original ids: numbers below the number of nodes, or
-	// names. No two are equal.
+	// At most one of NodeIDs and Names is set: the original ids of the nodes, all different. NodeIDs
+	// are a permutation of 0 … nodes−1.
 	NodeIDs []int64
 	Names   []string
 
@@ -49,9 +49,8 @@ type createParams struct {
 	Compression string `json:"compression,omitempty"`
 }
 
-// Create writes a dataset that is in memory. It is for small graphs and for
-// callers that make their own; Generate and Import hold no more than their
-// budget.
+// Create writes a dataset from memory to the directory out, or does nothing if out has the same
+// dataset already. Content that the format does not allow is an error of kind fault.ErrInput.
 func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err

@@ -21,10 +21,9 @@ type Dataset struct {
 	facts Facts
 }
 
-// Open opens a dataset directory: it reads and checks meta.json, and checks that every file is there
-// with its size. The files' contents are checked as they are read. Damage is an error of kind
-// fault.ErrCorrupt that says how the dataset is made again, like all errors of that kind from a
-// Dataset.
+// Open opens a dataset directory. It reads and checks meta.json, and checks that every file exists
+// with the right size; contents are checked as they are read. Damage, here and in the methods, is an
+// error of kind fault.ErrCorrupt with a hint how to make the dataset again.
 func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	m, err := stage.Open(fsys, dir, kind, forms.Formats(formatName)...)
 	if err != nil {
@@ -34,8 +33,8 @@ func Open(fsys vfs.FS, dir string) (*Dataset, error) {
 	return d, stage.Damaged(err, dir, m.Format)
 }
 
-// newDataset checks what meta.json says: everything that follows can compute with the
-// facts, and allocate by them no more than a few times what is there.
+// newDataset checks meta.json. After that, code can compute with the facts, and allocate memory by
+// them: at most a few times the size of the files.
 func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 	d := &Dataset{fs: fsys, dir: dir, meta: m}
 	if err := m.DecodeFacts(&d.facts); err != nil {
@@ -70,13 +69,13 @@ func newDataset(fsys vfs.FS, dir string, m *stage.Meta) (*Dataset, error) {
 // damaged adds to an error how the dataset is made again.
 func (d *Dataset) damaged(err error) error { return stage.Damaged(err, d.dir, d.meta.Format) }
 
-// Dir returns the directory as it was given.
+// Dir returns the path that was given to Open.
 func (d *Dataset) Dir() string { return d.dir }
 
 // Meta returns the content of meta.json. The caller must not modify it.
 func (d *Dataset) Meta() *stage.Meta { return d.meta }
 
-// Fingerprint identifies the dataset's content.
+// Fingerprint returns the fingerprint of meta.json, a hash over the dataset's content.
 func (d *Dataset) Fingerprint() string { return d.meta.Fingerprint }
 
 // Facts returns the counts and types that describe the arrays.
@@ -85,8 +84,8 @@ func (d *Dataset) Facts() Facts { return d.facts }
 // RowBytes returns the size of one feature row.
 func (d *Dataset) RowBytes() int { return d.facts.RowBytes() }
 
-// TargetBytes returns the bytes of a node's classes in a multi-label dataset, and 0 of
-// others.
+// TargetBytes returns the length in bytes of a node's row of bits in targets.bin, or 0 if the dataset
+// is not multi-label.
 func (d *Dataset) TargetBytes() int { return d.facts.TargetBytes() }
 
 func (d *Dataset) path(name string) string { return filepath.Join(d.dir, name) }
@@ -105,7 +104,7 @@ func (d *Dataset) checksums(name string) (fileSums, error) {
 	return c, nil
 }
 
-// OpenLabelled opens a dataset, and refuses one without labels and splits.
+// OpenLabelled is Open, but a dataset without labels and splits is an error of kind fault.ErrInput.
 func OpenLabelled(fsys vfs.FS, dir string) (*Dataset, error) {
 	d, err := Open(fsys, dir)
 	if err != nil {
@@ -117,7 +116,8 @@ func OpenLabelled(fsys vfs.FS, dir string) (*Dataset, error) {
 	return d, nil
 }
 
-// CheckLabelled refuses a dataset without labels and splits, on which can only be predicted.
+// CheckLabelled returns an error of kind fault.ErrInput if the dataset has no labels and splits, since
+// it was imported for prediction only.
 func (d *Dataset) CheckLabelled() error {
 	if d.facts.Labelled() {
 		return nil
@@ -125,9 +125,9 @@ func (d *Dataset) CheckLabelled() error {
 	return fault.New(fault.ErrInput, "%s has no labels and splits: it was imported with --for predict, which only the command predict takes; import it without that flag", d.dir)
 }
 
-// Labels returns the class of every node, verified; graph.Unlabelled where there
-// is none. Of a multi-label dataset it tells only which nodes have a label: 0 stands
-// for that. It holds 4 bytes a node.
+// Labels reads and checks the label of every node: its class, or graph.Unlabelled. In a multi-label
+// dataset the label of a labelled node is 0, and Targets has its classes. The result takes 4 bytes for
+// each node and is the caller's. A dataset without labels is an error of kind fault.ErrInput.
 func (d *Dataset) Labels() (_ []int32, err error) {
 	defer func() { err = d.damaged(err) }()
 	if err := d.CheckLabelled(); err != nil {
@@ -153,8 +153,8 @@ func (d *Dataset) checkLabels(first int64, labels []int32) error {
 	return nil
 }
 
-// Split returns the node ids of a split — Train, Valid or Test — ascending,
-// verified.
+// Split reads and checks the nodes of a split, Train, Valid or Test, in ascending order. The result is
+// the caller's.
 func (d *Dataset) Split(name string) (_ []uint32, err error) {
 	defer func() { err = d.damaged(err) }()
 	n, ok := d.facts.split(name)
@@ -176,7 +176,7 @@ func (d *Dataset) Split(name string) (_ []uint32, err error) {
 	return ids, nil
 }
 
-// readAll fills b, as long as the file, with the file's verified content.
+// readAll reads and checks the whole file into b, which has its length.
 func (d *Dataset) readAll(name string, b []byte) (err error) {
 	c, err := d.checksums(name)
 	if err != nil {

@@ -1,14 +1,15 @@
-// Package dataset owns the DATASET directory: a graph's topology, its node features, labels and splits,
-// as raw arrays that are mapped or streamed.
+// Package dataset reads and writes the DATASET directory: a graph's topology, its node features,
+// labels and splits, as raw arrays that are mapped or streamed.
 //
 // It opens and verifies such directories and generates synthetic ones. Package dataset/importer makes
-// them of graphs in other formats, with a Writer.
+// them from graphs in other formats, with a Writer.
 //
 // # Format
 //
-// The format is "diskgnn.dataset", version 1, or version 2 if the features are compressed; version 3,
-// or 4, if nodes have original ids beside that. Nothing else differs. One that is only to be predicted
-// for has neither labels nor splits: its label_kind is "none". A directory holds
+// The format is "diskgnn.dataset". Version 1 is the plain form; version 2 has compressed features;
+// versions 3 and 4 are versions 1 and 2 with original ids of the nodes. Nothing else differs. A
+// dataset for prediction only has neither labels nor splits: its label_kind is "none". A directory
+// holds
 //
 //	DATASET/
 //	├── meta.json           format, content parameters, facts, files, fingerprint
@@ -29,8 +30,8 @@
 //
 // and perhaps features.bin.pages and indices.bin.pages, which no fingerprint covers.
 //
-// All numbers are little-endian. The data files have no headers and no padding: their shapes are facts,
-// so each is exactly as long as its content.
+// All numbers are little-endian. The data files have no headers and no padding: the facts give their
+// shapes, and each file is exactly as long as its content.
 //
 //	file          element  count        content
 //	indptr.bin    int64    nodes+1      ascending from 0 to edges
@@ -64,20 +65,20 @@
 //
 // # Checksums of pages
 //
-// features.bin.pages has the form of NAME.bin.sums with a granule of 4096 bytes: readers of single rows
-// check the pages that they read by it. It follows from the dataset, so it is no part of it: the first
-// such reader makes it, in one pass over the features, and meta.json does not list it. A reader trusts
-// it as far as the CRCs of a granule's pages combine to the granule's CRC in features.bin.sums, which
+// features.bin.pages has the form of NAME.bin.sums with a granule of 4096 bytes. Readers of single
+// rows check pages by it. It can be computed from the dataset, so it is not part of it, and meta.json
+// does not list it: the first such reader makes it, in one pass over the features. A reader trusts the
+// table only if the CRCs of a granule's pages combine to the granule's CRC in features.bin.sums, which
 // the fingerprint covers; a table that is damaged, or of other features, is made again. Compressed
-// features have none. indices.bin.pages is likewise for readers of single nodes' in-neighbours. The
-// pass that makes it checks the promises of the table above for indices.bin.
+// features have no such table. indices.bin.pages is the same for readers of single nodes'
+// in-neighbours; the pass that makes it also checks the promises of the table above for indices.bin.
 //
 // # Compressed features
 //
 // features.zst has the content of features.bin, granule by granule: frame i is a Zstandard frame (RFC
-// 8878) of granule i, with its content's size and without a checksum, a dictionary or anything else
-// that another frame decides. Frames follow each other without padding, so any zstd tool makes
-// features.bin of the file. features.zst.frames says where they are:
+// 8878) of granule i, with the size of its content, and without a checksum, a dictionary or any other
+// dependence on other frames. Frames follow each other without padding, so any zstd tool restores
+// features.bin from the file. features.zst.frames has their lengths:
 //
 //	offset   size  field
 //	0        8     "DGNNFRM1"
@@ -114,31 +115,31 @@
 //	edge_types
 //	edge_dim             absent: reserved for edge features
 //
-// Facts must agree with the sizes of all files and tables, and no data file is larger than 2⁵⁰ bytes; a
-// reader looks at that before it does anything else. Verify checks all promises above, bytes, order,
-// ranges, finite features and that no two names are equal; other readers check the parts that they use.
+// Facts must agree with the sizes of all files and tables, and no data file is larger than 2⁵⁰ bytes;
+// a reader checks that before anything else. Verify checks all promises above: bytes, order, ranges,
+// finite features, and that no two names are equal. Other readers check the parts that they use.
 //
 // # Original ids
 //
-// Nodes are numbered from 0, and samples, packs and runs know them by these numbers alone. A node's
-// original number is in node_ids.bin, if import renumbered the nodes of the source; its original name
-// is in names.bin, if the source has names. Commands that show nodes to people, or take them, go by
-// these.
+// Nodes are numbered from 0, and samples, packs and runs use these numbers only. If import renumbered
+// the nodes of the source, node_ids.bin has the original number of each node; if nodes of the source
+// have names, names.bin has them. Commands that print nodes, or take nodes as arguments, use these
+// original ids.
 //
 // # Content parameters
 //
-// The parameter "source" names the origin of the content, and its other parameters: "generator" with
-// its version, seed and shape; "import" with the format, the SHA-256 of the source files' sizes and
-// bytes, and the options that were applied ("for" says predict, if labels and splits were left out); or
-// "memory" with the SHA-256 of the content itself. Where features are compressed, "compression" names
-// the encoder; its level is fixed and part of the name.
+// The parameter "source" is the origin of the content, and decides the other parameters: "generator"
+// with its version, seed and shape; "import" with the format, the SHA-256 of the source files' sizes
+// and bytes, and the applied options ("for" is predict if labels and splits were left out); or
+// "memory" with the SHA-256 of the content itself. If features are compressed, "compression" is the
+// name of the encoder, which includes its fixed level.
 //
 // # Versions
 //
-// A reader of version 1 alone refuses compressed features by their version; datasets without them keep
-// their version, and so do samples made from them. A reader of versions 1 and 2 likewise refuses
-// original ids, which raise the version by 2. Readers that know one class per node alone refuse others
-// by their label kind, and so do those that know no dataset without labels. A reader refuses any other
-// version, and facts with reserved values that it does not know. Any change of the meaning of a byte
-// raises the version; a new file or fact that older readers may ignore does not.
+// A reader that supports version 1 only rejects compressed features by their version; datasets without
+// them keep their version, and so do samples made from them. A reader of versions 1 and 2 rejects
+// original ids in the same way, since they raise the version by 2. Readers that support only one class
+// for each node, or only datasets with labels, reject others by the label kind. A reader rejects any
+// other version, and unknown values of reserved facts. Any change of the meaning of a byte raises the
+// version; a new file or fact that older readers may ignore does not.
 package dataset

@@ -63,10 +63,10 @@ const (
 	multiHotMetric = "f1"
 )
 
-// SplitNames lists the splits.
+// SplitNames lists the splits: Train, Valid, Test. It must not be changed.
 var SplitNames = []string{Train, Valid, Test}
 
-// SplitFile returns the file of a split.
+// SplitFile returns the name of the data file of the split with the given name.
 func SplitFile(name string) string { return name + ".bin" }
 
 // dataFiles lists the files of a dataset, those that are checked first in front.
@@ -90,7 +90,8 @@ func (f *Facts) FeaturesFile() string {
 	return FeaturesFile
 }
 
-// LabelKind returns the Facts.LabelKind of nodes with one class, or if multi is set, with any number.
+// LabelKind returns the Facts.LabelKind of labelled datasets: "multi-hot" if multi is set (a node has
+// any number of classes), else "class" (a node has one).
 func LabelKind(multi bool) string {
 	if multi {
 		return labelMultiHot
@@ -121,24 +122,25 @@ type Facts struct {
 	Unlabelled int64      `json:"unlabelled"`
 	// Compression is the compression of the features: "zstd", or empty for none.
 	Compression string `json:"compression,omitempty"`
-	// OriginalIDs says which ids the nodes had before they were numbered: IDNumbers, or IDNames,
-	// which have NameBytes bytes; or empty for those that they have here.
+	// OriginalIDs is the kind of the nodes' original ids: IDNumbers; IDNames, with names of NameBytes
+	// bytes in all; or "" if the dataset has none.
 	OriginalIDs string `json:"original_ids,omitempty"`
 	NameBytes   int64  `json:"name_bytes,omitempty"`
 
 	NodeIDBytes int `json:"node_id_bytes"`
 
-	// Reserved: a reader of this version refuses datasets that set them.
+	// Reserved for later versions: a dataset that sets one of them is an error of kind
+	// fault.ErrVersion.
 	NodeTypes []string `json:"node_types,omitempty"`
 	EdgeTypes []string `json:"edge_types,omitempty"`
 	EdgeDim   int      `json:"edge_dim,omitempty"`
 }
 
-// Labelled tells whether the dataset has labels and splits: one that is only to be predicted for
+// Labelled reports whether the dataset has labels and splits. A dataset imported for prediction only
 // has none.
 func (f *Facts) Labelled() bool { return f.LabelKind != NoLabels }
 
-// RowBytes returns the size of one feature row.
+// RowBytes returns the size of one feature row in bytes.
 func (f *Facts) RowBytes() int { return f.Dim * f.DType.Size() }
 
 // split returns the size of a split, or false if there is none of that name.
@@ -195,8 +197,8 @@ func (f *Facts) tableSize(name string) int64 {
 // sumsBytes returns the size of a table of checksums for a file of the given size.
 func sumsBytes(size int64) int64 { return 8 + 16 + 4*((size+Granule-1)/Granule) + 4 }
 
-// check refuses facts that no dataset of this version has, so that what follows
-// can compute with them.
+// check returns an error for facts that are impossible in this version, so that later code can compute
+// with them.
 func (f *Facts) check() error {
 	if f.LabelKind != labelClass && f.LabelKind != labelMultiHot && f.Labelled() || f.NodeIDBytes != nodeIDBytes || len(f.NodeTypes)+len(f.EdgeTypes) > 0 || f.EdgeDim != 0 {
 		return fault.New(fault.ErrVersion, "it needs a newer program: %.20q labels, %d-byte node ids, %d node types, %d edge types, edge features of %d elements",
@@ -236,17 +238,18 @@ const (
 	// MaxDim bounds the elements of a row, far above any use, so that sizes cannot
 	// overflow.
 	MaxDim = 1 << 24
-	// MaxFile bounds the bytes of a data file likewise: tables of checksums, which are
-	// read whole, are within a few GiB.
+	// MaxFile bounds the bytes of a data file, so that its table of checksums, which is read whole,
+	// has a few GiB at most.
 	MaxFile = 1 << 50
 )
 
-// FeatureType reports whether features may have the type.
+// FeatureType reports whether t is a type that features may have: float32, float16 or bfloat16.
 func FeatureType(t dtype.Type) bool {
 	return t == dtype.Float32 || t == dtype.Float16 || t == dtype.BFloat16
 }
 
-// CheckNodes refuses a graph with more nodes than 32-bit ids can name.
+// CheckNodes returns an error of kind fault.ErrInput if a graph of n nodes has more than 32-bit node
+// ids can number. The message begins with the string argument, such as a file name.
 func CheckNodes(what string, n int64) error {
 	if n > graph.MaxNodes {
 		return fault.New(fault.ErrInput, "%s: %d nodes are too many: this version has 32-bit node ids, for at most %d nodes", what, n, int64(graph.MaxNodes))

@@ -12,20 +12,19 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// The most pieces that ReadRows reads at once, so that it sees a cancel soon. Those
-// of a compressed table go through a buffer.
+// The largest numbers of pieces that ReadRows reads at once, small enough to notice a cancelled
+// context soon. Pieces of a compressed table go through a buffer.
 const (
 	rawStep   = 16
 	frameStep = 4
 )
 
-// FeatureReader reads verified feature rows, whether they are compressed or not. It
-// is safe for concurrent use and holds a granule per concurrent call, and 4 MiB more
-// if the features are compressed, beside 4 bytes per MiB of features (12 if they
-// are).
+// FeatureReader reads and checks feature rows, compressed or not. It is safe for concurrent use. It
+// holds 4 bytes for each MiB of features (12 if they are compressed), and for each concurrent call a
+// granule, and 4 MiB more if they are compressed.
 //
-// ReadRows reads by itself. Callers with an I/O of their own read the Extent of the
-// rows that they want from Path, and Decode it piece by piece.
+// ReadRows does the reading itself. A caller with an I/O of its own reads the bytes of Extent from the
+// file Path, and passes them piece by piece to Decode.
 type FeatureReader struct {
 	of       *Dataset
 	f        vfs.File
@@ -46,10 +45,10 @@ type scratch struct {
 
 func newScratch() *scratch { return &scratch{edge: make([]byte, 0, Granule), index: -1} }
 
-// FeaturesPath returns the file that holds the feature rows.
+// FeaturesPath returns the path of the data file with the feature rows.
 func (d *Dataset) FeaturesPath() string { return d.path(d.facts.FeaturesFile()) }
 
-// Features opens the feature rows for reading.
+// Features opens the feature rows for reading. The caller closes the result.
 func (d *Dataset) Features() (_ *FeatureReader, err error) {
 	defer func() { err = d.damaged(err) }()
 	name := d.facts.FeaturesFile()
@@ -90,9 +89,9 @@ func (d *Dataset) ReadFeatures(ctx context.Context, lo, hi int64, buf []byte) (e
 	return r.ReadRows(ctx, lo, hi, buf)
 }
 
-// ReadRows fills buf, (hi−lo) × RowBytes long, with the rows [lo, hi). All bytes
-// are checked or an error is returned; buf's content is undefined then. Rows
-// read in ascending ranges cost one read of every byte.
+// ReadRows reads and checks the rows [lo, hi) into buf, which has (hi−lo) × RowBytes bytes. After an
+// error the content of buf is undefined. Reading ascending ranges of rows reads every byte of the file
+// once.
 func (r *FeatureReader) ReadRows(ctx context.Context, lo, hi int64, buf []byte) error {
 	if lo < 0 || hi < lo || hi > r.rows || int64(len(buf)) != (hi-lo)*r.rowBytes {
 		return fmt.Errorf("dataset: cannot read rows [%d, %d) of %d rows into a buffer of %d bytes", lo, hi, r.rows, len(buf))
@@ -167,7 +166,8 @@ func (r *FeatureReader) load(s *scratch, dst []byte, first, end int) error {
 	return nil
 }
 
-// IndexNotFinite returns the first of the elements that is an infinity or NaN, or -1.
+// IndexNotFinite returns the index of the first element of type t in b that is an infinity or NaN, or
+// -1.
 func IndexNotFinite(b []byte, t dtype.Type) int {
 	switch t {
 	case dtype.Float32:

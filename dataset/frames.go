@@ -10,8 +10,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// frames is the table that says where the frames of compressed features lie:
-// frame i holds granule i, and they follow each other.
+// frames is the table of the frames of compressed features. Frame i holds granule i; frames follow
+// each other without gaps.
 type frames struct {
 	size    int64    // of the features, uncompressed
 	lengths []uint32 // of the frames
@@ -86,7 +86,8 @@ func decodeFrames(b []byte) (frames, error) {
 // library may bring about.
 const compressorVersion = "zstd-1"
 
-// CompressionName returns the content parameter: empty for none.
+// CompressionName returns the content parameter "compression": the name and version of the encoder, or
+// "" if compress is not set.
 func CompressionName(compress bool) string {
 	if compress {
 		return compressorVersion
@@ -94,16 +95,16 @@ func CompressionName(compress bool) string {
 	return ""
 }
 
-// newEncoder returns an encoder for n frames at once. What it makes of a
-// frame depends on nothing else. Dense features repeat nothing, but their exponents
-// are few: it is the entropy of literals that compresses them at all.
+// newEncoder returns an encoder for n concurrent frames. The encoding of a frame depends on its
+// content only. Dense features have no repetitions, but few exponents: they are compressed by the
+// entropy coding of literals alone.
 func newEncoder(n int) (*zstd.Encoder, error) {
 	return zstd.NewWriter(nil, zstd.WithEncoderConcurrency(n), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithAllLitEntropyCompression(true),
 		zstd.WithWindowSize(Granule), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false))
 }
 
-// decoder returns the decoder of all frames. It keeps no state between frames, and decodes as
-// many at once as there are processors. It never writes beyond what it is given.
+// decoder returns the decoder of all frames. It keeps no state between frames, decodes on all
+// processors concurrently, and never writes beyond the given capacity.
 var decoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderMaxWindow(Granule))
 })

@@ -12,7 +12,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// FrameMemory is the memory of a frame while it is compressed, in bytes: its content, itself, and the
+// FrameMemory is the memory in bytes of compressing one frame: its content, the frame, and the
 // encoder's tables.
 const FrameMemory = Granule + maxFrame + 3<<20
 
@@ -23,7 +23,7 @@ type frameWriter struct {
 	w     *Writer
 	enc   *zstd.Encoder
 	table frames // those written
-	skip  int64  // bytes to come that lie in frames which are there
+	skip  int64  // bytes of the next Writes that are in existing frames
 	slots int    // frames that may still be made
 	idle  []*frame
 	under []*frame // being compressed, the first one first
@@ -62,7 +62,7 @@ func (fw *frameWriter) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// slot returns a frame to fill; it waits for one if all are under way.
+// slot returns a free frame; it waits for one if all are in use.
 func (fw *frameWriter) slot() (*frame, error) {
 	if len(fw.idle) == 0 && fw.slots > 0 {
 		fw.slots--
@@ -96,7 +96,7 @@ func (fw *frameWriter) compress() (err error) {
 	return nil
 }
 
-// retire writes the first of the frames under way.
+// retire waits for the first of the frames in use and writes it.
 func (fw *frameWriter) retire() error {
 	f := fw.under[0]
 	fw.under = append(fw.under[:0], fw.under[1:]...)
@@ -108,7 +108,7 @@ func (fw *frameWriter) retire() error {
 	return err
 }
 
-// drain writes all frames under way.
+// drain writes all frames in use.
 func (fw *frameWriter) drain() error {
 	for len(fw.under) > 0 {
 		if err := fw.retire(); err != nil {

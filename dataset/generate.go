@@ -46,8 +46,8 @@ func (o *GenerateOptions) params() generateParams {
 	}
 }
 
-// GenerateAgrees returns the error by which Generate would refuse the existing files of the dataset
-// out, nil where Generate would make it, go on, or find it finished. It changes nothing.
+// GenerateAgrees returns nil if Generate would begin, resume, or find finished the dataset out, and
+// else the error that Generate would return because of existing files. It changes nothing.
 func GenerateAgrees(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions) error {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -56,12 +56,13 @@ func GenerateAgrees(ctx context.Context, fsys vfs.FS, out string, o GenerateOpti
 	return Agrees(ctx, fsys, out, o.params(), Form{Compressed: o.Compress}, o.Force)
 }
 
-// Generate writes a synthetic graph with labels that only the neighbourhood predicts well: degrees
-// follow a power law, communities decide the labels, and features alone are a weak predictor. Nothing
-// but a few blocks of it is ever in memory.
+// Generate writes a synthetic graph to the directory out. In-degrees follow a power law, communities
+// decide the labels, and features alone predict labels badly; the neighbourhood predicts them well. It
+// holds only a few blocks of the graph in memory.
 //
-// It resumes an interrupted run, does nothing when the dataset is there, and refuses when it is there
-// with other parameters. Cancelling the context leaves files that a later run resumes from.
+// Generate resumes an interrupted run, and does nothing if the dataset exists. A dataset with other
+// parameters is an error, unless o.Force replaces it. Cancelling ctx leaves files that a later run
+// resumes from.
 func Generate(ctx context.Context, fsys vfs.FS, out string, o GenerateOptions, rep progress.Reporter) (Result, error) {
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
@@ -83,7 +84,7 @@ type generation struct {
 	rep   progress.Reporter
 	w     *Writer
 	model *synth.Model
-	slots int // pieces of work under way
+	slots int // concurrent pieces of work
 }
 
 func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (state stage.State, err error) {
@@ -137,7 +138,7 @@ func (g *generation) generate(ctx context.Context, fsys vfs.FS, out string) (sta
 // generateBlock is the number of nodes in a block: their labels or edges are made at once.
 const generateBlock = 1 << 14
 
-// plan fits the pieces under way into the budget.
+// plan chooses the number of concurrent pieces that fit in the memory.
 func (g *generation) plan() error {
 	o := &g.o
 	_, rows := BlockRows(o.Nodes, o.Dim, o.DType)
@@ -285,8 +286,8 @@ func (g *generation) features(ctx context.Context) error {
 	})
 }
 
-// measure scores features alone on the test nodes, as rows of the dataset's
-// dtype. It knows nodes of one class.
+// measure computes the accuracy of features alone on the test nodes, as rows of the dataset's dtype.
+// It is for nodes with one class.
 func (g *generation) measure(ctx context.Context) error {
 	if g.o.MultiLabel {
 		return nil

@@ -19,10 +19,10 @@ const (
 	IDNames   = "name"
 )
 
-// Form has the properties of a dataset that decide the version of its format.
+// Form is the set of properties that decide the version of a dataset's format.
 type Form struct {
-	Compressed  bool // the features
-	OriginalIDs bool // the nodes have ids of their own
+	Compressed  bool // the features are compressed
+	OriginalIDs bool // the dataset has original ids of the nodes
 }
 
 const formatName = "diskgnn.dataset"
@@ -30,7 +30,7 @@ const formatName = "diskgnn.dataset"
 // forms has the properties of each version of the format.
 var forms = stage.Versions[Form]{1: {}, 2: {Compressed: true}, 3: {OriginalIDs: true}, 4: {Compressed: true, OriginalIDs: true}}
 
-// Format returns the version.
+// Format returns the format, with the version that has the properties.
 func (f Form) Format() stage.Format {
 	for version, form := range forms {
 		if form == f {
@@ -73,8 +73,8 @@ func (f *Facts) checkIDs() error {
 // MaxName is the most bytes that a node's name may have.
 const MaxName = 1 << 12
 
-// CheckName says why a string can be no node's name, or "". A name is UTF-8 without control
-// characters, so that it is one field of one line.
+// CheckName returns the reason why name cannot be the name of a node, or "". A name has 1 to MaxName
+// bytes of UTF-8 without control characters.
 func CheckName(name []byte) string {
 	switch {
 	case len(name) == 0:
@@ -99,8 +99,8 @@ func CheckName(name []byte) string {
 	return ""
 }
 
-// IDs yields the original ids of nodes in ascending order of the nodes, verified as they are
-// read. It holds two granules. It is not safe for concurrent use.
+// IDs reads the original ids of nodes, in ascending order of the nodes, and checks them. It holds two
+// granules. It is not safe for concurrent use.
 type IDs struct {
 	of      *Dataset
 	node    int64                // the present one, or -1
@@ -112,7 +112,8 @@ type IDs struct {
 	end     int64                // of the name
 }
 
-// IDs opens the original ids. The dataset must have some: Facts.OriginalIDs says which.
+// IDs opens the original ids. The caller closes the result. A dataset without original ids
+// (Facts.OriginalIDs is "") is an error of kind fault.ErrUsage.
 func (d *Dataset) IDs() (_ *IDs, err error) {
 	defer func() { err = d.damaged(err) }()
 	s := &IDs{of: d, node: -1}
@@ -161,7 +162,8 @@ func (s *IDs) take() (int64, error) {
 	return some[0], nil
 }
 
-// To goes to a node, which must not be before the present one.
+// To moves to node v, so that Number and Append return its id. v must not be less than the present
+// node.
 func (s *IDs) To(v int64) error {
 	for s.node < v {
 		if err := s.next(); err != nil {
@@ -203,10 +205,10 @@ func (s *IDs) next() (err error) {
 	return nil
 }
 
-// Number returns the present node's id, for a dataset with numbers as ids.
+// Number returns the original id of the present node, if the ids are numbers.
 func (s *IDs) Number() int64 { return s.number }
 
-// Append appends the present node's id as text to b.
+// Append appends the original id of the present node as text, a number or a name, to b.
 func (s *IDs) Append(b []byte) []byte {
 	if s.bytes == nil {
 		return strconv.AppendInt(b, s.number, 10)
@@ -214,8 +216,8 @@ func (s *IDs) Append(b []byte) []byte {
 	return append(b, s.name...)
 }
 
-// ScanIDs hands the bytes of one of the files of original ids to see, piece by piece and in their
-// order, verified. They are valid during the call.
+// ScanIDs reads and checks one of the files of original ids and calls see for consecutive pieces of
+// it, valid during the call. A file that the dataset does not have is an error of kind fault.ErrUsage.
 func (d *Dataset) ScanIDs(ctx context.Context, file string, see func(piece []byte) error) (err error) {
 	defer func() { err = d.damaged(err) }()
 	if !slices.Contains(d.facts.idFiles(), file) {
@@ -224,8 +226,8 @@ func (d *Dataset) ScanIDs(ctx context.Context, file string, see func(piece []byt
 	return d.scan(ctx, file, see)
 }
 
-// Nodes returns the nodes that have the given original ids, as text, in their order; -1 stands
-// for an id that no node has. It reads all ids, and holds a map of those that are given.
+// Nodes looks up nodes by their original ids, given as text: entry i of the result is the node with
+// ids[i], or -1 if there is none. It reads all original ids, and holds a map of the given ones.
 func (d *Dataset) Nodes(ctx context.Context, ids []string) (_ []int64, err error) {
 	s, err := d.IDs()
 	if err != nil {
@@ -327,7 +329,7 @@ func (r *Raw) idFiles() []namedBytes {
 	return nil
 }
 
-// NameWriter writes the names of nodes, one after the other.
+// NameWriter writes the files of the nodes' names, node by node in ascending order.
 type NameWriter struct {
 	w             *Writer
 	offsets, text *Array
@@ -335,7 +337,7 @@ type NameWriter struct {
 	word          [1]int64
 }
 
-// StartNames starts both files.
+// StartNames creates the two files of names and returns their writer.
 func (w *Writer) StartNames() (*NameWriter, error) {
 	n := &NameWriter{w: w}
 	var err error
@@ -366,7 +368,7 @@ func (n *NameWriter) Append(name []byte) error {
 	return n.mark()
 }
 
-// Finish makes both files durable and journals them.
+// Finish syncs both files, sets Facts.NameBytes and saves the journal.
 func (n *NameWriter) Finish() error {
 	if err := n.offsets.Finish(); err != nil {
 		return err
@@ -377,5 +379,5 @@ func (n *NameWriter) Finish() error {
 	return n.w.update(func(s *journal) { s.Facts.NameBytes = n.end })
 }
 
-// Discard closes the files if Finish did not.
+// Discard closes the files if Finish was not called; a later run writes them again.
 func (n *NameWriter) Discard() error { return errors.Join(n.offsets.Discard(), n.text.Discard()) }

@@ -26,10 +26,9 @@ var groups = [][]string{
 	{NameOffsetsFile, NamesFile},
 }
 
-// keep makes sure that the files which an interrupted run finished are what it wrote:
-// every byte matches the checksums that were made of it in memory, which the journal
-// covers. Others are forgotten, to be written again. What the journal does not name is
-// removed, so that it takes no room.
+// keep checks the files that an interrupted run finished: every byte must match the checksums of
+// writing, which the journal covers. Other files are forgotten and written again. Files that the
+// journal does not list are removed.
 func (w *Writer) keep(ctx context.Context, rep progress.Reporter) error {
 	var total int64
 	for _, f := range w.state.Files {
@@ -110,8 +109,8 @@ func (w *Writer) removeOthers() error {
 	return nil
 }
 
-// Check looks at a directory that has its meta.json; see stage.Spec. Unlike Verify it maps no
-// file, and so works on any file system.
+// Check checks a dataset directory that has a meta.json, as thoroughly as look says: it is the Check
+// of stage.Spec. Unlike Verify it maps no file, and so works on any file system.
 func Check(ctx context.Context, fsys vfs.FS, dir string, m *stage.Meta, look stage.Look) error {
 	d, err := newDataset(fsys, dir, m)
 	if err != nil {

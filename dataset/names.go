@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// No two nodes have equal names. Hashes tell: names of equal hash are read again and compared. So
-// many hashes are held at a time, that all names are read once for each part of them.
+// No two nodes may have equal names. Names with equal hashes are read again and compared. If not all
+// hashes fit in memory, the names are read once for each part of the hashes.
 
 const (
 	hashesHeld  = 1 << 25 // 256 MiB
@@ -20,8 +20,8 @@ const (
 	mostEqual   = 1 << 12 // hashes that several names have: more than these are not looked for
 )
 
-// distinct looks for two equal names among those of n nodes, which each hands to see in the order
-// of the nodes, as often as it is called. They are valid during the call.
+// distinct looks for two equal names among n. each passes the names of all nodes in order to see,
+// valid during the call, and may be called several times.
 type distinct struct {
 	n    int64
 	each func(ctx context.Context, see func(v int64, name []byte) error) error

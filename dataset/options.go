@@ -32,7 +32,7 @@ type Resources struct {
 	Force   bool  // replace an output that was made with other parameters
 }
 
-// EnsureDefaults fills in the fields that are zero.
+// EnsureDefaults sets the fields that are zero to their defaults.
 func (r *Resources) EnsureDefaults() {
 	if r.Workers == 0 {
 		r.Workers = runtime.GOMAXPROCS(0)
@@ -42,7 +42,8 @@ func (r *Resources) EnsureDefaults() {
 	}
 }
 
-// Validate refuses impossible values, naming the flag.
+// Validate returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil.
 func (r *Resources) Validate() error {
 	if r.Workers < 1 {
 		return fault.New(fault.ErrUsage, "--workers %d: needs at least 1", r.Workers)
@@ -53,7 +54,7 @@ func (r *Resources) Validate() error {
 	return nil
 }
 
-// EnsureDefaults fills in the fields that are zero.
+// EnsureDefaults sets the fields that are zero to their defaults.
 func (o *GenerateOptions) EnsureDefaults() {
 	if o.Nodes == 0 {
 		o.Nodes = 100_000
@@ -76,7 +77,8 @@ func (o *GenerateOptions) EnsureDefaults() {
 	o.Resources.EnsureDefaults()
 }
 
-// Validate refuses impossible values, naming the flag.
+// Validate returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil.
 func (o *GenerateOptions) Validate() error {
 	bad := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
@@ -107,10 +109,9 @@ const leastNodes = 8
 // trained and scored at all.
 const leastSplit = 32
 
-// splits returns the sizes of the three splits: TrainRatio of the nodes and a
-// fifth of that twice, but no fewer than leastSplit, or an eighth of the nodes of
-// graphs too small for that; and where the ratio leaves less than two fifths of
-// itself, validation and test share what there is.
+// splits returns the sizes of the three splits: TrainRatio of the nodes for training, and a fifth of
+// that each for validation and test, but at least leastSplit, or an eighth of the nodes of small
+// graphs. If the nodes that are left do not suffice, validation and test divide them.
 func (o *GenerateOptions) splits() (train, valid, test int64) {
 	least := min(leastSplit, o.Nodes/8)
 	train = min(max(int64(math.Round(o.TrainRatio*float64(o.Nodes))), least), o.Nodes-2*least)

@@ -15,7 +15,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// pagesSuffix is that of a table of checksums of a file's pages.
+// pagesSuffix is the suffix of tables of the checksums of pages.
 const pagesSuffix = ".pages"
 
 // PageSumsFile is the name of the table of checksums of the features' pages.
@@ -27,24 +27,24 @@ const pageSumsStep = 4 * Granule
 // IndicesPageSumsFile has the checksums of the indices' pages.
 const IndicesPageSumsFile = IndicesFile + pagesSuffix
 
-// PageSumsBytes returns the memory of PageSums' result, in bytes: 4 a page, a thousandth of the
-// features.
+// PageSumsBytes returns the bytes of memory of the result of PageSums: 4 for each page of 4 KiB, a
+// thousandth of the features.
 func (d *Dataset) PageSumsBytes() int64 { return d.pagesBytes(FeaturesFile) }
 
 func (d *Dataset) pagesBytes(file string) int64 {
 	return (d.facts.size(file) + binio.Page - 1) / binio.Page * 4
 }
 
-// PageSumsWork returns the memory that PageSums holds besides while it works.
+// PageSumsWork returns the bytes of memory that PageSums holds while it works, beside its result.
 func (d *Dataset) PageSumsWork() int64 { return d.PageSumsBytes() + pageSumsStep + 2*Granule }
 
-// PageSums returns the checksums of every page of the features, for readers of single rows. A table
-// that is there and agrees with the checksums of the dataset is read; else it is made in one pass over
-// the features, which are checked, and left in the directory for the next reader, unless the file
-// system is vfs.ReadOnly. Where the table cannot be written, it is made every time, which rep says.
-// read counts the bytes read from the features and from the table.
+// PageSums returns the checksums of the pages of the features, for readers of single rows. It reads
+// them from a table in the directory, if that exists and matches the dataset's checksums. Otherwise it
+// computes them in one pass over the features, which it checks, and writes the table for later
+// readers, unless the file system is vfs.ReadOnly. If it cannot write the table, it logs that to rep
+// and goes on. read counts the bytes read from the features and from the table.
 //
-// Compressed features have no pages of rows: the error is of kind fault.ErrUsage and names the remedy.
+// For compressed features it returns the error of RowsReadable.
 func (d *Dataset) PageSums(ctx context.Context, rep progress.Reporter) (pages *binio.Sums, read int64, err error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, 0, err
@@ -99,8 +99,8 @@ func (d *Dataset) keepPageSums(name string, pages *binio.Sums) (err error) {
 	return nil
 }
 
-// RowsReadable returns nil if single rows of the features can be read from the file, and else an error
-// of kind fault.ErrUsage that names the remedy.
+// RowsReadable returns nil if single feature rows can be read from the file, since the features are
+// not compressed; else an error of kind fault.ErrUsage that names the remedy.
 func (d *Dataset) RowsReadable() error {
 	if d.facts.Compression == "" {
 		return nil

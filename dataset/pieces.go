@@ -5,8 +5,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// pieces says where the parts of a feature table lie that can be checked by
-// themselves: piece i holds granule i, as it is or as a frame.
+// pieces locates the parts of a feature table that have their own checksums: piece i holds granule i,
+// raw or as a frame.
 type pieces struct {
 	name string // of the file, for messages
 	size int64  // of the features, uncompressed
@@ -45,8 +45,8 @@ func (p *pieces) content(first, end int) int64 {
 	return min(int64(end)*Granule, p.size) - int64(first)*Granule
 }
 
-// decode checks b, piece i as it lies in the file, and returns the features in it:
-// b itself, or if they are compressed dst's memory, which must have room.
+// decode checks b, the bytes of piece i in the file, and returns its features: b itself or, if they
+// are compressed, in the memory of dst, which must have the capacity.
 func (p *pieces) decode(i int, b, dst []byte) ([]byte, error) {
 	at := p.start(i)
 	if n := p.start(i+1) - at; int64(len(b)) != n || binio.CRC(b) != p.crcs[i] {
@@ -67,23 +67,22 @@ func (p *pieces) decode(i int, b, dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Extent is the part of the data file that holds a range of feature rows: whole
-// pieces, next to each other.
+// Extent is the part of the data file that has a range of feature rows: consecutive whole pieces.
 type Extent struct {
-	First, End int   // the pieces
-	Offset     int64 // in the file
-	Size       int64 // in the file
+	First, End int   // the pieces First … End-1
+	Offset     int64 // of piece First in the file, in bytes
+	Size       int64 // of the pieces in the file, in bytes
 	Skip       int   // bytes of features in piece First that precede the first row
 }
 
-// Path returns the data file.
+// Path returns the path of the data file.
 func (r *FeatureReader) Path() string { return r.pieces.name }
 
-// Compressed reports whether Decode writes to dst.
+// Compressed reports whether the features are compressed, so that Decode writes to dst.
 func (r *FeatureReader) Compressed() bool { return r.pieces.ends != nil }
 
-// Extent returns where the rows [lo, hi) lie, which must be rows of the table and
-// at least one.
+// Extent returns the part of the data file that has the rows [lo, hi). It requires 0 ≤ lo < hi ≤
+// nodes.
 func (r *FeatureReader) Extent(lo, hi int64) Extent {
 	first, end := lo*r.rowBytes/Granule, (hi*r.rowBytes+Granule-1)/Granule
 	e := Extent{First: int(first), End: int(end), Skip: int(lo*r.rowBytes - first*Granule)}
@@ -92,16 +91,16 @@ func (r *FeatureReader) Extent(lo, hi int64) Extent {
 	return e
 }
 
-// Piece returns where piece i lies in the data file.
+// Piece returns the offset and the size of piece i in the data file, in bytes.
 func (r *FeatureReader) Piece(i int) (offset, size int64) {
 	offset = r.pieces.start(i)
 	return offset, r.pieces.start(i+1) - offset
 }
 
-// Decode checks b, the bytes of piece i in the data file, and returns its bytes of the features: from
-// byte i × Granule of the table on, Granule bytes unless the table ends before. The result is b itself,
-// or if the table is compressed it is in dst's memory, which must have the capacity for it. It is safe
-// for concurrent use and allocates nothing.
+// Decode checks b, the bytes of piece i in the data file, and returns the features of the piece:
+// Granule bytes from byte i × Granule of the uncompressed table on, fewer at its end. The result is b
+// itself or, if Compressed, in the memory of dst, which must have the capacity for it. A wrong byte is
+// an error of kind fault.ErrCorrupt. Decode is safe for concurrent use and does not allocate.
 func (r *FeatureReader) Decode(i int, b, dst []byte) ([]byte, error) {
 	out, err := r.pieces.decode(i, b, dst)
 	return out, r.damaged(err)

@@ -11,8 +11,8 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Preprocessing is the record of the changes to a source's edges and features when a dataset was made
-// of it. Weights trained on one graph are of use on another graph that was prepared likewise.
+// Preprocessing records the changes that import made to the edges and features of a source. Weights
+// that were trained on one graph suit another graph with the same Preprocessing.
 type Preprocessing struct {
 	DType        dtype.Type `json:"dtype"`             // of the features
 	Binarize     bool       `json:"binarize"`          // features became ones and zeros
@@ -23,15 +23,15 @@ type Preprocessing struct {
 	Feature      string     `json:"feature,omitempty"` // which of several the source has; "" by the format's rule
 }
 
-// What Preprocessing.SelfLoops says, as import's --self-loops does.
+// Values of Preprocessing.SelfLoops and of import's --self-loops.
 const (
 	loopsKeep = "keep"
 	loopsDrop = "drop"
 	loopsAdd  = "add"
 )
 
-// Preprocessing returns how the dataset was prepared. One that was not imported is as it was made:
-// only its dtype was chosen.
+// Preprocessing returns the preprocessing that the dataset's content parameters record. For a
+// generated dataset only the dtype is set, and self-loops are kept.
 func (d *Dataset) Preprocessing() (Preprocessing, error) {
 	p := Preprocessing{DType: d.facts.DType, SelfLoops: loopsKeep}
 	var params struct { // of package importer
@@ -59,9 +59,9 @@ func (d *Dataset) Preprocessing() (Preprocessing, error) {
 	return p, nil
 }
 
-// RecordedPreprocessing returns the Preprocessing that a directory which was made of a dataset, such as
-// a pack, keeps in its run.json: nil if it has none, as in directories of earlier versions. No checksum
-// covers it.
+// RecordedPreprocessing returns the Preprocessing of the dataset from which dir, such as a pack, was
+// made: dir's run.json has it. It returns nil if run.json has none, as in earlier versions, or an
+// invalid one. No checksum covers run.json.
 func RecordedPreprocessing(fsys vfs.FS, dir string) *Preprocessing {
 	var p Preprocessing
 	if b := stage.RunFact(fsys, dir, stage.PreprocessingFact); b == nil || json.Unmarshal(b, &p) != nil || p.Check() != nil {
@@ -70,21 +70,21 @@ func RecordedPreprocessing(fsys vfs.FS, dir string) *Preprocessing {
 	return &p
 }
 
-// PreprocessingNames are the names by which Differences reports differences.
+// PreprocessingNames are the possible values of PreprocessingDifference.Name.
 var PreprocessingNames = []string{"dtype", "binarize", "row-normalize", "reverse-edges", "dedupe", "self-loops", "feature"}
 
-// PreprocessingDifference is one respect in which two graphs were prepared differently.
+// PreprocessingDifference is one difference between the preprocessing of two graphs.
 type PreprocessingDifference struct {
 	Name  string // one of PreprocessingNames
-	Value string // of the one, as messages have it
-	Than  string // of the other
+	Value string // of this graph, as text
+	Than  string // of the other graph, as text
 }
 
 func (d PreprocessingDifference) String() string {
 	return fmt.Sprintf("%s: %s, not %s", d.Name, d.Value, d.Than)
 }
 
-// Differences returns in which respects the graph was prepared otherwise than the other.
+// Differences returns the fields in which p differs from other, in the order of PreprocessingNames.
 func (p *Preprocessing) Differences(other *Preprocessing) []PreprocessingDifference {
 	var list []PreprocessingDifference
 	yes := map[bool]string{false: "no", true: "yes"}
@@ -110,7 +110,7 @@ func (p *Preprocessing) Differences(other *Preprocessing) []PreprocessingDiffere
 	return list
 }
 
-// Check refuses a Preprocessing that no dataset has.
+// Check returns an error of kind fault.ErrCorrupt if a field has an impossible value.
 func (p *Preprocessing) Check() error {
 	switch {
 	case !FeatureType(p.DType):

@@ -15,12 +15,12 @@ import (
 	"diskgnn/internal/stage"
 )
 
-// Verify compares the content parameters with the content, as far as that implies them. A generated
-// graph is generated again, a part of it; the content of a graph from memory is hashed again. What
-// import read is elsewhere: the hash of its source, and the options that left no mark, are believed.
-// So are, of facts, classes that no node has, and the one of two 16-bit types that features have.
+// Verify compares the content parameters with the content, where that is possible. A part of a
+// generated graph is generated again; the content of a graph from memory is hashed again. For an
+// import, the hash of the source and the options without visible effect are not checked. Of the facts,
+// classes that no node has, and which of two 16-bit types the features have, cannot be checked.
 
-// origin is what content parameters of any source have.
+// origin has the content parameters of all sources.
 type origin struct {
 	Source string `json:"source"`
 
@@ -33,7 +33,7 @@ type origin struct {
 	Compression string `json:"compression"`
 }
 
-// verifyOrigin checks the parameters, of a dataset whose files were found to be what was written.
+// verifyOrigin checks the content parameters of a dataset with verified files.
 func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
 	f := &d.facts
 	bad := func(format string, args ...any) error {
@@ -72,11 +72,11 @@ func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
 
 const (
 	generatedAgain = 1024     // nodes
-	mostGenerator  = 16 << 20 // numbers that the generator holds, so that it may be asked again
+	mostGenerator  = 16 << 20 // the largest number of elements that a generator may hold to be used for verifying
 )
 
-// verifyGenerated compares the parameters with the facts, and the first nodes with what the
-// generator makes of them.
+// verifyGenerated compares the parameters with the facts, and the first nodes with the output of the
+// generator.
 func (d *Dataset) verifyGenerated(t *Topology, bad func(format string, args ...any) error) error {
 	var p generateParams
 	if err := d.meta.DecodeParams(&p); err != nil {

@@ -14,7 +14,7 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Result describes the dataset that Generate or Import made.
+// Result describes the dataset that Generate or Import made. The JSON keys are stable.
 type Result struct {
 	Out         string     `json:"out"`
 	Fingerprint string     `json:"fingerprint"`
@@ -34,7 +34,7 @@ type Result struct {
 	FeatureBytes int64  `json:"feature_bytes"`
 	Compression  string `json:"compression,omitempty"`
 	OriginalIDs  string `json:"original_ids,omitempty"` // see Facts
-	// Notes tell how an import's source was read.
+	// Notes are messages about the way in which an import read its source.
 	Notes []string `json:"notes,omitempty"`
 	// FeaturesAlone is the test accuracy of the best classifier of features alone on a generated graph:
 	// the baseline for a model's gain by the neighbourhood. Nil for imported graphs, and for graphs of
@@ -49,7 +49,7 @@ type Result struct {
 	PeakRSS         int64   `json:"peak_rss_bytes"`
 }
 
-// maxRunFile bounds what is read of a run.json, which takes a few hundred bytes.
+// maxRunFile is the largest size of a run.json that is read; it has a few hundred bytes.
 const maxRunFile = 1 << 20
 
 // runFacts is the content of run.json.
@@ -64,15 +64,16 @@ type runFacts struct {
 	FeaturesAlone *float64 `json:"features_alone_accuracy,omitempty"`
 }
 
-// Call measures one call of a function that makes a dataset, and describes its result.
+// Call measures the time and memory of one call of a function that makes a dataset, and makes its
+// Result.
 type Call struct {
-	Res   Result // as far as it is known
+	Res   Result // the caller sets the fields of seconds and notes; method Result sets the others
 	start time.Time
 	watch *budget.Watch
 	use   Resources
 }
 
-// StartCall begins to measure; Stop must follow.
+// StartCall begins to measure the making of the dataset out. The caller must call Stop or Result.
 func StartCall(ctx context.Context, out string, use Resources) *Call {
 	return &Call{Res: Result{Out: out}, start: time.Now(), watch: budget.StartWatch(ctx), use: use}
 }
@@ -80,7 +81,7 @@ func StartCall(ctx context.Context, out string, use Resources) *Call {
 // Stop ends measuring memory. It may be called more than once.
 func (r *Call) Stop() { r.watch.Stop() }
 
-// Since adds the time since began to a field of the result.
+// Since adds the seconds since began to *seconds, such as a field of a Result.
 func Since(seconds *float64, began time.Time) { *seconds += time.Since(began).Seconds() }
 
 // Facts returns the record for run.json, for Writer.Commit.
@@ -99,7 +100,8 @@ func (r *Call) facts() runFacts {
 	}
 }
 
-// Result describes the finished dataset, which it thereby opens once.
+// Result opens the finished dataset once and returns its description, with the time and memory since
+// StartCall.
 func (r *Call) Result(fsys vfs.FS, state stage.State) (Result, error) {
 	d, err := Open(fsys, r.Res.Out)
 	if err != nil {

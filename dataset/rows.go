@@ -19,7 +19,8 @@ type rowBlock struct {
 	out    []byte    // the same as the dataset's dtype
 }
 
-// BlockRows returns the rows of a block, about 1 MiB, and the memory it takes.
+// BlockRows returns the number of feature rows of a block of WriteFeatures, about 1 MiB as float32,
+// and the block's memory in bytes.
 func BlockRows(nodes int64, dim int, t dtype.Type) (rows int64, bytes int64) {
 	rows = min(nodes, max(1, (1<<20)/int64(dim*4)))
 	bytes = rows * int64(dim) * 4
@@ -46,9 +47,10 @@ func (b *rowBlock) encode(n int, t dtype.Type) []byte {
 	return out
 }
 
-// WriteFeatures writes the feature table, going on behind the rows that an earlier
-// run left durable. fill puts the rows [lo, hi) into values; it is called for
-// consecutive ranges, in order if there are two slots, else concurrently.
+// WriteFeatures writes the feature table, after the rows that an interrupted run left durable. It
+// calls fill for consecutive blocks, to set values to the rows [lo, hi), row-major. slots is the
+// number of blocks in memory; with at most two slots calls of fill follow each other in order, with
+// more they are concurrent.
 func (w *Writer) WriteFeatures(ctx context.Context, rep progress.Reporter, slots int, fill func(ctx context.Context, lo, hi int64, values []float32) error) (err error) {
 	f := &w.state.Facts
 	t, err := w.resumeTable(ctx, rep)

@@ -9,14 +9,14 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Need is the bytes that are written of a dataset: the least and the most, which differ where
-// the size is not known beforehand.
+// Need is the disk space in bytes for making a dataset: a lower and an upper bound, which differ where
+// the size is not known before.
 type Need struct{ Least, Most int64 }
 
-// CheckSpace refuses work that needs more room than the disk has, before it begins. Where only the
-// upper bound of the need exceeds the free space, it says so and lets the work begin: a full disk ends
-// the work, and a later run can go on with it. edges is the number of edges to be stored, scratch is
-// the bytes that are needed until they are.
+// CheckSpace compares the disk space that the rest of the work needs with the free space. It returns
+// an error of kind fault.ErrBudget if the lower bound exceeds the free space. If only the upper bound
+// does, it logs that to rep and returns nil: if the disk gets full, a later run resumes. edges is the
+// number of edges to be stored, scratch the bytes of the scratch file that is needed until they are.
 func (w *Writer) CheckSpace(edges Need, scratch int64, rep progress.Reporter) error {
 	n := w.need(edges, scratch)
 	free, err := w.dir.FS().Free(w.dir.Path())
@@ -26,7 +26,7 @@ func (w *Writer) CheckSpace(edges Need, scratch int64, rep progress.Reporter) er
 	return n.check(w.dir.Path(), free, rep)
 }
 
-// check compares what is needed with the bytes that are free.
+// check compares the need with the free bytes.
 func (n Need) check(path string, free int64, rep progress.Reporter) error {
 	if n.Least > free {
 		return fault.New(fault.ErrBudget, "%s needs %s of disk space, but only %s are free: make room, or give --skip-space-check to begin nevertheless",
@@ -78,8 +78,8 @@ func (w *Writer) need(edges Need, scratch int64) Need {
 	return Need{of(edges.Least, false), of(edges.Most, true)}
 }
 
-// CheckRoom is CheckSpace for a dataset that is not begun: it looks at the disk of the nearest
-// directory above out that exists.
+// CheckRoom is CheckSpace for a dataset out that does not exist yet. It looks at the disk of the
+// nearest existing parent directory of out.
 func CheckRoom(fsys vfs.FS, out string, f Facts, edges Need, scratch int64) error {
 	free, err := freeAbove(fsys, out)
 	if err != nil {
@@ -98,12 +98,12 @@ func freeAbove(fsys vfs.FS, path string) (int64, error) {
 	}
 }
 
-// DiskNeed returns the most bytes that making a dataset takes at any time, given the facts that
-// are known before; see CheckSpace.
+// DiskNeed returns the largest disk space, in bytes, that making a dataset with the facts f takes at
+// any time. edges and scratch are as in CheckSpace.
 func DiskNeed(f Facts, edges Need, scratch int64) Need {
 	w := Writer{state: journal{Facts: f}}
 	return w.need(edges, scratch)
 }
 
-// DiskBytes returns the approximate size of the finished dataset, uncompressed.
+// DiskBytes returns the approximate size in bytes of the finished dataset without compression.
 func DiskBytes(f Facts, edges int64) int64 { return DiskNeed(f, Need{edges, edges}, 0).Least }

@@ -13,12 +13,10 @@ import (
 // table is the feature table being written, in one of its forms.
 type table interface {
 	io.Writer // takes the rows' bytes, in order
-	// adopt takes over what a journalled run left in the file, and cuts off what
-	// follows; it reports false if that is not what it was. Rows are then written
-	// from the journal's on.
+	// adopt checks the rows that a journalled run left in the file, and cuts off the rest. It returns
+	// false if they changed. Writing continues after the journalled rows.
 	adopt(ctx context.Context) (bool, error)
-	// checkpoint makes rows below hi survive an interruption: all, or what whole
-	// frames hold.
+	// checkpoint makes rows below hi durable and journals them: all, or the rows of whole frames.
 	checkpoint(hi int64) error
 	Finish() error
 	Discard() error
@@ -31,8 +29,8 @@ func (w *Writer) openTable(f vfs.File) table {
 	return w.array(FeaturesFile, f)
 }
 
-// resumeTable opens the feature table behind its durable rows. It reads these
-// again, for their checksums, and starts anew if they are not what they were.
+// resumeTable opens the feature table after its durable rows. It reads these again, for their
+// checksums, and begins anew if they changed.
 func (w *Writer) resumeTable(ctx context.Context, rep progress.Reporter) (table, error) {
 	name := w.dir.File(w.state.Facts.FeaturesFile())
 	if w.state.Rows > 0 {
@@ -54,7 +52,7 @@ func (w *Writer) resumeTable(ctx context.Context, rep progress.Reporter) (table,
 	return w.openTable(f), nil
 }
 
-// adoptTable returns nil if the file is not what the journal says.
+// adoptTable returns nil if the file does not match the journal.
 func (w *Writer) adoptTable(ctx context.Context, name string) (table, error) {
 	f, err := w.dir.FS().OpenReadWrite(name)
 	if err != nil {
@@ -103,7 +101,7 @@ func (o *output) readAgain(ctx context.Context, b []byte) (bool, error) {
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	_, err := io.ReadFull(o.f, b) // leaves the file's position behind what it read
+	_, err := io.ReadFull(o.f, b) // leaves the file's position behind the bytes read
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return false, nil
 	}

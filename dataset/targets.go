@@ -7,15 +7,14 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// MaxTargets bounds the classes of multi-label datasets, so that a batch's bytes can
-// say how many bytes a node has.
+// MaxTargets is the largest number of classes of a multi-label dataset.
 const MaxTargets = 1 << 24
 
-// MultiLabel tells whether nodes have any number of classes, and not one.
+// MultiLabel reports whether a node may have any number of classes, instead of one.
 func (f *Facts) MultiLabel() bool { return f.LabelKind == labelMultiHot }
 
-// TargetBytes returns the bytes that say which classes a node of a multi-label
-// dataset has; 0 for others.
+// TargetBytes returns the length in bytes of a node's row of bits in targets.bin, or 0 if the dataset
+// is not multi-label.
 func (f *Facts) TargetBytes() int {
 	if !f.MultiLabel() {
 		return 0
@@ -23,9 +22,9 @@ func (f *Facts) TargetBytes() int {
 	return graph.TargetBytes(f.Classes)
 }
 
-// Targets returns the classes of some nodes of a multi-label dataset, verified: for each of nodes,
-// which must ascend, a row of bits as in graph.Batch.Targets. For other datasets it returns nil. It
-// holds a granule of the file beside its result.
+// Targets reads and checks the classes of the given nodes, which must ascend, in a multi-label
+// dataset: a row of TargetBytes bytes for each, as in graph.Batch.Targets. For other datasets it
+// returns nil. It holds a granule of the file beside its result.
 func (d *Dataset) Targets(ctx context.Context, nodes []uint32) (_ []byte, err error) {
 	defer func() { err = d.damaged(err) }()
 	row := d.facts.TargetBytes()
@@ -66,7 +65,7 @@ func (d *Dataset) scanTargets(ctx context.Context, see func(first int64, rows []
 	})
 }
 
-// classBeyond returns the first row that has a bit behind those of the classes, or -1.
+// classBeyond returns the first row with a bit behind the bits of the classes, or -1.
 func classBeyond(rows []byte, row, classes int) int {
 	if classes%8 == 0 {
 		return -1

@@ -17,17 +17,17 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Topology is the graph, mapped and verified. It takes no anonymous memory.
+// Topology is the dataset's graph, in mapped files that were checked. It takes no anonymous memory.
 type Topology struct {
 	graph.CSC
 	of              *Dataset
 	indptr, indices *mapped.File
 }
 
-// Topology maps indptr and indices and verifies every byte and every invariant
-// of both in one sequential pass, on the given number of goroutines (0: one per
-// core). After it, every offset and node id that the graph yields is in range, and
-// every node's in-neighbours ascend.
+// Topology maps indptr.bin and indices.bin and checks every byte and every invariant of both in one
+// sequential pass, on the given number of goroutines (0: one for each core). It checks that offsets
+// and node ids are in range, and that the in-neighbours of every node ascend. The caller closes the
+// result.
 func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers int) (_ *Topology, err error) {
 	defer func() { err = d.damaged(err) }()
 	t := &Topology{of: d}
@@ -45,15 +45,16 @@ func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers i
 	return t, nil
 }
 
-// Guard runs fn, which touches the graph, and returns an error of kind fault.ErrCorrupt when a mapping
-// can no longer be read, or a file was changed since it was verified: discard the results of fn then.
-// It covers the calling goroutine alone: each that touches the graph needs its own.
+// Guard runs fn, which reads the graph on the calling goroutine. It returns an error of kind
+// fault.ErrCorrupt if a mapped file cannot be read any more or was changed since it was checked; the
+// caller must then discard the results of fn. Every goroutine that reads the graph needs its own
+// Guard.
 func (t *Topology) Guard(fn func() error) error {
 	return t.of.damaged(mapped.Guard(fn, t.indptr, t.indices))
 }
 
-// Unchanged returns an error of kind fault.ErrCorrupt unless the verified files are still the same,
-// under their names. Call it before committing results computed from the graph.
+// Unchanged returns an error of kind fault.ErrCorrupt if one of the checked files was changed,
+// replaced or removed. Call it before committing results that depend on the graph.
 func (t *Topology) Unchanged() error {
 	if err := t.Guard(func() error { return nil }); err != nil {
 		return err
@@ -61,7 +62,7 @@ func (t *Topology) Unchanged() error {
 	return mapped.Unchanged(t.indptr, t.indices)
 }
 
-// Close unmaps the graph. Its slices must not be used afterwards.
+// Close unmaps the files. The slices of the graph must not be used afterwards.
 func (t *Topology) Close() error {
 	t.CSC = graph.CSC{}
 	var err error
@@ -180,8 +181,8 @@ func (d *Dataset) checkIndptr(t *Topology) func(off int64, b []byte) error {
 	}
 }
 
-// checkIndices checks that the node ids of a step are in range, and that they ascend
-// within each node's in-neighbours, those of the step before included.
+// checkIndices checks that the node ids of a step are in range, and that they ascend within each
+// node's in-neighbours, also across the border to the step before.
 func (d *Dataset) checkIndices(t *Topology) func(off int64, b []byte) error {
 	return func(off int64, b []byte) error {
 		ids := binio.View[uint32](b)
@@ -224,7 +225,8 @@ func (d *Dataset) outOfRange(edge int64, u uint32) error {
 	return fault.New(fault.ErrCorrupt, "%s: edge %d comes from node %d, but the graph has %d nodes", d.path(IndicesFile), edge, u, d.facts.Nodes)
 }
 
-// descending is the error of an edge whose source is less than that of the node's edge before.
+// descending is the error of an edge with a source that is less than the source of the node's edge
+// before.
 func (d *Dataset) descending(v int64, u, before uint32, edge int64) error {
 	return fault.New(fault.ErrCorrupt, "%s: the in-neighbours of node %d do not ascend: %d follows %d at edge %d", d.path(IndicesFile), v, u, before, edge)
 }

@@ -10,10 +10,11 @@ import (
 	"diskgnn/internal/progress"
 )
 
-// Verify reads every byte of the dataset and checks it against its checksum, and the promises of the
-// format for the topology, the features, the labels and the splits. It holds a few MiB, and where nodes
-// have ids of their own, a bit a node for numbers, and 8 bytes a node, 256 MiB at most, for names: of
-// more than 33 million nodes, the names are read once for each 33 million.
+// Verify checks every byte of the dataset against its checksum, and checks every promise that the
+// package comment makes about the files. It holds a few MiB and, if the original ids are numbers, a
+// bit for each node; if they are names, 8 bytes for each node, 256 MiB at most. Of more than 33
+// million names, each 33 million need one more pass over the names. workers is the number of
+// goroutines, 0: one for each core.
 func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int) (err error) {
 	defer func() { err = d.damaged(err) }()
 	t, err := d.Topology(ctx, rep, workers)
@@ -91,8 +92,8 @@ func (d *Dataset) verifyLabels(ctx context.Context) (err error) {
 	return nil
 }
 
-// verifySplits checks what the splits promise of some nodes, from the first on, together:
-// none is in two of them, and each that is in one has a label.
+// verifySplits checks the splits for some nodes, from first on: no node is in two splits, and every
+// node of a split has a label.
 func (d *Dataset) verifySplits(splits []*splitStream, first int64, labels []int32) error {
 	for end := first + int64(len(labels)); ; {
 		var least *splitStream
@@ -124,7 +125,7 @@ type splitStream struct {
 	split string
 	nodes int64
 	last  int64 // the node that node returned, or -1
-	taken bool  // the next one is wanted
+	taken bool  // node moves on to the next one
 }
 
 func (d *Dataset) openSplit(name string) (*splitStream, error) {

@@ -16,20 +16,20 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Writer fills a dataset directory, one data file after the other, each of them sequentially. The
-// content that its journal names is durable, so that an interrupted run goes on behind it. Its users
-// are Generate, Create, and the importers of package importer. A Writer is used by one goroutine, but
-// for the topology and the features, which two may write at a time.
+// Writer writes a dataset directory. Every data file is written sequentially. A journal lists the
+// durable content, so that a later run resumes after an interruption. Generate, Create and package
+// importer use it. One goroutine uses a Writer, except that one may write the topology while another
+// writes the features.
 type Writer struct {
 	dir        *stage.Dir
 	mu         sync.Mutex // of state, while two goroutines write
 	form       Form
 	state      journal
 	checkpoint int64 // bytes of features between two entries in the journal
-	frames     int   // of compressed features under way; each takes FrameMemory
+	frames     int   // number of frames that are compressed at the same time; each takes FrameMemory
 }
 
-// journal is what a resumed run needs to know.
+// journal is the state that a run needs to resume.
 type journal struct {
 	Facts Facts        `json:"facts"` // as far as they are known
 	Files []stage.File `json:"files"` // finished
@@ -40,9 +40,10 @@ type journal struct {
 	Frames  []uint32 `json:"frames,omitempty"`
 }
 
-// Begin opens the transaction for the dataset out. The Writer is nil when the state is stage.StateDone.
-// The files of an interrupted run are checked, and changed files are made again. With params nil,
-// nothing but scratch may be written before Settle.
+// Begin begins, resumes or finds finished the dataset out with the given content parameters; see
+// stage.Begin. If the state is stage.StateDone, the Writer is nil. Files of an interrupted run are
+// checked, and written again if they were changed. If params is nil, the caller must call Settle
+// before it writes anything but scratch files. If Begin returns a Writer, the caller must call End.
 func Begin(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool, rep progress.Reporter) (*Writer, stage.State, error) {
 	dir, state, err := stage.Begin(fsys, out, specOf(ctx, fsys, params, form), force)
 	if err != nil || state == stage.StateDone {
@@ -70,19 +71,20 @@ func specOf(ctx context.Context, fsys vfs.FS, params any, form Form) stage.Spec 
 	}}
 }
 
-// Agrees returns the error by which Begin would refuse the existing files of the dataset out: see
-// stage.Agrees.
+// Agrees returns nil if Begin would accept the existing files of the directory out, and else the error
+// that Begin would return: see stage.Agrees.
 func Agrees(ctx context.Context, fsys vfs.FS, out string, params any, form Form, force bool) error {
 	return stage.Agrees(fsys, out, specOf(ctx, fsys, params, form), force)
 }
 
-// Settle gives the content parameters that Begin was not given; see stage.Dir.
+// Settle sets the content parameters, if Begin got none; see stage.Dir.Settle.
 func (w *Writer) Settle(params any) error { return w.dir.Settle(params) }
 
-// Watch has every later Save, Settle and Commit call unchanged first: see stage.Dir.
+// Watch makes every later Save, Settle and Commit call unchanged first, and fail with its error; see
+// stage.Dir.Watch.
 func (w *Writer) Watch(unchanged func() error) { w.dir.Watch(unchanged) }
 
-// words says how a user gives a content parameter.
+// words returns the name of a content parameter, as the user gives it, and its value as text.
 func words(param string, value json.RawMessage) (name, text string) {
 	name, text = stage.Plain(param, value)
 	switch param {
@@ -118,29 +120,30 @@ func given(yes bool) string {
 	return "not given"
 }
 
-// Facts returns the facts of the dataset known so far, to be completed by the caller: Commit publishes
-// them. Changes are durable with the next Save.
+// Facts returns the facts that Commit will publish. The caller sets them as they become known; changes
+// are durable after the next Save.
 func (w *Writer) Facts() *Facts { return &w.state.Facts }
 
-// SetFrames says how many compressed features may be under way; each takes FrameMemory.
+// SetFrames sets the number of frames of features that are compressed at the same time, by default 1;
+// each takes FrameMemory bytes.
 func (w *Writer) SetFrames(n int) { w.frames = n }
 
-// Path returns the directory under way.
+// Path returns the directory in which the dataset is being written.
 func (w *Writer) Path() string { return w.dir.Path() }
 
-// scratchSuffix ends the names of files in the directory that are no part of the dataset:
-// a resumed run removes what an interrupted one left of them.
+// scratchSuffix is the suffix of scratch files in the directory, which are not part of the dataset. A
+// run that resumes removes the scratch files of an interrupted run.
 const scratchSuffix = ".scratch"
 
-// Scratch returns the path of a file of the caller's own, who removes it before Commit. The next run
-// removes the files that an interrupted run leaves.
+// Scratch returns the path of a scratch file of the caller, inside the directory. The caller removes
+// the file before Commit; a run that resumes removes the scratch files of an interrupted run.
 func (w *Writer) Scratch(name string) string { return w.dir.File(name + scratchSuffix) }
 
-// End closes the transaction that err ended, and returns err: see stage.Dir. Durable content is kept
-// for the next run.
+// End closes the directory and returns err, the error that ended the work, or nil; see stage.Dir.End.
+// Durable content is kept for the next run.
 func (w *Writer) End(err error) error { return w.dir.End(err) }
 
-// Save journals all finished files.
+// Save writes the journal: files that are finished, and Facts, are kept by a later run.
 func (w *Writer) Save() error { return w.update(func(*journal) {}) }
 
 func (w *Writer) update(change func(*journal)) error {
@@ -160,7 +163,7 @@ func place(name string) int {
 	return len(groups)
 }
 
-// Has reports whether a data file was finished by an earlier run.
+// Has reports whether all the given data files are finished, by this run or an earlier one.
 func (w *Writer) Has(names ...string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,8 +175,9 @@ func (w *Writer) Has(names ...string) bool {
 	return true
 }
 
-// ReadNumbers reads a finished file of int64 that an earlier run wrote, some at a time, and compares it
-// with its checksum at the end: after an error, the numbers seen may differ from the written ones.
+// ReadNumbers reads a finished data file of int64 and calls see for consecutive pieces of it, from
+// number first on. It compares the checksum only at the end: after an error, see may have got wrong
+// numbers.
 func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first int64, numbers []int64)) (err error) {
 	f, err := w.dir.FS().Open(w.dir.File(name))
 	if err != nil {
@@ -200,7 +204,7 @@ func (w *Writer) ReadNumbers(ctx context.Context, name string, see func(first in
 	return nil
 }
 
-// checksum returns that of a finished file.
+// checksum returns the checksum of a finished file, or "".
 func (w *Writer) checksum(name string) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -211,16 +215,17 @@ func (w *Writer) checksum(name string) string {
 	return w.state.Files[i].Checksum
 }
 
-// Report says how the transaction began.
+// Report logs that the run resumes an earlier one, if state says so.
 func (w *Writer) Report(rep progress.Reporter, state stage.State) {
 	if state == stage.StateResumed {
 		rep.Logf("resuming %s: %d files are finished", w.dir.Path(), len(w.state.Files)/2)
 	}
 }
 
-// Commit publishes the dataset.
+// Commit completes the facts and publishes the dataset, after all files are finished. run is the
+// content of run.json.
 func (w *Writer) Commit(run any) error {
-	// In one order, whatever was finished first.
+	// Always the same order, independent of the order of finishing.
 	slices.SortStableFunc(w.state.Files, func(a, b stage.File) int { return cmp.Compare(place(a.Name), place(b.Name)) })
 	f := &w.state.Facts
 	f.NodeIDBytes = nodeIDBytes

@@ -48,7 +48,7 @@ const (
 	FormatNPY       = "npy"
 )
 
-// Formats lists them.
+// Formats returns the names of the formats.
 func Formats() []string { return []string{FormatGraphBolt, FormatNPY} }
 
 // Options are the format, the place and the memory of an export.
@@ -65,7 +65,8 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// Validate names the flag that makes no sense.
+// Validate returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
+// nil.
 func (o *Options) Validate() error {
 	if !slices.Contains(Formats(), o.Format) {
 		return fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
@@ -89,12 +90,13 @@ type Result struct {
 // chunk is about how many bytes are written at a time.
 const chunk = 1 << 20
 
-// Run writes a dataset into Out. The files are written into Out.exporting, which becomes Out when all
-// are durable. A run that fails or is interrupted removes it; one that is killed leaves it to the next.
-// One process at a time writes there: another is refused by fault.ErrLocked.
+// Run writes a dataset into the directory Out. It writes into Out.exporting and renames that to Out
+// when all files are durable. A run that fails or is cancelled removes Out.exporting; the next run
+// removes the files of a killed process. A second process that exports to the same Out gets an error
+// of kind fault.ErrLocked.
 //
-// It holds no more than Options.Memory, which is refused where it does not suffice for graph.OffsetsBytes
-// of the dataset, or its labels and a split, and a few chunks.
+// Run holds at most Options.Memory bytes. It needs graph.OffsetsBytes, or the labels and a split, and
+// some chunks; less memory is an error of kind fault.ErrBudget.
 func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep progress.Reporter) (Result, error) {
 	if err := d.CheckLabelled(); err != nil {
 		return Result{}, err
@@ -127,8 +129,8 @@ func Run(ctx context.Context, fsys vfs.FS, d *dataset.Dataset, o Options, rep pr
 	return Result{o.Out, o.Format, e.f.Nodes, e.f.Edges, string(e.featureType()), e.written, time.Since(began).Seconds(), anon, rss}, nil
 }
 
-// memory is what the largest of the steps holds: offsets; labels and the nodes of a split, with the
-// classes of some; or rows as they are read and as they are written.
+// memory returns the bytes of memory of the largest step: offsets; or labels and the nodes of a split,
+// with some classes; or rows as they are read and as they are written.
 func (e *exporting) memory() int64 {
 	f := &e.f
 	labels := 4*f.Nodes + 4*max(f.Train, f.Valid, f.Test)
@@ -176,7 +178,7 @@ func (e *exporting) run(write func() error, out string) (err error) {
 	if err := vfs.MakeParents(e.fs, e.dir); err != nil {
 		return err
 	}
-	name := e.dir + ".lock" // beside: what is in the directory is exported
+	name := e.dir + ".lock" // beside the directory, since all files in that are part of the export
 	lock, err := e.fs.Lock(name)
 	if err != nil {
 		return err

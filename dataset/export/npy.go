@@ -68,8 +68,7 @@ func (e *exporting) create(name string, write func(*file) error) (err error) {
 	return e.ctx.Err()
 }
 
-// array writes a .npy file; write appends its elements, of which there must be as many as the shape
-// says.
+// array writes a .npy file. write appends the elements, in the number that the shape determines.
 func (e *exporting) array(name, descr string, shape []int64, write func(*file) error) error {
 	return e.create(name, func(w *file) error {
 		head := binio.NPYHeader(descr, shape)

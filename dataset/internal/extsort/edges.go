@@ -145,7 +145,7 @@ func (s *Edges) flush(b *edgeBucket) error {
 	if len(b.buf) == 0 {
 		return nil
 	}
-	// Counted here, where the cells are those of one bucket, and near each other in memory.
+	// The counting is here, where all cells belong to one bucket, and are near each other in memory.
 	for i := 0; i < len(b.buf); i += 2 {
 		s.cells[b.buf[i]>>s.cellShift]++
 	}

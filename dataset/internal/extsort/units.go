@@ -19,7 +19,7 @@ type edgeUnit struct {
 
 func (u *edgeUnit) bytes() int64 { return 4*u.edges + nodeBytes*(u.hi-u.lo) }
 
-// edgeSlot is the memory of one unit under way.
+// edgeSlot is the memory of one unit in work.
 type edgeSlot struct {
 	degrees []uint32 // of the unit's destinations
 	next    []int64  // where each destination's next source goes
@@ -50,8 +50,8 @@ func (s *Edges) Rows(ctx context.Context, emit func(degrees, sources []uint32) e
 		func(k *edgeSlot, _ int) error { return emit(k.degrees, k.sources) })
 }
 
-// plan cuts every bucket into units that fit, and returns how many of them may
-// be under way.
+// plan cuts every bucket into units that fit in the memory, and returns the number of units that may
+// be in work at the same time.
 func (s *Edges) plan() ([]edgeUnit, int, error) {
 	slots := s.o.Workers + 1
 	held := int64(len(s.cells)) * 8
@@ -135,7 +135,7 @@ func (s *Edges) each(ctx context.Context, k *edgeSlot, u edgeUnit, do func(pairs
 	return nil
 }
 
-// order sorts every row and, if asked, leaves one of equal sources.
+// order sorts every row and, if the options say so, removes duplicates.
 func (k *edgeSlot) order(unique bool) {
 	var from, to int64
 	for i, n := range k.degrees {

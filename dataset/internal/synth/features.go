@@ -77,8 +77,8 @@ func calibratedMeans(seed uint64, dim, classes int) []float32 {
 	}
 	slices.Sort(from)
 	k := float64(classes)
-	// Of the recognised, LabelNoise have another label; of the others, as many
-	// have by chance the one that they are taken for.
+	// Among the recognised nodes, LabelNoise have another label; among the others, some have by chance
+	// the label that they are taken for.
 	share := (FeaturesTarget(classes) - LabelNoise/(k-1)) / (1 - LabelNoise - LabelNoise/(k-1))
 	scale := from[min(int(share*float64(samples)), samples-1)]
 	// A coarse grid hides the last bits, in which machines may differ.

@@ -7,7 +7,7 @@ import "math"
 //
 //	degree(u) = (A + B·u)^(-1/a),   a = Exponent − 1
 //
-// whose integral, and that integral's inverse, are elementary:
+// Its integral, and the inverse of that, are elementary:
 //
 //	edges(u) = ((A + B·u)^b − A^b) / (B·b),   b = 1 − 1/a = 1/6
 type law struct {
@@ -23,8 +23,8 @@ const (
 	lawPower = 6 // 1/b: Exponent 2.2 makes it a whole number, so drawing takes no logarithms
 )
 
-// newLaw finds the distribution of the given mean whose largest degree is the
-// structural cutoff.
+// newLaw returns the distribution with the given mean and with the structural cutoff as the largest
+// degree.
 func newLaw(nodes int64, avg float64) (law, error) {
 	if err := check(nodes, avg); err != nil {
 		return law{}, err

@@ -58,7 +58,7 @@ const (
 	Test
 )
 
-// What the random streams are for; part of their keys.
+// Purposes of the random streams: a part of their keys.
 const (
 	keyPosition uint64 = iota
 	keySplit
@@ -107,8 +107,7 @@ func check(nodes int64, avgDegree float64) error {
 // community is a range of positions.
 type community struct{ first, size int64 }
 
-// community returns the c-th of the communities, whose sizes differ by one at
-// most.
+// community returns community c. The sizes of communities differ by one at most.
 func (m *Model) community(c int64) community {
 	n, k := m.p.Nodes, int64(m.p.Classes)
 	size, longer := n/k, n%k // the first `longer` communities have one more
