@@ -159,7 +159,7 @@ func (d *Dataset) Split(name string) (_ []uint32, err error) {
 	defer func() { err = d.damaged(err) }()
 	n, ok := d.facts.split(name)
 	if !ok {
-		return nil, fault.New(fault.ErrUsage, "unknown split %q: known are %s, %s, %s", name, Train, Valid, Test)
+		return nil, fault.New(fault.ErrUsage, "split %q is not one of %s, %s, %s", name, Train, Valid, Test)
 	}
 	if err := d.CheckLabelled(); err != nil {
 		return nil, err

@@ -120,11 +120,11 @@ func (o *Options) Validate() error {
 	case o.Memory < 0:
 		return usage("--memory: negative")
 	case !slices.Contains(Policies(), o.Policy):
-		return usage("--policy %s: there are %s", o.Policy, strings.Join(Policies(), ", "))
+		return usage("--policy %s is not one of %s", o.Policy, strings.Join(Policies(), ", "))
 	case o.Policy == packfile.PolicyMin && len(o.Bands) > 0 && !slices.Equal(o.Bands, defaultBands):
 		return usage("--bands needs --policy static: under policy min every trainer has the cache of --cache")
 	case !slices.Contains(Codecs(), o.Compress):
-		return usage("--compress-chunks %s: there are %s", o.Compress, strings.Join(Codecs(), ", "))
+		return usage("--compress-chunks %s is not one of %s", o.Compress, strings.Join(Codecs(), ", "))
 	case !o.Shard.Whole() && o.planning:
 		return usage("--plan is for the whole pack: omit --shard")
 	case !o.Shard.Whole() && o.Compress == CompressAuto && o.PlanFile == "":

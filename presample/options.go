@@ -172,7 +172,7 @@ func (o *Options) checkPartitions() error {
 	case o.Buffer < 2 || o.Buffer > o.Partitions:
 		return usage("--buffer %d: --order %s needs 2 to %d, the number of partitions", o.Buffer, o.Order, o.Partitions)
 	case o.Order == OrderDispersed && !slices.Contains(walk.Names(), o.Walk):
-		return usage("--walk %s: known are %s", o.Walk, strings.Join(walk.Names(), ", "))
+		return usage("--walk %s is not one of %s", o.Walk, strings.Join(walk.Names(), ", "))
 	case o.Sampler != SamplerUniform:
 		return usage("--sampler %s: --order %s needs --sampler uniform", o.Sampler, o.Order)
 	}

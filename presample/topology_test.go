@@ -87,10 +87,10 @@ func TestCachedTopologyIsChecked(t *testing.T) {
 func TestCachedTopologyRefusals(t *testing.T) {
 	o := testOptions(t, t.TempDir())
 	for want, c := range map[string]topology.Choice{
-		"--topology pinned: known are mapped, cached":                                          {Level: "pinned"},
+		"--topology pinned is not one of mapped, cached":                                       {Level: "pinned"},
 		"--topology-memory 4.0 KiB: needs --topology cached":                                   {Memory: &budget.Size{Value: 4096}},
 		"--topology-order ginex: needs --topology cached":                                      {Order: topology.ByGinex},
-		"--topology-order random: known are reach, degree, ginex":                              {Level: topology.Cached, Order: "random"},
+		"--topology-order random is not one of reach, degree, ginex":                           {Level: topology.Cached, Order: "random"},
 		"--topology-memory 300%: needs bytes, like 2GiB, or a share of the topology, like 10%": {Level: topology.Cached, Memory: &budget.Size{Value: 300, Unit: budget.UnitPercent}},
 	} {
 		o.Topology = c

@@ -90,8 +90,8 @@ func TestConfine(t *testing.T) {
 // TestPageCacheOptions: the flag is for stores that map rows.
 func TestPageCacheOptions(t *testing.T) {
 	for want, change := range map[string]func(o *Options){
-		"--page-cache drop: the store packed does not map": func(o *Options) { o.Pack, o.PageCache = "p", "drop" },
-		"--page-cache much: there are auto, cgroup, drop":  func(o *Options) { o.Store, o.Dataset, o.Samples, o.PageCache = "mmap", "d", "s", "much" },
+		"--page-cache drop: the store packed does not map":   func(o *Options) { o.Pack, o.PageCache = "p", "drop" },
+		"--page-cache much is not one of auto, cgroup, drop": func(o *Options) { o.Store, o.Dataset, o.Samples, o.PageCache = "mmap", "d", "s", "much" },
 		"": func(o *Options) { o.Pack, o.PageCache = "p", "auto" },
 	} {
 		o := Defaults()

@@ -228,7 +228,7 @@ func (o *Options) checkNames() error {
 		{"--blas", o.BLAS, blas.Kinds()},
 	} {
 		if !slices.Contains(c.known, c.value) {
-			return usage("%s %s: there are %s", c.flag, c.value, strings.Join(c.known, ", "))
+			return usage("%s %s is not one of %s", c.flag, c.value, strings.Join(c.known, ", "))
 		}
 	}
 	return nil
@@ -310,7 +310,7 @@ func (o *Options) checkTopology() error {
 	c := o.Topology
 	if c.Level != topology.Pinned {
 		if levels := append(topology.Levels(), topology.Pinned); !slices.Contains(levels, c.Level) {
-			return usage("--topology %s: there are %s", c.Level, strings.Join(levels, ", "))
+			return usage("--topology %s is not one of %s", c.Level, strings.Join(levels, ", "))
 		}
 		return c.Validate()
 	}

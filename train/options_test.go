@@ -23,8 +23,8 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--gpu-memory is for --engine gpu":                                                                             func(o *Options) { o.Engine, o.GPUMemory = EngineCPU, 1<<30 },
 		"--gpu-cache is for --engine gpu":                                                                              func(o *Options) { o.Engine, o.GPUCache = EngineNone, percent(10) },
 		"--ram-cache 2x: give a share of the rows (10%) or bytes (2GiB)":                                               func(o *Options) { o.RAMCache = &budget.Size{Value: 2, Unit: budget.UnitTimes} },
-		"--engine tpu: there are auto, cpu, gpu, none":                                                                 func(o *Options) { o.Engine = "tpu" },
-		"--blas mkl: there are auto, openblas, builtin, gonum":                                                         func(o *Options) { o.BLAS = "mkl" },
+		"--engine tpu is not one of auto, cpu, gpu, none":                                                              func(o *Options) { o.Engine = "tpu" },
+		"--blas mkl is not one of auto, openblas, builtin, gonum":                                                      func(o *Options) { o.BLAS = "mkl" },
 	} {
 		o := Defaults()
 		o.Pack, o.Out = "p", "r"

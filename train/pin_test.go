@@ -167,7 +167,7 @@ func TestPinnedRefusals(t *testing.T) {
 		change func(*Options)
 		says   string
 	}{
-		"another one": {func(o *Options) { o.Topology.Level = "paged" }, "--topology paged: there are mapped, cached, pinned"},
+		"another one": {func(o *Options) { o.Topology.Level = "paged" }, "--topology paged is not one of mapped, cached, pinned"},
 		"samples":     {func(o *Options) { w.fromSamples(o); o.Fanout, o.BatchSize = "", 0 }, "--topology pinned needs --fanout, which draws batches while training"},
 		"an order":    {func(o *Options) { o.Topology.Order = topology.Orders()[0] }, "needs --topology cached"},
 		"labor":       {func(o *Options) { o.Recipe.Sampler = "labor" }, "draws only by --sampler uniform, not labor"},

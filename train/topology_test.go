@@ -69,9 +69,9 @@ func TestTopologyRefusals(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	for want, change := range map[string]func(*Options){
 		"--topology cached needs --fanout, which draws batches while training": func(o *Options) { w.fromSamples(o); o.Topology.Level = topology.Cached },
-		"--topology disk: there are mapped, cached":                            func(o *Options) { w.live(o); o.Topology.Level = "disk" },
+		"--topology disk is not one of mapped, cached":                         func(o *Options) { w.live(o); o.Topology.Level = "disk" },
 		"--topology-memory 10%: needs --topology cached":                       func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Level = topology.Mapped },
-		"--topology-order id: known are reach, degree, ginex":                  func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Order = "id" },
+		"--topology-order id is not one of reach, degree, ginex":               func(o *Options) { w.live(o); cachedTopology(10)(o); o.Topology.Order = "id" },
 	} {
 		o := w.options("", change)
 		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want) {

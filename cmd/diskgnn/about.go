@@ -90,7 +90,7 @@ func completionCommand() command {
 					return outcome{}, fmt.Errorf("write the script: %w", err)
 				}
 			default:
-				return outcome{}, fault.New(fault.ErrUsage, "no script for the shell %q; known are bash, zsh and fish", c.Shell)
+				return outcome{}, fault.New(fault.ErrUsage, "no script for the shell %q; use bash, zsh or fish", c.Shell)
 			}
 			return outcome{object: c, text: c.Script}, nil
 		},

@@ -41,7 +41,7 @@ func benchCommand() command {
 		name:    "bench",
 		usage:   "measure the machine, and compare stores on it",
 		subs:    []command{benchIOCommand(), benchStoresCommand(), benchNVMeCommand()},
-		unknown: "no subcommand %q; known are io, stores and nvme",
+		unknown: "no subcommand %q; use io, stores or nvme",
 		missing: "name a subcommand: io, stores or nvme",
 	}
 }

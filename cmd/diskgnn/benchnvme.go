@@ -138,7 +138,7 @@ func (b *benchNVMe) measure(ctx context.Context, s *session) (r nvmeRates, err e
 	case b.null && named.Kind != target.Soft:
 		return r, fault.New(fault.ErrUsage, "--null: %s has no controller in software", named)
 	case !slices.Contains(benchFrom, b.from):
-		return r, fault.New(fault.ErrUsage, "--from %s: known are %s", b.from, strings.Join(benchFrom, " and "))
+		return r, fault.New(fault.ErrUsage, "--from %s is not one of %s", b.from, strings.Join(benchFrom, ", "))
 	case b.from == "gpu" && b.submitters != 1:
 		return r, fault.New(fault.ErrUsage, "--submitters %d: with --from gpu, exactly one block submits", b.submitters)
 	}

@@ -87,7 +87,7 @@ func namedFlag(name, placeholder, usage, byDefault string, known []string, dst *
 func oneOf(dst *string, known []string) func(string) error {
 	return parsed(dst, func(s string) (string, error) {
 		if !slices.Contains(known, s) {
-			return "", fault.New(fault.ErrUsage, "%q: known are %s", s, strings.Join(known, ", "))
+			return "", fault.New(fault.ErrUsage, "%q is not one of %s", s, strings.Join(known, ", "))
 		}
 		return s, nil
 	})

@@ -50,7 +50,7 @@ func nvmeCommand() command {
 		name:    "nvme",
 		usage:   "put directories on raw NVMe drives",
 		subs:    []command{nvmeLoadCommand(), nvmeListCommand()},
-		unknown: "no subcommand %q; known are load and list",
+		unknown: "no subcommand %q; use load or list",
 		missing: "name a subcommand: load or list",
 	}
 }

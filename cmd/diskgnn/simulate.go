@@ -53,7 +53,7 @@ func simulateCommand() command {
 		usage:   "predict times on other machines",
 		form:    "diskgnn simulate drives|beacon [flags]",
 		subs:    []command{simulateDrivesCommand(), simulateBeaconCommand()},
-		unknown: "no subcommand %q; known are drives and beacon",
+		unknown: "no subcommand %q; use drives or beacon",
 		missing: "name a subcommand: drives or beacon",
 	}
 }
@@ -270,15 +270,15 @@ func (o *simulateDrives) machineOf(m drives.Priced, h trace.Header) (on drives.M
 	}
 	drive, known := p.Drives[o.drive]
 	if !known {
-		return on, fault.New(fault.ErrUsage, "unknown drive %q; known are %s; --drives FILE.yaml adds more", o.drive, strings.Join(slices.Sorted(maps.Keys(p.Drives)), ", "))
+		return on, fault.New(fault.ErrUsage, "unknown drive %q; use one of %s; --drives FILE.yaml adds more", o.drive, strings.Join(slices.Sorted(maps.Keys(p.Drives)), ", "))
 	}
 	link, known := p.Links[o.link]
 	if !known {
-		return on, fault.New(fault.ErrUsage, "unknown link %q; known are %s; --drives FILE.yaml adds more", o.link, strings.Join(slices.Sorted(maps.Keys(p.Links)), ", "))
+		return on, fault.New(fault.ErrUsage, "unknown link %q; use one of %s; --drives FILE.yaml adds more", o.link, strings.Join(slices.Sorted(maps.Keys(p.Links)), ", "))
 	}
 	software, known := p.Software[o.store]
 	if !known {
-		return on, fault.New(fault.ErrUsage, "no store %q can be simulated; known are %s", o.store, strings.Join(drives.Stores(), ", "))
+		return on, fault.New(fault.ErrUsage, "no store %q can be simulated; use one of %s", o.store, strings.Join(drives.Stores(), ", "))
 	}
 	if o.threads > 0 {
 		software.Threads = o.threads

@@ -109,10 +109,10 @@ func (o *simulateBeacon) simulate(ctx context.Context, s *session) (v beaconed, 
 	}
 	modes := map[string][]beacon.Mode{"both": {beacon.Faithful, beacon.Strict}, "faithful": {beacon.Faithful}, "strict": {beacon.Strict}}
 	if o.Modes = modes[o.mode]; o.Modes == nil {
-		return v, fault.New(fault.ErrUsage, "--mode %s: known are faithful, strict, both", o.mode)
+		return v, fault.New(fault.ErrUsage, "--mode %s is not one of faithful, strict, both", o.mode)
 	}
 	if paths := beacon.Paths(o.paths); paths != beacon.Tree && paths != beacon.Dedup {
-		return v, fault.New(fault.ErrUsage, "--paths %s: known are tree, dedup", o.paths)
+		return v, fault.New(fault.ErrUsage, "--paths %s is not one of tree, dedup", o.paths)
 	}
 	if o.memory == 0 {
 		o.memory, _ = budget.Default()

@@ -69,7 +69,7 @@ func (o *Options) EnsureDefaults() {
 // nil.
 func (o *Options) Validate() error {
 	if !slices.Contains(Formats(), o.Format) {
-		return fault.New(fault.ErrUsage, "--format %q: known are %s", o.Format, strings.Join(Formats(), ", "))
+		return fault.New(fault.ErrUsage, "--format %q is not one of %s", o.Format, strings.Join(Formats(), ", "))
 	}
 	return nil
 }

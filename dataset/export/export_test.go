@@ -201,7 +201,7 @@ func TestRefuses(t *testing.T) {
 		o    export.Options
 		kind error
 	}{
-		`--format "csv": known are graphbolt, npy`: {export.Options{Format: "csv", Out: dir + "2"}, fault.ErrUsage},
+		`--format "csv" is not one of graphbolt, npy`: {export.Options{Format: "csv", Out: dir + "2"}, fault.ErrUsage},
 		"exists": {export.Options{Format: "npy", Out: dir}, fault.ErrExists},
 	} {
 		if _, err := export.Run(t.Context(), vfs.OS, d, c.o, progress.Discard); !errors.Is(err, c.kind) || !strings.Contains(err.Error(), says) {

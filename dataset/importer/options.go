@@ -95,11 +95,11 @@ func (o *Options) Validate() error {
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !slices.Contains(Reverses(), o.Reverse):
-		return fault.New(fault.ErrUsage, "--add-reverse-edges %s: known are %s", o.Reverse, strings.Join(Reverses(), ", "))
+		return fault.New(fault.ErrUsage, "--add-reverse-edges %s is not one of %s", o.Reverse, strings.Join(Reverses(), ", "))
 	case !slices.Contains(Loops(), o.SelfLoops):
-		return fault.New(fault.ErrUsage, "--self-loops %s: known are %s", o.SelfLoops, strings.Join(Loops(), ", "))
+		return fault.New(fault.ErrUsage, "--self-loops %s is not one of %s", o.SelfLoops, strings.Join(Loops(), ", "))
 	case !slices.Contains(Relabels(), o.Relabel):
-		return fault.New(fault.ErrUsage, "--relabel %s: known are %s", o.Relabel, strings.Join(Relabels(), ", "))
+		return fault.New(fault.ErrUsage, "--relabel %s is not one of %s", o.Relabel, strings.Join(Relabels(), ", "))
 	}
 	if o.Split != nil {
 		if _, err := o.Split.shares(); err != nil {

@@ -95,7 +95,7 @@ func Choose(name string, p Places) (string, error) {
 		}
 	}
 	if name != Auto {
-		return "", fault.New(fault.ErrUsage, "--store %s: there are %s", name, strings.Join(Names(), ", "))
+		return "", fault.New(fault.ErrUsage, "--store %s is not one of %s", name, strings.Join(Names(), ", "))
 	}
 	if p == (Places{}) {
 		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")

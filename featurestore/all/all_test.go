@@ -53,11 +53,11 @@ func TestChoose(t *testing.T) {
 		{all.Auto, both, "--pack P has all that training reads: leave D out, or train without --pack"},
 		{"packed", both, "--pack P has all that training reads: leave D out"},
 		{all.Auto, all.Places{Pack: "P", Samples: "S"}, "--pack P has all that training reads: leave S out"},
-		{"cloud", both, "--store cloud: there are auto"},
+		{"cloud", both, "--store cloud is not one of auto"},
 		{all.Auto, all.Places{Dataset: "D"}, "give --pack for packed, or --dataset with --samples or --fanout for memory"},
 		{all.Auto, all.Places{}, "--pack is missing"},
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
-		{"cloud", pack, "--store cloud: there are auto, packed, memory, rows, ginex, gnndrive, agnes, gids, hyperion, marius, mmap"},
+		{"cloud", pack, "--store cloud is not one of auto, packed, memory, rows, ginex, gnndrive, agnes, gids, hyperion, marius, mmap"},
 	} {
 		got, err := all.Choose(c.name, c.places)
 		switch {

@@ -74,7 +74,7 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 	if kind == Auto {
 		return nil, "", fmt.Errorf("open an I/O backend: %w", err) // the last one's, which needs the least
 	}
-	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q (there are %s, nvme:TARGET)", kind, strings.Join(Kinds(), ", "))
+	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q is not one of %s, nvme:TARGET", kind, strings.Join(Kinds(), ", "))
 }
 
 // openUring starts io_uring, which tests itself with a read. Without direct reads it refuses, unless the

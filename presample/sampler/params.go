@@ -42,7 +42,7 @@ func Check(p *mbfile.Params) error {
 	case !(p.TrainRatio > 0 && p.TrainRatio <= 1):
 		return usage("--train-ratio %g: needs a share of the training nodes, above 0 and up to 1", p.TrainRatio)
 	case !slices.Contains(Orders(), p.Order):
-		return usage("--order %s: known are %s", p.Order, strings.Join(Orders(), ", "))
+		return usage("--order %s is not one of %s", p.Order, strings.Join(Orders(), ", "))
 	}
 	return checkFanout("--fanout", p.Fanout)
 }
@@ -64,7 +64,7 @@ func SetMethod(p *mbfile.Params, name string, batches int, layers bool) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {
 	case !slices.Contains(Methods(), name):
-		return usage("--sampler %s: known are %s", name, strings.Join(Methods(), ", "))
+		return usage("--sampler %s is not one of %s", name, strings.Join(Methods(), ", "))
 	case batches < 1 || batches > mbfile.MaxBatchDependency:
 		return usage("--batch-dependency %d: needs 1 to %d", batches, mbfile.MaxBatchDependency)
 	case batches > 1 && name != mbfile.Labor:

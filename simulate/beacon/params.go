@@ -193,7 +193,7 @@ func FindParameter(name string) (*Parameter, error) {
 		for _, q := range parameters {
 			names = append(names, q.Name)
 		}
-		return nil, fault.New(fault.ErrUsage, "no parameter %q is known; there are %s", name, strings.Join(names, ", "))
+		return nil, fault.New(fault.ErrUsage, "unknown parameter %q; use one of %s", name, strings.Join(names, ", "))
 	}
 	return &parameters[i], nil
 }

@@ -95,7 +95,7 @@ next:
 				continue next
 			}
 		}
-		return nil, fault.New(fault.ErrUsage, "no platform %q is known; there are %s", name, strings.Join(PlatformNames(), ", "))
+		return nil, fault.New(fault.ErrUsage, "unknown platform %q; use one of %s", name, strings.Join(PlatformNames(), ", "))
 	}
 	return found, nil
 }

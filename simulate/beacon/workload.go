@@ -46,7 +46,7 @@ func FindWorkloads(names string) ([]Workload, error) {
 	for _, name := range strings.Split(names, ",") {
 		i := slices.IndexFunc(workloads, func(w Workload) bool { return w.Name == strings.TrimSpace(name) })
 		if i < 0 {
-			return nil, fault.New(fault.ErrUsage, "no workload %q is known; there are %s", name, strings.Join(WorkloadNames(), ", "))
+			return nil, fault.New(fault.ErrUsage, "unknown workload %q; use one of %s", name, strings.Join(WorkloadNames(), ", "))
 		}
 		found = append(found, workloads[i])
 	}

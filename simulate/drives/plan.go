@@ -73,7 +73,7 @@ func Stores() []string { return []string{"rows", "packed", "mmap", "gids", "memo
 func Plan(store string, w *Workload, c Caches) ([]Load, error) {
 	p := &planner{w: w, c: c}
 	if !slices.Contains(Stores(), store) {
-		return nil, fault.New(fault.ErrUsage, "no store %q can be simulated; there are %s", store, strings.Join(Stores(), ", "))
+		return nil, fault.New(fault.ErrUsage, "no store %q can be simulated; use one of %s", store, strings.Join(Stores(), ", "))
 	}
 	if len(w.Batches) <= c.Warmup {
 		return nil, fault.New(fault.ErrUsage, "the workload has %d batches, and %d of them fill the caches: none is left to simulate", len(w.Batches), c.Warmup)

@@ -34,7 +34,7 @@ func (o *Options) Validate() error {
 	}
 	for i, name := range o.Stores {
 		if name == stores.Auto || !slices.Contains(stores.Names(), name) {
-			return usage("--stores %s: there are %s", name, strings.Join(stores.Names()[1:], ", "))
+			return usage("--stores %s is not one of %s", name, strings.Join(stores.Names()[1:], ", "))
 		}
 		if slices.Contains(o.Stores[:i], name) {
 			return usage("--stores names %s twice", name)
@@ -95,7 +95,7 @@ func (o *Options) variants() ([]*variant, error) {
 			}
 			k := slices.IndexFunc(ablations, func(a ablation) bool { return a.name == part })
 			if k < 0 {
-				return nil, fault.New(fault.ErrUsage, "--ablate %s: there are %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
+				return nil, fault.New(fault.ErrUsage, "--ablate %s is not one of %s", cmp.Or(part, `""`), strings.Join(Ablations(), ", "))
 			}
 			if err := ablations[k].apply(v); err != nil {
 				return nil, fault.New(fault.ErrUsage, "--ablate %s: %v", part, err)

@@ -85,7 +85,7 @@ func (o *Options) Validate() error {
 	}
 	for _, name := range o.Accept {
 		if name != AcceptAll && !slices.Contains(dataset.PreprocessingNames, name) {
-			return fault.New(fault.ErrUsage, "--accept %s: there are %s, %s", name, strings.Join(dataset.PreprocessingNames, ", "), AcceptAll)
+			return fault.New(fault.ErrUsage, "--accept %s is not one of %s, %s", name, strings.Join(dataset.PreprocessingNames, ", "), AcceptAll)
 		}
 	}
 	if o.MaxRead != nil && o.MaxRead.Unit == budget.UnitPercent {
@@ -133,7 +133,7 @@ func (o *PredictOptions) Validate() error {
 	case o.Out == "":
 		return fault.New(fault.ErrUsage, "--out is missing: name the file to make")
 	case !slices.Contains(Outputs(), o.Output):
-		return fault.New(fault.ErrUsage, "--output %s: there are %s", o.Output, strings.Join(Outputs(), ", "))
+		return fault.New(fault.ErrUsage, "--output %s is not one of %s", o.Output, strings.Join(Outputs(), ", "))
 	}
 	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
 }

@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 		says   string
 	}{
 		"another width":   {func(o *PredictOptions) { o.Dataset = wide.path("dataset") }, fault.ErrInput, "takes 5 features per node, but "},
-		"what is no name": {func(o *PredictOptions) { o.Accept = []string{"dtype", "width"} }, fault.ErrUsage, "--accept width: there are dtype, "},
+		"what is no name": {func(o *PredictOptions) { o.Accept = []string{"dtype", "width"} }, fault.ErrUsage, "--accept width is not one of dtype, "},
 		"no dataset":      {func(o *PredictOptions) { o.Dataset = "" }, fault.ErrUsage, "--dataset is missing"},
 		"a run as such":   {func(o *PredictOptions) { o.Dataset = w.path("run") }, fault.ErrInput, "is no finished dataset"},
 		"no weights":      {func(o *PredictOptions) { o.Weights = trained.WeightsFinal }, fault.ErrInput, "has no final.safetensors"},

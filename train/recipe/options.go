@@ -24,7 +24,7 @@ type Option struct {
 	// too, and only Defaults sets the option.
 	Default any
 	Zero    bool
-	Names   []string // that the option may be; nil: it is not one of several names
+	Names   []string // that the option may be; nil: it is not chosen from a list
 	// Least and Most bound a whole number on the command line; Most 0: no bound.
 	Least, Most int64
 	// Positive restricts the command line to numbers above 0.
@@ -180,7 +180,7 @@ func (list Options) validate(r *Recipe) error {
 		f := r.field(o.Name)
 		switch {
 		case o.Names != nil && !slices.Contains(o.Names, f.String()):
-			return usage("--%s %s: there are %s", o.Name, f, strings.Join(o.Names, ", "))
+			return usage("--%s %s is not one of %s", o.Name, f, strings.Join(o.Names, ", "))
 		case o.allows != nil && !o.allows(number(f)):
 			return usage("--%s %v: give %s", o.Name, f, o.give)
 		}

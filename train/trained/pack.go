@@ -77,9 +77,9 @@ func CheckEngineFlags(run, weights, library string, memory int64, threads int) e
 	case run == "":
 		return usage("--run is missing: name the directory that `diskgnn train` made")
 	case !slices.Contains(choices, weights):
-		return usage("--weights %s: there are %s", weights, strings.Join(choices, ", "))
+		return usage("--weights %s is not one of %s", weights, strings.Join(choices, ", "))
 	case !slices.Contains(libraries, library):
-		return usage("--blas %s: there are %s", library, strings.Join(libraries, ", "))
+		return usage("--blas %s is not one of %s", library, strings.Join(libraries, ", "))
 	case memory < 0:
 		return usage("--memory %d: give a positive size", memory)
 	case threads < 1 || threads > engine.MaxThreads:

@@ -60,7 +60,7 @@ func Find(fsys vfs.FS, name string, sources []string) (f importer.Format, sign s
 	}
 	i := slices.IndexFunc(Formats, func(f importer.Format) bool { return f.Name == name })
 	if i < 0 {
-		return f, "", fault.New(fault.ErrUsage, "--format %q: known are %s, %s", name, Auto, strings.Join(Names(), ", "))
+		return f, "", fault.New(fault.ErrUsage, "--format %q is not one of %s, %s", name, Auto, strings.Join(Names(), ", "))
 	}
 	return Formats[i], "", nil
 }

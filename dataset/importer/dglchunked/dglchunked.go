@@ -257,7 +257,7 @@ func (s *source) check(d *document, what string, chunks int) error {
 	switch d.Format.Name {
 	case "csv", "numpy", "parquet":
 	default:
-		return bad("%.80s: unknown format %.40q; known are csv, numpy and parquet", what, d.Format.Name)
+		return bad("%.80s: unknown format %.40q; use csv, numpy or parquet", what, d.Format.Name)
 	}
 	if len(d.Format.Delimiter) > 1 {
 		return bad("%.80s: the delimiter is %.20q instead of one character", what, d.Format.Delimiter)

@@ -54,7 +54,7 @@ func TestRefuses(t *testing.T) {
   "_N:_E:_N"`, `"edge_type": ["_N:_E:x"`), importer.Reading{}, `"_N:_E:x" is not source:relation:destination`},
 		"a path outside":       {replace(edges, "../one/"+edges), importer.Reading{}, "is not inside the directory"},
 		"an absolute path":     {replace(edges, "/etc/passwd"), importer.Reading{}, "is not inside the directory"},
-		"another format":       {replace(`"name": "csv"`, `"name": "orc"`), importer.Reading{}, `unknown format "orc"; known are csv, numpy and parquet`},
+		"another format":       {replace(`"name": "csv"`, `"name": "orc"`), importer.Reading{}, `unknown format "orc"; use csv, numpy or parquet`},
 		"a long delimiter":     {replace(`"delimiter": " "`, `"delimiter": "||"`), importer.Reading{}, `the delimiter is "||" instead of one character`},
 		"a name of a format":   {replace(`"name": "csv"`, `"name": "numpy"`), importer.Reading{}, "must end in .npy"},
 		"no labels":            {replace(`"label"`, `"lable"`), importer.Reading{}, "no node type has labels"},

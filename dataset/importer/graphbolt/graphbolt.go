@@ -230,7 +230,7 @@ func (s *source) checkFile(f document, what string, formats ...string) error {
 			return nil
 		}
 	}
-	return bad("%s: unknown format %q; known are %s", what, f.Format, strings.Join(formats, ", "))
+	return bad("%s: unknown format %q; use %s", what, f.Format, strings.Join(formats, ", "))
 }
 
 func (s *source) path(f document) string { return filepath.Join(s.dir, filepath.FromSlash(f.Path)) }

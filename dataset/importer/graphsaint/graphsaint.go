@@ -306,7 +306,7 @@ func (s *saint) readRoles(ctx context.Context, l *importer.Labelling) (err error
 			}
 		}
 		if split == 0 {
-			return bad("unknown set %.40q; known are %s", key, strings.Join(roleNames, ", "))
+			return bad("unknown set %.40q; use %s", key, strings.Join(roleNames, ", "))
 		}
 		return ctx.Err()
 	}, func(v int64) error { return l.Assign(v, split) })

@@ -39,7 +39,7 @@ func TestRefuses(t *testing.T) {
 	}{
 		"nothing":               {"", nil, "has neither adj_full.npz nor reddit_graph.npz"},
 		"no roles":              {"flickr", importertest.Tree{"role.json": nil}, "role.json is missing"},
-		"a set of another name": {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[1],"vali":[2]}`)}, `role.json: byte 18: unknown set "vali"; known are tr, va, te`},
+		"a set of another name": {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[1],"vali":[2]}`)}, `role.json: byte 18: unknown set "vali"; use tr, va, te`},
 		"a node of two sets":    {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[1],"va":[1]}`)}, "node 1 is in the train set and in the valid set"},
 		"a node out of range":   {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[24]}`)}, "the train set has node 24, but there are only 24 nodes"},
 		"a node of 2⁶⁴":         {"flickr", importertest.Tree{"role.json": []byte(`{"tr":[18446744073709551616]}`)}, `"18446744073709551616" is not an integer of 64 bits`},

@@ -226,7 +226,7 @@ func TestRefusesTiny(t *testing.T) {
 		"the set 0":                {reddit(), "reddit_data.npz/node_types", v([]int64{2, 0, 1}), "node 1 has the type 0"},
 		"the set 4":                {reddit(), "reddit_data.npz/node_types", v([]int64{2, 4, 1}), "node 1 has the type 4"},
 		"the set 257":              {reddit(), "reddit_data.npz/node_types", v([]int64{2, 257, 1}), "node 1 has the type 257"},
-		"a set by another name":    {saint(), "role.json", []byte(`{"tr": [2], "": [1]}`), `unknown set ""; known are tr, va, te`},
+		"a set by another name":    {saint(), "role.json", []byte(`{"tr": [2], "": [1]}`), `unknown set ""; use tr, va, te`},
 	} {
 		t.Run(what, func(t *testing.T) {
 			importertest.Refused(t, graphsaint.Format, graph(t, with(c.of, importertest.Tree{c.member: c.by})), importer.Reading{}, c.says)

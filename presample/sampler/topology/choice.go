@@ -44,7 +44,7 @@ func (c *Choice) Validate() error {
 		return fault.New(fault.ErrUsage, "--topology-memory %s: needs bytes, like 2GiB, or a share of the topology, like 10%%", m)
 	}
 	if c.Order != "" && !slices.Contains(Orders(), c.Order) {
-		return fault.New(fault.ErrUsage, "--topology-order %s: known are %s", c.Order, strings.Join(Orders(), ", "))
+		return fault.New(fault.ErrUsage, "--topology-order %s is not one of %s", c.Order, strings.Join(Orders(), ", "))
 	}
 	return nil
 }

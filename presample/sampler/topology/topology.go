@@ -51,7 +51,7 @@ func Levels() []string { return []string{Mapped, Cached} }
 // CheckLevel returns an error of kind fault.ErrUsage if Open does not accept the level.
 func CheckLevel(level string) error {
 	if !slices.Contains(Levels(), level) {
-		return fault.New(fault.ErrUsage, "--topology %s: known are %s", level, strings.Join(Levels(), ", "))
+		return fault.New(fault.ErrUsage, "--topology %s is not one of %s", level, strings.Join(Levels(), ", "))
 	}
 	return nil
 }

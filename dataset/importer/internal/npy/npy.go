@@ -101,7 +101,7 @@ func ReadHeader(r io.Reader) (Header, error) {
 		}
 		size = int64(binary.LittleEndian.Uint32(fixed[8:]))
 	default:
-		return Header{}, bad("it has version %d of the .npy format; known are 1 to 3", version)
+		return Header{}, bad("it has version %d of the .npy format; the program reads versions 1 to 3", version)
 	}
 	if size > maxHeader {
 		return Header{}, bad("its header has %d bytes, more than %d", size, maxHeader)

@@ -67,7 +67,7 @@ func (m *machine) run() (any, error) {
 		return nil, err
 	}
 	if version < leastProtocol || version > mostProtocol {
-		return nil, bad("it has protocol %d; known are %d to %d", version, leastProtocol, mostProtocol)
+		return nil, bad("it has protocol %d; the program reads protocols %d to %d", version, leastProtocol, mostProtocol)
 	}
 	for {
 		m.op = m.at

@@ -119,7 +119,7 @@ var evil = map[string]string{
 	"\x80\x04]\x94(h\x00\x91a.":                                             "contains itself",
 	"\x80\x04ctorch\nSize\n)}\x92.":                                         "opcode 0x92", // NEWOBJ_EX
 	"\x80\x02P1\n.":                                                         "opcode 'P'",
-	"\x80\x01N.":                                                            "it has protocol 1; known are 2 to 4",
+	"\x80\x01N.":                                                            "it has protocol 1; the program reads protocols 2 to 4",
 	"\x80\x05N.":                                                            "protocol 5",
 	"\x80":                                                                  "it is truncated",
 	"N.":                                                                    "it is not a pickle of protocol",
