@@ -88,7 +88,7 @@ func (s *sampling) plan(ctx context.Context) (p Plan, err error) {
 			return p, s.withEnough(s.refused(err))
 		}
 	}
-	task := s.rep.Task("sample a few batches", int64(total), progress.Batches)
+	task := s.rep.Task("draw a few batches", int64(total), progress.Batches)
 	defer task.Done()
 	drawn := make([]drawn, len(phases))
 	for i := range phases {

@@ -21,7 +21,7 @@ type damage struct {
 }
 
 func (d *damage) Logf(format string, args ...any) {
-	if line := fmt.Sprintf(format, args...); strings.Contains(line, "sampling from") {
+	if line := fmt.Sprintf(format, args...); strings.Contains(line, "sampling a") {
 		d.lines = append(d.lines, line)
 	}
 }

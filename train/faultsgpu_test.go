@@ -205,7 +205,7 @@ func TestGPUMemory(t *testing.T) {
 	o := w.options(p, gpuRun)
 	d := cudatest.OpenFaulty(t, cuda.Options{DeviceBytes: 1 << 20}, func(string) *cuda.Fault { return nil })
 	_, err := w.run(context.Background(), o, &logged{}, onDevice(d))
-	if text := message(err); !errors.Is(err, fault.ErrBudget) || !strings.HasPrefix(text, "--engine gpu: ") || !strings.Contains(text, " of GPU memory beside ") || !strings.Contains(text, "; a smaller --hidden") || begun(o) {
+	if text := message(err); !errors.Is(err, fault.ErrBudget) || !strings.HasPrefix(text, "--engine gpu: ") || !strings.Contains(text, " more of GPU memory: ") || !strings.Contains(text, "; a smaller --hidden") || begun(o) {
 		t.Errorf("more than the device has: %v", err)
 	}
 }

@@ -197,7 +197,7 @@ func TestForgedRunFiles(t *testing.T) {
 		"that no run begins with: --epochs 1099511627776: give":    {func(r tree) { r["params"].(tree)["epochs"] = 1 << 40 }, fault.ErrCorrupt},
 		"that no run begins with: --warmup -1: give":               {func(r tree) { r["params"].(tree)["warmup"] = -1 }, fault.ErrCorrupt},
 		"that no run begins with: --dropout 0.99999999999: a rate": {func(r tree) { r["params"].(tree)["dropout"] = 0.99999999999 }, fault.ErrCorrupt},
-		"that no run begins with: --engine sum: there are":         {func(r tree) { r["setup"].(tree)["engine"] = "sum" }, fault.ErrCorrupt},
+		"that no run begins with: --engine sum is not one of":      {func(r tree) { r["setup"].(tree)["engine"] = "sum" }, fault.ErrCorrupt},
 		"that no run begins with: --ram-cache -5%: give a share":   {func(r tree) { r["preferences"] = tree{"ram_cache": tree{"Value": -5, "Unit": 1}} }, fault.ErrCorrupt},
 		"that no run begins with: --ram-cache 5 B: give a share":   {func(r tree) { r["preferences"] = tree{"ram_cache": tree{"Value": 5, "Unit": 9}} }, fault.ErrCorrupt},
 		"is a checkpoint of another run":                           {func(r tree) { r["params"].(tree)["seed"] = 5 }, fault.ErrLineage},

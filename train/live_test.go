@@ -207,15 +207,15 @@ func TestLiveInterruptedInTheDryPass(t *testing.T) {
 func TestLiveRefusals(t *testing.T) {
 	w := newWorld(t, worldParams{})
 	for want, change := range map[string]func(*Options){
-		"--fanout draws batches while training, " + w.path("samples") + " has batches": func(o *Options) { o.Samples = w.path("samples") },
-		"--fanout draws batches while training, a/pack has batches":                    func(o *Options) { o.Pack = "a/pack" },
-		"--fanout: \"3,x\" is not a list of fanouts":                                   func(o *Options) { o.Fanout = "3,x" },
-		"--eval-fanout 3 has 1 layers, but --fanout has 2":                             func(o *Options) { o.EvalFanout = "3" },
-		"--batch-size -1: needs 1":                                                     func(o *Options) { o.BatchSize = -1 },
-		"--sampler ladies is not one of":                                               func(o *Options) { o.Sampler = "ladies" },
-		"--train-ratio 2: needs a share":                                               func(o *Options) { o.TrainRatio = 2 },
-		"--dry-epochs -1: give":                                                        func(o *Options) { o.DryEpochs = "-1" },
-		"--sample-seed is for batches that are drawn while training":                   func(o *Options) { o.Fanout, o.BatchSize, o.Samples, o.SampleSeed = "", 0, w.path("samples"), 3 },
+		"--fanout draws batches while training, but " + w.path("samples") + " has batches": func(o *Options) { o.Samples = w.path("samples") },
+		"--fanout draws batches while training, but a/pack has batches":                    func(o *Options) { o.Pack = "a/pack" },
+		"--fanout: \"3,x\" is not a list of fanouts":                                       func(o *Options) { o.Fanout = "3,x" },
+		"--eval-fanout 3 has 1 layers, but --fanout has 2":                                 func(o *Options) { o.EvalFanout = "3" },
+		"--batch-size -1: needs 1":                                                         func(o *Options) { o.BatchSize = -1 },
+		"--sampler ladies is not one of":                                                   func(o *Options) { o.Sampler = "ladies" },
+		"--train-ratio 2: needs a share":                                                   func(o *Options) { o.TrainRatio = 2 },
+		"--dry-epochs -1: give":                                                            func(o *Options) { o.DryEpochs = "-1" },
+		"--sample-seed is for batches that are drawn while training":                       func(o *Options) { o.Fanout, o.BatchSize, o.Samples, o.SampleSeed = "", 0, w.path("samples"), 3 },
 	} {
 		o := w.options("", w.live, change)
 		if _, err := w.run(context.Background(), o, &logged{}, nil); !errors.Is(err, fault.ErrUsage) || !strings.HasPrefix(err.Error(), want) {

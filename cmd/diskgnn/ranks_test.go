@@ -110,7 +110,7 @@ func TestRunsDoNotMix(t *testing.T) {
 	for _, rank := range []string{"a0", "b0", "a1", "b2", "a2", "b1"} {
 		t.Chdir(filepath.Join(here, rank[:1]))
 		if rank == "b2" {
-			if p := begin(t, train+"1/4"); p.end() != exitUsage || !strings.Contains(p.stderr.String(), "it is of 4 ranks") {
+			if p := begin(t, train+"1/4"); p.end() != exitUsage || !strings.Contains(p.stderr.String(), "it was started for 4 ranks") {
 				t.Errorf("a rank of another world: %s", &p.stderr)
 			}
 		}

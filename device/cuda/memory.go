@@ -27,7 +27,7 @@ func (a *account) take(bytes int64) error {
 		return nil
 	}
 	a.held.Add(-bytes)
-	return fault.New(fault.ErrBudget, "%s more of %s are too much: %s are held, and %s are allowed",
+	return fault.New(fault.ErrBudget, "cannot allocate %s more of %s: %s are allocated, and the limit is %s",
 		budget.FormatBytes(bytes), a.what, budget.FormatBytes(now-bytes), budget.FormatBytes(a.most))
 }
 

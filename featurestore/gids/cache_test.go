@@ -216,7 +216,7 @@ func TestCacheRefuses(t *testing.T) {
 		"an early hand":   {func(b []byte) []byte { b[0] = 1; return b[:13] }, "the hand at line 1"},
 		"no such page":    {func(b []byte) []byte { b[8] = 4; return b }, "page 4, but the features have 4 pages"},
 		"a page twice":    {func(b []byte) []byte { b[8] = 1; return b }, "two lines hold page 1"},
-		"less than there": {func(b []byte) []byte { return b[:12] }, "exceeds"},
+		"less than there": {func(b []byte) []byte { return b[:12] }, "needs more than the 8 bytes left"},
 	} {
 		d := binio.NewDecoder(s.spoil(slices.Clone(good)))
 		if c.load(d); !errors.Is(d.Err(), fault.ErrCorrupt) || !strings.Contains(d.Err().Error(), s.want) {

@@ -13,25 +13,11 @@ import (
 	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/gnndrive"
 	"diskgnn/featurestore/storetest"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample"
 )
-
-// cached is the store with a cache of some share of the rows.
-type cached struct {
-	featurestore.Candidate
-	percent float64
-}
-
-func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	if o.Cache == nil && !o.Least {
-		o.Cache = &budget.Size{Value: c.percent, Unit: budget.UnitPercent}
-	}
-	return c.Candidate.Plan(o)
-}
 
 func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
 	t.Helper()
@@ -39,7 +25,7 @@ func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candid
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cached{c, percent}
+	return storetest.Cached(c, percent, "")
 }
 
 // Rows of several types, with buffers that have room for no batch, for less than the batches

@@ -15,19 +15,6 @@ import (
 	"diskgnn/presample"
 )
 
-// cached is the store with some share of the rows in RAM.
-type cached struct {
-	featurestore.Candidate
-	percent float64
-}
-
-func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	if o.Cache == nil && !o.Least {
-		o.Cache = percent(c.percent)
-	}
-	return c.Candidate.Plan(o)
-}
-
 func percent(p float64) *budget.Size { return &budget.Size{Value: p, Unit: budget.UnitPercent} }
 
 func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
@@ -36,7 +23,7 @@ func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candid
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cached{c, percent}
+	return storetest.Cached(c, percent, "")
 }
 
 func small(dim int, d dtype.Type) storetest.Params {

@@ -171,6 +171,6 @@ func TestConformanceWithLists(t *testing.T) {
 		l := newListing(t, w)
 		c, err := hyperion.On(l, l.Dataset())
 		must(t, err)
-		return cached{c, 30}
+		return storetest.Cached(c, 30, "")
 	}, storetest.GPUReads)
 }

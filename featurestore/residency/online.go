@@ -17,8 +17,8 @@ type online struct {
 // inUse marks, while Batch runs, the frames with rows of the batch.
 const inUse = 1 << 7
 
-// order chooses the row to evict next. Its methods are called for every use of a row. It may use the lower
-// seven bits of every frame's mark.
+// order chooses the row to evict next. Its methods are called for every use of a row, and take amortised
+// constant time, also if most frames are in use. It may use the lower seven bits of every frame's mark.
 type order interface {
 	// begin begins a batch; no frame is in use.
 	begin()

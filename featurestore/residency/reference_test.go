@@ -34,6 +34,8 @@ func newModel(name string, c Config) model {
 		m.queue = &sieveModel{used: map[uint32]bool{}}
 	case S3FIFO:
 		m.queue = &s3fifoModel{frames: c.Frames, uses: map[uint32]int{}, remembered: map[uint32]bool{}}
+	default:
+		panic("newModel has no reference of the policy " + name)
 	}
 	return m
 }

@@ -47,7 +47,7 @@ const (
 // Names returns the names of all policies, for New.
 func Names() []string { return append([]string{Static}, append(Online(), Standby, Belady)...) }
 
-// Online returns the names of the policies of GraphBolt's disk store.
+// Online returns the names of the policies that decide access by access.
 func Online() []string { return []string{LRU, Clock, Sieve, S3FIFO} }
 
 // Config is the size of a policy's cache, and the input of the policies that need one.

@@ -11,27 +11,11 @@ import (
 	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/rows"
 	"diskgnn/featurestore/storetest"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/presample"
 )
-
-// cached finds the store with a cache of some share of the rows.
-type cached struct {
-	featurestore.Candidate
-	percent float64
-	policy  string
-}
-
-func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	if o.Cache == nil && !o.Least {
-		o.Cache = &budget.Size{Value: c.percent, Unit: budget.UnitPercent}
-	}
-	o.Policy = c.policy
-	return c.Candidate.Plan(o)
-}
 
 func find(t testing.TB, w *storetest.World, percent float64, policy string) featurestore.Candidate {
 	t.Helper()
@@ -39,7 +23,7 @@ func find(t testing.TB, w *storetest.World, percent float64, policy string) feat
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cached{c, percent, policy}
+	return storetest.Cached(c, percent, policy)
 }
 
 // Rows of every type and of odd sizes, within a page, over pages and over many of them, with

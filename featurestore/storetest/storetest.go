@@ -4,6 +4,19 @@
 // The suite does not depend on the order and the numbering of the input nodes of a batch. It identifies
 // the nodes by the graph, which all stores have from the same samples, and compares rows and degrees node
 // by node, and the ranks of training batches.
+//
+// A store's test calls it so; sample draws the samples of a world, by package presample:
+//
+//	func TestMain(m *testing.M) { os.Exit(vfstest.Main(m)) } // worlds in memory
+//
+//	func TestConformance(t *testing.T) {
+//		w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 60, Dim: 9}, Batch: 5}, sample)
+//		storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
+//			c, _, err := all.Find(storetest.Disk, "mystore", all.Places{Dataset: w.Dataset, Samples: w.Samples})
+//			...
+//			return storetest.Cached(c, 20, "")
+//		}, storetest.GPUReads)
+//	}
 package storetest
 
 import (
@@ -24,6 +37,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -297,7 +311,30 @@ func (s *opened) close() error {
 	return s.Store.Close()
 }
 
-// Run tests the contract of package featurestore with the candidate that find returns.
+// Cached returns the candidate with a cache of a share of the rows, in percent, under a policy ("": the
+// default), wherever a plan names no size.
+func Cached(c featurestore.Candidate, percent float64, policy string) featurestore.Candidate {
+	return cached{c, percent, policy}
+}
+
+type cached struct {
+	featurestore.Candidate
+	percent float64
+	policy  string
+}
+
+// Plan implements featurestore.Candidate.
+func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	if o.Cache == nil && !o.Least {
+		o.Cache = &budget.Size{Value: c.percent, Unit: budget.UnitPercent}
+	}
+	o.Policy = c.policy
+	return c.Candidate.Plan(o)
+}
+
+// Run tests the contract of package featurestore with the candidate that find returns. Most of its plans
+// name no size of the cache, so a store of single rows holds all rows and evicts none: run it with Cached,
+// too, with shares of 0, 10 to 50, and 100 %.
 func Run(t *testing.T, w *World, find func(t testing.TB, w *World) featurestore.Candidate, traits ...Trait) {
 	c := find(t, w)
 	s := &suite{w, c, c.Facts(), traits}
