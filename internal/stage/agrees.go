@@ -10,7 +10,7 @@ import (
 
 // Agrees returns the error with which Begin, called with the same arguments, would refuse the present
 // state of out. It returns nil if Begin would start, resume, or find the directory finished. It changes
-// nothing and takes no lock.
+// nothing and takes no lock. It checks sizes and tables of a finished directory, also with force.
 func Agrees(fsys vfs.FS, out string, spec Spec, force bool) error {
 	d, err := newDir(vfs.ReadOnly(fsys), out, spec, force)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -134,6 +135,10 @@ func TestAgrees(t *testing.T) {
 			finish(t, out, 1)
 			write(t, filepath.Join(out, "a.bin"), []byte("longer"))
 		}, kind: fault.ErrCorrupt},
+		"a wrong byte, force": {before: func(out string) {
+			finish(t, out, 1)
+			write(t, filepath.Join(out, "b.bin"), []byte("xx"))
+		}, force: true},
 		"a damaged journal": {before: func(out string) {
 			interrupt(t, out, 1, at(vfs.OpCreate, RunFile))
 			write(t, filepath.Join(out+partialSuffix, journalFile), []byte(`"params_sha256":"`))
@@ -215,4 +220,56 @@ func tree(t *testing.T, dir string) map[string]string {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// TestForceChecksBytes finds a finished directory with a wrong byte that no table shows: with force it
+// is made again, unless the check is interrupted. A sound directory stays.
+func TestForceChecksBytes(t *testing.T) {
+	out := filepath.Join(vfstest.TempDir(t), "X")
+	finish(t, out, 1)
+	sound := tree(t, out)
+	state := func(want State, force bool) {
+		t.Helper()
+		if _, got, err := runStage(disk, out, 1, force); err != nil || got != want {
+			t.Errorf("force %t: %v, %v; want %v", force, got, err, want)
+		}
+	}
+	state(StateDone, true)
+	write(t, filepath.Join(out, "b.bin"), []byte("xx"))
+	state(StateDone, false)
+
+	damaged := tree(t, out)
+	for _, ends := range []error{context.Canceled, fault.ErrInterrupted, syscall.EMFILE} {
+		spec, checks := specOf(1), 0
+		spec.Check = func(string, *Meta, Look) error { checks++; return ends }
+		if _, _, err := Begin(disk, out, spec, true); !errors.Is(err, ends) || checks != 1 {
+			t.Errorf("%v: %v after %d checks", ends, err, checks)
+		}
+	}
+	if d := gocmp.Diff(damaged, tree(t, out)); d != "" || exists(t, out+partialSuffix) {
+		t.Errorf("an interrupted check changed the directory: %s", d)
+	}
+
+	spec, looks := specOf(1), []Look{}
+	spec.Check = func(dir string, m *Meta, look Look) error {
+		looks = append(looks, look)
+		return checkFiles(disk, dir, m.Files, look)
+	}
+	d, _, err := Begin(disk, out, spec, true)
+	if err != nil || len(looks) != 1 || looks[0] != Bytes {
+		t.Fatal(err, looks)
+	}
+	if want := out + " is damaged (b.bin: other bytes): --force makes it again"; d.Note() != want {
+		t.Errorf("%q, want %q", d.Note(), want)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	state(StateResumed, true)
+	for name, was := range sound {
+		if base := filepath.Base(name); base == "b.bin" && string(read(t, name)) != was {
+			t.Errorf("%s is not made again", name)
+		}
+	}
+	state(StateDone, true)
 }

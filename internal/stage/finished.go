@@ -34,14 +34,16 @@ func (d *Dir) finished() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if was == d.hash {
+	if was == d.hash && !d.wrong {
 		err := d.look(m)
 		if err == nil {
 			return true, d.settle()
 		}
-		if !d.force {
+		if !d.force || interrupted(err) || fault.Starved(err) {
 			return false, err
 		}
+		d.wrong = true
+		d.note = fmt.Sprintf("%s is damaged (%v): --force makes it again", d.out, plainly(err))
 	}
 	if d.force {
 		return false, nil
@@ -49,13 +51,13 @@ func (d *Dir) finished() (bool, error) {
 	return false, fault.New(fault.ErrExists, "%s exists and was made with other parameters (%s); use --force to replace it, or another name", d.out, d.spec.changed(m.spec()))
 }
 
-// look checks the sizes and the tables of a finished directory.
+// look checks the sizes and the tables of a finished directory, and all its bytes if d.whole is Bytes.
 func (d *Dir) look(m *Meta) error {
 	err := m.checkSizes(d.fs, d.out)
 	if err == nil && d.spec.Check != nil {
-		err = d.spec.Check(d.out, m, Tables)
+		err = d.spec.Check(d.out, m, d.whole)
 	}
-	if errors.Is(err, fault.ErrCorrupt) {
+	if errors.Is(err, fault.ErrCorrupt) && !d.force {
 		return fmt.Errorf("%w; use --force to make it again", plainly(err))
 	}
 	return err

@@ -5,7 +5,7 @@
 // last, and renames NAME.partial to NAME. A directory without a valid meta.json does not exist.
 //
 // A second run with equal parameters finds the finished directory, compares its sizes and tables of
-// checksums with meta.json, and does nothing; with other parameters it refuses, whether the
+// checksums with meta.json (with force: all its bytes), and does nothing; with other parameters it refuses, whether the
 // directory is finished or only begun; an interrupted one finds its .partial and goes on from the
 // journal.
 //
@@ -77,6 +77,8 @@ type Dir struct {
 	hash  string // of the spec
 	mark  string // hash of the spec and its way, the owner of the journal
 	force bool
+	whole Look // extent of the check of a finished directory
+	wrong bool // the check has found damage: it is not repeated under the lock
 	lock  io.Closer
 
 	mu       sync.Mutex
@@ -95,7 +97,8 @@ const beginTries = 100
 // parameters is an error of kind fault.ErrExists.
 //
 // With force, a finished directory of the same format that has other parameters, or is damaged, is
-// replaced at Commit, and stays unchanged until then. An unfinished directory with other parameters, or
+// replaced at Commit, and stays unchanged until then. Begin then checks all bytes of a directory with
+// equal parameters, not only sizes and tables. An unfinished directory with other parameters, or
 // of another command, is discarded with force; without force, only if none of its files is finished.
 // Nothing else is ever replaced: neither another format, which might be this stage's parent, nor files
 // that no stage wrote.
@@ -110,6 +113,9 @@ func Begin(fsys vfs.FS, out string, spec Spec, force bool) (*Dir, State, error) 
 		d, err := newDir(fsys, out, spec, force)
 		if err != nil {
 			return nil, 0, err
+		}
+		if force {
+			d.whole = Bytes
 		}
 		if done, err := d.finished(); err != nil || done {
 			return nil, StateDone, err
@@ -402,11 +408,15 @@ func (d *Dir) Close() error {
 // joined with its own errors. If a file is finished or the work was interrupted, the written files stay
 // for a later run. Otherwise NAME.partial is removed, since no run could resume from it.
 func (d *Dir) End(err error) error {
-	interrupted := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.ErrInterrupted)
-	if d.lock != nil && err != nil && !d.keep && !interrupted {
+	if d.lock != nil && err != nil && !d.keep && !interrupted(err) {
 		_ = d.discard() // files that cannot be removed stay, as after a crash
 	}
 	return errors.Join(err, d.Close())
+}
+
+// interrupted reports whether an error is an interruption of the work.
+func interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.ErrInterrupted)
 }
 
 // discard removes the directory: the journal last, since it identifies the owner of the files.
