@@ -9,6 +9,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/exact"
@@ -205,5 +206,9 @@ func predicted(p exact.Prediction) outcome {
 		{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
 		{"lineage", p.LineageFile},
 	}
-	return outcome{object: p, lines: slices.Concat(lines, graphLines(&p.Outcome), costLines(&p.Outcome))}
+	lines = append(lines, graphLines(&p.Outcome)...)
+	if p.State == stage.StateNew.String() {
+		lines = append(lines, costLines(&p.Outcome)...)
+	}
+	return outcome{object: p, lines: lines}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -41,8 +42,11 @@ func TestLineage(t *testing.T) {
 		check(t, json.Unmarshal(b, &l))
 		st, err := os.Stat(w.path(c.out))
 		check(t, err)
-		want := Lineage{Format: lineageFormat, File: c.out, Bytes: st.Size(), SHA256: w.sum(t, c.out), Nodes: c.says, Weights: "best", WeightsSHA256: w.sum(t, "run/weights.safetensors"),
+		want := Lineage{Format: lineageFormat, File: c.out, Bytes: st.Size(), SHA256: w.sum(t, c.out), Nodes: c.says, Output: Logits, Weights: "best", WeightsSHA256: w.sum(t, "run/weights.safetensors"),
 			Checked: true, Dataset: w.fingerprint, TrainedOn: w.fingerprint, BLAS: p.BLAS}
+		if c.says == "list" {
+			want.NodesSHA256 = binio.Hash(binio.Bytes([]uint32{1, 3}))
+		}
 		if l != want || *p.Lineage != want || p.LineageFile != w.path(c.file) {
 			t.Errorf("%s: %+v, returned %+v, want %+v", c.out, l, p.Lineage, want)
 		}
@@ -50,6 +54,76 @@ func TestLineage(t *testing.T) {
 			t.Errorf("%s has a path: %s", c.file, b)
 		}
 	}
+}
+
+// A prediction that is there is finished only if the same options give it; Predict then does nothing.
+func TestFinished(t *testing.T) {
+	w := newWorld(t, t.TempDir(), datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 5, Classes: 3, Seed: 3}.Raw(), 4)
+	w.write(t, "list.txt", "3\n1\n")
+	o := PredictOptions{Options: w.options(), Out: w.path("l.npy"), Nodes: w.path("list.txt"), Output: Classes}
+	o.EnsureDefaults()
+	predict := func() (Prediction, error) {
+		return Predict(context.Background(), disk, o, progress.Discard)
+	}
+	first, err := predict()
+	check(t, err)
+	again, err := predict()
+	check(t, err)
+	if first.State != "new" || again.State != "done" || again.IDs != first.IDs || again.Rows != 2 || again.Columns != first.Columns || again.DType != first.DType || *again.Lineage != *first.Lineage || again.BLAS != first.BLAS {
+		t.Errorf("%+v, then %+v", first, again)
+	}
+	finished := func(what string, want bool, o PredictOptions) {
+		t.Helper()
+		if p, err := Finished(context.Background(), disk, o); err != nil || (p != nil) != want {
+			t.Errorf("%s: %+v, %v", what, p, err)
+		}
+	}
+	finished("the same", true, o)
+	for what, change := range map[string]func(o *PredictOptions){
+		"output":  func(o *PredictOptions) { o.Output = Logits },
+		"nodes":   func(o *PredictOptions) { o.Nodes = AllNodes },
+		"weights": func(o *PredictOptions) { o.Weights = "final" },
+		"library": func(o *PredictOptions) {
+			if o.BLAS = "gonum"; first.BLAS == o.BLAS {
+				o.BLAS = "builtin"
+			}
+		},
+		"run":     func(o *PredictOptions) { o.Run = w.path("nowhere") },
+		"dataset": func(o *PredictOptions) { o.Dataset = w.path("nowhere") },
+		"name":    func(o *PredictOptions) { o.Out = w.path("m.npy") },
+	} {
+		other := o
+		change(&other)
+		finished(what, false, other)
+	}
+	for _, c := range []struct{ file, content string }{{"list.txt", "3\n2\n"}, {"l.npy", "x"}, {"l.npy.lineage.json", "{"}, {"dataset/meta.json", "{"}} {
+		good, err := os.ReadFile(w.path(c.file))
+		check(t, err)
+		w.write(t, c.file, c.content)
+		finished(c.file, false, o)
+		w.write(t, c.file, string(good))
+		finished("restored", true, o)
+	}
+	check(t, os.Rename(first.IDs, w.path("aside")))
+	finished("without ids", false, o)
+	if _, err := predict(); !errors.Is(err, fault.ErrExists) {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	check(t, os.Rename(w.path("aside"), first.IDs))
+	if _, err := Finished(ctx, disk, o); !errors.Is(err, fault.ErrInterrupted) {
+		t.Error(err)
+	}
+	o.Force = true
+	if p, err := predict(); err != nil || p.State != "new" {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func (w *world) write(t *testing.T, name, content string) {
+	t.Helper()
+	check(t, os.WriteFile(w.path(name), []byte(content), 0o666))
 }
 
 // No prediction gets its name before what says what it was made of.

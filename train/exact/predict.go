@@ -9,20 +9,25 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/score"
+	"diskgnn/train/trained"
 )
 
 // Prediction describes the written file, with the time and the reads that it took.
 type Prediction struct {
+	State   string `json:"state"` // new, or done if the file was finished already
 	Out     string `json:"out"`
 	Output  string `json:"output"`
 	DType   string `json:"dtype"`
@@ -39,7 +44,7 @@ type Prediction struct {
 }
 
 // Predict writes a row for every node, or for the nodes of a split or a list, in node order. The
-// file appears only when it is complete.
+// file appears only when it is complete. Without Force, Predict does nothing if Finished finds the file.
 func Predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Reporter) (Prediction, error) {
 	return predict(ctx, fsys, o, rep, parts{stack: all.Open})
 }
@@ -48,6 +53,14 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 	o.EnsureDefaults()
 	if err := o.Validate(); err != nil {
 		return Prediction{}, err
+	}
+	if !o.Force {
+		if done, err := Finished(ctx, fsys, o); err != nil {
+			return Prediction{}, err
+		} else if done != nil {
+			rep.Logf("%s is finished already: nothing to do", o.Out)
+			return *done, nil
+		}
 	}
 	c, err := o.claim(fsys)
 	if err != nil {
@@ -65,6 +78,83 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 	result.PeakAnonBytes, result.PeakRSSBytes = j.watch.Stop()
 	result.Seconds = time.Since(j.began).Seconds()
 	return result, nil
+}
+
+// Finished returns the description of the file o.Out if that is the prediction of these options, and nil
+// if it is not, or if an input cannot be read. The lineage file must name the bytes of o.Out, the present
+// weights of the run, the present graph, the output, the nodes and the library. An error is of kind
+// fault.ErrInterrupted.
+func Finished(ctx context.Context, fsys vfs.FS, o PredictOptions) (*Prediction, error) {
+	o.EnsureDefaults()
+	j := &job{fs: fsys, options: o.Options, report: progress.Discard, began: time.Now()}
+	p, err := j.finished(ctx, &o)
+	switch {
+	case fault.EndedBy(ctx, err):
+		return nil, fault.New(fault.ErrInterrupted, "interrupted: nothing was kept")
+	case err != nil:
+		return nil, nil
+	}
+	return p, nil
+}
+
+// errOther is the error of a file that is not the prediction of the options.
+var errOther = errors.New("another prediction")
+
+func (j *job) finished(ctx context.Context, o *PredictOptions) (_ *Prediction, err error) {
+	if _, err := j.fs.Stat(o.Out); err != nil {
+		return nil, err // before the nodes are read, perhaps from a pipe
+	}
+	b, err := vfs.ReadSmall(j.fs, lineageFile(o.Out), maxLineage)
+	if err != nil {
+		return nil, err
+	}
+	var was Lineage
+	if err := json.Unmarshal(b, &was); err != nil {
+		return nil, err
+	}
+	if j.run, err = trained.Open(j.fs, o.Run); err != nil {
+		return nil, err
+	}
+	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
+		return nil, err
+	}
+	if _, err := j.run.HashWeights(o.Weights); err != nil {
+		return nil, err
+	}
+	j.other, j.model = !j.run.TrainedOn(j.data.Fingerprint()), j.run.Model()
+	a, err := j.choose(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	library := was.BLAS
+	now := j.lineage(o, a, library)
+	now.SHA256, now.Bytes = was.SHA256, was.Bytes
+	if *now != was || o.BLAS != blas.Auto && !strings.HasPrefix(library, o.BLAS) {
+		return nil, errOther
+	}
+	if err := stage.CheckFile(ctx, j.fs, o.Out, was.Bytes, binio.CheckHash(o.Out, was.SHA256), nil); err != nil {
+		return nil, err
+	}
+	p := j.describe(o, a, &was)
+	p.State = stage.StateDone.String()
+	if p.IDs != "" {
+		if _, err := j.fs.Stat(p.IDs); err != nil {
+			return nil, err
+		}
+	}
+	p.Run, p.BLAS, p.Weights, p.OtherGraph, p.Seconds = o.Run, library, o.Weights, j.other, time.Since(j.began).Seconds()
+	return p, nil
+}
+
+// describe returns the description of a file of the nodes and values a.
+func (j *job) describe(o *PredictOptions, a *asked, l *Lineage) *Prediction {
+	p := &Prediction{State: stage.StateNew.String(), Out: o.Out, Output: o.Output, OriginalIDs: j.data.Facts().OriginalIDs, DType: a.dtype(), Rows: int64(a.len()), Columns: a.columns,
+		Lineage: l, LineageFile: lineageFile(o.Out)}
+	if filepath.Ext(o.Out) == suffixNPY {
+		p.IDs = a.idsFile(o.Out)
+	}
+	return p
 }
 
 // checkOut refuses an output that exists or cannot be made, and makes its parent directory.
@@ -133,11 +223,27 @@ func (c *claim) close() (err error) {
 type asked struct {
 	targets
 	values
+	last int // the layer that gives the values
 }
 
 // ask finds the nodes and the values that the options name, and calls prepare, which may be decide.
 // The caller closes the result.
-func (j *job) ask(ctx context.Context, o *PredictOptions, prepare preparing) (_ *asked, err error) {
+func (j *job) ask(ctx context.Context, o *PredictOptions, prepare preparing) (*asked, error) {
+	a, err := j.choose(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err = j.checkRoom(o.Out, &a.values, int64(a.len())); err == nil {
+		err = prepare(ctx, a.last, a.targets, 4*int64(len(a.ids))+sinkBytes(o.Out, a.columns)+idsBytes(j.data.Facts().OriginalIDs))
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+// choose finds the nodes and the values that the options name. The caller closes the result.
+func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err error) {
 	f := j.data.Facts()
 	a := &asked{targets: targets{nodes: f.Nodes}}
 	own := f.OriginalIDs
@@ -153,27 +259,21 @@ func (j *job) ask(ctx context.Context, o *PredictOptions, prepare preparing) (_ 
 	if err != nil {
 		return nil, err
 	}
-	last := j.model.Layers() - 1
+	a.last = j.model.Layers() - 1
 	if o.Output == Embeddings {
-		if last--; last < 0 {
+		if a.last--; a.last < 0 {
 			return nil, fault.New(fault.ErrUsage, "--output embeddings: %s has no hidden layer", o.Run)
 		}
 	}
-	a.values = values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(last), columns: j.model.Out(last)}
+	a.values = values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(a.last), columns: j.model.Out(a.last)}
 	if o.Output == Classes && !a.multi {
 		a.columns = 1
-	}
-	if err := j.checkRoom(o.Out, &a.values, int64(a.len())); err != nil {
-		return nil, err
 	}
 	if own != "" {
 		if a.own, err = j.data.IDs(); err != nil {
 			return nil, err
 		}
 		a.named = own == dataset.IDNames
-	}
-	if err := prepare(ctx, last, a.targets, 4*int64(len(a.ids))+sinkBytes(o.Out, a.columns)+idsBytes(own)); err != nil {
-		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
 }
@@ -193,8 +293,7 @@ func (j *job) predict(ctx context.Context, o *PredictOptions, c *claim) (_ Predi
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
 	t, v := &a.targets, a.values
-	p := Prediction{Out: o.Out, Output: o.Output, OriginalIDs: j.data.Facts().OriginalIDs, DType: v.dtype(), Rows: int64(t.len()), Columns: v.columns,
-		Lineage: j.lineage(o), LineageFile: lineageFile(o.Out)}
+	p := j.describe(o, a, j.lineage(o, a, j.engine.Info().BLAS))
 	c.used = true
 	out, err := newSink(j.fs, o.Out, v, t)
 	if err != nil {
@@ -214,10 +313,7 @@ func (j *job) predict(ctx context.Context, o *PredictOptions, c *claim) (_ Predi
 		return Prediction{}, fmt.Errorf("write %s: %w", o.Out, err)
 	}
 	p.Outcome = j.outcome()
-	if filepath.Ext(o.Out) == suffixNPY {
-		p.IDs = t.idsFile(o.Out)
-	}
-	return p, nil
+	return *p, nil
 }
 
 // checkRoom refuses an array that its disk has no room for, before it is computed. The size of
@@ -267,6 +363,11 @@ type Lineage struct {
 	SHA256 string `json:"sha256"`
 	// Nodes names the selection of rows: all, a split, or list for the nodes of a file.
 	Nodes string `json:"nodes"`
+	// NodesSHA256 is the hash of the ids of a list, ascending, as little-endian uint32 of the dataset; ""
+	// without a list.
+	NodesSHA256 string `json:"nodes_sha256,omitempty"`
+	// Output is the contents: logits, classes or embeddings.
+	Output string `json:"output"`
 	// Weights are best or final, and WeightsSHA256 is the hash of their file. Checked says that
 	// this file, and the model in run.json, matched checksums.
 	Weights       string `json:"weights"`
@@ -282,14 +383,16 @@ type Lineage struct {
 // lineageFile returns the name of a prediction's file of lineage.
 func lineageFile(out string) string { return out + lineageSuffix }
 
-// lineage returns the prediction's lineage, without its bytes.
-func (j *job) lineage(o *PredictOptions) *Lineage {
-	l := &Lineage{Format: lineageFormat, File: filepath.Base(o.Out), Nodes: o.Nodes, Weights: o.Weights, WeightsSHA256: j.run.WeightsSum(),
+// maxLineage bounds the bytes read of a lineage file, which takes about a thousand.
+const maxLineage = 64 << 10
+
+// lineage returns the lineage, without its bytes, of a prediction of a with the library blas.
+func (j *job) lineage(o *PredictOptions, a *asked, blas string) *Lineage {
+	l := &Lineage{Format: lineageFormat, File: filepath.Base(o.Out), Nodes: o.Nodes, Output: o.Output, BLAS: blas, Weights: o.Weights, WeightsSHA256: j.run.WeightsSum(),
 		Checked: j.run.Note() == "", Dataset: j.data.Fingerprint(), TrainedOn: j.run.Dataset()}
 	if o.Nodes != AllNodes && !slices.Contains(splits, o.Nodes) {
-		l.Nodes = "list"
+		l.Nodes, l.NodesSHA256 = "list", binio.Hash(binio.Bytes(a.ids))
 	}
-	l.BLAS = j.engine.Info().BLAS
 	return l
 }
 

@@ -75,7 +75,7 @@ func (t *Run) Dir() string { return t.dir }
 // Note returns a warning that the run's files have no checksums, "" if they have.
 func (t *Run) Note() string { return t.file.Note(t.dir) }
 
-// WeightsSum returns the SHA-256 of the file of weights that NewEngine read; "" before.
+// WeightsSum returns the SHA-256 of the file of weights that NewEngine or HashWeights read; "" before.
 func (t *Run) WeightsSum() string { return t.sum }
 
 // Dataset returns the fingerprint of the dataset that the run was trained on.
@@ -195,6 +195,13 @@ func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64
 	values := e.Values()
 	rundir.Fill(layout.Params, tensors, func(i int) []float32 { return values[i].Data })
 	return e, bytes, nil
+}
+
+// HashWeights reads the file of the best or final weights, checks it, and returns its SHA-256.
+func (t *Run) HashWeights(which string) (string, error) {
+	layout := t.file.Params.Network.Layout()
+	_, err := t.tensors(which, 4*int64(layout.Count()))
+	return t.sum, err
 }
 
 func weightsFile(which string) string {
