@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/exact"
 	"diskgnn/train/rundir"
 )
 
@@ -35,7 +35,7 @@ existing outputs.
 
 SOURCE is the source of import, if the file does not have it (import: source: PATH). Sections
 have the keys of 'diskgnn COMMAND --config'; 'train' gets --resume. eval and report run each
-time; predict runs unless its file is newer than the run's weights.`
+time; predict runs unless its file has the same lineage: weights, graph, output and nodes.`
 
 // pipelineOrder is the order of the commands of a pipeline.
 var pipelineOrder = []string{"generate", "import", "presample", "pack", "train", "eval", "predict", "report"}
@@ -145,7 +145,7 @@ func (p *pipelineFile) check(ctx context.Context) error {
 	}
 	made := make(map[string]bool)
 	for _, command := range p.commands {
-		if err := p.checkInputs(command, made); err != nil {
+		if err := p.checkInputs(ctx, command, made); err != nil {
 			return named(command, err)
 		}
 		made[filepath.Clean(p.value(command, "out"))] = true
@@ -154,10 +154,12 @@ func (p *pipelineFile) check(ctx context.Context) error {
 }
 
 // checkInputs returns an error if an input directory of a command neither exists nor is made by an earlier
-// command. train and predict with finished outputs do not read their inputs.
-func (p *pipelineFile) checkInputs(command string, made map[string]bool) error {
-	if state, err := p.state(command, p.value(command, "out")); err != nil || state == "finished" && (command == "train" || command == "predict") {
-		return err
+// command. train with a finished run does not read its inputs.
+func (p *pipelineFile) checkInputs(ctx context.Context, command string, made map[string]bool) error {
+	if command == "train" {
+		if state, err := p.state(ctx, command, p.value(command, "out")); err != nil || state == "finished" {
+			return err
+		}
 	}
 	for _, key := range []string{"dataset", "samples", "pack", "run"} {
 		dir := p.value(command, key)
@@ -191,7 +193,7 @@ func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, 
 		if step.Out, err = vfs.Destination(p.value(command, "out")); err != nil {
 			return outcome{}, fmt.Errorf("%s: %w", command, err)
 		}
-		if step.State, err = p.state(command, step.Out); err != nil {
+		if step.State, err = p.state(ctx, command, step.Out); err != nil {
 			return outcome{}, err
 		}
 		if dry {
@@ -231,7 +233,7 @@ func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, 
 }
 
 // state describes the existing output of a command.
-func (p *pipelineFile) state(command, out string) (string, error) {
+func (p *pipelineFile) state(ctx context.Context, command, out string) (string, error) {
 	if out == "" { // the command itself checks whether it needs an output
 		return "missing", nil
 	}
@@ -239,17 +241,16 @@ func (p *pipelineFile) state(command, out string) (string, error) {
 	case "eval", "report":
 		return "missing", nil
 	case "predict":
-		at, err := os.Stat(out)
-		if errors.Is(err, fs.ErrNotExist) {
-			return "missing", nil
-		} else if err != nil {
-			return "", err
+		if there, err := vfs.Exists(vfs.OS, out); err != nil || !there {
+			return "missing", err
 		}
-		weights, err := os.Stat(filepath.Join(p.value("predict", "run"), rundir.WeightsFile))
-		if err == nil && at.ModTime().After(weights.ModTime()) {
-			return "finished", nil
+		o := exact.PredictOptions{Out: out, Output: p.value(command, "output"), Nodes: p.value(command, "nodes")}
+		o.Run, o.Dataset, o.Weights, o.BLAS = p.value(command, "run"), p.value(command, "dataset"), p.value(command, "weights"), p.value(command, "blas")
+		done, err := exact.Finished(ctx, vfs.OS, o)
+		if err != nil || done == nil || p.value(command, "force") == "true" {
+			return "begun", err // another prediction, or another file
 		}
-		return "begun", nil // the file is from other weights
+		return "finished", nil
 	case "train":
 		f, err := rundir.ReadSummary(vfs.OS, out)
 		switch {
