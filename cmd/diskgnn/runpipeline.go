@@ -137,16 +137,20 @@ func (p *pipelineFile) value(command, key string) string {
 // check returns, before the first command begins, the errors of all commands' sections, and of existing
 // outputs that the commands would refuse.
 func (p *pipelineFile) check(ctx context.Context) error {
+	if p.value("train", "force") == "true" && slices.Contains(p.commands, "train") {
+		return fault.New(fault.ErrUsage, "train: %s has force: true for train, but run always resumes train: leave it out, and remove the run (rm -r %s) to train again",
+			p.file, units.ShellWord(p.value("train", "out")))
+	}
 	for _, command := range p.commands {
 		flags, operands := p.words(command)
 		if _, err := p.command(ctx, command, true, flags, operands); err != nil {
-			return named(command, err)
+			return p.named(command, err)
 		}
 	}
 	made := make(map[string]bool)
 	for _, command := range p.commands {
 		if err := p.checkInputs(ctx, command, made); err != nil {
-			return named(command, err)
+			return p.named(command, err)
 		}
 		made[filepath.Clean(p.value(command, "out"))] = true
 	}
@@ -175,12 +179,20 @@ func (p *pipelineFile) checkInputs(ctx context.Context, command string, made map
 	return nil
 }
 
-// named adds the name of the command to an error, unless the stage has added it.
-func named(command string, err error) error {
-	if strings.HasPrefix(err.Error(), command+": ") {
-		return err
+// named adds the name of the command to an error, unless the stage has added it, and a remedy in terms of
+// the file in place of --force, which run does not have.
+func (p *pipelineFile) named(command string, err error) error {
+	if !strings.HasPrefix(err.Error(), command+": ") {
+		err = fmt.Errorf("%s: %w", command, err)
 	}
-	return fmt.Errorf("%s: %w", command, err)
+	out := p.value("train", "out")
+	switch begun, _ := vfs.Exists(vfs.OS, filepath.Join(out, stage.RunFile)); {
+	case command == "train" && begun && (errors.Is(err, fault.ErrLineage) || errors.Is(err, fault.ErrExists)):
+		return fmt.Errorf("%w; run always resumes train: remove the run (rm -r %s) to train again", err, units.ShellWord(out))
+	case strings.Contains(err.Error(), "--force"):
+		return fmt.Errorf("%w (for --force, write force: true into the section of that command in %s)", err, p.file)
+	}
+	return err
 }
 
 // run carries out the commands or, with dry, describes them.
@@ -282,7 +294,7 @@ func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	flags, operands := p.words(step.Command)
 	made, err := p.command(ctx, step.Command, false, flags, operands)
 	if err != nil {
-		return named(step.Command, err)
+		return p.named(step.Command, err)
 	}
 	step.Seconds, step.Result, step.State = time.Since(began).Seconds(), made.object, "new"
 	if state := stateOf(made.object); state != "" {
