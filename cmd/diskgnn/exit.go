@@ -132,14 +132,18 @@ func (g *globals) fail(err error, asJSON bool) int {
 	if panicked {
 		message = "internal error: " + message
 	}
+	f := failure{Error: message, ExitCode: code}
+	if e, ok := errors.AsType[*stepError](err); ok {
+		f.Step, f.Steps = e.step, e.steps
+	}
+	stderr := g.stderr
 	if g.progress == "json" {
 		rep := render.Events(g.stderr)
-		progress.Record(rep, "error", failure{message, code})
+		progress.Record(rep, "error", f)
 		rep.Close()
-		report(g.stdout, io.Discard, name, message, code, asJSON)
-	} else {
-		report(g.stdout, g.stderr, name, message, code, asJSON)
+		stderr = io.Discard
 	}
+	report(g.stdout, stderr, name, f, asJSON)
 	if panicked {
 		fmt.Fprintf(g.stderr, "%s", p.Stack)
 	}
@@ -150,18 +154,21 @@ func (g *globals) fail(err error, asJSON bool) int {
 type failure struct {
 	Error    string `json:"error"`
 	ExitCode int    `json:"exit_code"`
+	// Step is the failed command of a pipeline, and Steps describe the commands before it.
+	Step  string         `json:"step,omitempty"`
+	Steps []pipelineStep `json:"steps,omitempty"`
 }
 
 // report prints the error for people and for scripts, and returns the exit code.
-func report(stdout, stderr io.Writer, name, message string, code int, asJSON bool) int {
-	fmt.Fprintf(stderr, "%s: %s\n", name, message)
+func report(stdout, stderr io.Writer, name string, f failure, asJSON bool) int {
+	fmt.Fprintf(stderr, "%s: %s\n", name, f.Error)
 	if asJSON {
-		b, err := json.Marshal(failure{message, code})
+		b, err := json.Marshal(f)
 		if err == nil {
 			fmt.Fprintf(stdout, "%s\n", b)
 		}
 	}
-	return code
+	return f.ExitCode
 }
 
 // ownProcess sets up the whole process, before any command.

@@ -44,7 +44,7 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 	}()
 	defer fault.OnCrash(func(p *fault.PanicError) { os.Exit(g.fail(p, asJSON())) })()
 	ctx, stop := interruptible(context.Background(), func(message string) {
-		os.Exit(report(g.stdout, g.stderr, "diskgnn", message+"; "+g.goOn(), exitInterrupted, asJSON()))
+		os.Exit(report(g.stdout, g.stderr, "diskgnn", failure{Error: message + "; " + g.goOn(), ExitCode: exitInterrupted}, asJSON()))
 	})
 	defer stop()
 	defer g.stacksOnQuit()()

@@ -51,6 +51,15 @@ type pipelineStep struct {
 	shown []line // lines of the result for people: scores, or a plan
 }
 
+// stepError is the error of a command of a pipeline, with the output about the commands before it.
+type stepError struct {
+	error
+	step  string
+	steps []pipelineStep
+}
+
+func (e *stepError) Unwrap() error { return e.error }
+
 // pipelineRun is run's output.
 type pipelineRun struct {
 	Steps   []pipelineStep `json:"steps"`
@@ -217,7 +226,7 @@ func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, 
 		}
 		s.rep.Logf("%d of %d: %s", i+1, len(p.commands), command)
 		if err := p.do(ctx, &step); err != nil {
-			return outcome{}, err
+			return outcome{}, &stepError{err, command, done.Steps}
 		}
 		done.Steps = append(done.Steps, step)
 	}
@@ -293,6 +302,12 @@ func (p *pipelineFile) do(ctx context.Context, step *pipelineStep) error {
 	began := time.Now()
 	flags, operands := p.words(step.Command)
 	made, err := p.command(ctx, step.Command, false, flags, operands)
+	const again = "to go on with the pipeline, repeat diskgnn run"
+	if errors.Is(err, fault.ErrInterrupted) {
+		err = fmt.Errorf("%w; %s", err, again)
+	} else if context.Cause(ctx) != nil {
+		err = interrupted(err, again)
+	}
 	if err != nil {
 		return p.named(step.Command, err)
 	}

@@ -52,7 +52,7 @@ func TestSecondSignal(t *testing.T) {
 	select {
 	case message := <-left:
 		var stdout, stderr bytes.Buffer
-		code := report(&stdout, &stderr, "diskgnn", message, exitInterrupted, true)
+		code := report(&stdout, &stderr, "diskgnn", failure{Error: message, ExitCode: exitInterrupted}, true)
 		if code != exitInterrupted || !strings.Contains(stderr.String(), "left at once") || !strings.HasSuffix(stdout.String(), "\"exit_code\":5}\n") {
 			t.Errorf("exit code %d, %q, %q", code, &stdout, &stderr)
 		}
