@@ -30,7 +30,7 @@ const (
 	exitInput       = 3 // bad or corrupt input, another version, another lineage
 	exitSpace       = 4 // out of disk, memory or open files, or over the memory budget
 	exitInterrupted = 5 // by a signal; the same command resumes, train with --resume, if it keeps anything
-	exitLocked      = 6 // another process works on the same directory
+	exitLocked      = 6 // another process works on the same directory, or still makes an input
 )
 
 // exitCodes is searched in order. If several workers fail, cancellations must not hide the cause, so the

@@ -353,6 +353,13 @@ func notFinished(fsys vfs.FS, dir, kind string, err error) error {
 		return fault.New(fault.ErrInput, "%s is no finished %s: it has no readable %s (%v)", dir, kind, MetaFile, err)
 	}
 	if ok, _ := vfs.Exists(fsys, dir+partialSuffix); ok {
+		// A reader must not make a lock file, as FS.Lock does.
+		lock, err := vfs.Share(filepath.Join(dir+partialSuffix, lockFile))
+		if errors.Is(err, fault.ErrLocked) {
+			return fault.New(fault.ErrLocked, "%s is not finished yet: another process works on %s%s; wait for it", dir, dir, partialSuffix)
+		} else if err == nil {
+			_ = lock.Close() // only tried
+		}
 		return fault.New(fault.ErrInput, "%s is not finished yet: %s%s is under way or was interrupted; run its command again to resume", dir, dir, partialSuffix)
 	}
 	return fault.New(fault.ErrInput, "no %s at %s", kind, dir)

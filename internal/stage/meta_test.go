@@ -11,6 +11,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
 )
 
 // says checks that an error is of a kind and has some text; nil without a kind.
@@ -174,6 +175,23 @@ func TestWhatOpenRefuses(t *testing.T) {
 			}
 			return dir
 		}, fault.ErrInput, "x is not finished yet: "},
+		"one interrupted": {func(t *testing.T) string {
+			dir := filepath.Join(t.TempDir(), "x")
+			if err := os.Mkdir(dir+".partial", 0o777); err != nil {
+				t.Fatal(err)
+			}
+			write(t, filepath.Join(dir+".partial", lockFile), nil)
+			return dir
+		}, fault.ErrInput, "x.partial is under way or was interrupted; run its command again to resume"},
+		"one that another process makes": {func(t *testing.T) string {
+			dir := filepath.Join(t.TempDir(), "x")
+			d, _, err := Begin(vfs.OS, dir, specOf(1), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = d.Close() })
+			return dir
+		}, fault.ErrLocked, "x is not finished yet: another process works on "},
 		"nothing": {func(t *testing.T) string { return filepath.Join(t.TempDir(), "x") }, fault.ErrInput, "no thing at "},
 	} {
 		t.Run(name, func(t *testing.T) {

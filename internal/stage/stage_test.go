@@ -152,8 +152,8 @@ func TestRefusals(t *testing.T) {
 	if _, _, err := Begin(vfs.OS, locked, specOf(1), false); !errors.Is(err, fault.ErrLocked) {
 		t.Errorf("second writer: %v", err)
 	}
-	if _, err := Open(vfs.OS, locked, "dataset", testFormat); !errors.Is(err, fault.ErrInput) {
-		t.Errorf("open of an unfinished directory: %v", err)
+	if _, err := Open(vfs.OS, locked, "dataset", testFormat); !errors.Is(err, fault.ErrLocked) {
+		t.Errorf("open of a directory that is being made: %v", err)
 	}
 }
 
