@@ -68,7 +68,7 @@ func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 // outcome returns the job's libraries, times and reads.
 func (j *job) outcome() score.Outcome {
 	o, info := &j.options, j.engine.Info()
-	out := score.Outcome{Run: o.Run, Engine: decide.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
+	out := score.Outcome{Run: o.Run, RunState: j.run.State(), Engine: decide.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
 		Weights: o.Weights, Layers: j.costs, Memory: o.Memory, OtherGraph: j.other}
 	for _, c := range j.costs {
 		out.BytesRead += c.BytesRead

@@ -116,8 +116,10 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.run, err = trained.Open(j.fs, o.Run); err != nil {
 		return err
 	}
-	if note := j.run.Note(); note != "" {
-		j.report.Logf("%s", note)
+	for _, note := range []string{j.run.Note(), j.run.Unfinished()} {
+		if note != "" {
+			j.report.Logf("%s", note)
+		}
 	}
 	if j.data, err = dataset.Open(j.fs, o.Dataset); err != nil {
 		return j.ofDataset(err)

@@ -143,7 +143,7 @@ func (j *job) finished(ctx context.Context, o *PredictOptions) (_ *Prediction, e
 			return nil, err
 		}
 	}
-	p.Run, p.BLAS, p.Weights, p.OtherGraph, p.Seconds = o.Run, library, o.Weights, j.other, time.Since(j.began).Seconds()
+	p.Run, p.RunState, p.BLAS, p.Weights, p.OtherGraph, p.Seconds = o.Run, j.run.State(), library, o.Weights, j.other, time.Since(j.began).Seconds()
 	return p, nil
 }
 

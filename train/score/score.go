@@ -259,7 +259,10 @@ func (a *rocAUC) Score() Score {
 // Outcome describes the computation with a run's weights: the common part of an evaluation and a
 // prediction.
 type Outcome struct {
-	Run     string `json:"run"`
+	Run string `json:"run"`
+	// RunState is the state in run.json. The weights of a run that is not finished are the best so far.
+	RunState string `json:"run_state"`
+
 	Engine  string `json:"engine"`
 	BLAS    string `json:"blas"`
 	SIMD    string `json:"simd"`

@@ -137,8 +137,10 @@ func (p *packEvaluation) prepare() error {
 	if err != nil {
 		return err
 	}
-	if note := run.Note(); note != "" {
-		p.report.Logf("%s", note)
+	for _, note := range []string{run.Note(), run.Unfinished()} {
+		if note != "" {
+			p.report.Logf("%s", note)
+		}
 	}
 	if p.pack, _, err = all.Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
 		return epoch.OfPack(err)
@@ -164,7 +166,7 @@ func (p *packEvaluation) prepare() error {
 		return epoch.OfPack(err)
 	}
 	info := p.engine.Info()
-	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, Engine: decide.EngineCPU, BLAS: info.BLAS,
+	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, RunState: run.State(), Engine: decide.EngineCPU, BLAS: info.BLAS,
 		SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(), Weights: o.Weights, Memory: o.Memory}}
 	return nil
 }

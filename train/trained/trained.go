@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/cpu"
 	"diskgnn/train/decide"
@@ -74,6 +75,24 @@ func (t *Run) Dir() string { return t.dir }
 
 // Note returns a warning that the run's files have no checksums, "" if they have.
 func (t *Run) Note() string { return t.file.Note(t.dir) }
+
+// State returns the state of the run in run.json.
+func (t *Run) State() string { return string(t.file.State) }
+
+// Unfinished returns a warning that the run is not finished, "" if it is.
+func (t *Run) Unfinished() string {
+	if t.file.State == rundir.StateFinished {
+		return ""
+	}
+	how := t.State()
+	if t.file.State == rundir.StateRunning {
+		how = "running or killed"
+	}
+	if lines, err := t.file.ReadLines(t.fs, t.dir); err == nil { // else their number is unknown
+		how += fmt.Sprintf(", %d of %s", len(lines), units.Of(t.file.Params.Epochs, "epoch"))
+	}
+	return fmt.Sprintf("%s is not finished (%s): its weights are the best so far", t.dir, how)
+}
 
 // WeightsSum returns the SHA-256 of the file of weights that NewEngine or HashWeights read; "" before.
 func (t *Run) WeightsSum() string { return t.sum }
