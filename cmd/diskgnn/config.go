@@ -245,6 +245,9 @@ func parseConfig(text []byte, file string, commands []string) (general []setting
 	for _, e := range entries {
 		key, line := e.Key.GetToken().Value, e.Key.GetToken().Position.Line
 		if !slices.Contains(commands, key) {
+			if isSection(e.Value) {
+				return nil, nil, fault.New(fault.ErrUsage, "%s:%d: unknown section %q: sections have the names of commands%s", file, line, key, didYouMean(key, commands, ""))
+			}
 			general, err = appendSetting(general, e, file)
 		} else if inner, ierr := mapping(e.Value, file); ierr != nil {
 			err = ierr
@@ -263,6 +266,15 @@ func parseConfig(text []byte, file string, commands []string) (general []setting
 		}
 	}
 	return general, sections, nil
+}
+
+// isSection reports whether a value is a YAML mapping with entries.
+func isSection(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
+	}
+	return false
 }
 
 // mapping returns the entries of a YAML mapping.
