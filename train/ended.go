@@ -42,9 +42,9 @@ func (r *runner) unprepared(ctx context.Context, err error) error {
 	return fault.New(fault.ErrInterrupted, "interrupted before training began; run the command again")
 }
 
-// passing are the kinds of failure with a cause outside the run: a device, a full disk, too little
-// memory. When the cause is removed, the run can be resumed.
-var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT}
+// passing are the kinds of failure with a cause outside the run: a device, a full disk, a limit of file
+// sizes, too little memory. When the cause is removed, the run can be resumed.
+var passing = []error{fault.ErrDevice, fault.ErrBudget, syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}
 
 // failed adds to such a failure where the run resumes. Work since that point is lost: it may be in
 // a GPU that no longer answers. A damaged pack is made again first.

@@ -109,9 +109,17 @@ var remedies = []struct {
 	{syscall.EFBIG, "ulimit -f and the file system limit the size of files"},
 }
 
-// withRemedy returns an error's text, with advice if there is any.
-func withRemedy(err error) string {
+// withRemedy returns an error's text, with advice if there is any. resumes is the command's advice after
+// an interruption, for a full disk.
+func withRemedy(err error, resumes string) string {
 	text := fault.Text(err)
+	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	if full && !strings.Contains(text, " --resume") { // train names its checkpoint itself
+		if resumes == nothing {
+			resumes = "run the same command again"
+		}
+		return text + "; make room, then " + resumes
+	}
 	for _, r := range remedies {
 		if errors.Is(err, r.kind) {
 			return text + "; " + r.text
@@ -123,7 +131,7 @@ func withRemedy(err error) string {
 // fail reports an error in one line, followed by a panic's stack, and returns the exit code.
 func (g *globals) fail(err error, asJSON bool) int {
 	code := exitCode(err)
-	name, message := "diskgnn", withRemedy(err)
+	name, message := "diskgnn", withRemedy(err, g.goOn())
 	if g.command != "" {
 		name += " " + g.command
 		message = strings.TrimPrefix(message, g.command+": ") // stages name themselves

@@ -274,6 +274,24 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
+// TestFullDisk: a disk that fills up names the next step of each kind of command, once.
+func TestFullDisk(t *testing.T) {
+	full := &os.PathError{Op: "write", Path: "g.partial/x", Err: syscall.ENOSPC}
+	for resumes, want := range map[string]string{
+		byItself: "write g.partial/x: no space left on device; make room, then run the same command again to resume",
+		byFlag:   "write g.partial/x: no space left on device; make room, then run the same command again with --resume",
+		nothing:  "write g.partial/x: no space left on device; make room, then run the same command again",
+	} {
+		if got := withRemedy(full, resumes); got != want {
+			t.Errorf("%q: %q, want %q", resumes, got, want)
+		}
+	}
+	named := fmt.Errorf("%w; go on from the checkpoint 3 with: diskgnn train --out r --resume", full)
+	if got := withRemedy(named, byFlag); got != named.Error() {
+		t.Errorf("%q, want %q", got, named)
+	}
+}
+
 // Every command says what it leaves behind when it is interrupted: those that make directories
 // go on, and the others keep nothing.
 func TestEveryCommandSaysHowToGoOn(t *testing.T) {
