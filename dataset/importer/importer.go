@@ -135,6 +135,9 @@ type Shape struct {
 	// if it is nil, the user must give one.
 	NoSplit bool
 	Split   *Split
+	// OtherSets is text for the error of a source without splits: the parts that look like sets of nodes
+	// and are not read; "" if there are none.
+	OtherSets string
 	// NameBytes is the length in bytes of all names of nodes together; 0: nodes have no names. If it
 	// is not 0, the source is a Namer.
 	NameBytes int64

@@ -168,7 +168,11 @@ func (im *importing) settleSplit() error {
 	case s.Split != nil:
 		im.split = s.Split
 	default:
-		return fault.New(fault.ErrInput, "%s has no splits: give --split, like --split 60/20/20, to draw them", im.name())
+		err := fault.New(fault.ErrInput, "%s has no splits: give --split, like --split 60/20/20, to draw them", im.name())
+		if s.OtherSets != "" {
+			err = fault.New(err, "%v; %s", err, s.OtherSets)
+		}
+		return err
 	}
 	_, err := im.split.shares()
 	return err

@@ -236,7 +236,7 @@ func (s *source) readShape(labelled bool) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.findEdgeData(); err != nil || !labelled {
+	if err := s.findUnread(labelled); err != nil || !labelled {
 		return err
 	}
 	if err := s.with("y", s.readLabelShape); err != nil {
@@ -245,8 +245,9 @@ func (s *source) readShape(labelled bool) error {
 	return s.readMaskShapes()
 }
 
-// findEdgeData notes the attributes that are data of edges.
-func (s *source) findEdgeData() error {
+// findUnread notes the attributes that are data of edges and, if splits are read, the attributes
+// that seem to be splits by names of other programs.
+func (s *source) findUnread(labelled bool) error {
 	f, err := torchfile.Open(s.fs, s.name)
 	if err != nil {
 		return err
@@ -262,7 +263,24 @@ func (s *source) findEdgeData() error {
 		}
 	}
 	s.sh.DropEdgeData(s.name, importer.EdgeData(names))
+	if others := otherSets(names); labelled && len(others) > 0 {
+		s.sh.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
+		s.sh.Notes = append(s.sh.Notes, s.name+": "+s.sh.OtherSets)
+	}
 	return nil
+}
+
+// otherSets returns the names that seem to name sets of nodes, as valid_mask and train_idx do, and
+// that PyTorch Geometric does not use.
+func otherSets(names []string) (others []string) {
+	for _, name := range names {
+		set, kind, _ := strings.Cut(name, "_")
+		sets, kinds := []string{"train", "val", "valid", "validation", "dev", "test"}, []string{"mask", "idx", "index", "id", "ids", "nodes"}
+		if slices.Contains(sets, set) && slices.Contains(kinds, kind) && !slices.Contains(maskNames, name) {
+			others = append(others, name)
+		}
+	}
+	return others
 }
 
 // readMaskShapes looks which masks there are. A graph without any has no split.

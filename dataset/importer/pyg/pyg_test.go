@@ -163,6 +163,9 @@ func TestAttributes(t *testing.T) {
 		{"edge_index", ints(2, 0), "", ""},
 		{"edge_attr", floats(false, 3, 2), "", "g.pt: data of edges is not imported: edge_attr"},
 		{"edge_weight", "N", "", ""},
+		{"valid_mask", mask(1, 1), "", "g.pt: not read: valid_mask (a split is train_mask, val_mask, test_mask)"},
+		{"train_idx", ints(1), "", "g.pt: not read: train_idx (a split is train_mask, val_mask, test_mask)"},
+		{"train_time", ints(4), "", ""},
 		{"y", ints(4, 1), "", ""},
 		{"y", ndarray(t, "f4", false, []float32{0, nan, 1, nan}, 4), "", ""},
 		{"y", ndarray(t, "f8", false, []float64{0, 0.5, 1, 2}, 4, 1), "y: node 1 has the label 0.5: labels are whole numbers", ""},
@@ -213,9 +216,12 @@ func TestAttributes(t *testing.T) {
 	if err != nil || s.Shape().Nodes != 4 {
 		t.Error(s, err)
 	}
-	if s, err = pyg.Format.Open(datasettest.FS, []string{saved(t, map[string]string{"x": good["x"], "edge_index": good["edge_index"], "y": good["y"]})}, &importer.Reading{}); err != nil || !s.Shape().NoSplit {
+	unsplit := map[string]string{"x": good["x"], "edge_index": good["edge_index"], "y": good["y"]}
+	if s, err = pyg.Format.Open(datasettest.FS, []string{saved(t, unsplit)}, &importer.Reading{}); err != nil || !s.Shape().NoSplit {
 		t.Error(s, err)
 	}
+	unsplit["train_idx"] = ints(1)
+	refused(t, saved(t, unsplit), "g.pt has no splits: give --split 60/20/20 to draw some; not read: train_idx (a split is train_mask, val_mask, test_mask)")
 }
 
 // TestDetect looks at names alone.
