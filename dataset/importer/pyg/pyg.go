@@ -147,6 +147,9 @@ func attributes(root any) (*pickle.Dict, error) {
 		}
 		return d, nil
 	}
+	if list, ok := v.(*pickle.List); ok {
+		return nil, bad("it contains a list of %d values, not a graph of PyTorch Geometric: save one graph by itself", len(list.Items))
+	}
 	return nil, bad("it does not contain a graph of PyTorch Geometric")
 }
 

@@ -220,6 +220,9 @@ func TestAttributes(t *testing.T) {
 	if s, err = pyg.Format.Open(datasettest.FS, []string{saved(t, unsplit)}, &importer.Reading{}); err != nil || !s.Shape().NoSplit {
 		t.Error(s, err)
 	}
+	list := filepath.Join(t.TempDir(), "list.pt")
+	importertest.Save(t, list, importertest.Torch(t, "\x80\x02]Na."))
+	refused(t, list, "it holds a list (of 1), no graph of PyTorch Geometric: save one graph by itself")
 	unsplit["train_idx"] = ints(1)
 	refused(t, saved(t, unsplit), "g.pt has no splits: give --split 60/20/20 to draw some; not read: train_idx (a split is train_mask, val_mask, test_mask)")
 }

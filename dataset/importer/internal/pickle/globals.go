@@ -66,3 +66,13 @@ var allowed = map[Global]bool{
 	{"dgl.frame", "Frame"}:                          true,
 	{"__builtin__", "bytearray"}:                    true,
 }
+
+// unread has advice for names of values that are not read.
+var unread = map[Global]string{
+	{"torch._utils", "_rebuild_sparse_tensor"}:     noSparse,
+	{"torch._utils", "_rebuild_sparse_csr_tensor"}: noSparse,
+	{"torch_sparse.tensor", "SparseTensor"}:        noSparse,
+	{"torch_sparse.storage", "SparseStorage"}:      noSparse,
+}
+
+const noSparse = "sparse tensors, such as adj_t, are not read; save the graph with edge_index"

@@ -223,6 +223,9 @@ func (m *machine) get(i uint64) error {
 // name pushes a global of the table.
 func (m *machine) name(module, name string) error {
 	g := Global{module, name}
+	if advice := unread[g]; advice != "" {
+		return bad("it uses %q: %s; nothing was run", g.String(), advice)
+	}
 	if !allowed[g] {
 		return bad("it uses %.80q, which is not one of the supported classes of tensors, arrays and graphs; nothing was run", g.String())
 	}
