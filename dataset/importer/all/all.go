@@ -4,6 +4,8 @@ package all
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -79,7 +81,34 @@ func detect(fsys vfs.FS, sources []string) (importer.Format, string, error) {
 			return importer.Format{}, "", fault.New(fault.ErrInput, "%s is missing", s)
 		}
 	}
-	return importer.Format{}, "", fault.New(fault.ErrInput, "the format of %s is not recognised: give --format, one of %s", strings.Join(sources, ", "), strings.Join(Names(), ", "))
+	advice := ""
+	if len(sources) == 1 {
+		if file := within(fsys, sources[0]); file != "" {
+			advice = fmt.Sprintf(", or import its file %s", file)
+		}
+	}
+	return importer.Format{}, "", fault.New(fault.ErrInput, "the format of %s is not recognised: give --format, one of %s%s", strings.Join(sources, ", "), strings.Join(Names(), ", "), advice)
+}
+
+// mostLooked is the number of files of a directory that within looks at.
+const mostLooked = 100
+
+// within returns a file in a directory, or in its directory raw, that is a graph of gnn-benchmark, or "".
+// Other files are no sign: a file of torch may be a part of any format.
+func within(fsys vfs.FS, dir string) string {
+	for _, dir := range []string{dir, filepath.Join(dir, "raw")} {
+		names, err := fsys.List(dir)
+		if err != nil {
+			continue
+		}
+		for _, name := range names[:min(len(names), mostLooked)] {
+			file := filepath.Join(dir, name)
+			if gnnbenchmark.Format.Detect(fsys, []string{file}) != "" {
+				return file
+			}
+		}
+	}
+	return ""
 }
 
 // Import makes the dataset out of a graph in the format of the given name, which may be Auto; see

@@ -110,6 +110,21 @@ func TestImportGNNBenchmark(t *testing.T) {
 	})
 }
 
+// TestFindInside: a directory with a graph of gnn-benchmark is no source, but its file is named.
+func TestFindInside(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "raw"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	benchmarkTree().Write(t, filepath.Join(dir, "raw"))
+	file := filepath.Join(dir, "raw", "g.npz")
+	for _, source := range []string{dir, filepath.Dir(file)} {
+		if _, _, err := all.Find(datasettest.FS, all.Auto, []string{source}); err == nil || !strings.HasSuffix(err.Error(), ", or import its file "+file) {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+}
+
 // TestImportWithoutSplit draws the split that public gnn-benchmark files lack.
 func TestImportWithoutSplit(t *testing.T) {
 	dir := t.TempDir()
