@@ -217,7 +217,7 @@ func importPlan(p importer.Plan) outcome {
 	lines := []line{
 		{"source", fmt.Sprintf("%s, %s", p.Format, budget.FormatBytes(p.SourceBytes))},
 		{"graph", fmt.Sprintf("%s, at most %s%s", units.Of(p.Nodes, "node"), about, units.Of(p.Edges, "edge"))},
-		{"features", fmt.Sprintf("%d × %s, in the source %s", p.Dim, p.DType, p.SourceDType)},
+		{"features", fmt.Sprintf("%d × %s, read as %s", p.Dim, p.DType, p.SourceDType)},
 	}
 	lines = append(lines, labelLines(p.LabelKind, p.Classes, p.Unlabelled, p.Train, p.Valid, p.Test)...)
 	lines = append(lines, []line{
@@ -229,6 +229,9 @@ func importPlan(p importer.Plan) outcome {
 		lines = append(lines, line{"ids", "nodes are renumbered; the dataset keeps the numbers of the source"})
 	case dataset.IDNames:
 		lines = append(lines, line{"ids", "nodes have names, which the dataset keeps"})
+	}
+	if p.Nodes == 0 { // the source could not be read: only its problems are known
+		lines = []line{{"source", p.Format}}
 	}
 	for _, note := range p.Notes {
 		lines = append(lines, line{"note", fault.Line(note)})

@@ -133,7 +133,7 @@ func TestImportPlan(t *testing.T) {
 	want := []line{
 		{"source", "snap, 2.0 KiB"},
 		{"graph", "1,234 nodes, at most 5,678 edges"},
-		{"features", "8 × float32, in the source float16"},
+		{"features", "8 × float32, read as float16"},
 		{"labels", "3 classes, 1,174 nodes unlabelled"},
 		{"splits", "10 train, 20 validation, 30 test"},
 		{"memory", "3.0 MiB at least"},
@@ -156,4 +156,6 @@ func TestImportPlan(t *testing.T) {
 	p.Notes, p.Problems = []string{"a\x1bb", "c"}, []string{"d\ne"}
 	want = append(want, line{"note", `a\x1bb`}, line{"note", "c"}, line{"problem", "d; e"})
 	same("notes and problems")
+	p, want = importer.Plan{Format: "pyg", Problems: []string{"e"}}, []line{{"source", "pyg"}, {"problem", "e"}}
+	same("a source that cannot be read")
 }

@@ -23,7 +23,7 @@ type Plan struct {
 	Edges       int64      `json:"edges"` // upper bound, as they will be stored
 	Estimated   bool       `json:"edges_estimated"`
 	Dim         int        `json:"dim"`
-	SourceDType dtype.Type `json:"source_dtype"`
+	SourceDType dtype.Type `json:"source_dtype"` // as which the features are read: float64 as float32
 	DType       dtype.Type `json:"dtype"`
 	Classes     int        `json:"classes"`
 	LabelKind   string     `json:"label_kind"`
