@@ -52,7 +52,7 @@ func openParents(ctx context.Context, fsys vfs.FS, o Options, rep progress.Repor
 			r.close()
 		}
 	}()
-	if err := stage.CheckParent(o.Samples, r.samples.Meta(), stage.RoleDataset, o.Dataset, r.ds.Fingerprint()); err != nil {
+	if err := r.samples.CheckDataset(o.Dataset, r.ds.Fingerprint()); err != nil {
 		return nil, err
 	}
 	return r, r.settle()

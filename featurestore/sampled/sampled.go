@@ -37,7 +37,7 @@ func Find(fsys vfs.FS, data, samples string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := stage.CheckParent(samples, r.Meta(), stage.RoleDataset, data, d.Fingerprint()); err != nil {
+	if err := r.CheckDataset(data, d.Fingerprint()); err != nil {
 		return nil, err
 	}
 	s := &Source{fs: fsys, data: d, samples: r}

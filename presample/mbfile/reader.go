@@ -131,6 +131,16 @@ func (r *Reader) Dir() string { return r.dir }
 // Meta returns the content of meta.json. The caller must not modify it.
 func (r *Reader) Meta() *stage.Meta { return r.meta }
 
+// CheckDataset returns an error of kind fault.ErrLineage unless the samples were drawn from the dataset in
+// dir with the fingerprint.
+func (r *Reader) CheckDataset(dir, fingerprint string) error {
+	err := stage.CheckParent(r.dir, r.meta, stage.RoleDataset, dir, fingerprint)
+	if err != nil {
+		return fault.New(err, "%v; draw the samples again, by their diskgnn presample with --force", err)
+	}
+	return nil
+}
+
 // Fingerprint returns the fingerprint of the directory's content.
 func (r *Reader) Fingerprint() string { return r.meta.Fingerprint }
 

@@ -11,7 +11,6 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
 	"diskgnn/simulate/directgraph"
@@ -46,7 +45,7 @@ func OpenSamples(ctx context.Context, rep progress.Reporter, fsys vfs.FS, data, 
 	if s.reader, err = mbfile.Open(fsys, samples); err != nil {
 		return nil, err
 	}
-	if err := stage.CheckParent(s.reader.Dir(), s.reader.Meta(), stage.RoleDataset, s.data.Dir(), s.data.Fingerprint()); err != nil {
+	if err := s.reader.CheckDataset(s.data.Dir(), s.data.Fingerprint()); err != nil {
 		return nil, err
 	}
 	facts := s.data.Facts()

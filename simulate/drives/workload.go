@@ -6,7 +6,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/stage"
 	"diskgnn/presample/mbfile"
 	"diskgnn/simulate/trace"
 )
@@ -72,7 +71,7 @@ func (w *Workload) hotness() []uint32 {
 // Samples returns the header of a trace made from samples and their dataset. If the samples were drawn
 // from another dataset, the error is of kind fault.ErrLineage.
 func Samples(d *dataset.Dataset, s *mbfile.Reader) (trace.Header, error) {
-	if err := stage.CheckParent(s.Dir(), s.Meta(), stage.RoleDataset, d.Dir(), d.Fingerprint()); err != nil {
+	if err := s.CheckDataset(d.Dir(), d.Fingerprint()); err != nil {
 		return trace.Header{}, err
 	}
 	return trace.Header{

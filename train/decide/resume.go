@@ -13,7 +13,9 @@ import (
 // SameBatches refuses a store with other batches than the run was trained on.
 func SameBatches(f *rundir.File, out string, now *Store) error {
 	l := now.Lineage
-	refuse := func(format string, args ...any) error { return fault.New(fault.ErrLineage, format, args...) }
+	refuse := func(format string, args ...any) error {
+		return fault.New(fault.ErrLineage, format+"; to train anew, give --force or another --out", args...)
+	}
 	switch {
 	case f.Params.Live() && f.Dataset != l.Dataset:
 		return refuse("%s was trained on the dataset %.12s…, but %s is %.12s…: it changed since, or is another one", out, f.Dataset, now.Dir, l.Dataset)

@@ -26,7 +26,7 @@ func earlierRun() *rundir.File {
 
 // TestOtherStores: what a run that goes on refuses of a store, and what the batches alone refuse.
 func TestOtherStores(t *testing.T) {
-	const samples = "RUN was trained on the samples drawn…, but DIR is of the samples others…"
+	const samples = "RUN was trained on the samples drawn…, but DIR is of the samples others…; to train anew, give --force or another --out"
 	for name, c := range map[string]struct {
 		was     func(f *rundir.File)
 		lineage featurestore.Lineage
