@@ -22,6 +22,7 @@ import (
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
 	"diskgnn/train/rundir"
+	"diskgnn/train/trained"
 )
 
 const verifyTeaches = `Reads a dataset, samples, a pack or a run from beginning to end and checks every byte
@@ -88,7 +89,7 @@ func isRun(dir string) bool {
 func verifyRun(dir string, start time.Time) (outcome, error) {
 	r, err := rundir.Verify(vfs.OS, dir)
 	if err != nil {
-		return outcome{}, err
+		return outcome{}, fault.Remake(err, dir, trained.Maker)
 	}
 	f := &r.File
 	v := verified{Dir: dir, Format: f.Format.Name, Version: f.Format.Version, State: string(f.State), Checkpoints: r.Checkpoints,
@@ -126,7 +127,7 @@ func (s *session) verify(ctx context.Context, dir string) (*stage.Meta, error) {
 	if err != nil {
 		return nil, err
 	}
-	return m, s.verifyFiles(ctx, vfs.OS, dir, m)
+	return m, stage.Damaged(s.verifyFiles(ctx, vfs.OS, dir, m), dir, m.Format)
 }
 
 // verifyFiles checks a directory of a file system.

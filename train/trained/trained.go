@@ -41,6 +41,9 @@ type Run struct {
 	sum  string // SHA-256 of the file of weights that was read
 }
 
+// Maker names the command that makes a damaged run again, for fault.Remake.
+const Maker = "its diskgnn train"
+
 // Open reads the run.json of the run in dir.
 func Open(fsys vfs.FS, dir string) (*Run, error) {
 	r, err := rundir.Read(fsys, dir)
@@ -48,7 +51,7 @@ func Open(fsys vfs.FS, dir string) (*Run, error) {
 		return nil, fault.New(fault.ErrInput, "no run at %s", dir)
 	}
 	if err != nil {
-		return nil, err
+		return nil, fault.Remake(err, dir, Maker)
 	}
 	if r.Dataset == "" {
 		return nil, fault.New(fault.ErrVersion, "%s does not say which dataset it was trained on: an earlier version of this program made it; train again", dir)
@@ -254,7 +257,7 @@ func (t *Run) tensors(which string, bytes int64) ([]safetensors.Tensor, error) {
 		err = rundir.ErrNoChecksum
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fault.Remake(fmt.Errorf("%s: %w", name, err), t.dir, Maker)
 	}
 	t.sum = binio.Hash(b)
 	return tensors, nil
