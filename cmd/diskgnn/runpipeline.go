@@ -23,7 +23,7 @@ import (
 const runTeaches = `Runs the commands that have sections in a configuration file, one after the other:
 generate or import, presample, pack, train, eval, predict, report. Finished outputs are
 kept and interrupted commands are resumed, so the same command continues after an
-interruption, and does nothing when all outputs are finished.
+interruption.
 
    diskgnn run --config examples/generated.yaml
    diskgnn run --config computers.yaml path/to/amazon-computers.npz
