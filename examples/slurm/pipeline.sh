@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# pipeline.sh submits a whole pipeline to Slurm: drawing samples in shards and merging them, packing in
-# shards and merging them, and training on several nodes together. Call it in a directory that all nodes
+# pipeline.sh submits the stages from presample to train to Slurm: drawing samples in shards and merging
+# them, packing in shards and merging them, and training on several nodes together. Call it in a directory that all nodes
 # share and that has the dataset, with `diskgnn` in PATH. A second call submits all jobs again; stages
 # that are finished do nothing.
 #
