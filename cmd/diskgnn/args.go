@@ -133,6 +133,9 @@ func usageError(err error, flags []cli.Flag, command string) error {
 }
 
 func unknownFlag(name string, flags []cli.Flag) error {
+	if strings.ReplaceAll(name, "_", "-") == "num-neighbors" && slices.Contains(flagNames(flags), "fanout") {
+		return fault.New(fault.ErrUsage, "unknown flag --%s; --fanout has these numbers in the other order, the layer of the seeds last", name)
+	}
 	return fault.New(fault.ErrUsage, "unknown flag --%s%s", name, didYouMean(name, flagNames(flags), "--"))
 }
 
