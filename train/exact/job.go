@@ -227,27 +227,6 @@ func (j *job) orders() ([]model.Order, error) {
 	return cpu.InferenceOrders(&j.model, counts, j.options.BLAS)
 }
 
-// plan measures the layers, and refuses insufficient memory: the error names the layer that needs
-// most, and the memory that suffices for all.
-func (j *job) plan(room int64) error {
-	var need int64
-	var worst, neighbours int
-	for l := range j.layers {
-		n, most, err := j.measure(l)
-		if err != nil {
-			return err
-		}
-		if n > need {
-			need, worst, neighbours = n, l, most
-		}
-	}
-	if need > room {
-		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, but --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
-			worst, neighbours, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), (j.fixed+need+1<<20-1)>>20)
-	}
-	return nil
-}
-
 // capacities returns the capacities of the layers' ranges that take no more than room bytes.
 func (j *job) capacities(room int64) ([]capacity, error) {
 	most := make([]capacity, len(j.layers))

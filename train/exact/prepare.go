@@ -6,6 +6,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
 	"diskgnn/iostack/pieces"
 )
@@ -54,7 +55,7 @@ func (j *job) decide(ctx context.Context, last int, t targets, more int64) error
 	if j.parts.room > 0 {
 		room = j.parts.room
 	}
-	if err := j.plan(room); err != nil {
+	if err := j.plan(ctx, room); err != nil {
 		return err
 	}
 	most, err := j.capacities(room)
@@ -67,6 +68,31 @@ func (j *job) decide(ctx context.Context, last int, t targets, more int64) error
 	j.sources = idset.New(all.nodes)
 	j.reads, err = j.survey(ctx, most)
 	return j.ofDataset(err)
+}
+
+// plan measures the layers, and refuses insufficient memory: the error names the layer that needs
+// most, and the memory that suffices for all and for the bound on the reads.
+func (j *job) plan(ctx context.Context, room int64) error {
+	var need int64
+	var worst, neighbours int
+	for l := range j.layers {
+		n, most, err := j.measure(l)
+		if err != nil {
+			return err
+		}
+		if n > need {
+			need, worst, neighbours = n, l, most
+		}
+	}
+	if need > room {
+		least, err := j.leastMemory(ctx, need)
+		if err != nil {
+			return err
+		}
+		return fault.New(fault.ErrBudget, "layer %d of a node with %d neighbours takes %s, but --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
+			worst, neighbours, budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), least>>20)
+	}
+	return nil
 }
 
 // take takes the permanent buffers.

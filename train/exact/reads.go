@@ -201,7 +201,7 @@ func (j *job) checkReads(ctx context.Context, r *reads) error {
 		}
 		return nil
 	}
-	enough, read, err := j.enough(ctx, limit)
+	enough, read, err := j.enough(ctx, j.options.Memory, limit)
 	if err != nil {
 		return err
 	}
@@ -213,13 +213,37 @@ func (j *job) checkReads(ctx context.Context, r *reads) error {
 		budget.FormatBytes(j.options.Memory), AgainstFeatures(r.bytes, r.features), budget.FormatBytes(limit), way)
 }
 
-// enough returns the memory, in whole MiB, with which at most limit bytes are read, at most a
+// leastMemory returns the memory in bytes, in whole MiB, that suffices for ranges of need bytes, with
+// reads within the bound if any memory keeps within it.
+func (j *job) leastMemory(ctx context.Context, need int64) (int64, error) {
+	least := (j.fixed + need + 1<<20 - 1) >> 20 << 20
+	most, err := j.capacities(least - j.fixed)
+	if err != nil {
+		return 0, err
+	}
+	j.sources = idset.New(j.data.Facts().Nodes)
+	r, err := j.survey(ctx, most)
+	if err != nil {
+		return 0, j.ofDataset(err)
+	}
+	limit := j.options.maxRead(&r)
+	if r.bytes <= limit {
+		return least, nil
+	}
+	enough, read, err := j.enough(ctx, least, limit)
+	if err != nil || read > limit {
+		return least, j.ofDataset(err)
+	}
+	return enough, nil
+}
+
+// enough returns the memory from lo up, in whole MiB, with which at most limit bytes are read, at most a
 // sixteenth more than the least, and the bytes read then. If no memory is enough, it returns the
 // memory that reads least.
-func (j *job) enough(ctx context.Context, limit int64) (memory, read int64, err error) {
+func (j *job) enough(ctx context.Context, lo, limit int64) (memory, read int64, err error) {
 	const mib = 1 << 20
 	whole := func(n int64) int64 { return (n + mib - 1) / mib * mib }
-	lo, hi := j.options.Memory, int64(0)
+	hi := int64(0)
 	for l := range j.layers {
 		hi = max(hi, whole(j.fixed+j.layers[l].bytes(j.layers[l].all)))
 	}

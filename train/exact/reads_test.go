@@ -118,9 +118,17 @@ func TestReadsAreBounded(t *testing.T) {
 	raw := with(datasettest.Params{Nodes: nodes, Dim: 96, Seed: 7}.Raw(), func(int) int { return 4 }, func(int) int { return rng.IntN(nodes) })
 	w := newWorld(t, vfstest.TempDir(t), raw, 40)
 	o := w.options()
-	o.MaxRead, o.Memory = nil, 1<<20
-	_, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
-	o.Memory = mebibytes(t, err) << 20
+	least := func(limit *budget.Size) int64 {
+		o := o
+		o.MaxRead, o.Memory = limit, 1<<20
+		_, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
+		return mebibytes(t, err) << 20
+	}
+	o.MaxRead, o.Memory = nil, least(nil)
+	if p, err := PlanEvaluation(t.Context(), disk, o, progress.Discard); err != nil || len(p.Problems) > 0 {
+		t.Errorf("with the memory of the refusal: %+v, %v", p, err)
+	}
+	o.Memory = least(&budget.Size{Unit: budget.UnitUnlimited})
 	p, err := PlanEvaluation(t.Context(), disk, o, progress.Discard)
 	check(t, err)
 	const features = 4 * nodes * 96
