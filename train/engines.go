@@ -100,9 +100,6 @@ func newCPUEngine(w engineWish) (engine.Engine, engineNeeds, error) {
 	if err != nil {
 		return nil, needs, err
 	}
-	if err := budget.Check("the engine", train, w.uses.Memory); err != nil {
-		return nil, needs, err
-	}
 	if err := budget.Check("the engine, evaluation included,", train+eval, w.uses.Memory); err != nil {
 		return nil, needs, err
 	}
