@@ -312,7 +312,7 @@ func (s *opened) close() error {
 }
 
 // Cached returns the candidate with a cache of a share of the rows, in percent, under a policy ("": the
-// default), wherever a plan names no size.
+// default), wherever a plan names no size or policy.
 func Cached(c featurestore.Candidate, percent float64, policy string) featurestore.Candidate {
 	return cached{c, percent, policy}
 }
@@ -328,7 +328,9 @@ func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	if o.Cache == nil && !o.Least {
 		o.Cache = &budget.Size{Value: c.percent, Unit: budget.UnitPercent}
 	}
-	o.Policy = c.policy
+	if o.Policy == "" {
+		o.Policy = c.policy
+	}
 	return c.Candidate.Plan(o)
 }
 
