@@ -87,7 +87,7 @@ build: ## build bin/diskgnn
 # The heaps of most tests are a few megabytes: Go's collector would run hundreds of times a second.
 # The race detector's tests run with its usual frequency.
 test: export GOGC ?= 400
-test: $(GOTEST) ## run all tests (less than five minutes on two cores)
+test: $(GOTEST) ## run all tests (four minutes on two cores, two more if nothing is compiled yet)
 	$(GO_TEST) -p $(PACKAGES_AT_ONCE) $(LONGEST) ./... $(foreach module,$(EXAMPLE) $(MANIFESTS),-- -C $(module) ./...)
 
 test-race: $(GOTEST) ## run all tests under the race detector (needs a C compiler), or those of RACE
