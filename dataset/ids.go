@@ -227,7 +227,8 @@ func (d *Dataset) ScanIDs(ctx context.Context, file string, see func(piece []byt
 }
 
 // Nodes looks up nodes by their original ids, given as text: entry i of the result is the node with
-// ids[i], or -1 if there is none. It reads all original ids, and holds a map of the given ones.
+// ids[i], or -1 if there is none. It reads all original ids, and holds a map of the given ones. A dataset
+// without original ids is an error of kind fault.ErrUsage.
 func (d *Dataset) Nodes(ctx context.Context, ids []string) (_ []int64, err error) {
 	s, err := d.IDs()
 	if err != nil {

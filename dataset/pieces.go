@@ -67,7 +67,8 @@ func (p *pieces) decode(i int, b, dst []byte) ([]byte, error) {
 	return out, nil
 }
 
-// Extent is the part of the data file that has a range of feature rows: consecutive whole pieces.
+// Extent is the part of the data file that has a range of feature rows. It consists of whole pieces: Granule
+// bytes of features each, as they are stored. First and End number pieces, not rows.
 type Extent struct {
 	First, End int   // the pieces First … End-1
 	Offset     int64 // of piece First in the file, in bytes

@@ -104,7 +104,7 @@ func (d *drawing) noRoom(err error, out string) error {
 	if d.grown == nil || !errors.Is(err, fault.ErrBudget) {
 		return err
 	}
-	return fmt.Errorf("%v, and it does not fit in memory: %w; go on with more: %s --memory SIZE", d.grown, err, resumeCommand(out))
+	return fmt.Errorf("%v, and memory does not suffice for it: %w; to go on with more memory, run: %s --memory SIZE", d.grown, err, resumeCommand(out))
 }
 
 // found sets the state of a result, which attempts share.

@@ -115,7 +115,7 @@ func TestLiveHasNoRoomToGrow(t *testing.T) {
 	if !errors.Is(err, fault.ErrBudget) || plans != 2 || strings.Contains(err.Error(), "\n") {
 		t.Fatalf("%d plans, %v", plans, err)
 	}
-	for _, words := range []string{"training batch ", "is larger than the batches of the dry pass, and it does not fit in memory: --memory ", "the least that would do", "go on with more: diskgnn train --out " + o.Out + " --resume --memory SIZE"} {
+	for _, words := range []string{"training batch ", "is larger than the batches of the dry pass, and memory does not suffice for it: --memory ", "the least that would do", "to go on with more memory, run: diskgnn train --out " + o.Out + " --resume --memory SIZE"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%v does not say %q", err, words)
 		}

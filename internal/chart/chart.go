@@ -176,8 +176,8 @@ func (c *Plot) Curve(epochs []float64, s Series) {
 	}
 }
 
-// CutOff returns the points of a line without its part below lo: points below lo are removed, and the
-// crossings of lo are added.
+// CutOff returns the points of a line without its part below lo: points below lo get the value NaN, which
+// breaks the line, and the crossings of lo are added.
 func CutOff(at, values []float64, lo float64) (cutAt, cut []float64) {
 	below := func(i int) bool { return Finite(values[i]) && values[i] < lo }
 	for i := range values {

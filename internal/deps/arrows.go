@@ -149,7 +149,8 @@ func (nothing) Import(p string) (*types.Package, error) {
 	return pkg, nil
 }
 
-// Back returns the arrows that run back, in the order of rooms that Arrow describes.
+// Back puts the rooms in an order with few arrows that run back, as Arrow describes, and returns these
+// arrows: their user stands below the used room.
 func Back(rooms []string, arrows []Arrow) []Arrow {
 	order := greedy(rooms, arrows)
 	for improve(order, arrows) {

@@ -86,8 +86,8 @@ func Of[T int | int64](n T, noun string) string {
 	return Count(n) + " " + noun
 }
 
-// Short formats a number of at least 0 in at most six characters: 99999, 100k, 1.2M, 10.0G. Numbers from
-// 10¹³ on take more.
+// Short formats a number of at least 0 in at most seven characters: 99999, 100k, 1.2M, 9999.9M, 10.0G.
+// Numbers from 10¹³ on, and a few just below 10¹⁰ and 10¹³, which round up, take eight or more.
 func Short(n int64) string {
 	switch {
 	case n >= 1e10:

@@ -81,7 +81,7 @@ func ReadAnything(t *testing.T, s iostack.Stack, f iostack.File, content, mem []
 }
 
 // AllocatesNothing checks that a mini-batch of direct, bounced and cut requests allocates no memory. The
-// stack must cut requests of 1 MiB.
+// stack must divide a request of 1 MiB into several reads.
 func AllocatesNothing(t *testing.T, s iostack.Stack) {
 	t.Helper()
 	path, _ := WriteFile(t, 1<<20)

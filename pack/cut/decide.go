@@ -184,8 +184,8 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, 
 	return set, nil
 }
 
-// Edges returns the band edges of the request, in ranks, descending: cache sizes in rows. The slice is the
-// Counts' own.
+// Edges returns the cache sizes of the request, in rows, descending. Each is also the rank of hotness at
+// which a band ends. The caller must not change the slice.
 func (c *Counts) Edges() []int64 { return c.costs.edges }
 
 // TakeCensus counts the rows that the training batches share, for all edges: Plan needs it. It reads the

@@ -38,8 +38,8 @@ type Piece struct {
 	Sum    uint32 // CRC-32C of the stored bytes
 }
 
-// Pieces calls do for each piece of the chunk's bands 0 … through, in order. It stops at the first error of
-// do, and returns it.
+// Pieces calls do for each piece of the batch's chunk, in order, up to the band through inclusive. f is the
+// form of the pack. It stops at the first error of do, and returns it.
 func (t *Train) Pieces(f Form, through int, do func(Piece) error) error {
 	var p Piece
 	i, most := 0, f.PieceBytes()

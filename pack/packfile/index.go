@@ -24,10 +24,11 @@ type Train struct {
 	Sums, Frames []uint32
 }
 
-// ColdRows returns the rows of the chunk's bands 0 … through, all of them for the last.
+// ColdRows returns the number of rows in the bands 0 to through, inclusive, of the batch's chunk.
 func (t *Train) ColdRows(through int) int { return sum(t.Bands[:through+1]) }
 
-// SSDRows returns the rows of the SSD level's bands 0 … through.
+// SSDRows returns the number of rows that the batch reads from the SSD level, in its bands 0 to through
+// inclusive. They are in no chunk.
 func (t *Train) SSDRows(through int) int { return sum(t.SSD[:through+1]) }
 
 // Hot returns the rows that are always in the cache: those below the lowest edge,

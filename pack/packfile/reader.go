@@ -248,7 +248,8 @@ func inRange(name string, graphOffset int64, ranks []uint32, lo, hi int64) error
 	return nil
 }
 
-// BandRanks returns the ranks lo ≤ rank < hi of a band under the static policy.
+// BandRanks returns the nodes of a band under the static policy: those with ranks lo ≤ rank < hi, where rank
+// 0 is the hottest node. Under the policy min, bands are not ranges of ranks.
 func (r *Reader) BandRanks(band int) (lo, hi int64) {
 	if band == 0 {
 		return r.index.Edges[0], r.facts.Nodes

@@ -48,7 +48,7 @@ func ExtentOf(b *graph.Batch) Extent {
 	return x
 }
 
-// Slack returns the bytes that growing memory of n bytes really takes: a quarter more.
+// Slack returns n plus a quarter: the bytes to count for n bytes of memory that grows by appending.
 func Slack(n int64) int64 { return n + n/4 }
 
 // Memory returns the bytes of memory that a sampler needs for a batch of this size, without its table

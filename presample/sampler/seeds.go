@@ -204,7 +204,8 @@ func (s *Seeds) Memory(underWay int) int64 {
 	return n
 }
 
-// MostMemory returns an upper bound of Seeds.Memory for a dataset that is not loaded yet.
+// MostMemory returns an upper bound of Seeds.Memory for a dataset that is not loaded yet. targetBytes is the
+// size of one node's row of classes, or 0 if nodes have one class; underWay is the number of batches in use.
 func MostMemory(p *mbfile.Params, d dataset.Facts, targetBytes, underWay int) int64 {
 	perSeed, visit, held := int64(4), int64(0), int64(0)
 	switch {

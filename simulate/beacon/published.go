@@ -12,7 +12,8 @@ type Claim struct {
 	Strict   float64 `json:"strict"`
 }
 
-// Holds reports whether the faithful figure differs from the paper's by at most Within.
+// Holds reports whether the faithful figure differs from the paper's by at most the share Within of the
+// paper's. Without a bound it returns true.
 func (c *Claim) Holds() bool {
 	return c.Within == 0 || c.Faithful >= c.Paper*(1-c.Within) && c.Faithful <= c.Paper*(1+c.Within)
 }

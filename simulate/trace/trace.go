@@ -145,7 +145,7 @@ func (h *Header) check() error {
 	}
 	switch {
 	case h.Nodes < 0 || h.Nodes > MaxNodes || h.RowBytes < 0 || h.RowBytes > MaxBytes || (h.Nodes > 0) != (h.RowBytes > 0):
-		return fault.New(fault.ErrCorrupt, "its header has a table of %d rows of %d bytes", h.Nodes, h.RowBytes)
+		return fault.New(fault.ErrCorrupt, "its header has a table of %d rows of %d bytes: at most %d rows and %d bytes are possible, both or neither 0", h.Nodes, h.RowBytes, MaxNodes, int64(MaxBytes))
 	}
 	for i, n := range []int{h.BatchesPerEpoch, h.Slots, h.InFlight, h.LongestRead} {
 		if n < 0 || n > maxCount {

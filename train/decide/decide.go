@@ -26,7 +26,8 @@ type Decision struct {
 	Grouped bool // the process is in a memory cgroup with the planned limit
 }
 
-// Decide returns the decision of a run. It returns ErrMemory if memory does not suffice.
+// Decide divides the memory of a run between the cache and the slots of training and evaluation. If memory
+// does not suffice, the error is of kind ErrMemory.
 func Decide(o Options, f Facts) (Decision, error) {
 	m, err := divide(&o, &f)
 	return Decision{Options: o, Facts: f, Memory: m}, err

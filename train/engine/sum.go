@@ -20,7 +20,7 @@ type Sum struct {
 	Batches    int       // so far
 }
 
-// NewSum returns the empty sum of at most batches batches, with all of its memory, from a.
+// NewSum returns an empty Sum with room for the given number of batches. It takes all of its memory from a.
 func NewSum(a *device.Arena, l *model.Layout, batches int) *Sum {
 	return &Sum{Gradients: device.Take[float32](a, l.Trained), Statistics: device.Take[float32](a, batches*(l.Count()-l.Trained))[:0]}
 }

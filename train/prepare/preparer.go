@@ -25,8 +25,8 @@ type Prepared struct {
 	input   inputOrder
 }
 
-// Batch returns the mini-batch that the blocks are derived from, nil if none was prepared. It is
-// the given one, with other numbers of its input nodes if there is an Order.
+// Batch returns the mini-batch that the blocks are derived from, or nil if none was prepared. It is the
+// given batch; if there is an Order, its input nodes are renumbered in the order of their ids.
 func (p *Prepared) Batch() *graph.Batch { return p.batch }
 
 // By reports whether r has prepared it.

@@ -5,7 +5,7 @@ import (
 	"diskgnn/graph"
 )
 
-// Lengths are the elements of a Block's slices at the maximum sizes, each of four bytes.
+// Lengths are the numbers of elements of a Block's slices for the largest batch. An element has four bytes.
 type Lengths struct {
 	Dst, Src, Own                                          int
 	TIndptr, TIndices, Place                               int

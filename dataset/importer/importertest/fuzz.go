@@ -70,7 +70,7 @@ func Fuzz(f *testing.F, format importer.Format, tree, file, seed string, pack fu
 	})
 }
 
-// Plain is the pack of files that are fuzzed as they are.
+// Plain makes a file of fuzzed content: the content itself, without a container.
 func Plain(content string) ([]byte, error) { return []byte(content), nil }
 
 // Pickle returns the pickle of a file of torch, and the pack that puts another in its place.

@@ -32,8 +32,8 @@ func OpenFaulty(t testing.TB, o cuda.Options, fails func(call string) *cuda.Faul
 	return training.OpenFaulty(t, o, fails)
 }
 
-// OpenLate returns an emulated device with late streams, in an order that the seed draws; see
-// cuda.OpenLate. The test fails if memory is freed under work.
+// OpenLate returns an emulated device with streams that do their work as late as possible, except some that
+// the seed draws; see cuda.OpenLate. The test fails if memory is freed while enqueued work uses it.
 func OpenLate(t testing.TB, seed uint64) *cuda.Device {
 	t.Helper()
 	return training.OpenLate(t, seed)

@@ -17,7 +17,8 @@ type Extract struct {
 	Rows     Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the kernel on the stream. An odd RowBytes or Step, or a buffer too small for Rows, is an
+// error. The size of Source, the values in From and To, and addresses are not checked.
 func (a Extract) Launch(s *cuda.Stream) error {
 	l := begin(s, "extract")
 	if a.RowBytes%2 != 0 || a.Step%2 != 0 {

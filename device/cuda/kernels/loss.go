@@ -10,7 +10,8 @@ import (
 // nodes that are classified right (the largest logit is at the label), a uint64.
 const ScoreBytes = 16
 
-// Score decodes the ScoreBytes bytes of CrossEntropy's Score, copied to the host.
+// Score decodes the content of the buffer CrossEntropy.Score, copied to the host: the sum of the losses of
+// the rows, and the number of rows that are right.
 func Score(b []byte) (loss float64, right int) {
 	return math.Float64frombits(binary.LittleEndian.Uint64(b)), int(binary.LittleEndian.Uint64(b[8:]))
 }

@@ -199,7 +199,10 @@ func (a *Array) size() error {
 				a.shift++
 			}
 		}
-		if space.BlockBytes != 1<<a.shift || space.ID != a.namespace {
+		if space.ID != a.namespace {
+			return fault.New(fault.ErrUsage, "%s has the namespace %d, but %s has %d", c.Transport().Name(), space.ID, a.drives[0].Transport().Name(), a.namespace)
+		}
+		if space.BlockBytes != 1<<a.shift {
 			return fault.New(fault.ErrUsage, "%s has blocks of %d bytes, but %s has blocks of %d", c.Transport().Name(), space.BlockBytes, a.drives[0].Transport().Name(), 1<<a.shift)
 		}
 		a.perDrive, a.per = min(a.perDrive, space.Blocks), min(a.per, len(queues))

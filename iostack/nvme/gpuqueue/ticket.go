@@ -173,9 +173,10 @@ func (a *Array) giveBack() {
 	}
 }
 
-// Read enqueues a kernel that submits and completes a micro-batch, with a block for each queue. It reuses
-// the slots, so the micro-batch may have any number of requests up to Options.Requests. If other reads are
-// under way, it returns ErrFull.
+// Read enqueues the reading of a micro-batch, from submission to completion, and adds it to the ticket; one
+// block of the GPU serves each queue. Slots are reused, so the micro-batch may have any number of requests
+// up to Options.Requests. If a micro-batch of Submit was not passed to Complete, or no record is free, Read
+// returns ErrFull. Earlier Reads come first.
 func (a *Array) Read(t *Ticket, r Reads, s *cuda.Stream) error {
 	if err := a.fits(&r); err != nil {
 		return err

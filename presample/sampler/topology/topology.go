@@ -56,8 +56,9 @@ func CheckLevel(level string) error {
 	return nil
 }
 
-// Topology is an open topology. Readers may be made and used concurrently, each by one goroutine. The
-// other methods must be called by one goroutine, while no reader reads.
+// Topology is an open topology. Readers may be made and used concurrently, each by one goroutine; every
+// goroutine that reads calls Guard itself. The other methods must be called by one goroutine, while no
+// reader reads.
 type Topology interface {
 	// Level returns the level, one of Levels.
 	Level() string
@@ -133,10 +134,10 @@ func ReaderBytes(level string) int64 {
 	return readerBytes()
 }
 
-// Open opens the topology of a dataset. A mapped topology is verified completely. For a cached
-// topology the offsets are verified, and indices are checked as they are read, with a table of the
-// checksums of their pages; if the dataset does not have the table yet, Open makes it in a pass over
-// the indices.
+// Open opens the topology of a dataset. It verifies a mapped topology completely. Of a cached topology, it
+// verifies the offsets; each page of indices is checked when it is read, by a table of checksums. If the
+// dataset lacks the table, Open reads all indices to make it, and saves it in the dataset's directory if it
+// can.
 func Open(ctx context.Context, d *dataset.Dataset, o Options, rep progress.Reporter) (Topology, error) {
 	if err := CheckLevel(o.Level); err != nil {
 		return nil, err

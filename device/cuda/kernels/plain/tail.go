@@ -37,8 +37,9 @@ func Tail(z []float32, width int, bias []float32, a kernels.Activation, d *Dropo
 }
 
 // TailBackward replaces the gradients g of Tail's output y by the gradients of its input, and returns their
-// sums by column: the gradient of the bias. See kernels.TailBackward. most is the upper limit of rows,
-// which determines the order of the sum. Rows beyond rows stay unchanged.
+// sums by column: the gradient of the bias. See kernels.TailBackward. It computes the first
+// rows rows; later ones stay unchanged. most is the largest possible number of rows, as for the kernel; the
+// order of the sum follows from it.
 func TailBackward(g, y []float32, width int, a kernels.Activation, d *Dropout, rows, most int) (dBias []float32) {
 	return sumGroups(width, rows, most, func(sum []float32, i int) {
 		row := g[i*width:][:width]
