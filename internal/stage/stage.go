@@ -5,8 +5,8 @@
 // last, and renames NAME.partial to NAME. A directory without a valid meta.json does not exist.
 //
 // A second run with equal parameters finds the finished directory, compares its sizes and tables of
-// checksums with meta.json (with force: all its bytes), and does nothing; with other parameters it refuses, whether the
-// directory is finished or only begun; an interrupted one finds its .partial and goes on from the
+// checksums with meta.json (with force, all its bytes), and does nothing. With other parameters it refuses,
+// whether the directory is finished or only begun. An interrupted run is resumed from its .partial, by the
 // journal.
 //
 //	Begin ──► (Dir, StateNew | StateResumed) ──► write files, SaveProgress … ──► Commit

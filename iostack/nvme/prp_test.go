@@ -69,6 +69,10 @@ func TestPRP(t *testing.T) {
 			t.Fatalf("%d bytes from %d: pages %x, want %x", n, offset, got, want)
 		}
 	})
+	// The last bytes lie on a page that a transfer from the beginning of a page would not touch.
+	if n := 512*Page + 512; listBytes(n) != 2*Page || listBytes(512*Page) != Page {
+		t.Errorf("lists of %d and %d bytes", listBytes(n), listBytes(512*Page))
+	}
 	for _, x := range []struct{ offset, n int }{{2, 512}, {-4, 512}, {0, 0}, {1600*Page - 508, 512}} {
 		if err := setPRP(&spec.Command{}, m, x.offset, x.n, pages(8, 1), 0); err == nil {
 			t.Errorf("%d bytes from %d are taken", x.n, x.offset)

@@ -204,7 +204,7 @@ const listEntries = Page / 8
 // listBytes returns the bytes of the PRP list of a transfer of the given bytes that begins anywhere
 // in a page.
 func listBytes(transfer int) int {
-	entries := transfer / Page // beside PRP1's page
+	entries := (transfer + Page - 5) / Page // beside PRP1's page, in which data begins at byte Page - 4 at most
 	pages := 1
 	for entries > listEntries {
 		entries -= listEntries - 1
