@@ -43,8 +43,8 @@
 //	targets.bin   uint8    nodes × T    T = ⌈classes/8⌉ bytes a node: class c is bit c mod 8
 //	                                    of byte c/8; other bits, and unlabelled nodes', are 0
 //	node_ids.bin  int64    nodes        the numbers 0 … nodes−1, each once
-//	name_offsets  int64    nodes+1      ascending from 0 to name_bytes: the name of node v is
-//	  .bin                              bytes v … v+1 of names.bin
+//	name_offsets  int64    nodes+1      ascending from 0 to name_bytes: node v has the bytes
+//	  .bin                              name_offsets[v] to name_offsets[v+1] of names.bin
 //	names.bin     uint8    name_bytes   UTF-8 without control characters, 1 to 4096 bytes a
 //	                                    node, no two equal
 //	train.bin     uint32   train        node ids, strictly ascending; no node is in two

@@ -24,7 +24,7 @@ func (f *Facts) TargetBytes() int {
 
 // Targets reads and checks the classes of the given nodes, which must ascend, in a multi-label
 // dataset: a row of TargetBytes bytes for each, as in graph.Batch.Targets. For other datasets it
-// returns nil. It holds a granule of the file beside its result.
+// returns nil. It holds two granules of the file and a row beside its result.
 func (d *Dataset) Targets(ctx context.Context, nodes []uint32) (_ []byte, err error) {
 	defer func() { err = d.damaged(err) }()
 	row := d.facts.TargetBytes()

@@ -12,7 +12,7 @@ import (
 
 // Verify checks every byte of the dataset against its checksum, and checks every promise that the
 // package comment makes about the files. It holds a few MiB and, if the original ids are numbers, a
-// bit for each node; if they are names, 8 bytes for each node, 256 MiB at most. Of more than 33
+// bit for each node; if they are names, 9 bytes for each node, 288 MiB at most. Of more than 33
 // million names, each 33 million need one more pass over the names. workers is the number of
 // goroutines, 0: one for each core.
 func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int) (err error) {

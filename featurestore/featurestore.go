@@ -446,8 +446,9 @@ type Window interface {
 
 // Counts are the bytes, rows and requests of one batch, by origin.
 type Counts struct {
-	// BytesRead is the number of bytes read from disk. UsefulBytes of them are in the batch: its graph
-	// and its rows.
+	// BytesRead is the number of bytes read from disk. UsefulBytes is the number of bytes of the batch, its
+	// graph and rows, that were read from disk. A store that reads ahead counts them at their first use: for
+	// one batch they may be more than BytesRead.
 	BytesRead, UsefulBytes int64
 	GraphRead              int64 // part of BytesRead for graphs
 	SSDRead, SSDUseful     int64 // parts of BytesRead and UsefulBytes for the SSD level

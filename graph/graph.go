@@ -266,7 +266,8 @@ func (s *Sizes) Cover(b *Batch) {
 	}
 }
 
-// Merge raises s to o where that is larger. Both must have the same number of layers.
+// Merge raises s to o where that is larger. A zero s takes o's layers; else both must have the same
+// number of layers.
 func (s *Sizes) Merge(o Sizes) {
 	if s.Src == nil {
 		*s = Sizes{append([]int(nil), o.Src...), append([]int(nil), o.Dst...), append([]int(nil), o.Edges...)}

@@ -71,7 +71,7 @@ type DeviceStack interface {
 	// DeviceTerms returns the memory that a reader needs. The error is the reason why no reader is
 	// possible.
 	DeviceTerms(n DeviceNeed) (DeviceTerms, error)
-	// NewDeviceReader makes a reader. A stack has at most one reader at a time. The caller closes it before
+	// NewDeviceReader makes a reader. A stack has one reader in its life: a second one fails. The caller closes it before
 	// the stack and the device.
 	NewDeviceReader(d *cuda.Device, n DeviceNeed) (DeviceReader, error)
 }
@@ -94,7 +94,8 @@ type DeviceReader interface {
 	NewBatch(to cuda.Buffer) (DeviceBatch, error)
 	// Abort ends all waits of kernels, now and later. The reader can then only be closed.
 	Abort()
-	// Close gives the queues back to the stack. All batches must have been freed.
+	// Close ends the reader. Its queues are not used again until the stack is closed. All batches must have
+	// been freed.
 	Close() error
 }
 

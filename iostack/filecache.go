@@ -79,7 +79,8 @@ func (c *FileCache[N]) Give(f *CachedFile[N]) error {
 	return old.Close()
 }
 
-// Close closes all files. The cache must not be used afterwards, except that files may still be given back.
+// Close closes all files, also files in use. The cache must not be used afterwards, except that files may
+// still be given back.
 func (c *FileCache[N]) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

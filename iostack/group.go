@@ -116,7 +116,7 @@ func (g *Group) Take() error {
 var ErrElsewhere = errors.New("the file is not on these drives")
 
 // ReadError is the failure of a request. Err is of kind fault.ErrCorrupt if the file ended before the
-// request.
+// end of the request.
 type ReadError struct {
 	File   string // as File.Name
 	Offset int64  // of the request

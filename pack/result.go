@@ -31,7 +31,7 @@ type Result struct {
 
 	HotBytes   int64 `json:"hot_bytes"`
 	ColdBytes  int64 `json:"cold_bytes"`
-	ColdStored int64 `json:"cold_stored_bytes"` // stored bytes of the chunks, compressed or not
+	ColdStored int64 `json:"cold_stored_bytes"` // stored bytes of the chunks, compressed or not, with their padding to pages
 	EvalBytes  int64 `json:"eval_bytes"`
 	GraphBytes int64 `json:"graph_bytes"`
 	DiskBytes  int64 `json:"disk_bytes"`

@@ -16,7 +16,7 @@ type Result struct {
 	InputNodes int64 `json:"input_nodes"`
 	Edges      int64 `json:"edges"`
 
-	Workers int    `json:"workers"` // goroutines that sampled the training batches
+	Workers int    `json:"workers"` // goroutines that began the first remaining phase
 	Table   string `json:"table"`   // the table that numbered nodes: array or hash
 	Resumed int    `json:"resumed_batches"`
 

@@ -49,14 +49,14 @@ type Plan struct {
 	UsefulBytes  int64   `json:"epoch_useful_bytes"`
 	EpochSeconds float64 `json:"epoch_seconds"`
 	EmptyCache   bool    `json:"empty_cache,omitempty"`
-	// ValidSeconds is the time of all the run's validations.
+	// ValidSeconds is the time of one validation.
 	ValidSeconds float64 `json:"valid_seconds"`
 
 	Links []LinkSeconds `json:"stages"`
 	// Bound names the link that the others wait for.
 	Bound string `json:"bound_stage"`
 
-	Seconds float64 `json:"seconds"` // of all epochs, with filling the cache
+	Seconds float64 `json:"seconds"` // of all epochs and validations, with filling the cache
 }
 
 // LinkSeconds is the time that a link of the pipeline takes for a batch.

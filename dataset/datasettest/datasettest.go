@@ -212,7 +212,7 @@ func (p Params) neighbors(src *rng.Source, v uint32) []uint32 {
 	return row
 }
 
-// Create writes r as a dataset in dir and opens it.
+// Create writes r as the dataset dir/dataset and opens it.
 func Create(t TB, dir string, r dataset.Raw) *dataset.Dataset {
 	t.Helper()
 	out := filepath.Join(dir, "dataset")

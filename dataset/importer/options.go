@@ -38,8 +38,8 @@ type Options struct {
 	// Relabel is the numbering of nodes: RelabelNone (as in the source), RelabelDegree or RelabelBFS;
 	// see the package comment.
 	Relabel string
-	// DType is the element type of the dataset's features; "": float16 if the source has float16, else
-	// float32.
+	// DType is the element type of the dataset's features; "": float16 or bfloat16 if the source has it,
+	// else float32.
 	DType dtype.Type
 	// Compress stores compressed features.
 	Compress bool

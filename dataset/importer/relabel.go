@@ -115,7 +115,7 @@ func (im *importing) order(ctx context.Context) (err error) {
 // degreeCounter counts the edges into every node.
 type degreeCounter []uint32
 
-// AddAll takes edges as a Sorter does.
+// AddAll counts edges; its parameters are the parameters of extsort.Edges.
 func (c degreeCounter) AddAll(pairs []uint32, both bool) error {
 	for i := 0; i < len(pairs); i += 2 {
 		c[pairs[i]]++

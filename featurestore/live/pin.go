@@ -31,8 +31,8 @@ type pinned struct {
 const nearShare = 4
 
 // Pin decides where a GPU reads the topology, so that loaders draw on it: in its own memory if the
-// topology takes at most a quarter of room, otherwise in pinned memory of the host. room is the free
-// memory of the device, in bytes. The topology must be mapped. Until Unpin, the source reports its memory as
+// topology takes at most a quarter of the room beside the loaders' memory, otherwise in pinned memory of the
+// host. room is the free memory of the device, in bytes. The topology must be mapped. Until Unpin, the source reports its memory as
 // after Place. Call Place before Open. Pin returns the device memory that the topology and the loaders will
 // take, in bytes. If the loaders do not fit, the error is of kind fault.ErrBudget.
 func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (bytes int64, err error) {

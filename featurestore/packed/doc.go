@@ -29,12 +29,12 @@
 // # From the bottom up
 //
 //	files.go                     the pack's open files and page checksums
-//	codec.go copy.go memory.go   pieces of chunks to rows, goroutines that copy, buffers
+//	codec.go memory.go           pieces of chunks to rows, goroutines that copy, buffers
 //	batch.go level.go sink.go    the batch in a slot, and the interfaces of levels and sinks
 //	graphs.go pages.go hotfile.go  reading graphs, runs of pages, hot.bin
-//	host.go gputable.go gpu.go gpucache.go  the sinks
+//	host.go gputable.go gpu.go   the sinks
 //	chunk.go direct.go late.go shared.go belady.go refill.go evaluation.go  the levels
-//	layout.go slot.go store.go plan.go  layouts, slots, composition, plans
+//	slot.go store.go seam.go plan.go  slots, composition, plans
 //
 // On the host, a float32 chunk lands at the beginning of the matrix. Other chunks land in the slot's own
 // memory; Assemble decompresses and widens them on several goroutines. For a GPU, chunks land in

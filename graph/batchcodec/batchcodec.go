@@ -44,8 +44,8 @@ const (
 	maxTargetBytes = 1<<24 - 1
 )
 
-// Append appends the byte form of b, which must be valid and have no more than
-// 2²⁷ classes, to dst.
+// Append appends the byte form of b to dst. b must be valid and have at most 2²⁷ − 8 classes; with more,
+// Append panics.
 func Append(dst []byte, b *graph.Batch) []byte {
 	degree := binio.Width(maxOf(b.Degree))
 	row := 0

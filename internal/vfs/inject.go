@@ -11,7 +11,8 @@ import (
 // Op names one kind of operation that an Injector sees.
 type Op string
 
-// The operations that change a file system or make a change durable.
+// The operations that an Injector meets. Besides changes, and syncs that make them durable, files are opened,
+// read and closed.
 const (
 	OpCreate   Op = "create"
 	OpOpen     Op = "open"
@@ -33,7 +34,8 @@ type Injector interface {
 	Before(op Op, name string) error
 }
 
-// Inject returns a file system that calls the injector before every operation of fsys.
+// Inject returns a file system that calls the injector before every operation of fsys that an Op names,
+// except closing. List, Stat, Lock and Free pass.
 func Inject(fsys FS, in Injector) FS { return &injected{fsys, in} }
 
 // FailAt is an Injector that fails the N-th matching operation, counted from 0, with Err. With After it

@@ -32,7 +32,8 @@ func (readOnly) MkdirAll(name string) error              { return refused("mkdir
 func (readOnly) SyncDir(name string) error               { return refused("sync", name) }
 func (readOnly) Lock(name string) (io.Closer, error)     { return nil, refused("lock", name) }
 
-// Nearest returns the nearest existing directory above name.
+// Nearest returns the nearest existing path above name, which may be a file. Below a file, it returns an
+// error.
 func Nearest(fsys FS, name string) (string, error) {
 	dir := filepath.Dir(filepath.Clean(name))
 	_, err := fsys.Stat(dir)

@@ -31,8 +31,8 @@ type Level struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// Cache has the reads of a trainer with Rows rows in memory. The bytes cover the training batches of all
-// epochs.
+// Cache has the reads of a trainer with Rows rows in memory. Bytes is the memory of
+// these rows; the other bytes cover the training batches of all epochs.
 type Cache struct {
 	Rows  int64   `json:"rows"`
 	Bytes int64   `json:"bytes"`

@@ -92,7 +92,7 @@
 // Each band is cut into pieces by itself, so that no piece crosses an edge. Without compression the rows
 // follow each other, and a piece, of at most 256 KiB, is only the range of one checksum. With compression,
 // a piece is the whole rows that fit in 1 MiB, at least one, compressed by itself and starting on a page;
-// its checksum covers the compressed bytes. A piece that does not shrink is stored uncompressed.
+// its checksum covers the compressed bytes. A piece is stored uncompressed unless compression saves a page.
 //
 // # index.bin
 //

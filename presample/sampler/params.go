@@ -30,8 +30,8 @@ const (
 	maxEpochs = 1 << 20
 )
 
-// Check returns an error of kind fault.ErrUsage that names the first flag with an invalid value, or
-// nil.
+// Check returns an error of kind fault.ErrUsage that names the first invalid flag among batch size, epochs,
+// training ratio, order and fanout, or nil. It does not check the other parameters.
 func Check(p *mbfile.Params) error {
 	usage := func(format string, args ...any) error { return fault.New(fault.ErrUsage, format, args...) }
 	switch {

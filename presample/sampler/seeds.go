@@ -173,8 +173,8 @@ func (s *Seeds) Batches(of Split) int {
 // keeps. They are the seed nodes of every epoch.
 func (s *Seeds) Nodes(of Split) int { return len(s.split[of].nodes) }
 
-// List returns the labelled nodes of a split in ascending order; for Train, the nodes that TrainRatio
-// keeps. The caller must not change the result. Training batches visit the nodes in another order.
+// List returns the labelled nodes of a split in ascending order. Of Train, it returns the nodes that TrainRatio
+// keeps; below 1, they are in random order. The caller must not change the result. Training batches visit the nodes in another order.
 func (s *Seeds) List(of Split) []uint32 { return s.split[of].nodes }
 
 // TargetBytes returns the length in bytes of a node's row of classes, or 0 if the graph is not

@@ -13,7 +13,9 @@ type Platform struct {
 
 	WholePages bool `json:"whole_pages"` // whole pages cross the channel, and are sampled after it; otherwise dies sample
 	HopBarrier bool `json:"hop_barrier"` // a hop begins when the previous hop has ended, after a round trip through the host
-	Firmware   bool `json:"firmware"`    // a core of the firmware handles each command; otherwise the router does	// Addresses of the next hop go to the host, unless the host draws them from the pages that it gets. These two
+	Firmware   bool `json:"firmware"`    // a core of the firmware handles each command; otherwise the router does
+
+	// Addresses of the next hop go to the host, unless the host draws them from the pages that it gets. These two
 	// add further bytes.
 	PagesToHost    Crossing `json:"pages_to_host"`    // pages from which the host samples
 	FeaturesToHost bool     `json:"features_to_host"` // features, for an accelerator behind PCIe

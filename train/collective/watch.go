@@ -89,7 +89,7 @@ func silentFor(limit time.Duration) string {
 // fault.ErrInterrupted: the run can be resumed from its latest checkpoint.
 type Lost struct {
 	Rank, World int
-	Address     string // as rank 0 sees it, "" for rank 0
+	Address     string // as this rank sees it; "" for a rank that ends itself, and for groups of one process
 	Why         string
 }
 

@@ -37,7 +37,7 @@ type Memory struct {
 	Total            int64
 }
 
-// UnderWay returns the most batches of training that have slots, in a run of steps steps.
+// UnderWay returns the most batches of training that have slots, for each replica, in a run of steps batches.
 func (o *Options) UnderWay(steps int) int { return min(cmp.Or(o.Slots, MostSlots), steps) }
 
 // divide divides o.Memory: first the minimum (the engine, two slots, the store's least cache), then

@@ -97,7 +97,7 @@ func (o *Options) Validate() error {
 // Contents of a prediction, as --output names them.
 const (
 	Logits     = "logits"     // float32, a column per class
-	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8, a column per class
+	Classes    = "classes"    // int32, the class of the largest logit; multi-label: uint8 (in Parquet int32), a column per class
 	Embeddings = "embeddings" // float32, the output of the last hidden layer
 )
 

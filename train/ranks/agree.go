@@ -16,7 +16,8 @@ type Earlier struct {
 	Done   *rundir.Result `json:"done,omitempty"` // the result, if the run is finished and not made longer
 }
 
-// Share gives every rank rank 0's Earlier, without the epochs, which may be many.
+// Share gives every rank rank 0's Earlier, without the result in Was, and on other ranks without Done's
+// epochs, which may be many.
 func (e *Earlier) Share(g *collective.Group) error {
 	var epochs []rundir.Epoch
 	if e.Done != nil {

@@ -43,7 +43,7 @@ const (
 // Schedules of the learning rate, as --schedule names them.
 const (
 	ScheduleConstant = "constant"
-	ScheduleCosine   = "cosine"  // from LR down to MinLR, by half a cosine over the epochs
+	ScheduleCosine   = "cosine"  // from LR towards MinLR, by half a cosine over the epochs after Warmup
 	SchedulePlateau  = "plateau" // lower whenever scores do not become better
 )
 

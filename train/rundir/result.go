@@ -49,8 +49,8 @@ func (s *Setup) OnGPU() (rows, bytes int64) { return s.GPUCacheRows, s.GPUCacheS
 // Epoch is a line of metrics.jsonl. Epochs count from 0.
 type Epoch struct {
 	Epoch int `json:"epoch"`
-	// Seconds is the time of training, without validation. The first epoch includes filling the
-	// caches.
+	// Seconds is the time of training, without validation. The first epoch of each process
+	// includes filling the caches.
 	Seconds       float64     `json:"seconds"`
 	LR            score.Score `json:"lr"`             // undefined where nothing is computed
 	Loss          score.Score `json:"loss"`           // mean over the labelled seed nodes
@@ -117,7 +117,7 @@ func (e *Epoch) Levels() []LevelBytes {
 	}
 }
 
-// Add adds the counts and times of other batches of the epoch.
+// Add adds the counts and bytes of other batches of the epoch, but no times.
 func (e *Epoch) Add(o *Epoch) {
 	e.BytesRead += o.BytesRead
 	e.UsefulBytes += o.UsefulBytes

@@ -29,7 +29,8 @@ type Adam struct {
 	Parameters       int
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Adam) Launch(s *cuda.Stream) error {
 	bytes := 4 * int64(a.Parameters)
 	l := begin(s, "adam")

@@ -20,7 +20,7 @@ import (
 // same place.
 type Aggregate struct {
 	Out             cuda.Buffer // float32
-	Stride          int         // stride of the rows of Out, in floats; at least Width
+	Stride          int         // stride of the rows of Out, in floats; at least Width, or 2·Width with Beside
 	X               cuda.Buffer // float32
 	Gap             int         // stride of the rows of X and OwnX, in floats; 0: Width
 	Width           int
@@ -46,7 +46,8 @@ func (a *Aggregate) gap() int {
 	return a.Width
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Aggregate) Launch(s *cuda.Stream) error {
 	k, what := aggregate, "aggregate"
 	if a.Transposed {
@@ -98,7 +99,8 @@ type Scatter struct {
 	Dropout        Dropout
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Scatter) Launch(s *cuda.Stream) error {
 	l := begin(s, "scatter")
 	var k compiled

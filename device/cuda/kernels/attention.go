@@ -24,7 +24,8 @@ type EdgeSoftmax struct {
 	Rows            Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a EdgeSoftmax) Launch(s *cuda.Stream) error {
 	l := begin(s, "edge softmax")
 	l.Buffer("the weights", a.Weights, cuda.MatrixBytes(a.Edges, a.Heads, a.Heads))
@@ -52,7 +53,8 @@ type EdgeSoftmaxBackward struct {
 	OwnGrads    cuda.Buffer // float32, by destination and head
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a EdgeSoftmaxBackward) Launch(s *cuda.Stream) error {
 	size := cuda.MatrixBytes(a.Edges, a.Heads, a.Heads)
 	l := begin(s, "edge softmax backward")
@@ -81,7 +83,8 @@ type SumEdges struct {
 	Rows          Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a SumEdges) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "sum over edges")

@@ -24,7 +24,8 @@ const (
 	checksumBlocks = 8
 )
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Checksum) Launch(s *cuda.Stream) error {
 	l := begin(s, "checksum")
 	l.Buffer("the checksums", a.Sums, 4*int64(a.Rows.Most))

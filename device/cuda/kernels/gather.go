@@ -29,7 +29,8 @@ type Gather struct {
 	Rows    Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Gather) Launch(s *cuda.Stream) error {
 	var k compiled
 	switch a.Type {

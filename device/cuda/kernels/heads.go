@@ -16,7 +16,8 @@ type AggregateHeads struct {
 	Rows            Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a AggregateHeads) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "aggregate heads")
@@ -47,7 +48,8 @@ type CombineHeads struct {
 	Rows            Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a CombineHeads) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "combine heads")
@@ -80,7 +82,8 @@ type EdgeDots struct {
 	Rows            Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a EdgeDots) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "edge dots")

@@ -35,7 +35,8 @@ type CrossEntropy struct {
 	Rows      Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a CrossEntropy) Launch(s *cuda.Stream) error {
 	l := begin(s, "cross-entropy")
 	a.arguments(&l)
@@ -56,7 +57,8 @@ type Binary struct {
 	Targets      cuda.Buffer // by row, ⌈Classes/8⌉ bytes, the lowest bit first
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Binary) Launch(s *cuda.Stream) error {
 	l := begin(s, "binary cross-entropy")
 	a.arguments(&l)

@@ -15,7 +15,8 @@ type Maximum struct {
 	Rows            Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Maximum) Launch(s *cuda.Stream) error {
 	most := a.Rows.Most
 	l := begin(s, "maximum")
@@ -41,7 +42,8 @@ type MaximumBackward struct {
 	Rows            Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a MaximumBackward) Launch(s *cuda.Stream) error {
 	most, add := a.Rows.Most, 0
 	if a.Add {

@@ -22,7 +22,8 @@ type LayerNorm struct {
 	Rows        Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a LayerNorm) Launch(s *cuda.Stream) error {
 	l := begin(s, "layer norm")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
@@ -51,7 +52,8 @@ type LayerNormBackward struct {
 	Rows           Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a LayerNormBackward) Launch(s *cuda.Stream) error {
 	l := begin(s, "layer norm backward")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
@@ -74,7 +76,8 @@ type SumProducts struct {
 	Rows  Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a SumProducts) Launch(s *cuda.Stream) error {
 	l := begin(s, "sum of products")
 	l.sums(a.Sums, a.A, a.B, cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width), a.Width, a.Rows)
@@ -111,7 +114,8 @@ type BatchStatistics struct {
 	Rows                    Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a BatchStatistics) Launch(s *cuda.Stream) error {
 	sums := TailBackward{G: a.Z, Width: a.Width, Sums: a.Sums, DBias: a.Mean, Activation: Identity, Rows: a.Rows}
 	if err := sums.Launch(s); err != nil {
@@ -150,7 +154,8 @@ type Standardize struct {
 	Rows                 Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Standardize) Launch(s *cuda.Stream) error {
 	l := begin(s, "standardize")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)
@@ -174,7 +179,8 @@ type StandardizeBackward struct {
 	Rows           Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a StandardizeBackward) Launch(s *cuda.Stream) error {
 	l := begin(s, "standardize backward")
 	size := cuda.MatrixBytes(a.Rows.Most, a.Width, a.Width)

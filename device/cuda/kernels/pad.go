@@ -11,7 +11,8 @@ type ZeroPadding struct {
 	Rows   Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a ZeroPadding) Launch(s *cuda.Stream) error {
 	l := begin(s, "zero padding")
 	l.matrix("the rows", a.X, a.Rows.Most, a.Width, a.Stride)

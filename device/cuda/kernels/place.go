@@ -18,7 +18,8 @@ type Place struct {
 	Rows     Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Place) Launch(s *cuda.Stream) error {
 	l := begin(s, "place")
 	if a.RowBytes%2 != 0 {

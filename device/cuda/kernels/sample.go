@@ -84,7 +84,8 @@ type SampleSeeds struct {
 	Count cuda.Buffer
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a SampleSeeds) Launch(s *cuda.Stream) error {
 	l := begin(s, "number the seed nodes")
 	if a.Seeds < 1 || a.Seeds > a.Most {
@@ -120,7 +121,8 @@ type SampleHop struct {
 	Sums    cuda.Buffer // scratch: SampleSumBytes of the destinations, and of the edges
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a SampleHop) Launch(s *cuda.Stream) error {
 	if n := int64(a.Destinations.Most) + int64(a.Edges.Most); 8*n > a.Table.Bytes() {
 		return fmt.Errorf("kernels: sample: a table of %d bytes is too small for %d nodes", a.Table.Bytes(), n)

@@ -48,7 +48,8 @@ type Tail struct {
 	Rows       Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a Tail) Launch(s *cuda.Stream) error {
 	l := begin(s, "bias and activation")
 	k, err := a.Activation.of(biasNone, biasReLU, biasELU)
@@ -120,7 +121,8 @@ type TailBackward struct {
 	Rows       Count
 }
 
-// Launch enqueues the work on the stream. A wrong size or address of an argument is an error.
+// Launch enqueues the work on the stream. A buffer that is too small is an error; the sizes of buffers
+// that are read by indices are not checked.
 func (a TailBackward) Launch(s *cuda.Stream) error {
 	l := begin(s, "activation backward")
 	k, err := a.Activation.of(backwardNone, backwardReLU, backwardELU)

@@ -22,7 +22,7 @@ type Choice struct {
 	Order  string       `json:"topology_order,omitempty"` // which nodes come first: one of Orders; "" means the first one
 }
 
-// EnsureDefaults sets the fields that are zero to their defaults, except Memory.
+// EnsureDefaults sets an empty Level to Mapped, and leaves the other fields as they are.
 func (c *Choice) EnsureDefaults() {
 	if c.Level == "" {
 		c.Level = Mapped
