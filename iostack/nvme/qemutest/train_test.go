@@ -52,7 +52,7 @@ func TestDriveTrain(t *testing.T) {
 		}
 		train(x.name+"-pread", "pread")
 		loaded := run("nvme", "load", x.dir, drive, "--force", "--quiet")
-		if verified := run("verify", "nvme:"+drive); !strings.Contains(verified, "every byte is what was written") {
+		if verified := run("verify", "nvme:"+drive); !strings.Contains(verified, "every byte matches its checksum") {
 			t.Error(verified)
 		}
 		if listed := run("nvme", "list", drive); !strings.Contains(listed, x.large) {
