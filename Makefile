@@ -87,7 +87,7 @@ build: ## build bin/diskgnn
 # The heaps of most tests are a few megabytes: Go's collector would run hundreds of times a second.
 # The race detector's tests run with its usual frequency. lint runs go vet.
 test: export GOGC ?= 400
-test: $(GOTEST) ## run the tests (three minutes on two cores, four if nothing is compiled yet)
+test: $(GOTEST) ## run the tests (three minutes on two cores, five if nothing is compiled yet)
 	$(GO_TEST) -vet=off -p $(PACKAGES_AT_ONCE) $(LONGEST) ./... -- -C $(EXAMPLE) -vet=off ./...
 
 test-manifests: $(GOTEST) ## test the manifests for Kubernetes against its types (a minute if nothing is compiled yet)
