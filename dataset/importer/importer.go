@@ -61,6 +61,19 @@ type Reading struct {
 	SplitFiles                    []string // training, validation and test nodes
 	Nodes                         int64    // number of nodes, if no file determines it
 	NodeIDs                       string   // file with the names of the nodes, or raw.ByEdges
+	// Columns of tables, each by its name or its number, counted from 0. Of FeatureColumns and Drop,
+	// each is a name with * and ? as in path.Match, a number, or a range of numbers such as 3-10.
+	EdgeColumns    []string // of Edges: the source and the destination
+	FeatureColumns []string // of FeatureFile; none: all columns that are nothing else
+	Drop           []string // of FeatureFile, not read
+	LabelColumn    string   // of LabelFile or, without it, of FeatureFile
+	SplitColumn    string   // of FeatureFile or LabelFile: the set of each node
+	IDColumn       string   // of FeatureFile and LabelFile: the names or numbers of the nodes
+	// LabelsAs is the meaning of labels with several columns of ones and zeros: LabelsAsClasses,
+	// LabelsAsMulti or "", with which rows that all have a single one are an error.
+	LabelsAs string
+	// SplitIndex is the column of masks with several columns, each a division into sets.
+	SplitIndex int
 	// Scratch is the prefix of the paths of scratch files that opening a source with node names makes;
 	// ScratchMemory is the limit in bytes of its memory meanwhile. Import sets both.
 	Scratch       string

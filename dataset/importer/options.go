@@ -60,6 +60,15 @@ const (
 	LoopsAdd  = "add"
 )
 
+// Values of Reading.LabelsAs.
+const (
+	LabelsAsClasses = "classes" // a node has the class of its only one
+	LabelsAsMulti   = "multi"   // a node has any number of classes
+)
+
+// LabelsAs returns the values that --labels-as accepts.
+func LabelsAs() []string { return []string{LabelsAsClasses, LabelsAsMulti} }
+
 // Reverses returns the values that --add-reverse-edges accepts.
 func Reverses() []string { return []string{ReverseAuto, ReverseYes, ReverseNo} }
 
@@ -96,6 +105,10 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !slices.Contains(Reverses(), o.Reverse):
 		return fault.New(fault.ErrUsage, "--add-reverse-edges %s is not one of %s", o.Reverse, strings.Join(Reverses(), ", "))
+	case o.LabelsAs != "" && !slices.Contains(LabelsAs(), o.LabelsAs):
+		return fault.New(fault.ErrUsage, "--labels-as %s is not one of %s", o.LabelsAs, strings.Join(LabelsAs(), ", "))
+	case o.SplitIndex < 0:
+		return fault.New(fault.ErrUsage, "--split-index %d: columns are counted from 0", o.SplitIndex)
 	case !slices.Contains(Loops(), o.SelfLoops):
 		return fault.New(fault.ErrUsage, "--self-loops %s is not one of %s", o.SelfLoops, strings.Join(Loops(), ", "))
 	case !slices.Contains(Relabels(), o.Relabel):
@@ -143,6 +156,14 @@ func (r *Reading) given() []string {
 		{"split-files", len(r.SplitFiles) > 0},
 		{"nodes", r.Nodes != 0},
 		{"node-ids", r.NodeIDs != ""},
+		{"edge-columns", len(r.EdgeColumns) > 0},
+		{"feature-columns", len(r.FeatureColumns) > 0},
+		{"drop", len(r.Drop) > 0},
+		{"label-column", r.LabelColumn != ""},
+		{"split-column", r.SplitColumn != ""},
+		{"id-column", r.IDColumn != ""},
+		{"labels-as", r.LabelsAs != ""},
+		{"split-index", r.SplitIndex != 0},
 	} {
 		if f.set {
 			names = append(names, f.name)

@@ -55,6 +55,9 @@ type Spec struct {
 	Rows  int64  // rows of a file without a header; 0: by the size of the file
 	Cols  int64
 	Key   string // name of the array in a .npz archive
+	// Columns are the columns to read, in this order; none: all. Except are columns that are not read.
+	// Each is a name with * and ? as in path.Match, a number counted from 0, or a range such as 3-10.
+	Columns, Except []string
 }
 
 // ParseSpec parses PATH, PATH:DTYPE[:ROWSxCOLS] (an array without a header) or ARCHIVE.npz:KEY. Errors
