@@ -11,7 +11,7 @@ import (
 // CompressedRows reads a sparse matrix in compressed sparse rows (CSR): Indptr has the position at
 // which the entries of each row begin, Indices the columns of all entries. It also reads CSC, with
 // rows and columns exchanged. Read it either by Next, together with the caller's own reading of
-// Indices, or by Each or Edges. It is not safe for concurrent use.
+// Indices, or by Each, Edges or a Pairs. It is not safe for concurrent use.
 type CompressedRows struct {
 	Indptr, Indices *npz.Array
 	Last            int64 // total length of the rows that Next returned
@@ -117,3 +117,58 @@ func (r *CompressedRows) Ended() bool { return r.left == 0 && len(r.ahead) == 0 
 
 // Close closes both arrays.
 func (r *CompressedRows) Close() error { return errors.Join(r.Indptr.Close(), r.Indices.Close()) }
+
+// Pairs returns the entries as edges. An entry is an edge from its row to its column (CSR), or from its
+// column to its row if in is set (CSC). Neither is checked to be a node, but each row is below the
+// number of rows. Next must not have been called before. Closing the result closes r.
+func (r *CompressedRows) Pairs(in bool) Pairs {
+	return &compressedPairs{CompressedRows: r, in: in, row: -1, unread: r.Indices.Count()}
+}
+
+// compressedPairs reads the columns of many rows at a time.
+type compressedPairs struct {
+	*CompressedRows
+	in     bool
+	row    int64
+	inRow  int64 // entries of row that are left
+	unread int64 // entries; their columns are not read
+}
+
+func (p *compressedPairs) Next(dst, src []int64) (int, error) {
+	n := int(min(int64(len(dst)), p.unread))
+	rows, columns := src[:n], dst[:n]
+	if p.in {
+		rows, columns = columns, rows
+	}
+	if err := p.Indices.Ints(columns); err != nil {
+		return 0, err
+	}
+	p.unread -= int64(n)
+	for i := range rows {
+		for p.inRow == 0 {
+			if err := p.nextRow(); err != nil {
+				return 0, err
+			}
+		}
+		p.inRow--
+		rows[i] = p.row
+	}
+	if p.unread > 0 {
+		return n, nil
+	}
+	for !p.Ended() { // rows without entries
+		if err := p.nextRow(); err != nil {
+			return 0, err
+		}
+	}
+	return n, errors.Join(p.Indices.End(), p.Indptr.End())
+}
+
+func (p *compressedPairs) nextRow() (err error) {
+	if p.Ended() {
+		return p.Indptr.Fail(fault.New(fault.ErrInput, "it ends at offset %d, but there are %d entries", p.Last, p.Indices.Count()))
+	}
+	p.inRow, err = p.CompressedRows.Next()
+	p.row++
+	return err
+}
