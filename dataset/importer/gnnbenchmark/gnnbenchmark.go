@@ -32,7 +32,7 @@ type source struct {
 }
 
 // Format reads gnn-benchmark's archives.
-var Format = importer.Format{Name: Name, What: "an npz file with adj_*, attr_* and labels, and its NAME_split.npz beside it", Detect: detect, Open: open}
+var Format = importer.Format{Name: Name, What: "an npz file with adj_*, attr_* and labels, and its NAME_split.npz beside it", Takes: []string{"labels-as"}, Detect: detect, Open: open}
 
 func detect(fsys vfs.FS, sources []string) string {
 	if len(sources) != 1 || !strings.HasSuffix(sources[0], ".npz") {

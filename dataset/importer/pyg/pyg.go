@@ -34,6 +34,7 @@ const Name = "pyg"
 var Format = importer.Format{
 	Name:   Name,
 	What:   "a graph that PyTorch Geometric saved: NAME.pt, or a data set's directory with processed/data.pt",
+	Takes:  []string{"labels-as"},
 	Detect: detect,
 	Open:   open,
 }
