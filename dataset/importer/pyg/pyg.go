@@ -6,22 +6,22 @@
 // graph's class, or of the graph and None, or the graph alone. Attributes are tensors by name: x, a row
 // of features per node; edge_index of shape (2, E), sources and destinations; y, a class per node, or a
 // column per class; train_mask, val_mask and test_mask, by node. Of masks with several columns, each a
-// division into sets, the first is taken. Edges are directed as they are given.
+// division into sets, one is taken: see package tables. Edges are directed as they are given.
 package pyg
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -34,17 +34,15 @@ const Name = "pyg"
 var Format = importer.Format{
 	Name:   Name,
 	What:   "a graph that PyTorch Geometric saved: NAME.pt, or a data set's directory with processed/data.pt",
-	Takes:  []string{"labels-as"},
+	Takes:  tables.Takes,
 	Detect: detect,
 	Open:   open,
 }
 
-// source is a graph in a file.
+// source is a file with a graph.
 type source struct {
-	fs    vfs.FS
-	name  string
-	sh    importer.Shape
-	masks [3]bool // that there are, by split
+	fs   vfs.FS
+	name string
 }
 
 // known are the files of a data set's directory, by the names that the libraries give them.
@@ -116,10 +114,11 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if s.name, err = locate(fsys, name); err != nil {
 		return nil, err
 	}
-	if err := s.readShape(o.Labelled()); err != nil {
+	g, err := s.graph(o.Labelled())
+	if err != nil {
 		return nil, err
 	}
-	return s, nil
+	return tables.New(g, o)
 }
 
 // attributes returns the attributes of the saved graph.
@@ -194,84 +193,99 @@ func (s *source) array(key string) (*npz.Array, error) {
 					names = append(names, name)
 				}
 			}
-			return nil, fault.New(errAbsent, "its graph has no %s; it has %.200s", key, strings.Join(names, ", "))
+			return nil, bad("its graph has no %s; it has %.200s", key, strings.Join(names, ", "))
 		}
 		return v, nil
 	})
 }
 
-// errAbsent: the graph has no such attribute.
-var errAbsent = fault.New(fault.ErrInput, "absent")
-
-// with calls do with an attribute that is open, but not read.
-func (s *source) with(key string, do func(*npz.Array) error) (err error) {
-	a, err := s.array(key)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return do(a)
-}
-
 // maskNames are the sets' attributes, by split.
 var maskNames = []string{"train_mask", "val_mask", "test_mask"}
 
-func (s *source) readShape(labelled bool) error {
-	s.sh.Features = s.name + ": x"
-	var err error
-	if s.sh.Held, err = torchfile.Held(s.fs, s.name); err != nil {
-		return err
+// graph finds the graph's tables.
+func (s *source) graph(labelled bool) (g tables.Graph, err error) {
+	g = tables.Graph{Files: []string{s.name}, Features: s.table("x"), Labels: s.table("y")}
+	if g.Shape.Held, err = torchfile.Held(s.fs, s.name); err != nil {
+		return g, err
 	}
-	if err := s.with("x", func(a *npz.Array) error {
-		if len(a.Shape) != 2 || a.Shape[0] < 1 || a.Shape[1] < 1 || a.Shape[1] > dataset.MaxDim || a.Fortran {
-			return a.Fail(bad("its shape is %s instead of a row of features per node, row-major", a.ShapeString()))
+	names, err := s.names()
+	if err != nil {
+		return g, err
+	}
+	s.noteUnread(&g.Shape, names, labelled)
+	for i, name := range maskNames {
+		if slices.Contains(names, name) {
+			g.Sets[i] = tables.Set{Table: s.table(name), Kind: tables.Mask}
 		}
-		s.sh.Nodes, s.sh.Dim, s.sh.DType = a.Shape[0], int(a.Shape[1]), a.DType()
-		return dataset.CheckNodes(s.name, s.sh.Nodes)
-	}); err != nil {
-		return err
 	}
-	if err := s.with("edge_index", func(a *npz.Array) error {
-		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-			return a.Fail(bad("edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-		}
-		s.sh.Edges = importer.AddEdges(0, a.Shape[1])
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := s.findUnread(labelled); err != nil || !labelled {
-		return err
-	}
-	if err := s.with("y", s.readLabelShape); err != nil {
-		return err
-	}
-	return s.readMaskShapes()
+	g.Edges, err = s.edges()
+	return g, err
 }
 
-// findUnread notes the attributes that are data of edges and, if splits are read, the attributes
-// that seem to be splits by names of other programs.
-func (s *source) findUnread(labelled bool) error {
+// table returns an attribute as a table.
+func (s *source) table(key string) tables.Table {
+	return tables.Table{Name: s.name + ": " + key, Open: func() (matrix.Matrix, error) {
+		a, err := s.array(key)
+		if err != nil {
+			return nil, err
+		}
+		return matrix.FromArray(a)
+	}}
+}
+
+// edges looks at the edges.
+func (s *source) edges() (tables.Edges, error) {
+	e := tables.Edges{Name: s.name + ": edge_index", Open: func() (stream.Pairs, error) {
+		a, err := s.array("edge_index")
+		if err != nil {
+			return nil, err
+		}
+		if a.Fortran { // source, destination, source, …
+			return stream.Interleave(npz.NewInts(a)), nil
+		}
+		if err := a.Close(); err != nil {
+			return nil, err
+		}
+		return stream.TwoRows(func() (*npz.Array, error) { return s.array("edge_index") })
+	}}
+	a, err := s.array("edge_index")
+	if err != nil {
+		return e, err
+	}
+	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+		err = a.Fail(bad("edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+	} else {
+		e.Count = a.Shape[1]
+	}
+	return e, errors.Join(err, a.Close())
+}
+
+// names returns the names of the attributes that are not None.
+func (s *source) names() (names []string, err error) {
 	f, err := torchfile.Open(s.fs, s.name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	d, err := attributes(f.Root())
 	if err := errors.Join(err, f.Close()); err != nil {
-		return err
+		return nil, err
 	}
-	var names []string
 	for i, k := range d.Keys {
 		if name, ok := k.(string); ok && d.Values[i] != nil {
 			names = append(names, name)
 		}
 	}
-	s.sh.DropEdgeData(s.name, importer.EdgeData(names))
+	return names, nil
+}
+
+// noteUnread notes the attributes that are data of edges and, if splits are read, the attributes that
+// seem to be splits by names of other programs.
+func (s *source) noteUnread(sh *importer.Shape, names []string, labelled bool) {
+	sh.DropEdgeData(s.name, importer.EdgeData(names))
 	if others := otherSets(names); labelled && len(others) > 0 {
-		s.sh.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
-		s.sh.Notes = append(s.sh.Notes, s.name+": "+s.sh.OtherSets)
+		sh.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
+		sh.Notes = append(sh.Notes, s.name+": "+sh.OtherSets)
 	}
-	return nil
 }
 
 // otherSets returns the names that seem to name sets of nodes, as valid_mask and train_idx do, and
@@ -285,132 +299,4 @@ func otherSets(names []string) (others []string) {
 		}
 	}
 	return others
-}
-
-// readMaskShapes looks which masks there are. A graph without any has no split.
-func (s *source) readMaskShapes() error {
-	for i, key := range maskNames {
-		err := s.with(key, s.checkMask)
-		switch {
-		case errors.Is(err, errAbsent):
-			s.sh.NoSplit = s.sh.NoSplit || i == 0
-			continue
-		case err != nil:
-			return err
-		case s.sh.NoSplit:
-			return bad("%s: its graph has %s, but no %s", s.name, key, maskNames[0])
-		}
-		s.masks[i] = true
-	}
-	return nil
-}
-
-func (s *source) readLabelShape(a *npz.Array) (err error) {
-	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes {
-		return a.Fail(bad("labels have the shape %s, but the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
-	}
-	if s.sh.Multi = npz.MultiLabel(a); s.sh.Multi {
-		s.sh.Classes, err = npz.LabelClasses(a)
-	}
-	return err
-}
-
-// checkMask makes sure that a mask has a row for each node, of which some are read at a time.
-func (s *source) checkMask(a *npz.Array) error {
-	if len(a.Shape) < 1 || len(a.Shape) > 2 || a.Shape[0] != s.sh.Nodes || len(a.Shape) == 2 && (a.Fortran || a.Shape[1] < 1 || a.Shape[1] > importer.Chunk) {
-		return a.Fail(bad("the mask has the shape %s, but the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
-	}
-	if len(a.Shape) == 2 && a.Shape[1] > 1 {
-		s.sh.Notes = append(s.sh.Notes, fmt.Sprintf("%s has %d columns: only the first is used", a.Name(), a.Shape[1]))
-	}
-	return nil
-}
-
-// Shape implements importer.Source.
-func (s *source) Shape() importer.Shape { return s.sh }
-
-// Files implements importer.Source.
-func (s *source) Files() []string { return []string{s.name} }
-
-// CountEdges implements importer.Source.
-func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
-
-// Labels implements importer.Source.
-func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	if err := s.with("y", func(a *npz.Array) error {
-		if s.sh.Multi {
-			return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
-		}
-		a.Shape = a.Shape[:1] // a column is as good as a vector
-		return npz.EachLabel(ctx, a, s.sh.Nodes, l)
-	}); err != nil {
-		return err
-	}
-	for i, key := range maskNames {
-		if !s.masks[i] {
-			continue
-		}
-		if err := s.with(key, func(a *npz.Array) error { return readMask(ctx, a, uint8(i+1), l) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readMask puts the nodes of a mask's first column into a split.
-func readMask(ctx context.Context, a *npz.Array, split uint8, l *importer.Labelling) error {
-	columns := int64(1)
-	if len(a.Shape) == 2 {
-		columns = a.Shape[1]
-	}
-	rows := importer.Chunk / columns
-	values := make([]float32, rows*columns)
-	for v := int64(0); v < a.Shape[0]; v += rows {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n := min(rows, a.Shape[0]-v)
-		if err := a.Floats(values[:n*columns]); err != nil {
-			return err
-		}
-		for i := range n {
-			if values[i*columns] == 0 {
-				continue
-			}
-			if err := l.Assign(v+i, split); err != nil {
-				return a.Fail(err)
-			}
-		}
-	}
-	return nil
-}
-
-// Edges implements importer.Source.
-func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) (err error) {
-	a, err := s.array("edge_index")
-	if err != nil {
-		return err
-	}
-	var pairs stream.Pairs
-	if a.Fortran { // source, destination, source, …
-		pairs = stream.Interleave(npz.NewInts(a))
-	} else {
-		if err := a.Close(); err != nil {
-			return err
-		}
-		if pairs, err = stream.TwoRows(func() (*npz.Array, error) { return s.array("edge_index") }); err != nil {
-			return err
-		}
-	}
-	defer func() { err = errors.Join(err, pairs.Close()) }()
-	return stream.EachPair(ctx, fmt.Sprintf("%s: edge_index", s.name), pairs, s.sh.Nodes, add)
-}
-
-// Features implements importer.Source.
-func (s *source) Features(first int64) (importer.RowStream, error) {
-	a, err := s.array("x")
-	if err != nil {
-		return nil, err
-	}
-	return npz.NewRows(a, nil, first, s.sh.Dim)
 }

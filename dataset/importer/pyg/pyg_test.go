@@ -71,7 +71,7 @@ func TestRefuses(t *testing.T) {
 		"none.pt":   "none.pt is missing",
 		"make.py":   "not an archive of torch.save",
 		"../../internal/torchfile/testdata/one-2.2.1.pt":     "it does not contain a graph of PyTorch Geometric",
-		"../../internal/torchfile/testdata/tensors-2.2.1.pt": "its graph has no x; it has int64, int32",
+		"../../internal/torchfile/testdata/tensors-2.2.1.pt": "its graph has no edge_index; it has int64, int32",
 	} {
 		refused(t, filepath.Join("testdata", name), says)
 	}
@@ -142,7 +142,7 @@ func TestAttributes(t *testing.T) {
 	}
 	nan := float32(math.NaN())
 	nanBytes := string(binary.LittleEndian.AppendUint32(nil, math.Float32bits(nan)))
-	const columns = "columns: only the first is used"
+	const columns = "columns, each a division into sets: column 0, counted from 0, is used (--split-index)"
 	good := map[string]string{"x": floats(false, 4, 2), "edge_index": ints(2, 3), "y": ints(4), "train_mask": mask(1, 0), "val_mask": mask(1, 1), "test_mask": mask(1, 2, 3)}
 	for _, c := range []struct {
 		key, value string
@@ -150,12 +150,12 @@ func TestAttributes(t *testing.T) {
 		note       string
 	}{
 		{"", "", "", ""},
-		{"x", floats(false, 4), "x: its shape is (4,) instead of a row of features per node, row-major", ""},
-		{"x", floats(false, 0, 2), "x: its shape is (0, 2)", ""},
+		{"x", floats(false, 4), "", ""},
+		{"x", floats(false, 0, 2), "x: the graph has 0 nodes; at least 1 is needed", ""},
 		{"x", floats(false, 4, 0), "x: its shape is (4, 0)", ""},
 		{"x", floats(false, 4, 1), "", ""},
 		{"x", floats(false, 4, 2, 1), "x: its shape is (4, 2, 1)", ""},
-		{"x", floats(true, 4, 2), "x: its shape is (4, 2)", ""},
+		{"x", floats(true, 4, 2), "x: its elements are in column-major order", ""},
 		{"x", "", "its graph has no x; it has edge_index, test_mask, train_mask, val_mask, y", ""},
 		{"edge_index", ints(3, 2), "edges must be integers of shape (2, E), not int64 of shape (3, 2)", ""},
 		{"edge_index", ints(2), "edges must be integers of shape (2, E), not int64 of shape (2,)", ""},
@@ -169,22 +169,22 @@ func TestAttributes(t *testing.T) {
 		{"y", ints(4, 1), "", ""},
 		{"y", ndarray(t, "f4", false, []float32{0, nan, 1, nan}, 4), "", ""},
 		{"y", ndarray(t, "f8", false, []float64{0, 0.5, 1, 2}, 4, 1), "y: node 1 has the label 0.5: labels are whole numbers", ""},
-		{"y", ndarray(t, "b1", false, make([]bool, 4), 4), "y: its elements are bool instead of integers", ""},
-		{"y", ints(3), "labels have the shape (3,), but the graph has 4 nodes", ""},
-		{"y", ints(4, 1, 1), "labels have the shape (4, 1, 1), but the graph has 4 nodes", ""},
-		{"y", ints(), "labels have the shape (), but the graph has 4 nodes", ""},
+		{"y", ndarray(t, "b1", false, make([]bool, 4), 4), "", ""},
+		{"y", ints(3), "y: there are labels of 3 nodes, but the graph has 4 nodes", ""},
+		{"y", ints(4, 1, 1), "y: its shape is (4, 1, 1) instead of a matrix or a vector", ""},
+		{"y", ints(), "y: its shape is () instead of a matrix or a vector", ""},
 		{"y", ints(4, 0), "y", ""},
-		{"train_mask", "", "its graph has val_mask, but no train_mask", ""},
+		{"train_mask", "", "val_mask is a set of nodes, but there is no training set", ""},
 		{"val_mask", "", "", ""},
 		{"val_mask", mask(2, 1), "", "val_mask has 2 " + columns},
 		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1), "", ""},
-		{"val_mask", ndarray(t, "b1", false, make([]bool, 3), 3), "the mask has the shape (3,), but the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1, 1), "the mask has the shape (4, 1, 1), but the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", false, []bool{true}), "the mask has the shape (), but the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", false, []bool{}, 4, 0), "the mask has the shape (4, 0), but the graph has 4 nodes", ""},
-		{"val_mask", ndarray(t, "b1", true, make([]bool, 8), 4, 2), "the mask has the shape (4, 2), but the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 3), 3), "val_mask: the mask has 3 rows, but the graph has 4 nodes", ""},
+		{"val_mask", ndarray(t, "b1", false, make([]bool, 4), 4, 1, 1), "val_mask: its shape is (4, 1, 1) instead of a matrix or a vector", ""},
+		{"val_mask", ndarray(t, "b1", false, []bool{true}), "val_mask: its shape is () instead of a matrix or a vector", ""},
+		{"val_mask", ndarray(t, "b1", false, []bool{}, 4, 0), "val_mask: its shape is (4, 0)", ""},
+		{"val_mask", ndarray(t, "b1", true, make([]bool, 8), 4, 2), "val_mask: its elements are in column-major order", ""},
 		{"val_mask", mask(1<<14, 1), "", "val_mask has 16384 " + columns},
-		{"val_mask", mask(1<<14+1, 1), "the mask has the shape (4, 16385), but the graph has 4 nodes", ""},
+		{"val_mask", mask(1<<14+1, 1), "val_mask: it has 16385 columns, each a division into sets, more than 16384", ""},
 		{"val_mask", mask(1, 0), "val_mask: node 0 is in the train set and in the valid set", ""},
 	} {
 		attributes := maps.Clone(good)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"testing"
 
@@ -95,7 +96,7 @@ func TestParseSpec(t *testing.T) {
 		"a.bin:<u2:5x3":     {Path: "a.bin", DType: "<u2", Rows: 5, Cols: 3},
 		"a.bin:float16:2×7": {Path: "a.bin", DType: "float16", Rows: 2, Cols: 7},
 	} {
-		if got, err := ParseSpec(text); err != nil || got != want {
+		if got, err := ParseSpec(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
 	}

@@ -54,6 +54,12 @@ func EachInt(ctx context.Context, m Matrix, do func(i int64, row []int64) error)
 	return each(ctx, m, m.Ints, do)
 }
 
+// EachFloat reads all rows of m and calls do for each, i counted from 0; then it calls End. The row is
+// valid during the call.
+func EachFloat(ctx context.Context, m Matrix, do func(i int64, row []float32) error) error {
+	return each(ctx, m, m.Floats, do)
+}
+
 // EachDouble reads all rows of m and calls do for each, i counted from 0; then it calls End. The row
 // is valid during the call.
 func EachDouble(ctx context.Context, m Matrix, do func(i int64, row []float64) error) error {
