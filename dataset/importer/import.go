@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,7 @@ func Import(ctx context.Context, fsys vfs.FS, out string, f Format, o Options, r
 	if err != nil {
 		return dataset.Result{}, fmt.Errorf("import: %w", err)
 	}
-	im.Res.Notes = im.shape.Notes
+	im.Res.Notes = slices.Concat(im.shape.Notes, im.labelNotes)
 	return im.Result(fsys, state)
 }
 
@@ -80,6 +81,8 @@ type importing struct {
 	w      *dataset.Writer
 	shape  Shape
 	split  *Split // to be drawn, or nil
+	// labelNotes tell of classes without nodes.
+	labelNotes []string
 	// reverse says that the reverse of every edge is added as it is.
 	reverse bool
 	plan    importPlan
@@ -104,6 +107,8 @@ func (im *importing) open(out string) (err error) {
 	im.src = src
 	if im.shape = src.Shape(); !im.o.Labelled() {
 		im.shape.Multi, im.shape.Classes, im.shape.unlabelled = false, 0, true
+	} else if err := im.settleLabels(); err != nil {
+		return err
 	}
 	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
 		im.o.Dedupe = true
@@ -175,10 +180,10 @@ func (im *importing) execute(ctx context.Context, out string) (state stage.State
 	if o.NodeIDs != "" { // opening the source takes memory
 		defer budget.LimitHeap(o.Memory, 0)()
 	}
+	defer func() { err = errors.Join(err, im.closeSource()) }()
 	if err := im.open(out); err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, im.closeSource()) }()
 	if err := im.planMemory(); err != nil {
 		return 0, err
 	}

@@ -40,7 +40,8 @@ type Format struct {
 	// What describes a source of the format in a few words, for help and messages.
 	What string
 	// Takes lists the flags, without the dashes, of the fields of Reading that the format uses. Others
-	// are errors.
+	// are errors. A format that takes labels-as leaves it open whether labels with a column for each
+	// class are multi-label, or classes in one-hot form; for others they are multi-label.
 	Takes []string
 	// Detect returns the property by which the sources are recognised as this format, for messages, or
 	// "" if they are not. It looks at names, and at the first bytes of files. If it is nil, the format
@@ -138,7 +139,7 @@ type Shape struct {
 	Dim        int
 	DType      dtype.Type // float16 or bfloat16 if the features are of that type, else float32
 	Classes    int        // number of classes; 0: the highest label plus one
-	Multi      bool       // multi-label: a node has any number of classes
+	Multi      bool       // multi-label: labels have a column for each class; but see Reading.LabelsAs
 	Undirected bool       // edges have no direction
 	Features   string     // name of the features or their files, for messages
 	// AddReverse is set if the format's own library adds the reverse of every edge: see
@@ -161,6 +162,7 @@ type Shape struct {
 	// Notes are messages to the user about the way in which the source is read.
 	Notes      []string
 	unlabelled bool // the dataset gets no labels
+	oneHot     bool // Source.Labels gives rows with a column for each class, but a node has one class
 	// Reading has the choices within the source that decide the dataset's content, by name. It becomes
 	// one of the content parameters.
 	Reading map[string]string

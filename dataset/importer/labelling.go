@@ -3,7 +3,10 @@ package importer
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"diskgnn/dataset"
 	"diskgnn/graph"
@@ -20,7 +23,13 @@ type Labelling struct {
 	part    []uint8 // by node: 0 or the split's number
 	limit   int     // classes, or 0 if the labels say
 	most    int32   // the highest class so far
+	oneHot  bool    // rows have the class at the place of their one
+	rows    int64   // of ones and zeros
+	single  int64   // of these, rows with a single one
 }
+
+// Ignored is a label of no class, beside graph.Unlabelled: PyTorch's losses pass over it.
+const Ignored = -100
 
 // labelMemory returns the memory of gathering the labels, in bytes.
 func (s *Shape) labelMemory() int64 {
@@ -28,6 +37,8 @@ func (s *Shape) labelMemory() int64 {
 	switch {
 	case s.unlabelled:
 		return 0
+	case s.oneHot:
+		return classAndPart*s.Nodes + 4*int64(max(Chunk, s.Classes))
 	case !s.Multi:
 		return classAndPart * s.Nodes
 	}
@@ -35,7 +46,7 @@ func (s *Shape) labelMemory() int64 {
 }
 
 func newLabelling(s *Shape) *Labelling {
-	l := &Labelling{classes: make([]int32, s.Nodes), part: make([]uint8, s.Nodes), limit: s.Classes, most: -1}
+	l := &Labelling{classes: make([]int32, s.Nodes), part: make([]uint8, s.Nodes), limit: s.Classes, most: -1, oneHot: s.oneHot}
 	if s.Multi {
 		l.bytes = graph.TargetBytes(s.Classes)
 		l.targets = make([]byte, s.Nodes*int64(l.bytes))
@@ -46,8 +57,11 @@ func newLabelling(s *Shape) *Labelling {
 	return l
 }
 
-// Label sets the label of node v: a class, counted from 0, or graph.Unlabelled.
+// Label sets the label of node v: a class, counted from 0, or graph.Unlabelled or Ignored.
 func (l *Labelling) Label(v, class int64) error {
+	if class == Ignored {
+		class = int64(graph.Unlabelled)
+	}
 	limit := int64(math.MaxInt32)
 	if l.limit > 0 {
 		limit = int64(l.limit)
@@ -89,6 +103,10 @@ func (im *importing) labels(ctx context.Context) error {
 	l, err := im.readLabels(ctx)
 	if err != nil {
 		return err
+	}
+	im.labelNotes = l.notes()
+	for _, note := range im.labelNotes {
+		im.rep.Logf("%s", note)
 	}
 	f := im.w.Facts()
 	f.Classes = l.Classes()
@@ -160,10 +178,45 @@ func (im *importing) readLabels(ctx context.Context) (*Labelling, error) {
 	if err := im.src.Labels(ctx, l); err != nil {
 		return nil, err
 	}
+	if im.asksLabelsAs() {
+		if err := l.question(im.labelName()); err != nil {
+			return nil, err
+		}
+	}
 	if im.split != nil {
 		return l, im.split.draw(l)
 	}
 	return l, nil
+}
+
+// settleLabels decides the meaning of labels with a column for each class.
+func (im *importing) settleLabels() error {
+	s, as := &im.shape, im.o.LabelsAs
+	switch {
+	case as == LabelsAsMulti && !s.Multi:
+		return fault.New(fault.ErrUsage, "--labels-as %s: %s has one class for each node, not a column for each class", as, im.labelName())
+	case as == LabelsAsClasses && s.Multi:
+		s.Multi, s.oneHot = false, true
+		if s.Reading = maps.Clone(s.Reading); s.Reading == nil {
+			s.Reading = map[string]string{}
+		}
+		s.Reading["labels_as"] = as
+	}
+	return nil
+}
+
+// asksLabelsAs reports whether rows that all have a single one need the user's word. A format that does
+// not take the flag says itself that they are multi-label.
+func (im *importing) asksLabelsAs() bool {
+	return im.o.LabelsAs == "" && slices.Contains(im.format.Takes, "labels-as")
+}
+
+// labelName names the labels in messages.
+func (im *importing) labelName() string {
+	if im.o.LabelFile != "" {
+		return im.o.LabelFile
+	}
+	return im.name()
 }
 
 // writeSplit writes the labelled nodes of a split and returns their number. It logs the number of its
@@ -210,43 +263,119 @@ func (im *importing) writeSplit(ctx context.Context, l *Labelling, split uint8) 
 	return n, a.Finish()
 }
 
-// Row sets the classes of node v in a multi-label graph: values has a 1 for each class of the node and
-// 0 for all others; only -1 or only NaN stands for no label.
+// Row sets the classes of node v of a graph with a column for each class: values has a 1 for each class
+// of the node and 0 for all others. A row of only NaN, -1 or Ignored stands for no label. If a node has
+// one class in a dataset made from such rows (LabelsAsClasses), a row of zeros stands for no label, too.
 func (l *Labelling) Row(v int64, values []float32) error {
 	if isNone(values) {
 		return nil
 	}
-	l.classes[v] = 0
-	bits := l.targets[v*int64(l.bytes):][:l.bytes]
+	var bits []byte
+	if !l.oneHot {
+		l.classes[v] = 0
+		bits = l.targets[v*int64(l.bytes):][:l.bytes]
+	}
+	ones, last := 0, 0
 	for c, x := range values {
-		switch x {
-		case 0:
-		case 1:
+		switch {
+		case x == 0:
+		case x != 1:
+			return notOne(v, c, x)
+		case !l.oneHot:
 			graph.AddClass(bits, c)
+			ones++
+		case ones > 0:
+			return fault.New(fault.ErrInput, "node %d has a 1 in the columns of classes %d and %d: with --labels-as %s, a row has one 1", v, last, c, LabelsAsClasses)
 		default:
-			return fault.New(fault.ErrInput, "node %d has %v in the column of class %d: rows consist of 0 and 1 or, for no label, only of -1 or NaN", v, x, c)
+			ones, last = 1, c
 		}
 	}
-	return nil
-}
-
-// isNone reports whether all values are NaN, or all are -1.
-func isNone(values []float32) bool {
-	nan, minus := true, true
-	for _, x := range values {
-		nan, minus = nan && x != x, minus && x == -1
+	l.rows++
+	if ones == 1 {
+		l.single++
 	}
-	return nan || minus
+	if !l.oneHot || ones == 0 {
+		return nil
+	}
+	return l.Label(v, int64(last))
 }
 
-// Number is Label for a floating-point number: a whole number is the label, NaN and -1 stand for no
+// notOne returns the error for a value in the row of a node that is neither 0 nor 1.
+func notOne(v int64, c int, x float32) error {
+	regression := ""
+	if x != float32(math.Trunc(float64(x))) && x == x {
+		regression = "; real numbers are " + regressionText
+	}
+	return fault.New(fault.ErrInput, "node %d has %v in the column of class %d: rows consist of 0 and 1 or, for no label, only of -1, %d or NaN%s", v, x, c, Ignored, regression)
+}
+
+// isNone reports whether all values are NaN, or all are -1, or all are Ignored.
+func isNone(values []float32) bool {
+	nan, minus, ignored := true, true, true
+	for _, x := range values {
+		nan, minus, ignored = nan && x != x, minus && x == -1, ignored && x == Ignored
+	}
+	return nan || minus || ignored
+}
+
+const regressionText = "regression, and diskgnn trains classifiers"
+
+// Number is Label for a floating-point number: a whole number is the label, and NaN stands for no
 // label.
 func (l *Labelling) Number(v int64, x float64) error {
 	switch {
 	case math.IsNaN(x):
 		return nil
-	case x != math.Trunc(x) || math.Abs(x) > 1<<53:
+	case x != math.Trunc(x):
+		return fault.New(fault.ErrInput, "node %d has the label %v: labels are whole numbers, one for each class; real numbers are %s", v, x, regressionText)
+	case math.Abs(x) > 1<<53:
 		return fault.New(fault.ErrInput, "node %d has the label %v: labels are whole numbers", v, x)
 	}
 	return l.Label(v, int64(x))
+}
+
+// question returns an error unless the rows of ones and zeros, if there are any, can only be of
+// multi-label nodes.
+func (l *Labelling) question(name string) error {
+	if l.oneHot || l.rows == 0 || l.single < l.rows {
+		return nil
+	}
+	return fault.New(fault.ErrInput, "%s: every row of labels has a single 1 in %d columns: give --labels-as %s if a node has one class, or --labels-as %s if it may have several",
+		name, l.limit, LabelsAsClasses, LabelsAsMulti)
+}
+
+// countedClasses bounds the classes that notes counts, by the memory.
+const countedClasses = 1 << 20
+
+// notes tells the user of classes without nodes, if only the labels say how many classes there are.
+func (l *Labelling) notes() []string {
+	classes := int(l.most) + 1
+	if l.limit > 0 || classes < 2 {
+		return nil
+	}
+	var seen [countedClasses / 64]uint64
+	labelled, used, zero := 0, 0, false
+	for _, c := range l.classes {
+		if c == graph.Unlabelled {
+			continue
+		}
+		labelled++
+		zero = zero || c == 0
+		if c < countedClasses {
+			word, bit := &seen[c/64], uint64(1)<<(c%64)
+			if *word&bit == 0 {
+				*word |= bit
+				used++
+			}
+		}
+	}
+	switch {
+	case classes > countedClasses && classes > 2*labelled:
+		return []string{fmt.Sprintf("labels are up to %d, but only %d nodes have one: most of the model's %d classes have no node", l.most, labelled, classes)}
+	case classes <= countedClasses && classes > 2*used:
+		return []string{fmt.Sprintf("%d of %d classes have no node: labels are numbers up to %d, and the model gets a class for each", classes-used, classes, l.most)}
+	case !zero:
+		return []string{fmt.Sprintf("class 0 has no node: labels seem to be counted from 1; the model gets %d classes", classes)}
+	}
+	return nil
 }

@@ -101,6 +101,8 @@ func (o *Options) Validate() error {
 		return fault.New(fault.ErrUsage, "--split %s: a dataset --for %s has no splits", o.Split.Parts, o.For)
 	case o.For != "" && (o.LabelFile != "" || len(o.SplitFiles) > 0):
 		return fault.New(fault.ErrUsage, "--labels and --split-files: a dataset --for %s has no labels and splits", o.For)
+	case o.For != "" && o.LabelsAs != "":
+		return fault.New(fault.ErrUsage, "--labels-as %s: a dataset --for %s has no labels", o.LabelsAs, o.For)
 	case o.DType != "" && !dataset.FeatureType(o.DType):
 		return fault.New(fault.ErrUsage, "--dtype %s: features are float32, float16 or bfloat16", o.DType)
 	case !slices.Contains(Reverses(), o.Reverse):
@@ -191,10 +193,10 @@ func Agrees(ctx context.Context, fsys vfs.FS, out string, f Format, o Options) (
 		return nil
 	}
 	im := &importing{format: f, o: o, fs: vfs.ReadOnly(fsys), rep: progress.Discard}
+	defer func() { err = errors.Join(err, im.closeSource()) }()
 	if err := im.open(out); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, im.closeSource()) }()
 	var made importParams
 	if raw, ok := was.Params.(json.RawMessage); ok {
 		_ = json.Unmarshal(raw, &made) // a dataset that is not from an import differs in other parameters

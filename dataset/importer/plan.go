@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"diskgnn/dataset"
@@ -179,7 +180,7 @@ func (im *importing) lookAtLabels(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	p.Classes = l.Classes()
+	p.Classes, p.Notes = l.Classes(), slices.Concat(p.Notes, l.notes())
 	p.Unlabelled, p.Train, p.Valid, p.Test = l.count()
 	if p.Train == 0 {
 		return fault.New(fault.ErrInput, "%s: the %s set is empty", im.name(), dataset.Train)

@@ -1,13 +1,19 @@
 package all_test
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/dataset/importer/all"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 )
@@ -73,5 +79,92 @@ func TestImportMultiLabelGraphBolt(t *testing.T) {
 		if _, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), boltOptions(dir), progress.Discard); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nwant %q", err, want)
 		}
+	}
+}
+
+// TestLabelsAs imports rows that each have a single one: import asks for their meaning, unless the format
+// or another row tells.
+func TestLabelsAs(t *testing.T) {
+	nan := math.NaN()
+	oneHot := npyFile("(5, 3)", []float64{1, 0, 0, 0, 0, 1, 0, 1, 0, nan, nan, nan, 0, 0, 1})
+	open := npyFile("(5, 3)", []int8{1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0, 1})
+	made := func(labels []byte, as string) (dataset.Result, string, error) {
+		dir := t.TempDir()
+		tr := benchmarkTree()
+		tr["g.npz/labels"] = labels
+		tr.Write(t, dir)
+		o := benchmarkOptions(dir)
+		o.LabelsAs = as
+		res, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), o, progress.Discard)
+		if err != nil {
+			if _, begun := os.Stat(filepath.Join(dir, "D.partial")); begun == nil {
+				t.Errorf("%v, but the dataset was begun", err)
+			}
+			return res, "", err
+		}
+		d, err := dataset.Open(datasettest.FS, filepath.Join(dir, "D"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels, err = json.Marshal(d.Meta().Params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents(t, filepath.Join(dir, "D"), map[string][]byte{"labels.bin": binio.Bytes(map[bool][]int32{
+			false: {0, 0, 0, map[bool]int32{false: 0, true: -1}[res.Unlabelled == 1], 0}, true: {0, 2, 1, -1, 2},
+		}[res.LabelKind == "class"])})
+		return res, string(labels), nil
+	}
+	for _, labels := range [][]byte{oneHot, open} {
+		res, params, err := made(labels, "classes")
+		if err != nil || res.Classes != 3 || res.LabelKind != "class" || res.Unlabelled != 1 || !strings.Contains(params, `"reading":{"labels_as":"classes"}`) {
+			t.Errorf("classes: %+v, %s, %v", res, params, err)
+		}
+		res, params, err = made(labels, "multi")
+		if err != nil || res.Classes != 3 || res.LabelKind != "multi-hot" || strings.Contains(params, "labels_as") { // as older programs say
+			t.Errorf("multi: %+v, %s, %v", res, params, err)
+		}
+	}
+	if _, _, err := made(oneHot, ""); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "g.npz: every row of labels has a single 1 in 3 columns: give --labels-as classes") {
+		t.Errorf("not asked: %v", err)
+	}
+	if res, _, err := made(open, ""); err != nil || res.LabelKind != "multi-hot" {
+		t.Errorf("a row without a one: %+v, %v", res, err)
+	}
+	if _, _, err := made(npyFile("(5, 3)", []int8{1, 0, 0, 0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 0, 1}), "classes"); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "g.npz: labels: node 3 has a 1 in the columns of classes 0 and 1") {
+		t.Errorf("two ones: %v", err)
+	}
+	if _, _, err := made(vector([]int64{0, 2, 1, -1, 0}), "multi"); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--labels-as multi: ") {
+		t.Errorf("one column: %v", err)
+	}
+	if res, params, err := made(vector([]int64{0, 2, 1, -100, 2}), "classes"); err != nil || res.Unlabelled != 1 || strings.Contains(params, "labels_as") {
+		t.Errorf("one column: %+v, %s, %v", res, params, err)
+	}
+
+	// GraphBolt's rows are multi-label.
+	dir := t.TempDir()
+	tr := boltMulti()
+	tr["train_labels.npy"] = npyFile("(2, 3)", []bool{true, false, false, false, true, false})
+	tr["valid_labels.npy"], tr["test_labels.npy"] = npyFile("(1, 3)", []float32{0, 0, 1}), npyFile("(1, 3)", []int64{1, 0, 0})
+	tr.Write(t, dir)
+	if res, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), boltOptions(dir), progress.Discard); err != nil || res.LabelKind != "multi-hot" {
+		t.Errorf("graphbolt: %+v, %v", res, err)
+	}
+}
+
+// TestLabelNotes: an import and its plan tell of a class 0 without nodes.
+func TestLabelNotes(t *testing.T) {
+	dir := t.TempDir()
+	tr := benchmarkTree()
+	tr["g.npz/labels"] = vector([]int64{1, 3, 2, -1, 1})
+	tr.Write(t, dir)
+	const want = "class 0 has no node: labels seem to be counted from 1; the model gets 4 classes"
+	p, err := all.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), all.Auto, benchmarkOptions(dir).Options, progress.Discard)
+	if err != nil || !slices.Contains(p.Notes, want) {
+		t.Errorf("planned: %q, %v", p.Notes, err)
+	}
+	res, err := importAs(t.Context(), datasettest.FS, filepath.Join(dir, "D"), benchmarkOptions(dir), progress.Discard)
+	if err != nil || !slices.Contains(res.Notes, want) || res.Classes != 4 {
+		t.Errorf("imported: %q, %v", res.Notes, err)
 	}
 }

@@ -41,7 +41,7 @@ const Name = "dgl-chunked"
 var Format = importer.Format{
 	Name:   Name,
 	What:   "DGL's chunked format, a directory with metadata.json, as GraphStorm and DistDGL have it",
-	Takes:  []string{"task", "feature"},
+	Takes:  []string{"task", "feature", "labels-as"},
 	Detect: detect,
 	Open:   open,
 }
@@ -645,14 +645,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 			}
 			return l.Row(v, row)
 		}
-		x := values[0]
-		switch {
-		case math.IsNaN(x):
-			return nil // no label
-		case x != math.Trunc(x) || math.Abs(x) > math.MaxInt32:
-			return bad("node %d has the label %v: labels are whole numbers from 0, or -1 for none", v, x)
-		}
-		return l.Label(v, int64(x))
+		return l.Number(v, values[0])
 	}); err != nil {
 		return err
 	}

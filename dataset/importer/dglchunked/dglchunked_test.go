@@ -68,7 +68,7 @@ func TestRefuses(t *testing.T) {
 		"a missing chunk":      {set(edges, nil), importer.Reading{}, edges + " is missing"},
 		"features by columns":  {set("node_data/_N/feat-00001.npy", importertest.NPY("(7, 2)", make([]float32, 14))), importer.Reading{}, "it has 2 columns, but other chunks have 3"},
 		"fewer features":       {set("node_data/_N/feat-00001.npy", importertest.NPY("(6, 3)", make([]float32, 18))), importer.Reading{}, "the files of feat have 19 rows, but there are 20 nodes of the type"},
-		"a label of a half":    {set("node_data/_N/label-00000.npy", importertest.Vector([]float64{0, 1, 0.5, 0, 0, 0})), importer.Reading{}, "node 2 has the label 0.5: labels are whole numbers from 0, or -1 for none"},
+		"a label of a half":    {set("node_data/_N/label-00000.npy", importertest.Vector([]float64{0, 1, 0.5, 0, 0, 0})), importer.Reading{}, "node 2 has the label 0.5: labels are whole numbers"},
 		"overlapping masks":    {set("node_data/_N/val_mask-00000.npy", importertest.Vector([]int8{1, 1, 1, 1, 1, 1})), importer.Reading{}, "node 0 is in the train set and in the valid set"},
 	} {
 		t.Run(what, func(t *testing.T) {

@@ -56,7 +56,7 @@ import (
 )
 
 // takes are the flags that all formats here take, beside --edges.
-var takes = []string{"features", "labels", "split-files", "nodes", "node-ids"}
+var takes = []string{"features", "labels", "split-files", "nodes", "node-ids", "labels-as"}
 
 // Format reads arrays and tables.
 var Format = importer.Format{

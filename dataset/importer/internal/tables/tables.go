@@ -34,7 +34,7 @@ import (
 )
 
 // Takes lists the flags that sources of this package honour, for Format.Takes.
-var Takes = []string{"split-index"}
+var Takes = []string{"labels-as", "split-index"}
 
 // Table is a table in a source. The zero value stands for a table that the source lacks.
 type Table struct {
