@@ -29,13 +29,14 @@ func isID(name string) bool { return slices.Contains(idNames, plain(name)) }
 
 // namesInComment returns the names of the columns in the comment before the first line, as NumPy's
 // savetxt writes them. A comment counts as names only if it has the given number of words, and they
-// name the ends of edges, or ids first; else the result is nil.
-func namesInComment(fsys vfs.FS, file string, f text.Format, columns int) ([]string, error) {
+// name the ends of edges, or ids first, or columns are chosen; else the result is nil.
+func namesInComment(fsys vfs.FS, file string, f text.Format, columns int, chosen bool) ([]string, error) {
 	words, err := text.Heading(fsys, file, f)
 	if err != nil || len(words) != columns {
 		return nil, err
 	}
-	if columns == 2 && endOf(words[0]) != 0 && endOf(words[1]) != 0 || columns > 1 && isID(words[0]) {
+	ends := slices.ContainsFunc(words, func(w string) bool { return endOf(w) == source }) && slices.ContainsFunc(words, func(w string) bool { return endOf(w) == target })
+	if columns == 2 && endOf(words[0]) != 0 && endOf(words[1]) != 0 || columns > 2 && ends || columns > 1 && isID(words[0]) || chosen {
 		return words, nil
 	}
 	return nil, nil
@@ -162,10 +163,11 @@ func endOf(name string) end {
 	}
 }
 
-// Ends tells which of the two columns of a table of edges is the source.
+// Ends tells which columns of a table of edges are the ends of an edge.
 type Ends struct {
-	Reversed bool   // the destination comes first
-	Note     string // for the user, if the names do not tell
+	Reversed bool     // the destination comes first
+	Note     string   // for the user, if the names do not tell
+	Dropped  []string // names of the columns that are not read, and of other data of edges
 }
 
 // endsOf reads the names of two columns; there may be none.
@@ -207,17 +209,99 @@ func (m reversed) Ints(dst []int64) (int, error) {
 	return n, err
 }
 
-// OpenEnds opens a file of edges between nodes with names, and returns the ends of the edges as text,
-// the source first.
+// OpenEdges opens a file of edges between nodes with numbers. The matrix has two columns of integers,
+// sources first. s.Columns are the source and the destination; without them, a table of two columns
+// has only these; of more columns, the two are taken that are named as ends of edges or, where columns
+// have no names, the first two columns of integers. Errors are of kind fault.ErrInput.
+func OpenEdges(fsys vfs.FS, s Spec) (Matrix, Ends, error) {
+	s, e, err := chooseEnds(fsys, s, false)
+	if err != nil {
+		return nil, e, err
+	}
+	m, err := Open(fsys, s)
+	if err != nil {
+		return nil, e, err
+	}
+	if len(s.numbers) > 0 {
+		return m, e, nil
+	}
+	m, two, err := Edges(m)
+	two.Dropped = e.Dropped
+	return m, two, err
+}
+
+// chooseEnds returns s with the columns of the ends of edges, unless there are only two columns.
+func chooseEnds(fsys vfs.FS, s Spec, words bool) (Spec, Ends, error) {
+	d, err := Describe(fsys, s)
+	if err != nil {
+		return s, Ends{}, err
+	}
+	e := Ends{Dropped: d.Data}
+	var columns []int
+	switch {
+	case len(s.Columns) > 0:
+		if columns, err = d.Select(s); err == nil && len(columns) != 2 {
+			err = fault.New(fault.ErrInput, "%s: %d columns are chosen as the ends of edges, but an edge has 2; the file has %s", s.Path, len(columns), d.list())
+		}
+	case d.Columns == 2 || d.Columns == 0: // or empty, which reading reports
+		return s, e, nil
+	case d.Names != nil:
+		columns, err = d.namedEnds(s.Path)
+	default:
+		for i := range d.Columns {
+			if len(columns) < 2 && (words || d.Integer[i]) {
+				columns = append(columns, i)
+			}
+		}
+	}
+	if err == nil && len(columns) != 2 {
+		err = fault.New(fault.ErrInput, "%s: edges need two columns, sources and destinations; it has %s", s.Path, d.list())
+	}
+	if err != nil {
+		return s, e, err
+	}
+	for i := range d.Columns {
+		if !slices.Contains(columns, i) {
+			e.Dropped = append(e.Dropped, d.label(i))
+		}
+	}
+	s.numbers, s.Except = columns, nil
+	return s, e, nil
+}
+
+// namedEnds returns the columns named as a source and a destination.
+func (d *Description) namedEnds(file string) (columns []int, err error) {
+	for _, side := range []end{source, target} {
+		for i, n := range d.Names {
+			if endOf(n) == side {
+				columns = append(columns, i)
+			}
+		}
+	}
+	if len(columns) != 2 || endOf(d.Names[columns[0]]) != source || endOf(d.Names[columns[1]]) != target {
+		return nil, fault.New(fault.ErrInput, "%s: its names do not tell the two columns with the ends of edges, such as source and target: give --edge-columns; it has %s", file, d.list())
+	}
+	return columns, nil
+}
+
+// OpenEnds is OpenEdges for nodes with names, and returns the ends of the edges as text.
 func OpenEnds(fsys vfs.FS, s Spec) (Words, Ends, error) {
+	s, chosen, err := chooseEnds(fsys, s, true)
+	if err != nil {
+		return nil, chosen, err
+	}
 	w, err := OpenWords(fsys, s, 2, true)
 	if err != nil {
-		return nil, Ends{}, err
+		return nil, chosen, err
+	}
+	if len(s.numbers) > 0 {
+		return w, chosen, nil
 	}
 	e, err := endsOf(w.Name(), w.Names())
 	if err != nil {
 		return nil, e, errors.Join(err, w.Close())
 	}
+	e.Dropped = chosen.Dropped
 	if e.Reversed {
 		w = reversedWords{w}
 	}

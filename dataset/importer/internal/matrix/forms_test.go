@@ -143,6 +143,9 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// none is no choice of columns.
+var none = columnsOf{key: -1}
+
 // TestParquetKinds reads a value of each kind, in three row groups, as numbers of every type.
 func TestParquetKinds(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.parquet")
@@ -152,7 +155,7 @@ func TestParquetKinds(t *testing.T) {
 		{true, 0, 4, -8, half(-1), []float32{11, 12}},
 	})
 	open := func(which columnsOf) *parquetFile {
-		m, err := openParquetColumns(vfs.OS, name, which)
+		m, err := openParquetColumns(vfs.OS, Spec{Path: name}, which)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +166,7 @@ func TestParquetKinds(t *testing.T) {
 		})
 		return m
 	}
-	m := open(columnsOf{})
+	m := open(none)
 	if m.Rows() != 3 || m.Columns() != 7 || m.Integer() || m.Mask() || m.Half() {
 		t.Errorf("%d × %d, integer %v, mask %v", m.Rows(), m.Columns(), m.Integer(), m.Mask())
 	}
@@ -176,21 +179,21 @@ func TestParquetKinds(t *testing.T) {
 		t.Errorf("after the last row: %d, %v", n, err)
 	}
 	floats := make([]float32, 7+6)
-	m = open(columnsOf{})
+	m = open(none)
 	for _, want := range []string{"[1 -1 1.0995116e+12 1.5 2.5 7 8]", "[0 2 -3 0.25 NaN 9 10]", "[1 0 4 -8 -1 11 12]", "[]"} {
 		n, err := m.Floats(floats)
 		if got := fmt.Sprint(floats[:n]); err != nil || got != want {
 			t.Errorf("%s, %v; want %s", got, err, want)
 		}
 	}
-	m = open(columnsOf{})
+	m = open(none)
 	if err := m.Skip(2); err != nil {
 		t.Error(err)
 	}
 	if n, err := m.Floats(floats); n != 7 || err != nil || floats[6] != 12 {
 		t.Errorf("after two rows: %v, %v", floats[:n], err)
 	}
-	if _, err := open(columnsOf{}).Ints(make([]int64, 7)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column d has numbers that are not integers") {
+	if _, err := open(none).Ints(make([]int64, 7)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column d has numbers that are not integers") {
 		t.Errorf("floats as integers: %v", err)
 	}
 }
@@ -250,18 +253,17 @@ func TestParquetRefuses(t *testing.T) {
 		which columnsOf
 		says  string
 	}{
-		{words, columnsOf{}, "column id has values of type BYTE_ARRAY instead of numbers"},
-		{words, columnsOf{skip: 1}, ""},
-		{words, columnsOf{skip: 2}, "it has 2 columns, but 3 are needed"},
-		{words, columnsOf{words: 2, exact: true}, ""},
-		{words, columnsOf{words: 1, exact: true}, "it has 2 columns, but 1 are needed"},
-		{words, columnsOf{words: 1}, ""},
-		{words, columnsOf{words: 3}, "it has 2 columns, but 3 are needed"},
-		{lists, columnsOf{}, "column l has 3 values in 2 lists, which must all have the same length"},
-		{others, columnsOf{}, "column f has values of type FIXED_LEN_BYTE_ARRAY instead of numbers"},
-		{others, columnsOf{words: 1}, "column f has values of type FIXED_LEN_BYTE_ARRAY instead of numbers"},
+		{words, none, "column id has values of type BYTE_ARRAY instead of numbers"},
+		{words, columnsOf{key: 0}, ""},
+		{words, columnsOf{words: 2, exact: true, key: -1}, ""},
+		{words, columnsOf{words: 1, exact: true, key: -1}, "it has 2 columns, but 1 are needed"},
+		{words, columnsOf{words: 1, key: -1}, ""},
+		{words, columnsOf{words: 3, key: -1}, "it has 2 columns, but 3 are needed"},
+		{lists, none, "column l has 3 values in 2 lists, which must all have the same length"},
+		{others, none, "column f has values of type FIXED_LEN_BYTE_ARRAY instead of numbers"},
+		{others, columnsOf{words: 1, key: -1}, "column f has values of type FIXED_LEN_BYTE_ARRAY instead of numbers"},
 	} {
-		m, err := openParquetColumns(vfs.OS, c.name, c.which)
+		m, err := openParquetColumns(vfs.OS, Spec{Path: c.name}, c.which)
 		if c.says != "" {
 			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.name+": "+c.says) {
 				t.Errorf("%+v: %v; want %q", c.which, err, c.says)
@@ -294,7 +296,7 @@ func TestParquetCounts(t *testing.T) {
 		{func(m *parquetFile) { m.leaves[1].left-- }, "column B has more values than its description says"},
 		{func(m *parquetFile) { m.leaves[1].values = noValues{} }, "x.parquet: column B: boom"},
 	} {
-		m, err := openParquetColumns(vfs.OS, name, columnsOf{})
+		m, err := openParquetColumns(vfs.OS, Spec{Path: name}, none)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,6 +59,8 @@ type Spec struct {
 	// Columns are the columns to read, in this order; none: all. Except are columns that are not read.
 	// Each is a name with * and ? as in path.Match, a number counted from 0, or a range such as 3-10.
 	Columns, Except []string
+	numbers         []int  // the columns, if they are chosen already
+	IDs             string // the column that OpenKeys reads and OpenKeyed leaves out; "": the first
 }
 
 // ParseSpec parses PATH, PATH:DTYPE[:ROWSxCOLS] (an array without a header) or ARCHIVE.npz:KEY. Errors
@@ -108,21 +111,55 @@ func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
 	return nil, nil
 }
 
+// A form is a form of files.
+type form int
+
+const (
+	unknownForm form = iota
+	arrayForm        // .npy, a member of .npz, or without a header
+	parquetForm
+	textForm
+)
+
+// formOf tells the form of a file by its name.
+func formOf(s Spec) form {
+	if s.DType != "" || s.Key != "" {
+		return arrayForm
+	}
+	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); ext {
+	case ".csv", ".tsv", ".txt", ".el", ".edges", ".edgelist", ".ungraph":
+		return textForm
+	case filepath.Ext(s.Path): // others are not packed
+		return map[string]form{".npy": arrayForm, ".parquet": parquetForm}[ext]
+	}
+	return unknownForm
+}
+
+// textFormat returns how text is written by the name of its file.
+func textFormat(s Spec) text.Format {
+	if filepath.Ext(strings.TrimSuffix(s.Path, ".gz")) == ".csv" {
+		return text.Format{}
+	}
+	return text.Format{Blanks: true, Comments: "#%"}
+}
+
 // Open opens a file of any form; the name and the other fields of s tell the form.
 func Open(fsys vfs.FS, s Spec) (Matrix, error) {
-	if a, err := OpenArray(fsys, s); a != nil || err != nil {
+	switch formOf(s) {
+	case arrayForm:
+		a, err := OpenArray(fsys, s)
 		if err != nil {
 			return nil, err
 		}
-		return FromArray(a)
-	}
-	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); {
-	case ext == ".parquet":
-		return openParquet(fsys, s.Path)
-	case ext == ".csv":
-		return OpenText(fsys, s.Path, text.Format{})
-	case ext == ".tsv" || ext == ".txt":
-		return OpenText(fsys, s.Path, text.Format{Blanks: true, Comments: "#%"})
+		m, err := FromArray(a)
+		if err != nil {
+			return nil, err
+		}
+		return pick(m, s)
+	case parquetForm:
+		return openParquet(fsys, s, -1)
+	case textForm:
+		return openText(fsys, s, textFormat(s), lookOptions{guess: true, key: -1, columns: s.Columns})
 	}
 	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .parquet, .csv, .tsv or .txt, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
 }
@@ -221,48 +258,55 @@ type table struct {
 	names []string
 }
 
-// OpenText opens a text file. If f.Columns is 0, the fields of the first line are counted. A first
-// line without numbers is a header.
+// OpenText opens a text file of the format f. If f.Columns is 0, the fields of the first line are
+// counted. A first line with a word above a number, or without numbers, is a header.
 func OpenText(fsys vfs.FS, name string, f text.Format) (Matrix, error) {
-	n, first, err := text.CountFields(fsys, name, f)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case f.Columns == 0 && n == 0:
-		return nil, fault.New(fault.ErrInput, "%s is empty", name)
-	case n > maxColumns:
-		return nil, fault.New(fault.ErrInput, "%s has %d columns, more than %d", name, n, maxColumns)
-	case f.Columns == 0:
-		f.Columns = n
-	}
-	var names []string
-	if n > 0 && isHeader(first) {
-		f.Header, names = true, first
-	} else if f.Comments != "" {
-		if names, err = namesInComment(fsys, name, f, n); err != nil {
-			return nil, err
-		}
-	}
-	t, err := text.OpenTable(fsys, name, f)
-	if err != nil {
-		return nil, err
-	}
-	return &table{t, name, f.Columns, names}, nil
+	return openText(fsys, Spec{Path: name}, f, lookOptions{key: -1})
 }
 
-// isHeader reports whether no field is a number, and no field is missing except the first of several,
-// which pandas leaves empty above its index.
-func isHeader(fields []string) bool {
-	for i, f := range fields {
-		if i == 0 && len(fields) > 1 && text.Missing([]byte(f)) {
-			continue
-		}
-		if _, ok := text.ParseFloat([]byte(f)); ok {
-			return false
+// openText opens the columns of a text file that s chooses, but not the one with ids.
+func openText(fsys vfs.FS, s Spec, f text.Format, o lookOptions) (Matrix, error) {
+	l, err := look(fsys, s.Path, f, o)
+	if err != nil {
+		return nil, err
+	}
+	columns, err := l.chosen(s, o.key)
+	if err != nil {
+		return nil, err
+	}
+	l.f.Columns = len(columns)
+	if !l.isAll(columns) {
+		l.f.Take, l.f.Fields = columns, l.Columns
+	}
+	if f.Columns > 0 {
+		l.f.Columns = f.Columns // other lines are errors
+	}
+	t, err := text.OpenTable(fsys, s.Path, l.f)
+	if err != nil {
+		return nil, err
+	}
+	m := &table{Table: t, name: s.Path, cols: l.f.Columns}
+	if l.Names != nil {
+		for _, i := range columns {
+			m.names = append(m.names, l.Names[i])
 		}
 	}
-	return true
+	return m, nil
+}
+
+// chosen is Select without the column of ids, of which key is the number or -1.
+func (d *Description) chosen(s Spec, key int) ([]int, error) {
+	columns, err := d.Select(s)
+	if err != nil {
+		return nil, err
+	}
+	if key >= 0 {
+		columns = slices.DeleteFunc(columns, func(i int) bool { return i == key })
+	}
+	if len(columns) == 0 {
+		return nil, fault.New(fault.ErrInput, "%s: it has %s, and none beside the ids", s.Path, d.list())
+	}
+	return columns, nil
 }
 
 func (t *table) Name() string                      { return t.name }

@@ -45,31 +45,87 @@ type leaf struct {
 // maxGroup bounds a column's bytes in a row group: the library holds pages of it.
 const maxGroup = 1 << 30
 
-func openParquet(fsys vfs.FS, name string) (Matrix, error) {
-	m, err := openParquetColumns(fsys, name, columnsOf{})
+// openParquet opens the columns that s chooses, but not the one with ids, of which key is the number or
+// -1.
+func openParquet(fsys vfs.FS, s Spec, key int) (Matrix, error) {
+	m, err := openParquetColumns(fsys, s, columnsOf{key: key})
 	if err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-// columnsOf selects the columns of a file to read.
+// columnsOf selects the columns of a file to read, beside the choice of a Spec.
 type columnsOf struct {
-	skip  int  // number of columns to skip
+	key   int  // number of the column that is not read, -1 for none
 	words int  // unless 0: number of columns to read, which may have strings
 	exact bool // other columns are an error
 }
 
-func openParquetColumns(fsys vfs.FS, name string, which columnsOf) (_ *parquetFile, err error) {
-	f, err := importer.OpenFile(fsys, name)
-	if err != nil {
-		return nil, err
-	}
-	m := &parquetFile{name: name, f: f, integer: true, mask: true}
-	if err := guard(name, func() error { return m.open(which) }); err != nil {
+func openParquetColumns(fsys vfs.FS, s Spec, which columnsOf) (*parquetFile, error) {
+	var m *parquetFile
+	err := withParquet(fsys, s.Path, func(f *parquetFile, p *parquet.File) error {
+		m = f
+		return f.open(p, s, which)
+	})
+	if err != nil && m != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	return m, nil
+	return m, err
+}
+
+// withParquet opens a file and calls do, which closes it later. If the file is not one of Parquet,
+// do is not called.
+func withParquet(fsys vfs.FS, name string, do func(*parquetFile, *parquet.File) error) error {
+	f, err := importer.OpenFile(fsys, name)
+	if err != nil {
+		return err
+	}
+	m := &parquetFile{name: name, f: f, integer: true, mask: true}
+	taken := false
+	err = guard(name, func() error {
+		st, err := f.Stat()
+		if err != nil {
+			return err
+		}
+		if _, err := m.checkFooter(st.Size()); err != nil {
+			return err
+		}
+		p, err := m.openLibrary(st.Size())
+		if err != nil {
+			return err
+		}
+		taken = true
+		return do(m, p)
+	})
+	if !taken {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
+// describe describes the columns of the file.
+func (m *parquetFile) describe(p *parquet.File) Description {
+	columns := p.Schema().Columns()
+	n := len(columns)
+	d := Description{n, make([]string, n), make([]bool, n), make([]bool, n), p.NumRows(), nil}
+	for i, path := range columns {
+		d.Names[i] = path[0]
+		if column, ok := p.Schema().Lookup(path...); ok {
+			kind := column.Node.Type().Kind()
+			d.Text[i] = kind == parquet.ByteArray
+			d.Integer[i] = kind == parquet.Int32 || kind == parquet.Int64 || kind == parquet.Boolean
+		}
+	}
+	return d
+}
+
+func describeParquet(fsys vfs.FS, s Spec) (d Description, err error) {
+	err = withParquet(fsys, s.Path, func(m *parquetFile, p *parquet.File) error {
+		d = m.describe(p)
+		return m.Close()
+	})
+	return d, err
 }
 
 // guard calls do and turns a panic into an error of kind fault.ErrInput, since the library's checks of
@@ -87,28 +143,24 @@ func (m *parquetFile) bad(format string, args ...any) error {
 	return fault.New(fault.ErrInput, "%s: %s", m.name, fmt.Sprintf(format, args...))
 }
 
-func (m *parquetFile) open(which columnsOf) error {
-	st, err := m.f.Stat()
-	if err != nil {
-		return err
-	}
-	if _, err := m.checkFooter(st.Size()); err != nil {
-		return err
-	}
-	p, err := m.openLibrary(st.Size())
-	if err != nil {
-		return err
-	}
+func (m *parquetFile) open(p *parquet.File, s Spec, which columnsOf) error {
 	m.rows = p.NumRows()
 	columns := p.Schema().Columns()
-	if n := len(columns); n < max(which.words, which.skip+1) || which.exact && n > which.words {
-		return m.bad("it has %d columns, but %d are needed", n, max(which.words, which.skip+1))
+	d := m.describe(p)
+	chosen, err := d.chosen(s, which.key)
+	if err != nil {
+		return err
 	}
-	for i, path := range columns {
-		if i < which.skip || which.words > 0 && i >= which.words {
-			continue
-		}
-		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, valuesOf(len(columns)))}
+	isChosen := len(s.Columns) > 0 || s.numbers != nil
+	if n := len(chosen); n < which.words || (which.exact || isChosen) && which.words > 0 && n > which.words {
+		return m.bad("it has %d columns, but %d are needed", n, which.words)
+	}
+	if which.words > 0 {
+		chosen = chosen[:which.words]
+	}
+	for _, i := range chosen {
+		path := columns[i]
+		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, valuesOf(len(chosen)))}
 		column, ok := p.Schema().Lookup(path...)
 		if !ok {
 			return m.bad("column %s cannot be read", path[0])

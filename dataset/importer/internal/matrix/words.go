@@ -3,7 +3,7 @@ package matrix
 import (
 	"errors"
 	"io"
-	"path/filepath"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,49 +41,100 @@ func areColumns(words []string, edges bool) bool {
 	return known || ends
 }
 
-// OpenWords opens a table and reads its first columns as text: fields of text files as they are
-// written, strings or integers of Parquet, integers of arrays. If exact is set, a table with more
+// OpenWords opens a table and reads columns as text: fields of text files as they are written, strings
+// or integers of Parquet, integers of arrays. These are the chosen columns, of which there must be the
+// given number; if none are chosen, they are the first ones, and if exact is set too, a table with more
 // columns is an error.
 func OpenWords(fsys vfs.FS, s Spec, columns int, exact bool) (Words, error) {
-	plain := strings.TrimSuffix(s.Path, ".gz")
-	f := text.Format{Columns: columns}
-	switch ext := filepath.Ext(plain); {
-	case s.DType != "" || s.Key != "":
-	case ext == ".parquet":
-		return openParquetWords(fsys, s.Path, columns, exact)
-	case ext == ".npy":
-	default:
-		if f.Blanks = ext != ".csv"; f.Blanks {
-			f.Comments = "#%"
-		}
-		w, err := openTextWords(fsys, s.Path, f, exact, func(words []string) bool { return areColumns(words, exact) })
-		if err == nil && w.names == nil && f.Blanks {
-			if w.names, err = namesInComment(fsys, s.Path, f, columns); err != nil {
-				err = errors.Join(err, w.Close())
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return w, nil
+	return openWords(fsys, s, wordsOf{columns: columns, exact: exact})
+}
+
+// OpenColumn reads the chosen column of a table as text, whatever its type: integers and whole numbers
+// in decimals, other numbers in the shortest form, booleans as true and false, missing values as "".
+// Errors are of kind fault.ErrInput.
+func OpenColumn(fsys vfs.FS, s Spec) (Words, error) {
+	if len(s.Columns) == 0 {
+		s.numbers = []int{0}
+	}
+	return openWords(fsys, s, wordsOf{columns: 1, any: true})
+}
+
+// wordsOf tells which columns are read as text.
+type wordsOf struct {
+	columns    int
+	exact, any bool // other columns are errors; values of all types are read
+}
+
+func openWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
+	switch formOf(s) {
+	case parquetForm:
+		return openParquetWords(fsys, s, o)
+	case textForm, unknownForm:
+		return openTextWords(fsys, s, o)
 	}
 	m, err := Open(fsys, s)
 	if err != nil {
 		return nil, err
 	}
-	if !m.Integer() || m.Columns() < columns || exact && m.Columns() > columns {
-		err := fault.New(fault.ErrInput, "%s: ids must be text or integers in %d columns; the file has %d columns", m.Name(), columns, m.Columns())
+	chosen := len(s.Columns) > 0 || s.numbers != nil
+	if n := m.Columns(); !o.any && !m.Integer() && !isFloating(m) || n < o.columns || (o.exact || chosen) && n > o.columns {
+		err := fault.New(fault.ErrInput, "%s: ids must be text or integers in %d columns; the file has %d columns", m.Name(), o.columns, m.Columns())
 		return nil, errors.Join(err, m.Close())
 	}
-	return &numberWords{Matrix: m, row: make([]int64, m.Columns()), words: make([][]byte, columns)}, nil
+	return newNumberWords(m, o), nil
 }
 
-func openTextWords(fsys vfs.FS, name string, f text.Format, exact bool, areColumns func([]string) bool) (*textWords, error) {
-	w, err := text.OpenWords(fsys, name, f, exact, areColumns)
+// openTextWords opens columns of a text file. If they are not chosen, the first line is a header only
+// if it has no other words than names of columns.
+func openTextWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
+	f := textFormat(s)
+	chosen := len(s.Columns) > 0 || s.numbers != nil
+	l, err := look(fsys, s.Path, f, lookOptions{guess: chosen, words: true, key: -1, columns: s.Columns})
+	if err == nil && !chosen && (l.Columns < o.columns || o.exact && l.Columns > o.columns) {
+		l, err = look(fsys, s.Path, f, lookOptions{guess: true, words: true, key: -1})
+	}
 	if err != nil {
 		return nil, err
 	}
-	return &textWords{w, name, w.Header()}, nil
+	columns := make([]int, o.columns)
+	for i := range columns {
+		columns[i] = i
+	}
+	if chosen {
+		if columns, err = l.Select(s); err != nil {
+			return nil, err
+		}
+	}
+	if len(columns) != o.columns {
+		return nil, fault.New(fault.ErrInput, "%s: %d columns are chosen instead of %d; it has %s", s.Path, len(columns), o.columns, l.list())
+	}
+	var names []string
+	for _, i := range columns {
+		if i < len(l.first) {
+			names = append(names, l.first[i])
+		}
+	}
+	if !chosen {
+		if l.f.Header = len(names) == o.columns && areColumns(names, o.exact); !l.f.Header {
+			names = nil
+			if f.Blanks {
+				if names, err = namesInComment(fsys, s.Path, l.f, o.columns, false); err != nil {
+					return nil, err
+				}
+			}
+		}
+	} else if l.Names == nil {
+		names = nil
+	}
+	l.f.Columns, l.f.Take = o.columns, columns
+	if chosen {
+		l.f.Fields = l.Columns
+	}
+	w, err := text.OpenWords(fsys, s.Path, l.f, text.WordOptions{Exact: o.exact || chosen, Empty: o.any})
+	if err != nil {
+		return nil, err
+	}
+	return &textWords{w, s.Path, names}, nil
 }
 
 type textWords struct {
@@ -95,15 +146,31 @@ type textWords struct {
 func (w *textWords) Name() string    { return w.name }
 func (w *textWords) Names() []string { return w.names }
 
-// numberWords are integers, written in decimals.
+// numberWords are numbers, written in decimals.
 type numberWords struct {
 	Matrix
+	any   bool
 	row   []int64
+	real  []float64 // unless all are integers
 	words [][]byte
 }
 
+func newNumberWords(m Matrix, o wordsOf) *numberWords {
+	w := &numberWords{Matrix: m, any: o.any, row: make([]int64, m.Columns()), words: make([][]byte, o.columns)}
+	if !m.Integer() && o.any {
+		w.real = make([]float64, m.Columns())
+	}
+	return w
+}
+
 func (w *numberWords) Next() ([][]byte, error) {
-	n, err := w.Ints(w.row)
+	var n int
+	var err error
+	if w.real != nil {
+		n, err = w.Doubles(w.real)
+	} else {
+		n, err = w.Ints(w.row)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -111,23 +178,45 @@ func (w *numberWords) Next() ([][]byte, error) {
 		return nil, io.EOF
 	}
 	for i := range w.words {
-		w.words[i] = strconv.AppendInt(w.words[i][:0], w.row[i], 10)
+		switch word := w.words[i][:0]; {
+		case w.real != nil:
+			w.words[i] = appendReal(word, w.real[i])
+		case w.any && w.Mask():
+			w.words[i] = strconv.AppendBool(word, w.row[i] != 0)
+		default:
+			w.words[i] = strconv.AppendInt(word, w.row[i], 10)
+		}
 	}
 	return w.words, nil
 }
+
+// appendReal appends a number: nothing for NaN, a whole one like an integer.
+func appendReal(b []byte, x float64) []byte {
+	switch {
+	case math.IsNaN(x):
+		return b
+	case x == math.Trunc(x) && math.Abs(x) <= 1<<53:
+		return strconv.AppendInt(b, int64(x), 10)
+	}
+	return strconv.AppendFloat(b, x, 'g', -1, 64)
+}
+
+// isFloating reports whether a matrix may have whole numbers that are not of an integer type.
+func isFloating(Matrix) bool { return false }
 
 // parquetWords are columns of strings or integers.
 type parquetWords struct {
 	*parquetFile
 	words [][]byte
+	any   bool
 }
 
-func openParquetWords(fsys vfs.FS, name string, columns int, exact bool) (Words, error) {
-	m, err := openParquetColumns(fsys, name, columnsOf{words: columns, exact: exact})
+func openParquetWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
+	m, err := openParquetColumns(fsys, s, columnsOf{words: o.columns, exact: o.exact, key: -1})
 	if err != nil {
 		return nil, err
 	}
-	return &parquetWords{m, make([][]byte, columns)}, nil
+	return &parquetWords{m, make([][]byte, o.columns), o.any}, nil
 }
 
 func (w *parquetWords) Next() (_ [][]byte, err error) {
@@ -137,18 +226,27 @@ func (w *parquetWords) Next() (_ [][]byte, err error) {
 			if err != nil {
 				return err
 			}
+			word := w.words[i][:0]
 			switch {
+			case v.IsNull() && w.any:
 			case v.IsNull():
 				return w.bad("column %s has a row without a value", l.name)
 			case v.Kind() == parquet.Int32:
-				w.words[i] = strconv.AppendInt(w.words[i][:0], int64(v.Int32()), 10)
+				word = strconv.AppendInt(word, int64(v.Int32()), 10)
 			case v.Kind() == parquet.Int64:
-				w.words[i] = strconv.AppendInt(w.words[i][:0], v.Int64(), 10)
+				word = strconv.AppendInt(word, v.Int64(), 10)
 			case v.Kind() == parquet.ByteArray:
-				w.words[i] = append(w.words[i][:0], v.ByteArray()...)
+				word = append(word, v.ByteArray()...)
+			case v.Kind() == parquet.Boolean && w.any:
+				word = strconv.AppendBool(word, v.Boolean())
+			case v.Kind() == parquet.Float && w.any:
+				word = appendReal(word, float64(v.Float()))
+			case v.Kind() == parquet.Double && w.any:
+				word = appendReal(word, v.Double())
 			default:
 				return w.bad("column %s has values of type %v; ids must be strings or integers", l.name, v.Kind())
 			}
+			w.words[i] = word
 		}
 		return nil
 	})
@@ -158,66 +256,71 @@ func (w *parquetWords) Next() (_ [][]byte, err error) {
 	return w.words, nil
 }
 
-// OpenKeyed opens a text or Parquet table with ids in its first column, and returns the other columns.
+// OpenKeyed opens a text or Parquet table with ids in the column s.IDs, and returns the other columns
+// that s chooses.
 func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
-	switch keyedForm(s) {
-	case "parquet":
-		m, err := openParquetColumns(fsys, s.Path, columnsOf{skip: 1})
-		if err != nil {
-			return nil, err
-		}
-		return checked(m, CheckColumns(m))
-	case "text":
-		m, err := OpenText(fsys, s.Path, keyedText(s))
-		if err != nil {
-			return nil, err
-		}
-		return checked(m, CheckColumns(m))
+	key, err := keyColumn(fsys, s)
+	if err != nil {
+		return nil, err
 	}
-	return nil, notKeyed(s)
+	var m Matrix
+	if formOf(s) == parquetForm {
+		m, err = openParquet(fsys, s, key)
+	} else {
+		m, err = openText(fsys, s, textFormat(s), lookOptions{guess: true, key: key, columns: s.Columns})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return checked(m, CheckColumns(m))
 }
 
-// OpenKeys opens a text or Parquet table with ids in its first column, and returns the ids.
+// keyColumn returns the number of the column with ids.
+func keyColumn(fsys vfs.FS, s Spec) (int, error) {
+	if f := formOf(s); f != parquetForm && f != textForm {
+		return 0, fault.New(fault.ErrInput, "%s: a table with ids in its first column must be a .csv, .tsv, .txt or .parquet file", s.Path)
+	}
+	if s.IDs == "" {
+		return 0, nil
+	}
+	ids := s
+	ids.Columns, ids.Except = []string{s.IDs}, nil
+	d, err := Describe(fsys, ids)
+	if err != nil {
+		return 0, err
+	}
+	columns, err := d.Select(ids)
+	if err == nil && len(columns) != 1 {
+		err = fault.New(fault.ErrInput, "%s: %d columns are %q; it has %s", s.Path, len(columns), s.IDs, d.list())
+	}
+	if err != nil {
+		return 0, err
+	}
+	return columns[0], nil
+}
+
+// OpenKeys opens a text or Parquet table as OpenKeyed does, and returns the ids.
 func OpenKeys(fsys vfs.FS, s Spec) (Words, error) {
-	switch keyedForm(s) {
-	case "parquet":
-		return openParquetWords(fsys, s.Path, 1, false)
-	case "text":
-		f := keyedText(s)
-		n, first, err := text.CountFields(fsys, s.Path, f)
-		if err != nil {
-			return nil, err
-		}
-		header := n > 0 && isHeader(first)
-		f.Columns, f.Keyed = 1, false
-		w, err := openTextWords(fsys, s.Path, f, false, func([]string) bool { return header })
-		if err != nil {
-			return nil, err
-		}
-		return w, nil
+	key, err := keyColumn(fsys, s)
+	if err != nil {
+		return nil, err
 	}
-	return nil, notKeyed(s)
-}
-
-func keyedForm(s Spec) string {
-	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); {
-	case s.DType != "" || s.Key != "":
-		return ""
-	case ext == ".parquet":
-		return "parquet"
-	case ext == ".csv" || ext == ".tsv" || ext == ".txt":
-		return "text"
+	if formOf(s) == parquetForm {
+		s.numbers, s.Columns, s.Except = []int{key}, nil, nil
+		return openParquetWords(fsys, s, wordsOf{columns: 1})
 	}
-	return ""
-}
-
-func keyedText(s Spec) text.Format {
-	if filepath.Ext(strings.TrimSuffix(s.Path, ".gz")) == ".csv" {
-		return text.Format{Keyed: true}
+	l, err := look(fsys, s.Path, textFormat(s), lookOptions{guess: true, key: key, columns: s.Columns})
+	if err != nil {
+		return nil, err
 	}
-	return text.Format{Keyed: true, Blanks: true, Comments: "#%"}
-}
-
-func notKeyed(s Spec) error {
-	return fault.New(fault.ErrInput, "%s: a table with ids in its first column must be a .csv, .tsv, .txt or .parquet file", s.Path)
+	l.f.Columns, l.f.Take = 1, []int{key}
+	w, err := text.OpenWords(fsys, s.Path, l.f, text.WordOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	if l.Names != nil {
+		names = l.Names[key : key+1]
+	}
+	return &textWords{w, s.Path, names}, nil
 }

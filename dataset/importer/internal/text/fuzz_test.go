@@ -208,7 +208,7 @@ func FuzzWords(f *testing.F) {
 		if err := os.WriteFile(name, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		w, err := OpenWords(vfs.OS, name, Format{Columns: columns, Blanks: blanks}, exact, func(words []string) bool { return words[0] == "id" })
+		w, err := OpenWords(vfs.OS, name, Format{Columns: columns, Blanks: blanks}, WordOptions{Exact: exact})
 		for n := 0; err == nil; n++ {
 			if n == 0 {
 				defer w.Close()

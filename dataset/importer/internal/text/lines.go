@@ -27,6 +27,8 @@ type Lines struct {
 	r        *bufio.Reader
 	line     int64
 	comments string // characters that begin a line that is passed over
+	ends     string // white space at the ends of lines; "": all
+	whole    []byte // the current line with the white space at its ends
 	ended    bool
 }
 
@@ -71,8 +73,15 @@ func (l *Lines) Next() ([]byte, error) {
 		default:
 			return nil, fmt.Errorf("%s: %w", l.name, err)
 		}
-		l.line++
-		line = bytes.TrimSpace(line)
+		if l.line++; l.line == 1 {
+			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // the mark of UTF-8
+		}
+		l.whole = line
+		if l.ends == whiteSpace || l.ends == "" {
+			line = bytes.TrimSpace(line) // faster
+		} else {
+			line = bytes.Trim(line, l.ends)
+		}
 		if len(line) > 0 && strings.IndexByte(l.comments, line[0]) < 0 {
 			return line, nil
 		}

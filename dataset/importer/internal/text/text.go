@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -22,14 +23,19 @@ type Format struct {
 	Comma    byte   // the separator of fields; 0: ','
 	Comments string // a line that begins with one of these characters is skipped
 	Header   bool   // the first line is a header, which is skipped
-	Keyed    bool   // a column of ids before the others is skipped
+	// Take has the numbers of the fields that become columns, in their order; nil: the first Columns ones.
+	// A line has Fields fields, or any number of them if that is 0.
+	Take   []int
+	Fields int
+	Dict   bool // a line ends in a dict of Python, as networkx writes it, which is not read
 }
 
 // Table reads a text file of numbers with the same number of fields in each line.
 type Table struct {
 	*Lines
-	f   Format
-	key []byte // that is passed over
+	f     Format
+	parts [][]byte // fields of a line
+	text  []byte   // of fields in quotes
 }
 
 // Open opens a text file without a header, with the given number of integers in each line, separated
@@ -44,36 +50,60 @@ func OpenTable(fsys vfs.FS, name string, f Format) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	if f.Comma == 0 {
-		f.Comma = ','
-	}
+	t := newTable(l, f)
 	if f.Header {
 		if _, err := l.Next(); err != nil && !errors.Is(err, io.EOF) {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	return &Table{Lines: l, f: f}, nil
+	return t, nil
 }
 
+func newTable(l *Lines, f Format) *Table {
+	if f.Comma == 0 {
+		f.Comma = ','
+	}
+	t := &Table{Lines: l, f: f}
+	if l != nil {
+		l.ends = t.ends()
+	}
+	return t
+}
+
+// ends is the white space at the ends of lines. Tabs that are separators are not.
+func (t *Table) ends() string {
+	if t.f.Comma == '\t' && !t.f.Blanks {
+		return " \r\n"
+	}
+	return whiteSpace
+}
+
+const whiteSpace = " \t\v\f\r\n"
+
 // Next sets dst to the integers of the next whole lines that fit and returns their number, 0 at the
-// end.
+// end. A number like 3.0 is the integer 3.
 func (t *Table) Next(dst []int64) (int, error) {
-	return read(t, dst, "integers", ParseInt)
+	return read(t, dst, "integers", ParseInt, ParseWhole)
 }
 
 // Floats is Next for numbers with or without a decimal point. An empty field is NaN.
 func (t *Table) Floats(dst []float32) (int, error) {
-	return read(t, dst, "numbers", func(b []byte) (float32, bool) {
+	parse := func(b []byte) (float32, bool) {
 		x, ok := ParseFloat(b)
 		return float32(x), ok
-	})
+	}
+	return read(t, dst, "numbers", parse, parse)
 }
 
 // Doubles is Floats for float64.
-func (t *Table) Doubles(dst []float64) (int, error) { return read(t, dst, "numbers", ParseFloat) }
+func (t *Table) Doubles(dst []float64) (int, error) {
+	return read(t, dst, "numbers", ParseFloat, ParseFloat)
+}
 
-func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (int, error) {
-	n, columns := 0, t.f.Columns
+// read reads lines. simple parses fields of lines that are nothing but the columns; other fields are
+// parsed by general.
+func read[T any](t *Table, dst []T, what string, simple, general func([]byte) (T, bool)) (int, error) {
+	n, columns, plain := 0, t.f.Columns, t.f.Take == nil && !t.f.Dict
 	for n+columns <= len(dst) {
 		line, err := t.Lines.Next()
 		if errors.Is(err, io.EOF) {
@@ -82,21 +112,95 @@ func read[T any](t *Table, dst []T, what string, parse func([]byte) (T, bool)) (
 		if err != nil {
 			return 0, err
 		}
-		numbers := line
-		if t.f.Keyed {
-			t.key = t.key[:0]
-			if _, rest, more, ok := t.word(line, &t.key); !ok || !more {
-				return 0, t.Fail(line, fmt.Sprintf("an id and %d %s", columns, what))
-			} else {
-				numbers = rest
-			}
-		}
-		if !fields(t, numbers, dst[n:n+columns], parse) {
-			return 0, t.Fail(line, fmt.Sprintf("%d %s", columns, what))
+		if row := dst[n : n+columns]; !(plain && fields(t, line, row, simple)) && !taken(t, line, row, general) {
+			return 0, t.notNumbers(line, what)
 		}
 		n += columns
 	}
 	return n, nil
+}
+
+// notNumbers returns the error for a line that does not have the columns' numbers.
+func (t *Table) notNumbers(line []byte, what string) error {
+	want := fmt.Sprintf("%d %s", t.f.Columns, what)
+	if t.f.Take != nil && t.f.Fields > 0 {
+		want = fmt.Sprintf("%d fields with %s in the columns that are read", t.f.Fields, what)
+	}
+	if t.split(line, 0) && slices.ContainsFunc(t.parts, decimalComma) {
+		want += "; a decimal point must be a point, not a comma"
+	}
+	return t.Fail(line, want)
+}
+
+// decimalComma reports whether a field is a number that is written with a comma for the point.
+func decimalComma(field []byte) bool {
+	whole, part, ok := bytes.Cut(field, []byte{','})
+	_, is := ParseInt(whole)
+	_, isToo := ParseInt(part)
+	return ok && is && isToo && part[0] != '-'
+}
+
+// taken reads a line of any form.
+func taken[T any](t *Table, line []byte, dst []T, parse func([]byte) (T, bool)) bool {
+	if t.f.Dict {
+		line = beforeDict(line)
+	}
+	if !t.split(line, 0) {
+		return false
+	}
+	fields := t.f.Fields
+	if t.f.Take == nil {
+		fields = len(dst)
+	}
+	if fields > 0 && len(t.parts) != fields && !(t.f.Blanks && t.splitTabs(fields)) {
+		return false
+	}
+	for i := range dst {
+		at, ok := i, false
+		if t.f.Take != nil {
+			at = t.f.Take[i]
+		}
+		if at >= len(t.parts) {
+			return false
+		}
+		if dst[i], ok = parse(t.parts[at]); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// split sets parts to the fields of a line, or to the first ones if most is not 0. It returns false if
+// quotes are wrong.
+func (t *Table) split(line []byte, most int) bool {
+	t.parts, t.text = t.parts[:0], t.text[:0]
+	for more := true; more && (most == 0 || len(t.parts) < most); {
+		var field []byte
+		var ok bool
+		if field, line, more, ok = t.word(line, &t.text); !ok {
+			return false
+		}
+		t.parts = append(t.parts, field)
+	}
+	return true
+}
+
+// splitTabs sets parts to the fields of the current line, with tabs between them: some are missing. It
+// returns false if their number is another.
+func (t *Table) splitTabs(fields int) bool {
+	t.parts = t.parts[:0]
+	for field := range bytes.SplitSeq(bytes.TrimRight(t.whole, "\r\n"), []byte{'\t'}) {
+		t.parts = append(t.parts, bytes.TrimSpace(field))
+	}
+	return len(t.parts) == fields
+}
+
+// beforeDict returns a line without the dict at its end, and the separator before that.
+func beforeDict(line []byte) []byte {
+	if i := bytes.IndexByte(line, '{'); i >= 0 && line[len(line)-1] == '}' {
+		return bytes.TrimRight(line[:i], " \t,;|")
+	}
+	return line
 }
 
 // Skip skips the given number of lines.
@@ -139,30 +243,12 @@ func fields[T any](t *Table, line []byte, dst []T, parse func([]byte) (T, bool))
 // CountFields returns the number of fields of the first line of a file, and the fields. n is 0 if the
 // file has no line.
 func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err error) {
-	t, err := OpenTable(fsys, name, f)
-	if err != nil {
+	lines, err := Head(fsys, name, f.Comments, 1)
+	if err != nil || len(lines) == 0 {
 		return 0, nil, err
 	}
-	defer func() { err = errors.Join(err, t.Close()) }()
-	line, err := t.Lines.Next()
-	if errors.Is(err, io.EOF) {
-		return 0, nil, nil
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	more := true
-	if f.Keyed {
-		if _, line, more, _ = t.word(line, &t.key); !more {
-			return 0, nil, nil
-		}
-	}
-	for ; more; n++ {
-		var field []byte
-		field, line, more = t.Split(line)
-		first = append(first, string(field))
-	}
-	return n, first, nil
+	first = Fields(lines[0], f)
+	return len(first), first, nil
 }
 
 // Heading returns the words of the last of the comment lines at the beginning of a file, or nil if
@@ -200,6 +286,18 @@ func ParseFloat(b []byte) (float64, bool) {
 	// The string is not kept.
 	x, err := strconv.ParseFloat(unsafe.String(unsafe.SliceData(b), len(b)), 64)
 	return x, err == nil && !bytes.ContainsAny(b, "xXpP_")
+}
+
+// ParseWhole parses an integer, which may be written like 3.0 if it is at most 2^53.
+func ParseWhole(b []byte) (int64, bool) {
+	if v, ok := ParseInt(b); ok {
+		return v, true
+	}
+	x, ok := ParseFloat(b)
+	if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+		return 0, false
+	}
+	return int64(x), true
 }
 
 // ParseInt parses a decimal integer without allocating.

@@ -2,87 +2,84 @@ package text
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 
 	"diskgnn/internal/vfs"
 )
 
-// Words reads the first fields of each line as text. Fields that are separated by commas may be in
-// quotes, with two quotes for one.
+// Words reads columns of each line as text. Fields that are separated by a character may be in quotes,
+// with two quotes for one.
 type Words struct {
 	*Table
-	exact  bool // there are no other fields
+	o      WordOptions
+	last   int // number of fields to look at
 	fields [][]byte
-	text   []byte // of fields in quotes
-	ahead  bool   // fields has the first line's
-	header []string
 }
 
-// OpenWords opens a file to read the first f.Columns fields of each line; if exact is set, a line with
-// more fields is an error. If areColumns returns true for the first line, that is a header and
-// skipped.
-func OpenWords(fsys vfs.FS, name string, f Format, exact bool, areColumns func(words []string) bool) (*Words, error) {
+// WordOptions are the rules for lines.
+type WordOptions struct {
+	Exact bool // there are no fields behind the columns
+	Empty bool // fields may be empty
+}
+
+// OpenWords opens a file to read its columns as text.
+func OpenWords(fsys vfs.FS, name string, f Format, o WordOptions) (*Words, error) {
 	t, err := OpenTable(fsys, name, f)
 	if err != nil {
 		return nil, err
 	}
-	w := &Words{Table: t, exact: exact, fields: make([][]byte, f.Columns)}
-	first, err := w.Next()
-	switch {
-	case errors.Is(err, io.EOF):
-		return w, nil
-	case err != nil:
-		return nil, errors.Join(err, w.Close())
-	}
-	var words []string
-	for _, word := range first {
-		words = append(words, string(word))
-	}
-	if w.ahead = !areColumns(words); !w.ahead {
-		w.header = words
+	w := &Words{Table: t, o: o, last: f.Columns, fields: make([][]byte, f.Columns)}
+	for _, i := range f.Take {
+		w.last = max(w.last, i+1)
 	}
 	return w, nil
 }
 
-// Header returns the names of the columns, or nil if there is no header.
-func (w *Words) Header() []string { return w.header }
-
-// Next returns the fields of the next line, valid until the next call, or io.EOF.
+// Next returns the columns of the next line, valid until the next call, or io.EOF.
 func (w *Words) Next() ([][]byte, error) {
-	if w.ahead {
-		w.ahead = false
-		return w.fields, nil
-	}
 	line, err := w.Lines.Next()
 	if err != nil {
 		return nil, err
 	}
-	w.text = w.text[:0]
-	rest, more := line, true
-	for i := range w.fields {
-		if !more {
-			return nil, w.Fail(line, fmt.Sprintf("%d names", len(w.fields)))
-		}
-		var ok bool
-		if w.fields[i], rest, more, ok = w.word(rest, &w.text); !ok || len(w.fields[i]) == 0 {
-			return nil, w.Fail(line, fmt.Sprintf("%d names", len(w.fields)))
-		}
+	rest := line
+	if w.f.Dict {
+		rest = beforeDict(line)
 	}
-	if more && w.exact {
-		return nil, w.Fail(line, fmt.Sprintf("%d names", len(w.fields)))
+	most := w.last
+	if w.o.Exact || w.o.Empty && w.f.Blanks {
+		most = 0
+	}
+	ok := w.split(rest, most)
+	if ok && w.o.Empty && w.f.Blanks && w.f.Fields > 0 && len(w.parts) != w.f.Fields {
+		ok = w.splitTabs(w.f.Fields)
+	}
+	if !ok || len(w.parts) < w.last || w.o.Exact && len(w.parts) > max(w.last, w.f.Fields) {
+		return nil, w.Fail(line, fmt.Sprintf("%d names", max(w.last, w.f.Fields)))
+	}
+	for i := range w.fields {
+		at := i
+		if w.f.Take != nil {
+			at = w.f.Take[i]
+		}
+		if w.fields[i] = w.parts[at]; len(w.fields[i]) == 0 && !w.o.Empty {
+			return nil, w.Fail(line, fmt.Sprintf("%d names", len(w.fields)))
+		}
 	}
 	return w.fields, nil
 }
 
 // word returns the next field of a line and the rest. A field in quotes is unquoted into text.
 func (t *Table) word(line []byte, text *[]byte) (field, rest []byte, more, ok bool) {
-	if t.f.Blanks || len(line) == 0 || bytes.TrimLeft(line, " \t")[0] != '"' {
+	if t.f.Blanks || len(line) == 0 || line[0] != '"' && line[0] != ' ' && line[0] != '\t' {
 		field, rest, more = t.Split(line)
 		return field, rest, more, true
 	}
-	line = bytes.TrimLeft(line, " \t")[1:]
+	inner := bytes.TrimLeft(line, t.padding())
+	if len(inner) == 0 || inner[0] != '"' {
+		field, rest, more = t.Split(line)
+		return field, rest, more, true
+	}
+	line = inner[1:]
 	begin := len(*text)
 	for {
 		i := bytes.IndexByte(line, '"')
@@ -97,4 +94,12 @@ func (t *Table) word(line []byte, text *[]byte) (field, rest []byte, more, ok bo
 		between, rest, more := bytes.Cut(line, []byte{t.f.Comma})
 		return (*text)[begin:], rest, more, len(bytes.TrimSpace(between)) == 0
 	}
+}
+
+// padding is the white space around fields.
+func (t *Table) padding() string {
+	if t.f.Comma == '\t' {
+		return " "
+	}
+	return " \t"
 }
