@@ -76,7 +76,7 @@ NOCGO ?= $(LONGEST) ./...
 
 .PHONY: help build test test-manifests test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
 	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
-	slurm-toolchain test-slurm pyg-toolchain test-pyg
+	slurm-toolchain test-slurm pyg-toolchain test-pyg test-ways
 
 help: ## list the verbs
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -223,7 +223,7 @@ $(SLURM)/version: internal/tools/slurm/setup.sh internal/tools/debian/unpacked.s
 test-slurm: slurm-toolchain $(GOTEST) ## run examples/slurm on a cluster of two nodes in namespaces (needs root; a minute)
 	DISKGNN_SLURM_TOOLCHAIN=$(SLURM) DISKGNN_SLURM_RUN='$(RUN)' $(GO_TEST) -count=1 -v -run '^TestSlurm$$' -timeout 15m ./internal/slurmtest
 
-pyg-toolchain: $(PYG_DIR)/version ## fetch PyTorch Geometric for test-pyg into .pyg (570 MB)
+pyg-toolchain: $(PYG_DIR)/version ## fetch PyTorch Geometric, DGL, pandas, PyArrow and SciPy into .pyg (680 MB)
 
 $(PYG_DIR)/version: $(wildcard internal/tools/pyg/*)
 	internal/tools/pyg/setup.sh $(PYG_DIR)
@@ -231,6 +231,9 @@ $(PYG_DIR)/version: $(wildcard internal/tools/pyg/*)
 
 test-pyg: pyg-toolchain $(GOTEST) ## compare with PyTorch Geometric, NumPy and torchrun (two minutes)
 	PYG=$(PYG_DIR)/bin/python $(GO_TEST) -count=1 -run 'PyTorch|Python|Launched' ./train ./train/exact ./cmd/diskgnn
+
+test-ways: pyg-toolchain build ## import one graph in more than a hundred ways of the libraries that write graphs (a minute)
+	$(PYG_DIR)/bin/python bench/importing/ways.py $(BIN)
 
 $(GOTEST): $(wildcard internal/gotest/*.go)
 	$(GO) build -o $@ ./internal/gotest

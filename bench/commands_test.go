@@ -28,6 +28,10 @@ func TestSubcommands(t *testing.T) {
 	defer func() { effort, steadyAfter, steadyFor = whole, after, during }()
 	effort, steadyAfter, steadyFor = driverate.Effort{For: time.Millisecond}, 0, 0.001
 	graph, samples, pack := filepath.Join(dir, "graph"), filepath.Join(dir, "samples"), filepath.Join(dir, "pack")
+	edges := filepath.Join(dir, "edges.csv")
+	if err := os.WriteFile(edges, []byte("src,dst\n0,1\n8,3\n2,4\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
 	p := program{binary: bin}
 	if err := p.do(t.Context(),
 		[]string{"generate", "--out", graph, "--nodes", "1000", "--dim", "8", "--classes", "3", "--train-ratio", "0.2"},
@@ -42,6 +46,7 @@ func TestSubcommands(t *testing.T) {
 		{"turns -rounds 1 -watch -swap -drop GRAPH -drive GRAPH/features.bin -same losses,weights -close first_loss -each=--threads\\x201 -each --quiet -- train --pack PACK --epochs 2 --hidden 4 --layer-order aggregate", "side,over,epoch_seconds"},
 		{"accuracy -dataset GRAPH -seeds 1 -variants uniform,labor-2,int8 -plan -min -presample --fanout\\x202,2 -train --epochs\\x202\\x20--hidden\\x204", "exact,exact_difference_points,epoch_bytes_min_10,disk_bytes_5,sampled"},
 		{"importing -nodes 900 -edges 3000 -dim 4", "import_seconds,share,inflated_bytes"},
+		{"tables -rounds 1 -nodes 9 EDGES", "edges_per_second,reading_per_second"},
 		{"loader -pack PACK -rounds 1", "fraction_of_sequential,decode_share_of_reading"},
 		{"packing -dataset GRAPH -samples SAMPLES -rounds 1 -write-bytes 65536 -- --cache 10%", "fraction_of_bound"},
 		{"topology -fanout 2,2 GRAPH", "hits,requests_per_batch"},
@@ -53,7 +58,7 @@ func TestSubcommands(t *testing.T) {
 		{"gids -sensitivities=false", "aggregation_seconds_simulated"},
 		{"beacon -batches 1", "authors"},
 	} {
-		words := strings.Fields(strings.NewReplacer("GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks")).Replace(c.args))
+		words := strings.Fields(strings.NewReplacer("GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks"), "EDGES", edges).Replace(c.args))
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], `\x20`, " ")
 		}

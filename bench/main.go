@@ -37,6 +37,7 @@ func commands() []command {
 		{"turns", "any command of the program with several lists of flags, in turn", 5, turnsCommand},
 		{"accuracy", "scores of examples beside other programs, and by ways of sampling and packing", 0, accuracyCommand},
 		{"importing", "importing a generated set, beside inflating it and writing its bytes", 0, importingCommand},
+		{"tables", "importing tables of edges, and reading them alone", 3, tablesCommand},
 		{"loader", "the loader alone beside the drive's rate", 5, loaderCommand},
 		{"packing", "packing beside the drive's rates", 5, packingCommand},
 		{"topology", "orders of nodes for a cache of neighbours", 0, topologyCommand},
