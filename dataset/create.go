@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -27,9 +28,11 @@ type Raw struct {
 	Labels   []int32 // one per node, graph.Unlabelled where there is none; nil: no labels and splits
 	// Targets, unless nil, has the classes of a multi-label graph, a row of bits for each node as in
 	// graph.Batch.Targets. Labels are then 0, or graph.Unlabelled for nodes with a row of zeros.
-	Targets  []byte
-	Classes  int
-	Compress bool // the features
+	Targets []byte
+	Classes int
+	// ClassNames, unless nil, has the name of each class, all different.
+	ClassNames []string
+	Compress   bool // the features
 	// At most one of NodeIDs and Names is set: the original ids of the nodes, all different. NodeIDs
 	// are a permutation of 0 … nodes−1.
 	NodeIDs []int64
@@ -46,6 +49,7 @@ func (r *Raw) NumNodes() int { return len(r.Indptr) - 1 }
 type createParams struct {
 	Source      string `json:"source"`
 	Content     string `json:"content_sha256"`
+	ClassNames  string `json:"class_names_sha256,omitempty"` // which Content, as older readers check it, does not cover
 	Compression string `json:"compression,omitempty"`
 }
 
@@ -55,12 +59,17 @@ func Create(fsys vfs.FS, out string, r Raw) (err error) {
 	if err := r.check(); err != nil {
 		return err
 	}
-	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), CompressionName(r.Compress)}, Form{r.Compress, r.NodeIDs != nil || r.Names != nil}, false, progress.Discard)
+	w, state, err := Begin(context.Background(), fsys, out, createParams{"memory", r.hash(), hashClassNames(r.ClassNames), CompressionName(r.Compress)}, Form{r.Compress, r.NodeIDs != nil || r.Names != nil}, false, progress.Discard)
 	if err != nil || state == stage.StateDone {
 		return err
 	}
 	defer func() { err = w.End(err) }()
 	w.state = journal{Facts: r.facts()}
+	if r.ClassNames != nil {
+		if err := w.WriteClassNames(r.ClassNames); err != nil {
+			return err
+		}
+	}
 	for _, file := range r.files() {
 		if r.Compress && file.name == FeaturesFile {
 			err = w.writeFrames(file.content)
@@ -185,7 +194,7 @@ func (r *Raw) check() error {
 	if err := r.checkTargets(); err != nil {
 		return err
 	}
-	if err := r.checkIDs(); err != nil {
+	if err := cmp.Or(r.checkClassNames(), r.checkIDs()); err != nil {
 		return err
 	}
 	in := make([]bool, n)

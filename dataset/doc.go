@@ -19,6 +19,7 @@
 //	├── features.bin        one row per node (version 2: features.zst)
 //	├── labels.bin          one class per node
 //	├── targets.bin         multi-label datasets only: any number of classes per node
+//	├── class_names.txt     where the classes have names: one a line
 //	├── node_ids.bin        versions 3 and 4: the numbers that nodes had in the source,
 //	├── name_offsets.bin    or, instead, their names: where each ends,
 //	├── names.bin           and one after the other
@@ -26,7 +27,7 @@
 //	├── valid.bin
 //	├── test.bin
 //	└── NAME.bin.sums       checksums of each of the files above
-//	                        (version 2: features.zst.frames)
+//	                        (class_names.txt.sums; version 2: features.zst.frames)
 //
 // and perhaps features.bin.pages and indices.bin.pages, which no fingerprint covers.
 //
@@ -47,6 +48,9 @@
 //	  .bin                              name_offsets[v] to name_offsets[v+1] of names.bin
 //	names.bin     uint8    name_bytes   UTF-8 without control characters, 1 to 4096 bytes a
 //	                                    node, no two equal
+//	class_names   uint8    class_name   UTF-8, the name of each class in their order, ended by
+//	  .txt                 _bytes       a line feed: without control characters, 1 to 4096
+//	                                    bytes, no two equal; 2²⁰ bytes at most in all
 //	train.bin     uint32   train        node ids, strictly ascending; no node is in two
 //	valid.bin     uint32   valid        splits, and every node of a split has a label
 //	test.bin      uint32   test
@@ -110,6 +114,7 @@
 //	original_ids         "number" (node_ids.bin) or "name" (names.bin) in versions 3 and 4,
 //	                     absent in others
 //	name_bytes           the size of names.bin, where there is one
+//	class_name_bytes     the size of class_names.txt, where there is one
 //	node_id_bytes        4 (8 is reserved for more than 2³² nodes)
 //	node_types,          absent: reserved for heterogeneous graphs
 //	edge_types
@@ -117,7 +122,7 @@
 //
 // Facts must agree with the sizes of all files and tables, and no data file is larger than 2⁵⁰ bytes;
 // a reader checks that before anything else. Verify checks all promises above: bytes, order, ranges,
-// finite features, and that no two names are equal. Other readers check the parts that they use.
+// finite features, and that no two names of nodes, or of classes, are equal. Other readers check the parts that they use.
 //
 // # Original ids
 //
@@ -126,12 +131,18 @@
 // have names, names.bin has them. Commands that print nodes, or take nodes as arguments, use these
 // original ids.
 //
+// # Names of classes
+//
+// Numbers of classes decide labels, weights and scores. The names are for people: commands that print
+// classes add them. Older readers ignore class_names.txt, and class_name_bytes, which no other file or
+// fact depends on; so neither raises the version. A dataset without names has neither.
+//
 // # Content parameters
 //
 // The parameter "source" is the origin of the content, and decides the other parameters: "generator"
 // with its version, seed and shape; "import" with the format, the SHA-256 of the source files' sizes
 // and bytes, and the applied options ("for" is predict if labels and splits were left out); or
-// "memory" with the SHA-256 of the content itself. If features are compressed, "compression" is the
+// "memory" with the SHA-256 of the content itself, and one of class_names.txt alone if there is one. If features are compressed, "compression" is the
 // name of the encoder, which includes its fixed level.
 //
 // # Versions

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -79,6 +80,9 @@ func (f *Facts) dataFiles() []string {
 	if f.MultiLabel() {
 		files = append(files, TargetsFile)
 	}
+	if f.ClassNameBytes > 0 {
+		files = append(files, ClassNamesFile)
+	}
 	return append(files, f.idFiles()...)
 }
 
@@ -126,6 +130,8 @@ type Facts struct {
 	// bytes in all; or "" if the dataset has none.
 	OriginalIDs string `json:"original_ids,omitempty"`
 	NameBytes   int64  `json:"name_bytes,omitempty"`
+	// ClassNameBytes is the size of the names of the classes; 0: they have none.
+	ClassNameBytes int64 `json:"class_name_bytes,omitempty"`
 
 	NodeIDBytes int `json:"node_id_bytes"`
 
@@ -176,6 +182,8 @@ func (f *Facts) size(name string) int64 {
 		return (f.Nodes + 1) * 8
 	case NamesFile:
 		return f.NameBytes
+	case ClassNamesFile:
+		return f.ClassNameBytes
 	case SplitFile(Train):
 		return f.Train * nodeIDBytes
 	case SplitFile(Valid):
@@ -231,7 +239,7 @@ func (f *Facts) check() error {
 	case slices.Min(parts) < 0 || slices.Max(parts) > f.Nodes || f.Train+f.Valid+f.Test+f.Unlabelled > f.Nodes:
 		return fault.New(fault.ErrCorrupt, "it has %d training, %d validation, %d test and %d unlabelled nodes, which is impossible among %d nodes", f.Train, f.Valid, f.Test, f.Unlabelled, f.Nodes)
 	}
-	return f.checkIDs()
+	return cmp.Or(f.checkClassNames(), f.checkIDs())
 }
 
 const (

@@ -18,7 +18,7 @@ import (
 // groups lists the data files that are written together: if one has changed, all are written
 // again.
 var groups = [][]string{
-	{LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test), TargetsFile},
+	{LabelsFile, SplitFile(Train), SplitFile(Valid), SplitFile(Test), TargetsFile, ClassNamesFile},
 	{IndptrFile, IndicesFile},
 	{FeaturesFile},
 	{CompressedFeaturesFile},

@@ -30,11 +30,12 @@ type origin struct {
 	For      string `json:"for"`
 
 	Content     string `json:"content_sha256"`
+	ClassNames  string `json:"class_names_sha256"`
 	Compression string `json:"compression"`
 }
 
-// verifyOrigin checks the content parameters of a dataset with verified files.
-func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
+// verifyOrigin checks the content parameters of a dataset with verified files. names are the classes'.
+func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology, names []string) error {
 	f := &d.facts
 	bad := func(format string, args ...any) error {
 		return fault.New(fault.ErrCorrupt, "%s: "+format, append([]any{filepath.Join(d.dir, stage.MetaFile)}, args...)...)
@@ -59,6 +60,9 @@ func (d *Dataset) verifyOrigin(ctx context.Context, t *Topology) error {
 		sum, err := d.hashContent(ctx)
 		if err == nil && sum != p.Content {
 			err = bad("content_sha256 does not match the files")
+		}
+		if err == nil && hashClassNames(names) != p.ClassNames {
+			err = bad("class_names_sha256 does not match the names of the classes")
 		}
 		return err
 	case "import":

@@ -62,6 +62,9 @@ func (w *Writer) need(edges Need, scratch int64) Need {
 		if f.MultiLabel() {
 			labels += size(TargetsFile)
 		}
+		if f.ClassNameBytes > 0 {
+			labels += size(ClassNamesFile)
+		}
 		labels += size(f.idFiles()...)
 		topology := size(IndptrFile, IndicesFile)
 		features := int64(0)

@@ -28,13 +28,17 @@ func (d *Dataset) Verify(ctx context.Context, rep progress.Reporter, workers int
 	if err := d.verifyTargets(ctx); err != nil {
 		return err
 	}
+	names, err := d.ClassNames()
+	if err != nil {
+		return err
+	}
 	if err := d.verifyIDs(ctx); err != nil {
 		return err
 	}
 	if err := d.verifyFeatures(ctx, rep); err != nil {
 		return err
 	}
-	return d.verifyOrigin(ctx, t)
+	return d.verifyOrigin(ctx, t, names)
 }
 
 // verifyLabels checks the labels, and the splits beside them.

@@ -16,6 +16,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
+	"diskgnn/dataset/importer/graphbolt"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -102,6 +103,15 @@ func TestPower(t *testing.T) {
 				Resources: dataset.Resources{Workers: 1, Memory: 1 << 30}}, progress.Discard)
 			return err
 		}),
+		"import, classes with names": directory(func(fsys vfs.FS, out string) error {
+			f := graphbolt.Format
+			f.Open = func(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+				s, err := graphbolt.Format.Open(fsys, sources, o)
+				return namedClasses{s}, err
+			}
+			_, err := importer.Import(context.Background(), fsys, out, f, importer.Options{Sources: []string{in + "/tree"}, Resources: dataset.Resources{Workers: 1, Memory: 1 << 30}}, progress.Discard)
+			return err
+		}),
 		"presample":          sample(func(*presample.Options) {}),
 		"presample, overlap": sample(func(o *presample.Options) { o.Order = presample.OrderOverlap }),
 		"presample, a shard": sample(func(o *presample.Options) { o.Shard = shard.Shard{Index: 1, Count: 2} }),
@@ -165,6 +175,15 @@ func TestPower(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { vfstest.SweepPower(t, c) })
 	}
+}
+
+// namedClasses is a source of three classes, which have names.
+type namedClasses struct{ importer.Source }
+
+func (n namedClasses) Shape() importer.Shape {
+	s := n.Source.Shape()
+	s.Classes, s.ClassNames = 3, []string{"ant", "bee", "crow"}
+	return s
 }
 
 func must(t *testing.T, err error) {

@@ -106,9 +106,7 @@ func (im *importing) open(out string) (err error) {
 	}
 	im.src = src
 	if im.shape = src.Shape(); !im.o.Labelled() {
-		im.shape.Multi, im.shape.Classes, im.shape.unlabelled = false, 0, true
-	} else if err := im.settleLabels(); err != nil {
-		return err
+		im.shape.Multi, im.shape.Classes, im.shape.ClassNames, im.shape.unlabelled = false, 0, nil, true
 	}
 	if im.o.Symmetrize = im.o.Symmetrize || im.shape.Undirected; im.o.Symmetrize {
 		im.o.Dedupe = true
@@ -120,7 +118,12 @@ func (im *importing) open(out string) (err error) {
 	if im.o.DType == "" {
 		im.o.DType = im.shape.DType
 	}
-	return im.settleSplit()
+	var found Problems // MakePlan goes on after them
+	if im.o.Labelled() {
+		found.Add(im.settleLabels())
+	}
+	found.Add(im.settleSplit())
+	return found.Err()
 }
 
 func (im *importing) closeSource() error {
@@ -456,6 +459,9 @@ func (im *importing) facts() dataset.Facts {
 	case im.o.relabels():
 		f.OriginalIDs = dataset.IDNumbers
 	}
+	for _, name := range s.ClassNames {
+		f.ClassNameBytes += int64(len(name)) + 1
+	}
 	if im.o.Compress {
 		f.Compression = dataset.Zstd
 	}
@@ -465,7 +471,7 @@ func (im *importing) facts() dataset.Facts {
 func (im *importing) checkSpace() error {
 	known, f := im.facts(), im.w.Facts()
 	f.Nodes, f.Dim, f.DType, f.LabelKind = known.Nodes, known.Dim, known.DType, known.LabelKind
-	f.OriginalIDs, f.NameBytes = known.OriginalIDs, known.NameBytes
+	f.OriginalIDs, f.NameBytes, f.ClassNameBytes = known.OriginalIDs, known.NameBytes, known.ClassNameBytes
 	if im.shape.Multi {
 		f.Classes = known.Classes
 	}

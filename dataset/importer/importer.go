@@ -139,6 +139,7 @@ type Shape struct {
 	Dim        int
 	DType      dtype.Type // float16 or bfloat16 if the features are of that type, else float32
 	Classes    int        // number of classes; 0: the highest label plus one
+	ClassNames []string   // names of the classes 0, 1, …, if they have some; Classes is their number
 	Multi      bool       // multi-label: labels have a column for each class; but see Reading.LabelsAs
 	Undirected bool       // edges have no direction
 	Features   string     // name of the features or their files, for messages

@@ -97,6 +97,9 @@ func (im *importing) labels(ctx context.Context) error {
 	if im.shape.Multi {
 		names = append(names, dataset.TargetsFile)
 	}
+	if im.shape.ClassNames != nil {
+		names = append(names, dataset.ClassNamesFile)
+	}
 	if im.w.Has(names...) {
 		return nil
 	}
@@ -116,6 +119,11 @@ func (im *importing) labels(ctx context.Context) error {
 	}
 	if im.shape.Multi {
 		if err := im.writeRows(dataset.TargetsFile, l.targets, l.bytes); err != nil {
+			return err
+		}
+	}
+	if im.shape.ClassNames != nil {
+		if err := im.w.WriteClassNames(im.shape.ClassNames); err != nil {
 			return err
 		}
 	}
@@ -189,9 +197,17 @@ func (im *importing) readLabels(ctx context.Context) (*Labelling, error) {
 	return l, nil
 }
 
-// settleLabels decides the meaning of labels with a column for each class.
+// settleLabels checks the names of classes, and decides the meaning of labels with a column for each.
 func (im *importing) settleLabels() error {
 	s, as := &im.shape, im.o.LabelsAs
+	if s.ClassNames != nil {
+		if s.Classes != len(s.ClassNames) {
+			return fault.New(fault.ErrInput, "%s has %d names of classes, but %d classes", im.labelName(), len(s.ClassNames), s.Classes)
+		}
+		if _, err := dataset.EncodeClassNames(s.ClassNames); err != nil {
+			return fmt.Errorf("%s: %w", im.labelName(), err)
+		}
+	}
 	switch {
 	case as == LabelsAsMulti && !s.Multi:
 		return fault.New(fault.ErrUsage, "--labels-as %s: %s has one class for each node, not a column for each class", as, im.labelName())

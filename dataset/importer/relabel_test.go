@@ -29,13 +29,14 @@ type drawn struct {
 	nodes, dim, classes int
 	seed                uint64
 	multi               bool
+	names               []string   // of the classes
 	edges               [][2]int64 // source, destination
 }
 
 func (d *drawn) Shape() importer.Shape {
 	s := importer.Shape{Nodes: int64(d.nodes), Edges: int64(len(d.edges)), Dim: d.dim, DType: dtype.Float32, Multi: d.multi, NoSplit: true, Split: &importer.Split{Parts: "50/25/25", Seed: d.seed}}
-	if d.multi {
-		s.Classes = d.classes
+	if d.multi || d.names != nil {
+		s.Classes, s.ClassNames = d.classes, d.names
 	}
 	return s
 }

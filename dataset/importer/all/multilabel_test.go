@@ -168,3 +168,12 @@ func TestLabelNotes(t *testing.T) {
 		t.Errorf("imported: %q, %v", res.Notes, err)
 	}
 }
+
+// TestLabelsAreDefined: import asks no owner of a set in a format that defines the meaning of its labels.
+func TestLabelsAreDefined(t *testing.T) {
+	for _, f := range all.Formats {
+		if slices.Contains([]string{"graphbolt", "graphsaint", "ogb", "igb", "igb-h", "offgs"}, f.Name) && slices.Contains(f.Takes, "labels-as") {
+			t.Errorf("%s takes --labels-as", f.Name)
+		}
+	}
+}

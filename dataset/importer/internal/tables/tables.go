@@ -33,7 +33,8 @@ import (
 	"diskgnn/internal/fault"
 )
 
-// Takes lists the flags that sources of this package honour, for Format.Takes.
+// Takes lists the flags that sources of this package honour, for Format.Takes. A format that defines
+// labels with several columns as multi-label takes split-index alone.
 var Takes = []string{"labels-as", "split-index"}
 
 // Table is a table in a source. The zero value stands for a table that the source lacks.
