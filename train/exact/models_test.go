@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/train/model"
+	"diskgnn/train/oracle"
 )
 
 // How far a value of the engine, in float32, may be from the oracle's: absolutely, or of a value
@@ -32,25 +32,25 @@ const (
 // largest sum of absolute terms, to which rounding errors are relative.
 func (w *world) oracle(t datasettest.TB) (layers [][][]float64, largest float64) {
 	t.Helper()
-	r, err := openOracle(w.path("run"))
+	r, err := oracle.OpenRun(w.path("run"), "weights.safetensors")
 	check(t, err)
-	g := &oracleGraph{from: make([][]int, len(w.raw.Labels))}
+	g := &oracle.Graph{From: make([][]int, len(w.raw.Labels))}
 	values := binio.View[float32](w.raw.Features)
-	for v := range g.from {
+	for v := range g.From {
 		row := make([]float64, w.raw.Dim)
 		for i := range row {
 			row[i] = float64(values[v*w.raw.Dim+i])
 		}
-		g.x = append(g.x, row)
+		g.X = append(g.X, row)
 		for _, u := range w.raw.Indices[w.raw.Indptr[v]:w.raw.Indptr[v+1]] {
-			g.from[v] = append(g.from[v], int(u))
+			g.From[v] = append(g.From[v], int(u))
 		}
 	}
-	layers = r.layers(g)
-	if len(r.used) != len(r.tensors) {
-		t.Fatalf("the formulas have %v, the run has %v", slices.Sorted(maps.Keys(r.used)), slices.Sorted(maps.Keys(r.tensors)))
+	layers = r.Layers(g)
+	if names := r.Unused(); len(names) > 0 {
+		t.Fatalf("the formulas do not have %v", names)
 	}
-	return layers, r.largest
+	return layers, r.Largest
 }
 
 // near compares rows with the oracle's.

@@ -1,8 +1,8 @@
-package exact
-
-// The oracle computes a run's logits from its files and from the formulas, in float64, and shares
-// no code with what it judges: it has the format of safetensors, the names of PyTorch Geometric's
-// parameters and the definitions of its SAGEConv, GCNConv and GATConv written down anew.
+// Package oracle computes the logits of a run from its files and from the formulas, in float64, for
+// tests. It shares no code with the program: it has its own readers of safetensors and of datasets, and
+// the definitions of PyTorch Geometric's SAGEConv, GCNConv and GATConv, written down anew. A run with
+// other tensors than the formulas need is a panic.
+package oracle
 
 import (
 	"encoding/binary"
@@ -14,14 +14,14 @@ import (
 	"slices"
 )
 
-// oracleGraph is a graph by its edges, of which each counts.
-type oracleGraph struct {
-	x    [][]float64
-	from [][]int // of each node, the sources of the edges into it, in order
+// Graph is a graph with features. Parallel edges count each.
+type Graph struct {
+	X    [][]float64 // the features of each node
+	From [][]int     // the sources of the edges into each node, in order
 }
 
-// oracleRun is a run as its directory describes it.
-type oracleRun struct {
+// Run is a trained model, as the directory of its run describes it.
+type Run struct {
 	Kind       string
 	Dims       []int
 	Norm       string
@@ -32,32 +32,35 @@ type oracleRun struct {
 	GCNNorm    string `json:"gcn_norm"`
 	Heads      int
 
-	tensors map[string]oracleTensor
+	tensors map[string]tensor
 	used    map[string]bool
-	largest float64 // sum of a layer, each term without its sign
+	// Largest is the largest sum of absolute terms so far, to which rounding errors are relative.
+	Largest float64 `json:"-"`
 }
 
-type oracleTensor struct {
+type tensor struct {
 	shape  []int
 	values []float64 // row-major
 }
 
-func openOracle(dir string) (*oracleRun, error) {
+// OpenRun reads run.json and weights.safetensors, the weights of the best epoch, or another file of
+// weights in the directory.
+func OpenRun(dir, weights string) (*Run, error) {
 	b, err := os.ReadFile(filepath.Join(dir, "run.json"))
 	if err != nil {
 		return nil, err
 	}
-	run := struct{ Params struct{ Network oracleRun } }{}
+	run := struct{ Params struct{ Network Run } }{}
 	if err := json.Unmarshal(b, &run); err != nil {
 		return nil, err
 	}
 	r := run.Params.Network
 	r.used = make(map[string]bool)
-	r.tensors, err = readOracleTensors(filepath.Join(dir, "weights.safetensors"))
+	r.tensors, err = readTensors(filepath.Join(dir, weights))
 	return &r, err
 }
 
-func readOracleTensors(file string) (map[string]oracleTensor, error) {
+func readTensors(file string) (map[string]tensor, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -68,7 +71,7 @@ func readOracleTensors(file string) (map[string]oracleTensor, error) {
 		return nil, err
 	}
 	delete(header, "__metadata__")
-	tensors := make(map[string]oracleTensor)
+	tensors := make(map[string]tensor)
 	for name, text := range header {
 		var h struct {
 			DType   string
@@ -78,7 +81,7 @@ func readOracleTensors(file string) (map[string]oracleTensor, error) {
 		if err := json.Unmarshal(text, &h); err != nil || h.DType != "F32" {
 			return nil, fmt.Errorf("%s: %s (%v)", name, text, err)
 		}
-		t := oracleTensor{shape: h.Shape}
+		t := tensor{shape: h.Shape}
 		for at := 8 + n + h.Offsets[0]; at < 8+n+h.Offsets[1]; at += 4 {
 			t.values = append(t.values, float64(math.Float32frombits(binary.LittleEndian.Uint32(b[at:]))))
 		}
@@ -87,8 +90,8 @@ func readOracleTensors(file string) (map[string]oracleTensor, error) {
 	return tensors, nil
 }
 
-// tensor returns the values of a parameter, which has to be there with that shape.
-func (r *oracleRun) tensor(name string, shape ...int) []float64 {
+// parameter returns the values of a parameter, which has to be there with that shape.
+func (r *Run) parameter(name string, shape ...int) []float64 {
 	t, ok := r.tensors[name]
 	if !ok || !slices.Equal(t.shape, shape) {
 		panic(fmt.Sprintf("%s is of shape %v, want %v", name, t.shape, shape))
@@ -98,8 +101,8 @@ func (r *oracleRun) tensor(name string, shape ...int) []float64 {
 }
 
 // linear returns x·Wᵀ, for every row of x; W is of out rows.
-func (r *oracleRun) linear(x [][]float64, weight string, out int) [][]float64 {
-	w := r.tensor(weight, out, len(x[0]))
+func (r *Run) linear(x [][]float64, weight string, out int) [][]float64 {
+	w := r.parameter(weight, out, len(x[0]))
 	y := make([][]float64, len(x))
 	for v := range x {
 		y[v] = make([]float64, out)
@@ -109,7 +112,7 @@ func (r *oracleRun) linear(x [][]float64, weight string, out int) [][]float64 {
 				term := a * w[o*len(x[v])+i]
 				y[v][o], size = y[v][o]+term, size+math.Abs(term)
 			}
-			r.largest = max(r.largest, size)
+			r.Largest = max(r.Largest, size)
 		}
 	}
 	return y
@@ -152,12 +155,12 @@ func elu64(a float64) float64 {
 	return a
 }
 
-// layers returns the output of every layer, for all nodes: the last are the logits, those before are
+// Layers returns the output of every layer, for all nodes: the last are the logits, those before are
 // the embeddings.
-func (r *oracleRun) layers(g *oracleGraph) (states [][][]float64) {
-	x := g.x
+func (r *Run) Layers(g *Graph) (states [][][]float64) {
+	x := g.X
 	if r.Projection > 0 {
-		x = eachValue(addRow(r.linear(x, "lin_in.weight", r.Projection), r.tensor("lin_in.bias", r.Projection)), relu64)
+		x = eachValue(addRow(r.linear(x, "lin_in.weight", r.Projection), r.parameter("lin_in.bias", r.Projection)), relu64)
 	}
 	last := len(r.Dims) - 2
 	for l := range last + 1 {
@@ -165,7 +168,7 @@ func (r *oracleRun) layers(g *oracleGraph) (states [][][]float64) {
 		y := r.conv(l, g, x, out, l == last)
 		if r.Residual {
 			lin := fmt.Sprintf("lins.%d.", l)
-			y = addRows(y, addRow(r.linear(x, lin+"weight", out), r.tensor(lin+"bias", out)))
+			y = addRows(y, addRow(r.linear(x, lin+"weight", out), r.parameter(lin+"bias", out)))
 		}
 		if l < last {
 			y = r.norm(l, y, out)
@@ -181,17 +184,17 @@ func (r *oracleRun) layers(g *oracleGraph) (states [][][]float64) {
 }
 
 // norm is BatchNorm1d in evaluation, or LayerNorm.
-func (r *oracleRun) norm(l int, y [][]float64, out int) [][]float64 {
+func (r *Run) norm(l int, y [][]float64, out int) [][]float64 {
 	if r.Norm == "" || r.Norm == "none" {
 		return y
 	}
 	const epsilon = 1e-5
 	name := fmt.Sprintf("norms.%d.", l)
-	scale, shift := r.tensor(name+"weight", out), r.tensor(name+"bias", out)
+	scale, shift := r.parameter(name+"weight", out), r.parameter(name+"bias", out)
 	for v, row := range y {
 		mean, variance := make([]float64, out), make([]float64, out)
 		if r.Norm == "batch" {
-			mean, variance = r.tensor(name+"running_mean", out), r.tensor(name+"running_var", out)
+			mean, variance = r.parameter(name+"running_mean", out), r.parameter(name+"running_var", out)
 		} else {
 			m, s := 0.0, 0.0
 			for _, a := range row {
@@ -211,25 +214,25 @@ func (r *oracleRun) norm(l int, y [][]float64, out int) [][]float64 {
 	return y
 }
 
-func (r *oracleRun) conv(l int, g *oracleGraph, x [][]float64, out int, last bool) [][]float64 {
+func (r *Run) conv(l int, g *Graph, x [][]float64, out int, last bool) [][]float64 {
 	name := fmt.Sprintf("convs.%d.", l)
 	switch r.Kind {
 	case "sage":
-		y := addRow(r.linear(r.aggregate(g, x), name+"lin_l.weight", out), r.tensor(name+"lin_l.bias", out))
+		y := addRow(r.linear(r.aggregate(g, x), name+"lin_l.weight", out), r.parameter(name+"lin_l.bias", out))
 		return addRows(y, r.linear(x, name+"lin_r.weight", out))
 	case "gcn":
-		return addRow(r.propagate(g, r.linear(x, name+"lin.weight", out)), r.tensor(name+"bias", out))
+		return addRow(r.propagate(g, r.linear(x, name+"lin.weight", out)), r.parameter(name+"bias", out))
 	case "gat":
-		return addRow(r.attend(l, g, x, out, last), r.tensor(name+"bias", out))
+		return addRow(r.attend(l, g, x, out, last), r.parameter(name+"bias", out))
 	}
 	panic(r.Kind)
 }
 
 // aggregate is SAGEConv's mean, sum or maximum over the edges into each node; zero where there are
 // none.
-func (r *oracleRun) aggregate(g *oracleGraph, x [][]float64) [][]float64 {
+func (r *Run) aggregate(g *Graph, x [][]float64) [][]float64 {
 	y := make([][]float64, len(x))
-	for v, from := range g.from {
+	for v, from := range g.From {
 		y[v] = make([]float64, len(x[v]))
 		for i := range y[v] {
 			most, sum, size := math.Inf(-1), 0.0, 0.0
@@ -237,7 +240,7 @@ func (r *oracleRun) aggregate(g *oracleGraph, x [][]float64) [][]float64 {
 				most, sum, size = math.Max(most, x[u][i]), sum+x[u][i], size+math.Abs(x[u][i])
 			}
 			if r.Aggregator == "sum" {
-				r.largest = max(r.largest, size)
+				r.Largest = max(r.Largest, size)
 			}
 			switch {
 			case len(from) == 0:
@@ -255,9 +258,9 @@ func (r *oracleRun) aggregate(g *oracleGraph, x [][]float64) [][]float64 {
 
 // propagate is D^-½ (A + I) D^-½ x. GCNConv has the edges into a node for its degree on both sides;
 // the norm of blocks has those out of it on the left.
-func (r *oracleRun) propagate(g *oracleGraph, x [][]float64) [][]float64 {
+func (r *Run) propagate(g *Graph, x [][]float64) [][]float64 {
 	in, left := make([]float64, len(x)), make([]float64, len(x))
-	for v, from := range g.from {
+	for v, from := range g.From {
 		in[v] += 1 + float64(len(from))
 		left[v]++
 		for _, u := range from {
@@ -268,7 +271,7 @@ func (r *oracleRun) propagate(g *oracleGraph, x [][]float64) [][]float64 {
 		left = in
 	}
 	y := make([][]float64, len(x))
-	for v, from := range g.from {
+	for v, from := range g.From {
 		y[v] = make([]float64, len(x[v]))
 		for _, u := range slices.Concat(from, []int{v}) {
 			for i, a := range x[u] {
@@ -281,7 +284,7 @@ func (r *oracleRun) propagate(g *oracleGraph, x [][]float64) [][]float64 {
 
 // attend is GATConv: every node has one edge to itself; heads are joined, in the last layer their
 // mean is taken.
-func (r *oracleRun) attend(l int, g *oracleGraph, x [][]float64, out int, last bool) [][]float64 {
+func (r *Run) attend(l int, g *Graph, x [][]float64, out int, last bool) [][]float64 {
 	const slope = 0.2
 	part := out / r.Heads
 	if last {
@@ -289,11 +292,11 @@ func (r *oracleRun) attend(l int, g *oracleGraph, x [][]float64, out int, last b
 	}
 	name := fmt.Sprintf("convs.%d.", l)
 	h := r.linear(x, name+"lin.weight", r.Heads*part)
-	source, destination := r.tensor(name+"att_src", 1, r.Heads, part), r.tensor(name+"att_dst", 1, r.Heads, part)
+	source, destination := r.parameter(name+"att_src", 1, r.Heads, part), r.parameter(name+"att_dst", 1, r.Heads, part)
 	y := make([][]float64, len(x))
 	for v := range x {
 		y[v] = make([]float64, out)
-		from := append(slices.DeleteFunc(slices.Clone(g.from[v]), func(u int) bool { return u == v }), v)
+		from := append(slices.DeleteFunc(slices.Clone(g.From[v]), func(u int) bool { return u == v }), v)
 		for k := range r.Heads {
 			of := func(u int) []float64 { return h[u][k*part : (k+1)*part] }
 			scores := make([]float64, len(from))
@@ -322,4 +325,15 @@ func (r *oracleRun) attend(l int, g *oracleGraph, x [][]float64, out int, last b
 		}
 	}
 	return y
+}
+
+// Unused returns the names of the tensors that the formulas did not need so far, sorted.
+func (r *Run) Unused() (names []string) {
+	for name := range r.tensors {
+		if !r.used[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
