@@ -14,6 +14,8 @@ FUZZ ?= ./...
 OUTCOMES ?=
 # Number of kills of test-kill.
 KILLS ?= 50
+# Number of random programs of metamorphic; SEED draws them.
+PROGRAMS ?= 1000
 # Directory of test-many-edges.
 MANY  ?= /tmp
 # Directory of test-container.
@@ -74,7 +76,7 @@ LONGEST := ./cmd/diskgnn ./train ./featurestore/packed ./pack ./dataset/importer
 RACE  ?= ./...
 NOCGO ?= $(LONGEST) ./...
 
-.PHONY: help build test test-manifests test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
+.PHONY: help build test metamorphic test-manifests test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
 	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
 	slurm-toolchain test-slurm pyg-toolchain test-pyg test-ways
 
@@ -108,6 +110,9 @@ test-flips: $(GOTEST) ## interrupt packing at every operation, flip a bit of eve
 
 test-power: $(GOTEST) ## cut the power after every operation of every command, and compare the output of the next run
 	DISKGNN_POWER=5 $(GO_TEST) -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
+
+metamorphic: $(GOTEST) ## run PROGRAMS random programs, drawn by SEED, under several sets of options and with faults, and compare what they make
+	DISKGNN_PROGRAMS=$(PROGRAMS) DISKGNN_SEED=$(SEED) $(GO_TEST) -count=1 -v -run '^TestMetamorphic$$' -timeout 600m ./cmd/diskgnn
 
 test-many-edges: $(GOTEST) ## import more edges than 31 bits count, in MANY (26 GB of disk, minutes)
 	DISKGNN_MANY_EDGES=$(MANY) $(GO_TEST) -count=1 -v -run '^TestManyEdges$$' -timeout 60m ./dataset/importer

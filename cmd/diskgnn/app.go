@@ -44,6 +44,7 @@ type globals struct {
 	args           []string // the command line, the program's name first
 	resumes        atomic.Pointer[string]
 	making         *making // the output of the running command
+	disk           vfs.FS  // nil: the operating system's
 
 	config   string
 	json     bool
@@ -310,9 +311,12 @@ func (g *globals) add(cmd command) *cli.Command {
 			return err
 		},
 		Action: func(c *cli.Context) error {
-			s := &session{g: g, args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), disk: vfs.OS, making: new(making)}
+			s := &session{g: g, args: c.Args().Slice(), rep: progress.Discard, given: given(c, fromEnvironment), out: strings.TrimSpace(c.String("out")), disk: g.disk, making: new(making)}
+			if s.disk == nil {
+				s.disk = vfs.OS
+			}
 			if c.Bool(skipSpace) {
-				s.disk = vfs.Boundless(vfs.OS)
+				s.disk = vfs.Boundless(s.disk)
 			}
 			if g.look {
 				return cmd.looks(c.Context, s)

@@ -57,7 +57,7 @@ func evalCommand() command {
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			if !exactly {
-				e, err := trained.EvaluatePack(ctx, vfs.OS, o, s.rep)
+				e, err := trained.EvaluatePack(ctx, s.disk, o, s.rep)
 				out := evaluated(&e)
 				out.next = usedBy(predicting(o.Run, someDataset), o.Weights, nil)
 				return out, err
@@ -66,7 +66,7 @@ func evalCommand() command {
 				p, err := exact.PlanEvaluation(ctx, vfs.OS, x, s.rep)
 				return inferencePlan(p, x.Memory), err
 			}
-			e, err := exact.Evaluate(ctx, vfs.OS, x, s.rep)
+			e, err := exact.Evaluate(ctx, s.disk, x, s.rep)
 			out := evaluated(&e)
 			out.next = usedBy(predicting(x.Run, x.Dataset), x.Weights, x.Accept)
 			return out, err
@@ -195,7 +195,7 @@ func predictCommand() command {
 			return exact.PlanPrediction(ctx, vfs.OS, o, s.rep)
 		}, func(p exact.Plan) outcome { return inferencePlan(p, o.Memory) }),
 		run: shows(func(ctx context.Context, s *session) (exact.Prediction, error) {
-			return exact.Predict(ctx, vfs.OS, o, s.rep)
+			return exact.Predict(ctx, s.disk, o, s.rep)
 		}, predicted),
 	}
 }

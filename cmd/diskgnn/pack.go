@@ -71,7 +71,7 @@ func packCommand() command {
 		agrees:   func(ctx context.Context) error { return pack.Agrees(ctx, vfs.OS, o) },
 		planning: &plan,
 		plan: shows(func(ctx context.Context, s *session) (cut.Plan, error) {
-			return pack.MakePlan(ctx, vfs.OS, o, s.rep)
+			return pack.MakePlan(ctx, s.disk, o, s.rep)
 		}, func(p cut.Plan) outcome { return packPlan(o, p) }),
 		run: shows(func(ctx context.Context, s *session) (pack.Result, error) {
 			return pack.Run(ctx, s.disk, o, s.rep)

@@ -22,7 +22,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(inMemory{m}, map[string]func(){"diskgnn": main, "panics": panics})
+	testscript.Main(inMemory{m}, map[string]func(){"diskgnn": main, "diskgnn-struck": struck, "panics": panics})
 }
 
 // inMemory runs the tests with t.TempDir in memory: commands wait for the drive at every sync.

@@ -69,7 +69,7 @@ func trainCommand() command {
 			return train.MakePlan(ctx, vfs.OS, t.Options, s.rep)
 		}, func(p train.Plan) outcome { return runPlan(p, t.Memory) }),
 		run: shows(func(ctx context.Context, s *session) (rundir.Result, error) {
-			return train.Run(ctx, vfs.OS, t.Options, s.rep)
+			return train.Run(ctx, s.disk, t.Options, s.rep)
 		}, func(r rundir.Result) outcome { return trainedLines(t.Options, r) }),
 	}
 }

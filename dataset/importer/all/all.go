@@ -11,7 +11,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/dgl"
 	"diskgnn/dataset/importer/dglchunked"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
@@ -36,7 +35,6 @@ var Formats = []importer.Format{
 	igb.Format,
 	igb.Heterogeneous,
 	offgs.Format,
-	dgl.Format,
 	pyg.Format,
 	raw.SNAP,
 	raw.WebGraph,

@@ -1,0 +1,320 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"diskgnn/internal/metamorphic"
+	"diskgnn/internal/vfs"
+)
+
+// lies are the kinds of faults in which a drive has other bytes than were written, without an error.
+var lies = []string{"torn", "misdirected", "misread"}
+
+// faulty runs a step with a fault. The command must end with a code that the fault's kind allows and a
+// message of one line, or make the same output as in peace; run again without the fault, it must make that.
+func (l *variantRun) faulty(s step, f *metamorphic.Fault) error {
+	switch f.Kind {
+	case "flip", "shrink":
+		return l.atRest(s, f)
+	case "power":
+		return l.power(s, f)
+	case "kill", "signal":
+		return l.process(s, f)
+	}
+	c := &call{args: append(slices.Clip(s.args), "--quiet")}
+	allowed := []int{exitDone}
+	at := &atOperation{n: f.At}
+	switch f.Kind {
+	case "enospc", "edquot", "eio":
+		errno := map[string]error{"enospc": syscall.ENOSPC, "edquot": syscall.EDQUOT, "eio": syscall.EIO}[f.Kind]
+		fail := &vfs.FailAt{N: f.At, After: f.At%2 == 1, Err: errno}
+		if f.Kind == "eio" {
+			fail.Match = func(vfs.Op, string) bool { return true }
+			allowed = append(allowed, exitInput)
+		} else {
+			allowed = append(allowed, exitSpace)
+		}
+		c.disk = vfs.Inject(vfs.OS, fail)
+	case "interrupt":
+		at.do = func() error { return syscall.Kill(os.Getpid(), syscall.SIGINT) }
+		c.disk = vfs.Inject(vfs.OS, at)
+		allowed = append(allowed, exitInterrupted)
+	case "torn", "misdirected", "misread":
+		return l.onLyingDrive(s, f, c)
+	case "replace":
+		put, err := l.changeInput(s, f)
+		if err != nil || put == nil {
+			return err
+		}
+		at.do = put.change
+		c.disk = vfs.Inject(vfs.OS, at)
+		c.run()
+		if err := put.back(); err != nil {
+			return err
+		}
+		return l.judge(s, f, c, exitDone, exitInput)
+	}
+	c.run()
+	return l.judge(s, f, c, allowed...)
+}
+
+// judge compares the end of a command with the ends that its fault allows.
+func (l *variantRun) judge(s step, f *metamorphic.Fault, c *call, allowed ...int) error {
+	l.faults[fmt.Sprintf("%s exit %d", f.Kind, c.code)]++
+	refusedInPeace := c.code == exitUsage || c.code == exitSpace // which the run in peace shows
+	if slices.Contains(allowed, c.code) || refusedInPeace {
+		if message := strings.TrimSpace(c.stderr.String()); c.code == exitDone || message != "" {
+			return nil
+		}
+		return fmt.Errorf("%s: exit code %d without a message: %s", f, c.code, c.describe())
+	}
+	return fmt.Errorf("%s: exit code %d is none of %v: %s", f, c.code, allowed, c.describe())
+}
+
+// atOperation does something before the n-th operation on files, counted from 0.
+type atOperation struct {
+	n    int
+	seen atomic.Int64
+	do   func() error
+}
+
+// Before implements vfs.Injector.
+func (a *atOperation) Before(vfs.Op, string) error {
+	if a.seen.Add(1)-1 == int64(a.n) {
+		return a.do()
+	}
+	return nil
+}
+
+// signals are the signals of the faults of this name.
+var signals = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1}
+
+// process runs a step in a process of its own, to which a signal is sent before an operation.
+func (l *variantRun) process(s step, f *metamorphic.Fault) error {
+	sent := syscall.SIGKILL
+	if f.Kind == "signal" {
+		sent = signals[f.At%len(signals)]
+	}
+	c := &call{args: append(slices.Clip(s.args), "--quiet")}
+	cmd := exec.Command("diskgnn-struck", c.args...)
+	cmd.Env = append(os.Environ(), fmt.Sprintf("DISKGNN_STRUCK=%d %d", f.At, int(sent)))
+	cmd.Stderr = &c.stderr
+	err := cmd.Run()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		return err
+	}
+	c.code = cmd.ProcessState.ExitCode()
+	if f.Kind == "kill" {
+		l.faults[fmt.Sprintf("%s exit %d", f.Kind, c.code)]++
+		if c.code == exitInternal {
+			return fmt.Errorf("%s: %s", f, c.describe())
+		}
+		return nil
+	}
+	return l.judge(s, f, c, exitDone, exitInterrupted)
+}
+
+// struck is the program, with a signal to itself before the operation on files that DISKGNN_STRUCK has
+// beside the signal.
+func struck() {
+	at, sent := &atOperation{}, 0
+	if _, err := fmt.Sscan(os.Getenv("DISKGNN_STRUCK"), &at.n, &sent); err != nil {
+		panic(err)
+	}
+	at.do = func() error { return syscall.Kill(os.Getpid(), syscall.Signal(sent)) }
+	ownProcess()
+	g := &globals{stdout: os.Stdout, stderr: os.Stderr, args: os.Args, disk: vfs.Inject(vfs.OS, at)}
+	os.Exit(g.run(newApp(g), os.Args))
+}
+
+// interrupted interrupts a step before its n-th operation on files.
+func (l *variantRun) interrupted(s step, n int) error {
+	f := &metamorphic.Fault{Variant: l.variant, Command: s.command, Kind: "interrupt", At: n}
+	return l.faulty(s, f)
+}
+
+// power cuts the power below the variant's directory.
+func (l *variantRun) power(s step, f *metamorphic.Fault) error {
+	v, err := vfs.NewVolatile(l.path("."))
+	if err != nil {
+		return err
+	}
+	v.CutAt(f.At)
+	c := &call{args: append(slices.Clip(s.args), "--quiet"), disk: v}
+	c.run()
+	l.faults[fmt.Sprintf("%s exit %d", f.Kind, c.code)]++
+	return v.Crash(uint64(f.At))
+}
+
+// changed is an input file with a change that can be taken back.
+type changed struct {
+	name   string
+	was    []byte
+	change func() error
+}
+
+func (c *changed) back() error { return os.WriteFile(c.name, c.was, 0o666) }
+
+// changeInput chooses an input file of a step, and a change of it. It returns nil if there is none.
+func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error) {
+	var files []string
+	for _, dir := range s.inputs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() && d.Name() != "run.json" && !strings.HasSuffix(path, ".pages") && !strings.Contains(path, "checkpoints") &&
+				d.Name() != "report.html" && d.Name() != "metrics.jsonl" {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	c := &changed{name: files[f.At%len(files)]}
+	b, err := os.ReadFile(c.name)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	c.was = b
+	bit := f.At / len(files) * 7919 % (8 * len(b))
+	c.change = func() error {
+		switch f.Kind {
+		case "shrink":
+			return os.Truncate(c.name, int64(bit/8))
+		case "replace":
+			other := slices.Clone(b)
+			slices.Reverse(other)
+			return errors.Join(os.WriteFile(c.name+".new", other, 0o666), os.Rename(c.name+".new", c.name))
+		}
+		other := slices.Clone(b)
+		other[bit/8] ^= 1 << (bit % 8)
+		return os.WriteFile(c.name, other, 0o666)
+	}
+	return c, nil
+}
+
+// atRest changes an input before the step, and puts it back after it. The step may end well only if it
+// did not need the changed bytes: then its output is the same as in peace, and later steps compare it.
+func (l *variantRun) atRest(s step, f *metamorphic.Fault) error {
+	put, err := l.changeInput(s, f)
+	if err != nil || put == nil {
+		return err
+	}
+	if err := put.change(); err != nil {
+		return err
+	}
+	c := &call{args: append(slices.Clip(s.args), "--quiet")}
+	c.run()
+	if err := l.judge(s, f, c, exitDone, exitInput); err != nil {
+		return fmt.Errorf("%s was changed: %w", put.name, err)
+	}
+	return put.back()
+}
+
+// onLyingDrive runs a step on a drive that writes or reads wrong bytes once, without an error. Where the output
+// is wrong by it, verify must find it; then it is removed.
+func (l *variantRun) onLyingDrive(s step, f *metamorphic.Fault, c *call) error {
+	c.disk = &lying{FS: vfs.OS, at: int64(f.At), kind: f.Kind}
+	c.run()
+	if err := l.judge(s, f, c, exitDone, exitInput); err != nil {
+		return err
+	}
+	if c.code != exitDone {
+		return nil
+	}
+	if s.command == "predict" {
+		return os.RemoveAll(s.out) // its sum is beside it
+	}
+	v := &call{args: []string{"verify", s.out, "--quiet"}}
+	if v.run(); v.code == exitDone {
+		return nil // later steps compare the bytes
+	}
+	if v.code != exitInput {
+		return fmt.Errorf("%s: verify: %s", f, v.describe())
+	}
+	return os.RemoveAll(s.out)
+}
+
+// lying is a file system that writes or reads wrong bytes at one operation.
+type lying struct {
+	vfs.FS
+	at   int64
+	kind string
+	seen atomic.Int64
+}
+
+func (l *lying) wrap(f vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &lyingFile{f, l}, nil
+}
+
+func (l *lying) Create(name string) (vfs.File, error)        { return l.wrap(l.FS.Create(name)) }
+func (l *lying) OpenReadWrite(name string) (vfs.File, error) { return l.wrap(l.FS.OpenReadWrite(name)) }
+func (l *lying) Open(name string) (vfs.File, error)          { return l.wrap(l.FS.Open(name)) }
+
+// now reports whether this operation is the one that goes wrong.
+func (l *lying) now() bool { return l.seen.Add(1)-1 == l.at }
+
+type lyingFile struct {
+	vfs.File
+	l *lying
+}
+
+// Write implements io.Writer. A torn write leaves zeros in place of its second half.
+func (f *lyingFile) Write(p []byte) (int, error) {
+	if f.l.kind == "misread" || !f.l.now() {
+		return f.File.Write(p)
+	}
+	q := slices.Clone(p)
+	if f.l.kind == "torn" {
+		clear(q[len(q)/2:])
+	} else if len(q) > 0 { // to another place, and this one keeps other bytes
+		q = append(q[1:], q[0])
+	}
+	return f.File.Write(q)
+}
+
+// WriteAt implements io.WriterAt.
+func (f *lyingFile) WriteAt(p []byte, off int64) (int, error) {
+	if f.l.kind == "misread" || !f.l.now() {
+		return f.File.WriteAt(p, off)
+	}
+	if f.l.kind == "torn" {
+		_, err := f.File.WriteAt(p[:len(p)/2], off)
+		return len(p), err
+	}
+	_, err := f.File.WriteAt(p, off+int64(len(p)))
+	return len(p), err
+}
+
+// ReadAt implements io.ReaderAt. A misdirected read has the bytes of another place.
+func (f *lyingFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	if f.l.kind == "misread" && n > 1 && f.l.now() {
+		slices.Reverse(p[:n])
+	}
+	return n, err
+}
+
+// Read implements io.Reader.
+func (f *lyingFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	if f.l.kind == "misread" && n > 1 && f.l.now() {
+		slices.Reverse(p[:n])
+	}
+	return n, err
+}

@@ -1,0 +1,319 @@
+package metamorphic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Faults are the kinds of faults.
+var Faults = []string{
+	"enospc", "edquot", "eio", // an operation on files, and for odd At all later ones, fail
+	"interrupt", "signal", "kill", // before an operation: SIGINT; in a process of its own one of four signals, or SIGKILL
+	"power",                          // is lost: unsynced changes are lost, in part, or kept
+	"torn", "misdirected", "misread", // a write or read goes wrong without an error
+	"flip", "shrink", "replace", // a file that is read has a wrong bit, is shorter, or is replaced meanwhile
+}
+
+// faulty are the commands in which programs have faults.
+var faulty = []string{"generate", "presample", "pack", "train", "predict"}
+
+// candidates is the number of programs of which a Drawer takes one.
+const candidates = 6
+
+// Drawer draws programs. It is not safe for concurrent use.
+type Drawer struct {
+	rng  *rand.Rand
+	met  map[[2]string]int // pairs of settings, the lesser first
+	only string            // kind of faults, or "" for all
+}
+
+// NewDrawer returns a Drawer with a seed. Two with equal seeds draw the same programs.
+func NewDrawer(seed uint64) *Drawer {
+	return &Drawer{rng: rand.New(rand.NewPCG(seed, 0x6d657461)), met: make(map[[2]string]int)}
+}
+
+// Next returns the next program, and counts its pairs.
+func (d *Drawer) Next() *Program {
+	var best *Program
+	most := -1
+	for range candidates {
+		p := d.draw()
+		fresh := 0
+		d.eachPair(p, func(pair [2]string) {
+			if d.met[pair] == 0 {
+				fresh++
+			}
+		})
+		if fresh > most {
+			best, most = p, fresh
+		}
+	}
+	d.eachPair(best, func(pair [2]string) { d.met[pair]++ })
+	return best
+}
+
+// rarely is the number of settings that are likely to be refused, of which one is kept.
+const rarely = 8
+
+// notInReference are the free options that the reference has at their first value, so that it is seldom
+// refused.
+var notInReference = []string{"interrupt", "store", "batches", "ranks"}
+
+// draw returns a program; half of its options have their first value, so that faults of few options are
+// seen by themselves.
+func (d *Drawer) draw() *Program {
+	p := &Program{}
+	calm := d.rng.Float64()
+	value := func(o *Option) string {
+		if d.rng.Float64() < calm {
+			return o.Values[0]
+		}
+		return o.Values[d.rng.IntN(len(o.Values))]
+	}
+	for i := range Options {
+		if o := &Options[i]; !o.Free && (o.When == nil || o.When(p)) {
+			v := value(o)
+			if p.mostlyRefused(Reference, Setting{o.Command, o.Flag, v}) && d.rng.IntN(rarely) > 0 {
+				v = o.Values[0]
+			}
+			if v != "" {
+				p.Content = append(p.Content, Setting{o.Command, o.Flag, v})
+			}
+		}
+	}
+	variants := 2 + d.rng.IntN(2)
+	for v := range variants {
+		p.Variants = append(p.Variants, nil)
+		for i := range Options {
+			o := &Options[i]
+			if !o.Free {
+				continue
+			}
+			x := value(o)
+			if v == Reference && slices.Contains(notInReference, o.Flag) || p.mostlyRefused(v, Setting{o.Command, o.Flag, x}) && d.rng.IntN(rarely) > 0 {
+				x = o.Values[0]
+			}
+			if x != "" {
+				p.Variants[v] = append(p.Variants[v], Setting{o.Command, o.Flag, x})
+			}
+		}
+	}
+	if d.rng.IntN(4) > 0 {
+		p.Fault = &Fault{Variant: 1, Command: faulty[d.rng.IntN(len(faulty))], Kind: Faults[d.rng.IntN(len(Faults))], At: d.rng.IntN(1 << d.rng.IntN(12))}
+	}
+	return p
+}
+
+// eachPair calls do for every pair of settings that a command of the program, or one and a later one of
+// the same variant, run with. The names of settings that are not given end in a space.
+func (d *Drawer) eachPair(p *Program, do func(pair [2]string)) {
+	for v := range p.Variants {
+		names := p.settings(v)
+		for i, a := range names {
+			for _, b := range names[:i] {
+				do([2]string{min(a, b), max(a, b)})
+			}
+		}
+	}
+}
+
+// settings returns all options with an effect in a variant as text, also with values of "".
+func (p *Program) settings(variant int) (names []string) {
+	for i := range Options {
+		o := &Options[i]
+		if o.When != nil && !o.When(p) {
+			continue
+		}
+		s := Setting{o.Command, o.Flag, p.Value(o.Command, o.Flag)}
+		if o.Free {
+			s.Value = p.Free(variant, o.Command, o.Flag)
+		}
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// Pairs returns the number of pairs of settings that programs can have, with conditions on each setting
+// alone.
+func Pairs() (n int) {
+	sum, squares := 0, 0
+	for i := range Options {
+		sum += len(Options[i].Values)
+		squares += len(Options[i].Values) * len(Options[i].Values)
+	}
+	return (sum*sum - squares) / 2
+}
+
+// Coverage counts pairs of settings by their fate.
+type Coverage struct {
+	ran     map[[2]string]int // commands with both ran
+	refused map[[2]string]int
+}
+
+// NewCoverage returns a Coverage without pairs.
+func NewCoverage() *Coverage {
+	return &Coverage{ran: make(map[[2]string]int), refused: make(map[[2]string]int)}
+}
+
+// Add counts the pairs of a variant: done tells whether all of its commands ran, or one was refused.
+func (c *Coverage) Add(p *Program, variant int, done bool) {
+	names := p.settings(variant)
+	to := c.refused
+	if done {
+		to = c.ran
+	}
+	for i, a := range names {
+		for _, b := range names[:i] {
+			to[[2]string{min(a, b), max(a, b)}]++
+		}
+	}
+}
+
+// Merge adds the counts of another Coverage.
+func (c *Coverage) Merge(o *Coverage) {
+	for pair, n := range o.ran {
+		c.ran[pair] += n
+	}
+	for pair, n := range o.refused {
+		c.refused[pair] += n
+	}
+}
+
+// Summary states the pairs that ran, the pairs that were only refused, and the pairs that were never
+// drawn, of all.
+func (c *Coverage) Summary() string {
+	only := 0
+	for pair := range c.refused {
+		if c.ran[pair] == 0 {
+			only++
+		}
+	}
+	all := Pairs()
+	return fmt.Sprintf("%d of %d pairs of settings ran, %d were only refused, %d were not drawn or exclude each other", len(c.ran), all, only, all-len(c.ran)-only)
+}
+
+// Missing returns the pairs of settings that never ran, at most n.
+func (c *Coverage) Missing(n int) (missing []string) {
+	for pair := range c.refused {
+		if c.ran[pair] == 0 {
+			missing = append(missing, pair[0]+" | "+pair[1])
+		}
+	}
+	sort.Strings(missing)
+	return missing[:min(n, len(missing))]
+}
+
+// Simpler returns programs that differ from p in one step towards a simpler one: without the fault,
+// without a variant, or with an option at its first value.
+func Simpler(p *Program) (list []*Program) {
+	edit := func(change func(q *Program)) {
+		q, err := Parse(p.String())
+		if err != nil {
+			panic(err)
+		}
+		change(q)
+		list = append(list, q)
+	}
+	if p.Fault != nil {
+		edit(func(q *Program) { q.Fault = nil })
+	}
+	for v := len(p.Variants) - 1; v > Reference && len(p.Variants) > 2; v-- {
+		if p.Fault == nil || p.Fault.Variant != v {
+			edit(func(q *Program) {
+				if q.Variants = slices.Delete(q.Variants, v, v+1); q.Fault != nil && q.Fault.Variant > v {
+					q.Fault.Variant--
+				}
+			})
+		}
+	}
+	for i := range Options {
+		o := &Options[i]
+		for v := range p.Variants {
+			now := p.Value(o.Command, o.Flag)
+			if o.Free {
+				now = p.Free(v, o.Command, o.Flag)
+			}
+			if now != o.Values[0] && (o.When == nil || o.When(p)) {
+				edit(func(q *Program) { q.set(v, o, o.Values[0]) })
+			}
+			if !o.Free {
+				break
+			}
+		}
+	}
+	if p.Fault != nil && p.Fault.At > 0 {
+		edit(func(q *Program) { q.Fault.At /= 2 })
+		edit(func(q *Program) { q.Fault.At-- })
+	}
+	return list
+}
+
+// set gives an option a value, and removes content options that lose their effect by it.
+func (p *Program) set(variant int, o *Option, value string) {
+	list := &p.Content
+	if o.Free {
+		list = &p.Variants[variant]
+	}
+	*list = slices.DeleteFunc(*list, func(s Setting) bool { return s.Command == o.Command && s.Flag == o.Flag })
+	if value != "" {
+		*list = append(*list, Setting{o.Command, o.Flag, value})
+	}
+	if o.Free {
+		return
+	}
+	old := p.Content
+	p.Content = nil
+	for i := range Options {
+		k := &Options[i]
+		if k.Free || k.When != nil && !k.When(p) {
+			continue
+		}
+		v := valueOf(old, k.Command, k.Flag)
+		if v == "" && !slices.Contains(k.Values, "") {
+			v = k.Values[0]
+		}
+		if v != "" {
+			p.Content = append(p.Content, Setting{k.Command, k.Flag, v})
+		}
+	}
+}
+
+// Shrink returns the simplest program that it finds for which fails reports true, as it does for p. It
+// calls fails at most most times.
+func Shrink(p *Program, most int, fails func(*Program) bool) *Program {
+	for again := true; again; {
+		again = false
+		for _, q := range Simpler(p) {
+			if most--; most < 0 {
+				return p
+			}
+			if fails(q) {
+				p, again = q, true
+				break
+			}
+		}
+	}
+	return p
+}
+
+// Kind returns an error's text with numbers and quoted parts replaced, so that equal faults count
+// together.
+func Kind(message string) string {
+	var b strings.Builder
+	digit := false
+	for _, c := range message {
+		if '0' <= c && c <= '9' {
+			if !digit {
+				b.WriteByte('#')
+			}
+			digit = true
+			continue
+		}
+		digit = false
+		b.WriteRune(c)
+	}
+	return b.String()
+}
