@@ -180,7 +180,7 @@ func (im *importing) params(content string) importParams {
 
 func (im *importing) execute(ctx context.Context, out string) (state stage.State, err error) {
 	o := &im.o
-	if o.NodeIDs != "" { // opening the source takes memory
+	if o.mayName() { // opening the source takes memory
 		defer budget.LimitHeap(o.Memory, 0)()
 	}
 	defer func() { err = errors.Join(err, im.closeSource()) }()

@@ -92,6 +92,9 @@ type Reading struct {
 // Labelled reports whether the dataset gets labels and splits.
 func (r *Reading) Labelled() bool { return r.For == "" }
 
+// mayName reports whether nodes may have names, which are numbered when the source is opened.
+func (r *Reading) mayName() bool { return r.NodeIDs != "" || r.IDColumn != "" }
+
 // AddsReverse reports whether the reverses of edges are added. auto is the answer for ReverseAuto.
 func (r *Reading) AddsReverse(auto bool) bool {
 	return r.Reverse == ReverseYes || r.Reverse != ReverseNo && auto

@@ -189,7 +189,7 @@ func Agrees(ctx context.Context, fsys vfs.FS, out string, f Format, o Options) (
 		}
 	}
 	was, ok := stage.Made(fsys, out)
-	if !ok || o.NodeIDs != "" {
+	if !ok || o.mayName() {
 		return nil
 	}
 	im := &importing{format: f, o: o, fs: vfs.ReadOnly(fsys), rep: progress.Discard}

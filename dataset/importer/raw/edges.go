@@ -31,9 +31,11 @@ func (t *table) nodes() (int64, error) { return 0, nil }
 func (t *table) columns() matrix.Ends  { return t.ends }
 
 func (t *table) count() (n int64, err error) {
-	a, err := matrix.OpenArray(t.fs, t.spec)
-	if err != nil {
-		return 0, err
+	var a *npz.Array
+	if len(t.spec.Columns) == 0 {
+		if a, err = matrix.OpenArray(t.fs, t.spec); err != nil {
+			return 0, err
+		}
 	}
 	if a == nil {
 		m, ends, err := t.matrix()
@@ -43,7 +45,7 @@ func (t *table) count() (n int64, err error) {
 		t.ends = ends
 		defer func() { err = errors.Join(err, m.Close()) }()
 		if m.Columns() != 2 || !m.Integer() {
-			return 0, fault.New(fault.ErrInput, "%s: edges must be two columns of integers, but there are %d columns; remove weights and features of edges, which are not imported", m.Name(), m.Columns())
+			return 0, fault.New(fault.ErrInput, "%s: edges must be two columns of integers, but there are %d columns", m.Name(), m.Columns())
 		}
 		if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
 			p, err := t.open() // lines of packed text cannot be seen
@@ -57,7 +59,7 @@ func (t *table) count() (n int64, err error) {
 	defer func() { err = errors.Join(err, a.Close()) }()
 	switch {
 	case !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 && a.Shape[1] != 2:
-		return 0, a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+		return 0, a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not %s of shape %s%s", a.Type(), a.ShapeString(), chosenEnds(a)))
 	case a.Shape[0] == 2 && a.Shape[1] == 2:
 		return 0, a.Fail(fault.New(fault.ErrInput, "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"))
 	case a.Shape[0] == 2:
@@ -68,14 +70,16 @@ func (t *table) count() (n int64, err error) {
 	return a.Shape[0], nil
 }
 
-// matrix opens a table of two columns, sources first.
-func (t *table) matrix() (matrix.Matrix, matrix.Ends, error) {
-	m, err := matrix.Open(t.fs, t.spec)
-	if err != nil {
-		return nil, matrix.Ends{}, err
+// chosenEnds returns advice for an array of integers with more columns.
+func chosenEnds(a *npz.Array) string {
+	if a.Integer() && len(a.Shape) == 2 && a.Shape[1] > 2 {
+		return ": name two of its columns, as in --edge-columns 0,1"
 	}
-	return matrix.Edges(m)
+	return ""
 }
+
+// matrix opens a table of two columns, sources first.
+func (t *table) matrix() (matrix.Matrix, matrix.Ends, error) { return matrix.OpenEdges(t.fs, t.spec) }
 
 func (t *table) rows() (*npz.Array, error) {
 	a, err := matrix.OpenArray(t.fs, t.spec)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
@@ -30,23 +31,27 @@ type named struct {
 	edges   *names.List // source and destination by turns
 	ends    matrix.Ends // once edges are open
 	splits  []*names.List
-	label   *names.List // of each row of the labels its node; nil: rows are in the order of ids
-	feat    *names.List // numbers of the ids of the features
+	keys    []*names.List // of the tables with names in their rows
 	rows    *extsort.Records
 }
 
-// openNamed numbers the ids. held is the memory that reading tables takes meanwhile.
-func openNamed(fsys vfs.FS, o *importer.Reading, held int64) (*named, error) {
+// openNamed begins to number the ids; column has them without --node-ids. held is the memory that
+// reading tables takes meanwhile.
+func openNamed(fsys vfs.FS, o *importer.Reading, column *matrix.Spec, held int64) (*named, error) {
 	n := &named{fs: fsys, scratch: o.Scratch, memory: max((o.ScratchMemory-held)/2, names.Least)}
 	if n.scratch == "" {
 		return nil, fmt.Errorf("raw: no place for scratch files")
 	}
-	if o.NodeIDs != ByEdges {
-		spec, err := matrix.ParseSpec(o.NodeIDs)
+	if o.NodeIDs == "" {
+		n.spec = column
+	} else if o.NodeIDs != ByEdges {
+		file, err := openFile(fsys, o.NodeIDs, o)
 		if err != nil {
 			return nil, err
 		}
-		n.spec = &spec
+		if n.spec = &file.spec; file.has(o.IDColumn) {
+			n.spec.Columns = []string{o.IDColumn}
+		}
 	}
 	if err := vfs.MakeParents(fsys, n.scratch); err != nil {
 		return nil, err
@@ -61,7 +66,7 @@ func (n *named) path(what string) string { return n.scratch + "." + what + ".scr
 // close closes the files on disk, of which nothing is left.
 func (n *named) close() error {
 	errs := []error{n.dict.Close()}
-	for _, l := range append([]*names.List{n.edges, n.label, n.feat}, n.splits...) {
+	for _, l := range slices.Concat([]*names.List{n.edges}, n.keys, n.splits) {
 		if l != nil {
 			errs = append(errs, l.Close())
 		}
@@ -212,12 +217,12 @@ func nth(open func() (matrix.Words, error), i int64, columns int) (_ string, err
 }
 
 // settleNames numbers the nodes and reads all ids. Problems of all files are found.
-func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges matrix.Spec) error {
+func (s *source) settleNames(ctx context.Context, edges matrix.Spec) error {
 	n := s.named
 	if err := n.define(ctx, edges); err != nil {
 		return err
 	}
-	if err := s.setNodes("ids", n.from(), n.dict.Len()); err != nil {
+	if err := s.setNodes("ids", n.from(), n.dict.Len(), nil); err != nil {
 		return err
 	}
 	s.sh.Nodes, s.sh.NameBytes, s.sh.Held = n.dict.Len(), n.dict.Bytes(), n.dict.Held()
@@ -256,22 +261,17 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 			return err
 		}
 	}
-	if n.spec == nil {
-		for _, k := range []struct {
-			spec *matrix.Spec
-			to   **names.List
-			what string
-		}{{s.label, &n.label, "labels"}, {s.feat, &n.feat, "features"}} {
-			if k.spec == nil {
-				continue
-			}
-			if err := take(k.to, k.what, 1, func() (matrix.Words, error) { return matrix.OpenKeys(n.fs, *k.spec) }); err != nil {
-				return err
-			}
+	for i, t := range append([]*nodeTable{s.label, s.feat, s.sets}, s.masks...) {
+		if t == nil || !t.keyed {
+			continue
 		}
+		if err := take(&t.list, fmt.Sprintf("table-%d", i), 1, func() (matrix.Words, error) { return matrix.OpenKeys(n.fs, t.spec) }); err != nil {
+			return err
+		}
+		n.keys = append(n.keys, t.list)
 	}
-	if n.feat != nil {
-		found.Add(n.whole(ctx, s.feat.Path))
+	if s.feat != nil && s.feat.list != nil {
+		found.Add(n.whole(ctx, s.feat))
 		s.sh.Held += n.rowMemory(s.sh.Dim)
 	}
 	if n.edges != nil {
@@ -281,13 +281,14 @@ func (s *source) settleNames(ctx context.Context, o *importer.Reading, edges mat
 }
 
 // whole makes sure that every node has one row of features.
-func (n *named) whole(ctx context.Context, file string) error {
-	if n.feat.Len() != n.dict.Len() {
-		return fault.New(fault.ErrInput, "%s has features of %d ids, but the edges have %d ids", file, n.feat.Len(), n.dict.Len())
+func (n *named) whole(ctx context.Context, t *nodeTable) error {
+	file := t.spec.Path
+	if t.list.Len() != n.dict.Len() {
+		return fault.New(fault.ErrInput, "%s has features of %d ids, but %s has %d ids", file, t.list.Len(), n.from(), n.dict.Len())
 	}
 	seen := make([]uint64, (n.dict.Len()+63)/64)
 	row := int64(0)
-	return n.feat.Each(ctx, func(nodes []uint32) error {
+	return t.list.Each(ctx, func(nodes []uint32) error {
 		for _, v := range nodes {
 			if seen[v/64]&(1<<(v%64)) != 0 {
 				return fault.New(fault.ErrInput, "%s: row %d: an earlier row has the same id", file, row)
@@ -307,7 +308,7 @@ func (s *source) isMask(spec matrix.Spec) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return m.Mask(), m.Close()
+	return m.Mask() || m.Columns() > 1, m.Close()
 }
 
 // rowMemory is the memory of putting the features in order, in bytes.
@@ -326,7 +327,7 @@ func (s *source) keyedRows(first int64) (_ importer.RowStream, err error) {
 
 func (s *source) sortRows(ctx context.Context) (_ *extsort.Records, err error) {
 	n := s.named
-	m, err := matrix.OpenKeyed(s.fs, *s.feat)
+	m, err := s.feat.open(s.fs)
 	if err != nil {
 		return nil, err
 	}
@@ -336,7 +337,7 @@ func (s *source) sortRows(ctx context.Context) (_ *extsort.Records, err error) {
 		return nil, err
 	}
 	row := make([]float32, s.sh.Dim)
-	err = n.feat.Each(ctx, func(nodes []uint32) error {
+	err = s.feat.list.Each(ctx, func(nodes []uint32) error {
 		for _, v := range nodes {
 			got, err := m.Floats(row)
 			if err == nil && got < len(row) {
@@ -385,43 +386,6 @@ func (n *named) eachEdge(ctx context.Context, add func(dst, src []int64) error) 
 				return err
 			}
 			ends = ends[2*k:]
-		}
-		return nil
-	})
-}
-
-// keyedLabels reads rows of labels that begin with ids.
-func (s *source) keyedLabels(ctx context.Context, l *importer.Labelling) (err error) {
-	m, err := matrix.OpenKeyed(s.fs, *s.label)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	row, values := make([]float64, m.Columns()), make([]float32, m.Columns())
-	seen := make([]uint64, (s.sh.Nodes+63)/64)
-	at := 0
-	return s.named.label.Each(ctx, func(nodes []uint32) error {
-		for _, v := range nodes {
-			got, err := m.Doubles(row)
-			switch {
-			case err != nil:
-			case got < len(row):
-				err = fault.New(fault.ErrInput, "truncated")
-			case seen[v/64]&(1<<(v%64)) != 0:
-				err = fault.New(fault.ErrInput, "row %d: an earlier row has the same id", at)
-			case s.sh.Multi:
-				for c, x := range row {
-					values[c] = float32(x)
-				}
-				err = l.Row(int64(v), values)
-			default:
-				err = l.Number(int64(v), row[0])
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.Name(), err)
-			}
-			seen[v/64] |= 1 << (v % 64)
-			at++
 		}
 		return nil
 	})

@@ -39,9 +39,12 @@
 package raw
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,17 +53,20 @@ import (
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
-// takes are the flags that all formats here take, beside --edges.
-var takes = []string{"features", "labels", "split-files", "nodes", "node-ids", "labels-as"}
+// takes are the flags that all formats here take, beside flags of edges.
+var takes = []string{
+	"features", "labels", "split-files", "nodes", "node-ids", "feature-columns", "drop", "label-column", "split-column", "id-column", "labels-as", "split-index",
+}
 
 // Format reads arrays and tables.
 var Format = importer.Format{
-	Name: "raw", What: "files that --edges, --features, --labels and --split-files name", Takes: append([]string{"edges"}, takes...),
+	Name: "raw", What: "files that --edges, --features, --labels and --split-files name", Takes: append([]string{"edges", "edge-columns"}, takes...),
 	Open: func(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
 		if o.Edges == "" || len(sources) > 0 {
 			return nil, fault.New(fault.ErrUsage, "the format raw takes no SOURCE: name its files with --edges, --features, --labels and --split-files")
@@ -69,6 +75,7 @@ var Format = importer.Format{
 		if err != nil {
 			return nil, err
 		}
+		spec.Columns = o.EdgeColumns
 		return open(fsys, o, &table{fs: fsys, spec: spec})
 	},
 }
@@ -94,51 +101,47 @@ type source struct {
 	sh      importer.Shape
 	edge    edgeList
 	counted bool // the edges, without reading them
-	feat    *matrix.Spec
-	label   *matrix.Spec
-	drawn   int // classes
+	uses
+	drawn   int              // classes
+	classes map[string]int64 // numbers of classes that are words; nil: labels are numbers
 	splits  []matrix.Spec
+	index   int // of the column of masks
 	seed    uint64
 	named   *named // nil: nodes are numbers
 }
 
 func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err error) {
 	s := &source{fs: fsys, edge: e, seed: o.Seed}
-	held, err := heldByTables(fsys, o, e)
+	s.sh.DType, s.sh.Reading = dtype.Float32, columnsOf(o)
+	if s.uses, err = assign(fsys, o); err != nil {
+		return nil, err
+	}
+	held, err := s.heldByTables(o)
 	if err != nil {
 		return nil, err
 	}
-	var spec matrix.Spec
-	if o.NodeIDs != "" {
-		list, ok := e.(interface{ listSpec() matrix.Spec })
-		switch {
-		case !ok:
-			return nil, fault.New(fault.ErrUsage, "--node-ids: the adjacency lists of %s have no ids", e.file())
-		case o.Nodes != 0:
-			return nil, fault.New(fault.ErrUsage, "--nodes: not with --node-ids, which determines the number of nodes")
-		}
-		spec = list.listSpec()
-		if s.named, err = openNamed(fsys, o, held.Bytes); err != nil {
-			return nil, err
-		}
+	spec, err := s.openIDs(o, held.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	if s.named != nil {
 		defer func() {
 			if err != nil {
 				err = errors.Join(err, s.Close())
 			}
 		}()
 	}
-	s.sh.DType, s.sh.Reading = dtype.Float32, map[string]string{}
 	var found importer.Problems
-	found.Add(s.openFeatures(o.FeatureFile))
+	found.Add(s.openFeatures(o))
 	if o.Labelled() {
-		found.Add(s.openLabels(o.LabelFile))
-		found.Add(s.openSplits(o.SplitFiles))
+		found.Add(s.openLabels(o))
+		found.Add(s.openSplits(o))
 	} else {
 		s.sh.NoSplit = true
 	}
 	if s.named == nil {
 		found.Add(s.openEdges())
-	} else if err := s.settleNames(context.Background(), o, spec); err != nil {
+	} else if err := s.settleNames(context.Background(), spec); err != nil {
 		if !errors.Is(err, fault.ErrInput) {
 			return nil, err
 		}
@@ -150,6 +153,9 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	if err := s.countNodes(o.Nodes); err != nil {
 		return nil, err
 	}
+	if err := s.lookAtSplits(o); err != nil {
+		return nil, err
+	}
 	if len(s.sh.Reading) == 0 {
 		s.sh.Reading = nil
 	}
@@ -157,29 +163,88 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	return s, nil
 }
 
+// columnsOf returns the choices of columns for the content parameters.
+func columnsOf(o *importer.Reading) map[string]string {
+	r := map[string]string{}
+	for name, value := range map[string]string{
+		"edge-columns": strings.Join(o.EdgeColumns, ","), "feature-columns": strings.Join(o.FeatureColumns, ","), "drop": strings.Join(o.Drop, ","),
+		"label-column": o.LabelColumn, "split-column": o.SplitColumn, "id-column": o.IDColumn,
+	} {
+		if value != "" {
+			r[name] = value
+		}
+	}
+	return r
+}
+
+// openIDs finds out whether nodes have names, and begins to number them. It returns the file of edges.
+func (s *source) openIDs(o *importer.Reading, held int64) (edges matrix.Spec, err error) {
+	ids := o.NodeIDs
+	if ids == "" && s.ids != nil {
+		n, is, err := counts(s.fs, *s.ids)
+		if err == nil && is {
+			err = s.setNodes("ids", s.ids.Path, n, nil)
+		}
+		if err != nil || is {
+			return edges, err
+		}
+	}
+	if ids == "" && s.ids == nil {
+		return edges, nil
+	}
+	flag := "--node-ids"
+	if ids == "" {
+		flag = "--id-column"
+	}
+	list, ok := s.edge.(interface{ listSpec() matrix.Spec })
+	switch {
+	case !ok:
+		return edges, fault.New(fault.ErrUsage, "%s: the adjacency lists of %s have no ids", flag, s.edge.file())
+	case o.Nodes != 0:
+		return edges, fault.New(fault.ErrUsage, "--nodes: not with %s, which determines the number of nodes", flag)
+	}
+	s.named, err = openNamed(s.fs, o, s.ids, held)
+	return list.listSpec(), err
+}
+
+// counts reports whether a column has the numbers 0, 1, 2 and so on; n are its rows, up to the first
+// that has not.
+func counts(fsys vfs.FS, column matrix.Spec) (n int64, is bool, err error) {
+	var number []byte
+	n, err = eachCell(fsys, column, func(row int64, word []byte) bool {
+		number = strconv.AppendInt(number[:0], row, 10)
+		is = bytes.Equal(word, number)
+		return is
+	})
+	return n, is, err
+}
+
 // heldByTables returns the memory for reading the tables: edges, and one of the others at the same
 // time. If nodes have names, files are read while the source is opened, so that too large ones are
 // errors here; others are errors when the whole import is planned.
-func heldByTables(fsys vfs.FS, o *importer.Reading, e edgeList) (held matrix.Need, err error) {
-	texts := append([]string{o.FeatureFile, o.LabelFile, o.NodeIDs}, o.SplitFiles...)
-	var specs []matrix.Spec
-	for _, text := range texts {
+func (s *source) heldByTables(o *importer.Reading) (held matrix.Need, err error) {
+	var turns [][]matrix.Spec // files of a turn are read at the same time
+	for _, text := range append([]string{o.NodeIDs}, o.SplitFiles...) {
 		if spec, err := matrix.ParseSpec(text); err == nil { // opening the file reports other errors
-			specs = append(specs, spec)
+			turns = append(turns, []matrix.Spec{spec})
+		}
+	}
+	if s.ids != nil {
+		turns = append(turns, []matrix.Spec{*s.ids})
+	}
+	for _, t := range append([]*nodeTable{s.feat, s.label, s.sets}, s.masks...) {
+		if t != nil {
+			turns = append(turns, t.specs())
 		}
 	}
 	other := matrix.Need{}
-	for _, spec := range specs {
-		n, err := tableNeed(fsys, spec, o)
-		if err != nil {
+	for _, specs := range turns {
+		if other, err = s.largerNeed(other, specs, o); err != nil {
 			return held, err
 		}
-		if n.Bytes > other.Bytes {
-			other = n
-		}
 	}
-	if list, ok := e.(interface{ listSpec() matrix.Spec }); ok {
-		if held, err = tableNeed(fsys, list.listSpec(), o); err != nil {
+	if list, ok := s.edge.(interface{ listSpec() matrix.Spec }); ok {
+		if held, err = tableNeed(s.fs, list.listSpec(), o); err != nil {
 			return held, err
 		}
 	}
@@ -187,50 +252,79 @@ func heldByTables(fsys vfs.FS, o *importer.Reading, e edgeList) (held matrix.Nee
 		held.Most = other.Most
 	}
 	held.Bytes += other.Bytes
-	if o.NodeIDs != "" && o.ScratchMemory != 0 && held.Bytes > max(o.ScratchMemory, 0) {
+	if (o.NodeIDs != "" || o.IDColumn != "") && o.ScratchMemory != 0 && held.Bytes > max(o.ScratchMemory, 0) {
 		err = fault.New(fault.ErrBudget, "%s", held.Most)
 	}
 	return held, err
 }
 
+// largerNeed returns n, or the need of reading files at the same time if that is larger.
+func (s *source) largerNeed(n matrix.Need, specs []matrix.Spec, o *importer.Reading) (matrix.Need, error) {
+	sum := matrix.Need{}
+	for _, spec := range specs {
+		one, err := tableNeed(s.fs, spec, o)
+		if err != nil {
+			return n, err
+		}
+		if sum.Most == "" {
+			sum.Most = one.Most
+		}
+		sum.Bytes += one.Bytes
+	}
+	if sum.Bytes > n.Bytes {
+		return sum, nil
+	}
+	return n, nil
+}
+
 func tableNeed(fsys vfs.FS, spec matrix.Spec, o *importer.Reading) (matrix.Need, error) {
 	n, err := matrix.Held(fsys, spec, o.ScratchMemory)
 	if errors.Is(err, fault.ErrInput) {
-		return matrix.Need{}, nil // likewise
+		return matrix.Need{}, nil // opening the file reports it
 	}
 	return n, err
 }
 
 // parseRandom reads random:N.
-func parseRandom(flag, text string, most int) (n int, is bool, err error) {
-	rest, is := strings.CutPrefix(text, random)
-	if !is {
-		return 0, false, nil
+func parseRandom(flag, text string, most int) (n int, err error) {
+	if n, err = strconv.Atoi(strings.TrimPrefix(text, random)); err != nil || n < 1 || n > most {
+		return 0, fault.New(fault.ErrUsage, "--%s %s: needs a number from 1 to %d", flag, text, most)
 	}
-	if n, err = strconv.Atoi(rest); err != nil || n < 1 || n > most {
-		return 0, true, fault.New(fault.ErrUsage, "--%s %s: needs a number from 1 to %d", flag, text, most)
-	}
-	return n, true, nil
+	return n, nil
 }
 
-func (s *source) openFeatures(text string) error {
+func (s *source) openFeatures(o *importer.Reading) error {
+	text := o.FeatureFile
 	if text == "" {
 		return fault.New(fault.ErrUsage, "--features is missing: give a file, or random:DIM")
 	}
-	dim, is, err := parseRandom("features", text, dataset.MaxDim)
-	if is || err != nil {
+	if s.feat == nil {
+		dim, err := parseRandom("features", text, dataset.MaxDim)
 		s.sh.Dim, s.sh.Features = dim, text
 		s.record("features", text)
 		return err
 	}
-	return s.lookAtTable(text, &s.feat, func(m matrix.Matrix) error {
+	if err := s.refuseText(); err != nil {
+		return err
+	}
+	return s.withTable(s.feat, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.Features = m.Columns(), m.Name()
 		s.noteIDs("features", m)
 		if m.Half() {
 			s.sh.DType = dtype.Float16
 		}
-		return s.setNodes("features", m.Name(), m.Rows())
+		return s.setNodes("features", m.Name(), m.Rows(), s.feat)
 	})
+}
+
+// refuseText returns an error if a column of the features has text.
+func (s *source) refuseText() error {
+	text, _, err := s.feat.text()
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	return fault.New(fault.ErrInput, "%s: features are numbers, but it has text in %.200s: give --drop %.200s, name the columns with --feature-columns, or their use with --label-column, --split-column or --id-column",
+		s.feat.spec.Path, strings.Join(text, ", "), strings.Join(text, ","))
 }
 
 // noteIDs records that a table has a column that counts its rows.
@@ -246,29 +340,55 @@ func (s *source) record(name, text string) {
 	s.sh.Reading[name], s.sh.Reading["seed"] = text, strconv.FormatUint(s.seed, 10)
 }
 
-func (s *source) openLabels(text string) error {
-	if text == "" {
-		return fault.New(fault.ErrUsage, "--labels is missing: give a file, or random:CLASSES")
-	}
-	classes, is, err := parseRandom("labels", text, 1<<20)
-	if is || err != nil {
+func (s *source) openLabels(o *importer.Reading) error {
+	text := o.LabelFile
+	switch {
+	case s.label == nil && text == "":
+		return fault.New(fault.ErrUsage, "--labels is missing: give a file, or random:CLASSES, or with --label-column a column of --features")
+	case s.label == nil:
+		classes, err := parseRandom("labels", text, 1<<20)
 		s.drawn, s.sh.Classes = classes, classes
 		s.record("labels", text)
 		return err
 	}
-	return s.lookAtTable(text, &s.label, func(m matrix.Matrix) error {
+	words, all, err := s.label.text()
+	if err != nil {
+		return err
+	}
+	if len(words) > 0 && all == 1 {
+		return s.openClasses(words[0])
+	}
+	return s.withTable(s.label, func(m matrix.Matrix) error {
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
 		}
 		s.noteIDs("labels", m)
-		return s.setNodes("labels", m.Name(), m.Rows())
+		return s.setNodes("labels", m.Name(), m.Rows(), s.label)
 	})
 }
 
-// setNodes compares the numbers of nodes of files and of --nodes, and sets Shape.Nodes.
-func (s *source) setNodes(what, name string, n int64) error {
+// openClasses reads the words of the classes, which are numbered in their order.
+func (s *source) openClasses(column string) error {
+	s.label.spec.Columns, s.label.spec.Except = []string{column}, nil
+	return withWords(s.fs, s.label.spec, func(w matrix.Words) error {
+		words, rows, err := findClasses(w)
+		if err != nil {
+			return err
+		}
+		s.sh.ClassNames = slices.Sorted(maps.Keys(words))
+		for i, word := range s.sh.ClassNames {
+			words[word] = int64(i)
+		}
+		s.classes, s.sh.Classes = words, len(words)
+		return s.setNodes("labels", w.Name(), rows, s.label)
+	})
+}
+
+// setNodes compares the numbers of nodes of files and of --nodes, and sets Shape.Nodes. t is the table
+// with n rows, or nil.
+func (s *source) setNodes(what, name string, n int64, t *nodeTable) error {
 	switch {
-	case n < 0 || s.named != nil && s.named.spec == nil: // not known, or not of all nodes
+	case n < 0 || t != nil && t.keyed: // not known, or not of all nodes
 		return nil
 	case n == 0:
 		return fault.New(fault.ErrInput, "%s has no rows of %s", name, what)
@@ -280,71 +400,76 @@ func (s *source) setNodes(what, name string, n int64) error {
 	return nil
 }
 
-func (s *source) openSplits(files []string) error {
-	if len(files) == 0 {
-		s.sh.NoSplit = true
+func (s *source) openSplits(o *importer.Reading) error {
+	files := o.SplitFiles
+	if s.sh.NoSplit = len(files) == 0 && s.sets == nil; len(files) == 0 {
 		return nil
 	}
 	if len(files) != len(dataset.SplitNames) {
 		return fault.New(fault.ErrUsage, "--split-files %s: needs three files: training, validation and test nodes", strings.Join(files, ","))
 	}
+	if s.masks != nil {
+		s.sh.Reading["split-columns"] = strings.Join(files, ",")
+		return nil
+	}
 	var found importer.Problems
 	for _, f := range files {
-		if s.named != nil { // the file is checked when ids have numbers
-			parsed, err := matrix.ParseSpec(f)
-			if found.Add(err); err == nil {
-				s.splits = append(s.splits, parsed)
-			}
-			continue
-		}
-		var spec *matrix.Spec
-		found.Add(s.look(f, &spec, func(m matrix.Matrix) error {
-			if m.Columns() != 1 || !m.Integer() && !m.Mask() {
-				return fault.New(fault.ErrInput, "%s: a split must be one column of node ids, or of booleans", m.Name())
-			}
-			return nil
-		}))
-		if spec != nil {
-			s.splits = append(s.splits, *spec)
+		spec, err := matrix.ParseSpec(f)
+		if found.Add(err); err == nil {
+			s.splits = append(s.splits, spec)
 		}
 	}
 	return found.Err()
 }
 
-// look parses a Spec and opens its file for a moment.
-func (s *source) look(text string, spec **matrix.Spec, do func(matrix.Matrix) error) error {
-	parsed, err := matrix.ParseSpec(text)
-	if err != nil {
+// lookAtSplits looks at the files of sets of node numbers, once the number of nodes is known.
+func (s *source) lookAtSplits(o *importer.Reading) error {
+	var found importer.Problems
+	several := false
+	for i := range s.splits {
+		if s.hasNames(i) {
+			continue
+		}
+		set, err := s.set(i)
+		if err == nil {
+			var columns int
+			columns, err = set.LookAt(s.sh.Nodes, o.SplitIndex)
+			several = several || columns > 1
+		}
+		found.Add(err)
+	}
+	if err := found.Err(); err != nil {
 		return err
 	}
-	*spec = &parsed
-	return with(func() (matrix.Matrix, error) { return matrix.Open(s.fs, parsed) }, do)
+	switch {
+	case several:
+		s.index, s.sh.Reading["split-index"] = o.SplitIndex, strconv.Itoa(o.SplitIndex)
+	case o.SplitIndex != 0:
+		return fault.New(fault.ErrUsage, "--split-index %d: no mask in --split-files has several columns", o.SplitIndex)
+	}
+	return nil
 }
 
-// lookAtTable is look for features and labels.
-func (s *source) lookAtTable(text string, spec **matrix.Spec, do func(matrix.Matrix) error) error {
-	parsed, err := matrix.ParseSpec(text)
-	if err != nil {
-		return err
+// hasNames reports whether a file of a set has names of nodes.
+func (s *source) hasNames(i int) bool { return s.named != nil && s.named.splits[i] != nil }
+
+// set returns a file of node numbers, or a mask. In graphs of one or two nodes, integers are numbers.
+func (s *source) set(i int) (*tables.Set, error) {
+	spec := s.splits[i]
+	set := &tables.Set{Table: tables.Table{Name: spec.Path, Open: func() (matrix.Matrix, error) { return matrix.Open(s.fs, spec) }}}
+	if s.sh.Nodes > 2 {
+		return set, nil
 	}
-	*spec = &parsed
-	return s.withTable(parsed, do)
+	return set, with(set.Open, func(m matrix.Matrix) error {
+		if m.Columns() == 1 && !m.Mask() {
+			set.Kind = tables.List
+		}
+		return nil
+	})
 }
 
-// openTable opens features or labels, without the ids that rows begin with.
-func (s *source) openTable(spec matrix.Spec) (matrix.Matrix, error) {
-	if s.named != nil && s.named.spec == nil {
-		return matrix.OpenKeyed(s.fs, spec)
-	}
-	m, err := matrix.Open(s.fs, spec)
-	if err != nil {
-		return nil, err
-	}
-	return matrix.WithoutIDs(m)
-}
-
-func (s *source) withTable(spec matrix.Spec, do func(matrix.Matrix) error) error {
-	return with(func() (matrix.Matrix, error) { return s.openTable(spec) }, do)
+func (s *source) withTable(t *nodeTable, do func(matrix.Matrix) error) error {
+	return with(func() (matrix.Matrix, error) { return t.open(s.fs) }, do)
 }
 
 func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
@@ -382,7 +507,7 @@ func (s *source) findEdgeData() error {
 	return z.Close()
 }
 
-// settleEnds records which column of the edges has the sources, where it is not the first.
+// settleEnds records which columns of the edges are read.
 func (s *source) settleEnds(e matrix.Ends) {
 	if e.Reversed {
 		s.sh.Reading["edge_columns"] = "destination,source"
@@ -390,13 +515,14 @@ func (s *source) settleEnds(e matrix.Ends) {
 	if e.Note != "" {
 		s.sh.Notes = append(s.sh.Notes, e.Note)
 	}
+	s.sh.DropEdgeData(s.edge.file(), e.Dropped)
 }
 
-// countNodes determines the number of nodes: the given one, the number in files, or the largest id
-// plus one, for which it reads all edges.
+// countNodes determines the number of nodes: the given one, the number in files, the number of rows, or
+// the largest id plus one, for which it reads all edges.
 func (s *source) countNodes(given int64) error {
 	if given != 0 {
-		if err := s.setNodes("--nodes", "--nodes", given); err != nil {
+		if err := s.setNodes("--nodes", "--nodes", given, nil); err != nil {
 			return err
 		}
 		s.sh.Reading["nodes"] = strconv.FormatInt(given, 10)
@@ -406,7 +532,12 @@ func (s *source) countNodes(given int64) error {
 		return err
 	}
 	if n > 0 {
-		if err := s.setNodes("edges", s.edge.file(), n); err != nil {
+		if err := s.setNodes("edges", s.edge.file(), n, nil); err != nil {
+			return err
+		}
+	}
+	if s.sh.Nodes == 0 {
+		if err := s.countRows(); err != nil {
 			return err
 		}
 	}
@@ -420,6 +551,21 @@ func (s *source) countNodes(given int64) error {
 		return fault.New(fault.ErrInput, "%s: the graph has %d nodes; at least 1 is needed", s.edge.file(), s.sh.Nodes)
 	}
 	return dataset.CheckNodes(s.edge.file(), s.sh.Nodes)
+}
+
+// countRows counts the rows of labels or features in text, if they are in the order of the nodes.
+func (s *source) countRows() error {
+	for _, t := range []*nodeTable{s.label, s.sets, s.feat} {
+		if t == nil || t.keyed {
+			continue
+		}
+		first := t.spec
+		first.Columns, first.Except = []string{t.name(0)}, nil
+		n, err := eachCell(s.fs, first, func(int64, []byte) bool { return true })
+		s.sh.Nodes = n
+		return err
+	}
+	return nil
 }
 
 // scan reads all edges for the largest id.
@@ -454,11 +600,10 @@ func (s *source) Files() []string {
 	for _, spec := range s.splits {
 		files = append(files, spec.Path)
 	}
-	if s.feat != nil {
-		files = append(files, s.feat.Path)
-	}
-	if s.label != nil {
-		files = append(files, s.label.Path)
+	for _, t := range append([]*nodeTable{s.feat, s.label, s.sets}, s.masks...) {
+		if t != nil {
+			files = append(files, t.spec.Path)
+		}
 	}
 	if s.named != nil && s.named.spec != nil {
 		files = append(files, s.named.spec.Path)
@@ -489,93 +634,64 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if err := s.readLabels(ctx, l); err != nil {
 		return err
 	}
-	for i, spec := range s.splits {
-		if s.named != nil && s.named.splits[i] != nil {
-			err := s.named.splits[i].Each(ctx, func(nodes []uint32) error {
-				for _, v := range nodes {
-					if err := l.Assign(int64(v), uint8(i+1)); err != nil {
-						return fmt.Errorf("%s: %w", spec.Path, err)
-					}
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
-			continue
+	if s.sets != nil {
+		return s.readSets(ctx, l)
+	}
+	for i, t := range s.masks {
+		if err := s.readMask(ctx, t, l, uint8(i+1)); err != nil {
+			return err
 		}
-		if err := s.readSplit(ctx, l, spec, uint8(i+1)); err != nil {
+	}
+	for i := range s.splits {
+		if err := s.readSplit(ctx, l, i); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
-	if s.label == nil {
-		return drawLabels(s.seed, s.sh.Nodes, s.drawn, l)
-	}
-	if s.named != nil && s.named.label != nil {
-		return s.keyedLabels(ctx, l)
-	}
-	return s.withTable(*s.label, func(m matrix.Matrix) error {
-		values, rows := make([]float32, m.Columns()), int64(0)
-		err := matrix.EachDouble(ctx, m, func(v int64, row []float64) (err error) {
-			if rows++; rows > s.sh.Nodes {
-				return fault.New(fault.ErrInput, "%s has labels of more nodes than the graph's %d", m.Name(), s.sh.Nodes)
-			}
-			if s.sh.Multi {
-				for c, x := range row {
-					values[c] = float32(x)
-				}
-				err = l.Row(v, values)
-			} else {
-				err = l.Number(v, row[0])
-			}
-			if err != nil {
-				err = fmt.Errorf("%s: %w", m.Name(), err)
-			}
+func (s *source) readSplit(ctx context.Context, l *importer.Labelling, i int) error {
+	split := uint8(i + 1)
+	if !s.hasNames(i) {
+		set, err := s.set(i)
+		if err != nil {
 			return err
-		})
-		if err == nil && rows != s.sh.Nodes {
-			err = fault.New(fault.ErrInput, "%s has labels of %d nodes, but the graph has %d nodes", m.Name(), rows, s.sh.Nodes)
 		}
-		return err
+		return set.Read(ctx, l, split, s.sh.Nodes, s.index)
+	}
+	return s.named.splits[i].Each(ctx, func(nodes []uint32) error {
+		for _, v := range nodes {
+			if err := l.Assign(int64(v), split); err != nil {
+				return ofFile(s.splits[i].Path, err)
+			}
+		}
+		return nil
 	})
 }
 
-// readSplit reads node ids, or a boolean for each node.
-func (s *source) readSplit(ctx context.Context, l *importer.Labelling, spec matrix.Spec, split uint8) error {
-	return with(func() (matrix.Matrix, error) { return matrix.Open(s.fs, spec) }, func(m matrix.Matrix) error {
-		named := func(err error) error {
-			if err != nil {
-				err = fmt.Errorf("%s: %w", m.Name(), err)
-			}
-			return err
-		}
-		if !m.Mask() {
-			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error { return named(l.Assign(row[0], split)) })
-		}
-		if n := m.Rows(); n != s.sh.Nodes {
-			return fault.New(fault.ErrInput, "%s has a mask of %d entries, but the graph has %d nodes", m.Name(), n, s.sh.Nodes)
-		}
-		return matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
-			if row[0] == 0 {
+func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
+	switch {
+	case s.label == nil:
+		return drawLabels(s.seed, s.sh.Nodes, s.drawn, l)
+	case s.classes != nil:
+		return s.eachWord(ctx, s.label, "labels", func(v int64, word string) error {
+			if none(word) {
 				return nil
 			}
-			return named(l.Assign(v, split))
+			return l.Label(v, s.classes[word])
 		})
-	})
+	}
+	return s.withTable(s.label, func(m matrix.Matrix) error { return s.eachRow(ctx, s.label, "labels", newNumberRows(m, l)) })
 }
 
 func (s *source) Features(first int64) (importer.RowStream, error) {
 	if s.feat == nil {
 		return &drawnRows{seed: s.seed, dim: s.sh.Dim, at: first}, nil
 	}
-	if s.named != nil && s.named.feat != nil {
+	if s.feat.list != nil {
 		return s.keyedRows(first)
 	}
-	m, err := s.openTable(*s.feat)
+	m, err := s.feat.open(s.fs)
 	if err != nil {
 		return nil, err
 	}
