@@ -85,6 +85,8 @@ func detect(fsys vfs.FS, sources []string) (importer.Format, string, error) {
 	if len(sources) == 1 {
 		if file := within(fsys, sources[0]); file != "" {
 			advice = fmt.Sprintf(", or import its file %s", file)
+		} else if is := suggest(fsys, sources[0]); is != "" {
+			return importer.Format{}, "", fault.New(fault.ErrInput, "the format of %s is not recognised: %s", sources[0], is)
 		}
 	}
 	return importer.Format{}, "", fault.New(fault.ErrInput, "the format of %s is not recognised: give --format, one of %s%s", strings.Join(sources, ", "), strings.Join(Names(), ", "), advice)
