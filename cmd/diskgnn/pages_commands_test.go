@@ -117,9 +117,11 @@ var pageSetups = map[string]pageSetup{
 		diskgnn import --out graph --edges "$FIXTURES"/edges.csv --features "$FIXTURES"/features.npy --labels "$FIXTURES"/labels.csv --split 60/20/20 --seed 1
 		diskgnn train --dataset graph --fanout 3,3 --epochs 2 --out run
 		cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
-	"docs/howto/compare.md":         {copies: "graph"},
-	"docs/howto/gpus.md":            {copies: "pack"},
-	"docs/howto/own-graph.md":       {commands: `cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
+	"docs/howto/compare.md": {copies: "graph"},
+	"docs/howto/gpus.md":    {copies: "pack"},
+	"docs/howto/own-graph.md": {commands: `
+		printf 'source,target,weight\nalice,bob,0.5\nbob,carol,1\n' >edges.csv
+		printf 'id,label,split,x0,x1,x2\nalice,vet,train,0.1,2.5,1\nbob,cook,valid,0.7,1.5,0\ncarol,cook,test,0.2,1,1\n' >nodes.csv`},
 	"docs/howto/resume.md":          {copies: "graph"},
 	"docs/howto/slurm.md":           {copies: "graph"},
 	"docs/howto/store-and-cache.md": {copies: "graph samples"},
