@@ -1,0 +1,319 @@
+// Package dgl imports graphs that DGL saved with dgl.save_graphs, and so the caches of dgl.data's data
+// sets, such as dgl_graph.bin.
+//
+// A file has graphs, and labels that belong to the file. This package reads files with one graph of one
+// type, whether its edges are stored as a list (COO) or in compressed rows or columns (CSR, CSC). The
+// numbers of edges, which order edge data, are not read. Nodes have data by name:
+//
+//	feat                             features; or feature, features, x, or as --feature says
+//	label                            labels; or labels, y, or as --task says
+//	train_mask, val_mask, test_mask  sets; or valid_mask, or numbers of nodes as train_idx, val_idx,
+//	                                 valid_idx, test_idx
+//
+// Labels and sets are also looked for among the labels of the file, where OGB's caches have them.
+// Arrays are not aligned and follow each other: opening a file walks over all headers, in memory of a
+// fixed size, and remembers the positions of the elements.
+package dgl
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// Format reads files of dgl.save_graphs.
+var Format = importer.Format{
+	Name:   "dgl",
+	What:   "a file of dgl.save_graphs with one graph, NAME.bin, or a directory with one such file",
+	Takes:  append([]string{"feature", "task"}, tables.Takes...),
+	Detect: detect,
+	Open:   open,
+}
+
+// Names of the data of nodes, the preferred ones first.
+var (
+	featureNames = []string{"feat", "feature", "features", "x"}
+	labelNames   = []string{"label", "labels", "y"}
+	setNames     = [3][]string{
+		{"train_mask", "train_idx"},
+		{"val_mask", "valid_mask", "val_idx", "valid_idx"},
+		{"test_mask", "test_idx"},
+	}
+)
+
+func detect(fsys vfs.FS, sources []string) string {
+	if len(sources) != 1 {
+		return ""
+	}
+	if name, err := locate(fsys, sources[0]); err == nil && begins(fsys, name) {
+		return "dgl.save_graphs wrote " + filepath.Base(name)
+	}
+	return ""
+}
+
+// begins reports whether a file begins as DGL's files do.
+func begins(fsys vfs.FS, name string) bool {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }() // it was only looked at
+	var b [8]byte
+	n, _ := f.ReadAt(b[:], 0)
+	return n == len(b) && binary.LittleEndian.Uint64(b[:]) == fileMagic
+}
+
+// mostLooked is the number of files of a directory that locate looks at.
+const mostLooked = 100
+
+// locate returns the file that a path means: of a directory, such as a cache of dgl.data, the only file
+// NAME.bin of DGL.
+func locate(fsys vfs.FS, path string) (string, error) {
+	st, err := importer.StatFile(fsys, path)
+	if err != nil || !st.IsDir() {
+		return path, err
+	}
+	all, err := fsys.List(path)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	all = slices.DeleteFunc(all, func(name string) bool { return filepath.Ext(name) != ".bin" })
+	for _, name := range all[:min(len(all), mostLooked)] {
+		if begins(fsys, filepath.Join(path, name)) {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", bad("%s has no file NAME.bin of dgl.save_graphs: name the file to import", path)
+	case 1:
+		return filepath.Join(path, found[0]), nil
+	}
+	return "", bad("%s has several files of dgl.save_graphs, %.300s: name the file to import", path, strings.Join(found, ", "))
+}
+
+// source is a file and the layout of its graph, which becomes tables.
+type source struct {
+	fs   vfs.FS
+	name string
+	*graph
+}
+
+func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
+	name, err := importer.One(sources)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{fs: fsys}
+	if s.name, err = locate(fsys, name); err != nil {
+		return nil, err
+	}
+	if err := s.read(); err != nil {
+		return nil, err
+	}
+	g := tables.Graph{Files: []string{s.name}, Edges: s.edges()}
+	g.Shape.Nodes, g.Shape.Held = s.nodes, s.held()
+	g.Shape.DropEdgeData(s.name, slices.DeleteFunc(slices.Clone(s.edgeData), internal))
+	if g.Features, err = s.features(o); err != nil {
+		return nil, err
+	}
+	if o.Labelled() {
+		if err := s.labelled(&g, o); err != nil {
+			return nil, err
+		}
+	}
+	return tables.New(g, o)
+}
+
+// read reads the layout of the file.
+func (s *source) read() (err error) {
+	f, err := importer.OpenFile(s.fs, s.name)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	r := reader{file: f, size: st.Size(), window: make([]byte, 0, windowBytes)}
+	if s.graph, err = r.layout(); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	if s.nodes < 1 {
+		return bad("%s: the graph has no nodes", s.name)
+	}
+	return nil
+}
+
+// held returns the memory of the layout.
+func (s *source) held() (n int64) {
+	const each = 256 // of an array, beside its name
+	for _, name := range slices.Concat(names(s.labels), names(s.nodeData), s.edgeData) {
+		n += each + int64(len(name))
+	}
+	return n
+}
+
+// internal reports whether DGL itself has added the data, as dgl.to_homogeneous adds _ID and _TYPE.
+func internal(name string) bool { return strings.HasPrefix(name, "_") }
+
+// array opens an array of the file.
+func (s *source) array(name string, a *array) (*npz.Array, error) {
+	f, err := importer.OpenFile(s.fs, s.name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.open(f, s.name+": "+name, f)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return v, nil
+}
+
+func (s *source) table(n *named) tables.Table {
+	return tables.Table{Name: s.name + ": " + n.name, Open: func() (matrix.Matrix, error) {
+		a, err := s.array(n.name, &n.array)
+		if err != nil {
+			return nil, err
+		}
+		return matrix.FromArray(a)
+	}}
+}
+
+// edges returns the edges, in the order in which they are stored.
+func (s *source) edges() tables.Edges {
+	e := tables.Edges{Name: s.name + ": edges"}
+	if s.stored == coo {
+		e.Count = s.ends[0].Count()
+		e.Open = func() (stream.Pairs, error) {
+			keys := map[string]*array{"sources": &s.ends[0], "destinations": &s.ends[1]}
+			return stream.TwoVectors(func(key string) (*npz.Array, error) { return s.array(key, keys[key]) }, "sources", "destinations")
+		}
+		return e
+	}
+	e.Count = s.ends[1].Count()
+	e.Open = func() (stream.Pairs, error) {
+		indptr, err := s.array("indptr", &s.ends[0])
+		if err != nil {
+			return nil, err
+		}
+		indices, err := s.array("indices", &s.ends[1])
+		if err != nil {
+			return nil, errors.Join(err, indptr.Close())
+		}
+		rows, err := stream.NewCompressedRows(indptr, indices, s.nodes)
+		if err != nil {
+			return nil, err
+		}
+		return rows.Pairs(s.stored == csc), nil
+	}
+	return e
+}
+
+// features chooses the features.
+func (s *source) features(o *importer.Reading) (t tables.Table, err error) {
+	wanted := featureNames
+	switch len(o.Features) {
+	case 0:
+	case 1:
+		wanted = o.Features
+	default:
+		return t, fault.New(fault.ErrUsage, "--feature %s: of a graph of DGL, one feature is imported", strings.Join(o.Features, ","))
+	}
+	for _, name := range wanted {
+		if n := find(s.nodeData, name); n != nil {
+			return s.table(n), nil
+		}
+	}
+	have := cmp.Or(strings.Join(names(s.nodeData), ", "), "none")
+	if len(o.Features) > 0 {
+		return t, fault.New(fault.ErrUsage, "--feature %s: %s has no such data of nodes; it has %.300s", wanted[0], s.name, have)
+	}
+	return t, bad("%s: its graph has no features, data of nodes called %s; it has %.300s: choose with --feature", s.name, list(wanted), have)
+}
+
+// list joins words: a, b or c.
+func list(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// labelled finds the labels and the sets of nodes, and notes the data that is left out.
+func (s *source) labelled(g *tables.Graph, o *importer.Reading) error {
+	used := map[string]bool{}
+	labels, err := s.chooseLabels(o.Task)
+	if err != nil {
+		return err
+	}
+	g.Labels, used[labels.name] = s.table(labels), true
+	if o.Task != "" {
+		g.Shape.Reading = map[string]string{"task": o.Task}
+	}
+	for i, known := range setNames {
+		for _, name := range known {
+			n := s.data(name)
+			if n == nil {
+				continue
+			}
+			g.Sets[i], used[name] = tables.Set{Table: s.table(n), Kind: tables.Mask}, true
+			if strings.HasSuffix(name, "_idx") && n.Kind != 'b' {
+				g.Sets[i].Kind = tables.List
+			}
+			break
+		}
+	}
+	var others []string
+	for _, n := range s.labels {
+		if !used[n.name] {
+			others = append(others, n.name)
+		}
+	}
+	if len(others) > 0 {
+		g.Shape.Notes = append(g.Shape.Notes, fmt.Sprintf("%s: labels of the whole graph are not imported: %.400s", s.name, strings.Join(others, ", ")))
+	}
+	return nil
+}
+
+// data returns data of nodes by its name or, if the graph has none, the label of the file by that name
+// if it may belong to nodes: a set, or an array with a row for each node.
+func (s *source) data(name string) *named {
+	if n := find(s.nodeData, name); n != nil {
+		return n
+	}
+	n := find(s.labels, name)
+	if n == nil || !strings.HasSuffix(name, "_idx") && (len(n.Shape) == 0 || n.Shape[0] != s.nodes) {
+		return nil
+	}
+	return n
+}
+
+func (s *source) chooseLabels(task string) (*named, error) {
+	wanted := labelNames
+	if task != "" {
+		wanted = []string{task}
+	}
+	for _, name := range wanted {
+		if n := s.data(name); n != nil {
+			return n, nil
+		}
+	}
+	have := cmp.Or(strings.Join(names(s.nodeData), ", "), "none")
+	if task != "" {
+		return nil, fault.New(fault.ErrUsage, "--task %s: %s has no such data of nodes; it has %.300s", task, s.name, have)
+	}
+	return nil, bad("%s: its graph has no labels, data of nodes called %s; it has %.300s: choose with --task, or make a dataset for prediction (--for predict)", s.name, list(wanted), have)
+}
