@@ -11,6 +11,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/dgl"
 	"diskgnn/dataset/importer/dglchunked"
 	"diskgnn/dataset/importer/gnnbenchmark"
 	"diskgnn/dataset/importer/graphbolt"
@@ -35,6 +36,7 @@ var Formats = []importer.Format{
 	igb.Format,
 	igb.Heterogeneous,
 	offgs.Format,
+	dgl.Format,
 	pyg.Format,
 	raw.SNAP,
 	raw.WebGraph,

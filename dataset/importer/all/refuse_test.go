@@ -110,6 +110,33 @@ func TestOGBRefuses(t *testing.T) {
 	}
 }
 
+// TestDGLRefuses imports files of DGL that have no graph of one type, and good ones with a changed beginning
+// or end.
+func TestDGLRefuses(t *testing.T) {
+	for _, c := range []struct {
+		what, file string
+		change     func(b []byte) []byte
+		says       []string
+	}{
+		{"several types", "many.bin", nil, []string{"many.bin: its graph has several types, nodes of author, paper and edges of author:writes:paper, paper:cites:paper: this version reads graphs of one type, as `dgl.save_graphs(path, [dgl.to_homogeneous(g, ndata=[...])])`"}},
+		{"two graphs", "two.bin", nil, []string{"two.bin: it has 2 graphs instead of one: save one of them, with `dgl.save_graphs(path, [g])`"}},
+		{"an early release", "coo.bin", func(b []byte) []byte { b[8], b[16] = 1, 1; return b }, []string{"coo.bin: it has version 1 of DGL's format, which releases before 0.5 wrote"}},
+		{"cut", "csr.bin", func(b []byte) []byte { return b[:5000] }, []string{"csr.bin: truncated: it has 5000 bytes, and "}},
+		{"a tail", "csc.bin", func(b []byte) []byte { return append(b, 0) }, []string{"csc.bin: it is damaged, or has another layout than dgl.save_graphs writes: at byte "}},
+	} {
+		b, err := os.ReadFile(filepath.Join("..", "dgl", "testdata", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.change != nil {
+			b = c.change(b)
+		}
+		file := filepath.Join(t.TempDir(), c.file)
+		importertest.Save(t, file, b)
+		refused(t, c.what, importer.Options{Sources: []string{file}}, c.says...)
+	}
+}
+
 // TestRawRefuses changes one file of a good graph at a time.
 func TestRawRefuses(t *testing.T) {
 	at := func(name string) string { return filepath.Join(fixtures, "raw", name) }

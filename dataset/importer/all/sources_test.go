@@ -56,8 +56,9 @@ func goodSources() []good {
 	for _, path := range []string{"../testdata/ogb/arxiv", "../testdata/ogb/ogbn_products", "../testdata/ogb/ogbn_proteins", "../testdata/ogb/binary", "../testdata/ogb/hetero",
 		"../testdata/ogb/hetero-binary", "../testdata/ogb/mag240m_kddcup2021", "../testdata/igb/tiny", "../testdata/igb/large", "../testdata/igb/patched",
 		"../graphbolt/testdata/tutorial", "../graphbolt/testdata/preprocessed", "../offgs/testdata/bolt", "../offgs/testdata/dgl", "../pyg/testdata/data.pt", "../pyg/testdata/many.pt",
-		"../dglchunked/testdata/one", "../dglchunked/testdata/many", "../graphsaint/testdata/flickr", "../graphsaint/testdata/reddit", "../graphsaint/testdata/yelp"} {
-		again := slices.Contains([]string{"ogbn_products", "tiny", "large", "many.pt", "many", "yelp"}, filepath.Base(path))
+		"../dglchunked/testdata/one", "../dglchunked/testdata/many", "../graphsaint/testdata/flickr", "../graphsaint/testdata/reddit", "../graphsaint/testdata/yelp",
+		"../dgl/testdata/coo.bin", "../dgl/testdata/ogb.bin"} {
+		again := slices.Contains([]string{"ogbn_products", "tiny", "large", "many.pt", "many", "yelp", "ogb.bin"}, filepath.Base(path))
 		sources = append(sources, good{"", path, importer.Reading{}, false, again})
 	}
 	return sources
