@@ -110,6 +110,7 @@ type source struct {
 	fs   vfs.FS
 	name string
 	*graph
+	reading map[string]string // Shape.Reading
 }
 
 func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
@@ -117,7 +118,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err != nil {
 		return nil, err
 	}
-	s := &source{fs: fsys}
+	s := &source{fs: fsys, reading: map[string]string{}}
 	if s.name, err = locate(fsys, name); err != nil {
 		return nil, err
 	}
@@ -135,6 +136,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 			return nil, err
 		}
 	}
+	g.Shape.Reading = s.reading
 	return tables.New(g, o)
 }
 
@@ -226,24 +228,42 @@ func (s *source) edges() tables.Edges {
 
 // features chooses the features.
 func (s *source) features(o *importer.Reading) (t tables.Table, err error) {
-	wanted := featureNames
+	wanted := ""
 	switch len(o.Features) {
 	case 0:
 	case 1:
-		wanted = o.Features
+		wanted = o.Features[0]
 	default:
 		return t, fault.New(fault.ErrUsage, "--feature %s: of a graph of DGL, one feature is imported", strings.Join(o.Features, ","))
 	}
-	for _, name := range wanted {
-		if n := find(s.nodeData, name); n != nil {
-			return s.table(n), nil
-		}
+	n, err := s.choose("feature", wanted, "features", featureNames, func(name string) *named { return find(s.nodeData, name) })
+	if err != nil {
+		return t, err
+	}
+	return s.table(n), nil
+}
+
+// choose returns the data of nodes with the wanted name, which a flag gave, or if that is "" the first
+// of the usual names that there is. Another choice than the usual one decides the dataset's content.
+func (s *source) choose(flag, wanted, what string, usual []string, get func(name string) *named) (n *named, err error) {
+	for i := 0; i < len(usual) && n == nil; i++ {
+		n = get(usual[i])
 	}
 	have := cmp.Or(strings.Join(names(s.nodeData), ", "), "none")
-	if len(o.Features) > 0 {
-		return t, fault.New(fault.ErrUsage, "--feature %s: %s has no such data of nodes; it has %.300s", wanted[0], s.name, have)
+	if wanted == "" {
+		if n == nil {
+			err = bad("%s: its graph has no %s, data of nodes called %s; it has %.300s: choose with --%s", s.name, what, list(usual), have, flag)
+		}
+		return n, err
 	}
-	return t, bad("%s: its graph has no features, data of nodes called %s; it has %.300s: choose with --feature", s.name, list(wanted), have)
+	chosen := get(wanted)
+	if chosen == nil {
+		return nil, fault.New(fault.ErrUsage, "--%s %s: %s has no such data of nodes; it has %.300s", flag, wanted, s.name, have)
+	}
+	if n == nil || n.name != wanted {
+		s.reading[flag] = wanted
+	}
+	return chosen, nil
 }
 
 // list joins words: a, b or c.
@@ -255,14 +275,11 @@ func list(words []string) string {
 // labelled finds the labels and the sets of nodes, and notes the data that is left out.
 func (s *source) labelled(g *tables.Graph, o *importer.Reading) error {
 	used := map[string]bool{}
-	labels, err := s.chooseLabels(o.Task)
+	labels, err := s.choose("task", o.Task, "labels", labelNames, s.data)
 	if err != nil {
 		return err
 	}
 	g.Labels, used[labels.name] = s.table(labels), true
-	if o.Task != "" {
-		g.Shape.Reading = map[string]string{"task": o.Task}
-	}
 	for i, known := range setNames {
 		for _, name := range known {
 			n := s.data(name)
@@ -299,21 +316,4 @@ func (s *source) data(name string) *named {
 		return nil
 	}
 	return n
-}
-
-func (s *source) chooseLabels(task string) (*named, error) {
-	wanted := labelNames
-	if task != "" {
-		wanted = []string{task}
-	}
-	for _, name := range wanted {
-		if n := s.data(name); n != nil {
-			return n, nil
-		}
-	}
-	have := cmp.Or(strings.Join(names(s.nodeData), ", "), "none")
-	if task != "" {
-		return nil, fault.New(fault.ErrUsage, "--task %s: %s has no such data of nodes; it has %.300s", task, s.name, have)
-	}
-	return nil, bad("%s: its graph has no labels, data of nodes called %s; it has %.300s: choose with --task, or make a dataset for prediction (--for predict)", s.name, list(wanted), have)
 }

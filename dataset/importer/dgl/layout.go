@@ -114,7 +114,7 @@ const windowBytes = 4096
 
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
-		r.err = bad("it is damaged, or has another layout than dgl.save_graphs writes: at byte %d %s", r.at, fmt.Sprintf(format, args...))
+		r.err = bad("it is damaged, or has another layout than dgl.save_graphs writes since DGL 0.5: at byte %d %s", r.at, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -236,7 +236,7 @@ func (a *array) setType(code, bits byte, lanes uint16) {
 // arrays reads a list of arrays with names. It returns the first ones, and fails for more than
 // mostArrays.
 func (r *reader) arrays() (list []named) {
-	const least = 8 + 8 + 8 + 8 + 8 + 8 // an empty name, and an array without dimensions
+	const least = 8 + 8 // much less than an array needs
 	for range r.count(mostArrays, least, "arrays in a list") {
 		n := named{name: r.name()}
 		n.array = r.array()

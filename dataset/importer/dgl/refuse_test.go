@@ -2,6 +2,7 @@ package dgl_test
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -117,7 +118,7 @@ func TestRefuses(t *testing.T) {
 		{"a product that overflows", "coo", data("feat", datum{name: "feat", values: make([]float32, 3), shape: []int64{4096, 4096, 4096, 4096, 4096, 4096}}), "an array has a dimension of 4096, more than the file has"},
 		{"another shape", "coo", data("feat", datum{name: "feat", values: make([]float32, 3), shape: []int64{3, 2}}), "an array of shape (3, 2) has 12 bytes instead of 24"},
 		{"data twice", "coo", data("feat", datum{name: "label", values: make([]float32, 3)}), `two arrays have the name "label"`},
-		{"no labels", "coo", data("label", datum{}), "g.bin: its graph has no labels, data of nodes called label, labels or y; it has feat, train_mask, val_mask, test_mask: choose with --task, or make a dataset for prediction (--for predict)"},
+		{"no labels", "coo", data("label", datum{}), "g.bin: its graph has no labels, data of nodes called label, labels or y; it has feat, train_mask, val_mask, test_mask: choose with --task"},
 		{"no data at all", "coo", of(func(g *writtenGraph, _ *relation) { g.data[0] = nil }), "g.bin: its graph has no features, data of nodes called feat, feature, features or x; it has none"},
 		{"labels of other nodes", "coo", data("label", datum{name: "label", values: make([]int64, 2)}), "g.bin: label: there are labels of 2 nodes, but the graph has 3 nodes"},
 		{"a mask of others", "coo", data("val_mask", datum{name: "val_mask", values: make([]bool, 2)}), "g.bin: val_mask: the mask has 2 rows, but the graph has 3 nodes"},
@@ -183,11 +184,13 @@ func TestChoices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sh := s.Shape(); sh.Dim != 1 || sh.Reading["task"] != "year" || sh.NoSplit || sh.Held == 0 {
+	if sh := s.Shape(); sh.Dim != 1 || !maps.Equal(sh.Reading, map[string]string{"feature": "h", "task": "year"}) || sh.NoSplit {
 		t.Errorf("%+v", sh)
 	}
-	if s, err = dgl.Format.Open(datasettest.FS, []string{path}, &importer.Reading{For: importer.ForPredict}); err != nil || s.Shape().Dim != 2 {
-		t.Errorf("for prediction: %v", err)
+	for _, how := range []importer.Reading{{For: importer.ForPredict}, {For: importer.ForPredict, Features: []string{"feat"}}} {
+		if s, err = dgl.Format.Open(datasettest.FS, []string{path}, &how); err != nil || s.Shape().Dim != 2 || len(s.Shape().Reading) > 0 || !s.Shape().NoSplit {
+			t.Errorf("for prediction: %v", err)
+		}
 	}
 }
 
