@@ -38,6 +38,7 @@ type good struct {
 // goodSources are sources of all formats.
 func goodSources() []good {
 	at := func(name string) string { return filepath.Join(fixtures, "raw", name) }
+	table := func(name string) string { return filepath.Join("testdata", "tables", name) }
 	sets := []string{at("train.npy"), at("valid.npy"), at("test.csv")}
 	sources := []good{
 		{"igb", "../testdata/igb/het", importer.Reading{Task: "2983"}, false, true},
@@ -50,6 +51,8 @@ func goodSources() []good {
 		{"raw", "what is drawn", importer.Reading{Edges: at("edges.csv"), FeatureFile: "random:2", LabelFile: "random:3", Nodes: 25, Seed: 7}, true, false},
 		{"raw", "to predict", importer.Reading{Edges: at("edges.bin:i4:70x2"), FeatureFile: at("feat.parquet"), For: importer.ForPredict}, false, false},
 		{"raw", "names", importer.Reading{NodeIDs: "edges", Edges: at("edges.parquet"), FeatureFile: "random:2", LabelFile: "random:3"}, true, false},
+		{"raw", "a table of nodes", importer.Reading{Edges: table("edges.csv"), FeatureFile: table("nodes.csv"), LabelColumn: "label", SplitColumn: "split", IDColumn: "id", Drop: []string{"title"}}, false, false},
+		{"raw", "two tables of nodes", importer.Reading{Edges: table("numbers.csv"), EdgeColumns: []string{"0", "2"}, FeatureFile: table("features.csv"), LabelFile: table("labels.csv"), LabelColumn: "label", SplitColumn: "split", IDColumn: "id"}, false, false},
 		{"snap", at("edges.txt"), importer.Reading{FeatureFile: at("feat.csv.gz"), LabelFile: "random:3"}, true, false},
 		{"", at("edges.graph-txt"), importer.Reading{FeatureFile: "random:2", LabelFile: "random:3"}, true, false},
 	}
@@ -205,10 +208,8 @@ func TestNumberOfSources(t *testing.T) {
 // they are those of all nodes, read at once.
 func TestRowsFromAnyNode(t *testing.T) {
 	for _, s := range goodSources() {
-		if s.o.NodeIDs != "" {
-			continue
-		}
 		f, paths := s.find(t)
+		s.o.Scratch = filepath.Join(t.TempDir(), "scratch")
 		src, err := f.Open(datasettest.FS, paths, &s.o)
 		if err != nil {
 			t.Fatal(err)
@@ -238,6 +239,11 @@ func TestRowsFromAnyNode(t *testing.T) {
 				if got := read(first, atOnce); !slices.Equal(got, want[first*int64(sh.Dim):]) {
 					t.Errorf("%s: from %d, %d at a time: other rows", s.path, first, atOnce)
 				}
+			}
+		}
+		if c, ok := src.(io.Closer); ok {
+			if err := c.Close(); err != nil {
+				t.Error(err)
 			}
 		}
 	}

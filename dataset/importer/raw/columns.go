@@ -81,6 +81,7 @@ func (t *nodeTable) name(i int) string {
 type uses struct {
 	feat, label, sets *nodeTable
 	masks             []*nodeTable // columns of --split-files: a word of yes or no for each node
+	beside            bool         // the labels are in the file of the features
 	// ids is the column of --id-column, in the file in the order of which nodes are numbered; nil
 	// without the flag, and with --node-ids.
 	ids *matrix.Spec
@@ -141,7 +142,7 @@ func assign(fsys vfs.FS, o *importer.Reading) (u uses, err error) {
 		return u, fault.New(fault.ErrUsage, "--split-column %s: not with --split-files", o.SplitColumn)
 	}
 	if label == nil && o.LabelFile == "" && o.LabelColumn != "" {
-		label = feat
+		label, u.beside = feat, true
 	}
 	if o.LabelColumn != "" && label == nil {
 		return u, fault.New(fault.ErrUsage, "--label-column %s: neither --labels nor --features names a table", o.LabelColumn)

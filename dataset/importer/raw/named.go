@@ -225,7 +225,8 @@ func (s *source) settleNames(ctx context.Context, edges matrix.Spec) error {
 	if err := s.setNodes("ids", n.from(), n.dict.Len(), nil); err != nil {
 		return err
 	}
-	s.sh.Nodes, s.sh.NameBytes, s.sh.Held = n.dict.Len(), n.dict.Bytes(), n.dict.Held()
+	s.sh.Nodes, s.sh.NameBytes = n.dict.Len(), n.dict.Bytes()
+	s.sh.Held += n.dict.Held()
 	s.sh.Reading["node-ids"] = "table"
 	if n.spec == nil {
 		s.sh.Reading["node-ids"] = ByEdges

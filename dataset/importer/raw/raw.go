@@ -380,6 +380,7 @@ func (s *source) openClasses(column string) error {
 			words[word] = int64(i)
 		}
 		s.classes, s.sh.Classes = words, len(words)
+		s.sh.Held += mostClassBytes + heldByWord*int64(len(words))
 		return s.setNodes("labels", w.Name(), rows, s.label)
 	})
 }
@@ -600,12 +601,16 @@ func (s *source) Files() []string {
 	for _, spec := range s.splits {
 		files = append(files, spec.Path)
 	}
-	for _, t := range append([]*nodeTable{s.feat, s.label, s.sets}, s.masks...) {
+	tables := []*nodeTable{s.feat, s.label}
+	if s.beside { // a file once
+		tables = tables[:1]
+	}
+	for _, t := range tables {
 		if t != nil {
 			files = append(files, t.spec.Path)
 		}
 	}
-	if s.named != nil && s.named.spec != nil {
+	if s.named != nil && s.named.spec != nil && s.ids == nil {
 		files = append(files, s.named.spec.Path)
 	}
 	return files

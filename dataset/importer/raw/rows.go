@@ -272,6 +272,7 @@ const (
 	fewClasses     = 20
 	mostClassWords = 1 << 16
 	mostClassBytes = dataset.MaxClassNames
+	heldByWord     = 128 // bytes at the most, beside the word
 )
 
 // findClasses collects the words of a column of labels, and returns the number of rows.
