@@ -331,7 +331,7 @@ func sameForm(names []string) bool {
 var (
 	labelNames = []string{"label", "labels", "y", "class", "target", "category", "subject", "topic"}
 	setNames   = []string{"split", "set", "fold", "mask", "subset", "partition"}
-	idNames    = []string{"id", "ids", "node", "node_id", "nodeid", "nid", "vertex", "paper_id", "user_id", "item_id", "name", "index"}
+	idNames    = []string{"id", "ids", "node", "node_id", "nodeid", "nid", "vertex", "paper_id", "user_id", "item_id", "author_id", "key", "name", "user", "paper", "author", "index"}
 	sources    = []string{"source", "src", "from", "u", "head", "fromnodeid"}
 	targets    = []string{"target", "dst", "to", "v", "tail", "tonodeid", "destination", "dest"}
 )

@@ -137,6 +137,90 @@ func TestNodeTable(t *testing.T) {
 	}
 }
 
+// TestSplitMasks reads sets that are masks of several types, of one column and of several.
+func TestSplitMasks(t *testing.T) {
+	at := saved(t, map[string]string{
+		"e.csv": "0,1\n1,2\n2,3\n3,0\n", "l.csv": "0\n1\n0\n1\n", "one.csv": "1\n0\n0\n0\n", "list.csv": "3\n", "half.csv": "0.5\n0\n0\n1\n", "two.csv": "2\n0\n0\n1\n",
+		"u8.npy":   string(importertest.Vector([]uint8{0, 1, 0, 0})),
+		"f32.npy":  string(importertest.Vector([]float32{0, 0, 1, 0})),
+		"many.npy": string(importertest.NPY("(4, 2)", []bool{true, false, false, true, false, false, false, false})),
+		"e3.npy":   string(importertest.NPY("(3, 3)", make([]int64, 9))), "e1.npy": string(importertest.NPY("(3, 1)", make([]int64, 3))),
+		"pair.csv": "0,1\n1,0\n", "l2.csv": "0\n1\n", "ids.csv": "1\n0\n", "b2.npy": string(importertest.Vector([]bool{false, false})),
+	})
+	for _, c := range []struct {
+		edges, labels string
+		sets          [3]string
+		index         int
+		want, says    string // the sets, or the refusal
+	}{
+		{"e.csv", "l.csv", [3]string{"one.csv", "u8.npy", "f32.npy"}, 0, "train: 0\nvalid: 1\ntest: 2\n", ""},
+		{"e.csv", "l.csv", [3]string{"many.npy", "list.csv", "f32.npy"}, 0, "train: 0\nvalid: 3\ntest: 2\n", ""},
+		{"e.csv", "l.csv", [3]string{"many.npy", "list.csv", "f32.npy"}, 1, "train: 1\nvalid: 3\ntest: 2\n", ""},
+		{"e.csv", "l.csv", [3]string{"list.csv", "many.npy", "f32.npy"}, 1, "train: 3\nvalid: 1\ntest: 2\n", ""},
+		{"e.csv", "l.csv", [3]string{"list.csv", "u8.npy", "many.npy"}, 0, "train: 3\nvalid: 1\ntest: 0\n", ""},
+		{"e.csv", "l.csv", [3]string{"many.npy", "list.csv", "f32.npy"}, 2, "", "--split-index 2: "},
+		{"e.csv", "l.csv", [3]string{"one.csv", "list.csv", "f32.npy"}, 1, "", "--split-index 1: no mask in --split-files has several columns"},
+		{"pair.csv", "l2.csv", [3]string{"ids.csv", "b2.npy", "b2.npy"}, 0, "train: 0 1\nvalid:\ntest:\n", ""}, // numbers of nodes, as ever
+		{"e3.npy", "l.csv", [3]string{"one.csv", "u8.npy", "f32.npy"}, 0, "", "not int64 of shape (3, 3): name two of its columns, as in --edge-columns 0,1"},
+		{"e1.npy", "l.csv", [3]string{"one.csv", "u8.npy", "f32.npy"}, 0, "", "not int64 of shape (3, 1)"},
+	} {
+		o := importer.Options{Reading: reading(at, c.edges, "random:2", c.labels, c.sets[:]...)}
+		o.SplitIndex = c.index
+		if c.says == "" {
+			if got, _ := imported(t, o); !strings.HasSuffix(got, c.want) {
+				t.Errorf("%+v: %s", c, got)
+			}
+			continue
+		}
+		p, err := importer.MakePlan(t.Context(), datasettest.FS, at("D"), raw.Format, o, progress.Discard)
+		if found := fmt.Sprint(strings.Join(p.Problems, "; "), err); !strings.Contains(found, c.says) || c.edges == "e1.npy" && strings.Contains(found, "--edge-columns") {
+			t.Errorf("%+v: %s", c, found)
+		}
+	}
+}
+
+// TestSetWords reads words of sets, in columns of sets and of masks.
+func TestSetWords(t *testing.T) {
+	for _, c := range []struct{ column, yes, valid, test, no, says string }{
+		{"s", "Train", "VAL", "Testing", "unused", ""},
+		{"s", "training", "dev", "test", "None", ""},
+		{"s", "0", "1", "2", "-1", ""},
+		{"s", "0.0", "1.0", "2.0", "nan", ""},
+		{"s", "train", "validation", "test", "null", ""},
+		{"s", "train", "valid", "test", "3", "in the set \"3\""},
+		{"s", "train", "valid", "test", "-2", "in the set \"-2\""},
+		{"s", "train", "valid", "test", "0.5", "in the set \"0.5\""},
+	} {
+		at := saved(t, map[string]string{"e.csv": "0,1\n1,2\n2,3\n3,0\n", "n.csv": fmt.Sprintf("x,s,y\n1,%s,0\n2,%s,1\n3,%s,0\n4,%s,1\n", c.yes, c.valid, c.test, c.no)})
+		o := importer.Options{Reading: importer.Reading{Edges: at("e.csv"), FeatureFile: at("n.csv"), LabelColumn: "y", SplitColumn: c.column}}
+		if c.says == "" {
+			if got, _ := imported(t, o); !strings.HasSuffix(got, "train: 0\nvalid: 1\ntest: 2\n") {
+				t.Errorf("%+v: %s", c, got)
+			}
+			continue
+		}
+		if p, err := importer.MakePlan(t.Context(), datasettest.FS, at("D"), raw.Format, o, progress.Discard); err != nil || !strings.Contains(strings.Join(p.Problems, "; "), c.says) {
+			t.Errorf("%+v: %q, %v", c, p.Problems, err)
+		}
+	}
+	at := saved(t, map[string]string{"e.csv": "0,1\n1,0\n", "n.csv": "x,a,b,c,y\n1,maybe,0,0,0\n2,1,0,0,1\n"})
+	o := importer.Options{Reading: importer.Reading{Edges: at("e.csv"), FeatureFile: at("n.csv"), LabelColumn: "y", SplitFiles: []string{"a", "b", "c"}}}
+	if p, err := importer.MakePlan(t.Context(), datasettest.FS, at("D"), raw.Format, o, progress.Discard); err != nil || !strings.Contains(strings.Join(p.Problems, "; "), "node 0 has \"maybe\" in the column \"a\", which is a set") {
+		t.Errorf("a word in a mask: %q, %v", p.Problems, err)
+	}
+}
+
+// TestIsolatedNodes has nodes without edges at the end of a table of text: its rows are counted.
+func TestIsolatedNodes(t *testing.T) {
+	at := saved(t, map[string]string{"e.csv": "0,1\n1,0\n", "f.csv": "1\n2\n3\n4\n", "l.csv": "0\n1\n0\n1\n"})
+	for _, labels := range []string{"l.csv", "random:2"} {
+		o := importer.Options{Reading: reading(at, "e.csv", "f.csv", labels), Split: &importer.Split{Parts: "50/25/25"}}
+		if got, plan := imported(t, o); !strings.HasPrefix(got, "nodes 4\n") || len(plan.Notes) != 0 {
+			t.Errorf("%s: %s, %q", labels, got, plan.Notes)
+		}
+	}
+}
+
 // TestChosenFeatures chooses columns by names, patterns, numbers and ranges, in the order that is given.
 func TestChosenFeatures(t *testing.T) {
 	at := saved(t, map[string]string{"e.csv": "0,1\n1,0\n", "f.csv": "a1,b,a2,c,y\n1,2,3,4,0\n5,6,7,8,1\n"})
