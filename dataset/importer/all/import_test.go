@@ -287,7 +287,7 @@ func TestImportRefuses(t *testing.T) {
 		{"an adjacency that is not square", benchmarkTree(), set("g.npz/adj_shape", vector([]int64{5, 4})), []string{"adj_shape", "5 × 4"}},
 		{"features of other nodes", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{6, 3})), []string{"attr_indptr", "(6,) instead of (7,)"}},
 		{"no features", benchmarkTree(), set("g.npz/attr_shape", vector([]int64{5, 0})), []string{"g.npz", "rows have 0 elements instead of 1 to 16777216"}},
-		{"a feature column out of range", benchmarkTree(), set("g.npz/attr_indices", vector([]int32{2, 0, 3, 1, 1, 0})), []string{"attr_indices", "column 3"}},
+		{"a feature column out of range", benchmarkTree(), set("g.npz/attr_indices", vector([]int32{2, 0, 3, 1, 1, 0})), []string{"attr_shape", "column 3"}},
 		{"NaN", benchmarkTree(), set("g.npz/attr_data", vector([]float32{2, 6, nan, 0.5, 0.5, 3})), []string{"g.npz", "feature 1 of node 1", "NaN"}},
 		{"infinity", benchmarkTree(), set("g.npz/attr_data", vector([]float64{2, 6, 1, 0.5, 1e39, 3})), []string{"g.npz", "feature 1 of node 3", "+Inf"}},
 		{"more nodes than ids", benchmarkTree(), set("g.npz/adj_shape", vector([]int64{1<<32 + 1, 1<<32 + 1})), []string{"g.npz", "4294967297", "32-bit"}},

@@ -83,21 +83,12 @@ func (s *source) readShape(z *npz.Archive, g *tables.Graph) error {
 	if err != nil {
 		return err
 	}
-	if adj[0] != adj[1] || adj[0] < 1 {
-		return fault.New(fault.ErrInput, "%s: adj_shape: the adjacency matrix is %d × %d, not square with at least 1 node", s.name, adj[0], adj[1])
+	m := s.matrix("adj", adj)
+	if g.Shape.Nodes, err = m.Nodes(); err != nil {
+		return err
 	}
-	g.Shape.Nodes = adj[0]
-	g.Edges = tables.Edges{Name: s.name + ": adj_indices", Open: func() (stream.Pairs, error) {
-		r, err := s.rows("adj", adj[0])
-		if err != nil {
-			return nil, err
-		}
-		return r.Pairs(true), nil
-	}}
-	if err := z.Header("adj_indices", func(a *npz.Array) error {
-		g.Edges.Count = a.Count()
-		return a.Vector(-1)
-	}); err != nil {
+	g.Edges = tables.Edges{Name: s.name + ": adj_indices", Open: func() (stream.Pairs, error) { return m.Pairs(true) }}
+	if g.Edges.Count, err = m.Count(); err != nil {
 		return err
 	}
 	data := importer.EdgeData(z.Keys())
@@ -111,7 +102,7 @@ func (s *source) readShape(z *npz.Archive, g *tables.Graph) error {
 		if err != nil {
 			return err
 		}
-		g.Features.Open = func() (matrix.Matrix, error) { return s.features(attr[0], attr[1]) }
+		g.Features.Open = s.matrix("attr", attr).Matrix
 	}
 	return nil
 }
@@ -123,28 +114,9 @@ func (s *source) table(archive, key string) tables.Table {
 	}}
 }
 
-// rows opens the matrix that the archive has as PREFIX_indptr and PREFIX_indices.
-func (s *source) rows(prefix string, rows int64) (*stream.CompressedRows, error) {
-	indptr, err := npz.OpenMember(s.fs, s.name, prefix+"_indptr")
-	if err != nil {
-		return nil, err
-	}
-	indices, err := npz.OpenMember(s.fs, s.name, prefix+"_indices")
-	if err != nil {
-		return nil, errors.Join(err, indptr.Close())
-	}
-	return stream.NewCompressedRows(indptr, indices, rows)
-}
-
-// features opens sparse features.
-func (s *source) features(rows, columns int64) (matrix.Matrix, error) {
-	r, err := s.rows("attr", rows)
-	if err != nil {
-		return nil, err
-	}
-	data, err := npz.OpenMember(s.fs, s.name, "attr_data")
-	if err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return matrix.FromEntries(matrix.Entries{Name: r.Indices.Name(), Rows: rows, Columns: columns, Places: r.Pairs(true), Count: r.Indices.Count(), Values: data})
+// matrix returns the matrix with the arrays that begin with a prefix.
+func (s *source) matrix(prefix string, shape []int64) *matrix.Sparse {
+	return &matrix.Sparse{Name: s.name + ": " + prefix + "_shape", Layout: "csr", Rows: shape[0], Columns: shape[1], Data: true, Array: func(part string) (*npz.Array, error) {
+		return npz.OpenMember(s.fs, s.name, prefix+"_"+part)
+	}}
 }

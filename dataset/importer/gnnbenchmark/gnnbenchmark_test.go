@@ -248,7 +248,7 @@ func TestRefuses(t *testing.T) {
 		"values in a table":       {sparse(), "g.npz/attr_data", npy("(5, 1)", make([]float32, 5)), "attr_data: its shape is (5, 1), but the matrix has 5 entries"},
 		"no columns of values":    {sparse(), "g.npz/attr_indices", nil, `has no array "attr_indices"`},
 		"no offsets of values":    {sparse(), "g.npz/attr_indptr", nil, `has no array "attr_indptr"`},
-		"a column beyond":         {sparse(), "g.npz/attr_indices", v([]int32{0, 0, 1, 0, 2}), "attr_indices: column 2 is out of range: there are 2 columns"},
+		"a column beyond":         {sparse(), "g.npz/attr_indices", v([]int32{0, 0, 1, 0, 2}), "attr_shape: column 2 is out of range: there are 2 columns"},
 		"an end beyond":           {sparse(), "g.npz/adj_indices", v([]int32{1, 2, 1, 4}), "adj_indices: the edge from 4 to 3 is out of range: the graph has 4 nodes"},
 		"a matrix of other nodes": {dense(), "g.npz/attr_matrix", npy("(5, 1)", make([]float32, 5)), "attr_matrix: there are features of 5 nodes, but the graph has 4 nodes"},
 		"a matrix by columns":     {dense(), "g.npz/attr_matrix", importertest.NPYOrder("(4, 2)", true, make([]float32, 8)), "attr_matrix: its elements are in column-major order"},

@@ -133,70 +133,50 @@ func attributes(root any) (*pickle.Dict, error) {
 			return nil, bad("it has several graphs instead of one")
 		}
 	}
-	if o, ok := v.(*pickle.Object); ok {
-		switch o.Class.Name {
-		case "HeteroData":
-			return nil, errTypes
-		case "Data":
-			return fields(o)
-		}
-	}
-	if d, ok := torchfile.Dict(v); ok {
-		if _, ok := d.Get("_global_store"); ok {
-			return nil, errTypes
-		}
-		return d, nil
-	}
 	if list, ok := v.(*pickle.List); ok {
-		return nil, bad("it contains a list of %d values, not a graph of PyTorch Geometric: save one graph by itself", len(list.Items))
-	}
-	return nil, bad("it does not contain a graph of PyTorch Geometric")
-}
-
-var errTypes = bad("its graph has several types (HeteroData): this version reads graphs of one type (Data)")
-
-// fields returns the attributes of a Data object: the attributes of its store or, before release 2.0,
-// its own.
-func fields(data *pickle.Object) (*pickle.Dict, error) {
-	own, ok := data.State.(*pickle.Dict)
-	if !ok {
-		return nil, bad("its Data object has no attributes")
-	}
-	v, ok := own.Get("_store")
-	if !ok {
-		return own, nil
-	}
-	if store, ok := v.(*pickle.Object); ok {
-		if state, ok := store.State.(*pickle.Dict); ok {
-			if v, _ := state.Get("_mapping"); v != nil {
-				if d, ok := torchfile.Dict(v); ok {
-					return d, nil
-				}
-			}
+		if len(list.Items) != 1 {
+			return nil, bad("it contains a list of %d values, not a graph of PyTorch Geometric: save one graph by itself", len(list.Items))
 		}
+		v = list.Items[0]
 	}
-	return nil, bad("its Data object has no attributes")
+	o, is := v.(*pickle.Object)
+	if is && o.Class.Name == "HeteroData" {
+		return nil, errTypes
+	}
+	d, ok := torchfile.Attributes(v)
+	switch {
+	case !ok && is && o.Class.Name == "Data":
+		return nil, bad("its Data object has no attributes")
+	case !ok && is:
+		return nil, bad("it does not contain a graph of PyTorch Geometric, but %s", o.Class)
+	case !ok:
+		return nil, bad("it does not contain a graph of PyTorch Geometric")
+	}
+	if _, ok := d.Get("_global_store"); ok {
+		return nil, errTypes
+	}
+	return d, nil
 }
 
-// array opens an attribute that is a tensor.
-func (s *source) array(key string) (*npz.Array, error) {
-	return torchfile.Array(s.fs, s.name, key, func(root any) (any, error) {
+var errTypes = bad("its graph has several types (HeteroData): this version reads graphs of one type (Data): make one of it in Python with data.to_homogeneous(), and save that with torch.save")
+
+// pick returns the attribute with the given name, or of the dictionary of sets in it, NAME.SET.
+func pick(key string) func(root any) (any, error) {
+	return func(root any) (any, error) {
 		d, err := attributes(root)
 		if err != nil {
 			return nil, err
 		}
-		v, ok := d.Get(key)
-		if !ok || v == nil {
-			var names []string
-			for _, k := range d.Keys {
-				if name, ok := k.(string); ok {
-					names = append(names, name)
-				}
-			}
-			return nil, bad("its graph has no %s; it has %.200s", key, strings.Join(names, ", "))
+		name, set, within := strings.Cut(key, ".")
+		v, _ := d.Get(name)
+		if sets, ok := torchfile.Dict(v); within && ok {
+			v, _ = sets.Get(set)
+		}
+		if v == nil {
+			return nil, bad("its graph has no %s; it has %.200s", key, strings.Join(torchfile.Keys(d), ", "))
 		}
 		return v, nil
-	})
+	}
 }
 
 // maskNames are the sets' attributes, by split.
@@ -208,35 +188,63 @@ func (s *source) graph(labelled bool) (g tables.Graph, err error) {
 	if g.Shape.Held, err = torchfile.Held(s.fs, s.name); err != nil {
 		return g, err
 	}
-	names, err := s.names()
+	var d *pickle.Dict
+	if err := torchfile.Look(s.fs, s.name, func(root any) (err error) {
+		d, err = attributes(root)
+		return err
+	}); err != nil {
+		return g, err
+	}
+	names := torchfile.Keys(d)
+	dropped := importer.EdgeData(names)
+	if slices.Contains(names, "edge_index") || !slices.Contains(names, "adj_t") {
+		g.Edges, err = s.edges()
+	} else {
+		dropped, err = s.transposed(&g, dropped)
+	}
 	if err != nil {
 		return g, err
 	}
-	s.noteUnread(&g.Shape, names, labelled)
+	g.Shape.DropEdgeData(s.name, dropped)
+	if labelled {
+		s.findSets(&g, d)
+	}
+	return g, nil
+}
+
+// findSets finds the sets of nodes, and notes sets by names of other programs.
+func (s *source) findSets(g *tables.Graph, d *pickle.Dict) {
+	names, own := torchfile.Keys(d), false
 	for i, name := range maskNames {
 		if slices.Contains(names, name) {
+			own = true
 			g.Sets[i] = tables.Set{Table: s.table(name), Kind: tables.Mask}
 		}
 	}
-	g.Edges, err = s.edges()
-	return g, err
+	others := otherSets(names)
+	if found := setsOf(d, others); found != nil && !own {
+		for i, name := range found {
+			g.Sets[i] = tables.Set{Table: s.table(name)}
+		}
+		g.Shape.Notes = append(g.Shape.Notes, fmt.Sprintf("%s: its sets of nodes are %s", s.name, strings.Join(found, ", ")))
+	} else if len(others) > 0 {
+		g.Shape.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
+		g.Shape.Notes = append(g.Shape.Notes, s.name+": "+g.Shape.OtherSets)
+	}
 }
 
 // table returns an attribute as a table.
 func (s *source) table(key string) tables.Table {
 	return tables.Table{Name: s.name + ": " + key, Open: func() (matrix.Matrix, error) {
-		a, err := s.array(key)
-		if err != nil {
-			return nil, err
-		}
-		return matrix.FromArray(a)
+		return matrix.OpenTorch(s.fs, s.name, key, pick(key))
 	}}
 }
 
-// edges looks at the edges.
+// edges looks at the edges in edge_index.
 func (s *source) edges() (tables.Edges, error) {
+	array := func() (*npz.Array, error) { return torchfile.Array(s.fs, s.name, "edge_index", pick("edge_index")) }
 	e := tables.Edges{Name: s.name + ": edge_index", Open: func() (stream.Pairs, error) {
-		a, err := s.array("edge_index")
+		a, err := array()
 		if err != nil {
 			return nil, err
 		}
@@ -246,9 +254,9 @@ func (s *source) edges() (tables.Edges, error) {
 		if err := a.Close(); err != nil {
 			return nil, err
 		}
-		return stream.TwoRows(func() (*npz.Array, error) { return s.array("edge_index") })
+		return stream.TwoRows(array)
 	}}
-	a, err := s.array("edge_index")
+	a, err := array()
 	if err != nil {
 		return e, err
 	}
@@ -260,41 +268,70 @@ func (s *source) edges() (tables.Edges, error) {
 	return e, errors.Join(err, a.Close())
 }
 
-// names returns the names of the attributes that are not None.
-func (s *source) names() (names []string, err error) {
-	f, err := torchfile.Open(s.fs, s.name)
+// transposed sets the edges to the entries of adj_t, a row of which has the sources of a node. It adds
+// its values to the data of edges, unless they are all 1.
+func (s *source) transposed(g *tables.Graph, dropped []string) ([]string, error) {
+	m, err := matrix.SparseTorch(s.fs, s.name, "adj_t", pick("adj_t"))
 	if err != nil {
 		return nil, err
 	}
-	d, err := attributes(f.Root())
-	if err := errors.Join(err, f.Close()); err != nil {
+	if m == nil {
+		return nil, bad("%s: adj_t is no sparse tensor", s.name)
+	}
+	if g.Shape.Nodes, err = m.Nodes(); err != nil {
 		return nil, err
 	}
-	for i, k := range d.Keys {
-		if name, ok := k.(string); ok && d.Values[i] != nil {
-			names = append(names, name)
-		}
+	g.Edges = tables.Edges{Name: m.Name, Open: func() (stream.Pairs, error) { return m.Pairs(true) }}
+	if g.Edges.Count, err = m.Count(); err != nil {
+		return nil, err
 	}
-	return names, nil
+	if weighted, err := m.Weighted(); err != nil || weighted {
+		return append(dropped, "values of adj_t"), err
+	}
+	return dropped, nil
 }
 
-// noteUnread notes the attributes that are data of edges and, if splits are read, the attributes that
-// seem to be splits by names of other programs.
-func (s *source) noteUnread(sh *importer.Shape, names []string, labelled bool) {
-	sh.DropEdgeData(s.name, importer.EdgeData(names))
-	if others := otherSets(names); labelled && len(others) > 0 {
-		sh.OtherSets = fmt.Sprintf("not read: %.200s (a split is %s)", strings.Join(others, ", "), strings.Join(maskNames, ", "))
-		sh.Notes = append(sh.Notes, s.name+": "+sh.OtherSets)
+// setsOf returns the names of the sets of nodes that other programs write: for training, validation and
+// test nodes an attribute each, the names of which end alike; or NAME.SET of a dictionary split_idx. It
+// returns nil if there are none, or several names for the same set.
+func setsOf(d *pickle.Dict, others []string) (found []string) {
+	add := func(base, between string, in []string) {
+		for i, spellings := range [][]string{{"train"}, {"valid", "val", "validation", "dev"}, {"test"}} {
+			for _, set := range spellings {
+				name := set + between
+				if slices.Contains(in, name) {
+					if len(found) != i {
+						found = append(found, "", "", "", "") // several
+					}
+					found = append(found, base+name)
+				}
+			}
+		}
 	}
+	for _, kind := range setKinds {
+		add("", "_"+kind, others)
+	}
+	if v, _ := d.Get("split_idx"); v != nil {
+		if sets, ok := torchfile.Dict(v); ok {
+			add("split_idx.", "", torchfile.Keys(sets))
+		}
+	}
+	if len(found) != 3 {
+		return nil
+	}
+	return found
 }
+
+// setKinds are the ends of names of sets.
+var setKinds = []string{"mask", "idx", "index", "id", "ids", "nodes"}
 
 // otherSets returns the names that seem to name sets of nodes, as valid_mask and train_idx do, and
 // that PyTorch Geometric does not use.
 func otherSets(names []string) (others []string) {
 	for _, name := range names {
 		set, kind, _ := strings.Cut(name, "_")
-		sets, kinds := []string{"train", "val", "valid", "validation", "dev", "test"}, []string{"mask", "idx", "index", "id", "ids", "nodes"}
-		if slices.Contains(sets, set) && slices.Contains(kinds, kind) && !slices.Contains(maskNames, name) {
+		sets := []string{"train", "val", "valid", "validation", "dev", "test"}
+		if slices.Contains(sets, set) && slices.Contains(setKinds, kind) && !slices.Contains(maskNames, name) {
 			others = append(others, name)
 		}
 	}

@@ -221,8 +221,8 @@ func TestAttributes(t *testing.T) {
 		t.Error(s, err)
 	}
 	list := filepath.Join(t.TempDir(), "list.pt")
-	importertest.Save(t, list, importertest.Torch(t, "\x80\x02]Na."))
-	refused(t, list, "it contains a list of 1 values, not a graph of PyTorch Geometric: save one graph by itself")
+	importertest.Save(t, list, importertest.Torch(t, "\x80\x02](NNe."))
+	refused(t, list, "it contains a list of 2 values, not a graph of PyTorch Geometric: save one graph by itself")
 	unsplit["train_idx"] = ints(1)
 	refused(t, saved(t, unsplit), "g.pt has no splits: give --split, like --split 60/20/20, to draw them; not read: train_idx (a split is train_mask, val_mask, test_mask)")
 }

@@ -51,7 +51,6 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
-	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/internal/dtype"
@@ -76,6 +75,15 @@ var Format = importer.Format{
 			return nil, err
 		}
 		spec.Columns = o.EdgeColumns
+		if m, err := openSparse(fsys, spec); m != nil || err != nil {
+			if err == nil && len(o.EdgeColumns) > 0 {
+				err = fault.New(fault.ErrUsage, "--edge-columns: %s is a matrix: its rows are sources, its columns destinations", spec.Path)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return open(fsys, o, m)
+		}
 		return open(fsys, o, &table{fs: fsys, spec: spec})
 	},
 }
@@ -197,8 +205,9 @@ func (s *source) openIDs(o *importer.Reading, held int64) (edges matrix.Spec, er
 		flag = "--id-column"
 	}
 	list, ok := s.edge.(interface{ listSpec() matrix.Spec })
+	_, numbers := s.edge.(*sparseEdges)
 	switch {
-	case !ok:
+	case !ok || numbers:
 		return edges, fault.New(fault.ErrUsage, "%s: the adjacency lists of %s have no ids", flag, s.edge.file())
 	case o.Nodes != 0:
 		return edges, fault.New(fault.ErrUsage, "--nodes: not with %s, which determines the number of nodes", flag)
@@ -310,9 +319,7 @@ func (s *source) openFeatures(o *importer.Reading) error {
 	return s.withTable(s.feat, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.Features = m.Columns(), m.Name()
 		s.noteIDs("features", m)
-		if m.Half() {
-			s.sh.DType = dtype.Float16
-		}
+		s.sh.DType = matrix.DType(m)
 		return s.setNodes("features", m.Name(), m.Rows(), s.feat)
 	})
 }
@@ -494,18 +501,15 @@ func (s *source) openEdges() error {
 	return s.findEdgeData()
 }
 
-// findEdgeData notes the edge data in the archive of the edges.
+// findEdgeData notes the edge data beside the edges in an archive or a file of torch.
 func (s *source) findEdgeData() error {
 	t, ok := s.edge.(*table)
 	if !ok || t.spec.Key == "" {
 		return nil
 	}
-	z, err := npz.OpenArchive(s.fs, t.spec.Path)
-	if err != nil {
-		return err
-	}
-	s.sh.DropEdgeData(t.spec.Path, importer.EdgeData(z.Keys(), t.spec.Key))
-	return z.Close()
+	keys, err := matrix.Keys(s.fs, t.spec)
+	s.sh.DropEdgeData(t.spec.Path, importer.EdgeData(keys, t.spec.Key))
+	return err
 }
 
 // settleEnds records which columns of the edges are read.

@@ -12,6 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
@@ -33,9 +34,14 @@ type Need struct {
 }
 
 // Held returns the memory for reading a file. For Parquet it is the footer's, and a page and a
-// dictionary of every column; for other forms it is 0. Held reads the footer to compute it. If most is
+// dictionary of every column, for a file of torch its pickle's; for other forms it is 0. Held reads the footer to compute it. If most is
 // not 0, a footer that takes more than most bytes of memory is an error of kind fault.ErrBudget.
 func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
+	if isTorch(s.Path) {
+		n.Bytes, err = torchfile.Held(fsys, s.Path)
+		n.Most = fmt.Sprintf("reading %s takes %s of memory for its pickle: save its tensors in files of their own", s.Path, budget.FormatNeed(n.Bytes))
+		return n, err
+	}
 	if s.DType != "" || s.Key != "" || filepath.Ext(s.Path) != ".parquet" {
 		return Need{}, nil
 	}

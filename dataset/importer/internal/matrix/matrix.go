@@ -16,6 +16,7 @@ import (
 	"diskgnn/dataset/importer/internal/npy"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/text"
+	"diskgnn/dataset/importer/internal/torchfile"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -55,7 +56,7 @@ type Spec struct {
 	DType string // element type of a file without a header; else ""
 	Rows  int64  // rows of a file without a header; 0: by the size of the file
 	Cols  int64
-	Key   string // name of the array in a .npz archive
+	Key   string // name of the array in a .npz archive, or of the tensor in a file of torch
 	// Columns are the columns to read, in this order; none: all. Except are columns that are not read.
 	// Each is a name with * and ? as in path.Match, a number counted from 0, or a range such as 3-10.
 	Columns, Except []string
@@ -63,11 +64,13 @@ type Spec struct {
 	IDs             string // the column that OpenKeys reads and OpenKeyed leaves out; "": the first
 }
 
-// ParseSpec parses PATH, PATH:DTYPE[:ROWSxCOLS] (an array without a header) or ARCHIVE.npz:KEY. Errors
-// are of kind fault.ErrUsage.
+// ParseSpec parses PATH, PATH:DTYPE[:ROWSxCOLS] (an array without a header), ARCHIVE.npz:KEY or
+// FILE.pt:KEY. Errors are of kind fault.ErrUsage.
 func ParseSpec(s string) (Spec, error) {
-	if i := strings.LastIndex(s, ".npz:"); i >= 0 {
-		return Spec{Path: s[:i+4], Key: s[i+5:]}, nil
+	for _, ext := range []string{".npz", ".pt", ".pth"} {
+		if i := strings.LastIndex(s, ext+":"); i >= 0 {
+			return Spec{Path: s[:i+len(ext)], Key: s[i+len(ext)+1:]}, nil
+		}
 	}
 	parts := strings.Split(s, ":")
 	sp := Spec{Path: parts[0], Cols: 1}
@@ -97,12 +100,17 @@ func ParseSpec(s string) (Spec, error) {
 	return sp, nil
 }
 
-// OpenArray opens a .npy file, an array of a .npz archive, or an array without a header. For other
-// forms it returns nil without an error.
+// OpenArray opens a .npy file, an array of a .npz archive, a tensor of torch that is not sparse, or an
+// array without a header. For other forms it returns nil without an error.
 func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
 	switch {
 	case s.DType != "":
 		return openRaw(fsys, s)
+	case isTorch(s.Path):
+		if t, err := SparseTorch(fsys, s.Path, s.Key, pickKey(s.Key)); t != nil || err != nil {
+			return nil, err
+		}
+		return torchfile.Array(fsys, s.Path, s.Key, pickKey(s.Key))
 	case s.Key != "":
 		return npz.OpenMember(fsys, s.Path, s.Key)
 	case filepath.Ext(s.Path) == ".npy":
@@ -119,11 +127,15 @@ const (
 	arrayForm        // .npy, a member of .npz, or without a header
 	parquetForm
 	textForm
+	sparseForm // SciPy's .npz, Matrix Market, and files of torch, which may be sparse
 )
 
 // formOf tells the form of a file by its name.
 func formOf(s Spec) form {
-	if s.DType != "" || s.Key != "" {
+	switch {
+	case s.DType == "" && (isTorch(s.Path) || isMarket(s.Path) || s.Key == "" && filepath.Ext(s.Path) == ".npz"):
+		return sparseForm
+	case s.DType != "" || s.Key != "":
 		return arrayForm
 	}
 	switch ext := filepath.Ext(strings.TrimSuffix(s.Path, ".gz")); ext {
@@ -156,12 +168,18 @@ func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 			return nil, err
 		}
 		return pick(m, s)
+	case sparseForm:
+		m, err := openSparse(fsys, s)
+		if err != nil {
+			return nil, err
+		}
+		return pick(m, s)
 	case parquetForm:
 		return openParquet(fsys, s, -1)
 	case textForm:
 		return openText(fsys, s, textFormat(s), lookOptions{guess: true, key: -1, columns: s.Columns})
 	}
-	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .parquet, .csv, .tsv or .txt, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
+	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
 }
 
 func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {

@@ -37,6 +37,12 @@ var allowed = map[Global]bool{
 	{"torch", "LongStorage"}:               true,
 	{"torch", "ShortStorage"}:              true,
 
+	// Sparse tensors, of torch and of torch_sparse.
+	{"torch._utils", "_rebuild_sparse_tensor"}: true,
+	{"torch.serialization", "_get_layout"}:     true,
+	{"torch_sparse.storage", "SparseStorage"}:  true,
+	{"torch_sparse.tensor", "SparseTensor"}:    true,
+
 	// Arrays; NumPy 2 has renamed the module. Their bytes are texts, encoded.
 	{"numpy", "dtype"}:                         true,
 	{"numpy", "ndarray"}:                       true,
@@ -69,10 +75,12 @@ var allowed = map[Global]bool{
 
 // unread has advice for names of values that are not read.
 var unread = map[Global]string{
-	{"torch._utils", "_rebuild_sparse_tensor"}:     noSparse,
-	{"torch._utils", "_rebuild_sparse_csr_tensor"}: noSparse,
-	{"torch_sparse.tensor", "SparseTensor"}:        noSparse,
-	{"torch_sparse.storage", "SparseStorage"}:      noSparse,
+	{"torch._utils", "_rebuild_sparse_csr_tensor"}: "torch before 1.13 wrote its sparse tensor: load it with torch and save it again",
+	{"scipy.sparse._csr", "csr_matrix"}:            noSciPy,
+	{"scipy.sparse._csr", "csr_array"}:             noSciPy,
+	{"scipy.sparse._coo", "coo_matrix"}:            noSciPy,
+	{"scipy.sparse._coo", "coo_array"}:             noSciPy,
+	{"scipy.sparse.csr", "csr_matrix"}:             noSciPy,
 }
 
-const noSparse = "sparse tensors, such as adj_t, are not read; save the graph with edge_index"
+const noSciPy = "SciPy's matrices in pickles are not read; save the matrix with scipy.sparse.save_npz"

@@ -100,7 +100,7 @@ func TestDictGet(t *testing.T) {
 // evil are pickles that must be refused, with what the error says.
 var evil = map[string]string{
 	"\x80\x02cos\nsystem\nX\x05\x00\x00\x00ls -a\x85R.":                     `byte 2 of its pickle: it uses "os.system"`,
-	"\x80\x02ctorch._utils\n_rebuild_sparse_tensor\n.":                      `it uses "torch._utils._rebuild_sparse_tensor": sparse tensors, such as adj_t, are not read; save the graph with edge_index; nothing was run`,
+	"\x80\x02cscipy.sparse._csr\ncsr_array\n.":                              `it uses "scipy.sparse._csr.csr_array": SciPy's matrices in pickles are not read; save the matrix with scipy.sparse.save_npz; nothing was run`,
 	"\x80\x02cposix\nsystem\n.":                                             `"posix.system"`,
 	"\x80\x04\x8c\x08builtins\x8c\x04eval\x93.":                             `"builtins.eval"`,
 	"\x80\x02ctorch.storage\n_load_from_bytes\n.":                           `"torch.storage._load_from_bytes"`,

@@ -31,6 +31,7 @@ func Array(fsys vfs.FS, name, what string, pick func(root any) (any, error)) (_ 
 	if err != nil {
 		return nil, t.fail(err)
 	}
+	t.root = nil // several arrays may be open
 	return t.array(v, what, t)
 }
 

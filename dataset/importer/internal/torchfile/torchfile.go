@@ -43,6 +43,19 @@ type File struct {
 	root any
 }
 
+// Look opens a file, calls do with the saved value, and closes the file. It puts the file's name before
+// errors of do.
+func Look(fsys vfs.FS, name string, do func(root any) error) error {
+	t, err := Open(fsys, name)
+	if err != nil {
+		return err
+	}
+	if err = do(t.root); err != nil {
+		err = t.fail(err)
+	}
+	return errors.Join(err, t.Close())
+}
+
 // limits are the limits of a pickle that may hold arrays of NumPy as a whole.
 var limits = pickle.Limits{Bytes: 64 << 20, Values: pickle.Default.Values, Depth: pickle.Default.Depth}
 
@@ -131,6 +144,9 @@ func (t *File) readOrder() error {
 	for _, e := range t.zip.File {
 		if dir, ok := strings.CutSuffix(e.Name, pickleRecord); ok && (dir == "" || strings.Count(dir, "/") == 1 && strings.HasSuffix(dir, "/")) {
 			t.dir = dir
+			if t.entry(dir+"constants.pkl") != nil {
+				return bad("it is a program of TorchScript: load it with torch.jit.load, and save its tensors with torch.save")
+			}
 			if t.entry(dir+"byteorder") == nil {
 				return nil
 			}
@@ -372,4 +388,63 @@ func Dict(v any) (*pickle.Dict, bool) {
 		}
 	}
 	return nil, false
+}
+
+// Attributes returns the values in a saved value by their names: of a dictionary, of a graph of PyTorch
+// Geometric (class Data), and of one of both that is the only value of a list or a tuple, beside None
+// and a class. The bool is false for other values.
+func Attributes(v any) (*pickle.Dict, bool) {
+	switch t := v.(type) {
+	case *pickle.Tuple:
+		v = only(t.Items)
+	case *pickle.List:
+		v = only(t.Items)
+	}
+	if o, ok := v.(*pickle.Object); ok && o.Class.Name == "Data" {
+		return fields(o)
+	}
+	return Dict(v)
+}
+
+// only returns the first value, if all others are None or classes.
+func only(items []any) any {
+	for i, v := range items {
+		if _, class := v.(pickle.Global); i > 0 && v != nil && !class {
+			return nil
+		}
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	return items[0]
+}
+
+// fields returns the attributes of a Data object: the attributes of its store or, before release 2.0,
+// its own.
+func fields(data *pickle.Object) (*pickle.Dict, bool) {
+	own, ok := data.State.(*pickle.Dict)
+	if !ok {
+		return nil, false
+	}
+	v, ok := own.Get("_store")
+	if !ok {
+		return own, true
+	}
+	if store, ok := v.(*pickle.Object); ok {
+		if state, ok := store.State.(*pickle.Dict); ok {
+			v, _ = state.Get("_mapping")
+			return Dict(v)
+		}
+	}
+	return nil, false
+}
+
+// Keys returns the names of the values of a dictionary that are not None.
+func Keys(d *pickle.Dict) (names []string) {
+	for i, k := range d.Keys {
+		if name, ok := k.(string); ok && d.Values[i] != nil {
+			names = append(names, name)
+		}
+	}
+	return names
 }
