@@ -123,7 +123,7 @@ func look(fsys vfs.FS, name string) *guess {
 	case ext == ".npz":
 		return lookAtArchive(fsys, name)
 	case bytes.HasPrefix(head, []byte("%%MatrixMarket")):
-		return lookAtMarket(name, head)
+		return lookAtMarket(fsys, name, head)
 	}
 	for _, m := range magics {
 		if bytes.HasPrefix(head, []byte(m.begins)) && bytes.Contains(head, []byte(m.has)) {
@@ -204,7 +204,7 @@ func lookAtArchive(fsys vfs.FS, name string) *guess {
 	defer func() { _ = z.Close() }() // it is only looked at
 	keys := z.Keys()
 	if z.Has("format") && z.Has("shape") && z.Has("data") {
-		return lookAtSparse(z, name)
+		return lookAtSparse(fsys, z, name)
 	}
 	g := &guess{is: fmt.Sprintf("it is an archive with the arrays %.200s", strings.Join(keys, ", "))}
 	flags := map[string]string{}
@@ -229,25 +229,38 @@ func lookAtArchive(fsys vfs.FS, name string) *guess {
 }
 
 // lookAtSparse looks at a matrix that SciPy saved.
-func lookAtSparse(z *npz.Archive, name string) *guess {
+func lookAtSparse(fsys vfs.FS, z *npz.Archive, name string) *guess {
 	shape, err := z.All("shape", 2)
 	if err != nil {
 		return nil
 	}
-	return sparse(name, "a sparse matrix of SciPy", shape[0], shape[1])
+	return sparse(fsys, name, "a sparse matrix of SciPy", shape[0], shape[1])
 }
 
 // sparse is a guess by the shape of a matrix: a square one is an adjacency.
-func sparse(name, is string, rows, columns int64) *guess {
+func sparse(fsys vfs.FS, name, is string, rows, columns int64) *guess {
 	flag, may := "features", "features, a row for each node"
 	if rows == columns {
 		flag, may = "edges", "the adjacency of a graph"
 	}
-	return &guess{is: fmt.Sprintf("it is %s of shape (%d, %d), which may be %s", is, rows, columns, may), flags: map[string]string{flag: name}}
+	g := &guess{is: fmt.Sprintf("it is %s of shape (%d, %d), which may be %s", is, rows, columns, may), flags: map[string]string{flag: name}}
+	if !isRead(fsys, name) {
+		g.flags, g.other = nil, "write numpy.stack(A.nonzero()) for --edges, or A.toarray() for --features, with numpy.save"
+	}
+	return g
+}
+
+// isRead reports whether a file or directory can be the value of --edges or --features.
+func isRead(fsys vfs.FS, name string) bool {
+	spec, err := matrix.ParseSpec(name)
+	if err == nil {
+		_, err = matrix.Describe(fsys, spec)
+	}
+	return err == nil
 }
 
 // lookAtMarket looks at a file of Matrix Market.
-func lookAtMarket(name string, head []byte) *guess {
+func lookAtMarket(fsys vfs.FS, name string, head []byte) *guess {
 	for line := range bytes.Lines(head) {
 		if bytes.HasPrefix(line, []byte("%")) || len(bytes.TrimSpace(line)) == 0 {
 			continue
@@ -256,7 +269,7 @@ func lookAtMarket(name string, head []byte) *guess {
 		if _, err := fmt.Sscan(string(line), &rows, &columns); err != nil {
 			return nil
 		}
-		return sparse(name, "a matrix of Matrix Market", rows, columns)
+		return sparse(fsys, name, "a matrix of Matrix Market", rows, columns)
 	}
 	return nil
 }
@@ -293,6 +306,9 @@ func lookInside(fsys vfs.FS, dir string) *guess {
 	}
 	if first := filepath.Join(dir, names[0]); isTable(first) && sameForm(names) {
 		if g := lookAtTable(fsys, first, dir); g != nil {
+			if !isRead(fsys, dir) {
+				g.flags, g.other = nil, "join them to one file"
+			}
 			g.is = fmt.Sprintf("it has %d files, of which the first is %s", len(names), strings.TrimPrefix(g.is, "it looks like "))
 			return g
 		}
