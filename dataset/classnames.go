@@ -3,11 +3,14 @@ package dataset
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
+	"diskgnn/internal/vfs"
 )
 
 // ClassNamesFile is the data file with the names of the classes, in a dataset that has them.
@@ -132,4 +135,30 @@ func hashClassNames(names []string) string {
 		h.Write(append([]byte(name), '\n'))
 	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+// mostCarried bounds the bytes of names that packs and runs copy into their run.json.
+const mostCarried = 64 << 10
+
+// CarriedClassNames is ClassNames for a pack or a run, which carries the names on: nil for more than
+// 64 KiB of them.
+func (d *Dataset) CarriedClassNames() ([]string, error) {
+	if d.facts.ClassNameBytes > mostCarried {
+		return nil, nil
+	}
+	return d.ClassNames()
+}
+
+// RecordedClassNames returns the names of the classes of the dataset from which dir, such as a pack, was
+// made: dir's run.json has them. It returns nil if run.json has none, or invalid ones. No checksum covers
+// run.json.
+func RecordedClassNames(fsys vfs.FS, dir string) []string {
+	var names []string
+	if b := stage.RunFact(fsys, dir, stage.ClassNamesFact); b == nil || json.Unmarshal(b, &names) != nil {
+		return nil
+	}
+	if b, err := EncodeClassNames(names); err != nil || len(b) > mostCarried || len(b) == 0 {
+		return nil
+	}
+	return names
 }

@@ -42,7 +42,11 @@ func Dataset(ctx context.Context, d *dataset.Dataset, rep progress.Reporter) (*P
 		if err != nil {
 			return nil, err
 		}
-		p.Figures = append(p.Figures, classes(labels, f.Classes))
+		names, err := d.ClassNames()
+		if err != nil {
+			return nil, err
+		}
+		p.Figures = append(p.Figures, classes(labels, f.Classes, names))
 	}
 	return p, nil
 }
@@ -88,8 +92,8 @@ func degrees(o *graph.Offsets) chart.Figure {
 	return f
 }
 
-// classes draws the number of nodes of each class, the largest first.
-func classes(labels []int32, n int) chart.Figure {
+// classes draws the number of nodes of each class, the largest first. names are the classes', or nil.
+func classes(labels []int32, n int, names []string) chart.Figure {
 	count := make([]int64, n)
 	labelled := int64(0)
 	for _, y := range labels {
@@ -108,12 +112,18 @@ func classes(labels []int32, n int) chart.Figure {
 	var bars []chart.Bar
 	rest := int64(0)
 	for i, c := range order {
-		data.Add(fmt.Sprint(c), float64(count[c]))
+		name := fmt.Sprintf("class %d", c)
+		if names != nil {
+			name = fmt.Sprintf("%d: %s", c, names[c])
+			data.Add(name, float64(count[c]))
+		} else {
+			data.Add(fmt.Sprint(c), float64(count[c]))
+		}
 		if i >= mostClasses {
 			rest += count[c]
 			continue
 		}
-		bars = append(bars, chart.Bar{Name: fmt.Sprintf("class %d", c), Says: fmt.Sprintf("%s, %.3g\u00a0%%", units.Count(count[c]), share(count[c], labelled)),
+		bars = append(bars, chart.Bar{Name: name, Says: fmt.Sprintf("%s, %.3g\u00a0%%", units.Count(count[c]), share(count[c], labelled)),
 			Bars: [][]chart.Part{{{Class: "train", Value: float64(count[c]), Tell: units.Of(count[c], "node")}}}})
 	}
 	if n > mostClasses {

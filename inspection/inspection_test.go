@@ -117,18 +117,25 @@ func TestDegrees(t *testing.T) {
 }
 
 func TestClasses(t *testing.T) {
-	f := classes([]int32{2, 2, 0, graph.Unlabelled, 2, 0, 1}, 4)
+	f := classes([]int32{2, 2, 0, graph.Unlabelled, 2, 0, 1}, 4, nil)
 	if got := values(f.Series[0]); got != "2=3 0=2 1=1 3=0" {
 		t.Error(got)
 	}
-	if svg := string(f.Charts[0]); !strings.Contains(svg, "3, 50\u00a0%") {
+	if svg := string(f.Charts[0]); !strings.Contains(svg, "3, 50\u00a0%") || !strings.Contains(svg, "class 2") {
+		t.Error(svg)
+	}
+	f = classes([]int32{2, 2, 0, graph.Unlabelled, 2, 0, 1}, 3, []string{"ant", "<bee>", "crow"})
+	if got := values(f.Series[0]); got != "2: crow=3 0: ant=2 1: <bee>=1" {
+		t.Error(got)
+	}
+	if svg := string(f.Charts[0]); !strings.Contains(svg, "1: &lt;bee&gt;") || strings.Contains(svg, "<bee>") || strings.Contains(svg, "class 2") {
 		t.Error(svg)
 	}
 	many := make([]int32, 0, 60)
 	for c := range int32(30) {
 		many = append(many, c)
 	}
-	if f := classes(many, 30); len(f.Series[0].Values) != 30 || strings.Count(string(f.Charts[0]), "<rect") != mostClasses || f.Note != "The other 6 classes have 6 nodes." {
+	if f := classes(many, 30, nil); len(f.Series[0].Values) != 30 || strings.Count(string(f.Charts[0]), "<rect") != mostClasses || f.Note != "The other 6 classes have 6 nodes." {
 		t.Errorf("%d drawn: %s", strings.Count(string(f.Charts[0]), "<rect"), f.Note)
 	}
 }

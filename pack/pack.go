@@ -203,6 +203,13 @@ func (p *Packing) commit(first *firstPass, files []stage.File, w *work) error {
 	if run[stage.PreprocessingFact], err = p.ds.Preprocessing(); err != nil {
 		return err
 	}
+	names, err := p.ds.CarriedClassNames()
+	if err != nil {
+		return err
+	}
+	if names != nil {
+		run[stage.ClassNamesFact] = names
+	}
 	_, err = p.dir.Commit(files, first.facts, run)
 	return err
 }

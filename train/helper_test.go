@@ -56,8 +56,9 @@ type worldParams struct {
 	fanout              []int // [3, 4]
 	seed                uint64
 	noValid             bool
-	multi               bool // a node also has the class that follows its own
-	nan                 bool // the loss is none: features are so large that their sums are infinite
+	multi               bool     // a node also has the class that follows its own
+	names               []string // of the classes
+	nan                 bool     // the loss is none: features are so large that their sums are infinite
 }
 
 // newWorld makes a random graph in which a node's class shows in the features of its
@@ -74,6 +75,7 @@ func newWorld(t testing.TB, p worldParams) *world {
 	}
 	raw := datasettest.Params{Nodes: p.nodes, AvgDegree: 6, Dim: p.dim, Classes: p.classes, DType: p.dtype, Seed: p.seed}.Raw()
 	teach(&raw)
+	raw.ClassNames = p.names
 	if p.multi {
 		manyLabels(&raw)
 	}

@@ -131,7 +131,7 @@ func (r *runner) file() rundir.File {
 	f, o, here := r.decision.File(r.result.Setup), &r.decision.Options, program.ThisHost()
 	f.Version, f.ProgramHash, f.Host = program.Version(), program.Hash(), &here
 	f.PackPath, f.DatasetPath, f.SamplesPath, f.WeightsPath = absolute(o.Pack), absolute(o.Dataset), absolute(o.Samples), absolute(o.WeightsPath)
-	f.Preprocessing = r.preprocessing()
+	f.Preprocessing, f.ClassNames = r.preprocessing(), r.classNames()
 	return f
 }
 
@@ -150,6 +150,24 @@ func (r *runner) preprocessing() *dataset.Preprocessing {
 		return nil
 	}
 	return &p
+}
+
+// classNames returns the names of the dataset's classes, nil if it has none, or if they are unknown. A
+// pack copies them from its dataset.
+func (r *runner) classNames() []string {
+	o := &r.decision.Options
+	if o.Pack != "" {
+		return dataset.RecordedClassNames(r.fs, o.Pack)
+	}
+	d, err := dataset.Open(r.fs, o.Dataset)
+	if err != nil {
+		return nil // the open store reports its own damage
+	}
+	names, err := d.CarriedClassNames()
+	if err != nil {
+		r.report.Logf("the run goes without the names of its classes: %v", err)
+	}
+	return names
 }
 
 // resume continues the run in the directory.

@@ -121,6 +121,7 @@ func evaluated(e *trained.Evaluation) outcome {
 			out.lines = append(out.lines, line{split.label, fmt.Sprintf("%s %s", e.Metric, percent(float64(split.score)))})
 		}
 	}
+	out.lines = append(out.lines, classNameLines(e.ClassNames)...)
 	out.lines = append(append(out.lines, graphLines(&e.Outcome)...), line{"weights", e.Weights})
 	out.lines = append(out.lines, costLines(&e.Outcome)...)
 	return out

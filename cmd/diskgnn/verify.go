@@ -191,10 +191,12 @@ type inspected struct {
 	Files       int               `json:"files"`
 	DiskBytes   int64             `json:"disk_bytes"`
 
-	Dataset *dataset.Facts        `json:"dataset,omitempty"`
-	Samples *mbfile.Description   `json:"samples,omitempty"`
-	Pack    *packfile.Description `json:"pack,omitempty"`
-	Slice   *packfile.Slice       `json:"slice,omitempty"`
+	Dataset *dataset.Facts `json:"dataset,omitempty"`
+	// ClassNames are the names of a dataset's classes, in their order.
+	ClassNames []string              `json:"class_names,omitempty"`
+	Samples    *mbfile.Description   `json:"samples,omitempty"`
+	Pack       *packfile.Description `json:"pack,omitempty"`
+	Slice      *packfile.Slice       `json:"slice,omitempty"`
 
 	Page    string         `json:"page,omitempty"`    // name of the written page
 	Figures []chart.Figure `json:"figures,omitempty"` // data of the page's charts
@@ -276,7 +278,10 @@ func inspect(v *inspected) ([]line, error) {
 		}
 		f := d.Facts()
 		v.Dataset = &f
-		return datasetLines(&f), nil
+		if v.ClassNames, err = d.ClassNames(); err != nil {
+			return nil, err
+		}
+		return append(datasetLines(&f), classNameLines(v.ClassNames)...), nil
 	case mbfile.Format.Name:
 		r, err := mbfile.Open(vfs.OS, v.Dir)
 		if err != nil {
@@ -330,6 +335,21 @@ func datasetLines(f *dataset.Facts) []line {
 		lines = append(lines, line{"ids", fmt.Sprintf("nodes have names, of %s", budget.FormatBytes(f.NameBytes))})
 	}
 	return lines
+}
+
+// mostNamesShown is the number of classes that a line names.
+const mostNamesShown = 8
+
+// classNameLines returns a line with the names of the first classes, if they have some.
+func classNameLines(names []string) []line {
+	if len(names) == 0 {
+		return nil
+	}
+	text := strings.Join(names[:min(len(names), mostNamesShown)], ", ")
+	if more := len(names) - mostNamesShown; more > 0 {
+		text += fmt.Sprintf(" and %s", units.Of(more, "other"))
+	}
+	return []line{{"names", text}}
 }
 
 func samplesLines(d *mbfile.Description) []line {

@@ -15,7 +15,8 @@
 //
 // Both have the nodes' original ids where a dataset has some: node_ids.npy (int64), or name_offsets.npy
 // (int64, one more than nodes) and names.npy (uint8), where the name of node v is the bytes from
-// name_offsets[v] to name_offsets[v+1] of names. GraphBolt looks at neither.
+// name_offsets[v] to name_offsets[v+1] of names. If the classes have names, class_names.txt has them, one
+// a line. GraphBolt looks at none of these.
 //
 // Features are float32 or float16 as in the dataset; NumPy has no bfloat16, which becomes float32.
 // Every byte that is read is checked. Labels of nodes that are in no split have no place in a tree of
@@ -198,7 +199,7 @@ func (e *exporting) run(write func() error, out string) (err error) {
 	if err := write(); err != nil {
 		return err
 	}
-	if err := e.ids(); err != nil {
+	if err := errors.Join(e.ids(), e.classNames()); err != nil {
 		return err
 	}
 	if err := e.fs.SyncDir(e.dir); err != nil {
@@ -291,6 +292,20 @@ func (e *exporting) ids() error {
 		}
 	}
 	return nil
+}
+
+// classNames writes the names of the classes, if they have some.
+func (e *exporting) classNames() error {
+	names, err := e.d.ClassNames()
+	if err != nil || names == nil {
+		return err
+	}
+	b, err := dataset.EncodeClassNames(names)
+	if err != nil {
+		return err
+	}
+	e.written += int64(len(b))
+	return vfs.WriteFile(e.fs, filepath.Join(e.dir, dataset.ClassNamesFile), b)
 }
 
 // rowsAtOnce is for how many nodes classes are read at a time.

@@ -345,3 +345,21 @@ func TestOriginalIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestClassNames: the names of classes lie beside the arrays.
+func TestClassNames(t *testing.T) {
+	raw := datasettest.Tiny(t)
+	raw.ClassNames = []string{"ant", "bee"}
+	dir := datasettest.Create(t, t.TempDir(), raw).Dir()
+	plain := datasettest.Create(t, t.TempDir(), datasettest.Tiny(t)).Dir()
+	for _, format := range export.Formats() {
+		out, res := run(t, dir, format)
+		if text := string(read(t, out, "class_names.txt")); text != "ant\nbee\n" {
+			t.Errorf("%s: %q", format, text)
+		}
+		without, other := run(t, plain, format)
+		if _, err := os.Stat(filepath.Join(without, "class_names.txt")); err == nil || res.DiskBytes != other.DiskBytes+8 {
+			t.Errorf("%s: %v, %d bytes and %d", format, err, res.DiskBytes, other.DiskBytes)
+		}
+	}
+}

@@ -69,6 +69,12 @@ class Dataset(Directory):
         self.train, self.valid, self.test = (self.file(name + ".bin", "<u4") for name in ("train", "valid", "test"))
 
     @property
+    def class_names(self):
+        """By class its name; None if the classes have none."""
+        if "class_name_bytes" in self.facts:
+            return self.file("class_names.txt", "u1").tobytes().decode().split("\n")[:-1]
+
+    @property
     def ids(self):
         kind = self.facts.get("original_ids")
         if kind == "number":

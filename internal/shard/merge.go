@@ -75,6 +75,7 @@ type runFacts struct {
 	Seconds float64 `json:"seconds"`
 
 	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the shards'
+	ClassNames    json.RawMessage `json:"class_names,omitempty"`   // the shards'
 }
 
 // Merge combines all shards of a directory into the directory o.Out. Like a stage it resumes an
@@ -107,7 +108,7 @@ func Merge(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (
 		}
 		made, err := assemble(ctx, dir, set, rep)
 		if err == nil {
-			_, err = dir.Commit(made.Files, made.Facts, runFacts{start.UTC().Format(time.RFC3339), r.Shards, time.Since(start).Seconds(), stage.RunFact(fsys, o.Shards[0], stage.PreprocessingFact)})
+			_, err = dir.Commit(made.Files, made.Facts, runFacts{start.UTC().Format(time.RFC3339), r.Shards, time.Since(start).Seconds(), stage.RunFact(fsys, o.Shards[0], stage.PreprocessingFact), stage.RunFact(fsys, o.Shards[0], stage.ClassNamesFact)})
 		}
 		if err := dir.End(err); err != nil {
 			return Result{}, fmt.Errorf("merge into %s: %w", o.Out, err)

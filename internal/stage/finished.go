@@ -168,7 +168,11 @@ func has(fsys vfs.FS, dir, name string) bool {
 // dataset's preprocessing. Directories made from it in turn inherit the value.
 const PreprocessingFact = "preprocessing"
 
-// maxRunFile bounds the bytes read of a run.json, which takes a few hundred.
+// ClassNamesFact is the key for the names of the dataset's classes, a list, in the same directories. It
+// is absent if the classes have no names, or very long ones.
+const ClassNamesFact = "class_names"
+
+// maxRunFile bounds the bytes read of a run.json, which takes a few hundred, without names of classes.
 const maxRunFile = 1 << 20
 
 // RunFact returns the value of a key in the run.json of a finished directory, as JSON. It returns nil

@@ -59,6 +59,7 @@ type runFacts struct {
 	Seconds float64 `json:"seconds"`
 
 	Preprocessing json.RawMessage `json:"preprocessing,omitempty"` // the pack's
+	ClassNames    json.RawMessage `json:"class_names,omitempty"`   // the pack's
 }
 
 // Run makes a slice. It resumes an interrupted run, does nothing if the slice exists, and refuses to
@@ -113,7 +114,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter) (Re
 			err = packfile.WriteSlice(dir, m, o.Slice)
 		}
 		if err == nil {
-			_, err = dir.Commit(m.Files, m.Facts, runFacts{start.UTC().Format(time.RFC3339), o.Slice.String(), time.Since(start).Seconds(), stage.RunFact(fsys, o.Pack, stage.PreprocessingFact)})
+			_, err = dir.Commit(m.Files, m.Facts, runFacts{start.UTC().Format(time.RFC3339), o.Slice.String(), time.Since(start).Seconds(), stage.RunFact(fsys, o.Pack, stage.PreprocessingFact), stage.RunFact(fsys, o.Pack, stage.ClassNamesFact)})
 		}
 		if err := dir.End(err); err != nil {
 			return Result{}, fmt.Errorf("slice into %s: %w", o.Out, err)

@@ -39,7 +39,11 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 		if err != nil {
 			return err
 		}
-		result = trained.Evaluation{Outcome: j.outcome(), Exact: true, Metric: j.run.Metric(),
+		names, err := j.classNames()
+		if err != nil {
+			return err
+		}
+		result = trained.Evaluation{Outcome: j.outcome(), Exact: true, Metric: j.run.Metric(), ClassNames: names,
 			TrainAccuracy: e.scorers[0].Score(), ValidAccuracy: e.scorers[1].Score(), TestAccuracy: e.scorers[2].Score()}
 		return nil
 	})
@@ -91,13 +95,17 @@ type exam struct {
 }
 
 // examBytes returns the bytes of an exam: labels of all nodes while it is made, and for every
-// scored node its id twice, its label, split and classes, and its part of a scorer.
+// scored node its id twice, its label, split and classes, and its part of a scorer; and the names of
+// classes.
 func examBytes(f *dataset.Facts, metric string) int64 {
 	n := f.Train + f.Valid + f.Test
 	bytes := 4*f.Nodes + n*(4+4+4+1+int64(f.TargetBytes()))
 	for _, s := range []int64{f.Train, f.Valid, f.Test} {
 		held, _ := score.Bytes(score.Options{Metric: metric, MultiLabel: f.TargetBytes() > 0, Classes: f.Classes, Rows: s})
 		bytes += held
+	}
+	if f.ClassNameBytes > 0 {
+		bytes += 2*f.ClassNameBytes + 32*int64(f.Classes)
 	}
 	return bytes
 }

@@ -202,6 +202,16 @@ func (j *job) multiLabel() bool {
 	return j.run.MultiLabel()
 }
 
+// classNames returns the names of the classes that the model tells apart, or nil: the dataset's if the
+// run was trained on it, else the names that the run records.
+func (j *job) classNames() ([]string, error) {
+	if j.other {
+		return j.run.ClassNames(), nil
+	}
+	names, err := j.data.ClassNames()
+	return names, j.ofDataset(err)
+}
+
 // ofDataset adds to an error about a damaged dataset the command that makes it again.
 func (j *job) ofDataset(err error) error {
 	if err == nil {

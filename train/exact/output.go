@@ -28,8 +28,12 @@ type values struct {
 	kind    string // Logits, Classes or Embeddings
 	multi   bool   // Classes: a column per class, one or zero
 	columns int
-	width   int // elements of a computed row
+	width   int      // elements of a computed row
+	names   []string // of the classes, in tables with the class of a node; nil: they have none
 }
+
+// classNameColumn is the last column of a table of classes that have names.
+const classNameColumn = "class_name"
 
 // dtype names the elements' type.
 func (v *values) dtype() string {
@@ -53,6 +57,14 @@ func (v *values) name(i int) string {
 		return "class_" + strconv.Itoa(i)
 	}
 	return "class"
+}
+
+// stored returns the number of columns of a table, without the ids.
+func (v *values) stored() int {
+	if v.names != nil {
+		return v.columns + 1
+	}
+	return v.columns
 }
 
 // each calls do for one computed row after the other, until the context ends.
@@ -244,6 +256,9 @@ func newCSV(fsys vfs.FS, name string, v values, t *targets) (*csv, error) {
 	for i := range v.columns {
 		c.line = append(append(c.line, ','), v.name(i)...)
 	}
+	if v.names != nil {
+		c.line = append(c.line, ","+classNameColumn...)
+	}
 	if _, err := f.buf.Write(append(c.line, '\n')); err != nil {
 		return nil, errors.Join(err, f.abandon())
 	}
@@ -256,7 +271,12 @@ func (c *csv) add(ctx context.Context, first int, rows []float32) error {
 			return err
 		}
 		c.v.of(row, func(x float32) { c.line = strconv.AppendFloat(append(c.line, ','), float64(x), 'g', -1, 32) },
-			func(x int32) { c.line = strconv.AppendInt(append(c.line, ','), int64(x), 10) })
+			func(x int32) {
+				c.line = strconv.AppendInt(append(c.line, ','), int64(x), 10)
+				if c.v.names != nil {
+					c.line = quoted(append(c.line, ','), c.v.names[x])
+				}
+			})
 		_, err = c.buf.Write(append(c.line, '\n'))
 		return err
 	})
@@ -293,8 +313,11 @@ func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, err
 	for i := range v.columns {
 		fields = append(fields, reflect.StructField{Name: fmt.Sprintf("V%d", i), Type: of, Tag: reflect.StructTag(fmt.Sprintf(`parquet:"%s"`, v.name(i)))})
 	}
+	if v.names != nil {
+		fields = append(fields, reflect.StructField{Name: "ClassName", Type: reflect.TypeFor[string](), Tag: `parquet:"` + classNameColumn + `"`})
+	}
 	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
-	return &tableFile{newFile: f, v: v, t: t, w: parquet.NewGenericWriter[any](f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 1+v.columns)}, nil
+	return &tableFile{newFile: f, v: v, t: t, w: parquet.NewGenericWriter[any](f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 2+v.columns)}, nil
 }
 
 func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
@@ -305,7 +328,13 @@ func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
 		}
 		p.row = append(p.row[:0], id.Level(0, 0, 0))
 		put := func(x parquet.Value) { p.row = append(p.row, x.Level(0, 0, len(p.row))) }
-		p.v.of(row, func(x float32) { put(parquet.FloatValue(x)) }, func(x int32) { put(parquet.Int32Value(x)) })
+		p.v.of(row, func(x float32) { put(parquet.FloatValue(x)) }, func(x int32) {
+			put(parquet.Int32Value(x))
+			if p.v.names != nil {
+				put(parquet.ByteArrayValue([]byte(p.v.names[x])))
+				p.held += 16 + len(p.v.names[x])
+			}
+		})
 		if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
 			return err
 		}

@@ -48,6 +48,8 @@ func lines(t *testing.T, name string) (header string, rows []string) {
 			for _, v := range list[0] {
 				if v.Kind() == parquet.Float {
 					words = append(words, strconv.FormatFloat(float64(v.Float()), 'g', -1, 32))
+				} else if v.Kind() == parquet.ByteArray {
+					words = append(words, string(v.ByteArray()))
 				} else {
 					words = append(words, strconv.FormatInt(v.Int64(), 10))
 				}
@@ -320,5 +322,77 @@ func TestOriginalIDs(t *testing.T) {
 		if _, err := findNodes(t.Context(), disk, list, d); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), `list:2: "9" is not a node`) {
 			t.Error(err)
 		}
+	}
+}
+
+// TestClassNames: a table of classes has their names in a last column, by the dataset that the run was
+// trained on. Other outputs, and arrays, have the same content as without names.
+func TestClassNames(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 4}.Raw()
+	plain := newWorld(t, vfstest.TempDir(t), raw, 8)
+	raw.ClassNames = []string{"ant", "bee, \"wild\"", "node"}
+	cells := []string{"ant", `"bee, ""wild"""`, `"node"`}
+	w := newWorld(t, vfstest.TempDir(t), raw, 8)
+	there, on := w.on(t, w.path("other"), datasettest.Params{Nodes: 60, AvgDegree: 5, Dim: 6, Classes: 3, Seed: 4}.Raw())
+	made := func(w *world, o Options, output, suffix string) (Prediction, string) {
+		t.Helper()
+		p := PredictOptions{Options: o, Output: output, Out: w.path("out" + suffix), Force: true}
+		made, err := predict(context.Background(), disk, p, progress.Discard, parts{stack: all.Open})
+		check(t, err)
+		return made, p.Out
+	}
+	for _, suffix := range []string{".csv", ".parquet"} {
+		_, name := made(plain, plain.options(), Classes, suffix)
+		header, want := lines(t, name)
+		if header != "node,class" {
+			t.Fatal(header)
+		}
+		seen := map[byte]bool{}
+		for i, row := range want {
+			class := row[len(row)-1]
+			seen[class] = true
+			if want[i] = row + "," + raw.ClassNames[class-'0']; suffix == ".csv" {
+				want[i] = row + "," + cells[class-'0']
+			}
+		}
+		p, name := made(w, w.options(), Classes, suffix)
+		header, rows := lines(t, name)
+		if header != "node,class,class_name" || !slices.Equal(rows, want) || p.Columns != 1 || !slices.Equal(p.ClassNames, raw.ClassNames) || len(seen) < 2 {
+			t.Errorf("%s: %s %q, want %q, %+v", suffix, header, rows, want, p)
+		}
+		if done, err := Finished(context.Background(), disk, PredictOptions{Options: w.options(), Output: Classes, Out: name}); err != nil || done == nil || !slices.Equal(done.ClassNames, raw.ClassNames) {
+			t.Errorf("%s: found %+v, %v", suffix, done, err)
+		}
+		// Of another graph they are the run's, which may not know them.
+		if _, name = made(there, on, Classes, suffix); true {
+			if header, _ := lines(t, name); header != "node,class" {
+				t.Errorf("another graph: %s", header)
+			}
+		}
+	}
+	w.says(t, map[string]any{"class_names": raw.ClassNames})
+	p, name := made(there, on, Classes, ".csv")
+	if header, rows := lines(t, name); header != "node,class,class_name" || !strings.Contains(strings.Join(rows, "\n"), ",2,\"node\"") && !strings.Contains(strings.Join(rows, "\n"), ",0,ant") || !p.OtherGraph {
+		t.Errorf("another graph: %s %q", header, rows)
+	}
+	w.says(t, map[string]any{"class_names": []string{"ant"}}) // of another number of classes
+	if p, _ := made(there, on, Classes, ".csv"); p.ClassNames != nil {
+		t.Errorf("%q", p.ClassNames)
+	}
+	for _, c := range []struct {
+		output, suffix string
+		names          bool
+	}{{Logits, ".csv", true}, {Embeddings, ".csv", false}, {Classes, ".npy", true}, {Logits, ".npy", true}} {
+		_, a := made(plain, plain.options(), c.output, c.suffix)
+		p, b := made(w, w.options(), c.output, c.suffix)
+		want, errA := os.ReadFile(a)
+		got, errB := os.ReadFile(b)
+		if err := errors.Join(errA, errB); err != nil || string(got) != string(want) || (p.ClassNames != nil) != c.names {
+			t.Errorf("%s%s differs by the names, or has the names %q: %v", c.output, c.suffix, p.ClassNames, err)
+		}
+	}
+	e, err := evaluate(context.Background(), disk, w.options(), progress.Discard, parts{stack: all.Open})
+	if err != nil || !slices.Equal(e.ClassNames, raw.ClassNames) {
+		t.Errorf("%+v, %v", e, err)
 	}
 }

@@ -36,6 +36,8 @@ type Prediction struct {
 	// OriginalIDs is the kind of the rows' ids, if the dataset has original ids: see dataset.Facts.
 	OriginalIDs string `json:"original_ids,omitempty"`
 	IDs         string `json:"ids,omitempty"` // the file of ids beside an array
+	// ClassNames are the names of the classes, in their order, if the output is logits or classes.
+	ClassNames []string `json:"class_names,omitempty"`
 	// Lineage is the content of LineageFile.
 	Lineage     *Lineage `json:"lineage"`
 	LineageFile string   `json:"lineage_file"`
@@ -149,7 +151,7 @@ func (j *job) finished(ctx context.Context, o *PredictOptions) (_ *Prediction, e
 
 // describe returns the description of a file of the nodes and values a.
 func (j *job) describe(o *PredictOptions, a *asked, l *Lineage) *Prediction {
-	p := &Prediction{State: stage.StateNew.String(), Out: o.Out, Output: o.Output, OriginalIDs: j.data.Facts().OriginalIDs, DType: a.dtype(), Rows: int64(a.len()), Columns: a.columns,
+	p := &Prediction{State: stage.StateNew.String(), Out: o.Out, Output: o.Output, OriginalIDs: j.data.Facts().OriginalIDs, DType: a.dtype(), Rows: int64(a.len()), Columns: a.columns, ClassNames: a.classNames,
 		Lineage: l, LineageFile: lineageFile(o.Out)}
 	if filepath.Ext(o.Out) == suffixNPY {
 		p.IDs = a.idsFile(o.Out)
@@ -223,7 +225,16 @@ func (c *claim) close() (err error) {
 type asked struct {
 	targets
 	values
-	last int // the layer that gives the values
+	last       int      // the layer that gives the values
+	classNames []string // nil if the classes have none, or the values are not of classes
+}
+
+// namesBytes bounds the bytes held for the names of the classes, while they are read too.
+func (a *asked) namesBytes() (n int64) {
+	for _, name := range a.classNames {
+		n += 2*int64(len(name)+1) + 32
+	}
+	return n
 }
 
 // ask finds the nodes and the values that the options name, and calls prepare, which may be decide.
@@ -234,7 +245,7 @@ func (j *job) ask(ctx context.Context, o *PredictOptions, prepare preparing) (*a
 		return nil, err
 	}
 	if err = j.checkRoom(o.Out, &a.values, int64(a.len())); err == nil {
-		err = prepare(ctx, a.last, a.targets, 4*int64(len(a.ids))+sinkBytes(o.Out, a.columns)+idsBytes(j.data.Facts().OriginalIDs))
+		err = prepare(ctx, a.last, a.targets, 4*int64(len(a.ids))+sinkBytes(o.Out, a.stored())+idsBytes(j.data.Facts().OriginalIDs)+a.namesBytes())
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.close())
@@ -268,6 +279,14 @@ func (j *job) choose(ctx context.Context, o *PredictOptions) (_ *asked, err erro
 	a.values = values{kind: o.Output, multi: j.multiLabel(), width: j.model.Out(a.last), columns: j.model.Out(a.last)}
 	if o.Output == Classes && !a.multi {
 		a.columns = 1
+	}
+	if o.Output != Embeddings {
+		if a.classNames, err = j.classNames(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Output == Classes && !a.multi {
+		a.names = a.classNames
 	}
 	if own != "" {
 		if a.own, err = j.data.IDs(); err != nil {

@@ -46,12 +46,20 @@ func (t *targets) appendID(b []byte, i int) ([]byte, error) {
 	}
 	begin := len(b)
 	b = t.own.Append(b)
-	if name := string(b[begin:]); t.named && (strings.ContainsAny(name, ",\"") || name != strings.TrimSpace(name) || name[0] == '#' || name == "node") {
-		b = append(b[:begin], '"')
-		b = append(b, strings.ReplaceAll(name, `"`, `""`)...)
-		b = append(b, '"')
+	if t.named {
+		return quoted(b[:begin], string(b[begin:])), nil
 	}
 	return b, nil
+}
+
+// quoted appends a name to a line of CSV, in quotes if it could be read as something else.
+func quoted(b []byte, name string) []byte {
+	if !strings.ContainsAny(name, ",\"") && name == strings.TrimSpace(name) && name[0] != '#' && name != "node" {
+		return append(b, name...)
+	}
+	b = append(b, '"')
+	b = append(b, strings.ReplaceAll(name, `"`, `""`)...)
+	return append(b, '"')
 }
 
 func (t *targets) len() int {

@@ -101,12 +101,28 @@ func (r *Run) configuration() Table {
 	add(p.Loss != "", "loss", p.Loss)
 	add(p.Accumulate > 1, "batches of a step", fmt.Sprint(p.Accumulate))
 	add(true, "metric", p.Metric)
+	add(len(r.ClassNames) > 0, "classes", classNames(r.ClassNames))
 	add(true, "layer order", p.LayerOrder)
 	add(true, "seed", fmt.Sprint(p.Seed))
 	add(p.Live(), "batches", sampling(p))
 	add(!p.ShuffleBatches, "order of batches", "as sampled")
 	add(p.ShuffleBatches, "order of batches", "shuffled")
 	return Table{"Configuration", rows}
+}
+
+// mostNames is the number of classes that the page names.
+const mostNames = 64
+
+// classNames lists the names of the classes, with their numbers.
+func classNames(names []string) string {
+	var b strings.Builder
+	for c, name := range names[:min(len(names), mostNames)] {
+		fmt.Fprintf(&b, "%d: %s; ", c, name)
+	}
+	if more := len(names) - mostNames; more > 0 {
+		return b.String() + "and " + units.Of(more, "other")
+	}
+	return strings.TrimSuffix(b.String(), "; ")
 }
 
 // sampling describes how batches were drawn while training.

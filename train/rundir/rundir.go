@@ -135,6 +135,9 @@ type File struct {
 	// of its labels: nil and "" in runs of earlier versions, and of packs of earlier versions.
 	Preprocessing *dataset.Preprocessing `json:"preprocessing,omitempty"`
 	LabelKind     string                 `json:"label_kind,omitempty"`
+	// ClassNames are the names of the dataset's classes, if they have some: see
+	// dataset.CarriedClassNames.
+	ClassNames []string `json:"class_names,omitempty"`
 	// PackPath, DatasetPath and SamplesPath are the paths of the store's sources, for the process
 	// that resumes.
 	PackPath    string `json:"pack_path,omitempty"`

@@ -32,6 +32,8 @@ type Evaluation struct {
 	// sampled neighbours of a pack.
 	Exact  bool   `json:"exact"`
 	Metric string `json:"metric"`
+	// ClassNames are the names of the classes, in their order, as the run records them.
+	ClassNames []string `json:"class_names,omitempty"`
 	// TrainAccuracy is undefined for packs: they hold no batches to score the training nodes by.
 	TrainAccuracy score.Score `json:"train_accuracy"`
 	ValidAccuracy score.Score `json:"valid_accuracy"`
@@ -166,7 +168,7 @@ func (p *packEvaluation) prepare() error {
 		return epoch.OfPack(err)
 	}
 	info := p.engine.Info()
-	p.result = Evaluation{Metric: run.Metric(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, RunState: run.State(), Engine: decide.EngineCPU, BLAS: info.BLAS,
+	p.result = Evaluation{Metric: run.Metric(), ClassNames: run.ClassNames(), TrainAccuracy: score.Undefined, Outcome: score.Outcome{Run: o.Run, RunState: run.State(), Engine: decide.EngineCPU, BLAS: info.BLAS,
 		SIMD: info.SIMD, Threads: o.Threads, IO: p.stack.Name(), Weights: o.Weights, Memory: o.Memory}}
 	return nil
 }

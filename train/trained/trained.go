@@ -121,6 +121,16 @@ func (t *Run) CheckDataset(name, fingerprint string) error {
 // TrainedOn reports whether the run was trained on the dataset with the fingerprint.
 func (t *Run) TrainedOn(fingerprint string) bool { return t.file.Dataset == fingerprint }
 
+// ClassNames returns the names of the classes of the dataset that the run was trained on, or nil if it
+// does not know them. The caller must not modify them.
+func (t *Run) ClassNames() []string {
+	m := t.Model()
+	if names := t.file.ClassNames; len(names) == m.Classes() {
+		return names
+	}
+	return nil
+}
+
 // MultiLabel reports whether the nodes that the run was trained on have any number of the classes. A
 // run of an earlier version does not record it: then its loss decides.
 func (t *Run) MultiLabel() bool {
