@@ -2,7 +2,9 @@ package dgl_test
 
 import (
 	"cmp"
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,5 +56,39 @@ func TestFiles(t *testing.T) {
 				t.Errorf("it is not recognised")
 			}
 		})
+	}
+}
+
+// TestTypes reads features of all types of elements.
+func TestTypes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "g.bin")
+	for _, values := range []any{
+		[]int8{1, 0, 2}, []int16{1, 0, 2}, []int32{1, 0, 2}, []int64{1, 0, 2}, []uint8{1, 0, 2}, []uint32{1, 0, 2}, []uint64{1, 0, 2},
+		[]float32{1, 0, 2}, []float64{1, 0, 2}, []uint16{0x3f80, 0, 0x4000}, // bfloat16
+	} {
+		f := tiny("coo")
+		f.graphs[0].data[0][0] = datum{name: "feat", values: values}
+		checkFeatures(t, path, f, []float32{1, 0, 2})
+	}
+	for odd, values := range map[[4]byte][]uint16{{1, 16, 1, 0}: {1, 0, 2}, {2, 16, 1, 0}: {0x3c00, 0, 0x4000}} {
+		f := tiny("coo")
+		f.graphs[0].data[0][0] = datum{name: "feat", values: values, odd: &odd}
+		checkFeatures(t, path, f, []float32{1, 0, 2})
+	}
+}
+
+func checkFeatures(t *testing.T, path string, f written, want []float32) {
+	t.Helper()
+	s, err := opened(t, path, f.bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Features(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]float32, len(want))
+	if err := errors.Join(rows.Next(got), rows.Close()); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v: %v, %v; want %v", f.graphs[0].data[0][0], got, err, want)
 	}
 }

@@ -78,7 +78,7 @@ func (b *buffer) array(d datum) {
 	v := reflect.ValueOf(d.values)
 	code := map[reflect.Kind][2]byte{
 		reflect.Int8: {0, 8}, reflect.Int16: {0, 16}, reflect.Int32: {0, 32}, reflect.Int64: {0, 64}, reflect.Uint8: {1, 8}, reflect.Uint16: {4, 16},
-		reflect.Uint64: {1, 64}, reflect.Float32: {2, 32}, reflect.Float64: {2, 64}, reflect.Bool: {6, 8},
+		reflect.Uint32: {1, 32}, reflect.Uint64: {1, 64}, reflect.Float32: {2, 32}, reflect.Float64: {2, 64}, reflect.Bool: {6, 8},
 	}[v.Type().Elem().Kind()]
 	kind := [4]byte{code[0], code[1], 1, 0}
 	if d.odd != nil {
