@@ -4,8 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
-	"unsafe"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -19,9 +18,9 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// A Parquet file is read column by column in step, so that a page of every column is in memory,
-// decoded, with the dictionary of its column chunk. How large these are is only said where they lie:
-// by the page headers, which are read for it. A page of few bytes may have millions of values.
+// A Parquet file is read column by column in step, so that a page of every column is in memory, and a
+// dictionary. How large these are is only said where they lie: by the page headers, which are read for
+// it.
 
 // smallerPages is the remedy for a file with pages that do not fit in memory.
 const smallerPages = "give more --memory, or write the file with smaller pages (pyarrow's write_table: data_page_size, row_group_size, use_dictionary=False)"
@@ -33,26 +32,27 @@ type Need struct {
 	Most string
 }
 
-// Held returns the memory for reading a file. For Parquet it is the footer's, and a page and a
-// dictionary of every column, for a file of torch its pickle's; for other forms it is 0. Held reads the footer to compute it. If most is
-// not 0, a footer that takes more than most bytes of memory is an error of kind fault.ErrBudget.
+// Held returns the memory for reading the chosen columns of a file. For Parquet it is the footer's, and
+// a page and a dictionary of every column, for a file of torch its pickle's; for other forms it is 0.
+// Held reads the footer to compute it. If most is not 0, a footer that takes more than most bytes of
+// memory is an error of kind fault.ErrBudget.
 func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
 	if isTorch(s.Path) {
 		n.Bytes, err = torchfile.Held(fsys, s.Path)
 		n.Most = fmt.Sprintf("reading %s takes %s of memory for its pickle: save its tensors in files of their own", s.Path, budget.FormatNeed(n.Bytes))
 		return n, err
 	}
-	if s.DType != "" || s.Key != "" || filepath.Ext(s.Path) != ".parquet" {
+	if formOf(s) != parquetForm {
 		return Need{}, nil
 	}
 	f, err := importer.OpenFile(fsys, s.Path)
 	if err != nil {
 		return Need{}, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	m := &parquetFile{name: s.Path, f: f}
+	m := &parquetFile{columnar: columnar{name: s.Path, f: f, scratch: new(scratch), guard: guard}}
+	defer func() { err = errors.Join(err, m.Close()) }()
 	err = guard(m.name, func() error {
-		n, err = m.held(most)
+		n, err = m.held(s, most)
 		return err
 	})
 	return n, err
@@ -66,12 +66,13 @@ const (
 )
 
 // held is Held of an open file.
-func (m *parquetFile) held(most int64) (Need, error) {
+func (m *parquetFile) held(s Spec, most int64) (Need, error) {
 	st, err := m.f.Stat()
 	if err != nil {
 		return Need{}, err
 	}
-	footer, err := m.checkFooter(st.Size())
+	m.size = st.Size()
+	footer, err := m.checkFooter(m.size)
 	if err != nil {
 		return Need{}, err
 	}
@@ -84,32 +85,51 @@ func (m *parquetFile) held(most int64) (Need, error) {
 	if err != nil {
 		return Need{}, err
 	}
+	d := m.describe(p)
+	chosen, err := d.Select(s)
+	if err != nil {
+		return Need{}, err
+	}
+	chosen = append(slices.Clone(chosen), d.keys(s)...)
 	columns := p.Schema().Columns()
 	var turn, largest int64
 	var name string
-	for i, path := range columns {
+	for _, i := range chosen {
+		path := columns[i]
 		c, err := m.columnMemory(p, i, path)
 		if err != nil {
 			return Need{}, err
 		}
-		sum += c.stays + int64(valuesOf(len(columns)))*int64(unsafe.Sizeof(parquet.Value{}))
+		sum += c.stays
 		turn = max(turn, c.turn)
 		if n := c.stays + c.turn; n > largest {
 			largest, name = n, path[0]
 		}
 	}
 	return Need{sum + turn, fmt.Sprintf("reading %s takes %s of memory for a page and a dictionary of each of %s; column %s takes the most, %s: %s",
-		m.name, budget.FormatNeed(sum+turn), units.Of(len(columns), "column"), name, budget.FormatNeed(largest), smallerPages)}, nil
+		m.name, budget.FormatNeed(sum+turn), units.Of(len(chosen), "column"), name, budget.FormatNeed(largest), smallerPages)}, nil
+}
+
+// keys returns the column of ids, unless it is among the chosen ones.
+func (d *Description) keys(s Spec) []int {
+	if s.IDs == "" {
+		return nil
+	}
+	found, err := d.find(s.Path, s.IDs)
+	if err != nil {
+		return nil // opening the file reports it
+	}
+	return found
 }
 
 // columnMemory is the memory of a column.
 type columnMemory struct {
-	stays int64 // a decoded page, and a dictionary
-	turn  int64 // also while the next page is read: that page, encoded and decoded
+	stays int64 // a decompressed page, and a dictionary
+	turn  int64 // also while a page is read: its bytes in the file, and a smaller page before it
 }
 
-// reading are the buffers by which a column is read: one for its pages, one for its dictionary.
-const reading = 2 * 4096
+// reading is memory for what the pages of a column begin with.
+const reading = 4096
 
 // columnMemory looks at all pages of a column.
 func (m *parquetFile) columnMemory(p *parquet.File, i int, path []string) (c columnMemory, err error) {
@@ -117,25 +137,28 @@ func (m *parquetFile) columnMemory(p *parquet.File, i int, path []string) (c col
 	if !ok {
 		return c, m.bad("column %s cannot be read", path[0])
 	}
+	text := leaf.Node.Type().Kind() == parquet.ByteArray
 	var page, dictionary int64
 	for _, g := range p.Metadata().RowGroups {
-		chunk := &g.Columns[i].MetaData
-		err := m.eachPage(chunk, func(h *format.PageHeader) error {
-			u, compressed := int64(h.UncompressedPageSize), int64(h.CompressedPageSize)
+		if i >= len(g.Columns) {
+			return c, m.bad("a row group has %d columns", len(g.Columns))
+		}
+		err := m.eachPage(&g.Columns[i].MetaData, func(h *format.PageHeader) error {
+			size, packed := int64(h.UncompressedPageSize), int64(h.CompressedPageSize)
 			switch h.Type {
 			case format.DictionaryPage:
-				n := decoded(leaf, format.Plain, u, int64(h.DictionaryPageHeader.V.NumValues))
-				dictionary = max(dictionary, n)
-				c.turn = max(c.turn, bucket(compressed)+bucket(u))
+				dictionary = max(dictionary, size+decoded(text, h.DictionaryPageHeader.V.Encoding, size, int64(h.DictionaryPageHeader.V.NumValues)))
 			case format.DataPage:
-				n := decoded(leaf, h.DataPageHeader.V.Encoding, u, int64(h.DataPageHeader.V.NumValues))
-				page, c.turn = max(page, n), max(c.turn, n+bucket(compressed)+bucket(u))
+				page = max(page, size+decoded(text, h.DataPageHeader.V.Encoding, size, int64(h.DataPageHeader.V.NumValues)))
 			case format.DataPageV2:
-				n := decoded(leaf, h.DataPageHeaderV2.V.Encoding, u, int64(h.DataPageHeaderV2.V.NumValues))
-				page, c.turn = max(page, n), max(c.turn, n+bucket(compressed)+bucket(u))
+				page = max(page, size+decoded(text, h.DataPageHeaderV2.V.Encoding, size, int64(h.DataPageHeaderV2.V.NumValues)))
 			}
+			c.turn = max(c.turn, packed+max(page, dictionary))
 			return nil
 		})
+		if errors.As(err, new(readError)) {
+			return c, err
+		}
 		if err != nil {
 			return c, m.bad("column %s: %v", path[0], err)
 		}
@@ -147,54 +170,32 @@ func (m *parquetFile) columnMemory(p *parquet.File, i int, path []string) (c col
 // plainDictionary is the name of older writers for RLEDictionary in a page's header.
 const plainDictionary format.Encoding = 2
 
-// decoded returns the memory of n decoded values with their levels; bytes is their encoded length.
-func decoded(leaf parquet.LeafColumn, e format.Encoding, bytes, n int64) int64 {
+// decoded returns the memory for n values of a page beside its bytes: places of words, and numbers that
+// do not lie in the page as they are.
+func decoded(text bool, e format.Encoding, bytes, n int64) int64 {
 	const widest = 8 // of numbers
-	sum, text := int64(0), leaf.Node.Type().Kind() == parquet.ByteArray
-	switch {
-	case e == plainDictionary || e == format.RLEDictionary:
-		sum, text = bucket(4*n), false
-	case e == format.Plain || e == format.DeltaLengthByteArray:
-		sum = bucket(bytes)
-	case text: // each value may repeat the value before and add to it
-		sum = bucket(min(n, 1<<20) * bytes)
-	default:
-		sum = bucket(widest * n)
-	}
+	places := int64(0)
 	if text {
-		sum += bucket(4 * (n + 1)) // where they begin
+		places = 4 * (n + 1)
 	}
-	if leaf.MaxDefinitionLevel > 0 {
-		sum += bucket(n)
+	switch {
+	case e == plainDictionary || e == format.RLEDictionary || e == format.RLE:
+		return 0
+	case e == format.Plain:
+		return places
+	case e == format.DeltaLengthByteArray:
+		return 2*places + bytes
+	case text: // each value may repeat the value before and add to it
+		return 3*places + min(n, 1<<20)*bytes
 	}
-	if leaf.MaxRepetitionLevel > 0 {
-		sum += bucket(n)
-	}
-	return sum
-}
-
-// bucket returns the memory that the library takes for a buffer: it has some sizes of them.
-func bucket(n int64) int64 {
-	const least, large = 4 << 10, 256 << 10
-	size := int64(least)
-	for size < n {
-		if size < large {
-			size *= 2
-		} else {
-			size += size / 2
-		}
-	}
-	return size
+	return widest * n
 }
 
 // mostHeader bounds a page's header, which may have statistics of the page.
 const mostHeader = 1 << 20
 
 func (m *parquetFile) eachPage(chunk *format.ColumnMetaData, see func(h *format.PageHeader) error) error {
-	at := chunk.DataPageOffset
-	if d := chunk.DictionaryPageOffset; d > 0 {
-		at = min(at, d)
-	}
+	at := chunkStart(chunk)
 	var window []byte
 	for end := at + chunk.TotalCompressedSize; at < end; {
 		var h format.PageHeader
@@ -224,7 +225,7 @@ func (m *parquetFile) pageHeader(h *format.PageHeader, at, end int64, window *[]
 		b := (*window)[:size]
 		n, err := m.f.ReadAt(b, at)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, err
+			return 0, readError{fmt.Errorf("%s: %w", m.name, err)}
 		}
 		*h = format.PageHeader{}
 		r := protocol.NewReaderFromBytes(b[:n])

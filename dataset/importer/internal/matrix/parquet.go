@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/deprecated"
+	"github.com/parquet-go/parquet-go/format"
 
 	"diskgnn/dataset/importer"
 	"diskgnn/internal/fault"
@@ -19,30 +19,14 @@ import (
 // leaf that is a list makes a column for each element of its lists, which must all have the same
 // length.
 type parquetFile struct {
-	name    string
-	f       vfs.File
-	rows    int64
-	cols    int
-	integer bool
-	mask    bool
-	leaves  []*leaf
+	columnar
+	size    int64
+	packed  []byte // a page as it lies in the file
+	readers []*pageReader
+	unpacker
 }
 
-// leaf is one column, as a stream of values.
-type leaf struct {
-	name   string
-	file   string
-	width  int // values a row
-	groups []parquet.ColumnChunk
-	pages  parquet.Pages
-	page   parquet.Page
-	values parquet.ValueReader
-	buf    []parquet.Value
-	ahead  []parquet.Value
-	left   int64 // values, as the file's description says
-}
-
-// maxGroup bounds a column's bytes in a row group: the library holds pages of it.
+// maxGroup bounds a column's bytes in a row group.
 const maxGroup = 1 << 30
 
 // openParquet opens the columns that s chooses, but not the one with ids, of which key is the number or
@@ -60,6 +44,19 @@ type columnsOf struct {
 	key   int  // number of the column that is not read, -1 for none
 	words int  // unless 0: number of columns to read, which may have strings
 	exact bool // other columns are an error
+}
+
+// choose returns the numbers of the columns to read.
+func (o columnsOf) choose(d *Description, s Spec) ([]int, error) {
+	chosen, err := d.chosen(s, o.key)
+	if err != nil || o.words == 0 {
+		return chosen, err
+	}
+	isChosen := len(s.Columns) > 0 || s.numbers != nil
+	if n := len(chosen); n < o.words || (o.exact || isChosen) && n > o.words {
+		return nil, fault.New(fault.ErrInput, "%s: it has %d columns, but %d are needed", s.Path, n, o.words)
+	}
+	return chosen[:o.words], nil
 }
 
 func openParquetColumns(fsys vfs.FS, s Spec, which columnsOf) (*parquetFile, error) {
@@ -81,17 +78,18 @@ func withParquet(fsys vfs.FS, name string, do func(*parquetFile, *parquet.File) 
 	if err != nil {
 		return err
 	}
-	m := &parquetFile{name: name, f: f, integer: true, mask: true}
+	m := &parquetFile{columnar: columnar{name: name, f: f, scratch: new(scratch), guard: guard}}
 	taken := false
 	err = guard(name, func() error {
 		st, err := f.Stat()
 		if err != nil {
 			return err
 		}
-		if _, err := m.checkFooter(st.Size()); err != nil {
+		m.size = st.Size()
+		if _, err := m.checkFooter(m.size); err != nil {
 			return err
 		}
-		p, err := m.openLibrary(st.Size())
+		p, err := m.openLibrary(m.size)
 		if err != nil {
 			return err
 		}
@@ -104,28 +102,9 @@ func withParquet(fsys vfs.FS, name string, do func(*parquetFile, *parquet.File) 
 	return err
 }
 
-// describe describes the columns of the file.
-func (m *parquetFile) describe(p *parquet.File) Description {
-	columns := p.Schema().Columns()
-	n := len(columns)
-	d := Description{n, make([]string, n), make([]bool, n), make([]bool, n), p.NumRows(), nil}
-	for i, path := range columns {
-		d.Names[i] = path[0]
-		if column, ok := p.Schema().Lookup(path...); ok {
-			kind := column.Node.Type().Kind()
-			d.Text[i] = kind == parquet.ByteArray
-			d.Integer[i] = kind == parquet.Int32 || kind == parquet.Int64 || kind == parquet.Boolean
-		}
-	}
-	return d
-}
-
-func describeParquet(fsys vfs.FS, s Spec) (d Description, err error) {
-	err = withParquet(fsys, s.Path, func(m *parquetFile, p *parquet.File) error {
-		d = m.describe(p)
-		return m.Close()
-	})
-	return d, err
+func (m *parquetFile) Close() error {
+	m.unpacker.close()
+	return m.f.Close()
 }
 
 // guard calls do and turns a panic into an error of kind fault.ErrInput, since the library's checks of
@@ -139,72 +118,148 @@ func guard(name string, do func() error) (err error) {
 	return do()
 }
 
-func (m *parquetFile) bad(format string, args ...any) error {
-	return fault.New(fault.ErrInput, "%s: %s", m.name, fmt.Sprintf(format, args...))
+// leafElements returns the elements of the schema that are columns.
+func leafElements(p *parquet.File) (leaves []*format.SchemaElement) {
+	schema := p.Metadata().Schema
+	for i := range schema {
+		if e := &schema[i]; e.Type.Valid && e.NumChildren.V == 0 {
+			leaves = append(leaves, e)
+		}
+	}
+	return leaves
+}
+
+// parquetKind returns the kind of a column, or text for an error: its type, which is none of numbers or
+// of words. The library does not tell the type of half-precision numbers.
+func parquetKind(e *format.SchemaElement) (k kind, not string) {
+	converted := deprecated.ConvertedType(-1)
+	if e.ConvertedType.Valid {
+		converted = e.ConvertedType.V
+	}
+	if _, is := e.LogicalType.Value.(*format.DecimalType); is || converted == deprecated.Decimal {
+		return 0, "decimals: write it as float64 or int64"
+	}
+	unsigned := deprecated.Uint8 <= converted && converted <= deprecated.Uint64
+	if i, is := e.LogicalType.Value.(*format.IntType); is {
+		unsigned = !i.IsSigned
+	}
+	switch physical := parquet.Kind(e.Type.V); physical {
+	case parquet.Boolean:
+		return boolean, ""
+	case parquet.Int32:
+		if unsigned {
+			return uint32s, ""
+		}
+		return int32s, ""
+	case parquet.Int64:
+		if unsigned {
+			return uint64s, ""
+		}
+		return int64s, ""
+	case parquet.Float:
+		return singles, ""
+	case parquet.Double:
+		return doubles, ""
+	case parquet.ByteArray:
+		return words, ""
+	case parquet.FixedLenByteArray:
+		if _, is := e.LogicalType.Value.(*format.Float16Type); is && e.TypeLength.V == 2 {
+			return halves, ""
+		}
+		return 0, fmt.Sprintf("values of type %v instead of numbers", physical)
+	default:
+		return 0, fmt.Sprintf("values of type %v instead of numbers", physical)
+	}
+}
+
+// describe describes the columns of the file.
+func (m *parquetFile) describe(p *parquet.File) Description {
+	columns := p.Schema().Columns()
+	n := len(columns)
+	d := Description{n, make([]string, n), make([]bool, n), make([]bool, n), p.NumRows(), nil}
+	leaves := leafElements(p)
+	for i, path := range columns {
+		d.Names[i] = path[0]
+		if i < len(leaves) {
+			k, not := parquetKind(leaves[i])
+			d.Text[i], d.Integer[i] = k == words && not == "", k.integer() && not == ""
+		}
+	}
+	return d
+}
+
+func describeParquet(fsys vfs.FS, s Spec) (d Description, err error) {
+	err = withParquet(fsys, s.Path, func(m *parquetFile, p *parquet.File) error {
+		d = m.describe(p)
+		return m.Close()
+	})
+	return d, err
 }
 
 func (m *parquetFile) open(p *parquet.File, s Spec, which columnsOf) error {
 	m.rows = p.NumRows()
-	columns := p.Schema().Columns()
+	m.left = m.rows
+	if m.rows < 0 {
+		return m.bad("it has %d rows", m.rows)
+	}
 	d := m.describe(p)
-	chosen, err := d.chosen(s, which.key)
+	chosen, err := which.choose(&d, s)
 	if err != nil {
 		return err
 	}
-	isChosen := len(s.Columns) > 0 || s.numbers != nil
-	if n := len(chosen); n < which.words || (which.exact || isChosen) && which.words > 0 && n > which.words {
-		return m.bad("it has %d columns, but %d are needed", n, which.words)
-	}
-	if which.words > 0 {
-		chosen = chosen[:which.words]
-	}
+	columns, leaves := p.Schema().Columns(), leafElements(p)
 	for _, i := range chosen {
-		path := columns[i]
-		l := &leaf{name: path[0], file: m.name, width: 1, buf: make([]parquet.Value, valuesOf(len(chosen)))}
-		column, ok := p.Schema().Lookup(path...)
-		if !ok {
-			return m.bad("column %s cannot be read", path[0])
+		if err := m.openColumn(p, i, columns[i], leaves, which.words > 0); err != nil {
+			return err
 		}
-		switch kind := column.Node.Type().Kind(); kind {
-		case parquet.ByteArray:
-			if which.words == 0 {
-				return m.bad("column %s has values of type %v instead of numbers", path[0], kind)
-			}
-		case parquet.Boolean:
-		case parquet.Int32, parquet.Int64:
-			m.mask = false
-		case parquet.Float, parquet.Double:
-			m.integer, m.mask = false, false
-		default:
-			return m.bad("column %s has values of type %v instead of numbers", path[0], kind)
-		}
-		values := int64(0)
-		for _, g := range p.RowGroups() {
-			c := g.ColumnChunks()[i]
-			values += c.NumValues()
-			l.groups = append(l.groups, c)
-		}
-		l.left = values
-		for _, g := range p.Metadata().RowGroups {
-			if err := m.checkGroup(path[0], g.Columns[i].MetaData.TotalUncompressedSize); err != nil {
-				return err
-			}
-		}
-		if m.rows > 0 && column.MaxRepetitionLevel > 0 {
-			if values%m.rows != 0 || values/m.rows < 1 || values/m.rows > maxColumns {
-				return m.bad("column %s has %d values in %d lists, which must all have the same length", path[0], values, m.rows)
-			}
-			l.width = int(values / m.rows)
-		} else if values != m.rows {
-			return m.bad("column %s has %d values, but the file has %d rows", path[0], values, m.rows)
-		}
-		m.cols += l.width
-		m.leaves = append(m.leaves, l)
-	}
-	if m.cols < 1 || m.cols > maxColumns {
-		return m.bad("it has %d columns instead of 1 to %d", m.cols, maxColumns)
 	}
 	return nil
+}
+
+// openColumn adds column i.
+func (m *parquetFile) openColumn(p *parquet.File, i int, path []string, leaves []*format.SchemaElement, isWords bool) error {
+	name := path[0]
+	leaf, ok := p.Schema().Lookup(path...)
+	if !ok || i >= len(leaves) {
+		return m.bad("column %s cannot be read", name)
+	}
+	r := &pageReader{m: m, leaf: leaf}
+	m.readers = append(m.readers, r)
+	c := &typed{name: name, width: 1, next: r.next}
+	var not string
+	if c.kind, not = parquetKind(leaves[i]); c.kind == words && not == "" && !isWords {
+		not = "values of type BYTE_ARRAY instead of numbers"
+	}
+	if not != "" {
+		return m.bad("column %s has %s", name, not)
+	}
+	values := int64(0)
+	for _, g := range p.Metadata().RowGroups {
+		if i >= len(g.Columns) {
+			return m.bad("a row group has %d columns", len(g.Columns))
+		}
+		chunk := &g.Columns[i].MetaData
+		if err := m.checkGroup(name, chunk.TotalUncompressedSize); err != nil {
+			return err
+		}
+		if chunk.NumValues < 0 || values+chunk.NumValues < values {
+			return m.bad("column %s has %d values in a row group", name, chunk.NumValues)
+		}
+		values += chunk.NumValues
+		r.chunks = append(r.chunks, chunk)
+	}
+	if m.rows > 0 && leaf.MaxRepetitionLevel > 0 {
+		if values%m.rows != 0 || values/m.rows < 1 || values/m.rows > maxColumns {
+			return m.bad("column %s has %d values in %d lists, which must all have the same length", name, values, m.rows)
+		}
+		c.width = int(values / m.rows)
+	} else if values != m.rows {
+		return m.bad("column %s has %d values, but the file has %d rows", name, values, m.rows)
+	}
+	if isWords && c.width > 1 {
+		return m.bad("column %s has lists of %d values", name, c.width)
+	}
+	return m.add(c)
 }
 
 // openLibrary has the library read the file's description, which checkFooter found well.
@@ -215,10 +270,6 @@ func (m *parquetFile) openLibrary(size int64) (*parquet.File, error) {
 	}
 	return p, nil
 }
-
-// valuesOf returns the number of values to take of a column's page at a time, if the file has this
-// number of columns: about a chunk of all columns together.
-func valuesOf(columns int) int { return max(chunk/columns, 16) }
 
 // checkGroup looks at the bytes of a column in a row group.
 func (m *parquetFile) checkGroup(column string, n int64) error {
@@ -249,172 +300,14 @@ func (m *parquetFile) checkFooter(size int64) (int64, error) {
 	return n, nil
 }
 
-func (m *parquetFile) Name() string  { return m.name }
-func (m *parquetFile) Rows() int64   { return m.rows }
-func (m *parquetFile) Columns() int  { return m.cols }
-func (m *parquetFile) Integer() bool { return m.integer }
-func (m *parquetFile) Half() bool    { return false }
-func (m *parquetFile) Mask() bool    { return m.mask }
-func (m *parquetFile) End() error    { return nil }
-
-// Names has the name of a list for each of its elements.
-func (m *parquetFile) Names() []string {
-	var names []string
-	for _, l := range m.leaves {
-		names = append(names, slices.Repeat([]string{l.name}, l.width)...)
-	}
-	return names
-}
-
-func (m *parquetFile) Close() error {
-	var errs []error
-	for _, l := range m.leaves {
-		if l.pages != nil {
-			errs = append(errs, l.pages.Close())
-		}
-	}
-	return errors.Join(append(errs, m.f.Close())...)
-}
-
-// next returns the leaf's next value, or io.EOF after the number of values that the footer says.
-func (l *leaf) next() (parquet.Value, error) {
-	for len(l.ahead) == 0 {
-		if l.values != nil {
-			n, err := l.values.ReadValues(l.buf)
-			if err != nil && !errors.Is(err, io.EOF) {
-				return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s: %v", l.file, l.name, err)
-			}
-			if l.ahead = l.buf[:n]; err != nil || n == 0 {
-				l.values = nil
-			}
-			continue
-		}
-		if l.page != nil { // all its values were taken
-			parquet.Release(l.page)
-			l.page = nil
-		}
-		if l.pages == nil {
-			if len(l.groups) == 0 {
-				if l.left != 0 {
-					return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s ends %d values early", l.file, l.name, l.left)
-				}
-				return parquet.Value{}, io.EOF
-			}
-			l.pages, l.groups = l.groups[0].Pages(), l.groups[1:]
-		}
-		page, err := l.pages.ReadPage()
-		if errors.Is(err, io.EOF) {
-			if err := l.pages.Close(); err != nil {
-				return parquet.Value{}, err
-			}
-			l.pages = nil
-			continue
-		}
-		if err != nil {
-			return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s: %v", l.file, l.name, err)
-		}
-		l.page, l.values = page, page.Values()
-	}
-	v := l.ahead[0]
-	l.ahead = l.ahead[1:]
-	if l.left--; l.left < 0 {
-		return parquet.Value{}, fault.New(fault.ErrInput, "%s: column %s has more values than its description says", l.file, l.name)
-	}
-	return v, nil
-}
-
-// fill fills dst row by row.
-func fill[T any](m *parquetFile, dst []T, number func(l *leaf, v parquet.Value) (T, error)) (n int, err error) {
-	err = guard(m.name, func() error {
-		for n+m.cols <= len(dst) {
-			for _, l := range m.leaves {
-				for range l.width {
-					v, err := l.next()
-					if errors.Is(err, io.EOF) { // of all columns, which are equally long
-						return nil
-					}
-					if err != nil {
-						return err
-					}
-					if dst[n], err = number(l, v); err != nil {
-						return err
-					}
-					n++
-				}
-			}
-		}
+// readAt fills b with bytes of the file.
+func (m *columnar) readAt(b []byte, at int64) error {
+	n, err := m.f.ReadAt(b, at)
+	if n == len(b) {
 		return nil
-	})
-	return n / m.cols * m.cols, err
-}
-
-func (m *parquetFile) Ints(dst []int64) (int, error) {
-	return fill(m, dst, func(l *leaf, v parquet.Value) (int64, error) {
-		switch {
-		case v.IsNull():
-			return 0, m.bad("column %s has a row without a value", l.name)
-		case v.Kind() == parquet.Boolean:
-			if v.Boolean() {
-				return 1, nil
-			}
-			return 0, nil
-		case v.Kind() == parquet.Int32:
-			return int64(v.Int32()), nil
-		case v.Kind() == parquet.Int64:
-			return v.Int64(), nil
-		}
-		return 0, m.bad("column %s has numbers that are not integers", l.name)
-	})
-}
-
-func (m *parquetFile) Doubles(dst []float64) (int, error) {
-	return fill(m, dst, func(l *leaf, v parquet.Value) (float64, error) {
-		switch {
-		case v.IsNull():
-			return math.NaN(), nil
-		case v.Kind() == parquet.Boolean:
-			if v.Boolean() {
-				return 1, nil
-			}
-			return 0, nil
-		case v.Kind() == parquet.Int32:
-			return float64(v.Int32()), nil
-		case v.Kind() == parquet.Int64:
-			return float64(v.Int64()), nil
-		case v.Kind() == parquet.Float:
-			return float64(v.Float()), nil
-		}
-		return v.Double(), nil
-	})
-}
-
-func (m *parquetFile) Floats(dst []float32) (int, error) {
-	return fill(m, dst, func(l *leaf, v parquet.Value) (float32, error) {
-		switch {
-		case v.IsNull():
-			return float32(math.NaN()), nil
-		case v.Kind() == parquet.Float:
-			return v.Float(), nil
-		case v.Kind() == parquet.Double:
-			return float32(v.Double()), nil
-		case v.Kind() == parquet.Int32:
-			return float32(v.Int32()), nil
-		case v.Kind() == parquet.Int64:
-			return float32(v.Int64()), nil
-		}
-		if v.Boolean() {
-			return 1, nil
-		}
-		return 0, nil
-	})
-}
-
-func (m *parquetFile) Skip(rows int64) error {
-	row := make([]float64, m.cols)
-	for range rows {
-		if _, err := m.Doubles(row); err != nil {
-			return err
-		}
 	}
-	return nil
+	if err == nil || errors.Is(err, io.EOF) {
+		return m.bad("truncated")
+	}
+	return readError{fmt.Errorf("%s: %w", m.name, err)}
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
 	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -77,7 +75,7 @@ func openWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
 		return nil, err
 	}
 	chosen := len(s.Columns) > 0 || s.numbers != nil
-	if n := m.Columns(); !o.any && !m.Integer() && !isFloating(m) || n < o.columns || (o.exact || chosen) && n > o.columns {
+	if n := m.Columns(); !o.any && !m.Integer() || n < o.columns || (o.exact || chosen) && n > o.columns {
 		err := fault.New(fault.ErrInput, "%s: ids must be text or integers in %d columns; the file has %d columns", m.Name(), o.columns, m.Columns())
 		return nil, errors.Join(err, m.Close())
 	}
@@ -201,60 +199,21 @@ func appendReal(b []byte, x float64) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, 64)
 }
 
-// isFloating reports whether a matrix may have whole numbers that are not of an integer type.
-func isFloating(Matrix) bool { return false }
-
-// parquetWords are columns of strings or integers.
-type parquetWords struct {
-	*parquetFile
-	words [][]byte
-	any   bool
-}
-
 func openParquetWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
 	m, err := openParquetColumns(fsys, s, columnsOf{words: o.columns, exact: o.exact, key: -1})
 	if err != nil {
 		return nil, err
 	}
-	return &parquetWords{m, make([][]byte, o.columns), o.any}, nil
+	return &parquetWords{m, &columnWords{&m.columnar, o.any, make([][]byte, o.columns)}}, nil
 }
 
-func (w *parquetWords) Next() (_ [][]byte, err error) {
-	err = guard(w.name, func() error {
-		for i, l := range w.leaves {
-			v, err := l.next()
-			if err != nil {
-				return err
-			}
-			word := w.words[i][:0]
-			switch {
-			case v.IsNull() && w.any:
-			case v.IsNull():
-				return w.bad("column %s has a row without a value", l.name)
-			case v.Kind() == parquet.Int32:
-				word = strconv.AppendInt(word, int64(v.Int32()), 10)
-			case v.Kind() == parquet.Int64:
-				word = strconv.AppendInt(word, v.Int64(), 10)
-			case v.Kind() == parquet.ByteArray:
-				word = append(word, v.ByteArray()...)
-			case v.Kind() == parquet.Boolean && w.any:
-				word = strconv.AppendBool(word, v.Boolean())
-			case v.Kind() == parquet.Float && w.any:
-				word = appendReal(word, float64(v.Float()))
-			case v.Kind() == parquet.Double && w.any:
-				word = appendReal(word, v.Double())
-			default:
-				return w.bad("column %s has values of type %v; ids must be strings or integers", l.name, v.Kind())
-			}
-			w.words[i] = word
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return w.words, nil
+// parquetWords are columns of a Parquet file as text.
+type parquetWords struct {
+	*parquetFile
+	words *columnWords
 }
+
+func (w *parquetWords) Next() ([][]byte, error) { return w.words.Next() }
 
 // OpenKeyed opens a text or Parquet table with ids in the column s.IDs, and returns the other columns
 // that s chooses.

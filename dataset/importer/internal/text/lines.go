@@ -77,8 +77,8 @@ func (l *Lines) Next() ([]byte, error) {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")) // the mark of UTF-8
 		}
 		l.whole = line
-		if l.ends == whiteSpace || l.ends == "" {
-			line = bytes.TrimSpace(line) // faster
+		if l.ends == "" {
+			line = bytes.TrimSpace(line)
 		} else {
 			line = bytes.Trim(line, l.ends)
 		}

@@ -64,7 +64,7 @@ func newTable(l *Lines, f Format) *Table {
 		f.Comma = ','
 	}
 	t := &Table{Lines: l, f: f}
-	if l != nil {
+	if l != nil && t.ends() != whiteSpace {
 		l.ends = t.ends()
 	}
 	return t

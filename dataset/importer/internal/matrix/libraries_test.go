@@ -1,0 +1,255 @@
+package matrix
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+	"github.com/parquet-go/parquet-go/compress/snappy"
+	"github.com/parquet-go/parquet-go/compress/zstd"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"diskgnn/internal/fault"
+	"diskgnn/internal/vfs"
+)
+
+// libraryNames are the columns of testdata/make.py, without the columns of words.
+var libraryNames = []string{"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "f32", "f64", "b", "maybe", "list", "list"}
+
+// libraryRow is the row of the number i, as make.py has it.
+func libraryRow(i int64) (row []float64) {
+	mixed := i * 2654435761 % (1 << 32)
+	b, maybe := 0.0, float64(i)
+	if i%3 == 0 {
+		b = 1
+	}
+	if i%5 == 0 {
+		maybe = math.NaN()
+	}
+	return []float64{float64(i - 60), float64(i + 100), float64(i*500 - 30000), float64(i * 500), float64(mixed - 1<<31), float64(mixed), float64(mixed*1000003 - 5), float64(mixed * 1000003),
+		float64(i) / 4, float64(float32(float64(mixed) / 8)), float64(mixed) / 3, b, maybe, float64(i), float64(i) + .5}
+}
+
+// libraryFiles are all files of the table.
+func libraryFiles(t *testing.T) (files []string) {
+	t.Helper()
+	for _, pattern := range []string{"*.parquet", "*.feather", "*.arrows"} {
+		found, err := filepath.Glob(filepath.Join("testdata", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	return slices.DeleteFunc(files, func(name string) bool {
+		return formOf(Spec{Path: name}) == unknownForm || slices.Contains([]string{"pandas.parquet", "decimal.parquet", "other.feather"}, filepath.Base(name))
+	})
+}
+
+// TestLibraries reads a table that pyarrow wrote in many ways, all numbers and all words.
+func TestLibraries(t *testing.T) {
+	for _, name := range libraryFiles(t) {
+		t.Run(filepath.Base(name), func(t *testing.T) {
+			s := Spec{Path: name, Except: []string{"s", "ls", "d"}}
+			d, err := Describe(vfs.OS, s)
+			if err != nil || d.Columns != 17 || d.Rows != 120 || fmt.Sprint(d.Text[13:], d.Integer[6:9]) != "[false true true true] [true true false]" {
+				t.Errorf("%+v, %v", d, err)
+			}
+			m, err := Open(vfs.OS, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(m.Names(), libraryNames) || m.Rows() != 120 || m.Integer() || m.Half() || m.Mask() {
+				t.Errorf("%q, %d rows", m.Names(), m.Rows())
+			}
+			rows, err := numbersOf(m, nil)
+			want := ""
+			for i := range int64(120) {
+				want += fmt.Sprint(libraryRow(i))
+			}
+			if rows != want || err != nil {
+				t.Errorf("%.300s, want %.300s; %v", rows, want, err)
+			}
+			for column, word := range map[string]func(i int) string{
+				"s": func(i int) string {
+					if i%11 == 0 {
+						return ""
+					}
+					return fmt.Sprintf("w%d", i%7)
+				},
+				"ls": func(i int) string { return fmt.Sprintf("ü%d", i) }, "d": func(i int) string { return fmt.Sprintf("class %d", i%3) },
+				"b": func(i int) string { return fmt.Sprint(i%3 == 0) }, "f16": func(i int) string { return fmt.Sprint(float64(i) / 4) },
+				"i8": func(i int) string { return fmt.Sprint(i - 60) }, "u64": func(i int) string { return fmt.Sprint(uint64(i) * 2654435761 % (1 << 32) * 1000003) },
+				"maybe": func(i int) string {
+					if i%5 == 0 {
+						return ""
+					}
+					return fmt.Sprint(i)
+				},
+			} {
+				var words []string
+				for i := range 120 {
+					words = append(words, word(i))
+				}
+				if got, err := all(OpenColumn(vfs.OS, Spec{Path: name, Columns: []string{column}})); got != strings.Join(words, ";") || err != nil {
+					t.Errorf("%s: %.200s; %v", column, got, err)
+				}
+			}
+			if _, err := all(OpenWords(vfs.OS, Spec{Path: name, Columns: []string{"s"}}, 1, true)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column s has a row without a value") {
+				t.Errorf("missing words: %v", err)
+			}
+			if _, err := all(OpenColumn(vfs.OS, Spec{Path: name, Columns: []string{"list"}})); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column list has lists of 2 values") {
+				t.Errorf("lists as words: %v", err)
+			}
+			if n, err := Held(vfs.OS, s, 0); err != nil || n.Bytes < 1000 {
+				t.Errorf("%+v is held, %v", n, err)
+			}
+			skipped(t, s)
+		})
+	}
+}
+
+// skipped reads integers, singles and doubles after any number of rows.
+func skipped(t *testing.T, s Spec) {
+	t.Helper()
+	rapid.Check(t, func(t *rapid.T) {
+		s := s
+		columns := rapid.SliceOfNDistinct(rapid.SampledFrom(libraryNames[:13]), 1, 5, rapid.ID[string]).Draw(t, "columns")
+		s.Columns, s.Except = columns, nil
+		m, err := Open(vfs.OS, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		for at := int64(0); at < 120; {
+			n := rapid.Int64Range(0, 120-at).Draw(t, "skipped")
+			if err := m.Skip(n); err != nil {
+				t.Fatal(err)
+			}
+			at += n
+			rows := rapid.Int64Range(1, 70).Draw(t, "rows")
+			dst := make([]float32, rows*int64(len(columns)))
+			got, err := m.Floats(dst)
+			if err != nil || got != int(min(rows, 120-at))*len(columns) {
+				t.Fatalf("%d elements after row %d: %v", got, at, err)
+			}
+			for i, x := range dst[:got] {
+				want := float32(libraryRow(at + int64(i/len(columns)))[slices.Index(libraryNames, columns[i%len(columns)])])
+				if x != want && x == x || (x == x) != (want == want) {
+					t.Fatalf("row %d, %s: %v, want %v", at+int64(i/len(columns)), columns[i%len(columns)], x, want)
+				}
+			}
+			at += int64(got / len(columns))
+		}
+		if got, err := m.Ints(make([]int64, len(columns))); got != 0 || err != nil {
+			t.Fatalf("%d behind the last row, %v", got, err)
+		}
+	})
+}
+
+// TestLibraryOthers: pandas' index, and types that are no numbers.
+func TestLibraryOthers(t *testing.T) {
+	at := func(name string) string { return filepath.Join("testdata", name) }
+	for name, says := range map[string]string{"decimal.parquet": "column x has decimals: write it as float64 or int64"} {
+		if _, err := Open(vfs.OS, Spec{Path: at(name)}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	m, err := Open(vfs.OS, Spec{Path: at("pandas.parquet")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Names(); !slices.Equal(got, []string{"i64", "f32", "__index_level_0__"}) {
+		t.Errorf("%q", got)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	m, err = Open(vfs.OS, Spec{Path: at("lz4.parquet"), Columns: []string{"u64", "i8"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	dst := make([]int64, 4)
+	if n, err := m.Ints(dst); n != 4 || err != nil || !slices.Equal(dst, []int64{0, -60, 2654435761 * 1000003, -59}) {
+		t.Errorf("%v, %v", dst, err)
+	}
+}
+
+// edge is a row of the tables of benchmarks: integers that a dictionary has, and others.
+type edge struct {
+	Src int64 `parquet:"src"`
+	Dst int64 `parquet:"dst"`
+}
+
+type dictEdge struct {
+	Src int64 `parquet:"src,dict"`
+	Dst int64 `parquet:"dst,dict"`
+}
+
+const benchEdges = 2_000_000
+
+func benchRow(i int) (src, dst int64) {
+	return int64(i / 16), int64(uint64(i) * 2654435761 % (1 << 17))
+}
+
+// processorTime returns the nanoseconds of all processors.
+func processorTime(b *testing.B) int64 {
+	var r unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
+		b.Fatal(err)
+	}
+	return r.Utime.Nano() + r.Stime.Nano()
+}
+
+// BenchmarkEdges reads tables of edges in Parquet and as text.
+func BenchmarkEdges(b *testing.B) {
+	dir := b.TempDir()
+	plain, dict := make([]edge, benchEdges), make([]dictEdge, benchEdges)
+	text := []byte("src,dst\n")
+	for i := range plain {
+		src, dst := benchRow(i)
+		plain[i], dict[i] = edge{src, dst}, dictEdge{src, dst}
+		text = fmt.Appendf(text, "%d,%d\n", src, dst)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "edges.csv"), text, 0o666); err != nil {
+		b.Fatal(err)
+	}
+	for name, codec := range map[string]compress.Codec{"snappy": &snappy.Codec{}, "zstd": &zstd.Codec{}} {
+		o := []parquet.WriterOption{parquet.Compression(codec), parquet.PageBufferSize(1 << 20)}
+		if err := errors.Join(parquet.WriteFile(filepath.Join(dir, name+"-plain.parquet"), plain, o...), parquet.WriteFile(filepath.Join(dir, name+"-dict.parquet"), dict, o...)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, name := range []string{"edges.csv", "snappy-plain.parquet", "snappy-dict.parquet", "zstd-plain.parquet", "zstd-dict.parquet"} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(16 * benchEdges)
+			dst := make([]int64, chunk)
+			before := processorTime(b)
+			for b.Loop() {
+				m, err := Open(vfs.OS, Spec{Path: filepath.Join(dir, name)})
+				if err != nil {
+					b.Fatal(err)
+				}
+				rows := 0
+				for n := 1; n > 0; rows += n / 2 {
+					if n, err = m.Ints(dst); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := m.Close(); err != nil || rows != benchEdges {
+					b.Fatal(rows, err)
+				}
+			}
+			b.ReportMetric(float64(b.N)*benchEdges/b.Elapsed().Seconds()/1e6, "Medges/s")
+			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/benchEdges, "cpu-ns/edge")
+		})
+	}
+}
