@@ -109,4 +109,7 @@ func DiskNeed(f Facts, edges Need, scratch int64) Need {
 }
 
 // DiskBytes returns the approximate size in bytes of the finished dataset without compression.
-func DiskBytes(f Facts, edges int64) int64 { return DiskNeed(f, Need{edges, edges}, 0).Least }
+func DiskBytes(f Facts, edges int64) int64 {
+	f.Compression = ""
+	return DiskNeed(f, Need{edges, edges}, 0).Least
+}

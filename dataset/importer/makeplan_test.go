@@ -75,6 +75,11 @@ func TestMakePlan(t *testing.T) {
 	if p.MemoryBytes != budget.Reserve+4<<20 || p.ScratchBytes != 8*40 || p.DiskBytes != dataset.DiskBytes(facts, 40) || p.NeededBytes != dataset.DiskNeed(facts, dataset.Need{Least: 40, Most: 40}, 320).Most {
 		t.Errorf("%d bytes of memory, %d of scratch, %d on disk, of %d that are needed", p.MemoryBytes, p.ScratchBytes, p.DiskBytes, p.NeededBytes)
 	}
+	// Offsets, edges, features, labels and splits, compressed or not.
+	want := 21*8 + 40*4 + 20*2*4 + 20*4 + 4*(p.Train+p.Valid+p.Test)
+	if compressed := plan(t, datasettest.FS, l, importer.Options{Compress: true}); p.DiskBytes != want || compressed.DiskBytes != want {
+		t.Errorf("%d bytes on disk, %d where features are to be compressed, want %d", p.DiskBytes, compressed.DiskBytes, want)
+	}
 	if p := plan(t, datasettest.FS, l, importer.Options{Reading: importer.Reading{For: importer.ForPredict}}); p.Unlabelled != 20 || p.Train+p.Valid+p.Test != 0 || p.Classes != 0 || p.LabelKind != dataset.NoLabels || len(p.Problems) != 0 {
 		t.Errorf("to predict on: %+v", p)
 	}

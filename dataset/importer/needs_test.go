@@ -102,17 +102,19 @@ func TestPlanMemory(t *testing.T) {
 func TestTogether(t *testing.T) {
 	const features, sort = 1000, 1000 + 16<<20 // four of the least sorts beside
 	for _, c := range []struct {
-		workers int
-		sort    int64
-		free    int64 // beside what is written of 100 edges, sorted in as many times 8 bytes, and an eighth of the table
-		want    bool
+		workers  int
+		sort     int64
+		compress bool
+		free     int64 // beside what is written of 100 edges, sorted in as many times 8 bytes, and an eighth of the table
+		want     bool
 	}{
-		{2, sort, 1, true}, {1, sort, 1, false}, {2, sort - 1, 1, false}, {2, sort, 0, false},
+		{2, sort, false, 1, true}, {1, sort, false, 1, false}, {2, sort - 1, false, 1, false}, {2, sort, false, 0, false},
+		{2, sort, true, 1, true}, {2, sort, true, 0, false},
 	} {
-		im := &importing{shape: Shape{Nodes: 10, Edges: 100, Dim: 8}, o: Options{DType: dtype.Float32, SelfLoops: LoopsKeep}, rep: progress.Discard}
+		im := &importing{shape: Shape{Nodes: 10, Edges: 100, Dim: 8}, o: Options{DType: dtype.Float32, SelfLoops: LoopsKeep, Compress: c.compress}, rep: progress.Discard}
 		im.o.Workers, im.plan = c.workers, importPlan{sort: c.sort, features: features}
-		f := im.facts()
-		im.fs = &room{vfs.OS, 800 + dataset.DiskBytes(f, 100) + 10*8*4/8 + c.free}
+		const written = 11*8 + 100*4 + 10*8*4 + 10*4 // offsets, edges, features, labels
+		im.fs = &room{vfs.OS, 800 + written + 10*8*4/8 + c.free}
 		var err error
 		if im.w, _, err = im.begin(t.Context(), filepath.Join(t.TempDir(), "D"), nil); err != nil {
 			t.Fatal(err)
