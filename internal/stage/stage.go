@@ -262,11 +262,11 @@ func (d *Dir) recover() (State, error) {
 		return 0, refusal
 	}
 	switch {
+	case err == nil && !j.finished() && string(j.Params) == "null":
+		return StateNew, errors.Join(d.clear(), d.SaveProgress(nil))
 	case err == nil && j.Hash == d.mark:
 		d.progress, d.keep = j.Progress, j.finished()
 		return StateResumed, nil
-	case err == nil && !j.finished() && string(j.Params) == "null":
-		return StateNew, errors.Join(d.clear(), d.SaveProgress(nil))
 	case err == nil && !j.finished():
 		d.note = fmt.Sprintf("discarding %s, which was begun with other parameters: nothing of it is finished", d.path)
 	default:
