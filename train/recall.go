@@ -315,10 +315,12 @@ func (o *Options) earlier(fsys vfs.FS) (was *rundir.File, err error) {
 }
 
 // Agrees returns the error with which Run would refuse the options, on their own or because of the
-// run's directory. It does not look at the input data of the run. It changes nothing.
+// run's directory. It does not look at the input data of the run. It changes nothing. The directory is
+// rank 0's: of another rank's options Agrees checks no output, and with --resume, where rank 0's run
+// completes the options, only the initial weights.
 func Agrees(fsys vfs.FS, o Options) error {
 	o.EnsureDefaults()
-	if _, err := o.hashWeights(fsys); err != nil {
+	if _, err := o.hashWeights(fsys); err != nil || o.Resume && !o.root() {
 		return err
 	}
 	was, err := o.earlier(fsys)
@@ -328,7 +330,7 @@ func Agrees(fsys vfs.FS, o Options) error {
 	if err == nil {
 		err = o.Validate()
 	}
-	if err == nil && was == nil {
+	if err == nil && was == nil && o.root() {
 		err = rundir.CheckOut(fsys, o.Out, o.Force)
 	}
 	return err

@@ -311,6 +311,19 @@ func TestResumeRefuses(t *testing.T) {
 	if err := Agrees(disk, o); err != nil {
 		t.Error(err)
 	}
+	// Another rank than 0 makes no directory, and learns from rank 0 how the run was begun.
+	rank1 := o
+	rank1.Job.Index, rank1.Job.Count = 1, 2
+	for _, c := range []struct {
+		resume bool
+		pack   string
+		want   error
+	}{{true, "", nil}, {false, p, nil}, {false, "", fault.ErrUsage}} {
+		rank1.Resume, rank1.Pack = c.resume, c.pack
+		if err := Agrees(disk, rank1); !errors.Is(err, c.want) {
+			t.Errorf("rank 1, resumed %t, on %q: %v", c.resume, c.pack, err)
+		}
+	}
 	var rep logged
 	r, err := w.run(context.Background(), o, &rep, nil)
 	if err != nil || r.State != rundir.ResultResumed || r.Threads != 1 || r.Memory != 1<<30 {
