@@ -40,7 +40,7 @@ var others = map[string][4]int{
 	"featurestore": {132, 28, 23, 23},
 	"graph":        {4, 0, 1, 0},
 	"inspection":   {1, 0, 0, 0},
-	"internal":     {86, 12, 5, 12},
+	"internal":     {85, 12, 5, 12},
 	"iostack":      {106, 21, 9, 9},
 	"pack":         {41, 4, 6, 2},
 	"pipeline":     {3, 2, 0, 1},
