@@ -88,6 +88,7 @@ func (r *request) plan(ctx context.Context) (plan cut.Plan, err error) {
 	if err != nil {
 		return plan, err
 	}
+	plan.FreeBytes = free
 	plan.Recommend(r.o.Memory, free)
 	return plan, nil
 }

@@ -131,7 +131,8 @@ func packPlan(o pack.Options, p cut.Plan) outcome {
 		lines = append(lines, line{"", "through the page cache, which may have served the reads"})
 	}
 	lines = append(lines,
-		line{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(c.DiskBytes), c.Blowup)},
+		line{"disk", free(c.DiskBytes, p.FreeBytes)},
+		line{"blow-up", fmt.Sprintf("%.2f times the features", c.Blowup)},
 		line{"packing", fmt.Sprintf("%s: reads %s, writes %s", units.Seconds(c.Seconds), budget.FormatBytes(c.BytesRead), budget.FormatBytes(c.BytesWritten))},
 		line{"an epoch", fmt.Sprintf("reads %s in %s, %.2f times the bytes used",
 			budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), c.Amplification)},

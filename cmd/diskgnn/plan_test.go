@@ -20,7 +20,7 @@ func hugePlan() cut.Plan {
 	c := cut.Choice{DType: string(dtype.BFloat16), CacheRows: 1_234_567_890, HotRows: 1 << 30, Segment: 12345, DiskBytes: 990 << 30, Blowup: 123.45,
 		RAMBytes: 990 << 30, EpochBytes: 990 << 30, Amplification: 12.34, EpochSeconds: 1485, BytesRead: 990 << 30, BytesWritten: 990 << 30,
 		Seconds: 123456, BreakEven: 12345.6, MaxDisk: 990 << 30}
-	return cut.Plan{Nodes: 1 << 33, Chosen: c, Choices: []cut.Choice{c, c}, Recommended: 1, Why: strings.Repeat("for reasons ", 20),
+	return cut.Plan{Nodes: 1 << 33, FreeBytes: 989 << 30, Chosen: c, Choices: []cut.Choice{c, c}, Recommended: 1, Why: strings.Repeat("for reasons ", 20),
 		Drive: cut.Drive{Backend: "uring", Sequential: 9.99e9, Write: 9.99e9, Pages: 9_999_999, Seconds: 123.4, Drained: 123.4}}
 }
 
@@ -77,9 +77,9 @@ func TestPlanSaysHowItMeasured(t *testing.T) {
 		{cut.Drive{Seconds: 3, Drained: 2}, "measured  for 3.00 s each, after 2.00 s of load\n          through the page cache, which may have served the reads\ndisk"},
 	} {
 		var out strings.Builder
-		o := packPlan(pack.Options{}, cut.Plan{Drive: c.drive, Recommended: cut.None})
+		o := packPlan(pack.Options{}, cut.Plan{Drive: c.drive, Chosen: cut.Choice{DiskBytes: 2 << 20, Blowup: 1.5}, FreeBytes: 1 << 20, Recommended: cut.None})
 		o.human(&out)
-		if !strings.Contains(out.String(), c.want) {
+		if !strings.Contains(out.String(), c.want) || !strings.Contains(out.String(), "\ndisk      2.0 MiB, but only 1.0 MiB is free\nblow-up   1.50 times the features\n") {
 			t.Errorf("%+v: %s", c.drive, &out)
 		}
 	}

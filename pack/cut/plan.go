@@ -24,6 +24,8 @@ type Plan struct {
 	Nodes   int64           `json:"nodes"`
 
 	Drive Drive `json:"drive"`
+	// FreeBytes is the free space of the disk that the pack is to lie on.
+	FreeBytes int64 `json:"free_bytes"`
 
 	// Chosen describes the decision.
 	Chosen Choice `json:"chosen"`
