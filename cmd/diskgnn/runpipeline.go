@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +48,8 @@ type pipelineStep struct {
 	Out     string  `json:"out,omitempty"`
 	State   string  `json:"state"` // before the command: missing, begun, finished; after it: new, resumed, done, skipped
 	Seconds float64 `json:"seconds"`
-	Result  any     `json:"result,omitempty"` // the command's output with --json
+	Result  any     `json:"result,omitempty"`  // the command's output with --json
+	Problem string  `json:"problem,omitempty"` // of a command to come: the memory or disk space that it lacks
 
 	shown []line // lines of the result for people: scores, or a plan
 }
@@ -98,6 +101,7 @@ type pipelineFile struct {
 	*configuration
 	g        *globals
 	sources  []string
+	until    string // the last command to run; "": the file's last
 	commands []string
 }
 
@@ -112,7 +116,12 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 	if err := read.check(nil); err != nil {
 		return nil, err
 	}
-	p := &pipelineFile{configuration: read, g: g, sources: sources}
+	for _, name := range slices.Sorted(maps.Keys(read.sections)) {
+		if !slices.Contains(pipelineOrder, name) {
+			return nil, fault.New(fault.ErrUsage, "%s has a section for %s, which run does not carry out: its commands are %s", g.config, name, strings.Join(pipelineOrder, ", "))
+		}
+	}
+	p := &pipelineFile{configuration: read, g: g, sources: sources, until: until}
 	for _, name := range pipelineOrder {
 		if _, ok := p.sections[name]; ok {
 			p.commands = append(p.commands, name)
@@ -152,7 +161,8 @@ func (p *pipelineFile) check(ctx context.Context) error {
 	}
 	for _, command := range p.commands {
 		flags, operands := p.words(command)
-		if _, err := p.command(ctx, command, true, flags, operands); err != nil {
+		_, err := p.command(ctx, command, true, flags, operands)
+		if err != nil && !(command == "pack" && errors.Is(err, fault.ErrLineage) && p.drawsFor("pack")) {
 			return p.named(command, err)
 		}
 	}
@@ -164,6 +174,15 @@ func (p *pipelineFile) check(ctx context.Context) error {
 		made[filepath.Clean(p.value(command, "out"))] = true
 	}
 	return nil
+}
+
+// drawsFor reports whether the file's presample makes a command's samples, from the command's dataset. The
+// check of presample has passed then: if the present samples are of another graph, it draws them again.
+func (p *pipelineFile) drawsFor(command string) bool {
+	same := func(key, made string) bool {
+		return filepath.Clean(p.value(command, key)) == filepath.Clean(p.value("presample", made))
+	}
+	return slices.Contains(p.commands, "presample") && same("samples", "out") && same("dataset", "dataset")
 }
 
 // checkInputs returns an error if an input directory of a command neither exists nor is made by an earlier
@@ -188,6 +207,24 @@ func (p *pipelineFile) checkInputs(ctx context.Context, command string, made map
 	return nil
 }
 
+// maker matches the command, or the two, that an error proposes with --force.
+var maker = regexp.MustCompile(`diskgnn ([a-z]+)(?: or ([a-z]+))?(?: --shard)? with --force`)
+
+// forced returns the section that takes the --force of a command's error: the section of the command with which
+// the error proposes it, else the failed command's own. It returns "" if the file has no such section.
+func (p *pipelineFile) forced(command string, err error) string {
+	proposed := maker.FindStringSubmatch(err.Error())
+	if proposed == nil {
+		return command
+	}
+	for _, name := range proposed[1:] {
+		if _, ok := p.sections[name]; ok {
+			return name
+		}
+	}
+	return ""
+}
+
 // named adds the name of the command to an error, unless the stage has added it, and a remedy in terms of
 // the file in place of --force, which run does not have.
 func (p *pipelineFile) named(command string, err error) error {
@@ -195,13 +232,19 @@ func (p *pipelineFile) named(command string, err error) error {
 		err = fmt.Errorf("%s: %w", command, err)
 	}
 	out := p.value("train", "out")
-	switch begun, _ := vfs.Exists(vfs.OS, filepath.Join(out, stage.RunFile)); {
-	case command == "train" && begun && (errors.Is(err, fault.ErrLineage) || errors.Is(err, fault.ErrExists)):
-		return fmt.Errorf("%w; run always resumes train: remove the run (rm -r %s) to train again", err, units.ShellWord(out))
-	case strings.Contains(err.Error(), "--force"):
-		return fmt.Errorf("%w (for --force, write force: true into the section of that command in %s)", err, p.file)
+	begun, _ := vfs.Exists(vfs.OS, filepath.Join(out, stage.RunFile))
+	other := command == "train" && begun && (errors.Is(err, fault.ErrLineage) || errors.Is(err, fault.ErrExists))
+	section := ""
+	if other || strings.Contains(err.Error(), "--force") {
+		section = p.forced(command, err)
 	}
-	return err
+	switch section {
+	case "":
+		return err
+	case "train":
+		return fmt.Errorf("%w; run always resumes train: remove the run (rm -r %s) to train again", err, units.ShellWord(out))
+	}
+	return fmt.Errorf("%w (for --force, write force: true into the section %s of %s)", err, section, p.file)
 }
 
 // run carries out the commands or, with dry, describes them.
@@ -246,11 +289,23 @@ func (p *pipelineFile) run(ctx context.Context, s *session, dry bool) (outcome, 
 		}
 	}
 	if dry {
-		out.next = "diskgnn run --config " + p.file
+		out.next = p.repeated()
 	} else if slices.Contains(p.commands, "train") {
 		out.lines = append(out.lines, line{"report", filepath.Join(p.value("train", "out"), rundir.ReportFile)})
 	}
 	return out, nil
+}
+
+// repeated returns the command line of this run.
+func (p *pipelineFile) repeated() string {
+	words := []string{"diskgnn run --config", units.ShellWord(p.file)}
+	if p.until != "" {
+		words = append(words, "--until", p.until)
+	}
+	for _, source := range p.sources {
+		words = append(words, units.ShellWord(source))
+	}
+	return strings.Join(words, " ")
 }
 
 // state describes the existing output of a command.
@@ -340,10 +395,16 @@ func (p *pipelineFile) words(command string) (flags, operands []string) {
 	return nil, nil
 }
 
-// plan adds the prediction of pack to a step, if its inputs exist.
+// plan adds the prediction of pack to a step, if its inputs exist, or the reason why memory or disk space
+// do not suffice for it.
 func (p *pipelineFile) plan(ctx context.Context, step *pipelineStep) {
-	if made, err := p.command(ctx, "pack", false, []string{"--plan"}, nil); err == nil {
+	made, err := p.command(ctx, "pack", false, []string{"--plan"}, nil)
+	switch {
+	case err == nil:
 		step.Result, step.shown = made.object, made.lines
+	case errors.Is(err, fault.ErrBudget):
+		step.Problem = err.Error()
+		step.shown = []line{{"problem", step.Problem}}
 	}
 }
 
