@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/exact"
+	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 	"diskgnn/train/trained"
 )
@@ -122,17 +123,20 @@ func evaluated(e *trained.Evaluation) outcome {
 		}
 	}
 	out.lines = append(out.lines, classNameLines(e.ClassNames)...)
-	out.lines = append(append(out.lines, graphLines(&e.Outcome)...), line{"weights", e.Weights})
+	out.lines = append(append(out.lines, sourceLines(&e.Outcome)...), line{"weights", e.Weights})
 	out.lines = append(out.lines, costLines(&e.Outcome)...)
 	return out
 }
 
-// graphLines returns a line if the graph is not the graph of the run.
-func graphLines(o *score.Outcome) []line {
-	if !o.OtherGraph {
-		return nil
+// sourceLines returns a line if the run is not finished, and one if the graph is not the graph of the run.
+func sourceLines(o *score.Outcome) (lines []line) {
+	if o.RunState != string(rundir.StateFinished) {
+		lines = append(lines, line{"run", fmt.Sprintf("%s is not finished (%s)", o.Run, o.RunState)})
 	}
-	return []line{{"graph", "not the one that " + o.Run + " was trained on"}}
+	if o.OtherGraph {
+		lines = append(lines, line{"graph", "not the one that " + o.Run + " was trained on"})
+	}
+	return lines
 }
 
 // costLines describes the engine, the times and the reads.
@@ -207,7 +211,7 @@ func predicted(p exact.Prediction) outcome {
 		{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
 		{"lineage", p.LineageFile},
 	}
-	lines = append(lines, graphLines(&p.Outcome)...)
+	lines = append(lines, sourceLines(&p.Outcome)...)
 	if p.State == stage.StateNew.String() {
 		lines = append(lines, costLines(&p.Outcome)...)
 	}
