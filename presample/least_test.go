@@ -111,6 +111,31 @@ func TestLeastMemorySuffices(t *testing.T) {
 	}
 }
 
+// For an epoch more, memory that is enough for any batch has the index of that epoch's batches.
+func TestBoundOfEpochs(t *testing.T) {
+	d := create(t, vfstest.TempDir(t), datasettest.Params{Nodes: 1000, AvgDegree: 5, Seed: 1}.Raw())
+	n := d.Facts().Train
+	o := Options{Dataset: d.Dir(), Out: "S", BatchSize: 64, Fanout: []int{5}, Workers: 1, Memory: 1 << 30}
+	index := func(batches int64) int64 {
+		l := mbfile.Layout{Nodes: 1000, Layers: 1, Train: int(batches), BatchesPerFile: 1}
+		return l.Memory()
+	}
+	for order, batches := range map[string]int64{
+		"random": (n + 63) / 64, OrderSequential: n, // of partitions, any number of nodes may be left for a batch
+	} {
+		if o.Order = order; order == OrderSequential {
+			o.Partitions, o.Buffer = 8, 4
+		}
+		o.Epochs = 5
+		five := boundOf(t, o)
+		o.Epochs = 6
+		if got, want := boundOf(t, o)-five, index(6*batches)-index(5*batches); got != want || got <= 0 {
+			t.Errorf("%s: %d bytes more, want %d", order, got, want)
+		}
+		o.Partitions, o.Buffer = 0, 0
+	}
+}
+
 // boundOf returns the memory that is enough for any batch.
 func boundOf(t *testing.T, o Options) int64 {
 	t.Helper()

@@ -25,7 +25,7 @@ func slotBytes(x sampler.Extent) int64 {
 	return sampler.Slack(8*x.Nodes+8*x.Dst+4*x.Edges) + 1<<10
 }
 
-// allotment divides memory for a range of batches. The zero value bounds nothing.
+// allotment divides memory for a range of batches.
 type allotment struct {
 	workers int
 	hash    bool  // number nodes by hash tables of a batch's size, not by arrays of the graph's
@@ -88,9 +88,6 @@ func (p allotment) need(x sampler.Extent, table int64) int64 {
 
 // check refuses a batch that outgrows a worker's share.
 func (p allotment) check(x sampler.Extent, table int64) error {
-	if p.share == 0 {
-		return nil
-	}
 	if need := p.need(x, table); need > p.share {
 		return fault.New(fault.ErrBudget, "a batch of %d edges or more needs up to %s of memory, but --memory leaves %s: give more, sample fewer neighbours, or make batches smaller",
 			x.Edges, budget.FormatBytes(need), budget.FormatBytes(p.share))

@@ -37,6 +37,29 @@ func TestDivide(t *testing.T) {
 	}
 }
 
+// Workers have tables of four bytes for each of a million nodes, or of the ten nodes of a batch, and between
+// them, two more slots than they are.
+func TestAllotmentMemory(t *testing.T) {
+	x := sampler.Extent{Nodes: 10, Dst: 4, Edges: 20, Widest: 5}
+	slots := 8*10 + 8*4 + 4*20 // bytes of a batch, and a quarter more
+	slot := int64(slots+slots/4) + 1<<10
+	for _, c := range []struct {
+		hash  bool
+		table int64
+	}{{false, 4_000_000}, {true, sampler.HashMemory(10)}} {
+		p := allotment{workers: 2, hash: c.hash, share: x.Memory() + c.table + 2*slot}
+		if got, want := p.all(1_000_000, x), 2*p.share; got != want || !p.fits(1_000_000, x) {
+			t.Errorf("hash %t: %d bytes, want %d", c.hash, got, want)
+		}
+		if p.share--; p.fits(1_000_000, x) {
+			t.Errorf("hash %t: fits in a byte less for each worker", c.hash)
+		}
+	}
+	if got, want := alone(1_000_000, x), x.Memory()+sampler.HashMemory(10)+3*slot; got != want {
+		t.Errorf("alone %d bytes, want %d", got, want)
+	}
+}
+
 func TestTwice(t *testing.T) {
 	if got, want := twice(sampler.Extent{Nodes: 10, Dst: 20, Edges: 30}, sampler.Extent{Nodes: 15, Dst: 100, Edges: 45, Widest: 7}), (sampler.Extent{Nodes: 15, Dst: 40, Edges: 45, Widest: 7}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -27,6 +27,17 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// The least and the most partitions, and buffers of two and of all of them, are taken.
+func TestValidatePartitions(t *testing.T) {
+	for _, n := range [][2]int{{2, 2}, {3, 2}, {3, 3}, {1 << 14, 2}, {1 << 14, 1 << 14}} {
+		o := Options{Dataset: "D", Out: "S", Order: OrderSequential, Partitions: n[0], Buffer: n[1]}
+		o.EnsureDefaults()
+		if err := o.Validate(); err != nil {
+			t.Errorf("%d partitions, a buffer of %d: %v", n[0], n[1], err)
+		}
+	}
+}
+
 func TestValidateNamesTheFlag(t *testing.T) {
 	for flag, spoil := range map[string]func(*Options){
 		"--dataset":                      func(o *Options) { o.Dataset = "" },

@@ -90,6 +90,56 @@ func TestPlanPredicts(t *testing.T) {
 	}
 }
 
+// counting adds up the totals that tasks were begun with, and the steps that they took.
+type counting struct {
+	progress.Reporter
+	total, steps, draws int64
+}
+
+func (c *counting) Task(name string, total int64, _ progress.Unit) progress.Task {
+	c.total += total
+	if name == "draw a few batches" {
+		c.draws = total
+	}
+	return countedTask{progress.Discard.Task(name, total, progress.Batches), c}
+}
+
+type countedTask struct {
+	progress.Task
+	c *counting
+}
+
+func (t countedTask) Add(n int64) { t.c.steps += n }
+
+// Of each phase with batches one batch warms up, and at most three are measured. A shard without training
+// batches has nothing to predict of an epoch.
+func TestPlanDraws(t *testing.T) {
+	d := create(t, t.TempDir(), datasettest.Tiny(t)) // a batch to train on, to validate and to test with
+	o := Options{Dataset: d.Dir(), Out: filepath.Join(t.TempDir(), "S"), BatchSize: 3, Fanout: []int{all}, batchesPerFile: 1}
+	for _, c := range []struct {
+		of    shard.Shard
+		train int
+		draws int64
+	}{{shard.Shard{}, 1, 2 + 3}, {shard.Shard{Index: 0, Count: 3}, 1, 2}, {shard.Shard{Index: 2, Count: 3}, 0, 2}} {
+		o.Shard = c.of
+		seen := &counting{Reporter: progress.Discard}
+		p, err := MakePlan(t.Context(), disk, o, seen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.TrainBatches != c.train || p.Measured != c.train || seen.steps != seen.total || seen.draws != c.draws {
+			t.Errorf("shard %v: %+v, %d steps of %d, want %d draws", c.of, p, seen.steps, seen.total, c.draws)
+		}
+		// A training batch is all that the first shard draws, and an epoch.
+		if drawing := p.Seconds - p.VerifySeconds; c.of.Count > 0 && c.train == 1 && math.Abs(drawing-p.EpochSeconds) > 1e-6*drawing {
+			t.Errorf("shard %v: an epoch takes %v s, all batches %v s", c.of, p.EpochSeconds, drawing)
+		}
+		if c.train == 0 && (p.InputNodes != 0 || p.Edges != 0 || p.BatchBytes != 0 || p.EpochBytes != 0 || p.EpochSeconds != 0) {
+			t.Errorf("without training: %+v", p)
+		}
+	}
+}
+
 func TestPlanEnds(t *testing.T) {
 	o := testOptions(t, t.TempDir())
 	ctx, cancel := context.WithCancel(t.Context())

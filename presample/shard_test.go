@@ -139,7 +139,14 @@ func TestShardResumes(t *testing.T) {
 		if _, err := Run(ctx, disk, o, c); !errors.Is(err, context.Canceled) {
 			t.Fatalf("cancelled at batch %d: %v", at, err)
 		}
-		r := mustRun(t, o)
+		log := new(logger)
+		r, err := Run(t.Context(), disk, o, log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if said := fmt.Sprintf("resuming: %d of %d batches are sampled already", r.Resumed, r.Batches); r.Resumed > 0 && !strings.Contains(log.String(), said) {
+			t.Errorf("cancelled at batch %d: log %q, want %q", at, log, said)
+		}
 		resumed += r.Resumed
 		if d := cmp.Diff(want, files(t, r.Out)); d != "" {
 			t.Fatalf("cancelled at batch %d: %.300s", at, d)
