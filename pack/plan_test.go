@@ -18,6 +18,7 @@ import (
 	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
+	"diskgnn/presample/mbfile"
 )
 
 // TestPlanForetells packs what was planned, and compares the bytes: rows are large enough
@@ -35,6 +36,12 @@ func TestPlanForetells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r, err := mbfile.Open(disk, samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	drawn := r.Facts()
 	for i, c := range []struct {
 		maxDisk, dtype, compress string
 	}{{"unlimited", "same", "none"}, {"2.8x", "same", "none"}, {"unlimited", "bf16", "none"}, {"unlimited", "int8", "zstd"}} {
@@ -59,6 +66,10 @@ func TestPlanForetells(t *testing.T) {
 			if d := math.Abs(float64(planned)/float64(made) - 1); d > 0.1 {
 				t.Errorf("%+v: %s: planned %d, made %d", c, what, planned, made)
 			}
+		}
+		// The features, and the samples' graphs. Compressing reads rows once more.
+		if want := 400*2048*4 + drawn.Train.Bytes + drawn.Eval.Bytes; c.compress == "none" && plan.Chosen.BytesRead != want || c.compress != "none" && plan.Chosen.BytesRead <= want {
+			t.Errorf("%+v: %d bytes are to be read, of %d in the inputs", c, plan.Chosen.BytesRead, want)
 		}
 		near("disk", plan.Chosen.DiskBytes, got.DiskBytes)
 		near("read", plan.Chosen.BytesRead, got.BytesRead)

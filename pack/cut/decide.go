@@ -194,15 +194,25 @@ func (c *Counts) TakeCensus(ctx context.Context) error { return c.takeCensus(ctx
 
 func (c *Counts) takeCensus(ctx context.Context, edges []int64) (err error) {
 	s := c.Samples.Facts()
-	held := HeldMemory(s.Nodes) + RecordMemory(s) + censusMemory(s.Nodes)
-	slot := SlotBytes(s) / 2
-	if err := budget.Check("counting the rows that batches share", held+slot, c.Memory); err != nil {
+	slots, err := censusSlots(s, c.Workers, c.Memory)
+	if err != nil {
 		return err
 	}
 	task := c.Reporter.Task("count shared rows", int64(s.TrainBatches), progress.Batches)
 	defer task.Done()
-	c.census, err = takeCensus(ctx, c.Samples, c.Rank, edges, min(c.Workers+1, int((c.Memory-held)/slot)), task)
+	c.census, err = takeCensus(ctx, c.Samples, c.Rank, edges, slots, task)
 	return err
+}
+
+// censusSlots returns the number of batches that a census holds at a time: one more than the workers, if the
+// memory suffices.
+func censusSlots(s mbfile.Facts, workers int, memory int64) (int, error) {
+	held := HeldMemory(s.Nodes) + RecordMemory(s) + censusMemory(s.Nodes)
+	slot := SlotBytes(s) / 2
+	if err := budget.Check("counting the rows that batches share", held+slot, memory); err != nil {
+		return 0, err
+	}
+	return min(workers+1, int((memory-held)/slot)), nil
 }
 
 // Decide decides band edges and segments under the static policy: the shortest segments with which the pack

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"diskgnn/dataset"
@@ -58,6 +59,12 @@ func TestEvaluationNodesInPlan(t *testing.T) {
 	memory--
 	if _, err := evalNodes(t.Context(), samples, rank, 0, memory); !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("a byte less than is needed: %v", err)
+	}
+
+	// The simulation of the cache needs more than a byte, too.
+	c := &Counts{Request: Request{Samples: samples, Workers: 1, Memory: 1, Reporter: progress.Discard}, costs: costs{edges: []int64{10}}}
+	if _, err := c.Simulate(t.Context(), vfs.OS, dir, 0, nil); !errors.Is(err, fault.ErrBudget) || !strings.HasPrefix(err.Error(), "simulating the cache needs ") {
+		t.Errorf("a simulation in a byte: %v", err)
 	}
 }
 

@@ -5,6 +5,13 @@ import (
 	"testing"
 )
 
+// Of samples without training batches a trainer holds no batch.
+func TestTrainerSlotWithoutTraining(t *testing.T) {
+	if got := (&planner{Counts: &Counts{}}).trainerSlot(16); got != 0 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
 // The choices are of two caches and two lengths of segments, then of a narrower type.
 func TestRecommendByHand(t *testing.T) {
 	const gib = 1 << 30

@@ -1,0 +1,76 @@
+package cut
+
+import (
+	"errors"
+	"testing"
+
+	"diskgnn/graph"
+	"diskgnn/internal/fault"
+	"diskgnn/pack/packfile"
+	"diskgnn/presample/mbfile"
+)
+
+// TestPackBytesByHand adds up the files of a pack of 130 training batches, in three groups, by segments of two
+// batches and of one.
+func TestPackBytesByHand(t *testing.T) {
+	d := costs{
+		facts: packfile.Facts{RowBytes: 100, Train: 130, Valid: 3, Test: 4},
+		form:  packfile.Form{RowBytes: 100},
+		edges: []int64{500, 300}, eval: []int64{20, 50}, graphs: 8192,
+	}
+	const (
+		hot       = 50_000 + 32 + 12*4  // 500 rows, which begin 12 pages after the first
+		eval      = 2_000 + 32          // 20 rows
+		cold      = 100_000 + 130*4095  // 1000 rows, each batch from a page on
+		ssd       = 70_000 + 65*4095    // 700 rows, each segment from a page on: 82 whole pages
+		sums      = 32 + 82*4           // of ssd
+		places    = 4*900 + 130*4095    // of the rows that a batch takes from a segment
+		batches   = 130*(44+2*8) + 7*32 // entries of the index, with two bands for training
+		pieces    = 4 * 130 * 2         // one for each batch and band
+		head      = 64 + 2*8 + 4096     // of the index, and meta.json
+		file      = 256                 // for a file's part in meta.json
+		unshared  = hot + eval + cold + batches + pieces + head
+		segmented = ssd + sums + 3*36 + places + 65*12 // in each of three groups, and for each of 65 segments
+	)
+	if got, want := d.bytes(0, level{cold: 1000, segment: 1}), int64(8192+unshared+(8+6)*file); got != want {
+		t.Errorf("segments of one batch: %d bytes, want %d", got, want)
+	}
+	if got, want := d.bytes(0, level{cold: 1000, ssd: 700, uses: 900, segment: 2}), int64(8192+unshared+segmented+(8+6+6)*file); got != want {
+		t.Errorf("segments of two batches: %d bytes, want %d", got, want)
+	}
+}
+
+// TestSlotBytesByHand counts the memory of the larger batch, three times, and a mebibyte.
+func TestSlotBytesByHand(t *testing.T) {
+	large := mbfile.Summary{Max: graph.Sizes{Src: []int{100, 20}, Dst: []int{20, 5}, Edges: []int{300, 50}}}
+	small := mbfile.Summary{Max: graph.Sizes{Src: []int{10}, Dst: []int{5}, Edges: []int{30}}}
+	const want = 3*(4*300+8*20+4*50+8*5+48*100+4*5) + 1<<20 // edges, destinations, sources, targets
+	for _, s := range []mbfile.Facts{{TargetBytes: 4, Train: large, Eval: small}, {TargetBytes: 4, Train: small, Eval: large}, {TargetBytes: 4, Eval: large}} {
+		if got := SlotBytes(s); got != want {
+			t.Errorf("%d bytes, want %d", got, want)
+		}
+	}
+}
+
+// TestSlotsByHand divides the memory beside the tables of a graph of 1000 nodes among batches of half a
+// mebibyte in a census. In a simulation they are larger.
+func TestSlotsByHand(t *testing.T) {
+	s := mbfile.Facts{Nodes: 1000}
+	census := HeldMemory(1000) + censusMemory(1000)
+	simulated, batch := simulationMemory(1000, 10, 0), traceSlotBytes(s)+1<<16
+	for _, c := range []struct {
+		workers int
+		batches int64 // that there is memory for
+		more    int64 // bytes
+		want    int
+	}{{7, 3, 0, 3}, {7, 4, -1, 3}, {2, 3, 0, 3}, {1, 3, 0, 2}, {7, 1, 0, 1}, {7, 1, -1, 0}} {
+		for name, slots := range map[string]func() (int, error){
+			"census":     func() (int, error) { return censusSlots(s, c.workers, census+c.batches<<19+c.more) },
+			"simulation": func() (int, error) { return simulationSlots(s, 10, 5, c.workers, 5+simulated+c.batches*batch+c.more) },
+		} {
+			if got, err := slots(); got != c.want || errors.Is(err, fault.ErrBudget) != (c.want == 0) {
+				t.Errorf("%s, %+v: %d, %v", name, c, got, err)
+			}
+		}
+	}
+}
