@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/idset"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -45,6 +46,9 @@ func TestSlotBytesByHand(t *testing.T) {
 	large := mbfile.Summary{Max: graph.Sizes{Src: []int{100, 20}, Dst: []int{20, 5}, Edges: []int{300, 50}}}
 	small := mbfile.Summary{Max: graph.Sizes{Src: []int{10}, Dst: []int{5}, Edges: []int{30}}}
 	const want = 3*(4*300+8*20+4*50+8*5+48*100+4*5) + 1<<20 // edges, destinations, sources, targets
+	if got := SlotBytes(mbfile.Facts{TargetBytes: 4, Train: small}); got != 3*(4*30+8*5+48*10+4*5)+1<<20 {
+		t.Errorf("%d bytes for one layer", got)
+	}
 	for _, s := range []mbfile.Facts{{TargetBytes: 4, Train: large, Eval: small}, {TargetBytes: 4, Train: small, Eval: large}, {TargetBytes: 4, Eval: large}} {
 		if got := SlotBytes(s); got != want {
 			t.Errorf("%d bytes, want %d", got, want)
@@ -71,6 +75,25 @@ func TestSlotsByHand(t *testing.T) {
 			if got, err := slots(); got != c.want || errors.Is(err, fault.ErrBudget) != (c.want == 0) {
 				t.Errorf("%s, %+v: %d, %v", name, c, got, err)
 			}
+		}
+	}
+}
+
+// TestSettleByHand takes 10 rows of batches and 3 of segments, with 4 bytes of scratch for each.
+func TestSettleByHand(t *testing.T) {
+	c := &Counts{Eval: idset.New(8), Rank: make([]uint32, 8), costs: costs{facts: packfile.Facts{RowBytes: 4}, edges: []int64{2}, eval: []int64{1}}}
+	c.Facts = packfile.Facts{Nodes: 8, Train: 4}
+	if d := c.settle(0, level{cold: 10, ssd: 3, segment: 2}); d.Cold != 10 || d.SSD != 3 || d.Shared != 3 || d.Scratch != 52 || d.Facts.HotRows != 2 || d.Facts.EvalRows != 1 || d.Facts.Segments != 2 {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestAmplification is 1 for rows that are not shared, and looked up for others that were measured.
+func TestAmplification(t *testing.T) {
+	q := &planner{Counts: &Counts{census: &Census{Segments: []int{1, 2}}}, pages: map[pageKey]float64{{0, 1, 16}: 3, {0, 2, 16}: 1.5}}
+	for i, want := range []float64{1, 1.5} {
+		if got, err := q.amplification(t.Context(), 0, i, 16); got != want || err != nil {
+			t.Errorf("segments of %d batches: %v, %v, want %v", i+1, got, err, want)
 		}
 	}
 }
