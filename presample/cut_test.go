@@ -21,7 +21,7 @@ func TestBatchesPerFile(t *testing.T) {
 		// A node has at least one edge, or two: 8 bytes for a node and 4 for an edge, in 128 MiB.
 		{1 << 20, 1 << 19, 10_000, []int{5}, 671},   // 20,000 nodes, 10,000 edges
 		{1 << 20, 1 << 21, 10_000, []int{5}, 419},   // 30,000 nodes, 20,000 edges
-		{1 << 20, 1 << 21, 10_000, []int{all}, 419}, // as many
+		{1 << 20, 1 << 21, 10_000, []int{all}, 419}, // the same
 	} {
 		p := mbfile.Params{BatchSize: c.batch, Fanout: c.fanout}
 		if got := batchesPerFile(c.nodes, c.edges, p); got != c.want {

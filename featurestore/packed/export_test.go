@@ -14,6 +14,15 @@ func (s *Store) NewSlot() (*Slot, error) { return s.newSlot(&s.train) }
 // NewEvalSlot makes a slot for validation and test batches.
 func (s *Store) NewEvalSlot() (*Slot, error) { return s.newSlot(&s.eval) }
 
+// PlanShare returns the bytes that the planned memory of a slot for training has for a plan.
+func (s *Store) PlanShare() int64 {
+	bare := s.train
+	bare.plans = false
+	with, _ := s.slotBytes(&s.train)
+	without, _ := s.slotBytes(&bare)
+	return with - without
+}
+
 // Preload fills the caches for a training that begins with batch 0.
 func (s *Store) Preload(ctx context.Context, rep progress.Reporter) (int64, error) {
 	return s.Fill(ctx, 0, rep)

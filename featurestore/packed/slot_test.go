@@ -198,8 +198,8 @@ func TestSlotHasRoom(t *testing.T) {
 		for _, n := range sl.PlanRoom() {
 			planned += 4 * int64(n)
 		}
-		if n := w.reader.PlanBytes(); n != planned {
-			t.Errorf("a plan has %d bytes, the layout knows of %d", planned, n)
+		if n := w.reader.PlanBytes(); n != planned || s.PlanShare() != planned {
+			t.Errorf("a plan has %d bytes, the layout knows of %d, and the slot's memory has %d for it", planned, n, s.PlanShare())
 		}
 		if n := f.TrainSizes.Bytes(f.TargetBytes); plan(t, w).SlotBytes < n+planned+f.GraphBytes {
 			t.Errorf("a slot of %d bytes, whose graph has %d", plan(t, w).SlotBytes, n)
