@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"diskgnn/device"
@@ -71,5 +72,31 @@ func TestOneAtATime(t *testing.T) {
 	}
 	if n := device.HostBytes(); n != 0 {
 		t.Errorf("%d bytes of host memory were not given back", n)
+	}
+}
+
+// TestLeftStates: states that a crash left are removed before new ones are written, or the error says why not.
+func TestLeftStates(t *testing.T) {
+	w := smallWorld(t)
+	o := w.options()
+	o.Scratch = w.path("scratch")
+	dir, err := scratchDir(o.Run, o.Scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(dir, statePrefix+"7")
+	if err := errors.Join(disk.MkdirAll(dir), vfs.WriteFile(disk, left, []byte("left"))); err != nil {
+		t.Fatal(err)
+	}
+	boom := errors.New("boom")
+	in := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool { return op == vfs.OpRemove && name == left }}
+	if _, err := Evaluate(t.Context(), vfs.Inject(disk, in), o, progress.Discard); !errors.Is(err, boom) {
+		t.Errorf("a state that cannot be removed: %v", err)
+	}
+	if _, err := Evaluate(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Error(err)
+	}
+	if there, err := vfs.Exists(disk, left); err != nil || there {
+		t.Errorf("the state is there: %t, %v", there, err)
 	}
 }
