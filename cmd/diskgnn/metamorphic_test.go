@@ -47,6 +47,12 @@ type call struct {
 }
 
 func (c *call) run() {
+	// A command that leaves at once ends the process: there is no other way to end its goroutines.
+	exit = func(code int) {
+		fmt.Fprintln(os.Stderr, "left at once:", c.describe())
+		os.Exit(code)
+	}
+	defer func() { exit = os.Exit }()
 	g := &globals{stdout: &c.stdout, stderr: &c.stderr, args: append([]string{"diskgnn"}, c.args...), disk: c.disk}
 	c.code = g.run(newApp(g), g.args)
 }
@@ -108,8 +114,11 @@ func (l *variantRun) run(s step) error {
 		return err
 	}
 	if slices.Contains(lies, f.Kind) && no.code == exitInput { // a damaged output stays until somebody removes it
-		if err := errors.Join(os.RemoveAll(s.out), os.RemoveAll(stage.Partial(s.out))); err != nil {
-			return err
+		damaged := []string{s.out, stage.Partial(s.out), filepath.Join(l.path("samples"), "features.partitioned")}
+		for _, name := range damaged {
+			if err := os.RemoveAll(name); err != nil {
+				return err
+			}
 		}
 		if err = l.inPeace(s); err == nil {
 			return nil

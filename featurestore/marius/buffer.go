@@ -108,7 +108,7 @@ func (b *buffer) damaged(err error) error {
 	if err == nil || !errors.Is(err, fault.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w; remove it, and the next run makes it again", err)
+	return fmt.Errorf("%w; remove it, and the next run will make it again", err)
 }
 
 // Seek reads the partitions in RAM before the batch: the partitions of its phase, and the part of the next

@@ -324,7 +324,7 @@ func TestPreparation(t *testing.T) {
 	for i := 0; err == nil && i < st.Facts.Train; i++ {
 		err = storetest.Load(t.Context(), st.Slots[0], featurestore.Ref{Index: i})
 	}
-	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), rows+": bytes 0 to 4096 do not match their checksum; remove it, and the next run makes it again") {
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), rows+": bytes 0 to 4096 do not match their checksum; remove it, and the next run will make it again") {
 		t.Errorf("a wrong byte: %v", err)
 	}
 }
