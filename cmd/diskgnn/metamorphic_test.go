@@ -545,6 +545,11 @@ func TestMetamorphic(t *testing.T) {
 		if only := os.Getenv("DISKGNN_PROGRAM"); only != "" && only != strconv.Itoa(i) {
 			continue
 		}
+		if name := os.Getenv("DISKGNN_PROGRAM_FILE"); name != "" { // stays if the process ends in it
+			if err := os.WriteFile(name, []byte(p.String()), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
 		err := r.test(filepath.Join(root, "p"), old, p)
 		if err == nil {
 			continue
