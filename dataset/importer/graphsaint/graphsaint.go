@@ -17,15 +17,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"strconv"
 	"strings"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
+	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -89,105 +90,104 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 	if err != nil {
 		return nil, err
 	}
-	c := common{fs: fsys, graph: filepath.Join(dir, graph)}
+	s := &source{fs: fsys, labelled: o.Labelled()}
 	if graph == adjFile {
-		return openSaint(c, dir, o.Labelled())
+		s.classes, s.roles = filepath.Join(dir, classFile), filepath.Join(dir, roleFile)
+		if err := s.openTables(filepath.Join(dir, graph), "csr", matrix.Spec{Path: filepath.Join(dir, featsFile)}); err != nil {
+			return nil, err
+		}
+		if s.labelled {
+			return s, s.countClasses()
+		}
+		return s, nil
 	}
-	return openReddit(c, dir)
+	s.data = filepath.Join(dir, dataFile)
+	if err := s.openTables(filepath.Join(dir, graph), "coo", matrix.Spec{Path: s.data, Key: "feature"}); err != nil {
+		return nil, err
+	}
+	if s.labelled {
+		return s, s.dataLabels().LookAtLabels(&s.sh)
+	}
+	return s, nil
 }
 
-// common is the common part of both layouts.
-type common struct {
-	fs    vfs.FS
-	graph string
-	sh    importer.Shape
+// dataLabels returns the labels of Reddit's layout.
+func (s *source) dataLabels() tables.Table {
+	return tables.Table{Open: func() (matrix.Matrix, error) { return matrix.Open(s.fs, matrix.Spec{Path: s.data, Key: "label"}) }}
 }
 
-func (c *common) Shape() importer.Shape { return c.sh }
+// source is a graph of tables, with labels and sets of the layout's own.
+type source struct {
+	importer.Source // without labels
+	fs              vfs.FS
+	sh              importer.Shape // with labels
+	labelled        bool
+	classes, roles  string // files of GraphSAINT's layout
+	data            string // file of Reddit's
+}
 
-func (c *common) CountEdges(map[string]int64) int64 { return c.sh.Edges }
-
-func (c *common) archive(name string, do func(*npz.Archive) error) (err error) {
-	z, err := npz.OpenArchive(c.fs, name)
+// openTables opens the edges and the features. The graph is a matrix of SciPy in the given layout, a row
+// of which has the destinations of a node's edges.
+func (s *source) openTables(graph, layout string, features matrix.Spec) error {
+	g := tables.Graph{Files: []string{graph, features.Path}, Features: tables.Table{Name: features.Path, Open: func() (matrix.Matrix, error) { return matrix.Open(s.fs, features) }}}
+	if s.labelled && s.classes != "" {
+		g.Files = append(g.Files, s.classes, s.roles)
+	}
+	for _, name := range g.Files[1:] {
+		if _, err := importer.StatFile(s.fs, name); err != nil {
+			return err
+		}
+	}
+	m, err := matrix.OpenSciPy(s.fs, graph)
+	switch {
+	case err != nil:
+		return err
+	case m == nil:
+		return bad("%s is not a matrix that SciPy saved", graph)
+	case m.Layout != layout:
+		return bad("%s: the adjacency matrix has the format %q instead of %s", graph, m.Layout, layout)
+	}
+	if g.Shape.Nodes, err = m.Nodes(); err != nil {
+		return err
+	}
+	g.Edges = tables.Edges{Name: graph, Open: func() (stream.Pairs, error) { return m.Pairs(false) }}
+	if g.Edges.Count, err = m.Count(); err != nil {
+		return err
+	}
+	weighted, err := m.Weighted()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, z.Close()) }()
-	return do(z)
-}
-
-// readGraph checks the adjacency's shape, and counts its entries in the array of the given name.
-func (c *common) readGraph(entries string) error {
-	return c.archive(c.graph, func(z *npz.Archive) error {
-		n, err := z.All("shape", 2)
-		if err != nil {
-			return err
-		}
-		if n[0] != n[1] || n[0] < 1 {
-			return bad("%s: shape: the adjacency matrix is %d × %d, not square with at least 1 node", c.graph, n[0], n[1])
-		}
-		c.sh.Nodes = n[0]
-		if z.Weighted("data") {
-			c.sh.DropEdgeData(c.graph, []string{"data"})
-		}
-		if err := dataset.CheckNodes(c.graph, c.sh.Nodes); err != nil {
-			return err
-		}
-		return z.Header(entries, func(a *npz.Array) error {
-			c.sh.Edges = importer.AddEdges(0, a.Count())
-			return a.Vector(-1)
-		})
-	})
-}
-
-// readFeatures checks the shape of the features.
-func (c *common) readFeatures(a *npz.Array) error {
-	if len(a.Shape) != 2 || a.Shape[0] != c.sh.Nodes || a.Shape[1] < 1 || a.Shape[1] > dataset.MaxDim || a.Fortran {
-		return a.Fail(bad("its shape is %s instead of (%d, dim), row-major", a.ShapeString(), c.sh.Nodes))
+	if weighted {
+		g.Shape.DropEdgeData(graph, []string{"data"})
 	}
-	c.sh.Dim, c.sh.DType, c.sh.Features = int(a.Shape[1]), a.DType(), a.Name()
+	if s.Source, err = tables.New(g, &importer.Reading{For: importer.ForPredict}); err != nil {
+		return err
+	}
+	s.sh = s.Source.Shape()
+	s.sh.NoSplit = !s.labelled
 	return nil
 }
 
-// saint is GraphSAINT's layout.
-type saint struct {
-	common
-	feats, classes, roles string
-}
+// Shape implements importer.Source.
+func (s *source) Shape() importer.Shape { return s.sh }
 
-func openSaint(c common, dir string, labelled bool) (_ *saint, err error) {
-	s := &saint{common: c, feats: filepath.Join(dir, featsFile)}
-	if labelled {
-		s.classes, s.roles = filepath.Join(dir, classFile), filepath.Join(dir, roleFile)
+// Labels implements importer.Source.
+func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
+	if s.data != "" {
+		return s.readData(ctx, l)
 	}
-	for _, name := range s.labelFiles() {
-		if _, err := importer.StatFile(s.fs, name); err != nil {
-			return nil, err
-		}
+	if err := s.readClasses(ctx, l); err != nil {
+		return err
 	}
-	if err := s.readGraph("indices"); err != nil {
-		return nil, err
-	}
-	a, err := npz.Open(s.fs, s.feats)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(s.readFeatures(a), a.Close()); err != nil {
-		return nil, err
-	}
-	if labelled {
-		if err := s.countClasses(); err != nil {
-			return nil, err
-		}
-	}
-	return s, nil
+	return s.readRoles(ctx, l)
 }
 
 // errEnough ends reading early.
 var errEnough = errors.New("enough was read")
 
 // countClasses looks at the first entry of the class map: a list has a number per class.
-func (s *saint) countClasses() (err error) {
+func (s *source) countClasses() (err error) {
 	l, err := openLists(s.fs, s.classes)
 	if err != nil {
 		return err
@@ -216,18 +216,7 @@ func (s *saint) countClasses() (err error) {
 	return err
 }
 
-// Files implements importer.Source.
-func (s *saint) Files() []string { return append([]string{s.graph, s.feats}, s.labelFiles()...) }
-
-// labelFiles lists the files of labels and splits, if they are read.
-func (s *saint) labelFiles() []string {
-	if s.classes == "" {
-		return nil
-	}
-	return []string{s.classes, s.roles}
-}
-
-func (s *saint) node(key string) (int64, error) {
+func (s *source) node(key string) (int64, error) {
 	v, err := strconv.ParseUint(key, 10, 63)
 	if err != nil || int64(v) >= s.sh.Nodes {
 		return 0, bad("its key %.40q is not a node of the graph, which has %d nodes", key, s.sh.Nodes)
@@ -235,15 +224,7 @@ func (s *saint) node(key string) (int64, error) {
 	return int64(v), nil
 }
 
-// Labels implements importer.Source.
-func (s *saint) Labels(ctx context.Context, l *importer.Labelling) error {
-	if err := s.readClasses(ctx, l); err != nil {
-		return err
-	}
-	return s.readRoles(ctx, l)
-}
-
-func (s *saint) readClasses(ctx context.Context, l *importer.Labelling) (err error) {
+func (s *source) readClasses(ctx context.Context, l *importer.Labelling) (err error) {
 	f, err := openLists(s.fs, s.classes)
 	if err != nil {
 		return err
@@ -291,7 +272,7 @@ func (s *saint) readClasses(ctx context.Context, l *importer.Labelling) (err err
 // roleNames are the sets' keys, by split.
 var roleNames = []string{"tr", "va", "te"}
 
-func (s *saint) readRoles(ctx context.Context, l *importer.Labelling) (err error) {
+func (s *source) readRoles(ctx context.Context, l *importer.Labelling) (err error) {
 	f, err := openLists(s.fs, s.roles)
 	if err != nil {
 		return err
@@ -312,107 +293,23 @@ func (s *saint) readRoles(ctx context.Context, l *importer.Labelling) (err error
 	}, func(v int64) error { return l.Assign(v, split) })
 }
 
-// Edges implements importer.Source: row r's entries are the destinations of its edges.
-func (s *saint) Edges(ctx context.Context, add func(dst, src []int64) error) error {
-	return s.archive(s.graph, func(z *npz.Archive) (err error) {
-		format, err := z.Text("format")
-		if err != nil {
-			return err
-		}
-		if format != "csr" {
-			return bad("%s: the adjacency matrix has the format %q instead of csr", s.graph, format)
-		}
-		indptr, err := z.Array("indptr")
-		if err != nil {
-			return err
-		}
-		indices, err := z.Array("indices")
-		if err != nil {
-			return errors.Join(err, indptr.Close())
-		}
-		rows, err := stream.NewCompressedRows(indptr, indices, s.sh.Nodes)
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		return rows.Edges(ctx, func(row, column []int64) error { return add(column, row) })
-	})
-}
-
-// Features implements importer.Source.
-func (s *saint) Features(first int64) (importer.RowStream, error) {
-	a, err := npz.Open(s.fs, s.feats)
+// readData reads the labels and sets of Reddit's layout.
+func (s *source) readData(ctx context.Context, l *importer.Labelling) (err error) {
+	if err := s.dataLabels().ReadLabels(ctx, l, &s.sh); err != nil {
+		return err
+	}
+	a, err := npz.OpenMember(s.fs, s.data, "node_types")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return npz.NewRows(a, nil, first, s.sh.Dim)
-}
-
-// reddit is the layout of Reddit's files.
-type reddit struct {
-	common
-	data string
-}
-
-func openReddit(c common, dir string) (*reddit, error) {
-	s := &reddit{c, filepath.Join(dir, dataFile)}
-	if err := s.readGraph("row"); err != nil {
-		return nil, err
+	defer func() { err = errors.Join(err, a.Close()) }()
+	if err := a.Vector(s.sh.Nodes); err != nil {
+		return err
 	}
-	return s, s.archive(s.data, func(z *npz.Archive) error { return z.Header("feature", s.readFeatures) })
-}
-
-// Files implements importer.Source.
-func (s *reddit) Files() []string { return []string{s.graph, s.data} }
-
-// Labels implements importer.Source.
-func (s *reddit) Labels(ctx context.Context, l *importer.Labelling) error {
-	return s.archive(s.data, func(z *npz.Archive) error {
-		if err := z.Header("label", func(a *npz.Array) error { return npz.EachLabel(ctx, a, s.sh.Nodes, l) }); err != nil {
-			return err
+	return a.Each(ctx, func(v, part int64) error {
+		if part < 1 || part > int64(len(dataset.SplitNames)) {
+			return bad("node %d has the type %d instead of 1, 2 or 3, the number of its set", v, part)
 		}
-		return z.Header("node_types", func(a *npz.Array) error {
-			if err := a.Vector(s.sh.Nodes); err != nil {
-				return err
-			}
-			return a.Each(ctx, func(v, part int64) error {
-				if part < 1 || part > int64(len(dataset.SplitNames)) || part > math.MaxUint8 {
-					return bad("node %d has the type %d instead of 1, 2 or 3, the number of its set", v, part)
-				}
-				return l.Assign(v, uint8(part))
-			})
-		})
+		return l.Assign(v, uint8(part))
 	})
-}
-
-// Edges implements importer.Source: row and col are the ends of the edges.
-func (s *reddit) Edges(ctx context.Context, add func(dst, src []int64) error) error {
-	return s.archive(s.graph, func(z *npz.Archive) (err error) {
-		format, err := z.Text("format")
-		if err != nil {
-			return err
-		}
-		if format != "coo" {
-			return bad("%s: the adjacency matrix has the format %q instead of coo", s.graph, format)
-		}
-		pairs, err := stream.TwoVectors(func(key string) (*npz.Array, error) { return z.Array(key) }, "row", "col")
-		if err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, pairs.Close()) }()
-		return stream.EachPair(ctx, s.graph, pairs, s.sh.Nodes, add)
-	})
-}
-
-// Features implements importer.Source.
-func (s *reddit) Features(first int64) (importer.RowStream, error) {
-	z, err := npz.OpenArchive(s.fs, s.data)
-	if err != nil {
-		return nil, err
-	}
-	a, err := z.Array("feature")
-	if err != nil {
-		return nil, errors.Join(err, z.Close())
-	}
-	return npz.NewRows(a, z, first, s.sh.Dim)
 }

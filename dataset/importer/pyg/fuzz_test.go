@@ -10,8 +10,15 @@ import (
 )
 
 // FuzzPickle fuzzes what the file says that its tensors are.
-func FuzzPickle(f *testing.F) {
-	const fixture = "testdata/data.pt"
+func FuzzPickle(f *testing.F) { fuzz(f, "testdata/data.pt") }
+
+// FuzzSparse fuzzes the description of sparse tensors of torch.
+func FuzzSparse(f *testing.F) { fuzz(f, "testdata/adj_csr.pt") }
+
+// FuzzLibrary fuzzes the description of sparse tensors of torch_sparse.
+func FuzzLibrary(f *testing.F) { fuzz(f, "testdata/library.pt") }
+
+func fuzz(f *testing.F, fixture string) {
 	seed, pack := importertest.Pickle(f, fixture)
 	content, err := os.ReadFile(fixture)
 	if err != nil {

@@ -146,8 +146,8 @@ func (s *source) lookAtFeatures(m matrix.Matrix) error {
 // LookAtLabels sets the fields of sh that labels determine, and compares their rows with sh.Nodes.
 func (t Table) LookAtLabels(sh *importer.Shape) error {
 	return t.with(func(m matrix.Matrix) error {
-		if m.Rows() >= 0 && m.Rows() != sh.Nodes {
-			return bad("%s: there are labels of %d nodes, but the graph has %d nodes", m.Name(), m.Rows(), sh.Nodes)
+		if err := sameNodes(m, m.Rows(), sh); m.Rows() >= 0 && err != nil {
+			return err
 		}
 		if sh.Multi = m.Columns() > 1; sh.Multi {
 			sh.Classes = m.Columns()
@@ -159,6 +159,9 @@ func (t Table) LookAtLabels(sh *importer.Shape) error {
 // ReadLabels gives the labels of all nodes to l. sh is the shape that LookAtLabels set.
 func (t Table) ReadLabels(ctx context.Context, l *importer.Labelling, sh *importer.Shape) error {
 	return t.with(func(m matrix.Matrix) (err error) {
+		if err := sameNodes(m, m.Rows(), sh); m.Rows() >= 0 && err != nil {
+			return err
+		}
 		rows := int64(0)
 		next := func() error {
 			if rows++; rows > sh.Nodes {
@@ -181,11 +184,18 @@ func (t Table) ReadLabels(ctx context.Context, l *importer.Labelling, sh *import
 				return inTable(m, l.Number(v, row[0]))
 			})
 		}
-		if err == nil && rows != sh.Nodes {
-			err = bad("%s: there are labels of %d nodes, but the graph has %d nodes", m.Name(), rows, sh.Nodes)
+		if err == nil {
+			err = sameNodes(m, rows, sh)
 		}
 		return err
 	})
+}
+
+func sameNodes(m matrix.Matrix, rows int64, sh *importer.Shape) error {
+	if rows != sh.Nodes {
+		return bad("%s: there are labels of %d nodes, but the graph has %d nodes", m.Name(), rows, sh.Nodes)
+	}
+	return nil
 }
 
 // inTable puts the name of a table before an error.
