@@ -67,7 +67,7 @@ func TestSparseRefuses(t *testing.T) {
 		"x's indptr: offset 4 follows offset 2":                                      {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 4)+vector(1, 0, 1)+floats(5, 6, 7), 4, 2)},
 		"x: column 2 is out of range: there are 2 columns":                           {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 0, 2)+floats(5, 6, 7), 4, 2)},
 		"x's data: its shape is (2,), but the matrix has 3 entries":                  {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 0, 1)+floats(5, 6), 4, 2)},
-		"a sparse tensor has the sizes [4 2 2]: only matrices can be read":        {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 0, 1)+floats(5, 6, 7), 4, 2, 2)},
+		"a sparse tensor has the sizes [4 2 2]: only matrices can be read":           {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 0, 1)+floats(5, 6, 7), 4, 2, 2)},
 		"x: rows have 0 elements instead of 1 to 16777216":                           {"x", sparse("torch.sparse_csr", vector(0, 0, 0, 0, 0)+vector()+floats(), 4, 0)},
 		"a sparse tensor has the layout \"torch.sparse_bsr\": only sparse_coo":       {"x", sparse("torch.sparse_bsr", vector()+vector()+floats(), 4, 2)},
 		"a sparse tensor has an unknown form":                                        {"x", sparse("torch.sparse_csr", vector()+vector(), 4, 2)},

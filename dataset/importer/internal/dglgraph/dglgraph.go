@@ -225,25 +225,33 @@ func listed(root any) ([]any, error) {
 // slices are valid during the call. A node id that is not below nodes is an error of kind
 // fault.ErrInput.
 func (g *Graph) Each(ctx context.Context, nodes int64, add func(dst, src []int64) error) (err error) {
+	pairs, err := g.pairs(nodes)
+	if err != nil {
+		return err
+	}
+	name := g.name
+	if g.columns {
+		name += ": indices"
+	}
+	return errors.Join(stream.EachPair(ctx, name, pairs, nodes, add), pairs.Close())
+}
+
+// pairs opens the edges.
+func (g *Graph) pairs(nodes int64) (stream.Pairs, error) {
 	if !g.columns {
-		pairs, err := stream.TwoVectors(g.part, "source", "destination")
-		if err != nil {
-			return err
-		}
-		return errors.Join(stream.EachPair(ctx, g.name, pairs, nodes, add), pairs.Close())
+		return stream.TwoVectors(g.part, "source", "destination")
 	}
 	indptr, err := g.part("indptr")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	indices, err := g.part("indices")
 	if err != nil {
-		return errors.Join(err, indptr.Close())
+		return nil, errors.Join(err, indptr.Close())
 	}
 	columns, err := stream.NewCompressedRows(indptr, indices, nodes)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer func() { err = errors.Join(err, columns.Close()) }()
-	return columns.Edges(ctx, add)
+	return columns.Pairs(true), nil
 }

@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"errors"
 
 	"diskgnn/dataset/importer/internal/npz"
@@ -10,11 +9,10 @@ import (
 
 // CompressedRows reads a sparse matrix in compressed sparse rows (CSR): Indptr has the position at
 // which the entries of each row begin, Indices the columns of all entries. It also reads CSC, with
-// rows and columns exchanged. Read it either by Next, together with the caller's own reading of
-// Indices, or by Each, Edges or a Pairs. It is not safe for concurrent use.
+// rows and columns exchanged. It is not safe for concurrent use.
 type CompressedRows struct {
 	Indptr, Indices *npz.Array
-	Last            int64 // total length of the rows that Next returned
+	last            int64 // total length of the rows that length returned
 
 	buf   [chunk]int64 // offsets read ahead
 	ahead []int64
@@ -52,75 +50,31 @@ func (r *CompressedRows) offset() (int64, error) {
 	return v, nil
 }
 
-// Next returns the number of entries of the next row. It must not be called after the last row: see
-// Ended.
-func (r *CompressedRows) Next() (int64, error) {
+// length returns the number of entries of the next row. It must not be called after the last row: see
+// ended.
+func (r *CompressedRows) length() (int64, error) {
 	end, err := r.offset()
 	if err != nil {
 		return 0, err
 	}
 	total := r.Indices.Count()
-	if end < r.Last || end > total || r.Ended() && end != total {
-		return 0, r.Indptr.Fail(fault.New(fault.ErrInput, "offset %d follows offset %d, which is wrong for %d entries", end, r.Last, total))
+	if end < r.last || end > total || r.ended() && end != total {
+		return 0, r.Indptr.Fail(fault.New(fault.ErrInput, "offset %d follows offset %d, which is wrong for %d entries", end, r.last, total))
 	}
-	n := end - r.Last
-	r.Last = end
+	n := end - r.last
+	r.last = end
 	return n, nil
 }
 
-// Each calls do for the columns of every row, in one or several pieces for a row. It does not check
-// the columns. The slice is valid during the call. Next must not have been called before.
-func (r *CompressedRows) Each(ctx context.Context, do func(row int64, columns []int64) error) error {
-	columns := make([]int64, chunk)
-	for row := range r.rows {
-		if row%chunk == 0 {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		left, err := r.Next()
-		if err != nil {
-			return err
-		}
-		for left > 0 {
-			part := columns[:min(left, chunk)]
-			if err := r.Indices.Ints(part); err != nil {
-				return err
-			}
-			if err := do(row, part); err != nil {
-				return err
-			}
-			left -= int64(len(part))
-		}
-	}
-	return errors.Join(r.Indices.End(), r.Indptr.End())
-}
-
-// Edges reads the matrix as the edges of a graph with a node for each row, and calls add for pieces of
-// them: an entry is an edge from its column to its row. A column that is not a node is an error of
-// kind fault.ErrInput.
-func (r *CompressedRows) Edges(ctx context.Context, add func(dst, src []int64) error) error {
-	dst := make([]int64, chunk)
-	return r.Each(ctx, func(v int64, src []int64) error {
-		for i, u := range src {
-			if uint64(u) >= uint64(r.rows) {
-				return r.Indices.Fail(fault.New(fault.ErrInput, "the edge from %d to %d is out of range: the graph has %d nodes", u, v, r.rows))
-			}
-			dst[i] = v
-		}
-		return add(dst[:len(src)], src)
-	})
-}
-
-// Ended reports whether Next returned the last row.
-func (r *CompressedRows) Ended() bool { return r.left == 0 && len(r.ahead) == 0 }
+// ended reports whether length returned the last row.
+func (r *CompressedRows) ended() bool { return r.left == 0 && len(r.ahead) == 0 }
 
 // Close closes both arrays.
 func (r *CompressedRows) Close() error { return errors.Join(r.Indptr.Close(), r.Indices.Close()) }
 
 // Pairs returns the entries as edges. An entry is an edge from its row to its column (CSR), or from its
 // column to its row if in is set (CSC). Neither is checked to be a node, but each row is below the
-// number of rows. Next must not have been called before. Closing the result closes r.
+// number of rows. It is called once. Closing the result closes r.
 func (r *CompressedRows) Pairs(in bool) Pairs {
 	return &compressedPairs{CompressedRows: r, in: in, row: -1, unread: r.Indices.Count()}
 }
@@ -156,7 +110,7 @@ func (p *compressedPairs) Next(dst, src []int64) (int, error) {
 	if p.unread > 0 {
 		return n, nil
 	}
-	for !p.Ended() { // rows without entries
+	for !p.ended() { // rows without entries
 		if err := p.nextRow(); err != nil {
 			return 0, err
 		}
@@ -165,10 +119,10 @@ func (p *compressedPairs) Next(dst, src []int64) (int, error) {
 }
 
 func (p *compressedPairs) nextRow() (err error) {
-	if p.Ended() {
-		return p.Indptr.Fail(fault.New(fault.ErrInput, "it ends at offset %d, but there are %d entries", p.Last, p.Indices.Count()))
+	if p.ended() {
+		return p.Indptr.Fail(fault.New(fault.ErrInput, "it ends at offset %d, but there are %d entries", p.last, p.Indices.Count()))
 	}
-	p.inRow, err = p.CompressedRows.Next()
+	p.inRow, err = p.length()
 	p.row++
 	return err
 }

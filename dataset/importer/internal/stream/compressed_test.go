@@ -47,7 +47,7 @@ func TestCompressedRows(t *testing.T) {
 		got := ""
 		r, err := stream.NewCompressedRows(npyOf(t, "indptr", c.indptr), npyOf(t, "indices", c.indices), 3)
 		if err == nil {
-			err = r.Edges(t.Context(), func(dst, src []int64) error {
+			err = stream.EachPair(t.Context(), "indices", r.Pairs(true), 3, func(dst, src []int64) error {
 				for i := range dst {
 					got += fmt.Sprintf("%d→%d ", src[i], dst[i])
 				}
