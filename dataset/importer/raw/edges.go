@@ -5,6 +5,7 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"diskgnn/dataset/importer"
@@ -22,6 +23,7 @@ type table struct {
 	spec    matrix.Spec
 	twoRows bool // an array of shape (2, E), row-major
 	pairs   bool // one of shape (2, E), column-major: as good as (E, 2)
+	square  bool // of shape (2, 2), read as (E, 2)
 	ends    matrix.Ends
 }
 
@@ -31,43 +33,101 @@ func (t *table) nodes() (int64, error) { return 0, nil }
 func (t *table) columns() matrix.Ends  { return t.ends }
 
 func (t *table) count() (n int64, err error) {
-	var a *npz.Array
-	if len(t.spec.Columns) == 0 {
-		if a, err = matrix.OpenArray(t.fs, t.spec); err != nil {
-			return 0, err
+	if n, is, err := t.array(); is || err != nil {
+		if is && t.square {
+			err = fault.New(fault.ErrInput, "%s: the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file", t.spec.Path)
 		}
+		return n, err
 	}
-	if a == nil {
-		m, ends, err := t.matrix()
+	m, ends, err := t.matrix()
+	if err != nil {
+		return 0, err
+	}
+	t.ends = ends
+	defer func() { err = errors.Join(err, m.Close()) }()
+	if m.Columns() != 2 || !m.Integer() {
+		return 0, fault.New(fault.ErrInput, "%s: edges must be two columns of integers, but there are %d columns", m.Name(), m.Columns())
+	}
+	if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
+		p, err := t.open() // lines of packed text cannot be seen
 		if err != nil {
 			return 0, err
 		}
-		t.ends = ends
-		defer func() { err = errors.Join(err, m.Close()) }()
-		if m.Columns() != 2 || !m.Integer() {
-			return 0, fault.New(fault.ErrInput, "%s: edges must be two columns of integers, but there are %d columns", m.Name(), m.Columns())
-		}
-		if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
-			p, err := t.open() // lines of packed text cannot be seen
-			if err != nil {
-				return 0, err
-			}
-			return drain(p)
-		}
-		return m.Rows(), nil
+		return drain(p)
+	}
+	return m.Rows(), nil
+}
+
+// array looks at the shape of an array and returns the number of edges, or reports false for other
+// files, and for an array with chosen columns.
+func (t *table) array() (n int64, is bool, err error) {
+	a, err := matrix.OpenArray(t.fs, t.spec)
+	if a == nil || err != nil {
+		return 0, false, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if len(t.spec.Columns) == 0 {
+		n, err = t.shape(a)
+		return n, true, err
+	}
+	if len(a.Shape) == 2 && a.Shape[0] == 2 && a.Shape[1] > 2 {
+		err = a.Fail(fault.New(fault.ErrInput, "--edge-columns: its shape is %s, sources in a row and destinations in the other, without columns to choose", a.ShapeString()))
+	}
+	return 0, false, err
+}
+
+func (t *table) shape(a *npz.Array) (int64, error) {
 	switch {
 	case !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 && a.Shape[1] != 2:
 		return 0, a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not %s of shape %s%s", a.Type(), a.ShapeString(), chosenEnds(a)))
-	case a.Shape[0] == 2 && a.Shape[1] == 2:
-		return 0, a.Fail(fault.New(fault.ErrInput, "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"))
-	case a.Shape[0] == 2:
+	case a.Shape[0] == 2 && a.Shape[1] != 2:
 		t.twoRows, t.pairs = !a.Fortran, a.Fortran
 		return a.Shape[1], nil
 	}
+	t.square = a.Shape[0] == 2
 	t.twoRows = a.Fortran // all sources, then all destinations
 	return a.Shape[0], nil
+}
+
+// words opens the ends of edges as text, sources first.
+func (t *table) words() (matrix.Words, matrix.Ends, error) {
+	if _, _, err := t.array(); err != nil {
+		return nil, matrix.Ends{}, err
+	}
+	if !t.twoRows && !t.pairs {
+		return matrix.OpenEnds(t.fs, t.spec)
+	}
+	p, err := t.open()
+	return &pairWords{Pairs: p, name: t.spec.Path, ends: make([]int64, 2*importer.Chunk), words: make([][]byte, 2)}, matrix.Ends{}, err
+}
+
+// pairWords are the ends of edges in an array that is not a matrix of two columns, in decimals.
+type pairWords struct {
+	stream.Pairs
+	name  string
+	ends  []int64 // destinations, then as many sources
+	n, at int     // edges of ends, and the next one
+	words [][]byte
+}
+
+func (w *pairWords) Name() string  { return w.name }
+func (*pairWords) Names() []string { return nil }
+
+func (w *pairWords) Next() (_ [][]byte, err error) {
+	half := len(w.ends) / 2
+	if w.at == w.n {
+		w.at = 0
+		if w.n, err = w.Pairs.Next(w.ends[:half], w.ends[half:]); err == nil && w.n == 0 {
+			err = io.EOF
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	w.words[0] = strconv.AppendInt(w.words[0][:0], w.ends[half+w.at], 10)
+	w.words[1] = strconv.AppendInt(w.words[1][:0], w.ends[w.at], 10)
+	w.at++
+	return w.words, nil
 }
 
 // chosenEnds returns advice for an array of integers with more columns.

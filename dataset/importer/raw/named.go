@@ -78,14 +78,10 @@ func (n *named) close() error {
 }
 
 // define adds the ids of all nodes.
-func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
-	spec, columns := edges, 2
+func (n *named) define(ctx context.Context, edges idEdges) (err error) {
+	open := n.openEdges(edges)
 	if n.spec != nil {
-		spec, columns = *n.spec, 1
-	}
-	open := func() (matrix.Words, error) { return matrix.OpenWords(n.fs, spec, columns, false) }
-	if columns == 2 {
-		open = n.openEdges(spec)
+		open = func() (matrix.Words, error) { return matrix.OpenWords(n.fs, *n.spec, 1, false) }
 	}
 	w, err := open()
 	if err != nil {
@@ -125,9 +121,9 @@ func (n *named) define(ctx context.Context, edges matrix.Spec) (err error) {
 }
 
 // openEdges opens the ends of edges, sources first.
-func (n *named) openEdges(spec matrix.Spec) func() (matrix.Words, error) {
+func (n *named) openEdges(edges idEdges) func() (matrix.Words, error) {
 	return func() (w matrix.Words, err error) {
-		w, n.ends, err = matrix.OpenEnds(n.fs, spec)
+		w, n.ends, err = edges.words()
 		return w, err
 	}
 }
@@ -217,7 +213,7 @@ func nth(open func() (matrix.Words, error), i int64, columns int) (_ string, err
 }
 
 // settleNames numbers the nodes and reads all ids. Problems of all files are found.
-func (s *source) settleNames(ctx context.Context, edges matrix.Spec) error {
+func (s *source) settleNames(ctx context.Context, edges idEdges) error {
 	n := s.named
 	if err := n.define(ctx, edges); err != nil {
 		return err

@@ -316,6 +316,59 @@ func TestNodeTableRefuses(t *testing.T) {
 	}
 }
 
+// TestArraysWithIDs imports edges in arrays of every layout with ids in another order than the numbers: (2, E)
+// has two edges' ends in a column, not two edges with more data.
+func TestArraysWithIDs(t *testing.T) {
+	fortran := importertest.NPY("(2, 3)", []int64{10, 20, 20, 30, 30, 10})
+	at := saved(t, map[string]string{
+		"nodes.csv": "id,x\n30,1\n10,2\n20,3\n",
+		"e.csv":     "10,20\n20,30\n30,10\n",
+		"rows.npy":  string(importertest.NPY("(2, 3)", []int64{10, 20, 30, 20, 30, 10})),
+		"cols.npy":  string(importertest.NPY("(3, 2)", []int64{10, 20, 20, 30, 30, 10})),
+		"pairs.npy": strings.Replace(string(fortran), "'fortran_order': False, ", "'fortran_order': True,  ", 1),
+		"three.npy": string(importertest.NPY("(2, 3)", []float32{10, 20, 30, 20, 30, 10})),
+		"two.npy":   string(importertest.NPY("(2, 2)", []int64{10, 20, 20, 30})),
+		"two.csv":   "10,20\n20,30\n",
+	})
+	made := func(edges, ids string) string {
+		o := importer.Options{Reading: importer.Reading{Edges: at(edges), FeatureFile: at("nodes.csv"), LabelFile: "random:2", IDColumn: "id", NodeIDs: ids}, Split: &importer.Split{Parts: "50/25/25"}}
+		graph, plan := imported(t, o)
+		if len(plan.Notes) > 0 {
+			t.Errorf("%s: %q", edges, plan.Notes)
+		}
+		return graph
+	}
+	for _, ids := range []string{"", raw.ByEdges} {
+		for like, names := range map[string][]string{"e.csv": {"rows.npy", "cols.npy", "pairs.npy"}, "two.csv": {"two.npy"}} {
+			if like == "two.csv" && ids != "" {
+				continue // features of nodes without an edge
+			}
+			for _, name := range names {
+				if got, want := made(name, ids), made(like, ids); got != want {
+					t.Errorf("%s, --node-ids %q: %s, want %s", name, ids, got, want)
+				}
+			}
+		}
+	}
+	for _, c := range []struct {
+		edges, columns, says string
+	}{
+		{"three.npy", "", "three.npy: edges must be integers of shape (E, 2) or (2, E), not float32 of shape (2, 3)"},
+		{"rows.npy", "0,1", "rows.npy: --edge-columns: its shape is (2, 3), sources in a row and destinations in the other, without columns to choose"},
+	} {
+		for _, id := range []string{"", "id"} {
+			r := importer.Reading{Edges: at(c.edges), FeatureFile: at("nodes.csv"), LabelFile: "random:2", IDColumn: id, Scratch: at("scratch"), ScratchMemory: 1 << 26}
+			if c.columns != "" {
+				r.EdgeColumns = strings.Split(c.columns, ",")
+			}
+			_, err := raw.Format.Open(datasettest.FS, nil, &r)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s, %q: %v, want %s", c.edges, id, err, c.says)
+			}
+		}
+	}
+}
+
 // TestNodeTableIsArrays imports random graphs from one table, and from arrays: the datasets are equal.
 func TestNodeTableIsArrays(t *testing.T) {
 	dir := vfstest.TempDir(t)

@@ -100,6 +100,13 @@ type edgeList interface {
 	nodes() (int64, error)
 }
 
+// idEdges is an edgeList with ids of nodes.
+type idEdges interface {
+	listSpec() matrix.Spec
+	// words opens the ids, the source and the destination of each edge.
+	words() (matrix.Words, matrix.Ends, error)
+}
+
 // random is the prefix of features and labels that are drawn.
 const random = "random:"
 
@@ -128,7 +135,7 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	if err != nil {
 		return nil, err
 	}
-	spec, err := s.openIDs(o, held.Bytes)
+	edges, err := s.openIDs(o, held.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +156,7 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	}
 	if s.named == nil {
 		found.Add(s.openEdges())
-	} else if err := s.settleNames(context.Background(), spec); err != nil {
+	} else if err := s.settleNames(context.Background(), edges); err != nil {
 		if !errors.Is(err, fault.ErrInput) {
 			return nil, err
 		}
@@ -185,8 +192,8 @@ func columnsOf(o *importer.Reading) map[string]string {
 	return r
 }
 
-// openIDs finds out whether nodes have names, and begins to number them. It returns the file of edges.
-func (s *source) openIDs(o *importer.Reading, held int64) (edges matrix.Spec, err error) {
+// openIDs finds out whether nodes have names, and begins to number them. It returns the edges then.
+func (s *source) openIDs(o *importer.Reading, held int64) (edges idEdges, err error) {
 	ids := o.NodeIDs
 	if ids == "" && s.ids != nil {
 		n, is, err := counts(s.fs, *s.ids)
@@ -204,16 +211,15 @@ func (s *source) openIDs(o *importer.Reading, held int64) (edges matrix.Spec, er
 	if ids == "" {
 		flag = "--id-column"
 	}
-	list, ok := s.edge.(interface{ listSpec() matrix.Spec })
-	_, numbers := s.edge.(*sparseEdges)
+	edges, ok := s.edge.(idEdges)
 	switch {
-	case !ok || numbers:
+	case !ok:
 		return edges, fault.New(fault.ErrUsage, "%s: the adjacency lists of %s have no ids", flag, s.edge.file())
 	case o.Nodes != 0:
 		return edges, fault.New(fault.ErrUsage, "--nodes: not with %s, which determines the number of nodes", flag)
 	}
 	s.named, err = openNamed(s.fs, o, s.ids, held)
-	return list.listSpec(), err
+	return edges, err
 }
 
 // counts reports whether a column has the numbers 0, 1, 2 and so on; n are its rows, up to the first
