@@ -412,9 +412,17 @@ def x_parquet_columns():
 @way("pandas", "features to_csv, columns dropped by name")
 def x_drop():
     f = node_frame()
-    f["year"], f["title"] = 2000 + np.arange(N) % 9, 'a "title", in two\nlines'
+    f["year"], f["title"] = 2000 + np.arange(N) % 9, 'a "title", and more'
     f.to_csv("x.csv", index=False)
     return features("x.csv", "--drop", "year,title")
+
+
+@way("pandas", "the same, with line breaks in a column", refused="line")
+def x_line_breaks():
+    f = node_frame()
+    f["title"] = "two\nlines"
+    f.to_csv("x.csv", index=False)
+    return features("x.csv", "--drop", "title")
 
 
 @way("pandas", "features to_feather, with an id that counts nodes")
@@ -625,14 +633,14 @@ def networkx_graph(**data):
 def nx_default():
     import networkx as nx
     nx.write_edgelist(networkx_graph(), "g.edgelist")
-    return ["g.edgelist", *TABLES]
+    return edges("g.edgelist")
 
 
-@way("networkx", "write_edgelist with data, .txt", note="g.txt")
+@way("networkx", "write_edgelist with data, .txt", note="weight")
 def nx_data():
     import networkx as nx
     nx.write_edgelist(networkx_graph(weight=0.5, kind="cites it"), "g.txt")
-    return ["g.txt", *TABLES]
+    return edges("g.txt")
 
 
 @way("networkx", "write_edgelist(data=False, delimiter=',')")
@@ -646,14 +654,14 @@ def nx_comma():
 def nx_weight():
     import networkx as nx
     nx.write_edgelist(networkx_graph(weight=0.5), "g.txt.gz", data=["weight"])
-    return ["g.txt.gz", *TABLES]
+    return edges("g.txt.gz")
 
 
 @way("networkx", "write_weighted_edgelist", note="g.txt")
 def nx_weighted():
     import networkx as nx
     nx.write_weighted_edgelist(networkx_graph(weight=2), "g.txt")
-    return ["g.txt", *TABLES]
+    return edges("g.txt")
 
 
 @way("networkx", "to_pandas_edgelist, to_csv", note="weight")
@@ -678,7 +686,7 @@ def nx_graphml():
     return ["g.graphml", *TABLES]
 
 
-@way("networkx", "a pickle of the graph", refused="networkx")
+@way("networkx", "a pickle of the graph", refused="pickle")
 def nx_pickle():
     with open("g.pkl", "wb") as f:
         pickle.dump(networkx_graph(), f)
@@ -1207,7 +1215,11 @@ def differences(like, meta, reference):
 
 
 def class_names(d):
-    return d.facts.get("class_names") or []
+    path = os.path.join(d.path, "class_names.txt")
+    if not os.path.exists(path):
+        return []
+    with open(path) as f:
+        return f.read().splitlines()
 
 
 def check(w, binary, args, reference):
