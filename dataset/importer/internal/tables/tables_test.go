@@ -252,3 +252,57 @@ func TestSplits(t *testing.T) {
 		}
 	})
 }
+
+// TestLookAt looks at sets without reading them.
+func TestLookAt(t *testing.T) {
+	dir := t.TempDir()
+	for says, set := range map[string]tables.Set{
+		"a.npy: the mask has 3 rows, but the graph has 4 nodes":  {Table: table(t, dir, "a.npy", importertest.Vector(make([]bool, 3)))},
+		"b.npy: the mask has 5 rows, but the graph has 4 nodes":  {Table: table(t, dir, "b.npy", importertest.Vector(make([]int8, 5))), Kind: tables.Mask},
+		"c.npy: it is no set of nodes":                           {Table: table(t, dir, "c.npy", importertest.Vector(make([]float32, 3)))},
+		"d.npy: it has 16385 columns, each a division into sets": {Table: table(t, dir, "d.npy", importertest.NPY("(4, 16385)", make([]bool, 4*16385)))},
+		"": {Table: table(t, dir, "e.npy", importertest.NPY("(4, 16384)", make([]bool, 4*16384)))},
+	} {
+		columns, err := set.LookAt(4, 16383)
+		if says == "" && (err != nil || columns != 16384) || says != "" && (!errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("%d, %v; want %q", columns, err, says)
+		}
+	}
+}
+
+// TestOpens reads tables that cannot be opened any more, and a graph of one node.
+func TestOpens(t *testing.T) {
+	dir := t.TempDir()
+	g := graph(t, dir)
+	gone, broken := fault.New(fault.ErrInput, "it is gone"), false
+	for _, open := range []*tables.Table{&g.Features, &g.Labels, &g.Sets[1].Table} {
+		was := open.Open
+		open.Open = func() (matrix.Matrix, error) {
+			if broken {
+				return nil, gone
+			}
+			return was()
+		}
+	}
+	g.Edges.Open = func() (stream.Pairs, error) { return nil, gone }
+	s, err := tables.New(g, &importer.Reading{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken = true
+	_, errRows := s.Features(0)
+	for _, err := range []error{errRows, s.Labels(t.Context(), nil), s.Edges(t.Context(), nil)} {
+		if !errors.Is(err, gone) {
+			t.Errorf("%v", err)
+		}
+	}
+	set := g.Sets[1]
+	if err := set.Read(t.Context(), nil, 1, 4, 0); !errors.Is(err, gone) {
+		t.Errorf("a set: %v", err)
+	}
+	one := graph(t, dir)
+	one.Features, one.Labels, one.Sets = table(t, dir, "x.npy", importertest.Vector([]float32{1})), table(t, dir, "y.npy", importertest.Vector([]int8{0})), [3]tables.Set{}
+	if s, err := tables.New(one, &importer.Reading{}); err != nil || s.Shape().Nodes != 1 {
+		t.Errorf("one node: %v", err)
+	}
+}
