@@ -24,12 +24,22 @@ import (
 	"diskgnn/internal/vfs"
 )
 
+// files are the files of tables.
+var files = importertest.NewFiles(datasettest.FS)
+
+func allClosed(t testing.TB) {
+	t.Helper()
+	if open := files.StillOpen(); len(open) > 0 {
+		t.Fatalf("%q are open", open)
+	}
+}
+
 // table is a .npy file, or text, of the given name.
 func table(t testing.TB, dir, name string, content []byte) tables.Table {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	importertest.Save(t, path, content)
-	return tables.Table{Name: name, Open: func() (matrix.Matrix, error) { return matrix.Open(datasettest.FS, matrix.Spec{Path: path}) }}
+	return tables.Table{Name: name, Open: func() (matrix.Matrix, error) { return matrix.Open(files, matrix.Spec{Path: path}) }}
 }
 
 // graph has four nodes, of which nodes 0 to 2 are training, validation and test nodes.
@@ -40,7 +50,7 @@ func graph(t testing.TB, dir string) tables.Graph {
 	g := tables.Graph{
 		Files: []string{edges},
 		Edges: tables.Edges{Name: "edges.npy", Count: 3, Open: func() (stream.Pairs, error) {
-			return stream.TwoRows(func() (*npz.Array, error) { return npz.Open(datasettest.FS, edges) })
+			return stream.TwoRows(func() (*npz.Array, error) { return npz.Open(files, edges) })
 		}},
 		Features: table(t, dir, "x.npy", importertest.NPY("(4, 2)", []float32{1, 2, 3, 4, 5, 6, 7, 8})),
 		Labels:   table(t, dir, "y.npy", importertest.Vector([]int64{0, 1, 1, -1})),
@@ -110,6 +120,7 @@ func TestKinds(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "D")
 			o := importer.Options{Sources: []string{dir}, Reading: importer.Reading{SplitIndex: c.index}}
 			_, err := importer.Import(t.Context(), datasettest.FS, out, formatOf(g), o, progress.Discard)
+			allClosed(t)
 			says := strings.ReplaceAll(c.says, "DIR", dir)
 			if says != "" {
 				if !errors.Is(err, fault.ErrInput) && !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), says) {
@@ -207,6 +218,7 @@ func TestRefuses(t *testing.T) {
 		g := graph(t, dir)
 		change(dir, &g)
 		importertest.Refused(t, formatOf(g), dir, importer.Reading{}, says)
+		allClosed(t)
 	}
 }
 
