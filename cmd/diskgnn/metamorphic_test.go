@@ -8,7 +8,9 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,12 +51,18 @@ type call struct {
 func (c *call) run() {
 	// A command that leaves at once ends the process: there is no other way to end its goroutines.
 	exit = func(code int) {
-		fmt.Fprintln(os.Stderr, "left at once:", c.describe())
+		fmt.Fprintf(os.Stderr, "left at once: %s\n%s\n", c.describe(), stacks())
 		os.Exit(code)
 	}
 	defer func() { exit = os.Exit }()
 	g := &globals{stdout: &c.stdout, stderr: &c.stderr, args: append([]string{"diskgnn"}, c.args...), disk: c.disk}
 	c.code = g.run(newApp(g), g.args)
+}
+
+// stacks returns the stacks of all goroutines.
+func stacks() []byte {
+	b := make([]byte, 1<<20)
+	return b[:runtime.Stack(b, true)]
 }
 
 // message returns the last line that the command wrote.
@@ -499,6 +507,9 @@ func TestKeptPrograms(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%d programs are kept (%v)", len(files), err)
 	}
+	late := make(chan os.Signal, 1)
+	signal.Notify(late, os.Interrupt)
+	defer signal.Stop(late)
 	t.Setenv("MASTER_ADDR", "localhost")
 	t.Setenv("MASTER_PORT", rankPort(t))
 	for _, name := range files {
@@ -537,6 +548,9 @@ func TestMetamorphic(t *testing.T) {
 	old := oldDirectories(t)
 	t.Setenv("MASTER_ADDR", "localhost")
 	t.Setenv("MASTER_PORT", rankPort(t))
+	late := make(chan os.Signal, 1) // a fault's signal may arrive when its command has ended
+	signal.Notify(late, os.Interrupt)
+	defer signal.Stop(late)
 	r := newReport()
 	d := metamorphic.NewDrawer(uint64(seed))
 	root := vfstest.TempDir(t)
