@@ -188,3 +188,46 @@ func TestClassNamesFail(t *testing.T) {
 		return dataset.Create(fsys, out, named(t, "cat", "dog"))
 	})
 }
+
+// TestRecordedClassNames reads the names in a pack's run.json, 64 KiB at most.
+func TestRecordedClassNames(t *testing.T) {
+	dir := t.TempDir()
+	long := func(n int) string { // of n bytes with line feeds, in 16 names
+		var names []string
+		for c := range 16 {
+			names = append(names, fmt.Sprintf("%0*d", n/16-1, c))
+		}
+		b, err := json.Marshal(map[string]any{"class_names": names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for text, want := range map[string]int{
+		`{"class_names": ["a", "b"], "host": "h"}`: 2, `{"host": "h"}`: 0, `{"class_names": []}`: 0, `{"class_names": null}`: 0,
+		`{"class_names": "a"}`: 0, `{"class_names": ["a", "a"]}`: 0, `{"class_names": ["a\n"]}`: 0, `{`: 0,
+		long(64 << 10): 16, long(64<<10 + 16): 0,
+	} {
+		save(t, filepath.Join(dir, "run.json"), []byte(text))
+		if got := dataset.RecordedClassNames(datasettest.FS, dir); len(got) != want || want == 2 && !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("%.40s: %.40q", text, got)
+		}
+	}
+	if got := dataset.RecordedClassNames(datasettest.FS, t.TempDir()); got != nil {
+		t.Errorf("without run.json: %q", got)
+	}
+	// The same limit holds for the names of a dataset.
+	for size, carried := range map[int]bool{64 << 10: true, 64<<10 + 1: false} {
+		raw := datasettest.Params{Classes: 17, Seed: 1}.Raw()
+		left := size
+		for c := range 16 {
+			raw.ClassNames = append(raw.ClassNames, fmt.Sprintf("%04000d", c))
+			left -= 4001
+		}
+		raw.ClassNames = append(raw.ClassNames, strings.Repeat("x", left-1))
+		d := datasettest.Create(t, t.TempDir(), raw)
+		if got, err := d.CarriedClassNames(); err != nil || (got != nil) != carried {
+			t.Errorf("%d bytes: carried %t, %v", size, got != nil, err)
+		}
+	}
+}

@@ -198,6 +198,7 @@ func TestNotes(t *testing.T) {
 		{0, []int64{0, 3}, ""}, // half of them
 		{0, []int64{0, 4}, "3 of 5 classes have no node: labels are numbers up to 4, and the model gets a class for each"},
 		{0, []int64{4}, "4 of 5 classes have no node: labels are numbers up to 4, and the model gets a class for each"},
+		{0, []int64{0, 64, 129}, "127 of 130 classes have no node: labels are numbers up to 129, and the model gets a class for each"},
 		{0, many, "38961 of 39001 classes have no node: labels are numbers up to 39000, and the model gets a class for each"},
 		{0, []int64{0, 1<<20 - 1}, "1048574 of 1048576 classes have no node: labels are numbers up to 1048575, and the model gets a class for each"},
 		{0, []int64{0, 1 << 20}, "labels are up to 1048576, but only 2 nodes have one: most of the model's 1048577 classes have no node"},
