@@ -42,7 +42,7 @@ func TestDirectory(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "processed"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, dir, "has no processed/data.pt and no data.pt")
+	refused(t, dir, "has no processed/data.pt and no data.pt: name the file")
 	if err := os.Mkdir(filepath.Join(dir, "raw"), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -312,6 +312,11 @@ func TestOpens(t *testing.T) {
 	if err := set.Read(t.Context(), nil, 1, 4, 0); !errors.Is(err, gone) {
 		t.Errorf("a set: %v", err)
 	}
+	other := graph(t, dir)
+	other.Labels = table(t, dir, "y5.npy", importertest.Vector(make([]int8, 5)))
+	if _, err := tables.New(other, &importer.Reading{}); !errors.Is(err, fault.ErrInput) {
+		t.Errorf("labels of five nodes: %v", err)
+	}
 	one := graph(t, dir)
 	one.Features, one.Labels, one.Sets = table(t, dir, "x.npy", importertest.Vector([]float32{1})), table(t, dir, "y.npy", importertest.Vector([]int8{0})), [3]tables.Set{}
 	if s, err := tables.New(one, &importer.Reading{}); err != nil || s.Shape().Nodes != 1 {
