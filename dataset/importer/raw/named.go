@@ -281,7 +281,7 @@ func (s *source) settleNames(ctx context.Context, edges idEdges) error {
 func (n *named) whole(ctx context.Context, t *nodeTable) error {
 	file := t.spec.Path
 	if t.list.Len() != n.dict.Len() {
-		return fault.New(fault.ErrInput, "%s has features of %d ids, but %s has %d ids", file, t.list.Len(), n.from(), n.dict.Len())
+		return fault.New(fault.ErrInput, "%s has features of %d ids, but there are %d in %s", file, t.list.Len(), n.dict.Len(), n.from())
 	}
 	seen := make([]uint64, (n.dict.Len()+63)/64)
 	row := int64(0)
