@@ -273,8 +273,8 @@ func convert[T number](m *columnar, c *typed, dst []T, place, k, slots int) erro
 	case uint64s:
 		v := gather[uint64](m, c, slots)
 		if isInts(dst) {
-			for _, x := range v {
-				if x > math.MaxInt64 {
+			for i, x := range v {
+				if x > math.MaxInt64 && !(c.present != nil && c.sparse && m.present[i] == 0) {
 					return m.bad("column %s has the number %d, which is larger than a signed integer of 64 bits", c.name, x)
 				}
 			}

@@ -53,15 +53,21 @@ func CheckColumns(m Matrix) error {
 	return nil
 }
 
-// WithoutIDs returns m without its first column, if the name of that column says that it has ids.
-// Reading the result then checks that the ids are the numbers of the rows, from 0. It also calls
-// CheckColumns for the other columns. If it fails, it closes m.
+// pandasIndex is pandas' name of a table's index in Parquet and Feather, where it is the last column.
+const pandasIndex = "__index_level_0__"
+
+// WithoutIDs returns m without its first column, if the name of that column says that it has ids, or
+// without pandas' index. Reading the result then checks that the ids are the numbers of the rows, from 0.
+// It also calls CheckColumns for the other columns. If it fails, it closes m.
 func WithoutIDs(m Matrix) (Matrix, error) {
-	names := m.Names()
-	if len(names) < 2 || !isID(names[0]) {
+	names, id := m.Names(), 0
+	if last := len(names) - 1; last > 0 && names[last] == pandasIndex && !isID(names[0]) {
+		id = last
+	}
+	if len(names) < 2 || !isID(names[id]) {
 		return checked(m, CheckColumns(m))
 	}
-	r := &withoutIDs{Matrix: m, doubles: make([]float64, m.Columns()), ints: make([]int64, m.Columns())}
+	r := &withoutIDs{Matrix: m, id: id}
 	return checked(r, CheckColumns(r))
 }
 
@@ -70,7 +76,7 @@ func WithoutIDs(m Matrix) (Matrix, error) {
 func LeftOut(m Matrix) (name string, is bool) {
 	r, is := m.(*withoutIDs)
 	if is {
-		name = r.Matrix.Names()[0]
+		name = r.Matrix.Names()[r.id]
 	}
 	return name, is
 }
@@ -83,16 +89,20 @@ func checked(m Matrix, err error) (Matrix, error) {
 	return m, nil
 }
 
-// withoutIDs is a table without its first column, which counts the rows.
+// withoutIDs is a table without the column that counts the rows.
 type withoutIDs struct {
 	Matrix
-	doubles []float64 // of a row
+	id      int       // number of the column
+	doubles []float64 // rows
 	ints    []int64
 	at      int64 // the row that comes next
 }
 
-func (m *withoutIDs) Columns() int    { return m.Matrix.Columns() - 1 }
-func (m *withoutIDs) Names() []string { return m.Matrix.Names()[1:] }
+func (m *withoutIDs) Columns() int { return m.Matrix.Columns() - 1 }
+
+func (m *withoutIDs) Names() []string {
+	return slices.Delete(slices.Clone(m.Matrix.Names()), m.id, m.id+1)
+}
 
 func (m *withoutIDs) Skip(rows int64) error {
 	m.at += rows
@@ -100,33 +110,42 @@ func (m *withoutIDs) Skip(rows int64) error {
 }
 
 func (m *withoutIDs) Ints(dst []int64) (int, error) {
-	return behindIDs(m, dst, m.ints, m.Matrix.Ints)
+	return besideIDs(m, dst, &m.ints, m.Matrix.Ints)
 }
 
 func (m *withoutIDs) Floats(dst []float32) (int, error) {
-	return behindIDs(m, dst, m.doubles, m.Matrix.Doubles) // ids are exact in them
+	return besideIDs(m, dst, &m.doubles, m.Matrix.Doubles) // ids are exact in them
 }
 
 func (m *withoutIDs) Doubles(dst []float64) (int, error) {
-	return behindIDs(m, dst, m.doubles, m.Matrix.Doubles)
+	return besideIDs(m, dst, &m.doubles, m.Matrix.Doubles)
 }
 
-// behindIDs sets dst to the columns after the ids of the next rows, and checks the ids. next reads one
-// row.
-func behindIDs[T, U int64 | float32 | float64](m *withoutIDs, dst []T, row []U, next func([]U) (int, error)) (n int, err error) {
-	for n+m.Columns() <= len(dst) {
-		got, err := next(row)
+// besideIDs sets dst to the columns beside the ids of the next rows, and checks the ids. next reads rows
+// into buf.
+func besideIDs[T, U int64 | float32 | float64](m *withoutIDs, dst []T, buf *[]U, next func([]U) (int, error)) (n int, err error) {
+	width := m.Matrix.Columns()
+	if *buf == nil {
+		*buf = make([]U, max(chunk/width, 1)*width)
+	}
+	for len(dst)-n >= width-1 {
+		rows := min((len(dst)-n)/(width-1), len(*buf)/width)
+		got, err := next((*buf)[:rows*width])
 		if err != nil || got == 0 {
 			return n, err
 		}
-		if row[0] != U(m.at) {
-			return 0, fault.New(fault.ErrInput, "%s: row %d: the column %q is %v instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges", m.Name(), m.at, m.Matrix.Names()[0], row[0])
+		for row := (*buf)[:got]; len(row) > 0; row = row[width:] {
+			if row[m.id] != U(m.at) {
+				return 0, fault.New(fault.ErrInput, "%s: row %d: the column %q is %v instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges", m.Name(), m.at, m.Matrix.Names()[m.id], row[m.id])
+			}
+			for i, x := range row[:width] {
+				if i != m.id {
+					dst[n] = T(x)
+					n++
+				}
+			}
+			m.at++
 		}
-		for _, x := range row[1:] {
-			dst[n] = T(x)
-			n++
-		}
-		m.at++
 	}
 	return n, nil
 }

@@ -27,9 +27,21 @@ type Description struct {
 // Describe describes a file, an empty one of text as one without columns, without regard to s.Columns and s.Except. Of a large file it reads only
 // the beginning, or the file's own description. Errors are of kind fault.ErrInput.
 func Describe(fsys vfs.FS, s Spec) (Description, error) {
+	if files, is, err := partsOf(fsys, s); err != nil || is {
+		if err != nil {
+			return Description{}, err
+		}
+		return describeParts(fsys, s, files)
+	}
 	switch formOf(s) {
 	case parquetForm:
 		return describeParquet(fsys, s)
+	case arrowForm:
+		m, err := openArrow(fsys, s, columnsOf{key: -1, none: true})
+		if err != nil {
+			return Description{}, err
+		}
+		return m.description, m.Close()
 	case textForm:
 		l, err := look(fsys, s.Path, textFormat(s), lookOptions{guess: true, words: true, key: -1, columns: s.Columns})
 		return l.Description, err

@@ -33,13 +33,31 @@ type Need struct {
 }
 
 // Held returns the memory for reading the chosen columns of a file. For Parquet it is the footer's, and
-// a page and a dictionary of every column, for a file of torch its pickle's; for other forms it is 0.
-// Held reads the footer to compute it. If most is not 0, a footer that takes more than most bytes of
+// a page and a dictionary of every column; for Arrow a record batch, and dictionaries; for a file of
+// torch its pickle's; for other forms it is 0. Of several files, it is the largest. Held reads the footer to compute it. If most is not 0, a footer that takes more than most bytes of
 // memory is an error of kind fault.ErrBudget.
 func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
+	if files, is, err := partsOf(fsys, s); err != nil || is {
+		if err != nil {
+			return n, err
+		}
+		err = eachPart(s, files, func(part Spec) error { // one is open at a time
+			more, err := Held(fsys, part, most)
+			if more.Bytes > n.Bytes {
+				n = more
+			}
+			return err
+		})
+		return n, err
+	}
 	if isTorch(s.Path) {
 		n.Bytes, err = torchfile.Held(fsys, s.Path)
 		n.Most = fmt.Sprintf("reading %s takes %s of memory for its pickle: save its tensors in files of their own", s.Path, budget.FormatNeed(n.Bytes))
+		return n, err
+	}
+	if formOf(s) == arrowForm {
+		n.Bytes, err = arrowHeld(fsys, s)
+		n.Most = fmt.Sprintf("reading %s takes %s of memory for a record batch: give more --memory, or write the file with smaller ones (pyarrow's write_feather: chunksize)", s.Path, budget.FormatNeed(n.Bytes))
 		return n, err
 	}
 	if formOf(s) != parquetForm {

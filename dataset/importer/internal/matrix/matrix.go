@@ -1,5 +1,6 @@
 // Package matrix reads matrices of numbers, row by row, from files of several forms: .npy
-// arrays, members of .npz archives, arrays without a header, text, and Parquet.
+// arrays, members of .npz archives, arrays without a header, text, Parquet, Arrow and Feather; and from
+// directories of such files.
 package matrix
 
 import (
@@ -114,6 +115,9 @@ func OpenArray(fsys vfs.FS, s Spec) (a *npz.Array, err error) {
 	case s.Key != "":
 		return npz.OpenMember(fsys, s.Path, s.Key)
 	case filepath.Ext(s.Path) == ".npy":
+		if _, is, err := partsOf(fsys, s); is || err != nil {
+			return nil, err
+		}
 		return npz.Open(fsys, s.Path)
 	}
 	return nil, nil
@@ -126,6 +130,7 @@ const (
 	unknownForm form = iota
 	arrayForm        // .npy, a member of .npz, or without a header
 	parquetForm
+	arrowForm // also Feather's second version
 	textForm
 	sparseForm // SciPy's .npz, Matrix Market, and files of torch, which may be sparse
 )
@@ -142,7 +147,7 @@ func formOf(s Spec) form {
 	case ".csv", ".tsv", ".txt", ".el", ".edges", ".edgelist", ".ungraph":
 		return textForm
 	case filepath.Ext(s.Path): // others are not packed
-		return map[string]form{".npy": arrayForm, ".parquet": parquetForm}[ext]
+		return map[string]form{".npy": arrayForm, ".parquet": parquetForm, ".feather": arrowForm, ".arrow": arrowForm, ".ipc": arrowForm, ".arrows": arrowForm}[ext]
 	}
 	return unknownForm
 }
@@ -157,6 +162,12 @@ func textFormat(s Spec) text.Format {
 
 // Open opens a file of any form; the name and the other fields of s tell the form.
 func Open(fsys vfs.FS, s Spec) (Matrix, error) {
+	if files, is, err := partsOf(fsys, s); err != nil || is {
+		if err != nil {
+			return nil, err
+		}
+		return openParts(s, files, func(part Spec) (Matrix, error) { return Open(fsys, part) })
+	}
 	switch formOf(s) {
 	case arrayForm:
 		a, err := OpenArray(fsys, s)
@@ -174,12 +185,12 @@ func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 			return nil, err
 		}
 		return pick(m, s)
-	case parquetForm:
-		return openParquet(fsys, s, -1)
+	case parquetForm, arrowForm:
+		return openTyped(fsys, s, columnsOf{key: -1})
 	case textForm:
 		return openText(fsys, s, textFormat(s), lookOptions{guess: true, key: -1, columns: s.Columns})
 	}
-	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
+	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .feather, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
 }
 
 func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 
 	"diskgnn/internal/fault"
@@ -84,6 +85,77 @@ func FuzzParquet(f *testing.F) {
 	})
 }
 
+// FuzzArrow reads files and streams of Arrow: any bytes end in rows or in bad input, and in little
+// memory.
+func FuzzArrow(f *testing.F) {
+	for _, name := range []string{"lz4.feather", "zstd.feather", "uncompressed.feather", "stream.arrows", "other.feather"} {
+		b, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Add([]byte("ARROW1\x00\x00\x00\x00\x00\x00ARROW1"))
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		name := filepath.Join(dir, "x.arrow")
+		if err := os.WriteFile(name, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		n := allocated(func() { readAll(t, name) })
+		if n > 256<<20 {
+			t.Errorf("%d bytes were allocated for %d", n, len(b))
+		}
+	})
+}
+
+// readAll reads 1000 rows of each column of a file as numbers or as words.
+func readAll(t *testing.T, name string) {
+	t.Helper()
+	d, err := Describe(vfs.OS, Spec{Path: name})
+	held, errHeld := Held(vfs.OS, Spec{Path: name}, 0)
+	if err != nil && !errors.Is(err, fault.ErrInput) || errHeld != nil && !errors.Is(errHeld, fault.ErrInput) || held.Bytes < 0 {
+		t.Errorf("%v, %v, %+v", err, errHeld, held)
+	}
+	if err != nil {
+		return
+	}
+	for i := range min(d.Columns, 50) {
+		s := Spec{Path: name, Columns: []string{"q"}, numbers: []int{i}}
+		w, err := OpenColumn(vfs.OS, s)
+		if err == nil {
+			for range 1000 {
+				if _, err = w.Next(); err != nil {
+					break
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, fault.ErrInput) {
+			t.Errorf("column %d: %v", i, err)
+		}
+		m, err := Open(vfs.OS, s)
+		if err == nil && m.Columns() < 1000 {
+			n, dst := 1, make([]float64, 100*m.Columns())
+			for range 10 {
+				if n, err = m.Doubles(dst); err != nil || n == 0 {
+					break
+				}
+			}
+		}
+		if m != nil {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err != nil && !errors.Is(err, fault.ErrInput) {
+			t.Errorf("column %d: %v", i, err)
+		}
+	}
+}
+
 func TestParseSpec(t *testing.T) {
 	for text, want := range map[string]Spec{
 		"a.npy":         {Path: "a.npy", Cols: 1},
@@ -143,13 +215,13 @@ func TestRawFits(t *testing.T) {
 // TestParquetDamaged changes bytes of good tables: what comes is rows or one error, in little
 // memory.
 func TestParquetDamaged(t *testing.T) {
-	for _, file := range []string{"edges", "feat-lists"} {
-		good, err := os.ReadFile(filepath.Join("../../testdata/raw", file+".parquet"))
+	for _, file := range []string{"../../testdata/raw/edges.parquet", "../../testdata/raw/feat-lists.parquet", "testdata/lz4-dict.parquet", "testdata/encodings.parquet", "testdata/zstd.feather", "testdata/uncompressed.feather"} {
+		good, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := filepath.Join(t.TempDir(), "x.parquet")
-		for i := range 500 {
+		name := filepath.Join(t.TempDir(), "x"+filepath.Ext(file))
+		for i := range map[bool]int{true: 100, false: 500}[strings.HasPrefix(file, "testdata")] {
 			src := rng.New(rng.Key(uint64(i)))
 			bad := bytes.Clone(good)
 			for range 1 + i%3 {
@@ -159,6 +231,10 @@ func TestParquetDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := allocated(func() {
+				if strings.HasPrefix(file, "testdata") {
+					readAll(t, name)
+					return
+				}
 				m, err := Open(vfs.OS, Spec{Path: name})
 				for row := []float64(nil); err == nil; {
 					if row == nil {

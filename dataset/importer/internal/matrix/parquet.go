@@ -29,21 +29,12 @@ type parquetFile struct {
 // maxGroup bounds a column's bytes in a row group.
 const maxGroup = 1 << 30
 
-// openParquet opens the columns that s chooses, but not the one with ids, of which key is the number or
-// -1.
-func openParquet(fsys vfs.FS, s Spec, key int) (Matrix, error) {
-	m, err := openParquetColumns(fsys, s, columnsOf{key: key})
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
-}
-
 // columnsOf selects the columns of a file to read, beside the choice of a Spec.
 type columnsOf struct {
 	key   int  // number of the column that is not read, -1 for none
 	words int  // unless 0: number of columns to read, which may have strings
 	exact bool // other columns are an error
+	none  bool // no column
 }
 
 // choose returns the numbers of the columns to read.
@@ -107,12 +98,12 @@ func (m *parquetFile) Close() error {
 	return m.f.Close()
 }
 
-// guard calls do and turns a panic into an error of kind fault.ErrInput, since the library's checks of
-// malformed files are incomplete.
+// guard calls do and turns a panic into an error of kind fault.ErrInput: the Parquet library's checks of
+// malformed files are incomplete, and a flatbuffer is not checked before it is read.
 func guard(name string, do func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fault.New(fault.ErrInput, "%s: malformed Parquet: %v", name, p)
+			err = fault.New(fault.ErrInput, "%s: malformed: %v", name, p)
 		}
 	}()
 	return do()

@@ -72,8 +72,11 @@ func (u *unpacker) unpack(dst, src []byte, c codec) (err error) {
 			n, err = unlz4(dst, src)
 		}
 	case lz4Frame:
+		if u.frame == nil {
+			u.frame = lz4.NewReader(nil)
+		}
 		u.frame.Reset(bytes.NewReader(src))
-		if n, err = io.ReadFull(&u.frame, dst); err == nil {
+		if n, err = io.ReadFull(u.frame, dst); err == nil {
 			var more [1]byte
 			if k, _ := u.frame.Read(more[:]); k > 0 {
 				return errLength
@@ -90,7 +93,7 @@ func (u *unpacker) unpack(dst, src []byte, c codec) (err error) {
 type unpacker struct {
 	zstd  *zstd.Decoder
 	gzip  *gzip.Reader
-	frame lz4.Reader
+	frame *lz4.Reader
 }
 
 func (u *unpacker) close() {

@@ -64,9 +64,15 @@ type wordsOf struct {
 }
 
 func openWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
+	if files, is, err := partsOf(fsys, s); err != nil || is {
+		if err != nil {
+			return nil, err
+		}
+		return openWordParts(s, files, func(part Spec) (Words, error) { return openWords(fsys, part, o) })
+	}
 	switch formOf(s) {
-	case parquetForm:
-		return openParquetWords(fsys, s, o)
+	case parquetForm, arrowForm:
+		return openTypedWords(fsys, s, o)
 	case textForm, unknownForm:
 		return openTextWords(fsys, s, o)
 	}
@@ -199,32 +205,62 @@ func appendReal(b []byte, x float64) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, 64)
 }
 
-func openParquetWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
-	m, err := openParquetColumns(fsys, s, columnsOf{words: o.columns, exact: o.exact, key: -1})
+// typedFile is a file of columns with types.
+type typedFile interface {
+	Matrix
+	table() *columnar
+}
+
+func (m *columnar) table() *columnar { return m }
+
+// openTyped opens a file of Parquet or Arrow.
+func openTyped(fsys vfs.FS, s Spec, which columnsOf) (typedFile, error) {
+	if formOf(s) == arrowForm {
+		m, err := openArrow(fsys, s, which)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	m, err := openParquetColumns(fsys, s, which)
 	if err != nil {
 		return nil, err
 	}
-	return &parquetWords{m, &columnWords{&m.columnar, o.any, make([][]byte, o.columns)}}, nil
+	return m, nil
 }
 
-// parquetWords are columns of a Parquet file as text.
-type parquetWords struct {
-	*parquetFile
+func openTypedWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
+	m, err := openTyped(fsys, s, columnsOf{words: o.columns, exact: o.exact, key: -1})
+	if err != nil {
+		return nil, err
+	}
+	return &typedWords{m, &columnWords{m.table(), o.any, make([][]byte, o.columns)}}, nil
+}
+
+// typedWords are columns of a file with types as text.
+type typedWords struct {
+	typedFile
 	words *columnWords
 }
 
-func (w *parquetWords) Next() ([][]byte, error) { return w.words.Next() }
+func (w *typedWords) Next() ([][]byte, error) { return w.words.Next() }
 
 // OpenKeyed opens a text or Parquet table with ids in the column s.IDs, and returns the other columns
 // that s chooses.
 func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
+	if files, is, err := partsOf(fsys, s); err != nil || is {
+		if err != nil {
+			return nil, err
+		}
+		return openParts(s, files, func(part Spec) (Matrix, error) { return OpenKeyed(fsys, part) })
+	}
 	key, err := keyColumn(fsys, s)
 	if err != nil {
 		return nil, err
 	}
 	var m Matrix
-	if formOf(s) == parquetForm {
-		m, err = openParquet(fsys, s, key)
+	if formOf(s) != textForm {
+		m, err = openTyped(fsys, s, columnsOf{key: key})
 	} else {
 		m, err = openText(fsys, s, textFormat(s), lookOptions{guess: true, key: key, columns: s.Columns})
 	}
@@ -236,8 +272,8 @@ func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
 
 // keyColumn returns the number of the column with ids.
 func keyColumn(fsys vfs.FS, s Spec) (int, error) {
-	if f := formOf(s); f != parquetForm && f != textForm {
-		return 0, fault.New(fault.ErrInput, "%s: a table with ids in its first column must be a .csv, .tsv, .txt or .parquet file", s.Path)
+	if f := formOf(s); f != parquetForm && f != arrowForm && f != textForm {
+		return 0, fault.New(fault.ErrInput, "%s: a table with ids in its first column must be a .csv, .tsv, .txt, .parquet or .feather file", s.Path)
 	}
 	if s.IDs == "" {
 		return 0, nil
@@ -260,13 +296,19 @@ func keyColumn(fsys vfs.FS, s Spec) (int, error) {
 
 // OpenKeys opens a text or Parquet table as OpenKeyed does, and returns the ids.
 func OpenKeys(fsys vfs.FS, s Spec) (Words, error) {
+	if files, is, err := partsOf(fsys, s); err != nil || is {
+		if err != nil {
+			return nil, err
+		}
+		return openWordParts(s, files, func(part Spec) (Words, error) { return OpenKeys(fsys, part) })
+	}
 	key, err := keyColumn(fsys, s)
 	if err != nil {
 		return nil, err
 	}
-	if formOf(s) == parquetForm {
+	if formOf(s) != textForm {
 		s.numbers, s.Columns, s.Except = []int{key}, nil, nil
-		return openParquetWords(fsys, s, wordsOf{columns: 1})
+		return openTypedWords(fsys, s, wordsOf{columns: 1})
 	}
 	l, err := look(fsys, s.Path, textFormat(s), lookOptions{guess: true, key: key, columns: s.Columns})
 	if err != nil {
