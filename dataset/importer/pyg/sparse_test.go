@@ -77,6 +77,7 @@ func TestSparseRefuses(t *testing.T) {
 		"adj_t: the adjacency matrix is 4 × 5, not square with at least 1 node":      {"adj_t", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 0, 1)+floats(1, 1, 1), 4, 5)},
 		"x: there are features of 4 nodes, but the graph has 5 nodes":                {"adj_t", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3, 3)+vector(1, 0, 1)+floats(1, 1, 1), 5, 5)},
 		"adj_t: the edge from 4 to 2 is out of range: the graph has 4 nodes":         {"adj_t", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 4, 1)+floats(1, 1, 1), 4, 4)},
+		"g.pt: a sparse tensor has the layout \"torch.sparse_bsc\"":                  {"adj_t", sparse("torch.sparse_bsc", vector()+vector()+floats(), 4, 4)},
 		"adj_t is no sparse tensor":                                                  {"adj_t", dense},
 		"train_mask: node 3 has the value 2: a mask has only 0 and 1":                {"train_mask", vector(1, 1, 0, 2)},
 	} {
