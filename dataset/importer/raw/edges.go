@@ -105,7 +105,7 @@ func (t *table) words() (matrix.Words, matrix.Ends, error) {
 type pairWords struct {
 	stream.Pairs
 	name  string
-	ends  []int64 // destinations, then as many sources
+	ends  []int64 // destinations, then sources
 	n, at int     // edges of ends, and the next one
 	words [][]byte
 }
