@@ -223,6 +223,8 @@ func TestAttributes(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "list.pt")
 	importertest.Save(t, list, importertest.Torch(t, "\x80\x02](NNe."))
 	refused(t, list, "it contains a list of 2 values, not a graph of PyTorch Geometric: save one graph by itself")
+	importertest.Save(t, list, importertest.Torch(t, "\x80\x02](K\x07e."))
+	refused(t, list, "list.pt: it does not contain a graph of PyTorch Geometric")
 	unsplit["train_idx"] = ints(1)
 	refused(t, saved(t, unsplit), "g.pt has no splits: give --split, like --split 60/20/20, to draw them; not read: train_idx (a split is train_mask, val_mask, test_mask)")
 }

@@ -171,6 +171,13 @@ func TestShape(t *testing.T) {
 	if sh := s.Shape(); sh.Reading["split_index"] != "1" || len(sh.Notes) != 4 || !strings.Contains(sh.Notes[1], "has 2 columns, each a division into sets: column 1") {
 		t.Errorf("%+v", sh)
 	}
+	// A mask of one column holds for every division.
+	masks.Sets[2].Table = table(t, dir, "one.npy", importertest.Vector([]bool{false, false, true, true}))
+	out := filepath.Join(t.TempDir(), "D")
+	o := importer.Options{Sources: []string{dir}, Reading: importer.Reading{SplitIndex: 1}}
+	if res, err := importer.Import(t.Context(), datasettest.FS, out, formatOf(masks), o, progress.Discard); err != nil || res.Train != 1 || res.Valid != 1 || res.Test != 1 {
+		t.Errorf("%+v, %v", res, err)
+	}
 	if len(g.Shape.Reading) != 1 || len(g.Shape.Notes) != 1 {
 		t.Errorf("the graph has changed: %+v", g.Shape)
 	}
