@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
@@ -135,6 +136,11 @@ func (s *Shape) DropEdgeData(name string, data []string) {
 		return
 	}
 	data = slices.Compact(slices.Sorted(slices.Values(data)))
+	for i, d := range data {
+		if q := strconv.Quote(d); q != `"`+d+`"` {
+			data[i] = q // control characters are not printed
+		}
+	}
 	s.Notes = append(s.Notes, fmt.Sprintf("%s: data of edges is not imported: %.400s", name, strings.Join(data, ", ")))
 }
 

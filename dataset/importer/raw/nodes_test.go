@@ -210,6 +210,28 @@ func TestSetWords(t *testing.T) {
 	}
 }
 
+// TestNoClass reads words of classes: -1, -100 and the words for nothing are no class. Truths are the
+// classes 0 and 1, and masks. A note has no control characters.
+func TestNoClass(t *testing.T) {
+	at := saved(t, map[string]string{
+		"e.csv": "src,dst,\"\x1b[1m\"\n0,1,0\n1,2,0\n2,3,0\n3,0,0\n4,5,0\n", "f.csv": "0,1\n0.5,True\n1.5,False\n2.5,True\n3.5,True\n4.5,True\n5.5,True\n",
+		"y.csv": "y\nb\na\n-1\na\n-100\nNaN\n", "m0.csv": "True\nFalse\nFalse\nFalse\nFalse\nFalse\n", "m1.csv": "m\nfalse\ntrue\nfalse\nfalse\nfalse\nfalse\n", "m2.csv": "0\n0\n0\n1\n0\n0\n",
+		"truths.csv": "True\nFalse\nTrue\nFalse\nTrue\nTrue\n",
+	})
+	o := importer.Options{Reading: importer.Reading{Edges: at("e.csv"), FeatureFile: at("f.csv"), LabelFile: at("y.csv"), SplitFiles: []string{at("m0.csv"), at("m1.csv"), at("m2.csv")}}}
+	got, plan := imported(t, o)
+	if plan.Unlabelled != 3 || plan.Classes != 2 || plan.Dim != 2 || !strings.Contains(got, `classes ["a" "b"]`) || !strings.Contains(got, "train: 0\nvalid: 1\ntest: 3\n") {
+		t.Errorf("%s, %+v", got, plan)
+	}
+	if notes := strings.Join(plan.Notes, "; "); strings.Contains(notes, "\x1b") || !strings.Contains(notes, `data of edges is not imported: "\x1b[1m"`) {
+		t.Errorf("%q", notes)
+	}
+	o.LabelFile = at("truths.csv")
+	if _, plan := imported(t, o); plan.Classes != 2 || plan.Unlabelled != 0 {
+		t.Errorf("%+v", plan)
+	}
+}
+
 // TestIsolatedNodes has nodes without edges at the end of a table of text: its rows are counted.
 func TestIsolatedNodes(t *testing.T) {
 	at := saved(t, map[string]string{"e.csv": "0,1\n1,0\n", "f.csv": "1\n2\n3\n4\n", "l.csv": "0\n1\n0\n1\n"})

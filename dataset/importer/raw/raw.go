@@ -690,7 +690,7 @@ func (s *source) readLabels(ctx context.Context, l *importer.Labelling) error {
 		return drawLabels(s.seed, s.sh.Nodes, s.drawn, l)
 	case s.classes != nil:
 		return s.eachWord(ctx, s.label, "labels", func(v int64, word string) error {
-			if none(word) {
+			if noClass(word) {
 				return nil
 			}
 			return l.Label(v, s.classes[word])

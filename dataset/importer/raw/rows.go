@@ -212,6 +212,9 @@ func none(word string) bool {
 	return false
 }
 
+// noClass reports whether a word of a column of labels stands for no label.
+func noClass(word string) bool { return none(word) || word == "-1" || word == "-100" }
+
 // setOf returns the number of the set that a word names, 1 for training nodes, or 0 for no set; is
 // reports whether it names one or none.
 func setOf(word string) (set uint8, is bool) {
@@ -287,7 +290,7 @@ func findClasses(w matrix.Words) (words map[string]int64, rows int64, err error)
 		if err != nil {
 			return nil, rows, err
 		}
-		if none(string(word[0])) {
+		if noClass(string(word[0])) {
 			continue
 		}
 		labelled++

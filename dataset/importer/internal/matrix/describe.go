@@ -217,6 +217,13 @@ func look(fsys vfs.FS, name string, f text.Format, o lookOptions) (l textLook, e
 	if o.guess {
 		f = text.Guess(lines, f)
 	}
+	if f.Comments == "" && len(lines) > 1 && lines[0][0] == '#' && len(text.Fields(lines[0], f)) != len(text.Fields(lines[1], f)) {
+		f.Comments = "#" // a line of it that names no columns, as NumPy's savetxt writes any text
+		return look(fsys, name, f, o)
+	}
+	if err := text.CheckQuotes(name, lines, f); err != nil {
+		return l, err
+	}
 	rows := make([][]string, len(lines))
 	for i, line := range lines {
 		rows[i] = text.Fields(line, f)
@@ -295,7 +302,7 @@ func isHeader(rows [][]string, o lookOptions) bool {
 		if o.key >= 0 {
 			second = slices.Delete(second, o.key, o.key+1)
 		}
-		if isAbove(first, second) || counts(rows[0]) {
+		if isAbove(first, second) || counts(rows[0]) || counts(append([]string{""}, rows[0]...)) && areReal(rows[1:]) {
 			return true
 		}
 		if o.words && !slices.ContainsFunc(second, isNumber) {
@@ -348,6 +355,14 @@ func counts(fields []string) bool {
 		}
 	}
 	return len(fields) > 1
+}
+
+// areReal reports whether all fields have a decimal point, as in a table of floats: a program writes the
+// first row of those alike, so that whole numbers in it are names.
+func areReal(rows [][]string) bool {
+	return !slices.ContainsFunc(rows, func(row []string) bool {
+		return len(row) < 2 || slices.ContainsFunc(row, func(f string) bool { return !strings.ContainsAny(f, ".eE") || !isNumber(f) })
+	})
 }
 
 // isColumn reports whether a word is a usual name of a column.

@@ -262,23 +262,69 @@ func TestOpenEdges(t *testing.T) {
 	}
 }
 
+// TestFirstLines reads tables with first lines of several meanings.
+func TestFirstLines(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.csv")
+	for text, want := range map[string]string{
+		// pandas' names of columns without names; whole numbers below them are rows as well
+		"0,1\n0.5,1.0\n2.0,1e-05\n": `["0" "1"] [0.5 1][2 1e-05]`,
+		"0,1\n0.5,1\n":              "[] [0 1][0.5 1]",
+		"0,1\n0.5\n":                "",
+		"0\n0.5\n":                  "[] [0][0.5]",
+		"1,0\n0.5,1.0\n":            "[] [1 0][0.5 1]",
+		"0.0,1.0\n0.5,1.0\n":        "[] [0 1][0.5 1]",
+		"0,1\n0.5,nan\n":            "[] [0 1][0.5 NaN]",
+		",0,1\n0,1,1\n":             `["" "0" "1"] [0 1 1]`,
+		// truths
+		"True,False\nFalse,True\n":  "[] [1 0][0 1]",
+		"a,b\ntrue,FALSE\n1,TRUE\n": `["a" "b"] [1 0][1 1]`,
+		// comments, which may name the columns
+		"# a\n1,2\n# b\n3,4\n":     "[] [1 2][3 4]",
+		"# one, two, three\n1,2\n": "[] [1 2]",
+		"# one,two\n1,2\n":         `["# one" "two"] [1 2]`,
+		"# a\n":                    `["# a"] `,
+	} {
+		importertest.Save(t, name, []byte(text))
+		m, err := Open(vfs.OS, Spec{Path: name})
+		if err != nil {
+			t.Fatalf("%q: %v", text, err)
+		}
+		names := m.Names()
+		got, err := numbersOf(m, nil)
+		if got = fmt.Sprintf("%q %s", names, got); err != nil != (want == "") || err == nil && got != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	// Truths are no ids.
+	importertest.Save(t, name, []byte("src,dst\nTrue,1\n"))
+	m, _, err := OpenEdges(vfs.OS, Spec{Path: name})
+	if err == nil {
+		_, err = m.Ints(make([]int64, 2))
+		err = errors.Join(err, m.Close())
+	}
+	if !errors.Is(err, fault.ErrInput) {
+		t.Errorf("edges of truths: %v", err)
+	}
+}
+
 // TestNotNumbers says why lines are not rows.
 func TestNotNumbers(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "x.csv")
 	for text, says := range map[string]string{
-		"a;b\n1,5;2,5\n":            `line 2 is "1,5;2,5" instead of 2 numbers; a decimal point must be a point, not a comma`,
-		"1,5;2,5\n3,5;1,5\n":        "a decimal point must be a point, not a comma",
-		"src,dst\n1,2\n3.5,1\n":     `line 3 is "3.5,1" instead of 2 integers`,
-		"src,dst\n1,2\n,1\n":        `line 3 is ",1" instead of 2 integers`,
-		"src,dst\n1,2\n1,2,3\n":     "instead of 2 integers",
-		"src,dst\n1,2\n\"1,2\n":     "instead of 2 integers",
-		"src,dst\n9e15,2\n1e16,3\n": `line 3 is "1e16,3" instead of 2 integers`,
+		"a;b\n1,5;2,5\n":        `line 2 is "1,5;2,5" instead of 2 numbers; a decimal point must be a point, not a comma`,
+		"1,5;2,5\n3,5;1,5\n":    "a decimal point must be a point, not a comma",
+		"src,dst\n1,2\n3.5,1\n": `line 3 is "3.5,1" instead of 2 integers`,
+		"src,dst\n1,2\n,1\n":    `line 3 is ",1" instead of 2 integers`,
+		"src,dst\n1,2\n1,2,3\n": "instead of 2 integers",
+		"src,dst\n1,2\n\"1,2\n": `the line "\"1,2": its quotes do not close; a field may have no line break`,
+		"src,dst\n" + strings.Repeat("1,2\n", 60) + "\"1,2\n": `line 62 is "\"1,2" instead of 2 integers; its quotes do not close`,
+		"src,dst\n9e15,2\n1e16,3\n":                           `line 3 is "1e16,3" instead of 2 integers`,
 	} {
 		importertest.Save(t, name, []byte(text))
 		m, err := Open(vfs.OS, Spec{Path: name})
 		if err == nil {
 			if strings.HasPrefix(text, "src") {
-				_, err = m.Ints(make([]int64, 10))
+				_, err = m.Ints(make([]int64, 200))
 			} else {
 				_, err = m.Doubles(make([]float64, 10))
 			}

@@ -43,6 +43,21 @@ func Head(fsys vfs.FS, name, comments string, n int) (lines []string, err error)
 	return lines, nil
 }
 
+// CheckQuotes returns an error of kind fault.ErrInput if the quotes of one of the lines do not close.
+func CheckQuotes(name string, lines []string, f Format) error {
+	t := newTable(nil, f)
+	for _, line := range lines {
+		b := bytes.Trim([]byte(line), t.ends())
+		if f.Dict {
+			b = beforeDict(b)
+		}
+		if !f.Blanks && !t.split(b, 0) {
+			return fault.New(fault.ErrInput, "%s: the line %.40q: its quotes do not close; a field may have no line break", name, line)
+		}
+	}
+	return nil
+}
+
 // Fields returns the fields of a line. Wrong quotes are as written.
 func Fields(line string, f Format) (fields []string) {
 	t := newTable(nil, f)

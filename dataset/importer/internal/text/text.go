@@ -126,11 +126,16 @@ func (t *Table) notNumbers(line []byte, what string) error {
 	if t.f.Take != nil && t.f.Fields > 0 {
 		want = fmt.Sprintf("%d fields with %s in the columns that are read", t.f.Fields, what)
 	}
-	if t.split(line, 0) && slices.ContainsFunc(t.parts, decimalComma) {
+	switch {
+	case !t.split(line, 0):
+		want += openQuotes
+	case slices.ContainsFunc(t.parts, decimalComma):
 		want += "; a decimal point must be a point, not a comma"
 	}
 	return t.Fail(line, want)
 }
+
+const openQuotes = "; its quotes do not close: a field may have no line break"
 
 // decimalComma reports whether a field is a number that is written with a comma for the point.
 func decimalComma(field []byte) bool {
@@ -275,8 +280,22 @@ func Heading(fsys vfs.FS, name string, f Format) (words []string, err error) {
 // missing value in a table of one column, since an empty line would not count as a row.
 func Missing(b []byte) bool { return len(b) == 0 || string(b) == `""` }
 
-// ParseFloat parses a decimal number; an empty field is NaN.
+// ParseFloat parses a decimal number, or a word for a truth as pandas and R write it, which is 1 or 0.
+// An empty field is NaN.
 func ParseFloat(b []byte) (float64, bool) {
+	x, ok := parseNumber(b)
+	if !ok {
+		switch string(b) {
+		case "True", "true", "TRUE":
+			return 1, true
+		case "False", "false", "FALSE":
+			return 0, true
+		}
+	}
+	return x, ok
+}
+
+func parseNumber(b []byte) (float64, bool) {
 	if Missing(b) {
 		return math.NaN(), true
 	}
@@ -293,7 +312,7 @@ func ParseWhole(b []byte) (int64, bool) {
 	if v, ok := ParseInt(b); ok {
 		return v, true
 	}
-	x, ok := ParseFloat(b)
+	x, ok := parseNumber(b)
 	if !ok || x != math.Trunc(x) || math.Abs(x) > 1<<53 {
 		return 0, false
 	}

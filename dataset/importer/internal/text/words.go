@@ -53,7 +53,10 @@ func (w *Words) Next() ([][]byte, error) {
 	if ok && w.o.Empty && w.f.Blanks && w.f.Fields > 0 && len(w.parts) != w.f.Fields {
 		ok = w.splitTabs(w.f.Fields)
 	}
-	if !ok || len(w.parts) < w.last || w.o.Exact && len(w.parts) > max(w.last, w.f.Fields) {
+	if !ok {
+		return nil, w.Fail(line, fmt.Sprintf("%d names%s", max(w.last, w.f.Fields), openQuotes))
+	}
+	if len(w.parts) < w.last || w.o.Exact && len(w.parts) > max(w.last, w.f.Fields) {
 		return nil, w.Fail(line, fmt.Sprintf("%d names", max(w.last, w.f.Fields)))
 	}
 	for i := range w.fields {
