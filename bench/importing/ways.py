@@ -74,9 +74,12 @@ LABELS, SPLIT = TABLES[2:4], TABLES[4:]
 EDGES = ["--edges", BASE + "edges.npy"]
 
 
-def base(first=0):
+def base(first=0, truths=False):
+    x = X.copy()
+    if truths:
+        x[:, 3] = x[:, 3] > 0
     np.save("edges.npy", G.edges)
-    np.save("x.npy", X)
+    np.save("x.npy", x)
     np.save("y.npy", np.where(Y < 0, -1, Y + first))
     for name, ids in zip(("train", "valid", "test"), G.sets):
         np.save(name + ".npy", ids)
@@ -94,7 +97,7 @@ class Way:
 
 def way(library, what, **expect):
     """like: the dataset that this one must equal: base, undirected (both directions, no self-loops), one (labels from
-    1), or names and classes (compared by the names of nodes or classes). refused: words of the error. note: words of a note."""
+    1), truths (one feature is 0 or 1), or names and classes (compared by the names of nodes or classes). refused: words of the error. note: words of a note."""
 
     def add(write):
         WAYS.append(Way(library, what, write, **expect))
@@ -154,9 +157,15 @@ def npy_uint32():
     return edges("e.npy")
 
 
-@way("numpy", "edges (2, E) uint64, big-endian")
+@way("numpy", "edges (2, E) uint64")
 def npy_uint64():
-    np.save("e.npy", G.edges.astype(">u8"))
+    np.save("e.npy", G.edges.astype("u8"))
+    return edges("e.npy")
+
+
+@way("numpy", "edges in big-endian order", refused="little-endian")
+def npy_big():
+    np.save("e.npy", G.edges.astype(">i8"))
     return edges("e.npy")
 
 
@@ -429,6 +438,22 @@ def x_line_breaks():
 def x_feather_id():
     node_frame(node_id=np.arange(N)).to_feather("x.feather")
     return features("x.feather")
+
+
+@way("pandas", "features to_csv, a column of True and False", like="truths")
+def x_truths():
+    f = node_frame()
+    f["f3"] = X[:, 3] > 0
+    f.to_csv("x.csv", index=False)
+    return features("x.csv")
+
+
+@way("pandas", "splits to_csv, masks of True and False")
+def masks_csv():
+    import pandas as pd
+    for k in range(3):
+        pd.DataFrame({"mask": G.masks[:, k]}).to_csv(f"m{k}.csv", index=False)
+    return [*EDGES, *TABLES[:4], "--split-files", "m0.csv,m1.csv,m2.csv"]
 
 
 @way("pandas", "labels to_csv with index, empty for none")
@@ -778,7 +803,7 @@ def pt_tensors():
     for k, v in tensors().items():
         torch.save(v, k + ".pt")
     for k, name in enumerate(("train", "valid", "test")):
-        torch.save(torch.from_numpy(G.masks[:, k]), name + ".pt")
+        torch.save(torch.from_numpy(G.masks[:, k].copy()), name + ".pt")
     return ["--edges", "edge_index.pt", "--features", "x.pt", "--labels", "y.pt", "--split-files", "train.pt,valid.pt,test.pt"]
 
 
@@ -787,6 +812,13 @@ def pt_view():
     import torch
     torch.save(torch.from_numpy(G.edges).t(), "e.pt")
     return edges("e.pt")
+
+
+@way("torch", "a column of a tensor: y[:, 0]", refused="contiguous")
+def pt_strided():
+    import torch
+    torch.save(torch.from_numpy(np.stack((Y, Y), 1))[:, 0], "y.pt")
+    return labels("y.pt")
 
 
 @way("torch", "features bfloat16")
@@ -803,7 +835,7 @@ def pt_dict():
     return ["g.pt"]
 
 
-@way("torch", "the file before 1.6 (no zip)")
+@way("torch", "the file before 1.6 (no zip)", refused="before 1.6")
 def pt_legacy():
     import torch
     torch.save(tensors()["x"], "x.pt", _use_new_zipfile_serialization=False)
@@ -1274,9 +1306,9 @@ def main():
         stack.callback(os.chdir, "/")
         # The first binary makes the reference, so that a way is compared with it and not with itself.
         reference = {}
-        for like, first, more in (("undirected", 0, ["--symmetrize"]), ("one", 1, []), ("base", 0, [])):
+        for like, args, more in (("undirected", (), ["--symmetrize"]), ("one", (1,), []), ("truths", (0, True), []), ("base", (), [])):
             enter("base")
-            meta, _, error, _ = run(binaries[0][1], base(first) + more)
+            meta, _, error, _ = run(binaries[0][1], base(*args) + more)
             if meta is None:
                 sys.exit(f"ways.py: {error}")
             reference[like] = sums(meta)

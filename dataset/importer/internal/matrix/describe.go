@@ -217,16 +217,17 @@ func look(fsys vfs.FS, name string, f text.Format, o lookOptions) (l textLook, e
 	if o.guess {
 		f = text.Guess(lines, f)
 	}
-	if f.Comments == "" && len(lines) > 1 && lines[0][0] == '#' && len(text.Fields(lines[0], f)) != len(text.Fields(lines[1], f)) {
+	var rows [][]string
+	for _, line := range lines {
+		fields, ok := text.Fields(line, f)
+		if !ok && len(rows) > 0 {
+			break // reading reports it
+		}
+		rows = append(rows, fields)
+	}
+	if f.Comments == "" && len(rows) > 1 && lines[0][0] == '#' && len(rows[0]) != len(rows[1]) {
 		f.Comments = "#" // a line of it that names no columns, as NumPy's savetxt writes any text
 		return look(fsys, name, f, o)
-	}
-	if err := text.CheckQuotes(name, lines, f); err != nil {
-		return l, err
-	}
-	rows := make([][]string, len(lines))
-	for i, line := range lines {
-		rows[i] = text.Fields(line, f)
 	}
 	first, rest := rows[0], rows
 	l.Columns, l.Rows = len(first), -1

@@ -316,7 +316,7 @@ func TestNotNumbers(t *testing.T) {
 		"src,dst\n1,2\n3.5,1\n": `line 3 is "3.5,1" instead of 2 integers`,
 		"src,dst\n1,2\n,1\n":    `line 3 is ",1" instead of 2 integers`,
 		"src,dst\n1,2\n1,2,3\n": "instead of 2 integers",
-		"src,dst\n1,2\n\"1,2\n": `the line "\"1,2": its quotes do not close; a field may have no line break`,
+		"src,dst\n1,2\n\"1,2\n": `line 3 is "\"1,2" instead of 2 integers; its quotes do not close: a field may have no line break`,
 		"src,dst\n" + strings.Repeat("1,2\n", 60) + "\"1,2\n": `line 62 is "\"1,2" instead of 2 integers; its quotes do not close`,
 		"src,dst\n9e15,2\n1e16,3\n":                           `line 3 is "1e16,3" instead of 2 integers`,
 	} {

@@ -43,35 +43,20 @@ func Head(fsys vfs.FS, name, comments string, n int) (lines []string, err error)
 	return lines, nil
 }
 
-// CheckQuotes returns an error of kind fault.ErrInput if the quotes of one of the lines do not close.
-func CheckQuotes(name string, lines []string, f Format) error {
-	t := newTable(nil, f)
-	for _, line := range lines {
-		b := bytes.Trim([]byte(line), t.ends())
-		if f.Dict {
-			b = beforeDict(b)
-		}
-		if !f.Blanks && !t.split(b, 0) {
-			return fault.New(fault.ErrInput, "%s: the line %.40q: its quotes do not close; a field may have no line break", name, line)
-		}
-	}
-	return nil
-}
-
-// Fields returns the fields of a line. Wrong quotes are as written.
-func Fields(line string, f Format) (fields []string) {
+// Fields returns the fields of a line, and reports whether its quotes close. Wrong quotes are as written.
+func Fields(line string, f Format) (fields []string, ok bool) {
 	t := newTable(nil, f)
 	b := bytes.Trim([]byte(line), t.ends())
 	if f.Dict {
 		b = beforeDict(b)
 	}
 	if !t.split(b, 0) {
-		return strings.Split(line, string(t.f.Comma))
+		return strings.Split(line, string(t.f.Comma)), false
 	}
 	for _, p := range t.parts {
 		fields = append(fields, string(p))
 	}
-	return fields
+	return fields, true
 }
 
 // Guess returns f with the separator of fields, and Dict, by the first lines of a file.
@@ -102,7 +87,7 @@ func Guess(lines []string, f Format) Format {
 func regular(lines []string, f Format) (int, float64) {
 	fields, all, numbers := 0, 0, 0
 	for i, line := range lines {
-		words := Fields(line, f)
+		words, _ := Fields(line, f)
 		if i > 0 && len(words) != fields {
 			return 0, 0
 		}

@@ -252,7 +252,7 @@ func CountFields(fsys vfs.FS, name string, f Format) (n int, first []string, err
 	if err != nil || len(lines) == 0 {
 		return 0, nil, err
 	}
-	first = Fields(lines[0], f)
+	first, _ = Fields(lines[0], f)
 	return len(first), first, nil
 }
 
