@@ -154,7 +154,7 @@ func TestRawRefuses(t *testing.T) {
 		{"ids beyond 2^63", "e.npy", append(headed("<u8", "(3, 2)"), bytes.Repeat([]byte{255}, 48)...), edges, []string{"e.npy", "is larger than a signed integer of 64 bits"}},
 		{"three columns", "e.npy", importertest.NPY("(3, 3)", make([]int64, 9)), edges, []string{"e.npy", "(3, 3)"}},
 		{"(2, 2)", "e.npy", importertest.NPY("(2, 2)", make([]int64, 4)), edges, []string{"e.npy", "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"}},
-		{"edges of floats", "e.npy", importertest.NPY("(3, 2)", make([]float32, 6)), edges, []string{"e.npy", "float32"}},
+		{"edges of floats", "e.npy", importertest.NPY("(3, 2)", []float32{0, 1, 2, .5, 0, 0}), edges, []string{"e.npy", "row 1 has 0.5, which is not an integer"}},
 		{"no form", "e.xyz", nil, edges, []string{"e.xyz: its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .feather, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS"}},
 		{"edges of a header", "e.mtx", []byte("%%MatrixMarket matrix coordinate pattern general\n20 20 1\n"), edges, []string{"e.mtx: it does not have the 1 entries that its sizes say"}},
 		{"an edge from 0 of 1", "e.mtx", []byte("%%MatrixMarket matrix coordinate pattern general\n20 20 1\n0 1\n"), edges, []string{"e.mtx: the entry 0, 1 is none: rows and columns are counted from 1"}},

@@ -45,10 +45,11 @@ func (t *table) count() (n int64, err error) {
 	}
 	t.ends = ends
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if m.Columns() != 2 || !m.Integer() {
+	if m.Columns() != 2 {
 		return 0, fault.New(fault.ErrInput, "%s: edges must be two columns of integers, but there are %d columns", m.Name(), m.Columns())
 	}
-	if strings.HasSuffix(t.spec.Path, ".gz") && m.Rows() < 0 {
+	packed := func(file string) bool { return strings.HasSuffix(file, ".gz") }
+	if m.Rows() < 0 && slices.ContainsFunc(filesOf(t.fs, t.spec), packed) {
 		p, err := t.open() // lines of packed text cannot be seen
 		if err != nil {
 			return 0, err
@@ -66,6 +67,9 @@ func (t *table) array() (n int64, is bool, err error) {
 		return 0, false, err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
+	if a.Kind == 'f' && len(a.Shape) == 2 && a.Shape[0] != 2 && a.Shape[1] == 2 && !a.Fortran { // each may be whole
+		return 0, false, nil
+	}
 	if len(t.spec.Columns) == 0 {
 		n, err = t.shape(a)
 		return n, true, err

@@ -607,9 +607,9 @@ func (s *source) eachEdge(ctx context.Context, nodes int64, add func(dst, src []
 func (s *source) Shape() importer.Shape { return s.sh }
 
 func (s *source) Files() []string {
-	files := []string{s.edge.file()}
+	files := s.edgeFiles()
 	for _, spec := range s.splits {
-		files = append(files, spec.Path)
+		files = append(files, filesOf(s.fs, spec)...)
 	}
 	tables := []*nodeTable{s.feat, s.label}
 	if s.beside { // a file once
@@ -617,20 +617,40 @@ func (s *source) Files() []string {
 	}
 	for _, t := range tables {
 		if t != nil {
-			files = append(files, t.spec.Path)
+			files = append(files, filesOf(s.fs, t.spec)...)
 		}
 	}
 	if s.named != nil && s.named.spec != nil && s.ids == nil {
-		files = append(files, s.named.spec.Path)
+		files = append(files, filesOf(s.fs, *s.named.spec)...)
 	}
 	return files
 }
 
-func (s *source) CountEdges(lines map[string]int64) int64 {
+// edgeFiles returns the files of the edges.
+func (s *source) edgeFiles() []string {
+	if list, ok := s.edge.(interface{ listSpec() matrix.Spec }); ok {
+		return filesOf(s.fs, list.listSpec())
+	}
+	return []string{s.edge.file()}
+}
+
+// filesOf returns the parts of a table. Opening them reported errors.
+func filesOf(fsys vfs.FS, spec matrix.Spec) []string {
+	files, err := matrix.Files(fsys, spec)
+	if err != nil {
+		return []string{spec.Path}
+	}
+	return files
+}
+
+func (s *source) CountEdges(lines map[string]int64) (n int64) {
 	if s.counted {
 		return s.sh.Edges
 	}
-	return importer.AddEdges(0, lines[s.edge.file()])
+	for _, file := range s.edgeFiles() {
+		n = importer.AddEdges(n, lines[file])
+	}
+	return n
 }
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {

@@ -43,7 +43,7 @@ func files(t *testing.T) func(name string) string {
 	for name, content := range map[string][]byte{
 		"e.csv": []byte(edges), "e.csv.gz": packed(edges), "e.txt": []byte(blanks), "e.txt.gz": packed(blanks), "none.txt": []byte("# nothing\n"),
 		"e.npy": importertest.NPY("(3, 2)", []int32{0, 1, 1, 2, 2, 3}), "word.csv.gz": packed("0,1\nx,2\n"), "word.txt.gz": packed("0 1\nx 2\n"),
-		"three.csv": []byte("0,1,2\n"), "one.csv": []byte("0\n"), "floats.npy": importertest.NPY("(3, 2)", make([]float32, 6)), "line.npy": importertest.Vector([]int64{0, 1, 2}),
+		"three.csv": []byte("0,1,2\n"), "one.csv": []byte("0\n"), "floats.npy": importertest.NPY("(2, 3)", make([]float32, 6)), "line.npy": importertest.Vector([]int64{0, 1, 2}),
 		"last.txt": []byte("4294967295 0\n"), "beyond.txt": []byte("4294967296 0\n"), "g.graph-txt": []byte("4\n1\n2\n3\n\n"), "g.graph-txt.gz": packed("4\n1\n2\n3\n\n"),
 		"words.txt": []byte("a b\n"), "x.words": []byte("0 1\n"), "three.txt": []byte("0 1 2\n"), "half.txt": []byte("0 1.5\n"), "e.mtx": []byte("% a comment\n0 1\n"),
 		"f.npy": importertest.NPY("(4, 2)", []float32{1, 2, 3, 4, 5, 6, 7, 8}), "f.csv": []byte("1,2\n3,4\n5,6\n7,8\n"), "f0.npy": importertest.NPY("(0, 2)", []float32{}), "f5.npy": importertest.NPY("(5, 2)", make([]float32, 10)),
@@ -171,7 +171,7 @@ func TestOpenRefuses(t *testing.T) {
 		{reading(at, "e.csv:x", "f.npy", "l.npy"), fault.ErrUsage, `unknown type "x"`},
 		{reading(at, "three.csv", "f.npy", "l.npy"), nil, ""},
 		{reading(at, "one.csv", "f.npy", "l.npy"), fault.ErrInput, "one.csv: edges need two columns, sources and destinations; it has one column without a name, 0"},
-		{reading(at, "floats.npy", "f.npy", "l.npy"), fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not float32 of shape (3, 2)"},
+		{reading(at, "floats.npy", "f.npy", "l.npy"), fault.ErrInput, "edges must be integers of shape (E, 2) or (2, E), not float32 of shape (2, 3)"},
 		{reading(at, "line.npy", "f.npy", "l.npy"), fault.ErrInput, "not int64 of shape (3,)"},
 		{reading(at, "pairs.npy", "f.npy", "l.npy"), fault.ErrInput, "the shape (2, 2) may mean (E, 2) or (2, E): add an edge, or use a text file"},
 		{reading(at, "word.csv.gz", "f.npy", "l.npy"), fault.ErrInput, "word.csv.gz: line 2"},

@@ -588,6 +588,7 @@ func TestWords(t *testing.T) {
 	importertest.Tree{
 		"a.npy":    importertest.NPY("(2, 2)", []int64{1, -2, 3, 4}),
 		"f.npy":    importertest.Vector([]float32{1}),
+		"half.npy": importertest.Vector([]float64{1, 1.5}),
 		"z.npz/k":  importertest.Vector([]int64{5, 6}),
 		"r.bin":    {1, 2, 3, 4},
 		"t.csv":    []byte("id,name\n\"a b\",c\nd,e\n"),
@@ -615,7 +616,8 @@ func TestWords(t *testing.T) {
 		{Spec{Path: "a.npy"}, 1, false, "1;3", ""},
 		{Spec{Path: "a.npy"}, 1, true, "", "ids must be text or integers in 1 columns; the file has 2 columns"},
 		{Spec{Path: "a.npy"}, 3, false, "", "ids must be text or integers in 3 columns; the file has"},
-		{Spec{Path: "f.npy"}, 1, false, "", "ids must be text or integers in 1 columns; the file has"},
+		{Spec{Path: "f.npy"}, 1, false, "1", ""},
+		{Spec{Path: "half.npy"}, 1, false, "", "half.npy: row 1 has 1.5, which is not an integer"},
 		{Spec{Path: "z.npz", Key: "k"}, 1, true, "5;6", ""},
 		{Spec{Path: "r.bin", DType: "u1", Rows: 2, Cols: 2}, 2, true, "1 2;3 4", ""},
 		{Spec{Path: "t.csv"}, 2, true, "a b c;d e", ""}, // names of columns alone are a header

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -215,9 +216,10 @@ func openRaw(fsys vfs.FS, s Spec) (*npz.Array, error) {
 
 // array is a matrix in memory order.
 type array struct {
-	a    *npz.Array
-	cols int
-	left int64 // elements
+	a     *npz.Array
+	cols  int
+	left  int64     // elements
+	whole []float64 // that are read as integers
 }
 
 // FromArray returns an array of one or two dimensions, row-major, as a Matrix. It takes ownership of
@@ -255,7 +257,34 @@ func (m *array) Mask() bool    { return m.a.Kind == 'b' }
 func (m *array) Half() bool    { return m.a.Kind == 'f' && m.a.Size == 2 }
 func (m *array) End() error    { return m.a.End() }
 
-func (m *array) Ints(dst []int64) (int, error) { n := m.take(len(dst)); return n, m.a.Ints(dst[:n]) }
+// Ints also takes numbers like 3.0 of a floating-point array.
+func (m *array) Ints(dst []int64) (int, error) {
+	if m.a.Integer() {
+		n := m.take(len(dst))
+		return n, m.a.Ints(dst[:n])
+	}
+	if m.whole == nil {
+		m.whole = make([]float64, chunk)
+	}
+	for n := 0; ; {
+		first := m.a.Count() - m.left
+		x := m.whole[:m.take(min(len(dst)-n, chunk))]
+		if len(x) == 0 {
+			return n, nil
+		}
+		if err := m.a.Doubles(x); err != nil {
+			return n, err
+		}
+		for i, x := range x {
+			if x != math.Trunc(x) || math.Abs(x) > 1<<53 {
+				return n, m.a.Fail(fault.New(fault.ErrInput, "row %d has %v, which is not an integer", (first+int64(i))/int64(m.cols), x))
+			}
+			dst[n] = int64(x)
+			n++
+		}
+	}
+}
+
 func (m *array) Floats(dst []float32) (int, error) {
 	n := m.take(len(dst))
 	return n, m.a.Floats(dst[:n])

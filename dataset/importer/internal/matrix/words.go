@@ -81,7 +81,7 @@ func openWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
 		return nil, err
 	}
 	chosen := len(s.Columns) > 0 || s.numbers != nil
-	if n := m.Columns(); !o.any && !m.Integer() || n < o.columns || (o.exact || chosen) && n > o.columns {
+	if n := m.Columns(); n < o.columns || (o.exact || chosen) && n > o.columns {
 		err := fault.New(fault.ErrInput, "%s: ids must be text or integers in %d columns; the file has %d columns", m.Name(), o.columns, m.Columns())
 		return nil, errors.Join(err, m.Close())
 	}

@@ -3,6 +3,7 @@ package text
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +20,7 @@ func FuzzCSV(f *testing.F) {
 	f.Add([]byte(" -1 ,\t2\r\n\n99999999999999999999,0"))
 	f.Add([]byte("1,2,3\n"))
 	f.Add([]byte("0x1,2\n"))
+	f.Add([]byte("\xef\xbb\xbf\"1\",2.0\n3.5,1\n"))
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, content []byte) {
 		name := filepath.Join(dir, "x.csv")
@@ -52,24 +54,61 @@ func readCSV(name string) (all []int64, err error) {
 	}
 }
 
+// plainCSV splits lines by hand: fields may be in quotes, and numbers may be written like 3.0.
 func plainCSV(content []byte) (all []int64, bad bool) {
-	for line := range strings.SplitSeq(string(content), "\n") {
-		if strings.TrimSpace(line) == "" {
+	for line := range strings.SplitSeq(strings.TrimPrefix(string(content), "\xef\xbb\xbf"), "\n") {
+		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}
-		fields := strings.Split(line, ",")
-		if len(fields) != 2 {
+		fields, ok := plainFields(line)
+		if !ok || len(fields) != 2 {
 			return nil, true
 		}
 		for _, s := range fields {
-			v, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+			v, err := strconv.ParseInt(s, 10, 64)
 			if err != nil {
-				return nil, true
+				x, err := strconv.ParseFloat(s, 64)
+				if err != nil || x != math.Trunc(x) || math.Abs(x) > 1<<53 || strings.ContainsAny(s, "xXpP_") {
+					return nil, true
+				}
+				v = int64(x)
 			}
 			all = append(all, v)
 		}
 	}
 	return all, false
+}
+
+func plainFields(line string) (fields []string, ok bool) {
+	for {
+		quoted := strings.TrimLeft(line, " \t")
+		field, rest, more := strings.Cut(line, ",")
+		field = strings.TrimSpace(field)
+		if strings.HasPrefix(quoted, "\"") {
+			end := 1
+			for ; end < len(quoted); end++ {
+				if quoted[end] == '"' {
+					if strings.HasPrefix(quoted[end+1:], "\"") {
+						end++
+						continue
+					}
+					break
+				}
+			}
+			if end >= len(quoted) {
+				return nil, false
+			}
+			var between string
+			if between, rest, more = strings.Cut(quoted[end+1:], ","); strings.TrimSpace(between) != "" {
+				return nil, false
+			}
+			field = strings.ReplaceAll(quoted[1:end], "\"\"", "\"")
+		}
+		if fields = append(fields, field); !more {
+			return fields, true
+		}
+		line = rest
+	}
 }
 
 func join(v []int64) string {
