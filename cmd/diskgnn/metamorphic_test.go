@@ -65,12 +65,6 @@ func stacks() []byte {
 	return b[:runtime.Stack(b, true)]
 }
 
-// message returns the last line that the command wrote.
-func (c *call) message() string {
-	lines := strings.Split(strings.TrimSpace(c.stderr.String()), "\n")
-	return lines[len(lines)-1]
-}
-
 func (c *call) describe() string {
 	return fmt.Sprintf("diskgnn %s: exit code %d\n%s", strings.Join(c.args, " "), c.code, c.stderr.String())
 }

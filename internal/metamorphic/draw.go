@@ -25,9 +25,8 @@ const candidates = 6
 
 // Drawer draws programs. It is not safe for concurrent use.
 type Drawer struct {
-	rng  *rand.Rand
-	met  map[[2]string]int // pairs of settings, the lesser first
-	only string            // kind of faults, or "" for all
+	rng *rand.Rand
+	met map[[2]string]int // pairs of settings, the lesser first
 }
 
 // NewDrawer returns a Drawer with a seed. Two with equal seeds draw the same programs.

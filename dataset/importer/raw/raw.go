@@ -457,7 +457,7 @@ func (s *source) lookAtSplits(o *importer.Reading) error {
 	}
 	switch {
 	case several:
-		s.index, s.sh.Reading["split-index"] = o.SplitIndex, strconv.Itoa(o.SplitIndex)
+		s.index, s.sh.Reading["split_index"] = o.SplitIndex, strconv.Itoa(o.SplitIndex)
 	case o.SplitIndex != 0:
 		return fault.New(fault.ErrUsage, "--split-index %d: no mask in --split-files has several columns", o.SplitIndex)
 	}
