@@ -66,10 +66,11 @@ func TestDirectory(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	for name, says := range map[string]string{
-		"hetero.pt": "its graph has several types (HeteroData): this version reads graphs of one type (Data)",
-		"two.pt":    "several graphs",
-		"none.pt":   "none.pt is missing",
-		"make.py":   "not an archive of torch.save",
+		"hetero.pt":        "its graph has several types (HeteroData): this version reads graphs of one type (Data)",
+		"hetero-object.pt": "its graph has several types (HeteroData)",
+		"two.pt":           "several graphs",
+		"none.pt":          "none.pt is missing",
+		"make.py":          "not an archive of torch.save",
 		"../../internal/torchfile/testdata/one-2.2.1.pt":     "it does not contain a graph of PyTorch Geometric",
 		"../../internal/torchfile/testdata/tensors-2.2.1.pt": "its graph has no edge_index; it has int64, int32",
 	} {

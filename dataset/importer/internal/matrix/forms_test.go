@@ -548,7 +548,7 @@ func TestRowsEnd(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
 	importertest.Tree{"empty.csv": {}, "x.json": []byte("{}"), "comments.txt": []byte("# a\n")}.Write(t, dir)
-	for name, says := range map[string]string{"empty.csv": "is empty", "comments.txt": "is empty", "x.json": "its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .feather, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS", "none.csv": "is missing", "none.parquet": "is missing", "none.npy": "is missing"} {
+	for name, says := range map[string]string{"empty.csv": "is empty", "comments.txt": "is empty", "x.h5": "x.h5: HDF5 is not read: in Python, write its arrays with numpy.save", "x.json": "its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .feather, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS", "none.csv": "is missing", "none.parquet": "is missing", "none.npy": "is missing"} {
 		if _, err := Open(vfs.OS, Spec{Path: filepath.Join(dir, name)}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v; want %q", name, err, says)
 		}

@@ -191,6 +191,9 @@ func Open(fsys vfs.FS, s Spec) (Matrix, error) {
 	case textForm:
 		return openText(fsys, s, textFormat(s), lookOptions{guess: true, key: -1, columns: s.Columns})
 	}
+	if ext := filepath.Ext(s.Path); ext == ".h5" || ext == ".hdf5" {
+		return nil, fault.New(fault.ErrInput, "%s: HDF5 is not read: in Python, write its arrays with numpy.save", s.Path)
+	}
 	return nil, fault.New(fault.ErrInput, "%s: its name does not tell its form: needs .npy, .npz:KEY, .npz of SciPy, .pt:KEY, .parquet, .feather, .csv, .tsv, .txt or .mtx, text also as .gz, or FILE:DTYPE:ROWSxCOLS", s.Path)
 }
 

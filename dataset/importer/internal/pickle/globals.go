@@ -59,6 +59,12 @@ var allowed = map[Global]bool{
 	{"torch_geometric.data.storage", "GlobalStorage"}:  true,
 	{"torch_geometric.data.storage", "AttrType"}:       true,
 	{"torch_geometric.data.hetero_data", "HeteroData"}: true,
+	// of a HeteroData, which is refused by its name
+	{"torch_geometric.data.graph_store", "EdgeAttr"}:     true,
+	{"torch_geometric.data.feature_store", "TensorAttr"}: true,
+	{"torch_geometric.data.storage", "BaseStorage"}:      true,
+	{"torch_geometric.data.storage", "NodeStorage"}:      true,
+	{"torch_geometric.data.storage", "EdgeStorage"}:      true,
 
 	// GraphBolt's graph.
 	{"dgl.graphbolt.impl.fused_csc_sampling_graph", "FusedCSCSamplingGraph"}: true,

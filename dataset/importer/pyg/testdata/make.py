@@ -71,6 +71,7 @@ hetero = HeteroData()
 hetero["paper"].x = torch.rand(3, 2)
 hetero["paper", "cites", "paper"].edge_index = torch.tensor([[0, 1], [1, 2]])
 InMemoryDataset.save([hetero], path("hetero.pt"))
+torch.save(hetero, path("hetero-object.pt"))
 InMemoryDataset.save([graph(5), graph(6)], path("two.pt"))
 
 # Arrays of NumPy where tensors are.
