@@ -49,7 +49,7 @@ func libraryFiles(t *testing.T) (files []string) {
 		files = append(files, found...)
 	}
 	return slices.DeleteFunc(files, func(name string) bool {
-		return formOf(Spec{Path: name}) == unknownForm || slices.Contains([]string{"pandas.parquet", "decimal.parquet", "other.feather"}, filepath.Base(name))
+		return formOf(Spec{Path: name}) == unknownForm || slices.Contains([]string{"pandas.parquet", "decimal.parquet", "nested.parquet", "other.feather"}, filepath.Base(name))
 	})
 }
 
@@ -258,5 +258,34 @@ func BenchmarkEdges(b *testing.B) {
 			b.ReportMetric(float64(b.N)*benchEdges/b.Elapsed().Seconds()/1e6, "Medges/s")
 			b.ReportMetric(float64(processorTime(b)-before)/float64(b.N)/benchEdges, "cpu-ns/edge")
 		})
+	}
+}
+
+// TestViews reads the columns of Arrow that lie behind columns of views, structs and nothing.
+func TestViews(t *testing.T) {
+	name := filepath.Join("testdata", "views.arrow")
+	var v, v2, x []string
+	for i := range 120 {
+		word := strings.Repeat(fmt.Sprintf("w%d", i), i%8)
+		if i%9 == 0 {
+			word = ""
+		}
+		v, v2, x = append(v, word), append(v2, fmt.Sprintf("a word that is long, of row %d", i)), append(x, fmt.Sprint(i))
+	}
+	for column, want := range map[string][]string{"v": v, "v2": v2, "x": x} {
+		if got, err := all(OpenColumn(vfs.OS, Spec{Path: name, Columns: []string{column}})); got != strings.Join(want, ";") || err != nil {
+			t.Errorf("%s: %.300s, %v", column, got, err)
+		}
+	}
+	for column, says := range map[string]string{"n": "neither numbers nor words", "st": "neither numbers nor words", "dec": "decimals", "v": "words instead of numbers"} {
+		if _, err := Open(vfs.OS, Spec{Path: name, Columns: []string{column}}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", column, err)
+		}
+	}
+	if n, err := Held(vfs.OS, Spec{Path: name}, 0); err != nil || n.Bytes < 5000 || n.Bytes > 1<<20 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	if d, err := Describe(vfs.OS, Spec{Path: "testdata/nested.parquet"}); err != nil || !slices.Equal(d.Names, []string{"x", "st", "st"}) {
+		t.Errorf("%+v, %v", d, err)
 	}
 }

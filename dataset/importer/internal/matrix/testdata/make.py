@@ -57,3 +57,16 @@ few = table.select(["i64", "f32"]).to_pandas()
 few.iloc[[0, 3, 4]].to_parquet(f"{out}/pandas.parquet")
 pq.write_table(pa.table({"x": pa.array([1, 2], pa.decimal128(9, 2))}), f"{out}/decimal.parquet")
 feather.write_feather(pa.table({"x": pa.array([1, 2], pa.decimal128(9, 2)), "l": pa.array([[1], [2, 3]])}), f"{out}/other.feather", compression="uncompressed")
+
+# Columns of views, of which some words are too long to lie in the view; and columns between that are not read.
+views = pa.table({
+    "n": pa.array([None] * n, pa.null()),
+    "v": pa.array([None if k % 9 == 0 else f"w{k}" * (k % 8) for k in i], pa.string_view()),
+    "st": pa.array([{"a": int(k), "b": [int(k)]} for k in i]),
+    "v2": pa.array([f"a word that is long, of row {k}" for k in i], pa.string_view()),
+    "dec": pa.array([1] * n, pa.decimal128(9, 2)),
+    "x": pa.array(i, pa.int64()),
+})
+with ipc.new_file(f"{out}/views.arrow", views.schema, options=ipc.IpcWriteOptions(compression="zstd")) as w:
+    w.write_table(views, max_chunksize=50)
+pq.write_table(views.select(["x", "st"]), f"{out}/nested.parquet")
