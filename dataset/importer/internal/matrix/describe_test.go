@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/dataset/importer/internal/text"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -50,6 +51,7 @@ func TestSelect(t *testing.T) {
 		{named, "2", "", "[5]", ""},  // the name comes before the number
 		{named, "0 3", "", "[0 3]", ""},
 		{named, "1-3", "", "[1 2 3]", ""},
+		{named, "3-3", "", "[3]", ""},
 		{named, "id-f1", "", "[0 1 2]", ""},
 		{named, "f9", "", "", `no column is "f9"; it has the columns ["id" "f0" "f1" "a/b" "f0" "2"]`},
 		{named, "6", "", "", `no column is "6"`},
@@ -164,16 +166,16 @@ func TestDescribeAndChoose(t *testing.T) {
 
 // TestHeaders: whether the first of two lines has names.
 func TestHeaders(t *testing.T) {
-	for text, want := range map[string]bool{
+	for lines, want := range map[string]bool{
 		"a,b\n1,2": true, "id,0,1\n0,5,6": true, ",0,1\n0,5,6": true, ",0,2\n0,5,6": false, "1,2\n3,4": false, "x,1\ny,2": false, "x,1\n3,2": true,
-		"na,1\n3,2": false, "?,1\n3,2": false, ",x\n1,2": true, "1,\n2,3": false, "a,b\nc,d": false, "src,b\nc,d": true, "a,x\n1": true,
+		"na,1\n3,2": false, "?,1\n3,2": false, ",x\n1,2": true, "1,\n2,3": false, "a,b\nc,d": false, "src,b\nc,d": true, "a,x\n1": true, "label,b\nc,d": true, "rowid,b\nc,d": true, ",b\nc,d": false,
 	} {
 		var rows [][]string
-		for line := range strings.SplitSeq(text, "\n") {
+		for line := range strings.SplitSeq(lines, "\n") {
 			rows = append(rows, strings.Split(line, ","))
 		}
 		if got := isHeader(rows, lookOptions{words: true, key: -1}); got != want {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("%q: %v", lines, got)
 		}
 	}
 }
@@ -335,5 +337,33 @@ func TestNotNumbers(t *testing.T) {
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
+	}
+}
+
+// TestOpenTextOfColumns: lines have the number of fields that is asked for, and lines that are too long
+// are errors, also if they are skipped.
+func TestOpenTextOfColumns(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x.csv")
+	importertest.Save(t, name, []byte("1,2,3\n"))
+	m, err := OpenText(vfs.OS, name, text.Format{Columns: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Ints(make([]int64, 4)); m.Columns() != 2 || !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "instead of 2 integers") {
+		t.Errorf("%d columns, %v", m.Columns(), err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	importertest.Save(t, name, []byte("1,2\n"+strings.Repeat("1", 300<<10)))
+	m, err = Open(vfs.OS, Spec{Path: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Skip(2); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "line 2 is too long") {
+		t.Errorf("%v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"diskgnn/dataset/importer/importertest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -49,7 +50,7 @@ func libraryFiles(t *testing.T) (files []string) {
 		files = append(files, found...)
 	}
 	return slices.DeleteFunc(files, func(name string) bool {
-		return formOf(Spec{Path: name}) == unknownForm || slices.Contains([]string{"pandas.parquet", "decimal.parquet", "nested.parquet", "other.feather"}, filepath.Base(name))
+		return formOf(Spec{Path: name}) == unknownForm || slices.Contains([]string{"pandas.parquet", "decimal.parquet", "nested.parquet", "other.feather", "few.feather"}, filepath.Base(name))
 	})
 }
 
@@ -264,15 +265,16 @@ func BenchmarkEdges(b *testing.B) {
 // TestViews reads the columns of Arrow that lie behind columns of views, structs and nothing.
 func TestViews(t *testing.T) {
 	name := filepath.Join("testdata", "views.arrow")
-	var v, v2, x []string
+	var v, v2, x, dv []string
 	for i := range 120 {
 		word := strings.Repeat(fmt.Sprintf("w%d", i), i%8)
 		if i%9 == 0 {
 			word = ""
 		}
 		v, v2, x = append(v, word), append(v2, fmt.Sprintf("a word that is long, of row %d", i)), append(x, fmt.Sprint(i))
+		dv = append(dv, []string{"short", "a word that is long"}[i%2])
 	}
-	for column, want := range map[string][]string{"v": v, "v2": v2, "x": x} {
+	for column, want := range map[string][]string{"v": v, "v2": v2, "x": x, "dv": dv} {
 		if got, err := all(OpenColumn(vfs.OS, Spec{Path: name, Columns: []string{column}})); got != strings.Join(want, ";") || err != nil {
 			t.Errorf("%s: %.300s, %v", column, got, err)
 		}
@@ -287,5 +289,52 @@ func TestViews(t *testing.T) {
 	}
 	if d, err := Describe(vfs.OS, Spec{Path: "testdata/nested.parquet"}); err != nil || !slices.Equal(d.Names, []string{"x", "st", "st"}) {
 		t.Errorf("%+v, %v", d, err)
+	}
+}
+
+// TestArrowEdges: the last buffer of a file may be empty, missing numbers are not refused as fractions,
+// and a file that ends early says so.
+func TestArrowEdges(t *testing.T) {
+	few := Spec{Path: filepath.Join("testdata", "few.feather"), Columns: []string{"s"}}
+	if got, err := all(OpenColumn(vfs.OS, few)); got != ";;" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	few.Columns = []string{"f"}
+	m, err := Open(vfs.OS, few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Ints(make([]int64, 3)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "row 2: column f has the number 2.5, which is not an integer") {
+		t.Errorf("%v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	m, err = Open(vfs.OS, few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Ints(make([]int64, 2)); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column f has a row without a value") {
+		t.Errorf("%v", err)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	b, err := os.ReadFile(filepath.Join("testdata", "stream.arrows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(t.TempDir(), "x.arrows")
+	for n, says := range map[int]string{len(b) - 20: "truncated: a message of", 7: "not an Arrow file: it has 7 bytes", 12: "a message has a description of"} {
+		importertest.Save(t, name, b[:n])
+		if _, err := Open(vfs.OS, Spec{Path: name}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%d bytes: %v, want %q", n, err, says)
+		}
+	}
+	for text, says := range map[string]string{"FEA1xxxxxxxx": "Feather's first version", "ARROW1\x00\x00xx": "truncated", "ARROW1\x00\x00\x00\x00\x00\x00ARROW2": "not an Arrow file, or truncated", "\xff\xff\xff\xff\x00\x00\x00\x00": "it has no schema"} {
+		importertest.Save(t, name, []byte(text))
+		if _, err := Open(vfs.OS, Spec{Path: name}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", text, err, says)
+		}
 	}
 }

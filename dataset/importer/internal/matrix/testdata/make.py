@@ -66,7 +66,9 @@ views = pa.table({
     "v2": pa.array([f"a word that is long, of row {k}" for k in i], pa.string_view()),
     "dec": pa.array([1] * n, pa.decimal128(9, 2)),
     "x": pa.array(i, pa.int64()),
+    "dv": pa.DictionaryArray.from_arrays(pa.array(i % 2, pa.int8()), pa.array(["short", "a word that is long"], pa.string_view())),
 })
 with ipc.new_file(f"{out}/views.arrow", views.schema, options=ipc.IpcWriteOptions(compression="zstd")) as w:
     w.write_table(views, max_chunksize=50)
 pq.write_table(views.select(["x", "st"]), f"{out}/nested.parquet")
+feather.write_feather(pa.table({"f": pa.array([1, None, 2.5], pa.float64()), "s": ["", "", ""]}), f"{out}/few.feather", compression="uncompressed")
