@@ -9,8 +9,9 @@
 //	splits    three files, of node ids or of a boolean for each node
 //	node ids  names of nodes: a column of a table, or edges, which stands for the names in the edges
 //
-// A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS), text (.csv
-// with commas; .tsv, .txt with white space; .gz of them), or Parquet.
+// A file is an array (.npy, NAME.npz:KEY), an array without a header (NAME:DTYPE:ROWSxCOLS), text (.csv,
+// .tsv, .txt, with a separator that the first lines tell; .gz of them), Parquet, or Arrow (.feather,
+// .arrow). A directory or a pattern of names is a table in several files.
 //
 // # Names of columns
 //
