@@ -119,6 +119,9 @@ var pageSetups = map[string]pageSetup{
 		cp "$FIXTURES"/edges.csv "$FIXTURES"/labels.csv "$FIXTURES"/features.npy .`},
 	"docs/howto/compare.md": {copies: "graph"},
 	"docs/howto/gpus.md":    {copies: "pack"},
+	"docs/cli/import.md": {commands: `
+		printf 'source,target\na,b\nb,c\n' >edges.csv
+		printf 'id,topic,set,title,url,x0,x1\na,ai,train,A,u,0.1,2\nb,db,valid,B,v,0.7,1\nc,db,test,C,w,0.2,1\n' >nodes.csv`},
 	"docs/howto/own-graph.md": {commands: `
 		printf 'source,target,weight\nalice,bob,0.5\nbob,carol,1\n' >edges.csv
 		printf 'id,label,split,x0,x1,x2\nalice,vet,train,0.1,2.5,1\nbob,cook,valid,0.7,1.5,0\ncarol,cook,test,0.2,1,1\n' >nodes.csv`},
