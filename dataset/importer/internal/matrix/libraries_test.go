@@ -338,3 +338,33 @@ func TestArrowEdges(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldOfArrow: by hand, 50 rows of a record batch in memory, and as they lie in the file, for 8 bytes
+// and for 1 byte each.
+func TestHeldOfArrow(t *testing.T) {
+	held := func(name, column string) int64 {
+		n, err := Held(vfs.OS, Spec{Path: filepath.Join("testdata", name), Columns: []string{column}}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Bytes
+	}
+	if got := held("uncompressed.feather", "i64") - held("uncompressed.feather", "i8"); got != 2*(400-56) { // buffers are multiples of 8 bytes
+		t.Errorf("%d bytes more", got)
+	}
+	if got := held("zstd.feather", "i64") - held("zstd.feather", "i8"); got < 400-56 || got > 2*(400-56)+100 {
+		t.Errorf("compressed: %d bytes more", got)
+	}
+	if got := held("uncompressed.feather", "d") - held("uncompressed.feather", "i8"); got < 21 {
+		t.Errorf("%d bytes of a dictionary", got)
+	}
+	b := []byte("ARROW1\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00ARROW1") // 22 bytes: a footer of 4 may be there, 5 may not
+	name := filepath.Join(t.TempDir(), "x.arrow")
+	for n, says := range map[byte]string{4: "it has no schema", 5: "not an Arrow file, or truncated"} {
+		b[12] = n
+		importertest.Save(t, name, b)
+		if _, err := Open(vfs.OS, Spec{Path: name}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
+			t.Errorf("a footer of %d bytes: %v, want %q", n, err, says)
+		}
+	}
+}
