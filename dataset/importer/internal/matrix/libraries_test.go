@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -365,6 +366,24 @@ func TestHeldOfArrow(t *testing.T) {
 		importertest.Save(t, name, b)
 		if _, err := Open(vfs.OS, Spec{Path: name}); !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("a footer of %d bytes: %v, want %q", n, err, says)
+		}
+	}
+}
+
+// TestBufferInMessage: a buffer lies in the body of its message, which has 100 bytes here, to the last.
+func TestBufferInMessage(t *testing.T) {
+	m := &arrowFile{columnar: columnar{name: "x"}}
+	for _, c := range []struct {
+		at, length int64
+		ok         bool
+	}{{0, 100, true}, {100, 0, true}, {40, 60, true}, {40, 61, false}, {101, 0, false}, {-1, 1, false}, {0, -1, false}, {1 << 62, 1 << 62, false}} {
+		p := part{g: &message{body: 300, next: 400}, buffers: binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(c.at)), uint64(c.length))}
+		at, packed, size, code, err := m.where(p, 0)
+		if !c.ok && !errors.Is(err, fault.ErrInput) || c.ok && (err != nil || at != 300+c.at || packed != c.length || size != c.length || code != noCodec) {
+			t.Errorf("%+v: %d, %d, %d, %v", c, at, packed, size, err)
+		}
+		if _, _, _, _, err := m.where(p, 1); !errors.Is(err, fault.ErrInput) {
+			t.Errorf("a second buffer: %v", err)
 		}
 	}
 }
