@@ -56,6 +56,16 @@ func CheckColumns(m Matrix) error {
 // pandasIndex is pandas' name of a table's index in Parquet and Feather, where it is the last column.
 const pandasIndex = "__index_level_0__"
 
+// IDs returns the columns with names that say that they have ids of nodes, or numbers of rows.
+func (d *Description) IDs() (columns []int) {
+	for i, name := range d.Names {
+		if isID(name) {
+			columns = append(columns, i)
+		}
+	}
+	return columns
+}
+
 // WithoutIDs returns m without its first column, if the name of that column says that it has ids, or
 // without pandas' index. Reading the result then checks that the ids are the numbers of the rows, from 0.
 // It also calls CheckColumns for the other columns. If it fails, it closes m.

@@ -52,7 +52,7 @@ func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
 	}
 	if isTorch(s.Path) {
 		n.Bytes, err = torchfile.Held(fsys, s.Path)
-		n.Most = fmt.Sprintf("reading %s takes %s of memory for its pickle: save its tensors in files of their own", s.Path, budget.FormatNeed(n.Bytes))
+		n.Most = fmt.Sprintf("reading %s takes %s of memory for its pickle: give more --memory, or write the array with numpy.save", s.Path, budget.FormatNeed(n.Bytes))
 		return n, err
 	}
 	if formOf(s) == arrowForm {
@@ -213,6 +213,9 @@ func decoded(text bool, e format.Encoding, bytes, n int64) int64 {
 const mostHeader = 1 << 20
 
 func (m *parquetFile) eachPage(chunk *format.ColumnMetaData, see func(h *format.PageHeader) error) error {
+	if chunk.NumValues == 0 {
+		return nil
+	}
 	at := chunkStart(chunk)
 	var window []byte
 	for end := at + chunk.TotalCompressedSize; at < end; {

@@ -236,6 +236,9 @@ func (m *parquetFile) openColumn(p *parquet.File, i int, path []string, leaves [
 		if chunk.NumValues < 0 || values+chunk.NumValues < values {
 			return m.bad("column %s has %d values in a row group", name, chunk.NumValues)
 		}
+		if chunk.NumValues == 0 {
+			continue // writers state no place for it, or one of a page without values
+		}
 		values += chunk.NumValues
 		r.chunks = append(r.chunks, chunk)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Files returns the files of s: s.Path or, if that is a directory or a pattern of names as in
 // path.Match, the parts of a table, in the order of their names, in which digits count as numbers. Parts
-// that begin with "_" or "." are no tables and left out. Errors are of kind fault.ErrInput.
+// that begin with "_" or "." are no tables and left out, as are empty files of text. Errors are of kind fault.ErrInput.
 func Files(fsys vfs.FS, s Spec) ([]string, error) {
 	files, _, err := partsOf(fsys, s)
 	return files, err
@@ -67,6 +67,9 @@ func listParts(fsys vfs.FS, name, dir, pattern string) (files []string, err erro
 			return nil, fault.New(fault.ErrInput, "%s: the directory %s has a column's value in its name, which is not read: write the table without partitions", name, part)
 		case st.IsDir():
 			return nil, fault.New(fault.ErrInput, "%s: %s is a directory instead of a part", name, part)
+		}
+		if st.Size() == 0 && formOf(Spec{Path: file}) == textForm {
+			continue // Spark writes a part without rows thus
 		}
 		files = append(files, file)
 	}

@@ -20,7 +20,7 @@ func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string][]byte{
 		"p/part-10.csv": []byte("9\n"), "p/part-2.csv": []byte("2\n"), "p/part-02.csv": []byte("3\n"), "p/part-1.csv": []byte("1\n"), "p/part.csv": []byte("0\n"), "p/_SUCCESS": nil, "p/.part-1.csv.crc": nil, "p/_metadata": nil,
-		"p/other.txt": []byte("7\n"), "empty/_SUCCESS": nil, "hive/year=1/a.csv": []byte("1\n"), "deep/a/b.csv": []byte("1\n"), "[x].csv": []byte("5\n"),
+		"p/other.txt": []byte("7\n"), "empty/_SUCCESS": nil, "empty/part.csv": nil, "some/a.csv": nil, "some/b.csv": []byte("4\n"), "some/c.csv": nil, "hive/year=1/a.csv": []byte("1\n"), "deep/a/b.csv": []byte("1\n"), "[x].csv": []byte("5\n"),
 		"forms/a.csv": []byte("1\n"), "forms/b.npy": []byte("1\n"), "odd/a.json": nil, "cols/a.csv": []byte("x\n1\n"), "cols/b.csv": []byte("x,y\n1,2\n"), "names/a.csv": []byte("x\n1\n"), "names/b.csv": []byte("y\n1\n"),
 	} {
 		if err := vfs.OS.MkdirAll(filepath.Join(dir, filepath.Dir(name))); err != nil {
@@ -42,6 +42,9 @@ func TestFiles(t *testing.T) {
 	}
 	if got, err := numbersOf(Open(vfs.OS, Spec{Path: at("p/*.csv")})); got != "[1][3][2][9][0]" || err != nil {
 		t.Errorf("%s, %v", got, err)
+	}
+	if got, err := numbersOf(Open(vfs.OS, Spec{Path: at("some")})); got != "[4]" || err != nil {
+		t.Errorf("parts without a byte: %s, %v", got, err)
 	}
 	for name, says := range map[string]string{
 		"empty": "empty has no files with parts of a table", "p/x*": "x* has no files with parts of a table", "hive": "the directory year=1 has a column's value in its name", "deep": "a is a directory instead of a part", "none/*.csv": "none is missing",

@@ -70,5 +70,10 @@ views = pa.table({
 })
 with ipc.new_file(f"{out}/views.arrow", views.schema, options=ipc.IpcWriteOptions(compression="zstd")) as w:
     w.write_table(views, max_chunksize=50)
+none = pa.table({"src": [1], "dst": [2]})
+with pq.ParquetWriter(f"{out}/groups.parquet", none.schema) as w:  # the first row group and the last are empty
+    for rows in (0, 1, 0):
+        w.write_table(none.slice(0, rows))
+pq.write_table(none.slice(0, 0), f"{out}/none.parquet")
 pq.write_table(views.select(["x", "st"]), f"{out}/nested.parquet")
 feather.write_feather(pa.table({"f": pa.array([1, None, 2.5], pa.float64()), "s": ["", "", ""]}), f"{out}/few.feather", compression="uncompressed")
