@@ -1,6 +1,7 @@
 package raw
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,6 +76,49 @@ func (t *nodeTable) name(i int) string {
 		return strconv.Itoa(i)
 	}
 	return t.about.Names[i]
+}
+
+// checkOrder looks at the ids in files with a row for each node in the nodes' order, where columns are
+// chosen and the ids are not among them: they must count the rows. Other ids say that the rows have
+// another order, unless they are dropped.
+func (s *source) checkOrder(o *importer.Reading) error {
+	done := []string{o.NodeIDs} // the file of the order
+	if s.ids != nil {
+		done = append(done, s.ids.Path)
+	}
+	var found importer.Problems
+	for _, t := range append([]*nodeTable{s.feat, s.label, s.sets}, s.masks...) {
+		if t == nil || t.keyed || slices.Contains(done, t.spec.Path) {
+			continue
+		}
+		done = append(done, t.spec.Path)
+		read, err := t.about.Select(t.spec)
+		if err != nil {
+			return err
+		}
+		for _, i := range t.about.IDs() {
+			column := t.spec
+			column.Columns, column.Except = []string{t.name(i)}, nil
+			file := nodeFile{column, t.about}
+			if slices.Contains(read, i) || slices.ContainsFunc(o.Drop, func(drop string) bool { return t == s.feat && file.chooses(drop, i) }) {
+				continue // reading checks it
+			}
+			otherwise := "remove it"
+			if t == s.feat {
+				otherwise = "give --drop " + t.name(i)
+			}
+			if row, is, err := counts(s.fs, column); err != nil || !is {
+				found.Add(cmp.Or(err, fault.New(fault.ErrInput, "%s: row %d: the column %q is not the number of the row: give --id-column %s if it has the ids of the nodes; else %s", t.spec.Path, row, t.name(i), t.name(i), otherwise)))
+			}
+		}
+	}
+	return found.Err()
+}
+
+// chooses reports whether a name, number, range or pattern of columns means column i.
+func (f *nodeFile) chooses(columns string, i int) bool {
+	chosen, err := f.about.Select(matrix.Spec{Path: f.spec.Path, Columns: []string{columns}})
+	return err == nil && slices.Contains(chosen, i)
 }
 
 // uses are the tables of nodes by their use. A table that is nil is drawn, or absent.

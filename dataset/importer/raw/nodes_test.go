@@ -1,7 +1,9 @@
 package raw_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
 	"diskgnn/dataset/importer/raw"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs/vfstest"
 )
@@ -440,4 +443,50 @@ func TestNodeTableIsArrays(t *testing.T) {
 			t.Fatalf("the table is\n%s\nthe arrays are\n%s", table, arrays)
 		}
 	})
+}
+
+// TestOrderOfRows imports files with a column of ids that no flag reads. It must count the rows, unless
+// it is dropped: rows in another order would belong to other nodes.
+func TestOrderOfRows(t *testing.T) {
+	at := saved(t, map[string]string{
+		"e.csv": "0,1\n1,2\n2,3\n", "x.csv": "1\n2\n3\n4\n", "l.csv": "0\n1\n0\n0\n",
+		"s0.csv": "0\n1\n", "s1.csv": "2\n", "s2.csv": "3\n",
+		"ordered.csv":  "id,a,label,set\n0,1,0,train\n1,2,1,train\n2,3,0,valid\n3,4,0,test\n",
+		"shuffled.csv": "id,a,label,set\n3,4,0,test\n2,3,0,valid\n1,2,1,train\n0,1,0,train\n",
+		"late.csv":     "a,label,set,id\n1,0,train,0\n2,1,train,1\n3,0,valid,3\n4,0,test,2\n",
+	})
+	sets := []string{at("s0.csv"), at("s1.csv"), at("s2.csv")}
+	counted := func(file, row, otherwise string) string {
+		return file + ": row " + row + `: the column "id" is not the number of the row: give --id-column id if it has the ids of the nodes; else ` + otherwise
+	}
+	for _, c := range []struct {
+		r    importer.Reading
+		says string // "": nothing is wrong
+	}{
+		{importer.Reading{FeatureFile: at("x.csv"), LabelFile: at("ordered.csv"), LabelColumn: "label", SplitFiles: sets}, ""},
+		{importer.Reading{FeatureFile: at("x.csv"), LabelFile: at("shuffled.csv"), LabelColumn: "label", SplitFiles: sets}, counted("shuffled.csv", "0", "remove it")},
+		{importer.Reading{FeatureFile: at("x.csv"), LabelFile: at("late.csv"), LabelColumn: "label", SplitFiles: sets}, counted("late.csv", "2", "remove it")},
+		{importer.Reading{FeatureFile: at("ordered.csv"), FeatureColumns: []string{"a"}, LabelFile: at("l.csv"), SplitFiles: sets}, ""},
+		{importer.Reading{FeatureFile: at("shuffled.csv"), FeatureColumns: []string{"a"}, LabelFile: at("l.csv"), SplitFiles: sets}, counted("shuffled.csv", "0", "give --drop id")},
+		{importer.Reading{FeatureFile: at("shuffled.csv"), FeatureColumns: []string{"a"}, LabelColumn: "label", SplitColumn: "set"}, counted("shuffled.csv", "0", "give --drop id")},
+		{importer.Reading{FeatureFile: at("shuffled.csv"), Drop: []string{"id"}, LabelColumn: "label", SplitColumn: "set"}, ""},
+		{importer.Reading{FeatureFile: at("shuffled.csv"), FeatureColumns: []string{"a"}, Drop: []string{"i*"}, LabelColumn: "label", SplitColumn: "set"}, ""},
+		{importer.Reading{FeatureFile: at("shuffled.csv"), IDColumn: "id", LabelColumn: "label", SplitColumn: "set"}, ""},
+		// Rows of features without ids have the order of the ids only if these count.
+		{importer.Reading{FeatureFile: at("x.csv"), LabelFile: at("ordered.csv"), LabelColumn: "label", IDColumn: "id", SplitFiles: sets}, ""},
+		{importer.Reading{FeatureFile: at("x.csv"), LabelFile: at("shuffled.csv"), LabelColumn: "label", IDColumn: "id", SplitFiles: sets}, `shuffled.csv: row 0: the column "id" is not the number of the row, but ` + at("x.csv") + " has no such column"},
+		{importer.Reading{FeatureFile: "random:2", LabelFile: at("shuffled.csv"), LabelColumn: "label", IDColumn: "id", SplitFiles: sets}, ""},
+	} {
+		c.r.Edges = at("e.csv")
+		c.r.Scratch = filepath.Join(t.TempDir(), "scratch")
+		s, err := opened(c.r)
+		if err == nil {
+			if closer, ok := s.(io.Closer); ok {
+				err = closer.Close()
+			}
+		}
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%+v: %v, want %q", c.r, err, c.says)
+		}
+	}
 }

@@ -149,6 +149,7 @@ func open(fsys vfs.FS, o *importer.Reading, e edgeList) (_ importer.Source, err 
 	}
 	var found importer.Problems
 	found.Add(s.openFeatures(o))
+	found.Add(s.checkOrder(o))
 	if o.Labelled() {
 		found.Add(s.openLabels(o))
 		found.Add(s.openSplits(o))
@@ -200,6 +201,9 @@ func (s *source) openIDs(o *importer.Reading, held int64) (edges idEdges, err er
 		n, is, err := counts(s.fs, *s.ids)
 		if err == nil && is {
 			err = s.setNodes("ids", s.ids.Path, n, nil)
+		}
+		if err == nil && !is && s.feat != nil && s.feat.spec.Path != s.ids.Path {
+			err = fault.New(fault.ErrInput, "%s: row %d: the column %q is not the number of the row, but %s has no such column, so that its rows cannot be told apart: add it there", s.ids.Path, n, o.IDColumn, s.feat.spec.Path)
 		}
 		if err != nil || is {
 			return edges, err
