@@ -153,3 +153,14 @@ func tokenOf(t *testing.T, word string) string {
 	h.Write([]byte("diskgnn listen"))
 	return hex.EncodeToString(h.Sum(nil))
 }
+
+// Importing net/http/pprof, anywhere in the program, would serve profiles without the guard of --listen.
+func TestNoDefaultHandlers(t *testing.T) {
+	r, err := http.NewRequest("GET", "http://localhost/debug/pprof/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, pattern := http.DefaultServeMux.Handler(r); pattern != "" {
+		t.Errorf("http.DefaultServeMux serves %q", pattern)
+	}
+}

@@ -42,6 +42,8 @@ var pageCommands = []pageCommand{
 
 	{"docs/watching.md", "diskgnn train --pack pack --out run --listen", aPort, "diskgnn train --pack pack --out run --listen 127.0.0.1:0"},
 	{"docs/watching.md", "ssh ", "needs another machine", ""},
+	{"docs/watching.md", "go tool pprof", aPort, ""},
+	{"docs/watching.md", "curl ", aPort, ""},
 	{"docs/watching.md", "printf 'diskgnn listen'", noOpenSSL + "; TestListenQuietly makes the same token", ""},
 
 	{"docs/cluster.md", "cd /shared/work", noSlurm, ""},

@@ -3,11 +3,12 @@
 //
 //	trainer ── Start, Step, Epoch ──► Monitor ◄── GET ── browser, Prometheus
 //
-//	/          the report below the run's progress; it renews itself
-//	/report    the report alone
-//	/now       the run's progress, as a piece of HTML
-//	/metrics   Prometheus' text exposition format
-//	/healthz   ok, as long as the run is under way
+//	/               the report below the run's progress; it renews itself
+//	/report         the report alone
+//	/now            the run's progress, as a piece of HTML
+//	/metrics        Prometheus' text exposition format
+//	/healthz        ok, as long as the run is under way
+//	/debug/pprof/   profiles of the process
 //
 // The trainer leaves a copy of its state after each step, and the server uses only this copy: it
 // neither reads the trainer's memory nor delays it. The pages load nothing from elsewhere, and are
@@ -111,10 +112,13 @@ func Listen(address string, access Access, note func(format string, args ...any)
 		return nil, errors.Join(err, l.Close())
 	}
 	m.server = &http.Server{Handler: m.handler(), ErrorLog: log.New(firstLine(note), "", 0),
-		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: m.count}
+		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: m.count}
 	m.serve()
 	return m, nil
 }
+
+// writeTimeout is the time for an answer, counted for a recording from its end.
+const writeTimeout = time.Minute
 
 func newState() state {
 	return state{phase: Preparing, valid: score.Undefined, best: score.Undefined, ended: make([]float64, len(counters))}

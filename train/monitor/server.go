@@ -135,6 +135,7 @@ func (m *Monitor) handler() http.Handler {
 		return s.metrics(budget.Now()), nil
 	})
 	get("/healthz", "text/plain; charset=utf-8", func() ([]byte, error) { return []byte("ok\n"), nil })
+	mux.HandleFunc("GET /debug/pprof/{name...}", m.profiles)
 	return m.guard(mux)
 }
 
