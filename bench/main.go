@@ -42,6 +42,7 @@ func commands() []command {
 		{"packing", "packing beside the drive's rates", 5, packingCommand},
 		{"topology", "orders of nodes for a cache of neighbours", 0, topologyCommand},
 		{"sample", "sampling beside GraphBolt and PyTorch Geometric", 5, sampleCommand},
+		{"job", "a whole job, from arrays to predictions, beside GraphBolt and PyTorch Geometric", 3, jobCommand},
 		{"epoch", "whole epochs beside GraphBolt and PyTorch Geometric", 3, epochCommand},
 		{"step", "a training step, on blocks that other programs can read", 0, stepCommand},
 		{"sgemm", "matrix products of the program beside OpenBLAS", 7, sgemmCommand},

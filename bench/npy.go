@@ -38,7 +38,7 @@ func writeNPY(dir, name, descr string, data []byte, shape ...int) (err error) {
 
 // readNPY reads the elements of an array in NumPy's format, version 1, as writeNPY and NumPy
 // write it: little-endian, row by row.
-func readNPY[T float32 | int64](dir, name, descr string) ([]T, error) {
+func readNPY[T float32 | int32 | int64](dir, name, descr string) ([]T, error) {
 	path := filepath.Join(dir, name+".npy")
 	b, err := os.ReadFile(path)
 	if err != nil {
