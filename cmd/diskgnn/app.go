@@ -43,8 +43,9 @@ type globals struct {
 	command        string   // the running command
 	args           []string // the command line, the program's name first
 	resumes        atomic.Pointer[string]
-	making         *making // the output of the running command
-	disk           vfs.FS  // nil: the operating system's
+	making         *making        // the output of the running command
+	disk           vfs.FS         // nil: the operating system's
+	exit           func(code int) // ends the process at once; nil: os.Exit
 
 	config   string
 	json     bool

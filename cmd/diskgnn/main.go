@@ -33,9 +33,6 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return g.run(newApp(g), args)
 }
 
-// exit ends the process at once; tests replace it.
-var exit = os.Exit
-
 // run runs a command line and returns the exit code. A panic in any goroutine is an internal error; its
 // stack follows the message on stderr.
 func (g *globals) run(app *cli.App, args []string) (code int) {
@@ -45,9 +42,9 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 			code = g.fail(fault.Recovered(v), asJSON())
 		}
 	}()
-	defer fault.OnCrash(func(p *fault.PanicError) { exit(g.fail(p, asJSON())) })()
+	defer fault.OnCrash(func(p *fault.PanicError) { g.leave(g.fail(p, asJSON())) })()
 	ctx, stop := interruptible(context.Background(), func(message string) {
-		exit(report(g.stdout, g.stderr, "diskgnn", failure{Error: message + "; " + g.goOn(), ExitCode: exitInterrupted}, asJSON()))
+		g.leave(report(g.stdout, g.stderr, "diskgnn", failure{Error: message + "; " + g.goOn(), ExitCode: exitInterrupted}, asJSON()))
 	})
 	defer stop()
 	defer g.stacksOnQuit()()
@@ -59,4 +56,12 @@ func (g *globals) run(app *cli.App, args []string) (code int) {
 		err = interrupted(err, g.goOn())
 	}
 	return g.fail(err, asJSON())
+}
+
+// leave ends the process at once, while goroutines of the command run.
+func (g *globals) leave(code int) {
+	if g.exit == nil {
+		os.Exit(code)
+	}
+	g.exit(code)
 }

@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
+	"diskgnn/device/cuda"
 	"diskgnn/internal/metamorphic"
 	"diskgnn/internal/vfs"
 )
@@ -45,14 +47,20 @@ func (l *variantRun) faulty(s step, f *metamorphic.Fault) error {
 		}
 		c.disk = vfs.Inject(vfs.OS, fail)
 	case "interrupt":
-		at.do = func() error { return syscall.Kill(os.Getpid(), syscall.SIGINT) }
+		at.do = l.interrupt
 		c.disk = vfs.Inject(vfs.OS, at)
 		allowed = append(allowed, exitInterrupted)
+	case "slow":
+		c.disk = vfs.Inject(vfs.OS, &slow{n: f.At})
+	case "clock":
+		if err := l.setTimes(s, f.At); err != nil {
+			return err
+		}
 	case "torn", "misdirected", "misread":
 		return l.onLyingDrive(s, f, c)
-	case "replace":
+	case "replace", "moved":
 		put, err := l.changeInput(s, f)
-		if err != nil || put == nil {
+		if err != nil || put == nil || f.Kind == "moved" && l.unchecked(s) {
 			return err
 		}
 		at.do = put.change
@@ -95,6 +103,53 @@ func (a *atOperation) Before(vfs.Op, string) error {
 	return nil
 }
 
+// slow is a drive on which some successive operations take long.
+type slow struct {
+	n    int
+	seen atomic.Int64
+}
+
+// Before implements vfs.Injector.
+func (s *slow) Before(vfs.Op, string) error {
+	if i := s.seen.Add(1) - 1 - int64(s.n); i >= 0 && i < 16 {
+		time.Sleep(time.Millisecond)
+	}
+	return nil
+}
+
+// setTimes sets the times of a step's inputs as a machine with another clock does: to the future, or to
+// the past.
+func (l *variantRun) setTimes(s step, n int) error {
+	at := time.Unix(int64(n%2)*(1<<33)+int64(n), 0)
+	for _, dir := range s.inputs {
+		err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+			return errors.Join(err, os.Chtimes(path, at, at))
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unchecked reports whether a step maps rows that it does not check.
+func (l *variantRun) unchecked(s step) bool {
+	return s.command == "train" && l.p.Store(l.variant) == "mmap"
+}
+
+// overwrite puts bytes of another place of a file, which has the content b, at an offset. The file stays
+// open where it is open, and mapped where it is mapped: readers without package vfs see a misdirected read
+// or write so.
+func overwrite(name string, b []byte, offset int) error {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	n := min(4096, len(b)-offset)
+	_, err = f.WriteAt(b[(len(b)-n)/2:][:n], int64(offset))
+	return errors.Join(err, f.Close())
+}
+
 // signals are the signals of the faults of this name.
 var signals = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1}
 
@@ -107,7 +162,7 @@ func (l *variantRun) process(s step, f *metamorphic.Fault) error {
 	c := &call{args: append(slices.Clip(s.args), "--quiet")}
 	cmd := exec.Command("diskgnn-struck", c.args...)
 	cmd.Env = append(os.Environ(), fmt.Sprintf("DISKGNN_STRUCK=%d %d", f.At, int(sent)))
-	cmd.Stderr = &c.stderr
+	cmd.Stderr, cmd.WaitDelay = &c.stderr, patience
 	err := cmd.Run()
 	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
 		return err
@@ -131,6 +186,7 @@ func struck() {
 		panic(err)
 	}
 	at.do = func() error { return syscall.Kill(os.Getpid(), syscall.Signal(sent)) }
+	cuda.Emulate(emulator.Run)
 	ownProcess()
 	g := &globals{stdout: os.Stdout, stderr: os.Stderr, args: os.Args, disk: vfs.Inject(vfs.OS, at)}
 	os.Exit(g.run(newApp(g), os.Args))
@@ -193,6 +249,8 @@ func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error)
 		switch f.Kind {
 		case "shrink":
 			return os.Truncate(c.name, int64(bit/8))
+		case "moved":
+			return overwrite(c.name, b, bit/8)
 		case "replace":
 			other := slices.Clone(b)
 			slices.Reverse(other)

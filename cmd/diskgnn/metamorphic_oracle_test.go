@@ -133,13 +133,7 @@ func (l *variantRun) judgeLoss(d *oracle.Dataset, logits [][]float64) error {
 		return nil
 	}
 	args := []string{"train", "--pack", l.path("pack"), "--out", l.path("step"), "--init-from", l.path("run"), "--engine", "cpu", "--epochs", "1", "--dropout", "0"}
-	for _, s := range p.Content {
-		if s.Command == "train" && slices.Contains([]string{"model", "hidden", "heads", "aggregator", "gcn-norm", "norm", "residual", "input-projection", "activation"}, s.Flag) {
-			if args = append(args, "--"+s.Flag); s.Value != "yes" {
-				args = append(args, s.Value)
-			}
-		}
-	}
+	args = append(args, l.modelFlags()...)
 	if err := l.inPeace(step{args: args}); err != nil {
 		return err
 	}

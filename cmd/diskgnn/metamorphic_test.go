@@ -2,31 +2,30 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"testing"
+	"sync/atomic"
 
 	"diskgnn/internal/metamorphic"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
-	"diskgnn/internal/vfs/vfstest"
 )
 
 // A variantRun runs the variants of a program, each in a directory of its own.
 type variantRun struct {
+	*prover
 	dir     string
-	old     string // directories of older programs
 	p       *metamorphic.Program
 	variant int
 	faults  map[string]int // outcomes of faults, by kind
@@ -49,13 +48,12 @@ type call struct {
 }
 
 func (c *call) run() {
+	g := &globals{stdout: &c.stdout, stderr: &c.stderr, args: append([]string{"diskgnn"}, c.args...), disk: c.disk}
 	// A command that leaves at once ends the process: there is no other way to end its goroutines.
-	exit = func(code int) {
+	g.exit = func(code int) {
 		fmt.Fprintf(os.Stderr, "left at once: %s\n%s\n", c.describe(), stacks())
 		os.Exit(code)
 	}
-	defer func() { exit = os.Exit }()
-	g := &globals{stdout: &c.stdout, stderr: &c.stderr, args: append([]string{"diskgnn"}, c.args...), disk: c.disk}
 	c.code = g.run(newApp(g), g.args)
 }
 
@@ -207,15 +205,26 @@ func (l *variantRun) pack() error {
 func (l *variantRun) train() error {
 	free := func(flag string) string { return l.p.Free(l.variant, "train", flag) }
 	store := l.p.Store(l.variant)
-	args := []string{"train", "--out", l.path("run"), "--engine", "cpu", "--store", store}
-	args = append(args, l.flags("train", "store", "batches", "io", "interrupt", "ranks", "ram-cache")...)
+	args := []string{"train", "--out", l.path("run"), "--engine", l.engine(), "--store", store}
+	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "init-from", "ram-cache", "gpu-cache")...)
+	if l.engine() == "gpu" {
+		args = append(args, "--reduce", "host") // NVIDIA's library is no part of the emulation
+		args = append(args, l.flagsOf("train", "gpu-cache")...)
+	}
 	if cache := free("ram-cache"); cache != "" && l.p.Value("pack", "policy") != "min" && store != "memory" && store != "mmap" && store != "marius" {
 		args = append(args, "--ram-cache", cache)
 	}
 	inputs := []string{l.path("pack")}
 	switch {
 	case store == "packed":
-		args = append(args, "--pack", l.path("pack"))
+		if free("slice") != "" && free("io") != "nvme" {
+			dir, err := l.sliced()
+			if err != nil {
+				return err
+			}
+			inputs[0] = dir
+		}
+		args = append(args, "--pack", inputs[0])
 	case free("batches") == "live":
 		inputs = []string{l.path("graph")}
 		args = append(args, "--dataset", l.path("graph"), "--dry-epochs", "all")
@@ -230,6 +239,14 @@ func (l *variantRun) train() error {
 	default:
 		inputs = []string{l.path("graph"), l.path("samples")}
 		args = append(args, "--dataset", l.path("graph"), "--samples", l.path("samples"))
+	}
+	if l.p.Value("train", "init-from") != "" {
+		if l.variant == metamorphic.Reference {
+			if err := l.initial(); err != nil {
+				return err
+			}
+		}
+		args = append(args, "--init-from", l.reference("init"))
 	}
 	io, err := l.stack(free("io"), inputs[0])
 	if err != nil {
@@ -256,16 +273,85 @@ func (l *variantRun) stack(name, dir string) (string, error) {
 	return "nvme:" + target, l.inPeace(step{args: []string{"nvme", "load", dir, target, "--size", "8MiB"}})
 }
 
+// engine returns the engine of a variant.
+func (l *variantRun) engine() string { return cmp.Or(l.p.Free(l.variant, "train", "engine"), "cpu") }
+
+// initial trains the run with the weights that the variants begin with.
+func (l *variantRun) initial() error {
+	args := []string{"train", "--pack", l.path("pack"), "--out", l.path("init"), "--engine", "cpu", "--epochs", "1", "--seed", "9"}
+	return l.inPeace(step{args: append(args, l.modelFlags()...)})
+}
+
+// modelFlags returns the flags of train that decide the shapes of weights.
+func (l *variantRun) modelFlags() (args []string) {
+	for _, s := range l.p.Content {
+		if s.Command == "train" && slices.Contains([]string{"model", "hidden", "heads", "aggregator", "gcn-norm", "norm", "residual", "input-projection", "activation"}, s.Flag) {
+			if args = append(args, "--"+s.Flag); s.Value != "yes" {
+				args = append(args, s.Value)
+			}
+		}
+	}
+	return args
+}
+
+// sliced makes slices of the pack, and returns the directory to train from. One rank trains from its
+// slice. The slices of two have all bytes of the pack together, and zeros where bytes are missing; they
+// train from the pack, because ranks of one host find each other by its path.
+func (l *variantRun) sliced() (string, error) {
+	world := max(1, number(l.p.Free(l.variant, "train", "ranks")))
+	var made []string
+	for i := range world {
+		made = append(made, l.path(fmt.Sprintf("slice-%d", i)))
+		args := []string{"slice", "--rank", fmt.Sprintf("%d/%d", i, world), "--accumulate", l.p.Value("train", "accumulate"), l.path("pack"), made[i]}
+		if err := l.inPeace(step{args: args}); err != nil {
+			return "", err
+		}
+		if err := l.inPeace(step{args: []string{"verify", made[i]}}); err != nil {
+			return "", errors.New(err.Error())
+		}
+	}
+	want, err := content(l.path("pack"))
+	for name, b := range want {
+		union := make([]byte, len(b))
+		for _, dir := range made {
+			part, e := os.ReadFile(dir + name)
+			if err = errors.Join(err, e); len(part) != len(b) {
+				return "", errors.Join(err, fmt.Errorf("%s%s has %d bytes, of the pack's %d", filepath.Base(dir), name, len(part), len(b)))
+			}
+			for i, x := range part {
+				union[i] |= x
+			}
+		}
+		if !bytes.Equal(union, b) {
+			return "", fmt.Errorf("the slices of %s of variant %d differ from the pack", name, l.variant)
+		}
+	}
+	if world > 1 {
+		return l.path("pack"), err
+	}
+	return made[0], err
+}
+
 // ranks trains with two ranks.
 func (l *variantRun) ranks(s step) error {
 	var calls [2]*call
-	var both sync.WaitGroup
 	for i := range calls {
-		c := &call{args: append(slices.Concat(s.args, s.again), "--quiet", "--rank", fmt.Sprintf("%d/2", i))}
-		calls[i] = c
-		both.Go(c.run)
+		calls[i] = &call{args: append(slices.Concat(s.args, s.again), "--quiet", "--rank", fmt.Sprintf("%d/2", i))}
+	}
+	var both sync.WaitGroup
+	var ended atomic.Bool
+	errs := make([]error, len(calls))
+	for i, c := range calls {
+		both.Go(func() {
+			if c.run(); c.code != exitDone && !ended.Swap(true) {
+				errs[i] = l.interrupt() // the other rank may wait ten minutes for this one to join
+			}
+		})
 	}
 	both.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
 	for _, c := range calls {
 		if c.code == exitInternal {
 			return fmt.Errorf("an internal error: %s", c.describe())
@@ -313,8 +399,8 @@ func (l *variantRun) execute() error {
 		{l.samples, l.p.Live(l.variant) && !reference, func() error { return l.sameFiles("samples") }},
 		{l.pack, l.p.Store(l.variant) != "packed" && !reference, func() error { return l.sameFiles("pack") }},
 		{l.train, false, l.sameRun},
-		{l.predict, false, l.samePredictions},
-		{l.judgeRun, false, nil},
+		{l.predict, !l.learns(), l.samePredictions},
+		{l.judgeRun, !l.learns(), nil},
 	} {
 		if part.left {
 			continue
@@ -381,8 +467,11 @@ func (l *variantRun) bits() bool {
 	same := func(flag string) bool {
 		return p.Free(l.variant, "train", flag) == p.Free(metamorphic.Reference, "train", flag)
 	}
-	return fixed || same("store") && same("ram-cache") && same("memory")
+	return same("engine") && (fixed || same("store") && same("ram-cache") && same("memory"))
 }
+
+// learns reports whether the variant's training has weights: the engine none only loads batches.
+func (l *variantRun) learns() bool { return l.engine() != "none" }
 
 // comparable reports whether the variant trains on the reference's rows and batches.
 func (l *variantRun) comparable() bool {
@@ -391,7 +480,7 @@ func (l *variantRun) comparable() bool {
 	drawn, epochs := max(1, number(p.Value("presample", "epochs"))), number(p.Value("train", "epochs"))
 	fresh := p.Live(l.variant) && (p.Value("presample", "order") != "" || drawn < epochs ||
 		p.Value("train", "input-projection") != "" && drawn != epochs) // dropout there follows from the hotness
-	return !rounded && !fresh
+	return l.learns() && !rounded && !fresh
 }
 
 func number(s string) int { n, _ := strconv.Atoi(s); return n }
@@ -451,131 +540,4 @@ func losses(metrics []byte) []byte {
 		fmt.Fprintln(&out)
 	}
 	return out.Bytes()
-}
-
-// report counts the outcomes of programs.
-type metamorphicReport struct {
-	programs, variants int
-	refusals, faults   map[string]int
-	ran                *metamorphic.Coverage
-}
-
-func newReport() *metamorphicReport {
-	return &metamorphicReport{refusals: make(map[string]int), faults: make(map[string]int), ran: metamorphic.NewCoverage()}
-}
-
-// test runs a program in dir, and returns the first relation that does not hold.
-func (r *metamorphicReport) test(dir, old string, p *metamorphic.Program) (err error) {
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	r.programs++
-	for v := range p.Variants {
-		l := &variantRun{dir: dir, old: old, p: p, variant: v, faults: r.faults}
-		r.variants++
-		err := l.execute()
-		var no *refusedCommand
-		if errors.As(err, &no) {
-			r.refusals[metamorphic.Kind(strings.ReplaceAll(lastLine(no.message), dir, "DIR"))]++
-			r.ran.Add(p, v, false)
-			if v == metamorphic.Reference {
-				return nil
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		r.ran.Add(p, v, true)
-	}
-	return nil
-}
-
-func lastLine(s string) string {
-	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return lines[len(lines)-1]
-}
-
-// TestKeptPrograms runs the programs of testdata/metamorphic again: each once found a defect, or has a
-// fault of another kind.
-func TestKeptPrograms(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join("testdata", "metamorphic", "*.txt"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%d programs are kept (%v)", len(files), err)
-	}
-	late := make(chan os.Signal, 1)
-	signal.Notify(late, os.Interrupt)
-	defer signal.Stop(late)
-	t.Setenv("MASTER_ADDR", "localhost")
-	t.Setenv("MASTER_PORT", rankPort(t))
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := metamorphic.Parse(string(text))
-		if err == nil {
-			err = newReport().test(filepath.Join(vfstest.TempDir(t), "p"), oldDirectories(t), p)
-		}
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func oldDirectories(t *testing.T) string {
-	old, err := filepath.Abs(filepath.Join("..", "..", "testdata", "old"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return old
-}
-
-// TestMetamorphic runs random programs: see package metamorphic. DISKGNN_PROGRAMS is the number of
-// programs, DISKGNN_SEED their seed: make metamorphic.
-func TestMetamorphic(t *testing.T) {
-	programs, seed := 12, 1
-	if n, err := strconv.Atoi(os.Getenv("DISKGNN_PROGRAMS")); err == nil {
-		programs = n
-	}
-	if n, err := strconv.Atoi(os.Getenv("DISKGNN_SEED")); err == nil {
-		seed = n
-	}
-	old := oldDirectories(t)
-	t.Setenv("MASTER_ADDR", "localhost")
-	t.Setenv("MASTER_PORT", rankPort(t))
-	late := make(chan os.Signal, 1) // a fault's signal may arrive when its command has ended
-	signal.Notify(late, os.Interrupt)
-	defer signal.Stop(late)
-	r := newReport()
-	d := metamorphic.NewDrawer(uint64(seed))
-	root := vfstest.TempDir(t)
-	for i := range programs {
-		p := d.Next()
-		if only := os.Getenv("DISKGNN_PROGRAM"); only != "" && only != strconv.Itoa(i) {
-			continue
-		}
-		if name := os.Getenv("DISKGNN_PROGRAM_FILE"); name != "" { // stays if the process ends in it
-			if err := os.WriteFile(name, []byte(p.String()), 0o666); err != nil {
-				t.Fatal(err)
-			}
-		}
-		err := r.test(filepath.Join(root, "p"), old, p)
-		if err == nil {
-			continue
-		}
-		kind := metamorphic.Kind(lastLine(err.Error()))
-		small := metamorphic.Shrink(p, 60, func(q *metamorphic.Program) bool {
-			again := newReport().test(filepath.Join(root, "q"), old, q)
-			return again != nil && metamorphic.Kind(lastLine(again.Error())) == kind
-		})
-		t.Errorf("program %d of seed %d: %v\nits simplest form:\n%s", i, seed, err, small)
-		if t.Failed() && os.Getenv("DISKGNN_ALL") == "" {
-			break
-		}
-	}
-	t.Logf("%d programs, %d variants; %s", r.programs, r.variants, r.ran.Summary())
-	for _, m := range []map[string]int{r.faults, r.refusals} {
-		for _, k := range slices.Sorted(maps.Keys(m)) {
-			t.Logf("%5d %s", m[k], k)
-		}
-	}
 }

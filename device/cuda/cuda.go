@@ -42,7 +42,7 @@ type Info struct {
 // Devices describes the devices of this machine, at least one. If there is none, the error is of kind
 // ErrNoDevice.
 func Devices() ([]Info, error) {
-	d, err := loadDriver()
+	d, err := presentDriver()
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ type Device struct {
 // Open opens the device with the given index in Devices, and loads o.Code. A missing device is an error of
 // kind ErrNoDevice. The calling goroutine need not be attached.
 func Open(index int, o Options) (*Device, error) {
-	d, err := loadDriver()
+	d, err := presentDriver()
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"diskgnn/internal/binio"
@@ -19,6 +20,25 @@ type Emulation func(kernel string, args []uint64, at func(address uint64) []byte
 // the kernels. OpenLate returns a device that defers work.
 func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
+}
+
+// Emulate replaces the GPUs of the machine with an emulated one for this process, until restore is called,
+// so that tests run whole commands on it. Every Open opens another device, with memory of its own. No
+// device may be open during the calls.
+func Emulate(run Emulation) (restore func()) {
+	emulation.Store(&run)
+	return func() { emulation.Store(nil) }
+}
+
+// emulation computes the kernels of the emulated GPU that replaces the machine's; nil: none does.
+var emulation atomic.Pointer[Emulation]
+
+// presentDriver returns the driver of the machine's GPUs, or of the one that replaces them.
+func presentDriver() (driver, error) {
+	if run := emulation.Load(); run != nil {
+		return newEmulated(*run), nil
+	}
+	return loadDriver()
 }
 
 // machine is the state shared by the emulated devices of one machine.

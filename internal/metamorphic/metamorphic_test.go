@@ -95,14 +95,13 @@ func TestDrawer(t *testing.T) {
 
 func TestCoverage(t *testing.T) {
 	p := parsed(t, small)
-	c, d := NewCoverage(), NewCoverage()
+	c := NewCoverage()
 	n := len(p.settings(0))
 	c.Add(p, 0, true)
 	if got := len(c.ran); got != n*(n-1)/2 {
 		t.Errorf("%d settings have %d pairs", n, got)
 	}
-	d.Add(p, 1, false)
-	c.Merge(d)
+	c.Add(p, 1, false)
 	missing := c.Missing(1 << 20)
 	if !slices.Contains(missing, "pack --workers 3 | train --store rows") || slices.Contains(missing, "generate --nodes 40 | presample --fanout 2,3") {
 		t.Errorf("missing are %q", missing)

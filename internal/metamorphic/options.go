@@ -9,8 +9,9 @@ import (
 // Option is an option of a command, with the values that programs have. A value of "" means that the
 // flag is not given, "yes" that a flag without a value is.
 //
-// Two flags of Options are no flags of the program: shards is the number of shards that are made and
-// merged, and interrupt the number of operations after which the command is interrupted and resumed.
+// Some flags of Options are no flags of the program: shards is the number of shards that are made and
+// merged, interrupt the number of operations after which the command is interrupted and resumed, ranks the
+// number of ranks that train, and slice tells whether slices of the pack are made.
 type Option struct {
 	Command string
 	Flag    string
@@ -90,6 +91,7 @@ var Options = []Option{
 	{Command: "train", Flag: "accumulate", Values: []string{"2", "1", "3"}},
 	{Command: "train", Flag: "shuffle-batches", Values: []string{"", "yes"}, When: isNot("pack", "policy", "min")},
 	{Command: "train", Flag: "seed", Values: []string{"", "3"}},
+	{Command: "train", Flag: "init-from", Values: []string{"", "yes"}}, // the weights of another run
 	{Command: "predict", Flag: "output", Values: []string{"", "classes", "embeddings"}},
 	{Command: "predict", Flag: "nodes", Values: []string{"", "test", "valid"}},
 
@@ -106,6 +108,8 @@ var Options = []Option{
 	{Command: "pack", Flag: "shards", Values: []string{"", "2", "3"}, Free: true},
 	{Command: "train", Flag: "store", Values: []string{"packed", "memory", "rows", "ginex", "gnndrive", "agnes", "gids", "hyperion", "mmap", "marius"}, Free: true},
 	{Command: "train", Flag: "batches", Values: []string{"", "live"}, Free: true},
+	{Command: "train", Flag: "engine", Values: []string{"", "gpu", "none"}, Free: true}, // "": cpu
+	{Command: "train", Flag: "gpu-cache", Values: []string{"", "12%"}, Free: true},
 	{Command: "train", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "train", Flag: "memory", Values: []string{"", "256MiB"}, Free: true},
 	{Command: "train", Flag: "ram-cache", Values: []string{"", "12%", "50%", "100%"}, Free: true},
@@ -116,6 +120,7 @@ var Options = []Option{
 	{Command: "train", Flag: "trace", Values: []string{"", "yes"}, Free: true},
 	{Command: "train", Flag: "interrupt", Values: []string{"", "9", "40"}, Free: true},
 	{Command: "train", Flag: "ranks", Values: []string{"", "2"}, Free: true},
+	{Command: "train", Flag: "slice", Values: []string{"", "yes"}, Free: true},
 	{Command: "predict", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "predict", Flag: "memory", Values: []string{"", "96MiB"}, Free: true},
 	{Command: "predict", Flag: "io", Values: []string{"pread", "uring"}, Free: true},

@@ -5,8 +5,8 @@
 //
 // A Program is a pipeline: a graph, samples, a pack, a run and predictions. Its content options decide
 // the bytes of these directories. Each of its variants runs the whole pipeline with free options, which
-// must not change them: workers, threads, memory, shards, caches, stores, backends. A variant may have a
-// Fault in one command, after which the command runs again.
+// must not change them: workers, threads, memory, shards, caches, stores, backends, engines. A variant may
+// have a Fault in one command, after which the command runs again.
 //
 // A Program is text, one setting a line, so that a failing program is kept as a file and runs again:
 //
@@ -23,13 +23,15 @@
 //	run                   weights, losses and scores have equal bits, if sums have the same order; else the
 //	                      first loss agrees to 1e-5
 //	predictions           as the run
+//	slices of a pack      all of them together have the pack's bytes
 //
 // They compare every variant with package train/oracle, which shares no code with the program:
 // predictions with the formulas on the dataset's arrays, and the loss on a batch with all neighbours
 // with the cross-entropy of these logits. verify must find nothing in any directory.
 //
 // A command with a fault must end with an exit code that its kind allows, and a message. The command is
-// then run again without the fault, and must end: with the bytes that it makes without a fault.
+// then run again without the fault, and must end: with the bytes that it makes without a fault. A program
+// that takes minutes ends the test, with the stacks of all goroutines.
 //
 // # Coverage
 //
