@@ -143,8 +143,9 @@ type Candidate interface {
 	// kind fault.ErrBudget.
 	Plan(PlanOptions) (Layout, error)
 	// PlanEval returns the layout, for the host, of a store that loads each evaluation batch once and no
-	// training batches. If the layout has RAMBytes, call Fill before the first batch.
-	PlanEval() (Layout, error)
+	// training batches. hold is the memory, in bytes, in which it may hold rows that several batches
+	// read. If the layout has RAMBytes or HeldBytes, call Fill before the first batch.
+	PlanEval(hold int64) (Layout, error)
 	// Open opens the store with a layout that Plan or PlanEval returned. The stack must
 	// outlive the store. The levels are empty until Fill.
 	Open(stack iostack.Stack, l Layout) (Store, error)
@@ -192,6 +193,9 @@ type PlanOptions struct {
 	Least bool
 	// Slots and EvalSlots are the numbers of slots for training and for evaluation.
 	Slots, EvalSlots int
+	// Hold is memory for rows that only evaluation batches use. It changes nothing else of the layout, but
+	// may make slots for evaluation smaller.
+	Hold Hold
 	// GPU is the device that computes on the matrices; nil: the host does.
 	GPU *cuda.Device
 	// GPUMemory is the limit of the store's device memory, in bytes. GPUCache is the wanted cache
@@ -211,6 +215,13 @@ type PlanOptions struct {
 	Reads iostack.DeviceStack
 }
 
+// Hold is memory of the host, in addition to PlanOptions.Memory, in which a store may hold rows that
+// evaluation batches would read again.
+type Hold struct {
+	Memory      int64 // in bytes
+	Validations int   // how often each validation batch is loaded; test batches are loaded once
+}
+
 // NoGPURows returns an error of kind fault.ErrUsage if the options have a GPU and a GPUCache above 0.
 // Stores call it that hold no rows on a GPU; where is a clause for the message: where they hold them.
 func (o *PlanOptions) NoGPURows(where string) error {
@@ -226,6 +237,7 @@ type Layout struct {
 
 	TableBytes    int64 // of tables that Open reads, such as checksums
 	RAMBytes      int64 // of the rows in RAM, and of their index
+	HeldBytes     int64 // of further rows in RAM, for evaluation batches alone: see Hold
 	KeepBytes     int64 // of filling the rows, and of saved states, in addition
 	WindowBytes   int64 // of the window, if the store has one: see Source.WindowBytes
 	SlotBytes     int64 // of one training slot
@@ -263,7 +275,7 @@ type Layout struct {
 
 // Bytes returns the host memory of the store with the given numbers of slots, in bytes.
 func (l *Layout) Bytes(slots, evalSlots int) int64 {
-	return l.TableBytes + l.RAMBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
+	return l.TableBytes + l.RAMBytes + l.HeldBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
 
 // Store holds rows for the batches of one process. Call its methods from one goroutine. Slots come from

@@ -26,7 +26,7 @@ type own struct {
 }
 
 // PlanEval returns a layout without levels: batches of evaluation do not use the cache.
-func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(Modes()[0], 0), nil }
+func (c *candidate) PlanEval(int64) (featurestore.Layout, error) { return c.layout(Modes()[0], 0), nil }
 
 // Plan makes the levels as large as the options ask for, or as the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {

@@ -98,7 +98,7 @@ func (c *candidate) plan(o featurestore.PlanOptions, reads *devrows.Plan) (featu
 }
 
 // PlanEval returns a layout without a cache, with few reads in flight.
-func (c *candidate) PlanEval() (featurestore.Layout, error) {
+func (c *candidate) PlanEval(int64) (featurestore.Layout, error) {
 	return c.layout(nil, own{requests: c.fewestRequests()}), nil
 }
 

@@ -206,7 +206,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 }
 
 // PlanEval returns the layout for the host: all rows, which Fill reads.
-func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(nil, 0), nil }
+func (c *candidate) PlanEval(int64) (featurestore.Layout, error) { return c.layout(nil, 0), nil }
 
 // mostOnGPU returns the number of rows on the GPU; 0 without a GPU.
 func (c *candidate) mostOnGPU(o *featurestore.PlanOptions) (int64, error) {

@@ -54,7 +54,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 }
 
 // PlanEval returns the layout with the smallest page cache.
-func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(0, 0), nil }
+func (c *candidate) PlanEval(int64) (featurestore.Layout, error) { return c.layout(0, 0), nil }
 
 // layout counts the memory of a store with a bound of pages in the page cache: at least the pages of
 // leastRows rows, at most the pages of the features.

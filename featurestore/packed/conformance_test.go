@@ -3,6 +3,7 @@ package packed_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -25,15 +26,19 @@ func TestConformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		world storetest.Params
 		pack  pack.Options
+		hold  int64 // bytes of rows in memory for evaluation alone
 	}{
-		"static":      {pack: pack.Options{Cache: half, DType: "same"}},
-		"no cache":    {pack: pack.Options{Cache: &budget.Size{Unit: budget.UnitPercent}, Bands: []float64{}, DType: "same"}},
-		"bf16, s2":    {pack: pack.Options{Cache: half, Bands: []float64{50}, DType: "bf16", Compress: packfile.CodecS2}},
-		"int8, zstd":  {pack: pack.Options{Cache: half, DType: "int8", Compress: packfile.CodecZstd}},
-		"disk budget": {storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", Compress: packfile.CodecS2, MaxDisk: &budget.Size{Value: 1}}},
-		"min":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "same"}},
-		"min, int8":   {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
-		"multi-label": {storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack.Options{Cache: half, DType: "same"}},
+		"static":            {pack: pack.Options{Cache: half, DType: "same"}},
+		"no cache":          {pack: pack.Options{Cache: &budget.Size{Unit: budget.UnitPercent}, Bands: []float64{}, DType: "same"}},
+		"bf16, s2":          {pack: pack.Options{Cache: half, Bands: []float64{50}, DType: "bf16", Compress: packfile.CodecS2}},
+		"int8, zstd":        {pack: pack.Options{Cache: half, DType: "int8", Compress: packfile.CodecZstd}},
+		"disk budget":       {world: storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack: pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", Compress: packfile.CodecS2, MaxDisk: &budget.Size{Value: 1}}},
+		"min":               {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "same"}},
+		"min, int8":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
+		"static all held":   {pack: pack.Options{Cache: half, DType: "same"}, hold: 1 << 30},
+		"int8 a part held":  {pack: pack.Options{Cache: half, DType: "int8"}, hold: 16 << 10},
+		"min bf16 all held": {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "bf16"}, hold: 1 << 30},
+		"multi-label":       {world: storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack: pack.Options{Cache: half, DType: "same"}},
 	} {
 		c.world.Drive = name == "static" || name == "disk budget"
 		var traits []storetest.Trait
@@ -59,11 +64,34 @@ func TestConformance(t *testing.T) {
 				if found.Describe().Segment > 1 != (o.MaxDisk != nil) {
 					t.Fatalf("segments of %d batches", found.Describe().Segment)
 				}
+				if c.hold > 0 {
+					return holding{found, c.hold}
+				}
 				return found
 			}, traits...)
 		})
 	}
 }
+
+// holding is a store that holds rows for evaluation in the given memory, if there is enough for all else.
+type holding struct {
+	featurestore.Candidate
+	bytes int64
+}
+
+func (h holding) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	if o.Least || o.Memory < 1<<30 {
+		return h.Candidate.Plan(o)
+	}
+	o.Hold = featurestore.Hold{Memory: h.bytes, Validations: 1 << 10}
+	l, err := h.Candidate.Plan(o)
+	if err == nil && (l.HeldBytes == 0 || l.HeldBytes > h.bytes) {
+		return l, fmt.Errorf("%d bytes are held in %d", l.HeldBytes, h.bytes)
+	}
+	return l, err
+}
+
+func (h holding) PlanEval(int64) (featurestore.Layout, error) { return h.Candidate.PlanEval(h.bytes) }
 
 // sample makes the samples of a world.
 func sample(dataset, out string, p storetest.Params) error {

@@ -38,7 +38,7 @@ func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	}
 	g := &gpu{device: on, bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
 		Table: gpurows.Table{Device: on, Near: l.GPURows, Devices: devices, Part: view % devices, DType: src.facts.DType, Dim: src.facts.Dim},
-		ram:   ramRows{src: src, first: l.GPURows, end: l.CacheRows}}}
+		ram:   ramRows{src: src, first: l.GPURows, end: l.heldHot(), eval: l.HeldEval}}}
 	if g.landing = inTurn; src.facts.DType == dtype.Float32 {
 		g.landing = inMatrix
 	}

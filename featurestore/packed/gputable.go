@@ -108,7 +108,7 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 	}
 	src := t.ram.src
 	piece := func(k int) []byte { return h.Bytes()[k*hotPiece : (k+1)*hotPiece] }
-	return src.readHot(ctx, rep, "fill the GPU cache", hotRange{
+	return src.hot.read(ctx, src.stack, rep, "fill the GPU cache", fileRange{
 		end: min(binio.AlignUp(rows, binio.Page), src.hot.sums.Size),
 		room: func(k int, _ int64) ([]byte, error) {
 			var errs []error

@@ -10,11 +10,13 @@ import (
 	"diskgnn/iostack"
 )
 
-// ramRows are rows of hot.bin in RAM, in whole pages.
+// ramRows are rows of hot.bin in RAM, and after them rows of eval.bin. The entry of a row of hot.bin is its
+// rank; the row of eval.bin at place k has the entry end + k.
 type ramRows struct {
 	src        *source
-	first, end int64        // rows, first ≤ row < end
-	mem        *device.Host // pages of hot.bin, from the page in which row first begins
+	first, end int64        // rows of hot.bin, first ≤ row < end
+	eval       int64        // rows of eval.bin, from its first row on
+	mem        *device.Host // rows from the page of hot.bin in which row first begins
 }
 
 // begin returns the offset of the first page in hot.bin.
@@ -23,10 +25,12 @@ func (t *ramRows) begin() int64 {
 }
 
 func (t *ramRows) bytes() int64 {
-	if t.end <= t.first {
+	if t.end <= t.first && t.eval == 0 {
 		return 0
 	}
-	return binio.AlignUp(t.end*int64(t.src.facts.RowBytes), device.PageSize) - t.begin()
+	rb := int64(t.src.facts.RowBytes)
+	last := binio.AlignUp(t.eval*rb, binio.Page) // whole pages, to be checked
+	return binio.AlignUp(t.end*rb+last, device.PageSize) - t.begin()
 }
 
 func (t *ramRows) open() (err error) {
@@ -42,22 +46,34 @@ func (t *ramRows) close() {
 	}
 }
 
-func (t *ramRows) fill(ctx context.Context, rep progress.Reporter) (int64, error) {
-	if t.bytes() == 0 {
-		return 0, nil
+func (t *ramRows) fill(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	rb := int64(t.src.facts.RowBytes)
+	if t.end > t.first {
+		read, err = t.read(ctx, rep, "fill the RAM cache", &t.src.hot, t.begin(), t.end*rb, 0)
 	}
-	mem, begin := t.mem.Bytes(), t.begin()
-	return t.src.readHot(ctx, rep, "fill the RAM cache", hotRange{
+	if err == nil && t.eval > 0 { // over the rest of the last page of hot.bin
+		var n int64
+		n, err = t.read(ctx, rep, "hold rows of evaluation batches", &t.src.eval, 0, t.eval*rb, t.end*rb-t.begin())
+		read += n
+	}
+	return read, err
+}
+
+// read reads whole pages of a file, from byte begin on until they contain byte end - 1, to byte `to` of the
+// memory.
+func (t *ramRows) read(ctx context.Context, rep progress.Reporter, what string, f *rowFile, begin, end, to int64) (int64, error) {
+	mem := t.mem.Bytes()[to:]
+	return f.read(ctx, t.src.stack, rep, what, fileRange{
 		begin: begin,
-		end:   min(binio.AlignUp(t.end*int64(t.src.facts.RowBytes), binio.Page), t.src.hot.sums.Size), // whole pages, to be checked
+		end:   min(binio.AlignUp(end, binio.Page), f.sums.Size),
 		room: func(_ int, lo int64) ([]byte, error) {
 			return mem[lo-begin : min(lo-begin+hotPiece, int64(len(mem)))], nil
 		},
 	})
 }
 
-// hotRange reads a range of hot.bin, piece by piece.
-type hotRange struct {
+// fileRange is a range of a file of rows that is read piece by piece.
+type fileRange struct {
 	begin, end int64
 	// room returns the memory for the piece that begins at lo, as the k-th piece in flight.
 	room func(k int, lo int64) ([]byte, error)
@@ -65,10 +81,11 @@ type hotRange struct {
 	take func(k int, lo int64, b []byte) error
 }
 
-// hotPiece is the size of a piece of hot.bin, in bytes; hotDepth is the number of pieces in flight.
+// hotPiece is the size of a piece, in bytes; hotDepth is the number of pieces in flight.
 const hotPiece, hotDepth = 4 << 20, 4
 
-func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string, r hotRange) (int64, error) {
+// read reads a range of the file, in sequence, checks it, and returns the bytes read.
+func (f *rowFile) read(ctx context.Context, stack iostack.Stack, rep progress.Reporter, what string, r fileRange) (int64, error) {
 	task := rep.Task(what, r.end-r.begin, progress.Bytes)
 	defer task.Done()
 	var groups [hotDepth]iostack.Group
@@ -77,7 +94,7 @@ func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string
 		done, cancel := context.WithCancel(ctx)
 		cancel()
 		for i := range groups {
-			_ = s.stack.Wait(done, &groups[i])
+			_ = stack.Wait(done, &groups[i])
 		}
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -86,10 +103,10 @@ func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string
 		k := i % hotDepth
 		if i >= hotDepth && i-hotDepth < pieces {
 			lo := r.begin + int64(i-hotDepth)*hotPiece
-			if err := s.stack.Wait(ctx, &groups[k]); err != nil {
+			if err := stack.Wait(ctx, &groups[k]); err != nil {
 				return 0, drain(err)
 			}
-			if err := s.hot.sums.Verify(s.hot.Name(), lo, landing[k]); err != nil {
+			if err := f.sums.Verify(f.Name(), lo, landing[k]); err != nil {
 				return 0, drain(err)
 			}
 			if r.take != nil {
@@ -106,7 +123,7 @@ func (s *source) readHot(ctx context.Context, rep progress.Reporter, what string
 				return 0, drain(err)
 			}
 			landing[k] = room[:min(r.end-lo, int64(len(room)))]
-			if err := s.stack.Submit(&groups[k], []iostack.Request{{File: s.hot.File, Offset: lo, Buf: landing[k]}}); err != nil {
+			if err := stack.Submit(&groups[k], []iostack.Request{{File: f.File, Offset: lo, Buf: landing[k]}}); err != nil {
 				return 0, drain(err)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -39,6 +40,7 @@ type world struct {
 	samples       *mbfile.Reader
 	reader        *packfile.Reader
 	node          []uint32 // by rank
+	hold          featurestore.Hold
 }
 
 // fataler is what is needed of *testing.T and *rapid.T.
@@ -162,7 +164,7 @@ func (w *world) check(t fataler, stack iostack.Stack, through int, gpu *cuda.Dev
 	}
 	edge := w.reader.Index().Edges[through]
 	rows := func(n int64) *budget.Size { return &budget.Size{Value: float64(n * int64(w.reader.Facts().RowBytes))} }
-	po := packed.PlanOptions{Cache: rows(edge), Memory: 1 << 30, Slots: 1, EvalSlots: 1}
+	po := packed.PlanOptions{Cache: rows(edge), Memory: 1 << 30, Slots: 1, EvalSlots: 1, Hold: w.hold}
 	if gpu != nil {
 		near := int64(share * float64(edge))
 		po.GPU, po.GPUMemory, po.GPUCache, po.Cache = gpu, 1<<30, rows(near), rows(edge-near)
@@ -276,12 +278,26 @@ func (w *world) checkEval(t fataler, store *packed.Store, gpu *cuda.Device) {
 		if buf, err = w.samples.Read(ctx, f.Train+i, buf, &want); err != nil {
 			t.Fatal(err)
 		}
-		w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 {
-			if v := int64(sl.Batch().Input[i]); v >= f.HotRows {
-				return slots[v-f.HotRows]
+		var own []uint32 // of the batch, with rows in eval.bin
+		for _, v := range want.Input {
+			if evalNodes[v] {
+				own = append(own, v)
 			}
-			return w.node[sl.Batch().Input[i]]
+		}
+		slices.Sort(own)
+		w.holds(t, &want, sl.Batch(), matrix(t, sl, gpu), func(i int) uint32 {
+			v := int64(sl.Batch().Input[i])
+			switch {
+			case i >= len(own):
+				return w.node[v]
+			case w.hold.Memory == 0 && slots[v-f.HotRows] != own[i]:
+				t.Fatal("row", i, "has place", v-f.HotRows)
+			}
+			return own[i]
 		})
+		if sl.UsefulBytes > sl.BytesRead {
+			t.Fatal("more useful bytes than read:", sl.UsefulBytes, sl.BytesRead)
+		}
 	}
 }
 
@@ -370,6 +386,8 @@ func TestOracle(t *testing.T) {
 			Epochs: rapid.IntRange(1, 2).Draw(t, "epochs"), Memory: 1 << 30, Workers: 2,
 		}, po)
 		defer w.close()
+		w.hold = featurestore.Hold{Memory: rapid.SampledFrom([]int64{0, 1 << 14, 1 << 18, 1 << 30}).Draw(t, "memory for evaluation"),
+			Validations: rapid.SampledFrom([]int{0, 1, 100}).Draw(t, "validations")}
 		if po.Policy == packfile.PolicyMin {
 			w.checkMin(t, stack, nil, 0)
 			w.checkMin(t, stack, gpu, rapid.SampledFrom([]float64{0, 0.3, 1}).Draw(t, "share of the GPU"))

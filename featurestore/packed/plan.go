@@ -39,7 +39,7 @@ func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
 		if o.Cache == nil && i > 0 {
 			l.Note = fmt.Sprintf("cache of %s: memory has no room for all hot rows of the pack, %s", share(r, p.edges[i]), share(r, p.edges[0]))
 		}
-		return l, nil
+		return p.hold(l, o.Hold), nil
 	}
 	least := len(p.edges) - 1
 	return Layout{}, fault.New(fault.ErrBudget, "the smallest cache of this pack, %s, and %d slots need %s of memory, but %s is left; give more --memory, or sample smaller batches",
@@ -47,12 +47,12 @@ func plan(r *packfile.Reader, o PlanOptions, late *lateReads) (Layout, error) {
 }
 
 // PlanEval returns the layout of a store that loads each evaluation batch once, and no training batches.
-// It has no cache: filling one would read more than it saves.
-func PlanEval(r *packfile.Reader) Layout {
+// It has no cache, and holds rows of these batches in at most the given bytes of memory.
+func PlanEval(r *packfile.Reader, hold int64) Layout {
 	p := planner{r: r, edges: r.Index().Edges}
 	l := p.layout(len(p.edges) - 1)
 	l.CacheRows, l.RAMBytes = 0, 0
-	return l
+	return p.hold(l, featurestore.Hold{Memory: hold, Validations: 1})
 }
 
 // planner computes layouts for the cache sizes of a pack.
@@ -134,9 +134,13 @@ func (p *planner) wanted() (first int, note string, err error) {
 // layout returns the layout with the i-th of the pack's caches.
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
-	l := Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
+	return p.measured(Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
 		// Under min there is one edge above two bands: both bands of a chunk are read.
-		Through: i + p.r.Index().Bands - len(p.edges)}
+		Through: i + p.r.Index().Bands - len(p.edges)})
+}
+
+// measured returns the layout with its memory.
+func (p *planner) measured(l Layout) Layout {
 	s := compose(p.r, &l)
 	s.sink.count(&l)
 	l.KeepBytes = s.held.bytes()
@@ -204,6 +208,9 @@ func list(r *packfile.Reader, edges []int64) string {
 	return strings.Join(s, ", ")
 }
 
+// heldHot returns the number of hot rows in memory for evaluation batches.
+func (l *Layout) heldHot() int64 { return l.CacheRows + l.HeldHot }
+
 // PlanOptions are the limits of a layout.
 type PlanOptions = featurestore.PlanOptions
 
@@ -212,7 +219,11 @@ type Layout struct {
 	CacheRows int64 // ranks below are in RAM or on the GPU
 	// Through is the last band of a chunk that is read from disk. Bands 0 to Through have the ranks from
 	// CacheRows on.
-	Through       int
+	Through int
+	// HeldHot and HeldEval are numbers of rows that are in RAM for evaluation batches alone: of the ranks from
+	// CacheRows on, and from the beginning of eval.bin. HeldBytes is their memory.
+	HeldHot, HeldEval, HeldBytes int64
+
 	RAMBytes      int64 // of the cache
 	KeepBytes     int64 // of keeping the cache under policy min, without its rows
 	SlotBytes     int64 // of one training slot

@@ -87,11 +87,13 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	}, byHost)
 }
 
-func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.layout(PlanEval(c.pack)), nil }
+func (c *candidate) PlanEval(hold int64) (featurestore.Layout, error) {
+	return c.layout(PlanEval(c.pack, hold)), nil
+}
 
 func (c *candidate) layout(l Layout) featurestore.Layout {
 	return featurestore.Layout{
-		CacheRows: l.CacheRows, TableBytes: sumsBytes(c.pack), RAMBytes: l.RAMBytes, KeepBytes: l.KeepBytes,
+		CacheRows: l.CacheRows, TableBytes: sumsBytes(c.pack), RAMBytes: l.RAMBytes, HeldBytes: l.HeldBytes, KeepBytes: l.KeepBytes,
 		SlotBytes: l.SlotBytes, EvalSlotBytes: l.EvalSlotBytes, DecodeBytes: l.DecodeBytes,
 		GPU: l.GPU, GPURows: l.GPURows, GPURowsBytes: l.GPURowsBytes, GPUBytes: l.GPUBytes, GPUSlotBytes: l.GPUSlotBytes, QueueBytes: l.QueueBytes,
 		Note: l.Note, Own: l,

@@ -46,11 +46,12 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s, r := &Store{src: src}, src.pack
 	f := &s.src.facts
 	disk, shares, taken := mostRows(r, l.Through)
+	held := evaluation{src: s.src, hot: l.heldHot(), eval: l.HeldEval}
 	evaluated := f.EvalSizes.Inputs()
 	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r}, plans: true,
 		matrix: matrixSize{rows: f.TrainSizes.Inputs(), disk: disk, landed: disk, taken: taken}}
 	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r},
-		matrix: matrixSize{rows: evaluated, disk: evaluated, landed: evaluated, taken: evaluated, eval: true}}
+		matrix: matrixSize{rows: evaluated, disk: evaluated, landed: held.most(evaluated), taken: evaluated, eval: true}}
 
 	min := isMin(r)
 	if min {
@@ -60,7 +61,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s.copies = copier.New(codec.workers())
 	var device *gpu
 	if l.GPU == nil {
-		s.sink = &host{ramRows{src: s.src, end: l.CacheRows}, s.copies}
+		s.sink = &host{ramRows{src: s.src, end: l.heldHot(), eval: l.HeldEval}, s.copies}
 	} else {
 		device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
 		s.sink = device
@@ -83,7 +84,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 		s.held = b
 		s.train.levels = []level{b}
 	}
-	s.eval.levels = []level{evaluation{s.src, l.CacheRows}, ranked}
+	s.eval.levels = []level{held, ranked}
 	return s
 }
 

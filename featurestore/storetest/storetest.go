@@ -629,13 +629,13 @@ func (s *suite) evaluation(t *testing.T) {
 
 // evaluationAlone: a store with the layout for evaluation loads every evaluation batch.
 func (s *suite) evaluationAlone(t *testing.T) {
-	l, err := s.c.PlanEval()
+	l, err := s.c.PlanEval(0)
 	must(t)(err)
 	in := stack(t)
 	defer in.Close()
 	st, err := s.c.Open(in, l)
 	must(t)(err)
-	if l.RAMBytes > 0 {
+	if l.RAMBytes+l.HeldBytes > 0 {
 		_, err = st.Fill(t.Context(), 0, progress.Discard)
 		must(t)(err)
 	}

@@ -223,7 +223,7 @@ func gcd(a, b int) int {
 }
 
 // PlanEval returns a layout without a cache: batches of evaluation do not use it.
-func (c *candidate) PlanEval() (featurestore.Layout, error) {
+func (c *candidate) PlanEval(int64) (featurestore.Layout, error) {
 	return c.layout(own{policy: c.design.Policies[0], grid: c.grid(0)}), nil
 }
 

@@ -102,7 +102,9 @@ type own struct {
 }
 
 // PlanEval returns the layout of the store that reads single rows.
-func (c *candidate) PlanEval() (featurestore.Layout, error) { return c.single.PlanEval() }
+func (c *candidate) PlanEval(hold int64) (featurestore.Layout, error) {
+	return c.single.PlanEval(hold)
+}
 
 // Plan takes the units that the options ask for, or all that the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
@@ -110,7 +112,7 @@ func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	if err := o.NoGPURows("the store " + c.Name() + " holds rows in RAM"); err != nil {
 		return none, err
 	}
-	single, err := c.single.PlanEval()
+	single, err := c.single.PlanEval(0)
 	if err != nil {
 		return none, err
 	}
