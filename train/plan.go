@@ -33,6 +33,7 @@ type Plan struct {
 	MemoryBytes int64 `json:"memory_bytes"` // held at most
 	CacheRows   int64 `json:"cache_rows"`   // held of the rows, the GPU's included
 	CacheBytes  int64 `json:"cache_bytes"`  // in RAM
+	HeldBytes   int64 `json:"held_bytes"`   // of further rows in RAM, for evaluation batches alone
 	GPUBytes    int64 `json:"gpu_memory_bytes"`
 
 	DiskBytes int64 `json:"disk_bytes"` // of the run's directory at most
@@ -177,7 +178,7 @@ func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Tab
 	p.Store, p.IO, p.Engine = r.found.Name(), s.IO, s.Engine
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
 	p.Slots, p.MemoryBytes = s.Slots, r.decision.Memory.Total
-	p.CacheRows, p.CacheBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.GPUBytes
+	p.CacheRows, p.CacheBytes, p.HeldBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.HeldSize, s.GPUBytes
 	p.EmptyCache = r.decision.Memory.Layout.ByUse && p.CacheRows > 0
 	p.DiskBytes = r.runBytes()
 

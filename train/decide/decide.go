@@ -56,7 +56,7 @@ func (d *Decision) Checkpoint() int64 { return d.Memory.checkpoint(&d.Facts.Need
 func (d *Decision) Setup(gpuHeld int64) rundir.Setup {
 	o, f, l := &d.Options, &d.Facts, &d.Memory.Layout
 	s := rundir.Setup{Engine: o.Engine, IO: f.IO.Name, Threads: o.Threads, Memory: o.Memory, Planned: d.Memory.Total,
-		CacheRows: l.CacheRows, CacheSize: l.RAMBytes, Slots: d.Memory.Slots, EvalSlots: d.Memory.EvalSlots,
+		CacheRows: l.CacheRows, CacheSize: l.RAMBytes, HeldSize: l.HeldBytes, Slots: d.Memory.Slots, EvalSlots: d.Memory.EvalSlots,
 		CachePolicy: l.Policy, FaultThreads: l.FaultThreads, PageCache: d.pageCache(), Unchecked: l.Unchecked, StoreState: max(l.StateBytes, f.Needs.State)}
 	if o.Ranks > 1 {
 		s.Ranks = o.Ranks

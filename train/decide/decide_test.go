@@ -61,6 +61,9 @@ var table = []decided{
 		f.Drawing = &Drawing{Topology: topology.Cached, TopologyBytes: 40 << 20, Heap: [2]int64{1 << 20, 2 << 20}, Host: 8 << 20}
 	}},
 	{"a store whose rows lie in the page cache", func(_ *Options, f *Facts) { f.Store.Paged = true }},
+	{"a store that holds rows for evaluation", func(_ *Options, f *Facts) { f.Plan = holding(100 << 20) }},
+	{"a store that holds a part of them", func(o *Options, f *Facts) { o.Memory, f.Plan = 200<<20, holding(100<<20) }},
+	{"a rank that does not evaluate", func(o *Options, f *Facts) { o.Rank, o.Ranks, o.Accumulate, f.Plan = 1, 2, 2, holding(100<<20) }},
 	{"what happens is recorded", func(_ *Options, f *Facts) { f.Records = 50 << 20 }},
 }
 
@@ -81,6 +84,18 @@ func divided(o featurestore.PlanOptions) (featurestore.Layout, error) {
 	}
 	l.CacheRows = l.RAMBytes >> 10
 	return l, nil
+}
+
+// holding is divided for a store that holds rows for evaluation, at most the given bytes; then slots for
+// evaluation are smaller.
+func holding(most int64) func(featurestore.PlanOptions) (featurestore.Layout, error) {
+	return func(o featurestore.PlanOptions) (featurestore.Layout, error) {
+		l, err := divided(o)
+		if l.HeldBytes = min(o.Hold.Memory, most); l.HeldBytes == most {
+			l.EvalSlotBytes = 2 << 20
+		}
+		return l, err
+	}
 }
 
 // ordinary is the run that the cases differ from.
@@ -145,6 +160,29 @@ func TestDecide(t *testing.T) {
 	}
 	if d := cmp.Diff(string(want), b.String()); d != "" {
 		t.Errorf("decided otherwise (-update writes it anew):\n%s", d)
+	}
+}
+
+// TestHoldFor: the memory for held rows is all that is left, and the plan is asked for them with the number
+// of validations of the run.
+func TestHoldFor(t *testing.T) {
+	o, f := ordinary()
+	o.ValidateEvery = 4 // epochs 3, 7 and 9
+	var last featurestore.PlanOptions
+	f.Plan = func(o featurestore.PlanOptions) (featurestore.Layout, error) { last = o; return divided(o) }
+	d, err := Decide(o, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two := d.Memory // before more than three slots
+	two.Slots = 3
+	if want := (featurestore.Hold{Memory: o.Memory - two.Sum(&f.Needs), Validations: 3}); last.Hold != want || last.Slots != 3 || last.EvalSlots != 1 {
+		t.Errorf("%+v, want %+v", last, want)
+	}
+	f.Plan = holding(7 << 20)
+	d, err = Decide(o, f)
+	if s := d.Setup(0); err != nil || s.HeldSize != 7<<20 || d.Outside() < 7<<20 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 

@@ -41,8 +41,9 @@ type Memory struct {
 func (o *Options) UnderWay(steps int) int { return min(cmp.Or(o.Slots, MostSlots), steps) }
 
 // divide divides o.Memory: first the minimum (the engine, two slots, the store's least cache), then
-// a third slot, then the cache, of the wanted size or as large as possible, then more slots. A GPU
-// holds the wanted part of the cache, or the part that fits.
+// a third slot, then the cache, of the wanted size or as large as possible, then a second slot for
+// evaluation, then rows that the store holds for evaluation, then more slots. A GPU holds the wanted part
+// of the cache, or the part that fits.
 func divide(o *Options, facts *Facts) (Memory, error) {
 	f, needs := &facts.Store.Facts, &facts.Needs
 	p := Memory{Replicas: max(1, needs.Replicas), Fixed: budget.Reserve + needs.Engine + needs.Stack + int64(o.Epochs)*EpochBytes + facts.Records}
@@ -50,9 +51,10 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 		p.EvalSlots = 1
 	}
 	steps := o.Epochs * f.BatchesPerEpoch
+	var hold featurestore.Hold
 	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
 		works := int64(slots*p.Replicas)*needs.Work + int64(p.EvalSlots)*needs.EvalWork
-		po := featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.Fixed - works, Least: least, Slots: slots * p.Replicas, EvalSlots: p.EvalSlots,
+		po := featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.Fixed - works, Least: least, Slots: slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
 			GPUMemory: needs.GPULeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(steps) * p.Replicas}
 		return facts.Plan(po)
 	}
@@ -87,6 +89,13 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 		p.EvalSlots = MostEvalSlots
 		p.Total = p.Sum(needs)
 	}
+	if p.EvalSlots > 0 && o.Rank == 0 { // rank 0 alone evaluates
+		hold = featurestore.Hold{Memory: o.Memory - p.Total, Validations: o.validations()}
+		if p.Layout, err = try(p.Slots, false, o.Memory); err != nil {
+			return p, err
+		}
+		p.Total = p.Sum(needs)
+	}
 	for o.Slots == 0 && p.Slots < min(MostSlots, steps) && p.Total+int64(p.Replicas)*(p.Layout.SlotBytes+needs.Work) <= o.Memory {
 		p.Slots++
 		p.Total = p.Sum(needs)
@@ -94,11 +103,21 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 	return p, nil
 }
 
+// validations returns the number of validations of a run that does not stop early.
+func (o *Options) validations() (n int) {
+	for epoch := range o.Epochs {
+		if o.Validates(epoch) {
+			n++
+		}
+	}
+	return n
+}
+
 // Sum returns the most bytes held: with all buffers, or before they are taken, while the run
 // resumes from a checkpoint.
 func (p *Memory) Sum(needs *Needs) int64 {
 	slots := int64(p.Slots*max(1, p.Replicas))*(p.Layout.SlotBytes+needs.Work) + int64(p.EvalSlots)*(p.Layout.EvalSlotBytes+needs.EvalWork)
-	return p.Fixed + p.Layout.TableBytes + max(p.resuming(needs), p.Layout.RAMBytes+p.Layout.KeepBytes+p.Layout.WindowBytes+p.Layout.DecodeBytes+p.Layout.QueueBytes+slots)
+	return p.Fixed + p.Layout.TableBytes + max(p.resuming(needs), p.Layout.RAMBytes+p.Layout.HeldBytes+p.Layout.KeepBytes+p.Layout.WindowBytes+p.Layout.DecodeBytes+p.Layout.QueueBytes+slots)
 }
 
 // checkpoint returns the most bytes of a checkpoint, including the store's state, present or from
@@ -123,7 +142,7 @@ func mebibytes(n int64) string { return fmt.Sprintf("%dMiB", (n+1<<20-1)>>20) }
 // outside returns the bytes that Go's collector does not manage, among them the GPU driver's memory
 // and pinned memory.
 func (p *Memory) outside(needs *Needs) int64 {
-	n := p.Layout.RAMBytes + p.Layout.WindowBytes + p.Layout.QueueBytes + int64(p.Slots*max(1, p.Replicas))*p.Layout.SlotBytes + int64(p.EvalSlots)*p.Layout.EvalSlotBytes
+	n := p.Layout.RAMBytes + p.Layout.HeldBytes + p.Layout.WindowBytes + p.Layout.QueueBytes + int64(p.Slots*max(1, p.Replicas))*p.Layout.SlotBytes + int64(p.EvalSlots)*p.Layout.EvalSlotBytes
 	n += needs.Stack
 	if needs.OnGPU {
 		n += budget.DriverReserve + int64(p.Slots*max(1, p.Replicas))*needs.Work + int64(p.EvalSlots)*needs.EvalWork
@@ -145,6 +164,9 @@ func (p *Memory) String() string {
 	}
 	if p.EvalSlots > 0 {
 		s += fmt.Sprintf(" + %d for evaluation of %s", p.EvalSlots, budget.FormatBytes(p.Layout.EvalSlotBytes))
+	}
+	if p.Layout.HeldBytes > 0 {
+		s += fmt.Sprintf(" + %s of rows for evaluation", budget.FormatBytes(p.Layout.HeldBytes))
 	}
 	return s + fmt.Sprintf(" + %s engine and program", budget.FormatBytes(p.Fixed+p.Layout.TableBytes))
 }

@@ -9,12 +9,12 @@ import (
 // The plan is the sum of what a layout names, the window of coming batches included.
 func TestPlanSumsTheLayout(t *testing.T) {
 	p := Memory{Slots: 3, EvalSlots: 2, Fixed: 7,
-		Layout: featurestore.Layout{TableBytes: 10, RAMBytes: 100, KeepBytes: 1000, WindowBytes: 10_000, DecodeBytes: 100_000, QueueBytes: 20_000_000_000, SlotBytes: 1_000_000, EvalSlotBytes: 10_000_000}}
+		Layout: featurestore.Layout{TableBytes: 10, RAMBytes: 100, HeldBytes: 300_000_000_000, KeepBytes: 1000, WindowBytes: 10_000, DecodeBytes: 100_000, QueueBytes: 20_000_000_000, SlotBytes: 1_000_000, EvalSlotBytes: 10_000_000}}
 	needs := Needs{Work: 100_000_000, EvalWork: 1_000_000_000, Stack: 5} // which fixed has
-	if n, want := p.Sum(&needs), int64(22_323_111_117); n != want {
+	if n, want := p.Sum(&needs), int64(322_323_111_117); n != want {
 		t.Errorf("%d bytes, want %d", n, want)
 	}
-	if n, want := p.outside(&needs), int64(20_023_010_105); n != want {
+	if n, want := p.outside(&needs), int64(320_023_010_105); n != want {
 		t.Errorf("%d bytes outside of the heap, want %d", n, want)
 	}
 }

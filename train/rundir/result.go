@@ -17,6 +17,8 @@ type Setup struct {
 	Planned   int64  `json:"planned_bytes"` // of them used, as planned
 	CacheRows int64  `json:"cache_rows"`    // ranks below are held in RAM or by the GPU
 	CacheSize int64  `json:"cache_bytes"`   // in RAM
+	// HeldSize is the bytes of further rows in RAM, for evaluation batches alone.
+	HeldSize int64 `json:"held_bytes,omitempty"`
 	// CachePolicy chooses the cache's rows, for a store with several policies. StoreState is the
 	// most bytes that the run's checkpoints hold of the store's state.
 	CachePolicy string `json:"cache_policy,omitempty"`

@@ -130,6 +130,7 @@ type packEvaluation struct {
 	undo   func() // of the heap's limit
 	store  featurestore.Store
 	slots  int
+	held   int64 // bytes of rows that the store holds
 	result Evaluation
 }
 
@@ -156,14 +157,19 @@ func (p *packEvaluation) prepare() error {
 		return err
 	}
 	p.report.Logf("I/O: %s", how)
-	layout, err := p.pack.PlanEval()
+	layout, err := p.pack.PlanEval(0)
 	if err != nil {
 		return err
 	}
-	if err := p.newEngine(run, layout); err != nil {
+	left, err := p.newEngine(run, layout)
+	if err != nil {
 		return err
 	}
-	p.undo = budget.LimitHeap(o.Memory, iostack.Held(p.stack)+int64(p.slots)*layout.EvalSlotBytes)
+	if layout, err = p.pack.PlanEval(left); err != nil {
+		return err
+	}
+	p.held = layout.HeldBytes
+	p.undo = budget.LimitHeap(o.Memory, iostack.Held(p.stack)+layout.HeldBytes+int64(p.slots)*layout.EvalSlotBytes)
 	if p.store, err = p.pack.Open(p.stack, layout); err != nil {
 		return epoch.OfPack(err)
 	}
@@ -191,41 +197,49 @@ func checkPack(run *Run, pack featurestore.Candidate) error {
 	return nil
 }
 
-// newEngine makes the engine, if the evaluation's whole memory fits.
-func (p *packEvaluation) newEngine(run *Run, layout featurestore.Layout) error {
+// newEngine makes the engine, if the evaluation's whole memory fits, and returns the memory left, in bytes.
+func (p *packEvaluation) newEngine(run *Run, layout featurestore.Layout) (left int64, err error) {
 	o, f := &p.options, &p.facts
 	scorer, _ := score.Bytes(epoch.EvalJudging(run.Metric(), f))
 	fixed := budget.Reserve + iostack.Held(p.stack) + scorer + layout.KeepBytes + layout.DecodeBytes + layout.TableBytes
 	e, bytes, err := run.NewEngine(EngineOptions{Weights: o.Weights, Threads: o.Threads, BLAS: o.BLAS}, fixed, o.Memory)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	p.engine = e
 	more, err := e.EvaluatorBytes(f.EvalSizes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	fixed += bytes + more
 	if err := budget.Check("the engine", fixed, o.Memory); err != nil {
-		return err
+		return 0, err
 	}
 	if err := e.EvaluateAt(f.EvalSizes); err != nil {
-		return err
+		return 0, err
 	}
 	_, work := e.WorkBytes()
 	slot := layout.EvalSlotBytes + work
 	if p.slots = decide.MostEvalSlots; fixed+2*slot > o.Memory || f.Valid+f.Test == 1 {
 		p.slots = 1
 	}
-	return budget.Check("the evaluation", fixed+int64(p.slots)*slot, o.Memory)
+	need := fixed + int64(p.slots)*slot
+	return o.Memory - need, budget.Check("the evaluation", need, o.Memory)
 }
 
 // score evaluates all batches.
 func (p *packEvaluation) score(ctx context.Context) error {
 	r := &epoch.Replica{View: p.store.View(0), Engine: p.engine}
 	events := epoch.Stream{terminal.New(p.report, nil, true, true)}
+	var read int64
 	var err error
+	if p.held > 0 {
+		if read, err = p.store.Fill(ctx, 0, p.report); err != nil {
+			return epoch.OfPack(err)
+		}
+	}
 	p.result.ValidAccuracy, p.result.TestAccuracy, p.result.BytesRead, err = r.Evaluate(ctx, &p.facts, p.result.Metric, p.slots, events, p.diverged)
+	p.result.BytesRead += read
 	return err
 }
 
