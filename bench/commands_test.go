@@ -53,6 +53,7 @@ func TestSubcommands(t *testing.T) {
 		{"sgemm -rounds 1 -time 1ms -shape nn8x8x8 -kinds gonum", "gonum"},
 		{"step BLOCKS -make SAMPLES -dataset GRAPH", ""},
 		{"step BLOCKS -steps 1 -warmup 0 -hidden 4", "median_ms,step_per_sgemm,prepare_ms"},
+		{"validation -pack PACK -hold 1GiB", "bytes over,seconds over,requests cold"},
 		{"stream -pack PACK -engine cpu -rounds 1 -epochs 2 -serial -- --hidden 4", "serial_over_streamed,ratio"},
 		{"simulated -rounds 1 -stores rows,packed" + small, "measured_seconds,simulated_seconds,error"},
 		{"job -rounds 1 -nodes 600 -dim 4 -train-ratio 0.1 -fanout 2,2 -hidden 4 -epochs 2 -cache 100% -exact", "drive_written_bytes,valid_epoch,test_accuracy"},
