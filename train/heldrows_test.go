@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/progress"
 	"diskgnn/pack"
 	"diskgnn/train/decide"
@@ -25,6 +26,19 @@ func holding(bytes int64) func(*parts) {
 			}
 			return d, err
 		}
+	}
+}
+
+// holdingNothing takes the memory for held rows away.
+func holdingNothing(p *parts) {
+	inner := p.decide
+	p.decide = func(o decide.Options, f decide.Facts) (decide.Decision, error) {
+		plan := f.Plan
+		f.Plan = func(o featurestore.PlanOptions) (featurestore.Layout, error) {
+			o.Hold = featurestore.Hold{}
+			return plan(o)
+		}
+		return inner(o, f)
 	}
 }
 

@@ -2,10 +2,12 @@ package train
 
 import (
 	"context"
+	"errors"
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/program"
 	"diskgnn/iostack"
 	"diskgnn/train/decide"
@@ -47,7 +49,9 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if err = r.drawing.place(ctx, r.report); err != nil {
 		return err
 	}
-	if r.store, err = r.found.Open(r.stack, r.decision.Memory.Layout); err != nil {
+	if r.store, err = r.found.Open(r.stack, r.decision.Memory.Layout); errors.Is(err, fault.ErrDevice) {
+		return noGPUEngine(err)
+	} else if err != nil {
 		return epoch.OfPack(err)
 	}
 	r.onClose(func() { _ = r.store.Close() }) // only read from
