@@ -1,13 +1,12 @@
 package dataset
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
@@ -32,24 +31,35 @@ func (f *Facts) checkClassNames() error {
 // that it may not have are an error of kind fault.ErrInput: each has the form of CheckName, and no two
 // are equal.
 func EncodeClassNames(names []string) ([]byte, error) {
-	size := 0
-	for class, name := range names {
-		if why := CheckName([]byte(name)); why != "" {
-			return nil, fault.New(fault.ErrInput, "the name of class %d is %.40q: %s", class, name, why)
-		}
-		size += len(name) + 1
+	if err := checkNames(names, fault.ErrInput); err != nil {
+		return nil, err
 	}
-	if a, b := equalNames(names); b > 0 {
-		return nil, fault.New(fault.ErrInput, "classes %d and %d are both called %.40q", a, b, names[a])
+	b := classLines(names)
+	if len(b) > MaxClassNames {
+		return nil, fault.New(fault.ErrInput, "the names of %d classes have %d bytes, more than %d", len(names), len(b), MaxClassNames)
 	}
-	if size > MaxClassNames {
-		return nil, fault.New(fault.ErrInput, "the names of %d classes have %d bytes, more than %d", len(names), size, MaxClassNames)
-	}
-	b := make([]byte, 0, size)
+	return b, nil
+}
+
+// classLines returns names as ClassNamesFile has them.
+func classLines(names []string) (b []byte) {
 	for _, name := range names {
 		b = append(append(b, name...), '\n')
 	}
-	return b, nil
+	return b
+}
+
+// checkNames checks the names of all classes. Its errors are of the given kind.
+func checkNames(names []string, kind error) error {
+	for class, name := range names {
+		if why := CheckName([]byte(name)); why != "" {
+			return fault.New(kind, "the name of class %d is %.40q: %s", class, name, why)
+		}
+	}
+	if a, b := equalNames(names); b > 0 {
+		return fault.New(kind, "classes %d and %d are both called %.40q", a, b, names[a])
+	}
+	return nil
 }
 
 // decodeClassNames reads names from the content of ClassNamesFile. Names that it may not have, or
@@ -60,13 +70,8 @@ func decodeClassNames(b []byte, classes int) ([]string, error) {
 		return nil, fault.New(fault.ErrCorrupt, "it has %d lines instead of one for each of %d classes, or ends within one", n, classes)
 	}
 	names := strings.Split(text, "\n")
-	for class, name := range names {
-		if why := CheckName([]byte(name)); why != "" {
-			return nil, fault.New(fault.ErrCorrupt, "the name of class %d is %.40q: %s", class, name, why)
-		}
-	}
-	if a, b := equalNames(names); b > 0 {
-		return nil, fault.New(fault.ErrCorrupt, "classes %d and %d are both called %.40q", a, b, names[a])
+	if err := checkNames(names, fault.ErrCorrupt); err != nil {
+		return nil, err
 	}
 	return names, nil
 }
@@ -130,11 +135,7 @@ func hashClassNames(names []string) string {
 	if names == nil {
 		return ""
 	}
-	h := sha256.New()
-	for _, name := range names {
-		h.Write(append([]byte(name), '\n'))
-	}
-	return hex.EncodeToString(h.Sum(nil))
+	return binio.Hash(classLines(names))
 }
 
 // mostCarried bounds the bytes of names that packs and runs copy into their run.json.

@@ -122,7 +122,8 @@
 //
 // Facts must agree with the sizes of all files and tables, and no data file is larger than 2⁵⁰ bytes;
 // a reader checks that before anything else. Verify checks all promises above: bytes, order, ranges,
-// finite features, and that no two names of nodes, or of classes, are equal. Other readers check the parts that they use.
+// finite features, and that no two names of nodes, or of classes, are equal. Other readers check the
+// parts that they use.
 //
 // # Original ids
 //
@@ -142,8 +143,8 @@
 // The parameter "source" is the origin of the content, and decides the other parameters: "generator"
 // with its version, seed and shape; "import" with the format, the SHA-256 of the source files' sizes
 // and bytes, and the applied options ("for" is predict if labels and splits were left out); or
-// "memory" with the SHA-256 of the content itself, and one of class_names.txt alone if there is one. If features are compressed, "compression" is the
-// name of the encoder, which includes its fixed level.
+// "memory" with the SHA-256 of the content itself, and one of class_names.txt alone if there is one. If
+// features are compressed, "compression" is the name of the encoder, which includes its fixed level.
 //
 // # Versions
 //

@@ -298,11 +298,6 @@ func isInts[T number](dst []T) bool {
 	return is
 }
 
-// bytesOf returns the memory of numbers.
-func bytesOf[V number](v []V) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), len(v)*int(unsafe.Sizeof(*new(V))))
-}
-
 func view[V number](b *[block]uint64) []V {
 	return unsafe.Slice((*V)(unsafe.Pointer(b)), block)
 }

@@ -66,98 +66,12 @@ func (d *Description) IDs() (columns []int) {
 	return columns
 }
 
-// WithoutIDs returns m without its first column, if the name of that column says that it has ids, or
-// without pandas' index. Reading the result then checks that the ids are the numbers of the rows, from 0.
-// It also calls CheckColumns for the other columns. If it fails, it closes m.
-func WithoutIDs(m Matrix) (Matrix, error) {
-	names, id := m.Names(), 0
-	if last := len(names) - 1; last > 0 && names[last] == pandasIndex && !isID(names[0]) {
-		id = last
-	}
-	if len(names) < 2 || !isID(names[id]) {
-		return checked(m, CheckColumns(m))
-	}
-	r := &withoutIDs{Matrix: m, id: id}
-	return checked(r, CheckColumns(r))
-}
-
-// LeftOut returns the name of the column that WithoutIDs left out of m; is reports whether there is
-// one.
-func LeftOut(m Matrix) (name string, is bool) {
-	r, is := m.(*withoutIDs)
-	if is {
-		name = r.Matrix.Names()[r.id]
-	}
-	return name, is
-}
-
 // checked returns m, or closes it if there is an error.
 func checked(m Matrix, err error) (Matrix, error) {
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
 	return m, nil
-}
-
-// withoutIDs is a table without the column that counts the rows.
-type withoutIDs struct {
-	Matrix
-	id      int       // number of the column
-	doubles []float64 // rows
-	ints    []int64
-	at      int64 // the row that comes next
-}
-
-func (m *withoutIDs) Columns() int { return m.Matrix.Columns() - 1 }
-
-func (m *withoutIDs) Names() []string {
-	return slices.Delete(slices.Clone(m.Matrix.Names()), m.id, m.id+1)
-}
-
-func (m *withoutIDs) Skip(rows int64) error {
-	m.at += rows
-	return m.Matrix.Skip(rows)
-}
-
-func (m *withoutIDs) Ints(dst []int64) (int, error) {
-	return besideIDs(m, dst, &m.ints, m.Matrix.Ints)
-}
-
-func (m *withoutIDs) Floats(dst []float32) (int, error) {
-	return besideIDs(m, dst, &m.doubles, m.Matrix.Doubles) // ids are exact in them
-}
-
-func (m *withoutIDs) Doubles(dst []float64) (int, error) {
-	return besideIDs(m, dst, &m.doubles, m.Matrix.Doubles)
-}
-
-// besideIDs sets dst to the columns beside the ids of the next rows, and checks the ids. next reads rows
-// into buf.
-func besideIDs[T, U int64 | float32 | float64](m *withoutIDs, dst []T, buf *[]U, next func([]U) (int, error)) (n int, err error) {
-	width := m.Matrix.Columns()
-	if *buf == nil {
-		*buf = make([]U, max(chunk/width, 1)*width)
-	}
-	for len(dst)-n >= width-1 {
-		rows := min((len(dst)-n)/(width-1), len(*buf)/width)
-		got, err := next((*buf)[:rows*width])
-		if err != nil || got == 0 {
-			return n, err
-		}
-		for row := (*buf)[:got]; len(row) > 0; row = row[width:] {
-			if row[m.id] != U(m.at) {
-				return 0, fault.New(fault.ErrInput, "%s: row %d: the column %q is %v instead of the number of the row, so it cannot be left out; if it has the ids of nodes, give --node-ids edges", m.Name(), m.at, m.Matrix.Names()[m.id], row[m.id])
-			}
-			for i, x := range row[:width] {
-				if i != m.id {
-					dst[n] = T(x)
-					n++
-				}
-			}
-			m.at++
-		}
-	}
-	return n, nil
 }
 
 // end is one of an edge's ends, 0 if it is neither.
@@ -221,21 +135,10 @@ func endsOf(file string, names []string) (Ends, error) {
 func Edges(m Matrix) (Matrix, Ends, error) {
 	e, err := endsOf(m.Name(), m.Names())
 	if e.Reversed {
-		m = reversed{m}
+		m = &picked{Matrix: m, columns: []int{1, 0}, id: -1}
 	}
 	m, err = checked(m, err)
 	return m, e, err
-}
-
-// reversed is a table of integers in two columns that change places.
-type reversed struct{ Matrix }
-
-func (m reversed) Ints(dst []int64) (int, error) {
-	n, err := m.Matrix.Ints(dst)
-	for i := 0; i+1 < n; i += 2 {
-		dst[i], dst[i+1] = dst[i+1], dst[i]
-	}
-	return n, err
 }
 
 // OpenEdges opens a file of edges between nodes with numbers. The matrix has two columns of integers,

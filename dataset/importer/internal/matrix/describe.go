@@ -24,8 +24,9 @@ type Description struct {
 	Data          []string // names of data behind the columns which are not a column: networkx's dicts of edges
 }
 
-// Describe describes a file, an empty one of text as one without columns, without regard to s.Columns and s.Except. Of a large file it reads only
-// the beginning, or the file's own description. Errors are of kind fault.ErrInput.
+// Describe describes a file, without regard to s.Columns and s.Except; an empty one of text has no
+// columns. Of a large file it reads only the beginning, or the file's own description. Errors are of
+// kind fault.ErrInput.
 func Describe(fsys vfs.FS, s Spec) (Description, error) {
 	if files, is, err := partsOf(fsys, s); err != nil || is {
 		if err != nil {

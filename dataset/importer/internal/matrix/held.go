@@ -34,8 +34,9 @@ type Need struct {
 
 // Held returns the memory for reading the chosen columns of a file. For Parquet it is the footer's, and
 // a page and a dictionary of every column; for Arrow a record batch, and dictionaries; for a file of
-// torch its pickle's; for other forms it is 0. Of several files, it is the largest. Held reads the footer to compute it. If most is not 0, a footer that takes more than most bytes of
-// memory is an error of kind fault.ErrBudget.
+// torch its pickle's; for other forms it is 0. Of several files, it is the largest. Held reads the footer
+// to compute it. If most is not 0, a footer that takes more than most bytes of memory is an error of kind
+// fault.ErrBudget.
 func Held(fsys vfs.FS, s Spec, most int64) (n Need, err error) {
 	if files, is, err := partsOf(fsys, s); err != nil || is {
 		if err != nil {

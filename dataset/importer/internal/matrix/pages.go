@@ -250,19 +250,16 @@ func (r *pageReader) decode(k kind, e format.Encoding, body []byte, n int, all b
 		return nil, err
 	}
 	d := parquet.LookupEncoding(e)
+	if !k.integer() && k != words && e != format.ByteStreamSplit {
+		return nil, errors.New("its encoding is not one of real numbers")
+	}
 	switch k {
-	case int32s, uint32s:
+	case int32s, uint32s, singles: // their bytes
 		v, err := d.DecodeInt32(nil, body)
 		return binio.Bytes(v), err
-	case int64s, uint64s:
+	case int64s, uint64s, doubles:
 		v, err := d.DecodeInt64(nil, body)
 		return binio.Bytes(v), err
-	case singles:
-		v, err := d.DecodeFloat(nil, body)
-		return binio.Bytes(v), err
-	case doubles:
-		v, err := d.DecodeDouble(nil, body)
-		return bytesOf(v), err
 	case halves:
 		return d.DecodeFixedLenByteArray(nil, body, dtype.Float16.Size())
 	case words:

@@ -16,7 +16,8 @@ import (
 
 // Files returns the files of s: s.Path or, if that is a directory or a pattern of names as in
 // path.Match, the parts of a table, in the order of their names, in which digits count as numbers. Parts
-// that begin with "_" or "." are no tables and left out, as are empty files of text. Errors are of kind fault.ErrInput.
+// that begin with "_" or "." are no tables and left out, as are empty files of text. Errors are of kind
+// fault.ErrInput.
 func Files(fsys vfs.FS, s Spec) ([]string, error) {
 	files, _, err := partsOf(fsys, s)
 	return files, err
@@ -171,7 +172,6 @@ type parts struct {
 	kinds   [3]bool // Integer, Half, Mask
 	at      int     // the part that is open or comes next
 	m       Matrix  // nil: none is open
-	seen    int64   // rows of the open part that were taken
 }
 
 // openParts opens the table of several files. open opens one of them.
@@ -227,7 +227,7 @@ func (p *parts) ahead() (err error) {
 // leave closes the part, of which all was read.
 func (p *parts) leave() error {
 	err := errors.Join(p.m.End(), p.m.Close())
-	p.m, p.seen = nil, 0
+	p.m = nil
 	p.at++
 	return err
 }
@@ -243,7 +243,6 @@ func readParts[T any](p *parts, dst []T, next func(Matrix, []T) (int, error)) (n
 		if err != nil {
 			return n, err
 		}
-		p.seen += int64(k / p.columns)
 		if n += k; k == 0 {
 			if err := p.leave(); err != nil {
 				return n, err
@@ -253,64 +252,37 @@ func readParts[T any](p *parts, dst []T, next func(Matrix, []T) (int, error)) (n
 	return n, nil
 }
 
-// Skip skips whole parts without reading them, if their rows are known.
+// Skip skips parts without reading them, if their rows are known.
 func (p *parts) Skip(rows int64) error {
 	for rows > 0 {
-		if p.m == nil && p.at < len(p.counts) && p.counts[p.at] >= 0 && p.counts[p.at] <= rows {
-			rows -= p.counts[p.at]
+		if p.m == nil && p.at < len(p.counts) && p.counts[p.at] >= 0 {
+			n := p.counts[p.at]
+			if n > rows {
+				if err := p.ahead(); err != nil {
+					return err
+				}
+				return p.m.Skip(rows)
+			}
+			rows -= n
 			p.at++
 			continue
 		}
-		if err := p.ahead(); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
+		n, err := p.Doubles(make([]float64, min(rows, int64(max(chunk/p.columns, 1)))*int64(p.columns)))
+		if err != nil || n == 0 {
 			return err
 		}
-		if left := p.counts[p.at] - p.seen; p.counts[p.at] >= 0 {
-			n := min(left, rows)
-			if err := p.m.Skip(n); err != nil {
-				return err
-			}
-			p.seen, rows = p.seen+n, rows-n
-			if n == left {
-				if err := p.leave(); err != nil {
-					return err
-				}
-			}
-			continue
-		}
-		n, err := p.m.Doubles(make([]float64, p.columns)) // its end must be found
-		if err != nil {
-			return err
-		}
-		if rows--; n == 0 {
-			rows++
-			if err := p.leave(); err != nil {
-				return err
-			}
-		}
+		rows -= int64(n / p.columns)
 	}
 	return nil
 }
 
 // End checks that no row follows, also in other parts.
 func (p *parts) End() error {
-	for p.m != nil || p.at < len(p.counts) {
-		if p.m == nil && p.counts[p.at] == 0 {
-			p.at++
-			continue
-		}
-		if p.m == nil && p.counts[p.at] > 0 {
-			return fault.New(fault.ErrInput, "%s has more rows than it should have", p.name)
-		}
-		if err := p.ahead(); err != nil {
-			return err
-		}
-		if err := p.leave(); err != nil {
-			return err
-		}
+	n, err := p.Doubles(make([]float64, p.columns))
+	if n > 0 {
+		err = errors.Join(err, fault.New(fault.ErrInput, "%s has more rows than it should have", p.name))
 	}
-	return nil
+	return err
 }
 
 func (p *parts) Close() error {
