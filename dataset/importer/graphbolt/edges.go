@@ -8,7 +8,6 @@ import (
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
-	"diskgnn/internal/fault"
 )
 
 // checkEdges checks the header of a file of edges, and adds the edges of an array to Shape.Edges.
@@ -17,13 +16,16 @@ func (s *source) checkEdges(f document) error {
 		_, err := importer.StatFile(s.fs, s.path(f))
 		return err
 	}
-	return s.openNumbers(f, func(a *npz.Array) error {
-		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-			return a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-		}
+	a, err := s.openArray(f)
+	if err != nil {
+		return err
+	}
+	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+		err = a.Fail(bad("edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+	} else {
 		s.sh.Edges = importer.AddEdges(s.sh.Edges, a.Shape[1])
-		return nil
-	})
+	}
+	return errors.Join(err, a.Close())
 }
 
 // CountEdges implements importer.Source: a line of a csv file is an edge.

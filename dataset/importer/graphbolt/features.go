@@ -8,7 +8,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/internal/dtype"
 )
@@ -102,19 +102,18 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 
 func (s *source) readFeatureShape() error {
 	var names []string
-	var dim int64
+	dim := 0
 	for i := range s.feats {
 		f := &s.feats[i]
-		err := s.openNumbers(f.file, func(a *npz.Array) error {
-			n, err := featureDim(a, s.sh.Nodes)
-			if err != nil {
-				return err
+		err := s.with(f.file, func(m matrix.Matrix) error {
+			if m.Rows() != s.sh.Nodes {
+				return bad("%s: there are features of %d nodes, but the graph has %d nodes", m.Name(), m.Rows(), s.sh.Nodes)
 			}
-			f.dim = int(n)
-			if dim += n; dim > dataset.MaxDim {
-				return a.Fail(bad("feature rows have %d elements instead of 1 to %d", dim, dataset.MaxDim))
+			f.dim = m.Columns()
+			if dim += f.dim; dim > dataset.MaxDim {
+				return bad("%s: feature rows have %d elements instead of 1 to %d", m.Name(), dim, dataset.MaxDim)
 			}
-			if t := a.DType(); i == 0 || t == s.sh.DType {
+			if t := matrix.DType(m); i == 0 || t == s.sh.DType {
 				s.sh.DType = t
 			} else {
 				s.sh.DType = dtype.Float32 // holds both
@@ -126,38 +125,18 @@ func (s *source) readFeatureShape() error {
 		}
 		names = append(names, s.path(f.file))
 	}
-	s.sh.Dim, s.sh.Features = int(dim), strings.Join(names, ", ")
+	s.sh.Dim, s.sh.Features = dim, strings.Join(names, ", ")
 	return nil
-}
-
-// featureDim checks that an array has a row per node, and returns how many elements that has.
-func featureDim(a *npz.Array, nodes int64) (int64, error) {
-	dim := int64(1)
-	switch {
-	case len(a.Shape) == 2:
-		dim = a.Shape[1]
-	case len(a.Shape) != 1:
-		return 0, a.Fail(bad("features have the shape %s instead of one or two dimensions", a.ShapeString()))
-	}
-	switch {
-	case a.Shape[0] != nodes:
-		return 0, a.Fail(bad("there are features of %d nodes, but the graph has %d nodes", a.Shape[0], nodes))
-	case dim < 1 || dim > dataset.MaxDim:
-		return 0, a.Fail(bad("feature rows have %d elements instead of 1 to %d", dim, dataset.MaxDim))
-	case a.Fortran && dim > 1:
-		return 0, a.Fail(bad("its elements are in column-major order (fortran_order): save it row-major"))
-	}
-	return dim, nil
 }
 
 // Features implements importer.Source: the tables' rows side by side.
 func (s *source) Features(first int64) (importer.RowStream, error) {
 	var parts []stream.Part
 	for _, f := range s.feats {
-		a, err := s.openArray(f.file)
+		m, err := s.open(f.file)
 		if err == nil {
-			var rows *npz.Rows
-			if rows, err = npz.NewRows(a, nil, first, f.dim); err == nil {
+			var rows *matrix.Rows
+			if rows, err = matrix.NewRows(m, s.sh.Nodes, first); err == nil {
 				parts = append(parts, stream.Part{Rows: rows, Dim: f.dim})
 				continue
 			}

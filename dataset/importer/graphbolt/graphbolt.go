@@ -17,6 +17,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/dglgraph"
+	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/text"
@@ -263,29 +264,30 @@ func (s *source) openArray(f document) (*npz.Array, error) {
 	return npz.Open(s.fs, s.path(f))
 }
 
-// openNumbers calls do with an array that is open, but not read.
-func (s *source) openNumbers(f document, do func(*npz.Array) error) (err error) {
+// open opens an array as a matrix.
+func (s *source) open(f document) (matrix.Matrix, error) {
 	a, err := s.openArray(f)
+	if err != nil {
+		return nil, err
+	}
+	return matrix.FromArray(a)
+}
+
+// with calls do with an array that is open, but not read.
+func (s *source) with(f document, do func(matrix.Matrix) error) (err error) {
+	m, err := s.open(f)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return do(a)
+	defer func() { err = errors.Join(err, m.Close()) }()
+	return do(m)
 }
 
+// openInts opens a vector, or a column.
 func (s *source) openInts(f document) (stream.Integers, error) {
 	if f.Format == "csv" {
 		return text.Open(s.fs, s.path(f), 1)
 	}
-	a, err := s.openVector(f, func(a *npz.Array) error { return a.Vector(-1) })
-	if err != nil {
-		return nil, err
-	}
-	return npz.NewInts(a), nil
-}
-
-// openVector opens an array that check accepts as a vector. A column vector is as good as a vector.
-func (s *source) openVector(f document, check func(*npz.Array) error) (*npz.Array, error) {
 	a, err := s.openArray(f)
 	if err != nil {
 		return nil, err
@@ -293,10 +295,10 @@ func (s *source) openVector(f document, check func(*npz.Array) error) (*npz.Arra
 	if len(a.Shape) == 2 && a.Shape[1] == 1 {
 		a.Shape = a.Shape[:1]
 	}
-	if err := check(a); err != nil {
+	if err := a.Vector(-1); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}
-	return a, nil
+	return npz.NewInts(a), nil
 }
 
 func (s *source) Shape() importer.Shape { return s.sh }

@@ -7,39 +7,37 @@ import (
 
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
-	"diskgnn/dataset/importer/internal/npz"
-	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/dataset/importer/internal/text"
 )
 
+// all is the table of the labels of all nodes.
+func (s *source) all() tables.Table {
+	return tables.Table{Name: s.path(*s.label), Open: func() (matrix.Matrix, error) { return s.open(*s.label) }}
+}
+
 // readLabelShape looks whether the labels have a column per class.
 func (s *source) readLabelShape() error {
-	var files []document
 	if s.label != nil {
-		files = append(files, *s.label)
+		if err := s.all().LookAtLabels(&s.sh); err != nil {
+			return err
+		}
 	} else {
 		for _, sets := range s.sets {
 			for _, set := range sets {
-				files = append(files, set.labels)
+				if set.labels.Format == "csv" {
+					continue
+				}
+				err := s.with(set.labels, func(m matrix.Matrix) error {
+					if n := m.Columns(); n > 1 && !s.sh.Multi {
+						s.sh.Multi, s.sh.Classes = true, n
+					}
+					return nil
+				})
+				if err != nil {
+					return err
+				}
 			}
-		}
-	}
-	for _, f := range files {
-		if f.Format == "csv" {
-			continue
-		}
-		err := s.openNumbers(f, func(a *npz.Array) (err error) {
-			if s.label != nil && (len(a.Shape) < 1 || a.Shape[0] != s.sh.Nodes) {
-				return a.Fail(bad("labels have the shape %s, but the graph has %d nodes", a.ShapeString(), s.sh.Nodes))
-			}
-			if npz.MultiLabel(a) && !s.sh.Multi {
-				s.sh.Multi = true
-				s.sh.Classes, err = npz.LabelClasses(a)
-			}
-			return err
-		})
-		if err != nil {
-			return err
 		}
 	}
 	if s.sh.Multi && s.limit > 0 && s.limit != s.sh.Classes {
@@ -51,77 +49,18 @@ func (s *source) readLabelShape() error {
 // Labels reads the seeds and labels of all sets, side by side, or the labels of all nodes first.
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if s.label != nil {
-		if err := s.readAll(ctx, l); err != nil {
+		if err := s.all().ReadLabels(ctx, l, &s.sh); err != nil {
 			return err
 		}
 	}
 	for i, sets := range s.sets {
 		for _, set := range sets {
-			read := s.readSet
-			switch {
-			case s.label != nil:
-				read = s.readSeeds
-			case s.sh.Multi:
-				read = s.readRows
-			}
-			if err := read(ctx, set, uint8(i+1), l); err != nil {
+			if err := s.readSet(ctx, set, uint8(i+1), l); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func (s *source) readAll(ctx context.Context, l *importer.Labelling) error {
-	return s.openNumbers(*s.label, func(a *npz.Array) error {
-		if !s.sh.Multi {
-			if len(a.Shape) == 2 {
-				a.Shape = a.Shape[:1]
-			}
-			return npz.EachLabel(ctx, a, s.sh.Nodes, l)
-		}
-		return npz.EachLabelRow(ctx, a, s.sh.Classes, l.Row)
-	})
-}
-
-func (s *source) readSeeds(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
-	seeds, err := s.openInts(set.seeds)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, seeds.Close()) }()
-	ids := make([]int64, importer.Chunk)
-	for {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		n, err := seeds.Next(ids)
-		if err != nil || n == 0 {
-			return err
-		}
-		for _, v := range ids[:n] {
-			if err := l.Assign(v, split); err != nil {
-				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
-			}
-		}
-	}
-}
-
-// readSet reads the seeds and the labels of one set of nodes with one class.
-func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
-	seeds, err := s.openInts(set.seeds)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, seeds.Close()) }()
-	labels, err := s.openLabels(set.labels)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, labels.Close()) }()
-	classes := make([]float64, importer.Chunk)
-	next := func() (int, error) { return labels.Doubles(classes) }
-	return s.walkSet(ctx, set, split, l, seeds, importer.Chunk, next, func(i int, v int64) error { return l.Number(v, classes[i]) })
 }
 
 // numbers is a stream of numbers, of which NaN stands for none.
@@ -130,47 +69,41 @@ type numbers interface {
 	Close() error
 }
 
-func (s *source) openLabels(f document) (numbers, error) {
+// openLabels opens the labels of a set, with the given number of columns.
+func (s *source) openLabels(f document, columns int) (numbers, error) {
 	if f.Format == "csv" {
+		if columns > 1 {
+			return nil, bad("%s: other labels are arrays with %d columns; this file must be one too", s.path(f), columns)
+		}
 		return text.Open(s.fs, s.path(f), 1)
 	}
-	a, err := s.openVector(f, func(a *npz.Array) error { return a.LabelVector(-1) })
-	if err != nil {
-		return nil, err
+	m, err := s.open(f)
+	if err == nil && m.Columns() != columns {
+		err = errors.Join(bad("%s: its rows have %d elements, but other labels have %d columns", m.Name(), m.Columns(), columns), m.Close())
 	}
-	return matrix.FromArray(a)
+	return m, err
 }
 
-// readRows reads the seeds and the labels of one set of multi-label nodes.
-func (s *source) readRows(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
-	if set.labels.Format == "csv" {
-		return bad("%s: other labels are arrays with %d columns; this file must be one too", s.path(set.labels), s.sh.Classes)
-	}
+// readSet reads the seeds of one set, and their labels, unless all nodes have some.
+func (s *source) readSet(ctx context.Context, set piece, split uint8, l *importer.Labelling) (err error) {
 	seeds, err := s.openInts(set.seeds)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, seeds.Close()) }()
-	return s.openNumbers(set.labels, func(a *npz.Array) error {
-		rows, err := npz.NewLabelRows(a, s.sh.Classes)
-		if err != nil {
+	columns := 0
+	var labels numbers
+	if s.label == nil {
+		if columns = 1; s.sh.Multi {
+			columns = s.sh.Classes
+		}
+		if labels, err = s.openLabels(set.labels, columns); err != nil {
 			return err
 		}
-		var values []float32
-		next := func() (n int, err error) {
-			values, n, err = rows.Next()
-			return n, err
-		}
-		return s.walkSet(ctx, set, split, l, seeds, rows.Most(), next, func(i int, v int64) error {
-			return l.Row(v, values[i*s.sh.Classes:(i+1)*s.sh.Classes])
-		})
-	})
-}
-
-// walkSet assigns the seeds of a set to a split, at most most at a time. For each piece, next reads
-// the labels of the same number of seeds, and give gives the label with index i to node v.
-func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importer.Labelling, seeds stream.Integers, most int, next func() (int, error), give func(i int, v int64) error) error {
-	ids := make([]int64, most)
+		defer func() { err = errors.Join(err, labels.Close()) }()
+	}
+	ids := make([]int64, max(importer.Chunk/max(columns, 1), 1))
+	values, row := make([]float64, len(ids)*columns), make([]float32, columns)
 	for {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -179,12 +112,12 @@ func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importe
 		if err != nil {
 			return err
 		}
-		m, err := next()
-		if err != nil {
-			return err
-		}
-		if m != n {
-			return bad("%s and %s have different lengths", s.path(set.seeds), s.path(set.labels))
+		if labels != nil {
+			if m, err := labels.Doubles(values); err != nil {
+				return err
+			} else if m != n*columns {
+				return bad("%s and %s have different lengths", s.path(set.seeds), s.path(set.labels))
+			}
 		}
 		if n == 0 {
 			return nil
@@ -193,7 +126,17 @@ func (s *source) walkSet(ctx context.Context, set piece, split uint8, l *importe
 			if err := l.Assign(v, split); err != nil {
 				return fmt.Errorf("%s: %w", s.path(set.seeds), err)
 			}
-			if err := give(i, v); err != nil {
+			var err error
+			switch {
+			case columns == 1:
+				err = l.Number(v, values[i])
+			case columns > 1:
+				for c := range row {
+					row[c] = float32(values[i*columns+c])
+				}
+				err = l.Row(v, row)
+			}
+			if err != nil {
 				return fmt.Errorf("%s: %w", s.path(set.labels), err)
 			}
 		}

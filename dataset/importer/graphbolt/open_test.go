@@ -126,14 +126,17 @@ func TestTasks(t *testing.T) {
 // TestTasksOfLabelFeature picks a task whose labels are a feature of the nodes.
 func TestTasksOfLabelFeature(t *testing.T) {
 	tasks := task("pairs", set("train_set", "pairs.npy", "")) + task("nodes", set("train_set", "s.npy", ""))
-	dir := small(t, metadata(numpy("feat", "two.npy")+numpy("label", "l4.npy"), tasks), importertest.Tree{"l4.npy": importertest.NPY("(4, 1, 1)", make([]int64, 4))})
-	s, err := graphbolt.Format.Open(datasettest.FS, []string{dir}, &importer.Reading{})
-	if err != nil || s.Shape().Reading["task"] != "nodes" {
-		t.Fatal(s, err)
-	}
-	p, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(dir, "D"), graphbolt.Format, importer.Options{Sources: []string{dir}}, progress.Discard)
-	if err != nil || len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "l4.npy: its shape is (4, 1, 1)") {
-		t.Errorf("%q, %v", p.Problems, err)
+	for _, c := range []struct{ shape, says string }{{"(4,)", ""}, {"(4, 1)", ""}, {"(4, 1, 1)", "l4.npy: its shape is (4, 1, 1)"}} {
+		dir := small(t, metadata(numpy("feat", "two.npy")+numpy("label", "l4.npy"), tasks), importertest.Tree{"l4.npy": importertest.NPY(c.shape, make([]int64, 4))})
+		s, err := graphbolt.Format.Open(datasettest.FS, []string{dir}, &importer.Reading{})
+		switch {
+		case c.says != "":
+			if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", c.shape, err)
+			}
+		case err != nil || s.Shape().Reading["task"] != "nodes" || s.Shape().Multi:
+			t.Errorf("%s: %v, %v", c.shape, s, err)
+		}
 	}
 }
 
@@ -175,9 +178,9 @@ func TestOpenRefuses(t *testing.T) {
 		{metadata(feat, task("t", set("train_set", "s.npy", "l.npy"), set("validation_set", "s.csv", ""))), nil, "the valid set has no seeds or no labels"},
 		{metadata(feat, task("t", strings.Replace(set("train_set", "s.npy", "l.npy"), "numpy, path: l.npy", "hdf5, path: l.npy", 1))), nil, `train set: unknown format "hdf5"`},
 		{metadata(feat, task("t", strings.Replace(set("train_set", "s.npy", "l.npy"), "numpy, path: s.npy", "hdf5, path: s.npy", 1))), nil, `train set: unknown format "hdf5"`},
-		{metadata(feat, good), array("(4, 0)", 0), "feature rows have 0 elements instead of 1 to"},
-		{metadata(feat, good), array("(4, 2, 1)", 8), "features have the shape (4, 2, 1) instead of one or two dimensions"},
-		{metadata(feat, good), array("()", 1), "features have the shape () instead of one or two dimensions"},
+		{metadata(feat, good), array("(4, 0)", 0), "its shape is (4, 0), but a row has 1 to"},
+		{metadata(feat, good), array("(4, 2, 1)", 8), "its shape is (4, 2, 1) instead of a matrix or a vector"},
+		{metadata(feat, good), array("()", 1), "its shape is () instead of a matrix or a vector"},
 		{metadata(feat, good), array("(5, 2)", 10), "there are features of 5 nodes, but the graph has 4 nodes"},
 		{metadata("  - {domain: edge, name: feat, format: numpy, path: two.npy}\n", good), nil, "it has no feature_data with the domain node"},
 		{metadata(numpy("label", "two.npy")+numpy("y", "two.npy"), good), nil, "all its node features (label, y) have names of labels: choose features with --feature"},
@@ -228,7 +231,7 @@ func TestWidest(t *testing.T) {
 		{dataset.MaxDim - 1, 1, ""},
 		{dataset.MaxDim, 1, "b.npy: feature rows have 16777217 elements"},
 		{dataset.MaxDim, 0, ""}, // a alone
-		{dataset.MaxDim + 1, 0, "a.npy: feature rows have 16777217 elements"},
+		{dataset.MaxDim + 1, 0, "a.npy: its shape is (1, 16777217), but a row has 1 to 16777216 elements"},
 	} {
 		dir := small(t, meta, importertest.Tree{"a.npy": importertest.NPY(fmt.Sprintf("(1, %d)", c.a), []uint16{}), "b.npy": importertest.NPY("(1, 1)", []uint16{0})})
 		name := filepath.Join(dir, "a.npy")
@@ -265,8 +268,8 @@ func TestSets(t *testing.T) {
 		{good, ""},
 		{good + set("test_set", "s.csv", "many.npy"), ""},
 		{good + set("test_set", "s.csv", "l.csv"), "l.csv: other labels are arrays with 2 columns; this file must be one too"},
-		{good + set("test_set", "s.csv", "l.npy"), "l.npy: its shape is (2,), but other labels have 2 columns"},
-		{good + set("test_set", "s.csv", "three.npy"), "three.npy: its shape is (2, 3), but other labels have 2 columns"},
+		{good + set("test_set", "s.csv", "l.npy"), "l.npy: its rows have 1 elements, but other labels have 2 columns"},
+		{good + set("test_set", "s.csv", "three.npy"), "three.npy: its rows have 3 elements, but other labels have 2 columns"},
 		{good + set("test_set", "s.csv", "l3.npy"), "s.csv and "},
 		{good + set("test_set", "pairs.npy", "many.npy"), "pairs.npy"},
 		{good + set("test_set", "column.npy", "many.npy"), "column.npy: node 0 is in the train set and in the test set"},

@@ -7,7 +7,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/npz"
+	"diskgnn/dataset/importer/internal/matrix"
 )
 
 // metadataTask is an entry of tasks.
@@ -140,8 +140,8 @@ func (s *source) classifiesNodes(m *metadata, t *metadataTask) bool {
 			continue // text, or a format that reading the task reports as an error
 		}
 		single := false
-		err := s.openNumbers(g.seeds, func(a *npz.Array) error {
-			single = len(a.Shape) == 1 || len(a.Shape) == 2 && a.Shape[1] == 1
+		err := s.with(g.seeds, func(m matrix.Matrix) error {
+			single = m.Columns() == 1
 			return nil
 		})
 		if err == nil && !single {

@@ -310,5 +310,9 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	if err != nil {
 		return nil, err
 	}
-	return npz.NewRows(a, nil, first, s.sh.Dim)
+	m, err := matrix.FromArray(a)
+	if err != nil {
+		return nil, err
+	}
+	return matrix.NewRows(m, s.sh.Nodes, first)
 }

@@ -233,7 +233,7 @@ func FromArray(a *npz.Array) (Matrix, error) {
 	switch {
 	case len(a.Shape) == 2:
 		if a.Shape[1] < 1 || a.Shape[1] > maxColumns {
-			err = a.Fail(fault.New(fault.ErrInput, "its shape is %s", a.ShapeString()))
+			err = a.Fail(fault.New(fault.ErrInput, "its shape is %s, but a row has 1 to %d elements", a.ShapeString(), maxColumns))
 			break
 		}
 		if m.cols = int(a.Shape[1]); a.Fortran && m.cols > 1 && a.Shape[0] > 1 {

@@ -70,12 +70,6 @@ func (n *Array) Vector(length int64) error {
 	if !n.Integer() {
 		return n.Fail(fault.New(fault.ErrInput, "its elements are %s instead of integers", n.Type()))
 	}
-	return n.oneDimension(length)
-}
-
-// oneDimension returns an error unless the array has one dimension of the given length, or of any
-// length if that is negative.
-func (n *Array) oneDimension(length int64) error {
 	if len(n.Shape) != 1 || length >= 0 && n.Shape[0] != length {
 		want := "one dimension"
 		if length >= 0 {
@@ -284,43 +278,6 @@ func (n *Array) Each(ctx context.Context, do func(i, v int64) error) error {
 
 // chunk is the number of elements of an array that are looked at at a time.
 const chunk = 1 << 14
-
-// Rows is a row-major array as an importer.RowStream. Close closes the array, and the archive of the
-// array unless that is nil.
-type Rows struct {
-	a       *Array
-	left    int64 // elements
-	archive *Archive
-}
-
-// NewRows returns the rows of a, of dim elements each, from number first on. It takes ownership of a
-// and archive.
-func NewRows(a *Array, archive *Archive, first int64, dim int) (*Rows, error) {
-	r := &Rows{a, a.Count() - first*int64(dim), archive}
-	if err := a.Skip(first * int64(dim)); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
-}
-
-// Next sets values to the next whole rows.
-func (r *Rows) Next(values []float32) error {
-	if err := r.a.Floats(values); err != nil {
-		return err
-	}
-	if r.left -= int64(len(values)); r.left > 0 {
-		return nil
-	}
-	return r.a.End()
-}
-
-// Close closes the array and its archive.
-func (r *Rows) Close() error {
-	if r.archive == nil {
-		return r.a.Close()
-	}
-	return errors.Join(r.a.Close(), r.archive.Close())
-}
 
 // Ints is an array of integers as a stream.Integers.
 type Ints struct {
