@@ -62,12 +62,12 @@ func TestImportMultiLabelGraphBolt(t *testing.T) {
 	contents(t, out, map[string][]byte{"targets.bin": {2, 7, 5, 0}, "train.bin": {0, 0, 0, 0, 2, 0, 0, 0}})
 
 	for want, change := range map[string]func(tree){
-		"node 0 has 2 in the column of class 1":                        func(tr tree) { tr["train_labels.npy"] = npyFile("(2, 3)", []int8{1, 0, 1, 0, 2, 0}) },
-		"node 3 has NaN in the column of class 2":                      func(tr tree) { tr["valid_labels.npy"] = npyFile("(1, 3)", []float32{0, 1, float32(math.NaN())}) },
-		"node 1 has 0.5 in the column of class 0":                      func(tr tree) { tr["test_labels.npy"] = npyFile("(1, 3)", []float64{0.5, 1, 1}) },
+		"node 0 has 2 in the column of class 1":                             func(tr tree) { tr["train_labels.npy"] = npyFile("(2, 3)", []int8{1, 0, 1, 0, 2, 0}) },
+		"node 3 has NaN in the column of class 2":                           func(tr tree) { tr["valid_labels.npy"] = npyFile("(1, 3)", []float32{0, 1, float32(math.NaN())}) },
+		"node 1 has 0.5 in the column of class 0":                           func(tr tree) { tr["test_labels.npy"] = npyFile("(1, 3)", []float64{0.5, 1, 1}) },
 		"valid_labels.npy: its rows have 2 elements, but other labels have": func(tr tree) { tr["valid_labels.npy"] = npyFile("(1, 2)", []bool{true, true}) },
-		"test_labels.npy: its rows have 1 elements, but other labels have":    func(tr tree) { tr["test_labels.npy"] = vector([]int64{1}) },
-		"num_classes is 3, but the labels have 2 columns":              func(tr tree) { tr["train_labels.npy"] = npyFile("(2, 2)", []int8{1, 0, 1, 0}) },
+		"test_labels.npy: its rows have 1 elements, but other labels have":  func(tr tree) { tr["test_labels.npy"] = vector([]int64{1}) },
+		"num_classes is 3, but the labels have 2 columns":                   func(tr tree) { tr["train_labels.npy"] = npyFile("(2, 2)", []int8{1, 0, 1, 0}) },
 		"save it row-major":      func(tr tree) { tr["train_labels.npy"] = npyOrder("(2, 3)", true, []int8{1, 0, 1, 0, 0, 0}) },
 		"have different lengths": func(tr tree) { tr["test_labels.npy"] = npyFile("(2, 3)", []int64{1, 1, 1, 0, 0, 0}) },
 		"valid_labels.csv: other labels are arrays with 3 columns": func(tr tree) { tr["metadata.yaml"] = boltTree()["metadata.yaml"] },

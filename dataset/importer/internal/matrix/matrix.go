@@ -163,11 +163,8 @@ func textFormat(s Spec) text.Format {
 
 // Open opens a file of any form; the name and the other fields of s tell the form.
 func Open(fsys vfs.FS, s Spec) (Matrix, error) {
-	if files, is, err := partsOf(fsys, s); err != nil || is {
-		if err != nil {
-			return nil, err
-		}
-		return openParts(s, files, func(part Spec) (Matrix, error) { return Open(fsys, part) })
+	if m, is, err := openParts(fsys, s, Open); is || err != nil {
+		return m, err
 	}
 	switch formOf(s) {
 	case arrayForm:

@@ -174,12 +174,16 @@ type parts struct {
 	m       Matrix  // nil: none is open
 }
 
-// openParts opens the table of several files. open opens one of them.
-func openParts(s Spec, files []string, open func(Spec) (Matrix, error)) (Matrix, error) {
+// openParts opens the table of several files, each by open; is reports whether s.Path stands for several.
+func openParts(fsys vfs.FS, s Spec, open func(vfs.FS, Spec) (Matrix, error)) (_ Matrix, is bool, err error) {
+	files, is, err := partsOf(fsys, s)
+	if !is || err != nil {
+		return nil, is, err
+	}
 	p := &parts{name: s.Path, kinds: [3]bool{true, true, true}}
-	p.open = func(i int) (Matrix, error) { return open(s.of(files[i])) }
-	err := eachPart(s, files, func(part Spec) error {
-		m, err := open(part)
+	p.open = func(i int) (Matrix, error) { return open(fsys, s.of(files[i])) }
+	err = eachPart(s, files, func(part Spec) error {
+		m, err := open(fsys, part)
 		if err != nil {
 			return err
 		}
@@ -195,10 +199,7 @@ func openParts(s Spec, files []string, open func(Spec) (Matrix, error)) (Matrix,
 		p.kinds = [3]bool{p.kinds[0] && m.Integer(), p.kinds[1] && m.Half(), p.kinds[2] && m.Mask()}
 		return errors.Join(differs(files[0], part.Path, p.names, m.Names(), p.columns, m.Columns()), m.Close())
 	})
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, true, err
 }
 
 func (p *parts) Name() string    { return p.name }
@@ -300,11 +301,15 @@ type wordParts struct {
 	open  func(file string) (Words, error)
 }
 
-// openWordParts opens the words of several files. open opens one of them.
-func openWordParts(s Spec, files []string, open func(Spec) (Words, error)) (Words, error) {
+// openWordParts opens the words of several files, as openParts opens a table.
+func openWordParts(fsys vfs.FS, s Spec, open func(vfs.FS, Spec) (Words, error)) (_ Words, is bool, err error) {
+	files, is, err := partsOf(fsys, s)
+	if !is || err != nil {
+		return nil, is, err
+	}
 	var first Words
-	err := eachPart(s, files, func(part Spec) error {
-		w, err := open(part)
+	err = eachPart(s, files, func(part Spec) error {
+		w, err := open(fsys, part)
 		if err != nil {
 			return err
 		}
@@ -318,9 +323,9 @@ func openWordParts(s Spec, files []string, open func(Spec) (Words, error)) (Word
 		if first != nil {
 			err = errors.Join(err, first.Close())
 		}
-		return nil, err
+		return nil, true, err
 	}
-	return &wordParts{first, s.Path, files[1:], func(file string) (Words, error) { return open(s.of(file)) }}, nil
+	return &wordParts{first, s.Path, files[1:], func(file string) (Words, error) { return open(fsys, s.of(file)) }}, true, nil
 }
 
 func (p *wordParts) Name() string { return p.name }

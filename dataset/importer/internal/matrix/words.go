@@ -64,11 +64,8 @@ type wordsOf struct {
 }
 
 func openWords(fsys vfs.FS, s Spec, o wordsOf) (Words, error) {
-	if files, is, err := partsOf(fsys, s); err != nil || is {
-		if err != nil {
-			return nil, err
-		}
-		return openWordParts(s, files, func(part Spec) (Words, error) { return openWords(fsys, part, o) })
+	if w, is, err := openWordParts(fsys, s, func(fsys vfs.FS, part Spec) (Words, error) { return openWords(fsys, part, o) }); is || err != nil {
+		return w, err
 	}
 	switch formOf(s) {
 	case parquetForm, arrowForm:
@@ -248,11 +245,8 @@ func (w *typedWords) Next() ([][]byte, error) { return w.words.Next() }
 // OpenKeyed opens a text or Parquet table with ids in the column s.IDs, and returns the other columns
 // that s chooses.
 func OpenKeyed(fsys vfs.FS, s Spec) (Matrix, error) {
-	if files, is, err := partsOf(fsys, s); err != nil || is {
-		if err != nil {
-			return nil, err
-		}
-		return openParts(s, files, func(part Spec) (Matrix, error) { return OpenKeyed(fsys, part) })
+	if m, is, err := openParts(fsys, s, OpenKeyed); is || err != nil {
+		return m, err
 	}
 	key, err := keyColumn(fsys, s)
 	if err != nil {
@@ -296,11 +290,8 @@ func keyColumn(fsys vfs.FS, s Spec) (int, error) {
 
 // OpenKeys opens a text or Parquet table as OpenKeyed does, and returns the ids.
 func OpenKeys(fsys vfs.FS, s Spec) (Words, error) {
-	if files, is, err := partsOf(fsys, s); err != nil || is {
-		if err != nil {
-			return nil, err
-		}
-		return openWordParts(s, files, func(part Spec) (Words, error) { return OpenKeys(fsys, part) })
+	if w, is, err := openWordParts(fsys, s, OpenKeys); is || err != nil {
+		return w, err
 	}
 	key, err := keyColumn(fsys, s)
 	if err != nil {
