@@ -49,6 +49,20 @@ func GatherSum(dst, x []float32, idx []uint32, w []float32, scale float32, add b
 	gatherSumSIMD(dst, x, idx, w, scale, add)
 }
 
+// AddRows adds the rows of x that idx lists to dst, one after the other: the sum is a left fold, so that it has
+// the same bits however idx is cut among calls. The rows of x have the width of dst. It uses the same hint as
+// GatherSum.
+func AddRows(dst, x []float32, idx []uint32) {
+	if len(dst) == 0 || len(idx) == 0 {
+		return
+	}
+	if level == plain {
+		addRowsPlain(dst, x, idx)
+		return
+	}
+	addRowsSIMD(dst, x, idx)
+}
+
 // Add adds src to dst, element by element.
 func Add(dst, src []float32) {
 	if level == plain {

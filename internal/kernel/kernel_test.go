@@ -107,6 +107,37 @@ func TestGatherSum(t *testing.T) {
 	})
 }
 
+// A sum of rows has the same bits however the list is cut, and the plain function's.
+func TestAddRows(t *testing.T) {
+	eachKind(t, func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := newSource(t)
+			d, rows := widths.Draw(t, "d"), rapid.IntRange(1, 9).Draw(t, "rows")
+			x, dst := s.floats(d*rows), s.floats(d)
+			idx := make([]uint32, rapid.IntRange(0, 30).Draw(t, "edges"))
+			for i := range idx {
+				idx[i] = uint32(s.rng.IntN(rows))
+			}
+			want := slices.Clone(dst)
+			addRowsPlain(want, x, idx)
+			cut := rapid.IntRange(0, len(idx)).Draw(t, "cut")
+			AddRows(dst, x, idx[:cut])
+			AddRows(dst, x, idx[cut:])
+			equal(t, "dst", dst, want)
+			s.intact()
+		})
+	})
+}
+
+func TestRaiseRows(t *testing.T) {
+	nan := float32(math.NaN())
+	dst := []float32{2, nan, 0, 1}
+	RaiseRows(dst, []float32{9, 9, 9, 9, 1, 5, 7, nan, 3, 1, -4, nan}, []uint32{1, 2})
+	if dst[0] != 3 || dst[1] == dst[1] || dst[2] != 7 || dst[3] != 1 {
+		t.Errorf("%v", dst)
+	}
+}
+
 func TestGatherSumByHand(t *testing.T) {
 	eachKind(t, func(t *testing.T) {
 		x, dst := []float32{1, 2, 3, 10, 20, 30, 100, 200, 300}, []float32{7, 7, 7}

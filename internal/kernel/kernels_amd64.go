@@ -16,6 +16,12 @@ func gatherSumAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int
 //go:noescape
 func gatherWeightedAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int, w *float32, scale float32, add bool)
 
+// addRowsAVX2 is the twin of addRowsPlain for AVX2.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func addRowsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int)
+
 // addAVX2 is the twin of addPlain for AVX2.
 // n, here and below, is a multiple of the vector's width.
 //
@@ -152,6 +158,12 @@ func gatherSumAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last i
 //
 //go:noescape
 func gatherWeightedAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int, w *float32, scale float32, add bool)
+
+// addRowsAVX512 is the twin of addRowsPlain for AVX512.
+// The index at position last is the furthest that may be read ahead.
+//
+//go:noescape
+func addRowsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int)
 
 // addAVX512 is the twin of addPlain for AVX512.
 // n, here and below, is a multiple of the vector's width.

@@ -544,6 +544,181 @@ done:
 	VZEROUPPER
 	RET
 
+// func addRowsAVX2(dst *float32, x *float32, d int, idx *uint32, n int, last int)
+// Requires: AVX, AVX2, CMOV, MMX+
+TEXT ·addRowsAVX2(SB), $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ idx+24(FP), DX
+	MOVQ n+32(FP), BX
+	MOVQ last+40(FP), SI
+	MOVQ d+16(FP), DI
+	MOVQ DI, R8
+	SHLQ $0x02, R8
+
+blocks:
+	CMPQ    DI, $+64
+	JL      rest
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VMOVUPS 192(AX), Y6
+	VMOVUPS 224(AX), Y7
+	XORQ    R9, R9
+	MOVQ    $0x00000006, R10
+	JMP     blockTest
+
+blockLoop:
+	MOVL       (DX)(R9*4), R11
+	CMPQ       R10, SI
+	CMOVQGT    SI, R10
+	MOVL       (DX)(R10*4), R12
+	IMULQ      R8, R11
+	IMULQ      R8, R12
+	PREFETCHT0 (CX)(R12*1)
+	PREFETCHT0 64(CX)(R12*1)
+	PREFETCHT0 128(CX)(R12*1)
+	PREFETCHT0 192(CX)(R12*1)
+	VADDPS     (CX)(R11*1), Y0, Y0
+	VADDPS     32(CX)(R11*1), Y1, Y1
+	VADDPS     64(CX)(R11*1), Y2, Y2
+	VADDPS     96(CX)(R11*1), Y3, Y3
+	VADDPS     128(CX)(R11*1), Y4, Y4
+	VADDPS     160(CX)(R11*1), Y5, Y5
+	VADDPS     192(CX)(R11*1), Y6, Y6
+	VADDPS     224(CX)(R11*1), Y7, Y7
+	INCQ       R9
+	INCQ       R10
+
+blockTest:
+	CMPQ    R9, BX
+	JL      blockLoop
+	VMOVUPS Y0, (AX)
+	VMOVUPS Y1, 32(AX)
+	VMOVUPS Y2, 64(AX)
+	VMOVUPS Y3, 96(AX)
+	VMOVUPS Y4, 128(AX)
+	VMOVUPS Y5, 160(AX)
+	VMOVUPS Y6, 192(AX)
+	VMOVUPS Y7, 224(AX)
+	ADDQ    $+256, AX
+	ADDQ    $+256, CX
+	SUBQ    $+64, DI
+	JMP     blocks
+
+rest:
+	TESTQ        DI, DI
+	JZ           done
+	CMPQ         DI, $+32
+	JLE          small
+	SUBQ         $+32, DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y1
+	VPCMPGTD     lanes<>+32(SB), Y0, Y2
+	VPCMPGTD     lanes<>+64(SB), Y0, Y3
+	VPCMPGTD     lanes<>+96(SB), Y0, Y0
+	VMOVUPS      (AX), Y4
+	VMOVUPS      32(AX), Y5
+	VMOVUPS      64(AX), Y6
+	VMOVUPS      96(AX), Y7
+	VMASKMOVPS   128(AX), Y1, Y8
+	VMASKMOVPS   160(AX), Y2, Y9
+	VMASKMOVPS   192(AX), Y3, Y10
+	VMASKMOVPS   224(AX), Y0, Y11
+	XORQ         DI, DI
+	MOVQ         $0x00000006, R9
+	JMP          largeTest
+
+largeLoop:
+	MOVL       (DX)(DI*4), R10
+	CMPQ       R9, SI
+	CMOVQGT    SI, R9
+	MOVL       (DX)(R9*4), R11
+	IMULQ      R8, R10
+	IMULQ      R8, R11
+	PREFETCHT0 (CX)(R11*1)
+	PREFETCHT0 64(CX)(R11*1)
+	PREFETCHT0 128(CX)(R11*1)
+	PREFETCHT0 192(CX)(R11*1)
+	VADDPS     (CX)(R10*1), Y4, Y4
+	VADDPS     32(CX)(R10*1), Y5, Y5
+	VADDPS     64(CX)(R10*1), Y6, Y6
+	VADDPS     96(CX)(R10*1), Y7, Y7
+	VMASKMOVPS 128(CX)(R10*1), Y1, Y12
+	VADDPS     Y12, Y8, Y8
+	VMASKMOVPS 160(CX)(R10*1), Y2, Y12
+	VADDPS     Y12, Y9, Y9
+	VMASKMOVPS 192(CX)(R10*1), Y3, Y12
+	VADDPS     Y12, Y10, Y10
+	VMASKMOVPS 224(CX)(R10*1), Y0, Y12
+	VADDPS     Y12, Y11, Y11
+	INCQ       DI
+	INCQ       R9
+
+largeTest:
+	CMPQ       DI, BX
+	JL         largeLoop
+	VMOVUPS    Y4, (AX)
+	VMOVUPS    Y5, 32(AX)
+	VMOVUPS    Y6, 64(AX)
+	VMOVUPS    Y7, 96(AX)
+	VMASKMOVPS Y8, Y1, 128(AX)
+	VMASKMOVPS Y9, Y2, 160(AX)
+	VMASKMOVPS Y10, Y3, 192(AX)
+	VMASKMOVPS Y11, Y0, 224(AX)
+	JMP        done
+
+small:
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPGTD     lanes<>+0(SB), Y0, Y1
+	VPCMPGTD     lanes<>+32(SB), Y0, Y2
+	VPCMPGTD     lanes<>+64(SB), Y0, Y3
+	VPCMPGTD     lanes<>+96(SB), Y0, Y0
+	VMASKMOVPS   (AX), Y1, Y4
+	VMASKMOVPS   32(AX), Y2, Y5
+	VMASKMOVPS   64(AX), Y3, Y6
+	VMASKMOVPS   96(AX), Y0, Y7
+	XORQ         DI, DI
+	MOVQ         $0x00000006, R9
+	JMP          smallTest
+
+smallLoop:
+	MOVL       (DX)(DI*4), R10
+	CMPQ       R9, SI
+	CMOVQGT    SI, R9
+	MOVL       (DX)(R9*4), R11
+	IMULQ      R8, R10
+	IMULQ      R8, R11
+	PREFETCHT0 (CX)(R11*1)
+	PREFETCHT0 64(CX)(R11*1)
+	VMASKMOVPS (CX)(R10*1), Y1, Y8
+	VADDPS     Y8, Y4, Y4
+	VMASKMOVPS 32(CX)(R10*1), Y2, Y8
+	VADDPS     Y8, Y5, Y5
+	VMASKMOVPS 64(CX)(R10*1), Y3, Y8
+	VADDPS     Y8, Y6, Y6
+	VMASKMOVPS 96(CX)(R10*1), Y0, Y8
+	VADDPS     Y8, Y7, Y7
+	INCQ       DI
+	INCQ       R9
+
+smallTest:
+	CMPQ       DI, BX
+	JL         smallLoop
+	VMASKMOVPS Y4, Y1, (AX)
+	VMASKMOVPS Y5, Y2, 32(AX)
+	VMASKMOVPS Y6, Y3, 64(AX)
+	VMASKMOVPS Y7, Y0, 96(AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func addAVX2(dst *float32, src *float32, n int)
 // Requires: AVX
 TEXT ·addAVX2(SB), $0-24
@@ -3195,6 +3370,199 @@ smallStore:
 	VMOVUPS Z11, K2, 64(AX)
 	VMOVUPS Z12, K3, 128(AX)
 	VMOVUPS Z13, K4, 192(AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func addRowsAVX512(dst *float32, x *float32, d int, idx *uint32, n int, last int)
+// Requires: AVX, AVX512F, BMI2, CMOV, MMX+
+TEXT ·addRowsAVX512(SB), $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ x+8(FP), CX
+	MOVQ idx+24(FP), DX
+	MOVQ n+32(FP), BX
+	MOVQ last+40(FP), SI
+	MOVQ d+16(FP), DI
+	MOVQ DI, R8
+	SHLQ $0x02, R8
+
+blocks:
+	CMPQ    DI, $+128
+	JL      rest
+	VMOVUPS (AX), Z0
+	VMOVUPS 64(AX), Z1
+	VMOVUPS 128(AX), Z2
+	VMOVUPS 192(AX), Z3
+	VMOVUPS 256(AX), Z4
+	VMOVUPS 320(AX), Z5
+	VMOVUPS 384(AX), Z6
+	VMOVUPS 448(AX), Z7
+	XORQ    R9, R9
+	MOVQ    $0x00000006, R10
+	JMP     blockTest
+
+blockLoop:
+	MOVL       (DX)(R9*4), R11
+	CMPQ       R10, SI
+	CMOVQGT    SI, R10
+	MOVL       (DX)(R10*4), R12
+	IMULQ      R8, R11
+	IMULQ      R8, R12
+	PREFETCHT0 (CX)(R12*1)
+	PREFETCHT0 64(CX)(R12*1)
+	PREFETCHT0 128(CX)(R12*1)
+	PREFETCHT0 192(CX)(R12*1)
+	PREFETCHT0 256(CX)(R12*1)
+	PREFETCHT0 320(CX)(R12*1)
+	PREFETCHT0 384(CX)(R12*1)
+	PREFETCHT0 448(CX)(R12*1)
+	VADDPS     (CX)(R11*1), Z0, Z0
+	VADDPS     64(CX)(R11*1), Z1, Z1
+	VADDPS     128(CX)(R11*1), Z2, Z2
+	VADDPS     192(CX)(R11*1), Z3, Z3
+	VADDPS     256(CX)(R11*1), Z4, Z4
+	VADDPS     320(CX)(R11*1), Z5, Z5
+	VADDPS     384(CX)(R11*1), Z6, Z6
+	VADDPS     448(CX)(R11*1), Z7, Z7
+	INCQ       R9
+	INCQ       R10
+
+blockTest:
+	CMPQ    R9, BX
+	JL      blockLoop
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, 256(AX)
+	VMOVUPS Z5, 320(AX)
+	VMOVUPS Z6, 384(AX)
+	VMOVUPS Z7, 448(AX)
+	ADDQ    $+512, AX
+	ADDQ    $+512, CX
+	SUBQ    $+128, DI
+	JMP     blocks
+
+rest:
+	TESTQ     DI, DI
+	JZ        done
+	CMPQ      DI, $+64
+	JLE       small
+	SUBQ      $+64, DI
+	MOVQ      $-1, R9
+	BZHIQ     DI, R9, DI
+	KMOVW     DI, K1
+	SHRQ      $0x10, DI
+	KMOVW     DI, K2
+	SHRQ      $0x10, DI
+	KMOVW     DI, K3
+	SHRQ      $0x10, DI
+	KMOVW     DI, K4
+	SHRQ      $0x10, DI
+	VMOVUPS   (AX), Z0
+	VMOVUPS   64(AX), Z1
+	VMOVUPS   128(AX), Z2
+	VMOVUPS   192(AX), Z3
+	VMOVUPS.Z 256(AX), K1, Z4
+	VMOVUPS.Z 320(AX), K2, Z5
+	VMOVUPS.Z 384(AX), K3, Z6
+	VMOVUPS.Z 448(AX), K4, Z7
+	XORQ      DI, DI
+	MOVQ      $0x00000006, R9
+	JMP       largeTest
+
+largeLoop:
+	MOVL       (DX)(DI*4), R10
+	CMPQ       R9, SI
+	CMOVQGT    SI, R9
+	MOVL       (DX)(R9*4), R11
+	IMULQ      R8, R10
+	IMULQ      R8, R11
+	PREFETCHT0 (CX)(R11*1)
+	PREFETCHT0 64(CX)(R11*1)
+	PREFETCHT0 128(CX)(R11*1)
+	PREFETCHT0 192(CX)(R11*1)
+	PREFETCHT0 256(CX)(R11*1)
+	PREFETCHT0 320(CX)(R11*1)
+	PREFETCHT0 384(CX)(R11*1)
+	PREFETCHT0 448(CX)(R11*1)
+	VADDPS     (CX)(R10*1), Z0, Z0
+	VADDPS     64(CX)(R10*1), Z1, Z1
+	VADDPS     128(CX)(R10*1), Z2, Z2
+	VADDPS     192(CX)(R10*1), Z3, Z3
+	VMOVUPS.Z  256(CX)(R10*1), K1, Z8
+	VADDPS     Z8, Z4, Z4
+	VMOVUPS.Z  320(CX)(R10*1), K2, Z8
+	VADDPS     Z8, Z5, Z5
+	VMOVUPS.Z  384(CX)(R10*1), K3, Z8
+	VADDPS     Z8, Z6, Z6
+	VMOVUPS.Z  448(CX)(R10*1), K4, Z8
+	VADDPS     Z8, Z7, Z7
+	INCQ       DI
+	INCQ       R9
+
+largeTest:
+	CMPQ    DI, BX
+	JL      largeLoop
+	VMOVUPS Z0, (AX)
+	VMOVUPS Z1, 64(AX)
+	VMOVUPS Z2, 128(AX)
+	VMOVUPS Z3, 192(AX)
+	VMOVUPS Z4, K1, 256(AX)
+	VMOVUPS Z5, K2, 320(AX)
+	VMOVUPS Z6, K3, 384(AX)
+	VMOVUPS Z7, K4, 448(AX)
+	JMP     done
+
+small:
+	MOVQ      $-1, R9
+	BZHIQ     DI, R9, DI
+	KMOVW     DI, K1
+	SHRQ      $0x10, DI
+	KMOVW     DI, K2
+	SHRQ      $0x10, DI
+	KMOVW     DI, K3
+	SHRQ      $0x10, DI
+	KMOVW     DI, K4
+	SHRQ      $0x10, DI
+	VMOVUPS.Z (AX), K1, Z0
+	VMOVUPS.Z 64(AX), K2, Z1
+	VMOVUPS.Z 128(AX), K3, Z2
+	VMOVUPS.Z 192(AX), K4, Z3
+	XORQ      DI, DI
+	MOVQ      $0x00000006, R9
+	JMP       smallTest
+
+smallLoop:
+	MOVL       (DX)(DI*4), R10
+	CMPQ       R9, SI
+	CMOVQGT    SI, R9
+	MOVL       (DX)(R9*4), R11
+	IMULQ      R8, R10
+	IMULQ      R8, R11
+	PREFETCHT0 (CX)(R11*1)
+	PREFETCHT0 64(CX)(R11*1)
+	PREFETCHT0 128(CX)(R11*1)
+	PREFETCHT0 192(CX)(R11*1)
+	VMOVUPS.Z  (CX)(R10*1), K1, Z4
+	VADDPS     Z4, Z0, Z0
+	VMOVUPS.Z  64(CX)(R10*1), K2, Z4
+	VADDPS     Z4, Z1, Z1
+	VMOVUPS.Z  128(CX)(R10*1), K3, Z4
+	VADDPS     Z4, Z2, Z2
+	VMOVUPS.Z  192(CX)(R10*1), K4, Z4
+	VADDPS     Z4, Z3, Z3
+	INCQ       DI
+	INCQ       R9
+
+smallTest:
+	CMPQ    DI, BX
+	JL      smallLoop
+	VMOVUPS Z0, K1, (AX)
+	VMOVUPS Z1, K2, 64(AX)
+	VMOVUPS Z2, K3, 128(AX)
+	VMOVUPS Z3, K4, 192(AX)
 
 done:
 	VZEROUPPER

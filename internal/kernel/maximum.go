@@ -35,6 +35,19 @@ func GatherMax(dst []float32, chosen []uint32, x []float32, idx []uint32) {
 	}
 }
 
+// RaiseRows raises dst, for every column, to the largest element of the rows of x that idx lists. It continues
+// a GatherMax: of equal elements the first stays, and a NaN that is not in dst is never chosen.
+func RaiseRows(dst, x []float32, idx []uint32) {
+	d := len(dst)
+	for _, j := range idx {
+		for c, v := range x[int(j)*d:][:d] {
+			if v > dst[c] {
+				dst[c] = v
+			}
+		}
+	}
+}
+
 // none marks a column without a chosen row.
 const none = 1<<32 - 1
 

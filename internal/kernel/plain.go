@@ -48,6 +48,13 @@ func finish(dst, sums []float32, scale float32, add bool) {
 	}
 }
 
+func addRowsPlain(dst, x []float32, idx []uint32) {
+	d := len(dst)
+	for _, j := range idx {
+		addPlain(dst, x[int(j)*d:])
+	}
+}
+
 func addPlain(dst, src []float32) {
 	src = src[:len(dst)]
 	for i := range dst {

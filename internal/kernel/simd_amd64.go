@@ -44,6 +44,15 @@ func gatherSumSIMD(dst, x []float32, idx []uint32, w []float32, scale float32, a
 	}
 }
 
+func addRowsSIMD(dst, x []float32, idx []uint32) {
+	list, last := unsafe.SliceData(idx), cap(idx)-1
+	if level == avx512 {
+		addRowsAVX512(first(dst), first(x), len(dst), list, len(idx), last)
+	} else {
+		addRowsAVX2(first(dst), first(x), len(dst), list, len(idx), last)
+	}
+}
+
 func addSIMD(dst, src []float32) {
 	n := whole(len(dst))
 	if level == avx512 {

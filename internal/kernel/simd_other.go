@@ -10,6 +10,7 @@ const supported = plain
 func gatherSumSIMD(dst, x []float32, idx []uint32, w []float32, scale float32, add bool) {
 	gatherSumPlain(dst, x, idx, w, scale, add)
 }
+func addRowsSIMD(dst, x []float32, idx []uint32)               { addRowsPlain(dst, x, idx) }
 func addSIMD(dst, src []float32)                               { addPlain(dst, src) }
 func biasReLUSIMD(z, bias []float32, drop Dropout, key uint64) { biasReLUPlain(z, bias, 0, drop, key) }
 func reluBackwardSIMD(g, y, sums []float32, scale float32)     { reluBackwardPlain(g, y, sums, scale) }

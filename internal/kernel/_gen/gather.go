@@ -16,17 +16,30 @@ const (
 	cacheLine = 64
 )
 
-// gather writes gatherSum or, with weights, gatherWeighted.
-func gather(s isa, weighted bool) {
-	if weighted {
+// sums are the functions that gather writes.
+type sums int
+
+const (
+	plainSums    sums = iota // gatherSum
+	weightedSums             // gatherWeighted
+	sumsOnto                 // addRows
+)
+
+// gather writes one of the functions that sum rows.
+func gather(s isa, kind sums) {
+	const ahead = "The index at position last is the furthest that may be read ahead."
+	switch kind {
+	case weightedSums:
 		begin(s, "gatherWeighted", "func(dst, x *float32, d int, idx *uint32, n, last int, w *float32, scale float32, add bool)",
-			"gatherSumPlain with weights", "The index at position last is the furthest that may be read ahead.")
-	} else {
+			"gatherSumPlain with weights", ahead)
+	case plainSums:
 		begin(s, "gatherSum", "func(dst, x *float32, d int, idx *uint32, n, last int, scale float32, add bool)",
-			"gatherSumPlain without weights", "The index at position last is the furthest that may be read ahead.")
+			"gatherSumPlain without weights", ahead)
+	default:
+		begin(s, "addRows", "func(dst, x *float32, d int, idx *uint32, n, last int)", "addRowsPlain", ahead)
 	}
-	g := &gatherer{isa: s, dst: pointer("dst"), x: pointer("x"), idx: pointer("idx"), n: pointer("n"), last: pointer("last")}
-	if weighted {
+	g := &gatherer{isa: s, onto: kind == sumsOnto, dst: pointer("dst"), x: pointer("x"), idx: pointer("idx"), n: pointer("n"), last: pointer("last")}
+	if kind == weightedSums {
 		g.w = pointer("w")
 	}
 	g.left = GP64()
@@ -64,6 +77,7 @@ func gather(s isa, weighted bool) {
 
 type gatherer struct {
 	isa
+	onto                    bool // the sums begin with dst
 	dst, x, idx, n, last, w reg.Register
 	left                    reg.GPVirtual // columns to go
 	rowBytes                reg.GPVirtual
@@ -74,7 +88,16 @@ func (g *gatherer) columns(name string, masks []Op, count int) {
 	whole := count - len(masks)
 	acc := make([]reg.VecVirtual, count)
 	for v := range acc {
-		acc[v] = zero(g.isa)
+		if !g.onto {
+			acc[v] = zero(g.isa)
+			continue
+		}
+		acc[v] = g.vector()
+		if m := (Mem{Base: g.dst, Disp: v * g.bytes()}); v < whole {
+			VMOVUPS(m, acc[v])
+		} else {
+			g.load(m, masks[v-whole], acc[v])
+		}
 	}
 	i, ahead := GP64(), GP64()
 	XORQ(i, i)
@@ -121,6 +144,23 @@ func (g *gatherer) columns(name string, masks []Op, count int) {
 	CMPQ(i, g.n)
 	JL(LabelRef(name + "Loop"))
 
+	if !g.onto {
+		g.finish(name, acc, masks)
+	}
+	Label(name + "Store")
+	for v := range acc {
+		m := Mem{Base: g.dst, Disp: v * g.bytes()}
+		if v < whole {
+			VMOVUPS(acc[v], m)
+		} else {
+			g.store(acc[v], masks[v-whole], m)
+		}
+	}
+}
+
+// finish scales the sums, and adds dst to them if the function is to add.
+func (g *gatherer) finish(name string, acc []reg.VecVirtual, masks []Op) {
+	whole := len(acc) - len(masks)
 	scale := broadcast(g.isa, "scale")
 	for v := range acc {
 		VMULPS(scale, acc[v], acc[v])
@@ -137,14 +177,5 @@ func (g *gatherer) columns(name string, masks []Op, count int) {
 		t := g.vector()
 		g.load(m, masks[v-whole], t)
 		VADDPS(t, acc[v], acc[v])
-	}
-	Label(name + "Store")
-	for v := range acc {
-		m := Mem{Base: g.dst, Disp: v * g.bytes()}
-		if v < whole {
-			VMOVUPS(acc[v], m)
-		} else {
-			g.store(acc[v], masks[v-whole], m)
-		}
 	}
 }

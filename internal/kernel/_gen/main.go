@@ -31,8 +31,9 @@ func (s isa) bytes() int { return 4 * s.lanes }
 func main() {
 	ConstraintExpr("amd64,!noasm")
 	for _, s := range []isa{avx2, avx512} {
-		gather(s, false)
-		gather(s, true)
+		gather(s, plainSums)
+		gather(s, weightedSums)
+		gather(s, sumsOnto)
 		add(s)
 		biasReLU(s)
 		biasReLUDropout(s)
