@@ -45,6 +45,13 @@ func (d *Dataset) Topology(ctx context.Context, rep progress.Reporter, workers i
 	return t, nil
 }
 
+// InOrder tells the kernel that the graph will be read in the order of its nodes, perhaps several times. At
+// first it expects random accesses.
+func (t *Topology) InOrder() {
+	t.indptr.Advise(mapped.Normal)
+	t.indices.Advise(mapped.Normal)
+}
+
 // Guard runs fn, which reads the graph on the calling goroutine. It returns an error of kind
 // fault.ErrCorrupt if a mapped file cannot be read any more or was changed since it was checked; the
 // caller must then discard the results of fn. Every goroutine that reads the graph needs its own

@@ -143,8 +143,8 @@ func sourceLines(o *score.Outcome) (lines []line) {
 func costLines(o *score.Outcome) []line {
 	lines := []line{engineLine(o.Engine, o.BLAS, o.SIMD, o.Threads)}
 	for _, l := range o.Layers {
-		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s, %s: reading %s, computing %s",
-			units.Of(l.Nodes, "node"), units.Of(l.Ranges, "range"), units.Seconds(l.Seconds), units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds))})
+		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s, %s: waiting for rows %s, computing %s",
+			units.Of(l.Nodes, "node"), exact.Passes(int64(l.Ranges)), units.Seconds(l.Seconds), units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds))})
 	}
 	read := budget.FormatBytes(o.BytesRead)
 	if o.BytesWritten > 0 {

@@ -76,8 +76,12 @@ func runPlan(p train.Plan, memory int64) outcome {
 func inferencePlan(p exact.Plan, memory int64) outcome {
 	var lines []line
 	for _, l := range p.Layers {
-		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s: reads %s",
-			units.Of(l.Nodes, "node"), units.Of(l.Ranges, "range"), budget.FormatBytes(l.BytesRead))})
+		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s: reads %s", units.Of(l.Nodes, "node"), exact.Passes(l.Ranges), budget.FormatBytes(l.BytesRead))})
+		text := "holds " + budget.FormatBytes(l.MemoryBytes)
+		if l.StateBytes > 0 {
+			text += fmt.Sprintf(", makes %s %s", budget.FormatBytes(l.StateBytes), map[bool]string{false: "on disk", true: "in memory"}[l.InMemory])
+		}
+		lines = append(lines, line{"", text})
 	}
 	lines = append(lines,
 		line{"memory", fmt.Sprintf("up to %s of %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory))},

@@ -25,7 +25,7 @@ func init() {
 
 // Number is the element type of the formats' arrays.
 type Number interface {
-	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32 | ~int64 | ~float32
+	~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int32 | ~int64 | ~float32 | ~float64
 }
 
 // Bytes returns the memory of s as bytes, without copying.

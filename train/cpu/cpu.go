@@ -186,22 +186,6 @@ func (e *Engine) NewEvaluator(sizes graph.Sizes) (*Evaluator, error) {
 	return e.newEvaluator(0, e.plan.model.Layers(), sizes)
 }
 
-// NewLayerEvaluator makes an evaluator of one layer, for batches of one block with at most these
-// sizes. Infer returns the input of the next layer, norm and activation included, or the logits.
-// Layer 0 includes the input projection, and takes features; the others take the output of the layer
-// before. A batch needs a label for every destination, with any value.
-func (e *Engine) NewLayerEvaluator(layer int, sizes graph.Sizes) (*Evaluator, error) {
-	if layer < 0 || layer >= e.plan.model.Layers() {
-		return nil, fault.New(fault.ErrUsage, "cpu engine: no layer %d in a model of %d layers", layer, e.plan.model.Layers())
-	}
-	v, err := e.newEvaluator(layer, 1, sizes)
-	if err != nil {
-		return nil, err
-	}
-	v.preparer.IgnoreLabels()
-	return v, nil
-}
-
 func (e *Engine) newEvaluator(first, layers int, sizes graph.Sizes) (*Evaluator, error) {
 	p, err := evaluationPlan(e.plan, e.blas, first, layers, sizes)
 	if err != nil {
@@ -219,14 +203,4 @@ func (e *Engine) EvaluatorBytes(sizes graph.Sizes) (int64, error) {
 		return 0, err
 	}
 	return networkBytes(p, nil), nil
-}
-
-// LayerBytes predicts the memory for computing one layer on blocks of at most these sizes, in
-// bytes: NewLayerEvaluator's evaluator and one Prepared. It grows with each of the sizes.
-func (e *Engine) LayerBytes(layer int, sizes graph.Sizes) (int64, error) {
-	p, err := evaluationPlan(e.plan, e.blas, layer, 1, sizes)
-	if err != nil {
-		return 0, err
-	}
-	return networkBytes(p, nil) + prepare.New(p.model, p.orders, p.sizes, false).Bytes(), nil
 }

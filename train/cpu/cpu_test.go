@@ -237,39 +237,9 @@ func TestInferMatchesReference(t *testing.T) {
 						t.Fatalf("%s, %s: logit %d is %v, reference %v", name, order, i, got[i], want[i])
 					}
 				}
-				if chained := layerByLayer(t, e, big, x); !slices.Equal(bits(chained), bits(got)) {
-					t.Errorf("%s, %s: other logits layer by layer", name, order)
-				}
 			}
 		}
 	})
-}
-
-// layerByLayer infers with an evaluator for each layer.
-func layerByLayer(t *testing.T, e *Engine, b *graph.Batch, x []float32) []float32 {
-	degree := b.Degree
-	for l := range b.Blocks {
-		k := &b.Blocks[l]
-		one := &graph.Batch{Blocks: b.Blocks[l : l+1], Input: make([]uint32, k.NumSrc), Degree: degree, Labels: slices.Repeat([]int32{99}, k.NumDst)}
-		v, err := e.NewLayerEvaluator(l, graphtest.Roomy(one))
-		if err != nil {
-			t.Fatal(err)
-		}
-		bytes, err := e.LayerBytes(l, graphtest.Roomy(one))
-		if held := v.net.held() + v.preparer.Bytes(); err != nil || bytes != held {
-			t.Errorf("layer %d: allocated %d bytes, predicted %d, %v", l, held, bytes, err)
-		}
-		v.net.poison()
-		rows, err := v.Infer(context.Background(), input(t, v.preparer, one, x))
-		if err != nil || len(rows) != k.NumDst*v.net.last().width {
-			t.Fatalf("layer %d: %d values, %v", l, len(rows), err)
-		}
-		x, degree = slices.Clone(rows), make([]uint32, k.NumDst)
-		for i := range degree {
-			degree[i] = one.Degree[k.DstPos(i)]
-		}
-	}
-	return x
 }
 
 // A small batch can be learnt by heart.

@@ -43,19 +43,6 @@ func (v *Evaluator) Infer(ctx context.Context, in *Input) ([]float32, error) {
 	return last.data[:in.Prepared.Batch().NumSeeds()*last.width], nil
 }
 
-// InferenceOrders returns the layers' orders with every Auto replaced by the cheaper order for
-// forward passes at these counts, with a kind of BLAS.
-func InferenceOrders(m *model.Model, counts graph.Sizes, kind string) ([]model.Order, error) {
-	if err := m.Validate(); err != nil {
-		return nil, err
-	}
-	lib, err := blas.Open(kind)
-	if err != nil {
-		return nil, err
-	}
-	return resolveOrders(m, 0, counts, lib, false), nil
-}
-
 // Finite reports whether no value is NaN or infinite.
 func Finite(values []float32) bool {
 	sum := float32(0)

@@ -68,14 +68,19 @@ func (a *attentionProducts) gather(row []float32, sources []uint32, w []float32,
 	kernel.GatherParts(row, a.products, a.part, a.stride, sources, w, a.heads, add)
 }
 
-// forward: see conv.
-func (a *attentionProducts) forward(x []float32) error {
-	a.begin(x)
+// extend sets the weights of the product.
+func (a *attentionProducts) extend() {
 	columns := a.heads * a.part
 	for i := range a.in {
 		copy(a.extended[i*a.stride:], a.weights[i*columns:(i+1)*columns])
 	}
 	a.vectorsOf(a.extended[columns:], 1, a.stride)
+}
+
+// forward: see conv.
+func (a *attentionProducts) forward(x []float32) error {
+	a.begin(x)
+	a.extend()
 	if err := a.net.each(a.block.NumSrc, chunkRows, (*multiplyInput)(a)); err != nil {
 		return err
 	}
@@ -99,17 +104,22 @@ func (a *attentionProducts) chunk(worker, lo, hi int) {
 		}
 		parts := a.net.workerScratch(worker, 1, a.heads*a.part)
 		a.attend(parts, worker, i)
-		copy(row, parts)
-		for h := 1; h < a.heads; h++ {
-			kernel.Add(row, parts[h*a.part:(h+1)*a.part])
-		}
-		scale(row, 1/float32(a.heads))
+		a.average(row, parts)
 	}
 	if a.residual.size > 0 {
 		room := a.net.workerScratch(worker, hi-lo, a.in)
 		a.residual.forward(a.block, a.x, room, lo, hi)
 	}
 	a.tail.finish(lo, hi)
+}
+
+// average stores the mean of the heads' parts.
+func (a *attentionProducts) average(row, parts []float32) {
+	copy(row, parts)
+	for h := 1; h < a.heads; h++ {
+		kernel.Add(row, parts[h*a.part:(h+1)*a.part])
+	}
+	scale(row, 1/float32(a.heads))
 }
 
 // backward: see conv.

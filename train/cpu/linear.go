@@ -94,15 +94,21 @@ func (o *linear) takeWeights() {
 
 func (o *linear) operandWidth() int { return o.order.OperandWidth(o.in, o.own) }
 
-func (o *linear) forward(x []float32) error {
-	o.x, o.w = x, o.weights
-	o.block, o.prepared = o.layer.block()
+// fold sets the weights of the layer's products.
+func (o *linear) fold() {
+	o.w = o.weights
 	if o.folded != nil {
 		half := o.in * o.width
 		copy(o.folded, o.weights)
 		kernel.Add(o.folded[half:], o.residual)
 		o.w = o.folded
 	}
+}
+
+func (o *linear) forward(x []float32) error {
+	o.fold()
+	o.x = x
+	o.block, o.prepared = o.layer.block()
 	if o.order == model.Multiply {
 		if err := o.net.each(o.block.NumSrc, chunkRows, (*multiplySources)(o)); err != nil {
 			return err

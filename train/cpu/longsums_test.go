@@ -95,7 +95,7 @@ func TestLongSumsOfManyOnes(t *testing.T) {
 		e := ofOnes(t, m, model.Aggregate, hub(1))
 		var sizes graph.Sizes
 		sizes.Cover(b)
-		v, err := e.NewLayerEvaluator(0, sizes)
+		v, err := e.NewEvaluator(sizes)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -192,12 +192,6 @@ func TestBadLosses(t *testing.T) {
 		t.Errorf("targets of too many classes: %v", err)
 	}
 	b.Targets = nil
-	if _, err := e.NewLayerEvaluator(2, graphtest.Roomy(b)); !errors.Is(err, fault.ErrUsage) {
-		t.Errorf("layer 2 of 2: %v", err)
-	}
-	if _, err := e.NewLayerEvaluator(0, graphtest.Roomy(b)); !errors.Is(err, fault.ErrUsage) {
-		t.Errorf("sizes of two blocks for one layer: %v", err)
-	}
 }
 
 // Two destinations at one source are refused where gradients would go astray.

@@ -107,7 +107,7 @@ func (a *activation) sumBias() []float32 {
 // key returns row i's key for dropout beside the batch. Input nodes use their ids, since their
 // positions depend on the cache's size.
 func (a *activation) key(i int) uint64 {
-	if a.index == model.InputLayer {
+	if a.index == model.InputLayer && a.net.training {
 		i = int(a.net.in.Batch().Input[i])
 	}
 	return a.stream.Row(i)

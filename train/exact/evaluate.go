@@ -59,7 +59,7 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 	f, last := j.data.Facts(), j.model.Layers()-1
 	more := examBytes(&f, j.run.Metric())
-	if j.fixed+more > j.options.Memory && j.parts.room == 0 { // no range fits
+	if j.fixed+more > j.options.Memory && j.parts.room == 0 { // nothing fits
 		return nil, prepare(ctx, last, targets{nodes: f.Nodes, ids: []uint32{}}, more)
 	}
 	e, err := newExam(ctx, j.data, j.run.Metric())

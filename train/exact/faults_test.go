@@ -48,7 +48,7 @@ func (w *world) gone(t *testing.T, what string) {
 // left unless it could not be removed; then it is not in the way of the next.
 func TestEveryWriteFails(t *testing.T) {
 	w := smallWorld(t)
-	room := w.tight(t, 0.3)
+	room := w.tight(t, 0)
 	want, _ := w.predict(t, PredictOptions{}, room)
 	check(t, os.Remove(w.path("out.npy")))
 	o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
@@ -93,7 +93,7 @@ func (w watch) Before(op vfs.Op, name string) error { return w(op, name) }
 // Whichever read fails or brings a wrong byte, the error says which file it was.
 func TestEveryReadFails(t *testing.T) {
 	w := smallWorld(t)
-	room := w.tight(t, 0.3)
+	room := w.tight(t, 0)
 	for _, c := range []struct {
 		name   string
 		effect faultio.Effect
@@ -128,7 +128,7 @@ func TestEveryReadFails(t *testing.T) {
 // An interruption, whenever it comes, leaves nothing.
 func TestInterrupt(t *testing.T) {
 	w := smallWorld(t)
-	room := w.tight(t, 0.3)
+	room := w.tight(t, 0)
 	o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancelCause(context.Background())

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"testing"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
@@ -17,10 +18,21 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
+
+// Small tiles and blocks, so that small graphs have many.
+func init() { grid.Group = 4 }
+
+// groups sets the length of groups for a test.
+func groups(t *testing.T, n int) {
+	before := grid.Group
+	grid.Group = n
+	t.Cleanup(func() { grid.Group = before })
+}
 
 // disk does not wait for the device: no plug is pulled here.
 var disk = vfs.Unsynced(vfs.OS)

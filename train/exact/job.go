@@ -8,16 +8,16 @@ import (
 	"time"
 
 	"diskgnn/dataset"
-	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/idset"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/pieces"
 	"diskgnn/train/cpu"
+	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
+	"diskgnn/train/prepare"
 	"diskgnn/train/score"
 	"diskgnn/train/trained"
 )
@@ -25,8 +25,7 @@ import (
 // parts are the components that tests replace.
 type parts struct {
 	stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
-	// room, unless 0, is the bytes for the buffers of ranges, in place of the room that memory
-	// leaves.
+	// room, unless 0, is the bytes for the steps, in place of the room that memory leaves.
 	room int64
 }
 
@@ -49,42 +48,26 @@ type job struct {
 	features *dataset.FeatureReader
 	engine   *cpu.Engine
 	wires    *pieces.Buffers
-	sources  *idset.Set
-	out      []uint32 // edges that begin at each node; nil unless the model counts them
+	graph    *prepare.Whole
 	scratch  *scratch // nil unless there are states
 	undo     func()   // of the heap's limit
 
-	fixed  int64 // bytes held beside the ranges' memory
-	layers []layerPlan
-	states int64 // most bytes of hidden states on disk
-	reads  reads
-	costs  []score.LayerCost
+	fixed int64 // bytes held beside the steps' memory
+	steps []step
+	costs []score.LayerCost
 }
 
-// layerPlan is how a layer will be computed.
-type layerPlan struct {
-	targets     targets
-	edges       int64
-	all, least  capacity
-	most        capacity
-	bytes       func(capacity) int64
-	failed      error // of bytes
-	in, out     int   // widths
-	writesState bool
-}
-
-// layerReads is the predicted reads of a layer.
-type layerReads struct {
-	ranges int64
-	bytes  int64
-}
-
-// reads is the predicted reads of all layers, with the sizes that they are compared with.
-type reads struct {
-	layers   []layerReads
-	bytes    int64 // of all layers
-	features int64 // the feature table's
-	once     int64 // of every layer's table, read once
+// step is a pass over a table of rows: the input projection or a layer. Its rows are the table of the next
+// step, or the result.
+type step struct {
+	layer    int // or model.InputLayer
+	targets  targets
+	lists    lists
+	sizes    grid.Sizes
+	engine   int64 // bytes of the engine's memory for it
+	plan     grid.Plan
+	state    int64 // bytes of its rows, if they are a state
+	inMemory bool  // the state is held in memory, not on disk
 }
 
 // do opens everything, runs the work and closes everything. An interruption is an
@@ -137,7 +120,7 @@ func (j *job) open(ctx context.Context) (err error) {
 		return j.ofDataset(err)
 	}
 	j.model = j.run.Model()
-	if j.model.Orders, err = j.orders(); err != nil {
+	if j.model.Orders, err = cpu.InferenceOrders(&j.model, f.Nodes, f.Edges); err != nil {
 		return err
 	}
 	var engine int64 // which prepare counts beside all else
@@ -146,7 +129,7 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.engine, engine, err = j.run.NewEngine(trained.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
-	j.fixed = budget.Reserve + iostack.Held(j.stack) + engine + idset.Bytes(f.Nodes) + pieces.Memory(dataset.Granule, j.features.Compressed()) +
+	j.fixed = budget.Reserve + iostack.Held(j.stack) + engine + pieces.Memory(dataset.Granule, j.features.Compressed()) +
 		12*(f.Nodes*int64(f.RowBytes())/dataset.Granule+1)
 	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)
@@ -218,64 +201,6 @@ func (j *job) ofDataset(err error) error {
 		return nil
 	}
 	return fault.Remake(err, j.options.Dataset, "its diskgnn generate or import")
-}
-
-// metAgain is the number of ranges that need a source, as assumed for the orders of operations.
-const metAgain = 4
-
-// orders returns the layers' orders of operations. They depend on the whole graph and not on the
-// ranges, so that memory does not change the results. They assume that multiplying first repeats
-// the product of a source in every range.
-func (j *job) orders() ([]model.Order, error) {
-	f := j.data.Facts()
-	var counts graph.Sizes
-	for range j.model.Layers() {
-		counts.Src = append(counts.Src, int(min(metAgain*f.Nodes, f.Nodes+f.Edges)))
-		counts.Dst = append(counts.Dst, int(f.Nodes))
-		counts.Edges = append(counts.Edges, int(f.Edges))
-	}
-	return cpu.InferenceOrders(&j.model, counts, j.options.BLAS)
-}
-
-// capacities returns the capacities of the layers' ranges that take no more than room bytes.
-func (j *job) capacities(room int64) ([]capacity, error) {
-	most := make([]capacity, len(j.layers))
-	for l := range j.layers {
-		p := &j.layers[l]
-		if most[l] = fit(p.all, p.least, p.bytes, room); p.failed != nil {
-			return nil, p.failed
-		}
-	}
-	return most, nil
-}
-
-// measure computes the memory of a layer's ranges. need is the bytes of the shortest range, the
-// node with the most neighbours, and most is its number of edges.
-func (j *job) measure(l int) (need int64, most int, err error) {
-	p := &j.layers[l]
-	err = j.topology.Guard(func() (err error) {
-		p.edges, most, err = p.targets.measure(&j.topology.CSC)
-		return err
-	})
-	if err != nil {
-		return 0, 0, j.ofDataset(err)
-	}
-	nodes := j.data.Facts().Nodes
-	limit := func(n int64) int { return int(min(n, maxInBlock)) }
-	p.all = capacity{limit(min(nodes, p.edges+int64(p.targets.len()))), p.targets.len(), limit(p.edges)}
-	p.least = capacity{limit(min(nodes, int64(most)+1)), min(1, p.all.dst), limit(int64(most))}
-	if most >= maxInBlock {
-		return 0, 0, fault.New(fault.ErrInput, "%s: a node has %d neighbours; this program computes only nodes with fewer than %d", j.options.Dataset, most, int64(maxInBlock))
-	}
-	p.bytes = func(c capacity) int64 {
-		n, err := j.engine.LayerBytes(l, c.sizes())
-		if err != nil {
-			p.failed = err
-		}
-		return n + cutterBytes(c, j.model.CountsBlocks()) + matrixBytes(c.src, p.in)
-	}
-	need = p.bytes(p.least)
-	return need, most, p.failed
 }
 
 // close releases the resources in reverse order, and removes the states.

@@ -7,148 +7,134 @@ import (
 	"runtime/debug"
 	"time"
 
-	"diskgnn/device"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
 	"diskgnn/train/cpu"
+	"diskgnn/train/exact/grid"
 	"diskgnn/train/score"
 )
 
-// compute computes all layers and passes the last one's rows to emit, range by range: the targets'
-// rows from lo on. If it returns nil, the graph's files did not change until then.
-func (j *job) compute(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
-	f := j.data.Facts()
-	var in table = j.features
-	rows := features(&f)
-	for l := range j.layers {
+// emitting takes the rows of targets from lo on, which are valid during the call.
+type emitting func(ctx context.Context, lo int, rows []float32) error
+
+// compute computes all steps and passes the last one's rows to emit, in the order of the targets. If it
+// returns nil, the graph's files did not change until then.
+func (j *job) compute(ctx context.Context, emit emitting) (err error) {
+	var in *state
+	defer func() {
+		if in != nil {
+			err = errors.Join(err, in.remove(j.fs))
+		}
+	}()
+	for k := range j.steps {
+		s := &j.steps[k]
 		var out *state
-		e := emit
-		if j.layers[l].writesState {
-			if out, err = j.scratch.create(l, j.layers[l].out); err != nil {
+		e := j.finite(s, emit)
+		if s.state > 0 {
+			if out, err = j.newState(k); err != nil {
 				return err
 			}
 			e = func(ctx context.Context, _ int, rows []float32) error { return out.write(ctx, rows) }
 		}
-		err := j.layer(ctx, l, in, rows, e)
+		err := j.step(ctx, k, in, e)
 		if out != nil {
 			err = errors.Join(err, out.finish())
 		}
-		if err == nil && l > 0 {
-			err = j.fs.Remove(in.Path())
+		if in != nil {
+			err = errors.Join(err, in.remove(j.fs))
 		}
+		in = out
 		if err != nil {
-			return fmt.Errorf("layer %d: %w", l, err)
+			return fmt.Errorf("layer %d: %w", s.cost(), err)
 		}
 		if out != nil {
-			j.costs[l].BytesWritten = out.sums.Size
-			in, rows = out, out.layout()
 			release()
 		}
 	}
 	return j.topology.Unchanged()
 }
 
-// release frees the buffers of a layer before the next layer allocates its own. They hang on
-// Gorgonia's machine, which has a finalizer: the first collection runs it, the second frees them.
-func release() {
-	debug.FreeOSMemory()
-	debug.FreeOSMemory()
+// newState makes the place of step k's rows.
+func (j *job) newState(k int) (*state, error) {
+	s := &j.steps[k]
+	t := &state{nodes: j.data.Facts().Nodes, width: s.sizes.Shape.Out, of: dtype.Float32}
+	if s.inMemory {
+		return t, t.hold()
+	}
+	return t, j.scratch.create(k, t)
 }
 
-// layerRun computes one layer from the rows of a table, range by range.
-type layerRun struct {
-	job       *job
-	index     int
-	plan      *layerPlan
-	cost      score.LayerCost
-	reader    *rowReader
-	matrix    *device.Host
-	evaluator *cpu.Evaluator
-	input     cpu.Input
-	cut       *cutter
-}
+// release frees the engine's buffers of a layer before the next layer allocates its own.
+func release() { debug.FreeOSMemory() }
 
-// layer computes one layer of its targets from the rows of a table.
-func (j *job) layer(ctx context.Context, l int, in table, rows layout, emit func(ctx context.Context, lo int, rows []float32) error) (err error) {
-	p := &j.layers[l]
+// step computes one step from the features, or from the state before.
+func (j *job) step(ctx context.Context, k int, in *state, emit emitting) error {
+	s := &j.steps[k]
 	began := time.Now()
-	r := &layerRun{job: j, index: l, plan: p, input: cpu.Input{Prepared: new(cpu.Prepared)}, cut: newCutter(&j.topology.CSC, p.targets, p.most, j.sources, j.out),
-		cost: score.LayerCost{Layer: l, Order: string(j.model.Orders[l]), Nodes: int64(p.targets.len()), Edges: p.edges}}
-	task := j.report.Task(fmt.Sprintf("layer %d of %d", l+1, len(j.layers)), r.cost.Nodes, progress.Nodes)
+	table := s.sizes.Table
+	if in != nil {
+		table = in.table()
+	}
+	l := &grid.Layer{Plan: s.plan, Table: *table, Guard: j.topology.Guard, Targets: s.targets.ids, Long: s.lists.long,
+		Threads: j.options.Threads, Stack: j.stack, Wires: j.wires, Pull: j.engine.NewPull(s.layer, grid.Group, j.graph)}
+	if table.File != nil {
+		l.Need = s.sizes.Need
+	}
+	if s.sizes.Edges {
+		l.Graph = &j.topology.CSC
+	}
+	task := j.report.Task(fmt.Sprintf("layer %d of %d", s.cost()+1, j.model.Layers()), s.plan.Tiles*s.sizes.Nodes, progress.Nodes)
 	defer task.Done()
-	if r.reader, err = newRowReader(j.stack, in, rows, j.wires); err != nil {
+	l.Passed = task.Add
+	read, err := l.Run(ctx, emit)
+	if err != nil {
+		if in == nil {
+			err = j.ofDataset(err)
+		}
 		return err
 	}
-	defer func() { err = errors.Join(err, r.reader.Close()) }()
-	if r.matrix, err = device.NewHost(int(matrixBytes(p.most.src, p.in))); err != nil {
-		return err
-	}
-	defer r.matrix.Free()
-	if r.evaluator, err = j.engine.NewLayerEvaluator(l, p.most.sizes()); err != nil {
-		return err
-	}
-	for lo := 0; lo < p.targets.len(); {
-		next, out, err := r.next(ctx, lo)
-		if err != nil {
-			return err
-		}
-		if l == len(j.layers)-1 {
-			err = j.checkFinite(out, p.out, p.targets, lo)
-		}
-		if err == nil {
-			err = emit(ctx, lo, out)
-		}
-		if err != nil {
-			return err
-		}
-		r.cost.Ranges++
-		r.cost.Sources += int64(len(r.cut.batch.Input))
-		task.Add(int64(next - lo))
-		lo = next
-	}
-	r.cost.BytesRead = r.reader.Bytes()
-	r.cost.Seconds = time.Since(began).Seconds()
-	j.costs = append(j.costs, r.cost)
-	j.report.Logf("layer %d: %s in %s, %s read, %s (reading %s, computing %s)", l, units.Of(r.cost.Nodes, "node"), units.Of(r.cost.Ranges, "range"),
-		budget.FormatBytes(r.cost.BytesRead), units.Seconds(r.cost.Seconds), units.Seconds(r.cost.ReadSeconds), units.Seconds(r.cost.ComputeSeconds))
+	j.count(s, &read, time.Since(began).Seconds())
 	return nil
 }
 
-// next computes the range of targets that begins at lo. It returns where the range ends, and
-// the layer's output for it, valid until the next one.
-func (r *layerRun) next(ctx context.Context, lo int) (next int, out []float32, err error) {
-	j := r.job
-	err = j.topology.Guard(func() (err error) {
-		_, next, err = r.cut.next(ctx, lo)
-		return err
-	})
-	if err != nil {
-		return 0, nil, j.ofDataset(err)
+// count adds the cost of a step to its layer's.
+func (j *job) count(s *step, read *grid.Cost, seconds float64) {
+	if s.cost() == len(j.costs) {
+		j.costs = append(j.costs, score.LayerCost{Layer: s.cost()})
 	}
-	b := &r.cut.batch
-	r.input.X = r.matrix.Float32s()[:len(b.Input)*r.plan.in]
-	start := time.Now()
-	if err := r.reader.read(ctx, b.Input, r.input.X); err != nil {
-		if r.index == 0 {
-			err = j.ofDataset(err)
+	c := &j.costs[s.cost()]
+	c.Order, c.Nodes, c.Edges = string(j.model.Orders[s.cost()]), int64(s.targets.len()), s.lists.edges
+	c.Ranges, c.Blocks, c.Sources = int(s.plan.Tiles), s.plan.Blocks, s.plan.Tiles*s.sizes.Nodes
+	c.BytesRead += read.BytesRead
+	c.Seconds += seconds
+	c.ReadSeconds += read.ReadSeconds
+	c.ComputeSeconds = c.Seconds - c.ReadSeconds
+	if !s.inMemory {
+		c.BytesWritten += s.state
+	}
+	j.report.Logf("layer %d: %s in %s, %s read, %s (waiting for rows %s, computing %s)", s.cost(), units.Of(c.Nodes, "node"), Passes(int64(c.Ranges)),
+		budget.FormatBytes(read.BytesRead), units.Seconds(seconds), units.Seconds(read.ReadSeconds), units.Seconds(seconds-read.ReadSeconds))
+}
+
+// Passes counts passes over a table in words.
+func Passes(n int64) string {
+	if n == 1 {
+		return "1 pass"
+	}
+	return units.Count(n) + " passes"
+}
+
+// finite returns emit with a check of the rows, which are the step's.
+func (j *job) finite(s *step, emit emitting) emitting {
+	return func(ctx context.Context, lo int, rows []float32) error {
+		if err := j.checkFinite(rows, s.sizes.Shape.Out, s.targets, lo); err != nil {
+			return err
 		}
-		return 0, nil, err
+		return emit(ctx, lo, rows)
 	}
-	r.cost.ReadSeconds += time.Since(start).Seconds()
-	start = time.Now()
-	if j.out == nil {
-		err = r.evaluator.Preparer().Prepare(r.input.Prepared, b)
-	} else {
-		err = r.evaluator.Preparer().PrepareRange(r.input.Prepared, b, r.cut.outs)
-	}
-	if err != nil {
-		return 0, nil, err
-	}
-	out, err = r.evaluator.Infer(ctx, &r.input)
-	r.cost.ComputeSeconds += time.Since(start).Seconds()
-	return next, out, err
 }
 
 // checkFinite refuses rows of the last layer that give no score, class or embedding; lo is the

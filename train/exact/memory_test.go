@@ -24,9 +24,9 @@ type holding struct{ iostack.Stack }
 
 func (holding) Held() int64 { return 12345 }
 
-// What is held besides ranges, by hand: for 2000 nodes of 16 bytes a set of ids of 32 words with
-// 12 bytes each, and 12 bytes of checksums; of states of 750 floats 22 whole granules' checksums;
-// 4 bytes a node where edges are counted; and what the caller holds.
+// What is held besides the steps, by hand: for 2000 nodes of 16 bytes 12 bytes of checksums; of states of
+// 750 floats 22 whole granules' checksums; 4 bytes a node where edges are counted; and what the caller
+// holds.
 func TestFixedByHand(t *testing.T) {
 	raw := datasettest.Params{Nodes: 2000, AvgDegree: 2, Dim: 4, Classes: 2, Seed: 1}.Raw()
 	w := newWorldOf(t, vfstest.TempDir(t), raw, model.Model{Kind: model.GCN, Dims: []int{4, 750, 2}, GCNNorm: model.BlockNorm})
@@ -44,7 +44,7 @@ func TestFixedByHand(t *testing.T) {
 	if engine == 0 {
 		t.Fatal("the engine takes nothing")
 	}
-	if want := budget.Reserve + 12345 + engine + pieces.Memory(dataset.Granule, false) + 12*32 + 12; j.fixed != want {
+	if want := budget.Reserve + 12345 + engine + pieces.Memory(dataset.Granule, false) + 12; j.fixed != want {
 		t.Errorf("opened: %d bytes, want %d", j.fixed, want)
 	}
 	before := j.fixed
@@ -54,7 +54,7 @@ func TestFixedByHand(t *testing.T) {
 	}
 }
 
-// Where no range fits beside what is held anyway, nothing more is taken: labels, which would
+// Where nothing fits beside what is held anyway, nothing more is taken: labels, which would
 // be, are not even looked at.
 func TestRefusedBeforeLabelsAreHeld(t *testing.T) {
 	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()

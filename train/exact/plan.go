@@ -27,13 +27,19 @@ type Plan struct {
 	Problems []string `json:"problems,omitempty"` // for which the work would be refused
 }
 
-// LayerPlan is the part of a layer. Ranges and bytes are estimated if ranges are many.
+// LayerPlan is the part of a layer; layer 0 includes the input projection.
 type LayerPlan struct {
 	Layer     int   `json:"layer"` // from 0, the one that takes the features
 	Nodes     int64 `json:"nodes"` // to be computed
 	Edges     int64 `json:"edges"`
-	Ranges    int64 `json:"ranges"`
+	Ranges    int64 `json:"ranges"` // tiles of destinations: so often its table is read
+	Blocks    int64 `json:"blocks"` // of sources, that pass by each tile
 	BytesRead int64 `json:"bytes_read"`
+	// TopologyBytes are the bytes of the mapped topology that are looked at, once for each block.
+	TopologyBytes int64 `json:"topology_bytes"`
+	MemoryBytes   int64 `json:"memory_bytes"` // of its buffers and the states in memory
+	StateBytes    int64 `json:"state_bytes"`  // of its output, if that is a hidden state
+	InMemory      bool  `json:"in_memory"`    // which is held in memory, not on disk
 }
 
 // PlanEvaluation predicts the memory and reads of Evaluate. It reads the topology and checks it,
@@ -81,18 +87,25 @@ func (j *job) planned(ctx context.Context, decide func(context.Context) error) (
 }
 
 // fill sets the plan's figures from the decision.
-func (j *job) fill(ctx context.Context, p *Plan) error {
-	for l := range j.layers {
-		layer, read := &j.layers[l], j.reads.layers[l]
-		p.Layers = append(p.Layers, LayerPlan{l, int64(layer.targets.len()), layer.edges, read.ranges, read.bytes})
-		p.MemoryBytes = max(p.MemoryBytes, j.fixed+layer.bytes(layer.most))
+func (j *job) fill(_ context.Context, p *Plan) error {
+	for k := range j.steps {
+		s := &j.steps[k]
+		if s.cost() == len(p.Layers) {
+			p.Layers = append(p.Layers, LayerPlan{Layer: s.cost()})
+		}
+		l := &p.Layers[s.cost()]
+		l.Nodes, l.Edges, l.Ranges, l.Blocks = int64(s.targets.len()), s.lists.edges, s.plan.Tiles, s.plan.Blocks
+		l.BytesRead += s.plan.Read()
+		l.TopologyBytes += s.plan.ListBytes
+		l.MemoryBytes = max(l.MemoryBytes, j.held(k))
+		l.StateBytes, l.InMemory = s.state, s.inMemory
+		p.MemoryBytes = max(p.MemoryBytes, j.fixed+j.held(k))
 	}
-	p.BytesRead, p.FeatureBytes, p.MaxReadBytes = j.reads.bytes, j.reads.features, j.options.maxRead(&j.reads)
-	err := j.checkReads(ctx, &j.reads)
-	if errors.Is(err, fault.ErrBudget) {
-		p.Problems, err = append(p.Problems, err.Error()), nil
-	}
-	if err != nil {
+	r := j.reads()
+	p.BytesRead, p.FeatureBytes, p.MaxReadBytes, p.DiskBytes = r.bytes, r.features, j.options.maxRead(&r), j.onDisk()
+	if err := j.checkReads(); errors.Is(err, fault.ErrBudget) {
+		p.Problems = append(p.Problems, err.Error())
+	} else if err != nil {
 		return err
 	}
 	dir, err := scratchDir(j.options.Run, j.options.Scratch)
@@ -103,7 +116,6 @@ func (j *job) fill(ctx context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	p.DiskBytes = j.states
 	p.FreeBytes, err = j.fs.Free(where)
 	return err
 }

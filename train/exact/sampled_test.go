@@ -70,10 +70,10 @@ func TestBlockNormIsOfTheGraph(t *testing.T) {
 		room := w.tight(t, share)
 		got, p := w.predict(t, PredictOptions{}, room)
 		if !slices.Equal(binio.Bytes(got), binio.Bytes(want)) {
-			t.Errorf("%d ranges, at %v of the memory: other bits than of one range", p.Layers[1].Ranges, share)
+			t.Errorf("%d tiles, at %v of the memory: other bits than of one tile", p.Layers[0].Ranges, share)
 		}
-		if share < 0.1 && p.Layers[1].Ranges < 5 {
-			t.Errorf("%d ranges at %v of the memory", p.Layers[1].Ranges, share)
+		if share < 0.1 && p.Layers[0].Ranges < 5 {
+			t.Errorf("%d tiles at %v of the memory", p.Layers[0].Ranges, share)
 		}
 		test, _ := w.predict(t, PredictOptions{Nodes: dataset.Test}, room)
 		for i, v := range raw.Test {

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 
+	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
+	"diskgnn/train/exact/grid"
 )
 
 const (
@@ -115,33 +117,49 @@ func (s *scratch) close() error {
 	return nil
 }
 
-// state is the output of one layer for all nodes: float32 rows in node order, with a
-// checksum in memory for every granule.
+// state is the output of a step for all nodes: rows in node order, in memory, or in a file with a checksum
+// in memory for every granule. It is a pieces.File.
 type state struct {
-	file  vfs.File // while it is written
-	path  string
+	nodes int64
 	width int
-	sum   *binio.Summer
-	sums  binio.Sums
+	of    dtype.Type
+
+	mem  *device.Host // nil: on disk
+	at   int64        // bytes written
+	file vfs.File     // while it is written
+	path string
+	sum  *binio.Summer
+	sums binio.Sums
 }
 
-// stateBytes returns the size of a state's file in bytes, and stateMemory the bytes of its checksums
-// in memory.
-func stateBytes(nodes int64, width int) int64  { return 4 * nodes * int64(width) }
-func stateMemory(nodes int64, width int) int64 { return stateBytes(nodes, width) / stateGranule * 8 }
+// bytes returns the size of the state's rows.
+func (t *state) bytes() int64 { return t.nodes * int64(t.of.RowBytes(t.width)) }
 
-func (s *scratch) create(l, width int) (*state, error) {
-	path := filepath.Join(s.dir, fmt.Sprintf("%s%d", statePrefix, l))
-	f, err := s.fs.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("create hidden states: %w", err)
+// stateMemory returns the bytes of memory of the checksums of a state.
+func stateMemory(bytes int64) int64 { return bytes / stateGranule * 8 }
+
+// hold takes the memory for a state that is held, and create makes the file of one that is not.
+func (t *state) hold() (err error) {
+	t.mem, err = device.NewHost(int(binio.AlignUp(t.nodes, int64(grid.Group))) * t.of.RowBytes(t.width))
+	return err
+}
+
+func (s *scratch) create(k int, t *state) (err error) {
+	t.path = filepath.Join(s.dir, fmt.Sprintf("%s%d", statePrefix, k))
+	if t.file, err = s.fs.Create(t.path); err != nil {
+		return fmt.Errorf("create hidden states: %w", err)
 	}
-	return &state{file: f, path: path, width: width, sum: binio.NewSummer(stateGranule)}, nil
+	t.sum = binio.NewSummer(stateGranule)
+	return nil
 }
 
 // write appends rows.
 func (t *state) write(ctx context.Context, rows []float32) error {
 	return inSteps(ctx, binio.Bytes(rows), func(b []byte) error {
+		if t.mem != nil {
+			t.at += int64(copy(t.mem.Bytes()[t.at:], b))
+			return nil
+		}
 		_, _ = t.sum.Write(b)
 		_, err := t.file.Write(b)
 		return err
@@ -150,8 +168,22 @@ func (t *state) write(ctx context.Context, rows []float32) error {
 
 // finish ends the writing. The state need not survive a crash.
 func (t *state) finish() error {
+	if t.file == nil {
+		return nil
+	}
 	t.sums, t.sum = t.sum.Sums(), nil
-	return t.file.Close()
+	err := t.file.Close()
+	t.file = nil
+	return err
+}
+
+// remove gives the state's memory or file back.
+func (t *state) remove(fsys vfs.FS) error {
+	if t.mem != nil {
+		t.mem.Free()
+		return nil
+	}
+	return errors.Join(t.finish(), fsys.Remove(t.path))
 }
 
 func (t *state) Path() string     { return t.path }
@@ -159,14 +191,23 @@ func (t *state) Compressed() bool { return false }
 
 func (t *state) Piece(i int) (offset, size int64) {
 	offset = int64(i) * stateGranule
-	return offset, min(stateGranule, t.sums.Size-offset)
+	return offset, min(stateGranule, t.bytes()-offset)
 }
 
 func (t *state) Decode(i int, b, _ []byte) ([]byte, error) {
 	return b, t.sums.Verify(t.path, int64(i)*stateGranule, b)
 }
 
-func (t *state) layout() layout { return layout{stateGranule, t.width, dtype.Float32} }
+// table returns the state as the table of the next step.
+func (t *state) table() *grid.Table {
+	g := &grid.Table{Rows: t.nodes, Width: t.width, DType: t.of, Granule: stateGranule}
+	if t.mem != nil {
+		g.Held = t.mem.Bytes()
+	} else {
+		g.File = t
+	}
+	return g
+}
 
 // inSteps calls do for one part of b after the other, until the context ends.
 func inSteps(ctx context.Context, b []byte, do func([]byte) error) error {

@@ -10,21 +10,7 @@ import (
 // Prepare checks b and derives the inputs of a step into p, reusing p's buffers. The kernels index
 // without bounds checks. So a batch with inconsistent lengths, with counts above the engine's
 // sizes, or with an invalid label is an error of kind fault.ErrInput.
-func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error { return r.prepare(p, b, nil) }
-
-// PrepareRange does the same for a batch of one block that is a range of the whole graph:
-// destinations with all of their neighbours. out has, for every input node, its out-degree in the
-// whole graph. It is used if the model counts the edges of a block (model.BlockNorm): the weights
-// are then computed with the whole graph as the block.
-func (r *Preparer) PrepareRange(p *Prepared, b *graph.Batch, out []uint32) error {
-	if len(b.Blocks) != 1 || len(out) != len(b.Input) {
-		return fault.New(fault.ErrInput, "prepare: a range needs 1 block and an out-degree for every input node, but has %d blocks and %d out-degrees for %d input nodes", len(b.Blocks), len(out), len(b.Input))
-	}
-	return r.prepare(p, b, out)
-}
-
-// prepare implements both; out is nil for a batch by itself.
-func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
+func (r *Preparer) Prepare(p *Prepared, b *graph.Batch) error {
 	p.batch = nil
 	if err := r.check(b); err != nil {
 		return err
@@ -37,7 +23,7 @@ func (r *Preparer) prepare(p *Prepared, b *graph.Batch, out []uint32) error {
 		p.Order = nil
 	}
 	for l := range b.Blocks {
-		r.weighing.compute(p.Blocks, b, l, out)
+		r.weighing.compute(p.Blocks, b, l)
 		switch k := &b.Blocks[l]; {
 		case r.weighing.loops:
 			r.loopBlock(p, k, l)

@@ -37,7 +37,7 @@ func (p *Prepared) By(r *Preparer) bool { return p.by == r }
 type Preparer struct {
 	weighing   weighing
 	sizes      graph.Sizes
-	classes    int    // of the labels; 0: no label is looked at
+	classes    int    // of the labels
 	transpose  []bool // blocks that are needed transposed
 	place      bool   // the outermost block's destinations are looked for among its sources
 	sortsInput bool   // the input nodes are numbered by their ids
@@ -71,9 +71,6 @@ func (r *Preparer) TransposeAll() {
 		r.transpose[l] = true
 	}
 }
-
-// IgnoreLabels makes the preparer accept any label.
-func (r *Preparer) IgnoreLabels() { r.classes = 0 }
 
 // Loops reports whether blocks are Looped.
 func (r *Preparer) Loops() bool { return r.weighing.loops }

@@ -14,33 +14,31 @@ import (
 type weighing struct {
 	dst, src, own bool // weights that the Block has
 	loops         bool // it is Looped
-	// weigh computes the weights of block l of a batch, after the blocks before; nil for no
-	// weights. If the block is a range of the whole graph, out has each source's out-degree there;
-	// otherwise it is nil.
-	weigh func(blocks []Block, b *graph.Batch, l int, out []uint32)
+	// weigh computes the weights of block l of a batch, after the blocks before; nil for no weights.
+	weigh func(blocks []Block, b *graph.Batch, l int)
 }
 
 // weighings has a row for every model.Weighing.
 var weighings = map[model.Weighing]weighing{
 	model.Unweighed: {},
 	model.Attended:  {loops: true},
-	model.Averaged: {dst: true, weigh: func(blocks []Block, b *graph.Batch, l int, _ []uint32) {
+	model.Averaged: {dst: true, weigh: func(blocks []Block, b *graph.Batch, l int) {
 		blocks[l].average(&b.Blocks[l])
 	}},
-	model.ByGraph: {dst: true, src: true, own: true, weigh: func(blocks []Block, b *graph.Batch, l int, _ []uint32) {
+	model.ByGraph: {dst: true, src: true, own: true, weigh: func(blocks []Block, b *graph.Batch, l int) {
 		if t := weightsByDegree(); l == 0 {
 			blocks[0].weighByGraph(b, t)
 		} else {
 			blocks[l].weighInner(b, l, &blocks[l-1], t)
 		}
 	}},
-	model.ByBlock: {dst: true, src: true, own: true, weigh: func(blocks []Block, b *graph.Batch, l int, out []uint32) {
-		blocks[l].weighByBlock(&b.Blocks[l], weightsByDegree(), out)
+	model.ByBlock: {dst: true, src: true, own: true, weigh: func(blocks []Block, b *graph.Batch, l int) {
+		blocks[l].weighByBlock(&b.Blocks[l], weightsByDegree())
 	}},
 }
 
 // compute computes the weights of the sums over block l.
-func (w *weighing) compute(blocks []Block, b *graph.Batch, l int, out []uint32) {
+func (w *weighing) compute(blocks []Block, b *graph.Batch, l int) {
 	k, q := &b.Blocks[l], &blocks[l]
 	if w.dst {
 		q.Dst = q.Dst[:k.NumDst]
@@ -52,7 +50,7 @@ func (w *weighing) compute(blocks []Block, b *graph.Batch, l int, out []uint32) 
 		q.Src = q.Src[:k.NumSrc]
 	}
 	if w.weigh != nil {
-		w.weigh(blocks, b, l, out)
+		w.weigh(blocks, b, l)
 	}
 }
 
@@ -150,12 +148,9 @@ func (p *Block) weighDestinations(b *graph.Batch, k *graph.Block, t *degreeTable
 }
 
 // weighByBlock weighs the edge from s to d by 1/√(out s · in d), with the degrees in the block and
-// a self-loop at every destination. out, if given, has out s in the whole graph, where every node
-// has a self-loop.
-func (p *Block) weighByBlock(b *graph.Block, t *degreeTable, out []uint32) {
-	if out == nil {
-		out = p.countSources(b)
-	}
+// a self-loop at every destination.
+func (p *Block) weighByBlock(b *graph.Block, t *degreeTable) {
+	out := p.countSources(b)
 	src := p.Src[:len(out)]
 	for s, n := range out {
 		src[s] = t.inverseRoot(n)

@@ -283,11 +283,12 @@ type Outcome struct {
 
 // LayerCost is the cost of computing one layer of all nodes.
 type LayerCost struct {
-	Layer  int    `json:"layer"` // from 0, the one that takes the features
-	Order  string `json:"order"` // of its operations
-	Nodes  int64  `json:"nodes"` // computed
-	Ranges int    `json:"ranges"`
-	// Sources counts the rows that the layer read, once for every range that needs them.
+	Layer  int    `json:"layer"`  // from 0, the one that takes the features
+	Order  string `json:"order"`  // of its operations
+	Nodes  int64  `json:"nodes"`  // computed
+	Ranges int    `json:"ranges"` // tiles of destinations: passes over its table
+	Blocks int64  `json:"blocks"` // of sources, that passed by each tile
+	// Sources counts the rows that passed by, once for every tile.
 	Sources        int64   `json:"sources"`
 	Edges          int64   `json:"edges"`
 	Seconds        float64 `json:"seconds"`

@@ -1,0 +1,224 @@
+package grid
+
+import (
+	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
+	"diskgnn/train/cpu"
+)
+
+// Sizes are the numbers that decide how a layer is computed.
+type Sizes struct {
+	Nodes   int64
+	Targets int64
+	Long    int64 // targets with lists longer than Fold
+	Shape   cpu.PullShape
+	Edges   bool // the layer has neighbours; else its rows are Map's
+	Threads int
+	Table   *Table
+	IDs     []uint32 // the targets; nil: all nodes
+	Need    []bool   // pieces of the table with a source of a target; nil: all
+	Lists   int64    // bytes of the topology of the targets
+}
+
+// Plan says how a layer is computed. Tile and Block are multiples of Group, but for a last tile.
+type Plan struct {
+	Tile  int   // destinations with accumulators in memory
+	Block int   // rows of a block of sources
+	Hold  bool  // the table is kept in memory when it was read
+	Tiles int64 // of the layer
+	// Blocks is the number of blocks that pass by each tile.
+	Blocks int64
+	Memory int64 // bytes that Run takes
+	// TableBytes are read from the table for sources, OwnBytes for destinations. ListBytes are the bytes of
+	// the topology, mapped and looked at, block by block.
+	TableBytes, OwnBytes, ListBytes int64
+}
+
+// Read returns the bytes that are read from the table.
+func (p *Plan) Read() int64 { return p.TableBytes + p.OwnBytes }
+
+// Cost returns the bytes to read. A look at a destination counts as a byte: a core takes as long for it.
+func (p *Plan) Cost(s *Sizes) int64 { return p.Read() + p.Blocks*s.Targets }
+
+// Blocks have at most this many bytes of rows, so that reading and computing overlap and a block's rows stay
+// near the core.
+const mostBlock = 64 << 20
+
+// Choose returns the plan that reads least within the bytes of memory, and false if there is none. Where
+// memory is 0 it returns the plan that needs least.
+func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
+	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
+	for _, hold := range []bool{false, true} {
+		if hold && (s.Table.File == nil || memory == 0 || s.Need != nil || !s.Edges) {
+			continue
+		}
+		for block := int64(Group); ; block *= 2 {
+			block = min(block, rows)
+			p, fits := s.with(block, hold, memory)
+			if fits && (!ok || p.Cost(s) < best.Cost(s)) {
+				best, ok = p, true
+			}
+			if block == rows || memory == 0 || s.last(block) {
+				break
+			}
+		}
+	}
+	return best, ok
+}
+
+// Most returns the bytes with which nothing is read twice.
+func (s *Sizes) Most() int64 {
+	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
+	p := Plan{Block: Group, Tile: int(rows), Hold: s.Edges && s.Need == nil}
+	for p.Block < int(rows) && !s.last(int64(p.Block)) {
+		p.Block *= 2
+	}
+	return s.bytes(&p)
+}
+
+// last reports whether a block is as long as blocks may be.
+func (s *Sizes) last(block int64) bool {
+	return 8*block*int64(max(s.Shape.In, s.Shape.Row)) > mostBlock
+}
+
+// with returns the plan with the longest tiles for blocks of block rows, and whether it fits.
+func (s *Sizes) with(block int64, hold bool, memory int64) (p Plan, ok bool) {
+	p = Plan{Block: int(block), Hold: hold, Tile: Group}
+	all := int(binio.AlignUp(max(s.Targets, 1), int64(Group)))
+	if memory == 0 {
+		return s.count(p), true
+	}
+	least := s.count(p)
+	if least.Memory > memory {
+		return p, false
+	}
+	if !s.Edges {
+		return least, true
+	}
+	lo, hi := 1, all/Group // groups in a tile
+	for lo < hi {
+		p.Tile = (lo + hi + 1) / 2 * Group
+		if s.bytes(&p) <= memory {
+			lo = (lo + hi + 1) / 2
+		} else {
+			hi = (lo+hi+1)/2 - 1
+		}
+	}
+	tiles := (all/Group + lo - 1) / lo
+	p.Tile = (all/Group + tiles - 1) / tiles * Group
+	return s.count(p), true
+}
+
+// count sets the figures of a plan that follow from Tile, Block and Hold.
+func (s *Sizes) count(p Plan) Plan {
+	p.Memory = s.bytes(&p)
+	tile := int64(p.Tile)
+	p.Tiles = max(1, (s.Targets+tile-1)/tile)
+	p.Blocks = (s.Nodes + int64(p.Block) - 1) / int64(p.Block)
+	if s.Targets == 0 {
+		p.Tiles, p.Blocks = 0, 0
+		return p
+	}
+	if !s.Edges {
+		p.Tiles = 1
+	}
+	passes := p.Tiles
+	if p.Hold {
+		passes = 1
+	}
+	p.TableBytes, p.ListBytes = passes*s.once(), p.Blocks*s.Lists
+	if s.Edges && !p.Hold {
+		p.OwnBytes = s.own(tile)
+	}
+	return p
+}
+
+// once returns the bytes of the table for one tile.
+func (s *Sizes) once() (n int64) {
+	if s.Need == nil {
+		return s.Table.Bytes(0, s.Nodes)
+	}
+	for i, needed := range s.Need {
+		if needed {
+			_, size := s.Table.File.Piece(i)
+			n += size
+		}
+	}
+	return n
+}
+
+// own returns the bytes of own rows, for tiles of the given length.
+func (s *Sizes) own(tile int64) (n int64) {
+	times := int64(0)
+	if s.Shape.First {
+		times++
+	}
+	if s.Shape.Last {
+		times++
+	}
+	if times == 0 || s.Table.File == nil {
+		return 0
+	}
+	for lo := int64(0); lo < s.Targets; lo += tile {
+		hi := min(lo+tile, s.Targets)
+		if s.IDs == nil {
+			n += s.Table.Bytes(lo, hi)
+			continue
+		}
+		last := -1
+		for _, id := range s.IDs[lo:hi] {
+			from, to := s.Table.pieces(int64(id), int64(id)+1)
+			for i := max(from, last+1); i < to; i++ {
+				_, size := s.Table.File.Piece(i)
+				n, last = n+size, i
+			}
+		}
+	}
+	return times * n
+}
+
+// bytes returns the memory of Run with a plan.
+func (s *Sizes) bytes(p *Plan) int64 {
+	r := &run{Layer: &Layer{Plan: *p, Table: *s.Table, Targets: s.IDs, Threads: s.Threads}, PullShape: s.Shape}
+	if !s.Edges {
+		r.Acc = 0
+	}
+	r.longest = min(s.Long, int64(p.Tile))
+	c := carver{}
+	r.carve(&c)
+	return c.used + int64(s.Threads)*workerBytes
+}
+
+// carve takes the memory of a run.
+func (r *run) carve(c *carver) {
+	tile, block := int64(r.Plan.Tile), int64(r.Plan.Block)
+	if r.Acc > 0 {
+		r.acc = carve[float32](c, tile*int64(r.Acc))
+		r.cursor, r.next = carve[uint32](c, tile), carve[uint32](c, tile)
+		r.long, r.wide = carve[uint32](c, r.longest)[:0], carve[float64](c, r.longest*int64(r.Wide))
+	}
+	width := r.Out
+	if r.Maps {
+		width = max(width, r.Row)
+	}
+	r.mapped = carve[float32](c, block*int64(width))
+	if r.Plan.Hold {
+		r.held = carve[float32](c, binio.AlignUp(r.Table.Rows, int64(Group))*int64(r.In))
+	}
+	if r.buffered() {
+		for i := range r.windows {
+			r.windows[i] = carve[float32](c, block*int64(r.In))
+		}
+	}
+}
+
+// buffered reports whether rows pass through windows.
+func (r *run) buffered() bool {
+	if r.Targets != nil && (r.First || r.Last) {
+		return true
+	}
+	if r.Table.File == nil {
+		return r.Table.DType != dtype.Float32
+	}
+	return !r.Plan.Hold
+}
