@@ -138,16 +138,18 @@ type Caps struct {
 // Stats counts a stack's work. Requests and BytesAsked count the submitted requests and their bytes.
 // DeviceReads and BytesRead count the reads that serve them, including the rest of partial pages in direct
 // reads, and bytes of reads that failed later. InFlight is the time in which at least one device read was
-// under way: BytesRead over it is the rate of the drive, independent of waiting users.
+// under way: BytesRead over it is the rate of the drive, independent of waiting users. UnderWay is the
+// number of device reads under way at the moment of the snapshot.
 type Stats struct {
 	Requests    int64
 	BytesAsked  int64
 	DeviceReads int64
 	BytesRead   int64
 	InFlight    time.Duration
+	UnderWay    int
 }
 
-// Sub returns the work between the earlier snapshot t and the snapshot s.
+// Sub returns the work between the earlier snapshot t and the snapshot s, with UnderWay of s.
 func (s Stats) Sub(t Stats) Stats {
 	return Stats{
 		Requests:    s.Requests - t.Requests,
@@ -155,6 +157,7 @@ func (s Stats) Sub(t Stats) Stats {
 		DeviceReads: s.DeviceReads - t.DeviceReads,
 		BytesRead:   s.BytesRead - t.BytesRead,
 		InFlight:    s.InFlight - t.InFlight,
+		UnderWay:    s.UnderWay,
 	}
 }
 

@@ -18,7 +18,7 @@
 // calls of Run, goroutines and slots stay, but no item is in work: so an epoch's times are its own.
 //
 // Times are kept for every item and link: see Table and Recorder. Neither passing
-// an item on nor recording it allocates memory.
+// an item on nor recording it allocates memory. Where the items are at a moment, Standing says.
 package pipeline
 
 import (
@@ -51,7 +51,8 @@ type Config[S any] struct {
 	Slots []S
 	// Items is the number of items: they are 0 … Items-1.
 	Items int
-	// Label returns the name of an item for errors. If it is nil, item 7 is "item 7".
+	// Label returns the name of an item for errors and Standing. If it is nil, item 7 is "item 7". It is
+	// called from any goroutine.
 	Label func(item int) string
 	// Abort, if any, is called by Close for every slot with an item that may have begun and has not
 	// left the last link. It ends work under way in the slot, such as reads into its buffers, and
@@ -90,6 +91,7 @@ type Pipeline[S any] struct {
 	queues   []queue
 	last     worker // of the last link
 	admitted int    // items that calls of Run have admitted: only they begin
+	board    board  // of the items' places
 	busy     []bool // by slot: an admitted item is in it, or may enter it
 
 	since time.Time     // origin of all times
@@ -141,6 +143,10 @@ func Start[S any](ctx context.Context, c Config[S]) (*Pipeline[S], error) {
 		p.spans = append(p.spans, make([]span, len(c.Links)))
 	}
 	p.taken = p.emptyTable()
+	p.board.links = make([]linkBoard, len(c.Links))
+	for i, l := range p.taken.Links {
+		p.board.links[i].posts = make([]post, l.Workers)
+	}
 	p.addLanes()
 	ctx, p.cancel = context.WithCancel(ctx)
 	p.group, p.ctx = errgroup.WithContext(ctx)
@@ -185,6 +191,7 @@ func (p *Pipeline[S]) take(link int) (item int, err error) {
 	}
 	select {
 	case <-q.ready[item%len(p.config.Slots)]:
+		p.board.links[link].begun.Store(int64(item) + 1)
 		q.turn <- item + 1
 		return item, nil
 	case <-p.ctx.Done():
@@ -201,8 +208,10 @@ func (p *Pipeline[S]) pass(link, item int) {
 func (p *Pipeline[S]) step(w *worker, item int) error {
 	slot := item % len(p.config.Slots)
 	begin := p.now()
+	p.board.enter(w, item, begin)
 	err := p.do(w.link, slot, item)
 	done := p.now()
+	p.board.leave(w, done)
 	p.spans[slot][w.link] = span{worker: w.index, idle: max(w.idle, p.began), begin: begin, done: done}
 	w.idle = done
 	switch {
@@ -245,6 +254,7 @@ func (p *Pipeline[S]) Run(n int) error {
 	defer func() { p.taken.Seconds += (p.now() - p.began).Seconds() }()
 	first := p.admitted
 	p.admitted += n
+	p.board.asked.Store(int64(p.admitted))
 	for item := first; item < min(p.admitted, first+len(p.config.Slots)); item++ {
 		p.admit(item)
 	}
@@ -260,6 +270,7 @@ func (p *Pipeline[S]) Run(n int) error {
 			return p.err
 		}
 		p.finish(item)
+		p.board.left.Store(int64(item) + 1)
 		p.admit(item + len(p.config.Slots))
 	}
 	return nil
@@ -303,10 +314,15 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	if e.label == nil {
-		return fmt.Sprintf("item %d: %s: %v", e.Item, e.Link, e.Err)
+	return fmt.Sprintf("%s: %s: %v", labelOf(e.label, e.Item), e.Link, e.Err)
+}
+
+// labelOf names an item by a function, which may be nil.
+func labelOf(label func(item int) string, item int) string {
+	if label == nil {
+		return fmt.Sprintf("item %d", item)
 	}
-	return fmt.Sprintf("%s: %s: %v", e.label(e.Item), e.Link, e.Err)
+	return label(item)
 }
 
 func (e *Error) Unwrap() error { return e.Err }

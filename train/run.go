@@ -261,6 +261,7 @@ func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t 
 	if rep == r.replicas[0] {
 		c.Recorder, c.Events = recorder, r.subscribers()
 	} else {
+		c.Events = r.watches(rep)
 		c.Result = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}
 	}
 	if t, err = epoch.New(c, rep); rep == r.replicas[0] {

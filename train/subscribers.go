@@ -1,6 +1,8 @@
 package train
 
 import (
+	"fmt"
+
 	"diskgnn/train/epoch"
 	"diskgnn/train/monitor"
 	"diskgnn/train/rundir"
@@ -17,7 +19,7 @@ func (r *runner) subscribers() epoch.Stream {
 	if r.dir != nil {
 		s = append(s, metricsFile{r.dir.Dir})
 	}
-	s = append(s, terminal.New(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0))
+	s = append(s, terminal.New(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0), terminal.Watch(r.report, ""))
 	if r.dir != nil {
 		s = append(s, reportPage{r.dir})
 	}
@@ -25,6 +27,11 @@ func (r *runner) subscribers() epoch.Stream {
 		s = append(s, monitoring{r.monitor})
 	}
 	return s
+}
+
+// watches returns the subscribers to the events of another replica.
+func (r *runner) watches(rep *epoch.Replica) epoch.Stream {
+	return epoch.Stream{terminal.Watch(r.report, fmt.Sprintf("rank %d, ", rep.Group.Rank()))}
 }
 
 // metricsFile writes metrics.jsonl.
@@ -55,6 +62,10 @@ var monitored = map[epoch.Phase]monitor.Phase{epoch.Filling: monitor.Filling, ep
 
 func (w monitoring) On(e epoch.Event) error {
 	switch e := e.(type) {
+	case *epoch.Opened:
+		w.Opened(e.Name, e.Moved)
+	case *epoch.Closed:
+		w.Closed(e.Name)
 	case *epoch.PhaseBegan:
 		w.Phase(monitored[e.Phase])
 	case *epoch.Filled:

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/progress/render"
+	"diskgnn/internal/progress/stall"
 	"diskgnn/internal/vfs"
 )
 
@@ -74,11 +75,11 @@ func (g *globals) progressKind() string {
 func (g *globals) reporter() render.Reporter {
 	switch g.progressKind() {
 	case "json":
-		return render.Events(g.stderr)
+		return stall.Watch(render.Events(g.stderr))
 	case "none":
 		return render.Quiet()
 	}
-	return render.New(g.stderr)
+	return stall.Watch(render.New(g.stderr))
 }
 
 // starts records the running command, and the advice for resuming it after an interruption.

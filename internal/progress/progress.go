@@ -2,6 +2,11 @@
 // which renders it. Reports may come from any goroutine, and cost an atomic addition.
 package progress
 
+import (
+	"fmt"
+	"time"
+)
+
 // Unit is the unit of a task's count.
 type Unit string
 
@@ -52,6 +57,21 @@ func Describe(t Task, say func() string) {
 	if t, ok := t.(interface{ Describe(func() string) }); ok {
 		t.Describe(say)
 	}
+}
+
+// Work is work that can say where it stands, beside the counts of tasks. Its functions are called from any
+// goroutine.
+type Work struct {
+	Moved  func() time.Time    // when it last moved
+	Stands func() fmt.Stringer // where it stands, in a clause; encoded as JSON for programs
+}
+
+// Watch has r watch work until end is called. A reporter that watches nothing ignores it.
+func Watch(r Reporter, w Work) (end func()) {
+	if r, ok := r.(interface{ Watch(Work) func() }); ok {
+		return r.Watch(w)
+	}
+	return func() {}
 }
 
 // Discard is a Reporter that ignores all reports.

@@ -142,6 +142,7 @@ func (s *joined) Stats() iostack.Stats {
 		DeviceReads: a.DeviceReads + b.DeviceReads,
 		BytesRead:   a.BytesRead + b.BytesRead,
 		InFlight:    a.InFlight + b.InFlight,
+		UnderWay:    a.UnderWay + b.UnderWay,
 	}
 }
 

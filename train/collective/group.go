@@ -15,7 +15,7 @@ import (
 )
 
 // Group is one rank's connection to the others of a run. Its collective calls belong to one
-// goroutine; Context, Fail and Lost may be called from any.
+// goroutine; Awaits, Context, Fail and Lost may be called from any.
 //
 // When a rank is lost, the group ends on all others, with an error that names it.
 type Group struct {
@@ -25,6 +25,7 @@ type Group struct {
 	number      uint64 // of the next call
 	step        atomic.Pointer[step]
 	doing       atomic.Uint64 // the number in beats: doingSteps or 0
+	awaited     atomic.Int32  // 1 + the rank that a call waits for; 0: none
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -120,6 +121,13 @@ func (g *Group) Lost() error {
 	return nil
 }
 
+// Awaits returns the rank that a call of this rank waits for at the moment; waits is false if it waits for
+// none. It may be called from any goroutine.
+func (g *Group) Awaits() (rank int, waits bool) {
+	n := g.awaited.Load()
+	return int(n) - 1, n > 0
+}
+
 // Steps announces to the other ranks whether this rank now takes steps, which have a time limit, or
 // does work of any duration.
 func (g *Group) Steps(now bool) {
@@ -186,6 +194,8 @@ func (g *Group) receive(p *peer, want kind, inStep bool) (received, error) {
 		g.watch.waiting, g.watch.since = p.rank, time.Now()
 		g.mu.Unlock()
 	}
+	g.awaited.Store(int32(p.rank) + 1)
+	defer g.awaited.Store(0)
 	var m received
 	select {
 	case m = <-p.inbox:

@@ -309,7 +309,9 @@ func TestSampleFails(t *testing.T) {
 // TestEvaluationItems: the validation batches come round, up to those that were asked for, and then
 // the test batches.
 func TestEvaluationItems(t *testing.T) {
-	v := &evaluation{valid: 3, tests: 2, rounds: 4, asked: 6, epoch: 5}
+	v := &evaluation{valid: 3, tests: 2, rounds: 4}
+	v.asked.Store(6)
+	v.epoch.Store(5)
 	var got []string
 	for item := range 8 {
 		got = append(got, v.ref(item).String()+"; "+v.label(item))
@@ -329,7 +331,7 @@ func TestEvaluate(t *testing.T) {
 		w.facts.Valid, w.fails, w.scores = 2, fails, []int{6}
 		w.store, w.engine = &fakeStore{world: w}, &fakeEngine{world: w, weight: 3}
 		rep := &Replica{View: w.store, Engine: w.engine}
-		valid, test, bytes, err := rep.Evaluate(context.Background(), &w.facts, "accuracy", 1, Stream{w}, func(what string) error { return errors.New(what) })
+		valid, test, bytes, err := rep.Evaluate(context.Background(), &w.facts, "accuracy", 1, nil, Stream{w}, func(what string) error { return errors.New(what) })
 		switch {
 		case fails == "" && (err != nil || valid != 0.75 || test != 0.375 || bytes != 100+101+100+101):
 			t.Errorf("%v, %v, %d bytes: %v", valid, test, bytes, err)

@@ -121,7 +121,7 @@ func TestGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr.Close()
-		if got := w.events[1]; !strings.HasPrefix(got, "started train: ") || !strings.HasSuffix(got, ", true, "+string(rune('0'+c.At.Batch))) {
+		if got := w.events[3]; !strings.HasPrefix(got, "started train: ") || !strings.HasSuffix(got, ", true, "+string(rune('0'+c.At.Batch))) {
 			t.Errorf("%s: %s", c.Name, got)
 		}
 		last, want := w.result.Epochs[1], whole.result.Epochs[1]

@@ -3,11 +3,20 @@ package epoch
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"diskgnn/featurestore"
+	"diskgnn/iostack"
 	"diskgnn/pipeline"
+	"diskgnn/train/collective"
 	"diskgnn/train/cpu"
 	"diskgnn/train/score"
+)
+
+// Names of the pipelines in traces and events.
+const (
+	trainName    = "train"
+	evaluateName = "evaluate"
 )
 
 // evaluation scores the weights on the store's validation and test batches. They are the items of
@@ -15,10 +24,11 @@ import (
 // batches. No item begins before it is requested, so the test batches may also follow when training
 // stops early: the batch of an item depends on the requests so far.
 type evaluation struct {
-	valid, tests, rounds int // batches of each, and how often at most the former come
-	asked                int // items to validate with so far: those beyond are test batches
-	epoch                int // that is validated
+	valid, tests, rounds int          // batches of each, and how often at most the former come
+	asked                atomic.Int64 // items to validate with so far: those beyond are test batches
+	epoch                atomic.Int64 // that is validated
 	replica              *Replica
+	stack                iostack.Stack // nil within a run: the places of its training have the reads
 	scorer               score.Scorer
 	events               Stream
 	diverged             func(what string) error // the error of logits that are not finite
@@ -31,20 +41,21 @@ func (v *evaluation) start(ctx context.Context, slots []*Slot, r *pipeline.Recor
 	p, err := pipeline.Start(ctx, pipeline.Config[*Slot]{
 		Links: append(loadingLinks(v.ref, len(slots)), pipeline.Link[*Slot]{Name: LinkCompute, Do: v.infer}),
 		Slots: slots, Items: v.rounds*v.valid + v.tests, Label: v.label,
-		Abort: drain, Free: free, Recorder: r, Name: "evaluate",
+		Abort: drain, Free: free, Recorder: r, Name: evaluateName,
 	})
 	if err != nil {
 		freeAll(slots)
 		return err
 	}
 	v.batches = p
+	v.events.Tell(opened(evaluateName, p, nil, v.stack))
 	return nil
 }
 
 // at returns the batch of an item.
 func (v *evaluation) at(item int) (test bool, i int) {
-	if item >= v.asked {
-		return true, item - v.asked
+	if asked := int(v.asked.Load()); item >= asked {
+		return true, item - asked
 	}
 	return false, item % v.valid
 }
@@ -62,7 +73,7 @@ func (v *evaluation) label(item int) string {
 	if test, i := v.at(item); test {
 		return fmt.Sprintf("test batch %d", i)
 	}
-	return fmt.Sprintf("epoch %d, validation batch %d", v.epoch, item%v.valid)
+	return fmt.Sprintf("epoch %d, validation batch %d", v.epoch.Load(), item%v.valid)
 }
 
 func (v *evaluation) infer(ctx context.Context, sl *Slot, _ int) error {
@@ -83,7 +94,7 @@ func (v *evaluation) infer(ctx context.Context, sl *Slot, _ int) error {
 // validate scores the present weights on the validation batches; without any the
 // score is undefined.
 func (v *evaluation) validate() (score.Score, int64, error) {
-	v.asked += v.valid
+	v.asked.Add(int64(v.valid))
 	s, err := v.run("validate", v.valid)
 	bytes := v.bytes
 	v.bytes = 0
@@ -108,17 +119,18 @@ func (v *evaluation) run(name string, n int) (score.Score, error) {
 func (v *evaluation) close() {
 	if v.batches != nil {
 		v.batches.Close()
+		v.events.Tell(&Closed{evaluateName})
 	}
 }
 
 // Evaluate scores an engine's weights on the validation and test batches of a store, once, in this
-// number of slots. diverged returns the error for logits that are not finite.
-func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric string, slots int, events Stream, diverged func(what string) error) (valid, test score.Score, bytes int64, err error) {
+// number of slots. stack has the store's reads. diverged returns the error for logits that are not finite.
+func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric string, slots int, stack iostack.Stack, events Stream, diverged func(what string) error) (valid, test score.Score, bytes int64, err error) {
 	all, err := r.newSlots(slots, true)
 	if err != nil {
 		return valid, test, 0, err
 	}
-	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(EvalJudging(metric, f)), events: events, diverged: diverged}
+	v := &evaluation{valid: f.Valid, tests: f.Test, rounds: 1, replica: r, scorer: score.New(EvalJudging(metric, f)), events: events, stack: stack, diverged: diverged}
 	defer v.close()
 	if err := v.start(ctx, all, nil); err != nil {
 		return valid, test, 0, err
@@ -138,4 +150,22 @@ func TrainJudging(metric string, f *featurestore.Facts) score.Options {
 // EvalJudging returns the options of the scorer for a store's evaluation batches.
 func EvalJudging(metric string, f *featurestore.Facts) score.Options {
 	return score.Options{Metric: metric, MultiLabel: f.MultiLabel(), Classes: f.Classes, Rows: f.EvalSeeds}
+}
+
+// opened returns the event of a new pipeline. Its places have the reads of the stack and the rank that the
+// group waits for; both may be nil.
+func opened(name string, p *pipeline.Pipeline[*Slot], g *collective.Group, stack iostack.Stack) *Opened {
+	return &Opened{Name: name, Moved: p.Moved, Stands: func() Place {
+		at := Place{Pipeline: name, Batches: p.Standing()}
+		if stack != nil {
+			at.Reads = stack.Stats().UnderWay
+		}
+		if g == nil {
+			return at
+		}
+		if rank, waits := g.Awaits(); waits {
+			at.Rank = &rank
+		}
+		return at
+	}}
 }

@@ -13,6 +13,15 @@ import (
 type Event interface{ isEvent() }
 
 type (
+	// Opened says that a pipeline exists, until Closed with its name. Its functions may be called from
+	// any goroutine, also later.
+	Opened struct {
+		Name   string
+		Moved  func() time.Time // when a batch last entered or left a link
+		Stands func() Place
+	}
+	// Closed says that a pipeline is gone.
+	Closed struct{ Name string }
 	// PhaseBegan says that the run enters a phase.
 	PhaseBegan struct{ Phase Phase }
 	// Filled says that the caches are filled.
@@ -67,6 +76,8 @@ type (
 	Note struct{ Text string }
 )
 
+func (*Opened) isEvent()          {}
+func (*Closed) isEvent()          {}
 func (*PhaseBegan) isEvent()      {}
 func (*Filled) isEvent()          {}
 func (*Started) isEvent()         {}

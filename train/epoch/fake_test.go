@@ -55,6 +55,7 @@ type world struct {
 	mu     sync.Mutex
 	open   int // slots and works
 	events []string
+	opened []*Opened
 	filled []int  // batches that Fill was for
 	held   []byte // the store's state
 	added  []int  // labelled seed nodes of the batches that the reduction took
@@ -140,6 +141,9 @@ func (w *world) must() {
 func (w *world) On(e Event) error {
 	s := words(e)
 	w.mu.Lock()
+	if e, ok := e.(*Opened); ok {
+		w.opened = append(w.opened, e)
+	}
 	w.events = append(w.events, s)
 	w.mu.Unlock()
 	if w.on != nil {
@@ -155,6 +159,10 @@ func words(e Event) string {
 	switch e := e.(type) {
 	case *PhaseBegan:
 		return [...]string{"filling", "training", "validating", "testing"}[e.Phase]
+	case *Opened:
+		return "opened " + e.Name
+	case *Closed:
+		return "closed " + e.Name
 	case *Filled:
 		return fmt.Sprintf("filled %d", e.Bytes)
 	case *Started:
@@ -205,11 +213,12 @@ type fakeStack struct {
 	iostack.Stack
 	asked int64
 	more  time.Duration
+	reads int // under way
 }
 
 func (s *fakeStack) Stats() iostack.Stats {
 	s.asked++
-	return iostack.Stats{BytesRead: 1000 * s.asked, InFlight: time.Duration(s.asked*s.asked)*time.Second + s.more}
+	return iostack.Stats{BytesRead: 1000 * s.asked, InFlight: time.Duration(s.asked*s.asked)*time.Second + s.more, UnderWay: s.reads}
 }
 
 // fakeStore is a store of which slots are counted.

@@ -99,7 +99,7 @@ func (t *Trainer) judge() (isBest bool, err error) {
 	if t.eval != nil && validates {
 		t.Events.Tell(&PhaseBegan{Validating})
 		began := time.Now()
-		t.eval.epoch = t.now.Epoch
+		t.eval.epoch.Store(int64(t.now.Epoch))
 		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
 			return false, err
 		}

@@ -102,13 +102,14 @@ func (t *Trainer) start(ctx context.Context, slots []*Slot) error {
 	links := append(loadingLinks(t.schedule.ref, len(slots)), pipeline.Link[*Slot]{Name: name, Do: t.step})
 	p, err := pipeline.Start(t.whole(ctx), pipeline.Config[*Slot]{
 		Links: links, Slots: slots, Items: t.schedule.items(), Label: t.schedule.label,
-		Abort: drain, Free: free, Recorder: t.Recorder, Name: "train",
+		Abort: drain, Free: free, Recorder: t.Recorder, Name: trainName,
 	})
 	if err != nil {
 		freeAll(slots)
 		return err
 	}
 	t.batches = p
+	t.Events.Tell(opened(trainName, p, t.Group, t.Stack))
 	t.restart(p)
 	t.inherit(&t.now)
 	t.taken.Sums = t.sums
@@ -186,6 +187,7 @@ func (t *Trainer) test() error {
 func (t *Trainer) Close() {
 	if t.batches != nil {
 		t.batches.Close()
+		t.Events.Tell(&Closed{trainName})
 	}
 	if t.eval != nil {
 		t.eval.close()

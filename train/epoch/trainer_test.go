@@ -29,6 +29,8 @@ func TestEvents(t *testing.T) {
 	w.plan.Accumulate = 2
 	w.must()
 	want := strings.Split(`began
+opened train
+opened evaluate
 started train: 6, true, 0
 training
 ran
@@ -67,7 +69,9 @@ test 2
 evaluated
 evaluated
 evaluation ended
-ended`, "\n")
+ended
+closed train
+closed evaluate`, "\n")
 	if d := cmp.Diff(want, w.events); d != "" {
 		t.Error(d)
 	}

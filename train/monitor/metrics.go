@@ -72,7 +72,7 @@ func (s *state) runMetrics(x *exposition) {
 	x.family("diskgnn_run_info", gauge, "The run's program, directory and setup, as labels.")
 	x.sample(1, "program", f.Version, "run", s.dir, "store", f.Store, "model", f.Params.Model, "metric", f.Params.Metric,
 		"engine", f.Setup.Engine, "blas", f.Setup.BLAS, "simd", f.Setup.SIMD, "device", f.Setup.Device, "io", f.Setup.IO)
-	x.one("diskgnn_run_start_time_seconds", gauge, "When the run began, in its first process, since the Unix epoch.", float64(f.Begun.UnixNano())/float64(time.Second))
+	x.one("diskgnn_run_start_time_seconds", gauge, "When the run began, in its first process, since the Unix epoch.", seconds(f.Begun))
 	x.one("diskgnn_memory_limit_bytes", gauge, "The limit of --memory.", float64(f.Setup.Memory))
 	if f.Setup.GPUBytes > 0 {
 		x.one("diskgnn_gpu_memory_bytes", gauge, "Memory of the GPU that the run holds.", float64(f.Setup.GPUBytes))
@@ -112,10 +112,22 @@ func (s *state) runMetrics(x *exposition) {
 			x.sample(l.Blocked, "stage", l.Link)
 		}
 	}
+	if len(s.moved) > 0 {
+		var latest time.Time
+		for _, moved := range s.moved {
+			if at := moved(); at.After(latest) {
+				latest = at
+			}
+		}
+		x.one("diskgnn_last_move_time_seconds", gauge, "When a batch last entered or left a stage, since the Unix epoch.", seconds(latest))
+	}
 	if s.epochs > 0 {
 		s.epochMetrics(x)
 	}
 }
+
+// seconds returns a time in seconds since the Unix epoch.
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / float64(time.Second) }
 
 // epochMetrics writes the metrics of finished epochs.
 func (s *state) epochMetrics(x *exposition) {

@@ -23,6 +23,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -76,6 +77,7 @@ type state struct {
 	dir   string
 	file  rundir.File
 	page  func(io.Writer) error
+	moved map[string]func() time.Time // by the names of open pipelines: when a batch last moved
 	// version counts the changes of the report.
 	version int
 
@@ -121,7 +123,7 @@ func Listen(address string, access Access, note func(format string, args ...any)
 const writeTimeout = time.Minute
 
 func newState() state {
-	return state{phase: Preparing, valid: score.Undefined, best: score.Undefined, ended: make([]float64, len(counters))}
+	return state{phase: Preparing, valid: score.Undefined, best: score.Undefined, ended: make([]float64, len(counters)), moved: make(map[string]func() time.Time)}
 }
 
 // Begin sets the run's directory, its run.json and the epochs of earlier processes. From then on the
@@ -150,6 +152,27 @@ func (m *Monitor) Phase(p Phase) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state.phase = p
+}
+
+// Opened adds a pipeline, until Closed with its name. moved returns when a batch of it last moved; it is
+// called from other goroutines.
+func (m *Monitor) Opened(name string, moved func() time.Time) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.moved[name] = moved
+}
+
+// Closed removes a pipeline.
+func (m *Monitor) Closed(name string) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.state.moved, name)
 }
 
 // Preloaded sets the bytes read to fill the cache, and the seconds that it took.
@@ -278,5 +301,6 @@ func (m *Monitor) look() state {
 	s := m.state
 	s.ended, s.stages = slices.Clone(s.ended), slices.Clone(s.stages)
 	s.sums.Links, s.endedStages = nil, nil
+	s.moved = maps.Clone(s.moved)
 	return s
 }

@@ -87,6 +87,10 @@ func TestMetricsByHand(t *testing.T) {
 		t.Errorf("before the run has a directory: %s", diff)
 	}
 
+	for name, at := range map[string]int64{"train": 1_700_000_000, "evaluate": 1_700_000_100, "another": 1_700_000_200} {
+		m.Opened(name, func() time.Time { return time.Unix(at, 500_000_000) })
+	}
+	m.Closed("another")
 	m.Begin(`a"run\`, file(), []rundir.Epoch{{Epoch: 0, Loss: 2, LR: 0.5, TrainAccuracy: 0.25, ValidAccuracy: 0.5, Seconds: 9}}, nil)
 	m.Preloaded(1000, 0.5)
 	m.Phase(Training)
@@ -102,7 +106,7 @@ func TestMetricsByHand(t *testing.T) {
 	maps.Copy(want, map[string]float64{
 		`diskgnn_phase{phase="filling the cache"}`: 0, `diskgnn_phase{phase="training"}`: 1,
 		`diskgnn_run_info{program="v1",run="a\"run\\",store="packed",model="sage",metric="accuracy",engine="cpu",blas="",simd="",device="",io=""}`: 1,
-		"diskgnn_run_start_time_seconds": 1_600_000_000.5, "diskgnn_memory_limit_bytes": 1 << 30,
+		"diskgnn_run_start_time_seconds": 1_600_000_000.5, "diskgnn_last_move_time_seconds": 1_700_000_100.5, "diskgnn_memory_limit_bytes": 1 << 30,
 		"diskgnn_planned_epochs": 3, "diskgnn_epoch_batches": 10, "diskgnn_epoch": 2, "diskgnn_epoch_batches_done": 4, "diskgnn_running_loss": 1,
 		"diskgnn_epochs_total": 1, "diskgnn_batches_total": 10, "diskgnn_steps_total": 3, // the two steps left of 3 an epoch, and one
 		"diskgnn_preload_bytes_total": 1000, "diskgnn_preload_seconds_total": 0.5,
@@ -135,6 +139,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 	f := file()
 	f.Setup.GPUBytes = 1
 	m.Begin("r", f, []rundir.Epoch{{ValidAccuracy: 0.5}}, nil)
+	m.Opened("train", time.Now)
 	m.Start(&rundir.Epoch{Links: links(1, 1)}, 0)
 	served := make(map[string]bool)
 	for sample := range parse(t, m.text()) {

@@ -230,7 +230,7 @@ func (p *packEvaluation) newEngine(run *Run, layout featurestore.Layout) (left i
 // score evaluates all batches.
 func (p *packEvaluation) score(ctx context.Context) error {
 	r := &epoch.Replica{View: p.store.View(0), Engine: p.engine}
-	events := epoch.Stream{terminal.New(p.report, nil, true, true)}
+	events := epoch.Stream{terminal.New(p.report, nil, true, true), terminal.Watch(p.report, "")}
 	var read int64
 	var err error
 	if p.held > 0 {
@@ -238,7 +238,7 @@ func (p *packEvaluation) score(ctx context.Context) error {
 			return epoch.OfPack(err)
 		}
 	}
-	p.result.ValidAccuracy, p.result.TestAccuracy, p.result.BytesRead, err = r.Evaluate(ctx, &p.facts, p.result.Metric, p.slots, events, p.diverged)
+	p.result.ValidAccuracy, p.result.TestAccuracy, p.result.BytesRead, err = r.Evaluate(ctx, &p.facts, p.result.Metric, p.slots, p.stack, events, p.diverged)
 	p.result.BytesRead += read
 	return err
 }

@@ -122,22 +122,23 @@ func TestFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f flight
 		for _, c := range []struct {
-			call func()
-			want time.Duration // in all, after another second
+			call  func()
+			want  time.Duration // in all, after another second
+			reads int
 		}{
-			{func() {}, 0},
-			{f.begin, 1},
-			{f.begin, 2},
-			{f.end, 3},
-			{f.end, 3},
-			{func() {}, 3},
-			{f.begin, 4},
-			{f.end, 4},
+			{func() {}, 0, 0},
+			{f.begin, 1, 1},
+			{f.begin, 2, 2},
+			{f.end, 3, 1},
+			{f.end, 3, 0},
+			{func() {}, 3, 0},
+			{f.begin, 4, 1},
+			{f.end, 4, 0},
 		} {
 			c.call()
 			time.Sleep(time.Second) // of the test's clock, which does not wait
-			if got := f.time(); got != c.want*time.Second {
-				t.Fatalf("%v, want %d s", got, c.want)
+			if got, reads := f.now(); got != c.want*time.Second || reads != c.reads {
+				t.Fatalf("%v and %d reads, want %d s and %d", got, reads, c.want, c.reads)
 			}
 		}
 	})

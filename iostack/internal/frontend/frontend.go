@@ -177,12 +177,14 @@ func (s *Stack) Drop(g *iostack.Group) { s.queue.drop(g) }
 
 // Stats returns a snapshot. While reads are in flight, its fields may differ by some reads.
 func (s *Stack) Stats() iostack.Stats {
+	flown, reads := s.flight.now()
 	return iostack.Stats{
 		Requests:    s.stats.requests.Load(),
 		BytesAsked:  s.stats.bytesAsked.Load(),
 		DeviceReads: s.stats.deviceReads.Load(),
 		BytesRead:   s.stats.bytesRead.Load(),
-		InFlight:    s.flight.time(),
+		InFlight:    flown,
+		UnderWay:    reads,
 	}
 }
 
@@ -210,12 +212,13 @@ func (f *flight) end() {
 	}
 }
 
-// time returns the time for which the stopwatch has run so far.
-func (f *flight) time() time.Duration {
+// now returns the time for which the stopwatch has run so far, and the reads under way.
+func (f *flight) now() (flown time.Duration, reads int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	flown = f.past
 	if f.reads > 0 {
-		return f.past + time.Since(f.since)
+		flown += time.Since(f.since)
 	}
-	return f.past
+	return flown, f.reads
 }
