@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"diskgnn/device/cuda"
+	"diskgnn/doctor/bundle"
 	"diskgnn/iostack/cufile"
 )
 
@@ -34,6 +35,8 @@ type Finding struct {
 type Report struct {
 	Directory string    `json:"directory"` // where direct I/O was tried
 	Findings  []Finding `json:"findings"`
+
+	Bundle *bundle.Bundle `json:"bundle,omitempty"` // that was written of it; nil: none was asked for
 }
 
 // Machine is the source of findings: files of the kernel, and probes of the facilities that runs use.

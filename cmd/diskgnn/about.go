@@ -10,8 +10,11 @@ import (
 	"strings"
 
 	"diskgnn/doctor"
+	"diskgnn/doctor/bundle"
+	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/program"
+	"diskgnn/internal/units"
 )
 
 const doctorTeaches = `Lists the facilities of this machine that the program can use, and for each missing one
@@ -22,18 +25,39 @@ also when facilities are missing.
 
    diskgnn doctor
    diskgnn doctor --dir /mnt/nvme --json
+   diskgnn doctor --bundle report.tar.gz pack run
+
+--bundle also writes an archive for a report of a bug: the version of the program, these
+findings, the machine's limits and drives, and of each named directory the names and sizes
+of its files, the parameters, figures and errors in its metadata, and the latest lines of
+metrics.jsonl. It has no features, edges, labels, ids, weights, names of classes, nodes or
+hosts, no environment, no secrets, and of a path its last element only. Directories may be
+damaged or unfinished.
 
 'diskgnn bench io' measures the speed of the drive.`
 
 // doctorCommand reports the facilities of the machine.
 func doctorCommand() command {
 	directory := "."
+	var o bundle.Options
 	return command{
-		name:    "doctor",
-		usage:   "list the facilities of this machine, and how to add others",
-		teaches: doctorTeaches,
+		name:     "doctor",
+		usage:    "list the facilities of this machine, and how to add others",
+		teaches:  doctorTeaches,
+		operands: []string{"[DIR...]"},
 		flags: flags{
 			stringFlag("dir", "DIR", "directory for the data: direct I/O and the drive are examined there", &directory),
+			stringFlag("bundle", "FILE", "write an archive (.tar.gz) for a report of a bug, with metadata of the directories DIR and no data", &o.Out),
+			boolFlag("force", "replace an existing archive", &o.Force),
+		},
+		check: func(s *session) error {
+			if o.Out == "" {
+				return checkOperands(s.args, nil)
+			}
+			if !strings.HasSuffix(o.Out, ".tar.gz") {
+				return fault.New(fault.ErrUsage, "--bundle %s: give the name of a .tar.gz", o.Out)
+			}
+			return nil
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
 			r := doctor.Here().Examine(ctx, directory)
@@ -44,7 +68,21 @@ func doctorCommand() command {
 					lines = append(lines, line{"", "to change it: " + f.Change})
 				}
 			}
-			return outcome{object: r, lines: lines}, ctx.Err()
+			if o.Out == "" || ctx.Err() != nil {
+				return outcome{object: r, lines: lines}, ctx.Err()
+			}
+			v := buildVersion()
+			v.SHA256 = program.Hash()
+			o.Directories, o.Facts = s.args, []bundle.Fact{{Name: "version.json", Value: v}, {Name: "doctor.json", Value: r}}
+			var err error
+			if r.Bundle, err = bundle.Write(ctx, s.disk, o); err != nil {
+				return outcome{}, err
+			}
+			lines = append(lines, line{"bundle", fmt.Sprintf("%s, %s in %s; look into it before you send it", r.Bundle.Path, budget.FormatBytes(r.Bundle.Bytes), units.Of(len(r.Bundle.Entries), "file"))})
+			for _, n := range r.Bundle.Notes {
+				lines = append(lines, line{"", n})
+			}
+			return outcome{object: r, lines: lines}, nil
 		},
 	}
 }
