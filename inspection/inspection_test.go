@@ -35,6 +35,9 @@ func world(t *testing.T) string {
 	}
 	for _, policy := range []string{"static", "min"} {
 		o := pack.Options{Dataset: data, Samples: samples, Out: filepath.Join(dir, policy), Cache: &budget.Size{Value: 5, Unit: budget.UnitPercent}, Policy: policy}
+		if policy == "static" {
+			o.Bands = pack.DefaultBands()
+		}
 		if _, err := pack.Run(ctx, vfs.OS, o, progress.Discard); err != nil {
 			t.Fatal(err)
 		}

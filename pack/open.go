@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
+	"diskgnn/pack/cut"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -119,7 +120,20 @@ func (r *request) settle() error {
 		Fanout: r.samples.Params().Fanout, EvalFanout: r.samples.Params().EvalFanout,
 		TrainSizes: s.Train.Max, TrainMeans: s.Train.Mean, EvalSizes: s.Eval.Max,
 	}
-	return nil
+	return r.settleBands()
+}
+
+// settleBands adds an edge of 100 % to the default bands where it costs little disk. A disk budget goes to
+// other things.
+func (r *request) settleBands() error {
+	if r.o.Bands != nil || r.params.Policy != packfile.PolicyStatic || r.params.MaxDisk != 0 {
+		return nil
+	}
+	whole, err := cut.WholeTable(r.cutRequest())
+	if err == nil && whole {
+		r.params.Bands = append([]float64{100}, r.params.Bands...)
+	}
+	return err
 }
 
 // checkBatches refuses samples that a pack has no room for, before any work: batches with more edges or

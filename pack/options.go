@@ -42,7 +42,8 @@ type Options struct {
 	// memory: a share of the nodes, or bytes. Nil: 5 % of the nodes.
 	Cache *budget.Size
 	// Bands are the cache sizes, in percent of the nodes, that a trainer may
-	// choose from. Nil: 50, 30, 20, 10, 5. Empty: the least hot set only.
+	// choose from. Nil: 50, 30, 20, 10, 5, and 100 where that costs little disk: see
+	// cut.WholeTable. Empty: the least hot set only.
 	Bands []float64
 	// MaxDisk bounds the pack's bytes: bytes, a multiple of the feature table
 	// (3x), or unlimited, which is the default and means the disk's free space.
@@ -73,13 +74,13 @@ type Options struct {
 // defaultBands are the cache sizes, in percent of the nodes, that packs are cut for.
 var defaultBands = []float64{50, 30, 20, 10, 5}
 
-// EnsureDefaults sets fields with the zero value to their defaults.
+// DefaultBands returns the bands of options without bands, without an edge of 100 %.
+func DefaultBands() []float64 { return slices.Clone(defaultBands) }
+
+// EnsureDefaults sets fields with the zero value to their defaults, except for Bands.
 func (o *Options) EnsureDefaults() {
 	if o.Cache == nil {
 		o.Cache = &budget.Size{Value: 5, Unit: budget.UnitPercent}
-	}
-	if o.Bands == nil {
-		o.Bands = slices.Clone(defaultBands)
 	}
 	if o.MaxDisk == nil {
 		o.MaxDisk = &budget.Size{Unit: budget.UnitUnlimited}
@@ -182,6 +183,9 @@ func (o *Options) target(source dtype.Type) (dtype.Type, error) {
 func (o *Options) bandsDescending() []float64 {
 	if o.Policy == packfile.PolicyMin {
 		return []float64{}
+	}
+	if o.Bands == nil {
+		return DefaultBands()
 	}
 	b := slices.Clone(o.Bands)
 	slices.Sort(b)

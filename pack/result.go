@@ -36,7 +36,8 @@ type Result struct {
 	GraphBytes int64 `json:"graph_bytes"`
 	DiskBytes  int64 `json:"disk_bytes"`
 	// Blowup is DiskBytes over the bytes of the dataset's feature table.
-	Blowup float64 `json:"blowup"`
+	Blowup       float64 `json:"blowup"`
+	FeatureBytes int64   `json:"feature_bytes"` // the latter, uncompressed
 
 	Ranges       int     `json:"ranges"` // number of ranges in which the table was read
 	BytesRead    int64   `json:"bytes_read"`
@@ -94,8 +95,8 @@ func (r *request) describe(state string, w work) (Result, error) {
 		file, _ := made.File(packfile.ColdFile(g))
 		res.ColdStored += file.Size
 	}
-	table := f.TableBytes
-	res.Blowup = float64(res.DiskBytes) / float64(max(table, 1))
+	res.FeatureBytes = f.TableBytes
+	res.Blowup = float64(res.DiskBytes) / float64(max(res.FeatureBytes, 1))
 	if state != "done" {
 		res.Ranges = w.ranges
 		res.BytesRead = w.tableRead + r.samplesRead(&f, part) + w.scratch

@@ -39,6 +39,7 @@ type Result struct {
 
 	BytesWritten int64 `json:"bytes_written"` // by this run
 	DiskBytes    int64 `json:"disk_bytes"`    // of the directory's files
+	FeatureBytes int64 `json:"feature_bytes"` // of the dataset's features, uncompressed
 	PeakRSS      int64 `json:"peak_rss_bytes"`
 	PeakAnon     int64 `json:"peak_anon_bytes"`
 }

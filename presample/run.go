@@ -297,6 +297,7 @@ func (s *sampling) describe(state stage.State) (Result, error) {
 	for _, file := range r.Meta().Files {
 		res.DiskBytes += file.Size
 	}
+	res.FeatureBytes = s.data.Facts().Nodes * int64(s.data.RowBytes())
 	res.Topology, res.TopologyRead, res.TopologyRequests = s.o.Topology.Level, s.reads.Bytes, s.reads.Requests
 	res.TopologyHeld, res.TopologyMissed = s.reads.Held, s.reads.Missed
 	res.Seconds = time.Since(s.start).Seconds()

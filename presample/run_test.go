@@ -82,6 +82,7 @@ func TestTiny(t *testing.T) {
 	want := Result{
 		Out: o.Out, State: "new", Batches: 3, Epochs: 1, TrainBatches: 1, ValidBatches: 1, TestBatches: 1,
 		SeedNodes: 7, InputNodes: 8 + 4 + 7, Edges: 9 + 2 + 6, Table: "array", Topology: "mapped",
+		FeatureBytes: 8 * 3 * 4,
 	}
 	if d := cmp.Diff(want, res, cmpopts.IgnoreFields(Result{}, "Fingerprint", "Workers", "Seconds", "VerifySeconds", "SampleSeconds",
 		"EdgesPerSecond", "BatchesPerSecond", "BytesWritten", "DiskBytes", "PeakRSS", "PeakAnon")); d != "" {

@@ -25,6 +25,7 @@ type outcome struct {
 	table  string // text after the lines, printed unchanged
 	text   string // text in place of lines, printed unchanged
 	next   string // the command that usually follows
+	noPack string // the command that may follow instead, without a pack; "": none
 }
 
 type line struct{ label, text string }
@@ -79,6 +80,9 @@ func (o outcome) human(out *strings.Builder) {
 	if o.next != "" {
 		fmt.Fprintf(out, "\nnext: %s\n", o.next)
 	}
+	if o.noPack != "" {
+		fmt.Fprintf(out, "the features fit in memory, where training needs no pack: %s\n", o.noPack)
+	}
 }
 
 // percent formats a fraction as a percentage.
@@ -87,6 +91,15 @@ func percent(x float64) string { return fmt.Sprintf("%.1f%%", 100*x) }
 // rows formats a number of rows and their bytes.
 func rows(n, bytes int64) string {
 	return units.Of(n, "row") + ", " + budget.FormatBytes(bytes)
+}
+
+// withoutPack returns the command that trains without a pack, or "" if the features take more than half of the
+// memory.
+func withoutPack(features, memory int64, dataset, samples string) string {
+	if features > memory/2 {
+		return ""
+	}
+	return fmt.Sprintf("diskgnn train --dataset %s --samples %s --out run", units.ShellWord(dataset), units.ShellWord(samples))
 }
 
 // made is the line with the directory of a stage, and whether it existed before.

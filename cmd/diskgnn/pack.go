@@ -37,9 +37,9 @@ func packCommand() command {
 	var o pack.Options
 	var part part
 	o.EnsureDefaults()
-	o.Workers, o.Memory = 0, 0
+	o.Workers, o.Memory, o.Bands = 0, 0, pack.DefaultBands() // which the help shows
 	var plan bool
-	return command{
+	c := command{
 		name:    "pack",
 		resumes: byItself,
 		usage:   "lay the features out in the order in which they are read",
@@ -77,12 +77,14 @@ func packCommand() command {
 			return pack.Run(ctx, s.disk, o, s.rep)
 		}, func(r pack.Result) outcome { return packed(o, r) }),
 	}
+	o.Bands = nil // unless the flag is given
+	return c
 }
 
 func packed(o pack.Options, r pack.Result) outcome {
-	next := fmt.Sprintf("diskgnn train --pack %s --out run", units.ShellWord(r.Out))
+	next, noPack := fmt.Sprintf("diskgnn train --pack %s --out run", units.ShellWord(r.Out)), withoutPack(r.FeatureBytes, o.Memory, o.Dataset, o.Samples)
 	if !o.Shard.Whole() {
-		next = mergeNext(o.Out, o.Shard)
+		next, noPack = mergeNext(o.Out, o.Shard), ""
 	}
 	decided := "deciding"
 	if o.Policy == packfile.PolicyMin && r.State == "new" {
@@ -102,6 +104,7 @@ func packed(o pack.Options, r pack.Result) outcome {
 			{"time", fmt.Sprintf("%s: %s %s, graphs %s, rows %s", units.Seconds(r.Seconds), decided, units.Seconds(r.DecideSeconds), units.Seconds(r.GraphSeconds), units.Seconds(r.RowSeconds))},
 			held(r.PeakAnon, o.Memory),
 		},
-		next: next,
+		next:   next,
+		noPack: noPack,
 	}
 }

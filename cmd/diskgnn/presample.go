@@ -100,9 +100,10 @@ func sampled(o presample.Options, r presample.Result) outcome {
 	if r.EdgesPerSecond > 0 {
 		lines = append(lines, line{"rate", fmt.Sprintf("%s edges/s, %.1f batches/s", units.Count(int64(r.EdgesPerSecond)), r.BatchesPerSecond)})
 	}
-	next := fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", units.ShellWord(o.Dataset), units.ShellWord(r.Out))
-	if !o.Shard.Whole() {
-		next = mergeNext(o.Out, o.Shard)
+	out := outcome{object: r, lines: append(lines, held(r.PeakAnon, o.Memory)), next: mergeNext(o.Out, o.Shard)}
+	if o.Shard.Whole() {
+		out.next = fmt.Sprintf("diskgnn pack --dataset %s --samples %s --out pack", units.ShellWord(o.Dataset), units.ShellWord(r.Out))
+		out.noPack = withoutPack(r.FeatureBytes, o.Memory, o.Dataset, r.Out)
 	}
-	return outcome{object: r, lines: append(lines, held(r.PeakAnon, o.Memory)), next: next}
+	return out
 }
