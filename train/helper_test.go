@@ -141,7 +141,7 @@ func (w *world) pack(cache float64, more ...func(*pack.Options)) string {
 	w.t.Helper()
 	w.packs++
 	o := pack.Options{Dataset: w.path("dataset"), Samples: w.path("samples"), Out: w.path(fmt.Sprint("pack", w.packs)),
-		Cache: &budget.Size{Value: cache, Unit: budget.UnitPercent}}
+		Cache: &budget.Size{Value: cache, Unit: budget.UnitPercent}, Bands: pack.DefaultBands()} // so that batches read rows
 	for _, m := range more {
 		m(&o)
 	}

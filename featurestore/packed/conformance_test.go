@@ -22,21 +22,21 @@ import (
 
 // A pack of every policy, type, codec and level passes the suite of stores.
 func TestConformance(t *testing.T) {
-	half := &budget.Size{Value: 20, Unit: budget.UnitPercent}
+	half, bands := &budget.Size{Value: 20, Unit: budget.UnitPercent}, pack.DefaultBands() // without an edge of all rows
 	for name, c := range map[string]struct {
 		world storetest.Params
 		pack  pack.Options
 		hold  int64 // bytes of rows in memory for evaluation alone
 	}{
-		"static":            {pack: pack.Options{Cache: half, DType: "same"}},
+		"static":            {pack: pack.Options{Cache: half, Bands: bands, DType: "same"}},
 		"no cache":          {pack: pack.Options{Cache: &budget.Size{Unit: budget.UnitPercent}, Bands: []float64{}, DType: "same"}},
 		"bf16, s2":          {pack: pack.Options{Cache: half, Bands: []float64{50}, DType: "bf16", Compress: packfile.CodecS2}},
-		"int8, zstd":        {pack: pack.Options{Cache: half, DType: "int8", Compress: packfile.CodecZstd}},
+		"int8, zstd":        {pack: pack.Options{Cache: half, Bands: bands, DType: "int8", Compress: packfile.CodecZstd}},
 		"disk budget":       {world: storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack: pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", Compress: packfile.CodecS2, MaxDisk: &budget.Size{Value: 1}}},
 		"min":               {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "same"}},
 		"min, int8":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
-		"static all held":   {pack: pack.Options{Cache: half, DType: "same"}, hold: 1 << 30},
-		"int8 a part held":  {pack: pack.Options{Cache: half, DType: "int8"}, hold: 16 << 10},
+		"static all held":   {pack: pack.Options{Cache: half, Bands: bands, DType: "same"}, hold: 1 << 30},
+		"int8 a part held":  {pack: pack.Options{Cache: half, Bands: bands, DType: "int8"}, hold: 16 << 10},
 		"min bf16 all held": {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "bf16"}, hold: 1 << 30},
 		"multi-label":       {world: storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack: pack.Options{Cache: half, DType: "same"}},
 	} {

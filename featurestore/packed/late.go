@@ -49,13 +49,16 @@ func (l *lateReads) deviceBytes() int64 {
 	return l.terms.Device
 }
 
-// count adds the memory of the queues, and of each slot, to a layout.
-func (l *lateReads) count(to *Layout) {
+// count adds the memory of the queues, and of each slot, to a layout with chunks of at most the given size.
+func (l *lateReads) count(to *Layout, chunk int64) {
 	if l == nil {
 		return
 	}
 	to.QueueBytes = l.terms.Host
 	to.GPUBytes += l.terms.Device
+	if chunk == 0 { // all rows are in memory
+		return
+	}
 	to.SlotBytes += l.terms.BatchHost
 	to.GPUSlotBytes += l.terms.BatchDevice
 }
@@ -94,7 +97,9 @@ func (l *late) newPart(b *batch, m *memory) chunkRows {
 	p := &latePart{late: l, b: b, matrix: b.matrix.(*gpuMatrix), host: m.take(20 * n)}
 	p.matrix.own(m, l.most())
 	p.matrix.late = p
-	_ = p.lay(new(cuda.Arena), n, &m.device)
+	if p.matrix.chunkBytes > 0 {
+		_ = p.lay(new(cuda.Arena), n, &m.device)
+	}
 	return p
 }
 

@@ -147,7 +147,7 @@ func (p *planner) measured(l Layout) Layout {
 	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.chunks().codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
-	p.late.count(&l)
+	p.late.count(&l, s.cold.chunks().most())
 	return l
 }
 
