@@ -46,7 +46,11 @@ func OpenLines(fsys vfs.FS, name, comments string) (*Lines, error) {
 		}
 		from = l.unpack
 	}
-	l.r = bufio.NewReaderSize(from, bufferBytes)
+	size := int64(bufferBytes)
+	if st, err := f.Stat(); err == nil && l.unpack == nil && st.Size() > 0 {
+		size = min(size, st.Size()+1) // a table may have thousands of small parts
+	}
+	l.r = bufio.NewReaderSize(from, int(size))
 	return l, nil
 }
 

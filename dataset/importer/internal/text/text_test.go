@@ -72,3 +72,20 @@ func TestIntegers(t *testing.T) {
 		t.Errorf("a list that is not packed: %v", err)
 	}
 }
+
+// TestLinesOfSmallFiles reads files of few bytes, with and without a line feed at the end.
+func TestLinesOfSmallFiles(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "small.csv")
+	for n := range 40 {
+		for _, end := range []string{"", "\n"} {
+			word := strings.Repeat("7", n)
+			if err := os.WriteFile(name, []byte(word+end), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			lines, err := Head(vfs.OS, name, "", 5)
+			if want := slices.DeleteFunc([]string{word}, func(w string) bool { return w == "" }); err != nil || !slices.Equal(lines, want) {
+				t.Errorf("%d bytes and %q: %q, %v", n, end, lines, err)
+			}
+		}
+	}
+}
