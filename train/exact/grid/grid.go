@@ -170,7 +170,7 @@ func carve[T float32 | float64 | uint32](c *carver, n int64) []T {
 	if c.used += bytes; c.mem == nil {
 		return nil
 	}
-	return binio.View[T](c.mem[at : at+bytes])[:n]
+	return binio.View[T](c.mem[at : at+bytes])[:n:n]
 }
 
 // tile computes the targets from lo to hi.

@@ -49,13 +49,17 @@ const mostBlock = 64 << 20
 func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
 	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
 	for _, hold := range []bool{false, true} {
-		if hold && (s.Table.File == nil || memory == 0 || s.Need != nil || !s.Edges) {
+		if hold && (s.Table.File == nil || s.Need != nil || !s.Edges) {
 			continue
 		}
 		for block := int64(Group); ; block *= 2 {
 			block = min(block, rows)
 			p, fits := s.with(block, hold, memory)
-			if fits && (!ok || p.Cost(s) < best.Cost(s)) {
+			better := p.Cost(s) < best.Cost(s)
+			if memory == 0 {
+				better = p.Memory < best.Memory
+			}
+			if fits && (!ok || better) {
 				best, ok = p, true
 			}
 			if block == rows || memory == 0 || s.last(block) {
