@@ -32,7 +32,7 @@ removed at the end.`
 
 func evalCommand() command {
 	o := trained.PackOptions{Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}
-	var x exact.Options // of --exact
+	x := exact.Options{StateDType: exact.StateFloat32} // of --exact
 	var exactly, plan bool
 	return command{
 		name:    "eval",
@@ -48,8 +48,8 @@ func evalCommand() command {
 			switch {
 			case exactly == (o.Pack != ""):
 				return fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
-			case !exactly && (x.Dataset != "" || x.Scratch != "" || len(x.Accept) > 0 || plan || x.MaxRead != nil):
-				return fault.New(fault.ErrUsage, "--dataset, --scratch, --accept, --plan and --max-read go with --exact, not with --pack")
+			case !exactly && (x.Dataset != "" || x.Scratch != "" || len(x.Accept) > 0 || x.StateDType != exact.StateFloat32 || plan || x.MaxRead != nil):
+				return fault.New(fault.ErrUsage, "--dataset, --scratch, --accept, --state-dtype, --plan and --max-read go with --exact, not with --pack")
 			case !exactly:
 				return s.settle(&o, &o.Memory)
 			}
@@ -107,6 +107,7 @@ func exactFlags(x *exact.Options, plan *bool) flags {
 	return flags{
 		flag("scratch", "DIR", "directory for the scratch directory of hidden layers", "beside the run", parsed(&x.Scratch, vfs.Destination)),
 		stringsFlag("accept", "NAMES", "differences in preprocessing that the graph may have from the training graph: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
+		nameFlag("state-dtype", "NAME", "type of hidden layers that wait for the next layer: float32, bf16", exact.StateDTypes(), &x.StateDType),
 		boolFlag("plan", "compute nothing, and print the reads and the memory that it would take", plan),
 		sizeFlag("max-read", "limit of the bytes read: bytes, a multiple (50x) of the feature table, or unlimited; with less memory more is read", "100x", budget.UnitTimes, &x.MaxRead),
 	}
@@ -174,7 +175,7 @@ with the same preprocessing by import. import --for predict makes a dataset with
 
 func predictCommand() command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
-	o.Weights, o.IO, o.BLAS = trained.WeightsBest, "auto", "auto"
+	o.Weights, o.IO, o.BLAS, o.StateDType = trained.WeightsBest, "auto", "auto", exact.StateFloat32
 	var plan bool
 	return command{
 		name:    "predict",

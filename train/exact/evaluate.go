@@ -73,7 +73,7 @@ func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 func (j *job) outcome() score.Outcome {
 	o, info := &j.options, j.engine.Info()
 	out := score.Outcome{Run: o.Run, RunState: j.run.State(), Engine: decide.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
-		Weights: o.Weights, Layers: j.costs, Memory: o.Memory, OtherGraph: j.other}
+		Weights: o.Weights, StateDType: o.StateDType, Layers: j.costs, Memory: o.Memory, OtherGraph: j.other}
 	for _, c := range j.costs {
 		out.BytesRead += c.BytesRead
 		out.BytesWritten += c.BytesWritten

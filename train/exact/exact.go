@@ -5,22 +5,22 @@
 //	features ─► layer 0 ─► states ─► layer 1 ─► … ─► last layer ─► scores, or a file
 //	(dataset)              (scratch)
 //
-// A layer's nodes are cut into ranges as long as memory allows. For a range, the distinct sources
-// of its edges are read in ascending order — whole pieces of the table, checked, several at once —
-// and the training engine computes the layer on the range's block. The output is appended to the
-// file of the layer's states. The last layer is computed only for the requested nodes.
+// A layer is computed over a grid of tiles of destinations and blocks of sources (package grid): the table
+// of its input rows is read in sequence, once for each tile, and the tiles' sums fill the memory. The last
+// layer is computed only for the requested nodes.
 //
-// Short ranges read a table many times: if sources are spread, each range needs nearly all of it.
-// The bytes to read depend on the graph and the memory. They are computed before the work starts,
-// and more than Options.MaxRead is refused.
+// A job is a list of steps: the input projection, if the model has one, and the layers. The rows of a step
+// are a state, the table of the next step. A state stays in memory, or goes to the scratch directory, in
+// pieces with checksums: the plan chooses for all steps together, so that the fewest bytes are read and
+// written. So the bytes to read are known before the work starts, exactly, and more than Options.MaxRead is
+// refused.
 //
-// No result depends on the ranges: each node is computed from its own edges, in their order. If the
-// weight of an edge depends on the others in its block (model.BlockNorm), the block is the whole
-// graph. (OpenBLAS may round a row differently in a product of other height: then results agree
-// except for the last bits.)
+// Whether a layer multiplies or aggregates first follows from the graph and the widths. So results have the
+// same bits for any memory and any number of threads, with one library of matrix products. If the weight
+// of an edge depends on the others in its block (model.BlockNorm), the block is the whole graph. With
+// states of bfloat16 the results differ from others, but not from each other.
 //
-// States live in a directory of their own that is removed at the end, also after an error; there is
-// nothing to resume.
+// The scratch directory is removed at the end, also after an error; there is nothing to resume.
 package exact
 
 import (
@@ -32,6 +32,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
@@ -51,9 +52,29 @@ type Options struct {
 	// MaxRead is the most bytes to read: bytes, a multiple of the feature table, or unlimited. Nil:
 	// a hundred feature tables, or ten times all tables that are read, whichever is more.
 	MaxRead *budget.Size
+	// StateDType is the type of hidden states while they wait for the next layer: float32 or bf16, which takes
+	// half of the memory or disk. "" means float32.
+	StateDType string
 	// Accept lists the permitted differences in preprocessing between this graph and the run's, by
 	// dataset.PreprocessingNames; AcceptAll stands for all.
 	Accept []string
+}
+
+// Types of hidden states, as --state-dtype names them.
+const (
+	StateFloat32 = "float32"
+	StateBF16    = "bf16"
+)
+
+// StateDTypes returns the values of --state-dtype.
+func StateDTypes() []string { return []string{StateFloat32, StateBF16} }
+
+// stateType returns the type of hidden states.
+func (o *Options) stateType() dtype.Type {
+	if o.StateDType == StateBF16 {
+		return dtype.BFloat16
+	}
+	return dtype.Float32
 }
 
 // AcceptAll permits any difference in preprocessing.
@@ -61,6 +82,9 @@ const AcceptAll = "all"
 
 // EnsureDefaults replaces zero values by their defaults.
 func (o *Options) EnsureDefaults() {
+	if o.StateDType == "" {
+		o.StateDType = StateFloat32
+	}
 	if o.Weights == "" {
 		o.Weights = trained.WeightsBest
 	}
@@ -82,6 +106,9 @@ func (o *Options) EnsureDefaults() {
 func (o *Options) Validate() error {
 	if o.Dataset == "" {
 		return fault.New(fault.ErrUsage, "--dataset is missing: name the directory that `diskgnn generate` or `diskgnn import` made")
+	}
+	if !slices.Contains(StateDTypes(), o.StateDType) {
+		return fault.New(fault.ErrUsage, "--state-dtype %s is not one of %s", o.StateDType, strings.Join(StateDTypes(), ", "))
 	}
 	for _, name := range o.Accept {
 		if name != AcceptAll && !slices.Contains(dataset.PreprocessingNames, name) {

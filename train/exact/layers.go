@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"diskgnn/internal/budget"
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
@@ -60,7 +59,7 @@ func (j *job) compute(ctx context.Context, emit emitting) (err error) {
 // newState makes the place of step k's rows.
 func (j *job) newState(k int) (*state, error) {
 	s := &j.steps[k]
-	t := &state{nodes: j.data.Facts().Nodes, width: s.sizes.Shape.Out, of: dtype.Float32}
+	t := &state{nodes: j.data.Facts().Nodes, width: s.sizes.Shape.Out, of: j.options.stateType()}
 	if s.inMemory {
 		return t, t.hold()
 	}

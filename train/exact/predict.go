@@ -145,7 +145,7 @@ func (j *job) finished(ctx context.Context, o *PredictOptions) (_ *Prediction, e
 			return nil, err
 		}
 	}
-	p.Run, p.RunState, p.BLAS, p.Weights, p.OtherGraph, p.Seconds = o.Run, j.run.State(), library, o.Weights, j.other, time.Since(j.began).Seconds()
+	p.Run, p.RunState, p.BLAS, p.Weights, p.StateDType, p.OtherGraph, p.Seconds = o.Run, j.run.State(), library, o.Weights, o.StateDType, j.other, time.Since(j.began).Seconds()
 	return p, nil
 }
 
@@ -395,6 +395,8 @@ type Lineage struct {
 	// Dataset is the fingerprint of the predicted graph, and TrainedOn of the run's graph.
 	Dataset   string `json:"dataset"`
 	TrainedOn string `json:"trained_on"`
+	// StateDType is the type of hidden states, if it is not float32.
+	StateDType string `json:"state_dtype,omitempty"`
 	// BLAS names the library, on which the last bits depend.
 	BLAS string `json:"blas"`
 }
@@ -409,6 +411,9 @@ const maxLineage = 64 << 10
 func (j *job) lineage(o *PredictOptions, a *asked, blas string) *Lineage {
 	l := &Lineage{Format: lineageFormat, File: filepath.Base(o.Out), Nodes: o.Nodes, Output: o.Output, BLAS: blas, Weights: o.Weights, WeightsSHA256: j.run.WeightsSum(),
 		Checked: j.run.Note() == "", Dataset: j.data.Fingerprint(), TrainedOn: j.run.Dataset()}
+	if o.StateDType != StateFloat32 && a.last > 0 {
+		l.StateDType = o.StateDType
+	}
 	if o.Nodes != AllNodes && !slices.Contains(splits, o.Nodes) {
 		l.Nodes, l.NodesSHA256 = "list", binio.Hash(binio.Bytes(a.ids))
 	}

@@ -14,6 +14,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/kernel"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/exact/grid"
 )
@@ -24,6 +25,7 @@ const (
 	statePrefix   = "layer-" // and the layer's number
 	stateGranule  = 256 << 10
 	writeStep     = 4 << 20 // between two looks at the context
+	narrowRows    = 1 << 10 // that are narrowed at a time
 )
 
 // scratch is the directory of hidden states. close removes it; after a crash, the next process to
@@ -124,6 +126,8 @@ type state struct {
 	width int
 	of    dtype.Type
 
+	narrowed []byte // rows of another type than float32, before they are written
+
 	mem  *device.Host // nil: on disk
 	at   int64        // bytes written
 	file vfs.File     // while it is written
@@ -155,7 +159,24 @@ func (s *scratch) create(k int, t *state) (err error) {
 
 // write appends rows.
 func (t *state) write(ctx context.Context, rows []float32) error {
-	return inSteps(ctx, binio.Bytes(rows), func(b []byte) error {
+	if t.of == dtype.Float32 {
+		return t.append(ctx, binio.Bytes(rows))
+	}
+	for some := range slices.Chunk(rows, narrowRows*t.width) {
+		t.narrowed = binio.Grow(t.narrowed, len(some)*t.of.Size())
+		if !kernel.Narrow(t.narrowed, t.of, some, t.width) {
+			return fault.New(fault.ErrInput, "a hidden state is not finite as %s: --state-dtype float32 keeps larger ones", StateBF16)
+		}
+		if err := t.append(ctx, t.narrowed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// append appends bytes of rows.
+func (t *state) append(ctx context.Context, content []byte) error {
+	return inSteps(ctx, content, func(b []byte) error {
 		if t.mem != nil {
 			t.at += int64(copy(t.mem.Bytes()[t.at:], b))
 			return nil

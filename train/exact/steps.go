@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"diskgnn/dataset"
-	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
@@ -48,7 +47,7 @@ func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 		s.sizes = grid.Sizes{Nodes: f.Nodes, Targets: int64(s.targets.len()), IDs: s.targets.ids, Long: s.lists.long, Shape: shape,
 			Edges: s.layer != model.InputLayer, Threads: j.options.Threads, Table: table, Lists: 4*s.lists.edges + 8*int64(s.targets.len())}
 		if s != final {
-			t := &state{width: shape.Out, nodes: f.Nodes, of: dtype.Float32}
+			t := &state{width: shape.Out, nodes: f.Nodes, of: j.options.stateType()}
 			s.state = t.bytes()
 			table = t.table()
 		}

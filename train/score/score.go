@@ -269,6 +269,9 @@ type Outcome struct {
 	Threads int    `json:"threads"`
 	IO      string `json:"io"`
 	Weights string `json:"weights"` // best or final
+	// StateDType is the type of the hidden layers between their computation and their use, where all nodes
+	// were computed.
+	StateDType string `json:"state_dtype,omitempty"`
 	// OtherGraph says that the graph is not the one that the run was trained on.
 	OtherGraph bool `json:"other_graph,omitempty"`
 
