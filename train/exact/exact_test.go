@@ -74,14 +74,14 @@ func TestEqualsThePlainPass(t *testing.T) {
 	})
 }
 
-// tight returns a room between the least that does and what reads nothing twice.
+// tight returns a room between the least that does, for any targets, and what reads nothing twice.
 func (w *world) tight(t datasettest.TB, share float64) int64 {
 	t.Helper()
 	var least, most int64
 	j := &job{fs: disk, options: w.options(), report: progress.Discard, parts: parts{stack: all.Open, room: 1 << 40}}
 	j.options.EnsureDefaults()
 	check(t, j.do(context.Background(), func(ctx context.Context) error {
-		if err := j.decide(ctx, j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes}, 0); err != nil {
+		if err := j.decide(ctx, j.model.Layers()-1, targets{nodes: j.data.Facts().Nodes, ids: everyNode(&w.raw)}, 0); err != nil {
 			return err
 		}
 		least, _ = j.least()
