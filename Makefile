@@ -76,7 +76,7 @@ LONGEST := ./cmd/diskgnn ./train ./featurestore/packed ./pack ./dataset/importer
 RACE  ?= ./...
 NOCGO ?= $(LONGEST) ./...
 
-.PHONY: help build test metamorphic test-manifests test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
+.PHONY: help build test metamorphic planted test-manifests test-race test-nocgo test-kill test-flips test-power test-many-edges mutate house lint fuzz bench demo clean \
 	install uninstall release-dry-run test-arm64 test-container gpu-toolchain build-gpu lint-gpu test-gpu sanitize-gpu nvme-toolchain test-nvme \
 	slurm-toolchain test-slurm pyg-toolchain test-pyg test-ways
 
@@ -113,6 +113,9 @@ test-power: $(GOTEST) ## cut the power after every operation of every command, a
 
 metamorphic: $(GOTEST) ## run PROGRAMS random programs, drawn by SEED, under several sets of options and with faults, and compare what they make
 	DISKGNN_PROGRAMS=$(PROGRAMS) DISKGNN_SEED=$(SEED) $(GO_TEST) -count=1 -v -run '^TestMetamorphic$$' -timeout 600m ./cmd/diskgnn
+
+planted: ## plant ten defects in copies of the source, one by one, and find each by at most PROGRAMS random programs (SEED)
+	internal/metamorphic/planted.sh $(PROGRAMS) $(SEED)
 
 test-many-edges: $(GOTEST) ## import more edges than 31 bits count, in MANY (26 GB of disk, minutes)
 	DISKGNN_MANY_EDGES=$(MANY) $(GO_TEST) -count=1 -v -run '^TestManyEdges$$' -timeout 60m ./dataset/importer

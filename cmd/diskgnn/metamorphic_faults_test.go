@@ -58,9 +58,9 @@ func (l *variantRun) faulty(s step, f *metamorphic.Fault) error {
 		}
 	case "torn", "misdirected", "misread":
 		return l.onLyingDrive(s, f, c)
-	case "replace", "moved":
+	case "replace", "moved", "cut":
 		put, err := l.changeInput(s, f)
-		if err != nil || put == nil || f.Kind == "moved" && l.unchecked(s) {
+		if err != nil || put == nil || f.Kind != "replace" && l.unchecked(s) {
 			return err
 		}
 		at.do = put.change
@@ -244,10 +244,10 @@ func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error)
 		return nil, err
 	}
 	c.was = b
-	bit := f.At / len(files) * 7919 % (8 * len(b))
+	bit := (f.At/len(files)*7919 + f.At) % (8 * len(b))
 	c.change = func() error {
 		switch f.Kind {
-		case "shrink":
+		case "shrink", "cut":
 			return os.Truncate(c.name, int64(bit/8))
 		case "moved":
 			return overwrite(c.name, b, bit/8)

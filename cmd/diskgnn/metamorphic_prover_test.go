@@ -146,7 +146,8 @@ func TestKeptPrograms(t *testing.T) {
 }
 
 // TestMetamorphic runs random programs: see package metamorphic. DISKGNN_PROGRAMS is the number of
-// programs, DISKGNN_SEED their seed: make metamorphic.
+// programs, DISKGNN_SEED their seed: make metamorphic. With DISKGNN_PART of the form I/N, it runs every N-th
+// of them, from program I on.
 func TestMetamorphic(t *testing.T) {
 	programs, seed := 12, 1
 	if n, err := strconv.Atoi(os.Getenv("DISKGNN_PROGRAMS")); err == nil {
@@ -155,12 +156,21 @@ func TestMetamorphic(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("DISKGNN_SEED")); err == nil {
 		seed = n
 	}
+	part, parts := 0, 1
+	if text := os.Getenv("DISKGNN_PART"); text != "" {
+		if n, err := fmt.Sscanf(text, "%d/%d", &part, &parts); n != 2 || part < 0 || part >= parts {
+			t.Fatalf("DISKGNN_PART is %q (%v)", text, err)
+		}
+	}
 	on := newProver(t)
 	r := newReport()
 	d := metamorphic.NewDrawer(uint64(seed))
 	root := vfstest.TempDir(t)
 	for i := range programs {
 		p := d.Next()
+		if i%parts != part {
+			continue
+		}
 		if only := os.Getenv("DISKGNN_PROGRAM"); only != "" && only != strconv.Itoa(i) {
 			continue
 		}

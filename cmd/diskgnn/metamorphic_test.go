@@ -206,7 +206,10 @@ func (l *variantRun) train() error {
 	free := func(flag string) string { return l.p.Free(l.variant, "train", flag) }
 	store := l.p.Store(l.variant)
 	args := []string{"train", "--out", l.path("run"), "--engine", l.engine(), "--store", store}
-	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "init-from", "ram-cache", "gpu-cache")...)
+	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "init-from", "ram-cache", "gpu-cache", "cache-policy")...)
+	if store == "rows" {
+		args = append(args, l.flagsOf("train", "cache-policy")...)
+	}
 	if l.engine() == "gpu" {
 		args = append(args, "--reduce", "host") // NVIDIA's library is no part of the emulation
 		args = append(args, l.flagsOf("train", "gpu-cache")...)

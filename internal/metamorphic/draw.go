@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -15,7 +14,7 @@ var Faults = []string{
 	"power",                          // is lost: unsynced changes are lost, in part, or kept
 	"torn", "misdirected", "misread", // a write or read goes wrong without an error
 	"flip", "shrink", "replace", // a file that is read has a wrong bit, is shorter, or is replaced meanwhile
-	"moved",         // a part of a file that is read has bytes of another place, from an operation on
+	"moved", "cut", // before an operation: a part of a file that is read gets bytes of another place; it becomes shorter
 	"slow", "clock", // operations take long; files that are read have times of another clock
 }
 
@@ -28,12 +27,12 @@ const candidates = 6
 // Drawer draws programs. It is not safe for concurrent use.
 type Drawer struct {
 	rng *rand.Rand
-	met map[[2]string]int // pairs of settings, the lesser first
+	met pairs
 }
 
 // NewDrawer returns a Drawer with a seed. Two with equal seeds draw the same programs.
 func NewDrawer(seed uint64) *Drawer {
-	return &Drawer{rng: rand.New(rand.NewPCG(seed, 0x6d657461)), met: make(map[[2]string]int)}
+	return &Drawer{rng: rand.New(rand.NewPCG(seed, 0x6d657461)), met: newPairs()}
 }
 
 // Next returns the next program, and counts its pairs.
@@ -44,7 +43,7 @@ func (d *Drawer) Next() *Program {
 		p := d.draw()
 		fresh := 0
 		for v := range p.Variants {
-			p.eachPair(v, func(pair [2]string) {
+			p.eachPair(v, func(pair int) {
 				if d.met[pair] == 0 {
 					fresh++
 				}
@@ -55,7 +54,7 @@ func (d *Drawer) Next() *Program {
 		}
 	}
 	for v := range best.Variants {
-		best.eachPair(v, func(pair [2]string) { d.met[pair]++ })
+		best.eachPair(v, func(pair int) { d.met[pair]++ })
 	}
 	return best
 }
@@ -112,31 +111,52 @@ func (d *Drawer) draw() *Program {
 	return p
 }
 
+// names are all settings, by number: those of an option follow those of the option before.
+var names = func() (list []string) {
+	for _, o := range Options {
+		for _, v := range o.Values {
+			list = append(list, Setting{o.Command, o.Flag, v}.String())
+		}
+	}
+	return list
+}()
+
+// pairs are counts of pairs of settings.
+type pairs []int
+
+func newPairs() pairs { return make(pairs, len(names)*len(names)) }
+
+// name returns the settings of a pair. The names of settings that are not given end in a space.
+func (pairs) name(pair int) string { return names[pair/len(names)] + " | " + names[pair%len(names)] }
+
 // eachPair calls do for every pair of settings that a command of the program, or one and a later one of
-// the variant, run with. The names of settings that are not given end in a space.
-func (p *Program) eachPair(variant int, do func(pair [2]string)) {
-	names := p.settings(variant)
-	for i, a := range names {
-		for _, b := range names[:i] {
-			do([2]string{min(a, b), max(a, b)})
+// the variant, run with.
+func (p *Program) eachPair(variant int, do func(pair int)) {
+	list := p.settings(variant)
+	for i, later := range list {
+		for _, first := range list[:i] {
+			do(first*len(names) + later)
 		}
 	}
 }
 
-// settings returns all options with an effect in a variant as text, also with values of "".
-func (p *Program) settings(variant int) (names []string) {
+// settings returns the numbers of all settings with an effect in a variant, also of values of "".
+func (p *Program) settings(variant int) (list []int) {
+	number := 0
 	for i := range Options {
 		o := &Options[i]
-		if o.When != nil && !o.When(p) {
-			continue
+		if o.When == nil || o.When(p) {
+			v := p.Value(o.Command, o.Flag)
+			if o.Free {
+				v = p.Free(variant, o.Command, o.Flag)
+			}
+			if k := slices.Index(o.Values, v); k >= 0 {
+				list = append(list, number+k)
+			}
 		}
-		s := Setting{o.Command, o.Flag, p.Value(o.Command, o.Flag)}
-		if o.Free {
-			s.Value = p.Free(variant, o.Command, o.Flag)
-		}
-		names = append(names, s.String())
+		number += len(o.Values)
 	}
-	return names
+	return list
 }
 
 // Pairs returns the number of pairs of settings that programs can have, with conditions on each setting
@@ -152,13 +172,13 @@ func Pairs() (n int) {
 
 // Coverage counts pairs of settings by their fate.
 type Coverage struct {
-	ran     map[[2]string]int // commands with both ran
-	refused map[[2]string]int
+	ran     pairs // commands with both ran
+	refused pairs
 }
 
 // NewCoverage returns a Coverage without pairs.
 func NewCoverage() *Coverage {
-	return &Coverage{ran: make(map[[2]string]int), refused: make(map[[2]string]int)}
+	return &Coverage{ran: newPairs(), refused: newPairs()}
 }
 
 // Add counts the pairs of a variant: done tells whether all of its commands ran, or one was refused.
@@ -167,30 +187,32 @@ func (c *Coverage) Add(p *Program, variant int, done bool) {
 	if done {
 		to = c.ran
 	}
-	p.eachPair(variant, func(pair [2]string) { to[pair]++ })
+	p.eachPair(variant, func(pair int) { to[pair]++ })
 }
 
 // Summary states the pairs that ran, the pairs that were only refused, and the pairs that were never
 // drawn, of all.
 func (c *Coverage) Summary() string {
-	only := 0
-	for pair := range c.refused {
-		if c.ran[pair] == 0 {
+	ran, only := 0, 0
+	for pair, n := range c.ran {
+		switch {
+		case n > 0:
+			ran++
+		case c.refused[pair] > 0:
 			only++
 		}
 	}
 	all := Pairs()
-	return fmt.Sprintf("%d of %d pairs of settings ran, %d were only refused, %d were not drawn or exclude each other", len(c.ran), all, only, all-len(c.ran)-only)
+	return fmt.Sprintf("%d of %d pairs of settings ran, %d were only refused, %d were not drawn or exclude each other", ran, all, only, all-ran-only)
 }
 
 // Missing returns the pairs of settings that were only refused, at most n.
 func (c *Coverage) Missing(n int) (missing []string) {
-	for pair := range c.refused {
-		if c.ran[pair] == 0 {
-			missing = append(missing, pair[0]+" | "+pair[1])
+	for pair, refused := range c.refused {
+		if refused > 0 && c.ran[pair] == 0 {
+			missing = append(missing, c.ran.name(pair))
 		}
 	}
-	sort.Strings(missing)
 	return missing[:min(n, len(missing))]
 }
 

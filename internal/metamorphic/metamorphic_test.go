@@ -1,6 +1,9 @@
 package metamorphic
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +75,7 @@ func TestDrawer(t *testing.T) {
 		}
 		for v := range p.Variants {
 			for _, s := range p.settings(v) {
-				met[s] = true
+				met[names[s]] = true
 			}
 		}
 		for _, flag := range notInReference {
@@ -98,8 +101,8 @@ func TestCoverage(t *testing.T) {
 	c := NewCoverage()
 	n := len(p.settings(0))
 	c.Add(p, 0, true)
-	if got := len(c.ran); got != n*(n-1)/2 {
-		t.Errorf("%d settings have %d pairs", n, got)
+	if want := fmt.Sprintf("%d of %d pairs of settings ran, 0 were only refused", n*(n-1)/2, Pairs()); !strings.HasPrefix(c.Summary(), want) {
+		t.Errorf("%d settings have %s", n, c.Summary())
 	}
 	c.Add(p, 1, false)
 	missing := c.Missing(1 << 20)
@@ -108,9 +111,6 @@ func TestCoverage(t *testing.T) {
 	}
 	if got := c.Missing(2); len(got) != 2 {
 		t.Errorf("two of the missing pairs are %q", got)
-	}
-	if s := c.Summary(); !strings.Contains(s, "pairs of settings ran") {
-		t.Error(s)
 	}
 }
 
@@ -153,5 +153,42 @@ func TestShrink(t *testing.T) {
 func TestKind(t *testing.T) {
 	if got := Kind("variant 12: 0.5 of a7"); got != "variant #: #.# of a#" {
 		t.Error(got)
+	}
+}
+
+// TestPlanted: every patch of a defect (make planted) fits the source: the lines that it removes or leaves
+// are there, in order.
+func TestPlanted(t *testing.T) {
+	patches, err := filepath.Glob("testdata/planted/*.patch")
+	if err != nil || len(patches) < 10 {
+		t.Fatalf("%d patches (%v)", len(patches), err)
+	}
+	for _, name := range patches {
+		patch, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var source, old string
+		check := func() {
+			if !strings.Contains(source, old) {
+				t.Errorf("%s: the source has no lines\n%s", name, old)
+			}
+			old = ""
+		}
+		for line := range strings.Lines(string(patch)) {
+			switch {
+			case strings.HasPrefix(line, "--- a/"):
+				b, err := os.ReadFile(filepath.Join("..", "..", strings.TrimSpace(line[6:])))
+				if err != nil {
+					t.Fatal(err)
+				}
+				source = string(b)
+			case strings.HasPrefix(line, "@@"):
+				check()
+			case line[0] == ' ' || line[0] == '-':
+				old += line[1:]
+			}
+		}
+		check()
 	}
 }

@@ -88,7 +88,7 @@ var Options = []Option{
 	{Command: "train", Flag: "metric", Values: []string{"", "f1"}},
 	{Command: "train", Flag: "validate-every", Values: []string{"", "2"}},
 	{Command: "train", Flag: "patience", Values: []string{"", "1"}},
-	{Command: "train", Flag: "accumulate", Values: []string{"2", "1", "3"}},
+	{Command: "train", Flag: "accumulate", Values: []string{"2", "1", "3", "4"}},
 	{Command: "train", Flag: "shuffle-batches", Values: []string{"", "yes"}, When: isNot("pack", "policy", "min")},
 	{Command: "train", Flag: "seed", Values: []string{"", "3"}},
 	{Command: "train", Flag: "init-from", Values: []string{"", "yes"}}, // the weights of another run
@@ -113,6 +113,7 @@ var Options = []Option{
 	{Command: "train", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "train", Flag: "memory", Values: []string{"", "256MiB"}, Free: true},
 	{Command: "train", Flag: "ram-cache", Values: []string{"", "12%", "50%", "100%"}, Free: true},
+	{Command: "train", Flag: "cache-policy", Values: []string{"", "lru", "clock", "sieve"}, Free: true}, // of the store rows
 	{Command: "train", Flag: "slots", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "train", Flag: "io", Values: []string{"pread", "uring", "nvme"}, Free: true},
 	{Command: "train", Flag: "checkpoint-every", Values: []string{"", "0", "2"}, Free: true},
@@ -156,7 +157,7 @@ func (p *Program) mostlyRefused(variant int, s Setting) bool {
 	case "batches":
 		return p.Store(variant) == "marius"
 	case "ranks":
-		return p.Value("train", "accumulate") != "2" || p.Value("pack", "policy") == "min" && p.Store(variant) == "packed" || online
+		return !slices.Contains([]string{"2", "4"}, p.Value("train", "accumulate")) || p.Value("pack", "policy") == "min" && p.Store(variant) == "packed" || online
 	case "ram-cache":
 		return p.Value("pack", "cache") == "40%" && s.Value == "12%"
 	}
