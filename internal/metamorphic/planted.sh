@@ -47,5 +47,5 @@ report() {
 names=("$@")
 [ ${#names[@]} -gt 0 ] || mapfile -t names < <(cd "$here/testdata/planted" && ls *.patch | sed 's/\.patch$//')
 for name in "${names[@]}"; do
-	find_defect "$name"
+	(find_defect "$name") # wait -n would see the processes of the defect before
 done

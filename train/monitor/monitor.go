@@ -109,9 +109,18 @@ func Listen(address string, access Access, note func(format string, args ...any)
 	if err != nil {
 		return nil, err
 	}
-	m := &Monitor{listener: l, state: newState(), names: names(address), access: access}
-	if m.asks, err = access.permit(address, m.Loopback()); err != nil {
+	m, err := on(l, address, access, note)
+	if err != nil {
 		return nil, errors.Join(err, l.Close())
+	}
+	return m, nil
+}
+
+// on serves on a listener, which it takes over unless it returns an error.
+func on(l net.Listener, address string, access Access, note func(format string, args ...any)) (m *Monitor, err error) {
+	m = &Monitor{listener: l, state: newState(), names: names(address), access: access}
+	if m.asks, err = access.permit(address, m.Loopback()); err != nil {
+		return nil, err
 	}
 	m.server = &http.Server{Handler: m.handler(), ErrorLog: log.New(firstLine(note), "", 0),
 		ReadHeaderTimeout: 10 * time.Second, WriteTimeout: writeTimeout, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: m.count}
