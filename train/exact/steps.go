@@ -70,7 +70,7 @@ func (j *job) measure(ctx context.Context, t *targets) (n lists, err error) {
 // fewPieces sources a piece of the table leave hardly a piece without a source.
 const fewPieces = 8
 
-// findNeeded finds the pieces with a source of a target, where targets are few.
+// findNeeded finds the pieces with a source or the own row of a target, where targets are few.
 func (j *job) findNeeded(ctx context.Context, s *step) error {
 	t := s.sizes.Table
 	row := int64(t.DType.RowBytes(t.Width))
@@ -79,6 +79,11 @@ func (j *job) findNeeded(ctx context.Context, s *step) error {
 		return nil
 	}
 	need := make([]bool, count)
+	mark := func(u uint32) {
+		for p := int64(u) * row / t.Granule; p <= (int64(u+1)*row-1)/t.Granule; p++ {
+			need[p] = true
+		}
+	}
 	return j.ofDataset(j.topology.Guard(func() error {
 		for i, v := range s.targets.ids {
 			if err := ctx.Err(); i%checkEvery == 0 && err != nil {
@@ -89,9 +94,10 @@ func (j *job) findNeeded(ctx context.Context, s *step) error {
 				return err
 			}
 			for _, u := range from {
-				for p := int64(u) * row / t.Granule; p <= (int64(u+1)*row-1)/t.Granule; p++ {
-					need[p] = true
-				}
+				mark(u)
+			}
+			if s.sizes.Shape.Last {
+				mark(v)
 			}
 		}
 		s.sizes.Need = need

@@ -11,7 +11,7 @@
 // The accumulators of a tile's destinations fill the memory. Every row of the table passes by once for
 // each tile; a destination has a cursor into its list of sources, which ascends, and adds the rows of
 // the block that the list has next. At the end it takes its own row. The table is read once for each
-// tile, own rows once more, and a tile's part of the topology once for each block; the topology is a
+// tile, own rows once more unless memory keeps them when they pass by, and a tile's part of the topology once for each block; the topology is a
 // mapping, so that blocks after the first find it in the page cache, where there is room.
 //
 // A destination adds every row to its accumulator itself, in the order of its list (train/cpu's Pull).
@@ -52,7 +52,7 @@ type Layer struct {
 	Guard   func(fn func() error) error // runs a function that reads the graph: see dataset.Topology
 	Targets []uint32                    // destinations, ascending; nil: all nodes
 	Long    int64                       // targets with lists longer than Fold
-	Need    []bool                      // pieces of Table with a source of a target; nil: all
+	Need    []bool                      // pieces of Table with a source of a target or, if Finish reads them, its own row; nil: all
 	Threads int
 	Stack   iostack.Stack
 	Wires   *pieces.Buffers
@@ -80,6 +80,7 @@ type run struct {
 	wide    []float64 // their sums
 	mapped  []float32 // rows of a block that destinations add, or output rows of a window
 	windows [2][]float32
+	kept    []float32 // own rows of the tile, where they are kept
 	held    []float32 // the input table, where it stays in memory
 	whole   bool      // held is complete
 	workers []worker
@@ -179,6 +180,9 @@ func (r *run) tile(ctx context.Context, lo, hi int, emit func(ctx context.Contex
 		return err
 	}
 	err := r.stream(ctx, selection{hi: int(r.Table.Rows), need: r.Need}, func(first, n int, x []float32) error {
+		if r.Plan.Keep {
+			r.keep(lo, hi, first, n, x)
+		}
 		if r.Maps {
 			if err := r.maps(ctx, r.mapped, x, first, n); err != nil {
 				return err
@@ -195,6 +199,14 @@ func (r *run) tile(ctx context.Context, lo, hi int, emit func(ctx context.Contex
 		return err
 	}
 	return r.finish(ctx, lo, hi, emit)
+}
+
+// keep copies the rows of targets from lo to hi among the rows x, of n nodes from first on.
+func (r *run) keep(lo, hi, first, n int, x []float32) {
+	i := selection{lo: lo, hi: hi, ids: r.Targets}.at(first)
+	for ; i < hi && int(r.node(i)) < first+n; i++ {
+		copy(r.kept[(i-lo)*r.In:(i-lo+1)*r.In], x[(int(r.node(i))-first)*r.In:])
+	}
 }
 
 // maps stores the rows that destinations add, of n nodes from first on.
@@ -222,7 +234,7 @@ func (r *run) begin(ctx context.Context, lo, hi int) error {
 		return err
 	}
 	clear(r.wide[:len(r.long)*r.Wide])
-	return r.own(ctx, lo, hi, r.First, func(worker, from, to int, x []float32) error {
+	return r.own(ctx, lo, hi, r.First, nil, func(worker, from, to int, x []float32) error {
 		r.Pull.Begin(worker, r.acc[(from-lo)*r.Acc:(to-lo)*r.Acc], x, to-from)
 		for i := from; i < to; i++ {
 			list, err := r.Graph.Row(r.node(i))
@@ -266,7 +278,7 @@ func (r *run) findLong(ctx context.Context, lo, hi int) error {
 // finish computes the output rows of the targets from lo to hi.
 func (r *run) finish(ctx context.Context, lo, hi int, emit func(ctx context.Context, lo int, rows []float32) error) error {
 	start := 0
-	return r.own(ctx, lo, hi, r.Last, func(worker, from, to int, x []float32) error {
+	return r.own(ctx, lo, hi, r.Last, r.kept, func(worker, from, to int, x []float32) error {
 		w := &r.workers[worker]
 		w.nodes = w.nodes[:0]
 		for i := from; i < to; i++ {
@@ -293,9 +305,9 @@ func (r *run) finish(ctx context.Context, lo, hi int, emit func(ctx context.Cont
 	})
 }
 
-// own calls do for groups of the targets from lo to hi, with their input rows if reads says so, and
-// after, if given, when all groups of a window of n targets are done.
-func (r *run) own(ctx context.Context, lo, hi int, reads bool, do func(worker, from, to int, x []float32) error, after func(n int) error) error {
+// own calls do for groups of the targets from lo to hi, with their input rows if reads says so, from kept
+// where that has them, and after, if given, when all groups of a window of n targets are done.
+func (r *run) own(ctx context.Context, lo, hi int, reads bool, kept []float32, do func(worker, from, to int, x []float32) error, after func(n int) error) error {
 	window := func(first, n int, x []float32) error {
 		err := r.each(ctx, n, Group, func(worker, from, to int) error {
 			var rows []float32
@@ -309,11 +321,15 @@ func (r *run) own(ctx context.Context, lo, hi int, reads bool, do func(worker, f
 		}
 		return err
 	}
-	if reads {
+	if reads && kept == nil {
 		return r.stream(ctx, selection{lo: lo, hi: hi, ids: r.Targets}, window)
 	}
 	for first := lo; first < hi; first += r.Plan.Block {
-		if err := window(first, min(r.Plan.Block, hi-first), nil); err != nil {
+		var rows []float32
+		if kept != nil {
+			rows = kept[(first-lo)*r.In:]
+		}
+		if err := window(first, min(r.Plan.Block, hi-first), rows); err != nil {
 			return err
 		}
 	}

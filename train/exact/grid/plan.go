@@ -16,7 +16,7 @@ type Sizes struct {
 	Threads int
 	Table   *Table
 	IDs     []uint32 // the targets; nil: all nodes
-	Need    []bool   // pieces of the table with a source of a target; nil: all
+	Need    []bool   // see Layer
 	Lists   int64    // bytes of the topology of the targets
 }
 
@@ -25,6 +25,7 @@ type Plan struct {
 	Tile  int   // destinations with accumulators in memory
 	Block int   // rows of a block of sources
 	Hold  bool  // the table is kept in memory when it was read
+	Keep  bool  // destinations' own rows are kept when they pass by, instead of being read again
 	Tiles int64 // of the layer
 	// Blocks is the number of blocks that pass by each tile.
 	Blocks int64
@@ -48,13 +49,14 @@ const mostBlock = 64 << 20
 // memory is 0 it returns the plan that needs least.
 func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
 	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
-	for _, hold := range []bool{false, true} {
-		if hold && (s.Table.File == nil || s.Need != nil || !s.Edges) {
+	for _, kind := range []Plan{{}, {Hold: true}, {Keep: true}} {
+		if kind.Hold && (s.Table.File == nil || s.Need != nil || !s.Edges) || kind.Keep && (s.Table.File == nil || !s.Shape.Last || !s.Edges || memory == 0) {
 			continue
 		}
 		for block := int64(Group); ; block *= 2 {
 			block = min(block, rows)
-			p, fits := s.with(block, hold, memory)
+			kind.Block = int(block)
+			p, fits := s.with(kind, memory)
 			better := p.Cost(s) < best.Cost(s)
 			if memory == 0 {
 				better = p.Memory < best.Memory
@@ -85,9 +87,9 @@ func (s *Sizes) last(block int64) bool {
 	return 8*block*int64(max(s.Shape.In, s.Shape.Row)) > mostBlock
 }
 
-// with returns the plan with the longest tiles for blocks of block rows, and whether it fits.
-func (s *Sizes) with(block int64, hold bool, memory int64) (p Plan, ok bool) {
-	p = Plan{Block: int(block), Hold: hold, Tile: Group}
+// with returns the plan of a kind, with a length of blocks, that has the longest tiles, and whether it fits.
+func (s *Sizes) with(p Plan, memory int64) (_ Plan, ok bool) {
+	p.Tile = Group
 	all := int(binio.AlignUp(max(s.Targets, 1), int64(Group)))
 	if memory == 0 {
 		return s.count(p), true
@@ -132,7 +134,7 @@ func (s *Sizes) count(p Plan) Plan {
 	}
 	p.TableBytes, p.ListBytes = passes*s.once(), p.Blocks*s.Lists
 	if s.Edges && !p.Hold {
-		p.OwnBytes = s.own(tile)
+		p.OwnBytes = s.own(tile, !p.Keep)
 	}
 	return p
 }
@@ -151,13 +153,13 @@ func (s *Sizes) once() (n int64) {
 	return n
 }
 
-// own returns the bytes of own rows, for tiles of the given length.
-func (s *Sizes) own(tile int64) (n int64) {
+// own returns the bytes of own rows, for tiles of the given length. last says that Finish's are read.
+func (s *Sizes) own(tile int64, last bool) (n int64) {
 	times := int64(0)
 	if s.Shape.First {
 		times++
 	}
-	if s.Shape.Last {
+	if s.Shape.Last && last {
 		times++
 	}
 	if times == 0 || s.Table.File == nil {
@@ -169,12 +171,12 @@ func (s *Sizes) own(tile int64) (n int64) {
 			n += s.Table.Bytes(lo, hi)
 			continue
 		}
-		last := -1
+		before := -1
 		for _, id := range s.IDs[lo:hi] {
 			from, to := s.Table.pieces(int64(id), int64(id)+1)
-			for i := max(from, last+1); i < to; i++ {
+			for i := max(from, before+1); i < to; i++ {
 				_, size := s.Table.File.Piece(i)
-				n, last = n+size, i
+				n, before = n+size, i
 			}
 		}
 	}
@@ -206,6 +208,9 @@ func (r *run) carve(c *carver) {
 		width = max(width, r.Row)
 	}
 	r.mapped = carve[float32](c, block*int64(width))
+	if r.Plan.Keep {
+		r.kept = carve[float32](c, tile*int64(r.In))
+	}
 	if r.Plan.Hold {
 		r.held = carve[float32](c, binio.AlignUp(r.Table.Rows, int64(Group))*int64(r.In))
 	}
@@ -218,7 +223,7 @@ func (r *run) carve(c *carver) {
 
 // buffered reports whether rows pass through windows.
 func (r *run) buffered() bool {
-	if r.Targets != nil && (r.First || r.Last) {
+	if r.Targets != nil && (r.First || r.Last && !r.Plan.Keep) {
 		return true
 	}
 	if r.Table.File == nil {

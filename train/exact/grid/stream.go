@@ -71,6 +71,9 @@ func (s *selection) ended(at, rowBytes int64) int {
 	return s.lo + i
 }
 
+// at returns the first place, from lo to hi, with the row or a later one.
+func (s selection) at(row int) int { return s.ended(int64(row), 1) }
+
 // begun returns the first place with a row that begins at byte at or beyond.
 func (s *selection) begun(at, rowBytes int64) int { return s.ended(at+rowBytes-1, rowBytes) }
 
