@@ -111,7 +111,7 @@ func (d *Drawer) draw() *Program {
 	return p
 }
 
-// names are all settings, by number: those of an option follow those of the option before.
+// names are all settings, by number, in the order of Options and their values.
 var names = func() (list []string) {
 	for _, o := range Options {
 		for _, v := range o.Values {
