@@ -91,8 +91,8 @@ func TestEverySignalInEveryStage(t *testing.T) {
 		{"presample --dataset g --out OUT --batch-size 64 --fanout 10,10,10 --epochs 8", "OUT.partial/journal.json", "", "run the same command again to resume"},
 		{"pack --dataset g --samples s --out OUT --workers 1", "OUT.partial/journal.json", "", "run the same command again to resume"},
 		{"train --pack p --out OUT --epochs 3 --hidden 32", "OUT/weights.safetensors", "train --out OUT --resume", "go on with: diskgnn train --out OUT --resume"},
-		{"eval --run trained --dataset g --exact --scratch . --threads 1", "trained.scratch/layer-0", "", "nothing was kept"},
-		{"predict --run trained --dataset g --out OUT.npy --scratch . --threads 1", "trained.scratch/layer-0", "", "nothing was kept"},
+		{"eval --run trained --dataset g --exact --scratch . --threads 1", "trained.scratch/lock", "", "nothing was kept"},
+		{"predict --run trained --dataset g --out OUT.npy --scratch . --threads 1", "trained.scratch/lock", "", "nothing was kept"},
 	} {
 		for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGUSR1} {
 			out := fmt.Sprintf("%s-%d", strings.Fields(c.command)[0], s)
