@@ -146,12 +146,16 @@ func (k *kit) draw(t *rapid.T) *problem {
 	return p
 }
 
-// need sets the pieces with sources of targets.
+// need sets the pieces with sources of targets and, if Finish reads them, with their own rows.
 func (p *problem) need() {
 	row := int64(p.Table.DType.RowBytes(p.Table.Width))
 	p.Need = make([]bool, (p.Table.Rows*row+p.Table.Granule-1)/p.Table.Granule)
 	for _, v := range p.Targets {
-		for _, u := range p.Graph.Neighbors(v) {
+		rows := p.Graph.Neighbors(v)
+		if p.Pull.Last {
+			rows = append(slices.Clone(rows), v)
+		}
+		for _, u := range rows {
 			for at := int64(u) * row; at < int64(u+1)*row; at++ {
 				p.Need[at/p.Table.Granule] = true
 			}
