@@ -41,13 +41,6 @@ func (s *Set) AddAll(ids []uint32) {
 // Remove removes an id, if it is a member.
 func (s *Set) Remove(id uint32) { s.words[id/64] &^= 1 << (id % 64) }
 
-// RemoveAll removes ids.
-func (s *Set) RemoveAll(ids []uint32) {
-	for _, id := range ids {
-		s.Remove(id)
-	}
-}
-
 // Clear removes all ids.
 func (s *Set) Clear() { clear(s.words) }
 
@@ -96,19 +89,6 @@ func (s *Set) Count() int64 {
 	return int64(n)
 }
 
-// Sorted appends the members to ids, ascending, and makes Place valid until the set changes.
-func (s *Set) Sorted(ids []uint32) []uint32 {
-	s.places()
-	from := len(ids)
-	for i, w := range s.words {
-		s.before[i] = uint32(len(ids) - from)
-		for ; w != 0; w &= w - 1 {
-			ids = append(ids, uint32(64*i+bits.TrailingZeros64(w)))
-		}
-	}
-	return ids
-}
-
 // places allocates the table of Place, once.
 func (s *Set) places() {
 	if s.before == nil {
@@ -116,8 +96,8 @@ func (s *Set) places() {
 	}
 }
 
-// Place returns the number of members below id; id is at most the bound of the set. Count or Sorted must
-// have been called since the last change.
+// Place returns the number of members below id; id is at most the bound of the set. Count must have
+// been called since the last change.
 func (s *Set) Place(id uint32) uint32 {
 	w := int(id / 64)
 	if w == len(s.words) { // past the last word: all members are below

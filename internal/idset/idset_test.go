@@ -22,27 +22,20 @@ func TestSet(t *testing.T) {
 				members = append(members, id)
 			}
 		}
-		s.RemoveAll(removed)
+		for _, id := range removed {
+			s.Remove(id)
+		}
 		members = slices.DeleteFunc(members, func(id uint32) bool { return slices.Contains(removed, id) })
 		slices.Sort(members)
-		check := func(count int64) {
-			t.Helper()
-			if count != int64(len(members)) {
-				t.Fatalf("%d members, want %d", count, len(members))
-			}
-			for id := range uint32(n) + 1 {
-				at, is := slices.BinarySearch(members, id)
-				if int(s.Place(id)) != at || int64(id) < n && s.Has(id) != is {
-					t.Fatalf("%d: place %d, want %d; a member %t", id, s.Place(id), at, is)
-				}
+		if n := s.Count(); n != int64(len(members)) {
+			t.Fatalf("%d members, want %d", n, len(members))
+		}
+		for id := range uint32(n) + 1 {
+			at, is := slices.BinarySearch(members, id)
+			if int(s.Place(id)) != at || int64(id) < n && s.Has(id) != is {
+				t.Fatalf("%d: place %d, want %d; a member %t", id, s.Place(id), at, is)
 			}
 		}
-		check(s.Count())
-		list := s.Sorted([]uint32{7})
-		if !slices.Equal(list[1:], members) || list[0] != 7 {
-			t.Fatalf("sorted: %v, want %v after 7", list, members)
-		}
-		check(int64(len(list) - 1))
 		if got := slices.Collect(s.All()); !slices.Equal(got, members) {
 			t.Fatalf("all: %v, want %v", got, members)
 		}
@@ -67,7 +60,7 @@ func TestSet(t *testing.T) {
 
 func TestEmpty(t *testing.T) {
 	s := New(0)
-	if s.Count() != 0 || s.Place(0) != 0 || len(s.Sorted(nil)) != 0 {
+	if s.Count() != 0 || s.Place(0) != 0 {
 		t.Error("the set of nothing has members")
 	}
 	if Bytes(0) != 0 || Bytes(64) != 12 || Bytes(65) != 24 {
@@ -80,15 +73,14 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-// TestPlacesAllocateOnce: ranges number their sources again and again.
+// TestPlacesAllocateOnce: sets are counted again and again.
 func TestPlacesAllocateOnce(t *testing.T) {
 	s := New(1000)
-	ids := s.Sorted(make([]uint32, 0, 10))
+	s.Count()
 	if n := testing.AllocsPerRun(10, func() {
 		s.Add(999)
-		ids = s.Sorted(ids[:0])
 		s.Count()
-		s.RemoveAll(ids)
+		s.Remove(999)
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
