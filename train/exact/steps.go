@@ -73,17 +73,10 @@ const fewPieces = 8
 // findNeeded finds the pieces with a source or the own row of a target, where targets are few.
 func (j *job) findNeeded(ctx context.Context, s *step) error {
 	t := s.sizes.Table
-	row := int64(t.DType.RowBytes(t.Width))
-	count := (t.Rows*row + t.Granule - 1) / t.Granule
-	if s.targets.ids == nil || s.lists.edges > fewPieces*count {
+	if s.targets.ids == nil || s.lists.edges > fewPieces*int64(t.Pieces()) {
 		return nil
 	}
-	need := make([]bool, count)
-	mark := func(u uint32) {
-		for p := int64(u) * row / t.Granule; p <= (int64(u+1)*row-1)/t.Granule; p++ {
-			need[p] = true
-		}
-	}
+	need := make([]bool, t.Pieces())
 	return j.ofDataset(j.topology.Guard(func() error {
 		for i, v := range s.targets.ids {
 			if err := ctx.Err(); i%checkEvery == 0 && err != nil {
@@ -94,10 +87,10 @@ func (j *job) findNeeded(ctx context.Context, s *step) error {
 				return err
 			}
 			for _, u := range from {
-				mark(u)
+				t.Mark(need, u)
 			}
 			if s.sizes.Shape.Last {
-				mark(v)
+				t.Mark(need, v)
 			}
 		}
 		s.sizes.Need = need

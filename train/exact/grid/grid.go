@@ -11,8 +11,9 @@
 // The accumulators of a tile's destinations fill the memory. Every row of the table passes by once for
 // each tile; a destination has a cursor into its list of sources, which ascends, and adds the rows of
 // the block that the list has next. At the end it takes its own row. The table is read once for each
-// tile, own rows once more unless memory keeps them when they pass by, and a tile's part of the topology once for each block; the topology is a
-// mapping, so that blocks after the first find it in the page cache, where there is room.
+// tile, own rows once more unless memory keeps them when they pass by, and a tile's part of the topology
+// once for each block; the topology is a mapping, so that blocks after the first find it in the page cache,
+// where there is room.
 //
 // A destination adds every row to its accumulator itself, in the order of its list (train/cpu's Pull).
 // Lists longer than Fold are summed in blocks of Fold positions, and these in float64. Rows are multiplied
@@ -52,7 +53,7 @@ type Layer struct {
 	Guard   func(fn func() error) error // runs a function that reads the graph: see dataset.Topology
 	Targets []uint32                    // destinations, ascending; nil: all nodes
 	Long    int64                       // targets with lists longer than Fold
-	Need    []bool                      // pieces of Table with a source of a target or, if Finish reads them, its own row; nil: all
+	Need    []bool                      // pieces of Table with a source of a target or, if Pull.Last, its own row; nil: all
 	Threads int
 	Stack   iostack.Stack
 	Wires   *pieces.Buffers

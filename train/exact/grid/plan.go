@@ -50,7 +50,7 @@ const mostBlock = 64 << 20
 func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
 	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
 	for _, kind := range []Plan{{}, {Hold: true}, {Keep: true}} {
-		if kind.Hold && (s.Table.File == nil || s.Need != nil || !s.Edges) || kind.Keep && (s.Table.File == nil || !s.Shape.Last || !s.Edges || memory == 0) {
+		if !s.allows(kind, memory) {
 			continue
 		}
 		for block := int64(Group); ; block *= 2 {
@@ -70,6 +70,18 @@ func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
 		}
 	}
 	return best, ok
+}
+
+// allows reports whether a layer can be computed in a kind of plan. Keeping own rows never needs less memory.
+func (s *Sizes) allows(kind Plan, memory int64) bool {
+	reads := s.Table.File != nil && s.Edges
+	switch {
+	case kind.Hold:
+		return reads && s.Need == nil
+	case kind.Keep:
+		return reads && s.Shape.Last && memory > 0
+	}
+	return true
 }
 
 // Most returns the bytes with which nothing is read twice.
@@ -132,25 +144,11 @@ func (s *Sizes) count(p Plan) Plan {
 	if p.Hold {
 		passes = 1
 	}
-	p.TableBytes, p.ListBytes = passes*s.once(), p.Blocks*s.Lists
+	p.TableBytes, p.ListBytes = passes*(&selection{hi: int(s.Nodes), need: s.Need}).bytes(s.Table), p.Blocks*s.Lists
 	if s.Edges && !p.Hold {
 		p.OwnBytes = s.own(tile, !p.Keep)
 	}
 	return p
-}
-
-// once returns the bytes of the table for one tile.
-func (s *Sizes) once() (n int64) {
-	if s.Need == nil {
-		return s.Table.Bytes(0, s.Nodes)
-	}
-	for i, needed := range s.Need {
-		if needed {
-			_, size := s.Table.File.Piece(i)
-			n += size
-		}
-	}
-	return n
 }
 
 // own returns the bytes of own rows, for tiles of the given length. last says that Finish's are read.
@@ -162,23 +160,12 @@ func (s *Sizes) own(tile int64, last bool) (n int64) {
 	if s.Shape.Last && last {
 		times++
 	}
-	if times == 0 || s.Table.File == nil {
+	if times == 0 {
 		return 0
 	}
 	for lo := int64(0); lo < s.Targets; lo += tile {
-		hi := min(lo+tile, s.Targets)
-		if s.IDs == nil {
-			n += s.Table.Bytes(lo, hi)
-			continue
-		}
-		before := -1
-		for _, id := range s.IDs[lo:hi] {
-			from, to := s.Table.pieces(int64(id), int64(id)+1)
-			for i := max(from, before+1); i < to; i++ {
-				_, size := s.Table.File.Piece(i)
-				n, before = n+size, i
-			}
-		}
+		of := selection{lo: int(lo), hi: int(min(lo+tile, s.Targets)), ids: s.IDs}
+		n += of.bytes(s.Table)
 	}
 	return times * n
 }

@@ -3,6 +3,7 @@ package grid
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -34,16 +35,20 @@ func (t *Table) pieces(lo, hi int64) (from, to int) {
 }
 
 // Bytes returns the bytes of the file's pieces with a part of the rows lo to hi.
-func (t *Table) Bytes(lo, hi int64) (n int64) {
-	if t.File == nil || lo == hi || t.Width == 0 {
-		return 0
-	}
-	from, to := t.pieces(lo, hi)
-	for i := from; i < to; i++ {
-		_, size := t.File.Piece(i)
-		n += size
-	}
+func (t *Table) Bytes(lo, hi int64) int64 { return (&selection{lo: int(lo), hi: int(hi)}).bytes(t) }
+
+// Pieces returns the number of pieces of the table.
+func (t *Table) Pieces() int {
+	_, n := t.pieces(0, t.Rows)
 	return n
+}
+
+// Mark marks the pieces that have a part of a row.
+func (t *Table) Mark(marks []bool, row uint32) {
+	from, to := t.pieces(int64(row), int64(row)+1)
+	for i := from; i < to; i++ {
+		marks[i] = true
+	}
 }
 
 // selection is the rows that a stream brings, in order: the rows from lo to hi, or of the ids at the
@@ -59,6 +64,38 @@ func (s *selection) row(i int) int64 {
 		return int64(s.ids[i])
 	}
 	return int64(i)
+}
+
+// pieces calls do for the needed pieces of the table with a part of a row, in ascending order.
+func (s *selection) pieces(t *Table, do func(i int)) {
+	next := 0
+	add := func(lo, hi int64) {
+		from, to := t.pieces(lo, hi)
+		for next = max(next, from); next < to; next++ {
+			if s.need == nil || s.need[next] {
+				do(next)
+			}
+		}
+	}
+	if s.ids == nil {
+		add(int64(s.lo), int64(s.hi))
+		return
+	}
+	for _, id := range s.ids[s.lo:s.hi] {
+		add(int64(id), int64(id)+1)
+	}
+}
+
+// bytes returns the bytes of these pieces in the table's file, of a table in memory 0.
+func (s *selection) bytes(t *Table) (n int64) {
+	if t.File == nil || s.lo == s.hi || t.Width == 0 {
+		return 0
+	}
+	s.pieces(t, func(i int) {
+		_, size := t.File.Piece(i)
+		n += size
+	})
+	return n
 }
 
 // ended returns the first place, from lo to hi, with a row that ends beyond byte at of the table.
@@ -95,7 +132,7 @@ func (r *run) stream(ctx context.Context, s selection, use func(first, n int, x 
 		f.start(gctx, g)
 		err := f.each(use)
 		f.fail(err)
-		if e := g.Wait(); err == nil || err == errStopped {
+		if e := g.Wait(); err == nil || errors.Is(err, errStopped) {
 			err = e
 		}
 		if err == nil && f.keep && s.lo == 0 && s.hi == int(t.Rows) && s.need == nil {
@@ -147,11 +184,7 @@ func (f *filler) room(w int) []float32 {
 }
 
 // errStopped ends the filling when the use has failed.
-var errStopped = stopped{}
-
-type stopped struct{}
-
-func (stopped) Error() string { return "the rows are not used any more" }
+var errStopped = errors.New("the rows are not used any more")
 
 // start fills windows on goroutines of g.
 func (f *filler) start(ctx context.Context, g *errgroup.Group) {
@@ -173,7 +206,7 @@ func (f *filler) start(ctx context.Context, g *errgroup.Group) {
 			err = f.read(ctx)
 		}
 		f.fail(err)
-		if err == errStopped {
+		if errors.Is(err, errStopped) {
 			return nil
 		}
 		return err
@@ -183,34 +216,19 @@ func (f *filler) start(ctx context.Context, g *errgroup.Group) {
 // choose lists the pieces with selected rows, and counts their parts of windows.
 func (f *filler) choose() {
 	t, s := &f.table, &f.of
-	add := func(i int) {
-		if s.need != nil && !s.need[i] {
-			return
-		}
+	s.pieces(t, func(i int) {
 		f.todo = append(f.todo, i)
 		a, b := f.places(i)
 		for w := (a - s.lo) / f.Plan.Block; w <= (b-1-s.lo)/f.Plan.Block; w++ {
 			f.missing[w]++
 		}
-	}
-	if s.ids == nil {
-		from, to := t.pieces(int64(s.lo), int64(s.hi))
-		for i := from; i < to; i++ {
-			add(i)
-		}
-		for w, n := range f.missing {
-			if n == 0 {
-				f.missing[w] = -1
-			}
-		}
+	})
+	if s.ids != nil {
 		return
 	}
-	last := -1
-	for i := s.lo; i < s.hi; i++ {
-		from, to := t.pieces(s.row(i), s.row(i)+1)
-		for p := max(from, last+1); p < to; p++ {
-			add(p)
-			last = p
+	for w, n := range f.missing {
+		if n == 0 {
+			f.missing[w] = -1
 		}
 	}
 }
