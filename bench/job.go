@@ -1,21 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 )
 
 // jobCommand measures a whole job, from a tree of arrays to the predicted class of every node, by stage:
@@ -34,6 +27,8 @@ import (
 // compares the predictions of the test nodes with their labels.
 func jobCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	j := job{peers: h.peers(f)}
+	j.scripts = "bench/job" // PEERS_DIR has the scripts of other subcommands
+	f.Lookup("peers").DefValue = j.scripts
 	f.StringVar(&j.dataset, "dataset", "", "dataset to take in place of a generated graph")
 	f.IntVar(&j.nodes, "nodes", 2_000_000, "nodes of the generated graph")
 	f.IntVar(&j.dim, "dim", 64, "width of its features")
@@ -260,61 +255,36 @@ func (j *job) ours(ctx context.Context, packed bool) (stages []jobStage, err err
 
 // stage runs a command of the program, and returns the kernel's figures about it.
 func (j *job) stage(ctx context.Context, args []string) (st jobStage, err error) {
-	cmd := exec.CommandContext(ctx, j.binary, append(args, "--json", "--quiet")...)
-	var out, messages bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &messages
-	began := time.Now()
-	if err := cmd.Run(); err != nil {
-		return st, fmt.Errorf("%v: %w\n%s", args, err, messages.Bytes())
+	var t training
+	if args[0] == "train" {
+		t, err = j.train(ctx, args[1:]...)
+	} else {
+		err = j.do(ctx, args)
 	}
-	st.Stage, st.Seconds = args[0], time.Since(began).Seconds()
+	if err != nil {
+		return st, err
+	}
+	w := &j.watched // the kernel counts KiB of memory, and blocks of 512 bytes
+	st = jobStage{Stage: args[0], Seconds: w.seconds, Peak: w.usage.Maxrss << 10, Read: 512 * w.usage.Inblock, Written: 512 * w.usage.Oublock}
 	if slices.Contains(args, "--exact") {
 		st.Stage = jobExact
 	}
-	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		st.use(u)
-	}
-	if args[0] != "train" {
-		return st, nil
-	}
-	var t struct {
-		Epochs []struct {
-			Seconds float64 `json:"seconds"`
-			Valid   float64 `json:"valid_seconds"`
-		} `json:"epochs"`
-	}
-	if err := lastLine(out.Bytes(), &t); err != nil {
-		return st, err
-	}
-	var train, valid []float64
+	var valid []float64
 	for _, e := range t.Epochs {
-		train, valid = append(train, e.Seconds), append(valid, e.Valid)
+		valid = append(valid, e.ValidSeconds)
 	}
-	st.Train, st.Valid = median(train), median(valid)
+	if valid != nil {
+		st.Train, st.Valid = median(secondsOf(t.Epochs)), median(valid)
+	}
 	return st, nil
 }
 
-// use takes the figures of a process that has ended. The kernel counts blocks of 512 bytes, and KiB of memory.
-func (s *jobStage) use(u *syscall.Rusage) {
-	s.Peak, s.Read, s.Written = u.Maxrss<<10, 512*u.Inblock, 512*u.Oublock
-}
-
 // peer does the job with a library.
-func (j *job) peer(ctx context.Context, python, lib string) (stages []jobStage, err error) {
-	script := filepath.Join(cmp.Or(j.scripts, "bench/job"), "peer.py")
-	cmd := exec.CommandContext(ctx, python, script, j.path(jobTree), j.path(jobClasses), "--lib", lib, "--fanout", j.fanout, "--hidden", strconv.Itoa(j.hidden),
+func (j *job) peer(ctx context.Context, python, lib string) ([]jobStage, error) {
+	var r struct {
+		Stages []jobStage `json:"stages"`
+	}
+	err := j.script(ctx, &r, python, "peer.py", j.path(jobTree), j.path(jobClasses), "--lib", lib, "--fanout", j.fanout, "--hidden", strconv.Itoa(j.hidden),
 		"--epochs", strconv.Itoa(j.epochs), "--threads", strconv.Itoa(j.threads), "--device", j.device)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", script, err)
-	}
-	for line := range bytes.Lines(out) {
-		var st jobStage
-		if err := json.Unmarshal(line, &st); err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", script, err, line)
-		}
-		stages = append(stages, st)
-	}
-	return stages, nil
+	return r.Stages, err
 }

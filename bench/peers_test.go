@@ -66,3 +66,17 @@ func TestPeers(t *testing.T) {
 		t.Error("a script that is not there was measured")
 	}
 }
+
+// TestPeersJob: the stages of a peer's job are those of its last line, and the figures of its training too.
+func TestPeersJob(t *testing.T) {
+	dir := t.TempDir()
+	line := `{"stages": [{"stage": "load", "seconds": 2, "drive_read_bytes": 512}, {"stage": "train", "seconds": 3, "train_epoch": 0.5, "valid_epoch": 0.25}]}`
+	if err := os.WriteFile(filepath.Join(dir, "peer.py"), []byte("echo begins\necho '"+line+"'\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	j := job{peers: &peers{harness: &harness{dir: dir}, scripts: dir}}
+	got, err := j.peer(t.Context(), "sh", "pyg")
+	if want := []jobStage{{Stage: "load", Seconds: 2, Read: 512}, {Stage: "train", Seconds: 3, Train: 0.5, Valid: 0.25}}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"diskgnn/pipeline"
@@ -77,6 +78,7 @@ func (p *program) do(ctx context.Context, commands ...[]string) error {
 // epoch is a training run's report of one epoch.
 type epoch struct {
 	Seconds      float64             `json:"seconds"`
+	ValidSeconds float64             `json:"valid_seconds"`
 	Loss         float64             `json:"loss"`
 	BytesRead    int64               `json:"bytes_read"`
 	UsefulBytes  int64               `json:"useful_bytes"`
@@ -162,6 +164,8 @@ type watched struct {
 	metrics                     string // file that has a line after the first epoch of a training
 	looks                       int
 	processors                  float64 // mean number of busy processors
+	seconds                     float64 // from the start to the end
+	usage                       syscall.Rusage
 	anon, locked, resident, gpu level
 }
 
@@ -190,6 +194,12 @@ func (w *watched) fields() row {
 // over runs a command, and reads its memory at intervals of every.
 func (w *watched) over(cmd *exec.Cmd, every time.Duration) error {
 	began := time.Now()
+	defer func() {
+		w.seconds = time.Since(began).Seconds()
+		if s := cmd.ProcessState; s != nil {
+			w.usage = *s.SysUsage().(*syscall.Rusage)
+		}
+	}()
 	if every == 0 {
 		return cmd.Run()
 	}

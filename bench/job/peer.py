@@ -4,8 +4,8 @@ layer by layer from all neighbours, and write the predictions.
 
     peer.py TREE OUT.npy --lib pyg|graphbolt --fanout 10,15,20 --hidden 128 --epochs 3 [--device cuda]
 
-TREE is a tree that `diskgnn export --format graphbolt` writes. Every stage prints a JSON line: its wall time,
-the drive's bytes, and the peak of the resident memory so far.
+TREE is a tree that `diskgnn export --format graphbolt` writes. The last line is a JSON object with the stages:
+their wall times, the drive's bytes, and the peak of the resident memory so far.
 
     load     import of the libraries, arrays from disk, and the graph in the form that the sampler needs
     train    all epochs with their validations; train_epoch and valid_epoch are the medians of an epoch's parts
@@ -146,16 +146,16 @@ class GraphBolt:
 
 
 class Stages:
-    """Prints a line at the end of every stage."""
+    """The figures of the stages so far."""
 
     def __init__(self, since):
-        self.since, self.usage = since, resource.getrusage(resource.RUSAGE_SELF)
+        self.all, self.since, self.usage = [], since, resource.getrusage(resource.RUSAGE_SELF)
 
     def end(self, name, **more):
         now, u = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF)
-        print(json.dumps({"stage": name, "seconds": now - self.since, "peak_rss_bytes": u.ru_maxrss * 1024,
-                          "drive_read_bytes": 512 * (u.ru_inblock - self.usage.ru_inblock),
-                          "drive_written_bytes": 512 * (u.ru_oublock - self.usage.ru_oublock)} | more), flush=True)
+        self.all.append({"stage": name, "seconds": now - self.since, "peak_rss_bytes": u.ru_maxrss * 1024,
+                         "drive_read_bytes": 512 * (u.ru_inblock - self.usage.ru_inblock),
+                         "drive_written_bytes": 512 * (u.ru_oublock - self.usage.ru_oublock)} | more)
         self.since, self.usage = time.perf_counter(), u
 
 
@@ -194,6 +194,7 @@ def main():
         classes = job.predict()
     np.save(a.out, classes.numpy().astype(np.int32))
     stages.end("predict")
+    print(json.dumps({"stages": stages.all}))
 
 
 if __name__ == "__main__":
