@@ -67,7 +67,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// TestPeersJob: the stages of a peer's job are those of its last line, and the figures of its training too.
+// TestPeersJob: a peer prints the stages of its job, with the figures of its training, in its last line.
 func TestPeersJob(t *testing.T) {
 	dir := t.TempDir()
 	line := `{"stages": [{"stage": "load", "seconds": 2, "drive_read_bytes": 512}, {"stage": "train", "seconds": 3, "train_epoch": 0.5, "valid_epoch": 0.25}]}`
