@@ -16,8 +16,7 @@ import (
 )
 
 // sameFirstLoss compares the first loss with the reference's, which sums rows in another order. Weights
-// are equal before the first step only, so the first epoch must be one step. The tolerance is 1e-5, and 1e-4
-// where sums have a thousand terms.
+// are equal before the first step only, so the first epoch must be one step.
 func (l *variantRun) sameFirstLoss() error {
 	if !l.oneStep() {
 		return nil
@@ -27,8 +26,7 @@ func (l *variantRun) sameFirstLoss() error {
 		return err
 	}
 	got, err := firstLoss(l.path("run"))
-	tolerance := 1e-5 * max(1, float64(number(l.p.Value("generate", "dim")))/100)
-	if err == nil && math.Abs(got-want) > tolerance*(1+math.Abs(want)) {
+	if err == nil && math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
 		err = fmt.Errorf("the first loss of variant %d is %v, variant 0's %v", l.variant, got, want)
 	}
 	return err
