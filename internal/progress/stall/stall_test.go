@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,17 +18,23 @@ import (
 type page struct {
 	progress.Reporter
 	began  time.Time
-	notes  []string
-	facts  []string
 	closed int
+
+	mu    sync.Mutex
+	notes []string
+	facts []string
 }
 
 func (p *page) Logf(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.notes = append(p.notes, fmt.Sprintf("%v: ", time.Since(p.began))+fmt.Sprintf(format, args...))
 }
 
 func (p *page) Record(kind string, v any) {
 	b, err := json.Marshal(v)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.facts = append(p.facts, fmt.Sprint(kind, " ", string(b), " ", err))
 }
 
@@ -34,10 +42,18 @@ func (p *page) Close() { p.closed++ }
 
 func (p *page) says(t *testing.T, want ...string) {
 	t.Helper()
-	if got := strings.Join(p.notes, "\n"); got != strings.Join(want, "\n") {
+	if got := strings.Join(p.take(), "\n"); got != strings.Join(want, "\n") {
 		t.Errorf("said\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
+}
+
+// take returns the notes since the last call.
+func (p *page) take() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	notes := p.notes
 	p.notes = nil
+	return notes
 }
 
 // watching runs f with a Reporter that writes to a page.
@@ -78,13 +94,12 @@ func TestStall(t *testing.T) {
 		p.says(t, "1m5s: nothing has moved for 1 min: pack rows is at 1.00 GiB of 3.00 GiB; renumber graphs is at 1,234 of 4,000 batches")
 		pass(4 * time.Hour)
 		var at []string
-		for _, n := range p.notes {
+		for _, n := range p.take() {
 			at = append(at, strings.Split(n, ": ")[0])
 		}
 		if got := strings.Join(at, " "); got != "2m5s 4m5s 8m5s 16m5s 32m5s 1h4m5s 2h4m5s 3h4m5s" {
 			t.Errorf("again at %s", got)
 		}
-		p.notes = nil
 		b.Add(1)
 		pass(5 * time.Second)
 		p.says(t, "4h1m10s: it moves again, after 4 h 1 min")
@@ -102,9 +117,14 @@ func TestStall(t *testing.T) {
 // Work that is watched says where it stands, as text and for programs. While it moves there is no stall.
 func TestWork(t *testing.T) {
 	watching(t, func(r *Reporter, p *page) {
-		moved := time.Now()
+		var moved atomic.Pointer[time.Time]
+		move := func() {
+			now := time.Now()
+			moved.Store(&now)
+		}
+		move()
 		end := progress.Watch(r, progress.Work{
-			Moved:  func() time.Time { return moved },
+			Moved:  func() time.Time { return *moved.Load() },
 			Stands: func() fmt.Stringer { return where("compute is at batch 7 for 1 min") },
 		})
 		pass(10*time.Minute + 2*time.Second)
@@ -112,7 +132,7 @@ func TestWork(t *testing.T) {
 		task := r.Task("train", 0, progress.Batches)
 		for range 30 {
 			pass(50 * time.Second)
-			moved = time.Now()
+			move()
 		}
 		p.says(t)
 		pass(70 * time.Second)
