@@ -136,7 +136,8 @@ func TestMakePlanFinds(t *testing.T) {
 	}
 	finds("no labels", plan(t, datasettest.FS, &labelless{*good()}, importer.Options{}), "here: the train set is empty")
 	for what, fails := range map[string]string{"labels": "labels", "edges": "edges", "features": "features", "rows": "rows", "close": "close"} {
-		b := &broken{drawn: good().drawn, fails: fails, planned: true}
+		b := &broken{drawn: good().drawn, fails: fails}
+		b.planned.Store(true)
 		_, err := importer.MakePlan(t.Context(), datasettest.FS, filepath.Join(t.TempDir(), "D"), formatOf(b), importer.Options{Sources: []string{"here"}}, progress.Discard)
 		if !errors.Is(err, errBroken) || b.streams != 0 || b.closed != 1 {
 			t.Errorf("%s fail: %v; %d streams are open, closed %d times", what, err, b.streams, b.closed)

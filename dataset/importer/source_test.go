@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"diskgnn/dataset"
@@ -22,19 +23,19 @@ import (
 )
 
 // broken is a drawn graph that fails where it is told to, and counts what is open. The plan looks at
-// it before: what is read then does not fail.
+// it first, and nothing fails then. Its edges and its rows may be read at the same time.
 type broken struct {
 	drawn
-	fails   string // the method
-	planned bool   // it was looked at
-	streams int    // that are open
-	closed  int    // times
+	fails   string      // the method
+	planned atomic.Bool // the plan has looked at it
+	streams int         // that are open; only the reader of the rows changes it
+	closed  int         // times
 }
 
 var errBroken = errors.New("the drive is gone")
 
 func (b *broken) err(method string) error {
-	if b.fails == method && b.planned {
+	if b.fails == method && b.planned.Load() {
 		return errBroken
 	}
 	return nil
@@ -76,7 +77,7 @@ func (r *brokenRows) Next(values []float32) error {
 
 func (r *brokenRows) Close() error {
 	r.b.streams--
-	r.b.planned = true // its first rows are the last that the plan looks at
+	r.b.planned.Store(true) // the first rows are the last that the plan reads
 	return r.RowStream.Close()
 }
 
@@ -245,7 +246,8 @@ func TestLabelsAgain(t *testing.T) {
 		}
 		for _, name := range names {
 			out := filepath.Join(vfstest.TempDir(t), "D")
-			b.fails, b.planned = "rows", false
+			b.fails = "rows"
+			b.planned.Store(false)
 			if err := run(out); !errors.Is(err, errBroken) {
 				t.Fatal(err)
 			}
@@ -258,7 +260,8 @@ func TestLabelsAgain(t *testing.T) {
 			}
 			datasettest.Same(t, ref, out)
 		}
-		b.fails, b.planned = "no labels", false
+		b.fails = "no labels"
+		b.planned.Store(false)
 		if err := run(filepath.Join(vfstest.TempDir(t), "D")); err == nil || !strings.Contains(err.Error(), "-: the train set is empty") {
 			t.Errorf("multi %v, no labels: %v", multi, err)
 		}
