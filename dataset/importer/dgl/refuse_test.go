@@ -138,6 +138,8 @@ func TestRefuses(t *testing.T) {
 				g.data[0] = append(g.data[0], datum{name: string(rune(0x4e00 + i)), values: []int8{}})
 			}
 		}), "there are 4102 arrays in a list"},
+		{"most types", "coo", of(func(g *writtenGraph, _ *relation) { g.counts = make([]int64, 1<<16) }), "there are 1 lists of node data instead of 65536"},
+		{"too many types", "coo", of(func(g *writtenGraph, _ *relation) { g.counts = make([]int64, 1<<16+1) }), "there are 65537 types of nodes"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := tiny(c.form)
