@@ -169,6 +169,16 @@ func OpenFile(fsys vfs.FS, name string) (vfs.File, error) {
 	return f, missing(name, err)
 }
 
+// With opens a part of a source, calls do with it, and closes it.
+func With[T io.Closer](open func() (T, error), do func(T) error) (err error) {
+	part, err := open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, part.Close()) }()
+	return do(part)
+}
+
 // missing turns errors that are due to the name of a file into errors of kind fault.ErrInput; it
 // returns other errors of the file system unchanged.
 func missing(name string, err error) error {

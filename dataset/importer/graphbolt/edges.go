@@ -16,16 +16,9 @@ func (s *source) checkEdges(f document) error {
 		_, err := importer.StatFile(s.fs, s.path(f))
 		return err
 	}
-	a, err := s.openArray(f)
-	if err != nil {
-		return err
-	}
-	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-		err = a.Fail(bad("edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-	} else {
-		s.sh.Edges = importer.AddEdges(s.sh.Edges, a.Shape[1])
-	}
-	return errors.Join(err, a.Close())
+	n, _, err := stream.CountTwoRows(func() (*npz.Array, error) { return s.openArray(f) })
+	s.sh.Edges = importer.AddEdges(s.sh.Edges, n)
+	return err
 }
 
 // CountEdges implements importer.Source: a line of a csv file is an edge.
@@ -68,16 +61,6 @@ func (s *source) openPairs(f document) (stream.Pairs, error) {
 			return nil, err
 		}
 		return stream.Interleave(c), nil
-	}
-	a, err := npz.Open(s.fs, name)
-	if err != nil {
-		return nil, err
-	}
-	if a.Fortran { // column-major: source, destination, source, …
-		return stream.Interleave(npz.NewInts(a)), nil
-	}
-	if err := a.Close(); err != nil {
-		return nil, err
 	}
 	return stream.TwoRows(func() (*npz.Array, error) { return npz.Open(s.fs, name) })
 }

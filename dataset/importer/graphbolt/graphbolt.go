@@ -274,13 +274,8 @@ func (s *source) open(f document) (matrix.Matrix, error) {
 }
 
 // with calls do with an array that is open, but not read.
-func (s *source) with(f document, do func(matrix.Matrix) error) (err error) {
-	m, err := s.open(f)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return do(m)
+func (s *source) with(f document, do func(matrix.Matrix) error) error {
+	return importer.With(func() (matrix.Matrix, error) { return s.open(f) }, do)
 }
 
 // openInts opens a vector, or a column.

@@ -119,7 +119,7 @@ func (h *hetero) count(name string, relations []string) (n int64, err error) {
 		return h.largest(name, relations)
 	}
 	h.feats[name] = file
-	err = with(func() (matrix.Matrix, error) { return h.features(name) }, func(m matrix.Matrix) error {
+	err = importer.With(func() (matrix.Matrix, error) { return h.features(name) }, func(m matrix.Matrix) error {
 		if n = m.Rows(); m.Columns() != h.sh.Dim {
 			return fault.New(fault.ErrInput, "%s: its rows have %d elements, but the rows of %s have %d", file, m.Columns(), paper, h.sh.Dim)
 		}
@@ -162,7 +162,7 @@ func (h *hetero) largest(name string, relations []string) (n int64, err error) {
 
 func (h *hetero) withEdges(relation string, do func(matrix.Matrix) error) error {
 	name := h.path(relation, edgeFile)
-	return with(func() (matrix.Matrix, error) { return h.papers.array(name, "int64", 2) }, func(m matrix.Matrix) error {
+	return importer.With(func() (matrix.Matrix, error) { return h.papers.array(name, "int64", 2) }, func(m matrix.Matrix) error {
 		if m.Columns() != 2 || !m.Integer() {
 			return fault.New(fault.ErrInput, "%s: edges must be integers of shape (E, 2), not an array of shape (%d, %d)", name, m.Rows(), m.Columns())
 		}

@@ -176,7 +176,7 @@ func (s *source) array(name, kind string, columns int64) (matrix.Matrix, error) 
 }
 
 func (s *source) readNodes() error {
-	return with(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
+	return importer.With(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
 		s.sh.Nodes = m.Rows()
 		if m.Columns() != 1 || s.sh.Nodes < 1 {
 			return fault.New(fault.ErrInput, "%s: labels have the shape (%d, %d) instead of one column with at least 1 row", s.label, m.Rows(), m.Columns())
@@ -188,7 +188,7 @@ func (s *source) readNodes() error {
 func (s *source) readFeatures() error {
 	s.sh.Features = s.feat
 	var rows int64
-	err := with(func() (matrix.Matrix, error) { return s.array(s.feat, "float32", dim) }, func(m matrix.Matrix) error {
+	err := importer.With(func() (matrix.Matrix, error) { return s.array(s.feat, "float32", dim) }, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.DType = m.Columns(), dtype.Float32
 		if m.Half() {
 			s.sh.DType = dtype.Float16
@@ -201,7 +201,7 @@ func (s *source) readFeatures() error {
 	if err != nil || s.tail == "" {
 		return err
 	}
-	return with(func() (matrix.Matrix, error) { return s.array(s.tail, "float32", int64(s.sh.Dim)) }, func(m matrix.Matrix) error {
+	return importer.With(func() (matrix.Matrix, error) { return s.array(s.tail, "float32", int64(s.sh.Dim)) }, func(m matrix.Matrix) error {
 		if s.tailRows = m.Rows(); m.Columns() != s.sh.Dim || s.sh.Nodes > 0 && s.tailRows > s.sh.Nodes {
 			return fault.New(fault.ErrInput, "%s has %d rows of %d elements, which cannot be the last of %d rows of %d elements", s.tail, m.Rows(), m.Columns(), s.sh.Nodes, s.sh.Dim)
 		}
@@ -213,7 +213,7 @@ func (s *source) readFeatures() error {
 }
 
 func (s *source) readEdges() error {
-	return with(s.openEdges, func(m matrix.Matrix) error {
+	return importer.With(s.openEdges, func(m matrix.Matrix) error {
 		if m.Columns() != 2 || !m.Integer() {
 			return fault.New(fault.ErrInput, "%s: edges must be integers of shape (E, 2), not an array of shape (%d, %d)", s.edge, m.Rows(), m.Columns())
 		}
@@ -224,15 +224,6 @@ func (s *source) readEdges() error {
 
 // openEdges opens the edges. In the large sets they are int32 with a header, or int64 without.
 func (s *source) openEdges() (matrix.Matrix, error) { return s.array(s.edge, "int64", 2) }
-
-func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
-	m, err := open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return do(m)
-}
 
 func (s *source) Shape() importer.Shape { return s.sh }
 
@@ -247,7 +238,7 @@ func (s *source) Files() []string {
 }
 
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	err := with(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
+	err := importer.With(func() (matrix.Matrix, error) { return s.array(s.label, "float32", 1) }, func(m matrix.Matrix) error {
 		return matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
 			if s.prefix > 0 && v >= s.prefix {
 				return nil // papers after the prefix have no label; the file has other values there
@@ -284,7 +275,7 @@ func splitPrefix(l *importer.Labelling, first, n int64) error {
 }
 
 func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) error {
-	return with(s.openEdges, func(m matrix.Matrix) error {
+	return importer.With(s.openEdges, func(m matrix.Matrix) error {
 		return stream.EachPair(ctx, s.edge, stream.Interleave(matrix.Stream{Matrix: m}), s.sh.Nodes, add)
 	})
 }

@@ -208,7 +208,7 @@ func (s *source) openFeatures() (*npz.Array, error) {
 
 func (s *source) readLabelShape() error {
 	s.label = s.either("labels.pth", "labels.npy")
-	return s.withLabels(func(m matrix.Matrix) error {
+	return importer.With(s.openLabels, func(m matrix.Matrix) error {
 		if s.labels = m.Rows(); m.Columns() != 1 || s.labels > s.sh.Nodes-s.conf.Offset {
 			return bad("%s: labels have the shape (%d, %d), but there are %d nodes from label_offset on", m.Name(), s.labels, m.Columns(), s.sh.Nodes-s.conf.Offset)
 		}
@@ -216,23 +216,19 @@ func (s *source) readLabelShape() error {
 	})
 }
 
-// withLabels calls do with the labels, which are open.
-func (s *source) withLabels(do func(matrix.Matrix) error) (err error) {
+// openLabels opens the labels.
+func (s *source) openLabels() (matrix.Matrix, error) {
 	var a *npz.Array
+	var err error
 	if isTorch(s.label) {
 		a, err = torchfile.Array(s.fs, s.label, "", torchfile.Only)
 	} else {
 		a, err = npz.Open(s.fs, s.label)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m, err := matrix.FromArray(a)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return do(m)
+	return matrix.FromArray(a)
 }
 
 func (s *source) readSplitShapes() error {
@@ -245,21 +241,21 @@ func (s *source) readSplitShapes() error {
 
 // withSet calls do with the nodes of a set, which are open.
 func (s *source) withSet(set string, do func(*npz.Array) error) error {
-	a, err := torchfile.Array(s.fs, s.path(splitFile), set, func(root any) (any, error) {
-		d, ok := torchfile.Dict(root)
-		if !ok {
-			return nil, bad("it is not a dictionary of sets")
+	return importer.With(func() (*npz.Array, error) {
+		return torchfile.Array(s.fs, s.path(splitFile), set, func(root any) (any, error) {
+			d, ok := torchfile.Dict(root)
+			if !ok {
+				return nil, bad("it is not a dictionary of sets")
+			}
+			v, _ := d.Get(set)
+			return v, nil
+		})
+	}, func(a *npz.Array) error {
+		if err := a.Vector(-1); err != nil {
+			return err
 		}
-		v, _ := d.Get(set)
-		return v, nil
+		return do(a)
 	})
-	if err != nil {
-		return err
-	}
-	if err = a.Vector(-1); err == nil {
-		err = do(a)
-	}
-	return errors.Join(err, a.Close())
 }
 
 // Shape implements importer.Source.
@@ -275,7 +271,7 @@ func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
 
 // Labels implements importer.Source.
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	if err := s.withLabels(func(m matrix.Matrix) error {
+	if err := importer.With(s.openLabels, func(m matrix.Matrix) error {
 		return matrix.EachDouble(ctx, m, func(i int64, row []float64) error {
 			class := row[0]
 			if class == none && s.conf.Classes <= none {

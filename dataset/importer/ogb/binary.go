@@ -20,42 +20,21 @@ func (s *source) member(name, key string) func() (matrix.Matrix, error) {
 }
 
 // edgeArray returns the edges of an array of shape (2, E) in an archive.
-func (s *source) edgeArray(name, key string) (r relation, err error) {
-	r.Name = name + ": " + key
-	s.files = append(s.files, name)
-	z, err := npz.OpenArchive(s.fs, name)
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, z.Close()) }()
+func (s *source) edgeArray(name, key string) (relation, error) {
 	open := func() (*npz.Array, error) { return npz.OpenMember(s.fs, name, key) }
-	err = z.Header(key, func(a *npz.Array) error {
-		if !a.Fortran {
-			r.row = open
-		}
-		return r.ofTwoRows(a, open)
-	})
+	r, rowMajor, err := s.twoRows(name, open)
+	if r.Name = name + ": " + key; rowMajor {
+		r.row = open
+	}
 	return r, err
 }
 
-// ofTwoRows makes r the edges of an array of shape (2, E), which open opens anew.
-func (r *relation) ofTwoRows(a *npz.Array, open func() (*npz.Array, error)) error {
-	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-		return a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-	}
-	r.Edges = a.Shape[1]
-	if !a.Fortran {
-		r.Open = func() (stream.Pairs, error) { return stream.TwoRows(open) }
-		return nil
-	}
-	r.Open = func() (stream.Pairs, error) {
-		a, err := open()
-		if err != nil {
-			return nil, err
-		}
-		return stream.Interleave(npz.NewInts(a)), nil
-	}
-	return nil
+// twoRows returns the edges of an array of shape (2, E) in a file, and whether the array is row-major.
+func (s *source) twoRows(name string, open func() (*npz.Array, error)) (r relation, rowMajor bool, err error) {
+	s.files = append(s.files, name)
+	r.Name, r.Open = name, func() (stream.Pairs, error) { return stream.TwoRows(open) }
+	r.Edges, rowMajor, err = stream.CountTwoRows(open)
+	return r, rowMajor, err
 }
 
 // Glance is the Glancer's: of an array of two rows, the second is behind all of the first.

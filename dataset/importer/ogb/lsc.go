@@ -120,7 +120,8 @@ func (s *source) findRelations(all *stream.Types) error {
 			continue
 		}
 		dirs = append(dirs, s.path(name))
-		r, err := s.twoRows(s.path(name, "edge_index.npy"))
+		file := s.path(name, "edge_index.npy")
+		r, _, err := s.twoRows(file, func() (*npz.Array, error) { return npz.Open(s.fs, file) })
 		if err == nil {
 			err = s.addRelation(name, all, r)
 		}
@@ -133,19 +134,6 @@ func (s *source) findRelations(all *stream.Types) error {
 		return err
 	}
 	return s.dropEdgeData("", dirs...)
-}
-
-// twoRows returns the edges of a .npy file of shape (2, E).
-func (s *source) twoRows(name string) (r relation, err error) {
-	s.files = append(s.files, name)
-	r.Name = name
-	open := func() (*npz.Array, error) { return npz.Open(s.fs, name) }
-	a, err := open()
-	if err != nil {
-		return r, err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return r, r.ofTwoRows(a, open)
 }
 
 // readSets finds the sets of split_dict.pt: a dictionary of arrays by name.

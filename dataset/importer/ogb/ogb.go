@@ -30,7 +30,6 @@ package ogb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -217,7 +216,7 @@ func (s *source) readShape() (err error) {
 	for _, r := range s.rels {
 		s.sh.Edges = importer.AddEdges(s.sh.Edges, r.Edges)
 	}
-	if err := with(features, func(m matrix.Matrix) error {
+	if err := importer.With(features, func(m matrix.Matrix) error {
 		s.sh.Dim, s.sh.DType, s.sh.Features = m.Columns(), dtype.Float32, m.Name()
 		if m.Half() {
 			s.sh.DType = dtype.Float16
@@ -233,7 +232,7 @@ func (s *source) readShape() (err error) {
 		s.sh.Held = s.sh.Nodes * int64(s.sh.Dim*4+4)
 		s.sh.Notes = append(s.sh.Notes, "nodes have no features: each gets the mean of the features of its incoming edges")
 	}
-	return with(s.label, func(m matrix.Matrix) error {
+	return importer.With(s.label, func(m matrix.Matrix) error {
 		if n := m.Rows(); n >= 0 && n != s.count {
 			return fault.New(fault.ErrInput, "%s has labels of %d nodes, but there are %d nodes", m.Name(), n, s.count)
 		}
@@ -242,15 +241,6 @@ func (s *source) readShape() (err error) {
 		}
 		return nil
 	})
-}
-
-func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
-	m, err := open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return do(m)
 }
 
 func (s *source) Shape() importer.Shape { return s.sh }
@@ -264,7 +254,7 @@ func (s *source) Files() []string {
 func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
 
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	err := with(s.label, func(m matrix.Matrix) error {
+	err := importer.With(s.label, func(m matrix.Matrix) error {
 		values := make([]float32, m.Columns())
 		rows := int64(0)
 		err := matrix.EachDouble(ctx, m, func(i int64, row []float64) (err error) {
@@ -293,7 +283,7 @@ func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 		return err
 	}
 	for i, set := range s.splits {
-		err := with(set.open, func(m matrix.Matrix) error {
+		err := importer.With(set.open, func(m matrix.Matrix) error {
 			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error {
 				if uint64(row[0]) >= uint64(s.count) {
 					return fault.New(fault.ErrInput, "%s has node %d, but there are only %d nodes", set.name, row[0], s.count)
@@ -341,7 +331,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 func (s *source) computeMeans() error {
 	dim := s.sh.Dim
 	mean, degree := make([]float32, s.sh.Nodes*int64(dim)), make([]float32, s.sh.Nodes)
-	err := with(s.edge, func(m matrix.Matrix) error {
+	err := importer.With(s.edge, func(m matrix.Matrix) error {
 		row := make([]float32, importer.Chunk*dim)
 		err := s.Edges(context.Background(), func(dst, src []int64) error {
 			n, err := m.Floats(row[:len(dst)*dim])

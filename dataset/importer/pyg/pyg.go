@@ -10,7 +10,6 @@
 package pyg
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -241,31 +240,11 @@ func (s *source) table(key string) tables.Table {
 }
 
 // edges looks at the edges in edge_index.
-func (s *source) edges() (tables.Edges, error) {
+func (s *source) edges() (e tables.Edges, err error) {
 	array := func() (*npz.Array, error) { return torchfile.Array(s.fs, s.name, "edge_index", pick("edge_index")) }
-	e := tables.Edges{Name: s.name + ": edge_index", Open: func() (stream.Pairs, error) {
-		a, err := array()
-		if err != nil {
-			return nil, err
-		}
-		if a.Fortran { // source, destination, source, …
-			return stream.Interleave(npz.NewInts(a)), nil
-		}
-		if err := a.Close(); err != nil {
-			return nil, err
-		}
-		return stream.TwoRows(array)
-	}}
-	a, err := array()
-	if err != nil {
-		return e, err
-	}
-	if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
-		err = a.Fail(bad("edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
-	} else {
-		e.Count = a.Shape[1]
-	}
-	return e, errors.Join(err, a.Close())
+	e = tables.Edges{Name: s.name + ": edge_index", Open: func() (stream.Pairs, error) { return stream.TwoRows(array) }}
+	e.Count, _, err = stream.CountTwoRows(array)
+	return e, err
 }
 
 // transposed sets the edges to the entries of adj_t, a row of which has the sources of a node. It adds

@@ -147,8 +147,9 @@ func (t *table) matrix() (matrix.Matrix, matrix.Ends, error) { return matrix.Ope
 
 func (t *table) rows() (*npz.Array, error) {
 	a, err := matrix.OpenArray(t.fs, t.spec)
-	if err == nil && a.Fortran { // its transpose is row-major
+	if err == nil && a.Fortran && !t.pairs { // its transpose is row-major
 		slices.Reverse(a.Shape)
+		a.Fortran = false
 	}
 	return a, err
 }
@@ -168,15 +169,8 @@ func (t *table) glance(nodes int64) (bool, error) {
 }
 
 func (t *table) open() (stream.Pairs, error) {
-	if t.twoRows {
+	if t.twoRows || t.pairs {
 		return stream.TwoRows(t.rows)
-	}
-	if t.pairs {
-		a, err := matrix.OpenArray(t.fs, t.spec)
-		if err != nil {
-			return nil, err
-		}
-		return stream.Interleave(npz.NewInts(a)), nil
 	}
 	m, _, err := t.matrix()
 	if err != nil {

@@ -479,7 +479,7 @@ func (s *source) set(i int) (*tables.Set, error) {
 	if s.sh.Nodes > 2 {
 		return set, nil
 	}
-	return set, with(set.Open, func(m matrix.Matrix) error {
+	return set, importer.With(set.Open, func(m matrix.Matrix) error {
 		if m.Columns() == 1 && !m.Mask() {
 			set.Kind = tables.List
 		}
@@ -488,16 +488,7 @@ func (s *source) set(i int) (*tables.Set, error) {
 }
 
 func (s *source) withTable(t *nodeTable, do func(matrix.Matrix) error) error {
-	return with(func() (matrix.Matrix, error) { return t.open(s.fs) }, do)
-}
-
-func with(open func() (matrix.Matrix, error), do func(matrix.Matrix) error) (err error) {
-	m, err := open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return do(m)
+	return importer.With(func() (matrix.Matrix, error) { return t.open(s.fs) }, do)
 }
 
 func (s *source) openEdges() error {

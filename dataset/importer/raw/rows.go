@@ -176,13 +176,8 @@ func (s *source) eachWord(ctx context.Context, t *nodeTable, content string, tak
 }
 
 // withWords calls do with an open column of words.
-func withWords(fsys vfs.FS, column matrix.Spec, do func(w matrix.Words) error) (err error) {
-	w, err := matrix.OpenColumn(fsys, column)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, w.Close()) }()
-	return do(w)
+func withWords(fsys vfs.FS, column matrix.Spec, do func(w matrix.Words) error) error {
+	return importer.With(func() (matrix.Words, error) { return matrix.OpenColumn(fsys, column) }, do)
 }
 
 // eachCell calls do for the cells of a column until it returns false, and returns the number of calls

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"diskgnn/dataset"
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/torchfile"
@@ -93,13 +94,8 @@ func (s *Sparse) Count() (n int64, err error) {
 	return n, err
 }
 
-func (s *Sparse) with(part string, do func(*npz.Array) error) (err error) {
-	a, err := s.Array(part)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return do(a)
+func (s *Sparse) with(part string, do func(*npz.Array) error) error {
+	return importer.With(func() (*npz.Array, error) { return s.Array(part) }, do)
 }
 
 // Weighted reports whether an entry has a value other than 1: see npz.Array.OnlyOnes.

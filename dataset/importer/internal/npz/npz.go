@@ -245,13 +245,8 @@ func (n *Array) Name() string { return n.name }
 func (z *Archive) Name() string { return z.name }
 
 // Header opens an array of the archive, calls do with it, and closes it.
-func (z *Archive) Header(key string, do func(*Array) error) (err error) {
-	a, err := z.Array(key)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	return do(a)
+func (z *Archive) Header(key string, do func(*Array) error) error {
+	return importer.With(func() (*Array, error) { return z.Array(key) }, do)
 }
 
 // Each reads a vector of integers to its end, calls do for every element with its index, and then End.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 
+	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/internal/fault"
 )
@@ -44,12 +45,28 @@ func (p *interleaved) Next(dst, src []int64) (int, error) {
 	return n / 2, err
 }
 
-// TwoRows returns the edges of a row-major array of shape (2, E): all sources, then all destinations.
-// It calls open twice, for one reader of each row.
+// CountTwoRows returns the number of edges of an array of shape (2, E), and whether it is row-major: all
+// sources, then all destinations. Other arrays are errors of kind fault.ErrInput.
+func CountTwoRows(open func() (*npz.Array, error)) (edges int64, rowMajor bool, err error) {
+	err = importer.With(open, func(a *npz.Array) error {
+		if !a.Integer() || len(a.Shape) != 2 || a.Shape[0] != 2 {
+			return a.Fail(fault.New(fault.ErrInput, "edges must be integers of shape (2, E), not %s of shape %s", a.Type(), a.ShapeString()))
+		}
+		edges, rowMajor = a.Shape[1], !a.Fortran
+		return nil
+	})
+	return edges, rowMajor, err
+}
+
+// TwoRows returns the edges of an array of shape (2, E). If it is row-major, it calls open twice, for one
+// reader of each row.
 func TwoRows(open func() (*npz.Array, error)) (_ Pairs, err error) {
 	a, err := open()
 	if err != nil {
 		return nil, err
+	}
+	if a.Fortran { // source, destination, source, …
+		return Interleave(npz.NewInts(a)), nil
 	}
 	b, err := open()
 	if err != nil {

@@ -113,16 +113,11 @@ func New(g Graph, o *importer.Reading) (importer.Source, error) {
 func bad(format string, args ...any) error { return fault.New(fault.ErrInput, format, args...) }
 
 // with calls do with the open table.
-func (t Table) with(do func(matrix.Matrix) error) (err error) {
+func (t Table) with(do func(matrix.Matrix) error) error {
 	if t.Open == nil {
 		return bad("%s is missing", t.Name)
 	}
-	m, err := t.Open()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, m.Close()) }()
-	return do(m)
+	return importer.With(t.Open, do)
 }
 
 func (s *source) lookAtFeatures(m matrix.Matrix) error {
