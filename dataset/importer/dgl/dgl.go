@@ -5,7 +5,7 @@
 // type, whether its edges are stored as a list (COO) or in compressed rows or columns (CSR, CSC). The
 // numbers of edges, which order edge data, are not read. Nodes have data by name:
 //
-//	feat                             features; or feature, features, x, or as --feature says
+//	feat                             features; or feature, features, x, or as --feature says, side by side
 //	label                            labels; or labels, y, or as --task says
 //	train_mask, val_mask, test_mask  sets; or valid_mask, or numbers of nodes as train_idx, val_idx,
 //	                                 valid_idx, test_idx
@@ -226,21 +226,26 @@ func (s *source) edges() tables.Edges {
 	return e
 }
 
-// features chooses the features.
-func (s *source) features(o *importer.Reading) (t tables.Table, err error) {
-	wanted := ""
-	switch len(o.Features) {
-	case 0:
-	case 1:
-		wanted = o.Features[0]
-	default:
-		return t, fault.New(fault.ErrUsage, "--feature %s: of a graph of DGL, one feature is imported", strings.Join(o.Features, ","))
+// features chooses the features: the ones that a flag names, side by side, or the usual ones.
+func (s *source) features(o *importer.Reading) (all tables.Features, err error) {
+	wanted := o.Features
+	if len(wanted) == 0 {
+		wanted = []string{""}
 	}
-	n, err := s.choose("feature", wanted, "features", featureNames, func(name string) *named { return find(s.nodeData, name) })
-	if err != nil {
-		return t, err
+	for i, name := range wanted {
+		if slices.Contains(wanted[:i], name) {
+			return nil, fault.New(fault.ErrUsage, "--feature %s: %s is given twice", strings.Join(wanted, ","), name)
+		}
+		n, err := s.choose("feature", name, "features", featureNames, func(name string) *named { return find(s.nodeData, name) })
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s.table(n))
 	}
-	return s.table(n), nil
+	if len(all) > 1 {
+		s.reading["feature"] = strings.Join(wanted, ",")
+	}
+	return all, nil
 }
 
 // choose returns the data of nodes with the wanted name, which a flag gave, or if that is "" the first

@@ -160,7 +160,8 @@ func TestOptions(t *testing.T) {
 		says string
 	}{
 		{importer.Reading{Features: []string{"h"}}, "--feature h: " + path + " has no such data of nodes; it has feat, label, train_mask, val_mask, test_mask"},
-		{importer.Reading{Features: []string{"feat", "label"}}, "--feature feat,label: of a graph of DGL, one feature is imported"},
+		{importer.Reading{Features: []string{"feat", "h"}}, "--feature h: " + path + " has no such data of nodes"},
+		{importer.Reading{Features: []string{"feat", "feat"}}, "--feature feat,feat: feat is given twice"},
 		{importer.Reading{Task: "year"}, "--task year: " + path + " has no such data of nodes; it has feat, label"},
 		{importer.Reading{SplitIndex: 1}, "--split-index 1: "},
 	} {
@@ -188,6 +189,17 @@ func TestChoices(t *testing.T) {
 	}
 	if sh := s.Shape(); sh.Dim != 1 || !maps.Equal(sh.Reading, map[string]string{"feature": "h", "task": "year"}) || sh.NoSplit {
 		t.Errorf("%+v", sh)
+	}
+	if s, err = dgl.Format.Open(datasettest.FS, []string{path}, &importer.Reading{Features: []string{"h", "feat"}, Task: "year"}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Features(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, sh := make([]float32, 6), s.Shape()
+	if err := errors.Join(rows.Next(got), rows.Close()); err != nil || !slices.Equal(got, []float32{8, 3, 4, 9, 5, 6}) || sh.Dim != 3 || sh.Reading["feature"] != "h,feat" {
+		t.Errorf("side by side: %v, %+v, %v", got, sh, err)
 	}
 	for _, how := range []importer.Reading{{For: importer.ForPredict}, {For: importer.ForPredict, Features: []string{"feat"}}} {
 		if s, err = dgl.Format.Open(datasettest.FS, []string{path}, &how); err != nil || s.Shape().Dim != 2 || len(s.Shape().Reading) > 0 || !s.Shape().NoSplit {

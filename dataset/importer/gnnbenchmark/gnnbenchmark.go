@@ -96,14 +96,15 @@ func (s *source) readShape(z *npz.Archive, g *tables.Graph) error {
 		data = append(data, "adj_data")
 	}
 	g.Shape.DropEdgeData(s.name, data)
-	g.Features = s.table(s.name, "attr_matrix")
+	features := s.table(s.name, "attr_matrix")
 	if z.Has("attr_shape") {
 		attr, err := z.All("attr_shape", 2)
 		if err != nil {
 			return err
 		}
-		g.Features.Open = s.matrix("attr", attr).Matrix
+		features.Open = s.matrix("attr", attr).Matrix
 	}
+	g.Features = tables.Features{features}
 	return nil
 }
 

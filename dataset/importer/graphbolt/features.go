@@ -1,16 +1,12 @@
 package graphbolt
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
-	"diskgnn/dataset/importer/internal/matrix"
-	"diskgnn/dataset/importer/internal/stream"
-	"diskgnn/internal/dtype"
+	"diskgnn/dataset/importer/internal/tables"
 )
 
 // metadataFeature is an entry of feature_data.
@@ -19,13 +15,6 @@ type metadataFeature struct {
 	Type   string   `yaml:"type"`
 	Name   string   `yaml:"name"`
 	File   document `yaml:",inline"`
-}
-
-// feature is a table of a row per node.
-type feature struct {
-	name string
-	file document
-	dim  int
 }
 
 // labelNames are the node features that are labels, where the sets of a task have none.
@@ -88,7 +77,7 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 		if err := s.checkFile(f.File, "features "+name, "numpy", "torch"); err != nil {
 			return err
 		}
-		s.feats = append(s.feats, feature{name: name, file: f.File})
+		s.feats = append(s.feats, f.File)
 	}
 	// A tree's only feature, and feat, need no choice.
 	if len(all) > 1 && !slices.Equal(chosen, []string{"feat"}) {
@@ -100,51 +89,15 @@ func (s *source) readFeatures(m *metadata, o *importer.Reading) error {
 	return nil
 }
 
-func (s *source) readFeatureShape() error {
-	var names []string
-	dim := 0
-	for i := range s.feats {
-		f := &s.feats[i]
-		err := s.with(f.file, func(m matrix.Matrix) error {
-			if m.Rows() != s.sh.Nodes {
-				return bad("%s: there are features of %d nodes, but the graph has %d nodes", m.Name(), m.Rows(), s.sh.Nodes)
-			}
-			f.dim = m.Columns()
-			if dim += f.dim; dim > dataset.MaxDim {
-				return bad("%s: feature rows have %d elements instead of 1 to %d", m.Name(), dim, dataset.MaxDim)
-			}
-			if t := matrix.DType(m); i == 0 || t == s.sh.DType {
-				s.sh.DType = t
-			} else {
-				s.sh.DType = dtype.Float32 // holds both
-			}
-			return nil
-		})
-		if err != nil {
-			return err
-		}
-		names = append(names, s.path(f.file))
+// features returns the tables of the features.
+func (s *source) features() (all tables.Features) {
+	for _, f := range s.feats {
+		all = append(all, s.table(f))
 	}
-	s.sh.Dim, s.sh.Features = dim, strings.Join(names, ", ")
-	return nil
+	return all
 }
 
 // Features implements importer.Source: the tables' rows side by side.
 func (s *source) Features(first int64) (importer.RowStream, error) {
-	var parts []stream.Part
-	for _, f := range s.feats {
-		m, err := s.open(f.file)
-		if err == nil {
-			var rows *matrix.Rows
-			if rows, err = matrix.NewRows(m, s.sh.Nodes, first); err == nil {
-				parts = append(parts, stream.Part{Rows: rows, Dim: f.dim})
-				continue
-			}
-		}
-		for _, p := range parts {
-			err = errors.Join(err, p.Rows.Close())
-		}
-		return nil, err
-	}
-	return stream.Beside(parts), nil
+	return s.features().Rows(s.sh.Nodes, first)
 }

@@ -53,7 +53,7 @@ type source struct {
 	edge  []document // of a source
 	topo  *document  // of a preprocessed tree
 	graph *dglgraph.Graph
-	feats []feature
+	feats []document
 	label *document  // of all nodes, where the sets have no labels
 	sets  [3][]piece // by split
 	limit int        // classes, 0 if not said
@@ -163,7 +163,7 @@ func (s *source) readHeld() (err error) {
 		add(*s.topo)
 	}
 	for _, f := range s.feats {
-		add(f.file)
+		add(f)
 	}
 	if s.label != nil {
 		add(*s.label)
@@ -254,7 +254,7 @@ func (s *source) readShape() error {
 	if err := s.readLabelShape(); err != nil {
 		return err
 	}
-	return s.readFeatureShape()
+	return s.features().LookAt(&s.sh)
 }
 
 func (s *source) openArray(f document) (*npz.Array, error) {
@@ -307,7 +307,7 @@ func (s *source) Files() []string {
 		files = append(files, s.path(*s.topo))
 	}
 	for _, f := range s.feats {
-		files = append(files, s.path(f.file))
+		files = append(files, s.path(f))
 	}
 	if s.label != nil {
 		files = append(files, s.path(*s.label))

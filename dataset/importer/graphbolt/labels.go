@@ -11,15 +11,15 @@ import (
 	"diskgnn/dataset/importer/internal/text"
 )
 
-// all is the table of the labels of all nodes.
-func (s *source) all() tables.Table {
-	return tables.Table{Name: s.path(*s.label), Open: func() (matrix.Matrix, error) { return s.open(*s.label) }}
+// table returns a file as a table.
+func (s *source) table(f document) tables.Table {
+	return tables.Table{Name: s.path(f), Open: func() (matrix.Matrix, error) { return s.open(f) }}
 }
 
 // readLabelShape looks whether the labels have a column per class.
 func (s *source) readLabelShape() error {
 	if s.label != nil {
-		if err := s.all().LookAtLabels(&s.sh); err != nil {
+		if err := s.table(*s.label).LookAtLabels(&s.sh); err != nil {
 			return err
 		}
 	} else {
@@ -49,7 +49,7 @@ func (s *source) readLabelShape() error {
 // Labels reads the seeds and labels of all sets, side by side, or the labels of all nodes first.
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if s.label != nil {
-		if err := s.all().ReadLabels(ctx, l, &s.sh); err != nil {
+		if err := s.table(*s.label).ReadLabels(ctx, l, &s.sh); err != nil {
 			return err
 		}
 	}

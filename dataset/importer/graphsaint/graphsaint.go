@@ -129,7 +129,7 @@ type source struct {
 // openTables opens the edges and the features. The graph is a matrix of SciPy in the given layout, a row
 // of which has the destinations of a node's edges.
 func (s *source) openTables(graph, layout string, features matrix.Spec) error {
-	g := tables.Graph{Files: []string{graph, features.Path}, Features: tables.Table{Name: features.Path, Open: func() (matrix.Matrix, error) { return matrix.Open(s.fs, features) }}}
+	g := tables.Graph{Files: []string{graph, features.Path}, Features: tables.Features{{Name: features.Path, Open: func() (matrix.Matrix, error) { return matrix.Open(s.fs, features) }}}}
 	if s.labelled && s.classes != "" {
 		g.Files = append(g.Files, s.classes, s.roles)
 	}

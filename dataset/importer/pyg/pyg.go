@@ -183,7 +183,7 @@ var maskNames = []string{"train_mask", "val_mask", "test_mask"}
 
 // graph finds the graph's tables.
 func (s *source) graph(labelled bool) (g tables.Graph, err error) {
-	g = tables.Graph{Files: []string{s.name}, Features: s.table("x"), Labels: s.table("y")}
+	g = tables.Graph{Files: []string{s.name}, Features: tables.Features{s.table("x")}, Labels: s.table("y")}
 	if g.Shape.Held, err = torchfile.Held(s.fs, s.name); err != nil {
 		return g, err
 	}

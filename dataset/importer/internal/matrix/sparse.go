@@ -146,26 +146,12 @@ func (s *Sparse) Pairs(in bool) (stream.Pairs, error) {
 }
 
 // coords opens the places that are an array of shape (2, n), which Count has checked.
-func (s *Sparse) coords(in bool) (p stream.Pairs, err error) {
-	open := func() (*npz.Array, error) { return s.Array("coords") }
-	a, err := open()
-	if err != nil {
-		return nil, err
-	}
-	if a.Fortran { // row, column, row, …
-		p = stream.Interleave(npz.NewInts(a))
-	} else {
-		if err := a.Close(); err != nil {
-			return nil, err
-		}
-		if p, err = stream.TwoRows(open); err != nil {
-			return nil, err
-		}
-	}
-	if in {
+func (s *Sparse) coords(in bool) (stream.Pairs, error) {
+	p, err := stream.TwoRows(func() (*npz.Array, error) { return s.Array("coords") })
+	if err == nil && in {
 		p = turned{p}
 	}
-	return p, nil
+	return p, err
 }
 
 // turned exchanges the ends of edges.

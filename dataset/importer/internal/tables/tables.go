@@ -26,7 +26,6 @@ import (
 	"slices"
 	"strconv"
 
-	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/stream"
@@ -75,10 +74,11 @@ type Set struct {
 type Graph struct {
 	// Shape has the properties that the tables do not have: Held, Notes, Reading, Undirected, AddReverse,
 	// Split, OtherSets and, unless it is the number of rows of the features, Nodes. New sets the others.
-	Shape            importer.Shape
-	Files            []string // see importer.Source
-	Edges            Edges
-	Features, Labels Table
+	Shape    importer.Shape
+	Files    []string // see importer.Source
+	Edges    Edges
+	Features Features
+	Labels   Table
 	// Sets are the training, validation and test nodes. A graph without a training set has no others.
 	Sets [3]Set
 }
@@ -96,7 +96,7 @@ type source struct {
 func New(g Graph, o *importer.Reading) (importer.Source, error) {
 	s := &source{g: g, sh: g.Shape, index: o.SplitIndex}
 	s.sh.Notes, s.sh.Reading = slices.Clone(g.Shape.Notes), maps.Clone(g.Shape.Reading)
-	if err := g.Features.with(s.lookAtFeatures); err != nil {
+	if err := g.Features.LookAt(&s.sh); err != nil {
 		return nil, err
 	}
 	s.sh.Edges = importer.AddEdges(0, g.Edges.Count)
@@ -118,24 +118,6 @@ func (t Table) with(do func(matrix.Matrix) error) error {
 		return bad("%s is missing", t.Name)
 	}
 	return importer.With(t.Open, do)
-}
-
-func (s *source) lookAtFeatures(m matrix.Matrix) error {
-	sh := &s.sh
-	if sh.Nodes == 0 {
-		sh.Nodes = m.Rows()
-	}
-	if err := dataset.CheckNodes(m.Name(), sh.Nodes); err != nil {
-		return err
-	}
-	switch {
-	case m.Rows() >= 0 && m.Rows() != sh.Nodes:
-		return bad("%s: there are features of %d nodes, but the graph has %d nodes", m.Name(), m.Rows(), sh.Nodes)
-	case sh.Nodes < 1:
-		return bad("%s: the graph has %d nodes; at least 1 is needed", m.Name(), max(sh.Nodes, 0))
-	}
-	sh.Dim, sh.DType, sh.Features = m.Columns(), matrix.DType(m), m.Name()
-	return nil
 }
 
 // LookAtLabels sets the fields of sh that labels determine, and compares their rows with sh.Nodes.
@@ -358,9 +340,5 @@ func (s *source) Edges(ctx context.Context, add func(dst, src []int64) error) (e
 
 // Features implements importer.Source.
 func (s *source) Features(first int64) (importer.RowStream, error) {
-	m, err := s.g.Features.Open()
-	if err != nil {
-		return nil, err
-	}
-	return matrix.NewRows(m, s.sh.Nodes, first)
+	return s.g.Features.Rows(s.sh.Nodes, first)
 }

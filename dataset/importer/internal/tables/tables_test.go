@@ -52,7 +52,7 @@ func graph(t testing.TB, dir string) tables.Graph {
 		Edges: tables.Edges{Name: "edges.npy", Count: 3, Open: func() (stream.Pairs, error) {
 			return stream.TwoRows(func() (*npz.Array, error) { return npz.Open(files, edges) })
 		}},
-		Features: table(t, dir, "x.npy", importertest.NPY("(4, 2)", []float32{1, 2, 3, 4, 5, 6, 7, 8})),
+		Features: tables.Features{table(t, dir, "x.npy", importertest.NPY("(4, 2)", []float32{1, 2, 3, 4, 5, 6, 7, 8}))},
 		Labels:   table(t, dir, "y.npy", importertest.Vector([]int64{0, 1, 1, -1})),
 	}
 	for i, name := range dataset.SplitNames {
@@ -195,10 +195,10 @@ func TestRefuses(t *testing.T) {
 	v, npy := importertest.Vector, importertest.NPY
 	for says, change := range map[string]func(dir string, g *tables.Graph){
 		"x.npy: there are features of 3 nodes, but the graph has 4 nodes": func(dir string, g *tables.Graph) {
-			g.Shape.Nodes, g.Features = 4, table(t, dir, "x.npy", npy("(3, 1)", make([]float32, 3)))
+			g.Shape.Nodes, g.Features[0] = 4, table(t, dir, "x.npy", npy("(3, 1)", make([]float32, 3)))
 		},
 		"x.npy: the graph has 0 nodes; at least 1 is needed": func(dir string, g *tables.Graph) {
-			g.Features = table(t, dir, "x.npy", npy("(0, 1)", []float32{}))
+			g.Features[0] = table(t, dir, "x.npy", npy("(0, 1)", []float32{}))
 		},
 		"y.npy: there are labels of 5 nodes, but the graph has 4 nodes": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.npy", v(make([]int8, 5))) },
 		"y.npy: there are labels of 3 nodes, but the graph has 4 nodes": func(dir string, g *tables.Graph) {
@@ -212,10 +212,10 @@ func TestRefuses(t *testing.T) {
 		"y.csv: node 1 has 2 in the column of class 1": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.csv", []byte("1,0\n0,2\n0,0\n0,0\n")) },
 		"y.npy: node 2 has the label 0.5":              func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.npy", v([]float64{0, 1, 0.5, 1})) },
 		"x.txt: truncated: it ends before the last node's row": func(dir string, g *tables.Graph) {
-			g.Shape.Nodes, g.Features = 4, table(t, dir, "x.txt", []byte("1\n1\n1\n"))
+			g.Shape.Nodes, g.Features[0] = 4, table(t, dir, "x.txt", []byte("1\n1\n1\n"))
 		},
 		"edges.npy: the edge from 2 to 3 is out of range: the graph has 3 no": func(dir string, g *tables.Graph) {
-			g.Features, g.Labels = table(t, dir, "x.npy", v(make([]float32, 3))), table(t, dir, "y.npy", v(make([]int8, 3)))
+			g.Features[0], g.Labels = table(t, dir, "x.npy", v(make([]float32, 3))), table(t, dir, "y.npy", v(make([]int8, 3)))
 		},
 		"valid is a set of nodes, but there is no training set": func(dir string, g *tables.Graph) {
 			g.Sets[0].Open, g.Sets[1].Name = nil, "valid"
@@ -236,7 +236,7 @@ func TestSplits(t *testing.T) {
 		part[0] = 1
 		n, dir := len(part), t.TempDir()
 		g := graph(t, dir)
-		g.Features, g.Labels = table(t, dir, "x.npy", importertest.Vector(make([]float32, n))), table(t, dir, "y.npy", importertest.Vector(make([]int8, n)))
+		g.Features[0], g.Labels = table(t, dir, "x.npy", importertest.Vector(make([]float32, n))), table(t, dir, "y.npy", importertest.Vector(make([]int8, n)))
 		g.Edges.Count, g.Edges.Open = 0, func() (stream.Pairs, error) {
 			m, err := matrix.Open(datasettest.FS, matrix.Spec{Path: filepath.Join(dir, "none.npy")})
 			return stream.Interleave(matrix.Stream{Matrix: m}), err
@@ -294,7 +294,7 @@ func TestOpens(t *testing.T) {
 	dir := t.TempDir()
 	g := graph(t, dir)
 	gone, broken := fault.New(fault.ErrInput, "it is gone"), false
-	for _, open := range []*tables.Table{&g.Features, &g.Labels, &g.Sets[1].Table} {
+	for _, open := range []*tables.Table{&g.Features[0], &g.Labels, &g.Sets[1].Table} {
 		was := open.Open
 		open.Open = func() (matrix.Matrix, error) {
 			if broken {
@@ -325,7 +325,7 @@ func TestOpens(t *testing.T) {
 		t.Errorf("labels of five nodes: %v", err)
 	}
 	one := graph(t, dir)
-	one.Features, one.Labels, one.Sets = table(t, dir, "x.npy", importertest.Vector([]float32{1})), table(t, dir, "y.npy", importertest.Vector([]int8{0})), [3]tables.Set{}
+	one.Features[0], one.Labels, one.Sets = table(t, dir, "x.npy", importertest.Vector([]float32{1})), table(t, dir, "y.npy", importertest.Vector([]int8{0})), [3]tables.Set{}
 	if s, err := tables.New(one, &importer.Reading{}); err != nil || s.Shape().Nodes != 1 {
 		t.Errorf("one node: %v", err)
 	}
