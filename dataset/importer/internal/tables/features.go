@@ -52,7 +52,7 @@ func (f Features) LookAt(sh *importer.Shape) error {
 	return nil
 }
 
-// Rows returns the rows from number first on, of as many as there are nodes.
+// Rows returns the rows from number first on. nodes is the number of all rows.
 func (f Features) Rows(nodes, first int64) (importer.RowStream, error) {
 	var parts []stream.Part
 	for _, t := range f {
