@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/parquet-go/parquet-go"
+
 	"diskgnn/dataset/datasettest"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/importertest"
@@ -49,6 +51,37 @@ func TestEdgesByColumns(t *testing.T) {
 		o := importer.Options{Reading: importer.Reading{Edges: at("e.npy"), FeatureFile: "random:1", LabelFile: at("y.csv"), Nodes: 3}, Split: &importer.Split{Parts: "60/20/20"}}
 		if graph, _ := imported(t, o); !strings.Contains(graph, "edges 3\n0 <- 2\n1 <- 0\n2 <- 1\n") {
 			t.Errorf("%s: %s", shape, graph)
+		}
+	}
+}
+
+// TestClassesOfColumns: the names of label columns are the names of the classes if a node has one, unless
+// they are none, or two are equal.
+func TestClassesOfColumns(t *testing.T) {
+	const rows = "0,0,1\n1,0,0\n0,0,1\n0,0,0\n"
+	at := saved(t, map[string]string{"e.csv": "0,1\n1,2\n2,3\n", "train.txt": "0\n1\n", "valid.txt": "2\n", "test.txt": "3\n", "y.csv": "ant,bee,crow\n" + rows, "plain.csv": rows})
+	type row struct{ Ant, Bee, Crow int32 }
+	if err := parquet.WriteFile(at("y.parquet"), []row{{0, 0, 1}, {1, 0, 0}, {0, 0, 1}, {0, 0, 0}}); err != nil {
+		t.Fatal(err)
+	}
+	type list struct {
+		L []int32 `parquet:"l"`
+	}
+	if err := parquet.WriteFile(at("list.parquet"), []list{{[]int32{0, 0, 1}}, {[]int32{1, 0, 0}}, {[]int32{0, 0, 1}}, {[]int32{0, 0, 0}}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ labels, as, want string }{
+		{"y.csv", "classes", "label 0: 2\nlabel 1: 0\nlabel 2: 2\nlabel 3: -1\ntrain: 0 1\nvalid: 2\ntest:\nclasses [\"ant\" \"bee\" \"crow\"]\n"},
+		{"y.parquet", "classes", "label 0: 2\nlabel 1: 0\nlabel 2: 2\nlabel 3: -1\ntrain: 0 1\nvalid: 2\ntest:\nclasses [\"Ant\" \"Bee\" \"Crow\"]\n"},
+		{"plain.csv", "classes", "label 0: 2\nlabel 1: 0\nlabel 2: 2\nlabel 3: -1\ntrain: 0 1\nvalid: 2\ntest:\n"},
+		{"list.parquet", "classes", "label 0: 2\nlabel 1: 0\nlabel 2: 2\nlabel 3: -1\ntrain: 0 1\nvalid: 2\ntest:\n"},
+		{"y.csv", "multi", "label 0: 2\nlabel 1: 0\nlabel 2: 2\nlabel 3: \ntrain: 0 1\nvalid: 2\ntest: 3\n"},
+	} {
+		got, _ := imported(t, importer.Options{Reading: importer.Reading{
+			Edges: at("e.csv"), FeatureFile: "random:1", LabelFile: at(c.labels), SplitFiles: []string{at("train.txt"), at("valid.txt"), at("test.txt")}, LabelsAs: c.as,
+		}})
+		if i := max(strings.Index(got, "label 0"), 0); got[i:] != c.want {
+			t.Errorf("%s as %s: %s, want %s", c.labels, c.as, got[i:], c.want)
 		}
 	}
 }

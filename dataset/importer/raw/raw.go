@@ -380,6 +380,9 @@ func (s *source) openLabels(o *importer.Reading) error {
 		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
 			s.sh.Classes = m.Columns()
 		}
+		if _, err := dataset.EncodeClassNames(m.Names()); err == nil && s.sh.Multi && o.LabelsAs == importer.LabelsAsClasses {
+			s.sh.ClassNames = m.Names()
+		}
 		s.noteIDs("labels", m)
 		return s.setNodes("labels", m.Name(), m.Rows(), s.label)
 	})

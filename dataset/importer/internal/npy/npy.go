@@ -188,6 +188,8 @@ func (h *Header) setType(descr string) error {
 	case h.Integer() && (size == 1 || size == 2 || size == 4 || size == 8):
 	case h.Kind == 'f' && (size == 2 || size == 4 || size == 8):
 	case h.Kind == 'b' && size == 1:
+	case h.Kind == 'U' || h.Kind == 'S':
+		return bad("its elements have the type %q, text: save words as a table, as with numpy.savetxt(\"y.csv\", y, \"%%s\", header=\"label\", comments=\"\")", descr)
 	default:
 		return bad("its elements have the type %q: only integers, floats and booleans can be read", descr)
 	}

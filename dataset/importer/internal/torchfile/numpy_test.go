@@ -68,7 +68,7 @@ func TestNumPyRefuses(t *testing.T) {
 	}{
 		"objects":             {func(a *ndarray) { dtype("O8")(a); a.bytes = "](K\x01K\x02e" }, `its elements have the type "<O8": only integers, floats and booleans can be read`},
 		"objects as numbers":  {func(a *ndarray) { a.bytes = "](K\x01K\x02e" }, "an array of NumPy has a list as elements: only numbers can be read"},
-		"text":                {dtype("U1"), `its elements have the type "<U1": only integers, floats and booleans can be read`},
+		"text":                {dtype("U1"), `its elements have the type "<U1", text: save words as a table, as with numpy.savetxt("y.csv", y, "%s", header="label", comments="")`},
 		"raw bytes":           {dtype("V2"), `its elements have the type "<V2": only integers, floats and booleans can be read`},
 		"complex numbers":     {dtype("c8"), `its elements have the type "<c8": only integers, floats and booleans can be read`},
 		"times":               {dtype("M8"), `its elements have the type "<M8": only integers, floats and booleans can be read`},
