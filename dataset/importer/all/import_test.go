@@ -276,7 +276,7 @@ func TestImportRefuses(t *testing.T) {
 		{"a truncated array", benchmarkTree(), cut("g.npz/attr_data"), []string{"g.npz: attr_data", "truncated"}},
 		{"truncated labels", benchmarkTree(), cut("g.npz/labels"), []string{"g.npz: labels", "truncated"}},
 		{"labels of halves", benchmarkTree(), set("g.npz/labels", vector([]float32{0, 1, 0.5, 0, 1})), []string{"g.npz: labels", "node 2 has the label 0.5: labels are whole numbers"}},
-		{"labels of floats, too few", benchmarkTree(), set("g.npz/labels", vector([]float32{0, 1, 2, 0})), []string{"g.npz: labels", "there are labels of 4 nodes, but the graph has 5 nodes"}},
+		{"labels of floats, too few", benchmarkTree(), set("g.npz/labels", vector([]float32{0, 1, 2, 0})), []string{"g.npz: labels", "there are labels of 4 nodes instead of 5"}},
 		{"too few labels", benchmarkTree(), set("g.npz/labels", vector([]int64{0, 1, 2})), []string{"g.npz: labels", "of 3 nodes"}},
 		{"a label below -1", benchmarkTree(), set("g.npz/labels", vector([]int64{0, 1, -2, 0, 1})), []string{"labels", "node 2", "-2"}},
 		{"an edge out of range", benchmarkTree(), set("g.npz/adj_indices", vector([]int32{1, 2, 0, 5, 3, 3})), []string{"g.npz: adj_indices", "from 5 to 2"}},

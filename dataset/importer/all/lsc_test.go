@@ -78,8 +78,8 @@ func TestMAG240MRefuses(t *testing.T) {
 		{"a set of floats", "split_dict.pt", sets(array("f8", "12345678")), "", []string{"split_dict.pt: train", "float64"}},
 		{"a set of a number", "split_dict.pt", sets(number(1)), "", []string{"split_dict.pt: train", "it has 1 instead of a tensor"}},
 		{"a paper of 2⁶⁴", "split_dict.pt", sets(array("u8", "\xff\xff\xff\xff\xff\xff\xff\xff")), "", []string{"split_dict.pt: train", "is larger than a signed integer of 64 bits"}},
-		{"a negative paper", "split_dict.pt", sets(ids(-1)), "", []string{"split_dict.pt: train has node -1, but there are only 13 nodes"}},
-		{"a paper beyond", "split_dict.pt", sets(ids(13)), "", []string{"split_dict.pt: train has node 13, but there are only 13 nodes"}},
+		{"a negative paper", "split_dict.pt", sets(ids(-1)), "", []string{"split_dict.pt: train: the train set has node -1, but there are only 13 nodes"}},
+		{"a paper beyond", "split_dict.pt", sets(ids(13)), "", []string{"split_dict.pt: train: the train set has node 13, but there are only 13 nodes"}},
 		{"overlapping sets", "split_dict.pt", sets(ids(2)), "", []string{"split_dict.pt: test: node 12 is in the train set and in the test set"}},
 		{"a challenge that is not there", "split_dict.pt", sets(ids(0)), "test-challenge", []string{`no set "test-challenge"; it has train, valid, test`}},
 		{"edges as pairs", cites, importertest.NPY("(3, 2)", make([]int64, 6)), "", []string{"edge_index.npy", "shape (2, E), not int64 of shape (3, 2)"}},
@@ -90,7 +90,7 @@ func TestMAG240MRefuses(t *testing.T) {
 		{"edges that end", cites, headed("<i8", "(2, 100)"), "", []string{"edge_index.npy: truncated"}},
 		{"no edges", cites, nil, "", []string{"edge_index.npy is missing"}},
 		{"features by columns", features, importertest.NPYOrder("(13, 6)", true, make([]float32, 78)), "", []string{"node_feat.npy", "fortran_order"}},
-		{"labels of others", labels, importertest.NPY("(12,)", make([]float32, 12)), "", []string{"node_label.npy has labels of 12 nodes, but there are 13 nodes"}},
+		{"labels of others", labels, importertest.NPY("(12,)", make([]float32, 12)), "", []string{"node_label.npy: there are labels of 12 nodes instead of 13"}},
 		{"no labels", labels, nil, "", []string{"0 node types have a node_label.npy ("}},
 	} {
 		dir := importertest.Edited(t, filepath.Join(fixtures, "ogb", "mag240m_kddcup2021"), importertest.Put(c.file, c.content))

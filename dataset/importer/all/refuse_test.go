@@ -96,7 +96,7 @@ func TestOGBRefuses(t *testing.T) {
 		{"too few features", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2,3,4,5\n"), []string{"node-feat.csv.gz", "truncated"}},
 		{"a word", "arxiv", "raw/node-feat.csv.gz", gzipped("1,2\n3,x\n"), []string{"node-feat.csv.gz", "line 2"}},
 		{"half a class", "arxiv", "raw/node-label.csv.gz", gzipped(strings.Repeat("0.5\n", 23)), []string{"node-label.csv.gz", "node 0 has the label 0.5: labels are whole numbers"}},
-		{"too few labels", "arxiv", "raw/node-label.csv.gz", gzipped("1\n"), []string{"node-label.csv.gz", "has labels of 1 nodes, but there are 23 nodes"}},
+		{"too few labels", "arxiv", "raw/node-label.csv.gz", gzipped("1\n"), []string{"node-label.csv.gz", "there are labels of 1 nodes instead of 23"}},
 		{"a split of another node", "arxiv", "split/time/test.csv.gz", gzipped("23\n"), []string{"test.csv.gz", "has node 23, but there are only 23 nodes"}},
 		{"overlapping splits", "arxiv", "split/time/test.csv.gz", []byte(nil), []string{"test.csv.gz is missing"}},
 		{"no archive", "binary", "raw/data.npz", []byte("PK"), []string{"data.npz", "archive"}},

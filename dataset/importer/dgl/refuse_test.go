@@ -120,7 +120,7 @@ func TestRefuses(t *testing.T) {
 		{"data twice", "coo", data("feat", datum{name: "label", values: make([]float32, 3)}), `two arrays have the name "label"`},
 		{"no labels", "coo", data("label", datum{}), "g.bin: its graph has no labels, data of nodes called label, labels or y; it has feat, train_mask, val_mask, test_mask: choose with --task"},
 		{"no data at all", "coo", of(func(g *writtenGraph, _ *relation) { g.data[0] = nil }), "g.bin: its graph has no features, data of nodes called feat, feature, features or x; it has none"},
-		{"labels of other nodes", "coo", data("label", datum{name: "label", values: make([]int64, 2)}), "g.bin: label: there are labels of 2 nodes, but the graph has 3 nodes"},
+		{"labels of other nodes", "coo", data("label", datum{name: "label", values: make([]int64, 2)}), "g.bin: label: there are labels of 2 nodes instead of 3"},
 		{"a mask of others", "coo", data("val_mask", datum{name: "val_mask", values: make([]bool, 2)}), "g.bin: val_mask: the mask has 2 rows, but the graph has 3 nodes"},
 		{"a mask of numbers", "coo", data("val_mask", datum{name: "val_mask", values: []int64{0, 2, 0}}), "g.bin: val_mask: node 1 has the value 2: a mask has only 0 and 1"},
 		{"overlapping masks", "coo", data("val_mask", datum{name: "val_mask", values: []int64{1, 0, 0}}), "node 0"},

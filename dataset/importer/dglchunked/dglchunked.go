@@ -728,7 +728,7 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 	}
 	return stream.Behind(counts, s.sh.Dim, first, func(kind int, first int64) (importer.RowStream, error) {
 		if kind != s.kind {
-			return zeros{}, nil
+			return stream.Zeros{}, nil
 		}
 		var parts []stream.Part
 		for _, f := range s.feats {
@@ -743,9 +743,3 @@ func (s *source) Features(first int64) (importer.RowStream, error) {
 		return stream.Beside(parts), nil
 	}), nil
 }
-
-// zeros is an endless stream of zeros.
-type zeros struct{}
-
-func (zeros) Next(values []float32) error { clear(values); return nil }
-func (zeros) Close() error                { return nil }

@@ -175,5 +175,5 @@ tasks:
 	dir := t.TempDir()
 	tree["l.npy"] = importertest.Vector([]int64{0, 1, 2})
 	tree.Write(t, dir)
-	importertest.Refused(t, graphbolt.Format, dir, importer.Reading{}, "l.npy: there are labels of 3 nodes, but the graph has 4 nodes")
+	importertest.Refused(t, graphbolt.Format, dir, importer.Reading{}, "l.npy: there are labels of 3 nodes instead of 4")
 }

@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
+	"diskgnn/dataset/importer/internal/stream"
 	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/dataset/importer/internal/text"
 )
@@ -19,7 +20,7 @@ func (s *source) table(f document) tables.Table {
 // readLabelShape looks whether the labels have a column per class.
 func (s *source) readLabelShape() error {
 	if s.label != nil {
-		if err := s.table(*s.label).LookAtLabels(&s.sh); err != nil {
+		if err := s.table(*s.label).LookAtLabels(&s.sh, s.sh.Nodes); err != nil {
 			return err
 		}
 	} else {
@@ -49,7 +50,7 @@ func (s *source) readLabelShape() error {
 // Labels reads the seeds and labels of all sets, side by side, or the labels of all nodes first.
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
 	if s.label != nil {
-		if err := s.table(*s.label).ReadLabels(ctx, l, &s.sh); err != nil {
+		if err := s.table(*s.label).ReadLabels(ctx, l, s.sh.Multi, stream.Span{Count: s.sh.Nodes}); err != nil {
 			return err
 		}
 	}

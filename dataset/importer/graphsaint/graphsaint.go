@@ -106,7 +106,7 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 		return nil, err
 	}
 	if s.labelled {
-		return s, s.dataLabels().LookAtLabels(&s.sh)
+		return s, s.dataLabels().LookAtLabels(&s.sh, s.sh.Nodes)
 	}
 	return s, nil
 }
@@ -295,7 +295,7 @@ func (s *source) readRoles(ctx context.Context, l *importer.Labelling) (err erro
 
 // readData reads the labels and sets of Reddit's layout.
 func (s *source) readData(ctx context.Context, l *importer.Labelling) (err error) {
-	if err := s.dataLabels().ReadLabels(ctx, l, &s.sh); err != nil {
+	if err := s.dataLabels().ReadLabels(ctx, l, s.sh.Multi, stream.Span{Count: s.sh.Nodes}); err != nil {
 		return err
 	}
 	a, err := npz.OpenMember(s.fs, s.data, "node_types")

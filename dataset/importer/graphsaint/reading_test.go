@@ -156,7 +156,7 @@ func TestChanged(t *testing.T) {
 		"no rows":             {reddit(), "reddit_data.npz", "feature", nil, features, `has no array "feature"`},
 		"fewer rows":          {reddit(), "reddit_data.npz", "feature", importertest.NPY("(3, 2)", make([]float64, 5)), features, "feature: truncated"},
 		"no labels":           {reddit(), "reddit_data.npz", "label", nil, labels, `has no array "label"`},
-		"labels of others":    {reddit(), "reddit_data.npz", "label", v(make([]int64, 4)), labels, "label: there are labels of 4 nodes, but the graph has 3 nodes"},
+		"labels of others":    {reddit(), "reddit_data.npz", "label", v(make([]int64, 4)), labels, "label: there are labels of 4 nodes instead of 3"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := graph(t, c.of)

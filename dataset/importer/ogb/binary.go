@@ -97,7 +97,7 @@ func (s *source) openBinary() (err error) {
 		used, s.edge = "edge_feat", s.member(name, "edge_feat")
 	}
 	s.sh.DropEdgeData(name, importer.EdgeData(z.Keys(), used))
-	s.label = s.member(s.raw("node-label.npz"), "node_label")
+	s.label.Open = s.member(s.raw("node-label.npz"), "node_label")
 	return nil
 }
 
@@ -146,7 +146,7 @@ func (s *source) openTypedBinary() (err error) {
 			return err
 		}
 	}
-	s.label = s.member(labels, labelled)
+	s.label.Open = s.member(labels, labelled)
 	s.feat = s.member(s.raw("node_feat_dict.npz"), labelled)
 	return s.dropEdgeData("", s.raw())
 }

@@ -72,7 +72,7 @@ func (s *source) openCSV() error {
 	}
 	name, all := s.raw("edge.csv.gz"), stream.Span{First: 0, Count: n}
 	s.rels = []relation{{Relation: stream.Relation{Name: name, Edges: e, Open: s.pairs(name), Src: all, Dst: all}}}
-	s.label = s.table(s.raw("node-label.csv.gz"))
+	s.label.Open = s.table(s.raw("node-label.csv.gz"))
 	const edgeFeatures = "edge-feat.csv.gz"
 	if exists(s.fs, s.raw("node-feat.csv.gz")) {
 		s.feat = s.table(s.raw("node-feat.csv.gz"))
@@ -201,7 +201,7 @@ func (s *source) openTypedCSV() error {
 			return err
 		}
 	}
-	s.label = s.table(s.raw("node-label", labelled, "node-label.csv.gz"))
+	s.label.Open = s.table(s.raw("node-label", labelled, "node-label.csv.gz"))
 	s.feat = s.table(s.raw("node-feat", labelled, "node-feat.csv.gz"))
 	if len(dirs) == 0 {
 		return nil

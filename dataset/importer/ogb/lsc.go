@@ -42,7 +42,7 @@ func (s *source) openLSC() error {
 	}
 	var found importer.Problems
 	found.Add(s.findRelations(all))
-	s.label = s.processed(labelled, "node_label.npy")
+	s.label.Open = s.processed(labelled, "node_label.npy")
 	s.feat = s.processed(labelled, "node_feat.npy")
 	found.Add(s.readSets())
 	return found.Err()
@@ -174,7 +174,7 @@ func (s *source) readSets() (err error) {
 		if err := errors.Join(a.Vector(-1), a.Close()); err != nil {
 			return err
 		}
-		s.splits[i] = split{name + ": " + key, func() (matrix.Matrix, error) { return s.set(name, key) }}
+		s.splits[i] = list(name+": "+key, func() (matrix.Matrix, error) { return s.set(name, key) })
 	}
 	s.sh.Held, err = torchfile.Held(s.fs, name)
 	return err

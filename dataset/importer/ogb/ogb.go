@@ -40,6 +40,7 @@ import (
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/npz"
 	"diskgnn/dataset/importer/internal/stream"
+	"diskgnn/dataset/importer/internal/tables"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
@@ -95,11 +96,11 @@ type source struct {
 	rels   []relation
 	feat   func() (matrix.Matrix, error) // nil: made of edges
 	edge   func() (matrix.Matrix, error) // features of edges, where feat is nil
-	label  func() (matrix.Matrix, error)
+	label  tables.Table
 	first  int64 // the first of the count nodes that have labels and features
 	count  int64
-	splits [3]split
-	files  []string // that are read
+	splits [3]tables.Set // nodes, counted from the first
+	files  []string      // that are read
 	mean   []float32
 	both   bool   // a node's features are of its outgoing edges too
 	task   string // that was named, or ""
@@ -109,12 +110,6 @@ type source struct {
 type relation struct {
 	stream.Relation
 	row func() (*npz.Array, error) // an archive's array of two rows, or nil
-}
-
-// split is the nodes of a set, counted from the first that has labels.
-type split struct {
-	name string // of the file, for messages
-	open func() (matrix.Matrix, error)
 }
 
 func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, error) {
@@ -148,6 +143,11 @@ func open(fsys vfs.FS, sources []string, o *importer.Reading) (importer.Source, 
 		s.sh.Reading = nil
 	}
 	return s, nil
+}
+
+// list is a set that lists its nodes.
+func list(name string, open func() (matrix.Matrix, error)) tables.Set {
+	return tables.Set{Table: tables.Table{Name: name, Open: open}, Kind: tables.List}
 }
 
 func (s *source) raw(name ...string) string {
@@ -195,7 +195,7 @@ func (s *source) findSplit() error {
 	var missing importer.Problems
 	for i, set := range dataset.SplitNames {
 		name := filepath.Join(dir, set+".csv.gz")
-		s.splits[i] = split{name, func() (matrix.Matrix, error) { return s.column(name) }}
+		s.splits[i] = list(name, func() (matrix.Matrix, error) { return s.column(name) })
 		s.files = append(s.files, name)
 		if !exists(s.fs, name) {
 			missing.Add(fault.New(fault.ErrInput, "%s is missing", name))
@@ -232,15 +232,7 @@ func (s *source) readShape() (err error) {
 		s.sh.Held = s.sh.Nodes * int64(s.sh.Dim*4+4)
 		s.sh.Notes = append(s.sh.Notes, "nodes have no features: each gets the mean of the features of its incoming edges")
 	}
-	return importer.With(s.label, func(m matrix.Matrix) error {
-		if n := m.Rows(); n >= 0 && n != s.count {
-			return fault.New(fault.ErrInput, "%s has labels of %d nodes, but there are %d nodes", m.Name(), n, s.count)
-		}
-		if s.sh.Multi = m.Columns() > 1; s.sh.Multi {
-			s.sh.Classes = m.Columns()
-		}
-		return nil
-	})
+	return s.label.LookAtLabels(&s.sh, s.count)
 }
 
 func (s *source) Shape() importer.Shape { return s.sh }
@@ -254,47 +246,12 @@ func (s *source) Files() []string {
 func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
 
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	err := importer.With(s.label, func(m matrix.Matrix) error {
-		values := make([]float32, m.Columns())
-		rows := int64(0)
-		err := matrix.EachDouble(ctx, m, func(i int64, row []float64) (err error) {
-			if rows++; rows > s.count {
-				return fault.New(fault.ErrInput, "%s has labels of more than %d nodes", m.Name(), s.count)
-			}
-			if s.sh.Multi {
-				for c, x := range row {
-					values[c] = float32(x)
-				}
-				err = l.Row(s.first+i, values)
-			} else {
-				err = l.Number(s.first+i, row[0])
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.Name(), err)
-			}
-			return nil
-		})
-		if err == nil && rows != s.count {
-			err = fault.New(fault.ErrInput, "%s has labels of %d nodes, but there are %d nodes", m.Name(), rows, s.count)
-		}
-		return err
-	})
-	if err != nil {
+	of := stream.Span{First: s.first, Count: s.count}
+	if err := s.label.ReadLabels(ctx, l, s.sh.Multi, of); err != nil {
 		return err
 	}
-	for i, set := range s.splits {
-		err := importer.With(set.open, func(m matrix.Matrix) error {
-			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error {
-				if uint64(row[0]) >= uint64(s.count) {
-					return fault.New(fault.ErrInput, "%s has node %d, but there are only %d nodes", set.name, row[0], s.count)
-				}
-				if err := l.Assign(s.first+row[0], uint8(i+1)); err != nil {
-					return fmt.Errorf("%s: %w", set.name, err)
-				}
-				return nil
-			})
-		})
-		if err != nil {
+	for i := range s.splits {
+		if err := s.splits[i].Read(ctx, l, uint8(i+1), of, 0); err != nil {
 			return err
 		}
 	}

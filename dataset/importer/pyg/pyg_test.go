@@ -171,7 +171,7 @@ func TestAttributes(t *testing.T) {
 		{"y", ndarray(t, "f4", false, []float32{0, nan, 1, nan}, 4), "", ""},
 		{"y", ndarray(t, "f8", false, []float64{0, 0.5, 1, 2}, 4, 1), "y: node 1 has the label 0.5: labels are whole numbers", ""},
 		{"y", ndarray(t, "b1", false, make([]bool, 4), 4), "", ""},
-		{"y", ints(3), "y: there are labels of 3 nodes, but the graph has 4 nodes", ""},
+		{"y", ints(3), "y: there are labels of 3 nodes instead of 4", ""},
 		{"y", ints(4, 1, 1), "y: its shape is (4, 1, 1) instead of a matrix or a vector", ""},
 		{"y", ints(), "y: its shape is () instead of a matrix or a vector", ""},
 		{"y", ints(4, 0), "y", ""},

@@ -73,7 +73,7 @@ func TestSparseRefuses(t *testing.T) {
 		"a sparse tensor has an unknown form":                                        {"x", sparse("torch.sparse_csr", vector()+vector(), 4, 2)},
 		"x: row 4 is out of range: there are 4 rows":                                 {"x", sparse("torch.sparse_coo", ints([]int{2, 2}, 3, 4, 0, 0)+floats(1, 2), 4, 2)},
 		"the indices of a sparse matrix must be integers of shape (2, n), not int64": {"x", sparse("torch.sparse_coo", ints([]int{3, 1}, 3, 4, 0)+floats(1), 4, 2)},
-		"there are labels of 4 nodes, but the graph has 5 nodes":                     {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3, 3)+vector(1, 0, 1)+floats(5, 6, 7), 5, 2)},
+		"there are labels of 4 nodes instead of 5":                                   {"x", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3, 3)+vector(1, 0, 1)+floats(5, 6, 7), 5, 2)},
 		"adj_t: the adjacency matrix is 4 × 5, not square with at least 1 node":      {"adj_t", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 0, 1)+floats(1, 1, 1), 4, 5)},
 		"x: there are features of 4 nodes, but the graph has 5 nodes":                {"adj_t", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3, 3)+vector(1, 0, 1)+floats(1, 1, 1), 5, 5)},
 		"adj_t: the edge from 4 to 2 is out of range: the graph has 4 nodes":         {"adj_t", sparse("torch.sparse_csr", vector(0, 1, 1, 2, 3)+vector(1, 4, 1)+floats(1, 1, 1), 4, 4)},

@@ -691,7 +691,7 @@ func (s *source) readSplit(ctx context.Context, l *importer.Labelling, i int) er
 		if err != nil {
 			return err
 		}
-		return set.Read(ctx, l, split, s.sh.Nodes, s.index)
+		return set.Read(ctx, l, split, stream.Span{Count: s.sh.Nodes}, s.index)
 	}
 	return s.named.splits[i].Each(ctx, func(nodes []uint32) error {
 		for _, v := range nodes {

@@ -26,6 +26,7 @@ import (
 	"slices"
 	"strconv"
 
+	"diskgnn/dataset"
 	"diskgnn/dataset/importer"
 	"diskgnn/dataset/importer/internal/matrix"
 	"diskgnn/dataset/importer/internal/stream"
@@ -104,7 +105,7 @@ func New(g Graph, o *importer.Reading) (importer.Source, error) {
 	if !o.Labelled() {
 		return s, nil
 	}
-	if err := g.Labels.LookAtLabels(&s.sh); err != nil {
+	if err := g.Labels.LookAtLabels(&s.sh, s.sh.Nodes); err != nil {
 		return nil, err
 	}
 	return s, s.lookAtSets(o)
@@ -120,10 +121,11 @@ func (t Table) with(do func(matrix.Matrix) error) error {
 	return importer.With(t.Open, do)
 }
 
-// LookAtLabels sets the fields of sh that labels determine, and compares their rows with sh.Nodes.
-func (t Table) LookAtLabels(sh *importer.Shape) error {
+// LookAtLabels sets the fields of sh that labels determine. They must have a row for each of the given
+// number of nodes.
+func (t Table) LookAtLabels(sh *importer.Shape, nodes int64) error {
 	return t.with(func(m matrix.Matrix) error {
-		if err := sameNodes(m, m.Rows(), sh); m.Rows() >= 0 && err != nil {
+		if err := sameNodes(m, m.Rows(), nodes); m.Rows() >= 0 && err != nil {
 			return err
 		}
 		if sh.Multi = m.Columns() > 1; sh.Multi {
@@ -133,44 +135,44 @@ func (t Table) LookAtLabels(sh *importer.Shape) error {
 	})
 }
 
-// ReadLabels gives the labels of all nodes to l. sh is the shape that LookAtLabels set.
-func (t Table) ReadLabels(ctx context.Context, l *importer.Labelling, sh *importer.Shape) error {
+// ReadLabels gives the labels of the nodes of a range to l. multi is the Multi that LookAtLabels set.
+func (t Table) ReadLabels(ctx context.Context, l *importer.Labelling, multi bool, of stream.Span) error {
 	return t.with(func(m matrix.Matrix) (err error) {
-		if err := sameNodes(m, m.Rows(), sh); m.Rows() >= 0 && err != nil {
+		if err := sameNodes(m, m.Rows(), of.Count); m.Rows() >= 0 && err != nil {
 			return err
 		}
 		rows := int64(0)
 		next := func() error {
-			if rows++; rows > sh.Nodes {
-				return bad("%s: there are labels of more nodes than the graph's %d", m.Name(), sh.Nodes)
+			if rows++; rows > of.Count {
+				return bad("%s: there are labels of more nodes than %d", m.Name(), of.Count)
 			}
 			return nil
 		}
-		if sh.Multi {
+		if multi {
 			err = matrix.EachFloat(ctx, m, func(v int64, row []float32) error {
 				if err := next(); err != nil {
 					return err
 				}
-				return inTable(m, l.Row(v, row))
+				return inTable(m, l.Row(of.First+v, row))
 			})
 		} else {
 			err = matrix.EachDouble(ctx, m, func(v int64, row []float64) error {
 				if err := next(); err != nil {
 					return err
 				}
-				return inTable(m, l.Number(v, row[0]))
+				return inTable(m, l.Number(of.First+v, row[0]))
 			})
 		}
 		if err == nil {
-			err = sameNodes(m, rows, sh)
+			err = sameNodes(m, rows, of.Count)
 		}
 		return err
 	})
 }
 
-func sameNodes(m matrix.Matrix, rows int64, sh *importer.Shape) error {
-	if rows != sh.Nodes {
-		return bad("%s: there are labels of %d nodes, but the graph has %d nodes", m.Name(), rows, sh.Nodes)
+func sameNodes(m matrix.Matrix, rows, nodes int64) error {
+	if rows != nodes {
+		return bad("%s: there are labels of %d nodes instead of %d", m.Name(), rows, nodes)
 	}
 	return nil
 }
@@ -235,19 +237,24 @@ func (s *Set) LookAt(nodes int64, index int) (columns int, err error) {
 	return columns, err
 }
 
-// Read assigns the nodes of the set to a split: see importer.Labelling.Assign. Of a mask with several
-// columns, index is the one that counts.
-func (s *Set) Read(ctx context.Context, l *importer.Labelling, split uint8, nodes int64, index int) error {
+// Read assigns the nodes of the set to a split: see importer.Labelling.Assign. Nodes are counted from the
+// first of the range of. Of a mask with several columns, index is the one that counts.
+func (s *Set) Read(ctx context.Context, l *importer.Labelling, split uint8, of stream.Span, index int) error {
 	kind := s.Kind
 	if kind == AnyKind {
 		var err error
-		if kind, err = s.decide(ctx, nodes); err != nil {
+		if kind, err = s.decide(ctx, of.Count); err != nil {
 			return err
 		}
 	}
 	return s.with(func(m matrix.Matrix) error {
 		if kind == List {
-			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error { return inTable(m, l.Assign(row[0], split)) })
+			return matrix.EachInt(ctx, m, func(_ int64, row []int64) error {
+				if v := row[0]; uint64(v) >= uint64(of.Count) {
+					return bad("%s: the %s set has node %d, but there are only %d nodes", m.Name(), dataset.SplitNames[split-1], v, of.Count)
+				}
+				return inTable(m, l.Assign(of.First+row[0], split))
+			})
 		}
 		at, rows := index, int64(0)
 		if m.Columns() == 1 {
@@ -259,13 +266,13 @@ func (s *Set) Read(ctx context.Context, l *importer.Labelling, split uint8, node
 			case 0:
 				return nil
 			case 1:
-				return inTable(m, l.Assign(v, split))
+				return inTable(m, l.Assign(of.First+v, split))
 			default:
 				return bad("%s: node %d has the value %v: a mask has only 0 and 1", m.Name(), v, x)
 			}
 		})
-		if err == nil && rows != nodes {
-			err = bad("%s: the mask has %d rows, but the graph has %d nodes", m.Name(), rows, nodes)
+		if err == nil && rows != of.Count {
+			err = bad("%s: the mask has %d rows, but the graph has %d nodes", m.Name(), rows, of.Count)
 		}
 		return err
 	})
@@ -315,12 +322,13 @@ func (s *source) CountEdges(map[string]int64) int64 { return s.sh.Edges }
 
 // Labels implements importer.Source.
 func (s *source) Labels(ctx context.Context, l *importer.Labelling) error {
-	if err := s.g.Labels.ReadLabels(ctx, l, &s.sh); err != nil {
+	all := stream.Span{Count: s.sh.Nodes}
+	if err := s.g.Labels.ReadLabels(ctx, l, s.sh.Multi, all); err != nil {
 		return err
 	}
 	for i := range s.g.Sets {
 		if t := &s.g.Sets[i]; t.Open != nil {
-			if err := t.Read(ctx, l, uint8(i+1), s.sh.Nodes, s.index); err != nil {
+			if err := t.Read(ctx, l, uint8(i+1), all, s.index); err != nil {
 				return err
 			}
 		}

@@ -200,13 +200,13 @@ func TestRefuses(t *testing.T) {
 		"x.npy: the graph has 0 nodes; at least 1 is needed": func(dir string, g *tables.Graph) {
 			g.Features[0] = table(t, dir, "x.npy", npy("(0, 1)", []float32{}))
 		},
-		"y.npy: there are labels of 5 nodes, but the graph has 4 nodes": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.npy", v(make([]int8, 5))) },
-		"y.npy: there are labels of 3 nodes, but the graph has 4 nodes": func(dir string, g *tables.Graph) {
+		"y.npy: there are labels of 5 nodes instead of 4": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.npy", v(make([]int8, 5))) },
+		"y.npy: there are labels of 3 nodes instead of 4": func(dir string, g *tables.Graph) {
 			g.Labels = table(t, dir, "y.npy", npy("(3, 2)", make([]int8, 6)))
 		},
-		"y.txt: there are labels of 3 nodes, but the graph has 4 nodes": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.txt", []byte("1\n0\n0\n")) },
-		"y.txt: there are labels of more nodes than the graph's 4":      func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.txt", []byte("1\n0\n0\n0\n0\n")) },
-		"y.csv: there are labels of more nodes than the graph's 4": func(dir string, g *tables.Graph) {
+		"y.txt: there are labels of 3 nodes instead of 4": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.txt", []byte("1\n0\n0\n")) },
+		"y.txt: there are labels of more nodes than 4":    func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.txt", []byte("1\n0\n0\n0\n0\n")) },
+		"y.csv: there are labels of more nodes than 4": func(dir string, g *tables.Graph) {
 			g.Labels = table(t, dir, "y.csv", []byte("1,0\n0,1\n0,0\n0,0\n1,1\n"))
 		},
 		"y.csv: node 1 has 2 in the column of class 1": func(dir string, g *tables.Graph) { g.Labels = table(t, dir, "y.csv", []byte("1,0\n0,2\n0,0\n0,0\n")) },
@@ -316,7 +316,7 @@ func TestOpens(t *testing.T) {
 		}
 	}
 	set := g.Sets[1]
-	if err := set.Read(t.Context(), nil, 1, 4, 0); !errors.Is(err, gone) {
+	if err := set.Read(t.Context(), nil, 1, stream.Span{Count: 4}, 0); !errors.Is(err, gone) {
 		t.Errorf("a set: %v", err)
 	}
 	other := graph(t, dir)
