@@ -156,3 +156,19 @@ func TestDevicesLost(t *testing.T) {
 		t.Error("an engine that has no sums on a device")
 	}
 }
+
+// A run with one replica has its engine's step, and where nothing is computed none.
+func TestAlone(t *testing.T) {
+	e := &onDevice{}
+	for _, err := range []error{Alone{}.Add(e, 3), Alone{}.Add(nil, 3)} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if got, err := (Alone{}).Step(e, Save); got != Save || err != nil || strings.Join(e.notes, "; ") != "apply" {
+		t.Errorf("%v, %v, %v", got, err, e.notes)
+	}
+	if got, err := (Alone{}).Step(nil, Stop); got != Stop || err != nil {
+		t.Errorf("%v, %v", got, err)
+	}
+}

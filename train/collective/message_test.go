@@ -2,6 +2,7 @@ package collective
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"runtime"
 	"strings"
@@ -131,6 +132,36 @@ func TestMessageOfALaterCall(t *testing.T) {
 	}
 }
 
+// A large message for a later call is refused, too, when the calls before the one that waits are over.
+func TestMessageOfALaterCallAfterOthers(t *testing.T) {
+	g, p := opposite(t, 0, silentBeats())
+	defer g.Close()
+	defer p.conn.Close()
+	go func() {
+		_ = p.send(message, make([]byte, 8)) // number 0
+		head := append(forged(message, 8+mostUnasked), make([]byte, 8)...)
+		head[headerBytes] = 2 // its number
+		_, _ = p.conn.Write(head)
+		_, _ = p.conn.Read(make([]byte, 1<<10))
+	}()
+	if _, err := g.Gather(nil, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		_, err := g.Gather(nil, 1<<30)
+		refused <- err
+	}()
+	select {
+	case err := <-refused:
+		if err == nil || !strings.Contains(err.Error(), "another call") {
+			t.Error(err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("the call waits for a message that never comes")
+	}
+}
+
 // A rank does not send what the others refuse.
 func TestMessageTooLong(t *testing.T) {
 	groups := Local(2, quick)
@@ -254,5 +285,19 @@ func TestEndsBesideOneThatHangs(t *testing.T) {
 	case <-ended:
 	case <-time.After(20 * time.Second):
 		t.Error("it waits for the other one")
+	}
+}
+
+// A rank speaks for itself alone, and of the run of those that it tells.
+func TestTellsForItself(t *testing.T) {
+	for rank, want := range []string{"rank 1 of 2 is lost: it burns", "rank 7 of 2 (there) is lost: it burns"} {
+		g, p := opposite(t, rank, silentBeats())
+		_ = p.send(lost, []byte(`{"Rank": 7, "World": 9, "Address": "there", "Why": "it burns"}`))
+		<-g.Context().Done()
+		if err := g.Lost(); fmt.Sprint(err) != want {
+			t.Errorf("rank %d: %v, want %s", rank, err, want)
+		}
+		p.conn.Close()
+		g.Close()
 	}
 }

@@ -241,3 +241,113 @@ func TestWorksLong(t *testing.T) {
 		closeTogether(groups)
 	})
 }
+
+// stumbling is a listener that fails to accept a number of times before each of its first connections.
+type stumbling struct {
+	*pipes
+	fails []int // by connection
+}
+
+func (l *stumbling) Accept() (net.Conn, error) {
+	if len(l.fails) > 0 && l.fails[0] > 0 {
+		l.fails[0]--
+		return nil, errors.New("no descriptor is left")
+	}
+	c, err := l.pipes.Accept()
+	l.fails = l.fails[min(1, len(l.fails)):]
+	return c, err
+}
+
+// TestAcceptPauses: by hand, rank 0 tries again after 5 ms, then after twice the pause before, at most a second;
+// after a connection the pauses begin anew, and so does the report.
+func TestAcceptPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &stumbling{newPipes(), []int{10, 2}}
+		m := usual(0, 3)
+		var said []string
+		m.Note = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+		groups, errs := make([]*Group, 3), make([]error, 3)
+		began := time.Now()
+		joined := make([]time.Duration, 3)
+		var wg sync.WaitGroup
+		wg.Go(func() { groups[0], errs[0] = Listen(context.Background(), m, l) })
+		for rank := 1; rank < 3; rank++ {
+			conn, err := l.connect()
+			if err != nil {
+				t.Fatal(err)
+			}
+			joined[rank] = time.Since(began)
+			wg.Go(func() {
+				p := newPeer(0, "", conn)
+				if _, errs[rank] = (&seeker{member: usual(rank, 3)}).ask(p); errs[rank] == nil {
+					groups[rank] = newGroup(rank, 3, []*peer{p}, Usual)
+				}
+			})
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if want := (5 + 10 + 20 + 40 + 80 + 160 + 320 + 640 + 1000 + 1000) * time.Millisecond; joined[1] != want || joined[2] != want+15*time.Millisecond {
+			t.Errorf("%v; want %v, and 15 ms", joined, want)
+		}
+		if n := strings.Count(strings.Join(said, "\n"), "cannot accept a connection"); n != 2 {
+			t.Errorf("said %d times: %q", n, said)
+		}
+		closeTogether(groups)
+	})
+}
+
+// TestListensNoLonger: a rank that comes after the end of a group, though rank 0 has yet to close it, finds nobody.
+func TestListensNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipes()
+		groups, errs, _ := late(l, 2, map[int]time.Duration{1: 0})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		groups[0].Fail(errors.New("the disk is full"))
+		synctest.Wait()
+		select {
+		case <-l.over:
+		default:
+			t.Error("rank 0 listens still")
+		}
+		closeTogether(groups)
+	})
+}
+
+// mute is a connection that takes a number of writes, and fails the next ones.
+type mute struct {
+	net.Conn
+	writes int
+}
+
+func (c *mute) Write(b []byte) (int, error) {
+	if c.writes--; c.writes < 0 {
+		return 0, errors.New("no route to host")
+	}
+	return c.Conn.Write(b)
+}
+
+// TestBeginFails: a run does not begin if its last rank cannot be told.
+func TestBeginFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipes()
+		var g *Group
+		var err error
+		var wg sync.WaitGroup
+		wg.Go(func() { g, err = Listen(context.Background(), usual(0, 2), l) })
+		here, there := net.Pipe()
+		l.conns <- &mute{there, 1}
+		_, joined := (&seeker{member: usual(1, 2)}).ask(newPeer(0, "", here))
+		wg.Wait()
+		if lost, ok := errors.AsType[*Lost](err); g != nil || !ok || lost.Rank != 1 || lost.World != 2 {
+			t.Errorf("%v, %v", g, err)
+		}
+		if joined == nil {
+			t.Error("the rank has begun")
+		}
+		here.Close()
+	})
+}
