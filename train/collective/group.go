@@ -262,9 +262,6 @@ func (g *Group) lose(l *Lost) error {
 		said.Why = short(l.Why)
 		b, _ := json.Marshal(&said) // which always can be
 		for _, p := range g.peers {
-			if p.rank == l.Rank && g.rank == 0 {
-				_ = p.conn.SetDeadline(time.Now().Add(g.limits.Drain))
-			}
 			g.said.Add(1)
 			go func() {
 				defer fault.Crash()

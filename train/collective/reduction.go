@@ -42,8 +42,8 @@ func (Alone) Step(e engine.Engine, ask Signals) (Signals, error) {
 // engine.Config.Apart.
 type Ordered struct {
 	group *Group
-	mine  []float32 // this rank's contribution
-	head  [contributionHead]byte
+	mine  []float32              // this rank's contribution
+	head  [contributionHead]byte // of a frame: number, labelled seed nodes, four bytes that stay 0
 }
 
 // NewOrdered prepares the group for steps of at most batches batches of the model with the layout l;
@@ -80,7 +80,6 @@ func (o *Ordered) Add(e engine.Engine, labelled int) error {
 	}
 	binary.LittleEndian.PutUint64(o.head[:], g.number)
 	binary.LittleEndian.PutUint32(o.head[8:], uint32(labelled))
-	binary.LittleEndian.PutUint32(o.head[12:], 0)
 	return g.send(g.peers[0], contribution, o.head[:], binio.Bytes(o.mine))
 }
 
