@@ -15,7 +15,8 @@
 // time: it can use the consumer's state without locks.
 //
 // A pipeline exists until all its items are done. Run takes some of them through all links. Between two
-// calls of Run, goroutines and slots stay, but no item is in work: so an epoch's times are its own.
+// calls of Run, goroutines and slots stay. Only items that Expect has named are in work then: they wait
+// before the last link for the next Run. An item's times are counted when it leaves the last link.
 //
 // Times are kept for every item and link: see Table and Recorder. Neither passing
 // an item on nor recording it allocates memory. Where the items are at a moment, Standing says.
@@ -25,6 +26,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"diskgnn/internal/errgroup"
@@ -79,7 +81,7 @@ func (c *Config[S]) Validate() error {
 	return nil
 }
 
-// Pipeline is a running chain. Run, Table and Close belong to one goroutine.
+// Pipeline is a running chain. Run, Expect, Table and Close belong to one goroutine.
 type Pipeline[S any] struct {
 	config Config[S]
 	group  *errgroup.Group
@@ -90,12 +92,15 @@ type Pipeline[S any] struct {
 
 	queues   []queue
 	last     worker // of the last link
-	admitted int    // items that calls of Run have admitted: only they begin
+	admitted int    // items that calls of Run have admitted: only they leave the last link
+	open     int    // items that may begin: those, and expected ones
+	begun    int    // items that have a slot, or had one
+	left     int    // items that have left the last link
 	board    board  // of the items' places
-	busy     []bool // by slot: an admitted item is in it, or may enter it
+	busy     []bool // by slot: an item is in it, or may enter it
 
 	since time.Time     // origin of all times
-	began time.Duration // when the present Run did
+	began atomic.Int64  // when the present Run did, in ns
 	spans [][]span      // by slot and link: the times of the slot's item, owned with it
 	taken Table         // of the items that left since the last call of Table
 	lanes [][]Lane      // by link and worker, in the recorder
@@ -212,7 +217,7 @@ func (p *Pipeline[S]) step(w *worker, item int) error {
 	err := p.do(w.link, slot, item)
 	done := p.now()
 	p.board.leave(w, done)
-	p.spans[slot][w.link] = span{worker: w.index, idle: max(w.idle, p.began), begin: begin, done: done}
+	p.spans[slot][w.link] = span{worker: w.index, idle: min(max(w.idle, time.Duration(p.began.Load())), begin), begin: begin, done: done}
 	w.idle = done
 	switch {
 	case err == nil:
@@ -250,14 +255,13 @@ func (p *Pipeline[S]) Run(n int) error {
 	if n < 0 || n > p.config.Items-p.admitted {
 		return fmt.Errorf("pipeline: cannot run %d more items: %d are left", n, p.config.Items-p.admitted)
 	}
-	p.began = p.now()
-	defer func() { p.taken.Seconds += (p.now() - p.began).Seconds() }()
-	first := p.admitted
+	began := p.now()
+	p.began.Store(int64(began))
+	defer func() { p.taken.Seconds += (p.now() - began).Seconds() }()
 	p.admitted += n
 	p.board.asked.Store(int64(p.admitted))
-	for item := first; item < min(p.admitted, first+len(p.config.Slots)); item++ {
-		p.admit(item)
-	}
+	p.open = max(p.open, p.admitted)
+	p.admit()
 	for range n {
 		item, err := p.take(p.last.link)
 		if err == nil {
@@ -270,18 +274,29 @@ func (p *Pipeline[S]) Run(n int) error {
 			return p.err
 		}
 		p.finish(item)
-		p.board.left.Store(int64(item) + 1)
-		p.admit(item + len(p.config.Slots))
+		p.left++
+		p.board.left.Store(int64(p.left))
+		p.busy[item%len(p.config.Slots)] = false
+		p.admit()
 	}
 	return nil
 }
 
-// admit lets an item enter its slot, which is idle, unless the item is beyond the n items of Run.
-func (p *Pipeline[S]) admit(item int) {
-	slot := item % len(p.config.Slots)
-	p.busy[slot] = item < p.admitted
-	if p.busy[slot] {
-		p.pass(0, item)
+// Expect lets the next n items, or all that are left, begin as far as slots are free, before the call of Run
+// that takes them through the last link. If a link fails on one of them, that Run returns the error.
+func (p *Pipeline[S]) Expect(n int) {
+	if p.closed || p.err != nil {
+		return
+	}
+	p.open = max(p.open, min(p.config.Items, p.admitted+n))
+	p.admit()
+}
+
+// admit lets items that may begin enter the idle slots.
+func (p *Pipeline[S]) admit() {
+	for ; p.begun < min(p.open, p.left+len(p.config.Slots)); p.begun++ {
+		p.busy[p.begun%len(p.config.Slots)] = true
+		p.pass(0, p.begun)
 	}
 }
 

@@ -147,6 +147,7 @@ func TestChains(t *testing.T) {
 		link := rapid.IntRange(0, c.links-1).Draw(rt, "in link")
 		item := rapid.IntRange(0, max(0, c.items-1)).Draw(rt, "at item")
 		part := rapid.IntRange(1, 7).Draw(rt, "items per run")
+		ahead := rapid.IntRange(0, 9).Draw(rt, "expected items")
 
 		var failure error
 		synctest.Test(t, func(*testing.T) {
@@ -169,7 +170,7 @@ func TestChains(t *testing.T) {
 				}
 				return nil
 			}
-			failure = runChain(ctx, c, how, item, part, want)
+			failure = runChain(ctx, c, how, item, part, ahead, want)
 		})
 		if failure != nil {
 			rt.Fatal(failure)
@@ -177,7 +178,7 @@ func TestChains(t *testing.T) {
 	})
 }
 
-func runChain(ctx context.Context, c *chain, how string, item, part int, want error) error {
+func runChain(ctx context.Context, c *chain, how string, item, part, ahead int, want error) error {
 	p, err := pipeline.Start(ctx, c.config())
 	if err != nil {
 		return err
@@ -190,6 +191,7 @@ func runChain(ctx context.Context, c *chain, how string, item, part int, want er
 	for left > 0 && err == nil {
 		n := min(part, left)
 		err = p.Run(n)
+		p.Expect(ahead)
 		left -= n
 	}
 	if err != nil && p.Run(1) != err {

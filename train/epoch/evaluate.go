@@ -21,11 +21,13 @@ const (
 
 // evaluation scores the weights on the store's validation and test batches. They are the items of
 // one pipeline: the validation batches once for every epoch that is validated, then the test
-// batches. No item begins before it is requested, so the test batches may also follow when training
-// stops early: the batch of an item depends on the requests so far.
+// batches. No item begins before it is requested, or expected in an epoch that will be validated. So the
+// test batches may also follow when training stops early: the batch of an item depends on the requests
+// and expectations so far.
 type evaluation struct {
 	valid, tests, rounds int          // batches of each, and how often at most the former come
 	asked                atomic.Int64 // items to validate with so far: those beyond are test batches
+	expected             bool         // asked includes the batches of the next validation
 	epoch                atomic.Int64 // that is validated
 	replica              *Replica
 	stack                iostack.Stack // nil within a run: the places of its training have the reads
@@ -91,10 +93,22 @@ func (v *evaluation) infer(ctx context.Context, sl *Slot, _ int) error {
 	return nil
 }
 
+// expect lets the first batches of the next validation load, as far as there are slots. That validation
+// must follow.
+func (v *evaluation) expect() {
+	if v.expected {
+		return
+	}
+	v.expected = true
+	v.asked.Add(int64(v.valid))
+	v.batches.Expect(v.valid)
+}
+
 // validate scores the present weights on the validation batches; without any the
 // score is undefined.
 func (v *evaluation) validate() (score.Score, int64, error) {
-	v.asked.Add(int64(v.valid))
+	v.expect()
+	v.expected = false
 	s, err := v.run("validate", v.valid)
 	bytes := v.bytes
 	v.bytes = 0

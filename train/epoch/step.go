@@ -16,12 +16,16 @@ func (t *Trainer) runBatches() error {
 	t.Events.Tell(&BatchesRan{t.running})
 	t.Group.Steps(true)
 	defer t.Group.Steps(false)
+	if t.eval != nil && t.judges(t.now.Epoch) {
+		t.eval.expect()
+	}
 	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
 	for err == nil && t.done < t.schedule.PerEpoch { // a step of the others alone
 		err = t.endStep(t.schedule.after(t.done))
 	}
 	ran := time.Now()
 	if err == nil {
+		t.batches.Expect(t.schedule.own()) // the next epoch loads while this one is validated
 		err = t.settle()
 	}
 	t.tally(t.batches, time.Since(ran))
