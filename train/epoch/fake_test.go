@@ -266,7 +266,9 @@ func (s *fakeSlot) Start(r featurestore.Ref) error {
 	i := r.Index
 	if s.begun {
 		s.mu.Lock()
-		s.events = append(s.events, fmt.Sprintf("begun %d", i))
+		if s.events = append(s.events, fmt.Sprintf("begun %d", i)); s.eval {
+			s.events[len(s.events)-1] = fmt.Sprintf("evaluation begun: %v", r)
+		}
 		s.mu.Unlock()
 	}
 	labelled := i%3 + 1

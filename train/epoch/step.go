@@ -17,6 +17,7 @@ func (t *Trainer) runBatches() error {
 	t.Group.Steps(true)
 	defer t.Group.Steps(false)
 	if t.eval != nil && t.judges(t.now.Epoch) {
+		t.eval.epoch.Store(int64(t.now.Epoch))
 		t.eval.expect()
 	}
 	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
