@@ -195,7 +195,17 @@ func words(e Event) string {
 }
 
 // fail returns the error of what is to fail.
+// broken makes a method fail from now on.
+func (w *world) broken(method string) {
+	w.mu.Lock()
+	w.fails = method
+	w.mu.Unlock()
+}
+
+// fail returns an error if that is to fail. Goroutines that load ahead call it too.
 func (w *world) fail(what string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.fails == what {
 		return cmp.Or(w.kind, errBroken)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/train/collective"
 	"diskgnn/train/engine"
@@ -16,7 +17,8 @@ func (t *Trainer) runBatches() error {
 	t.Events.Tell(&BatchesRan{t.running})
 	t.Group.Steps(true)
 	defer t.Group.Steps(false)
-	if t.eval != nil && t.judges(t.now.Epoch) {
+	ahead := t.loadsAhead()
+	if ahead && t.eval != nil && t.judges(t.now.Epoch) {
 		t.eval.epoch.Store(int64(t.now.Epoch))
 		t.eval.expect()
 	}
@@ -25,8 +27,10 @@ func (t *Trainer) runBatches() error {
 		err = t.endStep(t.schedule.after(t.done))
 	}
 	ran := time.Now()
-	if err == nil {
+	if err == nil && ahead {
 		t.batches.Expect(t.schedule.own()) // the next epoch loads while this one is validated
+	}
+	if err == nil {
 		err = t.settle()
 	}
 	t.tally(t.batches, time.Since(ran))
@@ -38,6 +42,14 @@ func (t *Trainer) runBatches() error {
 		}
 	}
 	return err
+}
+
+// loadsAhead reports whether the first batches of a validation, and of the epoch after it, load while the
+// batches before them are computed. A validation changes the page cache of a mapped store, from which
+// training batches read: there all batches load in turn, so that the bytes that an epoch reads repeat.
+func (t *Trainer) loadsAhead() bool {
+	_, mapped := t.Store.(featurestore.Mapped)
+	return !mapped
 }
 
 // step is the last link of the training pipeline: it computes a batch and, after the last batch of

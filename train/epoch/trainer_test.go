@@ -278,7 +278,7 @@ func TestValidationIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.on = func(s string) {
 		if s == "judged 0, true" {
-			w.fails = "Infer"
+			w.broken("Infer")
 		}
 	}
 	if err := w.run(context.Background(), collective.One(), nil); err == nil || err.Error() != "epoch 1, validation batch 0: compute: broken" {
@@ -419,7 +419,7 @@ func TestTestFails(t *testing.T) {
 	w.scores = []int{5, 4}
 	w.on = func(s string) {
 		if s == "testing" {
-			w.fails = "Infer"
+			w.broken("Infer")
 		}
 	}
 	if err := w.run(context.Background(), collective.One(), nil); !errors.Is(err, errBroken) || w.engine.weight != 6 {
