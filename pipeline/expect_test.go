@@ -33,7 +33,7 @@ func TestExpect(t *testing.T) {
 		}{
 			{0, 2, 0, 2},
 			{1, 2, 3, 4},  // one ahead
-			{9, 1, 7, 8},  // as many as there are slots; one more when a slot is free
+			{9, 1, 7, 8},  // one in every slot; one more when a slot is free
 			{1, 0, 8, 8},  // expected again
 			{-5, 3, 8, 8}, // nothing is taken back
 		} {

@@ -109,7 +109,7 @@ func newCPUEngine(w engineWish) (engine.Engine, engineNeeds, error) {
 	}
 	needs.Engine = train + eval
 	needs.Work, needs.EvalWork = e.WorkBytes()
-	needs.weights(e, 3) // the best weights, and two copies to write
+	needs.weights(e, 3+3) // the best weights, two copies to write, and a copy of the state
 	return e, needs, nil
 }
 
@@ -144,7 +144,7 @@ func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engin
 		e.Close()
 		return nil, needs, err
 	}
-	needs.weights(e, 5) // the best weights, two copies to write, and a state's moments
+	needs.weights(e, 6+3) // the best weights, two copies to write, a state, and its copy
 	if err := budget.Check("the engine", needs.Engine, w.uses.Memory); err != nil {
 		e.Close()
 		return nil, needs, err

@@ -124,8 +124,8 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 	}
 }
 
-// What is written and kept of the weights is what is planned, three times their size, and
-// so is a checkpoint that a run goes on from.
+// The weights that are kept and written take the planned memory, three times their size, and so does a
+// checkpoint that a run goes on from.
 func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	w := newWorld(t, worldParams{classes: 2, dim: 20})
 	o := w.options(w.pack(10), func(o *Options) {

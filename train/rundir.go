@@ -140,7 +140,10 @@ func (t *throttle) do(f func()) {
 }
 
 // reportProgress renews the report of a run under way, at most as often as throttle permits.
-func (d *runDir) reportProgress() { d.reports.do(d.report) }
+func (d *runDir) reportProgress() error {
+	d.reports.do(d.report)
+	return nil
+}
 
 // report renews the report. A failure is a note, and does not end the run.
 func (d *runDir) report() {

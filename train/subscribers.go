@@ -34,12 +34,13 @@ func (r *runner) watches(rep *epoch.Replica) epoch.Stream {
 	return epoch.Stream{terminal.Watch(r.report, fmt.Sprintf("rank %d, ", rep.Group.Rank()))}
 }
 
-// metricsFile writes metrics.jsonl.
+// metricsFile writes metrics.jsonl, while the run goes on.
 type metricsFile struct{ dir *rundir.Dir }
 
 func (m metricsFile) On(e epoch.Event) error {
 	if e, ok := e.(*epoch.Judged); ok {
-		return m.dir.AppendMetrics(*e.Epoch)
+		line := *e.Epoch
+		m.dir.Later(func() error { return m.dir.AppendMetrics(line) })
 	}
 	return nil
 }
@@ -49,7 +50,7 @@ type reportPage struct{ dir *runDir }
 
 func (p reportPage) On(e epoch.Event) error {
 	if _, ok := e.(*epoch.Judged); ok {
-		p.dir.reportProgress()
+		p.dir.Later(p.dir.reportProgress)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package epoch
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"diskgnn/internal/binio"
@@ -23,7 +25,16 @@ func (t *Trainer) checkpointDue(done int, epochEnds bool) bool {
 	return t.CheckpointEvery.Due(batches, done-t.schedule.begun(done), time.Since(t.saved), epochEnds)
 }
 
-// checkpoint writes the run's state after the last step.
+// written waits for the files that are written while the run goes on.
+func (t *Trainer) written() error {
+	if t.Dir == nil {
+		return nil
+	}
+	return t.Dir.Wait()
+}
+
+// checkpoint copies the run's state after the last step, and writes it while the run goes on. Earlier
+// checkpoints must be written: the copies take their memory.
 func (t *Trainer) checkpoint() error {
 	if err := t.settle(); err != nil {
 		return err
@@ -37,9 +48,10 @@ func (t *Trainer) checkpoint() error {
 		Run: run, Epoch: t.now.Epoch, Batch: t.done, Sums: t.soFar(), Loss: t.loss, SeedNodes: t.seeds,
 		BestEpoch: t.Result.BestEpoch, ValidAccuracy: t.Result.ValidAccuracy,
 		PreloadBytes: t.Result.PreloadBytes, PreloadSeconds: t.Result.PreloadSeconds,
-		Seconds: time.Since(t.Began).Seconds(), Metrics: t.Dir.MetricsEnd,
+		Seconds: time.Since(t.Began).Seconds(),
 	}
 	p.Sums.Seconds += t.preload
+	p.Sums.Links = slices.Clone(p.Sums.Links) // the epoch under way adds to them
 	sections := map[string][]byte{SectionScorer: t.scorer.State()}
 	if t.best != nil {
 		sections[SectionBest] = binio.Bytes(t.best)
@@ -50,7 +62,9 @@ func (t *Trainer) checkpoint() error {
 			return err
 		}
 		for name, b := range state {
-			sections[SectionEngine+name] = b
+			name = SectionEngine + name
+			t.copies[name] = append(t.copies[name][:0], b...)
+			sections[name] = t.copies[name]
 		}
 	}
 	held, err := t.Store.State()
@@ -60,11 +74,28 @@ func (t *Trainer) checkpoint() error {
 	if held != nil {
 		sections[SectionStore+t.Dir.File.Store] = held
 	}
-	if err := t.Dir.SaveCheckpoint(int64(t.position()), &p, sections, t.Keep); err != nil {
+	position, standing := int64(t.position()), t.standing(t.now.Epoch, t.done)
+	t.Dir.Later(func() error {
+		p.Metrics = t.Dir.MetricsEnd
+		if err := t.Dir.SaveCheckpoint(position, &p, sections, t.Keep); err != nil {
+			return err
+		}
+		t.kept = standing
+		return nil
+	})
+	t.saved, t.fresh = time.Now(), false
+	return nil
+}
+
+// checkpointNow writes a checkpoint before it returns.
+func (t *Trainer) checkpointNow() error {
+	if err := t.written(); err != nil {
 		return err
 	}
-	t.saved, t.fresh, t.kept = time.Now(), false, t.standing(t.now.Epoch, t.done)
-	return nil
+	if err := t.checkpoint(); err != nil {
+		return err
+	}
+	return t.written()
 }
 
 // leave writes a checkpoint of the work since the latest one, since the run ends here. A plan, which
@@ -73,7 +104,7 @@ func (t *Trainer) leave() {
 	if !t.fresh || t.Dir == nil {
 		return
 	}
-	if err := t.checkpoint(); err != nil {
+	if err := t.checkpointNow(); err != nil {
 		t.note("the work since the latest checkpoint is lost: %v", err)
 	}
 }
@@ -85,7 +116,7 @@ func (t *Trainer) checkpointLast() {
 	if t.Engine == nil || t.now.Epoch != t.schedule.Epochs-1 || t.Recipe.Bound() != "" {
 		return
 	}
-	if err := t.checkpoint(); err != nil {
+	if err := t.checkpointNow(); err != nil {
 		_ = t.Dir.Checkpoints().Remove() // a partial file: the weights may need its disk space
 		t.note("the checkpoint that could make the run longer was not written: %v", err)
 		return
@@ -146,10 +177,10 @@ func (t *Trainer) goOnBest(c *Point) error {
 	if err := t.Engine.Restore(t.best); err != nil {
 		return err
 	}
-	return t.saveWeights(rundir.WeightsFile, c.At.BestEpoch)
+	return errors.Join(t.saveWeights(rundir.WeightsFile, c.At.BestEpoch), t.written())
 }
 
-// saveWeights writes the weights after an epoch. No loss reflects the last update of an epoch, so
+// saveWeights writes a copy of the weights after an epoch, while the run goes on. No loss reflects the last update of an epoch, so
 // the weights are checked for finite values.
 func (t *Trainer) saveWeights(name string, epoch int) error {
 	weights, err := t.Engine.Snapshot(nil)
@@ -162,5 +193,6 @@ func (t *Trainer) saveWeights(name string, epoch int) error {
 			return t.diverged(fmt.Sprintf("after epoch %d the weights %s are not finite", epoch, list[i].Name))
 		}
 	}
-	return t.Dir.SaveWeights(name, list, epoch)
+	t.Dir.Later(func() error { return t.Dir.SaveWeights(name, list, epoch) })
+	return nil
 }

@@ -271,7 +271,13 @@ func TestNotLonger(t *testing.T) {
 		if _, err := os.Stat(partial); s == "validating" && partial != "" && !os.IsNotExist(err) {
 			t.Errorf("a part of the checkpoint stays: %v", err)
 		}
-		if s == "step 3" && w.dir.Sources == nil && len(w.result.Epochs) == 1 {
+		if s != "step 3" || len(w.result.Epochs) != 1 {
+			return
+		}
+		if err := w.dir.Wait(); err != nil {
+			t.Error(err)
+		}
+		if w.dir.Sources == nil {
 			partial = w.dir.Checkpoints().File("step-000000000006.ckpt.partial")
 			w.dir.Sources = func() error {
 				w.dir.Sources = nil

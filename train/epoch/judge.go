@@ -28,6 +28,9 @@ func (t *Trainer) epoch(ctx context.Context) error {
 	if !t.Root() {
 		return t.follow()
 	}
+	if err := t.written(); err != nil { // in copies that this epoch's files take
+		return err
+	}
 	t.checkpointLast()
 	isBest, err := t.judge()
 	if t.Group.Lost() == nil && fault.EndedBy(ctx, err) {

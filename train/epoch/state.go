@@ -62,11 +62,12 @@ type Trainer struct {
 	outcome  Outcome
 	taken    StepTaken
 
-	best []float32 // weights of the best epoch
+	best   []float32         // weights of the best epoch; a checkpoint has them until it is written
+	copies map[string][]byte // of the engine's state for a checkpoint, likewise
 
 	saved time.Time // when the latest checkpoint was written, or training began
 	fresh bool      // something was done since
-	kept  *Standing // where the run stood at the latest checkpoint; nil: there is none
+	kept  *Standing // where the run stood at the latest checkpoint, the Dir's until Wait; nil: there is none
 }
 
 // Standing is the progress of a run: epochs, and batches of the next.

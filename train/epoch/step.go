@@ -130,6 +130,9 @@ func (t *Trainer) stepped(done int, signals collective.Signals) error {
 	t.done, t.open, t.fresh = done, false, true
 	t.taken.Done = done
 	t.Events.Tell(&t.taken)
+	if t.Dir != nil && t.Dir.Failed() {
+		return t.Dir.Wait()
+	}
 	if signals == 0 {
 		return nil
 	}
@@ -143,6 +146,9 @@ func (t *Trainer) stepped(done int, signals collective.Signals) error {
 	case t.Root() && stop:
 		t.leave()
 	case t.Root():
+		if err := t.written(); err != nil {
+			return err
+		}
 		return t.checkpoint()
 	}
 	if stop {

@@ -24,7 +24,7 @@ import (
 
 // New returns a replica's trainer, at the checkpoint in c if there is one.
 func New(c Config, rep *Replica) (*Trainer, error) {
-	t := &Trainer{Config: c, Replica: rep, schedule: newSchedule(c.Schedule), counted: c.Stack.Stats(), scorer: score.New(TrainJudging(c.Recipe.Metric, c.Facts))}
+	t := &Trainer{Config: c, Replica: rep, schedule: newSchedule(c.Schedule), counted: c.Stack.Stats(), scorer: score.New(TrainJudging(c.Recipe.Metric, c.Facts)), copies: map[string][]byte{}}
 	t.unscored = t.scorer.State()
 	_, t.scorerState = score.Bytes(TrainJudging(c.Recipe.Metric, c.Facts))
 	t.begin(0)
@@ -145,7 +145,7 @@ func (t *Trainer) Run(ctx context.Context) error {
 	if err != nil && !t.open && known && (outgrown || fault.EndedBy(ctx, err)) {
 		t.leave()
 	}
-	return err
+	return errors.Join(err, t.written())
 }
 
 func (t *Trainer) train(ctx context.Context) error {
@@ -159,6 +159,9 @@ func (t *Trainer) train(ctx context.Context) error {
 	}
 	if t.Result.StoppedEarly = t.now.Epoch < t.schedule.Epochs; t.Result.StoppedEarly {
 		t.note("stopped early: no epoch was better than epoch %d in the %d after it", t.Result.BestEpoch, t.Recipe.Patience)
+	}
+	if err := t.written(); err != nil {
+		return err
 	}
 	if err := t.saveWeights(rundir.FinalFile, t.now.Epoch-1); err != nil {
 		return err

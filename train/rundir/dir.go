@@ -18,7 +18,8 @@ import (
 	"diskgnn/train/safetensors"
 )
 
-// Dir is the directory of a run under way, locked. Its methods belong to one goroutine.
+// Dir is the directory of a run under way, locked. Its methods belong to one goroutine at a time: Later
+// hands the Dir to a write, and Wait gets it back.
 type Dir struct {
 	FS   vfs.FS
 	Path string
@@ -30,6 +31,7 @@ type Dir struct {
 	// Extensible says that the latest checkpoint is of the last epoch: the run can be extended.
 	Extensible bool
 
+	behind
 	lock    io.Closer
 	metrics vfs.File
 }
