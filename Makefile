@@ -72,7 +72,8 @@ RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;
 PACKAGES_AT_ONCE := $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
 # The packages that take longest begin first, so that no processor waits for one at the end.
 LONGEST := ./cmd/diskgnn ./train ./featurestore/packed ./pack ./dataset/importer/all
-# Packages of test-race and test-nocgo.
+# Packages of test-race and test-nocgo, and tests that test-race leaves out.
+SKIP  ?=
 RACE  ?= ./...
 NOCGO ?= $(LONGEST) ./...
 
@@ -95,8 +96,8 @@ test: $(GOTEST) ## run the tests (three minutes on two cores, five if nothing is
 test-manifests: $(GOTEST) ## test the manifests for Kubernetes against its types (a minute if nothing is compiled yet)
 	$(GO_TEST) $(foreach module,$(MANIFESTS),-C $(module) ./... $(if $(filter-out $(lastword $(MANIFESTS)),$(module)),--))
 
-test-race: $(GOTEST) ## run all tests under the race detector (needs a C compiler), or those of RACE
-	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m -p $(PACKAGES_AT_ONCE) $(RACE) -- -C $(EXAMPLE) -race ./...
+test-race: $(GOTEST) ## run all tests under the race detector (needs a C compiler), or the packages RACE, without the tests SKIP
+	CGO_ENABLED=1 $(GO_TEST) -race -timeout 30m -p $(PACKAGES_AT_ONCE) $(if $(SKIP),-skip '$(SKIP)') $(RACE) -- -C $(EXAMPLE) -race ./...
 
 test-nocgo: $(GOTEST) ## build everything and run all tests without cgo, or those of NOCGO
 	CGO_ENABLED=0 $(GO) build ./...
