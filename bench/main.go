@@ -47,6 +47,7 @@ func commands() []command {
 		{"step", "a training step, on blocks that other programs can read", 0, stepCommand},
 		{"sgemm", "matrix products of the program beside OpenBLAS", 7, sgemmCommand},
 		{"boundary", "the time without computation between training and validation, from traces", 0, boundaryCommand},
+		{"exact", "exact scores with several sizes of memory, beside another version", 3, exactCommand},
 		{"validation", "loading validation batches beside loading training batches", 0, validationCommand},
 		{"stream", "rows streamed to the GPU beside the lower bounds of drive and GPU", 3, streamCommand},
 		{"simulated", "simulated drives beside measured epochs", 3, simulatedCommand},
