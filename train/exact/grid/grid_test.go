@@ -6,7 +6,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"unsafe"
 
 	"pgregory.net/rapid"
 
@@ -319,6 +321,39 @@ func TestChangedLists(t *testing.T) {
 	}
 }
 
+// Offsets that are wrong for a moment only end the layer, too, whichever of its parts meets them: with their own
+// error, not with its consequence.
+func TestListsChangeForAMoment(t *testing.T) {
+	set(t)
+	Group, Fold = 1, 2
+	k := newKit(t)
+	failed := 0
+	for moment := range 20 {
+		g := &graph.CSC{Indptr: []int64{0, 3, 4, 5}, Indices: []uint32{0, 1, 2, 0, 1}}
+		p := k.tiny(t, g)
+		p.Long, p.sizes.Long = 1, 1
+		p.Plan = p.sizes.count(p.Plan)
+		calls := 0
+		p.Guard = func(fn func() error) error {
+			if calls++; calls-1 == moment {
+				defer func(is int64) { g.Indptr[1] = is }(g.Indptr[1])
+				g.Indptr[1] = 9
+			}
+			return fn()
+		}
+		_, err := p.Run(t.Context(), func(context.Context, int, []float32) error { return nil })
+		if err != nil {
+			failed++
+		}
+		if err != nil && !(errors.Is(err, fault.ErrCorrupt) && strings.Contains(err.Error(), "but the graph has 5 edges")) {
+			t.Errorf("moment %d: %v", moment, err)
+		}
+	}
+	if failed < 4 {
+		t.Errorf("%d moments", failed)
+	}
+}
+
 // Whatever fails ends the layer with its error, and the memory is given back.
 func TestFailures(t *testing.T) {
 	set(t)
@@ -382,6 +417,21 @@ func TestPlanByHand(t *testing.T) {
 	}
 	if all.Cost(&s) != 40_000+all.Blocks*1000 {
 		t.Errorf("%+v costs %d", all, all.Cost(&s))
+	}
+	// A table of one block takes that block: sums, cursors and next sources, output rows, and the table.
+	few := s
+	few.Nodes, few.Targets = 8, 8
+	few.Table = &Table{Rows: 8, Width: 10, DType: dtype.Float32, Granule: 1000, File: &plainFile{size: 320, granule: 1000}}
+	if got, want := few.Most(), int64(320+64+64+128+320+workerBytes); got != want {
+		t.Errorf("a table of one block takes %d bytes, want %d", got, want)
+	}
+	// Two windows of 838,860 rows of 40 bytes have 64 MiB but for 64 bytes: longer blocks are not tried.
+	if s.last(838_860) || !s.last(838_861) {
+		t.Error("the longest block")
+	}
+	// A worker's indices, pieces and nodes.
+	if want := 4096*(4+int(unsafe.Sizeof(piece{}))) + 4096; workerBytes != want {
+		t.Errorf("a worker has %d bytes, want %d", workerBytes, want)
 	}
 	// No targets are no work.
 	s.Targets, s.IDs = 0, []uint32{}
