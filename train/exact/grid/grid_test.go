@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unsafe"
 
 	"pgregory.net/rapid"
@@ -386,6 +387,36 @@ func TestFailures(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// A context that ends between two windows, while the filling waits for room, ends the layer with its cause: a
+// result without the last rows is no result.
+func TestEndsBetweenWindows(t *testing.T) {
+	set(t)
+	Group = 1
+	k := newKit(t)
+	p := k.tiny(t, &graph.CSC{Indptr: []int64{0, 0, 0, 0, 0, 0, 0, 0}})
+	p.Pull.Maps, p.Graph = true, nil
+	p.Table = Table{Rows: 7, Width: 1, DType: dtype.BFloat16, Held: make([]byte, 16)}
+	p.sizes.Nodes, p.sizes.Targets, p.sizes.Edges, p.sizes.Shape = 7, 7, false, p.Pull.PullShape
+	p.Plan, _ = p.sizes.Choose(0)
+	enough := errors.New("enough")
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		rows := 0
+		_, err := p.Run(ctx, func(_ context.Context, _ int, x []float32) error {
+			if rows += len(x); rows == 2 {
+				synctest.Wait() // all windows are full
+				cancel(enough)
+				synctest.Wait() // the filling has ended
+			}
+			return nil
+		})
+		if !errors.Is(err, enough) || rows != 2 {
+			t.Errorf("%d rows, %v", rows, err)
+		}
+	})
 }
 
 // Plans by hand: 1000 nodes of 10 floats, sums of 10, aggregated first with own rows, in groups of 10.

@@ -132,7 +132,7 @@ func (r *run) stream(ctx context.Context, s selection, use func(first, n int, x 
 		f.start(gctx, g)
 		err := f.each(use)
 		f.fail(err)
-		if e := g.Wait(); err == nil || errors.Is(err, errStopped) {
+		if e := g.Wait(); err == nil {
 			err = e
 		}
 		if err == nil && f.keep && s.lo == 0 && s.hi == int(t.Rows) && s.need == nil {
@@ -183,7 +183,7 @@ func (f *filler) room(w int) []float32 {
 	return f.run.windows[w%len(f.run.windows)]
 }
 
-// errStopped ends the filling when the use has failed.
+// errStopped ends the filling when the use has failed, or the context has ended.
 var errStopped = errors.New("the rows are not used any more")
 
 // start fills windows on goroutines of g.
@@ -302,7 +302,8 @@ func (f *filler) fail(err error) {
 	f.changed.Broadcast()
 }
 
-// each passes on the windows in order when they are complete.
+// each passes on the windows in order when they are complete. It returns the error of the use, or why the
+// filling has failed, such as the end of the context.
 func (f *filler) each(use func(first, n int, x []float32) error) error {
 	for w := range f.windows() {
 		start := time.Now()
@@ -313,11 +314,8 @@ func (f *filler) each(use func(first, n int, x []float32) error) error {
 		err, empty := f.failed, f.missing[w] < 0
 		f.mu.Unlock()
 		f.wait(start)
-		if err != nil {
-			return errStopped
-		}
 		first, end := f.span(w)
-		if !empty {
+		if err == nil && !empty {
 			err = use(first, end-first, f.room(w))
 		}
 		if err != nil {
