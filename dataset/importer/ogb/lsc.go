@@ -159,13 +159,7 @@ func (s *source) readSets() (err error) {
 	for i, key := range []string{"train", "valid", test} {
 		v, ok := d.Get(key)
 		if !ok {
-			var names []string
-			for _, k := range d.Keys {
-				if name, ok := k.(string); ok {
-					names = append(names, name)
-				}
-			}
-			return fault.New(fault.ErrInput, "%s has no set %q; it has %.200s", name, key, strings.Join(names, ", "))
+			return fault.New(fault.ErrInput, "%s has no set %q; it has %.200s", name, key, strings.Join(torchfile.Keys(d), ", "))
 		}
 		a, err := f.Array(v, key)
 		if err != nil {
@@ -174,24 +168,8 @@ func (s *source) readSets() (err error) {
 		if err := errors.Join(a.Vector(-1), a.Close()); err != nil {
 			return err
 		}
-		s.splits[i] = list(name+": "+key, func() (matrix.Matrix, error) { return s.set(name, key) })
+		s.splits[i] = list(name+": "+key, func() (matrix.Matrix, error) { return matrix.Open(s.fs, matrix.Spec{Path: name, Key: key}) })
 	}
 	s.sh.Held, err = torchfile.Held(s.fs, name)
 	return err
-}
-
-// set opens an array of split_dict.pt.
-func (s *source) set(name, key string) (matrix.Matrix, error) {
-	a, err := torchfile.Array(s.fs, name, key, func(root any) (any, error) {
-		d, _ := torchfile.Dict(root)
-		if d == nil {
-			return nil, fault.New(fault.ErrInput, "it is not a dictionary of sets")
-		}
-		v, _ := d.Get(key)
-		return v, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return matrix.FromArray(a)
 }
