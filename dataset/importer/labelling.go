@@ -133,7 +133,7 @@ func (im *importing) labels(ctx context.Context) error {
 		if *sizes[i], err = im.writeSplit(ctx, l, uint8(i+1)); err != nil {
 			return err
 		}
-		if i == 0 && f.Train == 0 {
+		if f.Train == 0 {
 			return fault.New(fault.ErrInput, "%s: the %s set is empty", im.name(), name)
 		}
 	}

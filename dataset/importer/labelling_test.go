@@ -202,6 +202,7 @@ func TestNotes(t *testing.T) {
 		{0, many, "38961 of 39001 classes have no node: labels are numbers up to 39000, and the model gets a class for each"},
 		{0, []int64{0, 1<<20 - 1}, "1048574 of 1048576 classes have no node: labels are numbers up to 1048575, and the model gets a class for each"},
 		{0, []int64{0, 1 << 20}, "labels are up to 1048576, but only 2 nodes have one: most of the model's 1048577 classes have no node"},
+		{0, append(slices.Repeat([]int64{1<<20 + 1}, 1<<19), 0), ""}, // two classes a node
 		{0, []int64{0, math.MaxInt32 - 1, -1}, "labels are up to 2147483646, but only 2 nodes have one: most of the model's 2147483647 classes have no node"},
 	} {
 		l := newLabelling(&Shape{Nodes: int64(len(c.labels)) + 1, Classes: c.limit})

@@ -21,7 +21,10 @@ func TestLabelMemory(t *testing.T) {
 		s    Shape
 		want int64
 	}{
-		{Shape{Nodes: 10, Classes: 100}, 50},                                           // a class and a split
+		{Shape{Nodes: 10, Classes: 100}, 50}, // a class and a split
+		{Shape{Nodes: 10, Classes: 100, unlabelled: true}, 0},
+		{Shape{Nodes: 10, Classes: 17, oneHot: true}, 50 + 4*Chunk},
+		{Shape{Nodes: 10, Classes: Chunk + 8, oneHot: true}, 50 + 4*(Chunk+8)},
 		{Shape{Nodes: 10, Classes: 17, Multi: true}, 10*(5+3) + 4*Chunk},               // and 17 bits; values
 		{Shape{Nodes: 10, Classes: Chunk + 8, Multi: true}, 10*(5+2049) + 4*(Chunk+8)}, // of a row at least
 	} {
