@@ -62,6 +62,7 @@ func TestFeatures(t *testing.T) {
 	gone := tables.Table{Name: "gone", Open: func() (matrix.Matrix, error) { return nil, fault.New(fault.ErrInput, "it is gone") }}
 	for says, f := range map[string]tables.Features{
 		"more.npy: there are features of 3 nodes, but the graph has 1 nodes":    {one, more},
+		"none.npy: there are features of 0 nodes, but the graph has 1 nodes":    {one, save("none.npy", npy("(0, 1)", []float32{}))},
 		"one.npy: feature rows have 16777217 elements instead of 1 to 16777216": {full, one},
 		"it is gone":      {one, gone},
 		"none is missing": {{Name: "none"}},
