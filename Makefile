@@ -112,6 +112,7 @@ test-flips: $(GOTEST) ## interrupt packing at every operation, flip a bit of eve
 test-power: $(GOTEST) ## cut the power after every operation of every command, and compare the output of the next run
 	DISKGNN_POWER=5 $(GO_TEST) -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
 
+metamorphic planted: export GOGC ?= 400
 metamorphic: $(GOTEST) ## run PROGRAMS random programs, drawn by SEED, under several sets of options and with faults, and compare what they make
 	DISKGNN_PROGRAMS=$(PROGRAMS) DISKGNN_SEED=$(SEED) $(GO_TEST) -count=1 -v -run '^TestMetamorphic$$' -timeout 600m ./cmd/diskgnn
 

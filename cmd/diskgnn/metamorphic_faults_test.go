@@ -69,23 +69,35 @@ func (l *variantRun) faulty(s step, f *metamorphic.Fault) error {
 		if err := put.back(); err != nil {
 			return err
 		}
-		return l.judge(s, f, c, exitDone, exitInput)
+		return l.judge(f, c, exitDone, exitInput)
 	}
 	c.run()
-	return l.judge(s, f, c, allowed...)
+	return l.judge(f, c, allowed...)
 }
 
-// judge compares the end of a command with the ends that its fault allows.
-func (l *variantRun) judge(s step, f *metamorphic.Fault, c *call, allowed ...int) error {
+// inputKind reports whether a kind of faults changes files that a command reads.
+func inputKind(kind string) bool {
+	return slices.Contains([]string{"flip", "shrink", "replace", "moved", "cut"}, kind)
+}
+
+// strikes returns the number of faults of a kind that strike a command. Faults of inputs are in successive files.
+func strikes(kind string) int {
+	if inputKind(kind) {
+		return 6
+	}
+	return 3
+}
+
+// judge compares the end of a command, which runs in peace, with the ends that its fault allows.
+func (l *variantRun) judge(f *metamorphic.Fault, c *call, allowed ...int) error {
 	l.faults[fmt.Sprintf("%s exit %d", f.Kind, c.code)]++
-	refusedInPeace := c.code == exitUsage || c.code == exitSpace // which the run in peace shows
-	if slices.Contains(allowed, c.code) || refusedInPeace {
-		if message := strings.TrimSpace(c.stderr.String()); c.code == exitDone || message != "" {
-			return nil
-		}
+	if !slices.Contains(allowed, c.code) {
+		return fmt.Errorf("%s: exit code %d is none of %v: %s", f, c.code, allowed, c.describe())
+	}
+	if c.code != exitDone && strings.TrimSpace(c.stderr.String()) == "" {
 		return fmt.Errorf("%s: exit code %d without a message: %s", f, c.code, c.describe())
 	}
-	return fmt.Errorf("%s: exit code %d is none of %v: %s", f, c.code, allowed, c.describe())
+	return nil
 }
 
 // atOperation does something before the n-th operation on files, counted from 0.
@@ -175,7 +187,7 @@ func (l *variantRun) process(s step, f *metamorphic.Fault) error {
 		}
 		return nil
 	}
-	return l.judge(s, f, c, exitDone, exitInterrupted)
+	return l.judge(f, c, exitDone, exitInterrupted)
 }
 
 // struck is the program, with a signal to itself before the operation on files that DISKGNN_STRUCK has
@@ -192,10 +204,12 @@ func struck() {
 	os.Exit(g.run(newApp(g), os.Args))
 }
 
-// interrupted interrupts a step before its n-th operation on files.
+// interrupted interrupts a step, which may be refused, before its n-th operation on files.
 func (l *variantRun) interrupted(s step, n int) error {
 	f := &metamorphic.Fault{Variant: l.variant, Command: s.command, Kind: "interrupt", At: n}
-	return l.faulty(s, f)
+	c := &call{args: append(slices.Clip(s.args), "--quiet"), disk: vfs.Inject(vfs.OS, &atOperation{n: n, do: l.interrupt})}
+	c.run()
+	return l.judge(f, c, exitDone, exitInterrupted, exitUsage, exitSpace)
 }
 
 // power cuts the power below the variant's directory.
@@ -275,7 +289,7 @@ func (l *variantRun) atRest(s step, f *metamorphic.Fault) error {
 	}
 	c := &call{args: append(slices.Clip(s.args), "--quiet")}
 	c.run()
-	if err := l.judge(s, f, c, exitDone, exitInput); err != nil {
+	if err := l.judge(f, c, exitDone, exitInput); err != nil {
 		return fmt.Errorf("%s was changed: %w", put.name, err)
 	}
 	return put.back()
@@ -286,14 +300,14 @@ func (l *variantRun) atRest(s step, f *metamorphic.Fault) error {
 func (l *variantRun) onLyingDrive(s step, f *metamorphic.Fault, c *call) error {
 	c.disk = &lying{FS: vfs.OS, at: int64(f.At), kind: f.Kind}
 	c.run()
-	if err := l.judge(s, f, c, exitDone, exitInput); err != nil {
+	if err := l.judge(f, c, exitDone, exitInput); err != nil {
 		return err
 	}
 	if c.code != exitDone {
 		return nil
 	}
-	if s.command == "predict" {
-		return os.RemoveAll(s.out) // its sum is beside it
+	if s.command == "predict" || s.command == "generate" && f.Kind == "misread" {
+		return s.remove() // its sum is beside it; the files of an import have none
 	}
 	v := &call{args: []string{"verify", s.out, "--quiet"}}
 	if v.run(); v.code == exitDone {
@@ -302,7 +316,7 @@ func (l *variantRun) onLyingDrive(s step, f *metamorphic.Fault, c *call) error {
 	if v.code != exitInput {
 		return fmt.Errorf("%s: verify: %s", f, v.describe())
 	}
-	return os.RemoveAll(s.out)
+	return s.remove()
 }
 
 // lying is a file system that writes or reads wrong bytes at one operation.

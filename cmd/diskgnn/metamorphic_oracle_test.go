@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -14,37 +13,6 @@ import (
 
 	"diskgnn/train/oracle"
 )
-
-// sameFirstLoss compares the first loss with the reference's, which sums rows in another order. Weights
-// are equal before the first step only, so the first epoch must be one step.
-func (l *variantRun) sameFirstLoss() error {
-	if !l.oneStep() {
-		return nil
-	}
-	want, err := firstLoss(l.reference("run"))
-	if err != nil {
-		return err
-	}
-	got, err := firstLoss(l.path("run"))
-	if err == nil && math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
-		err = fmt.Errorf("the first loss of variant %d is %v, variant 0's %v", l.variant, got, want)
-	}
-	return err
-}
-
-// oneStep reports whether an epoch is one step.
-func (l *variantRun) oneStep() bool { return l.p.Value("presample", "batch-size") == "500" }
-
-// firstLoss returns the loss of the first epoch of a run.
-func firstLoss(dir string) (float64, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "metrics.jsonl"))
-	if err != nil {
-		return 0, err
-	}
-	line, _, _ := bytes.Cut(b, []byte("\n"))
-	var e struct{ Loss float64 }
-	return e.Loss, json.Unmarshal(line, &e)
-}
 
 // judgeRun compares predictions, and the loss of the weights on a whole graph, with the formulas.
 func (l *variantRun) judgeRun() error {
@@ -62,6 +30,11 @@ func (l *variantRun) judgeRun() error {
 	}
 	if err := l.judgePredictions(d, layers, weights.Largest); err != nil {
 		return err
+	}
+	if l.variant == len(l.p.Variants)-1 { // the others have the same weights and graph, or nearly
+		if err := errors.Join(l.judgeScores(d, layers[len(layers)-1], 1e-4*(1+weights.Largest)), l.judgeExport(d)); err != nil {
+			return err
+		}
 	}
 	return l.judgeLoss(d, layers[len(layers)-1])
 }
@@ -124,11 +97,61 @@ func judgeClasses(row, logits []float64, tolerance float64, multi bool) error {
 	return nil
 }
 
+// judgeScores compares the exact scores of eval with the logits. A node with a larger logit, within the
+// tolerance, may count as right or wrong.
+func (l *variantRun) judgeScores(d *oracle.Dataset, logits [][]float64, tolerance float64) error {
+	if d.Facts.LabelKind == "multi-hot" || l.p.Value("train", "metric") != "" {
+		return nil
+	}
+	c := &call{args: []string{"eval", "--run", l.path("run"), "--dataset", l.path("graph"), "--exact", "--json", "--quiet"}}
+	if c.run(); c.code != exitDone {
+		return errors.New(c.describe())
+	}
+	var scores map[string]any
+	if err := json.Unmarshal(c.stdout.Bytes(), &scores); err != nil {
+		return err
+	}
+	for i, split := range []string{"train", "valid", "test"} {
+		least, most, n := 0.0, 0.0, 0.0
+		for _, v := range d.Splits[i] {
+			label := d.Labels[v]
+			if label < 0 {
+				continue
+			}
+			n++
+			above := slices.Max(logits[v]) - logits[v][label]
+			others := slices.Delete(slices.Clone(logits[v]), label, label+1)
+			if above <= tolerance {
+				most++
+			}
+			if logits[v][label] > slices.Max(others)+tolerance {
+				least++
+			}
+		}
+		if got, _ := scores[split+"_accuracy"].(float64); n > 0 && (got*n < least-1e-6 || got*n > most+1e-6) {
+			return fmt.Errorf("variant %d: the %s accuracy of %v nodes is %v, by the formulas %v to %v of them are right", l.variant, split, n, got, least, most)
+		}
+	}
+	return nil
+}
+
+// judgeExport compares the features that export writes with the dataset's.
+func (l *variantRun) judgeExport(d *oracle.Dataset) error {
+	if err := l.inPeace(step{args: []string{"export", "--dataset", l.path("graph"), "--format", "npy", "--out", l.path("arrays")}}); err != nil || d.Facts.DType != "float32" {
+		return err
+	}
+	got, _, err := readNPY(filepath.Join(l.path("arrays"), "features.npy"))
+	if err == nil && !slices.Equal(got, slices.Concat(d.X...)) {
+		err = fmt.Errorf("the exported features of variant %d differ from the dataset's", l.variant)
+	}
+	return err
+}
+
 // judgeLoss trains for one step from the run's weights, on a single batch with all neighbours. The loss
 // of this step is the loss of these weights on the whole graph.
 func (l *variantRun) judgeLoss(d *oracle.Dataset, logits [][]float64) error {
 	p := l.p
-	if !p.AllNeighbours() || !l.oneStep() || p.Value("generate", "multi-label") != "" || p.Value("pack", "dtype") != "" || p.Value("train", "norm") == "batch" ||
+	if !p.AllNeighbours() || p.Value("presample", "batch-size") != "500" || p.Value("generate", "multi-label") != "" || p.Value("pack", "dtype") != "" || p.Value("train", "norm") == "batch" ||
 		p.Value("train", "gcn-norm") == "block" || p.Value("presample", "train-ratio") != "" || p.Value("presample", "partitions") != "" || p.Store(l.variant) != "packed" || p.Value("generate", "by") != "" && p.Value("generate", "by") != "import" {
 		return nil
 	}
@@ -137,12 +160,12 @@ func (l *variantRun) judgeLoss(d *oracle.Dataset, logits [][]float64) error {
 	if err := l.inPeace(step{args: args}); err != nil {
 		return err
 	}
-	got, err := firstLoss(l.path("step"))
+	got, err := epochs(l.path("step"))
 	if err != nil {
 		return err
 	}
-	if want := oracle.CrossEntropy(logits, d.Labels, d.Splits[0]); math.Abs(got-want) > 1e-4*(1+math.Abs(want)) {
-		return fmt.Errorf("variant %d: the loss on all neighbours is %v, by the formulas %v", l.variant, got, want)
+	if want := oracle.CrossEntropy(logits, d.Labels, d.Splits[0]); math.Abs(got[0].Loss-want) > 1e-4*(1+math.Abs(want)) {
+		return fmt.Errorf("variant %d: the loss on all neighbours is %v, by the formulas %v", l.variant, got[0].Loss, want)
 	}
 	return nil
 }

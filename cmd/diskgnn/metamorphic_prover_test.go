@@ -101,7 +101,7 @@ func (on *prover) test(dir string, p *metamorphic.Program, r *metamorphicReport)
 		r.variants++
 		err := l.execute()
 		var no *refusedCommand
-		if errors.As(err, &no) {
+		if errors.As(err, &no) && (no.code == exitUsage || no.code == exitSpace) {
 			r.refusals[metamorphic.Kind(strings.ReplaceAll(lastLine(no.message), dir, "DIR"))]++
 			r.ran.Add(p, v, false)
 			if v == metamorphic.Reference {

@@ -3,11 +3,8 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,7 +15,6 @@ import (
 	"sync/atomic"
 
 	"diskgnn/internal/metamorphic"
-	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 )
 
@@ -73,17 +69,24 @@ func (l *variantRun) path(name string) string {
 }
 
 // flags returns the flags of a command in the variant, without those in but.
-func (l *variantRun) flags(command string, but ...string) (args []string) {
-	for _, list := range [][]metamorphic.Setting{l.p.Content, l.p.Variants[l.variant]} {
-		for _, s := range list {
-			switch {
-			case s.Command != command || slices.Contains(but, s.Flag):
-			case s.Flag == "topology-memory" && l.p.Free(l.variant, command, "topology") == "":
-			case s.Value == "yes":
-				args = append(args, "--"+s.Flag)
-			default:
-				args = append(args, "--"+s.Flag, s.Value)
-			}
+func (l *variantRun) flags(command string, but ...string) []string {
+	return append(l.contentFlags(command, but...), l.flagsIn(l.p.Variants[l.variant], command, but)...)
+}
+
+// contentFlags returns the flags of a command that all variants have, without those in but.
+func (l *variantRun) contentFlags(command string, but ...string) []string {
+	return l.flagsIn(l.p.Content, command, but)
+}
+
+func (l *variantRun) flagsIn(list []metamorphic.Setting, command string, but []string) (args []string) {
+	for _, s := range list {
+		switch {
+		case s.Command != command || slices.Contains(but, s.Flag):
+		case s.Flag == "topology-memory" && l.p.Free(l.variant, command, "topology") == "":
+		case s.Value == "yes":
+			args = append(args, "--"+s.Flag)
+		default:
+			args = append(args, "--"+s.Flag, s.Value)
 		}
 	}
 	return args
@@ -98,27 +101,52 @@ type step struct {
 	again   []string // further arguments when it is run again
 }
 
-// run runs a step, with the program's fault if it is in this step. After the fault the step must run, or
-// be refused as it is without the fault: by its options.
+// run runs a step. Where the program has a fault in it, the step makes its output in peace, and then again
+// with several faults, one at a time: it must make the same each time.
 func (l *variantRun) run(s step) error {
 	f := l.p.Fault
-	if f == nil || f.Variant != l.variant || f.Command != s.command {
-		return l.inPeace(s)
+	if err := l.inPeace(s); err != nil || f == nil || f.Variant != l.variant || f.Command != s.command {
+		return err
 	}
+	want, err := s.content()
+	if err != nil {
+		return err
+	}
+	for i := range strikes(f.Kind) {
+		now := *f
+		if now.At += i; !inputKind(f.Kind) {
+			now.At += i * f.At / 2 // from a few operations to a later part of the command
+		}
+		if err := s.remove(); err != nil {
+			return err
+		}
+		if err := l.strike(s, &now); err != nil {
+			return err
+		}
+		got, err := s.content()
+		if err != nil {
+			return err
+		}
+		if file := differing(want, got); file != "" {
+			return fmt.Errorf("%s: %s%s differs from that in peace", &now, filepath.Base(s.out), file)
+		}
+	}
+	return nil
+}
+
+// strike runs a step with a fault, and again without it: it must run then.
+func (l *variantRun) strike(s step, f *metamorphic.Fault) error {
 	if err := l.faulty(s, f); err != nil {
 		return err
 	}
 	err := l.inPeace(s)
 	no, is := errors.AsType[*refusedCommand](err)
-	if !is || no.code == exitUsage || no.code == exitSpace {
+	if !is {
 		return err
 	}
 	if slices.Contains(lies, f.Kind) && no.code == exitInput { // a damaged output stays until somebody removes it
-		damaged := []string{s.out, stage.Partial(s.out), filepath.Join(l.path("samples"), "features.partitioned")}
-		for _, name := range damaged {
-			if err := os.RemoveAll(name); err != nil {
-				return err
-			}
+		if err := errors.Join(s.remove(), os.RemoveAll(filepath.Join(l.path("samples"), "features.partitioned"))); err != nil {
+			return err
 		}
 		if err = l.inPeace(s); err == nil {
 			return nil
@@ -206,7 +234,7 @@ func (l *variantRun) train() error {
 	free := func(flag string) string { return l.p.Free(l.variant, "train", flag) }
 	store := l.p.Store(l.variant)
 	args := []string{"train", "--out", l.path("run"), "--engine", l.engine(), "--store", store}
-	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "init-from", "ram-cache", "gpu-cache", "cache-policy")...)
+	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "resume", "longer", "init-from", "ram-cache", "gpu-cache", "cache-policy")...)
 	if store == "rows" {
 		args = append(args, l.flagsOf("train", "cache-policy")...)
 	}
@@ -231,14 +259,7 @@ func (l *variantRun) train() error {
 	case free("batches") == "live":
 		inputs = []string{l.path("graph")}
 		args = append(args, "--dataset", l.path("graph"), "--dry-epochs", "all")
-		for _, s := range l.p.Content {
-			if s.Command == "presample" && !slices.Contains([]string{"epochs", "order", "partitions", "buffer", "walk"}, s.Flag) {
-				args = append(args, "--"+strings.Replace(s.Flag, "seed", "sample-seed", 1))
-				if s.Value != "yes" {
-					args = append(args, s.Value)
-				}
-			}
-		}
+		args = append(args, l.drawing()...)
 	default:
 		inputs = []string{l.path("graph"), l.path("samples")}
 		args = append(args, "--dataset", l.path("graph"), "--samples", l.path("samples"))
@@ -256,15 +277,78 @@ func (l *variantRun) train() error {
 		return err
 	}
 	s := step{"train", l.path("run"), inputs, append(args, "--io", io), []string{"--resume"}}
-	if n, _ := strconv.Atoi(free("interrupt")); n > 0 {
-		if err := l.interrupted(s, n); err != nil {
+	if l.lengthened() {
+		first := s
+		first.args = append(slices.Clip(s.args), "--epochs", "1")
+		if err := l.inPeace(first); err != nil {
 			return err
 		}
+		return l.trains(s)
 	}
-	if free("ranks") != "" {
+	if n := number(free("interrupt")); n > 0 {
+		return l.resumed(s, n)
+	}
+	return l.trains(s)
+}
+
+// lengthened reports whether the run first ends after one epoch, and goes on then. Learning rates and
+// validations must not depend on the number of epochs.
+func (l *variantRun) lengthened() bool {
+	p := l.p
+	return l.learns() && p.Free(l.variant, "train", "longer") != "" && p.Value("train", "schedule") != "cosine" && p.Value("train", "validate-every") == "" && !p.Live(l.variant)
+}
+
+// trains runs training in one process, or in two.
+func (l *variantRun) trains(s step) error {
+	if l.p.Free(l.variant, "train", "ranks") != "" {
 		return l.ranks(s)
 	}
 	return l.run(s)
+}
+
+// resumed interrupts training at its n-th operation on files, and resumes it. The run must be as one without
+// interruption; if no other variant has its bits, that one is made first.
+func (l *variantRun) resumed(s step, n int) error {
+	var want map[string][]byte
+	if !l.comparable() || !l.bits() {
+		err := l.trains(s)
+		if err == nil {
+			want, err = s.content()
+		}
+		if err = errors.Join(err, s.remove()); err != nil {
+			return err
+		}
+	}
+	if err := l.interrupted(s, n); err != nil {
+		return err
+	}
+	if l.p.Free(l.variant, "train", "resume") != "" {
+		s.again = append(s.again, "--threads", "2", "--slots", "2", "--checkpoint-every", "1")
+	}
+	err := l.trains(s)
+	if err != nil || want == nil {
+		return err
+	}
+	got, err := s.content()
+	if err == nil {
+		if file := differing(want, got); file != "" {
+			err = fmt.Errorf("%s of variant %d, which was resumed, differs from that without interruption", file, l.variant)
+		}
+	}
+	return err
+}
+
+// drawing returns the flags of train that draw batches as the samples' were drawn.
+func (l *variantRun) drawing() (args []string) {
+	for _, s := range l.p.Content {
+		if s.Command == "presample" && !slices.Contains([]string{"epochs", "order", "partitions", "buffer", "walk"}, s.Flag) {
+			args = append(args, "--"+strings.Replace(s.Flag, "seed", "sample-seed", 1))
+			if s.Value != "yes" {
+				args = append(args, s.Value)
+			}
+		}
+	}
+	return args
 }
 
 // stack returns the value of --io, and loads a directory onto a drive if it needs one.
@@ -402,6 +486,7 @@ func (l *variantRun) execute() error {
 		{l.samples, l.p.Live(l.variant) && !reference, func() error { return l.sameFiles("samples") }},
 		{l.pack, l.p.Store(l.variant) != "packed" && !reference, func() error { return l.sameFiles("pack") }},
 		{l.train, false, l.sameRun},
+		{l.recorded, !l.learns(), nil},
 		{l.predict, !l.learns(), l.samePredictions},
 		{l.judgeRun, !l.learns(), nil},
 	} {
@@ -418,129 +503,4 @@ func (l *variantRun) execute() error {
 		}
 	}
 	return l.verify()
-}
-
-// reference returns the path of a directory of the reference.
-func (l *variantRun) reference(name string) string {
-	return filepath.Join(l.dir, strconv.Itoa(metamorphic.Reference), name)
-}
-
-// content returns the files of a directory that its fingerprint covers.
-func content(dir string) (map[string][]byte, error) {
-	files := make(map[string][]byte)
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == "run.json" || strings.HasSuffix(path, ".pages") {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		files[strings.TrimPrefix(path, dir)] = b
-		return err
-	})
-	return files, err
-}
-
-// sameFiles compares a directory with the reference's, byte by byte.
-func (l *variantRun) sameFiles(name string) error {
-	want, err := content(l.reference(name))
-	if err != nil {
-		return err
-	}
-	got, err := content(l.path(name))
-	if err != nil {
-		return err
-	}
-	for _, file := range slices.Sorted(maps.Keys(want)) {
-		if b, ok := got[file]; !ok || !bytes.Equal(b, want[file]) {
-			return fmt.Errorf("%s%s of variant %d differs from variant 0's", name, file, l.variant)
-		}
-	}
-	for file := range got {
-		if _, ok := want[file]; !ok {
-			return fmt.Errorf("%s%s of variant %d is a file that variant 0 does not have", name, file, l.variant)
-		}
-	}
-	return nil
-}
-
-// bits reports whether the weights of a variant must have the reference's bits: the order of sums
-// follows from the blocks alone, or the rows are in the same order.
-func (l *variantRun) bits() bool {
-	p := l.p
-	fixed := p.Value("train", "model") != "gat" && (p.Value("train", "layer-order") == "aggregate" || p.Value("train", "aggregator") == "max")
-	same := func(flag string) bool {
-		return p.Free(l.variant, "train", flag) == p.Free(metamorphic.Reference, "train", flag)
-	}
-	return same("engine") && (fixed || same("store") && same("ram-cache") && same("memory"))
-}
-
-// learns reports whether the variant's training has weights: the engine none only loads batches.
-func (l *variantRun) learns() bool { return l.engine() != "none" }
-
-// comparable reports whether the variant trains on the reference's rows and batches.
-func (l *variantRun) comparable() bool {
-	p := l.p
-	rounded := p.Value("pack", "dtype") != "" && p.Store(l.variant) != "packed"
-	drawn, epochs := max(1, number(p.Value("presample", "epochs"))), number(p.Value("train", "epochs"))
-	fresh := p.Live(l.variant) && (p.Value("presample", "order") != "" || drawn < epochs ||
-		p.Value("train", "input-projection") != "" && drawn != epochs) // dropout there follows from the hotness
-	return l.learns() && !rounded && !fresh
-}
-
-func number(s string) int { n, _ := strconv.Atoi(s); return n }
-
-func (l *variantRun) sameRun() error {
-	if !l.comparable() {
-		return nil
-	}
-	if !l.bits() {
-		return l.sameFirstLoss()
-	}
-	for _, name := range []string{"metrics.jsonl", "final.safetensors", "weights.safetensors"} {
-		want, err := os.ReadFile(filepath.Join(l.reference("run"), name))
-		if err != nil {
-			return err
-		}
-		got, err := os.ReadFile(filepath.Join(l.path("run"), name))
-		if err != nil {
-			return err
-		}
-		if name == "metrics.jsonl" {
-			want, got = losses(want), losses(got)
-		}
-		if !bytes.Equal(got, want) {
-			return fmt.Errorf("%s of variant %d differs from variant 0's", name, l.variant)
-		}
-	}
-	return nil
-}
-
-func (l *variantRun) samePredictions() error {
-	if !l.comparable() || !l.bits() {
-		return nil
-	}
-	want, err := os.ReadFile(l.reference("out.npy"))
-	if err != nil {
-		return err
-	}
-	got, err := os.ReadFile(l.path("out.npy"))
-	if err == nil && !bytes.Equal(got, want) {
-		err = fmt.Errorf("predictions of variant %d differ from variant 0's", l.variant)
-	}
-	return err
-}
-
-// losses returns the content of metrics.jsonl without times and counters of reads.
-func losses(metrics []byte) []byte {
-	var out bytes.Buffer
-	for line := range bytes.Lines(metrics) {
-		var e map[string]any
-		if err := json.Unmarshal(line, &e); err != nil {
-			fmt.Fprintln(&out, err)
-		}
-		for _, k := range []string{"epoch", "lr", "loss", "train_accuracy", "valid_accuracy", "train_f1", "valid_f1", "batches", "input_nodes"} {
-			fmt.Fprint(&out, k, " ", e[k], " ")
-		}
-		fmt.Fprintln(&out)
-	}
-	return out.Bytes()
 }

@@ -10,7 +10,8 @@ import (
 // flag is not given, "yes" that a flag without a value is.
 //
 // Some flags of Options are no flags of the program: shards is the number of shards that are made and
-// merged, interrupt the number of operations after which the command is interrupted and resumed, ranks the
+// merged, interrupt the number of operations after which the command is interrupted and resumed, resume tells whether it is
+// resumed with other threads, slots and checkpoints, longer whether the run first has one epoch, ranks is the
 // number of ranks that train, and slice tells whether slices of the pack are made.
 type Option struct {
 	Command string
@@ -120,6 +121,8 @@ var Options = []Option{
 	{Command: "train", Flag: "keep", Values: []string{"", "1"}, Free: true},
 	{Command: "train", Flag: "trace", Values: []string{"", "yes"}, Free: true},
 	{Command: "train", Flag: "interrupt", Values: []string{"", "9", "40"}, Free: true},
+	{Command: "train", Flag: "resume", Values: []string{"", "yes"}, Free: true},
+	{Command: "train", Flag: "longer", Values: []string{"", "yes"}, Free: true},
 	{Command: "train", Flag: "ranks", Values: []string{"", "2"}, Free: true},
 	{Command: "train", Flag: "slice", Values: []string{"", "yes"}, Free: true},
 	{Command: "predict", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},

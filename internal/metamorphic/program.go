@@ -20,17 +20,24 @@
 // The tests of cmd/diskgnn run the programs, and compare each variant with variant 0:
 //
 //	graph, samples, pack  every file has equal bytes, except run.json and files that no fingerprint covers
-//	run                   weights, losses and scores have equal bits, if sums have the same order; else the
-//	                      first loss agrees to 1e-5
+//	run                   batches and input nodes of every epoch are equal, for all engines and stores; weights,
+//	                      losses and scores have equal bits, if sums have the same order; else the first loss
+//	                      agrees to 1e-5, if the first epoch is one step: later steps need not agree, because
+//	                      Adam makes whole steps of rounding errors where gradients vanish in the formulas
 //	predictions           as the run
 //	slices of a pack      all of them together have the pack's bytes
+//
+// A run that draws other batches than the samples have is compared in the same way with a run on samples of
+// its batches. A run that was interrupted, or first had fewer epochs, has the bytes of one that was not;
+// run.json has the options of the program. Without a fault, commands end well or refuse options or memory.
 //
 // They compare every variant with package train/oracle, which shares no code with the program:
 // predictions with the formulas on the dataset's arrays, and the loss on a batch with all neighbours
 // with the cross-entropy of these logits. verify must find nothing in any directory.
 //
 // A command with a fault must end with an exit code that its kind allows, and a message. The command is
-// then run again without the fault, and must end: with the bytes that it makes without a fault. A program
+// then run again without the fault, and must end: with the bytes that it makes without a fault, which it made
+// before. It is struck so several times: by operations further on, or by changes of successive files. A program
 // that takes minutes ends the test, with the stacks of all goroutines.
 //
 // # Coverage
