@@ -271,7 +271,11 @@ func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error)
 			return errors.Join(os.WriteFile(c.name+".new", other, 0o666), os.Rename(c.name+".new", c.name))
 		}
 		other := slices.Clone(b)
-		other[bit/8] ^= 1 << (bit % 8)
+		at := bit / 8
+		if k := slices.IndexFunc(b[at:], func(x byte) bool { return x != 0 }); k > 0 {
+			at += k // most zeros of small files fill pages
+		}
+		other[at] ^= 1 << (bit % 8)
 		return os.WriteFile(c.name, other, 0o666)
 	}
 	return c, nil
