@@ -1,0 +1,120 @@
+package exact
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+
+	"diskgnn/dataset"
+	"diskgnn/dataset/datasettest"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs/vfstest"
+	"diskgnn/iostack/all"
+)
+
+// By hand: the memory of sinks, and of the names of classes.
+func TestSinkMemory(t *testing.T) {
+	for name, want := range map[string]int64{"a.npy": 2 << 20, "a.csv": 2 << 20, "a.parquet": 1<<20 + 16<<20 + 3<<16} {
+		if got := sinkBytes(name, 3); got != want {
+			t.Errorf("%s: %d bytes, want %d", name, got, want)
+		}
+	}
+	a := asked{classNames: []string{"a", "bcd"}}
+	if got := a.namesBytes(); got != (2*2+32)+(2*4+32) {
+		t.Errorf("names of classes take %d bytes", got)
+	}
+}
+
+// By hand: a row group ends with the row that fills 4 MiB, where an id has 8 bytes, a number 4, and a name 16 more
+// than its own.
+func TestRowsOfARowGroup(t *testing.T) {
+	for _, c := range []struct {
+		v     values
+		bytes int // of a row
+	}{
+		{values{kind: Logits, columns: 64, width: 64}, 8 + 4*64},
+		{values{kind: Classes, columns: 1, width: 2, names: []string{strings.Repeat("x", 1000), "y"}}, 8 + 4 + 16 + 1000},
+	} {
+		first := (4<<20 + c.bytes - 1) / c.bytes
+		name := filepath.Join(t.TempDir(), "out.parquet")
+		s, err := newSink(disk, name, c.v, &targets{nodes: int64(first) + 1})
+		check(t, err)
+		check(t, s.add(context.Background(), 0, make([]float32, c.v.width*(first+1))))
+		check(t, s.finish())
+		b, err := os.ReadFile(name)
+		check(t, err)
+		f, err := parquet.OpenFile(strings.NewReader(string(b)), int64(len(b)))
+		check(t, err)
+		if g := f.RowGroups(); len(g) != 2 || g[0].NumRows() != int64(first) || g[1].NumRows() != 1 {
+			t.Errorf("rows of %d bytes: %d groups, of %d rows the first", c.bytes, len(g), g[0].NumRows())
+		}
+	}
+}
+
+// Messages quote at most 40 bytes of a line.
+func TestShortened(t *testing.T) {
+	for text, want := range map[string]string{"x": "x", strings.Repeat("y", 40): strings.Repeat("y", 40), strings.Repeat("z", 41): strings.Repeat("z", 40) + "…"} {
+		if got := shortened([]byte(text)); got != want {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+// tasked keeps the names and the totals of tasks.
+type tasked struct{ tasks []string }
+
+func (*tasked) Logf(string, ...any) {}
+
+func (s *tasked) Task(name string, total int64, unit progress.Unit) progress.Task {
+	s.tasks = append(s.tasks, fmt.Sprintf("%s: %d %s", name, total, unit))
+	return progress.Discard.Task(name, total, unit)
+}
+
+// A damaged table of the features' checksums is refused before anything is computed, and the message says how the
+// dataset is made again.
+func TestDamagedTableOfFeatures(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
+	tables, err := filepath.Glob(w.path("dataset/" + dataset.FeaturesFile + "?*"))
+	check(t, err)
+	if len(tables) != 1 {
+		t.Fatal(tables)
+	}
+	b, err := os.ReadFile(tables[0])
+	check(t, err)
+	b[len(b)/2] ^= 1
+	check(t, os.WriteFile(tables[0], b, 0o666))
+	_, err = Evaluate(t.Context(), disk, w.options(), progress.Discard)
+	if !errors.Is(err, fault.ErrCorrupt) || !strings.HasSuffix(err.Error(), "by its diskgnn generate or import with --force, or from a copy") {
+		t.Error(err)
+	}
+}
+
+// A step is a task with the number of its layer, of all its tiles' nodes; and a memory that does not suffice leaves
+// nothing, not less.
+func TestTasks(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
+	said := &tasked{}
+	o := w.options()
+	_, err := evaluate(t.Context(), disk, o, said, parts{stack: all.Open})
+	check(t, err)
+	for _, want := range []string{"layer 1 of 2: 60 nodes", "layer 2 of 2: 60 nodes"} {
+		if !slices.Contains(said.tasks, want) {
+			t.Errorf("no %q in %q", want, said.tasks)
+		}
+	}
+	o.Memory = budget.Reserve
+	if _, err := Evaluate(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "leaves "+budget.FormatBytes(0)+" for it") {
+		t.Error(err)
+	}
+}
