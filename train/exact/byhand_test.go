@@ -8,17 +8,23 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
+	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs/vfstest"
+	"diskgnn/iostack"
 	"diskgnn/iostack/all"
+	"diskgnn/iostack/faultio"
+	"diskgnn/train/exact/grid"
 )
 
 // By hand: the memory of sinks, and of the names of classes.
@@ -96,6 +102,69 @@ func TestDamagedTableOfFeatures(t *testing.T) {
 	_, err = Evaluate(t.Context(), disk, w.options(), progress.Discard)
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.HasSuffix(err.Error(), "by its diskgnn generate or import with --force, or from a copy") {
 		t.Error(err)
+	}
+}
+
+// Damaged names of classes end a scoring, as all damage does.
+func TestDamagedClassNames(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	raw.ClassNames = []string{"ant", "bee"}
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
+	e, err := Evaluate(t.Context(), disk, w.options(), progress.Discard)
+	check(t, err)
+	if !slices.Equal(e.ClassNames, raw.ClassNames) {
+		t.Errorf("%q", e.ClassNames)
+	}
+	name := w.path("dataset/" + dataset.ClassNamesFile)
+	b, err := os.ReadFile(name)
+	check(t, err)
+	b[0] ^= 1
+	check(t, os.WriteFile(name, b, 0o666))
+	if _, err := Evaluate(t.Context(), disk, w.options(), progress.Discard); !errors.Is(err, fault.ErrCorrupt) {
+		t.Error(err)
+	}
+}
+
+// By hand: the in-edges of all nodes, and of some.
+func TestListsAreMeasured(t *testing.T) {
+	defer func(fold int) { grid.Fold = fold }(grid.Fold)
+	grid.Fold = 2
+	g := &graph.CSC{Indptr: []int64{0, 0, 3, 5, 6}, Indices: []uint32{0, 1, 2, 0, 1, 3}}
+	for _, c := range []struct {
+		t    targets
+		want lists
+	}{
+		{targets{nodes: 4}, lists{edges: 6, long: 1, most: 3}},
+		{targets{nodes: 4, ids: []uint32{0, 2, 3}}, lists{edges: 3, long: 0, most: 2}},
+		{targets{nodes: 4, ids: []uint32{1}}, lists{edges: 3, long: 1, most: 3}},
+	} {
+		if got, err := c.t.measure(t.Context(), g); err != nil || got != c.want {
+			t.Errorf("%v: %+v, %v, want %+v", c.t.ids, got, err, c.want)
+		}
+	}
+	if _, err := (&targets{nodes: 5}).measure(t.Context(), g); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a node without a list: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&targets{nodes: 4}).measure(ended, g); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// A layer that fails gives the memory of its state back.
+func TestFailedLayerGivesMemoryBack(t *testing.T) {
+	w := smallWorld(t)
+	before := device.HostBytes()
+	_, err := evaluate(t.Context(), disk, w.options(), progress.Discard, parts{stack: func(kind string, o iostack.Options) (iostack.Stack, string, error) {
+		inner, how, err := all.Open(kind, o)
+		return faultio.Wrap(inner, faultio.On(faultio.Nth(0, faultio.Always()), faultio.Fail(syscall.EIO))), how, err
+	}})
+	if !errors.Is(err, syscall.EIO) {
+		t.Error(err)
+	}
+	if got := device.HostBytes(); got != before {
+		t.Errorf("%d bytes are held, %d were before", got, before)
 	}
 }
 
