@@ -320,6 +320,8 @@ type keeper struct {
 	t  *testing.T
 	mu sync.Mutex
 	by map[*iostack.Group][]*keptFile
+	// open is the number of files that are open.
+	open int
 }
 
 type keptFile struct {
@@ -333,6 +335,9 @@ func (k *keeper) Open(path string) (iostack.File, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.open++
 	return &keptFile{File: f, k: k}, nil
 }
 
@@ -342,6 +347,7 @@ func (f *keptFile) Close() error {
 	if f.closes++; f.closes > 1 || f.reads > 0 {
 		f.k.t.Errorf("%s is closed for the %d. time, under %d reads", f.Name(), f.closes, f.reads)
 	}
+	f.k.open--
 	return f.File.Close()
 }
 
@@ -455,5 +461,24 @@ func TestMinRecordsOfManyPages(t *testing.T) {
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestReplayGivesFilesBack fills the cache of a training that begins in the middle: no chunk's file stays open.
+func TestReplayGivesFilesBack(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	k := &keeper{Stack: newStack(t), t: t, by: map[*iostack.Group][]*keptFile{}}
+	s, sl := w.openMin(t, k)
+	s.KeepIdle(0)
+	before := k.open
+	if _, err := s.PreloadFor(t.Context(), packfile.RefillBatches-1, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if k.open != before {
+		t.Errorf("%d files are open, %d were before", k.open, before)
+	}
+	sl.Free()
+	if err := s.Close(); err != nil || k.open != 0 {
+		t.Errorf("%d files are open, %v", k.open, err)
 	}
 }

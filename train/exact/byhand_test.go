@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,13 +20,17 @@ import (
 	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
 	"diskgnn/iostack"
 	"diskgnn/iostack/all"
 	"diskgnn/iostack/faultio"
+	"diskgnn/train/cpu/blas"
 	"diskgnn/train/exact/grid"
+	"diskgnn/train/trained"
 )
 
 // By hand: the memory of sinks, and of the names of classes.
@@ -149,6 +155,91 @@ func TestListsAreMeasured(t *testing.T) {
 	cancel()
 	if _, err := (&targets{nodes: 4}).measure(ended, g); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: %v", err)
+	}
+}
+
+// Defaults take the place of zero values, and of no others.
+func TestDefaults(t *testing.T) {
+	var o Options
+	o.EnsureDefaults()
+	if o.StateDType != StateFloat32 || o.Weights != trained.WeightsBest || o.Threads != runtime.GOMAXPROCS(0) || o.IO != all.Auto || o.BLAS != blas.Auto || o.Memory == 0 {
+		t.Errorf("%+v", o)
+	}
+	given := Options{StateDType: "a", Weights: "b", Threads: 1 << 20, IO: "c", BLAS: "d", Memory: 5}
+	o = given
+	if o.EnsureDefaults(); o.StateDType != "a" || o.Weights != "b" || o.Threads != 1<<20 || o.IO != "c" || o.BLAS != "d" || o.Memory != 5 {
+		t.Errorf("%+v, given %+v", o, given)
+	}
+}
+
+// An end of the context is noticed before the first target's sources are looked at.
+func TestNeededAfterTheEnd(t *testing.T) {
+	raw := datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 4, Classes: 2, Seed: 1}.Raw()
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
+	o := w.options()
+	o.EnsureDefaults()
+	j := &job{fs: disk, options: o, report: progress.Discard, parts: parts{stack: all.Open}}
+	check(t, j.open(t.Context()))
+	defer func() { check(t, j.close()) }()
+	s := &step{targets: targets{nodes: 60, ids: []uint32{7}}}
+	s.sizes.Table = &grid.Table{Rows: 60, Width: 4, DType: dtype.Float32, Granule: 4096}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := j.findNeeded(ended, s); !errors.Is(err, context.Canceled) || s.sizes.Need != nil {
+		t.Error(err, s.sizes.Need)
+	}
+	if err := j.findNeeded(t.Context(), s); err != nil || !slices.Equal(s.sizes.Need, []bool{true}) {
+		t.Error(err, s.sizes.Need)
+	}
+}
+
+// failing is a file system with a call of Stat, or of Free, that fails.
+type failing struct {
+	vfs.FS
+	stats int // before one fails; -1: none does
+	free  error
+}
+
+func (f *failing) Stat(name string) (fs.FileInfo, error) {
+	if f.stats--; f.stats == -1 {
+		return nil, syscall.EIO
+	}
+	return f.FS.Stat(name)
+}
+
+func (f *failing) Free(name string) (int64, error) {
+	if f.free != nil {
+		return 0, f.free
+	}
+	return f.FS.Free(name)
+}
+
+// Whichever look at the place of the states fails, the error is its own.
+func TestScratchPlaceFails(t *testing.T) {
+	open := func(f *failing) error {
+		s, err := openScratch(f, filepath.Join(t.TempDir(), "run"+scratchSuffix), 1)
+		if err == nil {
+			check(t, s.close())
+		}
+		return err
+	}
+	n := 0
+	for ; ; n++ {
+		f := &failing{FS: disk, stats: n}
+		err := open(f)
+		if f.stats >= 0 {
+			check(t, err)
+			break
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("look %d: %v", n, err)
+		}
+	}
+	if n < 2 {
+		t.Errorf("%d looks", n)
+	}
+	if err := open(&failing{FS: disk, stats: -1, free: syscall.EIO}); !errors.Is(err, syscall.EIO) {
+		t.Error(err)
 	}
 }
 
