@@ -28,7 +28,7 @@ of a pack, from the neighbours that were sampled.
 
 With --exact, the features come from the dataset, whatever dtype the pack had. The outputs
 of hidden layers lie in a scratch directory beside the run, or in --scratch, and are
-removed at the end.`
+removed at the end. After an interruption they stay, and the same command goes on from them.`
 
 func evalCommand() command {
 	o := trained.PackOptions{Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}

@@ -20,7 +20,10 @@
 // of an edge depends on the others in its block (model.BlockNorm), the block is the whole graph. With
 // states of bfloat16 the results differ from others, but not from each other.
 //
-// The scratch directory is removed at the end, also after an error; there is nothing to resume.
+// After each tile of a layer with its output on disk, the rows are made durable and noted with a checksum. The
+// scratch directory is removed at the end, also after an error. If the work was interrupted, killed or cut off by
+// a loss of power, the states stay, and the same work goes on from the last tile. The last layer's rows are no
+// state: that layer begins again.
 package exact
 
 import (

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -125,11 +126,16 @@ func TestEveryReadFails(t *testing.T) {
 	}
 }
 
-// An interruption, whenever it comes, leaves nothing.
+// An interruption, whenever it comes, leaves nothing but states, from which the next process goes on to the
+// same prediction.
 func TestInterrupt(t *testing.T) {
+	groups(t, 8)
 	w := smallWorld(t)
 	room := w.tight(t, 0)
 	o := PredictOptions{Options: w.options(), Out: w.path("out.npy")}
+	want, whole := w.predict(t, o, room)
+	check(t, os.Remove(o.Out))
+	kept, least := 0, whole.BytesRead
 	for n := 0; ; n++ {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		seen := 0
@@ -150,7 +156,21 @@ func TestInterrupt(t *testing.T) {
 		} else if !errors.Is(err, fault.ErrInterrupted) {
 			t.Errorf("at operation %d: %v", n, err)
 		}
+		if _, left := os.Stat(w.path("run.scratch/" + keptFile)); left == nil {
+			if kept++; !strings.Contains(fmt.Sprint(err), "hidden states are kept in "+w.path("run.scratch")) {
+				t.Errorf("at operation %d: states are there: %v", n, err)
+			}
+			got, p := w.predict(t, o, room)
+			if !slices.Equal(got, want) || p.BytesRead > whole.BytesRead {
+				t.Errorf("at operation %d: %d bytes read, %d without an interruption; %v, want %v", n, p.BytesRead, whole.BytesRead, got, want)
+			}
+			least = min(least, p.BytesRead)
+			check(t, os.Remove(o.Out))
+		}
 		w.gone(t, "interrupted")
+	}
+	if kept < 10 || least > whole.BytesRead/2 {
+		t.Errorf("states stayed %d times; %d bytes read at least, of %d", kept, least, whole.BytesRead)
 	}
 }
 

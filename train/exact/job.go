@@ -50,6 +50,8 @@ type job struct {
 	wires    *pieces.Buffers
 	graph    *prepare.Whole
 	scratch  *scratch // nil unless there are states
+	of       string   // identity of the states
+	leaves   bool     // close leaves the states to a later process
 	undo     func()   // of the heap's limit
 
 	fixed int64 // bytes held beside the steps' memory
@@ -81,8 +83,11 @@ func (j *job) do(ctx context.Context, work func(ctx context.Context) error) erro
 		err = work(ctx)
 	}
 	interrupted := fault.EndedBy(ctx, err)
+	j.leaves = interrupted && j.scratch != nil && j.scratch.latest >= 0
 	closed := j.close()
 	switch {
+	case j.leaves && closed == nil:
+		return fault.New(fault.ErrInterrupted, "interrupted: hidden states are kept in %s; the same command goes on from them", j.scratch.dir)
 	case interrupted && closed == nil:
 		return fault.New(fault.ErrInterrupted, "interrupted: nothing was kept")
 	case err != nil && closed != nil:
@@ -203,10 +208,14 @@ func (j *job) ofDataset(err error) error {
 	return fault.Remake(err, j.options.Dataset, "its diskgnn generate or import")
 }
 
-// close releases the resources in reverse order, and removes the states.
+// close releases the resources in reverse order, and removes the states unless a later process can go on
+// from them.
 func (j *job) close() error {
 	var errs []error
-	if j.scratch != nil {
+	switch {
+	case j.leaves:
+		errs = append(errs, j.scratch.leave())
+	case j.scratch != nil:
 		errs = append(errs, j.scratch.close())
 	}
 	if j.undo != nil {

@@ -22,34 +22,45 @@ type emitting func(ctx context.Context, lo int, rows []float32) error
 // compute computes all steps and passes the last one's rows to emit, in the order of the targets. If it
 // returns nil, the graph's files did not change until then.
 func (j *job) compute(ctx context.Context, emit emitting) (err error) {
-	var in *state
+	from, in, out, err := j.goOn(ctx)
+	if err != nil {
+		return err
+	}
 	defer func() {
 		if in != nil {
-			err = errors.Join(err, in.remove(j.fs))
+			err = errors.Join(err, in.drop())
 		}
 	}()
 	for k := range j.steps {
 		s := &j.steps[k]
-		var out *state
+		if k < from {
+			j.skip(s)
+			continue
+		}
 		e := j.finite(s, emit)
 		if s.state > 0 {
-			if out, err = j.newState(k); err != nil {
-				return err
+			if out == nil {
+				if out, err = j.newState(k); err != nil {
+					return err
+				}
 			}
 			e = func(ctx context.Context, _ int, rows []float32) error { return out.write(ctx, rows) }
 		}
-		err := j.step(ctx, k, in, e)
+		err := j.step(ctx, k, in, out, e)
 		if out != nil {
 			err = errors.Join(err, out.finish())
 		}
-		if in != nil {
-			err = errors.Join(err, in.remove(j.fs))
+		switch {
+		case in != nil && err == nil:
+			err = errors.Join(in.remove(j.fs), j.scratch.forget(k-1))
+		case in != nil:
+			err = errors.Join(err, in.drop())
 		}
-		in = out
+		in, out = out, nil
 		if err != nil {
 			return fmt.Errorf("layer %d: %w", s.cost(), err)
 		}
-		if out != nil {
+		if in != nil {
 			release()
 		}
 	}
@@ -58,9 +69,8 @@ func (j *job) compute(ctx context.Context, emit emitting) (err error) {
 
 // newState makes the place of step k's rows.
 func (j *job) newState(k int) (*state, error) {
-	s := &j.steps[k]
-	t := &state{nodes: j.data.Facts().Nodes, width: s.sizes.Shape.Out, of: j.options.stateType()}
-	if s.inMemory {
+	t := j.stateOf(k)
+	if j.steps[k].inMemory {
 		return t, t.hold()
 	}
 	return t, j.scratch.create(k, t)
@@ -69,8 +79,9 @@ func (j *job) newState(k int) (*state, error) {
 // release frees the engine's buffers of a layer before the next layer allocates its own.
 func release() { debug.FreeOSMemory() }
 
-// step computes one step from the features, or from the state before.
-func (j *job) step(ctx context.Context, k int, in *state, emit emitting) error {
+// step computes one step from the features, or from the state before. If out is not nil, it has the step's
+// first rows already, and takes the others.
+func (j *job) step(ctx context.Context, k int, in, out *state, emit emitting) error {
 	s := &j.steps[k]
 	began := time.Now()
 	table := s.sizes.Table
@@ -81,6 +92,9 @@ func (j *job) step(ctx context.Context, k int, in *state, emit emitting) error {
 		Threads: j.options.Threads, Stack: j.stack, Wires: j.wires, Pull: j.engine.NewPull(s.layer, grid.Group, j.graph)}
 	if table.File != nil {
 		l.Need = s.sizes.Need
+	}
+	if out != nil {
+		l.From, l.Ended = int(out.rows()), func() error { return j.keepRows(k, in, out) }
 	}
 	if s.sizes.Edges {
 		l.Graph = &j.topology.CSC
@@ -116,6 +130,13 @@ func (j *job) count(s *step, read *grid.Cost, seconds float64) {
 	}
 	j.report.Logf("layer %d: %s in %s, %s read, %s (waiting for rows %s, computing %s)", s.cost(), units.Of(c.Nodes, "node"), Passes(int64(c.Ranges)),
 		budget.FormatBytes(read.BytesRead), units.Seconds(seconds), units.Seconds(read.ReadSeconds), units.Seconds(seconds-read.ReadSeconds))
+}
+
+// skip counts a layer that an earlier process has computed.
+func (j *job) skip(s *step) {
+	if s.cost() == len(j.costs) {
+		j.costs = append(j.costs, score.LayerCost{Layer: s.cost(), Order: string(j.model.Orders[s.cost()])})
+	}
 }
 
 // Passes counts passes over a table in words.

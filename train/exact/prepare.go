@@ -70,6 +70,9 @@ func (j *job) take(ctx context.Context) (err error) {
 		if j.scratch, err = openScratch(j.fs, dir, j.onDisk()); err != nil {
 			return err
 		}
+		if j.of, err = j.identity(); err != nil {
+			return err
+		}
 	}
 	j.topology.InOrder()
 	j.graph = &prepare.Whole{Graph: &j.topology.CSC, Weighing: j.model.Weighing()}

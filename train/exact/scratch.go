@@ -23,17 +23,21 @@ const (
 	scratchSuffix = ".scratch"
 	scratchLock   = "lock"
 	statePrefix   = "layer-" // and the layer's number
-	stateGranule  = 256 << 10
-	writeStep     = 4 << 20 // between two looks at the context
-	narrowRows    = 1 << 10 // that are narrowed at a time
+	// keptFile notes the rows of states that are whole and durable. It is replaced after each tile of a step with
+	// its state on disk.
+	keptFile     = "kept.json"
+	stateGranule = 256 << 10
+	writeStep    = 4 << 20 // between two looks at the context
+	narrowRows   = 1 << 10 // that are narrowed at a time
 )
 
-// scratch is the directory of hidden states. close removes it; after a crash, the next process to
-// use the directory does.
+// scratch is the directory of hidden states. close removes it, unless the work was interrupted: then the
+// next process of the same work goes on from its states, and one of other work removes them.
 type scratch struct {
-	fs   vfs.FS
-	dir  string
-	lock io.Closer
+	fs     vfs.FS
+	dir    string
+	lock   io.Closer
+	latest int // step of the latest state that keptFile notes, or -1
 }
 
 // scratchDir returns the directory of a run's states: beside the run, or in a directory that the
@@ -63,7 +67,7 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if free < bytes {
+	if free+used(fsys, dir) < bytes {
 		return nil, fault.New(fault.ErrBudget, "the hidden states take %s, but %s has %s free; choose another place with --scratch", budget.FormatBytes(bytes), parent, budget.FormatBytes(free))
 	}
 	if err = vfs.MakeParents(fsys, dir); err == nil {
@@ -72,29 +76,63 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make %s for the hidden states (--scratch chooses another place): %w", dir, err)
 	}
-	s := &scratch{fs: fsys, dir: dir}
+	s := &scratch{fs: fsys, dir: dir, latest: -1}
 	if s.lock, err = fsys.Lock(filepath.Join(dir, scratchLock)); err != nil {
 		return nil, err
 	}
-	if err := s.clear(); err != nil {
+	if _, err := s.list(); err != nil {
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
 }
 
-// clear removes the states that a crash left, and refuses a directory with other content.
-func (s *scratch) clear() error {
+// used returns the bytes of files that a directory has already, which are used again or removed.
+func used(fsys vfs.FS, dir string) (bytes int64) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return 0
+	}
+	for _, name := range names {
+		if st, err := fsys.Stat(filepath.Join(dir, name)); err == nil && ours(name) {
+			bytes += st.Size()
+		}
+	}
+	return bytes
+}
+
+// ours reports whether a file of the scratch directory may be one of this program.
+func ours(name string) bool {
+	return name == scratchLock || strings.HasPrefix(name, statePrefix) || strings.HasPrefix(name, keptFile)
+}
+
+// list returns the names of the files, and refuses a directory with other content.
+func (s *scratch) list() ([]string, error) {
 	names, err := s.fs.List(s.dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if !ours(name) {
+			return nil, fault.New(fault.ErrExists, "%s is in the way of hidden states: it holds %s", s.dir, name)
+		}
+	}
+	return names, nil
+}
+
+// clear removes all states, and the note of them.
+func (s *scratch) clear() error {
+	s.latest = -1
+	return s.clearBut(scratchLock)
+}
+
+// clearBut removes all files but the named ones.
+func (s *scratch) clearBut(keep ...string) error {
+	names, err := s.list()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if name != scratchLock && !strings.HasPrefix(name, statePrefix) {
-			return fault.New(fault.ErrExists, "%s is in the way of hidden states: it holds %s", s.dir, name)
-		}
-	}
-	for _, name := range names {
-		if name != scratchLock {
+		if !slices.Contains(keep, name) {
 			if err := s.fs.Remove(filepath.Join(s.dir, name)); err != nil {
 				return err
 			}
@@ -102,6 +140,14 @@ func (s *scratch) clear() error {
 	}
 	return nil
 }
+
+// path returns the path of the state of step k.
+func (s *scratch) path(k int) string {
+	return filepath.Join(s.dir, fmt.Sprintf("%s%d", statePrefix, k))
+}
+
+// leave keeps the directory for a later process.
+func (s *scratch) leave() error { return s.lock.Close() }
 
 // close removes the directory.
 func (s *scratch) close() error {
@@ -149,7 +195,7 @@ func (t *state) hold() (err error) {
 }
 
 func (s *scratch) create(k int, t *state) (err error) {
-	t.path = filepath.Join(s.dir, fmt.Sprintf("%s%d", statePrefix, k))
+	t.path = s.path(k)
 	if t.file, err = s.fs.Create(t.path); err != nil {
 		return fmt.Errorf("create hidden states: %w", err)
 	}
@@ -181,13 +227,17 @@ func (t *state) append(ctx context.Context, content []byte) error {
 			t.at += int64(copy(t.mem.Bytes()[t.at:], b))
 			return nil
 		}
-		_, _ = t.sum.Write(b)
-		_, err := t.file.Write(b)
+		n, err := t.file.WriteAt(b, t.at)
+		_, _ = t.sum.Write(b[:n])
+		t.at += int64(n)
 		return err
 	})
 }
 
-// finish ends the writing. The state need not survive a crash.
+// rows returns the number of rows that are written.
+func (t *state) rows() int64 { return t.at / int64(t.of.RowBytes(t.width)) }
+
+// finish ends the writing.
 func (t *state) finish() error {
 	if t.file == nil {
 		return nil
@@ -198,13 +248,21 @@ func (t *state) finish() error {
 	return err
 }
 
-// remove gives the state's memory or file back.
-func (t *state) remove(fsys vfs.FS) error {
+// drop gives the state's memory back, or closes its file, which stays.
+func (t *state) drop() error {
 	if t.mem != nil {
 		t.mem.Free()
-		return nil
+		t.mem = nil
 	}
-	return errors.Join(t.finish(), fsys.Remove(t.path))
+	return t.finish()
+}
+
+// remove drops the state, and removes its file.
+func (t *state) remove(fsys vfs.FS) error {
+	if t.mem != nil {
+		return t.drop()
+	}
+	return errors.Join(t.drop(), fsys.Remove(t.path))
 }
 
 func (t *state) Path() string     { return t.path }

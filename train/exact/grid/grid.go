@@ -57,6 +57,9 @@ type Layer struct {
 	Threads int
 	Stack   iostack.Stack
 	Wires   *pieces.Buffers
+	From    int // the targets before it are left out: a multiple of Group
+	// Ended is called after each tile, once all of its rows are emitted, unless it is nil.
+	Ended func() error
 	// Passed is called when rows of the table passed a tile: it counts source rows of all tiles.
 	Passed func(rows int64)
 }
@@ -118,8 +121,10 @@ func (l *Layer) Run(ctx context.Context, emit func(ctx context.Context, lo int, 
 	} else if l.Plan.Hold && r.First {
 		err = r.stream(ctx, selection{hi: int(r.Table.Rows)}, func(int, int, []float32) error { return nil })
 	}
-	for lo := 0; l.Graph != nil && lo < r.count && err == nil; lo += l.Plan.Tile {
-		err = r.tile(ctx, lo, min(lo+l.Plan.Tile, r.count), emit)
+	for lo := l.From; l.Graph != nil && lo < r.count && err == nil; lo += l.Plan.Tile {
+		if err = r.tile(ctx, lo, min(lo+l.Plan.Tile, r.count), emit); err == nil {
+			err = r.ended()
+		}
 	}
 	if r.file != nil {
 		r.cost.BytesRead = r.file.Bytes()
@@ -220,13 +225,25 @@ func (r *run) maps(ctx context.Context, to, x []float32, first, n int) error {
 
 // rows computes a layer without neighbours: the rows that Map makes.
 func (r *run) rows(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) error {
-	return r.stream(ctx, selection{hi: int(r.Table.Rows)}, func(first, n int, x []float32) error {
+	err := r.stream(ctx, selection{lo: r.From, hi: int(r.Table.Rows)}, func(first, n int, x []float32) error {
 		if err := r.maps(ctx, r.mapped, x, first, n); err != nil {
 			return err
 		}
 		r.Passed(int64(n))
 		return emit(ctx, first, r.mapped[:n*r.Row])
 	})
+	if err != nil {
+		return err
+	}
+	return r.ended()
+}
+
+// ended tells the caller that a tile is done.
+func (r *run) ended() error {
+	if r.Ended == nil {
+		return nil
+	}
+	return r.Ended()
 }
 
 // begin sets the accumulators and cursors of the targets from lo to hi.
