@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -271,14 +272,26 @@ func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error)
 			return errors.Join(os.WriteFile(c.name+".new", other, 0o666), os.Rename(c.name+".new", c.name))
 		}
 		other := slices.Clone(b)
-		at := bit / 8
-		if k := slices.IndexFunc(b[at:], func(x byte) bool { return x != 0 }); k > 0 {
-			at += k // most zeros of small files fill pages
-		}
-		other[at] ^= 1 << (bit % 8)
+		other[ofContent(b, bit/8)] ^= 1 << (bit % 8)
 		return os.WriteFile(c.name, other, 0o666)
 	}
 	return c, nil
+}
+
+// ofContent returns the place of the n-th byte that is not zero, or n if all are: most zeros of small files fill
+// pages, and no command reads them. n is taken modulo the number of places.
+func ofContent(b []byte, n int) int {
+	filled := len(b) - bytes.Count(b, []byte{0})
+	if filled == 0 {
+		return n % len(b)
+	}
+	n %= filled
+	return slices.IndexFunc(b, func(x byte) bool {
+		if x != 0 {
+			n--
+		}
+		return n < 0
+	})
 }
 
 // atRest changes an input before the step, and puts it back after it. The step may end well only if it
