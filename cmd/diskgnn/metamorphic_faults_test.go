@@ -84,7 +84,7 @@ func inputKind(kind string) bool {
 // strikes returns the number of faults of a kind that strike a command. Faults of inputs are in successive files.
 func strikes(kind string) int {
 	if inputKind(kind) {
-		return 6
+		return 10
 	}
 	return 3
 }
