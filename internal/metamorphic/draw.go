@@ -18,7 +18,7 @@ var Faults = []string{
 	"slow", "clock", // operations take long; files that are read have times of another clock
 }
 
-// faulty are the commands in which programs have faults. Training has twice as many: it reads most files, in
+// faulty are the commands in which programs have faults. Training is there twice: it reads most files, in
 // most ways.
 var faulty = []string{"generate", "presample", "pack", "train", "train", "predict"}
 
