@@ -77,3 +77,6 @@ func (s *Store) KeepIdle(n int) { s.src.files = s.src.newFiles(n) }
 func (sl *Slot) PlanRoom() []int {
 	return []int{cap(sl.plan.SSD), cap(sl.plan.Hits), cap(sl.plan.Admit)}
 }
+
+// SumsBytes is the memory that is planned for the tables of page checksums.
+var SumsBytes = sumsBytes

@@ -482,3 +482,15 @@ func TestReplayGivesFilesBack(t *testing.T) {
 		t.Errorf("%d files are open, %v", k.open, err)
 	}
 }
+
+// TestSumsBytes: by hand, 4 bytes for every 4096 of the rows that are cached, read for evaluation, or shared.
+func TestSumsBytes(t *testing.T) {
+	w := sharing(t)
+	f := w.reader.Facts()
+	if f.HotRows == 0 || f.EvalRows == 0 || f.SSDRows == 0 {
+		t.Fatalf("%+v", f)
+	}
+	if got, want := packed.SumsBytes(w.reader), 4*((f.HotRows+f.EvalRows+f.SSDRows)*int64(f.RowBytes)/4096); got != want || want < 12 {
+		t.Errorf("%d bytes, want %d", got, want)
+	}
+}

@@ -178,6 +178,12 @@ func TestReadsAreBounded(t *testing.T) {
 	if !strings.Contains(p.Problems[0], "no --memory reads less than 2.9 MiB") { // features, once
 		t.Errorf("%q", p.Problems)
 	}
+	o.MaxRead = &budget.Size{Value: features} // which suffices to the byte
+	p, err = PlanEvaluation(t.Context(), disk, o, progress.Discard)
+	check(t, err)
+	if !strings.Contains(p.Problems[0], ": with --memory ") {
+		t.Errorf("%q", p.Problems)
+	}
 	o.MaxRead = &budget.Size{Value: 10, Unit: budget.UnitPercent}
 	if _, err := PlanEvaluation(t.Context(), disk, o, progress.Discard); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("a share: %v", err)
