@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -492,5 +494,28 @@ func TestSumsBytes(t *testing.T) {
 	}
 	if got, want := packed.SumsBytes(w.reader), 4*((f.HotRows+f.EvalRows+f.SSDRows)*int64(f.RowBytes)/4096); got != want || want < 12 {
 		t.Errorf("%d bytes, want %d", got, want)
+	}
+}
+
+// TestChunkFileIsGone: a batch with a chunk in a file that cannot be opened does not begin.
+func TestChunkFileIsGone(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	s, sl := w.openMin(t, newStack(t))
+	defer func() { sl.Free(); _ = s.Close() }()
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if w.reader.Index().Train[0].ColdRows(1) == 0 {
+		t.Fatal("the first batch has no chunk")
+	}
+	if err := os.Remove(w.reader.Path(packfile.ColdFile(0))); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Start(sl, 0)
+	if err == nil {
+		err = s.LoadGraph(t.Context(), sl)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }
