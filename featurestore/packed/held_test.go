@@ -519,3 +519,23 @@ func TestChunkFileIsGone(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFactsCountSeeds: an epoch has the seed nodes of its batches, and all epochs have the same number; of evaluation
+// the larger set counts.
+func TestFactsCountSeeds(t *testing.T) {
+	w := buildMin(t, "same", "none")
+	ix, f := w.reader.Index(), packed.Facts(w.reader)
+	train, valid, test := 0, 0, 0
+	for i := range ix.Train {
+		train += int(ix.Train[i].Seeds)
+	}
+	for i := range ix.Valid {
+		valid += int(ix.Valid[i].Seeds)
+	}
+	for i := range ix.Test {
+		test += int(ix.Test[i].Seeds)
+	}
+	if f.Epochs*int(f.EpochSeeds) != train || int(f.EvalSeeds) != max(valid, test) || train == 0 || f.EvalSeeds == 0 {
+		t.Errorf("%d epochs of %d seed nodes, %d in all; %d of evaluation, of %d and %d", f.Epochs, f.EpochSeeds, train, f.EvalSeeds, valid, test)
+	}
+}

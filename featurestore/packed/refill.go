@@ -120,6 +120,11 @@ func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) 
 	return read, err
 }
 
+// inReadingOrder compares arrivals by batch, then by row.
+func inReadingOrder(a, b arrival) int {
+	return int(int64(a.batch)<<32|int64(a.row)) - int(int64(b.batch)<<32|int64(b.row))
+}
+
 // record admits the rows of the refill record that ends before the given batch, if any.
 func (r *replayer) record(ctx context.Context, first int, rep progress.Reporter) (int64, error) {
 	if first == 0 {
@@ -139,9 +144,7 @@ func (r *replayer) record(ctx context.Context, first int, rep progress.Reporter)
 	if err != nil {
 		return 0, err
 	}
-	slices.SortFunc(list, func(a, b arrival) int {
-		return int(int64(a.batch)<<32|int64(a.row)) - int(int64(b.batch)<<32|int64(b.row))
-	})
+	slices.SortFunc(list, inReadingOrder)
 	task := rep.Task("refill the cache", int64(len(list)), progress.Rows)
 	defer task.Done()
 	for len(list) > 0 {
