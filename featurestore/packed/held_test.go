@@ -515,6 +515,7 @@ func TestChunkFileIsGone(t *testing.T) {
 	if err == nil {
 		err = s.LoadGraph(t.Context(), sl)
 	}
+	err = errors.Join(err, s.Wait(t.Context(), sl)) // no read is in flight then
 	if !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
