@@ -113,7 +113,7 @@ var Options = []Option{
 	{Command: "train", Flag: "gpu-cache", Values: []string{"", "12%"}, Free: true},
 	{Command: "train", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "train", Flag: "memory", Values: []string{"", "256MiB"}, Free: true},
-	{Command: "train", Flag: "ram-cache", Values: []string{"", "12%", "25%", "50%"}, Free: true}, // "": all rows fit
+	{Command: "train", Flag: "ram-cache", Values: []string{"", "12%", "25%", "50%"}, Free: true},        // "": all rows fit
 	{Command: "train", Flag: "cache-policy", Values: []string{"", "lru", "clock", "sieve"}, Free: true}, // of the store rows
 	{Command: "train", Flag: "slots", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "train", Flag: "io", Values: []string{"pread", "uring", "nvme"}, Free: true},
