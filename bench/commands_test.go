@@ -28,7 +28,7 @@ func TestSubcommands(t *testing.T) {
 	defer func() { effort, steadyAfter, steadyFor = whole, after, during }()
 	effort, steadyAfter, steadyFor = driverate.Effort{For: time.Millisecond}, 0, 0.001
 	graph, samples, pack := filepath.Join(dir, "graph"), filepath.Join(dir, "samples"), filepath.Join(dir, "pack")
-	edges := filepath.Join(dir, "edges.csv")
+	trained, edges := filepath.Join(dir, "run"), filepath.Join(dir, "edges.csv")
 	if err := os.WriteFile(edges, []byte("src,dst\n0,1\n8,3\n2,4\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -37,6 +37,7 @@ func TestSubcommands(t *testing.T) {
 		[]string{"generate", "--out", graph, "--nodes", "1000", "--dim", "8", "--classes", "3", "--train-ratio", "0.2"},
 		[]string{"presample", "--dataset", graph, "--out", samples, "--fanout", "2,2", "--batch-size", "50", "--epochs", "2"},
 		[]string{"pack", "--dataset", graph, "--samples", samples, "--out", pack, "--cache", "10%", "--bands", "50,10"},
+		[]string{"train", "--pack", pack, "--out", trained, "--epochs", "2", "--hidden", "4", "--trace"},
 	); err != nil {
 		t.Fatal(err)
 	}
@@ -54,13 +55,15 @@ func TestSubcommands(t *testing.T) {
 		{"step BLOCKS -make SAMPLES -dataset GRAPH", ""},
 		{"step BLOCKS -steps 1 -warmup 0 -hidden 4", "median_ms,step_per_sgemm,prepare_ms"},
 		{"validation -pack PACK -hold 1GiB", "bytes over,seconds over,requests cold"},
+		{"boundary RUN/trace.json", "median ms,longest ms"},
+		{"exact -dataset GRAPH -run RUN -rounds 1 -memory ,256MiB -before " + bin, "bytes_over_plan,peak_anon_bytes"},
 		{"stream -pack PACK -engine cpu -rounds 1 -epochs 2 -serial -- --hidden 4", "serial_over_streamed,ratio"},
 		{"simulated -rounds 1 -stores rows,packed" + small, "measured_seconds,simulated_seconds,error"},
 		{"job -rounds 1 -nodes 600 -dim 4 -train-ratio 0.1 -fanout 2,2 -hidden 4 -epochs 2 -cache 100% -exact", "drive_written_bytes,valid_epoch,test_accuracy"},
 		{"gids -sensitivities=false", "aggregation_seconds_simulated"},
 		{"beacon -batches 1", "authors"},
 	} {
-		words := strings.Fields(strings.NewReplacer("GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks"), "EDGES", edges).Replace(c.args))
+		words := strings.Fields(strings.NewReplacer("GRAPH", graph, "SAMPLES", samples, "PACK", pack, "BLOCKS", filepath.Join(dir, "blocks"), "EDGES", edges, "RUN", trained).Replace(c.args))
 		for i := range words {
 			words[i] = strings.ReplaceAll(words[i], `\x20`, " ")
 		}
