@@ -291,8 +291,8 @@ func (g *Group) Close() {
 			_ = p.conn.SetDeadline(time.Now().Add(g.limits.Drain))
 			_ = p.send(bye)
 		}
-		g.once.Do(func() { g.cancel(errDone) })
 	}
+	g.once.Do(func() { g.cancel(errDone) }) // or waits until lose has begun to tell the others
 	g.said.Wait()
 	if g.listener != nil {
 		_ = g.listener.Close() // again: the next run at this address finds it free

@@ -264,8 +264,13 @@ func TestAcceptPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &stumbling{newPipes(), []int{10, 2}}
 		m := usual(0, 3)
+		var mu sync.Mutex // two goroutines of Listen make notes
 		var said []string
-		m.Note = func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }
+		m.Note = func(format string, args ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			said = append(said, fmt.Sprintf(format, args...))
+		}
 		groups, errs := make([]*Group, 3), make([]error, 3)
 		began := time.Now()
 		joined := make([]time.Duration, 3)
