@@ -165,17 +165,9 @@ func TestSourcesFail(t *testing.T) {
 		if err != nil || len(good.Problems) > 0 {
 			t.Errorf("%s: %q, %v", s.path, good.Problems, err)
 		}
-		for n := 0; ; n++ {
-			files := importertest.NewFiles(datasettest.FS)
-			fail := &vfs.FailAt{N: n, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpOpen }}
-			p, err := importer.MakePlan(t.Context(), vfs.Inject(files, fail), out, f, o, progress.Discard)
-			if left := files.StillOpen(); len(left) > 0 {
-				t.Errorf("%s, %v: %q are still open", s.path, fail, left)
-			}
-			if !fail.Fired() {
-				break
-			}
-			if !errors.Is(err, boom) && !(err == nil && cmp.Equal(p, good)) {
+		for fail := range importertest.Failures(t, datasettest.FS, boom, vfs.OpOpen) {
+			p, err := importer.MakePlan(t.Context(), fail, out, f, o, progress.Discard)
+			if fail.Fired() && !errors.Is(err, boom) && !(err == nil && cmp.Equal(p, good)) {
 				t.Errorf("%s, %v: %q, %v", s.path, fail, p.Problems, err)
 			}
 		}

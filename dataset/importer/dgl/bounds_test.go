@@ -88,20 +88,12 @@ func TestFails(t *testing.T) {
 		}
 		return errors.Join(rows.Next(make([]float32, 6)), rows.Close())
 	}
-	for n := 0; ; n++ {
-		files := importertest.NewFiles(datasettest.FS)
-		fail := &vfs.FailAt{N: n, Err: errBoom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpOpen || op == vfs.OpRead }}
-		err := read(vfs.Inject(files, fail))
-		if left := files.StillOpen(); len(left) > 0 {
-			t.Errorf("%v: %q are open", fail, left)
+	for fail := range importertest.Failures(t, datasettest.FS, errBoom, vfs.OpOpen, vfs.OpRead) {
+		err := read(fail)
+		if !fail.Fired() && (err != nil || fail.N < 10) {
+			t.Errorf("%d operations: %v", fail.N, err)
 		}
-		if !fail.Fired() {
-			if err != nil || n < 10 {
-				t.Errorf("%d operations: %v", n, err)
-			}
-			return
-		}
-		if !errors.Is(err, errBoom) {
+		if fail.Fired() && !errors.Is(err, errBoom) {
 			t.Errorf("%v: %v", fail, err)
 		}
 	}

@@ -442,20 +442,12 @@ func TestNamedFails(t *testing.T) {
 		}
 		return errors.Join(rows.Next(make([]float32, 6)), rows.Close())
 	}
-	for n := 0; ; n++ {
-		files := importertest.NewFiles(datasettest.FS)
-		fail := &vfs.FailAt{N: n, Err: boom, Match: func(vfs.Op, string) bool { return true }}
-		err := read(vfs.Inject(files, fail))
-		if left := files.StillOpen(); len(left) > 0 {
-			t.Errorf("%v: %q are open", fail, left)
+	for fail := range importertest.Failures(t, datasettest.FS, boom) {
+		err := read(fail)
+		if !fail.Fired() && (err != nil || fail.N < 20) {
+			t.Errorf("%d operations: %v", fail.N, err)
 		}
-		if !fail.Fired() {
-			if err != nil || n < 20 {
-				t.Errorf("%d operations: %v", n, err)
-			}
-			break
-		}
-		if !errors.Is(err, boom) {
+		if fail.Fired() && !errors.Is(err, boom) {
 			t.Errorf("%v: %v", fail, err)
 		}
 	}
@@ -465,17 +457,9 @@ func TestNamedFails(t *testing.T) {
 func TestPackedFails(t *testing.T) {
 	at, boom := files(t), errors.New("boom")
 	for name, f := range map[string]importer.Format{"e.txt.gz": raw.SNAP, "g.graph-txt.gz": raw.WebGraph} {
-		for n := 0; ; n++ {
-			files := importertest.NewFiles(datasettest.FS)
-			fail := &vfs.FailAt{N: n, Err: boom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpOpen }}
-			_, err := f.Open(vfs.Inject(files, fail), []string{at(name)}, &importer.Reading{FeatureFile: "random:2", LabelFile: "random:2"})
-			if left := files.StillOpen(); len(left) > 0 {
-				t.Errorf("%s: %v: %q are open", name, fail, left)
-			}
-			if !fail.Fired() {
-				break
-			}
-			if !errors.Is(err, boom) {
+		for fail := range importertest.Failures(t, datasettest.FS, boom, vfs.OpOpen) {
+			_, err := f.Open(fail, []string{at(name)}, &importer.Reading{FeatureFile: "random:2", LabelFile: "random:2"})
+			if fail.Fired() && !errors.Is(err, boom) {
 				t.Errorf("%s: %v: %v", name, fail, err)
 			}
 		}

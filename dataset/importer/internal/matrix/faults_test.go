@@ -74,16 +74,8 @@ func TestFilesFail(t *testing.T) {
 		if err != nil {
 			t.Fatal(s, err)
 		}
-		for n := 0; ; n++ {
-			files := importertest.NewFiles(vfs.OS)
-			fail := &vfs.FailAt{N: n, Err: errBoom, Match: func(op vfs.Op, _ string) bool { return op == vfs.OpOpen || op == vfs.OpRead }}
-			got, err := contents(t, vfs.Inject(files, fail), s)
-			if left := files.StillOpen(); len(left) > 0 {
-				t.Errorf("%s, %v: %q are open", s.Path, fail, left)
-			}
-			if !fail.Fired() {
-				break
-			}
+		for fail := range importertest.Failures(t, vfs.OS, errBoom, vfs.OpOpen, vfs.OpRead) {
+			got, err := contents(t, fail, s)
 			if err == nil && !reflect.DeepEqual(got, good) {
 				t.Errorf("%s, %v: it makes a difference, and no error", s.Path, fail)
 			}

@@ -233,22 +233,14 @@ func whole(ctx context.Context, d *Dict) (found, named int, err error) {
 // TestFailures fails every operation on files in turn: its error is returned, and no file stays open.
 func TestFailures(t *testing.T) {
 	boom := errors.New("boom")
-	for n := 0; ; n++ {
-		files := importertest.NewFiles(vfs.OS)
-		fail := &vfs.FailAt{N: n, Err: boom, Match: func(vfs.Op, string) bool { return true }}
-		d := onDisk(t, vfs.Inject(files, fail))
+	for fail := range importertest.Failures(t, vfs.OS, boom) {
+		d := onDisk(t, fail)
 		found, named, err := whole(t.Context(), d)
 		err = errors.Join(err, d.Close())
-		if open := files.StillOpen(); len(open) > 0 {
-			t.Errorf("%v: %q are open", fail, open)
+		if !fail.Fired() && (err != nil || found != 7 || named != 10 || fail.N < 50) {
+			t.Errorf("%d found, %d named after %d operations, %v", found, named, fail.N, err)
 		}
-		if !fail.Fired() {
-			if err != nil || found != 7 || named != 10 || n < 50 {
-				t.Errorf("%d found, %d named after %d operations, %v", found, named, n, err)
-			}
-			return
-		}
-		if !errors.Is(err, boom) {
+		if fail.Fired() && !errors.Is(err, boom) {
 			t.Errorf("%v: %v", fail, err)
 		}
 	}
