@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,12 +33,11 @@ func boundaryCommand(h *harness, _ *flag.FlagSet) func(context.Context, []string
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			for _, to := range []string{"evaluate", "train"} {
-				list := gaps[to]
-				if len(list) == 0 {
+				found := spreadOf(gaps[to])
+				if found.Rounds == 0 {
 					return fmt.Errorf("%s has no change to %s", name, to)
 				}
-				slices.Sort(list)
-				if err := h.report(row{{"trace", name}, {"to", to}, {"changes", len(list)}, {"median ms", list[len(list)/2]}, {"longest ms", list[len(list)-1]}}); err != nil {
+				if err := h.report(row{{"trace", name}, {"to", to}, {"changes", found.Rounds}, {"median ms", found.Median}, {"longest ms", found.Max}}); err != nil {
 					return err
 				}
 			}
@@ -51,10 +51,8 @@ func boundaryCommand(h *harness, _ *flag.FlagSet) func(context.Context, []string
 func boundaries(trace []byte) (map[string][]float64, error) {
 	var t struct {
 		TraceEvents []struct {
-			Ph      string
-			Name    string
-			Ts, Dur float64         // µs
-			Args    json.RawMessage // of a lane: its name
+			Ph, Name string
+			Ts, Dur  float64 // µs
 		}
 	}
 	if err := json.Unmarshal(trace, &t); err != nil {
@@ -71,12 +69,7 @@ func boundaries(trace []byte) (map[string][]float64, error) {
 			spans = append(spans, span{pipeline, e.Ts, e.Ts + e.Dur})
 		}
 	}
-	slices.SortFunc(spans, func(a, b span) int {
-		if a.begin < b.begin {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
 	gaps := map[string][]float64{}
 	for i := 1; i < len(spans); i++ {
 		if to := spans[i].pipeline; to != spans[i-1].pipeline {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"slices"
 	"strings"
 )
 
@@ -47,7 +48,7 @@ type exact struct {
 
 // args returns the command with this memory.
 func (e *exact) args(size string, more ...string) []string {
-	args := append(append([]string{}, e.command...), more...)
+	args := slices.Concat(e.command, more)
 	if size != "" {
 		args = append(args, "--memory", size)
 	}
