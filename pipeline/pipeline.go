@@ -95,7 +95,6 @@ type Pipeline[S any] struct {
 	admitted int    // items that calls of Run have admitted: only they leave the last link
 	open     int    // items that may begin: those, and expected ones
 	begun    int    // items that have a slot, or had one
-	left     int    // items that have left the last link
 	board    board  // of the items' places
 	busy     []bool // by slot: an item is in it, or may enter it
 
@@ -274,8 +273,7 @@ func (p *Pipeline[S]) Run(n int) error {
 			return p.err
 		}
 		p.finish(item)
-		p.left++
-		p.board.left.Store(int64(p.left))
+		p.board.left.Add(1)
 		p.busy[item%len(p.config.Slots)] = false
 		p.admit()
 	}
@@ -294,7 +292,7 @@ func (p *Pipeline[S]) Expect(n int) {
 
 // admit lets items that may begin enter the idle slots.
 func (p *Pipeline[S]) admit() {
-	for ; p.begun < min(p.open, p.left+len(p.config.Slots)); p.begun++ {
+	for ; p.begun < min(p.open, int(p.board.left.Load())+len(p.config.Slots)); p.begun++ {
 		p.busy[p.begun%len(p.config.Slots)] = true
 		p.pass(0, p.begun)
 	}
