@@ -84,11 +84,11 @@ func (s *scratch) forget(k int) error {
 
 // keepRows keeps the rows of step k so far, if a later process could go on from them.
 func (j *job) keepRows(k int, in, out *state) error {
-	if out.mem != nil || in != nil && in.mem != nil && out.rows() < out.nodes {
-		return nil
+	if out.rows() == out.nodes {
+		in = nil // not needed any more
 	}
-	if in != nil && in.mem != nil {
-		in = nil
+	if out.mem != nil || in != nil && in.mem != nil {
+		return nil
 	}
 	return j.scratch.keep(j.of, k, in, out)
 }
