@@ -10,9 +10,9 @@ import (
 // flag is not given, "yes" that a flag without a value is.
 //
 // Some flags of Options are no flags of the program: shards is the number of shards that are made and
-// merged, interrupt the number of operations after which the command is interrupted and resumed, resume tells whether it is
-// resumed with other threads, slots and checkpoints, longer whether the run first has one epoch, ranks is the
-// number of ranks that train, and slice tells whether slices of the pack are made.
+// merged, interrupt the number of operations after which the command is interrupted and resumed, resume tells
+// whether it is resumed with other threads, slots and checkpoints, longer whether the run first has one epoch,
+// ranks is the number of ranks that train, and slice tells whether slices of the pack are made.
 type Option struct {
 	Command string
 	Flag    string
