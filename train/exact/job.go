@@ -70,6 +70,7 @@ type step struct {
 	plan     grid.Plan
 	state    int64 // bytes of its rows, if they are a state
 	inMemory bool  // the state is held in memory, not on disk
+	kept     int64 // rows of the state that an earlier process has computed
 }
 
 // do opens everything, runs the work and closes everything. An interruption is an

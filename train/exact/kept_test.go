@@ -71,7 +71,7 @@ func TestKeptStatesAreChecked(t *testing.T) {
 	left := filepath.Join(t.TempDir(), "left")
 	w.interrupted(t, o, room, 4)
 	check(t, os.CopyFS(left, os.DirFS(w.path("run.scratch"))))
-	again := func(what string, o PredictOptions, room int64) (read int64) {
+	again := func(what string, o PredictOptions, room int64) Prediction {
 		t.Helper()
 		check(t, os.RemoveAll(w.path("run.scratch")))
 		check(t, os.CopyFS(w.path("run.scratch"), os.DirFS(left)))
@@ -79,16 +79,18 @@ func TestKeptStatesAreChecked(t *testing.T) {
 		if o.StateDType == "" && !slices.Equal(got, want) {
 			t.Fatalf("%s: %v, want %v", what, got, want)
 		}
-		return p.BytesRead
+		return p
 	}
-	if n := again("as it was", o, room); n >= whole.BytesRead {
-		t.Errorf("%d bytes were read, %d by a process that begins", n, whole.BytesRead)
+	// The projection and three tiles of 8 rows of layer 0 are there; 5 tiles are left, the last one of 4 rows.
+	p := again("as it was", o, room)
+	if l, all := p.Layers[0], whole.Layers[0]; p.BytesRead >= whole.BytesRead || all.Ranges != 8 || l.Ranges != 5 || l.Sources != 5*60 || l.BytesWritten != (60-3*8)*6*4 || all.BytesWritten != 60*(4+6)*4 {
+		t.Errorf("%d bytes were read, %d by a process that begins; %+v, %+v", p.BytesRead, whole.BytesRead, l, all)
 	}
-	if n := again("with other memory", o, w.tight(t, 0.1)); n >= whole.BytesRead {
-		t.Errorf("%d bytes were read, %d by a process that begins", n, whole.BytesRead)
+	if p := again("with other memory", o, w.tight(t, 0.1)); p.BytesRead >= whole.BytesRead {
+		t.Errorf("%d bytes were read, %d by a process that begins", p.BytesRead, whole.BytesRead)
 	}
-	if n := again("with memory for all", o, 1<<30); n != int64(len(w.raw.Features)) {
-		t.Errorf("with memory for all %d bytes were read", n)
+	if p := again("with memory for all", o, 1<<30); p.BytesRead != int64(len(w.raw.Features)) {
+		t.Errorf("with memory for all %d bytes were read", p.BytesRead)
 	}
 	half := o
 	half.StateDType = StateBF16

@@ -94,12 +94,13 @@ func (j *job) step(ctx context.Context, k int, in, out *state, emit emitting) er
 		l.Need = s.sizes.Need
 	}
 	if out != nil {
-		l.From, l.Ended = int(out.rows()), func() error { return j.keepRows(k, in, out) }
+		s.kept = out.rows()
+		l.From, l.Ended = int(s.kept), func() error { return j.keepRows(k, in, out) }
 	}
 	if s.sizes.Edges {
 		l.Graph = &j.topology.CSC
 	}
-	task := j.report.Task(fmt.Sprintf("layer %d of %d", s.cost()+1, j.model.Layers()), s.plan.Tiles*s.sizes.Nodes, progress.Nodes)
+	task := j.report.Task(fmt.Sprintf("layer %d of %d", s.cost()+1, j.model.Layers()), s.passes()*s.sizes.Nodes, progress.Nodes)
 	defer task.Done()
 	l.Passed = task.Add
 	read, err := l.Run(ctx, emit)
@@ -120,16 +121,25 @@ func (j *job) count(s *step, read *grid.Cost, seconds float64) {
 	}
 	c := &j.costs[s.cost()]
 	c.Order, c.Nodes, c.Edges = string(j.model.Orders[s.cost()]), int64(s.targets.len()), s.lists.edges
-	c.Ranges, c.Blocks, c.Sources = int(s.plan.Tiles), s.plan.Blocks, s.plan.Tiles*s.sizes.Nodes
+	c.Ranges, c.Blocks, c.Sources = int(s.passes()), s.plan.Blocks, s.passes()*s.sizes.Nodes
 	c.BytesRead += read.BytesRead
 	c.Seconds += seconds
 	c.ReadSeconds += read.ReadSeconds
 	c.ComputeSeconds = c.Seconds - c.ReadSeconds
 	if !s.inMemory {
-		c.BytesWritten += s.state
+		c.BytesWritten += s.state / s.sizes.Nodes * (s.sizes.Nodes - s.kept)
 	}
 	j.report.Logf("layer %d: %s in %s, %s read, %s (waiting for rows %s, computing %s)", s.cost(), units.Of(c.Nodes, "node"), Passes(int64(c.Ranges)),
 		budget.FormatBytes(read.BytesRead), units.Seconds(seconds), units.Seconds(read.ReadSeconds), units.Seconds(seconds-read.ReadSeconds))
+}
+
+// passes returns the number of tiles that this process computes.
+func (s *step) passes() int64 {
+	if s.kept == 0 {
+		return s.plan.Tiles
+	}
+	tile := int64(s.plan.Tile)
+	return (s.sizes.Targets - s.kept + tile - 1) / tile
 }
 
 // skip counts a layer that an earlier process has computed.
