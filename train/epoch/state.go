@@ -111,7 +111,12 @@ func (t *Trainer) note(format string, args ...any) {
 }
 
 // diverged is the error of training with numbers beyond float32. The clause evidence names the
-// number.
+// number. If files that the batches were read from have changed, that is the error.
 func (t *Trainer) diverged(evidence string) error {
+	if t.Dir != nil {
+		if err := t.Dir.CheckSources(); err != nil {
+			return err
+		}
+	}
 	return fault.New(fault.ErrUsage, "%s: training diverged (try a lower --lr than %v), or the features are not finite", evidence, t.Recipe.LR)
 }

@@ -213,6 +213,12 @@ func TestWhatFails(t *testing.T) {
 		if err := w.run(context.Background(), collective.One(), nil); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", what, err)
 		}
+		w = newWorld(t)
+		w.begin()
+		w.fails, w.dir.Sources = what, func() error { return errBroken }
+		if err := w.run(context.Background(), collective.One(), nil); !errors.Is(err, errBroken) || errors.Is(err, fault.ErrUsage) {
+			t.Errorf("%s, of files that have changed: %v", what, err)
+		}
 	}
 }
 
