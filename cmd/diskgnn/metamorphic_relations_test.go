@@ -146,7 +146,8 @@ func (l *variantRun) sameRun() error {
 			return err
 		}
 	}
-	if err := l.sameBatches(other, bits); err != nil || !l.learns() || !l.fresh() && !l.comparable() {
+	// Rounded rows give other scores, and these may end the run in another epoch.
+	if err := l.sameBatches(other, bits && (l.fresh() || l.comparable())); err != nil || !l.learns() || !l.fresh() && !l.comparable() {
 		return err
 	}
 	if !bits {
