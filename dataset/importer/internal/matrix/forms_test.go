@@ -373,6 +373,10 @@ func TestParquetEmpty(t *testing.T) {
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
+	writeParquet(t, name, 10, []struct{ L []int64 }{})
+	if got, err := numbersOf(Open(vfs.OS, Spec{Path: name})); got != "" || err != nil {
+		t.Errorf("lists of no rows: %s, %v", got, err)
+	}
 	// pyarrow writes a row group without rows, with a page that it does not place.
 	for file, want := range map[string]string{"none": "", "groups": "[1 2]"} {
 		s := Spec{Path: filepath.Join("testdata", file+".parquet")}

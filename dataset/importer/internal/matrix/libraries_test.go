@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/dataset/importer/importertest"
+	"diskgnn/dataset/importer/internal/pickle"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
@@ -384,6 +385,55 @@ func TestBufferInMessage(t *testing.T) {
 		}
 		if _, _, _, _, err := m.where(p, 1); !errors.Is(err, fault.ErrInput) {
 			t.Errorf("a second buffer: %v", err)
+		}
+	}
+}
+
+// TestTooFewValues: a buffer of 8 bytes has 64 flags, 2 numbers of 4 bytes, or the ends of 1 word, and no
+// more.
+func TestTooFewValues(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "x")
+	importertest.Save(t, name, make([]byte, 8))
+	f, err := vfs.OS.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	m := &arrowFile{columnar: columnar{name: "x", f: f}}
+	buffers := make([]byte, 3*16) // the first is of missing values, the last of text: both are empty
+	buffers[16+8] = 8
+	for k, most := range map[kind]int64{boolean: 64, int32s: 2, words: 1} {
+		r := &arrowReader{m: m, f: arrowField{name: "a", kind: k, offset: 4}}
+		for n, ok := range map[int64]bool{most: true, most + 1: false} {
+			p := part{g: &message{next: 8}, buffers: buffers, n: n}
+			_, err := r.values(&arrowWords{bufs: make([][]byte, 3)}, p, k, 0)
+			if ok && err != nil || !ok && (!errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "column a has fewer values than it should have")) {
+				t.Errorf("%d values of kind %v: %v", n, k, err)
+			}
+		}
+	}
+}
+
+// TestPickKey picks a value of a dictionary by its name, and the saved value itself where there is no
+// dictionary. None is no value.
+func TestPickKey(t *testing.T) {
+	both := &pickle.Dict{Keys: []any{"x", "y"}, Values: []any{int64(7), nil}}
+	for _, c := range []struct {
+		root any
+		key  string
+		want any
+		says string
+	}{
+		{both, "x", int64(7), ""},
+		{both, "y", nil, "it has x: name one of them"},
+		{both, "z", nil, "it has x: name one of them"},
+		{both, "", nil, "it has x: name one of them"},
+		{int64(7), "", int64(7), ""},
+		{int64(7), "x", nil, `it has a single value, without the name "x"`},
+	} {
+		got, err := pickKey(c.key)(c.root)
+		if got != c.want || c.says == "" && err != nil || c.says != "" && (!errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%q of %v: %v, %v", c.key, c.root, got, err)
 		}
 	}
 }
