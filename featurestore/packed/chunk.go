@@ -156,9 +156,9 @@ func (p *chunkPart) place() error {
 
 // Do loads pieces of the chunk.
 func (p *chunkPart) Do(lo, hi int, scratch *[]byte) error {
-	t, i := p.b.train(), 0
+	t, i := p.b.train(), -1
 	return t.Pieces(p.src.pack.Form(), p.through, func(at packfile.Piece) error {
-		if i++; i-1 < lo || i-1 >= hi {
+		if i++; i < lo || i >= hi {
 			return nil
 		}
 		return p.form.piece(p, at, scratch)

@@ -286,3 +286,58 @@ func TestEvalRowsOutOfOrder(t *testing.T) {
 		}
 	}
 }
+
+// refusing is a stack that takes no reads of files of the SSD level while it refuses.
+type refusing struct {
+	iostack.Stack
+	err error
+}
+
+func (s *refusing) Submit(g *iostack.Group, reqs []iostack.Request) error {
+	if s.err != nil && strings.HasPrefix(filepath.Base(reqs[0].File.Name()), "ssd-") {
+		return s.err
+	}
+	return s.Stack.Submit(g, reqs)
+}
+
+// TestRefusedRead: if the stack takes no reads of the SSD level, LoadGraph reports it, Wait finds no other error, and the
+// slot is good for another batch.
+func TestRefusedRead(t *testing.T) {
+	w := sharingPlain(t, "same")
+	stack := &refusing{Stack: newStack(t)}
+	l := plan(t, w)
+	s, err := packed.Open(vfs.OS, w.reader, stack, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.reader.Facts().Train {
+		if w.reader.Index().Train[i].SSDRows(l.Through) == 0 {
+			continue
+		}
+		stack.err = errors.New("boom")
+		if err := s.Start(sl, i); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.LoadGraph(t.Context(), sl); !errors.Is(err, stack.err) {
+			t.Errorf("batch %d: %v", i, err)
+		}
+		if err := s.Wait(t.Context(), sl); err != nil {
+			t.Errorf("batch %d: after the refused read: %v", i, err)
+		}
+		stack.err = nil
+		if err := load(t.Context(), s, sl, i); err != nil {
+			t.Errorf("batch %d, again: %v", i, err)
+		}
+	}
+	sl.Free()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}

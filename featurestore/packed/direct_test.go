@@ -3,9 +3,12 @@ package packed_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
+	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/packed"
@@ -14,6 +17,8 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/pack"
+	"diskgnn/presample"
 )
 
 // toDevice is a stack whose reads may land in a device's memory, through the host's.
@@ -73,18 +78,23 @@ func (s *toDevice) Wait(ctx context.Context, g *iostack.Group) error {
 // there.
 func TestDirect(t *testing.T) {
 	gpu := cudatest.Open(t)
-	for _, w := range []*world{small(t, "same"), small(t, "bf16"), small(t, "int8"), sharing(t)} {
+	whole := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(), // one cache has all rows
+		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
+		pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{100}, Memory: 1 << 30, Workers: 1})
+	t.Cleanup(whole.close)
+	for _, w := range []*world{small(t, "same"), small(t, "bf16"), small(t, "int8"), sharing(t), whole} {
 		stack := &toDevice{Stack: newStack(t), gpu: gpu, landed: make(map[*iostack.Group][]landing)}
 		for through := range w.reader.Index().Edges {
 			w.check(t, stack, through, gpu, 0.5)
 		}
 		stack.damage = true
-		edges := w.reader.Index().Edges
-		least := budget.Size{Value: float64(edges[len(edges)-1] * int64(w.reader.Facts().RowBytes))}
-		l, err := packed.Plan(w.reader, packed.PlanOptions{Cache: &least, Memory: 1 << 30, Slots: 1, GPU: gpu, GPUMemory: 1 << 30,
+		l, err := packed.Plan(w.reader, packed.PlanOptions{Cache: leastCache(w), Memory: 1 << 30, Slots: 1, GPU: gpu, GPUMemory: 1 << 30,
 			GPUCache: new(budget.Size), Direct: true, MostSlots: 1})
 		if err != nil {
 			t.Fatal(err)
+		}
+		if direct := l.GPUSlotBytes > 0; direct == w.reader.Form().Compressed() {
+			t.Fatalf("chunks of codec %q are read into the GPU's memory: %t", w.reader.Form().Codec, direct)
 		}
 		s, err := packed.Open(vfs.OS, w.reader, stack, l)
 		if err != nil {
@@ -100,8 +110,20 @@ func TestDirect(t *testing.T) {
 		}
 		for i := range w.reader.Index().Train {
 			err := load(t.Context(), s, sl, i)
-			if l.GPUSlotBytes > 0 && w.reader.Index().Train[i].ColdRows(l.Through) > 0 && !errors.Is(err, fault.ErrCorrupt) {
-				t.Errorf("a damaged chunk of %d rows of %s (%s): %v", w.reader.Index().Train[i].ColdRows(l.Through), w.reader.Facts().DType, w.reader.Form().Codec, err)
+			tr := &w.reader.Index().Train[i]
+			if l.GPUSlotBytes == 0 || tr.ColdRows(l.Through) == 0 {
+				continue
+			}
+			if !errors.Is(err, fault.ErrCorrupt) {
+				t.Fatalf("a damaged chunk of %d rows of %s: %v", tr.ColdRows(l.Through), w.reader.Facts().DType, err)
+			}
+			var from, to int64
+			_, where, _ := strings.Cut(err.Error(), ": bytes ")
+			if _, e := fmt.Sscanf(where, "%d to %d", &from, &to); e != nil {
+				t.Fatal(err, e)
+			}
+			if at := tr.ChunkOffset + tr.Extent(w.reader.Form(), l.Through)/2; at < from || at >= to {
+				t.Errorf("byte %d is damaged: %v", at, err)
 			}
 		}
 		sl.Free()

@@ -6,6 +6,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/progress"
+	"diskgnn/pack/packfile"
 )
 
 // NewSlot makes a slot for training batches.
@@ -80,3 +81,23 @@ func (sl *Slot) PlanRoom() []int {
 
 // SumsBytes is the memory that is planned for the tables of page checksums.
 var SumsBytes = sumsBytes
+
+// Pieces returns the first bytes of the pieces that a goroutine with the pieces from lo up to hi converts, of the
+// chunk of the batch in the slot.
+func (sl *Slot) Pieces(lo, hi int) []int64 {
+	r, l := &recorder{}, *sl.parts[0].(*chunkPart).chunk
+	l.form = r
+	_ = (&chunkPart{chunk: &l, b: &sl.batch}).Do(lo, hi, nil)
+	return r.list
+}
+
+// recorder is a form that notes the first bytes of pieces.
+type recorder struct {
+	form
+	list []int64
+}
+
+func (r *recorder) piece(_ *chunkPart, at packfile.Piece, _ *[]byte) error {
+	r.list = append(r.list, at.Row)
+	return nil
+}

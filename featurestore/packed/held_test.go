@@ -15,10 +15,12 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/packed"
+	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/iostack/faultio"
 	"diskgnn/pack"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
@@ -259,6 +261,7 @@ func TestBytesAddUp(t *testing.T) {
 		if static {
 			plans["both"] = packed.PlanOptions{Cache: rows(least - least/2), GPU: gpu, GPUMemory: 1 << 30, GPUCache: rows(least / 2)}
 			plans["GPU"] = packed.PlanOptions{Cache: rows(0), GPU: gpu, GPUMemory: 1 << 30, GPUCache: rows(least)}
+			plans["chunks in the GPU's memory"] = packed.PlanOptions{Cache: rows(0), GPU: gpu, GPUMemory: 1 << 30, GPUCache: rows(least), Direct: true}
 		}
 		for where, o := range plans {
 			o.Memory, o.Slots, o.EvalSlots, o.MostSlots = 1<<30, 1, 1, 1
@@ -267,6 +270,9 @@ func TestBytesAddUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			stack := newStack(t)
+			if o.Direct {
+				stack = &toDevice{Stack: stack, gpu: gpu, landed: make(map[*iostack.Group][]landing)}
+			}
 			s, err := packed.Open(vfs.OS, w.reader, stack, l)
 			if err != nil {
 				t.Fatal(err)
@@ -285,9 +291,7 @@ func TestBytesAddUp(t *testing.T) {
 				if err := load(t.Context(), s, sl, i); err != nil {
 					t.Fatal(err)
 				}
-				tr := &w.reader.Index().Train[i]
-				ssd := int64(tr.SSDRows(l.Through)) * row
-				useful := int64(tr.GraphBytes) + tr.Stored(w.reader.Form(), l.Through) + ssd
+				useful, ssd := w.useful(i, l.Through)
 				if sl.UsefulBytes != useful || sl.SSDUseful != ssd || sl.BytesRead != stack.Stats().BytesRead-before {
 					t.Errorf("%s, %s, batch %d: %d useful bytes of %d, %d of them of the SSD level; want %d of %d, %d",
 						name, where, i, sl.UsefulBytes, sl.BytesRead, sl.SSDUseful, useful, stack.Stats().BytesRead-before, ssd)
@@ -313,6 +317,52 @@ func TestBytesAddUp(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// useful returns the useful bytes of training batch i, if bands 0 to through are read from disk, and the bytes among
+// them of the SSD level.
+func (w *world) useful(i, through int) (all, ssd int64) {
+	t := &w.reader.Index().Train[i]
+	ssd = int64(t.SSDRows(through)) * int64(w.reader.Facts().RowBytes)
+	return int64(t.GraphBytes) + t.Stored(w.reader.Form(), through) + ssd, ssd
+}
+
+// TestGPUReadsAddUp: batches with chunks that the GPU reads count the useful bytes of the index.
+func TestGPUReadsAddUp(t *testing.T) {
+	w := small(t, "bf16")
+	d := storetest.OpenDriveDevice(t)
+	in := storetest.OpenDrives(t, storetest.LoadDrives(t, w.pack, 1), d)
+	defer in.Close()
+	found, err := packed.Find(vfs.OS, w.pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planned, err := found.Plan(packed.PlanOptions{Memory: 1 << 30, Slots: 1, GPU: d, GPUMemory: 1 << 30,
+		Cache: leastCache(w), GPUCache: new(budget.Size), Reads: in, MostSlots: 1})
+	if err != nil || planned.QueueBytes == 0 {
+		t.Fatalf("%+v, %v", planned, err)
+	}
+	l := planned.Own.(packed.Layout)
+	s, err := packed.Open(vfs.OS, w.reader, in, l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.reader.Facts().Train {
+		if err := load(t.Context(), s, sl, i); err != nil {
+			t.Fatal(err)
+		}
+		if want, _ := w.useful(i, l.Through); sl.UsefulBytes != want || sl.BytesRead < want {
+			t.Errorf("batch %d: %d useful bytes of %d, want %d", i, sl.UsefulBytes, sl.BytesRead, want)
+		}
+	}
+	sl.Free()
+	if err := s.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -427,6 +477,37 @@ func TestFilesAreGivenBackOnce(t *testing.T) {
 	for i := range sl {
 		sl[i].Free()
 	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFilesOfFailedBatches: if a chunk cannot be read, the file of the batch's shared rows is given back when no read of
+// it is under way.
+func TestFilesOfFailedBatches(t *testing.T) {
+	w := sharingPlain(t, "same")
+	boom := errors.New("boom")
+	k := &keeper{Stack: faultio.Wrap(newStack(t), faultio.On(faultio.File("cold-*"), faultio.Fail(boom))), t: t, by: map[*iostack.Group][]*keptFile{}}
+	s, err := packed.Open(vfs.OS, w.reader, k, plan(t, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.KeepIdle(0)
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range w.reader.Facts().Train {
+		if tr := &w.reader.Index().Train[i]; tr.ColdRows(0) > 0 && tr.SSDRows(0) > 0 {
+			if err := load(t.Context(), s, sl, i); !errors.Is(err, boom) {
+				t.Errorf("batch %d: %v", i, err)
+			}
+		}
+	}
+	sl.Free()
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}

@@ -377,3 +377,24 @@ func TestMinPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestMinKeeps: by hand, the memory of a cache that changes: 16 bytes for every entry and, if rows are decompressed and
+// widened, the most rows that a batch admits, in packed form.
+func TestMinKeeps(t *testing.T) {
+	for _, c := range []struct {
+		dtype, codec string
+		kept         bool
+	}{{"same", "none", false}, {"bf16", "none", false}, {"same", "s2", false}, {"int8", "s2", true}} {
+		w := buildMin(t, c.dtype, c.codec)
+		want, most := 16*w.reader.Facts().HotRows, 0
+		for i := range w.reader.Index().Train {
+			most = max(most, w.reader.Index().Train[i].Bands[1])
+		}
+		if c.kept {
+			want += int64(most * w.reader.Facts().RowBytes)
+		}
+		if got := plan(t, w).KeepBytes; got != want || most == 0 {
+			t.Errorf("%s, %s: %d bytes, want %d", c.dtype, c.codec, got, want)
+		}
+	}
+}

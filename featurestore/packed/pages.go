@@ -5,13 +5,13 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
 
 // rowList lists rows of a file: the row that begins at byte base + ids[k]·row bytes goes to the k-th place of
-// `to`.
+// `to`. All of them lie in the file: the pack's reader has checked the graph against the index, and the index
+// against the sizes of the files.
 type rowList struct {
 	file       iostack.File
 	sums       *binio.Sums
@@ -132,9 +132,6 @@ func (r *pageReader) submit(b *batch, turn int) error {
 		hi := lo
 		for k < len(l.ids) {
 			off, _ := l.at(k, rb)
-			if off < 0 || off+rb > size { // outside the file
-				return fault.New(fault.ErrCorrupt, "%s: a row at byte %d is outside the file, which has %d bytes", l.file.Name(), off, size)
-			}
 			from, to := off/binio.Page*binio.Page, min(binio.AlignUp(off+rb, binio.Page), size)
 			if from > hi+packfile.MaxGap*binio.Page || to-lo > int64(len(room)) {
 				break

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
+	"diskgnn/pack/packfile"
 )
 
 // ledger is a stack that keeps account of registered memory and of the requests that
@@ -222,11 +223,52 @@ func TestSlotHasRoom(t *testing.T) {
 // plan returns the layout with a pack's least cache.
 func plan(t *testing.T, w *world) packed.Layout {
 	t.Helper()
-	edges := w.reader.Index().Edges
-	cache := budget.Size{Value: float64(edges[len(edges)-1] * int64(w.reader.Facts().RowBytes))}
-	l, err := packed.Plan(w.reader, packed.PlanOptions{Cache: &cache, Memory: 1 << 30, Slots: 3, EvalSlots: 1})
+	l, err := packed.Plan(w.reader, packed.PlanOptions{Cache: leastCache(w), Memory: 1 << 30, Slots: 3, EvalSlots: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+func leastCache(w *world) *budget.Size {
+	edges := w.reader.Index().Edges
+	return &budget.Size{Value: float64(edges[len(edges)-1] * int64(w.reader.Facts().RowBytes))}
+}
+
+// TestEveryPieceOnce: goroutines that divide the pieces of a chunk convert each piece once.
+func TestEveryPieceOnce(t *testing.T) {
+	w := small(t, "bf16")
+	l := plan(t, w)
+	s, err := packed.Open(vfs.OS, w.reader, newStack(t), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sl, err := s.NewSlot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	several := 0
+	for i := range w.reader.Facts().Train {
+		if err := load(t.Context(), s, sl, i); err != nil {
+			t.Fatal(err)
+		}
+		var want []int64 // the first byte of each piece
+		tr := &w.reader.Index().Train[i]
+		if err := tr.Pieces(w.reader.Form(), l.Through, func(at packfile.Piece) error { want = append(want, at.Row); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for mid := range len(want) + 1 {
+			if got := slices.Concat(sl.Pieces(0, mid), sl.Pieces(mid, len(want))); !slices.Equal(got, want) {
+				t.Errorf("batch %d, divided before piece %d: pieces at %d, want %d", i, mid, got, want)
+			}
+		}
+		several += min(len(want)/3, 1)
+	}
+	if several == 0 {
+		t.Error("no chunk has three pieces")
+	}
+	sl.Free()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
 }

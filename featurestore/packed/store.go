@@ -72,7 +72,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 	case device != nil && l.late != nil:
 		s.cold = &late{chunk: chunks, reads: l.late, gpu: device}
 		s.train.matrix.landed = shares
-	case device != nil && l.direct && !r.Form().Compressed() && chunks.most() > 0:
+	case device != nil && l.direct && !r.Form().Compressed():
 		s.cold = newDirect(chunks, device)
 		s.train.matrix.landed = shares
 	}
