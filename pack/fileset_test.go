@@ -99,6 +99,10 @@ func TestFewDescriptors(t *testing.T) {
 			t.Fatal(err)
 		}
 		same(t, what, contents(t, o.Out), want)
+		maps, err := os.ReadFile("/proc/self/maps")
+		if err != nil || strings.Contains(string(maps), o.Out) {
+			t.Errorf("%s: a file of %s is mapped: %v", what, o.Out, err)
+		}
 		// A file has two descriptors, and all that are written to at a time are open;
 		// journal, lock and lists beside them have one.
 		if d.most > 2*max(most, pack.WriteDepth)+6 {

@@ -3,6 +3,7 @@ package pack
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"diskgnn/dataset"
@@ -37,6 +38,10 @@ func TestDriveIsMeasuredOnce(t *testing.T) {
 	d, _, err := r.measureDrive(t.Context())
 	if err != nil || d.Sequential != first.PerSecond || r.read != first {
 		t.Errorf("the plan's rate is %+v after %+v: %v", d, first, err)
+	}
+	r.o.Out = "measure_test.go/below/P"
+	if _, _, err := r.measureDrive(t.Context()); !errors.Is(err, syscall.ENOTDIR) {
+		t.Errorf("below a file: %v", err)
 	}
 	o.Memory = budget.Reserve + 32<<20 // what the reads take, but not what is held beside
 	if _, err := open(t.Context(), fsys, o, progress.Discard); !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "measuring the drive needs") {

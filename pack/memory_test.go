@@ -141,6 +141,30 @@ func TestBooks(t *testing.T) {
 	}
 }
 
+// TestBooksOfPages: by hand, a checksum for every page, and the largest of the three tables as it is completed and as it
+// is encoded.
+func TestBooksOfPages(t *testing.T) {
+	none := counts{bands: 2, train: 10, evals: 3}
+	for _, c := range [][4]int64{{5, 7, 3, 4*15 + 8*7}, {8, 7, 3, 4*18 + 8*8}, {5, 7, 9, 4*21 + 8*9}} {
+		with := none
+		with.hot, with.eval, with.ssd = c[0], c[1], c[2]
+		if got := with.books() - none.books(); got != c[3] {
+			t.Errorf("%d hot pages, %d of evaluation, %d shared: %d bytes, want %d", c[0], c[1], c[2], got, c[3])
+		}
+	}
+}
+
+// TestRangesBoundHotRows: by hand, hot rows wait in memory if they are no more than the rows of a range may be.
+func TestRangesBoundHotRows(t *testing.T) {
+	for _, c := range []struct{ rangeRows, hot, window int64 }{{0, 30, 30}, {1, 1, 1}, {1, 2, 1}, {30, 30, 30}, {30, 31, 30}} {
+		o := Options{Workers: 1, Memory: 1 << 30, RangeRows: c.rangeRows}
+		p, err := planMemory(&o, &packfile.Facts{Nodes: 40, HotRows: c.hot, RowBytes: 36, Segment: 1}, mbfile.Facts{}, ledger{})
+		if err != nil || p.spill != (c.hot > c.window) || p.hotWindow != c.window {
+			t.Errorf("%d hot rows, ranges of %d: %+v, %v; want windows of %d", c.hot, c.rangeRows, p, err, c.window)
+		}
+	}
+}
+
 // TestSlots takes every batch of samples through a slot of the first pass, whose slices have
 // room for no more than is planned.
 func TestSlots(t *testing.T) {
