@@ -1,14 +1,21 @@
 package importer
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"diskgnn/dataset"
 	"diskgnn/graph"
+	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
+	"diskgnn/internal/vfs"
 )
 
 const none = int64(graph.Unlabelled)
@@ -177,6 +184,99 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
+// rowLabels is a source with a row of labels for each node.
+type rowLabels struct {
+	Source
+	rows [][]float32
+}
+
+func (r rowLabels) Labels(_ context.Context, l *Labelling) error {
+	for v, row := range r.rows {
+		if err := l.Row(int64(v), row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestAsks: rows that each have a single one are refused where the format takes the answer, and the user
+// gave none.
+func TestAsks(t *testing.T) {
+	for _, c := range []struct {
+		takes []string
+		as    string
+		asks  bool
+	}{
+		{[]string{"labels-as"}, "", true},
+		{[]string{"labels-as"}, LabelsAsMulti, false},
+		{nil, "", false},
+	} {
+		im := &importing{format: Format{Takes: c.takes}, shape: Shape{Nodes: 2, Classes: 2, Multi: true}, src: rowLabels{rows: [][]float32{{0, 1}, {1, 0}}}}
+		im.o.LabelsAs, im.o.LabelFile = c.as, "l.npy"
+		l, err := im.readLabels(t.Context())
+		if c.asks && !errors.Is(err, fault.ErrInput) || !c.asks && (err != nil || l.targets[0] != 0b10 || l.targets[1] != 0b01) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// TestSettleLabels: the user's word that rows of ones and zeros are classes is kept beside the other notes
+// on how the source is read.
+func TestSettleLabels(t *testing.T) {
+	for _, c := range []struct {
+		as      string
+		multi   bool
+		reading map[string]string
+		want    string // of Reading
+		says    string
+	}{
+		{LabelsAsClasses, true, nil, "map[labels_as:classes]", ""},
+		{LabelsAsClasses, true, map[string]string{"task": "x"}, "map[labels_as:classes task:x]", ""},
+		{LabelsAsClasses, false, map[string]string{"task": "x"}, "map[task:x]", ""},
+		{LabelsAsMulti, true, map[string]string{"task": "x"}, "map[task:x]", ""},
+		{LabelsAsMulti, false, nil, "map[]", "--labels-as multi: l.npy has one class for each node, not a column for each class"},
+	} {
+		im := &importing{shape: Shape{Multi: c.multi, Reading: c.reading}}
+		im.o.LabelsAs, im.o.LabelFile = c.as, "l.npy"
+		err := im.settleLabels()
+		if c.says == "" && err != nil || c.says != "" && (!errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if got := fmt.Sprint(im.shape.Reading); got != c.want || im.shape.oneHot != (c.multi && c.as == LabelsAsClasses) || len(c.reading) > 1 {
+			t.Errorf("%+v: %s, %+v", c, got, im.shape)
+		}
+	}
+}
+
+// TestSplitIsNotWritten fails the first write of a split, which is due with the fifth piece of its nodes: in
+// the loop over the nodes, or behind it.
+func TestSplitIsNotWritten(t *testing.T) {
+	boom := errors.New("boom")
+	for _, nodes := range []int64{5 * Chunk, 4*Chunk + 1} {
+		fail := &vfs.FailAt{Err: boom, Match: func(op vfs.Op, name string) bool {
+			return op == vfs.OpWrite && filepath.Base(name) == dataset.SplitFile(dataset.Valid)
+		}}
+		im := &importing{fs: vfs.Inject(vfs.OS, fail), shape: Shape{Nodes: nodes, Dim: 1, Classes: 1}, rep: progress.Discard}
+		im.o.DType = dtype.Float32
+		var err error
+		if im.w, _, err = im.begin(t.Context(), filepath.Join(t.TempDir(), "D"), nil); err != nil {
+			t.Fatal(err)
+		}
+		l := newLabelling(&im.shape)
+		for v := range nodes {
+			if err := errors.Join(l.Label(v, 0), l.Assign(v, 2)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := im.writeSplit(t.Context(), l, 2); !errors.Is(err, boom) {
+			t.Errorf("%d nodes: %v", nodes, err)
+		}
+		if err := im.w.End(boom); !errors.Is(err, boom) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestNotes tells of classes without nodes.
 func TestNotes(t *testing.T) {
 	many := make([]int64, 0, 40)
@@ -198,6 +298,7 @@ func TestNotes(t *testing.T) {
 		{0, []int64{0, 3}, ""}, // half of them
 		{0, []int64{0, 4}, "3 of 5 classes have no node: labels are numbers up to 4, and the model gets a class for each"},
 		{0, []int64{4}, "4 of 5 classes have no node: labels are numbers up to 4, and the model gets a class for each"},
+		{0, []int64{0, 63, 63}, "62 of 64 classes have no node: labels are numbers up to 63, and the model gets a class for each"},
 		{0, []int64{0, 64, 129}, "127 of 130 classes have no node: labels are numbers up to 129, and the model gets a class for each"},
 		{0, many, "38961 of 39001 classes have no node: labels are numbers up to 39000, and the model gets a class for each"},
 		{0, []int64{0, 1<<20 - 1}, "1048574 of 1048576 classes have no node: labels are numbers up to 1048575, and the model gets a class for each"},
