@@ -7,6 +7,7 @@ import (
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/train/engine"
+	"diskgnn/train/gpu"
 	"diskgnn/train/ranks"
 )
 
@@ -55,7 +56,7 @@ func (r *runner) joinDevices(ctx context.Context, o *Options, on *ranks.Reducing
 		return err
 	}
 	for _, rep := range r.replicas {
-		left, err := gpuLeft(rep.Device, o.GPUMemory)
+		left, err := gpu.Left(rep.Device, o.GPUMemory)
 		if err != nil {
 			return err
 		}

@@ -19,10 +19,6 @@ import (
 	"diskgnn/train/score"
 )
 
-// gpuReserve is the device memory in bytes that the run leaves free: the driver takes some for
-// graphs, and cuBLAS for its kernels, at first use.
-const gpuReserve = 512 << 20
-
 // engineWish is the wanted engine, with its model and its batches.
 type engineWish struct {
 	engine.Config                  // but for its device
@@ -140,7 +136,7 @@ func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engin
 	needs.OnGPU = true
 	needs.Engine = budget.DriverReserve + max(0, budget.Now().Anon-before) // most of it is the driver's
 	needs.Work, needs.EvalWork = e.WorkBytes()
-	if needs.GPULeft, err = gpuLeft(d, w.uses.GPUMemory); err != nil {
+	if needs.GPULeft, err = gpu.Left(d, w.uses.GPUMemory); err != nil {
 		e.Close()
 		return nil, needs, err
 	}
@@ -150,21 +146,6 @@ func newGPUEngine(open func() (*cuda.Device, error), w engineWish) (engine.Engin
 		return nil, needs, err
 	}
 	return e, needs, nil
-}
-
-// gpuLeft returns the bytes of the device's memory that may still be taken.
-func gpuLeft(d *cuda.Device, limit int64) (int64, error) {
-	detach, err := d.Attach()
-	if err != nil {
-		return 0, err
-	}
-	defer detach()
-	left, err := d.Free()
-	left -= gpuReserve
-	if held, _ := d.Held(); limit > 0 {
-		left = min(left, limit-held)
-	}
-	return left, err
 }
 
 // gpuDevice is a GPU of the machine, shared by a run's storage stack and its engine: the first GPU,

@@ -12,6 +12,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
+	"diskgnn/train"
 	"diskgnn/train/exact"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
@@ -32,7 +33,7 @@ removed at the end. After an interruption they stay, and the same command goes o
 
 func evalCommand() command {
 	o := trained.PackOptions{Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}
-	x := exact.Options{StateDType: exact.StateFloat32} // of --exact
+	x := exact.Options{StateDType: exact.StateFloat32, Engine: train.EngineAuto} // of --exact
 	var exactly, plan bool
 	return command{
 		name:    "eval",
@@ -48,8 +49,9 @@ func evalCommand() command {
 			switch {
 			case exactly == (o.Pack != ""):
 				return fault.New(fault.ErrUsage, "give --dataset with --exact, or --pack")
-			case !exactly && (x.Dataset != "" || x.Scratch != "" || len(x.Accept) > 0 || x.StateDType != exact.StateFloat32 || plan || x.MaxRead != nil):
-				return fault.New(fault.ErrUsage, "--dataset, --scratch, --accept, --state-dtype, --plan and --max-read go with --exact, not with --pack")
+			case !exactly && (x.Dataset != "" || x.Scratch != "" || len(x.Accept) > 0 || x.StateDType != exact.StateFloat32 || plan || x.MaxRead != nil ||
+				slices.Contains(s.given, "engine") || slices.Contains(s.given, "gpu-memory")):
+				return fault.New(fault.ErrUsage, "--dataset, --scratch, --accept, --state-dtype, --plan, --max-read, --engine and --gpu-memory go with --exact, not with --pack")
 			case !exactly:
 				return s.settle(&o, &o.Memory)
 			}
@@ -105,6 +107,8 @@ func weightsFlags(weights *string, memory *int64, threads *int, io, library *str
 // exactFlags returns the flags of the commands that compute every node from all of its neighbours.
 func exactFlags(x *exact.Options, plan *bool) flags {
 	return flags{
+		nameFlag("engine", "NAME", "engine: cpu, gpu, or auto: the gpu if the machine has one", exact.Engines(), &x.Engine),
+		rowFlag(preference("gpu-memory", ""), &x.GPUMemory),
 		flag("scratch", "DIR", "directory for the scratch directory of hidden layers", "beside the run", parsed(&x.Scratch, vfs.Destination)),
 		stringsFlag("accept", "NAMES", "differences in preprocessing that the graph may have from the training graph: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
 		nameFlag("state-dtype", "NAME", "type of hidden layers that wait for the next layer: float32, bf16", exact.StateDTypes(), &x.StateDType),
@@ -143,6 +147,9 @@ func sourceLines(o *score.Outcome) (lines []line) {
 // costLines describes the engine, the times and the reads.
 func costLines(o *score.Outcome) []line {
 	lines := []line{engineLine(o.Engine, o.BLAS, o.SIMD, o.Threads)}
+	if o.Device != "" {
+		lines[0].text = fmt.Sprintf("%s, %s, %s, %s", o.Engine, o.Device, o.BLAS, units.Of(o.Threads, "thread"))
+	}
 	for _, l := range o.Layers {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s, %s: waiting for rows %s, computing %s",
 			units.Of(l.Nodes, "node"), exact.Passes(int64(l.Ranges)), units.Seconds(l.Seconds), units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds))})
@@ -175,7 +182,7 @@ with the same preprocessing by import. import --for predict makes a dataset with
 
 func predictCommand() command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
-	o.Weights, o.IO, o.BLAS, o.StateDType = trained.WeightsBest, "auto", "auto", exact.StateFloat32
+	o.Weights, o.IO, o.BLAS, o.StateDType, o.Engine = trained.WeightsBest, "auto", "auto", exact.StateFloat32, train.EngineAuto
 	var plan bool
 	return command{
 		name:    "predict",

@@ -17,7 +17,7 @@ func (e *Engine) NewPull(layer, group int, g *prepare.Whole) *Pull {
 }
 
 // PullBytes returns the bytes of NewPull's memory, and the shape of its rows.
-func (e *Engine) PullBytes(layer, group int) (int64, PullShape) {
+func (e *Engine) PullBytes(layer, group int) (int64, prepare.PullShape) {
 	dry := new(device.Arena)
 	p := e.newPull(dry, layer, group, nil, nil)
 	return dry.Used(), p.PullShape

@@ -2,25 +2,6 @@ package cpu
 
 import "diskgnn/train/prepare"
 
-// PullShape describes the rows of a Pull, in elements.
-type PullShape struct {
-	In  int // of an input row
-	Row int // of a row that destinations add
-	Acc int // of a destination's accumulator
-	Out int // of an output row
-	// Wide is the number of elements at the front of an accumulator that are sums. For a destination
-	// with many neighbours the caller adds them, block by block, to float64s. 0: there are none.
-	Wide  int
-	Maps  bool // Map makes the rows that destinations add; else these are the input rows
-	First bool // Begin reads the input rows of the destinations
-	Last  bool // Finish does
-	Loops bool // edges from a node to itself are left out: Begin adds one
-	// Group is the number of rows of each product. Map, Begin and Finish take this number of rows or
-	// fewer; the rows that a group lacks, which must be memory, are computed too and ignored, so that
-	// a library sees one shape.
-	Group int
-}
-
 // Pull computes one layer for destinations that add the rows of their neighbours, in ascending order:
 // Begin, Add for any number of runs of neighbours, Finish. Each row is added to the accumulator
 // itself, so the results do not depend on how a destination's neighbours are cut into runs.
@@ -28,7 +9,7 @@ type PullShape struct {
 // Its methods may run at the same time for different workers, below the number of the engine's
 // threads. The caller guards the graph, which they read. They do not check their arguments.
 type Pull struct {
-	PullShape
+	prepare.PullShape
 	layer *layer // its output has Group rows for each worker
 	graph *prepare.Whole
 	pulling

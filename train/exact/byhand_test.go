@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -133,18 +134,18 @@ func TestDamagedClassNames(t *testing.T) {
 
 // By hand: the in-edges of all nodes, and of some.
 func TestListsAreMeasured(t *testing.T) {
-	defer func(fold int) { grid.Fold = fold }(grid.Fold)
-	grid.Fold = 2
+	defer func(fold, group int) { grid.Fold, grid.GPUGroup = fold, group }(grid.Fold, grid.GPUGroup)
+	grid.Fold, grid.GPUGroup = 2, 2
 	g := &graph.CSC{Indptr: []int64{0, 0, 3, 5, 6}, Indices: []uint32{0, 1, 2, 0, 1, 3}}
 	for _, c := range []struct {
 		t    targets
 		want lists
 	}{
-		{targets{nodes: 4}, lists{edges: 6, long: 1, most: 3}},
-		{targets{nodes: 4, ids: []uint32{0, 2, 3}}, lists{edges: 3, long: 0, most: 2}},
-		{targets{nodes: 4, ids: []uint32{1}}, lists{edges: 3, long: 1, most: 3}},
+		{targets{nodes: 4}, lists{edges: 6, long: 1, most: 3, groups: []int64{3, 3}}},
+		{targets{nodes: 4, ids: []uint32{0, 2, 3}}, lists{edges: 3, long: 0, most: 2, groups: []int64{2, 1}}},
+		{targets{nodes: 4, ids: []uint32{1}}, lists{edges: 3, long: 1, most: 3, groups: []int64{3}}},
 	} {
-		if got, err := c.t.measure(t.Context(), g); err != nil || got != c.want {
+		if got, err := c.t.measure(t.Context(), g); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%v: %+v, %v, want %+v", c.t.ids, got, err, c.want)
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
-	"diskgnn/train/decide"
 	"diskgnn/train/score"
 	"diskgnn/train/trained"
 )
@@ -71,9 +70,13 @@ func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 
 // outcome returns the job's libraries, times and reads.
 func (j *job) outcome() score.Outcome {
-	o, info := &j.options, j.engine.Info()
-	out := score.Outcome{Run: o.Run, RunState: j.run.State(), Engine: decide.EngineCPU, BLAS: info.BLAS, SIMD: info.SIMD, Threads: o.Threads, IO: j.stack.Name(),
+	o := &j.options
+	engine, blas, processor := j.libraries()
+	out := score.Outcome{Run: o.Run, RunState: j.run.State(), Engine: engine, BLAS: blas, SIMD: j.engine.Info().SIMD, Threads: o.Threads, IO: j.stack.Name(),
 		Weights: o.Weights, StateDType: o.StateDType, Layers: j.costs, Memory: o.Memory, OtherGraph: j.other}
+	if j.gpu != nil {
+		out.Device = processor
+	}
 	for _, c := range j.costs {
 		out.BytesRead += c.BytesRead
 		out.BytesWritten += c.BytesWritten

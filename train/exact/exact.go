@@ -39,6 +39,7 @@ import (
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/decide"
 	"diskgnn/train/trained"
 )
 
@@ -49,9 +50,12 @@ type Options struct {
 	Weights string // trained.WeightsBest or WeightsFinal; "" means best
 	Scratch string // where the directory of hidden states is made; "" means beside the run
 	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
-	Threads int    // 0 means GOMAXPROCS
-	IO      string // a kind that iostack/all knows; "" means auto
-	BLAS    string // a kind that blas.Open knows; "" means auto
+	Engine  string // of Engines; "" means auto: the GPU if there is one
+	// GPUMemory is the most bytes of the GPU's memory that are held; 0 means all that is free but a reserve.
+	GPUMemory int64
+	Threads   int    // 0 means GOMAXPROCS
+	IO        string // a kind that iostack/all knows; "" means auto
+	BLAS      string // a kind that blas.Open knows; "" means auto
 	// MaxRead is the most bytes to read: bytes, a multiple of the feature table, or unlimited. Nil:
 	// a hundred feature tables, or ten times all tables that are read, whichever is more.
 	MaxRead *budget.Size
@@ -62,6 +66,9 @@ type Options struct {
 	// dataset.PreprocessingNames; AcceptAll stands for all.
 	Accept []string
 }
+
+// Engines returns the values of --engine.
+func Engines() []string { return []string{decide.EngineAuto, decide.EngineCPU, decide.EngineGPU} }
 
 // Types of hidden states, as --state-dtype names them.
 const (
@@ -91,6 +98,9 @@ func (o *Options) EnsureDefaults() {
 	if o.Weights == "" {
 		o.Weights = trained.WeightsBest
 	}
+	if o.Engine == "" {
+		o.Engine = decide.EngineAuto
+	}
 	if o.Threads == 0 {
 		o.Threads = runtime.GOMAXPROCS(0)
 	}
@@ -112,6 +122,14 @@ func (o *Options) Validate() error {
 	}
 	if !slices.Contains(StateDTypes(), o.StateDType) {
 		return fault.New(fault.ErrUsage, "--state-dtype %s is not one of %s", o.StateDType, strings.Join(StateDTypes(), ", "))
+	}
+	switch {
+	case !slices.Contains(Engines(), o.Engine):
+		return fault.New(fault.ErrUsage, "--engine %s is not one of %s", o.Engine, strings.Join(Engines(), ", "))
+	case o.GPUMemory < 0:
+		return fault.New(fault.ErrUsage, "--gpu-memory %d: give a positive size", o.GPUMemory)
+	case o.GPUMemory > 0 && o.Engine == decide.EngineCPU:
+		return fault.New(fault.ErrUsage, "--gpu-memory is for --engine %s", decide.EngineGPU)
 	}
 	for _, name := range o.Accept {
 		if name != AcceptAll && !slices.Contains(dataset.PreprocessingNames, name) {

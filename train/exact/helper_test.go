@@ -18,6 +18,7 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
+	"diskgnn/train/decide"
 	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
 	"diskgnn/train/rundir"
@@ -25,13 +26,13 @@ import (
 )
 
 // Small tiles and blocks, so that small graphs have many.
-func init() { grid.Group = 4 }
+func init() { grid.Group, grid.GPUGroup = 4, 4 }
 
 // groups sets the length of groups for a test.
 func groups(t *testing.T, n int) {
-	before := grid.Group
-	grid.Group = n
-	t.Cleanup(func() { grid.Group = before })
+	before, onGPU := grid.Group, grid.GPUGroup
+	grid.Group, grid.GPUGroup = n, n
+	t.Cleanup(func() { grid.Group, grid.GPUGroup = before, onGPU })
 }
 
 // disk does not wait for the device: no plug is pulled here.
@@ -105,7 +106,7 @@ func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
 // options returns those of a quick evaluation, by pread: io_uring pins buffers, which costs more than it.
 // Every tenth of TestEqualsThePlainPass takes what auto takes.
 func (w *world) options() Options {
-	return Options{Run: w.path("run"), Dataset: w.path("dataset"), Threads: 2, BLAS: "gonum", IO: "pread", Memory: 1 << 30, MaxRead: &budget.Size{Unit: budget.UnitUnlimited}}
+	return Options{Run: w.path("run"), Dataset: w.path("dataset"), Engine: decide.EngineCPU, Threads: 2, BLAS: "gonum", IO: "pread", Memory: 1 << 30, MaxRead: &budget.Size{Unit: budget.UnitUnlimited}}
 }
 
 // reference returns the output of layer last for all nodes, in float64.

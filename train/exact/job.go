@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/device/cuda"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -15,6 +16,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/pieces"
 	"diskgnn/train/cpu"
+	"diskgnn/train/decide"
 	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
 	"diskgnn/train/prepare"
@@ -27,6 +29,10 @@ type parts struct {
 	stack func(kind string, o iostack.Options) (iostack.Stack, string, error)
 	// room, unless 0, is the bytes for the steps, in place of the room that memory leaves.
 	room int64
+	// gpu, unless nil, is the GPU, which stays open, and gpuRoom, unless 0, the bytes for a step in place of its
+	// memory.
+	gpu     *cuda.Device
+	gpuRoom int64
 }
 
 // job is one inference: its resources, in the order in which they are opened.
@@ -47,6 +53,7 @@ type job struct {
 	topology *dataset.Topology
 	features *dataset.FeatureReader
 	engine   *cpu.Engine
+	gpu      *layersOn // nil: the CPU computes
 	wires    *pieces.Buffers
 	graph    *prepare.Whole
 	scratch  *scratch // nil unless there are states
@@ -140,8 +147,49 @@ func (j *job) open(ctx context.Context) (err error) {
 	if note := j.engine.Info().Note; note != "" {
 		j.report.Logf("%s", note)
 	}
+	if err := j.chooseEngine(); err != nil {
+		return err
+	}
 	j.topology, err = j.data.Topology(ctx, j.report, o.Threads)
 	return j.ofDataset(err)
+}
+
+// chooseEngine opens the GPU that computes the layers, unless the CPU does.
+func (j *job) chooseEngine() error {
+	o := &j.options
+	if o.Engine == decide.EngineCPU {
+		return nil
+	}
+	weights, err := j.engine.Snapshot(nil)
+	if err != nil {
+		return err
+	}
+	j.gpu, err = openGPU(j.parts.gpu, o.GPUMemory, weights)
+	switch {
+	case err == nil:
+		j.fixed += j.gpu.host
+		if j.parts.gpuRoom > 0 {
+			j.gpu.memory = j.parts.gpuRoom
+		}
+		return nil
+	case o.Engine == decide.EngineGPU && errors.Is(err, cuda.ErrNoDevice):
+		return fault.New(fault.ErrUsage, "--engine %s: %w", o.Engine, err)
+	case o.Engine == decide.EngineGPU:
+		return fmt.Errorf("--engine %s: %w; --engine %s needs no GPU", o.Engine, err, decide.EngineCPU)
+	case !errors.Is(err, cuda.ErrNoDevice):
+		j.report.Logf("the GPU is not used: %v", err)
+	}
+	return nil
+}
+
+// libraries returns the engine, the library of products, and the processor or GPU: the bits of results depend on them.
+func (j *job) libraries() (engine, blas, processor string) {
+	if j.gpu == nil {
+		info := j.engine.Info()
+		return decide.EngineCPU, info.BLAS, info.SIMD
+	}
+	info := j.gpu.on.Info()
+	return decide.EngineGPU, info.BLAS, info.Device
 }
 
 // checkGraph refuses a graph that does not fit the model. Another graph than the run's must have
@@ -228,6 +276,7 @@ func (j *job) close() error {
 	if j.topology != nil {
 		errs = append(errs, j.topology.Close())
 	}
+	j.gpu.close()
 	if j.engine != nil {
 		j.engine.Close()
 	}

@@ -11,7 +11,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
-	"diskgnn/train/exact/grid"
 	"diskgnn/train/model"
 )
 
@@ -34,12 +33,12 @@ type keptState struct {
 
 // identity names everything that the bits of states depend on.
 func (j *job) identity() (string, error) {
-	info := j.engine.Info()
+	engine, blas, simd := j.libraries()
 	b, err := json.Marshal(struct {
-		Version                                  int
-		Weights, Dataset, StateDType, BLAS, SIMD string
-		Model                                    model.Model
-	}{1, j.run.WeightsSum(), j.data.Fingerprint(), j.options.StateDType, info.BLAS, info.SIMD, j.model})
+		Version                                          int
+		Weights, Dataset, StateDType, Engine, BLAS, SIMD string
+		Model                                            model.Model
+	}{2, j.run.WeightsSum(), j.data.Fingerprint(), j.options.StateDType, engine, blas, simd, j.model})
 	return binio.Hash(b), err
 }
 
@@ -162,7 +161,7 @@ func (j *job) say(k int, out *state) {
 func (j *job) reopen(ctx context.Context, was keptState) (_ *state, err error) {
 	s := &j.steps[was.Step]
 	t := j.stateOf(was.Step)
-	if s.inMemory || was.Rows <= 0 || was.Rows > t.nodes || was.Rows < t.nodes && was.Rows%int64(grid.Group) != 0 {
+	if s.inMemory || was.Rows <= 0 || was.Rows > t.nodes || was.Rows < t.nodes && was.Rows%int64(s.sizes.Shape.Group) != 0 {
 		return nil, nil
 	}
 	t.path = j.scratch.path(was.Step)

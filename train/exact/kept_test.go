@@ -48,6 +48,11 @@ func TestPower(t *testing.T) {
 // interrupted interrupts a prediction when it has noted states for the n-th time.
 func (w *world) interrupted(t *testing.T, o PredictOptions, room int64, n int) {
 	t.Helper()
+	interruptedWith(t, o, parts{stack: all.Open, room: room}, n)
+}
+
+func interruptedWith(t *testing.T, o PredictOptions, with parts, n int) {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	fsys := vfs.Inject(disk, watch(func(op vfs.Op, name string) error {
 		if op == vfs.OpRename && strings.HasPrefix(filepath.Base(name), keptFile) {
@@ -57,7 +62,7 @@ func (w *world) interrupted(t *testing.T, o PredictOptions, room int64, n int) {
 		}
 		return nil
 	}))
-	_, err := predict(ctx, fsys, o, progress.Discard, parts{stack: all.Open, room: room})
+	_, err := predict(ctx, fsys, o, progress.Discard, with)
 	if !errors.Is(err, fault.ErrInterrupted) {
 		t.Fatal(err)
 	}

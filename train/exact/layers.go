@@ -89,7 +89,12 @@ func (j *job) step(ctx context.Context, k int, in, out *state, emit emitting) er
 		table = in.table()
 	}
 	l := &grid.Layer{Plan: s.plan, Table: *table, Guard: j.topology.Guard, Targets: s.targets.ids, Long: s.lists.long,
-		Threads: j.options.Threads, Stack: j.stack, Wires: j.wires, Pull: j.engine.NewPull(s.layer, grid.Group, j.graph)}
+		Threads: j.options.Threads, Stack: j.stack, Wires: j.wires}
+	if j.gpu != nil {
+		l.GPU = j.gpu.layer(&j.model, s.layer, j.graph)
+	} else {
+		l.Pull = j.engine.NewPull(s.layer, grid.Group, j.graph)
+	}
 	if table.File != nil {
 		l.Need = s.sizes.Need
 	}

@@ -95,15 +95,11 @@ func multigraph(raw *dataset.Raw, degree, hub int, seed uint64) {
 
 func orders(o model.Order, layers int) []model.Order { return slices.Repeat([]model.Order{o}, layers) }
 
-// Every kind of model computes what its formulas say: by ranges of one node, of some and of all, in
-// both orders of operations, with a hub of more edges than are summed at once (sumBlock of
-// train/cpu). So does a batch that is the whole graph.
-func TestEveryModel(t *testing.T) {
-	raw := datasettest.Params{Nodes: 300, Dim: 6, Classes: 3, Seed: 8}.Raw()
-	multigraph(&raw, 3, 9000, 1)
+// everyModel has a model of every kind, with three layers of these widths.
+func everyModel() map[string]model.Model {
 	dims := []int{6, 8, 4, 3}
 	multiply, aggregate := orders(model.Multiply, 3), orders(model.Aggregate, 3)
-	for name, m := range map[string]model.Model{
+	return map[string]model.Model{
 		"gcn":            {Kind: model.GCN, Dims: dims, Orders: multiply},
 		"gcn of all":     {Kind: model.GCN, Dims: dims, Norm: model.BatchNorm, Residual: true, InputProjection: 7, Activation: model.ELU, Orders: aggregate},
 		"gcn by block":   {Kind: model.GCN, Dims: dims, GCNNorm: model.BlockNorm, Orders: aggregate},
@@ -116,7 +112,16 @@ func TestEveryModel(t *testing.T) {
 		"gat":            {Kind: model.GAT, Dims: dims, Heads: 2, Orders: aggregate},
 		"gat, batchnorm": {Kind: model.GAT, Dims: dims, Heads: 4, Norm: model.BatchNorm, Activation: model.ReLU, Orders: aggregate},
 		"gat of all":     {Kind: model.GAT, Dims: dims, Heads: 4, Norm: model.LayerNorm, Residual: true, InputProjection: 5, Orders: multiply},
-	} {
+	}
+}
+
+// Every kind of model computes what its formulas say: by ranges of one node, of some and of all, in
+// both orders of operations, with a hub of more edges than are summed at once (sumBlock of
+// train/cpu). So does a batch that is the whole graph.
+func TestEveryModel(t *testing.T) {
+	raw := datasettest.Params{Nodes: 300, Dim: 6, Classes: 3, Seed: 8}.Raw()
+	multigraph(&raw, 3, 9000, 1)
+	for name, m := range everyModel() {
 		t.Run(name, func(t *testing.T) {
 			w := newWorldOf(t, vfstest.TempDir(t), raw, m)
 			want, _ := w.oracle(t)

@@ -312,7 +312,8 @@ func (j *job) predict(ctx context.Context, o *PredictOptions, c *claim) (_ Predi
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
 	t, v := &a.targets, a.values
-	p := j.describe(o, a, j.lineage(o, a, j.engine.Info().BLAS))
+	_, blas, _ := j.libraries()
+	p := j.describe(o, a, j.lineage(o, a, blas))
 	c.used = true
 	out, err := newSink(j.fs, o.Out, v, t)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/pieces"
+	"diskgnn/train/decide"
 	"diskgnn/train/prepare"
 )
 
@@ -50,6 +51,10 @@ func (j *job) decide(ctx context.Context, last int, t targets, more int64) error
 		return nil
 	}
 	need, worst := j.least()
+	if plan, _ := worst.sizes.Choose(0); j.gpu != nil && plan.GPU > j.gpu.memory {
+		return fault.New(fault.ErrBudget, "layer %d takes at least %s of the GPU's memory, but %s are left for it; --engine %s needs no GPU",
+			worst.cost(), budget.FormatBytes(plan.GPU), budget.FormatBytes(max(j.gpu.memory, 0)), decide.EngineCPU)
+	}
 	return fault.New(fault.ErrBudget, "layer %d takes at least %s, but --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
 		worst.cost(), budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), j.leastMemory(need)>>20)
 }

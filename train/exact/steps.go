@@ -46,8 +46,12 @@ func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 		s.engine = bytes
 		s.sizes = grid.Sizes{Nodes: f.Nodes, Targets: int64(s.targets.len()), IDs: s.targets.ids, Long: s.lists.long, Shape: shape,
 			Edges: s.layer != model.InputLayer, Threads: j.options.Threads, Table: table, Lists: 4*s.lists.edges + 8*int64(s.targets.len())}
+		if j.gpu != nil {
+			s.engine = 0
+			s.sizes.Shape, s.sizes.GPU = j.gpu.sizes(&j.model, s.layer, s.lists.groups)
+		}
 		if s != final {
-			t := &state{width: shape.Out, nodes: f.Nodes, of: j.options.stateType()}
+			t := &state{width: s.sizes.Shape.Out, nodes: f.Nodes, of: j.options.stateType()}
 			s.state = t.bytes()
 			table = t.table()
 		}

@@ -79,7 +79,8 @@ const checkEvery = 1 << 12
 
 // lists are the counts of targets' lists of sources.
 type lists struct {
-	edges, long, most int64 // in all; lists longer than grid.Fold; of one target
+	edges, long, most int64   // in all; lists longer than grid.Fold; of one target
+	groups            []int64 // of each grid.GPUGroup targets
 }
 
 // measure counts the in-edges of all targets. It touches the graph: call it under Guard.
@@ -92,6 +93,10 @@ func (t *targets) measure(ctx context.Context, g *graph.CSC) (n lists, err error
 		if err != nil {
 			return n, err
 		}
+		if i%grid.GPUGroup == 0 {
+			n.groups = append(n.groups, 0)
+		}
+		n.groups[len(n.groups)-1] += int64(len(row))
 		n.edges += int64(len(row))
 		n.most = max(n.most, int64(len(row)))
 		if len(row) > grid.Fold {

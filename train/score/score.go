@@ -264,6 +264,7 @@ type Outcome struct {
 	RunState string `json:"run_state"`
 
 	Engine  string `json:"engine"`
+	Device  string `json:"device,omitempty"` // the GPU, with the engine gpu
 	BLAS    string `json:"blas"`
 	SIMD    string `json:"simd"`
 	Threads int    `json:"threads"`

@@ -35,6 +35,7 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/iostack/pieces"
 	"diskgnn/train/cpu"
+	"diskgnn/train/prepare"
 )
 
 // Fold is the number of sources that are summed in float32. Longer lists are cut into blocks of Fold
@@ -47,8 +48,9 @@ var Group = 512
 // Layer is a layer to compute, and the resources for it. Its memory is the plan's.
 type Layer struct {
 	Plan    Plan
-	Pull    *cpu.Pull
-	Table   Table // input rows
+	Pull    *cpu.Pull // the layer on the CPU
+	GPU     *GPU      // nil, or the layer on a GPU, in place of Pull
+	Table   Table     // input rows
 	Graph   *graph.CSC
 	Guard   func(fn func() error) error // runs a function that reads the graph: see dataset.Topology
 	Targets []uint32                    // destinations, ascending; nil: all nodes
@@ -73,39 +75,56 @@ type Cost struct {
 // run is a layer under way.
 type run struct {
 	*Layer
-	cpu.PullShape
+	prepare.PullShape
 	count   int // targets
+	tiler   tiler
 	mem     *device.Host
-	acc     []float32
-	cursor  []uint32  // positions in the lists
-	next    []uint32  // the sources there; done where a list has ended
 	longest int64     // long lists in a tile
 	long    []uint32  // destinations of the tile with long lists, ascending
-	wide    []float64 // their sums
 	mapped  []float32 // rows of a block that destinations add, or output rows of a window
 	windows [2][]float32
-	kept    []float32 // own rows of the tile, where they are kept
-	held    []float32 // the input table, where it stays in memory
-	whole   bool      // held is complete
-	workers []worker
+	kept    []float32      // own rows of the tile, where they are kept
+	held    []float32      // the input table, where it stays in memory
+	whole   bool           // held is complete
 	file    *pieces.Reader // nil for a table in memory
 	cost    Cost
 }
 
-// done marks the end of a list in run.next.
-const done = 1<<32 - 1
+// A tiler computes the destinations of a tile: host does on the CPU, onGPU on a GPU. Rows come in windows of
+// Plan.Block rows or fewer, in x, which has room for whole groups and is valid during the call.
+type tiler interface {
+	// carve takes the memory.
+	carve(c *carver)
+	// open makes the rest, once there is memory, and close releases it.
+	open() error
+	close()
+	// begin begins with the targets from lo to hi.
+	begin(ctx context.Context, lo, hi int) error
+	// own takes the own rows of n targets from first on, if First.
+	own(ctx context.Context, first, n int, x []float32) error
+	// add takes the rows of n nodes from first on.
+	add(ctx context.Context, first, n int, x []float32) error
+	// end follows the last rows of nodes.
+	end(ctx context.Context) error
+	// finish stores the output rows of n targets from first on in out. x are their own rows, if Last, or nil where the
+	// tiler has kept them.
+	finish(ctx context.Context, first, n int, out, x []float32) error
+	// rows stores the output rows of n nodes from first on in out, for a layer without neighbours.
+	rows(ctx context.Context, first, n int, out, x []float32) error
+}
 
 // Run computes the layer tile by tile, and passes the output rows of the targets to emit in ascending
 // order: rows of the targets from lo on, valid during the call.
 func (l *Layer) Run(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) (_ Cost, err error) {
-	r := &run{Layer: l, PullShape: l.Pull.PullShape, count: l.targets(), longest: min(l.Long, int64(l.Plan.Tile))}
-	if l.Graph == nil {
-		r.Acc = 0
-	}
+	r := l.newRun()
 	if err := r.allocate(); err != nil {
 		return Cost{}, err
 	}
 	defer r.mem.Free()
+	defer r.tiler.close()
+	if err := r.tiler.open(); err != nil {
+		return Cost{}, err
+	}
 	if l.Table.File != nil {
 		if r.file, err = pieces.Open(l.Stack, l.Table.File, l.Wires); err != nil {
 			return Cost{}, err
@@ -130,6 +149,26 @@ func (l *Layer) Run(ctx context.Context, emit func(ctx context.Context, lo int, 
 		r.cost.BytesRead = r.file.Bytes()
 	}
 	return r.cost, err
+}
+
+// newRun describes a run.
+func (l *Layer) newRun() *run {
+	r := &run{Layer: l, PullShape: l.shape(), count: l.targets(), longest: min(l.Long, int64(l.Plan.Tile))}
+	if l.Graph == nil {
+		r.Acc = 0
+	}
+	r.tiler = &host{run: r}
+	if l.GPU != nil {
+		r.tiler = &onGPU{run: r}
+	}
+	return r
+}
+
+func (l *Layer) shape() prepare.PullShape {
+	if l.GPU != nil {
+		return l.GPU.Shape
+	}
+	return l.Pull.PullShape
 }
 
 // targets returns the number of destinations.
@@ -157,17 +196,14 @@ func (r *run) allocate() (err error) {
 	}
 	c = carver{mem: r.mem.Bytes()}
 	r.carve(&c)
-	r.workers = make([]worker, r.Threads)
-	for i := range r.workers {
-		r.workers[i] = worker{idx: make([]uint32, 0, idxRoom), runs: make([]piece, 0, idxRoom), nodes: make([]uint32, 0, Group)}
-	}
 	return nil
 }
 
 // carver cuts a buffer into parts. Without memory it counts.
 type carver struct {
-	mem  []byte
-	used int64
+	mem    []byte
+	used   int64
+	beside int64 // bytes that are taken elsewhere
 }
 
 func carve[T float32 | float64 | uint32](c *carver, n int64) []T {
@@ -186,25 +222,39 @@ func (r *run) tile(ctx context.Context, lo, hi int, emit func(ctx context.Contex
 		return err
 	}
 	err := r.stream(ctx, selection{hi: int(r.Table.Rows), need: r.Need}, func(first, n int, x []float32) error {
-		if r.Plan.Keep {
+		if len(r.kept) > 0 {
 			r.keep(lo, hi, first, n, x)
 		}
-		if r.Maps {
-			if err := r.maps(ctx, r.mapped, x, first, n); err != nil {
-				return err
-			}
-			x = r.mapped
-		}
-		err := r.each(ctx, hi-lo, pullGrain, func(worker, from, to int) error {
-			return r.pull(worker, lo, from, to, x, int64(first), int64(first+n))
-		})
+		err := r.tiler.add(ctx, first, n, x)
 		r.Passed(int64(n))
 		return err
 	})
+	if err == nil {
+		err = r.tiler.end(ctx)
+	}
 	if err != nil {
 		return err
 	}
-	return r.finish(ctx, lo, hi, emit)
+	return r.own(ctx, lo, hi, r.Last && !r.Plan.Keep, func(first, n int, x []float32) error {
+		if len(r.kept) > 0 {
+			x = r.kept[(first-lo)*r.In:]
+		}
+		if err := r.tiler.finish(ctx, first, n, r.mapped, x); err != nil {
+			return err
+		}
+		return emit(ctx, first, r.mapped[:n*r.Out])
+	})
+}
+
+// begin begins with the targets from lo to hi.
+func (r *run) begin(ctx context.Context, lo, hi int) error {
+	if err := r.findLong(ctx, lo, hi); err != nil {
+		return err
+	}
+	if err := r.tiler.begin(ctx, lo, hi); err != nil || !r.First {
+		return err
+	}
+	return r.own(ctx, lo, hi, true, func(first, n int, x []float32) error { return r.tiler.own(ctx, first, n, x) })
 }
 
 // keep copies the rows of targets from lo to hi among the rows x, of n nodes from first on.
@@ -215,22 +265,14 @@ func (r *run) keep(lo, hi, first, n int, x []float32) {
 	}
 }
 
-// maps stores the rows that destinations add, of n nodes from first on.
-func (r *run) maps(ctx context.Context, to, x []float32, first, n int) error {
-	return r.each(ctx, n, Group, func(worker, from, end int) error {
-		r.Pull.Map(worker, to[from*r.Row:], x[from*r.In:], uint32(first+from), end-from)
-		return nil
-	})
-}
-
-// rows computes a layer without neighbours: the rows that Map makes.
+// rows computes a layer without neighbours.
 func (r *run) rows(ctx context.Context, emit func(ctx context.Context, lo int, rows []float32) error) error {
 	err := r.stream(ctx, selection{lo: r.From, hi: int(r.Table.Rows)}, func(first, n int, x []float32) error {
-		if err := r.maps(ctx, r.mapped, x, first, n); err != nil {
+		if err := r.tiler.rows(ctx, first, n, r.mapped, x); err != nil {
 			return err
 		}
 		r.Passed(int64(n))
-		return emit(ctx, first, r.mapped[:n*r.Row])
+		return emit(ctx, first, r.mapped[:n*r.Out])
 	})
 	if err != nil {
 		return err
@@ -244,27 +286,6 @@ func (r *run) ended() error {
 		return nil
 	}
 	return r.Ended()
-}
-
-// begin sets the accumulators and cursors of the targets from lo to hi.
-func (r *run) begin(ctx context.Context, lo, hi int) error {
-	if err := r.findLong(ctx, lo, hi); err != nil {
-		return err
-	}
-	clear(r.wide[:len(r.long)*r.Wide])
-	return r.own(ctx, lo, hi, r.First, nil, func(worker, from, to int, x []float32) error {
-		r.Pull.Begin(worker, r.acc[(from-lo)*r.Acc:(to-lo)*r.Acc], x, to-from)
-		for i := from; i < to; i++ {
-			list, err := r.Graph.Row(r.node(i))
-			if err != nil {
-				return err
-			}
-			if r.cursor[i-lo], r.next[i-lo] = 0, done; len(list) > 0 {
-				r.next[i-lo] = list[0]
-			}
-		}
-		return nil
-	}, nil)
 }
 
 // findLong lists the destinations with long lists.
@@ -293,61 +314,13 @@ func (r *run) findLong(ctx context.Context, lo, hi int) error {
 	})
 }
 
-// finish computes the output rows of the targets from lo to hi.
-func (r *run) finish(ctx context.Context, lo, hi int, emit func(ctx context.Context, lo int, rows []float32) error) error {
-	start := 0
-	return r.own(ctx, lo, hi, r.Last, r.kept, func(worker, from, to int, x []float32) error {
-		w := &r.workers[worker]
-		w.nodes = w.nodes[:0]
-		for i := from; i < to; i++ {
-			v := r.node(i)
-			list, err := r.Graph.Row(v)
-			if err != nil {
-				return err
-			}
-			if int(r.cursor[i-lo]) != len(list) {
-				return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend, or are no nodes of the graph", v)
-			}
-			if len(list) > Fold {
-				r.unfold(i - lo)
-			}
-			w.nodes = append(w.nodes, v)
-		}
-		at := (from - lo) % r.Plan.Block
-		r.Pull.Finish(worker, r.mapped[at*r.Out:], r.acc[(from-lo)*r.Acc:], x, w.nodes)
-		return nil
-	}, func(n int) error {
-		err := emit(ctx, lo+start, r.mapped[:n*r.Out])
-		start += n
-		return err
-	})
-}
-
-// own calls do for groups of the targets from lo to hi, with their input rows if reads says so, from kept
-// where that has them, and after, if given, when all groups of a window of n targets are done.
-func (r *run) own(ctx context.Context, lo, hi int, reads bool, kept []float32, do func(worker, from, to int, x []float32) error, after func(n int) error) error {
-	window := func(first, n int, x []float32) error {
-		err := r.each(ctx, n, Group, func(worker, from, to int) error {
-			var rows []float32
-			if reads {
-				rows = x[from*r.In:]
-			}
-			return do(worker, first+from, first+to, rows)
-		})
-		if err == nil && after != nil {
-			err = after(n)
-		}
-		return err
-	}
-	if reads && kept == nil {
-		return r.stream(ctx, selection{lo: lo, hi: hi, ids: r.Targets}, window)
+// own passes windows of the targets from lo to hi to use, with their own rows if reads says so.
+func (r *run) own(ctx context.Context, lo, hi int, reads bool, use func(first, n int, x []float32) error) error {
+	if reads {
+		return r.stream(ctx, selection{lo: lo, hi: hi, ids: r.Targets}, use)
 	}
 	for first := lo; first < hi; first += r.Plan.Block {
-		var rows []float32
-		if kept != nil {
-			rows = kept[(first-lo)*r.In:]
-		}
-		if err := window(first, min(r.Plan.Block, hi-first), rows); err != nil {
+		if err := use(first, min(r.Plan.Block, hi-first), nil); err != nil {
 			return err
 		}
 	}

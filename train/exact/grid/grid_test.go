@@ -75,8 +75,10 @@ func newKit(t *testing.T) *kit {
 // problem is a layer to compute, of any model and graph.
 type problem struct {
 	Layer
-	sizes Sizes
-	wide  []float32 // the table's rows
+	sizes   Sizes
+	wide    []float32 // the table's rows
+	model   model.Model
+	weights []float32
 }
 
 var kinds = []model.Model{
@@ -111,6 +113,9 @@ func (k *kit) draw(t *rapid.T) *problem {
 	check(t, err)
 	p := &problem{Layer: Layer{Graph: g, Guard: func(fn func() error) error { return fn() }, Threads: e.Threads(), Stack: k.stack, Wires: k.wires}}
 	p.Pull = e.NewPull(l, Group, &prepare.Whole{Graph: g, Weighing: m.Weighing()})
+	p.model = m
+	p.weights, err = e.Snapshot(nil)
+	check(t, err)
 	e.Close()
 	typ := rapid.SampledFrom([]dtype.Type{dtype.Float32, dtype.BFloat16}).Draw(t, "dtype")
 	padded := int(binio.AlignUp(int64(n), int64(Group)))
@@ -424,7 +429,7 @@ func TestPlanByHand(t *testing.T) {
 	set(t)
 	Group = 8
 	table := &Table{Rows: 1000, Width: 10, DType: dtype.Float32, Granule: 1000, File: &plainFile{size: 40_000, granule: 1000}}
-	s := Sizes{Nodes: 1000, Targets: 1000, Shape: cpu.PullShape{In: 10, Row: 10, Acc: 10, Out: 4, Wide: 10, Last: true}, Edges: true, Threads: 1, Table: table, Lists: 500}
+	s := Sizes{Nodes: 1000, Targets: 1000, Shape: prepare.PullShape{In: 10, Row: 10, Acc: 10, Out: 4, Wide: 10, Last: true, Group: 8}, Edges: true, Threads: 1, Table: table, Lists: 500}
 	// A tile of 8: sums of 320 bytes, cursors and next sources of 32 each, rounded up to 64; windows of 2
 	// blocks of 320 bytes, and the output's 128.
 	least, _ := s.Choose(0)

@@ -1,9 +1,11 @@
 package grid
 
 import (
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/train/cpu"
+	"diskgnn/train/prepare"
 )
 
 // Sizes are the numbers that decide how a layer is computed.
@@ -11,13 +13,14 @@ type Sizes struct {
 	Nodes   int64
 	Targets int64
 	Long    int64 // targets with lists longer than Fold
-	Shape   cpu.PullShape
+	Shape   prepare.PullShape
 	Edges   bool // the layer has neighbours; else its rows are Map's
 	Threads int
 	Table   *Table
-	IDs     []uint32 // the targets; nil: all nodes
-	Need    []bool   // see Layer
-	Lists   int64    // bytes of the topology of the targets
+	IDs     []uint32  // the targets; nil: all nodes
+	Need    []bool    // see Layer
+	Lists   int64     // bytes of the topology of the targets
+	GPU     *GPUSizes // nil: the CPU computes
 }
 
 // Plan says how a layer is computed. Tile and Block are multiples of Group, but for a last tile.
@@ -29,7 +32,11 @@ type Plan struct {
 	Tiles int64 // of the layer
 	// Blocks is the number of blocks that pass by each tile.
 	Blocks int64
-	Memory int64 // bytes that Run takes
+	// On a GPU: the rows of a block there, a multiple of Block; the most sources of a tile; the bytes that Run takes
+	// of its memory.
+	Span         int
+	Sources, GPU int64
+	Memory       int64 // bytes that Run takes
 	// TableBytes are read from the table for sources, OwnBytes for destinations. ListBytes are the bytes of
 	// the topology, mapped and looked at, block by block.
 	TableBytes, OwnBytes, ListBytes int64
@@ -39,7 +46,12 @@ type Plan struct {
 func (p *Plan) Read() int64 { return p.TableBytes + p.OwnBytes }
 
 // Cost returns the bytes to read. A look at a destination counts as a byte: a core takes as long for it.
-func (p *Plan) Cost(s *Sizes) int64 { return p.Read() + p.Blocks*s.Targets }
+func (p *Plan) Cost(s *Sizes) int64 {
+	if s.GPU != nil {
+		return p.Read()
+	}
+	return p.Read() + p.Blocks*s.Targets
+}
 
 // Blocks have at most this many bytes of rows, so that reading and computing overlap and a block's rows stay
 // near the core.
@@ -48,12 +60,12 @@ const mostBlock = 64 << 20
 // Choose returns the plan that reads least within the bytes of memory, and false if there is none. Where
 // memory is 0 it returns the plan that needs least.
 func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
-	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
+	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(s.Shape.Group))
 	for _, kind := range []Plan{{}, {Hold: true}, {Keep: true}} {
 		if !s.allows(kind, memory) {
 			continue
 		}
-		for block := int64(Group); ; block *= 2 {
+		for block := int64(s.Shape.Group); ; block *= 2 {
 			block = min(block, rows)
 			kind.Block = int(block)
 			p, fits := s.with(kind, memory)
@@ -76,6 +88,8 @@ func (s *Sizes) Choose(memory int64) (best Plan, ok bool) {
 func (s *Sizes) allows(kind Plan, memory int64) bool {
 	reads := s.Table.File != nil && s.Edges
 	switch {
+	case s.GPU != nil:
+		return !kind.Hold && (!kind.Keep || s.Edges && s.Shape.Last && s.IDs == nil && memory > 0)
 	case kind.Hold:
 		return reads && s.Need == nil
 	case kind.Keep:
@@ -86,8 +100,8 @@ func (s *Sizes) allows(kind Plan, memory int64) bool {
 
 // Most returns the bytes with which nothing is read twice.
 func (s *Sizes) Most() int64 {
-	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(Group))
-	p := Plan{Block: Group, Tile: int(rows), Hold: s.Edges && s.Need == nil}
+	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(s.Shape.Group))
+	p := Plan{Block: s.Shape.Group, Tile: int(rows), Hold: s.Edges && s.Need == nil && s.GPU == nil}
 	for p.Block < int(rows) && !s.last(int64(p.Block)) {
 		p.Block *= 2
 	}
@@ -101,35 +115,52 @@ func (s *Sizes) last(block int64) bool {
 
 // with returns the plan of a kind, with a length of blocks, that has the longest tiles, and whether it fits.
 func (s *Sizes) with(p Plan, memory int64) (_ Plan, ok bool) {
-	p.Tile = Group
-	all := int(binio.AlignUp(max(s.Targets, 1), int64(Group)))
-	if memory == 0 {
-		return s.count(p), true
-	}
+	group := s.Shape.Group
+	p.Tile = group
+	all := int(binio.AlignUp(max(s.Targets, 1), int64(group)))
+	p.Span = p.Block
 	least := s.count(p)
-	if least.Memory > memory {
+	if memory == 0 {
+		return least, true
+	}
+	if !s.fits(&least, memory) {
 		return p, false
+	}
+	if s.GPU != nil {
+		p.Span = s.span(p.Block)
+		if longer := s.count(p); s.fits(&longer, memory) {
+			least = longer
+		} else {
+			p.Span = p.Block
+		}
 	}
 	if !s.Edges {
 		return least, true
 	}
-	lo, hi := 1, all/Group // groups in a tile
+	lo, hi := 1, all/group // groups in a tile
 	for lo < hi {
-		p.Tile = (lo + hi + 1) / 2 * Group
-		if s.bytes(&p) <= memory {
+		p.Tile = (lo + hi + 1) / 2 * group
+		if longer := s.count(p); s.fits(&longer, memory) {
 			lo = (lo + hi + 1) / 2
 		} else {
 			hi = (lo+hi+1)/2 - 1
 		}
 	}
-	tiles := (all/Group + lo - 1) / lo
-	p.Tile = (all/Group + tiles - 1) / tiles * Group
-	return s.count(p), true
+	tiles := (all/group + lo - 1) / lo
+	p.Tile = (all/group + tiles - 1) / tiles * group
+	p = s.count(p)
+	return p, s.fits(&p, memory)
+}
+
+// fits reports whether there is memory for a plan.
+func (s *Sizes) fits(p *Plan, memory int64) bool {
+	return p.Memory <= memory && (s.GPU == nil || p.GPU <= s.GPU.Memory)
 }
 
 // count sets the figures of a plan that follow from Tile, Block and Hold.
 func (s *Sizes) count(p Plan) Plan {
 	p.Memory = s.bytes(&p)
+	s.onGPU(&p)
 	tile := int64(p.Tile)
 	p.Tiles = max(1, (s.Targets+tile-1)/tile)
 	p.Blocks = (s.Nodes + int64(p.Block) - 1) / int64(p.Block)
@@ -145,6 +176,9 @@ func (s *Sizes) count(p Plan) Plan {
 		passes = 1
 	}
 	p.TableBytes, p.ListBytes = passes*(&selection{hi: int(s.Nodes), need: s.Need}).bytes(s.Table), p.Blocks*s.Lists
+	if s.GPU != nil {
+		p.ListBytes = s.Lists
+	}
 	if s.Edges && !p.Hold {
 		p.OwnBytes = s.own(tile, !p.Keep)
 	}
@@ -170,36 +204,36 @@ func (s *Sizes) own(tile int64, last bool) (n int64) {
 	return times * n
 }
 
+// run describes a run with a plan.
+func (s *Sizes) run(p *Plan) *run {
+	l := &Layer{Plan: *p, Table: *s.Table, Targets: s.IDs, Threads: s.Threads, Long: s.Long, Pull: &cpu.Pull{PullShape: s.Shape}}
+	if s.Edges {
+		l.Graph = new(graph.CSC)
+	}
+	if s.GPU != nil {
+		l.GPU = &GPU{Shape: s.Shape}
+	}
+	return l.newRun()
+}
+
 // bytes returns the memory of Run with a plan.
 func (s *Sizes) bytes(p *Plan) int64 {
-	r := &run{Layer: &Layer{Plan: *p, Table: *s.Table, Targets: s.IDs, Threads: s.Threads}, PullShape: s.Shape}
-	if !s.Edges {
-		r.Acc = 0
-	}
-	r.longest = min(s.Long, int64(p.Tile))
 	c := carver{}
-	r.carve(&c)
-	return c.used + int64(s.Threads)*workerBytes
+	s.run(p).carve(&c)
+	return c.used + c.beside
 }
 
 // carve takes the memory of a run.
 func (r *run) carve(c *carver) {
-	tile, block := int64(r.Plan.Tile), int64(r.Plan.Block)
-	if r.Acc > 0 {
-		r.acc = carve[float32](c, tile*int64(r.Acc))
-		r.cursor, r.next = carve[uint32](c, tile), carve[uint32](c, tile)
-		r.long, r.wide = carve[uint32](c, r.longest)[:0], carve[float64](c, r.longest*int64(r.Wide))
-	}
+	block := int64(r.Plan.Block)
+	r.tiler.carve(c)
 	width := r.Out
-	if r.Maps {
+	if r.Maps && r.GPU == nil {
 		width = max(width, r.Row)
 	}
-	r.mapped = carve[float32](c, block*int64(width))
-	if r.Plan.Keep {
-		r.kept = carve[float32](c, tile*int64(r.In))
-	}
+	r.mapped = carve[float32](c, max(block*int64(width), 2))
 	if r.Plan.Hold {
-		r.held = carve[float32](c, binio.AlignUp(r.Table.Rows, int64(Group))*int64(r.In))
+		r.held = carve[float32](c, binio.AlignUp(r.Table.Rows, int64(r.Group))*int64(r.In))
 	}
 	if r.buffered() {
 		for i := range r.windows {
@@ -214,7 +248,7 @@ func (r *run) buffered() bool {
 		return true
 	}
 	if r.Table.File == nil {
-		return r.Table.DType != dtype.Float32
+		return r.GPU != nil || r.Table.DType != dtype.Float32
 	}
 	return !r.Plan.Hold
 }

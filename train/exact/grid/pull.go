@@ -31,14 +31,14 @@ type piece struct {
 const workerBytes = idxRoom*(4+24) + 4096
 
 // pull adds the rows x of the sources from first to end to the accumulators of the destinations from
-// from to to of the tile, which begins at the target lo.
-func (r *run) pull(worker, lo, from, to int, x []float32, first, end int64) error {
+// from to to of the tile.
+func (r *host) pull(worker, from, to int, x []float32, first, end int64) error {
 	w := &r.workers[worker]
 	for i := from; i < to; i++ {
 		if int64(r.next[i]) >= end {
 			continue
 		}
-		v := r.node(lo + i)
+		v := r.node(r.lo + i)
 		list, err := r.Graph.Row(v)
 		if err != nil {
 			return err
@@ -77,7 +77,7 @@ func (r *run) pull(worker, lo, from, to int, x []float32, first, end int64) erro
 }
 
 // flush adds the rows that the worker has collected.
-func (r *run) flush(worker int, x []float32) {
+func (r *host) flush(worker int, x []float32) {
 	w := &r.workers[worker]
 	begin := 0
 	for _, p := range w.runs {
@@ -95,7 +95,7 @@ func (r *run) flush(worker int, x []float32) {
 }
 
 // wideOf returns the sums of a destination with a long list, nil for others.
-func (r *run) wideOf(at int) []float64 {
+func (r *host) wideOf(at int) []float64 {
 	if len(r.long) == 0 {
 		return nil
 	}
@@ -115,7 +115,7 @@ func fold(wide []float64, acc []float32) {
 }
 
 // unfold makes the sum of all blocks the destination's sum.
-func (r *run) unfold(at int) {
+func (r *host) unfold(at int) {
 	acc, wide := r.acc[at*r.Acc:(at+1)*r.Acc], r.wideOf(at)
 	fold(wide, acc)
 	for c, v := range wide {

@@ -121,7 +121,7 @@ func (r *run) stream(ctx context.Context, s selection, use func(first, n int, x 
 	if r.whole {
 		t.Held, t.File, t.DType, held = binio.Bytes(r.held), nil, dtype.Float32, true
 	}
-	direct := t.File == nil && t.DType == dtype.Float32 && s.ids == nil
+	direct := t.File == nil && t.DType == dtype.Float32 && s.ids == nil && r.GPU == nil
 	f := &filler{run: r, table: t, of: s, ahead: len(r.windows)}
 	if !direct {
 		f.keep = r.Plan.Hold && !held && s.ids == nil
@@ -259,8 +259,9 @@ func (f *filler) read(ctx context.Context) error {
 			w := (a - f.of.lo) / f.Plan.Block
 			_, end := f.span(w)
 			end = min(end, b)
-			err := f.put(w, a, end, func(x []float32, first, end int) {
+			err := f.put(w, a, end, func(x []float32, first, end int) error {
 				f.widen(x, plain, int64(p.Index)*f.table.Granule, first, end)
+				return nil
 			})
 			if err != nil {
 				return err
@@ -330,7 +331,7 @@ func (f *filler) each(use func(first, n int, x []float32) error) error {
 }
 
 // put waits until a window may be filled, and fills its places from first to end by do.
-func (f *filler) put(w, first, end int, do func(x []float32, first, end int)) error {
+func (f *filler) put(w, first, end int, do func(x []float32, first, end int) error) error {
 	f.mu.Lock()
 	for f.failed == nil && w >= f.used+f.ahead {
 		f.changed.Wait()
@@ -341,7 +342,9 @@ func (f *filler) put(w, first, end int, do func(x []float32, first, end int)) er
 		return errStopped
 	}
 	at, _ := f.span(w)
-	do(f.room(w)[(first-at)*f.In:], first, end)
+	if err := do(f.room(w)[(first-at)*f.In:], first, end); err != nil {
+		return err
+	}
 	f.mu.Lock()
 	f.missing[w]--
 	f.mu.Unlock()
@@ -353,15 +356,19 @@ func (f *filler) put(w, first, end int, do func(x []float32, first, end int)) er
 func (f *filler) copyWindows(ctx context.Context) error {
 	row := f.table.rowBytes()
 	for w := range f.windows() {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		first, end := f.span(w)
-		err := f.put(w, first, end, func(x []float32, first, end int) {
-			for i := first; i < end; i++ {
-				at := f.of.row(i) * row
-				kernel.Widen(x[(i-first)*f.In:][:f.In], f.table.Held[at:at+row], f.table.DType, f.In)
-			}
+		err := f.put(w, first, end, func(x []float32, first, end int) error {
+			return f.run.each(ctx, end-first, copyGrain, func(_, from, to int) error {
+				step := 1 // rows that follow each other
+				if f.of.ids == nil {
+					step = to - from
+				}
+				for i := from; i < to; i += step {
+					at := f.of.row(first+i) * row
+					kernel.Widen(x[i*f.In:][:step*f.In], f.table.Held[at:at+int64(step)*row], f.table.DType, step*f.In)
+				}
+				return nil
+			})
 		})
 		if err != nil {
 			return err
@@ -369,3 +376,6 @@ func (f *filler) copyWindows(ctx context.Context) error {
 	}
 	return nil
 }
+
+// copyGrain is the number of rows that a worker copies at a time.
+const copyGrain = 1 << 10

@@ -19,15 +19,16 @@ func (a *arguments) word() uint64 {
 	return w
 }
 
-func (a *arguments) int() int          { return int(int64(a.word())) }
-func (a *arguments) bool() bool        { return a.word() != 0 }
-func (a *arguments) float() float32    { return math.Float32frombits(uint32(a.word())) }
-func (a *arguments) double() float64   { return math.Float64frombits(a.word()) }
-func (a *arguments) bytes() []byte     { return a.at(a.word()) }
-func (a *arguments) floats() []float32 { return view[float32](a.bytes()) }
-func (a *arguments) words32() []uint32 { return view[uint32](a.bytes()) }
-func (a *arguments) words64() []uint64 { return view[uint64](a.bytes()) }
-func (a *arguments) labels() []int32   { return view[int32](a.bytes()) }
+func (a *arguments) int() int           { return int(int64(a.word())) }
+func (a *arguments) bool() bool         { return a.word() != 0 }
+func (a *arguments) float() float32     { return math.Float32frombits(uint32(a.word())) }
+func (a *arguments) double() float64    { return math.Float64frombits(a.word()) }
+func (a *arguments) bytes() []byte      { return a.at(a.word()) }
+func (a *arguments) floats() []float32  { return view[float32](a.bytes()) }
+func (a *arguments) words32() []uint32  { return view[uint32](a.bytes()) }
+func (a *arguments) words64() []uint64  { return view[uint64](a.bytes()) }
+func (a *arguments) doubles() []float64 { return view[float64](a.bytes()) }
+func (a *arguments) labels() []int32    { return view[int32](a.bytes()) }
 
 // rows takes a count: the number of rows, and its upper limit.
 func (a *arguments) rows() (rows, most int) {

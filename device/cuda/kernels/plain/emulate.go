@@ -73,6 +73,17 @@ var emulations = map[string]func(a *arguments){
 	"sample_firsts":         sampleFirsts,
 	"sample_number":         sampleNumber,
 	"sample_sources":        sampleSources,
+	"pull_seek":             pullSeek,
+	"pull_sum":              func(a *arguments) { pull(a, false) },
+	"pull_max":              func(a *arguments) { pull(a, true) },
+	"pull_heads":            pullHeads,
+	"pull_weights":          pullWeights,
+	"pull_begin":            pullBegin,
+	"pull_unfold":           pullUnfold,
+	"settle":                settle,
+	"settle_heads":          settleHeads,
+	"scale_rows":            scaleRows,
+	"fill_floats":           fillFloats,
 }
 
 func gather(a *arguments, t dtype.Type) {

@@ -1,0 +1,153 @@
+package grid
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"diskgnn/device/cuda"
+	"diskgnn/device/cuda/cudatest"
+	"diskgnn/graph"
+	"diskgnn/internal/binio"
+	"diskgnn/internal/fault"
+	"diskgnn/train/gpu"
+	"diskgnn/train/model"
+	"diskgnn/train/prepare"
+)
+
+// onGPU moves a problem to a GPU.
+func (p *problem) onGPU(on *gpu.Inference) {
+	layer := 0
+	if p.Graph == nil {
+		layer = model.InputLayer
+	}
+	p.GPU = &GPU{On: on, Model: &p.model, Layer: layer, Weights: p.weights, Shape: gpu.TileShape(&p.model, layer, Group),
+		Graph: &prepare.Whole{Graph: p.Graph, Weighing: p.model.Weighing()}}
+	s := &GPUSizes{Memory: math.MaxInt64, Bytes: func(t gpu.TileSizes) int64 { return gpu.TileBytes(&p.model, layer, t) }}
+	for lo := 0; p.Graph != nil && lo < p.targets(); lo += Group {
+		n := int64(0)
+		for i := lo; i < min(lo+Group, p.targets()); i++ {
+			n += int64(len(p.Graph.Neighbors(p.node(i))))
+		}
+		s.Lists = append(s.Lists, n)
+	}
+	p.sizes.Shape, p.sizes.GPU = p.GPU.Shape, s
+}
+
+func inference(t *testing.T, d *cuda.Device) *gpu.Inference {
+	on, err := gpu.NewInference(d)
+	check(t, err)
+	t.Cleanup(on.Close)
+	return on
+}
+
+// compute runs a plan.
+func (p *problem) compute(t interface{ Fatalf(string, ...any) }) (rows []float32) {
+	p.Passed = func(int64) {}
+	_, err := p.Run(context.Background(), func(_ context.Context, lo int, some []float32) error {
+		if p.Graph != nil && lo*p.GPU.Shape.Out != len(rows) {
+			t.Fatalf("rows from %d on after %d values", lo, len(rows))
+		}
+		rows = append(rows, some...)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("%+v: %v", p.Plan, err)
+	}
+	return rows
+}
+
+// A GPU computes the rows of the plain computation on the CPU, up to the products' rounding, with the same bits for
+// any memory of the host and of the GPU, and takes the memory of its plan.
+func TestGridOnGPU(t *testing.T) {
+	set(t)
+	cudatest.Everywhere(t, 2, func(t *testing.T, d *cuda.Device) {
+		k, on := newKit(t), inference(t, d)
+		tiles, spans, kept := 0, 0, 0
+		rapid.Check(t, func(t *rapid.T) {
+			Group, Fold = 1<<rapid.IntRange(0, 4).Draw(t, "group"), rapid.SampledFrom([]int{3, 8, 1 << 12}).Draw(t, "fold")
+			p := k.draw(t)
+			want := p.plain()
+			p.onGPU(on)
+			if cpu := p.Pull.PullShape; p.GPU.Shape != cpu && p.Graph != nil {
+				t.Fatalf("the shape is %+v, on the CPU %+v", p.GPU.Shape, cpu)
+			}
+			var first []float32
+			for i := range 2 {
+				least, _ := p.sizes.Choose(0)
+				room, roomOnGPU := rapid.Int64Range(0, 20_000).Draw(t, "room"), rapid.Int64Range(0, 20_000).Draw(t, "room on the GPU")
+				p.sizes.GPU.Memory = least.GPU + roomOnGPU
+				var ok bool
+				if p.Plan, ok = p.sizes.Choose(least.Memory + room); !ok || p.Plan.Memory > least.Memory+room || p.Plan.GPU > p.sizes.GPU.Memory {
+					t.Fatalf("of %d bytes and %d on the GPU: %+v, %t; least %+v", room, roomOnGPU, p.Plan, ok, least)
+				}
+				got := p.compute(t)
+				if len(got) != len(want) {
+					t.Fatalf("%+v: %d values, want %d", p.Plan, len(got), len(want))
+				}
+				for c, v := range got {
+					if d := math.Abs(float64(v) - float64(want[c])); !(d <= 1e-5*max(1, math.Abs(float64(want[c])))) {
+						t.Fatalf("%+v: value %d is %v, want %v", p.Plan, c, v, want[c])
+					}
+				}
+				if i == 0 {
+					first = got
+				} else if !slices.Equal(binio.Bytes(got), binio.Bytes(first)) {
+					t.Fatalf("%+v: other bits", p.Plan)
+				}
+				if p.Plan.Tiles > 1 {
+					tiles++
+				}
+				if p.Plan.Span > p.Plan.Block {
+					spans++
+				}
+				if p.Plan.Keep {
+					kept++
+				}
+				p.sizes.GPU.Memory = math.MaxInt64
+			}
+		})
+		if tiles < 5 || spans < 5 || kept < 5 {
+			t.Errorf("%d with several tiles, %d with several windows in a block, %d with kept rows", tiles, spans, kept)
+		}
+	})
+}
+
+// Lists that changed after they were counted are refused on a GPU, too.
+func TestChangedListsOnGPU(t *testing.T) {
+	set(t)
+	Group, Fold = 1, 2
+	k, on := newKit(t), inference(t, cudatest.Open(t))
+	for lists, g := range map[string]*graph.CSC{
+		"an id out of range":        {Indptr: []int64{0, 1, 1, 1}, Indices: []uint32{3}},
+		"the largest id":            {Indptr: []int64{0, 1, 1, 1}, Indices: []uint32{math.MaxUint32}},
+		"a list that descends":      {Indptr: []int64{0, 2, 2, 2}, Indices: []uint32{2, 0}},
+		"an offset out of range":    {Indptr: []int64{0, 1, 9, 9}, Indices: []uint32{1}},
+		"a descending offset":       {Indptr: []int64{0, 1, 0, 1}, Indices: []uint32{1}},
+		"more sources than were":    {Indptr: []int64{0, 3, 5, 7}, Indices: []uint32{0, 1, 2, 0, 1, 0, 1}},
+		"more long lists than were": {Indptr: []int64{0, 3, 6, 6}, Indices: []uint32{0, 1, 2, 0, 1, 2}},
+	} {
+		for _, listed := range []bool{false, true} {
+			p := k.tiny(t, g)
+			p.model = model.Model{Kind: model.SAGE, Aggregator: model.Sum, Dims: []int{1, 1}, Orders: []model.Order{model.Aggregate}}
+			p.weights = make([]float32, 3)
+			p.Long, p.sizes.Long = 1, 1
+			if listed {
+				p.Targets = []uint32{0, 1, 2}
+				p.sizes.IDs = p.Targets
+			}
+			was := p.Graph
+			p.Graph = &graph.CSC{Indptr: []int64{0, 0, 0, 0}}
+			p.onGPU(on)
+			p.Graph, p.sizes.GPU.Lists = was, []int64{2, 2, 2}
+			p.Plan = p.sizes.count(Plan{Tile: 3, Block: 1, Span: 1})
+			if _, err := p.Run(t.Context(), func(context.Context, int, []float32) error { return nil }); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%s, listed %t: %v", lists, listed, err)
+			}
+		}
+	}
+}
