@@ -15,6 +15,7 @@ func TestChooseCodec(t *testing.T) {
 	}{
 		{1e9, codecMeasure{ratio: 0.5, decode: 4e9}, codecMeasure{ratio: 0.4, decode: 1e9}, 1, "s2", "2.00"},   // zstd decodes as slowly as the drive reads
 		{1e9, codecMeasure{ratio: 0.5, decode: 4e9}, codecMeasure{ratio: 0.4, decode: 1e9}, 4, "zstd", "2.50"}, // four cores do not
+		{1e9, codecMeasure{ratio: 0.5, decode: 2e9}, codecMeasure{ratio: 0.4, decode: 2e9}, 1, "zstd", "2.00"}, // as fast, and smaller
 		{1e9, codecMeasure{ratio: 1, decode: 9e9}, codecMeasure{ratio: 0.96, decode: 9e9}, 4, "none", "1.04"},  // not worth it
 		{9e9, codecMeasure{ratio: 0.1, decode: 4e9}, codecMeasure{ratio: 0.1, decode: 1e9}, 2, "none", "1.00"}, // a drive faster than decoding
 	} {

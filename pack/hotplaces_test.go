@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"diskgnn/internal/stage"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack/cut"
 	"diskgnn/pack/internal/rowfile"
 	"diskgnn/pack/packfile"
@@ -14,12 +13,11 @@ import (
 // time.
 func TestHotPlaces(t *testing.T) {
 	const nodes, rows = 80_000, 70_000
-	fsys := vfs.Unsynced(vfs.OS)
-	dir, _, err := stage.Begin(fsys, t.TempDir()+"/P", stage.Spec{Format: packfile.FormatFor(0), Params: struct{}{}}, false)
+	dir, _, err := stage.Begin(unsynced, t.TempDir()+"/P", stage.Spec{Format: packfile.FormatFor(0), Params: struct{}{}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Packing{request: &request{fs: fsys, params: packfile.Params{Policy: packfile.PolicyMin}}, dir: dir, files: rowfile.NewSet(dir, 0)}
+	p := &Packing{request: &request{fs: unsynced, params: packfile.Params{Policy: packfile.PolicyMin}}, dir: dir, files: rowfile.NewSet(dir, 0)}
 	entries := make([]uint32, rows)
 	for e := range entries {
 		entries[e] = uint32(nodes - 1 - e)

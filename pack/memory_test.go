@@ -154,6 +154,62 @@ func TestBooksOfPages(t *testing.T) {
 	}
 }
 
+// TestBooksOfADecision: only the part of a pack that has the rows of all batches holds the checksums of their pages.
+func TestBooksOfADecision(t *testing.T) {
+	r := opened(t, drawn(t, datasettest.Params{Nodes: 100, AvgDegree: 4, Dim: 16, Seed: 5}.Raw()))
+	p := &Packing{request: r}
+	d := cut.Decision{Facts: r.facts, Bands: 1}
+	d.Facts.HotRows, d.Facts.EvalRows = 640, 6400 // of 64 bytes
+	without := p.books(&d)
+	d.Part.Common = true
+	if got, want := p.books(&d)-without, int64(4*(11+101)+8*101); got != want {
+		t.Errorf("%d bytes for 10 and 100 pages, want %d", got, want)
+	}
+}
+
+// TestSharedRowsTakeBuffers: with an SSD level, every worker has a buffer of a mebibyte for its rows.
+func TestSharedRowsTakeBuffers(t *testing.T) {
+	o := Options{Workers: 3, Memory: 1 << 30}
+	var rows [3]int64
+	for segment := 1; segment <= 2; segment++ {
+		p, err := planMemory(&o, &packfile.Facts{Nodes: 20_000_000, RowBytes: 512, Segment: segment}, mbfile.Facts{}, ledger{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows[segment] = p.rangeRows
+	}
+	if got := rows[1] - rows[2]; got != 3<<20/512/2 { // of each of the two ranges
+		t.Errorf("%d rows fewer", got)
+	}
+}
+
+// TestStates: the state of an interrupted run is read as it was written, with any of its lists empty.
+func TestStates(t *testing.T) {
+	long := make([]uint32, 40)
+	for i := range long {
+		long[i] = uint32(i) * 0x01010101
+	}
+	for i := range 8 {
+		list := func(k int) []uint32 {
+			if i>>k&1 == 1 {
+				return long[k:]
+			}
+			return nil
+		}
+		ranges, got := rangeState{Next: 1 << 33, Running: list(0), Sums: list(1), SSD: list(2)}, rangeState{}
+		if err := got.decode(ranges.encode()); err != nil || !reflect.DeepEqual(got, ranges) {
+			t.Errorf("%+v is read as %+v: %v", ranges, got, err)
+		}
+	}
+	for _, s := range []compressState{{Groups: 3}, {Groups: 3, Sums: long, Frames: long[:40:40]}} {
+		var got compressState
+		b := s.encode()
+		if err := got.decode(b); err != nil || !reflect.DeepEqual(got, s) {
+			t.Errorf("%+v is read as %+v: %v", s, got, err)
+		}
+	}
+}
+
 // TestRangesBoundHotRows: by hand, hot rows wait in memory if they are no more than the rows of a range may be.
 func TestRangesBoundHotRows(t *testing.T) {
 	for _, c := range []struct{ rangeRows, hot, window int64 }{{0, 30, 30}, {1, 1, 1}, {1, 2, 1}, {30, 30, 30}, {30, 31, 30}} {

@@ -52,6 +52,14 @@ func TestMinSameBytes(t *testing.T) {
 	if err := r.Verify(t.Context(), vfs.OS, progress.Discard); err != nil {
 		t.Error(err)
 	}
+	// By hand: a row of a chunk is listed in 4 bytes, and an access has 8 in the trace of the simulation and a code of 4.
+	accesses := int64(0)
+	for i := range r.Index().Train {
+		accesses += int64(r.Index().Train[i].Inputs)
+	}
+	if want := res.DiskBytes + 4*res.ColdRows + (8+4)*accesses; res.BytesWritten != want {
+		t.Errorf("%d bytes are written, want %d", res.BytesWritten, want)
+	}
 }
 
 // TestMinEveryFailure fails one write operation of a run, anywhere in it, and checks that the next run ends

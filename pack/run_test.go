@@ -10,6 +10,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -93,6 +94,7 @@ func TestSameBytes(t *testing.T) {
 	ds, samples := inputs(t, graphOf)
 	dir := vfstest.TempDir(t)
 	ref := filepath.Join(dir, "ref")
+	before := device.HostBytes()
 	res, err := pack.Run(t.Context(), disk, options(ds, samples, ref), progress.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -101,6 +103,9 @@ func TestSameBytes(t *testing.T) {
 		t.Fatalf("the graph does not exercise every file: %+v", res)
 	}
 	want := contents(t, ref)
+	if held := device.HostBytes() - before; held != 0 {
+		t.Errorf("%d bytes outside Go's heap are kept", held)
+	}
 	for _, workers := range []int{1, 2, 7} {
 		for _, memory := range []int64{256 << 20, 1 << 30, 8 << 30} {
 			for _, rows := range []int64{0, 1, 17} {
@@ -139,6 +144,31 @@ func TestEveryFailure(t *testing.T) {
 	if resumed == 0 {
 		t.Error("no run was resumed")
 	}
+}
+
+// TestOneRowIsKept: a run that is interrupted when the first range, of one row, is durable goes on with the second.
+func TestOneRowIsKept(t *testing.T) {
+	small := graphOf
+	small.Nodes = 40
+	ds, samples := inputs(t, small)
+	o := options(ds, samples, filepath.Join(t.TempDir(), "ref"))
+	o.Cache, o.Bands = &budget.Size{Unit: budget.UnitPercent}, []float64{} // chunks have all rows, the first too
+	if _, err := pack.Run(t.Context(), disk, o, progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	want := contents(t, o.Out)
+	o.RangeRows, o.Out = 1, filepath.Join(t.TempDir(), "P")
+	in := &vfs.FailAt{N: 1, Err: errors.New("boom"), Match: func(op vfs.Op, name string) bool {
+		return op == vfs.OpCreate && strings.HasPrefix(filepath.Base(name), "ranges.tmp")
+	}}
+	if _, err := pack.Run(t.Context(), vfs.Inject(disk, in), o, progress.Discard); !errors.Is(err, in.Err) {
+		t.Fatalf("not interrupted: %v", err)
+	}
+	res, err := pack.Run(t.Context(), disk, o, progress.Discard)
+	if err != nil || res.State != "resumed" {
+		t.Fatalf("%s: %v", res.State, err)
+	}
+	same(t, "resumed", contents(t, o.Out), want)
 }
 
 // failing packs again and again into an empty directory, each time with the failure
