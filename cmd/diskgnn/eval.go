@@ -178,12 +178,17 @@ first column. NAME.npy.lineage.json beside it records the weights and the graph.
    diskgnn predict --run run --dataset tomorrow --out classes.csv --output classes
 
 The graph may differ from the training graph. Its nodes need the same number of features,
-with the same preprocessing by import. import --for predict makes a dataset without labels.`
+with the same preprocessing by import. import --for predict makes a dataset without labels.
+
+With --shard 1/4 it predicts the second quarter of the nodes, into the directory
+logits.npy.shard-1-of-4, on any machine; diskgnn merge --out logits.npy combines all four.
+Each shard computes the hidden layers of all nodes.`
 
 func predictCommand() command {
 	o := exact.PredictOptions{Output: exact.Logits, Nodes: exact.AllNodes}
 	o.Weights, o.IO, o.BLAS, o.StateDType, o.Engine = trained.WeightsBest, "auto", "auto", exact.StateFloat32, train.EngineAuto
 	var plan bool
+	var part part
 	return command{
 		name:    "predict",
 		usage:   "write logits, classes or embeddings of nodes",
@@ -194,11 +199,16 @@ func predictCommand() command {
 			outAs("FILE", "file to make, like logits.npy, classes.csv or embeddings.parquet", &o.Out),
 			nameFlag("output", "NAME", "output to write: logits, classes, embeddings", exact.Outputs(), &o.Output),
 			stringFlag("nodes", "NAME", "nodes to predict: all, train, valid, test, or a file of ids, one per line", &o.Nodes),
-		}, exactFlags(&o.Options, &plan), flags{boolFlag("force", "replace an existing file", &o.Force)},
+		}, exactFlags(&o.Options, &plan), flags{
+			shardFlag("predict one part of N, from 0, for diskgnn merge; auto or auto/N: the part that the scheduler assigns", &part),
+			boolFlag("force", "replace an existing file", &o.Force)},
 			weightsFlags(&o.Weights, &o.Memory, &o.Threads, &o.IO, &o.BLAS)),
-		check: func(s *session) error {
+		check: func(s *session) (err error) {
 			if plan && o.Out == "" {
 				o.Out = "logits.npy" // a plan without --out is for the default form and directory
+			}
+			if o.Shard, err = s.shard(part); err != nil {
+				return err
 			}
 			return s.settle(&o, &o.Memory)
 		},
@@ -209,19 +219,21 @@ func predictCommand() command {
 		}, func(p exact.Plan) outcome { return inferencePlan(p, o.Memory) }),
 		run: shows(func(ctx context.Context, s *session) (exact.Prediction, error) {
 			return exact.Predict(ctx, s.disk, o, s.rep)
-		}, predicted),
+		}, func(p exact.Prediction) outcome { return predicted(o, p) }),
 	}
 }
 
-func predicted(p exact.Prediction) outcome {
-	lines := []line{
-		{"made", p.Out},
-		{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))},
-		{"lineage", p.LineageFile},
+func predicted(o exact.PredictOptions, p exact.Prediction) outcome {
+	out := outcome{object: p}
+	array := line{"array", fmt.Sprintf("%s of %s, %s × %s", p.Output, p.DType, units.Count(p.Rows), units.Count(p.Columns))}
+	if o.Shard.Whole() {
+		out.lines = []line{{"made", p.Out}, array, {"lineage", p.LineageFile}}
+	} else {
+		out.lines, out.next = []line{made(p.Out, p.Fingerprint, p.State), array}, mergeNext(o.Out, o.Shard)
 	}
-	lines = append(lines, sourceLines(&p.Outcome)...)
-	if p.State == stage.StateNew.String() {
-		lines = append(lines, costLines(&p.Outcome)...)
+	out.lines = append(out.lines, sourceLines(&p.Outcome)...)
+	if p.State != stage.StateDone.String() {
+		out.lines = append(out.lines, costLines(&p.Outcome)...)
 	}
-	return outcome{object: p, lines: lines}
+	return out
 }

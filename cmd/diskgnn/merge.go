@@ -14,6 +14,7 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/pack/slice"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/exact"
 )
 
 const mergeTeaches = `Combines all shards of a directory, which different machines may have made, into one
@@ -26,7 +27,11 @@ directory with the same bytes that a single machine would have made.
 On the file system of the shards, large files are not copied: they get a second name
 in the merged directory. Every byte is checked. The shards may be removed afterwards. The
 next command is the same as without shards: diskgnn pack after samples, and diskgnn train
-after a pack. Packs are made in shards and merged in the same way.`
+after a pack. Packs are made in shards and merged in the same way.
+
+Shards of a prediction become its file:
+
+   diskgnn merge --out logits.npy logits.npy.shard-0-of-2 logits.npy.shard-1-of-2`
 
 // mergeNext is the advice after a shard was made.
 func mergeNext(out string, s shard.Shard) string {
@@ -67,6 +72,15 @@ func mergeCommand() command {
 				return outcome{}, err
 			}
 			o.Shards = s.args
+			if exact.IsShare(s.disk, s.args[0]) {
+				r, err := exact.Merge(ctx, s.disk, exact.MergeOptions{Out: o.Out, Shards: o.Shards, Force: o.Force}, s.rep)
+				return outcome{object: r, lines: []line{
+					made(r.Out, r.Fingerprint, r.State),
+					{"of", fmt.Sprintf("%s of a prediction", units.Of(r.Shards, "shard"))},
+					{"disk", budget.FormatBytes(r.DiskBytes)},
+					{"time", units.Seconds(r.Seconds)},
+				}}, err
+			}
 			r, err := shard.Merge(ctx, s.disk, o, s.rep)
 			if err != nil {
 				return outcome{}, err

@@ -95,6 +95,29 @@ func TestPower(t *testing.T) {
 			return err
 		})
 	}
+	predicts := func(fsys vfs.FS, out string, of shard.Shard) error {
+		o := exact.PredictOptions{Options: exact.Options{Run: in + "/out", Dataset: in + "/g", Scratch: filepath.Dir(out), Memory: 1 << 30, Threads: 1, IO: "pread", BLAS: "gonum"},
+			Out: out, Shard: of, Force: true}
+		_, err := exact.Predict(context.Background(), fsys, o, progress.Discard)
+		return err
+	}
+	first, second := shard.Shard{Index: 0, Count: 2}, shard.Shard{Index: 1, Count: 2}
+	predicted := vfstest.PowerCommand{
+		Run: func(fsys vfs.FS, root string) error {
+			return predicts(fsys, filepath.Join(root, "out.npy"), shard.Shard{})
+		},
+		Made: func(root string) (map[string][]byte, error) {
+			b, err := os.ReadFile(filepath.Join(root, "out.npy"))
+			return map[string][]byte{"out.npy": b}, err
+		},
+		Left: func(root string, made map[string][]byte) error {
+			b, err := os.ReadFile(filepath.Join(root, "out.npy"))
+			if err == nil && !bytes.Equal(b, made["out.npy"]) {
+				return errors.New("what has the name is not complete")
+			}
+			return nil
+		},
+	}
 	for name, c := range map[string]vfstest.PowerCommand{
 		"generate":             generate(func(*dataset.GenerateOptions) {}),
 		"generate, compressed": generate(func(o *dataset.GenerateOptions) { o.Compress, o.MultiLabel = true, true }),
@@ -137,24 +160,19 @@ func TestPower(t *testing.T) {
 		"train, often better": trains(t, in+"/p", func(o *train.Options) {
 			o.Resume, o.Epochs, o.LR, o.CheckpointEvery = true, 4, 0.01, rundir.Interval{Batches: 7}
 		}),
-		"predict": {
+		"predict":          predicted,
+		"predict, a shard": directory(func(fsys vfs.FS, out string) error { return predicts(fsys, out+".npy", first) }),
+		"merge, predictions": {
+			Before: func(root string) error {
+				return errors.Join(predicts(quiet, root+"/x.npy", first), predicts(quiet, root+"/x.npy", second))
+			},
 			Run: func(fsys vfs.FS, root string) error {
-				o := exact.PredictOptions{Options: exact.Options{Run: in + "/out", Dataset: in + "/g", Scratch: root, Memory: 1 << 30, Threads: 1, IO: "pread", BLAS: "gonum"},
-					Out: filepath.Join(root, "out.npy"), Force: true}
-				_, err := exact.Predict(context.Background(), fsys, o, progress.Discard)
+				o := exact.MergeOptions{Out: filepath.Join(root, "out.npy"), Shards: []string{first.DirName(root + "/x.npy"), second.DirName(root + "/x.npy")}, Force: true}
+				_, err := exact.Merge(context.Background(), fsys, o, progress.Discard)
 				return err
 			},
-			Made: func(root string) (map[string][]byte, error) {
-				b, err := os.ReadFile(filepath.Join(root, "out.npy"))
-				return map[string][]byte{"out.npy": b}, err
-			},
-			Left: func(root string, made map[string][]byte) error {
-				b, err := os.ReadFile(filepath.Join(root, "out.npy"))
-				if err == nil && !bytes.Equal(b, made["out.npy"]) {
-					return errors.New("what has the name is not complete")
-				}
-				return nil
-			},
+			Made: predicted.Made,
+			Left: predicted.Left,
 		},
 		"train --force": func() vfstest.PowerCommand {
 			c := trains(t, in+"/p", func(o *train.Options) { o.Force = true })

@@ -21,6 +21,7 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
+	"diskgnn/train/exact"
 	"diskgnn/train/rundir"
 	"diskgnn/train/trained"
 )
@@ -166,6 +167,11 @@ func (s *session) verifyFiles(ctx context.Context, fsys vfs.FS, dir string, m *s
 			return err
 		}
 		return r.Verify(ctx, fsys, s.rep)
+	case exact.ShareFormat.Name:
+		if _, err := stage.Open(fsys, dir, "shard of a prediction", exact.ShareFormat); err != nil {
+			return err
+		}
+		return exact.CheckShare(ctx, fsys, dir, m, stage.Bytes)
 	}
 	return fault.New(fault.ErrInput, "%s is a %s: no dataset, samples or pack", dir, m.Format.Name)
 }
@@ -290,7 +296,7 @@ func inspect(v *inspected) ([]line, error) {
 		d, err := r.Describe()
 		v.Samples = &d
 		return samplesLines(&d), errors.Join(err, r.Close())
-	case mbfile.Format.Shard().Name:
+	case mbfile.Format.Shard().Name, exact.ShareFormat.Name:
 		return part, nil
 	case packfile.Format.Name:
 		r, err := packfile.OpenSlice(vfs.OS, v.Dir)

@@ -218,7 +218,8 @@ func (set *Set) complete() error {
 			missing = append(missing[:most], fmt.Sprintf("… (%d in all)", n))
 		}
 		have := slices.IndexFunc(set.Members, func(m Member) bool { return m.Meta != nil })
-		return fault.New(fault.ErrUsage, "missing from the shards to merge with %s: %s", set.Members[have].Dir, strings.Join(missing, ", "))
+		return fault.New(fault.ErrUsage, "missing from the shards to merge with %s: %s; %s is made by %s %s, with the other flags of the shards that are there",
+			set.Members[have].Dir, strings.Join(missing, ", "), missing[0], set.Spec.Format.Shard().Maker(), missing[0])
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func Damaged(err error, dir string, format Format) error {
 	if _, ok := errors.AsType[*damaged](err); ok {
 		return err
 	}
-	return &damaged{err, fmt.Sprintf("%s is damaged: make it again, by %s with --force, or from a copy", dir, format.maker())}
+	return &damaged{err, fmt.Sprintf("%s is damaged: make it again, by %s with --force, or from a copy", dir, format.Maker())}
 }
 
 // plainly returns an error without the remedy that Damaged added.
@@ -86,8 +86,8 @@ func plainly(err error) error {
 	return err
 }
 
-// maker names the commands that make directories of a format.
-func (f Format) maker() string {
+// Maker names the commands that make directories of a format, as "its diskgnn pack".
+func (f Format) Maker() string {
 	name, part := f, ""
 	if whole, ok := f.Whole(); ok {
 		name, part = whole, " --shard"
@@ -99,6 +99,8 @@ func (f Format) maker() string {
 		return "its diskgnn presample" + part
 	case RolePack:
 		return "its diskgnn pack" + part
+	case Prediction:
+		return "its diskgnn predict" + part
 	}
-	return "the command that made it"
+	return "the command that made it" + part
 }

@@ -32,6 +32,9 @@ const (
 	RolePack    = "pack"
 )
 
+// Prediction is the kind of the files of predictions, which are directories only in shards.
+const Prediction = "prediction"
+
 // Format names a directory format and its version.
 type Format struct {
 	Name    string `json:"name"`

@@ -61,7 +61,7 @@ func TestRowsOfARowGroup(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "out.parquet")
 		s, err := newSink(disk, name, c.v, &targets{nodes: int64(first) + 1})
 		check(t, err)
-		check(t, s.add(context.Background(), 0, make([]float32, c.v.width*(first+1))))
+		check(t, addRows(t.Context(), s, c.v, 0, make([]float32, c.v.width*(first+1))))
 		check(t, s.finish())
 		b, err := os.ReadFile(name)
 		check(t, err)

@@ -37,6 +37,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 	"diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
 	"diskgnn/train/decide"
@@ -162,6 +163,9 @@ type PredictOptions struct {
 	Output string // "" means logits
 	Nodes  string // all, a split, or a file of ids, original ones where nodes have some, one a line; "" means all
 	Force  bool   // replace a file that is there
+	// Shard, unless it is the whole, is the share of the nodes to predict, into the directory Shard.DirName(Out).
+	// Merge makes the file of all shares.
+	Shard shard.Shard
 }
 
 // EnsureDefaults replaces zero values by their defaults.
@@ -183,7 +187,7 @@ func (o *PredictOptions) Validate() error {
 	case !slices.Contains(Outputs(), o.Output):
 		return fault.New(fault.ErrUsage, "--output %s is not one of %s", o.Output, strings.Join(Outputs(), ", "))
 	}
-	return errors.Join(checkSuffix(o.Out), o.Options.Validate())
+	return errors.Join(checkSuffix(o.Out), o.Shard.Validate(), o.Options.Validate())
 }
 
 // Suffixes of the files of predictions.

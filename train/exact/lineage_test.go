@@ -42,8 +42,8 @@ func TestLineage(t *testing.T) {
 		check(t, json.Unmarshal(b, &l))
 		st, err := os.Stat(w.path(c.out))
 		check(t, err)
-		want := Lineage{Format: lineageFormat, File: c.out, Bytes: st.Size(), SHA256: w.sum(t, c.out), Nodes: c.says, Output: Logits, Weights: "best", WeightsSHA256: w.sum(t, "run/weights.safetensors"),
-			Checked: true, Dataset: w.fingerprint, TrainedOn: w.fingerprint, BLAS: p.BLAS}
+		want := Lineage{Format: lineageFormat, File: c.out, Bytes: st.Size(), SHA256: w.sum(t, c.out), Origin: Origin{Nodes: c.says, Output: Logits, Weights: "best", WeightsSHA256: w.sum(t, "run/weights.safetensors"),
+			Checked: true, Dataset: w.fingerprint, TrainedOn: w.fingerprint, BLAS: p.BLAS}}
 		if c.says == "list" {
 			want.NodesSHA256 = binio.Hash(binio.Bytes([]uint32{1, 3}))
 		}

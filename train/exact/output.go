@@ -5,22 +5,16 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"strconv"
-	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/score"
-)
-
-// Suffixes in place of .npy for the file of ids: an array, or a text with one id a line.
-const (
-	nodesSuffix = ".nodes.npy"
-	namesSuffix = ".nodes.txt"
 )
 
 // values describe a prediction's columns, which have one type.
@@ -67,57 +61,110 @@ func (v *values) stored() int {
 	return v.columns
 }
 
-// each calls do for one computed row after the other, until the context ends.
-func (v *values) each(ctx context.Context, rows []float32, do func(i int, row []float32) error) error {
-	for i := 0; i*v.width < len(rows); i++ {
-		if i%1024 == 0 && ctx.Err() != nil {
+// cellBytes returns the bytes of a cell.
+func (v *values) cellBytes() int {
+	if v.dtype() == "uint8" {
+		return 1
+	}
+	return 4
+}
+
+// rowBytes returns the bytes of the cells of a row.
+func (v *values) rowBytes() int { return v.columns * v.cellBytes() }
+
+// cellsRoom bounds the bytes of cells that are made at a time, except that a row is made whole.
+const cellsRoom = 64 << 10
+
+// converter makes cells of computed rows.
+type converter struct {
+	values
+	cells []byte
+}
+
+// each calls do with the cells of computed rows, some rows at a time, until the context ends. at is the number of
+// the first of them. The cells are valid during the call.
+func (c *converter) each(ctx context.Context, rows []float32, do func(at int, cells []byte) error) error {
+	if c.kind != Classes {
+		return do(0, binio.Bytes(rows))
+	}
+	some := max(1, cellsRoom/c.rowBytes())
+	for at := 0; at*c.width < len(rows); at += some {
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err := do(i, rows[i*v.width:][:v.width]); err != nil {
+		c.cells = c.cells[:0]
+		for i := at; i < at+some && i*c.width < len(rows); i++ {
+			c.add(rows[i*c.width:][:c.width])
+		}
+		if err := do(at, c.cells); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// of calls one of the functions for each value of a computed row.
-func (v *values) of(row []float32, float func(float32), integer func(int32)) {
-	switch {
-	case v.kind != Classes:
-		for _, x := range row {
-			float(x)
+// add appends the classes of a computed row.
+func (c *converter) add(row []float32) {
+	if !c.multi {
+		c.cells = binary.LittleEndian.AppendUint32(c.cells, uint32(score.Largest(row)))
+		return
+	}
+	for _, x := range row { // one for a class that its logit speaks for
+		if x > 0 {
+			c.cells = append(c.cells, 1)
+		} else {
+			c.cells = append(c.cells, 0)
 		}
-	case v.multi: // one for a class that its logit speaks for
-		for _, x := range row {
-			if x > 0 {
-				integer(1)
-			} else {
-				integer(0)
-			}
-		}
-	default:
-		integer(int32(score.Largest(row)))
 	}
 }
 
-// sink takes the rows of a prediction, in the order of its nodes, and makes a file of them.
+// each calls do for the cells of one row after the other, until the context ends.
+func (v *values) each(ctx context.Context, cells []byte, do func(i int, row []byte) error) error {
+	size := v.rowBytes()
+	for i := 0; i*size < len(cells); i++ {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := do(i, cells[i*size:][:size]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// of calls one of the functions for each cell of a row.
+func (v *values) of(row []byte, float func(float32), integer func(int32)) {
+	for at := 0; at < len(row); at += v.cellBytes() {
+		switch {
+		case v.kind != Classes:
+			float(math.Float32frombits(binary.LittleEndian.Uint32(row[at:])))
+		case v.multi:
+			integer(int32(row[at]))
+		default:
+			integer(int32(binary.LittleEndian.Uint32(row[at:])))
+		}
+	}
+}
+
+// sink takes the rows of a prediction, in their order, as the cells of an array: little-endian, row after row.
+// It makes a file of them.
 type sink interface {
-	// add takes the computed rows of the nodes from the given one on.
-	add(ctx context.Context, first int, rows []float32) error
+	// add takes the cells of whole rows, from the given row on.
+	add(ctx context.Context, first int, cells []byte) error
 	beside(do func(sum string, size int64) error)
 	finish() error
 	abandon() error
 }
 
-// newSink begins the file that the name's suffix says, of predictions for the nodes.
-func newSink(fsys vfs.FS, name string, v values, t *targets) (sink, error) {
+// newSink begins the file that the name's suffix says, of rows with the ids.
+func newSink(fsys vfs.FS, name string, v values, ids rowIDs) (sink, error) {
 	switch filepath.Ext(name) {
 	case suffixCSV:
-		return newCSV(fsys, name, v, t)
+		return newCSV(fsys, name, v, ids)
 	case suffixParquet:
-		return newParquet(fsys, name, v, t)
+		return newParquet(fsys, name, v, ids)
 	}
-	return newArray(fsys, name, v, t)
+	return newArray(fsys, name, v, ids)
 }
 
 // sinkBytes bounds the memory of a sink in bytes.
@@ -131,14 +178,12 @@ func sinkBytes(name string, columns int) int64 {
 // array writes a NumPy array.
 type array struct {
 	*newFile
-	v     values
-	ids   *newFile // nil: all nodes
-	cells []byte   // of a row
+	ids *newFile // nil: the rows are all nodes, called by their numbers
 }
 
-func newArray(fsys vfs.FS, name string, v values, t *targets) (_ *array, err error) {
-	a := &array{v: v}
-	n := int64(t.len())
+func newArray(fsys vfs.FS, name string, v values, ids rowIDs) (_ *array, err error) {
+	a := &array{}
+	n := int64(ids.len())
 	shape := []int64{n, int64(v.columns)}
 	if v.kind == Classes && !v.multi {
 		shape = shape[:1]
@@ -147,80 +192,27 @@ func newArray(fsys vfs.FS, name string, v values, t *targets) (_ *array, err err
 	if a.newFile, err = createNPY(fsys, name, descr, shape); err != nil {
 		return nil, err
 	}
-	ids := t.idsFile(name)
-	switch {
-	case ids == "":
+	beside := idsFile(name, ids.kind())
+	switch ids.kind() {
+	case idsNone:
 		return a, nil
-	case t.named:
-		a.ids, err = createFile(fsys, ids)
+	case idsNames:
+		a.ids, err = createFile(fsys, beside)
+	case idsNodes:
+		a.ids, err = createNPY(fsys, beside, "<u4", []int64{n})
 	default:
-		a.ids, err = createNPY(fsys, ids, map[bool]string{false: "<u4", true: "<i8"}[t.own != nil], []int64{n})
+		a.ids, err = createNPY(fsys, beside, "<i8", []int64{n})
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.newFile.abandon())
 	}
-	if err := t.writeIDs(a.ids); err != nil {
+	if err := writeIDs(a.ids.buf, ids, true); err != nil {
 		return nil, errors.Join(err, a.abandon())
 	}
 	return a, nil
 }
 
-// idsFile returns the name of the file of ids beside an array's, or "" if there is none.
-func (t *targets) idsFile(name string) string {
-	name = strings.TrimSuffix(name, suffixNPY)
-	switch {
-	case t.named:
-		return name + namesSuffix
-	case t.own != nil || t.ids != nil:
-		return name + nodesSuffix
-	}
-	return ""
-}
-
-// writeIDs writes the ids of all targets in the format of the file of ids.
-func (t *targets) writeIDs(f *newFile) error {
-	if t.own == nil {
-		_, err := f.buf.Write(binio.Bytes(t.ids))
-		return err
-	}
-	var line []byte
-	for i := range t.len() {
-		var err error
-		if t.named {
-			line, err = t.appendID(line[:0], i)
-			line = append(line, '\n')
-		} else {
-			var id int64
-			id, err = t.number(i)
-			line = binary.LittleEndian.AppendUint64(line[:0], uint64(id))
-		}
-		if err == nil {
-			_, err = f.buf.Write(line)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (a *array) add(ctx context.Context, _ int, rows []float32) error {
-	if a.v.kind != Classes {
-		return a.write(ctx, binio.Bytes(rows))
-	}
-	return a.v.each(ctx, rows, func(_ int, row []float32) error {
-		a.cells = a.cells[:0]
-		a.v.of(row, nil, func(x int32) {
-			if a.v.multi {
-				a.cells = append(a.cells, byte(x))
-			} else {
-				a.cells = binary.LittleEndian.AppendUint32(a.cells, uint32(x))
-			}
-		})
-		_, err := a.buf.Write(a.cells)
-		return err
-	})
-}
+func (a *array) add(ctx context.Context, _ int, cells []byte) error { return a.write(ctx, cells) }
 
 func (a *array) finish() error {
 	if a.ids != nil {
@@ -243,16 +235,16 @@ func (a *array) abandon() error {
 type csv struct {
 	*newFile
 	v    values
-	t    *targets
+	ids  rowIDs
 	line []byte
 }
 
-func newCSV(fsys vfs.FS, name string, v values, t *targets) (*csv, error) {
+func newCSV(fsys vfs.FS, name string, v values, ids rowIDs) (*csv, error) {
 	f, err := createFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
-	c := &csv{newFile: f, v: v, t: t, line: []byte("node")}
+	c := &csv{newFile: f, v: v, ids: ids, line: []byte("node")}
 	for i := range v.columns {
 		c.line = append(append(c.line, ','), v.name(i)...)
 	}
@@ -265,9 +257,9 @@ func newCSV(fsys vfs.FS, name string, v values, t *targets) (*csv, error) {
 	return c, nil
 }
 
-func (c *csv) add(ctx context.Context, first int, rows []float32) error {
-	return c.v.each(ctx, rows, func(i int, row []float32) (err error) {
-		if c.line, err = c.t.appendID(c.line[:0], first+i); err != nil {
+func (c *csv) add(ctx context.Context, first int, cells []byte) error {
+	return c.v.each(ctx, cells, func(i int, row []byte) (err error) {
+		if c.line, err = appendID(c.line[:0], c.ids, first+i); err != nil {
 			return err
 		}
 		c.v.of(row, func(x float32) { c.line = strconv.AppendFloat(append(c.line, ','), float64(x), 'g', -1, 32) },
@@ -289,20 +281,20 @@ const parquetGroup = 4 << 20
 type tableFile struct {
 	*newFile
 	v    values
-	t    *targets
+	ids  rowIDs
 	w    *parquet.GenericWriter[any]
 	row  parquet.Row
 	held int // bytes of the row group
 }
 
-func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, error) {
+func newParquet(fsys vfs.FS, name string, v values, ids rowIDs) (*tableFile, error) {
 	f, err := createFile(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	// A struct keeps the order of its fields, a group would sort them by name.
 	id := reflect.TypeFor[int64]()
-	if t.named {
+	if ids.kind() == idsNames {
 		id = reflect.TypeFor[string]()
 	}
 	fields := []reflect.StructField{{Name: "Node", Type: id, Tag: `parquet:"node"`}}
@@ -317,11 +309,11 @@ func newParquet(fsys vfs.FS, name string, v values, t *targets) (*tableFile, err
 		fields = append(fields, reflect.StructField{Name: "ClassName", Type: reflect.TypeFor[string](), Tag: `parquet:"` + classNameColumn + `"`})
 	}
 	schema := parquet.SchemaOf(reflect.New(reflect.StructOf(fields)).Interface())
-	return &tableFile{newFile: f, v: v, t: t, w: parquet.NewGenericWriter[any](f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 2+v.columns)}, nil
+	return &tableFile{newFile: f, v: v, ids: ids, w: parquet.NewGenericWriter[any](f.buf, schema, parquet.PageBufferSize(32<<10)), row: make(parquet.Row, 2+v.columns)}, nil
 }
 
-func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
-	return p.v.each(ctx, rows, func(i int, row []float32) error {
+func (p *tableFile) add(ctx context.Context, first int, cells []byte) error {
+	return p.v.each(ctx, cells, func(i int, row []byte) error {
 		id, n, err := p.id(first + i)
 		if err != nil {
 			return err
@@ -346,14 +338,13 @@ func (p *tableFile) add(ctx context.Context, first int, rows []float32) error {
 	})
 }
 
-// id returns the id of a target, and its bytes.
+// id returns the id of a row, and its bytes.
 func (p *tableFile) id(i int) (parquet.Value, int, error) {
-	if !p.t.named {
-		id, err := p.t.number(i)
+	if p.ids.kind() != idsNames {
+		id, err := p.ids.number(i)
 		return parquet.Int64Value(id), 8, err
 	}
-	err := p.t.own.To(int64(p.t.at(i)))
-	name := p.t.own.Append(nil) // the writer keeps it for a while
+	name, err := p.ids.name(nil, i) // the writer keeps it for a while
 	return parquet.ByteArrayValue(name), 16 + len(name), err
 }
 

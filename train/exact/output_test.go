@@ -127,6 +127,12 @@ func bytesOf(ids []uint32) (b []byte) {
 	return b
 }
 
+// addRows passes computed rows to a sink.
+func addRows(ctx context.Context, s sink, v values, first int, rows []float32) error {
+	made := converter{values: v}
+	return made.each(ctx, rows, func(at int, cells []byte) error { return s.add(ctx, first+at, cells) })
+}
+
 // Classes of nodes that may have several are a column each, one or zero.
 func TestTablesOfManyLabels(t *testing.T) {
 	v := values{kind: Classes, multi: true, columns: 3, width: 3}
@@ -134,8 +140,8 @@ func TestTablesOfManyLabels(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "out"+suffix)
 		s, err := newSink(disk, name, v, &targets{nodes: 2})
 		check(t, err)
-		check(t, s.add(context.Background(), 0, []float32{-1, 2, 0}))
-		check(t, s.add(context.Background(), 1, []float32{3, 0.5, -0.5}))
+		check(t, addRows(t.Context(), s, v, 0, []float32{-1, 2, 0}))
+		check(t, addRows(t.Context(), s, v, 1, []float32{3, 0.5, -0.5}))
 		check(t, s.finish())
 		header, rows := lines(t, name)
 		if header != "node,class_0,class_1,class_2" || !slices.Equal(rows, []string{"0,0,1,0", "1,1,1,0"}) {
@@ -152,7 +158,7 @@ func TestRowGroups(t *testing.T) {
 	s, err := newSink(disk, name, v, &targets{nodes: nodes})
 	check(t, err)
 	rows := make([]float32, 64*nodes)
-	check(t, s.add(context.Background(), 0, rows))
+	check(t, addRows(t.Context(), s, v, 0, rows))
 	check(t, s.finish())
 	b, err := os.ReadFile(name)
 	check(t, err)
@@ -190,21 +196,22 @@ func TestNodeFiles(t *testing.T) {
 
 // Whichever write fails, there is no file.
 func TestSinksAreWhole(t *testing.T) {
+	v := values{kind: Logits, columns: 2, width: 2}
 	for _, suffix := range []string{".npy", ".csv", ".parquet"} {
 		dir := t.TempDir()
-		s, err := newSink(disk, filepath.Join(dir, "out"+suffix), values{kind: Logits, columns: 2, width: 2}, &targets{nodes: 9, ids: []uint32{4}})
+		s, err := newSink(disk, filepath.Join(dir, "out"+suffix), v, &targets{nodes: 9, ids: []uint32{4}, calls: idsNodes})
 		check(t, err)
-		check(t, s.add(context.Background(), 0, []float32{1, 2}))
+		check(t, addRows(t.Context(), s, v, 0, []float32{1, 2}))
 		check(t, s.abandon())
 		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
 			t.Errorf("%s: %v are left, %v", suffix, left, err)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
-		if s, err = newSink(disk, filepath.Join(dir, "out"+suffix), values{kind: Logits, columns: 2, width: 2}, &targets{nodes: 9}); err != nil {
+		if s, err = newSink(disk, filepath.Join(dir, "out"+suffix), v, &targets{nodes: 9}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.add(ctx, 0, []float32{1, 2}); !errors.Is(err, context.Canceled) {
+		if err := addRows(ctx, s, v, 0, []float32{1, 2}); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, cancelled: %v", suffix, err)
 		}
 		check(t, s.abandon())
@@ -264,14 +271,15 @@ func TestOriginalIDs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer own.Close()
-			s, err := newSink(disk, filepath.Join(dir, "out"+suffix), values{kind: Classes, columns: 1, width: 2}, &targets{nodes: 8, ids: []uint32{1, 3, 5}, own: own, named: kind == "name"})
+			v := values{kind: Classes, columns: 1, width: 2}
+			s, err := newSink(disk, filepath.Join(dir, "out"+suffix), v, &targets{nodes: 8, ids: []uint32{1, 3, 5}, own: own, calls: idsKind(d.Facts().OriginalIDs)})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if suffix == ".npy" { // its ids are all written at the beginning
-				err = s.add(t.Context(), 0, []float32{0, 1, 1, 0, 0, 1})
+				err = addRows(t.Context(), s, v, 0, []float32{0, 1, 1, 0, 0, 1})
 			} else {
-				err = errors.Join(s.add(t.Context(), 0, []float32{0, 1}), s.add(t.Context(), 1, []float32{1, 0, 0, 1}))
+				err = errors.Join(addRows(t.Context(), s, v, 0, []float32{0, 1}), addRows(t.Context(), s, v, 1, []float32{1, 0, 0, 1}))
 			}
 			if err := errors.Join(err, s.finish()); err != nil {
 				t.Fatal(err)

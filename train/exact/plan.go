@@ -88,6 +88,7 @@ func (j *job) planned(ctx context.Context, decide func(context.Context) error) (
 
 // fill sets the plan's figures from the decision.
 func (j *job) fill(_ context.Context, p *Plan) error {
+	p.Layers = []LayerPlan{}
 	for k := range j.steps {
 		s := &j.steps[k]
 		if s.cost() == len(p.Layers) {

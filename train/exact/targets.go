@@ -4,13 +4,12 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
 
 	"diskgnn/dataset"
 	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/shard"
 	"diskgnn/train/exact/grid"
 )
 
@@ -18,13 +17,13 @@ import (
 type targets struct {
 	nodes int64    // of the graph
 	ids   []uint32 // nil: all of them
-	// own has the original ids of the nodes; nil: the nodes' numbers.
+	// calls says how rows of the nodes are called, and own has the original ids, if these are meant.
+	calls idsKind
 	own   *dataset.IDs
-	named bool // they are names
 }
 
-// number returns the i-th target's id, for numeric ids. Calls go through targets in ascending
-// order, as for appendID.
+func (t *targets) kind() idsKind { return t.calls }
+
 func (t *targets) number(i int) (int64, error) {
 	if t.own == nil {
 		return int64(t.at(i)), nil
@@ -33,31 +32,27 @@ func (t *targets) number(i int) (int64, error) {
 	return t.own.Number(), err
 }
 
-// appendID appends the i-th target's id as a field of a line: in quotes if it would be misread
-// otherwise.
-func (t *targets) appendID(b []byte, i int) ([]byte, error) {
-	if t.own == nil {
-		return strconv.AppendUint(b, uint64(t.at(i)), 10), nil
-	}
+func (t *targets) name(b []byte, i int) ([]byte, error) {
 	if err := t.own.To(int64(t.at(i))); err != nil {
 		return b, err
 	}
-	begin := len(b)
-	b = t.own.Append(b)
-	if t.named {
-		return quoted(b[:begin], string(b[begin:])), nil
-	}
-	return b, nil
+	return t.own.Append(b), nil
 }
 
-// quoted appends a name to a line of CSV, in quotes if it could be read as something else.
-func quoted(b []byte, name string) []byte {
-	if !strings.ContainsAny(name, ",\"") && name == strings.TrimSpace(name) && name[0] != '#' && name != "node" {
-		return append(b, name...)
+// cut leaves the share s of the targets: whole groups, so that rows are multiplied in the same groups as without
+// shares.
+func (t *targets) cut(s shard.Shard, group int) {
+	if s.Whole() {
+		return
 	}
-	b = append(b, '"')
-	b = append(b, strings.ReplaceAll(name, `"`, `""`)...)
-	return append(b, '"')
+	n := t.len()
+	lo, hi := s.Of((n + group - 1) / group)
+	lo, hi = min(lo*group, n), min(hi*group, n)
+	ids := make([]uint32, hi-lo)
+	for i := range ids {
+		ids[i] = t.at(lo + i)
+	}
+	t.ids = ids
 }
 
 func (t *targets) len() int {
