@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures on one large machine what surrounds training, in some 25 minutes and 60 GB of disk: validation and test
-# beside an epoch, exact scores with much and with little memory, the classes of all nodes of a graph with the shape
+# beside an epoch, exact scores on the GPU and on the CPU, with much and with little memory, the classes of all nodes of a graph with the shape
 # of papers100M, and a whole job beside PyTorch Geometric.
 #
 #   make build-gpu && go build -o bin/diskgnn-bench ./bench
@@ -37,7 +37,11 @@ for what in ${PARTS:-validation exact job papers}; do
 		graph
 		run
 		for memory in ${MEMORIES:-100GiB 8GiB}; do
-			part "exact-$memory" "$bin" eval --exact --run "$dir/run" --dataset "$dir/graph" --memory "$memory" --quiet --json
+			for e in ${ENGINES:-gpu cpu}; do
+				limit=()
+				[ "$e" = cpu ] || limit=(--gpu-memory "$memory")
+				part "exact-$e-$memory" "$bin" eval --exact --run "$dir/run" --dataset "$dir/graph" --engine "$e" --memory "$memory" "${limit[@]}" --json
+			done
 		done
 		;;
 	job)

@@ -13,6 +13,7 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
+	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/internal/vfs"
@@ -29,6 +30,7 @@ const (
 	stateGranule = 256 << 10
 	writeStep    = 4 << 20 // between two looks at the context
 	narrowRows   = 1 << 10 // that are narrowed at a time
+	putRows      = 1 << 10 // that a thread puts in memory at a time
 )
 
 // scratch is the directory of hidden states. close removes it, unless the work was interrupted: then the
@@ -168,9 +170,10 @@ func (s *scratch) close() error {
 // state is the output of a step for all nodes: rows in node order, in memory, or in a file with a checksum
 // in memory for every granule. It is a pieces.File.
 type state struct {
-	nodes int64
-	width int
-	of    dtype.Type
+	nodes   int64
+	width   int
+	of      dtype.Type
+	threads int // that write to memory
 
 	narrowed []byte // rows of another type than float32, before they are written
 
@@ -205,13 +208,16 @@ func (s *scratch) create(k int, t *state) (err error) {
 
 // write appends rows.
 func (t *state) write(ctx context.Context, rows []float32) error {
+	if t.mem != nil {
+		return t.put(ctx, rows)
+	}
 	if t.of == dtype.Float32 {
 		return t.append(ctx, binio.Bytes(rows))
 	}
 	for some := range slices.Chunk(rows, narrowRows*t.width) {
 		t.narrowed = binio.Grow(t.narrowed, len(some)*t.of.Size())
-		if !kernel.Narrow(t.narrowed, t.of, some, t.width) {
-			return fault.New(fault.ErrInput, "a hidden state is not finite as %s: --state-dtype float32 keeps larger ones", StateBF16)
+		if err := t.narrow(t.narrowed, some); err != nil {
+			return err
 		}
 		if err := t.append(ctx, t.narrowed); err != nil {
 			return err
@@ -220,13 +226,43 @@ func (t *state) write(ctx context.Context, rows []float32) error {
 	return nil
 }
 
-// append appends bytes of rows.
+// narrow stores rows in the state's type.
+func (t *state) narrow(to []byte, rows []float32) error {
+	if !kernel.Narrow(to, t.of, rows, t.width) {
+		return fault.New(fault.ErrInput, "a hidden state is not finite as %s: --state-dtype float32 keeps larger ones", StateBF16)
+	}
+	return nil
+}
+
+// put appends rows to a state in memory, on all threads: its pages are there only when they are written to.
+func (t *state) put(ctx context.Context, rows []float32) error {
+	to := t.mem.Bytes()[t.at:]
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(max(1, t.threads))
+	for lo := 0; lo < len(rows); lo += putRows * t.width {
+		some := rows[lo:min(lo+putRows*t.width, len(rows))]
+		g.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			at := to[lo*t.of.Size():][:len(some)*t.of.Size()]
+			if t.of == dtype.Float32 {
+				copy(at, binio.Bytes(some))
+				return nil
+			}
+			return t.narrow(at, some)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	t.at += int64(len(rows) * t.of.Size())
+	return nil
+}
+
+// append appends bytes of rows to a state on disk.
 func (t *state) append(ctx context.Context, content []byte) error {
 	return inSteps(ctx, content, func(b []byte) error {
-		if t.mem != nil {
-			t.at += int64(copy(t.mem.Bytes()[t.at:], b))
-			return nil
-		}
 		n, err := t.file.WriteAt(b, t.at)
 		_, _ = t.sum.Write(b[:n])
 		t.at += int64(n)

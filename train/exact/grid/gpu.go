@@ -69,7 +69,7 @@ func (s *GPUSizes) sources(groups int) (most int64) {
 // tileSizes returns the sizes of the GPU's memory.
 func (r *run) tileSizes() gpu.TileSizes {
 	return gpu.TileSizes{Tile: r.Plan.Tile, Edges: r.Plan.Sources, Long: int(r.longest), Span: r.Plan.Span, Window: r.Plan.Block, Group: r.Group, Fold: Fold,
-		Keep: r.Plan.Keep, Listed: r.Targets != nil}
+		Keep: r.Plan.Keep && r.Targets == nil, Listed: r.Targets != nil}
 }
 
 // onGPU computes tiles on a GPU. The windows are pinned.
@@ -94,6 +94,9 @@ func (g *onGPU) carve(c *carver) {
 	}
 	for i := range g.factors {
 		g.factors[i] = carve[float32](c, int64(g.Plan.Block))
+	}
+	if g.Plan.Keep && g.Targets != nil { // the rows of consecutive nodes are kept on the GPU
+		g.kept = carve[float32](c, int64(g.Plan.Tile)*int64(g.In))
 	}
 }
 

@@ -48,10 +48,13 @@ func (p *Plan) Read() int64 { return p.TableBytes + p.OwnBytes }
 // Cost returns the bytes to read. A look at a destination counts as a byte: a core takes as long for it.
 func (p *Plan) Cost(s *Sizes) int64 {
 	if s.GPU != nil {
-		return p.Read()
+		return p.Read() + 2*p.Tiles*p.Blocks*windowCost
 	}
 	return p.Read() + p.Blocks*s.Targets
 }
+
+// windowCost is the bytes that a drive reads while a window waits on its way to the GPU or back.
+const windowCost = 256 << 10
 
 // Blocks have at most this many bytes of rows, so that reading and computing overlap and a block's rows stay
 // near the core.
@@ -89,7 +92,7 @@ func (s *Sizes) allows(kind Plan, memory int64) bool {
 	reads := s.Table.File != nil && s.Edges
 	switch {
 	case s.GPU != nil:
-		return !kind.Hold && (!kind.Keep || s.Edges && s.Shape.Last && s.IDs == nil && memory > 0)
+		return !kind.Hold && (!kind.Keep || s.Edges && s.Shape.Last && memory > 0)
 	case kind.Hold:
 		return reads && s.Need == nil
 	case kind.Keep:
