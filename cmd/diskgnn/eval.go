@@ -112,7 +112,7 @@ func exactFlags(x *exact.Options, plan *bool) flags {
 		flag("scratch", "DIR", "directory for the scratch directory of hidden layers", "beside the run", parsed(&x.Scratch, vfs.Destination)),
 		stringsFlag("accept", "NAMES", "differences in preprocessing that the graph may have from the training graph: "+strings.Join(dataset.PreprocessingNames, ", ")+", or "+exact.AcceptAll, &x.Accept),
 		nameFlag("state-dtype", "NAME", "type of hidden layers that wait for the next layer: float32, bf16", exact.StateDTypes(), &x.StateDType),
-		boolFlag("plan", "compute nothing, and print the reads and the memory that it would take", plan),
+		boolFlag("plan", "compute nothing, and print the reads, memory and time that it would take", plan),
 		sizeFlag("max-read", "limit of the bytes read: bytes, a multiple (50x) of the feature table, or unlimited; with less memory more is read", "100x", budget.UnitTimes, &x.MaxRead),
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 	"diskgnn/train"
+	"diskgnn/train/decide"
 	"diskgnn/train/exact"
 )
 
@@ -77,6 +78,7 @@ func inferencePlan(p exact.Plan, memory int64) outcome {
 	var lines []line
 	for _, l := range p.Layers {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s: reads %s", units.Of(l.Nodes, "node"), exact.Passes(l.Ranges), budget.FormatBytes(l.BytesRead))})
+		lines = append(lines, line{"", fmt.Sprintf("reading %s, computing %s%s", units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds), writing(l.WriteSeconds))})
 		text := "holds " + budget.FormatBytes(l.MemoryBytes)
 		if l.StateBytes > 0 {
 			text += fmt.Sprintf(", makes %s %s", budget.FormatBytes(l.StateBytes), map[bool]string{false: "on disk", true: "in memory"}[l.InMemory])
@@ -87,10 +89,26 @@ func inferencePlan(p exact.Plan, memory int64) outcome {
 		line{"memory", fmt.Sprintf("up to %s of %s", budget.FormatBytes(p.MemoryBytes), budget.FormatBytes(memory))},
 		line{"scratch", free(p.DiskBytes, p.FreeBytes)},
 		line{"reads", exact.AgainstFeatures(p.BytesRead, p.FeatureBytes)})
+	if p.ReadRate > 0 {
+		lines = append(lines, line{"drive", fmt.Sprintf("reads %s, measured briefly; writes are taken to be as fast", units.BytesPerSecond(p.ReadRate))})
+	}
+	text := units.Seconds(p.Seconds)
+	if p.Engine == decide.EngineGPU {
+		text += ", without the computing on the GPU"
+	}
+	lines = append(lines, line{"time", text})
 	for _, problem := range p.Problems {
 		lines = append(lines, line{"problem", fault.Line(problem)})
 	}
 	return outcome{object: p, lines: lines}
+}
+
+// writing describes the time of writing, if there is any.
+func writing(seconds float64) string {
+	if seconds == 0 {
+		return ""
+	}
+	return ", writing " + units.Seconds(seconds)
 }
 
 // inLines joins items by commas into lines of at most width characters, without breaking an item.

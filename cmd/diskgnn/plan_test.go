@@ -30,7 +30,7 @@ func TestPlansFit(t *testing.T) {
 		"pack":      packPlan(pack.Options{Dataset: "d", Samples: "s", Out: "p", DType: pack.DTypeSame}, hugePlan()),
 		"presample": {lines: samplesPlan(presample.Plan{Epochs: 1000, TrainBatches: 1_234_567, ValidBatches: 12_345, TestBatches: 12_345, Measured: 3, InputNodes: 12_345_678, Edges: 123_456_789, BatchBytes: 1 << 30, Workers: 128, MemoryBytes: 1 << 40, DiskBytes: 1 << 45, FreeBytes: 1 << 44, EpochSeconds: 1e5, Seconds: 1e6, VerifySeconds: 1e4}, 1<<40)},
 		"predict": inferencePlan(exact.Plan{MemoryBytes: 1023 << 30, DiskBytes: 1 << 45, FreeBytes: 1 << 44, BytesRead: 1 << 50, FeatureBytes: 1 << 34,
-			Layers: []exact.LayerPlan{{Nodes: 1_234_567_890, Ranges: 1_234_567, BytesRead: 1 << 45}}}, 1<<40),
+			Layers: []exact.LayerPlan{{Nodes: 1_234_567_890, Ranges: 1_234_567, BytesRead: 1 << 45, Seconds: 1e7, ReadSeconds: 1e7, ComputeSeconds: 1e7, WriteSeconds: 1e7}}, Seconds: 1e7, ReadRate: 9.99e9, Engine: "gpu"}, 1<<40),
 		"train": runPlan(train.Plan{Store: "gnndrive", Engine: "gpu", Epochs: 1000, BatchesPerEpoch: 1_234_567, Measured: 3, Slots: 6, MemoryBytes: 1023 << 30, CacheBytes: 1023 << 30, GPUBytes: 1 << 37, DiskBytes: 1 << 45, FreeBytes: 1 << 44,
 			PreloadBytes: 1 << 45, PreloadSeconds: 1e4, EpochBytes: 1 << 45, EpochSeconds: 1e5, ValidSeconds: 1e4, Bound: "read features", Seconds: 1e7, EmptyCache: true,
 			Links: []train.LinkSeconds{{Link: "load graph", Seconds: 0.999}, {Link: "read features", Seconds: 0.999}, {Link: "assemble", Seconds: 0.999}, {Link: "compute", Seconds: 0.999}}}, 1<<40),

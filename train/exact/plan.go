@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -24,6 +25,15 @@ type Plan struct {
 	FeatureBytes int64 `json:"feature_bytes"`  // of the feature table
 	MaxReadBytes int64 `json:"max_read_bytes"` // that may be read
 
+	// Engine computes the layers. The seconds of a GPU's plan leave out its computing.
+	Engine string `json:"engine"`
+	// Seconds is the predicted time: of all layers, and of opening and checking the inputs (OpenSeconds). The
+	// file of a prediction counts as an array: a table takes longer. ReadRate is the measured rate of reading and
+	// checking the features, in bytes per second, which stands for writes too.
+	Seconds     float64 `json:"seconds"`
+	OpenSeconds float64 `json:"open_seconds"`
+	ReadRate    float64 `json:"read_bytes_per_second"`
+
 	Problems []string `json:"problems,omitempty"` // for which the work would be refused
 }
 
@@ -40,6 +50,12 @@ type LayerPlan struct {
 	MemoryBytes   int64 `json:"memory_bytes"` // of its buffers and the states in memory
 	StateBytes    int64 `json:"state_bytes"`  // of its output, if that is a hidden state
 	InMemory      bool  `json:"in_memory"`    // which is held in memory, not on disk
+	// Seconds is the predicted time: of reading, of computing, and of writing hidden states or the file. It is less
+	// where reading and computing overlap without slowing each other.
+	Seconds        float64 `json:"seconds"`
+	ReadSeconds    float64 `json:"read_seconds"`
+	ComputeSeconds float64 `json:"compute_seconds"`
+	WriteSeconds   float64 `json:"write_seconds"`
 }
 
 // PlanEvaluation predicts the memory and reads of Evaluate. It reads the topology and checks it,
@@ -50,9 +66,9 @@ func PlanEvaluation(ctx context.Context, fsys vfs.FS, o Options, rep progress.Re
 		return Plan{}, err
 	}
 	j := &job{fs: vfs.ReadOnly(fsys), options: o, report: rep, parts: parts{stack: all.Open}, scores: true}
-	return j.planned(ctx, func(ctx context.Context) error {
-		_, err := j.examine(ctx, j.decide)
-		return err
+	return j.planned(ctx, func(ctx context.Context) (file int64, err error) {
+		_, err = j.examine(ctx, j.decide)
+		return 0, err
 	})
 }
 
@@ -63,22 +79,26 @@ func PlanPrediction(ctx context.Context, fsys vfs.FS, o PredictOptions, rep prog
 		return Plan{}, err
 	}
 	j := &job{fs: vfs.ReadOnly(fsys), options: o.Options, report: rep, parts: parts{stack: all.Open}}
-	return j.planned(ctx, func(ctx context.Context) error {
+	return j.planned(ctx, func(ctx context.Context) (file int64, err error) {
 		a, err := j.ask(ctx, &o, j.decide)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		return a.close()
+		return int64(a.len() * a.rowBytes()), a.close()
 	})
 }
 
-// planned returns the plan of a decision.
-func (j *job) planned(ctx context.Context, decide func(context.Context) error) (p Plan, err error) {
+// planned returns the plan of a decision, which returns the bytes of the file to make.
+func (j *job) planned(ctx context.Context, decide func(context.Context) (file int64, err error)) (p Plan, err error) {
 	err = j.do(ctx, func(ctx context.Context) error {
-		if err := decide(ctx); err != nil {
+		file, err := decide(ctx)
+		if err != nil {
 			return err
 		}
-		return j.fill(ctx, &p)
+		if err := j.fill(ctx, &p); err != nil {
+			return err
+		}
+		return j.foretell(ctx, &p, file)
 	})
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan: %w", err)
@@ -117,6 +137,58 @@ func (j *job) fill(_ context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	p.FreeBytes, err = j.fs.Free(where)
-	return err
+	if p.FreeBytes, err = j.fs.Free(where); err != nil {
+		return err
+	}
+	return nil
+}
+
+// estimate sets the seconds of a plan for a file of the given size: bytes by the measured rate of reads, which also
+// stands for writes, and computing by the measured speeds of the steps. Reads run ahead of the computing, but need
+// processors and memory too: on two cores the time is nearer to the sum of both than to the longer one.
+func (p *Plan) estimate(steps []step, speeds []speed, rate float64, file int64) {
+	p.ReadRate = rate
+	for k := range steps {
+		s := &steps[k]
+		l := &p.Layers[s.cost()]
+		read, computed, written := float64(s.plan.Read())/rate, speeds[k].seconds(s), 0.0
+		switch {
+		case k == len(steps)-1:
+			written = float64(file) / rate
+		case !s.inMemory:
+			written = float64(s.state) / rate
+		}
+		l.ReadSeconds += read
+		l.ComputeSeconds += computed
+		l.WriteSeconds += written
+		l.Seconds += read + computed + written
+		p.Seconds += read + computed + written
+	}
+	p.Seconds += p.OpenSeconds
+}
+
+// foretell measures the rate of reads and the speeds of the steps on the CPU, and sets the seconds of the plan for
+// a file of the given size in bytes.
+func (j *job) foretell(ctx context.Context, p *Plan, file int64) error {
+	p.Engine, _, _ = j.libraries()
+	p.OpenSeconds = time.Since(j.began).Seconds()
+	if len(j.steps) == 0 {
+		p.Seconds = p.OpenSeconds
+		return nil
+	}
+	rate, err := j.readRate(ctx)
+	if err != nil {
+		return j.ofDataset(err)
+	}
+	speeds := make([]speed, len(j.steps))
+	for k := range j.steps {
+		if j.gpu == nil {
+			speeds[k], err = j.speed(ctx, &j.steps[k])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	p.estimate(j.steps, speeds, rate, file)
+	return nil
 }
