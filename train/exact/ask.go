@@ -183,7 +183,7 @@ func (j *job) origin(o *PredictOptions, a *asked, blas string) Origin {
 
 // write computes the rows of a and passes them to out, which makes name. It finishes or abandons out.
 func (j *job) write(ctx context.Context, name string, a *asked, out sink) error {
-	made := converter{values: a.values}
+	made := converter{values: a.values, threads: j.options.Threads}
 	err := j.compute(ctx, func(ctx context.Context, first int, y []float32) error {
 		return made.each(ctx, y, func(at int, cells []byte) error {
 			if err := out.add(ctx, first+at, cells); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"diskgnn/internal/budget"
@@ -165,7 +166,7 @@ func Passes(n int64) string {
 // finite returns emit with a check of the rows, which are the step's.
 func (j *job) finite(s *step, emit emitting) emitting {
 	return func(ctx context.Context, lo int, rows []float32) error {
-		if err := j.checkFinite(rows, s.sizes.Shape.Out, s.targets, lo); err != nil {
+		if err := j.checkFinite(ctx, rows, s.sizes.Shape.Out, s.targets, lo); err != nil {
 			return err
 		}
 		return emit(ctx, lo, rows)
@@ -174,9 +175,16 @@ func (j *job) finite(s *step, emit emitting) emitting {
 
 // checkFinite refuses rows of the last layer that give no score, class or embedding; lo is the
 // first of the targets.
-func (j *job) checkFinite(rows []float32, width int, t targets, lo int) error {
-	if cpu.Finite(rows) {
+func (j *job) checkFinite(ctx context.Context, rows []float32, width int, t targets, lo int) error {
+	var some atomic.Bool // some are not finite
+	err := divide(ctx, j.options.Threads, len(rows)/width, func(from, to int) error {
+		if !cpu.Finite(rows[from*width : to*width]) {
+			some.Store(true)
+		}
 		return nil
+	})
+	if err != nil || !some.Load() {
+		return err
 	}
 	for i := range len(rows) / width {
 		if !cpu.Finite(rows[i*width : (i+1)*width]) {

@@ -78,7 +78,8 @@ const cellsRoom = 64 << 10
 // converter makes cells of computed rows.
 type converter struct {
 	values
-	cells []byte
+	threads int
+	cells   []byte
 }
 
 // each calls do with the cells of computed rows, some rows at a time, until the context ends. at is the number of
@@ -87,14 +88,19 @@ func (c *converter) each(ctx context.Context, rows []float32, do func(at int, ce
 	if c.kind != Classes {
 		return do(0, binio.Bytes(rows))
 	}
-	some := max(1, cellsRoom/c.rowBytes())
+	size := c.rowBytes()
+	some := max(1, cellsRoom/size)
 	for at := 0; at*c.width < len(rows); at += some {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		c.cells = c.cells[:0]
-		for i := at; i < at+some && i*c.width < len(rows); i++ {
-			c.add(rows[i*c.width:][:c.width])
+		of := rows[at*c.width : min((at+some)*c.width, len(rows))]
+		c.cells = binio.Grow(c.cells, len(of)/c.width*size)
+		err := divide(ctx, c.threads, len(of)/c.width, func(from, to int) error {
+			for i := from; i < to; i++ {
+				c.put(c.cells[i*size:(i+1)*size], of[i*c.width:(i+1)*c.width])
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		if err := do(at, c.cells); err != nil {
 			return err
@@ -103,17 +109,15 @@ func (c *converter) each(ctx context.Context, rows []float32, do func(at int, ce
 	return nil
 }
 
-// add appends the classes of a computed row.
-func (c *converter) add(row []float32) {
+// put stores the classes of a computed row.
+func (c *converter) put(cells []byte, row []float32) {
 	if !c.multi {
-		c.cells = binary.LittleEndian.AppendUint32(c.cells, uint32(score.Largest(row)))
+		binary.LittleEndian.PutUint32(cells, uint32(score.Largest(row)))
 		return
 	}
-	for _, x := range row { // one for a class that its logit speaks for
-		if x > 0 {
-			c.cells = append(c.cells, 1)
-		} else {
-			c.cells = append(c.cells, 0)
+	for i, x := range row { // one for a class that its logit speaks for
+		if cells[i] = 0; x > 0 {
+			cells[i] = 1
 		}
 	}
 }

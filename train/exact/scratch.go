@@ -13,7 +13,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
-	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/kernel"
 	"diskgnn/internal/vfs"
@@ -30,7 +29,6 @@ const (
 	stateGranule = 256 << 10
 	writeStep    = 4 << 20 // between two looks at the context
 	narrowRows   = 1 << 10 // that are narrowed at a time
-	putRows      = 1 << 10 // that a thread puts in memory at a time
 )
 
 // scratch is the directory of hidden states. close removes it, unless the work was interrupted: then the
@@ -236,28 +234,19 @@ func (t *state) narrow(to []byte, rows []float32) error {
 
 // put appends rows to a state in memory, on all threads: its pages are there only when they are written to.
 func (t *state) put(ctx context.Context, rows []float32) error {
-	to := t.mem.Bytes()[t.at:]
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(max(1, t.threads))
-	for lo := 0; lo < len(rows); lo += putRows * t.width {
-		some := rows[lo:min(lo+putRows*t.width, len(rows))]
-		g.Go(func() error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			at := to[lo*t.of.Size():][:len(some)*t.of.Size()]
-			if t.of == dtype.Float32 {
-				copy(at, binio.Bytes(some))
-				return nil
-			}
-			return t.narrow(at, some)
-		})
+	to, size := t.mem.Bytes()[t.at:], t.of.Size()
+	err := divide(ctx, t.threads, len(rows)/t.width, func(from, end int) error {
+		at, some := to[from*t.width*size:end*t.width*size], rows[from*t.width:end*t.width]
+		if t.of == dtype.Float32 {
+			copy(at, binio.Bytes(some))
+			return nil
+		}
+		return t.narrow(at, some)
+	})
+	if err == nil {
+		t.at += int64(len(rows) * size)
 	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	t.at += int64(len(rows) * t.of.Size())
-	return nil
+	return err
 }
 
 // append appends bytes of rows to a state on disk.

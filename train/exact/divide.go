@@ -1,0 +1,31 @@
+package exact
+
+import (
+	"context"
+
+	"diskgnn/internal/errgroup"
+)
+
+// divideGrain is the number of rows that a thread takes at a time.
+const divideGrain = 1 << 9
+
+// divide calls do for parts of n rows, on up to some threads, until the context ends.
+func divide(ctx context.Context, threads, n int, do func(from, to int) error) error {
+	if n <= divideGrain || threads <= 1 {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		return do(0, n)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(threads)
+	for from := 0; from < n; from += divideGrain {
+		g.Go(func() error {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			return do(from, min(from+divideGrain, n))
+		})
+	}
+	return g.Wait()
+}
