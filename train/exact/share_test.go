@@ -16,6 +16,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/shard"
@@ -385,6 +386,55 @@ func TestMergeRefuses(t *testing.T) {
 	}
 }
 
+// By hand: the bounds of rows and columns, and a file of names with one more than there are rows.
+func TestBoundsOfShares(t *testing.T) {
+	for _, c := range []struct {
+		rows    int64
+		columns int
+		group   int
+		ok      bool
+	}{
+		{1 << 32, 1 << 20, 1, true}, {1<<32 + 1, 1, 1, false}, {0, 1<<20 + 1, 1, false}, {0, 1, 1<<32 - 1, true}, {0, 1, 1 << 32, false}, {-1, 1, 1, false}, {0, 0, 1, false}, {0, 1, 0, false},
+	} {
+		p := shareParams{Origin: Origin{Output: Logits}, Rows: c.rows, Columns: c.columns, Group: c.group}
+		if err := p.check(); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	raw := datasettest.Params{Nodes: 9, AvgDegree: 2, Dim: 3, Classes: 2, Seed: 1}.Raw()
+	raw.Names = strings.Split("a b c d e f g h i", " ")
+	w := newWorld(t, vfstest.TempDir(t), raw, 3)
+	dirs := shares(t, PredictOptions{Options: w.options(), Out: w.path("out.csv")}, 1)
+	m, err := stage.Open(disk, dirs[0], "shard", ShareFormat)
+	check(t, err)
+	for _, look := range []stage.Look{stage.Tables, stage.Bytes} {
+		check(t, CheckShare(t.Context(), disk, dirs[0], m, look))
+	}
+	b, err := os.ReadFile(filepath.Join(dirs[0], shareRows))
+	check(t, err)
+	b[7] ^= 4
+	check(t, os.WriteFile(filepath.Join(dirs[0], shareRows), b, 0o666))
+	check(t, CheckShare(t.Context(), disk, dirs[0], m, stage.Tables))
+	if err := CheckShare(t.Context(), disk, dirs[0], m, stage.Bytes); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("a wrong byte: %v", err)
+	}
+	b[7] ^= 4
+	check(t, os.WriteFile(filepath.Join(dirs[0], shareRows), b, 0o666))
+	names := "a\nb\nc\nd\ne\nf\ng\nh\ni\nmore\n"
+	check(t, os.WriteFile(filepath.Join(dirs[0], shareNames), []byte(names[:18]), 0o666))
+	forge(t, dirs[0], func(m *stage.Meta, _ map[string]any) {
+		check(t, os.WriteFile(filepath.Join(dirs[0], shareNames), []byte(names), 0o666))
+		for i := range m.Files {
+			if m.Files[i].Name == shareNames {
+				m.Files[i] = stage.File{Name: shareNames, Size: int64(len(names)), Checksum: binio.Hash([]byte(names))}
+			}
+		}
+	})
+	if _, err := Merge(t.Context(), disk, MergeOptions{Out: w.path("out.csv"), Shards: dirs}, progress.Discard); !errors.Is(err, fault.ErrCorrupt) {
+		t.Errorf("more names than rows: %v", err)
+	}
+}
+
 // Whichever operation fails, or is the last before a kill or an interruption, a merge leaves no file but a whole
 // one, and the next merge makes it. So does a share.
 func TestMergeFails(t *testing.T) {
@@ -412,7 +462,11 @@ func TestMergeFails(t *testing.T) {
 		}
 		want := read()
 		for _, way := range []string{"fails", "killed", "interrupted"} {
-			for n := 0; ; n += map[string]int{"merge": 1, "share": 5}[name] {
+			step := 1
+			if name == "share" && way != "fails" {
+				step = 9
+			}
+			for n := 0; ; n += step {
 				check(t, os.RemoveAll(filepath.Dir(out)))
 				ctx, cancel := context.WithCancelCause(t.Context())
 				seen, dead := 0, false
