@@ -85,10 +85,7 @@ func (j *job) speed(ctx context.Context, s *step) (v speed, err error) {
 	if !ok {
 		return v, nil // the step is this small itself
 	}
-	group := int64(grid.Group)
-	// Lists are cut by blocks into the same number of parts as in the step.
-	blocks := max(1, s.plan.Blocks)
-	plan.Block = min(plan.Block, int(binio.AlignUp((nodes+blocks-1)/blocks, group)))
+	plan.Block = min(plan.Block, cutIn(nodes, s.plan.Blocks)) // lists are cut by blocks as in the step
 	g := sampled(nodes, degree)
 	whole := &prepare.Whole{Graph: g, Weighing: j.model.Weighing()}
 	if j.model.CountsBlocks() {
@@ -103,7 +100,7 @@ func (j *job) speed(ctx context.Context, s *step) (v speed, err error) {
 	if err != nil || !sizes.Edges {
 		return speed{pass: one / float64(nodes)}, err
 	}
-	plan.Tile = int(binio.AlignUp((nodes+probeTiles-1)/probeTiles, group))
+	plan.Tile = cutIn(nodes, probeTiles)
 	tiles := (nodes + int64(plan.Tile) - 1) / int64(plan.Tile)
 	more, err := timed(ctx, l, plan)
 	if tiles > 1 {
@@ -111,6 +108,13 @@ func (j *job) speed(ctx context.Context, s *step) (v speed, err error) {
 	}
 	v.target = max(0, one/float64(nodes)-v.pass)
 	return v, err
+}
+
+// cutIn returns the rows of a part, whole groups, where rows are cut into at most the given number of parts, at least
+// into one.
+func cutIn(rows, parts int64) int {
+	parts = max(1, parts)
+	return int(binio.AlignUp((rows+parts-1)/parts, int64(grid.Group)))
 }
 
 // sample returns the nodes and the edges a node of the sample for a step, for which it has the time and the memory.

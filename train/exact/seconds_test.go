@@ -79,6 +79,11 @@ func TestSamples(t *testing.T) {
 			t.Errorf("source %d of a node is %d", i%3, u)
 		}
 	}
+	for _, c := range [][3]int64{{16, 0, 16}, {16, 1, 16}, {16, 2, 8}, {17, 2, 12}, {16, 3, 8}, {3, 5, 4}} { // groups of 4
+		if got := cutIn(c[0], c[1]); int64(got) != c[2] {
+			t.Errorf("%d rows in %d parts: %d each", c[0], c[1], got)
+		}
+	}
 	of := func(nodes, targets, edges, memory int64, in int) (int64, int64) {
 		s := &step{lists: lists{edges: edges}, plan: grid.Plan{Memory: memory}}
 		s.sizes.Nodes, s.sizes.Targets, s.sizes.Shape.In, s.sizes.Shape.Row, s.sizes.Shape.Acc, s.sizes.Shape.Out = nodes, targets, in, in, in, in
