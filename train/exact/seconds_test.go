@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
@@ -50,8 +51,12 @@ func TestPlanHasSeconds(t *testing.T) {
 		"gat":  {Kind: model.GAT, Dims: dims, Heads: 2},
 	} {
 		w := newWorldOf(t, vfstest.TempDir(t), raw, m)
+		began := time.Now()
 		p, err := PlanPrediction(t.Context(), disk, PredictOptions{Options: w.options(), Out: w.path("out.npy")}, progress.Discard)
 		check(t, err)
+		if least := 300 * 6 * 4 / time.Since(began).Seconds(); p.ReadRate < least { // the table was read within the plan's time
+			t.Errorf("%s: %v bytes a second, at least %v", name, p.ReadRate, least)
+		}
 		sum := p.OpenSeconds
 		for _, l := range p.Layers {
 			sum += l.Seconds
