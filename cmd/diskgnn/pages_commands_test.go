@@ -93,6 +93,8 @@ var pageCommands = []pageCommand{
 	{"docs/howto/gpu-build.md", "make build-gpu", "fetches 210 MB, and takes minutes", ""},
 	{"docs/howto/gpu-build.md", "bin/diskgnn-gpu ", noGPU, ""},
 	{"docs/howto/gpu-build.md", "diskgnn-gpu ", noGPU, ""},
+	{"docs/cli/eval.md", "diskgnn-gpu ", noGPU, ""},
+	{"docs/cli/predict.md", "diskgnn-gpu ", noGPU, ""},
 	{"docs/howto/slurm.md", "cd /shared/work", noSlurm, ""},
 	{"docs/howto/slurm.md", "cp path/to/examples/slurm", noSlurm, ""},
 	{"docs/howto/slurm.md", "CONFIG=pipeline.yaml", noSlurm, ""},

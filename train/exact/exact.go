@@ -20,9 +20,15 @@
 // of an edge depends on the others in its block (model.BlockNorm), the block is the whole graph. With
 // states of bfloat16 the results differ from others, but not from each other.
 //
+// The CPU or a GPU computes the layers (Options.Engine). Results of one engine have the same bits for any memory
+// of the host and of the GPU, any tiles and blocks and any number of threads; on a GPU, for one kind of device and
+// one version of cuBLAS. Between engines they differ by rounding. In the tests' small models the GPU's rows of a
+// layer are within 1e-5 of the CPU's, and the outputs of both engines within 2e-4 of the formulas in float64 where
+// a node has thousands of neighbours: of the value, or of one where the value is smaller.
+//
 // After each tile of a layer with its output on disk, the rows are made durable and noted with a checksum. The
 // scratch directory is removed at the end, also after an error. If the work was interrupted, killed or cut off by
-// a loss of power, the states stay, and the same work goes on from the last tile. The last layer's rows are no
+// a loss of power, the states stay, and the same work goes on from the last tile, on the same engine. The last layer's rows are no
 // state: that layer begins again.
 package exact
 

@@ -1,5 +1,6 @@
 // Package gpu is the GPU engine: it trains and evaluates the networks of package model on sampled
-// mini-batches. Package cpu does the same on the CPU, and is the reference.
+// mini-batches. Package cpu does the same on the CPU, and is the reference. A Tile computes layers of whole
+// graphs, for package exact/grid.
 //
 //	work's frame ─┐ copy stream        main stream
 //	(pinned)      ├──► input 0 or 1 ──► forward, loss, backward, Adam ──► results 0 or 1

@@ -1,4 +1,4 @@
-// Package kernels holds the kernels of training on a GPU, in the .cu files here, and launches them.
+// Package kernels holds the kernels of training and inference on a GPU, in the .cu files here, and launches them.
 //
 // A kernel's arguments are a struct. Its method Launch checks their sizes and enqueues the work on a
 // stream; the function of the same name in package plain specifies its result. Sums run in a stated order

@@ -19,6 +19,14 @@
 // Lists longer than Fold are summed in blocks of Fold positions, and these in float64. Rows are multiplied
 // in groups of Group at absolute numbers. So the result has the same bits for any size of tiles and
 // blocks, any memory and any number of threads.
+//
+// A GPU computes a layer in the same way. The accumulators of a tile, its lists of sources and two blocks of
+// rows lie in the GPU's memory, so that this bounds a tile too. Rows pass through windows of Plan.Block rows in
+// pinned memory of the host; several windows make a block of Plan.Span rows there, which is added while the next
+// one is copied. Destinations add rows in the order of their lists, with the same folds. Where there is room, own
+// rows are kept when they pass by: on the GPU if the targets are consecutive nodes, else on the host. Rows are
+// multiplied in groups of GPUGroup. The bits are again the same for any memory, of the host and of the GPU; they
+// differ from the CPU's by the rounding of products and exponentials.
 package grid
 
 import (
