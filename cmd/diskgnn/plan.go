@@ -80,6 +80,9 @@ func inferencePlan(p exact.Plan, memory int64) outcome {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s: reads %s", units.Of(l.Nodes, "node"), exact.Passes(l.Ranges), budget.FormatBytes(l.BytesRead))})
 		lines = append(lines, line{"", fmt.Sprintf("reading %s, computing %s%s", units.Seconds(l.ReadSeconds), units.Seconds(l.ComputeSeconds), writing(l.WriteSeconds))})
 		text := "holds " + budget.FormatBytes(l.MemoryBytes)
+		if l.GPUBytes > 0 {
+			text += fmt.Sprintf(" and %s of the GPU", budget.FormatBytes(l.GPUBytes))
+		}
 		if l.StateBytes > 0 {
 			text += fmt.Sprintf(", makes %s %s", budget.FormatBytes(l.StateBytes), map[bool]string{false: "on disk", true: "in memory"}[l.InMemory])
 		}

@@ -49,7 +49,7 @@ type run struct {
 func main() {
 	n := flag.Int("n", 60, "mutants to test; 0: all")
 	seed := flag.Uint64("seed", 1, "draws the mutants")
-	only := flag.String("only", "", "take only mutants with a first line, or a kind, that matches this expression")
+	only := flag.String("only", "", "take only mutants with a first line, a kind or a file that matches this expression")
 	tests := flag.String("tests", "", "further packages with tests to run, separated by spaces")
 	which := flag.String("run", "", "run only the tests that match, as go test does")
 	timeout := flag.Duration("timeout", 2*time.Minute, "of the tests of one package")
@@ -86,7 +86,9 @@ func (r *run) all(n int, seed uint64, filter *regexp.Regexp) (err error) {
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(m mutant) bool { return !filter.MatchString(m.line()) && !filter.MatchString(m.kind) })
+	list = slices.DeleteFunc(list, func(m mutant) bool {
+		return !filter.MatchString(m.line()) && !filter.MatchString(m.kind) && !filter.MatchString(filepath.Base(m.file))
+	})
 	rng := rand.New(rand.NewPCG(seed, 0))
 	rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 	if err := r.original(); err != nil {

@@ -47,9 +47,10 @@ type LayerPlan struct {
 	BytesRead int64 `json:"bytes_read"`
 	// TopologyBytes are the bytes of the mapped topology that are looked at, once for each block.
 	TopologyBytes int64 `json:"topology_bytes"`
-	MemoryBytes   int64 `json:"memory_bytes"` // of its buffers and the states in memory
-	StateBytes    int64 `json:"state_bytes"`  // of its output, if that is a hidden state
-	InMemory      bool  `json:"in_memory"`    // which is held in memory, not on disk
+	MemoryBytes   int64 `json:"memory_bytes"`        // of its buffers and the states in memory
+	GPUBytes      int64 `json:"gpu_bytes,omitempty"` // of the GPU's memory, if that computes
+	StateBytes    int64 `json:"state_bytes"`         // of its output, if that is a hidden state
+	InMemory      bool  `json:"in_memory"`           // which is held in memory, not on disk
 	// Seconds is the predicted time: of reading, of computing, and of writing hidden states or the file. It is less
 	// where reading and computing overlap without slowing each other.
 	Seconds        float64 `json:"seconds"`
@@ -118,7 +119,7 @@ func (j *job) fill(_ context.Context, p *Plan) error {
 		l.Nodes, l.Edges, l.Ranges, l.Blocks = int64(s.targets.len()), s.lists.edges, s.plan.Tiles, s.plan.Blocks
 		l.BytesRead += s.plan.Read()
 		l.TopologyBytes += s.plan.ListBytes
-		l.MemoryBytes = max(l.MemoryBytes, j.held(k))
+		l.MemoryBytes, l.GPUBytes = max(l.MemoryBytes, j.held(k)), max(l.GPUBytes, s.plan.GPU)
 		l.StateBytes, l.InMemory = s.state, s.inMemory
 		p.MemoryBytes = max(p.MemoryBytes, j.fixed+j.held(k))
 	}
