@@ -73,6 +73,9 @@ func (s *step) content() (map[string][]byte, error) {
 	case "train":
 		return runContent(s.out)
 	case "predict":
+		if st, err := os.Stat(s.out); err == nil && st.IsDir() {
+			break // a shard
+		}
 		b, err := os.ReadFile(s.out)
 		return map[string][]byte{"": b}, err
 	}

@@ -453,8 +453,8 @@ func (l *variantRun) ranks(s step) error {
 }
 
 func (l *variantRun) predict() error {
-	args := append([]string{"predict", "--run", l.path("run"), "--dataset", l.path("graph"), "--out", l.path("out.npy")}, l.flags("predict")...)
-	return l.run(step{"predict", l.path("out.npy"), []string{l.path("graph"), l.path("run")}, args, nil})
+	args := append([]string{"predict", "--run", l.path("run"), "--dataset", l.path("graph"), "--out", l.path("out.npy")}, l.flags("predict", "shards")...)
+	return l.sharded(step{"predict", l.path("out.npy"), []string{l.path("graph"), l.path("run")}, args, nil})
 }
 
 // verify runs verify on the directories of the variant, and it must find nothing.

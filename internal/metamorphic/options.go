@@ -95,6 +95,7 @@ var Options = []Option{
 	{Command: "train", Flag: "init-from", Values: []string{"", "yes"}}, // the weights of another run
 	{Command: "predict", Flag: "output", Values: []string{"", "classes", "embeddings"}},
 	{Command: "predict", Flag: "nodes", Values: []string{"", "test", "valid"}},
+	{Command: "predict", Flag: "engine", Values: []string{"", "cpu"}}, // "": auto, the emulated GPU
 
 	{Command: "generate", Flag: "workers", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "generate", Flag: "memory", Values: []string{"", "160MiB"}, Free: true},
@@ -128,6 +129,7 @@ var Options = []Option{
 	{Command: "predict", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
 	{Command: "predict", Flag: "memory", Values: []string{"", "96MiB"}, Free: true},
 	{Command: "predict", Flag: "io", Values: []string{"pread", "uring"}, Free: true},
+	{Command: "predict", Flag: "shards", Values: []string{"", "2", "3"}, Free: true},
 }
 
 // Store returns the store of a variant.
