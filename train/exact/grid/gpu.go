@@ -54,12 +54,12 @@ func (s *Sizes) onGPU(p *Plan) {
 	}
 }
 
-// sources returns the most sources of a tile of some groups.
+// sources returns the most sources of a tile of some groups. A tile may begin at any group: see Layer.From.
 func (s *GPUSizes) sources(groups int) (most int64) {
-	for lo := 0; lo < len(s.Lists); lo += groups {
-		n := int64(0)
-		for _, k := range s.Lists[lo:min(lo+groups, len(s.Lists))] {
-			n += k
+	n := int64(0)
+	for i, k := range s.Lists {
+		if n += k; i >= groups {
+			n -= s.Lists[i-groups]
 		}
 		most = max(most, n)
 	}

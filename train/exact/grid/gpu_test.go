@@ -151,3 +151,16 @@ func TestChangedListsOnGPU(t *testing.T) {
 		}
 	}
 }
+
+// By hand: the most sources of some groups next to each other. Longer tiles never have fewer.
+func TestSourcesOfTiles(t *testing.T) {
+	s := GPUSizes{Lists: []int64{5, 1, 9, 7, 0, 2}}
+	for groups, want := range []int64{1: 9, 2: 16, 3: 17, 4: 22, 5: 22, 6: 24, 7: 24} {
+		if groups > 0 && s.sources(groups) != want {
+			t.Errorf("a tile of %d groups has up to %d sources, want %d", groups, s.sources(groups), want)
+		}
+	}
+	if n := new(GPUSizes).sources(3); n != 0 {
+		t.Errorf("%d sources without groups", n)
+	}
+}
