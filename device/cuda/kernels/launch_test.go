@@ -69,6 +69,23 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		change(&a)
 		return a.Launch(refused)
 	}
+	list := kernels.Lists{Starts: b(48), Sources: b(4), From: b(20), To: b(20), Fold: 2, Wide: b(96), Long: b(8), Many: 2, Rows: 5}
+	seek := func(change func(a *kernels.PullSeek)) error {
+		lists := list
+		a := kernels.PullSeek{Lists: &lists, Bad: b(4)}
+		change(&a)
+		return a.Launch(s)
+	}
+	pull := func(change func(a *kernels.Pull)) error {
+		a := kernels.Pull{Lists: list, Acc: b(80), Stride: 4, Width: 4}
+		change(&a)
+		return a.Launch(s)
+	}
+	settle := func(change func(a *kernels.Settle)) error {
+		a := kernels.Settle{Out: b(80), Stride: 4, Acc: b(80), Gap: 4, Width: 4, Factors: b(20), Rows: 5}
+		change(&a)
+		return a.Launch(s)
+	}
 	for i, c := range []struct {
 		err  error
 		want string
@@ -114,6 +131,36 @@ func TestLaunchesCheckTheirBuffers(t *testing.T) {
 		{seeds(func(a *kernels.SampleSeeds) { a.Start = b(39) }), "the first edges"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Wrong = b(3) }), "the fault word"},
 		{seeds(func(a *kernels.SampleSeeds) { a.Count = b(3) }), "the number of seed nodes"},
+		{seek(func(a *kernels.PullSeek) { a.To = b(19) }), "the last positions of 19 bytes, but 20"},
+		{seek(func(a *kernels.PullSeek) { a.From = b(19) }), "the first positions"},
+		{seek(func(a *kernels.PullSeek) { a.Starts = b(47) }), "the starts"},
+		{seek(func(a *kernels.PullSeek) { a.Bad = b(3) }), "the error"},
+		{pull(func(a *kernels.Pull) { a.Acc = b(79) }), "the accumulators"},
+		{pull(func(a *kernels.Pull) { a.Starts = b(47) }), "the starts"},
+		{pull(func(a *kernels.Pull) { a.From = b(19) }), "the first positions"},
+		{pull(func(a *kernels.Pull) { a.To = b(19) }), "the last positions"},
+		{pull(func(a *kernels.Pull) { a.Wide = b(63) }), "the wide sums of 63 bytes, but 64"},
+		{pull(func(a *kernels.Pull) { a.Long = b(7) }), "the long rows"},
+		{kernels.PullHeads{Lists: list, Acc: b(199), Heads: 2, Part: 2}.Launch(s), "the accumulators of 199 bytes, but 200"},
+		{kernels.PullHeads{Lists: list, Acc: b(200), Heads: 2, Part: 2, Nodes: b(19)}.Launch(s), "the nodes"},
+		{kernels.PullHeads{Lists: list, Acc: b(240), Heads: 2, Part: 3}.Launch(s), "the wide sums of 96 bytes, but 128"},
+		{kernels.PullBegin{Acc: b(199), Own: b(160), Heads: 2, Part: 2, Rows: 5}.Launch(s), "the accumulators"},
+		{kernels.PullBegin{Acc: b(200), Own: b(159), Heads: 2, Part: 2, Rows: 5}.Launch(s), "the own products of 159 bytes, but 160"},
+		{kernels.PullUnfold{Acc: b(80), Stride: 4, Wide: b(63), Width: 4, Long: b(8), Many: 2}.Launch(s), "the wide sums"},
+		{kernels.PullUnfold{Acc: b(80), Stride: 4, Wide: b(64), Width: 4, Long: b(7), Many: 2}.Launch(s), "the long rows"},
+		{settle(func(a *kernels.Settle) { a.Out = b(79) }), "the output"},
+		{settle(func(a *kernels.Settle) { a.Gap = 3 }), "the accumulators with rows of 4 elements and a stride of 3"},
+		{settle(func(a *kernels.Settle) { a.Factors = b(19) }), "the factors"},
+		{settle(func(a *kernels.Settle) { a.Own = b(80) }), "own rows without factors"},
+		{settle(func(a *kernels.Settle) { a.Owns = b(20) }), "own rows without factors"},
+		{settle(func(a *kernels.Settle) { a.Own, a.Owns = b(79), b(20) }), "the own rows"},
+		{settle(func(a *kernels.Settle) { a.Own, a.Owns = b(80), b(19) }), "the own factors"},
+		{kernels.SettleHeads{Out: b(79), Acc: b(200), Heads: 2, Part: 2, Rows: 5}.Launch(s), "the output of 79 bytes, but 80"},
+		{kernels.SettleHeads{Out: b(39), Acc: b(200), Heads: 2, Part: 2, Mean: true, Rows: 5}.Launch(s), "the output of 39 bytes, but 40"},
+		{kernels.SettleHeads{Out: b(80), Acc: b(199), Heads: 2, Part: 2, Rows: 5}.Launch(s), "the accumulators"},
+		{kernels.ScaleRows{X: b(79), Width: 4, Factors: b(20), Rows: 5}.Launch(s), "the rows"},
+		{kernels.ScaleRows{X: b(80), Width: 4, Factors: b(19), Rows: 5}.Launch(s), "the factors"},
+		{kernels.FillFloats{X: b(19), Count: 5}.Launch(s), "the floats"},
 		{sample(func(a *kernels.SampleHop) { a.Edges.Most = 12 }), "a table of 128 bytes is too small for 17 nodes"},
 		{sample(func(a *kernels.SampleHop) { a.Sources.Most = 10 }), "10 nodes, but room for 9"},
 		{sample(func(a *kernels.SampleHop) { a.Sums = b(7) }), "the sums"},
@@ -178,6 +225,7 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 	frontier := kernels.Frontier{Graph: b, Nodes: b, Degree: b, Start: b, Most: 5, Table: b, Wrong: b}
 	hop := kernels.SampleHop{Frontier: frontier, Neighbors: b, Destinations: kernels.Count{Most: 5, At: b}, Edges: kernels.Count{Most: 9, At: b}, Sources: kernels.Count{Most: 5, At: b}, Indptr: b, Indices: b, Sums: b}
 	const samples = "sample_takes sample_offsets sample_indptr sample_draw sample_firsts sample_offsets sample_number sample_sources"
+	list := kernels.Lists{Starts: b, Sources: b, From: b, To: b, Fold: 2, Wide: b, Long: b, Many: 2, Rows: 5}
 	loss := kernels.CrossEntropy{G: b, Z: b, Classes: 4, Labels: b, Inverse: b, RowLoss: b, Right: b, Score: b, Rows: rows}
 	gather := func(of dtype.Type) func(int) launcher {
 		return func(w int) launcher {
@@ -276,6 +324,22 @@ func TestLaunchesNameTheirKernels(t *testing.T) {
 			return kernels.Binary{CrossEntropy: loss, Targets: b}
 		}},
 		{"checksum", "checksum", func(int) launcher { return kernels.Checksum{Sums: b, Data: b, Ranges: b, Rows: rows} }},
+		{"pull_seek", "pull_seek", func(int) launcher { return kernels.PullSeek{Lists: &list, Bad: b} }},
+		{"pull_sum4", "pull_sum", func(w int) launcher { return kernels.Pull{Lists: list, Acc: b, Stride: 8, X: b, Width: w} }},
+		{"pull_max4", "pull_max", func(w int) launcher { return kernels.Pull{Lists: list, Acc: b, Stride: 8, X: b, Width: w, Max: true} }},
+		{"pull_heads4 pull_weights", "pull_heads pull_weights", func(w int) launcher {
+			return kernels.PullHeads{Lists: list, Acc: b, X: b, Heads: 4, Part: w}
+		}},
+		{"pull_begin", "pull_begin", func(w int) launcher { return kernels.PullBegin{Acc: b, Own: b, Heads: 4, Part: w, Rows: 5} }},
+		{"pull_unfold", "pull_unfold", func(w int) launcher {
+			return kernels.PullUnfold{Acc: b, Stride: w, Wide: b, Width: w, Long: b, Many: 2}
+		}},
+		{"settle4", "settle", func(w int) launcher {
+			return kernels.Settle{Out: b, Stride: 8, Acc: b, Gap: 8, Width: w, Factors: b, Own: b, Owns: b, Rows: 5}
+		}},
+		{"settle_heads", "settle_heads", func(w int) launcher { return kernels.SettleHeads{Out: b, Acc: b, Heads: 4, Part: w, Rows: 5} }},
+		{"scale_rows4", "scale_rows", func(w int) launcher { return kernels.ScaleRows{X: b, Width: w, Factors: b, Rows: 5} }},
+		{"fill_floats", "fill_floats", func(w int) launcher { return kernels.FillFloats{X: b, Count: w} }},
 		{"sample_seeds", "sample_seeds", func(int) launcher { return kernels.SampleSeeds{Frontier: frontier, Seeds: 5, Count: b} }},
 		{samples, samples, func(int) launcher { return hop }},
 	} {
