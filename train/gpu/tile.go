@@ -140,12 +140,12 @@ func (t *Tile) PutSources(at int64, sources []uint32) error {
 	return t.put(t.lists.Sources, 4*at, binio.Bytes(sources))
 }
 
-// PutNodes sets the destinations, from place at of the tile on, if they are Listed.
-func (t *Tile) PutNodes(at int, nodes []uint32) error {
+// PutNodes sets the destinations, if they are Listed.
+func (t *Tile) PutNodes(nodes []uint32) error {
 	if t.nodes == (cuda.Buffer{}) {
 		return nil
 	}
-	return t.put(t.nodes, 4*int64(at), binio.Bytes(nodes))
+	return t.put(t.nodes, 0, binio.Bytes(nodes))
 }
 
 // PutLong sets the places of the destinations with long lists, ascending.

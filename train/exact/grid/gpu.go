@@ -142,7 +142,7 @@ func (g *onGPU) begin(ctx context.Context, lo, hi int) error {
 		return err
 	}
 	if g.Targets != nil {
-		if err := g.tile.PutNodes(0, g.Targets[lo:hi]); err != nil {
+		if err := g.tile.PutNodes(g.Targets[lo:hi]); err != nil {
 			return err
 		}
 	}

@@ -117,6 +117,23 @@ func TestGridOnGPU(t *testing.T) {
 	})
 }
 
+// tinyOnGPU is a sum on a GPU, in one tile, with room for two sources of each of three targets, and one long list.
+func (k *kit) tinyOnGPU(t *testing.T, on *gpu.Inference, g *graph.CSC, listed bool) *problem {
+	t.Helper()
+	p := k.tiny(t, &graph.CSC{Indptr: []int64{0, 0, 0, 0}})
+	p.model = model.Model{Kind: model.SAGE, Aggregator: model.Sum, Dims: []int{1, 1}, Orders: []model.Order{model.Aggregate}}
+	p.weights = make([]float32, 3)
+	p.Long, p.sizes.Long = 1, 1
+	if listed {
+		p.Targets = []uint32{0, 1, 2}
+		p.sizes.IDs = p.Targets
+	}
+	p.onGPU(on)
+	p.Graph, p.GPU.Graph.Graph, p.sizes.GPU.Lists = g, g, []int64{2, 2, 2}
+	p.Plan = p.sizes.count(Plan{Tile: 3, Block: 1, Span: 1})
+	return p
+}
+
 // Lists that changed after they were counted are refused on a GPU, too.
 func TestChangedListsOnGPU(t *testing.T) {
 	set(t)
@@ -132,19 +149,7 @@ func TestChangedListsOnGPU(t *testing.T) {
 		"more long lists than were": {Indptr: []int64{0, 3, 6, 6}, Indices: []uint32{0, 1, 2, 0, 1, 2}},
 	} {
 		for _, listed := range []bool{false, true} {
-			p := k.tiny(t, g)
-			p.model = model.Model{Kind: model.SAGE, Aggregator: model.Sum, Dims: []int{1, 1}, Orders: []model.Order{model.Aggregate}}
-			p.weights = make([]float32, 3)
-			p.Long, p.sizes.Long = 1, 1
-			if listed {
-				p.Targets = []uint32{0, 1, 2}
-				p.sizes.IDs = p.Targets
-			}
-			was := p.Graph
-			p.Graph = &graph.CSC{Indptr: []int64{0, 0, 0, 0}}
-			p.onGPU(on)
-			p.Graph, p.sizes.GPU.Lists = was, []int64{2, 2, 2}
-			p.Plan = p.sizes.count(Plan{Tile: 3, Block: 1, Span: 1})
+			p := k.tinyOnGPU(t, on, g, listed)
 			if _, err := p.Run(t.Context(), func(context.Context, int, []float32) error { return nil }); !errors.Is(err, fault.ErrCorrupt) {
 				t.Errorf("%s, listed %t: %v", lists, listed, err)
 			}
@@ -162,5 +167,55 @@ func TestSourcesOfTiles(t *testing.T) {
 	}
 	if n := new(GPUSizes).sources(3); n != 0 {
 		t.Errorf("%d sources without groups", n)
+	}
+}
+
+// Whichever look at the graph fails, a layer on a GPU ends with its error.
+func TestLooksFailOnGPU(t *testing.T) {
+	set(t)
+	Group, Fold = 1, 2
+	k, on := newKit(t), inference(t, cudatest.Open(t))
+	boom := errors.New("boom")
+	for _, listed := range []bool{false, true} {
+		p := k.tinyOnGPU(t, on, &graph.CSC{Indptr: []int64{0, 3, 5, 5}, Indices: []uint32{0, 1, 2, 0, 1}}, listed)
+		looks := 0
+		for n := 1; ; n++ {
+			looks = 0
+			p.Guard = func(fn func() error) error {
+				if looks++; looks == n {
+					return boom
+				}
+				return fn()
+			}
+			_, err := p.Run(t.Context(), func(context.Context, int, []float32) error { return nil })
+			if looks < n {
+				check(t, err)
+				break
+			}
+			if !errors.Is(err, boom) {
+				t.Errorf("listed %t, look %d: %v", listed, n, err)
+			}
+		}
+		if looks < 6 {
+			t.Errorf("listed %t: %d looks", listed, looks)
+		}
+	}
+}
+
+// By hand: rows of 4·(2·3+5) = 44 bytes in a block, which doubles from 4 rows on up to all nodes, or to a quarter of the
+// memory. A window that waits counts as 256 KiB, on the way to the GPU and back.
+func TestSpanByHand(t *testing.T) {
+	s := Sizes{Nodes: 64, Shape: prepare.PullShape{In: 3, Row: 5}, GPU: &GPUSizes{}}
+	for memory, want := range map[int64]int{0: 4, 4*8*44 - 1: 4, 4 * 8 * 44: 8, 4*32*44 + 3: 32, 1 << 40: 64} {
+		if s.GPU.Memory = memory; s.span(4) != want {
+			t.Errorf("%d bytes: a block of %d rows, want %d", memory, s.span(4), want)
+		}
+	}
+	s.Nodes = 1 << 40
+	if s.GPU.Memory = 1 << 50; s.span(4) != 1<<24 { // 2²⁴ rows of 44 bytes are less than 2³⁰ bytes, 2²⁵ are more
+		t.Errorf("a block of %d rows", s.span(4))
+	}
+	if p := (Plan{Tiles: 3, Blocks: 5, TableBytes: 7, OwnBytes: 11}); p.Cost(&s) != 18+2*15*262144 {
+		t.Errorf("the cost is %d", p.Cost(&s))
 	}
 }
