@@ -205,7 +205,9 @@ func struck() {
 		panic(err)
 	}
 	at.do = func() error { return syscall.Kill(os.Getpid(), syscall.Signal(sent)) }
-	cuda.Emulate(emulator.Run)
+	if !onRealGPU() {
+		cuda.Emulate(emulator.Run)
+	}
 	ownProcess()
 	g := &globals{stdout: os.Stdout, stderr: os.Stderr, args: os.Args, disk: vfs.Inject(vfs.OS, at)}
 	os.Exit(g.run(newApp(g), os.Args))

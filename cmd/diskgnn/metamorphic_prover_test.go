@@ -27,7 +27,11 @@ var emulator = plain.Emulator{Others: kernels.Emulate}
 // patience is the time that a program may take. The longest take seconds.
 const patience = 5 * time.Minute
 
-// A prover runs programs, one after the other, with an emulated GPU. It receives the process's signals beside
+// onRealGPU reports whether DISKGNN_GPU names the machine's GPU as the GPU of random programs: in the variant of
+// the tests with GPU support, DISKGNN_GPU=real.
+func onRealGPU() bool { return os.Getenv("DISKGNN_GPU") == "real" }
+
+// A prover runs programs, one after the other, with an emulated GPU, or the machine's. It receives the process's signals beside
 // the commands.
 type prover struct {
 	old        string // directories of older programs
@@ -42,7 +46,9 @@ func newProver(t *testing.T) *prover {
 	}
 	t.Setenv("MASTER_ADDR", "localhost")
 	t.Setenv("MASTER_PORT", rankPort(t))
-	t.Cleanup(cuda.Emulate(emulator.Run))
+	if !onRealGPU() {
+		t.Cleanup(cuda.Emulate(emulator.Run))
+	}
 	on := &prover{old: old, interrupts: make(chan os.Signal, 1)}
 	signal.Notify(on.interrupts, os.Interrupt)
 	// A command takes SIGTERM for its own, and the test would go on.
@@ -146,7 +152,7 @@ func TestKeptPrograms(t *testing.T) {
 }
 
 // TestMetamorphic runs random programs: see package metamorphic. DISKGNN_PROGRAMS is the number of
-// programs, DISKGNN_SEED their seed: make metamorphic. With DISKGNN_PART of the form I/N, it runs every N-th
+// programs, DISKGNN_SEED their seed: make metamorphic; DISKGNN_GPU=real takes the machine's GPU. With DISKGNN_PART of the form I/N, it runs every N-th
 // of them, from program I on.
 func TestMetamorphic(t *testing.T) {
 	programs, seed := 12, 1
