@@ -37,16 +37,15 @@ type Tile struct {
 	*Inference
 	prepare.PullShape
 	memory
-	sizes    TileSizes
-	net      *network
-	layer    *layer
-	kind     pulling
-	model    *model.Model
-	prepared []float32 // the weights of the products
+	sizes TileSizes
+	net   *network
+	layer *layer
+	kind  pulling
+	model *model.Model
 
 	acc, kept    cuda.Buffer
 	products     cuda.Buffer // of a block's rows, or of own rows
-	matrix       cuda.Buffer // prepared
+	matrix       cuda.Buffer // the weights of the products
 	nodes, bad   cuda.Buffer
 	factors      [2]cuda.Buffer // of the sums of a window's rows, and of their own rows
 	lists        kernels.Lists

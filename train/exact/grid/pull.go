@@ -32,18 +32,18 @@ const workerBytes = idxRoom*(4+24) + 4096
 
 // pull adds the rows x of the sources from first to end to the accumulators of the destinations from
 // from to to of the tile.
-func (r *host) pull(worker, from, to int, x []float32, first, end int64) error {
-	w := &r.workers[worker]
+func (h *host) pull(worker, from, to int, x []float32, first, end int64) error {
+	w := &h.workers[worker]
 	for i := from; i < to; i++ {
-		if int64(r.next[i]) >= end {
+		if int64(h.next[i]) >= end {
 			continue
 		}
-		v := r.node(r.lo + i)
-		list, err := r.Graph.Row(v)
+		v := h.node(h.lo + i)
+		list, err := h.Graph.Row(v)
 		if err != nil {
 			return err
 		}
-		at := int(r.cursor[i])
+		at := int(h.cursor[i])
 		for at < len(list) && int64(list[at]) < end {
 			stop := len(list)
 			if stop > Fold {
@@ -59,32 +59,32 @@ func (r *host) pull(worker, from, to int, x []float32, first, end int64) error {
 					return fault.New(fault.ErrCorrupt, "the in-neighbours of node %d do not ascend: %d comes too late", v, u)
 				}
 				at++
-				if u != int64(v) || !r.Loops {
+				if u != int64(v) || !h.Loops {
 					w.idx = append(w.idx, uint32(u-first))
 				}
 			}
 			w.runs = append(w.runs, piece{i, len(w.idx), len(list) > Fold && at == stop && at > begin})
 			if len(w.idx) == idxRoom || len(w.runs) == idxRoom {
-				r.flush(worker, x)
+				h.flush(worker, x)
 			}
 		}
-		if r.cursor[i], r.next[i] = uint32(at), done; at < len(list) {
-			r.next[i] = list[at]
+		if h.cursor[i], h.next[i] = uint32(at), done; at < len(list) {
+			h.next[i] = list[at]
 		}
 	}
-	r.flush(worker, x)
+	h.flush(worker, x)
 	return nil
 }
 
 // flush adds the rows that the worker has collected.
-func (r *host) flush(worker int, x []float32) {
-	w := &r.workers[worker]
+func (h *host) flush(worker int, x []float32) {
+	w := &h.workers[worker]
 	begin := 0
 	for _, p := range w.runs {
-		acc := r.acc[p.at*r.Acc : (p.at+1)*r.Acc]
-		wide := r.wideOf(p.at)
+		acc := h.acc[p.at*h.Acc : (p.at+1)*h.Acc]
+		wide := h.wideOf(p.at)
 		if p.end > begin {
-			r.Pull.Add(worker, acc, wide, x, w.idx[begin:p.end:len(w.idx)])
+			h.Pull.Add(worker, acc, wide, x, w.idx[begin:p.end:len(w.idx)])
 		}
 		if p.fold {
 			fold(wide, acc)
@@ -95,15 +95,15 @@ func (r *host) flush(worker int, x []float32) {
 }
 
 // wideOf returns the sums of a destination with a long list, nil for others.
-func (r *host) wideOf(at int) []float64 {
-	if len(r.long) == 0 {
+func (h *host) wideOf(at int) []float64 {
+	if len(h.long) == 0 {
 		return nil
 	}
-	i, ok := slices.BinarySearch(r.long, uint32(at))
+	i, ok := slices.BinarySearch(h.long, uint32(at))
 	if !ok {
 		return nil
 	}
-	return r.wide[i*r.Wide : (i+1)*r.Wide]
+	return h.wide[i*h.Wide : (i+1)*h.Wide]
 }
 
 // fold adds the sums of a block to the sums of the blocks before, and clears them.
@@ -115,8 +115,8 @@ func fold(wide []float64, acc []float32) {
 }
 
 // unfold makes the sum of all blocks the destination's sum.
-func (r *host) unfold(at int) {
-	acc, wide := r.acc[at*r.Acc:(at+1)*r.Acc], r.wideOf(at)
+func (h *host) unfold(at int) {
+	acc, wide := h.acc[at*h.Acc:(at+1)*h.Acc], h.wideOf(at)
 	fold(wide, acc)
 	for c, v := range wide {
 		acc[c] = float32(v)
