@@ -83,10 +83,13 @@ var forgeries = map[string]func(t *testing.T, dir string, version int) string{
 	"SAMPLES": forgeMeta("samples"),
 	"PACK":    forgeMeta("static"),
 	"shards of SAMPLES": func(t *testing.T, dir string, version int) string {
-		return forgeShards(t, dir, version, "presample", "--dataset", "graph", "--fanout", "2,3", "--batch-size", "32")
+		return forgeShards(t, dir, version, "whole", "presample", "--dataset", "graph", "--fanout", "2,3", "--batch-size", "32")
 	},
 	"shards of a PACK": func(t *testing.T, dir string, version int) string {
-		return forgeShards(t, dir, version, "pack", "--dataset", "graph", "--samples", "samples")
+		return forgeShards(t, dir, version, "whole", "pack", "--dataset", "graph", "--samples", "samples")
+	},
+	"shards of a prediction": func(t *testing.T, dir string, version int) string {
+		return forgeShards(t, dir, version, "whole.npy", "predict", "--run", "run", "--dataset", "graph")
 	},
 	"RUN": func(t *testing.T, dir string, version int) string {
 		rewrite(t, filepath.Join(dir, "run", stage.RunFile), func(b []byte) []byte {
@@ -185,11 +188,11 @@ func forgeMeta(name string) func(t *testing.T, dir string, version int) string {
 }
 
 // forgeShards makes two shards by a command, and merges them.
-func forgeShards(t *testing.T, dir string, version int, command ...string) string {
-	merge := []string{"merge", "--out", "whole"}
+func forgeShards(t *testing.T, dir string, version int, whole string, command ...string) string {
+	merge := []string{"merge", "--out", whole}
 	for i := range 2 {
-		name := fmt.Sprintf("whole.shard-%d-of-2", i)
-		if out, err := oldCommand(t, dir, append(command, "--out", "whole", "--shard", fmt.Sprint(i, "/2"), "--quiet")...); err != nil {
+		name := fmt.Sprintf("%s.shard-%d-of-2", whole, i)
+		if out, err := oldCommand(t, dir, append(command, "--out", whole, "--shard", fmt.Sprint(i, "/2"), "--quiet")...); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		setMetaVersion(t, filepath.Join(dir, name), version)
