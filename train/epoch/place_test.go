@@ -2,6 +2,7 @@ package epoch
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,9 @@ func TestPlaces(t *testing.T) {
 	if want := "train: compute is at epoch 1, batch 1 for 0 s; load graph waits for a free slot; read features and assemble wait for load graph"; training != want {
 		t.Errorf("in a step: %s\nwant %s", training, want)
 	}
-	if want := "evaluate: no batch is under way"; other != want || places(1) != want || places(0) != "train: no batch is under way" {
+	// The first batch of the validation may be loading ahead.
+	ahead := strings.Contains(other, " is at epoch 1, validation batch 0 for 0 s")
+	if want := "evaluate: no batch is under way"; other != want && !ahead || places(1) != want || places(0) != "train: no batch is under way" {
 		t.Errorf("%s\nwant %s; at the end %s, %s", other, want, places(0), places(1))
 	}
 	if want := "evaluate: compute is at test batch 1 for 0 s"; validating != want {
