@@ -306,17 +306,8 @@ func TestRefusedRead(t *testing.T) {
 	w := sharingPlain(t, "same")
 	stack := &refusing{Stack: newStack(t)}
 	l := plan(t, w)
-	s, err := packed.Open(vfs.OS, w.reader, stack, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-		t.Fatal(err)
-	}
-	sl, err := s.NewSlot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.open(t, stack, l)
+	sl := ready(t, s)
 	for i := range w.reader.Facts().Train {
 		if w.reader.Index().Train[i].SSDRows(l.Through) == 0 {
 			continue

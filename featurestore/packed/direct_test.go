@@ -15,7 +15,6 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pack"
 	"diskgnn/presample"
@@ -96,18 +95,12 @@ func TestDirect(t *testing.T) {
 		if direct := l.GPUSlotBytes > 0; direct == w.reader.Form().Compressed() {
 			t.Fatalf("chunks of codec %q are read into the GPU's memory: %t", w.reader.Form().Codec, direct)
 		}
-		s, err := packed.Open(vfs.OS, w.reader, stack, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := w.open(t, stack, l)
 		_, err = s.Preload(t.Context(), progress.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sl, err := s.NewSlot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sl := newSlot(t, s)
 		for i := range w.reader.Index().Train {
 			err := load(t.Context(), s, sl, i)
 			tr := &w.reader.Index().Train[i]

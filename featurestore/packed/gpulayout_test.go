@@ -8,7 +8,6 @@ import (
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 )
 
@@ -49,16 +48,10 @@ func TestPlanKeepsToGPUMemory(t *testing.T) {
 func openAll(t *testing.T, w *world, d *cuda.Device, l *packed.Layout, slots int) {
 	t.Helper()
 	stack := &toDevice{Stack: newStack(t), gpu: d, landed: make(map[*iostack.Group][]landing)}
-	s, err := packed.Open(vfs.OS, w.reader, stack, *l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.open(t, stack, *l)
 	defer s.Close()
 	for range slots {
-		sl, err := s.NewSlot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		sl := newSlot(t, s)
 		defer sl.Free()
 	}
 	if held, _ := d.Held(); held != l.GPUBytes+int64(slots)*l.GPUSlotBytes {

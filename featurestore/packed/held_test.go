@@ -216,10 +216,7 @@ func TestSlotsTakeWhatIsPlanned(t *testing.T) {
 		"min": buildMin(t, "same", "none"), "min int8 s2": buildMin(t, "int8", "s2"),
 	} {
 		l := plan(t, w)
-		s, err := packed.Open(vfs.OS, w.reader, newStack(t), l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := w.open(t, newStack(t), l)
 		for what, c := range map[string]struct {
 			make func() (*packed.Slot, error)
 			said int64
@@ -273,19 +270,13 @@ func TestBytesAddUp(t *testing.T) {
 			if o.Direct {
 				stack = &toDevice{Stack: stack, gpu: gpu, landed: make(map[*iostack.Group][]landing)}
 			}
-			s, err := packed.Open(vfs.OS, w.reader, stack, l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := w.open(t, stack, l)
 			asked := stack.Stats().BytesAsked
 			n, err := s.Preload(t.Context(), progress.Discard)
 			if got := stack.Stats().BytesAsked - asked; err != nil || n != got || n < least*row {
 				t.Errorf("%s, %s: %d bytes were read to fill the caches, %d reported: %v", name, where, got, n, err)
 			}
-			sl, err := s.NewSlot()
-			if err != nil {
-				t.Fatal(err)
-			}
+			sl := newSlot(t, s)
 			for i := range w.reader.Facts().Train {
 				before := stack.Stats().BytesRead
 				if err := load(t.Context(), s, sl, i); err != nil {
@@ -344,14 +335,8 @@ func TestGPUReadsAddUp(t *testing.T) {
 		t.Fatalf("%+v, %v", planned, err)
 	}
 	l := planned.Own.(packed.Layout)
-	s, err := packed.Open(vfs.OS, w.reader, in, l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sl, err := s.NewSlot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.open(t, in, l)
+	sl := newSlot(t, s)
 	for i := range w.reader.Facts().Train {
 		if err := load(t.Context(), s, sl, i); err != nil {
 			t.Fatal(err)
@@ -449,19 +434,12 @@ func TestFilesAreGivenBackOnce(t *testing.T) {
 		t.Fatalf("batches with chunks %v, without %v", with, without)
 	}
 	k := &keeper{Stack: newStack(t), t: t, by: map[*iostack.Group][]*keptFile{}}
-	s, err := packed.Open(vfs.OS, w.reader, k, plan(t, w))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.open(t, k, plan(t, w))
 	s.KeepIdle(0)
-	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-		t.Fatal(err)
-	}
+	preload(t, s)
 	var sl [2]*packed.Slot
 	for i := range sl {
-		if sl[i], err = s.NewSlot(); err != nil {
-			t.Fatal(err)
-		}
+		sl[i] = newSlot(t, s)
 	}
 	if err := s.Start(sl[0], with[0]); err != nil {
 		t.Fatal(err)
@@ -488,18 +466,9 @@ func TestFilesOfFailedBatches(t *testing.T) {
 	w := sharingPlain(t, "same")
 	boom := errors.New("boom")
 	k := &keeper{Stack: faultio.Wrap(newStack(t), faultio.On(faultio.File("cold-*"), faultio.Fail(boom))), t: t, by: map[*iostack.Group][]*keptFile{}}
-	s, err := packed.Open(vfs.OS, w.reader, k, plan(t, w))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.open(t, k, plan(t, w))
 	s.KeepIdle(0)
-	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-		t.Fatal(err)
-	}
-	sl, err := s.NewSlot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	sl := ready(t, s)
 	for i := range w.reader.Facts().Train {
 		if tr := &w.reader.Index().Train[i]; tr.ColdRows(0) > 0 && tr.SSDRows(0) > 0 {
 			if err := load(t.Context(), s, sl, i); !errors.Is(err, boom) {
@@ -583,9 +552,7 @@ func TestChunkFileIsGone(t *testing.T) {
 	w := buildMin(t, "same", "none")
 	s, sl := w.openMin(t, newStack(t))
 	defer func() { sl.Free(); _ = s.Close() }()
-	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-		t.Fatal(err)
-	}
+	preload(t, s)
 	if w.reader.Index().Train[0].ColdRows(1) == 0 {
 		t.Fatal("the first batch has no chunk")
 	}

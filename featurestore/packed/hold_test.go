@@ -15,7 +15,6 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/vfs"
 	"diskgnn/pack"
 	"diskgnn/presample"
 )
@@ -65,10 +64,7 @@ func TestHoldMemory(t *testing.T) {
 			t.Errorf("in %d of %d bytes, %d and %d rows are held, in slots of %d bytes", memory, all, l.HeldEval, l.HeldHot, l.EvalSlotBytes)
 		}
 		before := device.HostBytes()
-		s, err := packed.Open(vfs.OS, w.reader, stack, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := w.open(t, stack, l)
 		if n := device.HostBytes() - before; n > l.RAMBytes+l.HeldBytes+device.PageSize || n < l.HeldBytes {
 			t.Errorf("%d bytes are held of %d and %d", n, l.RAMBytes, l.HeldBytes)
 		}
@@ -149,10 +145,7 @@ func TestHoldDamage(t *testing.T) {
 			if err := os.WriteFile(path, bad, 0o666); err != nil {
 				t.Fatal(err)
 			}
-			s, err := packed.Open(vfs.OS, w.reader, stack, l)
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := w.open(t, stack, l)
 			if _, err = s.Preload(t.Context(), progress.Discard); !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), name) {
 				t.Errorf("byte %d of %s: %v", at, name, err)
 			}

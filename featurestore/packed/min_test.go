@@ -61,15 +61,42 @@ func (w *world) openMinOn(t fataler, stack iostack.Stack, gpu *cuda.Device, shar
 	if layout.CacheRows != w.reader.Facts().HotRows || layout.GPURows != near || (layout.GPU == nil) != (gpu == nil) {
 		t.Fatal("planned", layout)
 	}
-	s, err := packed.Open(vfs.OS, w.reader, stack, layout)
+	s := w.open(t, stack, layout)
+	sl := newSlot(t, s)
+	return s, sl
+}
+
+// open opens a store on the pack.
+func (w *world) open(t fataler, stack iostack.Stack, l packed.Layout) *packed.Store {
+	t.Helper()
+	s, err := packed.Open(vfs.OS, w.reader, stack, l)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func preload(t *testing.T, s *packed.Store) {
+	t.Helper()
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newSlot(t fataler, s *packed.Store) *packed.Slot {
+	t.Helper()
 	sl, err := s.NewSlot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, sl
+	return sl
+}
+
+// ready fills the levels of a store, and makes a slot.
+func ready(t *testing.T, s *packed.Store) *packed.Slot {
+	t.Helper()
+	preload(t, s)
+	return newSlot(t, s)
 }
 
 // load takes a training batch through all steps.
@@ -126,9 +153,7 @@ func TestMinResume(t *testing.T) {
 		w := buildMin(t, c.dtype, c.codec)
 		s, sl := w.openMin(t, stack)
 		resumed, other := w.openMin(t, stack)
-		if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-			t.Fatal(err)
-		}
+		preload(t, s)
 		n := w.reader.Facts().Train
 		for i := range n + 5 {
 			if i%n == 0 && i > 0 {
@@ -216,9 +241,7 @@ func TestMinAround(t *testing.T) {
 	s, sl := w.openMin(t, stack)
 	defer s.Close()
 	defer sl.Free()
-	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-		t.Fatal(err)
-	}
+	preload(t, s)
 	n := w.reader.Facts().Train
 	var after []byte
 	for i := range 2*n + 1 {

@@ -11,7 +11,6 @@ import (
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
@@ -106,10 +105,7 @@ func TestFreeUnregisters(t *testing.T) {
 	cancel()
 	for _, w := range []*world{small(t, "same"), small(t, "bf16"), sharing(t), buildMin(t, "int8", "s2")} {
 		stack := newLedger(t, newStack(t))
-		s, err := packed.Open(vfs.OS, w.reader, stack, plan(t, w))
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := w.open(t, stack, plan(t, w))
 		stack.first = true
 		if _, err := s.PreloadFor(t.Context(), 1, progress.Discard); err != nil {
 			t.Fatal(err)
@@ -175,17 +171,8 @@ func TestFreeUnregisters(t *testing.T) {
 // A slot has room for every batch from the start.
 func TestSlotHasRoom(t *testing.T) {
 	for _, w := range []*world{small(t, "same"), sharing(t), buildMin(t, "same", "none")} {
-		s, err := packed.Open(vfs.OS, w.reader, newStack(t), plan(t, w))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
-			t.Fatal(err)
-		}
-		sl, err := s.NewSlot()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := w.open(t, newStack(t), plan(t, w))
+		sl := ready(t, s)
 		room := func() (list []int) {
 			b := sl.Batch()
 			list = append(list, cap(b.Blocks), cap(b.Input), cap(b.Degree), cap(b.Labels), cap(b.Targets))
@@ -239,14 +226,8 @@ func leastCache(w *world) *budget.Size {
 func TestEveryPieceOnce(t *testing.T) {
 	w := small(t, "bf16")
 	l := plan(t, w)
-	s, err := packed.Open(vfs.OS, w.reader, newStack(t), l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sl, err := s.NewSlot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := w.open(t, newStack(t), l)
+	sl := newSlot(t, s)
 	several := 0
 	for i := range w.reader.Facts().Train {
 		if err := load(t.Context(), s, sl, i); err != nil {
