@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"sort"
-	"sync/atomic"
 
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -131,34 +130,19 @@ func (d *Dataset) verifyTopology(ctx context.Context, rep progress.Reporter, wor
 // verifyPart verifies one of the files, in steps that the goroutines share.
 func (d *Dataset) verifyPart(ctx context.Context, t *Topology, p *part, workers int, task progress.Task) error {
 	data := p.file.Data()
-	steps := (int64(len(data)) + verifyStep - 1) / verifyStep
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	for range min(int64(workers), steps) {
-		g.Go(func() error {
-			return t.Guard(func() error {
-				for {
-					i := next.Add(1) - 1
-					if i >= steps {
-						return nil
-					}
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					off := i * verifyStep
-					b := data[off:min(off+verifyStep, int64(len(data)))]
-					if err := p.sums.Verify(d.path(p.name), off, b); err != nil {
-						return err
-					}
-					if err := p.check(off, b); err != nil {
-						return err
-					}
-					task.Add(int64(len(b)))
-				}
-			})
+	return errgroup.Ranges(ctx, workers, len(data), verifyStep, func(_, off, end int) error {
+		return t.Guard(func() error {
+			b := data[off:end]
+			if err := p.sums.Verify(d.path(p.name), int64(off), b); err != nil {
+				return err
+			}
+			if err := p.check(int64(off), b); err != nil {
+				return err
+			}
+			task.Add(int64(len(b)))
+			return nil
 		})
-	}
-	return g.Wait()
+	})
 }
 
 // checkIndptr checks that the offsets of a step ascend, from the last one of the

@@ -1,9 +1,11 @@
 // Package errgroup is golang.org/x/sync/errgroup with other panics: a panic in a goroutine becomes an
-// error of the group. Ordered passes on the results of goroutines in order.
+// error of the group. Ranges divides a range of numbers among goroutines. Ordered passes on the
+// results of goroutines in order.
 package errgroup
 
 import (
 	"context"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -49,6 +51,31 @@ func (g *Group) SetLimit(n int) { g.group().SetLimit(n) }
 
 // Wait waits for all goroutines and returns the first error.
 func (g *Group) Wait() error { return g.group().Wait() }
+
+// Ranges calls do for ranges of grain numbers, the last one shorter, that cover 0 to n, on up to workers goroutines
+// (at least one), which take the next range when they have done one. worker is a goroutine's number, below workers.
+// The first error, or the cause of the context's end, ends everything and is returned.
+func Ranges(ctx context.Context, workers, n, grain int, do func(worker, from, to int) error) error {
+	var next atomic.Int64
+	g, ctx := WithContext(ctx)
+	for worker := range min(max(workers, 1), (n+grain-1)/grain) {
+		g.Go(func() error {
+			for {
+				from := int(next.Add(int64(grain))) - grain
+				if from >= n {
+					return nil
+				}
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err := do(worker, from, min(from+grain, n)); err != nil {
+					return err
+				}
+			}
+		})
+	}
+	return g.Wait()
+}
 
 // Ordered calls work for every i below n, on len(slots)-1 goroutines (at least one), and emit for every i
 // in order, one at a time. A slot belongs to one i from the beginning of its work to the end of its emit,

@@ -43,3 +43,50 @@ func TestZeroGroup(t *testing.T) {
 		t.Errorf("%v, %d ran", err, ran.Load())
 	}
 }
+
+// Every number is in one range, and a goroutine is in one range at a time; an error of a range, and the cause of the
+// end of the context, are returned.
+func TestRanges(t *testing.T) {
+	boom := errors.New("boom")
+	for _, n := range []int{0, 1, 7, 8, 29} {
+		for _, workers := range []int{0, 1, 2, 9} {
+			const grain = 7
+			seen, busy := make([]atomic.Int32, n), make([]atomic.Int32, max(workers, 1))
+			err := Ranges(t.Context(), workers, n, grain, func(worker, from, to int) error {
+				if busy[worker].Add(1) != 1 || from%grain != 0 || to != min(from+grain, n) {
+					t.Errorf("%d numbers, %d workers: worker %d is %d times busy, with %d to %d", n, workers, worker, busy[worker].Load(), from, to)
+				}
+				for i := from; i < to; i++ {
+					seen[i].Add(1)
+				}
+				busy[worker].Add(-1)
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			for i := range seen {
+				if times := seen[i].Load(); times != 1 {
+					t.Errorf("%d numbers, %d workers: %d comes %d times", n, workers, i, times)
+				}
+			}
+			if n == 0 {
+				continue
+			}
+			err = Ranges(t.Context(), workers, n, grain, func(_, _, to int) error {
+				if to == n {
+					return boom
+				}
+				return nil
+			})
+			if !errors.Is(err, boom) {
+				t.Errorf("%d numbers, %d workers: %v", n, workers, err)
+			}
+			ended, cancel := context.WithCancelCause(t.Context())
+			cancel(boom)
+			if err := Ranges(ended, workers, n, grain, func(int, int, int) error { t.Error("a range after the end"); return nil }); !errors.Is(err, boom) {
+				t.Errorf("%d numbers, %d workers, after the end: %v", n, workers, err)
+			}
+		}
+	}
+}

@@ -170,25 +170,7 @@ func (w walker) each(ctx context.Context, n int, fn func(i int) error) error {
 
 // ranges is each for ranges of them.
 func (w walker) ranges(ctx context.Context, n int, fn func(lo, hi int) error) error {
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	for range min(w.workers, n/nodesAtOnce+1) {
-		g.Go(func() error {
-			return w.t.Guard(func() error {
-				for {
-					hi := int(next.Add(nodesAtOnce))
-					if hi-nodesAtOnce >= n {
-						return nil
-					}
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					if err := fn(hi-nodesAtOnce, min(hi, n)); err != nil {
-						return err
-					}
-				}
-			})
-		})
-	}
-	return g.Wait()
+	return errgroup.Ranges(ctx, w.workers, n, nodesAtOnce, func(_, lo, hi int) error {
+		return w.t.Guard(func() error { return fn(lo, hi) })
+	})
 }

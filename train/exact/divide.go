@@ -17,15 +17,5 @@ func divide(ctx context.Context, threads, n int, do func(from, to int) error) er
 		}
 		return do(0, n)
 	}
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(threads)
-	for from := 0; from < n; from += divideGrain {
-		g.Go(func() error {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			return do(from, min(from+divideGrain, n))
-		})
-	}
-	return g.Wait()
+	return errgroup.Ranges(ctx, threads, n, divideGrain, func(_, from, to int) error { return do(from, to) })
 }

@@ -31,7 +31,6 @@ package grid
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -337,27 +336,9 @@ func (r *run) own(ctx context.Context, lo, hi int, reads bool, use func(first, n
 
 // each calls do for parts of n rows, on all threads, under the graph's guard.
 func (r *run) each(ctx context.Context, n, grain int, do func(worker, from, to int) error) error {
-	var next atomic.Int64
-	g, ctx := errgroup.WithContext(ctx)
-	for worker := range min(r.Threads, (n+grain-1)/grain) {
-		g.Go(func() error {
-			return r.Guard(func() error {
-				for {
-					from := int(next.Add(int64(grain))) - grain
-					if from >= n {
-						return nil
-					}
-					if err := ctx.Err(); err != nil {
-						return err
-					}
-					if err := do(worker, from, min(from+grain, n)); err != nil {
-						return err
-					}
-				}
-			})
-		})
-	}
-	return g.Wait()
+	return errgroup.Ranges(ctx, r.Threads, n, grain, func(worker, from, to int) error {
+		return r.Guard(func() error { return do(worker, from, to) })
+	})
 }
 
 // wait adds the time since start to the time of waiting for rows.
