@@ -46,14 +46,6 @@ func (s *Sizes) span(block int) int {
 	return span
 }
 
-// onGPU sets the figures of a plan on the GPU.
-func (s *Sizes) onGPU(p *Plan) {
-	if s.GPU != nil {
-		p.Sources = s.GPU.sources(p.Tile / s.Shape.Group)
-		p.GPU = s.GPU.Bytes(s.run(p).tileSizes())
-	}
-}
-
 // sources returns the most sources of a tile of some groups. A tile may begin at any group: see Layer.From.
 func (s *GPUSizes) sources(groups int) (most int64) {
 	n := int64(0)
@@ -76,7 +68,6 @@ func (r *run) tileSizes() gpu.TileSizes {
 type onGPU struct {
 	*run
 	lo      int
-	sources int64 // of the tile
 	pinned  *cuda.Pinned
 	tile    *gpu.Tile
 	detach  func()
@@ -85,6 +76,7 @@ type onGPU struct {
 }
 
 func (g *onGPU) carve(c *carver) {
+	g.mapped = carve[float32](c, max(int64(g.Plan.Block)*int64(g.Out), 2)) // putStarts puts 8 bytes there
 	if g.Acc == 0 {
 		return
 	}
@@ -146,14 +138,15 @@ func (g *onGPU) begin(ctx context.Context, lo, hi int) error {
 			return err
 		}
 	}
-	if err := g.putStarts(ctx, lo, hi); err != nil {
+	sources, err := g.putStarts(ctx, lo, hi)
+	if err != nil {
 		return err
 	}
-	return g.putSources(ctx, lo, hi)
+	return g.putSources(ctx, lo, hi, sources)
 }
 
-// putStarts copies where the lists begin, through the memory of output rows.
-func (g *onGPU) putStarts(ctx context.Context, lo, hi int) error {
+// putStarts copies where the lists begin, through the memory of output rows, and returns the number of sources.
+func (g *onGPU) putStarts(ctx context.Context, lo, hi int) (int64, error) {
 	room := binio.View[uint64](binio.Bytes(g.mapped[:len(g.mapped)&^1]))
 	n := uint64(0)
 	for at := lo; at <= hi; at += len(room) {
@@ -172,31 +165,30 @@ func (g *onGPU) putStarts(ctx context.Context, lo, hi int) error {
 			return ctx.Err()
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if int64(n) > g.Plan.Sources {
-			return g.changed(lo)
+			return 0, g.changed(lo)
 		}
 		if err := g.tile.PutStarts(at-lo, some); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	g.sources = int64(n)
-	return nil
+	return int64(n), nil
 }
 
 func (g *onGPU) changed(lo int) error {
 	return fault.New(fault.ErrCorrupt, "the nodes from %d on have other numbers of in-neighbours than when they were counted", g.node(lo))
 }
 
-// putSources copies the lists in the same way.
-func (g *onGPU) putSources(ctx context.Context, lo, hi int) error {
+// putSources copies the lists, with the given number of sources, in the same way.
+func (g *onGPU) putSources(ctx context.Context, lo, hi int, sources int64) error {
 	if g.Targets == nil {
-		return g.putFollowing(ctx, lo)
+		return g.putFollowing(ctx, lo, sources)
 	}
 	room, n, sent := binio.View[uint32](binio.Bytes(g.mapped)), 0, int64(0)
 	send := func() error {
-		if sent += int64(n); sent > g.sources {
+		if sent += int64(n); sent > sources {
 			return g.changed(lo)
 		}
 		defer func() { n = 0 }()
@@ -224,18 +216,18 @@ func (g *onGPU) putSources(ctx context.Context, lo, hi int) error {
 	if err == nil && n > 0 {
 		err = send()
 	}
-	if err == nil && sent != g.sources {
+	if err == nil && sent != sources {
 		err = g.changed(lo)
 	}
 	return err
 }
 
 // putFollowing copies the lists of nodes from lo on, which follow each other.
-func (g *onGPU) putFollowing(ctx context.Context, lo int) error {
+func (g *onGPU) putFollowing(ctx context.Context, lo int, sources int64) error {
 	var all []uint32
 	err := g.Guard(func() error {
-		if from := g.Graph.Indptr[lo]; from >= 0 && from <= int64(len(g.Graph.Indices))-g.sources {
-			all = g.Graph.Indices[from : from+g.sources]
+		if from := g.Graph.Indptr[lo]; from >= 0 && from <= int64(len(g.Graph.Indices))-sources {
+			all = g.Graph.Indices[from : from+sources]
 			return nil
 		}
 		return g.changed(lo)

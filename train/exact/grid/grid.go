@@ -88,7 +88,7 @@ type run struct {
 	mem     *device.Host
 	longest int64     // long lists in a tile
 	long    []uint32  // destinations of the tile with long lists, ascending
-	mapped  []float32 // rows of a block that destinations add, or output rows of a window
+	mapped  []float32 // output rows of a window; before that the tiler's
 	windows [2][]float32
 	kept    []float32      // own rows of the tile, where they are kept
 	held    []float32      // the input table, where it stays in memory
@@ -100,7 +100,7 @@ type run struct {
 // A tiler computes the destinations of a tile: host does on the CPU, onGPU on a GPU. Rows come in windows of
 // Plan.Block rows or fewer, in x, which has room for whole groups and is valid during the call.
 type tiler interface {
-	// carve takes the memory.
+	// carve takes the memory, with room for the output rows of a window in mapped.
 	carve(c *carver)
 	// open makes the rest, once there is memory, and close releases it.
 	open() error

@@ -22,6 +22,11 @@ type host struct {
 const done = 1<<32 - 1
 
 func (h *host) carve(c *carver) {
+	width := h.Out
+	if h.Maps {
+		width = max(width, h.Row)
+	}
+	h.mapped = carve[float32](c, int64(h.Plan.Block)*int64(width))
 	if tile := int64(h.Plan.Tile); h.Acc > 0 {
 		h.acc = carve[float32](c, tile*int64(h.Acc))
 		h.cursor, h.next = carve[uint32](c, tile), carve[uint32](c, tile)

@@ -108,7 +108,8 @@ func (s *Sizes) Most() int64 {
 	for p.Block < int(rows) && !s.last(int64(p.Block)) {
 		p.Block *= 2
 	}
-	return s.bytes(&p)
+	s.takes(&p)
+	return p.Memory
 }
 
 // last reports whether a block is as long as blocks may be.
@@ -122,28 +123,24 @@ func (s *Sizes) with(p Plan, memory int64) (_ Plan, ok bool) {
 	p.Tile = group
 	all := int(binio.AlignUp(max(s.Targets, 1), int64(group)))
 	p.Span = p.Block
-	least := s.count(p)
 	if memory == 0 {
-		return least, true
+		return s.count(p), true
 	}
-	if !s.fits(&least, memory) {
+	if !s.fits(p, memory) {
 		return p, false
 	}
 	if s.GPU != nil {
-		p.Span = s.span(p.Block)
-		if longer := s.count(p); s.fits(&longer, memory) {
-			least = longer
-		} else {
+		if p.Span = s.span(p.Block); !s.fits(p, memory) {
 			p.Span = p.Block
 		}
 	}
 	if !s.Edges {
-		return least, true
+		return s.count(p), true
 	}
 	lo, hi := 1, all/group // groups in a tile
 	for lo < hi {
 		p.Tile = (lo + hi + 1) / 2 * group
-		if longer := s.count(p); s.fits(&longer, memory) {
+		if s.fits(p, memory) {
 			lo = (lo + hi + 1) / 2
 		} else {
 			hi = (lo+hi+1)/2 - 1
@@ -151,19 +148,18 @@ func (s *Sizes) with(p Plan, memory int64) (_ Plan, ok bool) {
 	}
 	tiles := (all/group + lo - 1) / lo
 	p.Tile = (all/group + tiles - 1) / tiles * group
-	p = s.count(p)
-	return p, s.fits(&p, memory)
+	return s.count(p), true
 }
 
 // fits reports whether there is memory for a plan.
-func (s *Sizes) fits(p *Plan, memory int64) bool {
+func (s *Sizes) fits(p Plan, memory int64) bool {
+	s.takes(&p)
 	return p.Memory <= memory && (s.GPU == nil || p.GPU <= s.GPU.Memory)
 }
 
 // count sets the figures of a plan that follow from Tile, Block and Hold.
 func (s *Sizes) count(p Plan) Plan {
-	p.Memory = s.bytes(&p)
-	s.onGPU(&p)
+	s.takes(&p)
 	tile := int64(p.Tile)
 	p.Tiles = max(1, (s.Targets+tile-1)/tile)
 	p.Blocks = (s.Nodes + int64(p.Block) - 1) / int64(p.Block)
@@ -219,22 +215,20 @@ func (s *Sizes) run(p *Plan) *run {
 	return l.newRun()
 }
 
-// bytes returns the memory of Run with a plan.
-func (s *Sizes) bytes(p *Plan) int64 {
+// takes sets the memory of Run with a plan.
+func (s *Sizes) takes(p *Plan) {
 	c := carver{}
 	s.run(p).carve(&c)
-	return c.used + c.beside
+	if p.Memory = c.used + c.beside; s.GPU != nil {
+		p.Sources = s.GPU.sources(p.Tile / s.Shape.Group)
+		p.GPU = s.GPU.Bytes(s.run(p).tileSizes())
+	}
 }
 
 // carve takes the memory of a run.
 func (r *run) carve(c *carver) {
 	block := int64(r.Plan.Block)
 	r.tiler.carve(c)
-	width := r.Out
-	if r.Maps && r.GPU == nil {
-		width = max(width, r.Row)
-	}
-	r.mapped = carve[float32](c, max(block*int64(width), 2))
 	if r.Plan.Hold {
 		r.held = carve[float32](c, binio.AlignUp(r.Table.Rows, int64(r.Group))*int64(r.In))
 	}
