@@ -156,7 +156,7 @@ func sourceLines(o *score.Outcome) (lines []line) {
 func costLines(o *score.Outcome) []line {
 	lines := []line{engineLine(o.Engine, o.BLAS, o.SIMD, o.Threads)}
 	if o.Device != "" {
-		lines[0].text = fmt.Sprintf("%s, %s, %s, %s", o.Engine, o.Device, o.BLAS, units.Of(o.Threads, "thread"))
+		lines = []line{engineLine(o.Engine, o.Device, o.BLAS, o.Threads)}
 	}
 	for _, l := range o.Layers {
 		lines = append(lines, line{fmt.Sprintf("layer %d", l.Layer), fmt.Sprintf("%s in %s, %s: waiting for rows %s, computing %s",
@@ -169,9 +169,9 @@ func costLines(o *score.Outcome) []line {
 	return append(lines, line{"read", read}, line{"time", units.Seconds(o.Seconds)}, held(o.PeakAnonBytes, o.Memory))
 }
 
-// engineLine describes the engine on the CPU.
-func engineLine(engine, library, simd string, threads int) line {
-	return line{"engine", fmt.Sprintf("%s, %s, %s, %s", engine, library, simd, units.Of(threads, "thread"))}
+// engineLine describes an engine by two names: the library and the SIMD of the CPU, or the GPU and the library.
+func engineLine(engine, one, other string, threads int) line {
+	return line{"engine", fmt.Sprintf("%s, %s, %s, %s", engine, one, other, units.Of(threads, "thread"))}
 }
 
 const predictTeaches = `Writes the predictions of a run's weights for all nodes, for a split, or for the nodes

@@ -28,8 +28,8 @@
 //
 // After each tile of a layer with its output on disk, the rows are made durable and noted with a checksum. The
 // scratch directory is removed at the end, also after an error. If the work was interrupted, killed or cut off by
-// a loss of power, the states stay, and the same work goes on from the last tile, on the same engine. The last layer's rows are no
-// state: that layer begins again.
+// a loss of power, the states stay, and the same work goes on from the last tile, on the same engine. The last
+// layer's rows are no state: that layer begins again.
 package exact
 
 import (

@@ -65,8 +65,3 @@ func (l *layersOn) sizes(m *model.Model, layer int, groups []int64) (prepare.Pul
 	return gpu.TileShape(m, layer, grid.GPUGroup), &grid.GPUSizes{Memory: l.memory, Lists: groups,
 		Bytes: func(t gpu.TileSizes) int64 { return gpu.TileBytes(m, layer, t) }}
 }
-
-// layer returns a layer on the GPU.
-func (l *layersOn) layer(m *model.Model, layer int, g *prepare.Whole) *grid.GPU {
-	return &grid.GPU{On: l.on, Model: m, Layer: layer, Weights: l.weights, Graph: g, Shape: gpu.TileShape(m, layer, grid.GPUGroup)}
-}

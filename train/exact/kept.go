@@ -33,12 +33,12 @@ type keptState struct {
 
 // identity names everything that the bits of states depend on.
 func (j *job) identity() (string, error) {
-	engine, blas, simd := j.libraries()
+	engine, blas, processor := j.libraries()
 	b, err := json.Marshal(struct {
 		Version                                          int
 		Weights, Dataset, StateDType, Engine, BLAS, SIMD string
 		Model                                            model.Model
-	}{2, j.run.WeightsSum(), j.data.Fingerprint(), j.options.StateDType, engine, blas, simd, j.model})
+	}{2, j.run.WeightsSum(), j.data.Fingerprint(), j.options.StateDType, engine, blas, processor, j.model})
 	return binio.Hash(b), err
 }
 

@@ -92,7 +92,7 @@ func (j *job) step(ctx context.Context, k int, in, out *state, emit emitting) er
 	l := &grid.Layer{Plan: s.plan, Table: *table, Guard: j.topology.Guard, Targets: s.targets.ids, Long: s.lists.long,
 		Threads: j.options.Threads, Stack: j.stack, Wires: j.wires}
 	if j.gpu != nil {
-		l.GPU = j.gpu.layer(&j.model, s.layer, j.graph)
+		l.GPU = &grid.GPU{On: j.gpu.on, Model: &j.model, Layer: s.layer, Weights: j.gpu.weights, Graph: j.graph, Shape: s.sizes.Shape}
 	} else {
 		l.Pull = j.engine.NewPull(s.layer, grid.Group, j.graph)
 	}

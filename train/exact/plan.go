@@ -138,10 +138,8 @@ func (j *job) fill(_ context.Context, p *Plan) error {
 	if err != nil {
 		return err
 	}
-	if p.FreeBytes, err = j.fs.Free(where); err != nil {
-		return err
-	}
-	return nil
+	p.FreeBytes, err = j.fs.Free(where)
+	return err
 }
 
 // estimate sets the seconds of a plan for a file of the given size: bytes by the measured rate of reads, which also

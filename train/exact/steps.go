@@ -42,13 +42,12 @@ func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 		default:
 			s.lists = counted
 		}
-		bytes, shape := j.engine.PullBytes(s.layer, grid.Group)
-		s.engine = bytes
-		s.sizes = grid.Sizes{Nodes: f.Nodes, Targets: int64(s.targets.len()), IDs: s.targets.ids, Long: s.lists.long, Shape: shape,
+		s.sizes = grid.Sizes{Nodes: f.Nodes, Targets: int64(s.targets.len()), IDs: s.targets.ids, Long: s.lists.long,
 			Edges: s.layer != model.InputLayer, Threads: j.options.Threads, Table: table, Lists: 4*s.lists.edges + 8*int64(s.targets.len())}
 		if j.gpu != nil {
-			s.engine = 0
 			s.sizes.Shape, s.sizes.GPU = j.gpu.sizes(&j.model, s.layer, s.lists.groups)
+		} else {
+			s.engine, s.sizes.Shape = j.engine.PullBytes(s.layer, grid.Group)
 		}
 		if s != final {
 			t := &state{width: s.sizes.Shape.Out, nodes: f.Nodes, of: j.options.stateType()}

@@ -56,13 +56,19 @@ func (e *Engine) refresh() error {
 		if err := errors.Join(e.main.CopyOut(binio.Bytes(v), o.runVar), e.main.Synchronize()); err != nil {
 			return err
 		}
-		for c := range v {
-			v[c] = float32(1 / math.Sqrt(float64(v[c])+model.NormEpsilon))
-		}
-		if err := e.main.CopyIn(o.inverse, binio.Bytes(v)); err != nil {
+		if err := e.main.CopyIn(o.inverse, binio.Bytes(inverseRoots(v))); err != nil {
 			return err
 		}
 	}
 	e.stale = false
 	return nil
+}
+
+// inverseRoots returns batch norm's factors: 1/√(running variance + ε).
+func inverseRoots(variance []float32) []float32 {
+	to := make([]float32, len(variance))
+	for c, v := range variance {
+		to[c] = float32(1 / math.Sqrt(float64(v)+model.NormEpsilon))
+	}
+	return to
 }

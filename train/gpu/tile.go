@@ -2,7 +2,6 @@ package gpu
 
 import (
 	"errors"
-	"math"
 
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
@@ -41,7 +40,6 @@ type Tile struct {
 	net   *network
 	layer *layer
 	kind  pulling
-	model *model.Model
 
 	acc, kept    cuda.Buffer
 	products     cuda.Buffer // of a block's rows, or of own rows
@@ -53,7 +51,7 @@ type Tile struct {
 	x, weights   [2]cuda.Buffer // of a block's rows
 	copied, used [2]*cuda.Event
 
-	lo, rows int // the destinations: their number, and the first one's place
+	lo       int // place of the first destination
 	turn     int // half of the memory with the block under way
 	first, n int // its rows
 }
@@ -89,15 +87,6 @@ func (t *Tile) start(weights []float32) {
 	}
 }
 
-// inverseRoots returns batch norm's factors: 1/√(running variance + ε).
-func inverseRoots(variance []float32) []float32 {
-	to := make([]float32, len(variance))
-	for c, v := range variance {
-		to[c] = float32(1 / math.Sqrt(float64(v)+model.NormEpsilon))
-	}
-	return to
-}
-
 // Free releases everything.
 func (t *Tile) Free() {
 	_ = t.main.Synchronize() // errors were returned before
@@ -114,7 +103,7 @@ func (t *Tile) Wait() error {
 
 // Begin begins with rows destinations from place lo on, which have many lists longer than Fold.
 func (t *Tile) Begin(lo, rows, many int) error {
-	t.lo, t.rows, t.n = lo, rows, 0
+	t.lo, t.n = lo, 0
 	t.lists.Rows, t.lists.Many = rows, many
 	t.net.try(t.main.Fill(part(t.positions[0], 0, rows), 0))
 	t.net.try(t.main.Fill(t.bad, 0))
@@ -218,7 +207,7 @@ func (t *Tile) seek(first, end int64) {
 
 // keep copies the destinations' rows among the block's rows x.
 func (t *Tile) keep(x cuda.Buffer) {
-	from, to := max(t.first, t.lo), min(t.first+t.n, t.lo+t.rows)
+	from, to := max(t.first, t.lo), min(t.first+t.n, t.lo+t.lists.Rows)
 	if t.kept != (cuda.Buffer{}) && from < to {
 		t.net.try(t.main.Copy(part(t.kept, (from-t.lo)*t.In, (to-t.lo)*t.In), part(x, (from-t.first)*t.In, (to-t.first)*t.In)))
 	}

@@ -41,7 +41,7 @@ type pullLinear struct {
 }
 
 func (o *pullLinear) lay(s *TileSizes) {
-	m, l := o.model, o.layer.index
+	m, l := o.net.model, o.layer.index
 	w := prepare.Whole{Weighing: m.Weighing()}
 	o.weighs, o.loops = w.Weighs()
 	o.multiply, o.max = m.Orders[l] == model.Multiply, !m.Commutes()
@@ -156,7 +156,7 @@ type pullAttention struct {
 }
 
 func (a *pullAttention) lay(*TileSizes) {
-	m, l := a.model, a.layer.index
+	m, l := a.net.model, a.layer.index
 	a.heads, a.part, a.mean = m.Heads, m.HeadWidth(l), l == m.Layers()-1
 	a.stride = a.heads * (a.part + 2)
 	a.third, _ = a.layer.param(model.ResidualWeight, model.ResidualWeight)

@@ -24,8 +24,8 @@ func TileBytes(m *model.Model, layer int, s TileSizes) int64 {
 
 // newTile describes a Tile, and counts its memory.
 func newTile(m *model.Model, layer int, s TileSizes) *Tile {
-	t := &Tile{model: m, sizes: s, memory: memory{arena: new(cuda.Arena)}}
-	t.lay(layer)
+	t := &Tile{sizes: s, memory: memory{arena: new(cuda.Arena)}}
+	t.lay(m, layer)
 	return t
 }
 
@@ -46,7 +46,7 @@ func (f *Inference) NewTile(m *model.Model, layer int, s TileSizes, weights []fl
 		err = errors.Join(err, errs[0], errs[1])
 	}
 	if err == nil {
-		t.lay(layer)
+		t.lay(m, layer)
 		t.net.stream, t.net.blas = f.main, f.blas
 		t.start(weights)
 		err = t.Wait()
@@ -59,8 +59,8 @@ func (f *Inference) NewTile(m *model.Model, layer int, s TileSizes, weights []fl
 }
 
 // lay takes the memory.
-func (t *Tile) lay(l int) {
-	m, s := t.model, &t.sizes
+func (t *Tile) lay(m *model.Model, l int) {
+	s := &t.sizes
 	window := slices.Repeat([]int{s.Window}, m.Layers())
 	p := &plan{model: m, layout: m.Layout(), sizes: graph.Sizes{Src: window, Dst: window, Edges: window}, orders: m.Orders}
 	t.net = &network{plan: p, memory: &t.memory, asked: p.sizes, in: &input{now: &bucket{blocks: make([]block, m.Layers())}}}

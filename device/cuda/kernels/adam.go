@@ -42,5 +42,5 @@ func (a Adam) Launch(s *cuda.Stream) error {
 	l.Int(a.Parameters)
 	u := unit([]int{a.Parameters}, a.Weights, a.Grads, a.Moment1, a.Moment2)
 	threads := (a.Parameters + u - 1) / u
-	return l.grid(adam, u, cuda.Dims{uint32((threads + blockThreads - 1) / blockThreads), 1}, cuda.Dims{blockThreads, 1})
+	return l.line(adam, u, int64(threads))
 }

@@ -14,8 +14,6 @@ __device__ __forceinline__ const float *own_scores(const float *scores, i64 head
 #define EACH_EDGE(what) \
 	_Pragma("unroll") for (int k = 0; k < TURN; k++) if (e + k < to) { what; }
 
-__device__ __forceinline__ float leaky(float v, float slope) { return v > 0 ? v : v * slope; }
-
 // weights[e,h] = softmax over the edges e of row i of leaky(s's part + i's).
 // A block's x dimension takes heads.
 extern "C" __global__ void edge_softmax(float *weights, const float *scores, const u32 *place, i64 heads, float slope, const u32 *indptr,

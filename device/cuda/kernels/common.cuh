@@ -16,6 +16,9 @@ __device__ __forceinline__ i64 this_row() { return (i64)blockIdx.x * blockDim.y 
 // How many rows there are: what lies in device memory, if anything does, up to most.
 __device__ __forceinline__ i64 rows_of(const u32 *at, i64 most) { return at && *at < most ? *at : most; }
 
+// The leaky ReLU of a score.
+__device__ __forceinline__ float leaky(float v, float slope) { return v > 0 ? v : v * slope; }
+
 // Some floats of a row, next to each other.
 template <int N> struct alignas(4 * N) Floats {
 	float v[N];

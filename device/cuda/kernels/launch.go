@@ -74,6 +74,11 @@ func (l *launch) tiles(k compiled, rows, width, unit int) error {
 	return l.grid(k, unit, cuda.Dims{uint32((rows + y - 1) / y), uint32(turns)}, cuda.Dims{uint32(x), uint32(y)})
 }
 
+// line launches a kernel with a thread for each of some items, by the function that takes unit floats at a time.
+func (l *launch) line(k compiled, unit int, items int64) error {
+	return l.grid(k, unit, cuda.Dims{uint32((items + blockThreads - 1) / blockThreads), 1}, cuda.Dims{blockThreads, 1})
+}
+
 // grid launches the kernel's function that takes unit floats at a time: one or four.
 func (l *launch) grid(k compiled, unit int, grid, block cuda.Dims) error {
 	f := k.one

@@ -121,12 +121,11 @@ func (a BatchStatistics) Launch(s *cuda.Stream) error {
 	if err := sums.Launch(s); err != nil {
 		return err
 	}
-	columns := cuda.Dims{uint32((a.Width + blockThreads - 1) / blockThreads), 1}
 	l := begin(s, "column means")
 	l.Buffer("the means", a.Mean, 4*int64(a.Width))
 	l.Int(a.Width)
 	l.count(a.Rows)
-	if err := l.grid(columnMeans, 1, columns, cuda.Dims{blockThreads, 1}); err != nil {
+	if err := l.line(columnMeans, 1, int64(a.Width)); err != nil {
 		return err
 	}
 	l = begin(s, "sum of squares")
@@ -140,7 +139,7 @@ func (a BatchStatistics) Launch(s *cuda.Stream) error {
 	l.Word(uint64(math.Float32bits(a.Epsilon)))
 	l.Int(a.Width)
 	l.count(a.Rows)
-	return l.grid(columnVariances, 1, columns, cuda.Dims{blockThreads, 1})
+	return l.line(columnVariances, 1, int64(a.Width))
 }
 
 // Standardize normalises columns, in place. Tail then adds the shift, as a bias:

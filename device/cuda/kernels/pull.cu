@@ -123,11 +123,10 @@ BOTH(pull_max, LIST(PARAMETERS), LIST(ARGUMENTS))
 //
 // A source is weighed against the largest score so far; where that rises, the sums are
 // first scaled down to it.
-__device__ __forceinline__ float leaky(float v, float slope) { return v > 0 ? v : v * slope; }
 
 // Weighs the sources of a part, except the destination itself, for one head, and calls
 // scale with the factor of the sums where the largest score rises, and add with the
-// source's row and weight. fold is called behind each block of positions.
+// source's row and weight. ends is called behind each block of positions.
 template <class Scale, class Add, class Fold>
 __device__ __forceinline__ void weigh(const Part &part, const float *x, i64 stride, i64 at, float own, float top, float slope, u32 self, u32 first,
                                       u32 fold, Scale scale, Add add, Fold ends) {

@@ -60,12 +60,7 @@ func (a PullSeek) Launch(s *cuda.Stream) error {
 	l.Word(uint64(a.End))
 	l.Buffer("the error", a.Bad, 4)
 	l.Int(a.Rows)
-	return l.line(pullSeek, rows)
-}
-
-// line launches a kernel with a thread for each of some items.
-func (l *launch) line(k compiled, items int64) error {
-	return l.grid(k, 1, cuda.Dims{uint32((items + blockThreads - 1) / blockThreads), 1}, cuda.Dims{blockThreads, 1})
+	return l.line(pullSeek, 1, rows)
 }
 
 // Pull adds the rows of X, a block's, to the accumulators of their destinations:
@@ -127,7 +122,7 @@ func (a PullHeads) Launch(s *cuda.Stream) error {
 	}
 	l = begin(s, "pull weights")
 	a.arguments(&l)
-	return l.line(pullWeights, int64(a.Rows)*int64(a.Heads))
+	return l.line(pullWeights, 1, int64(a.Rows)*int64(a.Heads))
 }
 
 func (a *PullHeads) arguments(l *launch) {
@@ -274,5 +269,5 @@ func (a FillFloats) Launch(s *cuda.Stream) error {
 	l.Buffer("the floats", a.X, 4*int64(a.Count))
 	l.Word(uint64(math.Float32bits(a.Value)))
 	l.Int(a.Count)
-	return l.line(fillFloats, int64(a.Count))
+	return l.line(fillFloats, 1, int64(a.Count))
 }
