@@ -54,7 +54,7 @@ func (g *Group) Wait() error { return g.group().Wait() }
 
 // Ranges calls do for ranges of grain numbers, the last one shorter, that cover 0 to n, on up to workers goroutines
 // (at least one), which take the next range when they have done one. worker is a goroutine's number, below workers.
-// The first error, or the cause of the context's end, ends everything and is returned.
+// The first error ends everything and is returned; the end of ctx is one, as ctx.Err().
 func Ranges(ctx context.Context, workers, n, grain int, do func(worker, from, to int) error) error {
 	var next atomic.Int64
 	g, ctx := WithContext(ctx)
@@ -65,8 +65,8 @@ func Ranges(ctx context.Context, workers, n, grain int, do func(worker, from, to
 				if from >= n {
 					return nil
 				}
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
+				if err := ctx.Err(); err != nil {
+					return err
 				}
 				if err := do(worker, from, min(from+grain, n)); err != nil {
 					return err

@@ -12,7 +12,7 @@ const divideGrain = 1 << 9
 // divide calls do for parts of n rows, on up to some threads, until the context ends.
 func divide(ctx context.Context, threads, n int, do func(from, to int) error) error {
 	if n <= divideGrain || threads <= 1 {
-		if err := context.Cause(ctx); err != nil {
+		if err := ctx.Err(); err != nil {
 			return err
 		}
 		return do(0, n)

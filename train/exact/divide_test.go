@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every row is in one part; an error of a part, and the cause of the end of the context, are returned.
+// Every row is in one part; an error of a part, and the end of the context, are returned.
 func TestDivide(t *testing.T) {
 	boom := errors.New("boom")
 	for _, n := range []int{0, 1, divideGrain, divideGrain + 1, 3*divideGrain + 5} {
@@ -42,7 +42,7 @@ func TestDivide(t *testing.T) {
 			}
 			ended, cancel := context.WithCancelCause(t.Context())
 			cancel(boom)
-			if err := divide(ended, threads, n, func(int, int) error { t.Error("a part after the end"); return nil }); !errors.Is(err, boom) {
+			if err := divide(ended, threads, n, func(int, int) error { t.Error("a part after the end"); return nil }); !errors.Is(err, context.Canceled) {
 				t.Errorf("%d rows, %d threads, after the end: %v", n, threads, err)
 			}
 		}
