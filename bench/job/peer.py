@@ -56,7 +56,8 @@ class Tree:
 
 
 class PyG:
-    """PyTorch Geometric: NeighborLoader, SAGEConv. Layers compute what their batch's seeds need."""
+    """PyTorch Geometric: NeighborLoader, SAGEConv. With the sampler of pyg-lib, a layer computes the nodes that its
+    batch's seeds need; torch-sparse, its other sampler, does not count them, and layers compute all nodes of a batch."""
 
     def __init__(self, tree, a):
         from torch_geometric.data import Data
@@ -80,11 +81,12 @@ class PyG:
 
         for b in self.loaders[name]:
             x, e = b.x.to(self.a.device), b.edge_index.to(self.a.device)
-            n, m = b.num_sampled_nodes, b.num_sampled_edges
+            n, m = (getattr(b, f"num_sampled_{what}", None) for what in ("nodes", "edges"))
             for l, conv in enumerate(self.net):
                 if l:
                     x = dropout(relu(x), 0.5, self.net.training)
-                x, e, _ = trim_to_layer(l, n, m, x, e)
+                if n is not None:
+                    x, e, _ = trim_to_layer(l, n, m, x, e)
                 x = conv(x, e)
             yield x[:b.batch_size], b.y[:b.batch_size].to(self.a.device)
 

@@ -17,8 +17,8 @@ import (
 // so on in turn: the order of a reflected Gray code with the batches as digits. Where one group of
 // nodes ends and the next begins, most batches then use both or neither. A key of 64 bits holds a
 // node's first batches: all of them in segments of up to 15, a dozen in segments of 31. (DiskGNN sorts
-// by two MinHash values. On a power-law graph batches read 2.0 and 2.3 times the bytes they used with
-// that, in segments of 12 and 25, and 1.03 and 1.54 times with this.)
+// by two MinHash values. On a power-law graph batches read 2.1 and 2.6 times the bytes they used with
+// that, in segments of 12 and 24, and 1.01 and 1.41 times with this: go run ./bench segments.)
 type Segment struct {
 	rank  []uint32
 	edges []int64 // band edges, descending
