@@ -13,9 +13,10 @@
 // holds pages of them, marius reads whole partitions, mmap maps them and lets the kernel read their
 // pages. Stores of rows alone take the graphs from a Source: package sampled reads them, package live
 // draws them while training. A policy that looks ahead sees the input nodes of the coming batches in a
-// Window. Package featurestore/all finds a store by its name; featurestore/storetest holds each to a
-// plain gather from the dataset. No store changes a number: batches of equal samples have equal graphs
-// and equal rows, in an order of the input nodes that the store chooses.
+// Window. A Design describes a store by its name, and package featurestore/all lists the designs.
+// Package featurestore/storetest holds each store to a plain gather from the dataset. No store changes a
+// number: batches of equal samples have equal graphs and equal rows, in an order of the input nodes that
+// the store chooses.
 package featurestore
 
 import (

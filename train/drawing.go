@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"diskgnn/featurestore/all"
-	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/live"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -29,15 +27,14 @@ type drawing struct {
 	state  string // of the run, as the first attempt found it: later attempts resume their own work
 }
 
-// topology returns the choice of where neighbours are read from. The store ginex caches the
-// neighbours that Ginex caches.
+// topology returns the choice of where neighbours are read from.
 func (o *Options) topology() topology.Choice {
 	c := o.Topology
 	if c.Level == topology.Pinned {
 		c.Level = topology.Mapped // of which the GPU gets a copy: see pin
 	}
-	if o.store() == ginex.Name && c.Level == topology.Cached && c.Order == "" {
-		c.Order = topology.ByGinex
+	if c.Level == topology.Cached && c.Order == "" {
+		c.Order = o.store().ListOrder
 	}
 	return c
 }
@@ -63,7 +60,7 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, 
 		return nil, err
 	}
 	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
-		FirstEpochs: first, Topology: o.topology(), Choose: all.Divides(o.store()), IO: hostIO(o.IO)}, rep)
+		FirstEpochs: first, Topology: o.topology(), Choose: o.store().HoldsLists, IO: hostIO(o.IO)}, rep)
 	return d.source, err
 }
 

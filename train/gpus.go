@@ -2,7 +2,7 @@ package train
 
 import (
 	"diskgnn/device/cuda"
-	"diskgnn/featurestore/packed"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
 )
 
@@ -37,7 +37,7 @@ func (r *runner) connect(needs *engineNeeds) error {
 	if needs.gpu == nil || len(r.replicas) == 1 {
 		return nil
 	}
-	if r.found.Name() != packed.Name {
+	if !stores.Builtin().Design(r.found.Name()).Shared {
 		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", len(r.replicas), r.found.Name())
 	}
 	b := &beside{divide: true}

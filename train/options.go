@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"diskgnn/featurestore"
 	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -143,26 +144,26 @@ func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, 
 
 // checkStore refuses flags that the store has no use for.
 func (o *Options) checkStore() error {
-	store, err := stores.Choose(o.Store, o.places())
+	name, err := stores.Builtin().Choose(o.Store, o.places())
 	if err != nil {
 		return err
 	}
-	policies := stores.Policies(store)
+	store := o.store()
 	switch {
-	case o.CachePolicy != "" && len(policies) == 0:
-		return usage("--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.CachePolicy, store)
-	case o.CachePolicy != "" && !slices.Contains(policies, o.CachePolicy):
-		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store, strings.Join(policies, ", "))
-	case o.FaultThreads != 0 && !stores.Maps(store):
-		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store)
-	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !stores.Maps(store):
-		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store)
+	case o.CachePolicy != "" && len(store.Policies) == 0:
+		return usage("--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.CachePolicy, name)
+	case o.CachePolicy != "" && !slices.Contains(store.Policies, o.CachePolicy):
+		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, name, strings.Join(store.Policies, ", "))
+	case o.FaultThreads != 0 && !store.Maps:
+		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, name)
+	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !store.Maps:
+		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, name)
 	case o.FaultThreads < 0 || o.FaultThreads > engine.MaxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, engine.MaxThreads)
 	case o.Topology.Level != topology.Mapped && !o.Live():
 		return usage("--topology %s needs --fanout, which draws batches while training", o.Topology.Level)
-	case o.Record != "" && stores.Maps(store):
-		return usage("--record: the store %s reads by page faults, which cannot be recorded; simulate drives computes them from samples", store)
+	case o.Record != "" && store.Maps:
+		return usage("--record: the store %s reads by page faults, which cannot be recorded; simulate drives computes them from samples", name)
 	}
 	return nil
 }
@@ -281,10 +282,11 @@ func (o *Options) places() stores.Places {
 // source returns the directory that messages about the batches name.
 func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) }
 
-// store returns the name of the store that the options choose. Validate has accepted it.
-func (o *Options) store() string {
-	name, _ := stores.Choose(o.Store, o.places())
-	return name
+// store returns the design of the store that the options choose. Validate has accepted it.
+func (o *Options) store() featurestore.Design {
+	all := stores.Builtin()
+	name, _ := all.Choose(o.Store, o.places())
+	return all.Design(name)
 }
 
 // gave reports whether the user set a flag.

@@ -102,14 +102,14 @@ func reads(c featurestore.Candidate) iostack.Options {
 // find finds the store, and with it the source of batches. It returns a text that names the store.
 func (r *runner) find(ctx context.Context, o *Options) (which string, err error) {
 	if !o.Live() {
-		r.found, which, err = all.Find(r.fs, o.Store, o.places())
+		r.found, which, err = all.Builtin().Find(r.fs, o.Store, o.places())
 		return which, err
 	}
 	source, err := r.drawing.open(ctx, r.fs, o, r.was.First(), r.report)
 	if err != nil {
 		return "", err
 	}
-	r.found, which, err = all.On(o.Store, o.places(), source)
+	r.found, which, err = all.Builtin().On(o.Store, o.places(), source)
 	return which, err
 }
 

@@ -15,7 +15,7 @@ func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	if given == (all.Places{}) || given.Live || was.Params.Live() { // see sameDrawing
 		return nil
 	}
-	now, _, err := all.Find(fsys, o.Store, given)
+	now, _, err := all.Builtin().Find(fsys, o.Store, given)
 	if err != nil {
 		return nil
 	}

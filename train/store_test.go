@@ -624,7 +624,7 @@ func TestDamagedSamples(t *testing.T) {
 func TestMemoryStoreBudget(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 2000, dim: 700})
 	o := w.options("", w.fromSamples, func(o *Options) { o.Epochs = 1 })
-	c, _, err := all.Find(disk, all.Auto, o.places())
+	c, _, err := all.Builtin().Find(disk, all.Auto, o.places())
 	if err != nil {
 		t.Fatal(err)
 	}

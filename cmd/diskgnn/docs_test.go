@@ -257,10 +257,10 @@ func TestReferenceIsComplete(t *testing.T) {
 // simulation has a list of its own. Rows of pages may refer to train's.
 func TestHelpNamesEveryChoice(t *testing.T) {
 	pages := cliPages(t)
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Builtin().Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
 	var policies []string
-	for _, store := range stores.Names() {
-		policies = append(policies, stores.Policies(store)...)
+	for _, store := range stores.Builtin().Names() {
+		policies = append(policies, stores.Builtin().Design(store).Policies...)
 	}
 	known["cache-policy"] = [][]string{policies}
 	seen := map[string]bool{}

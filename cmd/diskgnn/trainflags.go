@@ -37,7 +37,7 @@ func (t *training) sources() flags {
 		stringFlag("pack", "DIR", "pack, made by pack", &t.Pack),
 		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: dataset, made by generate or import", &t.Dataset),
 		stringFlag("samples", "DIR", "instead of a pack, with --dataset: samples of the dataset, made by presample", &t.Samples),
-		nameFlag("store", "NAME", "source of the rows: packed (--pack), memory (--dataset, all rows in RAM or on the GPU), rows, ginex, gnndrive, agnes, gids or hyperion (--dataset, read while training), mmap (--dataset, by page faults), marius (--dataset, and --samples of some orders), or auto", stores.Names(), &t.Store),
+		nameFlag("store", "NAME", "source of the rows: packed (--pack), memory (--dataset, all rows in RAM or on the GPU), rows, ginex, gnndrive, agnes, gids or hyperion (--dataset, read while training), mmap (--dataset, by page faults), marius (--dataset, and --samples of some orders), or auto", stores.Builtin().Names(), &t.Store),
 	}
 }
 

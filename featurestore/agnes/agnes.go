@@ -59,8 +59,12 @@ const (
 // windowAhead is the number of batches in the window after the one that is recorded.
 const windowAhead = 1
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on}
+}
+
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return phased.New(s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
 }
 

@@ -1,12 +1,12 @@
-// Package all is the registry of stores. It finds a store by its name or by the directories of a run.
+// Package all lists the stores of the program. It finds a store by its name or by the directories of a run.
 package all
 
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
-	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/agnes"
 	"diskgnn/featurestore/gids"
@@ -34,44 +34,37 @@ type Places struct {
 	Live                   bool
 }
 
-// stores lists the stores of this build.
-var stores = []struct {
-	name  string
-	needs string // the flags of its directories
-	given func(p *Places) bool
-	// find finds a store with a directory of its own; on finds a store on the batches of a source.
-	find func(fsys vfs.FS, p *Places) (featurestore.Candidate, error)
-	on   func(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error)
-	// policies are the values of --cache-policy, the default first; nil: there is no choice.
-	policies []string
-}{
-	{packed.Name, "--pack",
-		func(p *Places) bool { return p.Pack != "" && p.Dataset == "" && p.Samples == "" },
-		func(fsys vfs.FS, p *Places) (featurestore.Candidate, error) { return packed.Find(fsys, p.Pack) },
-		nil, nil},
-	{memory.Name, ofSource, hasSource, nil, memory.On, nil},
-	{rows.Name, ofSource, hasSource, nil, rows.On, rows.Policies()},
-	{ginex.Name, ofSource, hasSource, nil, ginex.On, ginex.Policies()},
-	{gnndrive.Name, ofSource, hasSource, nil, gnndrive.On, gnndrive.Policies()},
-	{agnes.Name, ofSource, hasSource, nil, agnes.On, nil},
-	{gids.Name, ofSource, hasSource, nil, gids.On, gids.Modes()},
-	{hyperion.Name, ofSource, hasSource, nil, hyperion.On, nil},
-	{marius.Name, ofSource, hasSource, nil, marius.On, nil},
-	{mmap.Name, ofSource, hasSource, nil, mmap.On, nil},
+// Stores are the stores to choose from. The first one with a directory of its own, and the first one on batches of a
+// source, are chosen by Auto.
+type Stores []featurestore.Design
+
+// Builtin returns the stores of this program.
+func Builtin() Stores {
+	return Stores{packed.Design(), memory.Design(), rows.Design(), ginex.Design(), gnndrive.Design(), agnes.Design(), gids.Design(),
+		hyperion.Design(), marius.Design(), mmap.Design()}
 }
 
-// ofSource are the flags of a source of batches, with the dataset that has their rows.
-const ofSource = "--dataset with --samples or --fanout"
+// needs returns the flags of a store's directories.
+func needs(d *featurestore.Design) string {
+	if d.On == nil {
+		return "--pack"
+	}
+	return "--dataset with --samples or --fanout"
+}
 
-func hasSource(p *Places) bool {
+// given reports whether a store needs exactly the directories in p.
+func given(d *featurestore.Design, p *Places) bool {
+	if d.On == nil {
+		return p.Pack != "" && p.Dataset == "" && p.Samples == ""
+	}
 	return p.Pack == "" && p.Dataset != "" && (p.Samples != "" || p.Live)
 }
 
 // Names returns the values that --store accepts, Auto first.
-func Names() []string {
+func (s Stores) Names() []string {
 	names := []string{Auto}
-	for _, s := range stores {
-		names = append(names, s.name)
+	for i := range s {
+		names = append(names, s[i].Name)
 	}
 	return names
 }
@@ -79,86 +72,63 @@ func Names() []string {
 // Choose returns the name of the store to open: name itself, or for Auto the first store that needs
 // exactly the directories in p. Directories that the store does not use, or lacks, are an error of kind
 // fault.ErrUsage.
-func Choose(name string, p Places) (string, error) {
+func (s Stores) Choose(name string, p Places) (string, error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
 		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, but %s has batches already: give --fanout with --dataset alone, or leave it out", from)
 	}
 	if from := cmp.Or(p.Dataset, p.Samples); p.Pack != "" && from != "" && (name == Auto || name == packed.Name) {
 		return "", fault.New(fault.ErrUsage, "--pack %s has all that training reads: leave %s out, or train without --pack on --dataset with --samples or --fanout", p.Pack, from)
 	}
-	for _, s := range stores {
+	for i := range s {
+		d := &s[i]
 		switch {
-		case name == s.name && !s.given(&p):
-			return "", fault.New(fault.ErrUsage, "--store %s takes %s, and no other directories", name, s.needs)
-		case name == s.name || name == Auto && s.given(&p):
-			return s.name, nil
+		case name == d.Name && !given(d, &p):
+			return "", fault.New(fault.ErrUsage, "--store %s takes %s, and no other directories", name, needs(d))
+		case name == d.Name || name == Auto && given(d, &p):
+			return d.Name, nil
 		}
 	}
 	if name != Auto {
-		return "", fault.New(fault.ErrUsage, "--store %s is not one of %s", name, strings.Join(Names(), ", "))
+		return "", fault.New(fault.ErrUsage, "--store %s is not one of %s", name, strings.Join(s.Names(), ", "))
 	}
 	if p == (Places{}) {
 		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
-	return "", fault.New(fault.ErrUsage, "these flags do not select a store: give %s", ways())
+	return "", fault.New(fault.ErrUsage, "these flags do not select a store: give %s", s.ways())
 }
 
-func ways() string {
+func (s Stores) ways() string {
 	var list []string
-	needs := ""
-	for _, s := range stores {
-		if s.needs == needs {
-			list[len(list)-1] += ", " + s.name
-			continue
+	for i := range s {
+		if way := needs(&s[i]); i > 0 && way == needs(&s[i-1]) {
+			list[len(list)-1] += ", " + s[i].Name
+		} else {
+			list = append(list, way+" for "+s[i].Name)
 		}
-		needs = s.needs
-		list = append(list, needs+" for "+s.name)
 	}
 	return strings.Join(list, ", or ")
 }
 
-// Policies returns the values of --cache-policy for a store, the default first, or nil if there is no
-// choice. name is a result of Choose.
-func Policies(name string) []string {
-	for _, s := range stores {
-		if s.name == name {
-			return s.policies
-		}
+// Design returns the design of a store. name is a result of Choose, or the design is empty.
+func (s Stores) Design(name string) featurestore.Design {
+	if i := slices.IndexFunc(s, func(d featurestore.Design) bool { return d.Name == name }); i >= 0 {
+		return s[i]
 	}
-	return nil
+	return featurestore.Design{}
 }
-
-// HoldsAll reports whether a store always holds all rows, and needs no size of a cache. name is a result
-// of Choose.
-func HoldsAll(name string) bool { return name == memory.Name }
-
-// Maps reports whether a store maps its rows, and has threads that wait for page faults. name is a result
-// of Choose.
-func Maps(name string) bool { return name == mmap.Name }
-
-// Divides reports whether a store divides its memory between rows and lists of in-neighbours. name is a
-// result of Choose.
-func Divides(name string) bool { return name == hyperion.Name }
-
-// Particular reports whether a store needs samples that were drawn for it. name is a result of Choose.
-func Particular(name string) bool { return name == marius.Name }
 
 // Find reads the metadata of the store that Choose returns. For batches drawn while training, see On. The
 // reason is one line for the log: the name of the store and its directory.
-func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
-	if name, err = Choose(name, p); err != nil {
+func (s Stores) Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
+	if name, err = s.Choose(name, p); err != nil {
 		return nil, "", err
 	}
-	for _, s := range stores {
-		if s.name != name {
-			continue
-		}
-		if s.on == nil {
-			c, err = s.find(fsys, &p)
-		} else if source, wrong := sampled.Find(fsys, p.Dataset, p.Samples); wrong != nil {
-			err = wrong
-		} else {
-			c, err = s.on(source, source.Dataset())
+	if d := s.Design(name); d.On == nil {
+		c, err = d.Find(fsys, p.Pack)
+	} else {
+		var source *sampled.Source
+		if source, err = sampled.Find(fsys, p.Dataset, p.Samples); err == nil {
+			c, err = d.On(source, source.Dataset())
 		}
 	}
 	if err != nil {
@@ -168,16 +138,11 @@ func Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason 
 }
 
 // On is Find for batches that the given source draws while training.
-func On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
-	if name, err = Choose(name, p); err != nil {
+func (s Stores) On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
+	if name, err = s.Choose(name, p); err != nil {
 		return nil, "", err
 	}
-	for _, s := range stores {
-		if s.name == name && s.on != nil {
-			c, err = s.on(source, source.Dataset())
-		}
-	}
-	if err != nil {
+	if c, err = s.Design(name).On(source, source.Dataset()); err != nil {
 		return nil, "", err
 	}
 	return c, fmt.Sprintf("%s: %s, batches drawn while training", name, source.Dir()), nil

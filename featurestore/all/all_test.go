@@ -59,9 +59,9 @@ func TestChoose(t *testing.T) {
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
 		{"cloud", pack, "--store cloud is not one of auto, packed, memory, rows, ginex, gnndrive, agnes, gids, hyperion, marius, mmap"},
 	} {
-		got, err := all.Choose(c.name, c.places)
+		got, err := all.Builtin().Choose(c.name, c.places)
 		switch {
-		case slices.Contains(all.Names(), c.want):
+		case slices.Contains(all.Builtin().Names(), c.want):
 			if got != c.want || err != nil {
 				t.Errorf("%s of %+v: %s, %v", c.name, c.places, got, err)
 			}
@@ -71,26 +71,27 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// A store with a choice of policies lists them, the default first; one alone maps its rows, one
-// divides its memory, and one takes no samples but its own.
-func TestPolicies(t *testing.T) {
+// A store with a choice of policies lists them, the default first; one store alone has each other fact.
+func TestDesigns(t *testing.T) {
 	for name, want := range map[string][]string{"packed": nil, "memory": nil, "agnes": nil, "hyperion": nil, "marius": nil, "mmap": nil, all.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
 		"gids":     {"paper", "script"},
 	} {
-		if got := all.Policies(name); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", name, got, want)
+		d := all.Builtin().Design(name)
+		if !slices.Equal(d.Policies, want) {
+			t.Errorf("%s: %v, want %v", name, d.Policies, want)
 		}
-		if all.Maps(name) != (name == "mmap") {
-			t.Errorf("%s maps its rows: %t", name, all.Maps(name))
-		}
-		if all.Divides(name) != (name == "hyperion") {
-			t.Errorf("%s divides its memory: %t", name, all.Divides(name))
-		}
-		if all.Particular(name) != (name == "marius") {
-			t.Errorf("%s takes no samples but its own: %t", name, all.Particular(name))
+		for fact, of := range map[string]struct {
+			is   bool
+			only string
+		}{"holds all rows": {d.HoldsAll, "memory"}, "maps its rows": {d.Maps, "mmap"}, "holds lists": {d.HoldsLists, "hyperion"},
+			"takes no samples but its own": {d.OwnSamples, "marius"}, "is shared by GPUs": {d.Shared, "packed"}, "has a directory": {d.Find != nil, "packed"},
+			"holds lists in an order of its own": {d.ListOrder != "", "ginex"}} {
+			if of.is != (name == of.only) {
+				t.Errorf("%s %s: %t", name, fact, of.is)
+			}
 		}
 	}
 }
@@ -98,7 +99,7 @@ func TestPolicies(t *testing.T) {
 // The store that is found says in one line which it is, and of what.
 func TestFind(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, sample)
-	c, reason, err := all.Find(storetest.Disk, all.Auto, all.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, reason, err := all.Builtin().Find(storetest.Disk, all.Auto, all.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil || c.Name() != "memory" || reason != "memory: "+w.Samples {
 		t.Errorf("%v, %q, %v", c, reason, err)
 	}
@@ -108,14 +109,14 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	c, reason, err = all.On(all.Auto, all.Places{Dataset: w.Dataset, Live: true}, source)
+	c, reason, err = all.Builtin().On(all.Auto, all.Places{Dataset: w.Dataset, Live: true}, source)
 	if err != nil || c.Name() != "memory" || c.Facts().Train != source.Facts().Train || reason != "memory: "+w.Dataset+", batches drawn while training" {
 		t.Errorf("%v, %q, %v", c, reason, err)
 	}
-	if _, _, err := all.On("packed", all.Places{Dataset: w.Dataset, Live: true}, source); !errors.Is(err, fault.ErrUsage) {
+	if _, _, err := all.Builtin().On("packed", all.Places{Dataset: w.Dataset, Live: true}, source); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("a pack of drawn batches: %v", err)
 	}
-	if _, _, err := all.Find(storetest.Disk, all.Auto, all.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
+	if _, _, err := all.Builtin().Find(storetest.Disk, all.Auto, all.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a dataset as a pack: %v", err)
 	}
 }
@@ -124,7 +125,7 @@ func TestFind(t *testing.T) {
 func TestByUse(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, sample)
 	for name, want := range map[string]bool{"memory": false, "hyperion": false, "rows": true, "ginex": true, "gnndrive": true, "agnes": true, "gids": true, "mmap": true} {
-		c, _, err := all.Find(storetest.Disk, name, all.Places{Dataset: w.Dataset, Samples: w.Samples})
+		c, _, err := all.Builtin().Find(storetest.Disk, name, all.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}

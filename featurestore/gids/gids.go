@@ -70,17 +70,22 @@ const (
 	Script = "script"
 )
 
-// Modes returns the values of --cache-policy, the default first.
-func Modes() []string { return []string{Paper, Script} }
+// modes returns the values of --cache-policy, the default first.
+func modes() []string { return []string{Paper, Script} }
 
 const (
 	window   = 8   // batches ahead with pages that keep their lines: the value of GIDS' script
 	inFlight = 512 // reads of a batch at the same time
 )
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, Policies: modes()}
+}
+
+// on returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
 // pages of the features cannot be read, the error is of kind fault.ErrUsage.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, err
 	}

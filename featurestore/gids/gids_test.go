@@ -40,7 +40,7 @@ func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 }
 
 func findIn(w *storetest.World) (featurestore.Candidate, error) {
-	c, _, err := stores.Find(storetest.Disk, gids.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := stores.Builtin().Find(storetest.Disk, gids.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	return c, err
 }
 

@@ -26,7 +26,7 @@ type own struct {
 }
 
 // PlanEval returns a layout without levels: batches of evaluation do not use the cache.
-func (c *candidate) PlanEval(int64) (featurestore.Layout, error) { return c.layout(Modes()[0], 0), nil }
+func (c *candidate) PlanEval(int64) (featurestore.Layout, error) { return c.layout(modes()[0], 0), nil }
 
 // Plan makes the levels as large as the options ask for, or as the memory allows.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
@@ -46,10 +46,10 @@ func (c *candidate) plan(o featurestore.PlanOptions) (featurestore.Layout, error
 	}
 	mode := o.Policy
 	if mode == "" {
-		mode = Modes()[0]
+		mode = modes()[0]
 	}
-	if !slices.Contains(Modes(), mode) {
-		return none, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", mode, Name, Modes())
+	if !slices.Contains(modes(), mode) {
+		return none, fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %v", mode, Name, modes())
 	}
 	least := c.layout(mode, 0)
 	if c.reads != nil {

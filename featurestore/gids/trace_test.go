@@ -271,7 +271,7 @@ func TestModesDiffer(t *testing.T) {
 		t.Fatal("the graph does not tell the modes apart")
 	}
 	var counts [2]int
-	for i, mode := range gids.Modes() {
+	for i, mode := range gids.Design().Policies {
 		st := storetest.Open(t, cached{find(t, w), 60, mode}, 1)
 		st.FillFor(t, 0)
 		for k := range st.Facts.Train {
@@ -303,7 +303,7 @@ func same(a, b map[uint32]bool) bool {
 // mode begin empty, which is said.
 func TestResumedRunsReadTheSame(t *testing.T) {
 	w := world(t, 200, 10)
-	for _, mode := range gids.Modes() {
+	for _, mode := range gids.Design().Policies {
 		c := cached{find(t, w), 50, mode}
 		// run loads n batches, three of them under way, and returns also the state when those up
 		// to one were trained.

@@ -27,18 +27,23 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
+	"diskgnn/presample/sampler/topology"
 )
 
 // Name is the value of --store for this store.
 const Name = "ginex"
 
-// Policies returns the values of --cache-policy.
-func Policies() []string { return []string{residency.Belady} }
+// policies returns the values of --cache-policy.
+func policies() []string { return []string{residency.Belady} }
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, Policies: policies(), ListOrder: topology.ByGinex}
+}
+
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return online.New(s, d, online.Design{
-		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight, Recorded: true,
+		Name: Name, Policies: policies(), Planner: online.Single{}, InFlight: inFlight, Recorded: true,
 	})
 }
 

@@ -51,7 +51,7 @@ func (c sized) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 
 func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Find(storetest.Disk, ginex.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := stores.Builtin().Find(storetest.Disk, ginex.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Find(storetest.Disk, gnndrive.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := stores.Builtin().Find(storetest.Disk, gnndrive.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

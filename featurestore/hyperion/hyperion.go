@@ -36,9 +36,14 @@ import (
 // Name is the value of --store for this store.
 const Name = "hyperion"
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, HoldsLists: true}
+}
+
+// on returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
 // single rows of the features cannot be read, the error is of kind fault.ErrUsage.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, err
 	}

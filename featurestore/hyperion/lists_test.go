@@ -68,7 +68,7 @@ func TestRowsAndListsShareMemory(t *testing.T) {
 	const row, size = 400, 400 * 400
 	for _, more := range []int64{0, 20_000, 60_000, 150_000, 1 << 30} {
 		l := newListing(t, w)
-		c, err := hyperion.On(l, l.Dataset())
+		c, err := hyperion.Design().On(l, l.Dataset())
 		must(t, err)
 		least, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, Least: true})
 		must(t, err)
@@ -126,7 +126,7 @@ func TestRowsAndListsShareMemory(t *testing.T) {
 func TestRowsAreGiven(t *testing.T) {
 	w := storetest.NewWorld(t, listed, sample)
 	l := newListing(t, w)
-	c, err := hyperion.On(l, l.Dataset())
+	c, err := hyperion.Design().On(l, l.Dataset())
 	must(t, err)
 	tenth := percent(10)
 	without, err := find(t, w, 10).Plan(featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, Cache: tenth})
@@ -169,7 +169,7 @@ func TestRowsAreGiven(t *testing.T) {
 func TestConformanceWithLists(t *testing.T) {
 	storetest.Run(t, storetest.NewWorld(t, small(100, dtype.Float32), sample), func(t testing.TB, w *storetest.World) featurestore.Candidate {
 		l := newListing(t, w)
-		c, err := hyperion.On(l, l.Dataset())
+		c, err := hyperion.Design().On(l, l.Dataset())
 		must(t, err)
 		return storetest.Cached(c, 30, "")
 	}, storetest.GPUReads)

@@ -459,7 +459,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
 				s := find(t, w)
-				c, err := memory.On(s, s.Dataset())
+				c, err := memory.Design().On(s, s.Dataset())
 				if err != nil {
 					t.Fatal(err)
 				}

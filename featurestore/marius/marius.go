@@ -69,10 +69,15 @@ type Samples interface {
 	FS() vfs.FS
 }
 
-// On returns the store of samples, and of the dataset that they are drawn from. Samples of another order,
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, OwnSamples: true}
+}
+
+// on returns the store of samples, and of the dataset that they are drawn from. Samples of another order,
 // and batches drawn while training, are an error of kind fault.ErrUsage. If the file of rows by partition
-// has to be made, and the directory of the samples is not writable, On returns an error.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+// has to be made, and the directory of the samples is not writable, on returns an error.
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	const how = "draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`, or --order sequential"
 	drawn, ok := s.(Samples)
 	if !ok {

@@ -31,8 +31,12 @@ import (
 // Name is the value of --store for this store.
 const Name = "memory"
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, HoldsAll: true}
+}
+
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return &candidate{s, d, s.Facts()}, nil
 }
 

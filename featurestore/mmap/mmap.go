@@ -51,9 +51,14 @@ const Name = "mmap"
 // DefaultFaultThreads is the number of threads if PlanOptions.FaultThreads is 0.
 const DefaultFaultThreads = 16
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, Maps: true}
+}
+
+// on returns the store for the batches of a source, with rows of the dataset that they are drawn from.
 // Compressed features are an error of kind fault.ErrUsage.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	if err := d.RowsReadable(); err != nil {
 		return nil, err
 	}

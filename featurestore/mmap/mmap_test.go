@@ -43,7 +43,7 @@ func percent(p float64) *budget.Size { return &budget.Size{Value: p, Unit: budge
 
 func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Find(storetest.Disk, mmap.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := stores.Builtin().Find(storetest.Disk, mmap.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("without memory: %v", err)
 	}
 	small := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
-	if _, _, err := stores.Find(storetest.Disk, mmap.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
+	if _, _, err := stores.Builtin().Find(storetest.Disk, mmap.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
 		t.Errorf("compressed features: %v", err)
 	}
 }

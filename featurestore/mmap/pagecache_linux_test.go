@@ -46,7 +46,7 @@ func newCached(t *testing.T) (*candidate, iostack.Stack) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := On(source, source.Dataset())
+	c, err := on(source, source.Dataset())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,11 @@ import (
 // Name is the value of --store for this store.
 const Name = "packed"
 
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, Find: Find, Shared: true}
+}
+
 // Find reads the metadata of a pack, or of a slice of a pack: the Candidate implements featurestore.Sliced.
 func Find(fsys vfs.FS, dir string) (featurestore.Candidate, error) {
 	r, err := packfile.OpenSlice(fsys, dir)

@@ -23,15 +23,19 @@ import (
 // Name is the value of --store for this store.
 const Name = "rows"
 
-// Policies returns the values of --cache-policy, the default first, which is GraphBolt's default.
-func Policies() []string {
+// policies returns the values of --cache-policy, the default first, which is GraphBolt's default.
+func policies() []string {
 	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
 }
 
-// On returns the store for the batches of a source, with rows of the dataset that they are drawn from.
-func On(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
+// Design describes the store.
+func Design() featurestore.Design {
+	return featurestore.Design{Name: Name, On: on, Policies: policies()}
+}
+
+func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
 	return online.New(s, d, online.Design{
-		Name: Name, Policies: Policies(), Planner: online.Single{}, InFlight: inFlight,
+		Name: Name, Policies: policies(), Planner: online.Single{}, InFlight: inFlight,
 	})
 }
 

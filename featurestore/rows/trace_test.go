@@ -59,7 +59,7 @@ func TestCountsFollowFromTheTrace(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 400, AvgDegree: 4, Dim: 100}, Batch: 12, Epochs: 2, Fanout: []int{2, 3}}, sample)
 	batches := w.Trace(t)
 	const row, size = 400, 400 * 400
-	for _, policy := range rows.Policies() {
+	for _, policy := range rows.Design().Policies {
 		for _, percent := range []float64{0, 10, 60, 100} {
 			c := find(t, w, percent, policy)
 			st := storetest.Open(t, c, 1)
@@ -208,7 +208,7 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, policy := range rows.Policies() {
+	for _, policy := range rows.Design().Policies {
 		c := find(t, w, 60, policy) // more than a batch has: rows stay from batch to batch
 		whole := storetest.Open(t, c, slots)
 		whole.FillFor(t, 0)
@@ -300,7 +300,7 @@ func TestDamagedFeatures(t *testing.T) {
 	if err := os.Truncate(name, int64(len(b)-1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := stores.Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrCorrupt) {
+	if _, _, err := stores.Builtin().Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a short file is found: %v", err)
 	}
 	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30})
@@ -320,7 +320,7 @@ func TestDamagedFeatures(t *testing.T) {
 // The cache is as large as is wanted, or as memory allows, and its memory is what is said.
 func TestPlan(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 2, Dim: 64}, Batch: 20, Epochs: 1}, sample)
-	c, _, err := stores.Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := stores.Builtin().Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,7 @@ func TestStoreWithWindow(t *testing.T) {
 		return err
 	})
 	storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
-		inner, _, err := stores.Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+		inner, _, err := stores.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}

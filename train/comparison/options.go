@@ -49,7 +49,7 @@ func Defaults() Options {
 // EnsureDefaults replaces zero values that mean a default.
 func (o *Options) EnsureDefaults() {
 	if o.Stores == nil {
-		o.Stores = slices.DeleteFunc(stores.Names(), func(n string) bool { return n == stores.Auto || stores.Particular(n) })
+		o.Stores = slices.DeleteFunc(names(), func(n string) bool { return stores.Builtin().Design(n).OwnSamples })
 	}
 	o.Rounds = cmp.Or(o.Rounds, 2)
 	o.DriveSeconds = cmp.Or(o.DriveSeconds, driverate.Limited.For.Seconds())
@@ -60,7 +60,7 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-func needsPack(store string) bool {
-	_, err := stores.Choose(store, stores.Places{Pack: packDir})
-	return err == nil
-}
+// names returns the names of the stores.
+func names() []string { return stores.Builtin().Names()[1:] }
+
+func needsPack(store string) bool { return stores.Builtin().Design(store).Find != nil }

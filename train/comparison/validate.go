@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/topology"
@@ -24,7 +23,7 @@ func (o *Options) Validate() error {
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for the comparison")
 	case len(o.Stores) == 0:
-		return usage("--stores is empty: name one or more of %s", strings.Join(stores.Names()[1:], ", "))
+		return usage("--stores is empty: name one or more of %s", strings.Join(names(), ", "))
 	case o.Rounds < 1:
 		return usage("--rounds %d: give a positive number", o.Rounds)
 	case o.DriveSeconds < 0 || o.DriveSeconds > longest:
@@ -33,8 +32,8 @@ func (o *Options) Validate() error {
 		return usage("--live draws batches while training, but --samples %s has batches already: leave one of the two out", o.Samples)
 	}
 	for i, name := range o.Stores {
-		if name == stores.Auto || !slices.Contains(stores.Names(), name) {
-			return usage("--stores %s is not one of %s", name, strings.Join(stores.Names()[1:], ", "))
+		if !slices.Contains(names(), name) {
+			return usage("--stores %s is not one of %s", name, strings.Join(names(), ", "))
 		}
 		if slices.Contains(o.Stores[:i], name) {
 			return usage("--stores names %s twice", name)

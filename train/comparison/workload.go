@@ -3,7 +3,7 @@ package comparison
 import (
 	"math"
 
-	"diskgnn/featurestore/memory"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
@@ -54,7 +54,7 @@ func (w *workload) reading(d *Drive, store string, epochs int) (training, packin
 	}
 	row, table := float64(w.rowBytes), float64(w.tableBytes)
 	switch {
-	case store == memory.Name:
+	case stores.Builtin().Design(store).HoldsAll:
 		return table / d.Sequential, 0
 	case needsPack(store):
 		return rows * row / d.Sequential, (table + packed*row) / d.Sequential

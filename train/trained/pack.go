@@ -145,7 +145,7 @@ func (p *packEvaluation) prepare() error {
 			p.report.Logf("%s", note)
 		}
 	}
-	if p.pack, _, err = all.Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
+	if p.pack, _, err = all.Builtin().Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
 		return epoch.OfPack(err)
 	}
 	p.facts = p.pack.Facts()

@@ -31,7 +31,7 @@ func sample(dataset, out string, p storetest.Params) error {
 
 func find(t testing.TB, w *storetest.World, store string) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Find(storetest.Disk, store, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := stores.Builtin().Find(storetest.Disk, store, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}
