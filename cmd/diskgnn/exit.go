@@ -60,6 +60,8 @@ var exitCodes = []struct {
 	{syscall.EISDIR, exitInput},
 	{syscall.ELOOP, exitInput},
 	{syscall.EIO, exitInput},
+	{io.ErrUnexpectedEOF, exitInput}, // a file that became shorter while it was open
+	{io.EOF, exitInput},
 	{syscall.ENAMETOOLONG, exitUsage},
 	{fs.ErrPermission, exitUsage},
 	{syscall.EROFS, exitUsage},

@@ -247,6 +247,8 @@ func TestExitCodes(t *testing.T) {
 		{&fs.PathError{Op: "read", Path: "x", Err: syscall.EISDIR}, 3},
 		{&fs.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOTDIR}, 3},
 		{&fs.PathError{Op: "stat", Path: "x", Err: syscall.ELOOP}, 3},
+		{&fs.PathError{Op: "read", Path: "x", Err: io.ErrUnexpectedEOF}, 3},
+		{fmt.Errorf("read x: %w", io.EOF), 3},
 		{&fs.PathError{Op: "stat", Path: "x", Err: syscall.ENAMETOOLONG}, 2},
 		{fault.New(fault.ErrBudget, "x"), 4},
 		{fmt.Errorf("write: %w", syscall.ENOSPC), 4},
