@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -22,21 +23,30 @@ func OpenEmulated(run Emulation, o Options) (*Device, error) {
 	return open(newEmulated(run), 0, o)
 }
 
-// Emulate replaces the GPUs of the machine with an emulated one for this process, until restore is called,
-// so that tests run whole commands on it. Every Open opens another device, with memory of its own. No
-// device may be open during the calls.
-func Emulate(run Emulation) (restore func()) {
-	emulation.Store(&run)
+// Emulate replaces the GPUs of the machine with some emulated ones for this process, until restore is
+// called, so that tests run whole commands on them. Every Open opens another device, with memory of its own.
+// Unless apart is set, Device.Reach connects them. No device may be open during the calls.
+func Emulate(run Emulation, devices int, apart bool) (restore func()) {
+	emulation.Store(&emulatedGPUs{run, devices, &machine{apart: apart}})
 	return func() { emulation.Store(nil) }
 }
 
-// emulation computes the kernels of the emulated GPU that replaces the machine's; nil: none does.
-var emulation atomic.Pointer[Emulation]
+// emulatedGPUs replace the machine's.
+type emulatedGPUs struct {
+	run     Emulation
+	count   int
+	machine *machine
+}
 
-// presentDriver returns the driver of the machine's GPUs, or of the one that replaces them.
+// emulation has the emulated GPUs that replace the machine's; nil: none do.
+var emulation atomic.Pointer[emulatedGPUs]
+
+// presentDriver returns the driver of the machine's GPUs, or of those that replace them.
 func presentDriver() (driver, error) {
-	if run := emulation.Load(); run != nil {
-		return newEmulated(*run), nil
+	if g := emulation.Load(); g != nil {
+		e := newEmulated(g.run)
+		e.gpus, e.machine, e.mu = g.count, g.machine, &g.machine.mu
+		return e, nil
 	}
 	return loadDriver()
 }
@@ -44,7 +54,7 @@ func presentDriver() (driver, error) {
 // machine is the state shared by the emulated devices of one machine.
 type machine struct {
 	mu      sync.Mutex
-	devices []*emulated // memory pinned by one is visible to all
+	devices []*emulated // open ones; memory pinned by one is visible to all
 	apart   bool        // no device reaches another one's memory
 }
 
@@ -56,7 +66,6 @@ func OpenMachine(run Emulation, o Options, devices int, apart bool) ([]*Device, 
 	for i := range list {
 		e := newEmulated(run)
 		e.machine, e.mu = m, &m.mu
-		m.devices = append(m.devices, e)
 		var err error
 		if list[i], err = open(e, 0, o); err != nil {
 			for _, d := range list[:i] {
@@ -71,7 +80,7 @@ func OpenMachine(run Emulation, o Options, devices int, apart bool) ([]*Device, 
 
 func newEmulated(run Emulation) *emulated {
 	m := new(machine)
-	e := &emulated{run: run, machine: m, mu: &m.mu, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
+	e := &emulated{run: run, gpus: 1, machine: m, mu: &m.mu, blocks: make(map[uint64]block), pinned: make(map[unsafe.Pointer]*pinned), names: make(map[handle]string),
 		graphs: make(map[handle][]task), streams: make(map[handle]handle), blas: make(map[handle]handle), recorded: make(map[handle]bool), live: make(map[handle]string)}
 	e.give = func(_ handle, t task) { t.do() }
 	e.wrong = func(what string) { panic("cuda: " + what) }
@@ -87,6 +96,7 @@ type emulated struct {
 	give  func(s handle, t task) // gives a stream a task
 	wrong func(what string)      // is called for errors that a real device need not detect
 
+	gpus     int // of the machine
 	machine  *machine
 	mu       *sync.Mutex // of all below, and held while tasks run: the machine's
 	reached  []*emulated // devices with memory in reach
@@ -235,13 +245,25 @@ func (e *emulated) reach(_ int, peer driver, _ int, _ handle) (bool, error) {
 	return true, nil
 }
 
-func (e *emulated) count() (int, error) { return 1, nil }
+func (e *emulated) count() (int, error) { return e.gpus, nil }
 func (e *emulated) describe(int) (Info, error) {
 	return Info{Name: "emulated", Memory: emulatedBytes, Major: 9, Node: -1}, nil
 }
-func (e *emulated) retain(int) (handle, error) { return e.newHandle() }
-func (e *emulated) release(int) error          { return nil }
-func (e *emulated) bind(handle) error          { return nil }
+func (e *emulated) bind(handle) error { return nil }
+
+func (e *emulated) retain(int) (handle, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.machine.devices = append(e.machine.devices, e)
+	return e.handle(), nil
+}
+
+func (e *emulated) release(int) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.machine.devices = slices.DeleteFunc(e.machine.devices, func(d *emulated) bool { return d == e })
+	return nil
+}
 
 func (e *emulated) available() (int64, error) { return emulatedBytes, nil }
 

@@ -18,6 +18,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -143,6 +144,9 @@ func Unchanged(files ...*File) error {
 // file, in place of fn's result. This includes a runtime panic of fn caused by a changed offset or node
 // id. Other panics continue.
 func Guard(fn func() error, files ...*File) (err error) {
+	if before := observer.Load(); before != nil {
+		(*before)(files)
+	}
 	old := debug.SetPanicOnFault(true)
 	defer debug.SetPanicOnFault(old)
 	defer func() {
@@ -159,6 +163,16 @@ func Guard(fn func() error, files ...*File) (err error) {
 	}()
 	return fn()
 }
+
+// Observe calls before ahead of every Guard, with its files, until restore is called: a moment at which tests can
+// change a file that is mapped and will be read. It is called concurrently. No two may be in force at once.
+func Observe(before func(files []*File)) (restore func()) {
+	observer.Store(&before)
+	return func() { observer.Store(nil) }
+}
+
+// observer is called ahead of every Guard, unless it is nil.
+var observer atomic.Pointer[func(files []*File)]
 
 // changed returns the error of the first file with changed content.
 func changed(files []*File) error {

@@ -43,6 +43,29 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestObserve changes a file at the last moment before it is read, after which its data does not leave Guard.
+func TestObserve(t *testing.T) {
+	name, f := old(t, []byte("abc"))
+	var seen []string
+	restore := Observe(func(files []*File) {
+		for _, f := range files {
+			seen = append(seen, f.Handle().Name())
+		}
+		if err := os.WriteFile(name, []byte("xyz"), 0o666); err != nil {
+			t.Error(err)
+		}
+	})
+	var read string
+	err := Guard(func() error { read = string(f.Data()); return nil }, f)
+	restore()
+	if !errors.Is(err, fault.ErrCorrupt) || read != "xyz" || len(seen) != 1 || seen[0] != name {
+		t.Errorf("read %q of %q: %v", read, seen, err)
+	}
+	if err := Guard(func() error { return nil }); err != nil || len(seen) != 1 {
+		t.Errorf("once it is over: %v, %q", err, seen)
+	}
+}
+
 // A page that cannot be read of a file that nobody changed is the disk's failure.
 func TestUnreadable(t *testing.T) {
 	name, f := old(t, make([]byte, 5000))

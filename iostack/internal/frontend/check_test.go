@@ -92,9 +92,14 @@ func TestReadsHaveOneDestination(t *testing.T) {
 	if to, offset := r.Device(); to != device.Slice(0, 4999) || offset != 101 {
 		t.Errorf("%d bytes of the device from %d on", to.Bytes(), offset)
 	}
+	defer AlterReads(func(string, int64, []byte) (int, error) {
+		t.Error("a read into device memory is altered")
+		return 0, nil
+	})()
 	if done, err := r.Advance(4999); !done || err != nil {
 		t.Error(done, err)
 	}
+	alter.Store(nil)
 	r.End(nil)
 	want := int64(4999)
 	if direct, _ := f.Direct(); direct {

@@ -85,6 +85,9 @@ func (r *Read) Rest() (fd int, buf []byte, offset int64) {
 // done. If not, Rest or Device returns the remainder. If the file ends too early, the error is of kind
 // fault.ErrCorrupt.
 func (r *Read) Advance(n int) (done bool, err error) {
+	if n, err = r.altered(n); err != nil {
+		return false, err
+	}
 	r.stack.stats.deviceReads.Add(1)
 	r.stack.stats.bytesRead.Add(r.fetched(n))
 	end := r.got + n
