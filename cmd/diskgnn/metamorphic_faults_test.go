@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"diskgnn/device/cuda"
+	"diskgnn/internal/mapped"
 	"diskgnn/internal/metamorphic"
 	"diskgnn/internal/vfs"
 )
@@ -22,9 +23,49 @@ import (
 // lies are the kinds of faults in which a drive has other bytes than were written, without an error.
 var lies = []string{"torn", "misdirected", "misread"}
 
+// A strike is a fault at a place of a step.
+type strike struct {
+	metamorphic.Fault // At: the operation, or the change of an input at rest
+	input             *changed
+}
+
+// inputFault reports whether a kind of faults changes a file that a command reads.
+func inputFault(kind string) bool { return kind == "flip" || kind == "shrink" || duringRun(kind) }
+
+// duringRun reports whether a kind of faults changes a file that a command has open.
+func duringRun(kind string) bool { return slices.Contains([]string{"replace", "moved", "cut"}, kind) }
+
+// strikes returns the faults that strike a step: ten changes of successive files, or of files that the step has
+// open, or three operations that divide the step. There are none if the step has nothing that the kind can meet.
+func strikes(f *metamorphic.Fault, w *watch, files []string) (list []*strike) {
+	if inputFault(f.Kind) {
+		for i := range 10 {
+			s := &strike{Fault: *f}
+			s.At += i
+			if !duringRun(f.Kind) && len(files) > 0 {
+				s.input = &changed{name: files[s.At%len(files)], place: s.At/len(files)*7919 + s.At}
+			} else if name, at := w.choose(f, i); name != "" {
+				s.input = &changed{name: name, place: (s.At + 1) * 7919}
+				s.At = at
+			}
+			if s.input != nil {
+				list = append(list, s)
+			}
+		}
+		return list
+	}
+	n := w.count(f.Kind)
+	for i := range min(3, n) {
+		s := &strike{Fault: *f}
+		s.At = (f.At + i*n/3) % n
+		list = append(list, s)
+	}
+	return list
+}
+
 // faulty runs a step with a fault. The command must end with a code that the fault's kind allows and a
 // message of one line, or make the same output as in peace; run again without the fault, it must make that.
-func (l *variantRun) faulty(s step, f *metamorphic.Fault) error {
+func (l *variantRun) faulty(s step, f *strike) error {
 	switch f.Kind {
 	case "flip", "shrink":
 		return l.atRest(s, f)
@@ -49,54 +90,54 @@ func (l *variantRun) faulty(s step, f *metamorphic.Fault) error {
 		c.disk = vfs.Inject(vfs.OS, fail)
 	case "interrupt":
 		at.do = l.interrupt
-		c.disk = vfs.Inject(vfs.OS, at)
+		c.watched(at)
 		allowed = append(allowed, exitInterrupted)
 	case "slow":
-		c.disk = vfs.Inject(vfs.OS, &slow{n: f.At})
+		c.watched(&slow{n: f.At})
 	case "clock":
 		if err := l.setTimes(s, f.At); err != nil {
 			return err
 		}
 	case "torn", "misdirected", "misread":
 		return l.onLyingDrive(s, f, c)
+	case "read-error", "read-wrong", "read-short", "read-slow":
+		c.below = (&badRead{kind: f.Kind, n: f.At, met: func() { l.faults[f.Kind+" met"]++ }}).below
+		if f.Kind == "read-error" || f.Kind == "read-wrong" {
+			allowed = append(allowed, exitInput)
+		}
 	case "replace", "moved", "cut":
-		put, err := l.changeInput(s, f)
-		if err != nil || put == nil || f.Kind != "replace" && l.unchecked(s) {
-			return err
-		}
-		at.do = put.change
-		c.disk = vfs.Inject(vfs.OS, at)
-		c.run()
-		if err := put.back(); err != nil {
-			return err
-		}
-		allowed = []int{exitDone, exitInput}
-		// Features of an unchecked store that were replaced before they were mapped may be no numbers: nothing
-		// but the loss shows that.
-		if l.unchecked(s) && strings.Contains(c.stderr.String(), "or the features are not finite") {
-			allowed = append(allowed, exitUsage)
-		}
-		return l.judge(f, c, allowed...)
+		return l.whileOpen(s, f, at, c)
 	}
 	c.run()
 	return l.judge(f, c, allowed...)
 }
 
-// inputKind reports whether a kind of faults changes files that a command reads.
-func inputKind(kind string) bool {
-	return slices.Contains([]string{"flip", "shrink", "replace", "moved", "cut"}, kind)
-}
-
-// strikes returns the number of faults of a kind that strike a command. Faults of inputs are in successive files.
-func strikes(kind string) int {
-	if inputKind(kind) {
-		return 10
+// whileOpen changes an input of a command while the command has it open.
+func (l *variantRun) whileOpen(s step, f *strike, at *atOperation, c *call) error {
+	put := f.input
+	if err := put.prepare(f.Kind); err != nil || put.change == nil || f.Kind != "replace" && l.unchecked(s) {
+		return err
 	}
-	return 3
+	at.do = put.change
+	c.watched(at)
+	c.run()
+	if err := put.back(); err != nil {
+		return err
+	}
+	allowed := []int{exitDone, exitInput}
+	// Features of an unchecked store that were replaced before they were mapped may be no numbers: nothing
+	// but the loss shows that.
+	if l.unchecked(s) && strings.Contains(c.stderr.String(), "or the features are not finite") {
+		allowed = append(allowed, exitUsage)
+	}
+	if err := l.judge(f, c, allowed...); err != nil {
+		return fmt.Errorf("%s was changed: %w", put.name, err)
+	}
+	return nil
 }
 
 // judge compares the end of a command, which runs in peace, with the ends that its fault allows.
-func (l *variantRun) judge(f *metamorphic.Fault, c *call, allowed ...int) error {
+func (l *variantRun) judge(f *strike, c *call, allowed ...int) error {
 	l.faults[fmt.Sprintf("%s exit %d", f.Kind, c.code)]++
 	if !slices.Contains(allowed, c.code) {
 		return fmt.Errorf("%s: exit code %d is none of %v: %s", f, c.code, allowed, c.describe())
@@ -107,7 +148,7 @@ func (l *variantRun) judge(f *metamorphic.Fault, c *call, allowed ...int) error 
 	return nil
 }
 
-// atOperation does something before the n-th operation on files, counted from 0.
+// atOperation does something before the n-th operation, counted from 0: an observer says which these are.
 type atOperation struct {
 	n    int
 	seen atomic.Int64
@@ -122,6 +163,18 @@ func (a *atOperation) Before(vfs.Op, string) error {
 	return nil
 }
 
+// below implements observer.
+func (a *atOperation) below(_ string, _ int64, p []byte) (int, error) {
+	return len(p), a.Before(vfs.OpRead, "")
+}
+
+// reads implements observer. An error is one of the test's own calls.
+func (a *atOperation) reads([]*mapped.File) {
+	if err := a.Before(vfs.OpRead, ""); err != nil {
+		panic(err)
+	}
+}
+
 // slow is a drive on which some successive operations take long.
 type slow struct {
 	n    int
@@ -134,6 +187,45 @@ func (s *slow) Before(vfs.Op, string) error {
 		time.Sleep(time.Millisecond)
 	}
 	return nil
+}
+
+// below implements observer.
+func (s *slow) below(_ string, _ int64, p []byte) (int, error) {
+	return len(p), s.Before(vfs.OpRead, "")
+}
+
+// reads implements observer.
+func (s *slow) reads([]*mapped.File) { _ = s.Before(vfs.OpRead, "") }
+
+// badRead is a drive of which the n-th read of a storage stack fails, has the bytes of another place, has only
+// some of the bytes, or takes long. The last two last for sixteen reads.
+type badRead struct {
+	kind string
+	n    int
+	seen atomic.Int64
+	met  func()
+}
+
+func (b *badRead) below(_ string, _ int64, p []byte) (int, error) {
+	i := b.seen.Add(1) - 1 - int64(b.n)
+	if i == 0 {
+		b.met()
+	}
+	long := i >= 0 && i < 16
+	short := long && i%2 == 0 && b.kind == "read-short" // a read of less than a page is tried nine times
+	switch {
+	case i == 0 && b.kind == "read-error":
+		return 0, syscall.EIO
+	case i == 0 && b.kind == "read-wrong":
+		slices.Reverse(p)
+	case short && len(p) > 1024: // in whole sectors
+		return len(p) / 2 &^ 511, nil
+	case short:
+		return (len(p) + 1) / 2, nil
+	case long && b.kind == "read-slow":
+		time.Sleep(time.Millisecond)
+	}
+	return len(p), nil
 }
 
 // setTimes sets the times of a step's inputs as a machine with another clock does: to the future, or to
@@ -156,16 +248,17 @@ func (l *variantRun) unchecked(s step) bool {
 	return s.command == "train" && l.p.Store(l.variant) == "mmap"
 }
 
-// overwrite puts bytes of another place of a file, which has the content b, at an offset. The file stays
-// open where it is open, and mapped where it is mapped: readers without package vfs see a misdirected read
-// or write so.
+// overwrite puts bytes of another place of a file, which has the content b, at an offset. Drives misplace whole
+// sectors, which hold whole numbers: so both places are multiples of eight bytes. The file stays open where it is
+// open, and mapped where it is mapped: readers without package vfs see a misdirected read or write so.
 func overwrite(name string, b []byte, offset int) error {
 	f, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
+	offset &^= 7
 	n := min(4096, len(b)-offset)
-	_, err = f.WriteAt(b[(len(b)-n)/2:][:n], int64(offset))
+	_, err = f.WriteAt(b[(len(b)-n)/2&^7:][:n], int64(offset))
 	return errors.Join(err, f.Close())
 }
 
@@ -173,7 +266,7 @@ func overwrite(name string, b []byte, offset int) error {
 var signals = []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1}
 
 // process runs a step in a process of its own, to which a signal is sent before an operation.
-func (l *variantRun) process(s step, f *metamorphic.Fault) error {
+func (l *variantRun) process(s step, f *strike) error {
 	sent := syscall.SIGKILL
 	if f.Kind == "signal" {
 		sent = signals[f.At%len(signals)]
@@ -206,7 +299,7 @@ func struck() {
 	}
 	at.do = func() error { return syscall.Kill(os.Getpid(), syscall.Signal(sent)) }
 	if !onRealGPU() {
-		cuda.Emulate(emulator.Run)
+		cuda.Emulate(emulator.Run, emulatedGPUs, false)
 	}
 	ownProcess()
 	g := &globals{stdout: os.Stdout, stderr: os.Stderr, args: os.Args, disk: vfs.Inject(vfs.OS, at)}
@@ -215,14 +308,14 @@ func struck() {
 
 // interrupted interrupts a step, which may be refused, before its n-th operation on files.
 func (l *variantRun) interrupted(s step, n int) error {
-	f := &metamorphic.Fault{Variant: l.variant, Command: s.command, Kind: "interrupt", At: n}
+	f := &strike{Fault: metamorphic.Fault{Variant: l.variant, Command: s.command, Kind: "interrupt", At: n}}
 	c := &call{args: append(slices.Clip(s.args), "--quiet"), disk: vfs.Inject(vfs.OS, &atOperation{n: n, do: l.interrupt})}
 	c.run()
 	return l.judge(f, c, exitDone, exitInterrupted, exitUsage, exitSpace)
 }
 
 // power cuts the power below the variant's directory.
-func (l *variantRun) power(s step, f *metamorphic.Fault) error {
+func (l *variantRun) power(s step, f *strike) error {
 	v, err := vfs.NewVolatile(l.path("."))
 	if err != nil {
 		return err
@@ -237,39 +330,37 @@ func (l *variantRun) power(s step, f *metamorphic.Fault) error {
 // changed is an input file with a change that can be taken back.
 type changed struct {
 	name   string
+	place  int // the bit that changes, or the byte with it; taken modulo the size
 	was    []byte
-	change func() error
+	change func() error // nil: the file is empty
 }
 
 func (c *changed) back() error { return os.WriteFile(c.name, c.was, 0o666) }
 
-// changeInput chooses an input file of a step, and a change of it. It returns nil if there is none.
-func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error) {
-	var files []string
+// inputFiles returns the files that a step reads, without those that it can do without.
+func (s *step) inputFiles() (files []string, err error) {
 	for _, dir := range s.inputs {
-		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		err = errors.Join(err, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() && d.Name() != "run.json" && !strings.HasSuffix(path, ".pages") && !strings.Contains(path, "checkpoints") &&
 				d.Name() != "report.html" && d.Name() != "metrics.jsonl" {
 				files = append(files, path)
 			}
 			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+		}))
 	}
-	if len(files) == 0 {
-		return nil, nil
-	}
-	c := &changed{name: files[f.At%len(files)]}
+	return files, err
+}
+
+// prepare reads the file, and decides its change.
+func (c *changed) prepare(kind string) error {
 	b, err := os.ReadFile(c.name)
 	if err != nil || len(b) == 0 {
-		return nil, err
+		return err
 	}
 	c.was = b
-	bit := (f.At/len(files)*7919 + f.At) % (8 * len(b))
+	bit := c.place % (8 * len(b))
 	c.change = func() error {
-		switch f.Kind {
+		switch kind {
 		case "shrink", "cut":
 			return os.Truncate(c.name, int64(bit/8))
 		case "moved":
@@ -283,7 +374,7 @@ func (l *variantRun) changeInput(s step, f *metamorphic.Fault) (*changed, error)
 		other[ofContent(b, bit/8)] ^= 1 << (bit % 8)
 		return os.WriteFile(c.name, other, 0o666)
 	}
-	return c, nil
+	return nil
 }
 
 // ofContent returns the place of the n-th byte that is not zero, or n if all are: most zeros of small files fill
@@ -304,9 +395,9 @@ func ofContent(b []byte, n int) int {
 
 // atRest changes an input before the step, and puts it back after it. The step may end well only if it
 // did not need the changed bytes: then its output is the same as in peace, and later steps compare it.
-func (l *variantRun) atRest(s step, f *metamorphic.Fault) error {
-	put, err := l.changeInput(s, f)
-	if err != nil || put == nil {
+func (l *variantRun) atRest(s step, f *strike) error {
+	put := f.input
+	if err := put.prepare(f.Kind); err != nil || put.change == nil {
 		return err
 	}
 	if err := put.change(); err != nil {
@@ -322,7 +413,7 @@ func (l *variantRun) atRest(s step, f *metamorphic.Fault) error {
 
 // onLyingDrive runs a step on a drive that writes or reads wrong bytes once, without an error. Where the output
 // is wrong by it, verify must find it; then it is removed.
-func (l *variantRun) onLyingDrive(s step, f *metamorphic.Fault, c *call) error {
+func (l *variantRun) onLyingDrive(s step, f *strike, c *call) error {
 	c.disk = &lying{FS: vfs.OS, at: int64(f.At), kind: f.Kind}
 	c.run()
 	if err := l.judge(f, c, exitDone, exitInput); err != nil {

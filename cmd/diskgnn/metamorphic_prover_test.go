@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"diskgnn/device/cuda"
 	kernels "diskgnn/device/cuda/kernels/plain"
 	"diskgnn/internal/metamorphic"
 	"diskgnn/internal/vfs/vfstest"
@@ -31,8 +30,8 @@ const patience = 5 * time.Minute
 // the tests with GPU support, DISKGNN_GPU=real.
 func onRealGPU() bool { return os.Getenv("DISKGNN_GPU") == "real" }
 
-// A prover runs programs, one after the other, with an emulated GPU, or the machine's. It receives the process's signals beside
-// the commands.
+// A prover runs programs, one after the other, with emulated GPUs, or the machine's. It receives the process's
+// signals beside the commands.
 type prover struct {
 	old        string // directories of older programs
 	interrupts chan os.Signal
@@ -46,9 +45,6 @@ func newProver(t *testing.T) *prover {
 	}
 	t.Setenv("MASTER_ADDR", "localhost")
 	t.Setenv("MASTER_PORT", rankPort(t))
-	if !onRealGPU() {
-		t.Cleanup(cuda.Emulate(emulator.Run))
-	}
 	on := &prover{old: old, interrupts: make(chan os.Signal, 1)}
 	signal.Notify(on.interrupts, os.Interrupt)
 	// A command takes SIGTERM for its own, and the test would go on.

@@ -142,6 +142,9 @@ func number(s string) int { n, _ := strconv.Atoi(s); return n }
 
 // sameRun compares the run with the reference's, or with one on samples of the batches that the variant draws.
 func (l *variantRun) sameRun() error {
+	if err := l.sameAsOneGPU(); err != nil {
+		return err
+	}
 	other, bits := l.reference("run"), l.bits()
 	if l.fresh() {
 		other, bits = l.path("plain"), l.sumsFixed() && l.engine() == "cpu"
@@ -164,6 +167,21 @@ func (l *variantRun) sameRun() error {
 	if err == nil {
 		if file := differing(want, got); file != "" {
 			err = fmt.Errorf("%s of variant %d differs from %s", strings.TrimPrefix(file, "/"), l.variant, l.named(other))
+		}
+	}
+	return err
+}
+
+// sameAsOneGPU compares the run on several GPUs with that on one. Their gradients are summed on the host, in the
+// order of the batches.
+func (l *variantRun) sameAsOneGPU() error {
+	if l.one == nil {
+		return nil
+	}
+	got, err := runContent(l.path("run"))
+	if err == nil {
+		if file := differing(l.one, got); file != "" {
+			err = fmt.Errorf("%s of variant %d, on %s GPUs, differs from that on one", strings.TrimPrefix(file, "/"), l.variant, l.p.Free(l.variant, "train", "gpus"))
 		}
 	}
 	return err

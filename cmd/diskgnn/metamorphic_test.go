@@ -14,8 +14,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"diskgnn/device/cuda"
+	"diskgnn/internal/mapped"
 	"diskgnn/internal/metamorphic"
 	"diskgnn/internal/vfs"
+	"diskgnn/iostack/faultio"
 )
 
 // A variantRun runs the variants of a program, each in a directory of its own.
@@ -24,7 +27,9 @@ type variantRun struct {
 	dir     string
 	p       *metamorphic.Program
 	variant int
-	faults  map[string]int // outcomes of faults, by kind
+	faults  map[string]int     // outcomes of faults, by kind
+	looking func(*watch) error // unless nil, called with the operations of a step that will be struck; an error ends the variant
+	one     map[string][]byte  // content of the run on one GPU, if the variant trains on several
 }
 
 // refusedCommand is the error of a command that ended with a documented exit code, in peace.
@@ -39,6 +44,8 @@ func (r *refusedCommand) Error() string { return r.message }
 type call struct {
 	args           []string
 	disk           vfs.FS
+	below          func(file string, offset int64, p []byte) (int, error) // unless nil, sees reads of storage stacks
+	reads          func(files []*mapped.File)                             // and this one reads of mappings
 	code           int
 	stdout, stderr bytes.Buffer
 }
@@ -50,7 +57,18 @@ func (c *call) run() {
 		fmt.Fprintf(os.Stderr, "left at once: %s\n%s\n", c.describe(), stacks())
 		os.Exit(code)
 	}
+	if c.below != nil {
+		defer faultio.Below(c.below)()
+	}
+	if c.reads != nil {
+		defer mapped.Observe(c.reads)()
+	}
 	c.code = g.run(newApp(g), g.args)
+}
+
+// watched makes an observer see all operations of the call.
+func (c *call) watched(o observer) {
+	c.disk, c.below, c.reads = vfs.Inject(vfs.OS, o), o.below, o.reads
 }
 
 // stacks returns the stacks of all goroutines.
@@ -105,22 +123,18 @@ type step struct {
 // with several faults, one at a time: it must make the same each time.
 func (l *variantRun) run(s step) error {
 	f := l.p.Fault
-	if err := l.inPeace(s); err != nil || f == nil || f.Variant != l.variant || f.Command != s.command {
-		return err
+	if f == nil || f.Variant != l.variant || f.Command != s.command {
+		return l.inPeace(s)
 	}
-	want, err := s.content()
+	list, want, err := l.plan(s, f)
 	if err != nil {
 		return err
 	}
-	for i := range strikes(f.Kind) {
-		now := *f
-		if now.At += i; !inputKind(f.Kind) {
-			now.At += i * f.At / 2 // from a few operations to a later part of the command
-		}
+	for _, now := range list {
 		if err := s.remove(); err != nil {
 			return err
 		}
-		if err := l.strike(s, &now); err != nil {
+		if err := l.strike(s, now); err != nil {
 			return err
 		}
 		got, err := s.content()
@@ -128,14 +142,38 @@ func (l *variantRun) run(s step) error {
 			return err
 		}
 		if file := differing(want, got); file != "" {
-			return fmt.Errorf("%s: %s%s differs from that in peace", &now, filepath.Base(s.out), file)
+			return fmt.Errorf("%s: %s%s differs from that in peace", now, filepath.Base(s.out), file)
 		}
 	}
 	return nil
 }
 
+// plan runs a step in peace. It returns the faults of a kind that will strike it, and the step's content.
+func (l *variantRun) plan(s step, f *metamorphic.Fault) (list []*strike, content map[string][]byte, err error) {
+	var files []string
+	if inputFault(f.Kind) {
+		if files, err = s.inputFiles(); err != nil {
+			return nil, nil, err
+		}
+	}
+	w := newWatch(nil)
+	if duringRun(f.Kind) {
+		w = newWatch(files)
+	}
+	if err := l.ends(s, w); err != nil {
+		return nil, nil, err
+	}
+	if l.looking != nil {
+		if err := l.looking(w); err != nil {
+			return nil, nil, err
+		}
+	}
+	content, err = s.content()
+	return strikes(f, w, files), content, err
+}
+
 // strike runs a step with a fault, and again without it: it must run then.
-func (l *variantRun) strike(s step, f *metamorphic.Fault) error {
+func (l *variantRun) strike(s step, f *strike) error {
 	if err := l.faulty(s, f); err != nil {
 		return err
 	}
@@ -156,8 +194,14 @@ func (l *variantRun) strike(s step, f *metamorphic.Fault) error {
 }
 
 // inPeace runs a step without a fault. Where the output is there already, it is as the step makes it.
-func (l *variantRun) inPeace(s step) error {
+func (l *variantRun) inPeace(s step) error { return l.ends(s, nil) }
+
+// ends is inPeace, under a watch unless it is nil.
+func (l *variantRun) ends(s step, w *watch) error {
 	c := &call{args: append(slices.Concat(s.args, s.again), "--quiet")}
+	if w != nil {
+		c.watched(w)
+	}
 	if c.run(); c.code == exitDone {
 		return nil
 	}
@@ -234,7 +278,7 @@ func (l *variantRun) train() error {
 	free := func(flag string) string { return l.p.Free(l.variant, "train", flag) }
 	store := l.p.Store(l.variant)
 	args := []string{"train", "--out", l.path("run"), "--engine", l.engine(), "--store", store}
-	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "resume", "longer", "init-from", "ram-cache", "gpu-cache", "cache-policy")...)
+	args = append(args, l.flags("train", "store", "batches", "engine", "io", "interrupt", "ranks", "slice", "resume", "longer", "init-from", "ram-cache", "gpu-cache", "cache-policy", "gpus", "peers")...)
 	if store == "rows" {
 		args = append(args, l.flagsOf("train", "cache-policy")...)
 	}
@@ -277,6 +321,12 @@ func (l *variantRun) train() error {
 		return err
 	}
 	s := step{"train", l.path("run"), inputs, append(args, "--io", io), []string{"--resume"}}
+	if gpus := free("gpus"); gpus != "" {
+		if err := l.onOneGPU(s); err != nil {
+			return err
+		}
+		s.args = append(slices.Clip(s.args), "--gpus", gpus)
+	}
 	if l.lengthened() {
 		first := s
 		first.args = append(slices.Clip(s.args), "--epochs", "1")
@@ -289,6 +339,15 @@ func (l *variantRun) train() error {
 		return l.resumed(s, n)
 	}
 	return l.trains(s)
+}
+
+// onOneGPU trains on one GPU, in peace, and keeps the content for a comparison with several GPUs.
+func (l *variantRun) onOneGPU(s step) (err error) {
+	if err := l.inPeace(s); err != nil {
+		return err
+	}
+	l.one, err = s.content()
+	return errors.Join(err, s.remove())
 }
 
 // lengthened reports whether the run first ends after one epoch, and goes on then. Learning rates and
@@ -363,6 +422,12 @@ func (l *variantRun) stack(name, dir string) (string, error) {
 // engine returns the engine of a variant.
 func (l *variantRun) engine() string { return cmp.Or(l.p.Free(l.variant, "train", "engine"), "cpu") }
 
+// emulatedGPUs is the number of GPUs of the emulated machine.
+const emulatedGPUs = 3
+
+// apart reports whether the emulated GPUs do not reach each other's memory: then each has the hottest rows.
+func (l *variantRun) apart() bool { return l.p.Free(l.variant, "train", "peers") != "" }
+
 // initial trains the run with the weights that the variants begin with.
 func (l *variantRun) initial() error {
 	args := []string{"train", "--pack", l.path("pack"), "--out", l.path("init"), "--engine", "cpu", "--epochs", "1", "--seed", "9"}
@@ -382,10 +447,10 @@ func (l *variantRun) modelFlags() (args []string) {
 }
 
 // sliced makes slices of the pack, and returns the directory to train from. One rank trains from its
-// slice. The slices of two have all bytes of the pack together, and zeros where bytes are missing; they
-// train from the pack, because ranks of one host find each other by its path.
+// slice. The slices of several have all bytes of the pack together, and zeros where bytes are missing; they
+// train from the pack, because ranks of one host find each other by its path, and GPUs share it.
 func (l *variantRun) sliced() (string, error) {
-	world := max(1, number(l.p.Free(l.variant, "train", "ranks")))
+	world := max(1, number(l.p.Free(l.variant, "train", "ranks")), number(l.p.Free(l.variant, "train", "gpus")))
 	var made []string
 	for i := range world {
 		made = append(made, l.path(fmt.Sprintf("slice-%d", i)))
@@ -479,6 +544,9 @@ func (l *variantRun) verify() error {
 func (l *variantRun) execute() error {
 	if err := os.MkdirAll(l.path("."), 0o777); err != nil {
 		return err
+	}
+	if !onRealGPU() {
+		defer cuda.Emulate(emulator.Run, emulatedGPUs, l.apart())()
 	}
 	reference := l.variant == metamorphic.Reference
 	for _, part := range []struct {

@@ -14,13 +14,35 @@ var Faults = []string{
 	"power",                          // is lost: unsynced changes are lost, in part, or kept
 	"torn", "misdirected", "misread", // a write or read goes wrong without an error
 	"flip", "shrink", "replace", // a file that is read has a wrong bit, is shorter, or is replaced meanwhile
-	"moved", "cut", // before an operation: a part of a file that is read gets bytes of another place; it becomes shorter
+	"moved", "cut", // a part of a file that is open or mapped gets bytes of another place; it becomes shorter
 	"slow", "clock", // operations take long; files that are read have times of another clock
+	"read-error", "read-wrong", "read-short", "read-slow", // a read of a storage stack, below package vfs
 }
 
-// faulty are the commands in which programs have faults. Training is there twice: it reads most files, in
-// most ways.
-var faulty = []string{"generate", "presample", "pack", "train", "train", "predict"}
+// inputFaults are the kinds that change the files that a command reads.
+var inputFaults = []string{"flip", "shrink", "replace", "moved", "cut", "clock"}
+
+// meet returns the commands of a variant that can meet a fault of a kind. Training is there twice: it reads most
+// files, in most ways. An import has no sums of its inputs, and two ranks run without faults.
+func (p *Program) meet(variant int, kind string) (commands []string) {
+	inputs, stack := slices.Contains(inputFaults, kind), strings.HasPrefix(kind, "read-")
+	if by := p.Value("generate", "by"); (by == "" || by == "import") && !inputs && !stack && (kind != "misread" || by == "import") {
+		commands = append(commands, "generate")
+	}
+	if !p.Live(variant) && !stack {
+		commands = append(commands, "presample")
+	}
+	if p.Store(variant) == "packed" {
+		commands = append(commands, "pack")
+	}
+	if p.Free(variant, "train", "ranks") == "" {
+		commands = append(commands, "train", "train")
+	}
+	if p.Free(variant, "train", "engine") != "none" {
+		commands = append(commands, "predict")
+	}
+	return commands
+}
 
 // candidates is the number of programs of which a Drawer takes one.
 const candidates = 6
@@ -60,31 +82,33 @@ func (d *Drawer) Next() *Program {
 	return best
 }
 
-// rarely is the number of settings that are likely to be refused, of which one is kept.
+// rarely is the number of settings that are likely to be refused, of which one is kept. In place of the others is
+// the option's first value that is not likely to be refused.
 const rarely = 8
 
 // notInReference are the free options that the reference has at their first value, so that it is seldom
 // refused.
-var notInReference = []string{"interrupt", "store", "batches", "engine", "ranks"}
+var notInReference = []string{"interrupt", "store", "batches", "engine", "ranks", "gpus"}
 
 // draw returns a program; half of its options have their first value, so that faults of few options are
 // seen by themselves.
 func (d *Drawer) draw() *Program {
 	p := &Program{}
 	calm := d.rng.Float64()
-	value := func(o *Option) string {
-		if d.rng.Float64() < calm {
-			return o.Values[0]
+	value := func(variant int, o *Option) string {
+		v := o.Values[0]
+		if d.rng.Float64() >= calm {
+			v = o.Values[d.rng.IntN(len(o.Values))]
 		}
-		return o.Values[d.rng.IntN(len(o.Values))]
+		refused := func(v string) bool { return p.mostlyRefused(variant, Setting{o.Command, o.Flag, v}) }
+		if refused(v) && d.rng.IntN(rarely) > 0 {
+			return o.Values[max(0, slices.IndexFunc(o.Values, func(v string) bool { return !refused(v) }))]
+		}
+		return v
 	}
 	for i := range Options {
 		if o := &Options[i]; !o.Free && (o.When == nil || o.When(p)) {
-			v := value(o)
-			if p.mostlyRefused(Reference, Setting{o.Command, o.Flag, v}) && d.rng.IntN(rarely) > 0 {
-				v = o.Values[0]
-			}
-			if v != "" {
+			if v := value(Reference, o); v != "" {
 				p.Content = append(p.Content, Setting{o.Command, o.Flag, v})
 			}
 		}
@@ -97,8 +121,8 @@ func (d *Drawer) draw() *Program {
 			if !o.Free {
 				continue
 			}
-			x := value(o)
-			if v == Reference && slices.Contains(notInReference, o.Flag) || p.mostlyRefused(v, Setting{o.Command, o.Flag, x}) && d.rng.IntN(rarely) > 0 {
+			x := value(v, o)
+			if v == Reference && slices.Contains(notInReference, o.Flag) {
 				x = o.Values[0]
 			}
 			if x != "" {
@@ -107,7 +131,10 @@ func (d *Drawer) draw() *Program {
 		}
 	}
 	if d.rng.IntN(4) > 0 {
-		p.Fault = &Fault{Variant: 1, Command: faulty[d.rng.IntN(len(faulty))], Kind: Faults[d.rng.IntN(len(Faults))], At: d.rng.IntN(1 << d.rng.IntN(12))}
+		kind := Faults[d.rng.IntN(len(Faults))]
+		if commands := p.meet(1, kind); len(commands) > 0 {
+			p.Fault = &Fault{Variant: 1, Command: commands[d.rng.IntN(len(commands))], Kind: kind, At: d.rng.IntN(1 << d.rng.IntN(12))}
+		}
 	}
 	return p
 }

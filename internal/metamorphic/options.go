@@ -3,6 +3,7 @@ package metamorphic
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,7 +13,8 @@ import (
 // Some flags of Options are no flags of the program: shards is the number of shards that are made and
 // merged, interrupt the number of operations after which the command is interrupted and resumed, resume tells
 // whether it is resumed with other threads, slots and checkpoints, longer whether the run first has one epoch,
-// ranks is the number of ranks that train, and slice tells whether slices of the pack are made.
+// ranks is the number of processes that train as ranks, peers tells whether the emulated GPUs reach each other's
+// memory, and slice whether slices of the pack are made.
 type Option struct {
 	Command string
 	Flag    string
@@ -89,7 +91,7 @@ var Options = []Option{
 	{Command: "train", Flag: "metric", Values: []string{"", "f1"}},
 	{Command: "train", Flag: "validate-every", Values: []string{"", "2"}},
 	{Command: "train", Flag: "patience", Values: []string{"", "1"}},
-	{Command: "train", Flag: "accumulate", Values: []string{"2", "1", "3", "4"}},
+	{Command: "train", Flag: "accumulate", Values: []string{"2", "1", "3", "4", "6"}},
 	{Command: "train", Flag: "shuffle-batches", Values: []string{"", "yes"}, When: isNot("pack", "policy", "min")},
 	{Command: "train", Flag: "seed", Values: []string{"", "3"}},
 	{Command: "train", Flag: "init-from", Values: []string{"", "yes"}}, // the weights of another run
@@ -110,6 +112,8 @@ var Options = []Option{
 	{Command: "pack", Flag: "shards", Values: []string{"", "2", "3"}, Free: true},
 	{Command: "train", Flag: "store", Values: []string{"packed", "memory", "rows", "ginex", "gnndrive", "agnes", "gids", "hyperion", "mmap", "marius"}, Free: true},
 	{Command: "train", Flag: "batches", Values: []string{"", "live"}, Free: true},
+	{Command: "train", Flag: "gpus", Values: []string{"", "2", "3"}, Free: true},
+	{Command: "train", Flag: "peers", Values: []string{"", "none"}, Free: true},
 	{Command: "train", Flag: "engine", Values: []string{"", "gpu", "none"}, Free: true}, // "": cpu
 	{Command: "train", Flag: "gpu-cache", Values: []string{"", "12%"}, Free: true},
 	{Command: "train", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
@@ -127,7 +131,7 @@ var Options = []Option{
 	{Command: "train", Flag: "ranks", Values: []string{"", "2"}, Free: true},
 	{Command: "train", Flag: "slice", Values: []string{"", "yes"}, Free: true},
 	{Command: "predict", Flag: "threads", Values: []string{"", "1", "3"}, Free: true},
-	{Command: "predict", Flag: "memory", Values: []string{"", "96MiB"}, Free: true},
+	{Command: "predict", Flag: "memory", Values: []string{"", "96MiB", "1GiB"}, Free: true},
 	{Command: "predict", Flag: "io", Values: []string{"pread", "uring"}, Free: true},
 	{Command: "predict", Flag: "shards", Values: []string{"", "2", "3"}, Free: true},
 }
@@ -145,6 +149,13 @@ func (p *Program) Live(variant int) bool {
 // AllNeighbours reports whether the fanouts exceed every degree.
 func (p *Program) AllNeighbours() bool { return p.Value("presample", "fanout") == "99,99" }
 
+// divides reports whether a step's batches can be divided among a number of ranks.
+func (p *Program) divides(ranks string) bool {
+	n, err := strconv.Atoi(ranks)
+	step, _ := strconv.Atoi(p.Value("train", "accumulate"))
+	return err != nil || step%n == 0
+}
+
 // mostlyRefused reports whether a setting of a variant would be refused with the settings before it:
 // most programs leave it out, so that refusals do not end them.
 func (p *Program) mostlyRefused(variant int, s Setting) bool {
@@ -153,6 +164,8 @@ func (p *Program) mostlyRefused(variant int, s Setting) bool {
 	switch s.Flag {
 	case "output":
 		return s.Value == "embeddings" && !strings.Contains(p.Value("presample", "fanout"), ",")
+	case "memory": // the GPU's driver takes more
+		return s.Command == "predict" && s.Value == "96MiB" && p.Value("predict", "engine") != "cpu"
 	case "heads":
 		return s.Value == "2" && p.Value("train", "hidden") == "9"
 	case "store":
@@ -162,7 +175,11 @@ func (p *Program) mostlyRefused(variant int, s Setting) bool {
 	case "batches":
 		return p.Store(variant) == "marius"
 	case "ranks":
-		return !slices.Contains([]string{"2", "4"}, p.Value("train", "accumulate")) || p.Value("pack", "policy") == "min" && p.Store(variant) == "packed" || online
+		return !p.divides(s.Value) || p.Value("pack", "policy") == "min" && p.Store(variant) == "packed" || online || s.Value != "" && p.Free(variant, "train", "gpus") != ""
+	case "gpus":
+		return !p.divides(s.Value) || p.Value("pack", "policy") == "min" || p.Store(variant) != "packed"
+	case "engine":
+		return s.Command == "train" && s.Value != "gpu" && p.Free(variant, "train", "gpus") != ""
 	case "ram-cache":
 		return p.Value("pack", "cache") == "40%" && (s.Value == "12%" || s.Value == "25%")
 	}

@@ -28,8 +28,8 @@
 //	slices of a pack      all of them together have the pack's bytes
 //
 // A run that draws other batches than the samples have is compared in the same way with a run on samples of
-// its batches. A run that was interrupted, or first had fewer epochs, has the bytes of one that was not;
-// run.json has the options of the program. Without a fault, commands end well or refuse options or memory.
+// its batches. A run that was interrupted, or first had fewer epochs, has the bytes of one that was not, and a run on
+// several GPUs has the bytes of one on a single GPU; run.json has the options of the program. Without a fault, commands end well or refuse options or memory.
 //
 // They compare every variant with package train/oracle, which shares no code with the program:
 // predictions with the formulas on the dataset's arrays, and the loss on a batch with all neighbours
@@ -37,8 +37,10 @@
 //
 // A command with a fault must end with an exit code that its kind allows, and a message. The command is
 // then run again without the fault, and must end: with the bytes that it makes without a fault, which it made
-// before. It is struck so several times: by operations further on, or by changes of successive files. A program
-// that takes minutes ends the test, with the stacks of all goroutines.
+// before. It is struck so several times: by operations further on, or by changes of successive files, or of files
+// that are open or mapped at an operation. Operations are operations on files, reads of storage stacks, which pass
+// package vfs by, and reads of mappings: iostack/faultio and internal/mapped have the seams. A program that takes
+// minutes ends the test, with the stacks of all goroutines.
 //
 // # Coverage
 //
@@ -78,7 +80,7 @@ type Fault struct {
 	Variant int
 	Command string
 	Kind    string // one of Faults
-	At      int    // the operation, or the byte, at which it happens; a kind may take it modulo its range
+	At      int    // the operations or places at which it happens follow from it and from the command
 }
 
 // String returns the fault as a line of a program.
