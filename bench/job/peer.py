@@ -57,7 +57,8 @@ class Tree:
 
 class PyG:
     """PyTorch Geometric: NeighborLoader, SAGEConv. With the sampler of pyg-lib, a layer computes the nodes that its
-    batch's seeds need; torch-sparse, its other sampler, does not count them, and layers compute all nodes of a batch."""
+    batch's seeds need. Its other sampler, torch-sparse, does not count them, and layers compute all nodes of a batch,
+    with products of sparse matrices, which are faster than lists of edges on a CPU."""
 
     def __init__(self, tree, a):
         from torch_geometric.data import Data
@@ -82,6 +83,8 @@ class PyG:
         for b in self.loaders[name]:
             x, e = b.x.to(self.a.device), b.edge_index.to(self.a.device)
             n, m = (getattr(b, f"num_sampled_{what}", None) for what in ("nodes", "edges"))
+            if n is None:
+                e = self.matrix(e, len(x))
             for l, conv in enumerate(self.net):
                 if l:
                     x = dropout(relu(x), 0.5, self.net.training)
@@ -90,13 +93,20 @@ class PyG:
                 x = conv(x, e)
             yield x[:b.batch_size], b.y[:b.batch_size].to(self.a.device)
 
+    def matrix(self, edges, nodes):
+        from torch_sparse import SparseTensor
+
+        return SparseTensor(row=edges[1], col=edges[0], sparse_sizes=(nodes, nodes))
+
     def predict(self):
         x, every = self.data.x, torch.arange(len(self.data.x))
         self.data.x = self.data.y = None  # the loader below gathers rows by n_id
         for l, conv in enumerate(self.net):
             parts = []
             for b in self.load(every, [-1]):
-                h = conv(x[b.n_id].to(self.a.device), b.edge_index.to(self.a.device))[:b.batch_size]
+                e = b.edge_index.to(self.a.device)
+                e = e if hasattr(b, "num_sampled_nodes") else self.matrix(e, len(b.n_id))
+                h = conv(x[b.n_id].to(self.a.device), e)[:b.batch_size]
                 parts.append((relu(h) if l + 1 < len(self.net) else h.argmax(1)).cpu())
             x = torch.cat(parts)
         return x
