@@ -21,30 +21,24 @@ import (
 
 // validationCommand compares the loading of validation and test batches with the loading of training
 // batches, one batch at a time and without a model: rows, requests and bytes by file, and seconds by
-// link, of a batch and of a row. -hold is the memory for rows that the store holds for evaluation, as
+// link, of a batch and of a row. -hold lists memories for rows that the store holds for evaluation, as
 // train has it left:
 //
-//	go run ./bench validation -pack PACK -cache 5% -hold 0
-//	go run ./bench validation -pack PACK -cache 5% -hold 1GiB
+//	go run ./bench validation -pack PACK -cache 5% -hold 0,16MiB,64MiB,1GiB
 //
 // The row "first validation" includes the reading of held rows; its time is their share of the bytes of
 // filling. "over" rows are ratios to training, for an input row.
 func validationCommand(h *harness, f *flag.FlagSet) func(context.Context, []string) error {
 	h.need(f, "pack")
 	cache := f.String("cache", "", "--ram-cache; empty: the smallest cache of the pack")
-	hold := f.String("hold", "0", "memory for rows of evaluation batches")
-	most := f.Int("batches", 40, "the most batches of each split")
+	hold := f.String("hold", "0", "memory for rows of evaluation batches; a comma separates several")
+	most := f.Int("batches", 40, "batches of each split that are measured")
 	return func(ctx context.Context, _ []string) (err error) {
 		c, err := packed.Find(vfs.OS, h.inputs["pack"])
 		if err != nil {
 			return err
 		}
 		o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 1, EvalSlots: 1, MostSlots: 1, Least: *cache == ""}
-		memory, err := budget.ParseSize(*hold, budget.UnitBytes)
-		if err != nil {
-			return err
-		}
-		o.Hold = featurestore.Hold{Memory: int64(memory.Value), Validations: 2}
 		if *cache != "" {
 			size, err := budget.ParseSize(*cache)
 			if err != nil {
@@ -57,17 +51,31 @@ func validationCommand(h *harness, f *flag.FlagSet) func(context.Context, []stri
 			return err
 		}
 		defer func() { err = errors.Join(err, stack.Close()) }()
-		v := &loading{stack: &byFile{Stack: stack}, facts: c.Facts(), most: *most}
-		l, err := c.Plan(o)
-		if err != nil {
-			return err
+		for _, text := range strings.Split(*hold, ",") {
+			memory, err := budget.ParseSize(text, budget.UnitBytes)
+			if err != nil {
+				return err
+			}
+			o.Hold = featurestore.Hold{Memory: int64(memory.Value), Validations: 2}
+			v := &loading{stack: &byFile{Stack: stack}, facts: c.Facts(), most: *most, hold: text}
+			if err := v.holding(ctx, h, c, o); err != nil {
+				return err
+			}
 		}
-		if v.store, err = c.Open(v.stack, l); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, v.store.Close()) }()
-		return v.compare(ctx, h, l)
+		return nil
 	}
+}
+
+// holding compares the loading by the candidate with the given options.
+func (v *loading) holding(ctx context.Context, h *harness, c featurestore.Candidate, o featurestore.PlanOptions) error {
+	l, err := c.Plan(o)
+	if err != nil {
+		return err
+	}
+	if v.store, err = c.Open(v.stack, l); err != nil {
+		return err
+	}
+	return errors.Join(v.compare(ctx, h, l), v.store.Close())
 }
 
 // byFile counts requests by file.
@@ -93,13 +101,18 @@ func (s *byFile) Submit(g *iostack.Group, reqs []iostack.Request) error {
 	return s.Stack.Submit(g, reqs)
 }
 
-// loading loads batches and measures them.
+// loading loads batches and measures them: the first two of a slot are not counted, as its memory is allocated
+// and registered then, and batches of a split come again until there are most.
 type loading struct {
 	stack *byFile
 	store featurestore.Store
 	facts featurestore.Facts
 	most  int
+	hold  string // the memory for held rows
 }
+
+// warming is the number of batches that a slot loads before it is measured.
+const warming = 2
 
 // loaded has the sums over some batches.
 type loaded struct {
@@ -125,7 +138,7 @@ func (v *loading) compare(ctx context.Context, h *harness, l featurestore.Layout
 		return err
 	}
 	fill := time.Since(began).Seconds()
-	if err := h.report(row{{"batches of", "(filling)"}, {"read bytes", filled}, {"seconds", fill}, {"held bytes", l.HeldBytes}}); err != nil {
+	if err := h.report(row{{"memory to hold", v.hold}, {"batches of", "(filling)"}, {"read bytes", filled}, {"seconds", fill}, {"held bytes", l.HeldBytes}}); err != nil {
 		return err
 	}
 	splits := []struct {
@@ -143,13 +156,14 @@ func (v *loading) compare(ctx context.Context, h *harness, l featurestore.Layout
 		if sums[s.name].batches == 0 {
 			continue
 		}
-		if err := h.report(sums[s.name].row(s.name, train, 0, 0)); err != nil {
+		if err := h.report(sums[s.name].row(v.hold, s.name, train, 0, 0)); err != nil {
 			return err
 		}
 	}
 	if first := sums["validation"]; first.batches > 0 && l.HeldBytes > 0 {
+		of := float64(first.batches) / float64(v.facts.Valid) // a validation
 		share := float64(l.HeldBytes) / float64(max(filled, 1))
-		return h.report(first.row("first validation", train, l.HeldBytes, fill*share))
+		return h.report(first.row(v.hold, "first validation", train, int64(of*float64(l.HeldBytes)), of*fill*share))
 	}
 	return nil
 }
@@ -163,7 +177,16 @@ func (v *loading) load(ctx context.Context, split featurestore.Split) (l *loaded
 	defer sl.Free()
 	l = &loaded{files: map[string]*fileCount{}}
 	v.stack.counts = l.files
-	for i := range min(v.most, v.facts.Batches(split)) {
+	batches := v.facts.Batches(split)
+	for k := range v.most + warming {
+		if batches == 0 {
+			break
+		}
+		if k == warming {
+			*l = loaded{files: map[string]*fileCount{}}
+			v.stack.counts = l.files
+		}
+		i := k % batches
 		began := time.Now()
 		var at [3]time.Time
 		err := sl.Start(featurestore.Ref{Split: split, Index: i})
@@ -180,8 +203,8 @@ func (v *loading) load(ctx context.Context, split featurestore.Split) (l *loaded
 		if err != nil {
 			return nil, err
 		}
-		for k, from := range [...]time.Time{began, at[0], at[1], began} {
-			l.seconds[k] += at[min(k, 2)].Sub(from).Seconds()
+		for link, from := range [...]time.Time{began, at[0], at[1], began} {
+			l.seconds[link] += at[min(link, 2)].Sub(from).Seconds()
 		}
 		l.batches++
 		l.rows += int64(len(sl.Batch().Input))
@@ -190,11 +213,11 @@ func (v *loading) load(ctx context.Context, split featurestore.Split) (l *loaded
 }
 
 // row returns the figures of a batch, and their ratios to training for an input row. bytes and seconds were
-// spent before, for all batches together.
-func (l *loaded) row(name string, train *loaded, bytes int64, seconds float64) row {
+// spent before, for all these batches together.
+func (l *loaded) row(hold, name string, train *loaded, bytes int64, seconds float64) row {
 	n := float64(l.batches)
 	ratio := func(a, b float64) float64 { return a / float64(l.rows) / (b / float64(train.rows)) }
-	r := row{{"batches of", name}, {"batches", l.batches}, {"rows", float64(l.rows) / n},
+	r := row{{"memory to hold", hold}, {"batches of", name}, {"batches", l.batches}, {"rows", float64(l.rows) / n},
 		{"read bytes", (float64(l.bytes()) + float64(bytes)) / n}, {"seconds", (l.seconds[3] + seconds) / n},
 		{"load graph", l.seconds[0] / n}, {"read features", l.seconds[1] / n}, {"assemble", l.seconds[2] / n},
 		{"bytes over", ratio(float64(l.bytes()+bytes), float64(train.bytes()))}, {"seconds over", ratio(l.seconds[3]+seconds, train.seconds[3])}}

@@ -64,6 +64,7 @@ func TestTasksAddUp(t *testing.T) {
 		"max-disk": func(o *pack.Options) { o.MaxDisk = &budget.Size{Value: 3_400_000} },
 		"min":      func(o *pack.Options) { *o = minOptions(ds, samples, o.Out) },
 		"zstd":     func(o *pack.Options) { o.Compress = packfile.CodecZstd },
+		"chunks":   func(o *pack.Options) { o.EvalChunks, o.RangeRows = true, 17 },
 		"spilled":  func(o *pack.Options) { o.RangeRows = 17 },
 	} {
 		o := options(ds, samples, filepath.Join(t.TempDir(), "P"))

@@ -105,7 +105,7 @@ func (f *firstPass) check(ctx context.Context, dir *stage.Dir, part packfile.Par
 		}})
 	}
 	if n, ok := size[packfile.RefillFile]; ok {
-		table, err := refillSums(dir, size[packfile.RefillSums], sums[packfile.RefillSums])
+		table, err := keptSums(dir, stage.File{Name: packfile.RefillSums, Size: size[packfile.RefillSums], Checksum: sums[packfile.RefillSums]})
 		if err != nil {
 			return err
 		}
@@ -114,18 +114,18 @@ func (f *firstPass) check(ctx context.Context, dir *stage.Dir, part packfile.Par
 	return checkKept(ctx, dir, files)
 }
 
-// refillSums reads the table of refill.bin, which has the given size and checksum.
-func refillSums(dir *stage.Dir, size int64, checksum string) (s binio.Sums, err error) {
-	f, err := openKept(dir, packfile.RefillSums, size)
+// keptSums reads a finished table of page checksums.
+func keptSums(dir *stage.Dir, table stage.File) (s binio.Sums, err error) {
+	f, err := openKept(dir, table.Name, table.Size)
 	if err != nil {
 		return s, err
 	}
-	b := make([]byte, size)
+	b := make([]byte, table.Size)
 	_, err = io.ReadFull(f, b)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return s, err
 	}
-	if binio.Hash(b) != checksum {
+	if binio.Hash(b) != table.Checksum {
 		return s, touched(f.Name(), errors.New("it does not match its checksum"))
 	}
 	return binio.DecodeSums(b)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sort"
 
 	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
@@ -40,7 +41,7 @@ func (p *Packing) graphs(ctx context.Context, d *cut.Decision, m allotment) (_ *
 	defer task.Done()
 	g := &graphPass{samples: p.samples, part: d.Part, open: p.files, task: task}
 	g.facts, g.files, g.entries = d.Facts, d.Record.Files, d.Record.Entries
-	g.index = &packfile.Index{Edges: d.Edges, Bands: d.Bands}
+	g.index = &packfile.Index{Edges: d.Edges, Bands: d.Bands, EvalChunks: p.params.EvalChunks}
 	hot := f.HotRows
 	if p.params.Policy == packfile.PolicyMin {
 		if g.codes, err = rowfile.OpenLists(p.fs, d.Record.Codes); err != nil {
@@ -213,6 +214,7 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 	}
 	defer out.Close()
 	var crcs []uint32
+	chunk, least := int64(0), p.index.Edges[len(p.index.Edges)-1]
 	err = errgroup.Ordered(ctx, f.ValidBatches+f.TestBatches, p.slots, func(ctx context.Context, s *graphSlot, i int) (err error) {
 		if s.raw, err = p.samples.Read(ctx, f.TrainBatches+i, s.raw, &s.batch); err != nil {
 			return err
@@ -224,6 +226,12 @@ func (p *graphPass) evaluation(ctx context.Context) error {
 		e := packfile.Eval{
 			Inputs: len(s.batch.Input), Seeds: s.batch.NumSeeds(), Edges: s.batch.NumEdges(), Rows: s.rows,
 			GraphOffset: out.Offset, GraphBytes: len(s.out), GraphCRC: binio.CRC(s.out),
+		}
+		if i < f.ValidBatches && p.index.EvalChunks {
+			hot := s.batch.Input[s.rows:]
+			e.Cold, e.ChunkOffset = s.rows+sort.Search(len(hot), func(k int) bool { return int64(hot[k]) < least }), chunk
+			chunk += binio.AlignUp(int64(e.Cold)*int64(p.facts.RowBytes), binio.Page)
+			p.facts.EvalColdRows += int64(e.Cold)
 		}
 		if i < f.ValidBatches {
 			p.index.Valid[i] = e

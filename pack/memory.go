@@ -37,6 +37,10 @@ type allotment struct {
 	spill     bool  // the hot rows do not fit and go through scratch files
 	spillBuf  int   // bytes of each scratch file's buffer
 	outside   int64 // bytes that Go's collector does not manage
+
+	// For chunks of validation batches: rows in memory at a time, and batches under way beside them.
+	chunkRows  int64
+	chunkSlots int
 }
 
 // ledger is the memory of a packing except for nodes, for batches in work, and for rows in work.
@@ -51,7 +55,8 @@ type counts struct {
 	train, evals   int64 // batches
 	segments       int64 // 0 without an SSD level
 	pieces, frames int64 // of chunks as the ranges write them; as they are compressed
-	hot, eval, ssd int64 // pages
+	// Pages of files of rows.
+	hot, eval, evalCold, ssd int64
 }
 
 // books returns the bytes held for every batch, piece and page: the index, in memory and as it is encoded;
@@ -65,11 +70,11 @@ func (c *counts) books() int64 {
 	bands := int64(c.bands)
 	n := c.train*(int64(unsafe.Sizeof(packfile.Train{}))+16*bands) + c.evals*int64(unsafe.Sizeof(packfile.Eval{}))
 	n += c.segments*(int64(unsafe.Sizeof(packfile.Segment{}))+waiting) + (c.train/64+1)*file
-	encoded := c.train*(44+8*bands) + 12*c.segments + 32*c.evals + 4*(c.pieces+c.frames)
+	encoded := c.train*(44+8*bands) + 12*c.segments + 44*c.evals + 4*(c.pieces+c.frames)
 	saved := 2*4*(c.pieces+c.train*bands) + 8*c.train // a copy, its encoding, places in the list of rows
 	compressed := 8 * c.frames                        // checksums and lengths; as much when they are saved
 	n += 4*(c.pieces+c.train*bands) + compressed + max(encoded, saved, compressed)
-	return n + 4*(c.hot+c.eval+c.ssd) + 8*max(c.hot, c.eval, c.ssd)
+	return n + 4*(c.hot+c.eval+c.evalCold+c.ssd) + 8*max(c.hot, c.eval, c.evalCold, c.ssd)
 }
 
 // allot divides memory for a decision, and refuses work that memory or disk cannot hold.
@@ -102,6 +107,9 @@ func (p *Packing) books(d *cut.Decision) int64 {
 	pages := func(rows int64) int64 { return rows*rb/binio.Page + 1 }
 	if d.Part.Common {
 		c.hot, c.eval = pages(f.HotRows), pages(f.EvalRows)
+		if d.EvalCold > 0 {
+			c.evalCold = pages(d.EvalCold) + int64(f.Valid)
+		}
 	}
 	if f.Segment > 1 {
 		c.segments = int64(f.Segments)
@@ -215,8 +223,21 @@ func fit(o *Options, f *packfile.Facts, s mbfile.Facts, l ledger) allotment {
 	if p.rangeRows < least {
 		p.rangeRows = 0
 	}
+	if o.EvalChunks {
+		p.chunks(o, o.Memory-held-2*binio.Page, chunkSlotBytes(slot, f.RowBytes), row)
+		if p.chunkRows < least {
+			p.rangeRows = 0
+		}
+	}
 	p.outside = beside + buffers*p.rangeRows*row
 	return p
+}
+
+// chunks divides the bytes of room between slots for batches, of slot bytes each, and rows, which take no more
+// than a range.
+func (p *allotment) chunks(o *Options, room, slot, row int64) {
+	p.chunkSlots = int(max(1, min(int64(o.Workers), room/2/slot)))
+	p.chunkRows = min(p.rangeRows, max(0, room-int64(p.chunkSlots)*slot)/row)
 }
 
 // leastMemory returns a budget in MiB that suffices, when one a MiB smaller does

@@ -101,7 +101,7 @@ func (r *request) settle() error {
 	if err != nil {
 		return err
 	}
-	r.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: r.o.bandsDescending(), DType: to, Policy: r.o.Policy, Codec: r.o.Compress}
+	r.params = packfile.Params{MaxDisk: limit, CacheRows: rows, Bands: r.o.bandsDescending(), DType: to, Policy: r.o.Policy, Codec: r.o.Compress, EvalChunks: r.o.EvalChunks}
 	s := r.samples.Facts()
 	if s.Nodes != f.Nodes {
 		return fault.New(fault.ErrLineage, "%s samples a graph of %d nodes, but %s has %d", r.o.Samples, s.Nodes, r.o.Dataset, f.Nodes)

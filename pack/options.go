@@ -51,6 +51,10 @@ type Options struct {
 	Policy  string // "static" or "min"
 	DType   string // "same", "float16", "bfloat16" or "int8"
 
+	// EvalChunks gives validation batches chunks too, so that trainers without memory for their rows read
+	// them in sequence.
+	EvalChunks bool
+
 	// Compress is the codec of the chunks: "none", "s2", "zstd" or "auto".
 	Compress string
 

@@ -159,6 +159,15 @@ func (p *Packing) write(ctx context.Context, d *cut.Decision) (w work, err error
 			return w, err
 		}
 		files = append(files, rows...)
+		chunks, err := p.evalChunks(ctx, d, m, first, rows)
+		if err != nil {
+			return w, fmt.Errorf("chunks of validation batches: %w", err)
+		}
+		if len(chunks) > 0 {
+			f := &first.facts
+			w.again = (f.EvalRows + f.HotRows - d.Edges[len(d.Edges)-1]) * int64(f.RowBytes)
+		}
+		files = append(files, chunks...)
 		if w.scratch, err = p.compress(ctx, d, first); err != nil {
 			return w, err
 		}

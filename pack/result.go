@@ -33,8 +33,10 @@ type Result struct {
 	ColdBytes  int64 `json:"cold_bytes"`
 	ColdStored int64 `json:"cold_stored_bytes"` // stored bytes of the chunks, compressed or not, with their padding to pages
 	EvalBytes  int64 `json:"eval_bytes"`
-	GraphBytes int64 `json:"graph_bytes"`
-	DiskBytes  int64 `json:"disk_bytes"`
+	// EvalChunkBytes are the bytes of rows in the chunks of validation batches.
+	EvalChunkBytes int64 `json:"eval_chunk_bytes,omitempty"`
+	GraphBytes     int64 `json:"graph_bytes"`
+	DiskBytes      int64 `json:"disk_bytes"`
 	// Blowup is DiskBytes over the bytes of the dataset's feature table.
 	Blowup       float64 `json:"blowup"`
 	FeatureBytes int64   `json:"feature_bytes"` // the latter, uncompressed
@@ -59,6 +61,7 @@ type work struct {
 	ranges    int   // in which the table was read
 	tableRead int64 // bytes of the table's file
 	scratch   int64 // bytes of scratch files that were written and read back
+	again     int64 // bytes of rows of the pack that were read for chunks of validation batches
 
 	decideSeconds, graphSeconds float64
 }
@@ -90,6 +93,7 @@ func (r *request) describe(state string, w work) (Result, error) {
 	}
 	rb := int64(f.RowBytes)
 	res.HotBytes, res.EvalBytes, res.ColdBytes = f.HotRows*rb, f.EvalRows*rb, f.ColdRows*rb
+	res.EvalChunkBytes = f.EvalColdRows * rb
 	res.GraphBytes = graphBytes(made)
 	for g := range f.Groups() {
 		file, _ := made.File(packfile.ColdFile(g))
@@ -99,7 +103,7 @@ func (r *request) describe(state string, w work) (Result, error) {
 	res.Blowup = float64(res.DiskBytes) / float64(max(res.FeatureBytes, 1))
 	if state != "done" {
 		res.Ranges = w.ranges
-		res.BytesRead = w.tableRead + r.samplesRead(&f, part) + w.scratch
+		res.BytesRead = w.tableRead + r.samplesRead(&f, part) + w.scratch + w.again
 		res.BytesWritten = res.DiskBytes + 4*f.ColdRows + w.scratch
 	}
 	res.Seconds = time.Since(r.start).Seconds()

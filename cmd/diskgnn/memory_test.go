@@ -33,7 +33,7 @@ func planning(nodes, dim int) []string {
 		"presample --dataset g --out cached --batch-size 256 --fanout 3,3 --topology cached",
 		"presample --dataset g --out ginex --batch-size 256 --fanout 3,3 --topology cached --topology-memory 50% --topology-order ginex",
 		"pack --dataset g --samples s --out p --cache 10%",
-		"pack --dataset g --samples s --out zstd --cache 10% --compress-chunks zstd",
+		"pack --dataset g --samples s --out zstd --cache 10% --compress-chunks zstd --eval-chunks",
 		"pack --dataset g --samples s --out auto --cache 10% --compress-chunks auto",
 		"pack --dataset g --samples s --out min --cache 10% --policy min",
 		"pack --dataset g --samples s --out segments --cache 10% --max-disk 4x",

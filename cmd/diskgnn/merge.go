@@ -44,6 +44,9 @@ var merges = map[stage.Format]shard.Assemble{
 	mbfile.MultiLabelFormat:   mbfile.Merge,
 	packfile.Format:           packfile.Merge,
 	packfile.MultiLabelFormat: packfile.Merge,
+
+	packfile.EvalChunksFormat:           packfile.Merge,
+	packfile.MultiLabelEvalChunksFormat: packfile.Merge,
 }
 
 // checks has the function that verifies a merged directory of each format.
@@ -52,6 +55,9 @@ var checks = map[stage.Format]shard.Check{
 	mbfile.MultiLabelFormat:   mbfile.Check,
 	packfile.Format:           packfile.Check,
 	packfile.MultiLabelFormat: packfile.Check,
+
+	packfile.EvalChunksFormat:           packfile.Check,
+	packfile.MultiLabelEvalChunksFormat: packfile.Check,
 }
 
 func mergeCommand() command {

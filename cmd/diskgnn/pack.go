@@ -54,6 +54,7 @@ func packCommand() command {
 			nameFlag("policy", "NAME", "policy of the cache: static, the most used rows, or min, the rows needed soonest", pack.Policies(), &o.Policy),
 			stringFlag("dtype", "TYPE", "type of the packed features: same, bf16, fp16 or int8", &o.DType),
 			nameFlag("compress-chunks", "CODEC", "compression of chunks: none, s2, zstd, or auto, the one that loads fastest here", pack.Codecs(), &o.Compress),
+			boolFlag("eval-chunks", "give validation batches chunks too, for trainers without memory for their rows", &o.EvalChunks),
 			ioFlag(&o.IO),
 			boolFlag("plan", "pack nothing: print the costs of this and other choices", &plan),
 			shardFlag("pack one part of N, from 0, for diskgnn merge; auto or auto/N: the part that the scheduler assigns", &part),
@@ -81,6 +82,15 @@ func packCommand() command {
 	return c
 }
 
+// evaluationRows describes the rows for evaluation.
+func evaluationRows(r pack.Result) string {
+	s := rows(r.EvalRows, r.EvalBytes)
+	if r.EvalChunkBytes > 0 {
+		s += "; chunks of validation batches, " + budget.FormatBytes(r.EvalChunkBytes)
+	}
+	return s
+}
+
 func packed(o pack.Options, r pack.Result) outcome {
 	next, noPack := fmt.Sprintf("diskgnn train --pack %s --out run", units.ShellWord(r.Out)), withoutPack(r.FeatureBytes, o.Memory, o.Dataset, o.Samples)
 	if !o.Shard.Whole() {
@@ -97,7 +107,7 @@ func packed(o pack.Options, r pack.Result) outcome {
 			{"batches", fmt.Sprintf("%s of %s rows", units.Count(r.Batches), r.DType)},
 			{"hot", rows(r.HotRows, r.HotBytes)},
 			{"cold", rows(r.ColdRows, r.ColdBytes)},
-			{"evaluation", rows(r.EvalRows, r.EvalBytes)},
+			{"evaluation", evaluationRows(r)},
 			{"graphs", budget.FormatBytes(r.GraphBytes)},
 			{"disk", fmt.Sprintf("%s, %.2f times the features", budget.FormatBytes(r.DiskBytes), r.Blowup)},
 			{"caches", join(r.CacheRows, " or ", units.Count) + " rows"},

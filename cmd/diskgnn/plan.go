@@ -161,6 +161,11 @@ func packPlan(o pack.Options, p cut.Plan) outcome {
 		line{"packing", fmt.Sprintf("%s: reads %s, writes %s", units.Seconds(c.Seconds), budget.FormatBytes(c.BytesRead), budget.FormatBytes(c.BytesWritten))},
 		line{"an epoch", fmt.Sprintf("reads %s in %s, %.2f times the bytes used",
 			budget.FormatBytes(c.EpochBytes), units.Seconds(c.EpochSeconds), c.Amplification)},
+	)
+	if c.EvalChunkBytes > 0 {
+		lines = append(lines, line{"validation", fmt.Sprintf("reads %s from its chunks, unless memory holds rows of it", budget.FormatBytes(c.EvalChunkBytes))})
+	}
+	lines = append(lines,
 		line{"memory", fmt.Sprintf("%s for a trainer with the smallest cache", budget.FormatBytes(c.RAMBytes))},
 		line{"pays", pays(c) + ", against reading rows online"},
 	)
@@ -210,6 +215,9 @@ func packing(o pack.Options, p cut.Plan, c *cut.Choice) string {
 	}
 	if codec := p.Params.Codec; codec != packfile.CodecNone {
 		s += " --compress-chunks " + codec
+	}
+	if p.Params.EvalChunks {
+		s += " --eval-chunks"
 	}
 	return s
 }

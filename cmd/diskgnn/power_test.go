@@ -139,7 +139,7 @@ func TestPower(t *testing.T) {
 		"presample, overlap": sample(func(o *presample.Options) { o.Order = presample.OrderOverlap }),
 		"presample, a shard": sample(func(o *presample.Options) { o.Shard = shard.Shard{Index: 1, Count: 2} }),
 		"pack":               packed(func(*pack.Options) {}),
-		"pack, int8 and s2":  packed(func(o *pack.Options) { o.DType, o.Compress = "int8", packfile.CodecS2 }),
+		"pack, int8 and s2":  packed(func(o *pack.Options) { o.DType, o.Compress, o.EvalChunks = "int8", packfile.CodecS2, true }),
 		"pack, shared rows":  packed(func(o *pack.Options) { o.MaxDisk = &budget.Size{Value: 4.3, Unit: budget.UnitTimes} }),
 		"pack, min":          packed(func(o *pack.Options) { o.Policy, o.Bands = packfile.PolicyMin, nil }),
 		"pack, a shard":      packed(func(o *pack.Options) { o.Shard = shard.Shard{Index: 0, Count: 2} }),

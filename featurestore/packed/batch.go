@@ -57,8 +57,16 @@ type matrix interface {
 
 // places are the destinations of adjacent rows.
 type places struct {
-	rows []byte    // in packed form
+	rows []byte    // in packed form; its capacity reaches to the end of a page
 	x    []float32 // widened; nil if the host does not compute
+}
+
+// from returns the places from the k-th on, for matrix.put.
+func (p places) from(k int, f *packfile.Facts) places {
+	if p.x != nil { // the host computes, and put widens
+		return places{x: p.x[k*f.Dim:]}
+	}
+	return places{rows: p.rows[k*f.RowBytes:]}
 }
 
 func (b *batch) begin(ref featurestore.Ref) {

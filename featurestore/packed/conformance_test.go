@@ -28,17 +28,19 @@ func TestConformance(t *testing.T) {
 		pack  pack.Options
 		hold  int64 // bytes of rows in memory for evaluation alone
 	}{
-		"static":            {pack: pack.Options{Cache: half, Bands: bands, DType: "same"}},
-		"no cache":          {pack: pack.Options{Cache: &budget.Size{Unit: budget.UnitPercent}, Bands: []float64{}, DType: "same"}},
-		"bf16, s2":          {pack: pack.Options{Cache: half, Bands: []float64{50}, DType: "bf16", Compress: packfile.CodecS2}},
-		"int8, zstd":        {pack: pack.Options{Cache: half, Bands: bands, DType: "int8", Compress: packfile.CodecZstd}},
-		"disk budget":       {world: storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack: pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", Compress: packfile.CodecS2, MaxDisk: &budget.Size{Value: 1}}},
-		"min":               {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "same"}},
-		"min, int8":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
-		"static all held":   {pack: pack.Options{Cache: half, Bands: bands, DType: "same"}, hold: 1 << 30},
-		"int8 a part held":  {pack: pack.Options{Cache: half, Bands: bands, DType: "int8"}, hold: 16 << 10},
-		"min bf16 all held": {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "bf16"}, hold: 1 << 30},
-		"multi-label":       {world: storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack: pack.Options{Cache: half, DType: "same"}},
+		"static":                    {pack: pack.Options{Cache: half, Bands: bands, DType: "same"}},
+		"no cache":                  {pack: pack.Options{Cache: &budget.Size{Unit: budget.UnitPercent}, Bands: []float64{}, DType: "same"}},
+		"bf16, s2":                  {pack: pack.Options{Cache: half, Bands: []float64{50}, DType: "bf16", Compress: packfile.CodecS2}},
+		"int8, zstd":                {pack: pack.Options{Cache: half, Bands: bands, DType: "int8", Compress: packfile.CodecZstd}},
+		"disk budget":               {world: storetest.Params{Params: datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 1200, Seed: 3}, Batch: 6, Epochs: 1, Fanout: []int{3, 3}}, pack: pack.Options{Cache: half, Bands: []float64{40}, DType: "int8", Compress: packfile.CodecS2, MaxDisk: &budget.Size{Value: 1}}},
+		"min":                       {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "same"}},
+		"min, int8":                 {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "int8", Compress: packfile.CodecS2}},
+		"static all held":           {pack: pack.Options{Cache: half, Bands: bands, DType: "same"}, hold: 1 << 30},
+		"int8 a part held":          {pack: pack.Options{Cache: half, Bands: bands, DType: "int8"}, hold: 16 << 10},
+		"min bf16 all held":         {pack: pack.Options{Cache: half, Policy: packfile.PolicyMin, DType: "bf16"}, hold: 1 << 30},
+		"chunks of validation":      {pack: pack.Options{Cache: half, Bands: bands, DType: "same", EvalChunks: true}, hold: 16 << 10},
+		"int8 chunks of validation": {pack: pack.Options{Cache: half, Bands: bands, DType: "int8", EvalChunks: true}},
+		"multi-label":               {world: storetest.Params{Params: datasettest.Params{Nodes: 120, AvgDegree: 4, Dim: 5, Classes: 11, MultiLabel: true, DType: dtype.Float16}, Batch: 9, Epochs: 1}, pack: pack.Options{Cache: half, DType: "same"}},
 	} {
 		c.world.Drive = name == "static" || name == "disk budget"
 		var traits []storetest.Trait

@@ -28,12 +28,12 @@ import (
 	"diskgnn/presample"
 )
 
-// small is a pack that has rows in every file.
+// small is a pack that has rows in every file. With int8, validation batches have chunks.
 func small(t testing.TB, d string) *world {
 	t.Helper()
 	w := build(t, t.TempDir(), datasettest.Params{Nodes: 90, AvgDegree: 4, Dim: 40, Seed: 3}.Raw(),
 		presample.Options{BatchSize: 6, Fanout: []int{3, 3}, Memory: 1 << 30, Workers: 1},
-		pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{40, 20}, DType: d, Memory: 1 << 30, Workers: 1})
+		pack.Options{Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}, Bands: []float64{40, 20}, DType: d, Memory: 1 << 30, Workers: 1, EvalChunks: d == "int8"})
 	t.Cleanup(w.close)
 	if f := w.reader.Facts(); f.HotRows == 0 || f.ColdRows == 0 || f.EvalRows == 0 || f.Valid == 0 {
 		t.Fatalf("the pack leaves something empty: %+v", f)
@@ -126,7 +126,7 @@ func verify(ctx context.Context, dir string) error {
 // in a gap between aligned ranges, which nobody reads.
 func TestDamage(t *testing.T) {
 	stack := newStack(t)
-	for _, w := range []*world{small(t, "same"), sharing(t)} {
+	for _, w := range []*world{small(t, "same"), small(t, "int8"), sharing(t)} {
 		last := len(w.reader.Index().Edges) - 1
 		if err := errors.Join(readEverything(t.Context(), w.pack, stack, last), verify(t.Context(), w.pack)); err != nil {
 			t.Fatal(err)
@@ -215,7 +215,7 @@ func everyRead(t *testing.T, flip faultio.Effect, read func(iostack.Stack) error
 }
 
 func TestEveryRead(t *testing.T) {
-	for _, w := range []*world{small(t, "same"), sharing(t)} {
+	for _, w := range []*world{small(t, "same"), small(t, "int8"), sharing(t)} {
 		everyRead(t, faultio.Flip(100, 0x10), func(s iostack.Stack) error { return readEverything(t.Context(), w.pack, s, 0) })
 	}
 }

@@ -5,7 +5,8 @@
 //	chunk   the batch's own rows, one sequential prefix of its chunk
 //	shared  rows that batches of a segment share (the SSD level), read as runs of pages
 //	belady  policy min: a cache that every batch changes, and its chunks
-//	        evaluation: rows of validation and test batches, from eval.bin and hot.bin
+//	        evaluation: rows of validation and test batches, from eval.bin and hot.bin, or from the
+//	        chunks of validation batches
 //
 // Each level claims rows of the matrix, reads them and puts them into their places. The hot level has the
 // rows that no other level claims. A sink provides the places:

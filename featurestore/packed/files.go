@@ -20,6 +20,7 @@ type source struct {
 
 	files     *iostack.FileCache[lazySums]
 	hot, eval rowFile
+	chunks    rowFile // of validation batches, if they have chunks
 }
 
 // open opens the files that every store reads. Call close also after an error.
@@ -29,12 +30,14 @@ func (s *source) open(fsys vfs.FS, stack iostack.Stack) (err error) {
 	if s.hot, err = s.rows(packfile.HotFile, packfile.HotSums); err != nil {
 		return err
 	}
-	s.eval, err = s.rows(packfile.EvalFile, packfile.EvalSums)
+	if s.eval, err = s.rows(packfile.EvalFile, packfile.EvalSums); err == nil && s.pack.Index().EvalChunks {
+		s.chunks, err = s.rows(packfile.EvalColdFile, packfile.EvalColdSums)
+	}
 	return err
 }
 
 func (s *source) close() error {
-	return errors.Join(s.files.Close(), s.hot.close(), s.eval.close())
+	return errors.Join(s.files.Close(), s.hot.close(), s.eval.close(), s.chunks.close())
 }
 
 // rowFile is an open file of rows and its page checksums. A pack without such rows has no such file.

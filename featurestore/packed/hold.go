@@ -1,6 +1,8 @@
 package packed
 
 import (
+	"slices"
+
 	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
@@ -9,7 +11,8 @@ import (
 
 // hold adds rows to a layout that evaluation batches find in memory: of eval.bin, then of hot.bin beyond
 // the cache. Reading a file once, in sequence, replaces the runs of pages that every batch reads. A file is
-// left on disk if these runs are fewer bytes, and the rest of a file if memory ends.
+// left on disk if these runs are fewer bytes, and the rest of a file if memory ends. With chunks, which are
+// no longer than their rows, hot.bin comes first: each of its rows is in more batches.
 func (p *planner) hold(l Layout, h featurestore.Hold) Layout {
 	f := p.r.Facts()
 	rb := int64(f.RowBytes)
@@ -20,28 +23,43 @@ func (p *planner) hold(l Layout, h featurestore.Hold) Layout {
 		hot = max(0, f.HotRows-l.CacheRows)
 	}
 	cached := l.RAMBytes
-	if p.runs(h, f.EvalRows, func(e *packfile.Eval) int { return e.Rows }) > f.EvalRows*rb {
-		l.HeldEval = fits(f.EvalRows)
-		room -= l.HeldEval * rb
+	files := []struct {
+		held *int64
+		rows int64
+		of   func(*packfile.Eval) int
+	}{
+		{&l.HeldEval, f.EvalRows, func(e *packfile.Eval) int { return e.Rows }},
+		{&l.HeldHot, hot, func(e *packfile.Eval) int { return e.Inputs - e.Rows }},
 	}
-	if p.runs(h, hot, func(e *packfile.Eval) int { return e.Inputs - e.Rows }) > hot*rb {
-		l.HeldHot = fits(hot)
+	if p.r.Index().EvalChunks {
+		slices.Reverse(files)
+	}
+	for _, file := range files {
+		if p.runs(h, file.rows, file.of) > file.rows*rb {
+			*file.held = fits(file.rows)
+			room -= *file.held * rb
+		}
 	}
 	l = p.measured(l)
 	l.HeldBytes, l.RAMBytes = l.RAMBytes-cached, cached
 	return l
 }
 
-// runs returns the bytes that evaluation batches read, for the whole job, as runs of pages out of the given
-// number of adjacent rows. of returns the most rows of a batch among them.
+// runs returns the bytes that evaluation batches read, for the whole job, as chunks or as runs of pages out of
+// the given number of adjacent rows. of returns the most rows of a batch among them.
 func (p *planner) runs(h featurestore.Hold, rows int64, of func(*packfile.Eval) int) (bytes int64) {
-	rb := int64(p.r.Facts().RowBytes)
-	add := func(list []packfile.Eval, times int) {
+	rb, x := int64(p.r.Facts().RowBytes), p.r.Index()
+	add := func(list []packfile.Eval, times int, row int64) {
 		for i := range list {
-			bytes += int64(times) * min(rows*rb, int64(of(&list[i]))*binio.AlignUp(rb, binio.Page))
+			bytes += int64(times) * min(rows*rb, int64(of(&list[i]))*row)
 		}
 	}
-	add(p.r.Index().Valid, h.Validations)
-	add(p.r.Index().Test, 1)
+	page := binio.AlignUp(rb, binio.Page)
+	valid := page
+	if x.EvalChunks {
+		valid = rb
+	}
+	add(x.Valid, h.Validations, valid)
+	add(x.Test, 1, page)
 	return bytes
 }

@@ -102,8 +102,8 @@ func (m *hostMatrix) part(first, rows int) []float32 {
 }
 
 func (m *hostMatrix) land(s stretch) places {
-	x := m.part(s.to, s.rows)
-	return places{rows: binio.Bytes(x), x: x}
+	row := 4 * m.src.facts.Dim
+	return places{rows: m.mem.Bytes()[s.to*row : (s.to+s.rows)*row], x: m.part(s.to, s.rows)}
 }
 
 func (m *hostMatrix) put(to places, k int, row []byte) {

@@ -376,6 +376,8 @@ func TestOracle(t *testing.T) {
 			Memory:    rapid.SampledFrom([]int64{128 << 20, 1 << 30}).Draw(t, "memory"),
 			Workers:   rapid.IntRange(1, 4).Draw(t, "workers"),
 			RangeRows: rapid.SampledFrom([]int64{0, 5, 64}).Draw(t, "range"),
+
+			EvalChunks: rapid.Bool().Draw(t, "chunks of validation"),
 		}
 		if po.Policy = rapid.SampledFrom([]string{packfile.PolicyStatic, packfile.PolicyStatic, packfile.PolicyMin}).Draw(t, "policy"); po.Policy == packfile.PolicyMin {
 			po.Bands = nil

@@ -117,7 +117,8 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 func sumsBytes(r *packfile.Reader) int64 {
 	const perPage, page = 4, 4096
 	f := r.Facts()
-	return (f.HotRows + f.EvalRows + f.SSDRows) * int64(f.RowBytes) / page * perPage
+	chunks, _ := r.File(packfile.EvalColdFile)
+	return ((f.HotRows+f.EvalRows+f.SSDRows)*int64(f.RowBytes) + chunks.Size) / page * perPage
 }
 
 // Facts returns the counts of a pack.

@@ -46,12 +46,11 @@ func composeView(src *source, l *Layout, view int) *Store {
 	s, r := &Store{src: src}, src.pack
 	f := &s.src.facts
 	disk, shares, taken := mostRows(r, l.Through)
-	held := evaluation{src: s.src, hot: l.heldHot(), eval: l.HeldEval}
 	evaluated := f.EvalSizes.Inputs()
 	s.train = course{sizes: f.TrainSizes, graphs: trainGraphs{r}, plans: true,
 		matrix: matrixSize{rows: f.TrainSizes.Inputs(), disk: disk, landed: disk, taken: taken}}
 	s.eval = course{sizes: f.EvalSizes, graphs: evalGraphs{r},
-		matrix: matrixSize{rows: evaluated, disk: evaluated, landed: held.most(evaluated), taken: evaluated, eval: true}}
+		matrix: matrixSize{rows: evaluated, disk: evaluated, taken: evaluated, eval: true}}
 
 	min := isMin(r)
 	if min {
@@ -59,6 +58,9 @@ func composeView(src *source, l *Layout, view int) *Store {
 	}
 	codec := newCodec(r.Form())
 	s.copies = copier.New(codec.workers())
+	held := evaluation{src: s.src, copies: s.copies, hot: l.heldHot(), eval: l.HeldEval}
+	s.eval.matrix.landed = held.most(evaluated)
+
 	var device *gpu
 	if l.GPU == nil {
 		s.sink = &host{ramRows{src: s.src, end: l.heldHot(), eval: l.HeldEval}, s.copies}
@@ -84,6 +86,7 @@ func composeView(src *source, l *Layout, view int) *Store {
 		s.held = b
 		s.train.levels = []level{b}
 	}
+	held.packed = s.sink.packed()
 	s.eval.levels = []level{held, ranked}
 	return s
 }

@@ -71,6 +71,7 @@ var Options = []Option{
 	{Command: "pack", Flag: "max-disk", Values: []string{"", "30x", "90x"}, When: isNot("pack", "policy", "min")},
 	{Command: "pack", Flag: "dtype", Values: []string{"", "bf16", "fp16", "int8"}},
 	{Command: "pack", Flag: "compress-chunks", Values: []string{"", "s2", "zstd"}},
+	{Command: "pack", Flag: "eval-chunks", Values: []string{"", "yes"}},
 
 	{Command: "train", Flag: "model", Values: []string{"", "gcn", "gat"}},
 	{Command: "train", Flag: "hidden", Values: []string{"4", "9", "16"}},

@@ -14,6 +14,8 @@ type costs struct {
 	edges  []int64 // all wanted edges, descending
 	eval   []int64 // rows of eval.bin, by the coldest edge
 	graphs int64   // bytes of the graphs without plans, whole pages
+	// evalCold are the rows in chunks of validation batches, by the lowest edge; nil: these have no chunks.
+	evalCold []int64
 }
 
 // level counts the training batches' rows outside hot.bin.
@@ -38,6 +40,29 @@ func (c *Census) lowest(i int) level { return c.level(len(c.Edges)-1, i) }
 // lowest returns the lowest edge: the least cache of every trainer.
 func (d *costs) lowest() int64 { return d.edges[len(d.edges)-1] }
 
+// evalChunks returns a function that counts, by the first edge that their rank reaches, the uses of nodes by
+// validation batches, if those have chunks. Under policy min every use counts.
+func (d *costs) evalChunks(wanted bool) func(batch int, rank uint32) {
+	if !wanted {
+		return func(int, uint32) {}
+	}
+	d.evalCold = make([]int64, len(d.edges))
+	end, last := d.facts.Train+d.facts.Valid, len(d.edges)-1
+	return func(batch int, rank uint32) {
+		if batch < end {
+			d.evalCold[min(BandOf(d.edges, rank), last)]++
+		}
+	}
+}
+
+// evalChunkRows returns the rows in chunks of validation batches.
+func (d *costs) evalChunkRows() int64 {
+	if d.evalCold == nil {
+		return 0
+	}
+	return d.evalCold[len(d.edges)-1]
+}
+
 // bytes returns an upper bound of the size of a pack with the given coldest edge. It exceeds the size by
 // less than a page for every chunk, plan and segment, and a little for meta.json.
 func (d *costs) bytes(edge int, l level) int64 {
@@ -52,6 +77,11 @@ func (d *costs) bytes(edge int, l level) int64 {
 		n += rows*rb + sums(rows*rb)
 	}
 	n += padded(l.cold, train)
+	if d.evalCold != nil {
+		size := padded(d.evalChunkRows(), int64(f.Valid))
+		n += size + sums(size) + 12*int64(f.Valid+f.Test)
+		files += 2
+	}
 	groups := (train + int64(packfile.GroupBatches(l.segment)) - 1) / int64(packfile.GroupBatches(l.segment))
 	files += 2 * groups
 	if l.segment > 1 {

@@ -38,7 +38,9 @@ type Decision struct {
 	// The following are estimates for the part.
 	PartBytes int64
 	Cold, SSD int64 // rows stored in chunks, and on the SSD level
-	Scratch   int64 // bytes of scratch lists
+	// EvalCold are the rows in chunks of validation batches.
+	EvalCold int64
+	Scratch  int64 // bytes of scratch lists
 
 	Shared int64 // upper limit of the nodes that a segment shares
 
@@ -100,8 +102,11 @@ func Count(ctx context.Context, r Request) (*Counts, error) {
 			c.accesses += int64(n)
 		}
 	}
-	if c.Eval, err = evalNodes(ctx, r.Samples, c.Rank, least, r.Memory); err != nil {
+	if c.Eval, err = evalNodes(ctx, r.Samples, c.Rank, least, r.Memory, c.costs.evalChunks(r.Params.EvalChunks)); err != nil {
 		return nil, err
+	}
+	for e := 1; e < len(c.costs.evalCold); e++ {
+		c.costs.evalCold[e] += c.costs.evalCold[e-1]
 	}
 	if r.minimal() {
 		c.costs.eval = []int64{c.Eval.Count()}
@@ -117,7 +122,7 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 	c := &Counts{Request: r}
 	d := Decision{
 		Params: r.Params, Facts: facts, Edges: edges, Bands: bands, Part: packfile.PartOf(r.Shard, &facts),
-		Cold: facts.ColdRows, SSD: facts.SSDRows,
+		Cold: facts.ColdRows, SSD: facts.SSDRows, EvalCold: facts.EvalColdRows,
 	}
 	if _, _, err := c.ranking(); err != nil {
 		return d, err
@@ -131,7 +136,7 @@ func Again(ctx context.Context, r Request, facts packfile.Facts, edges []int64, 
 		hot = 0
 	}
 	var err error
-	if d.Eval, err = evalNodes(ctx, r.Samples, d.Rank, hot, r.Memory); err == nil {
+	if d.Eval, err = evalNodes(ctx, r.Samples, d.Rank, hot, r.Memory, func(int, uint32) {}); err == nil {
 		d.Eval.Count()
 	}
 	return d, err
@@ -155,9 +160,9 @@ func (c *Counts) ranking() (hotness []uint32, touched int64, err error) {
 	return hotness, touched, nil
 }
 
-// evalNodes collects the evaluation batches' nodes ranked at hot or above. Of each batch
-// it reads the nodes alone.
-func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, memory int64) (*idset.Set, error) {
+// evalNodes collects the evaluation batches' nodes ranked at hot or above, and calls use for each of their
+// uses. Of each batch it reads the nodes alone.
+func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, memory int64, use func(batch int, rank uint32)) (*idset.Set, error) {
 	f := samples.Facts()
 	lo, hi := f.TrainBatches, f.Batches()
 	most := int64(0)
@@ -178,6 +183,7 @@ func evalNodes(ctx context.Context, samples *mbfile.Reader, rank []uint32, hot, 
 		for _, v := range nodes {
 			if int64(rank[v]) >= hot {
 				set.Add(v)
+				use(i, rank[v])
 			}
 		}
 	}
@@ -263,6 +269,7 @@ func (c *Counts) decision(edges []int64, eval int64, l level) Decision {
 	d := Decision{Params: c.Params, Facts: c.Facts, Edges: edges, Bands: len(edges), Rank: c.Rank, Eval: c.Eval}
 	f := &d.Facts
 	f.HotRows, f.EvalRows = edges[0], eval
+	d.EvalCold = c.costs.evalChunkRows()
 	f.Segment, f.Segments = l.segment, SegmentsOf(f.Train, l.segment)
 	d.Part = packfile.PartOf(c.Shard, f)
 	return d
@@ -351,7 +358,7 @@ func (d *Decision) share(n int64) int64 {
 // rows and evaluation rows.
 func (d *Decision) ownBytes(once int64) int64 {
 	f := &d.Facts
-	once += (f.HotRows + f.EvalRows) * int64(f.RowBytes)
+	once += (f.HotRows + f.EvalRows + d.EvalCold) * int64(f.RowBytes)
 	own := d.share(d.Bytes - once)
 	if d.Part.Common {
 		own += once

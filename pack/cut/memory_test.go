@@ -53,11 +53,11 @@ func TestEvaluationNodesInPlan(t *testing.T) {
 		t.Fatalf("the largest batch of evaluation has %d bytes", most)
 	}
 	memory := HeldMemory(s.Nodes) + RecordMemory(s) + most
-	if n := allocated(func() { _, err = evalNodes(t.Context(), samples, rank, 0, memory) }); err != nil || n > most+s.Nodes/8+32<<10 {
+	if n := allocated(func() { _, err = evalNodes(t.Context(), samples, rank, 0, memory, func(int, uint32) {}) }); err != nil || n > most+s.Nodes/8+32<<10 {
 		t.Errorf("%d bytes were allocated for batches of at most %d: %v", n, most, err)
 	}
 	memory--
-	if _, err := evalNodes(t.Context(), samples, rank, 0, memory); !errors.Is(err, fault.ErrBudget) {
+	if _, err := evalNodes(t.Context(), samples, rank, 0, memory, func(int, uint32) {}); !errors.Is(err, fault.ErrBudget) {
 		t.Errorf("a byte less than is needed: %v", err)
 	}
 

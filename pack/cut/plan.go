@@ -73,6 +73,9 @@ type Choice struct {
 	// BreakEven is the number of epochs after which packing has paid. The alternative is to read each row
 	// that the least cache lacks while training, with a page for each row. 0: never.
 	BreakEven float64 `json:"break_even_epochs"`
+	// EvalChunkBytes are the bytes of rows that a validation reads with the least cache, if its batches have
+	// chunks and memory holds none of their rows.
+	EvalChunkBytes int64 `json:"eval_chunk_bytes,omitempty"`
 }
 
 // Measured has the measured inputs of a plan.
@@ -212,13 +215,17 @@ func (q *planner) describe(ctx context.Context, d *costs, top int, l level, i, e
 	c.EpochSeconds = float64(c.EpochBytes) / q.Drive.Sequential
 	c.RAMBytes = least*rb + 3*q.trainerSlot(rb)
 
-	scratch := int64(0) // written and read again
+	scratch, again := int64(0), int64(0) // bytes written and read again; bytes of the pack that are read
 	if d.form.Compressed() {
 		scratch += coldRows
 	}
-	c.BytesRead = q.Table + s.Train.Bytes + s.Eval.Bytes + scratch
+	if d.evalCold != nil {
+		c.EvalChunkBytes = d.evalChunkRows() * rb
+		again = (d.edges[top] - least + d.eval[top]) * rb
+	}
+	c.BytesRead = q.Table + s.Train.Bytes + s.Eval.Bytes + scratch + again
 	c.BytesWritten = c.DiskBytes + 4*(l.cold+l.ssd) + scratch
-	c.Seconds = q.GraphSeconds + float64(q.Table+scratch)/q.Drive.Sequential + float64(c.BytesWritten)/q.Drive.Write
+	c.Seconds = q.GraphSeconds + float64(q.Table+scratch+again)/q.Drive.Sequential + float64(c.BytesWritten)/q.Drive.Write
 	online := float64((l.cold+l.uses)/rounds) / q.Drive.Pages
 	if gain := online - c.EpochSeconds; gain > 0 {
 		c.BreakEven = c.Seconds / gain

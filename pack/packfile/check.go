@@ -51,6 +51,8 @@ func (r *Reader) checkFacts() error {
 		return r.damaged("%d classes are outside the limits of 1 to %d", f.Classes, math.MaxInt32)
 	case f.MultiLabel() != r.version.targets || f.MultiLabel() && f.TargetBytes != graph.TargetBytes(f.Classes) || f.TargetBytes < 0:
 		return r.damaged("targets of %d bytes per seed node do not fit %d classes in the format %s", f.TargetBytes, f.Classes, r.meta.Format)
+	case p.EvalChunks != r.version.evalChunks:
+		return r.damaged("the parameters and the format %s disagree about chunks of validation batches", r.meta.Format)
 	case !within(f.HotRows, 0, f.Nodes) || !within(f.EvalRows, 0, f.Nodes) || f.HotRows+f.EvalRows > graph.MaxNodes:
 		return r.damaged("%d hot rows and %d evaluation rows are not possible with %d nodes", f.HotRows, f.EvalRows, f.Nodes)
 	case slices.Min(batches) < 0 || slices.Max(batches) > MaxBatches || f.Train+f.Valid+f.Test > MaxBatches:
@@ -59,7 +61,7 @@ func (r *Reader) checkFacts() error {
 		return r.damaged("%d training batches are not %d epochs of %d batches", f.Train, f.Epochs, f.BatchesPerEpoch)
 	case f.Segment < 1 || f.Segment > max(f.Train, 1) || f.Segments != (f.Train+f.Segment-1)/f.Segment:
 		return r.damaged("%d segments of up to %d batches do not fit %d training batches", f.Segments, f.Segment, f.Train)
-	case min(p.CacheRows, p.MaxDisk, f.TableBytes, f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes) < 0:
+	case min(p.CacheRows, p.MaxDisk, f.TableBytes, f.ColdRows, f.SSDRows, f.EvalColdRows, f.ChunkBytes, f.GraphBytes) < 0:
 		return r.damaged("a count of rows or bytes is negative")
 	case len(f.Fanout) < 1 || len(f.Fanout) > batchcodec.MaxLayers || len(f.EvalFanout) != len(f.Fanout):
 		return r.damaged("fanouts for %d layers in training and %d in evaluation: both must be the same number from 1 to %d", len(f.Fanout), len(f.EvalFanout), batchcodec.MaxLayers)
@@ -107,6 +109,9 @@ func (r *Reader) checkIndex() error {
 	if len(x.Train) != f.Train || len(x.Valid) != f.Valid || len(x.Test) != f.Test {
 		return r.damaged("the index has %d training, %d validation and %d test batches, but the facts say %d, %d and %d", len(x.Train), len(x.Valid), len(x.Test), f.Train, f.Valid, f.Test)
 	}
+	if x.EvalChunks != r.params.EvalChunks {
+		return r.damaged("the index and the parameters disagree about chunks of validation batches")
+	}
 	if len(x.Segments) != 0 && (len(x.Segments) != f.Segments || f.Segment == 1) {
 		return r.damaged("the index has %d segments, but the facts say %d of %d batches", len(x.Segments), f.Segments, f.Segment)
 	}
@@ -123,6 +128,9 @@ func (r *Reader) checkIndex() error {
 	}
 	if err := w.evaluation(); err != nil {
 		return err
+	}
+	if w.evalCold != f.EvalColdRows {
+		return r.damaged("the facts say %d rows in chunks of validation batches, but the index has %d", f.EvalColdRows, w.evalCold)
 	}
 	if w.cold != f.ColdRows || w.ssd != f.SSDRows || w.chunk != f.ChunkBytes || w.graph != f.GraphBytes {
 		return r.damaged("the facts say %d cold rows, %d rows of the SSD level, chunks of up to %d bytes and graphs of up to %d, but the index has %d, %d, %d and %d",
@@ -167,6 +175,7 @@ func (r *Reader) covers(what string, s graph.Sizes, m most) error {
 type indexWalk struct {
 	r           *Reader
 	cold, ssd   int64 // rows
+	evalCold    int64 // likewise, of evaluation
 	chunk       int64 // most bytes of a chunk's rows
 	graph       int64 // most bytes of a graph
 	train, eval most
@@ -268,7 +277,7 @@ func (w *indexWalk) batch(i, inputs, seeds, edges, size, plan int) error {
 
 func (w *indexWalk) evaluation() error {
 	r, f, x := w.r, &w.r.facts, w.r.index
-	var graphs place
+	var graphs, chunks place
 	var sums []uint32
 	for i, e := range slices.Concat(x.Valid, x.Test) {
 		if !r.part.Common {
@@ -283,6 +292,14 @@ func (w *indexWalk) evaluation() error {
 		if err := w.batch(i, e.Inputs, e.Seeds, e.Edges, e.GraphBytes, 0); err != nil {
 			return err
 		}
+		if x.EvalChunks && i < len(x.Valid) {
+			if e.Cold < e.Rows || !chunks.next(e.ChunkOffset, int64(e.Cold)*int64(f.RowBytes)) {
+				return r.damaged("validation batch %d has a chunk of %d rows at byte %d; expected at least %d rows at byte %d", i, e.Cold, e.ChunkOffset, e.Rows, chunks)
+			}
+			w.evalCold += int64(e.Cold)
+		} else if e.Cold != 0 || e.ChunkOffset != 0 {
+			return r.damaged("evaluation batch %d has a chunk, but should have none", i)
+		}
 		w.eval.raise(e.Inputs, e.Seeds, e.Edges)
 		w.graph = max(w.graph, int64(e.GraphBytes))
 		sums = append(sums, e.GraphCRC)
@@ -294,6 +311,9 @@ func (w *indexWalk) evaluation() error {
 	w.files = append(w.files, stage.File{Name: EvalGraphFile, Size: int64(graphs), Checksum: binio.HashSums(sums)})
 	w.summed(HotFile, HotSums, f.HotRows*row)
 	w.summed(EvalFile, EvalSums, f.EvalRows*row)
+	if x.EvalChunks {
+		w.summed(EvalColdFile, EvalColdSums, int64(chunks))
+	}
 	if r.params.Policy == PolicyMin {
 		w.summed(RefillFile, RefillSums, f.RefillRecords()*8*f.HotRows)
 	}

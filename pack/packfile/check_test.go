@@ -3,10 +3,13 @@ package packfile
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"diskgnn/graph"
+	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/stage"
 )
 
 // TestCheckSizes gives the counts that buffers are made for one fault at a time.
@@ -77,6 +80,43 @@ func TestCheckGroup(t *testing.T) {
 		}
 		if c.ok && (w.cold != 4 || w.ssd != int64(x.Segments[0].Rows) || w.chunk != 4*sampleRow) {
 			t.Errorf("%s: %+v", c.name, w)
+		}
+	}
+}
+
+// TestCheckEvalChunks moves the chunks of validation batches one at a time.
+func TestCheckEvalChunks(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(x *Index)
+		ok     bool
+	}{
+		{"right", func(*Index) {}, true},
+		{"all rows", func(x *Index) { x.Valid[0].Cold, x.Valid[1].ChunkOffset = 5, 503808 }, true},
+		{"rows of eval.bin alone", func(x *Index) { x.Valid[1].Cold = 1 }, true},
+		{"fewer rows than of eval.bin", func(x *Index) { x.Valid[0].Cold, x.Valid[1].ChunkOffset = 2, 204800 }, false},
+		{"a chunk after a gap", func(x *Index) { x.Valid[1].ChunkOffset += 4096 }, false},
+		{"a chunk over another", func(x *Index) { x.Valid[1].ChunkOffset = 0 }, false},
+		{"a first chunk that is not at the beginning", func(x *Index) { x.Valid[0].ChunkOffset = 4096 }, false},
+		{"rows of a test batch", func(x *Index) { x.Test[0].Cold = 1 }, false},
+		{"a place of a test batch", func(x *Index) { x.Test[0].ChunkOffset = 4096 }, false},
+		{"a chunk in a pack without them", func(x *Index) { x.EvalChunks = false }, false},
+	} {
+		x := chunked()
+		c.change(x)
+		r := &Reader{index: x, part: Part{Hi: 1, Common: true}, facts: Facts{Nodes: 100, RowBytes: sampleRow}}
+		w := indexWalk{r: r}
+		if err := w.evaluation(); (err == nil) != c.ok || err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		rows := x.Valid[0].Cold + x.Valid[1].Cold
+		if !c.ok {
+			continue
+		}
+		size := x.Valid[1].ChunkOffset + binio.AlignUp(int64(x.Valid[1].Cold)*sampleRow, binio.Page)
+		listed := slices.ContainsFunc(w.files, func(f stage.File) bool { return f.Name == EvalColdFile && f.Size == size })
+		if w.evalCold != int64(rows) || !listed {
+			t.Errorf("%s: %d rows, files %v", c.name, w.evalCold, w.files)
 		}
 	}
 }

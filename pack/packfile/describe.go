@@ -90,7 +90,7 @@ func levelOf(name string) string {
 		return "ssd"
 	case strings.HasPrefix(name, "cold-"):
 		return "cold"
-	case strings.HasPrefix(name, "eval."):
+	case strings.HasPrefix(name, "eval.") || strings.HasPrefix(name, "eval-cold."):
 		return "evaluation"
 	case strings.HasPrefix(name, "graph-") || name == EvalGraphFile:
 		return "graphs"

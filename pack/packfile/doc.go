@@ -54,6 +54,11 @@
 //
 //	[ eval rows by ascending place | hot by descending rank ]
 //
+// With chunks of evaluation (the parameter eval_chunks), a validation batch has a chunk too: the rows of its
+// matrix that are not always hot, in the order of the matrix. Ranks of hot.bin descend there, so a trainer
+// that holds ranks below some rank in memory reads a shorter prefix, for any rank. eval.bin stays: test
+// batches use it, and so do trainers that hold rows for evaluation.
+//
 // # Rows
 //
 // A row is its elements in the pack's dtype. A row of int8 is a float32 scale, dim signed bytes q, and
@@ -65,13 +70,14 @@
 //
 //	hot.bin          rows of ranks (min: entries) 0 … hot rows-1, no padding
 //	eval.bin         rows of the evaluation segment, by ascending node id
+//	eval-cold.bin    chunks of the validation batches, each starting on a page, if they have chunks
 //	cold-GGGGG.bin   cold chunks of the group's batches, each starting on a page
 //	ssd-GGGGG.bin    SSD level of the group's segments, each starting on a page
 //	graph-GGGGG.bin  graphs of the group's batches, each starting on a page
 //	eval-graph.bin   graphs of the validation batches, then the test batches
 //	refill.bin       min: the contents of the entries after every 64th batch, and the last
 //	hot.sums         CRC-32C of every page of hot.bin; likewise eval.sums,
-//	                 ssd-GGGGG.sums and refill.sums
+//	                 eval-cold.sums, ssd-GGGGG.sums and refill.sums
 //	index.bin        where everything lies, and the checksums of chunks and graphs
 //	meta.json        parameters, counts, the parents' fingerprints
 //
@@ -98,7 +104,7 @@
 //
 // Little-endian, no padding.
 //
-//	char[8] "DGNNPIX2"
+//	char[8] "DGNNPIX2"; with chunks of evaluation "DGNNPIX3"
 //	u32     training batches T   u32 validation batches V   u32 test batches W
 //	u32     segments S (0 without an SSD level)
 //	u32     bands B   u32 edges E (B under static, 1 under min)
@@ -110,6 +116,8 @@
 //	        u64 offset of the graph in its file  u32 its bytes  u32 its CRC-32C
 //	S ×     u64 offset in its file  u32 rows
 //	V+W ×   u32 input nodes  u32 seed nodes  u32 edges  u32 eval rows
+//	        with chunks of evaluation, zeros for test batches:
+//	        u32 rows of the chunk  u64 offset of the chunk in eval-cold.bin
 //	        u64 offset in eval-graph.bin  u32 bytes  u32 CRC-32C
 //	u64     number of pieces of all chunks
 //	u32[]   CRC-32C of each, in order
@@ -141,7 +149,8 @@
 // The version in meta.json rises with any change of the bytes, and a reader keeps the decoders of all
 // versions that a landed program wrote (versions). Version 1 is older than these, and refused: such a pack
 // must be made again. Version 2 is for nodes with one class. Version 3 is for multi-label graphs: every
-// batch has Targets of target_bytes (a fact) bytes per seed node. Nothing else differs.
+// batch has Targets of target_bytes (a fact) bytes per seed node. Nothing else differs. Versions 4 and 5 are
+// versions 2 and 3 with chunks of evaluation.
 package packfile
 
 import (
@@ -151,28 +160,38 @@ import (
 )
 
 // Format is the directory format. MultiLabelFormat is its version for batches with Targets.
+// EvalChunksFormat and MultiLabelEvalChunksFormat are these for packs with chunks of evaluation.
 var (
-	Format           = stage.Format{Name: "diskgnn.pack", Version: 2}
-	MultiLabelFormat = stage.Format{Name: Format.Name, Version: 3}
+	Format                     = stage.Format{Name: "diskgnn.pack", Version: 2}
+	MultiLabelFormat           = stage.Format{Name: Format.Name, Version: 3}
+	EvalChunksFormat           = stage.Format{Name: Format.Name, Version: 4}
+	MultiLabelEvalChunksFormat = stage.Format{Name: Format.Name, Version: 5}
 )
 
-// version has the properties of a version of the format: whether its batches have Targets, and the decoder
-// of its index.
+// version has the properties of a version of the format: whether its batches have Targets, whether its
+// validation batches have chunks, and the decoder of its index.
 type version struct {
-	targets     bool
-	decodeIndex func([]byte, Form) (*Index, error)
+	targets, evalChunks bool
+	decodeIndex         func([]byte, Form) (*Index, error)
 }
 
 var versions = stage.Versions[version]{
-	Format.Version:           {false, DecodeIndex},
-	MultiLabelFormat.Version: {true, DecodeIndex},
+	Format.Version:                     {false, false, DecodeIndex},
+	MultiLabelFormat.Version:           {true, false, DecodeIndex},
+	EvalChunksFormat.Version:           {false, true, DecodeIndex},
+	MultiLabelEvalChunksFormat.Version: {true, true, DecodeIndex},
 }
 
-// FormatFor returns the format for batches with the given bytes of Targets per seed
-// node.
-func FormatFor(targetBytes int) stage.Format {
-	if targetBytes > 0 {
+// FormatFor returns the format for batches with the given bytes of Targets per seed node, and with or
+// without chunks of validation batches.
+func FormatFor(targetBytes int, evalChunks bool) stage.Format {
+	switch {
+	case targetBytes > 0 && evalChunks:
+		return MultiLabelEvalChunksFormat
+	case targetBytes > 0:
 		return MultiLabelFormat
+	case evalChunks:
+		return EvalChunksFormat
 	}
 	return Format
 }
@@ -197,7 +216,8 @@ const (
 	// RefillHot is the batch number, in a refill record, of entries with their rows in hot.bin.
 	RefillHot = 1<<32 - 1
 
-	indexMagic = "DGNNPIX2"
+	indexMagic  = "DGNNPIX2"
+	chunksMagic = "DGNNPIX3" // with EvalChunks
 	// MaxBands is the largest number of bands that a reader accepts.
 	MaxBands = 32
 )
@@ -208,6 +228,8 @@ const (
 	HotSums       = "hot.sums"
 	EvalFile      = "eval.bin"
 	EvalSums      = "eval.sums"
+	EvalColdFile  = "eval-cold.bin"
+	EvalColdSums  = "eval-cold.sums"
 	EvalGraphFile = "eval-graph.bin"
 	RefillFile    = "refill.bin"
 	RefillSums    = "refill.sums"

@@ -53,6 +53,8 @@ type Segment struct {
 type Eval struct {
 	Inputs, Seeds, Edges int
 	Rows                 int // rows in eval.bin, which are first in the matrix
+	Cold                 int // first rows of the matrix, which are the batch's chunk; 0: it has none
+	ChunkOffset          int64
 	GraphOffset          int64
 	GraphBytes           int
 	GraphCRC             uint32
@@ -66,6 +68,8 @@ type Index struct {
 	Segments []Segment // empty without an SSD level
 	Valid    []Eval
 	Test     []Eval
+	// EvalChunks: validation batches have chunks.
+	EvalChunks bool
 }
 
 // NewTrain returns zero entries for training batches, with the given number of bands. An index has such
@@ -83,9 +87,25 @@ const (
 	headBytes    = len(indexMagic) + 6*4
 	segmentBytes = 8 + 4
 	evalBytes    = 4*4 + 16
+	evalChunk    = 4 + 8 // further ones with EvalChunks
 )
 
 func trainBytes(bands int) int { return 3*4 + 2*4*bands + 2*8 + 16 }
+
+// evalBytes returns the bytes of one entry of evaluation in index.bin.
+func (x *Index) evalBytes() int {
+	if x.EvalChunks {
+		return evalBytes + evalChunk
+	}
+	return evalBytes
+}
+
+func (x *Index) magic() string {
+	if x.EvalChunks {
+		return chunksMagic
+	}
+	return indexMagic
+}
 
 func (x *Index) size() (n int64, pieces int) {
 	tables := 1
@@ -96,7 +116,7 @@ func (x *Index) size() (n int64, pieces int) {
 		}
 	}
 	n = int64(headBytes + 8*len(x.Edges) + 8 + 4)
-	n += int64(len(x.Train))*int64(trainBytes(x.Bands)) + int64(len(x.Segments))*segmentBytes + int64(len(x.Valid)+len(x.Test))*evalBytes
+	n += int64(len(x.Train))*int64(trainBytes(x.Bands)) + int64(len(x.Segments))*segmentBytes + int64(len(x.Valid)+len(x.Test))*int64(x.evalBytes())
 	return n + 4*int64(tables)*int64(pieces), pieces
 }
 
@@ -108,7 +128,7 @@ func (x *Index) Encode() ([]byte, error) {
 		return nil, fault.New(fault.ErrInput, "%d batches with an index of %d bytes do not fit in a pack, which has at most %d batches and an index of %d bytes: presample fewer epochs, or larger batches", n, size, MaxBatches, int64(maxIndex))
 	}
 	e := indexEncoder{b: make([]byte, 0, size)}
-	e.b = append(e.b, indexMagic...)
+	e.b = append(e.b, x.magic()...)
 	e.counts("the pack", len(x.Train), len(x.Valid), len(x.Test), len(x.Segments), x.Bands, len(x.Edges))
 	for _, edge := range x.Edges {
 		e.offset(edge)
@@ -133,6 +153,10 @@ func (x *Index) Encode() ([]byte, error) {
 			v := &list[i]
 			e.batch("evaluation batch", i)
 			e.counts("input nodes, seed nodes, edges, rows", v.Inputs, v.Seeds, v.Edges, v.Rows)
+			if x.EvalChunks {
+				e.counts("rows of its chunk", v.Cold)
+				e.offset(v.ChunkOffset)
+			}
 			e.graph(v.GraphOffset, v.GraphBytes, v.GraphCRC)
 		}
 	}
@@ -196,7 +220,8 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 	if f.RowBytes < 1 || f.RowBytes > maxRowBytes {
 		return nil, fault.New(fault.ErrCorrupt, "rows of %d bytes are outside the limits of 1 to %d", f.RowBytes, maxRowBytes)
 	}
-	if len(b) < len(indexMagic)+4 || string(b[:len(indexMagic)]) != indexMagic {
+	magic := string(b[:min(len(indexMagic), len(b))])
+	if len(b) < len(indexMagic)+4 || magic != indexMagic && magic != chunksMagic {
 		return nil, fault.New(fault.ErrCorrupt, "not a pack's index")
 	}
 	body := b[:len(b)-4]
@@ -206,7 +231,7 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 	d := binio.NewDecoder(body)
 	d.Raw(len(indexMagic))
 	train, valid, test, segments := d.Count(0), d.Count(0), d.Count(0), d.Count(0)
-	x := &Index{Bands: d.Count(0)}
+	x := &Index{Bands: d.Count(0), EvalChunks: magic == chunksMagic}
 	edges := d.Count(8)
 	if x.Bands < 1 || x.Bands > MaxBands || edges < 1 || edges > x.Bands {
 		d.Fail("%d bands and %d band edges do not fit together", x.Bands, edges)
@@ -219,7 +244,7 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 			d.Fail("the band edges do not descend")
 		}
 	}
-	if train*trainBytes(x.Bands)+segments*segmentBytes+(valid+test)*evalBytes > d.Rest() {
+	if train*trainBytes(x.Bands)+segments*segmentBytes+(valid+test)*x.evalBytes() > d.Rest() {
 		d.Fail("%d training, %d validation and %d test batches and %d segments do not fit in the %d bytes left", train, valid, test, segments, d.Rest())
 	}
 	if d.Err() != nil {
@@ -237,11 +262,10 @@ func DecodeIndex(b []byte, f Form) (*Index, error) {
 			d.Fail("a segment does not begin on a page")
 		}
 	}
-	for i := range x.Valid {
-		decodeEval(d, &x.Valid[i])
-	}
-	for i := range x.Test {
-		decodeEval(d, &x.Test[i])
+	for _, list := range [][]Eval{x.Valid, x.Test} {
+		for i := range list {
+			decodeEval(d, &list[i], x.EvalChunks)
+		}
 	}
 	x.decodePieces(d, f)
 	return x, d.Err()
@@ -308,10 +332,13 @@ func (x *Index) SharePieces(f Form, sums, frames []uint32) {
 	}
 }
 
-func decodeEval(d *binio.Decoder, e *Eval) {
+func decodeEval(d *binio.Decoder, e *Eval, chunks bool) {
 	e.Inputs, e.Seeds, e.Edges, e.Rows = int(d.U32()), int(d.U32()), int(d.U32()), int(d.U32())
+	if chunks {
+		e.Cold, e.ChunkOffset = int(d.U32()), int64(d.U64())
+	}
 	e.GraphOffset, e.GraphBytes, e.GraphCRC = int64(d.U64()), int(d.U32()), d.U32()
-	if e.GraphOffset < 0 || e.Rows > e.Inputs {
+	if e.GraphOffset < 0 || e.ChunkOffset < 0 || e.Rows > e.Inputs || e.Cold > e.Inputs {
 		d.Fail("the counts and offsets of an evaluation batch are inconsistent")
 	}
 }

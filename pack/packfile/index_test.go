@@ -43,6 +43,16 @@ func compressed() (*Index, Form) {
 	return x, f
 }
 
+// chunked is the sample with chunks of evaluation.
+func chunked() *Index {
+	x := sample()
+	x.EvalChunks = true
+	x.Valid[0].Cold = 4
+	x.Valid = append(x.Valid, Eval{Inputs: 3, Seeds: 1, Edges: 2, Rows: 1, Cold: 3, ChunkOffset: 401408, GraphOffset: 4096, GraphBytes: 40, GraphCRC: 5})
+	x.Test = []Eval{{Inputs: 2, Seeds: 1, Edges: 1, Rows: 1, GraphOffset: 8192, GraphBytes: 40, GraphCRC: 6}}
+	return x
+}
+
 func encode(t testing.TB, x *Index) []byte {
 	t.Helper()
 	b, err := x.Encode()
@@ -61,6 +71,15 @@ func TestIndexRoundTrip(t *testing.T) {
 	if d := cmp.Diff(frames, got, cmpopts.EquateEmpty()); d != "" {
 		t.Error(d)
 	}
+	if got, err = DecodeIndex(encode(t, chunked()), sampleForm); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(chunked(), got, cmpopts.EquateEmpty()); d != "" {
+		t.Error(d)
+	}
+	if n := len(encode(t, chunked())) - len(encode(t, sample())); n != 3*12+2*32 { // of three batches, two of them more
+		t.Errorf("chunks of evaluation take %d bytes more", n)
+	}
 	want := sample()
 	if got, err = DecodeIndex(encode(t, want), sampleForm); err != nil {
 		t.Fatal(err)
@@ -77,15 +96,27 @@ func TestIndexRoundTrip(t *testing.T) {
 }
 
 func TestIndexDamage(t *testing.T) {
-	whole := encode(t, sample())
-	for i := range whole {
-		bad := bytes.Clone(whole)
-		bad[i] ^= 0x10
-		if _, err := DecodeIndex(bad, sampleForm); !errors.Is(err, fault.ErrCorrupt) {
-			t.Errorf("byte %d changed: %v", i, err)
+	for _, x := range []*Index{sample(), chunked()} {
+		whole := encode(t, x)
+		for i := range whole {
+			bad := bytes.Clone(whole)
+			bad[i] ^= 0x10
+			if _, err := DecodeIndex(bad, sampleForm); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("byte %d changed: %v", i, err)
+			}
+			if _, err := DecodeIndex(whole[:i], sampleForm); !errors.Is(err, fault.ErrCorrupt) {
+				t.Errorf("%d bytes: %v", i, err)
+			}
 		}
-		if _, err := DecodeIndex(whole[:i], sampleForm); !errors.Is(err, fault.ErrCorrupt) {
-			t.Errorf("%d bytes: %v", i, err)
+	}
+	for what, change := range map[string]func(e *Eval){
+		"more rows than the matrix": func(e *Eval) { e.Cold = 6 },
+		"a negative offset":         func(e *Eval) { e.ChunkOffset = -4096 },
+	} {
+		x := chunked()
+		change(&x.Valid[0])
+		if _, err := DecodeIndex(encode(t, x), sampleForm); !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("a chunk of %s: %v", what, err)
 		}
 	}
 }
@@ -99,6 +130,7 @@ func TestIndexHasNoRoom(t *testing.T) {
 		"rows of segment 0":                        func(x *Index) { x.Segments[0].Rows = 1 << 32 },
 		"bytes of its graph of evaluation batch 0": func(x *Index) { x.Valid[0].GraphBytes = 1 << 40 },
 		"rows of evaluation batch 0":               func(x *Index) { x.Valid[0].Edges = -1 },
+		"rows of its chunk of evaluation batch 1":  func(x *Index) { *x = *chunked(); x.Valid[1].Cold = 1 << 32 },
 	} {
 		x := sample()
 		change(x)
@@ -144,6 +176,8 @@ func FuzzDecodeIndex(f *testing.F) {
 	frames, _ := compressed()
 	whole = encode(f, frames)
 	f.Add(whole[:len(whole)-4], true)
+	whole = encode(f, chunked())
+	f.Add(whole[:len(whole)-4], false)
 	f.Fuzz(func(t *testing.T, body []byte, codec bool) {
 		form := sampleForm
 		if codec {

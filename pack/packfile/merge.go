@@ -79,6 +79,7 @@ func (w *merging) add(r *Reader) error {
 	copy(w.index.Segments[lo:hi], x.Segments[lo:hi])
 	w.facts.ColdRows += f.ColdRows
 	w.facts.SSDRows += f.SSDRows
+	w.facts.EvalColdRows += f.EvalColdRows
 	w.facts.ChunkBytes = max(w.facts.ChunkBytes, f.ChunkBytes)
 	w.facts.GraphBytes = max(w.facts.GraphBytes, f.GraphBytes)
 	return nil
@@ -86,7 +87,7 @@ func (w *merging) add(r *Reader) error {
 
 // shared returns the facts that all shards of a pack have in common.
 func shared(f Facts) Facts {
-	f.ColdRows, f.SSDRows, f.ChunkBytes, f.GraphBytes = 0, 0, 0, 0
+	f.ColdRows, f.SSDRows, f.EvalColdRows, f.ChunkBytes, f.GraphBytes = 0, 0, 0, 0, 0
 	return f
 }
 
@@ -118,7 +119,7 @@ func (s *shardFiles) source(f stage.File) shard.Source {
 // graphs in the index, or by the checksum of the whole file in meta.json.
 func (s *shardFiles) checker(name string, f stage.File) (binio.Checker, error) {
 	facts, x := &s.whole.facts, s.whole.index
-	tables := map[string]string{HotFile: HotSums, EvalFile: EvalSums, RefillFile: RefillSums}
+	tables := map[string]string{HotFile: HotSums, EvalFile: EvalSums, EvalColdFile: EvalColdSums, RefillFile: RefillSums}
 	var ranges iter.Seq[binio.Range]
 	switch group, ok := s.group[f.Name]; {
 	case tables[f.Name] != "":

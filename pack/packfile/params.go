@@ -15,6 +15,8 @@ type Params struct {
 	Policy    string     `json:"policy"`
 	MaxDisk   int64      `json:"max_disk,omitempty"` // bytes; 0: unlimited
 	Codec     string     `json:"codec"`              // codec of the chunks
+	// EvalChunks: validation batches have chunks too.
+	EvalChunks bool `json:"eval_chunks,omitempty"`
 }
 
 // Facts are the counts that a trainer needs before it reads anything else.
@@ -36,6 +38,8 @@ type Facts struct {
 	EvalRows int64 `json:"eval_rows"`
 	SSDRows  int64 `json:"ssd_rows"`
 	ColdRows int64 `json:"cold_rows"`
+	// EvalColdRows are the rows in the chunks of validation batches.
+	EvalColdRows int64 `json:"eval_cold_rows,omitempty"`
 
 	Segment  int `json:"segment"`  // batches per segment; 1: no SSD level
 	Segments int `json:"segments"` // number of segments of training batches

@@ -112,9 +112,10 @@ func readSized(fsys vfs.FS, name string, size int64) (_ []byte, err error) {
 }
 
 // summedFiles has the file of rows for each table of page checksums that is not numbered.
-var summedFiles = map[string]string{HotSums: HotFile, EvalSums: EvalFile, RefillSums: RefillFile}
+var summedFiles = map[string]string{HotSums: HotFile, EvalSums: EvalFile, EvalColdSums: EvalColdFile, RefillSums: RefillFile}
 
-// Sums reads a table of page checksums, given its name: HotSums, EvalSums, RefillSums or a name of SSDSums.
+// Sums reads a table of page checksums, given its name: HotSums, EvalSums, EvalColdSums, RefillSums or a name
+// of SSDSums.
 // A table that does not match meta.json is an error of kind fault.ErrCorrupt.
 func (r *Reader) Sums(fsys vfs.FS, name string) (binio.Sums, error) {
 	covers, ok := summedFiles[name]
@@ -280,5 +281,15 @@ func (r *Reader) DecodeEvalGraph(e *Eval, raw []byte, b *graph.Batch) error {
 	if !ascendsBelow(b.Input[:e.Rows], r.facts.HotRows+r.facts.EvalRows) || !descends(b.Input[e.Rows:]) {
 		return fault.New(fault.ErrCorrupt, "%s: the input nodes of an evaluation batch are out of order", name)
 	}
-	return inRange(name, e.GraphOffset, b.Input[e.Rows:], 0, r.facts.HotRows)
+	// Of the others, those in the batch's chunk come before those that are always hot.
+	hot, least := b.Input[e.Rows:], r.facts.HotRows
+	if e.Cold > 0 {
+		cold := e.Cold - e.Rows
+		least = r.index.Edges[len(r.index.Edges)-1]
+		if err := inRange(name, e.GraphOffset, hot[:cold], least, r.facts.HotRows); err != nil {
+			return err
+		}
+		hot = hot[cold:]
+	}
+	return inRange(name, e.GraphOffset, hot, 0, least)
 }

@@ -34,6 +34,9 @@ func (r *Reader) Verify(ctx context.Context, fsys vfs.FS, rep progress.Reporter)
 	if r.part.Common {
 		tables = append(tables, [2]string{HotFile, HotSums}, [2]string{EvalFile, EvalSums})
 	}
+	if _, ok := r.files[EvalColdFile]; ok {
+		tables = append(tables, [2]string{EvalColdFile, EvalColdSums})
+	}
 	if _, ok := r.files[RefillFile]; ok {
 		tables = append(tables, [2]string{RefillFile, RefillSums})
 	}
