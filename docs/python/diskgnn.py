@@ -172,14 +172,14 @@ class Pack(Directory):
     """The training batches with their features."""
 
     def __init__(self, path, n_classes=None):
-        super().__init__(path, "diskgnn.pack", (2, 3))
+        super().__init__(path, "diskgnn.pack", (2, 3, 4, 5))
         if self.params["codec"] != "none":
             raise ValueError(f"{path}: its chunks are compressed ({self.params['codec']}): pack with --compress-chunks none")
         if self.params["policy"] != "static":
             raise ValueError(f"{path}: its policy is {self.params['policy']}: pack with --policy static")
         f, self.n_classes = self.facts, n_classes or self.facts["classes"]
         r = Reader(self.file("index.bin", "u1").tobytes())
-        if r.take("S8", 1)[0] != b"DGNNPIX2":
+        if r.take("S8", 1)[0] not in (b"DGNNPIX2", b"DGNNPIX3"):
             raise ValueError(f"{path}/index.bin is no index of a pack")
         train, _, _, segments, bands, edges = r.take("<u4", 6).tolist()
         r.take("<u8", edges)
