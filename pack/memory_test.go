@@ -11,6 +11,7 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
+	"diskgnn/graph"
 	"diskgnn/graph/batchcodec"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -145,11 +146,11 @@ func TestBooks(t *testing.T) {
 // is encoded.
 func TestBooksOfPages(t *testing.T) {
 	none := counts{bands: 2, train: 10, evals: 3}
-	for _, c := range [][4]int64{{5, 7, 3, 4*15 + 8*7}, {8, 7, 3, 4*18 + 8*8}, {5, 7, 9, 4*21 + 8*9}} {
+	for _, c := range [][5]int64{{5, 7, 3, 0, 4*15 + 8*7}, {8, 7, 3, 0, 4*18 + 8*8}, {5, 7, 9, 0, 4*21 + 8*9}, {5, 7, 3, 11, 4*26 + 8*11}} {
 		with := none
-		with.hot, with.eval, with.ssd = c[0], c[1], c[2]
-		if got := with.books() - none.books(); got != c[3] {
-			t.Errorf("%d hot pages, %d of evaluation, %d shared: %d bytes, want %d", c[0], c[1], c[2], got, c[3])
+		with.hot, with.eval, with.ssd, with.evalCold = c[0], c[1], c[2], c[3]
+		if got := with.books() - none.books(); got != c[4] {
+			t.Errorf("%d hot pages, %d of evaluation, %d shared, %d of its chunks: %d bytes, want %d", c[0], c[1], c[2], c[3], got, c[4])
 		}
 	}
 }
@@ -164,6 +165,59 @@ func TestBooksOfADecision(t *testing.T) {
 	d.Part.Common = true
 	if got, want := p.books(&d)-without, int64(4*(11+101)+8*101); got != want {
 		t.Errorf("%d bytes for 10 and 100 pages, want %d", got, want)
+	}
+}
+
+// TestBooksOfEvalChunks: 1000 rows of 64 bytes are 16 pages, and each batch of validation may begin another.
+func TestBooksOfEvalChunks(t *testing.T) {
+	r := opened(t, drawn(t, datasettest.Params{Nodes: 100, AvgDegree: 4, Dim: 16, Seed: 5}.Raw()))
+	p := &Packing{request: r}
+	d := cut.Decision{Facts: r.facts, Bands: 1, Part: packfile.Part{Common: true}}
+	without := p.books(&d)
+	d.EvalCold = 1000
+	pages := int64(16 + r.facts.Valid)
+	if got, want := p.books(&d)-without, 4*pages+8*(pages-1); got != want || r.facts.Valid == 0 {
+		t.Errorf("%d bytes for chunks of %d batches, want %d", got, r.facts.Valid, want)
+	}
+}
+
+// TestChunkMemory divides memory between batches and rows by hand: as many batches as workers, in at most half
+// of it, and no more rows than a range has.
+func TestChunkMemory(t *testing.T) {
+	for _, c := range []struct {
+		workers    int
+		room, slot int64
+		rangeRows  int64
+		slots      int
+		rows, row  int64
+	}{
+		{4, 1000, 100, 50, 4, 50, 10},
+		{4, 1000, 100, 70, 4, 60, 10},
+		{9, 1000, 100, 70, 5, 50, 10},
+		{4, 1000, 600, 70, 1, 40, 10},
+		{4, 500, 600, 70, 1, 0, 10},
+	} {
+		m := allotment{rangeRows: c.rangeRows}
+		m.chunks(&Options{Workers: c.workers}, c.room, c.slot, c.row)
+		if m.chunkSlots != c.slots || m.chunkRows != c.rows {
+			t.Errorf("%+v: %d batches and %d rows", c, m.chunkSlots, m.chunkRows)
+		}
+	}
+	o := Options{Workers: 2, EvalChunks: true, Memory: 1 << 30}
+	f := packfile.Facts{Nodes: 20_000_000, RowBytes: 512, Segment: 1}
+	s := mbfile.Facts{Eval: mbfile.Summary{Max: graph.Sizes{Src: []int{1_000_000}, Dst: []int{1000}, Edges: []int{1_000_000}}}}
+	p, err := planMemory(&o, &f, s, ledger{})
+	room := o.Memory - cut.HeldMemory(f.Nodes) - 2*4096
+	if err != nil || p.chunkSlots != int(min(2, room/2/(cut.SlotBytes(s)+1<<20))) || p.chunkRows < leastRange/512 || p.chunkRows*512+int64(p.chunkSlots)*(cut.SlotBytes(s)+1<<20) > room || p.chunkRows > p.rangeRows {
+		t.Errorf("%+v, %v", p, err)
+	}
+	least := leastMemory(&o, &f, s, ledger{})
+	if o.Memory = least - 1<<20; fit(&o, &f, s, ledger{}).rangeRows > 0 {
+		t.Errorf("%d bytes suffice", o.Memory)
+	}
+	o.EvalChunks = false
+	if without := leastMemory(&o, &f, s, ledger{}); least <= without {
+		t.Errorf("chunks take no memory: at least %d bytes, without %d", least, without)
 	}
 }
 

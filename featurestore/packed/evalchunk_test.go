@@ -1,17 +1,23 @@
 package packed_test
 
 import (
+	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/packed"
+	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
+	"diskgnn/iostack/faultio"
 	"diskgnn/pack"
+	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 )
 
@@ -104,13 +110,14 @@ func TestEvalChunkReads(t *testing.T) {
 					t.Fatal(err)
 				}
 				begin, end := w.missing(t, l, i)
-				want, requests := int64(0), int64(1)
+				want, requests, useful := int64(0), int64(1), int64(w.reader.Index().Valid[i].GraphBytes)
 				if begin < end {
 					begin -= begin % c.period
+					useful += int64(end-begin) * rb
 					want, requests = binio.AlignUp(int64(end-begin)*rb, binio.Page), 2
 				}
 				got := sl.Counts()
-				if got.BytesRead-got.GraphRead != want || got.Requests != requests || got.RAMRows != len(sl.Batch().Input)-max(0, end-begin) {
+				if got.BytesRead-got.GraphRead != want || got.Requests != requests || got.UsefulBytes != useful || got.RAMRows != len(sl.Batch().Input)-max(0, end-begin) {
 					t.Errorf("rows of %d bytes in %d bytes, batch %d: %+v, want %d bytes for rows %d to %d", rb, memory, i, got, want, begin, end)
 				}
 				sum += want
@@ -163,10 +170,103 @@ func TestEvalChunksPay(t *testing.T) {
 	index := w.reader.Index()
 	index.Test = nil
 	e := &index.Valid[0]
+	beyond := f.HotRows - index.Edges[len(index.Edges)-1]
 	e.Rows, e.Inputs = int(f.EvalRows/4), int(f.EvalRows/4)+int(f.HotRows)
-	for validations, want := range []int64{0, 0, 0, 0, 0, f.EvalRows} {
-		if l := planHolding(t, w, 1<<30, validations); l.HeldEval != want {
-			t.Errorf("%d validations of a quarter of the rows: %d of %d rows of eval.bin are held", validations, l.HeldEval, f.EvalRows)
+	e.Cold = e.Rows + int(beyond/4)
+	for validations := range 6 {
+		wantEval, wantHot := int64(0), int64(0)
+		if validations == 5 {
+			wantEval, wantHot = f.EvalRows, beyond
+		}
+		if l := planHolding(t, w, 1<<30, validations); l.HeldEval != wantEval || l.HeldHot != wantHot {
+			t.Errorf("%d validations of a quarter of the rows: %d of %d rows of eval.bin are held, %d of %d of hot.bin", validations, l.HeldEval, f.EvalRows, l.HeldHot, beyond)
+		}
+	}
+}
+
+// TestEvalChunksForged: an index, facts and graphs that do not fit together are refused, though all checksums
+// are right.
+func TestEvalChunksForged(t *testing.T) {
+	w := chunkedWorld(t, 25, 20, "same")
+	facts, form := w.reader.Facts(), w.reader.Form()
+	reencode := func(f *forgery, change func(x *packfile.Index)) {
+		x, err := packfile.DecodeIndex(f.files[packfile.IndexFile], form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(x)
+		if f.files[packfile.IndexFile], err = x.Encode(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	least := w.reader.Index().Edges[2]
+	for name, c := range map[string]func(f *forgery){
+		"":                     func(*forgery) {},
+		"more rows":            func(f *forgery) { f.set("eval_cold_rows", facts.EvalColdRows+1) },
+		"without a parameter":  func(f *forgery) { delete(f.params, "eval_chunks") },
+		"without a version":    func(f *forgery) { f.meta.Format = packfile.Format },
+		"without in the index": func(f *forgery) { reencode(f, func(x *packfile.Index) { x.EvalChunks = false }) },
+		"neither parameter nor version": func(f *forgery) {
+			delete(f.params, "eval_chunks")
+			f.meta.Format = packfile.Format
+		},
+		"a cold row too few": func(f *forgery) {
+			reencode(f, func(x *packfile.Index) { x.Valid[1].Cold-- })
+			f.set("eval_cold_rows", facts.EvalColdRows-1)
+		},
+		"a cold row too many": func(f *forgery) {
+			reencode(f, func(x *packfile.Index) { x.Valid[1].Cold++ })
+			f.set("eval_cold_rows", facts.EvalColdRows+1)
+		},
+		"an edge above a row": func(f *forgery) { reencode(f, func(x *packfile.Index) { x.Edges[2] = least + 30 }) },
+	} {
+		f := forge(t, w.pack)
+		c(f)
+		out := filepath.Join(t.TempDir(), "P")
+		f.write(t, out)
+		r, err := packfile.Open(vfs.OS, out)
+		if err == nil {
+			var b graph.Batch
+			graphs := f.files[packfile.EvalGraphFile]
+			for i := range r.Index().Valid {
+				e := &r.Index().Valid[i]
+				err = errors.Join(err, r.DecodeEvalGraph(e, graphs[e.GraphOffset:e.GraphOffset+int64(e.GraphBytes)], &b))
+			}
+		}
+		if (err == nil) != (name == "") || err != nil && !errors.Is(err, fault.ErrCorrupt) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestEvalChunkGivenUp: a batch that was given up leaves nothing that the next one could take for its own.
+func TestEvalChunkGivenUp(t *testing.T) {
+	w := chunkedWorld(t, 25, 20, "same")
+	boom := errors.New("boom")
+	s := w.open(t, faultio.Wrap(newStack(t), faultio.On(faultio.File("eval-cold.bin"), faultio.Fail(boom))), planHolding(t, w, 0, 9))
+	defer s.Close()
+	if _, err := s.Preload(t.Context(), progress.Discard); err != nil {
+		t.Fatal(err)
+	}
+	slot, err := s.View(0).NewSlot(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slot.Free()
+	valid := featurestore.Ref{Split: featurestore.Valid}
+	for range 2 {
+		if err := errors.Join(slot.Start(valid), slot.LoadGraph(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if err := slot.Wait(t.Context()); !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		clear(slot.Matrix())
+		if err := slot.Start(valid); err != nil {
+			t.Fatal(err)
+		}
+		if err := slot.Wait(t.Context()); err != nil { // given up before its graph
+			t.Fatal(err)
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // hold adds rows to a layout that evaluation batches find in memory: of eval.bin, then of hot.bin beyond
 // the cache. Reading a file once, in sequence, replaces the runs of pages that every batch reads. A file is
-// left on disk if these runs are fewer bytes, and the rest of a file if memory ends. With chunks, which are
-// no longer than their rows, hot.bin comes first: each of its rows is in more batches.
+// left on disk if these runs are fewer bytes, and the rest of a file if memory ends. With chunks,
+// which have rows without the rest of their pages, hot.bin comes first: more batches have its rows.
 func (p *planner) hold(l Layout, h featurestore.Hold) Layout {
 	f := p.r.Facts()
 	rb := int64(f.RowBytes)
@@ -29,7 +29,7 @@ func (p *planner) hold(l Layout, h featurestore.Hold) Layout {
 		of   func(*packfile.Eval) int
 	}{
 		{&l.HeldEval, f.EvalRows, func(e *packfile.Eval) int { return e.Rows }},
-		{&l.HeldHot, hot, func(e *packfile.Eval) int { return e.Inputs - e.Rows }},
+		{&l.HeldHot, hot, hotRows},
 	}
 	if p.r.Index().EvalChunks {
 		slices.Reverse(files)
@@ -43,6 +43,14 @@ func (p *planner) hold(l Layout, h featurestore.Hold) Layout {
 	l = p.measured(l)
 	l.HeldBytes, l.RAMBytes = l.RAMBytes-cached, cached
 	return l
+}
+
+// hotRows returns the most rows of hot.bin that a batch reads from disk.
+func hotRows(e *packfile.Eval) int {
+	if e.Cold > 0 {
+		return e.Cold - e.Rows
+	}
+	return e.Inputs - e.Rows
 }
 
 // runs returns the bytes that evaluation batches read, for the whole job, as chunks or as runs of pages out of

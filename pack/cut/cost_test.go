@@ -2,11 +2,13 @@ package cut
 
 import (
 	"errors"
+	"slices"
 	"testing"
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
+	"diskgnn/internal/shard"
 	"diskgnn/pack/packfile"
 	"diskgnn/presample/mbfile"
 )
@@ -38,6 +40,43 @@ func TestPackBytesByHand(t *testing.T) {
 	}
 	if got, want := d.bytes(0, level{cold: 1000, ssd: 700, uses: 900, segment: 2}), int64(8192+unshared+segmented+(8+6+6)*file); got != want {
 		t.Errorf("segments of two batches: %d bytes, want %d", got, want)
+	}
+}
+
+// TestEvalChunksByHand counts uses of the ranks 0 to 9 by three batches, of which one trains and one validates, at
+// edges of 8, 5 and 2, and adds up their files.
+func TestEvalChunksByHand(t *testing.T) {
+	d := costs{facts: packfile.Facts{RowBytes: 100, Train: 1, Valid: 1, Test: 1}, edges: []int64{8, 5, 2}, eval: []int64{0, 0, 0}, form: packfile.Form{RowBytes: 100}}
+	without := d.bytes(0, unshared(0))
+	if d.evalChunks(false)(1, 9); d.evalCold != nil || d.evalChunkRows() != 0 {
+		t.Errorf("counted without being wanted: %v", d.evalCold)
+	}
+	use := d.evalChunks(true)
+	for batch := 1; batch < 3; batch++ {
+		for rank := uint32(1); rank < 10; rank++ {
+			use(batch, rank)
+		}
+	}
+	if want := []int64{2, 3, 4}; !slices.Equal(d.evalCold, want) { // the last edge has ranks 2, 3, 4 and, as under min, 1
+		t.Errorf("rows by edge: %v, want %v", d.evalCold, want)
+	}
+	const chunk = 400 + 4095
+	if got, want := d.bytes(0, unshared(0))-without, int64(chunk+32+chunk/4096*4+2*12+2*256); d.evalChunkRows() != 4 || got != want {
+		t.Errorf("%d rows, %d bytes, want %d", d.evalChunkRows(), got, want)
+	}
+	if d.edges = d.edges[:2]; d.evalChunkRows() != 3 {
+		t.Errorf("%d rows at the second edge", d.evalChunkRows())
+	}
+}
+
+// TestEvalChunksOfShards: the first of two shards of two groups has all chunks of validation batches.
+func TestEvalChunksOfShards(t *testing.T) {
+	for i, want := range []int64{1000*4 + 300, 300} {
+		d := Decision{Facts: packfile.Facts{Train: 128, Segment: 1, RowBytes: 4, HotRows: 100, EvalRows: 200}, EvalCold: 700, Bytes: 1000*4 + 600}
+		d.Part = packfile.PartOf(shard.Shard{Index: i, Count: 2}, &d.Facts)
+		if got := d.ownBytes(0); got != want {
+			t.Errorf("shard %d: %d bytes, want %d", i, got, want)
+		}
 	}
 }
 

@@ -78,8 +78,7 @@ func (w *merging) add(r *Reader) error {
 	lo, hi = x.segments(r.part, f)
 	copy(w.index.Segments[lo:hi], x.Segments[lo:hi])
 	w.facts.ColdRows += f.ColdRows
-	w.facts.SSDRows += f.SSDRows
-	w.facts.EvalColdRows += f.EvalColdRows
+	w.facts.SSDRows += f.SSDRows // EvalColdRows are of the first shard
 	w.facts.ChunkBytes = max(w.facts.ChunkBytes, f.ChunkBytes)
 	w.facts.GraphBytes = max(w.facts.GraphBytes, f.GraphBytes)
 	return nil
