@@ -45,9 +45,8 @@ func TestFlip(t *testing.T) {
 	compressed.RangeRows, compressed.Compress = 50, packfile.CodecS2
 	min := minOptions(ds, samples, "")
 	min.RangeRows = 15
-	evaluation := ranges
-	evaluation.EvalChunks = true
-	for what, o := range map[string]pack.Options{"ranges": ranges, "ssd": wide, "compressed": compressed, "min": min, "evaluation": evaluation} {
+	ranges.EvalChunks = true
+	for what, o := range map[string]pack.Options{"ranges": ranges, "ssd": wide, "compressed": compressed, "min": min} {
 		t.Run(what, func(t *testing.T) { flipAll(t, o) })
 	}
 }
