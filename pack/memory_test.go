@@ -181,7 +181,7 @@ func TestBooksOfEvalChunks(t *testing.T) {
 	}
 }
 
-// TestChunkMemory divides memory between batches and rows by hand: as many batches as workers, in at most half
+// TestChunkMemory divides memory between batches and rows by hand: a batch for each worker, in at most half
 // of it, and no more rows than a range has.
 func TestChunkMemory(t *testing.T) {
 	for _, c := range []struct {

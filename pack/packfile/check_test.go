@@ -94,7 +94,7 @@ func TestCheckEvalChunks(t *testing.T) {
 		{"right", func(*Index) {}, true},
 		{"all rows", func(x *Index) { x.Valid[0].Cold, x.Valid[1].ChunkOffset = 5, 503808 }, true},
 		{"rows of eval.bin alone", func(x *Index) { x.Valid[1].Cold = 1 }, true},
-		{"fewer rows than of eval.bin", func(x *Index) { x.Valid[0].Cold, x.Valid[1].ChunkOffset = 2, 204800 }, false},
+		{"fewer rows than of eval.bin", func(x *Index) { x.Valid[0].Cold, x.Valid[1].ChunkOffset = 2, 200704 }, false},
 		{"a chunk after a gap", func(x *Index) { x.Valid[1].ChunkOffset += 4096 }, false},
 		{"a chunk over another", func(x *Index) { x.Valid[1].ChunkOffset = 0 }, false},
 		{"a first chunk that is not at the beginning", func(x *Index) { x.Valid[0].ChunkOffset = 4096 }, false},

@@ -80,6 +80,11 @@ func TestIndexRoundTrip(t *testing.T) {
 	if n := len(encode(t, chunked())) - len(encode(t, sample())); n != 3*12+2*32 { // of three batches, two of them more
 		t.Errorf("chunks of evaluation take %d bytes more", n)
 	}
+	for _, x := range []*Index{frames, chunked(), sample()} {
+		if size, _ := x.size(); size != int64(len(encode(t, x))) {
+			t.Errorf("%d bytes are expected, %d made", size, len(encode(t, x)))
+		}
+	}
 	want := sample()
 	if got, err = DecodeIndex(encode(t, want), sampleForm); err != nil {
 		t.Fatal(err)
