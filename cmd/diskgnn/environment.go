@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"diskgnn/internal/fault"
+	"diskgnn/train"
 )
 
 // environment has the environment variables of flags that neither the command line nor the configuration
@@ -30,7 +32,7 @@ func applyEnvironment(c *cli.Context, command string, flags []cli.Flag) (names [
 	for _, name := range flagNames(flags) {
 		variable := environment[name]
 		value := os.Getenv(variable)
-		if variable == "" || value == "" || c.IsSet(name) {
+		if variable == "" || value == "" || c.IsSet(name) || name == "gpu-memory" && withoutGPU(c) {
 			continue
 		}
 		if err := c.Set(name, value); err != nil {
@@ -39,6 +41,15 @@ func applyEnvironment(c *cli.Context, command string, flags []cli.Flag) (names [
 		names = append(names, name)
 	}
 	return names, nil
+}
+
+// withoutGPU reports whether a command computes without a GPU, which limits of its memory do not concern.
+func withoutGPU(c *cli.Context) bool {
+	engine := os.Getenv(environment["engine"])
+	if c.IsSet("engine") {
+		engine = fmt.Sprint(c.Generic("engine"))
+	}
+	return slices.Contains([]string{train.EngineCPU, train.EngineNone}, strings.TrimSpace(engine))
 }
 
 // given returns the names of the set flags, except those set by the environment: a resumed run prefers

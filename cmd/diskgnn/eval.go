@@ -56,7 +56,6 @@ func evalCommand() command {
 				return s.settle(&o, &o.Memory)
 			}
 			x.Run, x.Weights, x.Memory, x.Threads, x.IO, x.BLAS = o.Run, o.Weights, o.Memory, o.Threads, o.IO, o.BLAS
-			s.forEngine(&x)
 			return s.settle(&x, &x.Memory)
 		},
 		run: func(ctx context.Context, s *session) (outcome, error) {
@@ -75,13 +74,6 @@ func evalCommand() command {
 			out.next = usedBy(predicting(x.Run, x.Dataset), x.Weights, x.Accept)
 			return out, err
 		},
-	}
-}
-
-// forEngine clears a limit of the GPU's memory that only the environment sets, if the CPU computes.
-func (s *session) forEngine(x *exact.Options) {
-	if x.Engine == train.EngineCPU && !slices.Contains(s.given, "gpu-memory") {
-		x.GPUMemory = 0
 	}
 }
 
@@ -218,7 +210,6 @@ func predictCommand() command {
 			if o.Shard, err = s.shard(part); err != nil {
 				return err
 			}
-			s.forEngine(&o.Options)
 			return s.settle(&o, &o.Memory)
 		},
 		agrees:   func(context.Context) error { return o.Agrees(vfs.OS) },
