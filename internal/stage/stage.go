@@ -414,6 +414,14 @@ func (d *Dir) End(err error) error {
 	return errors.Join(err, d.Close())
 }
 
+// Drop is End for a stage that cannot go on from its files: after any error NAME.partial is removed.
+func (d *Dir) Drop(err error) error {
+	if d.lock != nil && err != nil {
+		_ = d.discard() // files that cannot be removed stay, as after a crash
+	}
+	return errors.Join(err, d.Close())
+}
+
 // interrupted reports whether an error is an interruption of the work.
 func interrupted(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fault.ErrInterrupted)

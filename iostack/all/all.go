@@ -77,6 +77,15 @@ func Open(kind string, options iostack.Options) (s iostack.Stack, reason string,
 	return nil, "", fault.New(fault.ErrUsage, "no such I/O backend: %q is not one of %s, nvme:TARGET", kind, strings.Join(Kinds(), ", "))
 }
 
+// Beside returns the kind of a stack that reads files into the host's memory, beside a stack of the given kind: the same,
+// or Auto where that reads into a GPU's memory, or reads raw drives.
+func Beside(kind string) string {
+	if kind == cufile.Name || IsNVMe(kind) {
+		return Auto
+	}
+	return kind
+}
+
 // openUring starts io_uring, which tests itself with a read. Without direct reads it refuses, unless the
 // user chose it: pread is faster there, since its workers copy from the page cache in parallel.
 func openUring(options iostack.Options, chosen bool) (iostack.Stack, string, error) {

@@ -57,11 +57,12 @@ func evaluate(ctx context.Context, fsys vfs.FS, o Options, rep progress.Reporter
 // examine reads the nodes to score, and calls prepare, which may be decide.
 func (j *job) examine(ctx context.Context, prepare preparing) (*exam, error) {
 	f, last := j.data.Facts(), j.model.Layers()-1
-	more := examBytes(&f, j.run.Metric())
+	held, making := examBytes(&f, j.run.Metric(), splits)
+	more := held + making + classNameBytes(&f)
 	if j.fixed+more > j.options.Memory && j.parts.room == 0 { // nothing fits
 		return nil, prepare(ctx, last, targets{nodes: f.Nodes, ids: []uint32{}}, more)
 	}
-	e, err := newExam(ctx, j.data, j.run.Metric())
+	e, err := newExam(ctx, j.data, j.run.Metric(), splits)
 	if err != nil {
 		return nil, j.ofDataset(err)
 	}
@@ -94,34 +95,39 @@ type exam struct {
 	targets []byte // classes of multi-label nodes, row bytes each
 	row     int
 	split   []uint8
-	scorers []score.Scorer // one for each split
+	scorers []score.Scorer // one for each scored split
 }
 
-// examBytes returns the bytes of an exam: labels of all nodes while it is made, and for every
-// scored node its id twice, its label, split and classes, and its part of a scorer; and the names of
-// classes.
-func examBytes(f *dataset.Facts, metric string) int64 {
-	n := f.Train + f.Valid + f.Test
-	bytes := 4*f.Nodes + n*(4+4+4+1+int64(f.TargetBytes()))
-	for _, s := range []int64{f.Train, f.Valid, f.Test} {
-		held, _ := score.Bytes(score.Options{Metric: metric, MultiLabel: f.TargetBytes() > 0, Classes: f.Classes, Rows: s})
-		bytes += held
+// examBytes returns the bytes of an exam of the splits: of every scored node its id twice, its label, split and
+// classes, and its part of a scorer; and beside them, while it is made, the labels of all nodes.
+func examBytes(f *dataset.Facts, metric string, names []string) (held, making int64) {
+	sizes := map[string]int64{dataset.Train: f.Train, dataset.Valid: f.Valid, dataset.Test: f.Test}
+	for _, name := range names {
+		n := sizes[name]
+		scorer, _ := score.Bytes(score.Options{Metric: metric, MultiLabel: f.TargetBytes() > 0, Classes: f.Classes, Rows: n})
+		held += scorer + n*(4+4+4+1+int64(f.TargetBytes()))
 	}
-	if f.ClassNameBytes > 0 {
-		bytes += 2*f.ClassNameBytes + 32*int64(f.Classes)
-	}
-	return bytes
+	return held, 4 * f.Nodes
 }
 
-func newExam(ctx context.Context, d *dataset.Dataset, metric string) (*exam, error) {
+// classNameBytes returns the bytes of the names of classes.
+func classNameBytes(f *dataset.Facts) int64 {
+	if f.ClassNameBytes == 0 {
+		return 0
+	}
+	return 2*f.ClassNameBytes + 32*int64(f.Classes)
+}
+
+// newExam returns the exam of the nodes of the splits, with a scorer for each split.
+func newExam(ctx context.Context, d *dataset.Dataset, metric string, names []string) (*exam, error) {
 	labels, err := d.Labels()
 	if err != nil {
 		return nil, err
 	}
 	f := d.Facts()
-	e := &exam{nodes: make([]uint32, 0, f.Train+f.Valid+f.Test), row: d.TargetBytes()}
-	members := make([][]uint32, len(splits))
-	for s, name := range splits {
+	e := &exam{nodes: []uint32{}, row: d.TargetBytes()}
+	members := make([][]uint32, len(names))
+	for s, name := range names {
 		if members[s], err = d.Split(name); err != nil {
 			return nil, err
 		}

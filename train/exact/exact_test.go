@@ -222,11 +222,12 @@ func TestExamHoldsWhatIsPlanned(t *testing.T) {
 			}
 			d := datasettest.Create(t, t.TempDir(), raw)
 			f := d.Facts()
-			planned := examBytes(&f, metric)
+			held, making := examBytes(&f, metric, splits)
+			planned := held + making
 			var before, after runtime.MemStats
 			runtime.GC()
 			runtime.ReadMemStats(&before)
-			e, err := newExam(t.Context(), d, metric)
+			e, err := newExam(t.Context(), d, metric, splits)
 			check(t, err)
 			logits := make([]float32, len(e.nodes)*raw.Classes)
 			e.add(0, logits, raw.Classes)

@@ -29,7 +29,10 @@ func openGPU(lent *cuda.Device, limit int64, weights []float32) (*layersOn, erro
 		l.close()
 		return nil, err
 	}
-	l.host = budget.DriverReserve + max(0, budget.Now().Anon-before) + 4*int64(len(weights))
+	l.host = max(0, budget.Now().Anon-before) + 4*int64(len(weights))
+	if !l.lent { // else its owner counts the driver
+		l.host += budget.DriverReserve
+	}
 	return l, nil
 }
 

@@ -57,9 +57,11 @@ type job struct {
 	wires    *pieces.Buffers
 	graph    *prepare.Whole
 	scratch  *scratch // nil unless there are states
-	of       string   // identity of the states
+	states   string   // its directory; "": as the options say
+	of       string   // identity of the states; "": no later process goes on from them
 	leaves   bool     // close leaves the states to a later process
 	undo     func()   // of the heap's limit
+	note     string   // why the CPU computes although there is a GPU; "": it need not
 
 	fixed int64 // bytes held beside the steps' memory
 	steps []step
@@ -88,7 +90,7 @@ func (j *job) do(ctx context.Context, work func(ctx context.Context) error) erro
 	defer j.watch.Stop()
 	err := j.open(ctx)
 	if err == nil {
-		err = work(ctx)
+		err = j.onEither(ctx, work)
 	}
 	interrupted := fault.EndedBy(ctx, err)
 	j.leaves = interrupted && j.scratch != nil && j.scratch.latest >= 0
@@ -104,6 +106,27 @@ func (j *job) do(ctx context.Context, work func(ctx context.Context) error) erro
 		return err
 	}
 	return closed
+}
+
+// noGPURoom is the error of layers that do not fit on the GPU.
+type noGPURoom struct{ error }
+
+func (e noGPURoom) Unwrap() error { return e.error }
+
+// onEither runs the work. If the choice of the engine is left to it, and the layers do not fit on the GPU, it runs the
+// work again on the CPU.
+func (j *job) onEither(ctx context.Context, work func(ctx context.Context) error) error {
+	opened := j.fixed
+	err := work(ctx)
+	if why, ok := errors.AsType[noGPURoom](err); ok && j.options.Engine == decide.EngineAuto {
+		j.note = fmt.Sprintf("the GPU is not used: %v", why.error)
+		j.report.Logf("%s", j.note)
+		j.fixed, j.steps = opened-j.gpu.host, nil
+		j.gpu.close()
+		j.gpu = nil
+		return work(ctx)
+	}
+	return err
 }
 
 // open opens and checks the inputs.
@@ -124,6 +147,13 @@ func (j *job) open(ctx context.Context) (err error) {
 	if err := j.checkGraph(&f); err != nil {
 		return err
 	}
+	j.model = j.run.Model()
+	return j.openLayers(ctx, j.run.NewEngine)
+}
+
+// openLayers opens all that the layers of j.model are computed with, on j.data.
+func (j *job) openLayers(ctx context.Context, newEngine func(o trained.EngineOptions, held, memory int64) (*cpu.Engine, int64, error)) (err error) {
+	o, f := &j.options, j.data.Facts()
 	var how string
 	if j.stack, how, err = j.parts.stack(o.IO, iostack.Options{}); err != nil {
 		return err
@@ -132,14 +162,13 @@ func (j *job) open(ctx context.Context) (err error) {
 	if j.features, err = j.data.Features(); err != nil {
 		return j.ofDataset(err)
 	}
-	j.model = j.run.Model()
 	if j.model.Orders, err = cpu.InferenceOrders(&j.model, f.Nodes, f.Edges); err != nil {
 		return err
 	}
 	var engine int64 // which prepare counts beside all else
 	// A small engine is made in any case: sufficient memory can only be computed with it.
 	room := max(o.Memory, budget.Reserve)
-	if j.engine, engine, err = j.run.NewEngine(trained.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
+	if j.engine, engine, err = newEngine(trained.EngineOptions{Weights: o.Weights, Orders: j.model.Orders, Threads: o.Threads, BLAS: o.BLAS}, 0, room); err != nil {
 		return err
 	}
 	j.fixed = budget.Reserve + iostack.Held(j.stack) + engine + pieces.Memory(dataset.Granule, j.features.Compressed()) +

@@ -86,7 +86,7 @@ func (j *job) keepRows(k int, in, out *state) error {
 	if out.rows() == out.nodes {
 		in = nil // not needed any more
 	}
-	if out.mem != nil || in != nil && in.mem != nil {
+	if out.mem != nil || in != nil && in.mem != nil || j.of == "" {
 		return nil
 	}
 	return j.scratch.keep(j.of, k, in, out)

@@ -25,8 +25,10 @@ type Plan struct {
 	FeatureBytes int64 `json:"feature_bytes"`  // of the feature table
 	MaxReadBytes int64 `json:"max_read_bytes"` // that may be read
 
-	// Engine computes the layers. The seconds of a GPU's plan leave out its computing.
+	// Engine computes the layers. The seconds of a GPU's plan leave out its computing. Note says why it is not the
+	// machine's GPU.
 	Engine string `json:"engine"`
+	Note   string `json:"note,omitempty"`
 	// Seconds is the predicted time: of all layers, and of opening and checking the inputs (OpenSeconds). The
 	// file of a prediction counts as an array: a table takes longer. ReadRate is the measured rate of reading and
 	// checking the features, in bytes per second, which stands for writes too.
@@ -96,7 +98,7 @@ func (j *job) planned(ctx context.Context, decide func(context.Context) (file in
 		if err != nil {
 			return err
 		}
-		if err := j.fill(ctx, &p); err != nil {
+		if err := j.fill(&p); err != nil {
 			return err
 		}
 		return j.foretell(ctx, &p, file)
@@ -108,7 +110,7 @@ func (j *job) planned(ctx context.Context, decide func(context.Context) (file in
 }
 
 // fill sets the plan's figures from the decision.
-func (j *job) fill(_ context.Context, p *Plan) error {
+func (j *job) fill(p *Plan) error {
 	p.Layers = []LayerPlan{}
 	for k := range j.steps {
 		s := &j.steps[k]
@@ -130,7 +132,7 @@ func (j *job) fill(_ context.Context, p *Plan) error {
 	} else if err != nil {
 		return err
 	}
-	dir, err := scratchDir(j.options.Run, j.options.Scratch)
+	dir, err := j.scratchDir()
 	if err != nil {
 		return err
 	}
@@ -170,6 +172,7 @@ func (p *Plan) estimate(steps []step, speeds []speed, rate float64, file int64) 
 // a file of the given size in bytes.
 func (j *job) foretell(ctx context.Context, p *Plan, file int64) error {
 	p.Engine, _, _ = j.libraries()
+	p.Note = j.note
 	p.OpenSeconds = time.Since(j.began).Seconds()
 	if len(j.steps) == 0 {
 		p.Seconds = p.OpenSeconds

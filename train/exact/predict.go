@@ -16,6 +16,7 @@ import (
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
 	"diskgnn/train/cpu/blas"
+	"diskgnn/train/decide"
 	"diskgnn/train/trained"
 )
 
@@ -61,7 +62,8 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 
 // Finished returns the description of the file o.Out if that is the prediction of these options, and nil
 // if it is not, or if an input cannot be read. The lineage file must name the bytes of o.Out, the present
-// weights of the run, the present graph, the output, the nodes and the library. An error is of kind
+// weights of the run, the present graph, the output, the nodes, and the engine and the library that the options name.
+// An error is of kind
 // fault.ErrInterrupted.
 func Finished(ctx context.Context, fsys vfs.FS, o PredictOptions) (*Prediction, error) {
 	o.EnsureDefaults()
@@ -101,6 +103,10 @@ func (j *job) finished(ctx context.Context, o *PredictOptions) (_ *Prediction, e
 	defer func() { err = errors.Join(err, a.close()) }()
 	library := was.BLAS
 	if o.BLAS != blas.Auto && !strings.HasPrefix(library, o.BLAS) {
+		return nil, errOther
+	}
+	// Engines differ by rounding. A GPU's library is none of the CPU's kinds.
+	if made := blas.KindOf(library) != ""; o.Engine != decide.EngineAuto && made != (o.Engine == decide.EngineCPU) {
 		return nil, errOther
 	}
 	p := j.describe(o, a, was)

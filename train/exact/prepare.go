@@ -34,15 +34,7 @@ func (j *job) decide(ctx context.Context, last int, t targets, more int64) error
 	if err := j.makeSteps(ctx, last, t); err != nil {
 		return err
 	}
-	j.fixed += more
-	if j.model.CountsBlocks() {
-		dry := new(device.Arena)
-		takeOut(dry, j.data.Facts().Nodes)
-		j.fixed += dry.Used()
-	}
-	for k := range j.steps {
-		j.fixed += stateMemory(j.steps[k].state)
-	}
+	j.fixed += more + j.beside()
 	room := j.options.Memory - j.fixed
 	if j.parts.room > 0 {
 		room = j.parts.room
@@ -50,25 +42,49 @@ func (j *job) decide(ctx context.Context, last int, t targets, more int64) error
 	if j.place(room) {
 		return nil
 	}
-	need, worst := j.least()
-	if plan, _ := worst.sizes.Choose(0); j.gpu != nil && plan.GPU > j.gpu.memory {
-		return fault.New(fault.ErrBudget, "layer %d takes at least %s of the GPU's memory, but %s are left for it; --engine %s needs no GPU",
-			worst.cost(), budget.FormatBytes(plan.GPU), budget.FormatBytes(max(j.gpu.memory, 0)), decide.EngineCPU)
+	if need, worst := j.leastGPU(); j.gpu != nil && need > j.gpu.memory {
+		return noGPURoom{fault.New(fault.ErrBudget, "layer %d takes at least %s of the GPU's memory, but %s are left for it; --engine %s needs no GPU",
+			worst.cost(), budget.FormatBytes(need), budget.FormatBytes(max(j.gpu.memory, 0)), decide.EngineCPU)}
 	}
+	need, worst := j.least()
 	return fault.New(fault.ErrBudget, "layer %d takes at least %s, but --memory %s leaves %s for it (the least that would do: --memory %dMiB)",
 		worst.cost(), budget.FormatBytes(need), budget.FormatBytes(j.options.Memory), budget.FormatBytes(max(room, 0)), j.leastMemory(need)>>20)
 }
 
+// beside returns the bytes that are held beside the steps' memory: counts of edges, and checksums of states.
+func (j *job) beside() int64 {
+	dry := new(device.Arena)
+	if j.model.CountsBlocks() {
+		takeOut(dry, j.data.Facts().Nodes)
+	}
+	n := dry.Used()
+	for k := range j.steps {
+		n += stateMemory(j.steps[k].state)
+	}
+	return n
+}
+
+// outside returns the most bytes that are held outside of Go's heap at a time.
+func (j *job) outside() (n int64) {
+	for k := range j.steps {
+		n = max(n, j.held(k)-j.steps[k].engine)
+	}
+	return n + pieces.Memory(dataset.Granule, j.features.Compressed())
+}
+
+// scratchDir returns the directory of the job's states.
+func (j *job) scratchDir() (string, error) {
+	if j.states != "" {
+		return j.states, nil
+	}
+	return scratchDir(j.options.Run, j.options.Scratch)
+}
+
 // take takes the permanent buffers.
 func (j *job) take(ctx context.Context) (err error) {
-	outside := int64(0)
-	for k := range j.steps {
-		outside = max(outside, j.held(k)-j.steps[k].engine)
-	}
-	outside += pieces.Memory(dataset.Granule, j.features.Compressed())
-	j.undo = budget.LimitHeap(j.options.Memory, outside)
+	j.undo = budget.LimitHeap(j.options.Memory, j.outside())
 	if len(j.steps) > 1 { // also if all states fit in memory: two jobs of a run exclude each other
-		dir, err := scratchDir(j.options.Run, j.options.Scratch)
+		dir, err := j.scratchDir()
 		if err != nil {
 			return err
 		}
@@ -79,6 +95,11 @@ func (j *job) take(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	return j.takeGraph(ctx)
+}
+
+// takeGraph takes the buffers of the graph and of reads.
+func (j *job) takeGraph(ctx context.Context) (err error) {
 	j.topology.InOrder()
 	j.graph = &prepare.Whole{Graph: &j.topology.CSC, Weighing: j.model.Weighing()}
 	if j.wires, err = pieces.NewBuffers(dataset.Granule, j.features.Compressed()); err != nil || !j.model.CountsBlocks() {

@@ -82,6 +82,12 @@ func (j *job) checkReads() error {
 		budget.FormatBytes(j.options.Memory), AgainstFeatures(r.bytes, r.features), budget.FormatBytes(limit), way)
 }
 
+// readsTooMuch reports whether the steps' plans read more than is allowed.
+func (j *job) readsTooMuch() bool {
+	r := j.reads()
+	return r.bytes > j.options.maxRead(&r)
+}
+
 // wholeMiB rounds bytes up to whole MiB.
 func wholeMiB(n int64) int64 { return (n + 1<<20 - 1) >> 20 << 20 }
 

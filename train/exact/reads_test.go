@@ -43,7 +43,7 @@ func (w *world) inferred(t *testing.T, o Options, of targets, room int64, rep pr
 func (j *job) layers(t *testing.T) []LayerPlan {
 	t.Helper()
 	var p Plan
-	check(t, j.fill(t.Context(), &p))
+	check(t, j.fill(&p))
 	return p.Layers
 }
 

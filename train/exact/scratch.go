@@ -59,16 +59,8 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 	if err := vfs.CheckParents(fsys, dir); err != nil {
 		return nil, err
 	}
-	parent, err := vfs.Nearest(fsys, dir)
-	if err != nil {
+	if err := checkFree(fsys, dir, bytes, "choose another place with --scratch"); err != nil {
 		return nil, err
-	}
-	free, err := fsys.Free(parent)
-	if err != nil {
-		return nil, err
-	}
-	if free+used(fsys, dir) < bytes {
-		return nil, fault.New(fault.ErrBudget, "the hidden states take %s, but %s has %s free; choose another place with --scratch", budget.FormatBytes(bytes), parent, budget.FormatBytes(free))
 	}
 	if err = vfs.MakeParents(fsys, dir); err == nil {
 		err = fsys.MkdirAll(dir)
@@ -84,6 +76,19 @@ func openScratch(fsys vfs.FS, dir string, bytes int64) (_ *scratch, err error) {
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
+}
+
+// checkFree refuses states for which the disk has no room; advice ends the error.
+func checkFree(fsys vfs.FS, dir string, bytes int64, advice string) error {
+	parent, err := vfs.Nearest(fsys, dir)
+	if err != nil {
+		return err
+	}
+	free, err := fsys.Free(parent)
+	if err == nil && free+used(fsys, dir) < bytes {
+		err = fault.New(fault.ErrBudget, "the hidden states take %s, but %s has %s free; %s", budget.FormatBytes(bytes), parent, budget.FormatBytes(free), advice)
+	}
+	return err
 }
 
 // used returns the bytes of files that a directory has already, which are used again or removed.

@@ -107,6 +107,9 @@ func (j *job) share(ctx context.Context, o *PredictOptions) (_ Prediction, err e
 		return Prediction{}, err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
+	if err := j.fitsGPU(ctx, o, a); err != nil {
+		return Prediction{}, err
+	}
 	_, library, processor := j.libraries()
 	params := shareParams{Origin: j.origin(o, a, library), Rows: a.rows, Columns: a.columns, Group: j.group(), MultiLabel: a.multi, IDs: a.calls, ClassNames: a.names, SIMD: processor}
 	spec, err := o.Shard.Spec(stage.Spec{Format: shareFormat, Params: params, Words: shareWords})
@@ -131,12 +134,24 @@ func (j *job) share(ctx context.Context, o *PredictOptions) (_ Prediction, err e
 			j.report.Logf("%s", note)
 		}
 		p.Fingerprint, err = j.makeShare(ctx, o, a, dir)
-		if err := dir.End(err); err != nil {
+		if err := dir.Drop(err); err != nil { // no later process goes on from rows
 			return Prediction{}, err
 		}
 	}
 	p.Outcome = j.outcome()
 	return *p, nil
+}
+
+// fitsGPU is an error of kind noGPURoom if the layers do not fit on the GPU: the library is a parameter of the directory,
+// and the groups of the share are the engine's, so the engine is settled before.
+func (j *job) fitsGPU(ctx context.Context, o *PredictOptions, a *asked) error {
+	if j.gpu == nil {
+		return nil
+	}
+	before := j.fixed
+	err := j.ready(ctx, o, a, j.decide)
+	j.fixed = before
+	return err
 }
 
 // shareWords names the parameters of a share by the flags of predict that decide them.

@@ -17,6 +17,7 @@ func (s *step) cost() int { return max(0, s.layer) }
 func (j *job) makeSteps(ctx context.Context, last int, t targets) error {
 	f := j.data.Facts()
 	all := targets{nodes: f.Nodes}
+	j.steps = nil
 	if j.model.InputProjection > 0 {
 		j.steps = append(j.steps, step{layer: model.InputLayer, targets: all})
 	}
@@ -162,6 +163,17 @@ func (j *job) least() (need int64, worst *step) {
 		plan, _ := s.sizes.Choose(0)
 		if n := s.engine + plan.Memory; n > need {
 			need, worst = n, s
+		}
+	}
+	return need, worst
+}
+
+// leastGPU returns the bytes of the GPU's memory that the steps need at least, and the step that needs them.
+func (j *job) leastGPU() (need int64, worst *step) {
+	for k := range j.steps {
+		s := &j.steps[k]
+		if plan, _ := s.sizes.Choose(0); plan.GPU > need {
+			need, worst = plan.GPU, s
 		}
 	}
 	return need, worst

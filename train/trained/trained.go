@@ -197,20 +197,11 @@ type EngineOptions struct {
 // exceed memory, NewEngine returns an error. It makes the engine only after the file of weights was
 // found to match the model in run.json.
 func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
-	m := t.file.Params.Network
-	if o.Orders != nil {
-		m.Orders = o.Orders
-	}
-	ones := slices.Repeat([]int{1}, m.Layers())
-	options := engine.Config{Network: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, BLAS: o.BLAS, Recipe: recipe.Recipe{LR: 1}}
-	bytes, _, err := cpu.MemoryBytes(options)
-	if err != nil {
-		return nil, 0, err
-	}
-	layout := m.Layout()
+	options := evaluating(t.file.Params.Network, o)
+	layout := options.Network.Layout()
 	count := int64(layout.Count())
-	bytes += 2 * 4 * count // the file, and its tensors
-	if err := budget.Check("the engine", held+bytes, memory); err != nil {
+	bytes, err := fits(options, 2*4*count, held, memory) // the file, and its tensors
+	if err != nil {
 		return nil, 0, err
 	}
 	tensors, err := t.tensors(o.Weights, 4*count)
@@ -227,6 +218,36 @@ func (t *Run) NewEngine(o EngineOptions, held, memory int64) (*cpu.Engine, int64
 	values := e.Values()
 	rundir.Fill(layout.Params, tensors, func(i int) []float32 { return values[i].Data })
 	return e, bytes, nil
+}
+
+// EmptyEngine is NewEngine for a model with weights that the caller restores. It has the memory of a copy of these.
+func EmptyEngine(m model.Model, o EngineOptions, held, memory int64) (*cpu.Engine, int64, error) {
+	options := evaluating(m, o)
+	layout := m.Layout()
+	bytes, err := fits(options, 4*int64(layout.Count()), held, memory)
+	if err != nil {
+		return nil, 0, err
+	}
+	e, err := cpu.New(options)
+	return e, bytes, err
+}
+
+// evaluating returns the options of an engine that is too small to train.
+func evaluating(m model.Model, o EngineOptions) engine.Config {
+	if o.Orders != nil {
+		m.Orders = o.Orders
+	}
+	ones := slices.Repeat([]int{1}, m.Layers())
+	return engine.Config{Network: m, Sizes: graph.Sizes{Src: ones, Dst: ones, Edges: ones}, Threads: o.Threads, BLAS: o.BLAS, Recipe: recipe.Recipe{LR: 1}}
+}
+
+// fits returns the memory of an engine, with more bytes for its weights, and an error if that and held exceed memory.
+func fits(o engine.Config, more, held, memory int64) (bytes int64, err error) {
+	if bytes, _, err = cpu.MemoryBytes(o); err != nil {
+		return 0, err
+	}
+	bytes += more
+	return bytes, budget.Check("the engine", held+bytes, memory)
 }
 
 // HashWeights reads the file of the best or final weights, checks it, and returns its SHA-256.

@@ -102,14 +102,23 @@ func (s *Sizes) allows(kind Plan, memory int64) bool {
 }
 
 // Most returns the bytes with which nothing is read twice.
-func (s *Sizes) Most() int64 {
+func (s *Sizes) Most() int64 { return s.whole().Memory }
+
+// MostGPU returns the bytes of a GPU's memory for which the layer has a use.
+func (s *Sizes) MostGPU() int64 { return s.whole().GPU }
+
+// whole returns the plan of a layer in one tile.
+func (s *Sizes) whole() Plan {
 	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(s.Shape.Group))
 	p := Plan{Block: s.Shape.Group, Tile: int(rows), Hold: s.Edges && s.Need == nil && s.GPU == nil}
 	for p.Block < int(rows) && !s.last(int64(p.Block)) {
 		p.Block *= 2
 	}
+	if p.Span = p.Block; s.GPU != nil {
+		p.Span = s.span(p.Block)
+	}
 	s.takes(&p)
-	return p.Memory
+	return p
 }
 
 // last reports whether a block is as long as blocks may be.
