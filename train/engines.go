@@ -15,6 +15,7 @@ import (
 	"diskgnn/train/engine"
 	"diskgnn/train/epoch"
 	"diskgnn/train/gpu"
+	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 	"diskgnn/train/score"
 )
@@ -32,7 +33,7 @@ type engineWish struct {
 func (o *Options) wish(f *featurestore.Facts, apart bool) engineWish {
 	w := engineWish{Config: engine.Config{Recipe: o.Recipe, Network: o.Network(), Sizes: f.TrainSizes, Typical: f.TrainMeans, Buckets: decide.Buckets(f),
 		Threads: o.Threads, BLAS: o.BLAS, Apart: apart}, kind: o.Engine, uses: o.Resources}
-	if f.Valid+f.Test > 0 {
+	if f.Valid+f.Test > 0 && o.Validation != recipe.Exact {
 		w.EvalSizes = f.EvalSizes
 	}
 	return w

@@ -26,6 +26,7 @@ import (
 	"diskgnn/presample"
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
+	"diskgnn/train/exact/grid"
 	"diskgnn/train/rundir"
 	"diskgnn/train/safetensors"
 )
@@ -33,6 +34,7 @@ import (
 // TestMain lets garbage lie longer: the runs of tests hold little, and would collect it all the time.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
+	grid.Group, grid.GPUGroup = 8, 8 // so that a small graph has several tiles
 	os.Exit(m.Run())
 }
 

@@ -34,6 +34,9 @@ func (r *runner) prepare(ctx context.Context, o *Options) error {
 	if r.decision, err = r.parts.decide(o.decided(), facts); err != nil {
 		return r.drawing.refused(err)
 	}
+	if err := r.arrange(); err != nil {
+		return err
+	}
 	if err := r.open(ctx); err != nil {
 		return err
 	}
@@ -45,7 +48,7 @@ func (r *runner) open(ctx context.Context) (err error) {
 	if err := r.confine(r.parts.enter); err != nil {
 		return err
 	}
-	r.onClose(budget.LimitHeap(r.decision.Options.Memory, r.decision.Outside()))
+	r.onClose(budget.LimitHeap(r.decision.Options.Memory, r.outside()))
 	if err = r.drawing.place(ctx, r.report); err != nil {
 		return err
 	}
@@ -70,6 +73,9 @@ func (r *runner) enter() error {
 	r.result = rundir.Result{State: rundir.ResultNew, Setup: r.setup(), Metric: o.Metric, BestEpoch: -1, ValidAccuracy: score.Undefined, TestAccuracy: score.Undefined}
 	for _, line := range r.decision.Lines(&r.result.Setup) {
 		r.report.Logf("%s", line)
+	}
+	if r.exact != nil {
+		r.report.Logf("validation: %s", r.exact)
 	}
 	file := r.file()
 	mine, err := r.decision.Identity(&file)

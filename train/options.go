@@ -132,7 +132,7 @@ const (
 
 // Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkStore, o.checkRun, o.checkResources, o.checkNames, o.Recipe.Validate, o.checkRanks, o.checkDrawing, o.checkTopology, o.checkPlateau} {
+	for _, check := range []func() error{o.checkStore, o.checkRun, o.checkResources, o.checkNames, o.Recipe.Validate, o.checkRanks, o.checkValidation, o.checkDrawing, o.checkTopology, o.checkPlateau} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -244,6 +244,19 @@ func (o *Options) checkDrawing() error {
 	return err
 }
 
+// checkValidation refuses exact validation without a dataset, or without weights.
+func (o *Options) checkValidation() error {
+	switch {
+	case o.Validation != recipe.Exact:
+		return nil
+	case o.Engine == EngineNone:
+		return usage("--validate exact: with --engine none there are no weights to score")
+	case o.Dataset == "" && o.root():
+		return usage("--validate exact computes scores on the dataset: name it with --dataset, also beside --pack")
+	}
+	return nil
+}
+
 // checkPlateau refuses flags of the plateau schedule with another schedule.
 func (o *Options) checkPlateau() error {
 	for _, flag := range []string{"plateau-factor", "plateau-patience"} {
@@ -276,7 +289,11 @@ func (o *Options) root() bool { return o.Job.Index == 0 }
 
 // places returns the directories that the options give for a store.
 func (o *Options) places() stores.Places {
-	return stores.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, Live: o.Live()}
+	p := stores.Places{Pack: o.Pack, Dataset: o.Dataset, Samples: o.Samples, Live: o.Live()}
+	if o.Pack != "" && o.Validation == recipe.Exact { // which alone reads the dataset
+		p.Dataset = ""
+	}
+	return p
 }
 
 // source returns the directory that messages about the batches name.

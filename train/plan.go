@@ -12,6 +12,7 @@ import (
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
 	"diskgnn/train/decide"
+	"diskgnn/train/exact"
 	"diskgnn/train/rundir"
 )
 
@@ -30,10 +31,11 @@ type Plan struct {
 	Measured        int `json:"measured_batches"` // of training, after one that was not measured
 
 	Slots       int   `json:"slots"`
-	MemoryBytes int64 `json:"memory_bytes"` // held at most
-	CacheRows   int64 `json:"cache_rows"`   // held of the rows, the GPU's included
-	CacheBytes  int64 `json:"cache_bytes"`  // in RAM
-	HeldBytes   int64 `json:"held_bytes"`   // of further rows in RAM, for evaluation batches alone
+	MemoryBytes int64 `json:"memory_bytes"`          // held at most
+	CacheRows   int64 `json:"cache_rows"`            // held of the rows, the GPU's included
+	CacheBytes  int64 `json:"cache_bytes"`           // in RAM
+	HeldBytes   int64 `json:"held_bytes"`            // of further rows in RAM, for evaluation batches alone
+	ExactBytes  int64 `json:"exact_bytes,omitempty"` // of an exact validation
 	GPUBytes    int64 `json:"gpu_memory_bytes"`
 
 	DiskBytes int64 `json:"disk_bytes"` // of the run's directory at most
@@ -52,6 +54,8 @@ type Plan struct {
 	EmptyCache   bool    `json:"empty_cache,omitempty"`
 	// ValidSeconds is the time of one validation.
 	ValidSeconds float64 `json:"valid_seconds"`
+	// Exact is the plan of one exact validation, if that is the kind.
+	Exact *exact.Plan `json:"exact_validation,omitempty"`
 
 	Links []LinkSeconds `json:"stages"`
 	// Bound names the link that the others wait for.
@@ -160,11 +164,18 @@ func (r *runner) measure(ctx context.Context) (p Plan, err error) {
 		return p, err
 	}
 	r.describe(&p, n, &sums, table)
-	validated, seconds, err := t.SampleValidation()
+	validated, seconds, err := t.SampleValidation(ctx)
 	if err != nil {
 		return p, err
 	}
-	if validated > 0 {
+	if r.exact != nil {
+		scores, err := r.exact.Plan(ctx)
+		if err != nil {
+			return p, err
+		}
+		p.Exact, p.ValidSeconds = &scores, scores.Seconds
+		p.DiskBytes += scores.DiskBytes
+	} else if validated > 0 {
 		p.ValidSeconds = seconds * float64(r.facts.Valid) / float64(validated)
 	}
 	times := (p.Epochs + r.decision.Options.ValidateEvery - 1) / r.decision.Options.ValidateEvery
@@ -179,6 +190,7 @@ func (r *runner) describe(p *Plan, n int, sums *rundir.Epoch, table pipeline.Tab
 	p.Epochs, p.BatchesPerEpoch, p.Measured = o.Epochs, r.facts.BatchesPerEpoch, n
 	p.Slots, p.MemoryBytes = s.Slots, r.decision.Memory.Total
 	p.CacheRows, p.CacheBytes, p.HeldBytes, p.GPUBytes = s.CacheRows, s.CacheSize, s.HeldSize, s.GPUBytes
+	p.ExactBytes = s.ExactSize
 	p.EmptyCache = r.decision.Memory.Layout.ByUse && p.CacheRows > 0
 	p.DiskBytes = r.runBytes()
 

@@ -43,6 +43,9 @@ func (r *runner) probe(ctx context.Context, o *Options) (f decide.Facts, err err
 	if err := r.openEngines(ctx, o); err != nil {
 		return f, err
 	}
+	if f.Exact, err = r.openValidator(ctx, o); err != nil {
+		return f, err
+	}
 	steps := o.Epochs * r.facts.BatchesPerEpoch
 	r.onClose(r.drawing.unpin)
 	if err := r.drawing.pin(o, &r.needs, steps); err != nil {

@@ -179,6 +179,12 @@ func (o *Options) recall(was *rundir.File) error {
 			o.Store = cmp.Or(was.Store, all.Auto)
 		}
 	}
+	if was.Params.Validation == recipe.Exact && !was.Params.Live() { // its dataset is beside a pack, or has the samples
+		if o.Samples == "" {
+			o.Pack = cmp.Or(o.Pack, was.PackPath)
+		}
+		o.Dataset = cmp.Or(o.Dataset, was.DatasetPath)
+	}
 	if o.WeightsPath == "" {
 		o.WeightsPath = was.WeightsPath
 	}
@@ -214,6 +220,9 @@ func (o *Options) recall(was *rundir.File) error {
 		o.BLAS = kind // for a run with OpenBLAS, auto stays, and SameArithmetic reports a missing library
 	}
 	o.prefer(&was.Preferences)
+	if o.Engine != EngineGPU && !o.gave("gpu-memory") { // the environment may set it for other runs
+		o.GPUMemory = 0
+	}
 	o.EnsureDefaults() // for options that earlier versions of this program lacked
 	return nil
 }

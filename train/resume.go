@@ -70,6 +70,9 @@ func (d *runDir) reopen(was *rundir.File, limits epoch.Limits, rep progress.Repo
 	if err := d.Remove(rundir.FinalFile); err != nil {
 		return nil, fmt.Errorf("clear %s: %w", d.Path, err)
 	}
+	if err := d.DropScratch(); err != nil {
+		return nil, err
+	}
 	return c, d.OpenMetrics(c.At.Metrics)
 }
 

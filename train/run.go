@@ -260,6 +260,9 @@ func (r *runner) newTrainer(rep *epoch.Replica, recorder *pipeline.Recorder) (t 
 	}
 	if rep == r.replicas[0] {
 		c.Recorder, c.Events = recorder, r.subscribers()
+		if r.exact != nil {
+			c.Exact = r.exact
+		}
 	} else {
 		c.Events = r.watches(rep)
 		c.Result = &rundir.Result{Epochs: slices.Clone(r.result.Epochs), BestEpoch: r.result.BestEpoch, ValidAccuracy: r.result.ValidAccuracy}

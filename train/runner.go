@@ -14,6 +14,7 @@ import (
 	"diskgnn/train/decide"
 	"diskgnn/train/engine"
 	"diskgnn/train/epoch"
+	"diskgnn/train/exact"
 	"diskgnn/train/monitor"
 	"diskgnn/train/ranks"
 	"diskgnn/train/rundir"
@@ -71,6 +72,7 @@ type runner struct {
 	stack    iostack.Stack
 	needs    engineNeeds
 	decision decide.Decision
+	exact    *exact.Validator // nil: weights are scored on batches, or by another rank
 	store    featurestore.Store
 	// replicas train together, each on one device or, as the only one, on the host.
 	replicas []*epoch.Replica

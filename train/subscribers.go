@@ -19,7 +19,7 @@ func (r *runner) subscribers() epoch.Stream {
 	if r.dir != nil {
 		s = append(s, metricsFile{r.dir.Dir})
 	}
-	s = append(s, terminal.New(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0), terminal.Watch(r.report, ""))
+	s = append(s, terminal.New(r.report, &r.decision.Options.Recipe, r.engine() != nil, r.decision.Memory.EvalSlots > 0 || r.exact != nil), terminal.Watch(r.report, ""))
 	if r.dir != nil {
 		s = append(s, reportPage{r.dir})
 	}

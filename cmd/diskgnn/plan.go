@@ -56,7 +56,10 @@ func runPlan(p train.Plan, memory int64) outcome {
 	if p.EmptyCache {
 		out.add("", "with an empty cache; later batches read less, as it fills")
 	}
-	if p.ValidSeconds > 0 {
+	if x := p.Exact; x != nil {
+		out.add("validation", "exact, %s each time: reads %s", exactSeconds(x), exact.AgainstFeatures(x.BytesRead, x.FeatureBytes))
+		out.add("", "holds %s; hidden states on disk %s", budget.FormatBytes(p.ExactBytes), free(x.DiskBytes, x.FreeBytes))
+	} else if p.ValidSeconds > 0 {
 		out.add("validation", "%s each time", units.Seconds(p.ValidSeconds))
 	}
 	var links []string
@@ -95,15 +98,23 @@ func inferencePlan(p exact.Plan, memory int64) outcome {
 	if p.ReadRate > 0 {
 		lines = append(lines, line{"drive", fmt.Sprintf("reads %s, measured briefly; writes are taken to be as fast", units.BytesPerSecond(p.ReadRate))})
 	}
-	text := units.Seconds(p.Seconds)
-	if p.Engine == decide.EngineGPU {
-		text += ", without the computing on the GPU"
+	lines = append(lines, line{"time", exactSeconds(&p)})
+	if p.Note != "" {
+		lines = append(lines, line{"engine", p.Engine + ": " + p.Note})
 	}
-	lines = append(lines, line{"time", text})
 	for _, problem := range p.Problems {
 		lines = append(lines, line{"problem", fault.Line(problem)})
 	}
 	return outcome{object: p, lines: lines}
+}
+
+// exactSeconds describes the time of a plan.
+func exactSeconds(p *exact.Plan) string {
+	text := units.Seconds(p.Seconds)
+	if p.Engine == decide.EngineGPU {
+		text += ", without the computing on the GPU"
+	}
+	return text
 }
 
 // writing describes the time of writing, if there is any.

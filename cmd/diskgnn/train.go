@@ -50,6 +50,10 @@ of batches.
 --plan loads and computes three batches, writes nothing, and prints the time, the memory and
 the reads of the run.
 
+Validation and test nodes are scored from sampled neighbours. With --validate exact they are
+scored from all neighbours, after each validated epoch and at the end, on the dataset: give
+--dataset, also beside --pack.
+
 With a larger --ram-cache less is read from disk; the results from the same samples stay the
 same.`
 
@@ -158,11 +162,15 @@ func trainedLines(o train.Options, r rundir.Result) outcome {
 		{"epochs", fmt.Sprintf("%d in %s%s", len(r.Epochs), units.Seconds(training), early)},
 	}}
 	if r.Engine != train.EngineNone {
+		exactly := ""
+		if r.Exact() {
+			exactly = ", exact"
+		}
 		if r.ValidAccuracy.Defined() {
-			out.add("validation", "%s %s, at epoch %d", r.Metric, percent(float64(r.ValidAccuracy)), r.BestEpoch)
+			out.add("validation", "%s %s, at epoch %d%s", r.Metric, percent(float64(r.ValidAccuracy)), r.BestEpoch, exactly)
 		}
 		if r.TestAccuracy.Defined() {
-			out.add("test", "%s %s", r.Metric, percent(float64(r.TestAccuracy)))
+			out.add("test", "%s %s%s", r.Metric, percent(float64(r.TestAccuracy)), exactly)
 		}
 		if r.Engine == train.EngineGPU {
 			out.add("engine", "%s, %s, %s, products in %s", r.Engine, r.Device, r.BLAS, r.Precision)

@@ -35,7 +35,7 @@ func (t *training) flags() []group {
 func (t *training) sources() flags {
 	return flags{
 		stringFlag("pack", "DIR", "pack, made by pack", &t.Pack),
-		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout: dataset, made by generate or import", &t.Dataset),
+		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout, or beside it for --validate exact: dataset, made by generate or import", &t.Dataset),
 		stringFlag("samples", "DIR", "instead of a pack, with --dataset: samples of the dataset, made by presample", &t.Samples),
 		nameFlag("store", "NAME", "source of the rows: packed (--pack), memory (--dataset, all rows in RAM or on the GPU), rows, ginex, gnndrive, agnes, gids or hyperion (--dataset, read while training), mmap (--dataset, by page faults), marius (--dataset, and --samples of some orders), or auto", stores.Builtin().Names(), &t.Store),
 	}
@@ -84,6 +84,9 @@ func (t *training) recipe(list recipe.Options) (flags flags) {
 		switch o.Name {
 		case "fanout":
 			flags = append(flags, flag(o.Name, o.Takes, o.Help, "", parsed(&t.Fanout, fanout)))
+			continue
+		case "validate":
+			flags = append(flags, flag(o.Name, "NAME", o.Help, o.Shown, parsed(&t.Validation, recipe.ParseValidation)))
 			continue
 		case "sampler":
 			o.Names = sampler.Methods()

@@ -58,6 +58,7 @@ func (d *Decision) Setup(gpuHeld int64) rundir.Setup {
 	s := rundir.Setup{Engine: o.Engine, IO: f.IO.Name, Threads: o.Threads, Memory: o.Memory, Planned: d.Memory.Total,
 		CacheRows: l.CacheRows, CacheSize: l.RAMBytes, HeldSize: l.HeldBytes, Slots: d.Memory.Slots, EvalSlots: d.Memory.EvalSlots,
 		CachePolicy: l.Policy, FaultThreads: l.FaultThreads, PageCache: d.pageCache(), Unchecked: l.Unchecked, StoreState: max(l.StateBytes, f.Needs.State)}
+	s.ExactSize = d.Memory.Exact
 	if o.Ranks > 1 {
 		s.Ranks = o.Ranks
 	}

@@ -60,6 +60,7 @@ type Facts struct {
 	Note string
 	Said []string // lines about the ranks' devices, for the user
 
+	Exact    *Exact   // exact validation; nil: the run validates on batches, or another rank does
 	Records  int64    // bytes of records for a trace
 	Drawing  *Drawing // where batches are drawn while training; nil: they were drawn before
 	Unsummed bool     // the file of weights that training begins with has no checksum
@@ -93,6 +94,16 @@ type Drawing struct {
 	Heap          [2]int64 // of a slot for training, and of one for evaluation
 	Host          int64    // outside Go's heap
 	GPU           [2]int64 // of a slot on the GPU that draws
+}
+
+// Exact is the memory of exact validation, in bytes.
+type Exact struct {
+	Fixed   int64 // held all the time
+	Opening int64 // held beside it before the run's buffers are taken
+	// A validation takes at least Least bytes, and has no use for more than Most. Where a GPU computes, the same holds
+	// for its memory; of that GPUFixed is held all the time.
+	Least, Most                 int64
+	GPUFixed, GPULeast, GPUMost int64
 }
 
 // Needs is the memory of engines and of their works, in bytes.

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"diskgnn/featurestore"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/train/recipe"
 	"diskgnn/train/rundir"
 )
 
@@ -34,37 +36,33 @@ type Memory struct {
 	Slots, EvalSlots int // of each replica, and of the first
 	Replicas         int
 	Fixed            int64 // engine, reserve
+	Opening          int64 // held beside Fixed before any buffer
+	Exact, GPUExact  int64 // of an exact validation, of the host's memory and of the GPU's
+	gpuLeft          int64 // of the GPU's memory for the store
 	Total            int64
 }
 
 // UnderWay returns the most batches of training that have slots, for each replica, in a run of steps batches.
 func (o *Options) UnderWay(steps int) int { return min(cmp.Or(o.Slots, MostSlots), steps) }
 
-// divide divides o.Memory: first the minimum (the engine, two slots, the store's least cache), then
-// a third slot, then the cache, of the wanted size or as large as possible, then a second slot for
-// evaluation, then rows that the store holds for evaluation, then more slots. A GPU holds the wanted part
-// of the cache, or the part that fits.
+// divide divides o.Memory: first the minimum (the engine, two slots, the store's least cache, and for exact validation a
+// quarter of the memory, as far as it has a use for it, or its least), then a third slot, then the cache, of the wanted
+// size or as large as possible, then a second slot for evaluation, then rows that the store holds for evaluation, then
+// more slots, then the rest of exact validation. A GPU holds the wanted part of the cache, or the part that fits.
 func divide(o *Options, facts *Facts) (Memory, error) {
 	f, needs := &facts.Store.Facts, &facts.Needs
 	p := Memory{Replicas: max(1, needs.Replicas), Fixed: budget.Reserve + needs.Engine + needs.Stack + int64(o.Epochs)*EpochBytes + facts.Records}
-	if needs.Engine > 0 && f.Valid+f.Test > 0 {
+	exact, err := p.takeExact(facts)
+	if err != nil {
+		return p, err
+	}
+	if needs.Engine > 0 && f.Valid+f.Test > 0 && o.Validation != recipe.Exact {
 		p.EvalSlots = 1
 	}
 	steps := o.Epochs * f.BatchesPerEpoch
-	var hold featurestore.Hold
-	try := func(slots int, least bool, memory int64) (featurestore.Layout, error) {
-		works := int64(slots*p.Replicas)*needs.Work + int64(p.EvalSlots)*needs.EvalWork
-		po := featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.Fixed - works, Least: least, Slots: slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
-			GPUMemory: needs.GPULeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(steps) * p.Replicas}
-		return facts.Plan(po)
-	}
-	var err error
-	numbers := []int{min(enoughSlots, steps), min(LeastSlots, steps)}
-	if o.Slots > 0 {
-		numbers = []int{min(o.Slots, steps)}
-	}
-	for _, p.Slots = range numbers {
-		if p.Layout, err = try(p.Slots, false, o.Memory); err == nil {
+	for _, least := range p.minimums(o, exact, steps) {
+		p.Slots, p.Exact = least.slots, least.exact
+		if p.Layout, err = p.plan(o, facts, false, o.Memory, featurestore.Hold{}); err == nil {
 			break
 		}
 	}
@@ -73,16 +71,7 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 			budget.FormatBytes(o.Memory), budget.FormatBytes(p.Fixed), budget.FormatBytes(p.resuming(needs)), mebibytes(most))
 	}
 	if err != nil {
-		const endless = math.MaxInt64 / 2
-		if _, other := try(p.Slots, false, endless); other != nil {
-			return p, other // memory has nothing to do with it
-		}
-		if p.Layout, err = try(p.Slots, true, endless); err != nil {
-			return p, err
-		}
-		_, why := try(p.Slots, false, o.Memory)
-		return p, fault.New(ErrMemory, "--memory %s does not suffice: the engine and the program take %s; %w (the least that would do: --memory %s)",
-			budget.FormatBytes(o.Memory), budget.FormatBytes(p.Fixed), why, mebibytes(p.Sum(needs)))
+		return p.refuse(o, facts)
 	}
 	p.Total = p.Sum(needs)
 	if p.EvalSlots > 0 && max(f.Valid, f.Test) > 1 && p.Total+p.Layout.EvalSlotBytes+needs.EvalWork <= o.Memory {
@@ -90,8 +79,8 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 		p.Total = p.Sum(needs)
 	}
 	if p.EvalSlots > 0 && o.Rank == 0 { // rank 0 alone evaluates
-		hold = featurestore.Hold{Memory: o.Memory - p.Total, Validations: o.validations()}
-		if p.Layout, err = try(p.Slots, false, o.Memory); err != nil {
+		hold := featurestore.Hold{Memory: o.Memory - p.Total, Validations: o.validations()}
+		if p.Layout, err = p.plan(o, facts, false, o.Memory, hold); err != nil {
 			return p, err
 		}
 		p.Total = p.Sum(needs)
@@ -100,7 +89,82 @@ func divide(o *Options, facts *Facts) (Memory, error) {
 		p.Slots++
 		p.Total = p.Sum(needs)
 	}
+	p.Exact = min(max(p.Exact, exact.Most), p.Exact+max(0, o.Memory-p.Total))
+	p.Total = p.Sum(needs)
 	return p, nil
+}
+
+// exactShare is the part of memory, as a divisor, that exact validation takes before the cache does.
+const exactShare = 4
+
+// share returns the bytes of memory that exact validation takes if it needs at least least, and at most most.
+func share(memory, least, most int64) int64 { return max(least, min(memory/exactShare, most)) }
+
+// takeExact counts the memory that exact validation holds all the time, and its share of the GPU's memory, and returns its needs:
+// none if the run validates on batches.
+func (p *Memory) takeExact(facts *Facts) (Exact, error) {
+	if p.gpuLeft = facts.Needs.GPULeft; facts.Exact == nil {
+		return Exact{}, nil
+	}
+	e := *facts.Exact
+	p.Fixed += e.Fixed
+	p.Opening = e.Opening
+	left := p.gpuLeft - e.GPUFixed
+	if e.GPULeast > left {
+		return e, fault.New(fault.ErrBudget, "exact validation takes at least %s of the GPU's memory, but the engine leaves %s: raise --gpu-memory, lower --hidden, or train with --engine %s or --validate sampled",
+			budget.FormatBytes(e.GPULeast), budget.FormatBytes(max(0, left)), EngineCPU)
+	}
+	p.GPUExact = share(left, e.GPULeast, e.GPUMost)
+	p.gpuLeft = left - p.GPUExact
+	return e, nil
+}
+
+// minimum is the least that a run begins with.
+type minimum struct {
+	slots int
+	exact int64 // bytes of exact validation
+}
+
+// minimums returns the minimums to try, the best first.
+func (p *Memory) minimums(o *Options, e Exact, steps int) (list []minimum) {
+	numbers := []int{min(enoughSlots, steps), min(LeastSlots, steps)}
+	if o.Slots > 0 {
+		numbers = []int{min(o.Slots, steps)}
+	}
+	for _, exact := range slices.Compact([]int64{share(o.Memory, e.Least, e.Most), e.Least}) {
+		for _, slots := range numbers {
+			list = append(list, minimum{slots, exact})
+		}
+	}
+	return list
+}
+
+// plan returns the store's layout beside all else in memory; least is its least.
+func (p *Memory) plan(o *Options, facts *Facts, least bool, memory int64, hold featurestore.Hold) (featurestore.Layout, error) {
+	needs := &facts.Needs
+	works := int64(p.Slots*p.Replicas)*needs.Work + int64(p.EvalSlots)*needs.EvalWork
+	return facts.Plan(featurestore.PlanOptions{Cache: o.RAMCache, Policy: o.CachePolicy, FaultThreads: o.FaultThreads, Memory: memory - p.Fixed - p.Exact - works, Least: least,
+		Slots: p.Slots * p.Replicas, EvalSlots: min(p.EvalSlots, 1), Hold: hold,
+		GPUMemory: p.gpuLeft, GPUCache: o.GPUCache, MostSlots: o.UnderWay(o.Epochs*facts.Store.BatchesPerEpoch) * p.Replicas})
+}
+
+// refuse returns the error of a minimum that does not fit in memory.
+func (p *Memory) refuse(o *Options, facts *Facts) (Memory, error) {
+	const endless = math.MaxInt64 / 2
+	if _, other := p.plan(o, facts, false, endless, featurestore.Hold{}); other != nil {
+		return *p, other // memory has nothing to do with it
+	}
+	var err error
+	if p.Layout, err = p.plan(o, facts, true, endless, featurestore.Hold{}); err != nil {
+		return *p, err
+	}
+	_, why := p.plan(o, facts, false, o.Memory, featurestore.Hold{})
+	takes := "the engine and the program take " + budget.FormatBytes(p.Fixed)
+	if facts.Exact != nil {
+		takes += fmt.Sprintf(", exact validation %s (--validate sampled may need less)", budget.FormatBytes(p.Exact))
+	}
+	return *p, fault.New(ErrMemory, "--memory %s does not suffice: %s; %w (the least that would do: --memory %s)",
+		budget.FormatBytes(o.Memory), takes, why, mebibytes(p.Sum(&facts.Needs)))
 }
 
 // validations returns the number of validations of a run that does not stop early.
@@ -117,7 +181,7 @@ func (o *Options) validations() (n int) {
 // resumes from a checkpoint.
 func (p *Memory) Sum(needs *Needs) int64 {
 	slots := int64(p.Slots*max(1, p.Replicas))*(p.Layout.SlotBytes+needs.Work) + int64(p.EvalSlots)*(p.Layout.EvalSlotBytes+needs.EvalWork)
-	return p.Fixed + p.Layout.TableBytes + max(p.resuming(needs), p.Layout.RAMBytes+p.Layout.HeldBytes+p.Layout.KeepBytes+p.Layout.WindowBytes+p.Layout.DecodeBytes+p.Layout.QueueBytes+slots)
+	return p.Fixed + p.Layout.TableBytes + max(p.Opening, p.resuming(needs), p.Exact+p.Layout.RAMBytes+p.Layout.HeldBytes+p.Layout.KeepBytes+p.Layout.WindowBytes+p.Layout.DecodeBytes+p.Layout.QueueBytes+slots)
 }
 
 // checkpoint returns the most bytes of a checkpoint, including the store's state, present or from
@@ -153,7 +217,7 @@ func (p *Memory) outside(needs *Needs) int64 {
 // onGPU records the GPU's memory: its rows, and the bytes of the slots beside the held bytes.
 func (p *Memory) onGPU(s *rundir.Setup, held int64) {
 	s.GPUCacheRows, s.GPUCacheSize = p.Layout.GPURows, p.Layout.GPURowsBytes
-	s.GPUBytes = held + int64(p.Slots)*p.Layout.GPUSlotBytes
+	s.GPUBytes = held + int64(p.Slots)*p.Layout.GPUSlotBytes + p.GPUExact
 }
 
 // String describes the division in one line.
@@ -167,6 +231,9 @@ func (p *Memory) String() string {
 	}
 	if p.Layout.HeldBytes > 0 {
 		s += fmt.Sprintf(" + %s of rows for evaluation", budget.FormatBytes(p.Layout.HeldBytes))
+	}
+	if p.Exact > 0 {
+		s += fmt.Sprintf(" + %s for exact validation", budget.FormatBytes(p.Exact))
 	}
 	return s + fmt.Sprintf(" + %s engine and program", budget.FormatBytes(p.Fixed+p.Layout.TableBytes))
 }

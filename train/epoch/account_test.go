@@ -221,7 +221,7 @@ func TestSample(t *testing.T) {
 		if !slices.Contains(w.events, want) || w.events[len(w.events)-1] != "ended" || !strings.HasPrefix(w.events[len(w.events)-2], "outcome ") {
 			t.Errorf("%q", w.events)
 		}
-		if k, seconds, err := tr.SampleValidation(); k != 2 || seconds <= 0 || err != nil {
+		if k, seconds, err := tr.SampleValidation(t.Context()); k != 2 || seconds <= 0 || err != nil {
 			t.Errorf("%d validated, in %v: %v", k, seconds, err)
 		}
 		tr.Close()
@@ -281,27 +281,27 @@ func TestSampleFails(t *testing.T) {
 	w.fails, w.slots.Few = "Infer", 1
 	tr := start(w, context.Background())
 	defer tr.Close()
-	if _, _, err := tr.SampleValidation(); !errors.Is(err, errBroken) {
+	if _, _, err := tr.SampleValidation(t.Context()); !errors.Is(err, errBroken) {
 		t.Error(err)
 	}
 	w = newWorld(t)
 	w.slots.Few, w.facts.Valid = 1, 2
 	few := start(w, context.Background())
 	defer few.Close()
-	if n, _, err := few.SampleValidation(); n != 1 || err != nil {
+	if n, _, err := few.SampleValidation(t.Context()); n != 1 || err != nil {
 		t.Errorf("%d validated: %v", n, err)
 	}
 	w = newWorld(t)
 	w.slots.Few, w.facts.Valid = 1, 0
 	none := start(w, context.Background())
 	defer none.Close()
-	if n, seconds, err := none.SampleValidation(); n != 0 || seconds != 0 || err != nil {
+	if n, seconds, err := none.SampleValidation(t.Context()); n != 0 || seconds != 0 || err != nil {
 		t.Errorf("%d, %v, %v", n, seconds, err)
 	}
 	w.slots.Eval = 0
 	none = start(w, context.Background())
 	defer none.Close()
-	if n, _, err := none.SampleValidation(); n != 0 || err != nil {
+	if n, _, err := none.SampleValidation(t.Context()); n != 0 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

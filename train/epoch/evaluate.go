@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"diskgnn/dataset"
 	"diskgnn/featurestore"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
@@ -18,6 +19,53 @@ const (
 	trainName    = "train"
 	evaluateName = "evaluate"
 )
+
+// A validator scores an engine's present weights. It belongs to the trainer.
+type validator interface {
+	// expect says that this epoch's validation is the next score.
+	expect(epoch int)
+	// validate returns the score of the validation nodes, undefined without any, and the bytes read.
+	validate(ctx context.Context, epoch int) (score.Score, int64, error)
+	// test returns the score of the test nodes. It comes once, after all validations.
+	test(ctx context.Context) (score.Score, error)
+	exact() bool
+	close()
+}
+
+// Exact scores weights, as an engine's Snapshot has them, on the nodes of a split, with all of their neighbours, and
+// returns the bytes that it read. Without nodes the score is undefined.
+type Exact interface {
+	Score(ctx context.Context, weights []float32, split string) (score.Score, int64, error)
+}
+
+// wholeGraph is the validator that scores exactly.
+type wholeGraph struct {
+	by      Exact
+	replica *Replica
+	weights []float32
+}
+
+func (w *wholeGraph) expect(int) {}
+
+func (w *wholeGraph) validate(ctx context.Context, _ int) (score.Score, int64, error) {
+	return w.score(ctx, dataset.Valid)
+}
+
+func (w *wholeGraph) test(ctx context.Context) (score.Score, error) {
+	s, _, err := w.score(ctx, dataset.Test)
+	return s, err
+}
+
+func (w *wholeGraph) score(ctx context.Context, split string) (_ score.Score, _ int64, err error) {
+	if w.weights, err = w.replica.Engine.Snapshot(w.weights[:0]); err != nil {
+		return score.Undefined, 0, err
+	}
+	return w.by.Score(ctx, w.weights, split)
+}
+
+func (w *wholeGraph) exact() bool { return true }
+
+func (w *wholeGraph) close() {} // the caller's
 
 // evaluation scores the weights on the store's validation and test batches. They are the items of
 // one pipeline: the validation batches once for every epoch that is validated, then the test
@@ -93,9 +141,9 @@ func (v *evaluation) infer(ctx context.Context, sl *Slot, _ int) error {
 	return nil
 }
 
-// expect lets the first batches of the next validation load, as far as there are slots. That validation
-// must follow.
-func (v *evaluation) expect() {
+// expect lets the first batches of the validation load, as far as there are slots.
+func (v *evaluation) expect(epoch int) {
+	v.epoch.Store(int64(epoch))
 	if v.expected {
 		return
 	}
@@ -104,10 +152,8 @@ func (v *evaluation) expect() {
 	v.batches.Expect(v.valid)
 }
 
-// validate scores the present weights on the validation batches; without any the
-// score is undefined.
-func (v *evaluation) validate() (score.Score, int64, error) {
-	v.expect()
+func (v *evaluation) validate(_ context.Context, epoch int) (score.Score, int64, error) {
+	v.expect(epoch)
 	v.expected = false
 	s, err := v.run("validate", v.valid)
 	bytes := v.bytes
@@ -115,8 +161,9 @@ func (v *evaluation) validate() (score.Score, int64, error) {
 	return s, bytes, err
 }
 
-// test scores the present weights on the test batches, once, after all validations.
-func (v *evaluation) test() (score.Score, error) { return v.run("test", v.tests) }
+func (v *evaluation) test(context.Context) (score.Score, error) { return v.run("test", v.tests) }
+
+func (v *evaluation) exact() bool { return false }
 
 func (v *evaluation) run(name string, n int) (score.Score, error) {
 	if n == 0 {
@@ -149,10 +196,10 @@ func (r *Replica) Evaluate(ctx context.Context, f *featurestore.Facts, metric st
 	if err := v.start(ctx, all, nil); err != nil {
 		return valid, test, 0, err
 	}
-	if valid, bytes, err = v.validate(); err != nil {
+	if valid, bytes, err = v.validate(ctx, 0); err != nil {
 		return valid, test, bytes, err
 	}
-	test, err = v.test()
+	test, err = v.test(ctx)
 	return valid, test, bytes + v.bytes, err
 }
 

@@ -32,7 +32,7 @@ func (t *Trainer) epoch(ctx context.Context) error {
 		return err
 	}
 	t.checkpointLast()
-	isBest, err := t.judge()
+	isBest, err := t.judge(ctx)
 	if t.Group.Lost() == nil && fault.EndedBy(ctx, err) {
 		t.leave()
 		return errors.Join(ranks.Broadcast(t.Group, &judged{Stop: true}, ranks.MostTold), ranks.ErrStopped)
@@ -94,7 +94,7 @@ func (t *Trainer) follow() error {
 
 // judge scores the epoch, and keeps its weights if they are the best so far. The epoch's sums stay
 // until the validation is over.
-func (t *Trainer) judge() (isBest bool, err error) {
+func (t *Trainer) judge(ctx context.Context) (isBest bool, err error) {
 	if t.Engine == nil {
 		return false, nil
 	}
@@ -102,10 +102,10 @@ func (t *Trainer) judge() (isBest bool, err error) {
 	if t.eval != nil && validates {
 		t.Events.Tell(&PhaseBegan{Validating})
 		began := time.Now()
-		t.eval.epoch.Store(int64(t.now.Epoch))
-		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(); err != nil {
+		if t.now.ValidAccuracy, t.now.ValidBytesRead, err = t.eval.validate(ctx, t.now.Epoch); err != nil {
 			return false, err
 		}
+		t.now.ValidExact = t.eval.exact() && t.now.ValidAccuracy.Defined()
 		t.now.ValidSeconds = time.Since(began).Seconds()
 	}
 	t.now.Loss = t.meanLoss()

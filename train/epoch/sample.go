@@ -41,13 +41,14 @@ func unstopped(ctx context.Context, err error) error {
 
 // SampleValidation scores the validation batches given to Start. It returns their number and the
 // seconds.
-func (t *Trainer) SampleValidation() (batches int, seconds float64, err error) {
-	if t.eval == nil || t.eval.valid == 0 {
+func (t *Trainer) SampleValidation(ctx context.Context) (batches int, seconds float64, err error) {
+	v, ok := t.eval.(*evaluation)
+	if !ok || v.valid == 0 {
 		return 0, 0, nil
 	}
 	began := time.Now()
-	_, _, err = t.eval.validate()
-	return t.eval.valid, time.Since(began).Seconds(), err
+	_, _, err = v.validate(ctx, t.now.Epoch)
+	return v.valid, time.Since(began).Seconds(), err
 }
 
 // runSome trains on n items, the first of which is item after, by parts of epochs: items under way at

@@ -31,6 +31,7 @@ type Config struct {
 	Recorder        *pipeline.Recorder // of spans; nil: none are recorded
 	Began           time.Time          // when the run would have begun, had it never been interrupted
 	From            *Point             // nil: the beginning
+	Exact           Exact              // that scores the weights, with rank 0; nil: evaluation batches do
 }
 
 // Trainer drives the epochs of one replica. It belongs to one goroutine.
@@ -43,7 +44,7 @@ type Trainer struct {
 
 	looked time.Time // when the times of links were last looked at for subscribers
 
-	eval        *evaluation // nil without validation and test batches, or engine
+	eval        validator // nil without validation and test batches, or engine
 	scorer      score.Scorer
 	scorerState int64 // its most bytes
 

@@ -19,8 +19,7 @@ func (t *Trainer) runBatches() error {
 	defer t.Group.Steps(false)
 	ahead := t.loadsAhead()
 	if ahead && t.eval != nil && t.judges(t.now.Epoch) {
-		t.eval.epoch.Store(int64(t.now.Epoch))
-		t.eval.expect()
+		t.eval.expect(t.now.Epoch)
 	}
 	err := t.batches.Run(t.schedule.own() - t.schedule.before(t.done))
 	for err == nil && t.done < t.schedule.PerEpoch { // a step of the others alone

@@ -3,7 +3,7 @@
 // checkpoints. It publishes its progress as typed events.
 //
 //	store ─► load graph ─► read features ─► assemble ─► compute ─► step ─► sums of the epoch
-//	      └► evaluation batches ─────────────────────► validation and test scores
+//	      └► evaluation batches, or Exact ───────────► validation and test scores
 //
 // A trainer that resumes from a checkpoint ends with the bits of an uninterrupted one, except for
 // times.
@@ -76,18 +76,25 @@ func (t *Trainer) Start(ctx context.Context, s Slots) error {
 	if err := t.start(ctx, slots); err != nil {
 		return err
 	}
-	if s.Eval == 0 || !t.Root() {
+	switch {
+	case !t.Root():
+		return nil
+	case t.Exact != nil:
+		t.eval = &wholeGraph{by: t.Exact, replica: t.Replica}
+		return nil
+	case s.Eval == 0:
 		return nil
 	}
 	if slots, err = t.newSlots(s.Eval, true); err != nil {
 		return err
 	}
-	t.eval = &evaluation{valid: t.Facts.Valid, tests: t.Facts.Test, rounds: t.schedule.Epochs - t.now.Epoch, replica: t.Replica,
+	v := &evaluation{valid: t.Facts.Valid, tests: t.Facts.Test, rounds: t.schedule.Epochs - t.now.Epoch, replica: t.Replica,
 		scorer: score.New(EvalJudging(t.Recipe.Metric, t.Facts)), events: t.Events, diverged: t.diverged}
 	if s.Few > 0 {
-		t.eval.valid, t.eval.tests, t.eval.rounds = min(t.eval.valid, s.Few), 0, 1
+		v.valid, v.tests, v.rounds = min(v.valid, s.Few), 0, 1
 	}
-	return t.eval.start(ctx, slots, t.Recorder)
+	t.eval = v
+	return v.start(ctx, slots, t.Recorder)
 }
 
 // start makes the training pipeline over slots, which it takes over.
@@ -169,11 +176,11 @@ func (t *Trainer) train(ctx context.Context) error {
 	if t.eval == nil {
 		return nil
 	}
-	return t.test()
+	return t.test(ctx)
 }
 
-// test scores the best weights on the test batches. It leaves the engine unchanged.
-func (t *Trainer) test() error {
+// test scores the best weights on the test nodes. It leaves the engine unchanged.
+func (t *Trainer) test(ctx context.Context) error {
 	t.Events.Tell(&PhaseBegan{Testing})
 	last, err := t.Engine.Snapshot(nil)
 	if err != nil {
@@ -182,7 +189,7 @@ func (t *Trainer) test() error {
 	if err := t.Engine.Restore(t.best); err != nil {
 		return err
 	}
-	t.Result.TestAccuracy, err = t.eval.test()
+	t.Result.TestAccuracy, err = t.eval.test(ctx)
 	return errors.Join(err, t.Engine.Restore(last))
 }
 

@@ -69,6 +69,7 @@ var Learning = Options{
 	{Name: "plateau-patience", Help: "epochs without a better score before plateau lowers the rate", Default: 10, Zero: true, allows: from(0), give: "a number from 0 up"},
 	{Name: "patience", Help: "epochs without a better validation score that end the run; 0: it goes on", allows: from(0), give: "a number from 0 up"},
 	{Name: "validate-every", Help: "epochs from one validation to the next; the last epoch is validated", Default: 1, Least: 1, allows: from(1), give: "a number of epochs from 1 up"},
+	{Name: "validate", Help: "how validation and test nodes are scored: sampled, from sampled neighbours; or exact, from all neighbours, as by eval --exact: it needs --dataset, also with --pack", Shown: string(Sampled), Names: Validations()},
 	{Name: "loss", Help: "cross-entropy, binary, or auto: by the labels", Default: LossAuto, Names: []string{LossAuto, LossCrossEntropy, LossBinary}},
 	{Name: "metric", Help: "score: accuracy, auc (for two classes, or multi-label), f1, or auto: chosen by the data", Default: MetricAuto,
 		Names: []string{MetricAuto, MetricAccuracy, MetricAUC, MetricF1}},
@@ -179,8 +180,8 @@ func (list Options) validate(r *Recipe) error {
 	for _, o := range list {
 		f := r.field(o.Name)
 		switch {
-		case o.Names != nil && !slices.Contains(o.Names, f.String()):
-			return usage("--%s %s is not one of %s", o.Name, f, strings.Join(o.Names, ", "))
+		case o.Names != nil && !slices.Contains(o.Names, fmt.Sprint(f.Interface())):
+			return usage("--%s %v is not one of %s", o.Name, f, strings.Join(o.Names, ", "))
 		case o.allows != nil && !o.allows(number(f)):
 			return usage("--%s %v: give %s", o.Name, f, o.give)
 		}

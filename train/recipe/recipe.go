@@ -115,6 +115,9 @@ type Recipe struct {
 	// InitFrom is the SHA-256 of the file of weights that training begins with, in hexadecimal; ""
 	// where Seed draws them.
 	InitFrom string `json:"init_from,omitempty"`
+
+	// Validation decides the best epoch, the end of the run and, on a plateau, the rate.
+	Validation Validation `json:"validate,omitempty"`
 }
 
 // Larger values are slips, and counts that are computed from them would overflow.

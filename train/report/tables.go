@@ -90,6 +90,7 @@ func (r *Run) configuration() Table {
 	add(p.InputProjection, "input projection", "yes")
 	add(true, "dropout", plain(p.Dropout))
 	add(true, "epochs", fmt.Sprint(p.Epochs))
+	add(p.Validation == recipe.Exact, "validation and test", "exact, with all neighbours")
 	add(p.ValidateEvery > 1, "validation", fmt.Sprintf("every %d epochs", p.ValidateEvery))
 	add(p.Patience > 0, "early stopping", fmt.Sprintf("after %s without a better validation score", units.Of(p.Patience, "epoch")))
 	add(p.Optimizer != "", "optimizer", p.Optimizer)

@@ -90,6 +90,15 @@ func (d *Dir) Checkpoints() checkpoint.Dir {
 	return checkpoint.Dir{FS: d.FS, Path: d.Name(CheckpointsDir)}
 }
 
+// DropScratch removes the hidden states of a validation that was cut off, if there are some.
+func (d *Dir) DropScratch() error {
+	name := d.Name(ScratchDir)
+	if ok, err := vfs.Exists(d.FS, name); err != nil || !ok {
+		return err
+	}
+	return d.FS.RemoveAll(name)
+}
+
 // Clear removes the files of an existing run from the locked directory, and begins metrics.jsonl and
 // run.json anew. Without force, an existing run is an error, as in CheckOut.
 func (d *Dir) Clear(force bool) error {
@@ -99,6 +108,9 @@ func (d *Dir) Clear(force bool) error {
 	}
 	// Checkpoints go before run.json says that another run is here.
 	if err := d.Checkpoints().Clear(); err != nil {
+		return err
+	}
+	if err := d.DropScratch(); err != nil {
 		return err
 	}
 	// run.json next: from here on, remains of an earlier run do not count as finished.

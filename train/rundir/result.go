@@ -19,6 +19,8 @@ type Setup struct {
 	CacheSize int64  `json:"cache_bytes"`   // in RAM
 	// HeldSize is the bytes of further rows in RAM, for evaluation batches alone.
 	HeldSize int64 `json:"held_bytes,omitempty"`
+	// ExactSize is the bytes of an exact validation, beside the cache and the slots.
+	ExactSize int64 `json:"exact_bytes,omitempty"`
 	// CachePolicy chooses the cache's rows, for a store with several policies. StoreState is the
 	// most bytes that the run's checkpoints hold of the store's state.
 	CachePolicy string `json:"cache_policy,omitempty"`
@@ -100,6 +102,9 @@ type Epoch struct {
 	BoundSeconds   float64             `json:"bound_seconds"` // that it takes alone
 	ValidSeconds   float64             `json:"valid_seconds"`
 	ValidBytesRead int64               `json:"valid_bytes_read"`
+	// ValidExact says that the validation score is exact: of the validation nodes, each computed from all of its
+	// neighbours.
+	ValidExact bool `json:"valid_exact,omitempty"`
 }
 
 // LevelBytes is the bytes that an epoch's batches had from one level.
@@ -162,6 +167,11 @@ type Result struct {
 	Seconds       float64     `json:"seconds"`        // of the whole run
 	PeakRSSBytes  int64       `json:"peak_rss_bytes"`
 	PeakAnonBytes int64       `json:"peak_anon_bytes"`
+}
+
+// Exact reports whether the scores of the best epoch's weights are exact.
+func (r *Result) Exact() bool {
+	return r.BestEpoch >= 0 && r.BestEpoch < len(r.Epochs) && r.Epochs[r.BestEpoch].ValidExact
 }
 
 // decode reads a line of metrics.jsonl. Numbers that the line lacks are undefined.

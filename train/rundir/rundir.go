@@ -12,6 +12,7 @@
 //	                     finished one
 //	report.html          all of this on a page, for people (package report)
 //	lock                 held while training
+//	scratch/             hidden states on disk, during an exact validation
 //
 // All but metrics.jsonl are replaced whole, by renaming a file with the suffix .tmp; a line of
 // metrics.jsonl is synced before anything refers to it. A run that was cut off may have left a part
@@ -85,6 +86,7 @@ const (
 	ReportFile  = "report.html"
 
 	CheckpointsDir = "checkpoints"
+	ScratchDir     = "scratch"
 
 	LockFile = "lock"
 	tmpExt   = ".tmp" // of a file being replaced
