@@ -3,11 +3,14 @@ package train
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack/all"
@@ -150,7 +153,7 @@ func TestExactValidationResumes(t *testing.T) {
 		return err
 	}
 	states := 0
-	for n := 0; ; n += 3 {
+	for n := 0; ; n += 7 {
 		o := w.fresh(o, func(o *Options) { o.Resume = true })
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
 		err := begun(o, in)
@@ -163,7 +166,7 @@ func TestExactValidationResumes(t *testing.T) {
 		if left, _ := os.ReadDir(filepath.Join(o.Out, rundir.ScratchDir)); len(left) > 1 {
 			states++
 		}
-		if n%5 == 0 {
+		if n%2 == 0 {
 			_ = begun(o, &vfs.FailAt{N: n * 7 % 11, After: true, Err: errors.New("crash")}) // while it resumes
 		}
 		if ok, _ := vfs.Exists(disk, filepath.Join(o.Out, "run.json")); ok {
@@ -177,7 +180,82 @@ func TestExactValidationResumes(t *testing.T) {
 		}
 		w.checkEnded(o.Out, n, want)
 	}
-	if states < 5 {
+	if states < 4 {
 		t.Errorf("hidden states were left only %d times", states)
 	}
 }
+
+// Rank 0 scores for all ranks, on its device or as a process: bits are as of one rank. The others need no dataset.
+func TestExactValidationOfRanks(t *testing.T) {
+	w := newWorld(t, worldParams{})
+	o := w.options(w.pack(10), w.exactly, func(o *Options) { o.LR, o.Accumulate, o.Patience, o.Epochs = 0.05, 2, 2, 6 })
+	r, err := w.run(context.Background(), o, progress.Discard, tightly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := w.learned(o.Out, &r)
+	two := w.fresh(o)
+	r = party{w: w, change: func(rank int, o *Options) {
+		if rank > 0 {
+			o.Dataset = ""
+		}
+	}}.must(2, two)
+	if got := w.learned(two.Out, &r); got != want || !r.Exact() {
+		t.Errorf("two ranks:\n%.600s\none:\n%.600s", got, want)
+	}
+	gpus := w.fresh(o, gpuRun)
+	r, err = onGPUs(t, w, gpus, 2, false, newHall(2), progress.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if valid, test := w.evaluated(gpus, "cpu"); math.Abs(float64(r.ValidAccuracy)-valid) > 0.02 || math.Abs(float64(r.TestAccuracy)-test) > 0.02 || !r.Exact() {
+		t.Errorf("two GPUs: %v and %v, want %v and %v", r.ValidAccuracy, r.TestAccuracy, valid, test)
+	}
+}
+
+// An interruption in the midst of a validation leaves a checkpoint before it, and no states. A finished run is made longer
+// by its dataset alone.
+func TestExactValidationInterrupted(t *testing.T) {
+	w := newWorld(t, worldParams{nodes: 120, batch: 30, epochs: 1})
+	o := w.options(w.pack(20), w.exactly, func(o *Options) { o.Epochs, o.LR, o.CheckpointEvery = 3, 0.05, rundir.Interval{Time: 1 << 40} })
+	w.mustRun(o, tightly)
+	want := w.ending(o.Out)
+	for n := range 6 {
+		o := w.fresh(o)
+		ctx, cancel := context.WithCancel(context.Background())
+		p, seen := usual(all.Open, newCPUEngine), 0
+		tightly(&p)
+		_, err := run(ctx, vfs.Inject(disk, injector(func(op vfs.Op, name string) error {
+			if op == vfs.OpWrite && strings.Contains(name, "/"+rundir.ScratchDir+"/") {
+				if seen++; seen == 1+7*n {
+					cancel()
+				}
+			}
+			return nil
+		})), o, progress.Discard, p)
+		cancel()
+		if !errors.Is(err, fault.ErrInterrupted) || !strings.Contains(err.Error(), " and 2 of 2 batches; go on with: ") {
+			t.Fatalf("write %d of states: %v", n, err)
+		}
+		if _, err := os.Stat(filepath.Join(o.Out, rundir.ScratchDir)); err == nil {
+			t.Error("states stay")
+		}
+		o.Resume, o.Pack, o.Dataset = true, "", ""
+		if _, err := w.run(context.Background(), o, &logged{}, tightly); err != nil {
+			t.Fatal(err)
+		}
+		w.ending(o.Out).compare(t, n, want)
+	}
+	shorter := w.fresh(o, func(o *Options) { o.Epochs = 2 })
+	w.mustRun(shorter, tightly)
+	shorter.Resume, shorter.Epochs, shorter.Pack, shorter.Given = true, 3, "", []string{"epochs"}
+	if _, err := w.run(context.Background(), shorter, &logged{}, tightly); err != nil {
+		t.Fatal(err)
+	}
+	w.ending(shorter.Out).compare(t, "longer", want)
+}
+
+// injector is a function that operations pass.
+type injector func(op vfs.Op, name string) error
+
+func (i injector) Before(op vfs.Op, name string) error { return i(op, name) }

@@ -200,6 +200,8 @@ func trainedLines(o train.Options, r rundir.Result) outcome {
 	}
 	switch {
 	case r.Engine == train.EngineNone: // which has no weights
+	case r.Exact():
+		out.next = predicting(o.Out, o.Dataset)
 	case o.Dataset != "":
 		out.next = fmt.Sprintf("diskgnn eval --run %s --dataset %s --exact", units.ShellWord(o.Out), units.ShellWord(o.Dataset))
 	case o.Pack != "":

@@ -65,6 +65,79 @@ var table = []decided{
 	{"a store that holds a part of them", func(o *Options, f *Facts) { o.Memory, f.Plan = 200<<20, holding(100<<20) }},
 	{"a rank that does not evaluate", func(o *Options, f *Facts) { o.Rank, o.Ranks, o.Accumulate, f.Plan = 1, 2, 2, holding(100<<20) }},
 	{"what happens is recorded", func(_ *Options, f *Facts) { f.Records = 50 << 20 }},
+	{"exact validation, a quarter of the memory", exactly(1<<30, Exact{Fixed: 7 << 20, Least: 3 << 20, Most: 900 << 20})},
+	{"exact validation, as much as it has a use for", exactly(1<<30, Exact{Fixed: 7 << 20, Least: 3 << 20, Most: 20 << 20})},
+	{"exact validation with its least", exactly(100<<20, Exact{Fixed: 7 << 20, Least: 15 << 20, Most: 900 << 20})},
+	{"exact validation that does not fit", exactly(120<<20, Exact{Fixed: 7 << 20, Least: 100 << 20, Most: 900 << 20})},
+	{"exact validation by another rank", func(o *Options, f *Facts) {
+		o.Rank, o.Ranks, o.Accumulate, o.Validation = 1, 2, 2, recipe.Exact
+	}},
+}
+
+// exactly is a case of exact validation with this memory.
+func exactly(memory int64, e Exact) func(*Options, *Facts) {
+	return func(o *Options, f *Facts) { o.Memory, o.Validation, f.Exact = memory, recipe.Exact, &e }
+}
+
+// TestExactMemory, by hand: a validation takes its share before the cache, and then the memory that is left; it has no
+// slots. A GPU's memory is divided alike, and its store has the rest.
+func TestExactMemory(t *testing.T) {
+	decided := func(memory, left int64, e Exact) (d Decision, last featurestore.PlanOptions, err error) {
+		o, f := ordinary()
+		o.Epochs, f.Needs.GPULeft, f.Needs.OnGPU = 1, left, left > 0
+		f.Info.Device = "a GPU"
+		exactly(memory, e)(&o, &f)
+		f.Plan = func(o featurestore.PlanOptions) (featurestore.Layout, error) { last = o; return divided(o) }
+		d, err = Decide(o, f)
+		return d, last, err
+	}
+	const fixed = 32<<20 + 20<<20 + EpochBytes
+	for _, c := range []struct {
+		memory      int64
+		least, most int64
+		first, want int64 // before the cache is planned, and at last
+	}{
+		{1 << 30, 3 << 20, 900 << 20, 256 << 20, 1<<30 - fixed - 7<<20 - (64+1+6*11)<<20},
+		{1 << 30, 3 << 20, 20 << 20, 20 << 20, 20 << 20},
+		{1 << 30, 300 << 20, 310 << 20, 300 << 20, 310 << 20},
+		{160 << 20, 3 << 20, 900 << 20, 40 << 20, 40 << 20},
+		{120 << 20, 20 << 20, 900 << 20, 30 << 20, 30 << 20},
+		{100 << 20, 15 << 20, 900 << 20, 15 << 20, 15 << 20},
+	} {
+		d, last, err := decided(c.memory, 0, Exact{Fixed: 7 << 20, Opening: 5, Least: c.least, Most: c.most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &d.Memory
+		if m.Exact != c.want || m.EvalSlots != 0 || last.EvalSlots != 0 || last.Memory != c.memory-fixed-7<<20-c.first-int64(last.Slots)<<20 {
+			t.Errorf("of %d: %d, want %d; the store has %d", c.memory, m.Exact, c.want, last.Memory)
+		}
+		if s := d.Setup(0); s.ExactSize != c.want || s.EvalSlots != 0 || m.Total > c.memory {
+			t.Errorf("%+v", s)
+		}
+	}
+	d, _, err := decided(200<<20, 0, Exact{Opening: 110 << 20, Least: 1 << 20, Most: 1 << 20})
+	if err != nil || d.Memory.Total != max(fixed+1<<20+110<<20, d.Memory.Total) || d.Memory.Total < fixed+111<<20 {
+		t.Errorf("%d bytes with the labels of all nodes: %v", d.Memory.Total, err)
+	}
+	for _, c := range []struct{ left, least, most, want int64 }{
+		{100 << 20, 1 << 20, 90 << 20, 24 << 20},
+		{100 << 20, 1 << 20, 9 << 20, 9 << 20},
+		{100 << 20, 50 << 20, 90 << 20, 50 << 20},
+		{54 << 20, 50 << 20, 90 << 20, 50 << 20},
+		{54<<20 - 1, 50 << 20, 90 << 20, -1},
+	} {
+		d, last, err := decided(1<<30, c.left, Exact{Least: 1, Most: 1, GPUFixed: 4 << 20, GPULeast: c.least, GPUMost: c.most})
+		if c.want < 0 {
+			if !errors.Is(err, fault.ErrBudget) || !strings.Contains(err.Error(), "at least 50.0 MiB of the GPU's memory, but the engine leaves 50.0 MiB") || !strings.Contains(err.Error(), "--validate sampled") {
+				t.Errorf("%v", err)
+			}
+			continue
+		}
+		if err != nil || d.Memory.GPUExact != c.want || last.GPUMemory != c.left-4<<20-c.want || d.Setup(1000).GPUBytes != 1000+c.want {
+			t.Errorf("of %d: %d, want %d; the store has %d: %v", c.left, d.Memory.GPUExact, c.want, last.GPUMemory, err)
+		}
+	}
 }
 
 // divided is the arithmetic of a store whose rows are 64 MiB, and whose slots are of 10 and 6 MiB.

@@ -77,9 +77,12 @@ func (w *world) accuracy(logits [][]float64, nodes []uint32) float64 {
 // logits computes the logits that a score is of.
 func (v *Validator) logits(t *testing.T, weights []float32, split string) (all []float32) {
 	t.Helper()
-	s := v.set(split)
+	s, before := v.set(split), device.HostBytes()
 	add := func(_ context.Context, _ int, rows []float32) error {
 		all = append(all, rows...)
+		if n := device.HostBytes() - before; n > v.Outside() {
+			t.Errorf("%d bytes are held, %d are planned", n, v.Outside())
+		}
 		return nil
 	}
 	check(t, v.compute(t.Context(), s, weights, add))
