@@ -124,6 +124,7 @@ var pageSetups = map[string]pageSetup{
 	"docs/howto/compare.md": {copies: "graph"},
 	"docs/howto/gpus.md":    {copies: "pack"},
 	"docs/cli/doctor.md":    {copies: "pack graph"},
+	"docs/cli/train.md":     {copies: "pack graph"},
 	"docs/cli/import.md": {commands: `
 		printf 'source,target\na,b\nb,c\n' >edges.csv
 		printf 'id,topic,set,title,url,x0,x1\na,ai,train,A,u,0.1,2\nb,db,valid,B,v,0.7,1\nc,db,test,C,w,0.2,1\n' >nodes.csv`},
