@@ -135,6 +135,13 @@ func (w *world) checkValidator(t *testing.T, d *cuda.Device, exactly [][]float64
 		if disk := v.onDisk() > 0; disk != (i < 2) && i != 1 {
 			t.Errorf("%d bytes more than the least: states on disk: %t", more, disk)
 		}
+		for _, s := range v.sets {
+			for k := range s.steps {
+				if p := &s.steps[k].plan; d != nil && (p.GPU > gpu+more || p.GPU == 0) {
+					t.Errorf("a step takes %d bytes of the GPU, of %d", p.GPU, gpu+more)
+				}
+			}
+		}
 		before := device.HostBytes()
 		for split, want := range map[string]float64{dataset.Valid: float64(want.ValidAccuracy), dataset.Test: float64(want.TestAccuracy)} {
 			got, read, err := v.Score(t.Context(), weights, split)
@@ -247,9 +254,25 @@ func TestValidatorGoesOn(t *testing.T) {
 		n, _ := v.job.least()
 		least = max(least, n)
 	}
+	// Where the least reads more than is allowed, the needs are the memory that reads less.
+	v.job.options.MaxRead = &budget.Size{Value: 5, Unit: budget.UnitTimes}
+	more := v.Needs().Least
+	check(t, v.Arrange(more, 0))
+	if more <= least || more > least+2<<20 || v.job.readsTooMuch() {
+		t.Errorf("%d bytes read %d, %d are the least", more, v.job.reads().bytes, least)
+	}
+	v.job.options.MaxRead = nil
 	check(t, v.Arrange(least, 0))
 	want, _, err := v.Score(t.Context(), weights, dataset.Valid)
 	check(t, err)
+	others := make([]float32, len(weights)) // with which rows that a failure left in the scorer would show
+	for i := range others {
+		others[i] = -weights[i]
+	}
+	wanted, _, err := v.Score(t.Context(), others, dataset.Valid)
+	if check(t, err); wanted == want {
+		t.Fatal("other weights score the same")
+	}
 	for n := 0; ; n++ {
 		in = &vfs.FailAt{N: n, Err: errors.New("full")}
 		_, _, err := v.Score(t.Context(), weights, dataset.Valid)
@@ -265,9 +288,9 @@ func TestValidatorGoesOn(t *testing.T) {
 			t.Errorf("write %d: %v", n, err)
 		}
 		in = &vfs.FailAt{N: -1}
-		got, _, err := v.Score(t.Context(), weights, dataset.Valid)
-		if check(t, err); got != want {
-			t.Errorf("after write %d failed: %v, want %v", n, got, want)
+		got, _, err := v.Score(t.Context(), others, dataset.Valid)
+		if check(t, err); got != wanted {
+			t.Errorf("after write %d failed: %v, want %v", n, got, wanted)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
