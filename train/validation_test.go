@@ -253,6 +253,25 @@ func TestExactValidationInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.ending(shorter.Out).compare(t, "longer", want)
+	// States that a kill has left go, where a run goes on or begins anew with memory for states.
+	for _, change := range []func(o *Options){
+		func(o *Options) { o.Epochs = 4 },
+		func(o *Options) { o.Resume, o.Force, o.Given = false, true, nil },
+	} {
+		if change(&shorter); shorter.Force {
+			shorter.Pack = o.Pack
+		}
+		left := filepath.Join(shorter.Out, rundir.ScratchDir)
+		if err := errors.Join(os.Mkdir(left, 0o777), os.WriteFile(filepath.Join(left, "layer-0"), nil, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.run(context.Background(), shorter, &logged{}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(left); err == nil {
+			t.Errorf("states stay, with --force: %t", shorter.Force)
+		}
+	}
 }
 
 // injector is a function that operations pass.

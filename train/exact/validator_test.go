@@ -245,7 +245,12 @@ func TestValidatorGoesOn(t *testing.T) {
 	weights := w.weights(t)
 	in := &vfs.FailAt{N: -1}
 	o := w.validation()
-	v, err := OpenValidator(t.Context(), vfs.Inject(disk, watch(func(op vfs.Op, name string) error { return in.Before(op, name) })), o, progress.Discard)
+	v, err := OpenValidator(t.Context(), vfs.Inject(disk, watch(func(op vfs.Op, name string) error {
+		if strings.HasPrefix(filepath.Base(name), keptFile) && op == vfs.OpCreate {
+			t.Error("states are noted, from which no process goes on")
+		}
+		return in.Before(op, name)
+	})), o, progress.Discard)
 	check(t, err)
 	defer func() { check(t, v.Close()) }()
 	least := int64(0)
