@@ -144,26 +144,25 @@ func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, 
 
 // checkStore refuses flags that the store has no use for.
 func (o *Options) checkStore() error {
-	name, err := stores.Builtin().Choose(o.Store, o.places())
+	store, err := stores.Builtin().Choose(o.Store, o.places())
 	if err != nil {
 		return err
 	}
-	store := o.store()
 	switch {
 	case o.CachePolicy != "" && len(store.Policies) == 0:
-		return usage("--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.CachePolicy, name)
+		return usage("--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.CachePolicy, store.Name)
 	case o.CachePolicy != "" && !slices.Contains(store.Policies, o.CachePolicy):
-		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, name, strings.Join(store.Policies, ", "))
+		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store.Name, strings.Join(store.Policies, ", "))
 	case o.FaultThreads != 0 && !store.Maps:
-		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, name)
+		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store.Name)
 	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !store.Maps:
-		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, name)
+		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store.Name)
 	case o.FaultThreads < 0 || o.FaultThreads > engine.MaxThreads:
 		return usage("--fault-threads %d: give a number from 1 to %d", o.FaultThreads, engine.MaxThreads)
 	case o.Topology.Level != topology.Mapped && !o.Live():
 		return usage("--topology %s needs --fanout, which draws batches while training", o.Topology.Level)
 	case o.Record != "" && store.Maps:
-		return usage("--record: the store %s reads by page faults, which cannot be recorded; simulate drives computes them from samples", name)
+		return usage("--record: the store %s reads by page faults, which cannot be recorded; simulate drives computes them from samples", store.Name)
 	}
 	return nil
 }
@@ -301,9 +300,8 @@ func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) 
 
 // store returns the design of the store that the options choose. Validate has accepted it.
 func (o *Options) store() featurestore.Design {
-	all := stores.Builtin()
-	name, _ := all.Choose(o.Store, o.places())
-	return all.Design(name)
+	store, _ := stores.Builtin().Choose(o.Store, o.places())
+	return store
 }
 
 // gave reports whether the user set a flag.

@@ -69,32 +69,31 @@ func (s Stores) Names() []string {
 	return names
 }
 
-// Choose returns the name of the store to open: name itself, or for Auto the first store that needs
-// exactly the directories in p. Directories that the store does not use, or lacks, are an error of kind
+// Choose returns the store to open: the named one, or for Auto the first store that needs exactly the
+// directories in p. Directories that the store does not use, or lacks, are an error of kind
 // fault.ErrUsage.
-func (s Stores) Choose(name string, p Places) (string, error) {
+func (s Stores) Choose(name string, p Places) (d featurestore.Design, err error) {
 	if from := cmp.Or(p.Pack, p.Samples); p.Live && from != "" {
-		return "", fault.New(fault.ErrUsage, "--fanout draws batches while training, but %s has batches already: give --fanout with --dataset alone, or leave it out", from)
+		return d, fault.New(fault.ErrUsage, "--fanout draws batches while training, but %s has batches already: give --fanout with --dataset alone, or leave it out", from)
 	}
 	if from := cmp.Or(p.Dataset, p.Samples); p.Pack != "" && from != "" && (name == Auto || name == packed.Name) {
-		return "", fault.New(fault.ErrUsage, "--pack %s has all that training reads: leave %s out, or train without --pack on --dataset with --samples or --fanout", p.Pack, from)
+		return d, fault.New(fault.ErrUsage, "--pack %s has all that training reads: leave %s out, or train without --pack on --dataset with --samples or --fanout", p.Pack, from)
 	}
 	for i := range s {
-		d := &s[i]
-		switch {
-		case name == d.Name && !given(d, &p):
-			return "", fault.New(fault.ErrUsage, "--store %s takes %s, and no other directories", name, needs(d))
-		case name == d.Name || name == Auto && given(d, &p):
-			return d.Name, nil
+		switch one := &s[i]; {
+		case name == one.Name && !given(one, &p):
+			return d, fault.New(fault.ErrUsage, "--store %s takes %s, and no other directories", name, needs(one))
+		case name == one.Name || name == Auto && given(one, &p):
+			return *one, nil
 		}
 	}
 	if name != Auto {
-		return "", fault.New(fault.ErrUsage, "--store %s is not one of %s", name, strings.Join(s.Names(), ", "))
+		return d, fault.New(fault.ErrUsage, "--store %s is not one of %s", name, strings.Join(s.Names(), ", "))
 	}
 	if p == (Places{}) {
-		return "", fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
+		return d, fault.New(fault.ErrUsage, "--pack is missing: name the directory that `diskgnn pack` made, or give --dataset with --samples or --fanout")
 	}
-	return "", fault.New(fault.ErrUsage, "these flags do not select a store: give %s", s.ways())
+	return d, fault.New(fault.ErrUsage, "these flags do not select a store: give %s", s.ways())
 }
 
 func (s Stores) ways() string {
@@ -109,7 +108,7 @@ func (s Stores) ways() string {
 	return strings.Join(list, ", or ")
 }
 
-// Design returns the design of a store. name is a result of Choose, or the design is empty.
+// Design returns the design of a store. It is empty for another name.
 func (s Stores) Design(name string) featurestore.Design {
 	if i := slices.IndexFunc(s, func(d featurestore.Design) bool { return d.Name == name }); i >= 0 {
 		return s[i]
@@ -120,10 +119,11 @@ func (s Stores) Design(name string) featurestore.Design {
 // Find reads the metadata of the store that Choose returns. For batches drawn while training, see On. The
 // reason is one line for the log: the name of the store and its directory.
 func (s Stores) Find(fsys vfs.FS, name string, p Places) (c featurestore.Candidate, reason string, err error) {
-	if name, err = s.Choose(name, p); err != nil {
+	d, err := s.Choose(name, p)
+	if err != nil {
 		return nil, "", err
 	}
-	if d := s.Design(name); d.On == nil {
+	if d.On == nil {
 		c, err = d.Find(fsys, p.Pack)
 	} else {
 		var source *sampled.Source
@@ -134,16 +134,17 @@ func (s Stores) Find(fsys vfs.FS, name string, p Places) (c featurestore.Candida
 	if err != nil {
 		return nil, "", err
 	}
-	return c, fmt.Sprintf("%s: %s", name, c.Dir()), nil
+	return c, fmt.Sprintf("%s: %s", d.Name, c.Dir()), nil
 }
 
 // On is Find for batches that the given source draws while training.
 func (s Stores) On(name string, p Places, source *live.Source) (c featurestore.Candidate, reason string, err error) {
-	if name, err = s.Choose(name, p); err != nil {
+	d, err := s.Choose(name, p)
+	if err != nil {
 		return nil, "", err
 	}
-	if c, err = s.Design(name).On(source, source.Dataset()); err != nil {
+	if c, err = d.On(source, source.Dataset()); err != nil {
 		return nil, "", err
 	}
-	return c, fmt.Sprintf("%s: %s, batches drawn while training", name, source.Dir()), nil
+	return c, fmt.Sprintf("%s: %s, batches drawn while training", d.Name, source.Dir()), nil
 }

@@ -59,7 +59,8 @@ func TestChoose(t *testing.T) {
 		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
 		{"cloud", pack, "--store cloud is not one of auto, packed, memory, rows, ginex, gnndrive, agnes, gids, hyperion, marius, mmap"},
 	} {
-		got, err := all.Builtin().Choose(c.name, c.places)
+		chosen, err := all.Builtin().Choose(c.name, c.places)
+		got := chosen.Name
 		switch {
 		case slices.Contains(all.Builtin().Names(), c.want):
 			if got != c.want || err != nil {
