@@ -12,7 +12,6 @@ import (
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	stacks "diskgnn/iostack/all"
-	"diskgnn/iostack/cufile"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
@@ -39,15 +38,6 @@ func (o *Options) topology() topology.Choice {
 	return c
 }
 
-// hostIO returns the kind of storage stack that reads into the host's memory, beside the
-// run's.
-func hostIO(kind string) string {
-	if kind == cufile.Name || stacks.IsNVMe(kind) {
-		return stacks.Auto
-	}
-	return kind
-}
-
 // open returns the source that the options describe, opened once and grown where a batch demands
 // it. first is the number of epochs that the run was begun with, 0 for a new run.
 func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, rep progress.Reporter) (_ *live.Source, err error) {
@@ -60,7 +50,7 @@ func (d *drawing) open(ctx context.Context, fsys vfs.FS, o *Options, first int, 
 		return nil, err
 	}
 	d.source, err = live.Open(ctx, fsys, live.Options{Dataset: o.Dataset, Params: p, DryEpochs: o.Dry(), Workers: o.Threads, Memory: o.Memory,
-		FirstEpochs: first, Topology: o.topology(), Choose: o.store().HoldsLists, IO: hostIO(o.IO)}, rep)
+		FirstEpochs: first, Topology: o.topology(), Choose: o.store().HoldsLists, IO: stacks.Beside(o.IO)}, rep)
 	return d.source, err
 }
 
