@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/cut"
@@ -62,8 +63,6 @@ type layout struct {
 	place   []uint32 // 1 + the place of a shared node, by node
 }
 
-const segmentPage = 4096
-
 // cost is the reading of all batches in one order.
 type cost struct{ pages, runs int64 }
 
@@ -112,7 +111,7 @@ func (l *layout) measure(ctx context.Context, h *harness) (err error) {
 	for _, name := range []string{"gray", "minhash", "rank", "node"} {
 		c := costs[name]
 		if err := h.report(row{{"samples", filepath.Base(l.dir)}, {"batches", l.length}, {"order", name},
-			{"bytes_over_used", float64(c.pages*segmentPage) / float64(max(1, used*l.rowBytes))},
+			{"bytes_over_used", float64(c.pages*binio.Page) / float64(max(1, used*l.rowBytes))},
 			{"runs_per_batch", float64(c.runs) / float64(hi-lo)}, {"used_rows", used}}); err != nil {
 			return err
 		}
@@ -145,8 +144,8 @@ func (l *layout) users(ctx context.Context, first int, shared []uint32) ([][]int
 func (l *layout) read(order []int, users [][]int) (c cost) {
 	next := make([]int64, l.length) // the page after the last one that a batch reads
 	for at, row := range order {
-		from := int64(at) * l.rowBytes / segmentPage
-		to := (int64(at+1)*l.rowBytes-1)/segmentPage + 1
+		from := int64(at) * l.rowBytes / binio.Page
+		to := (int64(at+1)*l.rowBytes-1)/binio.Page + 1
 		for _, i := range users[row] {
 			if from > next[i] || next[i] == 0 {
 				c.runs++

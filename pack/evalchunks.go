@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sort"
 
@@ -178,11 +177,8 @@ func (c *evalChunks) read(ctx context.Context, f iostack.File, sums *binio.Sums,
 // batch writes the rows lo ≤ row < hi of the window to a batch's chunk.
 func (c *evalChunks) batch(s *chunkSlot, e *packfile.Eval, rows []byte, lo, hi int64, of stretch) error {
 	s.raw = binio.Grow(s.raw, e.GraphBytes)
-	if n, err := c.graphs.ReadAt(s.raw, e.GraphOffset); n < len(s.raw) {
-		if errors.Is(err, io.EOF) {
-			err = errors.New("it was truncated")
-		}
-		return touched(c.graphs.Name(), err)
+	if err := readKept(c.graphs, s.raw, e.GraphOffset); err != nil {
+		return err
 	}
 	if binio.CRC(s.raw) != e.GraphCRC {
 		return touched(c.graphs.Name(), binio.BadRange(c.graphs.Name(), e.GraphOffset, int64(e.GraphBytes)))

@@ -115,11 +115,8 @@ func (r *keptReader) each(lo, hi int64, do func(b []byte) error) error {
 			return err
 		}
 		b := r.buf[:min(int64(len(r.buf)), hi-lo)]
-		if n, err := r.f.ReadAt(b, lo); n < len(b) {
-			if errors.Is(err, io.EOF) {
-				return touched(r.f.Name(), errors.New("it was truncated"))
-			}
-			return fmt.Errorf("read %s: %w", r.f.Name(), err)
+		if err := readKept(r.f, b, lo); err != nil {
+			return err
 		}
 		if err := do(b); err != nil {
 			return err
@@ -127,6 +124,18 @@ func (r *keptReader) each(lo, hi int64, do func(b []byte) error) error {
 		lo += int64(len(b))
 	}
 	return nil
+}
+
+// readKept fills b from byte off of a file on.
+func readKept(f vfs.File, b []byte, off int64) error {
+	n, err := f.ReadAt(b, off)
+	switch {
+	case n == len(b):
+		return nil
+	case errors.Is(err, io.EOF):
+		return touched(f.Name(), errors.New("it was truncated"))
+	}
+	return fmt.Errorf("read %s: %w", f.Name(), err)
 }
 
 // zeros makes sure that the bytes lo to hi-1 are zero.

@@ -2,6 +2,7 @@ package packed
 
 import (
 	"context"
+	"math/bits"
 
 	"diskgnn/device"
 	"diskgnn/featurestore/internal/copier"
@@ -39,14 +40,8 @@ func newEvalChunk(l evaluation, m *memory) *evalChunk {
 	return c
 }
 
-// chunkPeriod returns the number of rows after which rows begin on a page again.
-func chunkPeriod(rowBytes int) int {
-	period := binio.Page
-	for n := rowBytes; period > 1 && n%2 == 0; n /= 2 {
-		period /= 2
-	}
-	return period
-}
+// chunkPeriod returns the number of rows after which rows begin on a page again: a power of two, as a page is.
+func chunkPeriod(rowBytes int) int { return max(1, binio.Page>>bits.TrailingZeros(uint(rowBytes))) }
 
 // start submits the read of rows rows of the chunk of e, from row first on, which begins on a page.
 func (c *evalChunk) start(b *batch, e *packfile.Eval, first, rows int, to places) error {
