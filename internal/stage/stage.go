@@ -407,16 +407,14 @@ func (d *Dir) Close() error {
 // End closes the transaction. err is the error of the stage's work, nil after Commit; End returns it,
 // joined with its own errors. If a file is finished or the work was interrupted, the written files stay
 // for a later run. Otherwise NAME.partial is removed, since no run could resume from it.
-func (d *Dir) End(err error) error {
-	if d.lock != nil && err != nil && !d.keep && !interrupted(err) {
-		_ = d.discard() // files that cannot be removed stay, as after a crash
-	}
-	return errors.Join(err, d.Close())
-}
+func (d *Dir) End(err error) error { return d.end(err, d.keep || interrupted(err)) }
 
 // Drop is End for a stage that cannot go on from its files: after any error NAME.partial is removed.
-func (d *Dir) Drop(err error) error {
-	if d.lock != nil && err != nil {
+func (d *Dir) Drop(err error) error { return d.end(err, false) }
+
+// end closes the transaction. After an error it removes NAME.partial, unless a later run goes on from it.
+func (d *Dir) end(err error, goesOn bool) error {
+	if d.lock != nil && err != nil && !goesOn {
 		_ = d.discard() // files that cannot be removed stay, as after a crash
 	}
 	return errors.Join(err, d.Close())
