@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"diskgnn/dataset"
@@ -54,8 +55,8 @@ type set struct {
 	steps []step
 }
 
-// OpenValidator opens the inputs, and takes all memory but the memory for a score. A dataset other than the one of the training
-// batches is an error of kind fault.ErrLineage. The caller closes the validator before the GPU.
+// OpenValidator opens the inputs, and takes all memory but the memory for a score. A dataset other than the one of the
+// training batches is an error of kind fault.ErrLineage. The caller closes the validator before the GPU.
 func OpenValidator(ctx context.Context, fsys vfs.FS, o ValidationOptions, rep progress.Reporter) (*Validator, error) {
 	j := &job{fs: fsys, report: quiet{rep}, parts: parts{stack: all.Open, gpu: o.GPU}, model: o.Model, states: o.Scratch,
 		options: Options{Run: o.Run, Dataset: o.Dataset, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Engine: decide.EngineCPU}}
@@ -104,13 +105,23 @@ func (v *Validator) open(ctx context.Context, o *ValidationOptions) (err error) 
 	return j.takeGraph(ctx)
 }
 
+// each yields the sets; the job's steps are the present set's.
+func (v *Validator) each() iter.Seq[*set] {
+	return func(yield func(*set) bool) {
+		for _, s := range v.sets {
+			if v.job.steps = s.steps; !yield(s) {
+				return
+			}
+		}
+	}
+}
+
 // Needs returns the memory that the validator holds, and that a score takes: at least as much that it reads no more
 // than is read by default.
 func (v *Validator) Needs() decide.Exact {
 	j, f := v.job, v.job.data.Facts()
 	n := decide.Exact{Fixed: j.fixed - budget.Reserve, Opening: 4 * f.Nodes}
-	for _, s := range v.sets {
-		j.steps = s.steps
+	for s := range v.each() {
 		least, _ := j.least()
 		if !j.place(least) || j.readsTooMuch() {
 			least = j.leastMemory(least) - j.fixed
@@ -132,8 +143,7 @@ func (v *Validator) Needs() decide.Exact {
 // refuses hidden states for which the disk has no room.
 func (v *Validator) Arrange(host, gpu int64) error {
 	j := v.job
-	for _, s := range v.sets {
-		j.steps = s.steps
+	for s := range v.each() {
 		for k := range s.steps {
 			if g := s.steps[k].sizes.GPU; g != nil {
 				g.Memory = gpu
@@ -151,15 +161,14 @@ func (v *Validator) Arrange(host, gpu int64) error {
 
 // Outside returns the most bytes that are held outside of Go's heap.
 func (v *Validator) Outside() (n int64) {
-	for _, s := range v.sets {
-		v.job.steps = s.steps
+	for range v.each() {
 		n = max(n, v.job.outside())
 	}
 	return n
 }
 
-// Score returns the score of weights on the nodes of a split, and the bytes read. Weights are in the order of an engine's
-// Snapshot. The score of a split that is not among the options' is undefined.
+// Score returns the score of weights on the nodes of a split, and the bytes read. Weights are in the order of an
+// engine's Snapshot. The score of a split that is not among the options' is undefined.
 func (v *Validator) Score(ctx context.Context, weights []float32, split string) (_ score.Score, read int64, err error) {
 	s := v.set(split)
 	if s == nil {
@@ -213,8 +222,7 @@ func (v *Validator) set(split string) *set {
 // String describes the scores in a line.
 func (v *Validator) String() string {
 	text := "exact"
-	for _, s := range v.sets {
-		v.job.steps = s.steps
+	for s := range v.each() {
 		text += fmt.Sprintf(", %s nodes: %s, reads %s", s.split, units.Count(int64(len(s.exam.nodes))), budget.FormatBytes(v.job.reads().bytes))
 	}
 	if n := v.onDisk(); n > 0 {
@@ -225,8 +233,7 @@ func (v *Validator) String() string {
 
 // onDisk returns the most bytes of hidden states on disk at a time.
 func (v *Validator) onDisk() (n int64) {
-	for _, s := range v.sets {
-		v.job.steps = s.steps
+	for range v.each() {
 		n = max(n, v.job.onDisk())
 	}
 	return n
