@@ -28,8 +28,9 @@
 //	slices of a pack      all of them together have the pack's bytes
 //
 // A run that draws other batches than the samples have is compared in the same way with a run on samples of
-// its batches. A run that was interrupted, or first had fewer epochs, has the bytes of one that was not, and a run on
-// several GPUs has the bytes of one on a single GPU; run.json has the options of the program. Without a fault, commands end well or refuse options or memory.
+// its batches. A run that was interrupted, or first had fewer epochs, has the bytes of one that was not, and a
+// run on several GPUs has the bytes of one on a single GPU; run.json has the options of the program. Without a
+// fault, commands end well or refuse options or memory.
 //
 // They compare every variant with package train/oracle, which shares no code with the program:
 // predictions with the formulas on the dataset's arrays, and the loss on a batch with all neighbours

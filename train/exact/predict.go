@@ -63,8 +63,7 @@ func predict(ctx context.Context, fsys vfs.FS, o PredictOptions, rep progress.Re
 // Finished returns the description of the file o.Out if that is the prediction of these options, and nil
 // if it is not, or if an input cannot be read. The lineage file must name the bytes of o.Out, the present
 // weights of the run, the present graph, the output, the nodes, and the engine and the library that the options name.
-// An error is of kind
-// fault.ErrInterrupted.
+// An error is of kind fault.ErrInterrupted.
 func Finished(ctx context.Context, fsys vfs.FS, o PredictOptions) (*Prediction, error) {
 	o.EnsureDefaults()
 	j := &job{fs: fsys, options: o.Options, report: progress.Discard, began: time.Now()}
