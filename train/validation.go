@@ -2,9 +2,13 @@ package train
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 
 	"diskgnn/dataset"
+	"diskgnn/internal/budget"
+	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
 	"diskgnn/train/decide"
 	"diskgnn/train/exact"
@@ -30,10 +34,13 @@ func (r *runner) openValidator(ctx context.Context, o *Options) (*decide.Exact, 
 	if !o.exactly() || len(splits) == 0 {
 		return nil, nil
 	}
-	before := r.needs.held()
+	before, beside := r.needs.held(), r.needs.Engine+r.needs.Stack
 	v, err := exact.OpenValidator(ctx, r.fs, exact.ValidationOptions{Run: o.Out, Scratch: filepath.Join(o.Out, rundir.ScratchDir), Dataset: o.Dataset,
 		Batches: r.found.Dir(), Lineage: r.found.Lineage().Dataset, Model: o.Network(), Metric: o.Metric, Splits: splits,
-		Memory: o.Memory - r.needs.Engine - r.needs.Stack, Threads: o.Threads, IO: all.Beside(o.IO), BLAS: o.BLAS, GPU: r.needs.gpu}, r.report)
+		Memory: o.Memory - beside, Threads: o.Threads, IO: all.Beside(o.IO), BLAS: o.BLAS, GPU: r.needs.gpu}, r.report)
+	if errors.Is(err, fault.ErrBudget) {
+		err = fmt.Errorf("%w beside the engine, which takes %s: raise --memory, or give --validate sampled", err, budget.FormatBytes(beside))
+	}
 	if err != nil {
 		return nil, err
 	}
