@@ -20,6 +20,7 @@ import (
 
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
+	"diskgnn/iostack/nvme/spec"
 )
 
 // options are what the command of these tests binds its flags to.
@@ -244,6 +245,12 @@ func TestExitCodes(t *testing.T) {
 		{fault.New(fault.ErrLineage, "x"), 3},
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOENT}, 3},
 		{&fs.PathError{Op: "read", Path: "x", Err: syscall.EIO}, 3},
+		{fmt.Errorf("read x: %w", spec.UnrecoveredReadError|spec.DNR), 3},
+		{fmt.Errorf("read x: %w", spec.GuardCheckError), 3},
+		{fmt.Errorf("read x: %w", spec.DataTransferError), 3},
+		{fmt.Errorf("read x: %w", spec.InternalError), 3},
+		{fmt.Errorf("read x: %w", spec.InvalidField), 1},
+		{fmt.Errorf("read x: %w", spec.InvalidLogPage), 1},
 		{&fs.PathError{Op: "read", Path: "x", Err: syscall.EISDIR}, 3},
 		{&fs.PathError{Op: "mkdir", Path: "x", Err: syscall.ENOTDIR}, 3},
 		{&fs.PathError{Op: "stat", Path: "x", Err: syscall.ELOOP}, 3},

@@ -397,6 +397,9 @@ func ofContent(b []byte, n int) int {
 // did not need the changed bytes: then its output is the same as in peace, and later steps compare it.
 func (l *variantRun) atRest(s step, f *strike) error {
 	put := f.input
+	if l.unchecked(s) && filepath.Base(put.name) == "features.bin" {
+		return nil
+	}
 	if err := put.prepare(f.Kind); err != nil || put.change == nil {
 		return err
 	}

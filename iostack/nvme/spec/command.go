@@ -3,6 +3,7 @@ package spec
 import (
 	"encoding/binary"
 	"fmt"
+	"syscall"
 )
 
 // Sizes of entries in bytes.
@@ -201,8 +202,13 @@ func (s Status) Error() string {
 	return fmt.Sprintf("NVMe: %s (type %d, code %02xh)", name, s&mask>>8, int(s&0xff))
 }
 
-// Is compares type and code only, for errors.Is.
+// Is compares type and code only, for errors.Is. Failures of the medium, of a transfer and inside the controller
+// are also syscall.EIO, the error that a kernel's driver makes of them.
 func (s Status) Is(target error) bool {
+	const medium = 2
+	if target == syscall.EIO {
+		return s&mask>>8 == medium || s&mask == DataTransferError || s&mask == InternalError
+	}
 	t, is := target.(Status)
 	return is && s&mask == t&mask
 }
