@@ -34,6 +34,7 @@ func onRealGPU() bool { return os.Getenv("DISKGNN_GPU") == "real" }
 // signals beside the commands.
 type prover struct {
 	old        string // directories of older programs
+	program    string // the name of the program that runs
 	interrupts chan os.Signal
 }
 
@@ -94,7 +95,7 @@ func newReport() *metamorphicReport {
 
 // test runs a program in dir, counts its outcomes in r, and returns the first relation that does not hold.
 func (on *prover) test(dir string, p *metamorphic.Program, r *metamorphicReport) (err error) {
-	alarm := time.AfterFunc(patience, func() { on.leave(fmt.Sprintf("no end within %v of the program\n%s", patience, p)) })
+	alarm := time.AfterFunc(patience, func() { on.leave(fmt.Sprintf("%s: no end within %v\n%s", on.program, patience, p)) })
 	defer alarm.Stop()
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r.programs++
@@ -139,6 +140,7 @@ func TestKeptPrograms(t *testing.T) {
 		}
 		p, err := metamorphic.Parse(string(text))
 		if err == nil {
+			on.program = name
 			err = on.test(filepath.Join(vfstest.TempDir(t), "p"), p, newReport())
 		}
 		if err != nil {
@@ -181,6 +183,7 @@ func TestMetamorphic(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		on.program = fmt.Sprintf("program %d of seed %d", i, seed)
 		err := on.test(filepath.Join(root, "p"), p, r)
 		if err == nil {
 			continue
@@ -190,7 +193,7 @@ func TestMetamorphic(t *testing.T) {
 			again := on.test(filepath.Join(root, "q"), q, newReport())
 			return again != nil && metamorphic.Kind(lastLine(again.Error())) == kind
 		})
-		t.Errorf("program %d of seed %d: %v\nits simplest form:\n%s", i, seed, err, small)
+		t.Errorf("%s: %v\nits simplest form:\n%s", on.program, err, small)
 		if t.Failed() && os.Getenv("DISKGNN_ALL") == "" {
 			break
 		}
