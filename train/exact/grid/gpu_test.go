@@ -77,6 +77,11 @@ func TestGridOnGPU(t *testing.T) {
 				t.Fatalf("the shape is %+v, on the CPU %+v", p.GPU.Shape, cpu)
 			}
 			var first []float32
+			endless, _ := p.sizes.Choose(math.MaxInt64 / 2)
+			p.sizes.GPU.Memory = p.sizes.MostGPU()
+			if most, ok := p.sizes.Choose(p.sizes.Most()); !ok || most.Read() != endless.Read() {
+				t.Fatalf("with the most memory %+v, %t; with more %+v", most, ok, endless)
+			}
 			for i := range 2 {
 				least, _ := p.sizes.Choose(0)
 				room, roomOnGPU := rapid.Int64Range(0, 20_000).Draw(t, "room"), rapid.Int64Range(0, 20_000).Draw(t, "room on the GPU")
