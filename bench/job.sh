@@ -46,7 +46,7 @@ for what in ${PARTS:-validation exact job papers}; do
 		;;
 	job)
 		rm -rf "$dir/graph" "$dir/run"
-		PYG=${PYG:-} part job "$bench" job -json -bin "$bin" -dir "$dir/job" -peers "$here/job" -nodes "$nodes" -dim 128 -rounds "${ROUNDS:-1}" -engine "$engine" -device "${DEVICE:-cuda}" -threads "$(nproc)"
+		PYG=${PYG:-} part job "$bench" job -json -bin "$bin" -dir "$dir/job" -peers "$here/job" -nodes "$nodes" -dim 128 -cache "${CACHE:-50%}" -rounds "${ROUNDS:-1}" -engine "$engine" -device "${DEVICE:-cuda}" -threads "$(nproc)"
 		rm -rf "$dir/job"
 		;;
 	papers)
