@@ -39,6 +39,7 @@ def arguments():
     p.add_argument("--hidden", type=int, required=True)
     p.add_argument("--epochs", type=int, required=True)
     p.add_argument("--batch", type=int, default=1024)
+    p.add_argument("--predict-batch", type=int, default=8192, help="nodes of a batch of the prediction")
     p.add_argument("--lr", type=float, default=0.003)
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--device", default="cpu")
@@ -58,7 +59,8 @@ class Tree:
 class PyG:
     """PyTorch Geometric: NeighborLoader, SAGEConv. With the sampler of pyg-lib, a layer computes the nodes that its
     batch's seeds need. Its other sampler, torch-sparse, does not count them, and layers compute all nodes of a batch,
-    with products of sparse matrices, which are faster than lists of edges on a CPU."""
+    on a CPU with products of sparse matrices, which are faster there than lists of edges. With more than four threads,
+    half as many processes sample."""
 
     def __init__(self, tree, a):
         from torch_geometric.data import Data
@@ -74,8 +76,10 @@ class PyG:
         # The loader keeps its own form of the graph, made here.
         self.loaders = {s: self.load(seeds, a.fanout[::-1], s == "train") for s, (seeds, _) in tree.sets.items()}
 
-    def load(self, seeds, fanout, shuffle=False):
-        return self.loader(self.data, fanout, seeds, batch_size=self.a.batch, shuffle=shuffle)
+    def load(self, seeds, fanout, shuffle=False, batch=None):
+        workers = self.a.threads // 2 if self.a.threads > 4 else 0
+        return self.loader(self.data, fanout, seeds, batch_size=batch or self.a.batch, shuffle=shuffle,
+                           num_workers=workers, persistent_workers=workers > 0 and batch is None)
 
     def batches(self, name):
         from torch_geometric.utils import trim_to_layer
@@ -94,6 +98,8 @@ class PyG:
             yield x[:b.batch_size], b.y[:b.batch_size].to(self.a.device)
 
     def matrix(self, edges, nodes):
+        if self.a.device != "cpu":
+            return edges
         from torch_sparse import SparseTensor
 
         return SparseTensor(row=edges[1], col=edges[0], sparse_sizes=(nodes, nodes))
@@ -103,7 +109,7 @@ class PyG:
         self.data.x = self.data.y = None  # the loader below gathers rows by n_id
         for l, conv in enumerate(self.net):
             parts = []
-            for b in self.load(every, [-1]):
+            for b in self.load(every, [-1], batch=self.a.predict_batch):
                 e = b.edge_index.to(self.a.device)
                 e = e if hasattr(b, "num_sampled_nodes") else self.matrix(e, len(b.n_id))
                 h = conv(x[b.n_id].to(self.a.device), e)[:b.batch_size]
