@@ -71,7 +71,7 @@ RUN_GPU_TEST = case $$t in */train.test) $$run $$t -test.count=1 -test.run GPU ;
 # Tests of storage wait for drives, so two packages are tested at a time for each processor.
 PACKAGES_AT_ONCE := $(shell echo $$(( 2 * $$(nproc 2>/dev/null || echo 2) )))
 # The packages that take longest begin first, so that no processor waits for one at the end.
-LONGEST := ./cmd/diskgnn ./train ./featurestore/packed ./pack ./dataset/importer/all
+LONGEST := ./commands ./train ./featurestore/packed ./pack ./dataset/importer/all
 # Packages of test-race and test-nocgo, and tests that test-race leaves out.
 SKIP  ?=
 RACE  ?= ./...
@@ -104,17 +104,17 @@ test-nocgo: $(GOTEST) ## build everything and run all tests without cgo, or thos
 	CGO_ENABLED=0 $(GO_TEST) -p $(PACKAGES_AT_ONCE) $(NOCGO) -- -C $(EXAMPLE) ./...
 
 test-kill: $(GOTEST) ## kill training at KILLS random moments and compare the results of the resumed runs
-	DISKGNN_KILLS=$(KILLS) $(GO_TEST) -count=1 -v -run '^TestKill$$' -timeout 30m ./cmd/diskgnn
+	DISKGNN_KILLS=$(KILLS) $(GO_TEST) -count=1 -v -run '^TestKill$$' -timeout 30m ./commands
 
 test-flips: $(GOTEST) ## interrupt packing at every operation, flip a bit of every existing file, and resume
 	DISKGNN_FLIPS=all $(GO_TEST) -count=1 -v -run '^TestFlip$$' -timeout 60m ./pack
 
 test-power: $(GOTEST) ## cut the power after every operation of every command, and compare the output of the next run
-	DISKGNN_POWER=5 $(GO_TEST) -count=1 -v -run '^TestPower$$' -timeout 60m ./cmd/diskgnn
+	DISKGNN_POWER=5 $(GO_TEST) -count=1 -v -run '^TestPower$$' -timeout 60m ./commands
 
 metamorphic planted: export GOGC ?= 400
 metamorphic: $(GOTEST) ## run PROGRAMS random programs, drawn by SEED, under several sets of options and with faults, and compare what they make
-	DISKGNN_PROGRAMS=$(PROGRAMS) DISKGNN_SEED=$(SEED) $(GO_TEST) -count=1 -v -run '^TestMetamorphic$$' -timeout 600m ./cmd/diskgnn
+	DISKGNN_PROGRAMS=$(PROGRAMS) DISKGNN_SEED=$(SEED) $(GO_TEST) -count=1 -v -run '^TestMetamorphic$$' -timeout 600m ./commands
 
 planted: ## plant ten defects in copies of the source, one by one, and find each by at most PROGRAMS random programs (SEED)
 	internal/metamorphic/planted.sh $(PROGRAMS) $(SEED)
@@ -240,7 +240,7 @@ $(PYG_DIR)/version: $(wildcard internal/tools/pyg/*)
 	@touch $@
 
 test-pyg: pyg-toolchain $(GOTEST) ## compare with PyTorch Geometric, NumPy and torchrun (two minutes)
-	PYG=$(PYG_DIR)/bin/python $(GO_TEST) -count=1 -run 'PyTorch|Python|Launched' ./train ./train/exact ./cmd/diskgnn
+	PYG=$(PYG_DIR)/bin/python $(GO_TEST) -count=1 -run 'PyTorch|Python|Launched' ./train ./train/exact ./commands
 
 test-ways: pyg-toolchain build ## import one graph in more than a hundred ways of the libraries that write graphs (a minute)
 	$(PYG_DIR)/bin/python bench/importing/ways.py $(BIN)

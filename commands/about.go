@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -124,7 +124,7 @@ func completionCommand() command {
 				c.Script = zshCompletion
 			case "fish":
 				var err error
-				if c.Script, err = newApp(&globals{}).ToFishCompletion(); err != nil {
+				if c.Script, err = newApp(s.g.silent()).ToFishCompletion(); err != nil {
 					return outcome{}, fmt.Errorf("write the script: %w", err)
 				}
 			default:
@@ -150,8 +150,8 @@ func manCommand() command {
 		name:    "man",
 		usage:   "print the manual page",
 		teaches: manTeaches,
-		run: func(context.Context, *session) (outcome, error) {
-			page, err := newApp(&globals{}).ToManWithSection(1)
+		run: func(_ context.Context, s *session) (outcome, error) {
+			page, err := newApp(s.g.silent()).ToManWithSection(1)
 			if err != nil {
 				return outcome{}, fmt.Errorf("write the manual page: %w", err)
 			}

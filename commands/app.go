@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -40,6 +41,7 @@ the Go runtime.`
 
 // globals is the shared state of all commands: their output, and the flags that every command has.
 type globals struct {
+	stores         stores.List // of this program
 	stdout, stderr io.Writer
 	command        string   // the running command
 	args           []string // the command line, the program's name first
@@ -115,12 +117,17 @@ func newApp(g *globals) *cli.App {
 		ExitErrHandler:       func(*cli.Context, error) {},
 		OnUsageError:         func(c *cli.Context, err error, _ bool) error { return usageError(err, c.App.Flags, "diskgnn") },
 		Action:               noCommand,
-		Commands:             g.all(commands()),
+		Commands:             g.all(commands(g.stores)),
 	}
 }
 
-// commands returns all commands, in the order of the help.
-func commands() []command {
+// silent returns globals of another app without output, for its flags.
+func (g *globals) silent() *globals {
+	return &globals{stores: g.stores, stdout: io.Discard, stderr: io.Discard}
+}
+
+// commands returns all commands of a program with the given stores, in the order of the help.
+func commands(list stores.List) []command {
 	return []command{
 		generateCommand(),
 		importCommand(),
@@ -128,8 +135,8 @@ func commands() []command {
 		mergeCommand(),
 		sliceCommand(),
 		packCommand(),
-		trainCommand(),
-		evalCommand(),
+		trainCommand(list),
+		evalCommand(list),
 		predictCommand(),
 		exportCommand(),
 		reportCommand(),
@@ -137,7 +144,7 @@ func commands() []command {
 		inspectCommand(),
 		verifyCommand(),
 		nvmeCommand(),
-		benchCommand(),
+		benchCommand(list),
 		simulateCommand(),
 		doctorCommand(),
 		completionCommand(),
@@ -307,7 +314,7 @@ func (g *globals) add(cmd command) *cli.Command {
 			if g.starts(cmd.name, cmd.resumes); cmd.ofOthers {
 				return nil
 			}
-			if file, err = applyConfig(c, cmd.name, g.config, all); err == nil {
+			if file, err = applyConfig(c, cmd.name, g.config, all, g.stores); err == nil {
 				fromEnvironment, err = applyEnvironment(c, cmd.name, all)
 			}
 			return err

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/driverate"
 	"diskgnn/internal/fault"
@@ -36,11 +37,11 @@ says so. It also says whether a GPU could read the file by itself (cufile, GPUDi
 Storage): directly, in compatibility mode, or not at all, with the reason.`
 
 // benchCommand has the measurements of the machine and its stores.
-func benchCommand() command {
+func benchCommand(list stores.List) command {
 	return command{
 		name:    "bench",
 		usage:   "measure the machine, and compare stores on it",
-		subs:    []command{benchIOCommand(), benchStoresCommand(), benchNVMeCommand()},
+		subs:    []command{benchIOCommand(), benchStoresCommand(list), benchNVMeCommand()},
 		unknown: "no subcommand %q; use io, stores or nvme",
 		missing: "name a subcommand: io, stores or nvme",
 	}

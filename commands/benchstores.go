@@ -1,10 +1,11 @@
-package main
+package commands
 
 import (
 	"context"
 	"fmt"
 	"strings"
 
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -30,8 +31,8 @@ The directory keeps the samples, the pack, every run, and report.html, a page wi
 results. After an interruption, the same command continues. With more --rounds or
 --stores, it runs only the additional ones.`
 
-func benchStoresCommand() command {
-	o := comparison.Defaults()
+func benchStoresCommand(list stores.List) command {
+	o := comparison.Defaults(list)
 	o.Train.Threads, o.Train.Memory = 0, 0
 	return command{
 		name:    "bench stores",

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 func TestMemoryBeyond(t *testing.T) {
 	const more, much = ", which is more than the ", "8000TiB"
 	seen := 0
-	for command, flags := range commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard})) {
+	for command, flags := range commandFlags(newApp(quiet())) {
 		if !slices.Contains(flagNames(flags), "memory") {
 			continue
 		}
@@ -24,7 +24,7 @@ func TestMemoryBeyond(t *testing.T) {
 		}
 		for memory, want := range map[string]bool{much: true, "1MiB": false} {
 			var stderr bytes.Buffer
-			run(append(slices.Clone(args), "--memory", memory), io.Discard, &stderr)
+			run(builtin, append(slices.Clone(args), "--memory", memory), io.Discard, &stderr)
 			if got := strings.Contains(stderr.String(), more); got != want {
 				t.Errorf("%s --memory %s: %s", command, memory, &stderr)
 			}
@@ -36,7 +36,7 @@ func TestMemoryBeyond(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("DISKGNN_MEMORY", much)
 	var stderr bytes.Buffer
-	if run([]string{"diskgnn", "generate"}, io.Discard, &stderr); !strings.Contains(stderr.String(), more) {
+	if run(builtin, []string{"diskgnn", "generate"}, io.Discard, &stderr); !strings.Contains(stderr.String(), more) {
 		t.Errorf("from the environment: %s", &stderr)
 	}
 	t.Setenv("DISKGNN_MEMORY", "")

@@ -1,10 +1,9 @@
-package main
+package commands
 
 import (
 	"errors"
 	stdflag "flag"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
@@ -34,10 +34,12 @@ type configuration struct {
 	general  []setting
 	sections map[string][]setting
 	flags    map[string][]cli.Flag // of every command
+	stores   stores.List           // of the program
 }
 
-// openConfiguration reads a file with flags of an app's commands. The commands check its keys.
-func openConfiguration(app *cli.App, file string) (*configuration, error) {
+// openConfiguration reads a file with flags of the commands of an app, which has the given stores. The commands
+// check its keys.
+func openConfiguration(app *cli.App, file string, list stores.List) (*configuration, error) {
 	text, err := readConfig(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -47,7 +49,7 @@ func openConfiguration(app *cli.App, file string) (*configuration, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}
-	c := &configuration{file: file, flags: commandFlags(app)}
+	c := &configuration{file: file, flags: commandFlags(app), stores: list}
 	c.general, c.sections, err = parseConfig(text, file, slices.Collect(maps.Keys(c.flags)))
 	return c, err
 }
@@ -121,11 +123,11 @@ func (c *configuration) repeated(next string) string {
 // the name of a flag, or the name of a command, with a section for its flags. So one file can configure a
 // whole pipeline. A key outside the sections may be a flag of any of their commands, and applies to the
 // commands that have it. applyConfig returns the content of the file, nil without a file.
-func applyConfig(c *cli.Context, command, file string, flags []cli.Flag) (*configuration, error) {
+func applyConfig(c *cli.Context, command, file string, flags []cli.Flag, list stores.List) (*configuration, error) {
 	if file == "" {
 		return nil, nil
 	}
-	read, err := openConfiguration(c.App, file)
+	read, err := openConfiguration(c.App, file, list)
 	if err != nil {
 		return nil, err
 	}
@@ -158,7 +160,7 @@ func (c *configuration) check(flags []cli.Flag) error {
 		return err
 	}
 	// The values are parsed with the flags of another app, so that the running command is not changed.
-	parsing := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
+	parsing := commandFlags(newApp((&globals{stores: c.stores}).silent()))
 	for _, name := range names {
 		if flags := parsing[name]; flags != nil {
 			if err := c.parses(name, flags); err != nil {

@@ -1,7 +1,6 @@
-package main
+package commands
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -17,7 +16,6 @@ import (
 	"diskgnn/dataset/importer"
 	formats "diskgnn/dataset/importer/all"
 	"diskgnn/doctor"
-	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/shard"
 	backends "diskgnn/iostack/all"
 	"diskgnn/pack"
@@ -186,7 +184,7 @@ func jsonKeys(t reflect.Type) []string {
 // What run.json calls an option of the recipe is what train's flag is called.
 func TestRecipeIsFlags(t *testing.T) {
 	var names []string
-	for _, f := range new(globals).add(trainCommand()).Flags {
+	for _, f := range quiet().add(trainCommand(builtin)).Flags {
 		names = append(names, f.Names()...)
 	}
 	for _, flag := range recipe.Flags() {
@@ -198,7 +196,7 @@ func TestRecipeIsFlags(t *testing.T) {
 
 func TestReferenceIsComplete(t *testing.T) {
 	docs := cliReference(t)
-	commands := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
+	commands := commandFlags(newApp(quiet()))
 	index := cliPages(t)[cliPage("")]
 	for command := range docs {
 		if command == "" {
@@ -257,10 +255,10 @@ func TestReferenceIsComplete(t *testing.T) {
 // simulation has a list of its own. Rows of pages may refer to train's.
 func TestHelpNamesEveryChoice(t *testing.T) {
 	pages := cliPages(t)
-	known := map[string][][]string{"io": {backends.Kinds()}, "store": {stores.Builtin().Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
+	known := map[string][][]string{"io": {backends.Kinds()}, "store": {builtin.Names(), drives.Stores()}, "format": {formats.Names(), export.Formats()}, "blas": {blas.Kinds()}}
 	var policies []string
-	for _, store := range stores.Builtin().Names() {
-		policies = append(policies, stores.Builtin().Design(store).Policies...)
+	for _, store := range builtin.Names() {
+		policies = append(policies, builtin.Design(store).Policies...)
 	}
 	known["cache-policy"] = [][]string{policies}
 	seen := map[string]bool{}
@@ -274,7 +272,7 @@ func TestHelpNamesEveryChoice(t *testing.T) {
 		}
 		return strings.Join(least, ", ")
 	}
-	for command, flags := range commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard})) {
+	for command, flags := range commandFlags(newApp(quiet())) {
 		for _, f := range flags {
 			name := f.Names()[0]
 			if known[name] == nil {

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"diskgnn/dataset"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/stage"
@@ -31,8 +32,8 @@ With --exact, the features come from the dataset, whatever dtype the pack had. T
 of hidden layers lie in a scratch directory beside the run, or in --scratch, and are
 removed at the end. After an interruption they stay, and the same command goes on from them.`
 
-func evalCommand() command {
-	o := trained.PackOptions{Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}
+func evalCommand(list stores.List) command {
+	o := trained.PackOptions{Stores: list, Weights: trained.WeightsBest, IO: "auto", BLAS: "auto"}
 	x := exact.Options{StateDType: exact.StateFloat32, Engine: train.EngineAuto} // of --exact
 	var exactly, plan bool
 	return command{

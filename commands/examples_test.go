@@ -1,7 +1,6 @@
-package main
+package commands
 
 import (
-	"io"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -12,15 +11,15 @@ import (
 // The configurations of examples/ are taken by every command that they have a section
 // for: each key is a flag of it, each value one that the flag takes. Nothing runs.
 func TestExamples(t *testing.T) {
-	files, err := filepath.Glob("../../examples/*.yaml")
+	files, err := filepath.Glob("../examples/*.yaml")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%v, %v", files, err)
 	}
-	const cluster = "../../examples/slurm/pipeline.yaml" // of a dataset that is there
+	const cluster = "../examples/slurm/pipeline.yaml" // of a dataset that is there
 	files = append(files, cluster)
 	for _, file := range files {
-		newExampleApp := func() *cli.App { return newApp(&globals{stdout: io.Discard, stderr: io.Discard}) }
-		read, err := openConfiguration(newExampleApp(), file)
+		newExampleApp := func() *cli.App { return newApp(quiet()) }
+		read, err := openConfiguration(newExampleApp(), file, builtin)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 
 // Flags of TestGolden, to run it with another program than this one or on another engine:
 //
-//	go test ./cmd/diskgnn -run TestGolden -golden.update
+//	go test ./commands -run TestGolden -golden.update
 //	bin/diskgnn.test -test.run TestGolden -golden.program OLD -golden.train "--blas openblas" -golden.sums old.txt
 var (
 	goldenUpdate  = stdflag.Bool("golden.update", false, "write testdata/golden/sums.txt anew")

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 
 // commandLines returns all commands, with subcommands, as they are typed.
 func commandLines() (list [][]string) {
-	for _, c := range newApp(&globals{stdout: io.Discard, stderr: io.Discard}).Commands {
+	for _, c := range newApp(quiet()).Commands {
 		list = append(list, []string{c.Name})
 		for _, sub := range c.Subcommands {
 			list = append(list, []string{c.Name, sub.Name})
@@ -24,7 +24,7 @@ func commandLines() (list [][]string) {
 func TestHelpFits(t *testing.T) {
 	shown := func(args ...string) string {
 		var out bytes.Buffer
-		if code := run(append([]string{"diskgnn"}, args...), &out, io.Discard); code != exitDone {
+		if code := run(builtin, append([]string{"diskgnn"}, args...), &out, io.Discard); code != exitDone {
 			t.Fatalf("%v: exit code %d", args, code)
 		}
 		return out.String()
@@ -44,7 +44,7 @@ func TestHelpFits(t *testing.T) {
 
 // Every flag of train belongs to a group, and every flag is in its command's help, once.
 func TestFlagsAreGrouped(t *testing.T) {
-	app := newApp(&globals{stdout: io.Discard, stderr: io.Discard})
+	app := newApp(quiet())
 	helps := map[string]string{}
 	for _, c := range app.Commands {
 		helps[c.Name] = c.CustomHelpTemplate

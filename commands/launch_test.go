@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -29,7 +29,7 @@ func mpirun(t *testing.T, n string) (command, env []string, missing string) {
 	if path, err := exec.LookPath("mpirun"); err == nil {
 		return append([]string{path}, options...), nil, ""
 	}
-	usr, err := filepath.Abs("../../.slurm/usr")
+	usr, err := filepath.Abs("../.slurm/usr")
 	if err != nil {
 		t.Fatal(err)
 	}

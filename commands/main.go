@@ -1,12 +1,13 @@
-// Command diskgnn trains graph neural networks on graphs with features that do not fit in memory. Its
-// commands are the stages of a pipeline, which pass on directories:
+// Package commands is the command line of diskgnn, with the stores that its caller chooses. The commands are
+// the stages of a pipeline, which pass on directories:
 //
 //	generate | import        presample              pack               train
 //	source ─────► DATASET ───────► SAMPLES ───────► PACK ───────► RUN
 //
 // This package implements flags, the configuration file, output and exit codes; other packages implement
-// the stages. docs/cli.md is the reference.
-package main
+// the stages. docs/cli.md is the reference. A program with a store of its own calls Main with a list that
+// has the store: docs/howto/own-store.md and examples/store-foo show how.
+package commands
 
 import (
 	"context"
@@ -15,21 +16,25 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/cufile"
 )
 
-func main() {
+// Main runs the program with the arguments of the process, and ends the process with the exit code. train
+// and bench stores offer the stores of the list, and --store refuses all others by name. Call Main first of
+// all: a process that it has started as a helper returns from it at once.
+func Main(list stores.List) {
 	if cufile.Child() {
 		return
 	}
 	ownProcess()
-	os.Exit(run(os.Args, os.Stdout, os.Stderr))
+	os.Exit(run(list, os.Args, os.Stdout, os.Stderr))
 }
 
 // run is the whole program: it returns the exit code.
-func run(args []string, stdout, stderr io.Writer) int {
-	g := &globals{stdout: stdout, stderr: stderr, args: args}
+func run(list stores.List, args []string, stdout, stderr io.Writer) int {
+	g := &globals{stores: list, stdout: stdout, stderr: stderr, args: args}
 	return g.run(newApp(g), args)
 }
 

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ type options struct {
 func try(args ...string) (options, string, string, int) {
 	o := options{epochs: 3, rate: 0.5, cache: &budget.Size{Value: 5, Unit: budget.UnitPercent}}
 	var stdout, stderr bytes.Buffer
-	g := &globals{stdout: &stdout, stderr: &stderr}
+	g := &globals{stores: builtin, stdout: &stdout, stderr: &stderr}
 	app := newApp(g)
 	app.Commands = append(app.Commands, g.add(command{
 		name:     "probe",
@@ -309,7 +309,7 @@ func TestEveryCommandSaysHowToGoOn(t *testing.T) {
 		"bench stores": byItself, "nvme load": byItself, "run": byItself, "train": byFlag,
 	}
 	seen := 0
-	g := &globals{stdout: io.Discard, stderr: io.Discard}
+	g := quiet()
 	app := newApp(g)
 	var walk func(prefix string, commands []*cli.Command)
 	walk = func(prefix string, commands []*cli.Command) {
@@ -343,9 +343,9 @@ func TestEveryCommandSaysHowToGoOn(t *testing.T) {
 
 // The plan of an import keeps nothing, and does not say that it would go on.
 func TestImportPlanKeepsNothing(t *testing.T) {
-	tree := filepath.Join("..", "..", "dataset", "importer", "graphsaint", "testdata", "flickr")
+	tree := filepath.Join("..", "dataset", "importer", "graphsaint", "testdata", "flickr")
 	for flag, want := range map[string]string{"--plan": nothing, "--quiet": byItself} {
-		g := &globals{stdout: io.Discard, stderr: io.Discard}
+		g := quiet()
 		app := newApp(g)
 		if err := app.RunContext(t.Context(), arrange(app, []string{"diskgnn", "import", flag, "--out", filepath.Join(t.TempDir(), "D"), tree})); err != nil {
 			t.Fatal(err)
@@ -359,7 +359,7 @@ func TestImportPlanKeepsNothing(t *testing.T) {
 // Every flag that takes a size refuses a number without a unit.
 func TestEverySizeNeedsAUnit(t *testing.T) {
 	seen := 0
-	for command, flags := range commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard})) {
+	for command, flags := range commandFlags(newApp(quiet())) {
 		for _, f := range flags {
 			o, ok := f.(*option)
 			if !ok || o.placeholder != "SIZE" {

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -302,7 +302,7 @@ func struck() {
 		cuda.Emulate(emulator.Run, emulatedGPUs, false)
 	}
 	ownProcess()
-	g := &globals{stdout: os.Stdout, stderr: os.Stderr, args: os.Args, disk: vfs.Inject(vfs.OS, at)}
+	g := &globals{stores: builtin, stdout: os.Stdout, stderr: os.Stderr, args: os.Args, disk: vfs.Inject(vfs.OS, at)}
 	os.Exit(g.run(newApp(g), os.Args))
 }
 

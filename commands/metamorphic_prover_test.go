@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"errors"
@@ -40,7 +40,7 @@ type prover struct {
 
 func newProver(t *testing.T) *prover {
 	t.Helper()
-	old, err := filepath.Abs(filepath.Join("..", "..", "testdata", "old"))
+	old, err := filepath.Abs(filepath.Join("..", "testdata", "old"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -51,7 +51,7 @@ type call struct {
 }
 
 func (c *call) run() {
-	g := &globals{stdout: &c.stdout, stderr: &c.stderr, args: append([]string{"diskgnn"}, c.args...), disk: c.disk}
+	g := &globals{stores: builtin, stdout: &c.stdout, stderr: &c.stderr, args: append([]string{"diskgnn"}, c.args...), disk: c.disk}
 	// A command that leaves at once ends the process: there is no other way to end its goroutines.
 	g.exit = func(code int) {
 		fmt.Fprintf(os.Stderr, "left at once: %s\n%s\n", c.describe(), stacks())

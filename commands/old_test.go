@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"os"
@@ -22,7 +22,7 @@ func TestOldDirectories(t *testing.T) {
 		"557d02b": {resumeRefused: "a checkpoint of version '1'; this program reads version '2'"},
 		"185f982": {sameWeights: true},
 	}
-	old := filepath.Join("..", "..", "testdata", "old")
+	old := filepath.Join("..", "testdata", "old")
 	entries, err := os.ReadDir(old)
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,7 @@
-package main
+package commands
 
 import (
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,7 +16,7 @@ import (
 )
 
 // root is where the repository begins, seen from this package.
-const root = "../.."
+const root = ".."
 
 // docPage is a Markdown file: its fenced blocks, and its text without them.
 type docPage struct {
@@ -251,7 +250,7 @@ var codeSpan = regexp.MustCompile("`([^`]+)`")
 // make, and packages.
 func TestPageMentions(t *testing.T) {
 	flags := map[string][]string{}
-	for command, list := range commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard})) {
+	for command, list := range commandFlags(newApp(quiet())) {
 		flags[command] = flagNames(list)
 	}
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ import (
 // says.
 func panics() {
 	ownProcess()
-	g := &globals{stdout: os.Stdout, stderr: os.Stderr}
+	g := &globals{stores: builtin, stdout: os.Stdout, stderr: os.Stderr}
 	app := newApp(g)
 	app.Commands = append(app.Commands, g.add(command{
 		name:     "probe",
@@ -118,7 +118,7 @@ func TestPanicsAreInternalErrors(t *testing.T) {
 		if code != exitInternal || !strings.HasPrefix(first, "diskgnn probe: internal error: ") || !strings.HasSuffix(first, "panic: index out of range; of bad input") {
 			t.Errorf("%s: exit code %d, %q", where, code, first)
 		}
-		if !strings.Contains(rest, "diskgnn.panicIn.func1") || strings.Contains(first, "goroutine") {
+		if !strings.Contains(rest, "commands.panicIn.func1") || strings.Contains(first, "goroutine") {
 			t.Errorf("%s: no stack of where it happened: %s", where, rest)
 		}
 		if got := stdout.String(); strings.Count(got, "\n") != 1 || !strings.HasPrefix(got, `{"error":"internal error: `) || !strings.HasSuffix(got, "\"exit_code\":1}\n") {

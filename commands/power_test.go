@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -300,6 +300,7 @@ func trains(t *testing.T, dir string, change func(o *train.Options)) vfstest.Pow
 	return vfstest.PowerCommand{
 		Run: func(fsys vfs.FS, root string) error {
 			o := train.Defaults()
+			o.Stores = builtin
 			o.Pack, o.Out = dir, filepath.Join(root, "out")
 			o.Hidden, o.Epochs, o.Threads, o.Engine, o.BLAS, o.IO, o.Memory, o.LR = 4, 2, 1, train.EngineCPU, "gonum", "pread", 1<<30, 0.01
 			o.CheckpointEvery, o.Keep = rundir.Interval{Batches: 2}, 2

@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -95,7 +95,7 @@ type (
 // TestPython compares what docs/python/diskgnn.py reads with what Go does.
 func TestPython(t *testing.T) {
 	python := numpy(t)
-	module, err := filepath.Abs("../../docs/python")
+	module, err := filepath.Abs("../docs/python")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func compareSamples(t *testing.T, dir string, got *pythonDataset) {
 // TestPythonIDs reads original ids.
 func TestPythonIDs(t *testing.T) {
 	python := numpy(t)
-	module, err := filepath.Abs("../../docs/python")
+	module, err := filepath.Abs("../docs/python")
 	if err != nil {
 		t.Fatal(err)
 	}

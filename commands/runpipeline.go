@@ -1,11 +1,10 @@
-package main
+package commands
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -109,7 +108,7 @@ func readPipeline(g *globals, sources []string, until string) (*pipelineFile, er
 	if err := required("config", g.config); err != nil {
 		return nil, err
 	}
-	read, err := openConfiguration(newApp(&globals{stdout: io.Discard, stderr: io.Discard}), g.config)
+	read, err := openConfiguration(newApp(g.silent()), g.config, g.stores)
 	if err != nil {
 		return nil, err
 	}
@@ -423,7 +422,7 @@ func stateOf(result any) string {
 // existing output.
 func (p *pipelineFile) command(ctx context.Context, name string, look bool, flags, operands []string) (outcome, error) {
 	var made outcome
-	g := &globals{stdout: p.g.stdout, stderr: p.g.stderr, making: p.g.making, collect: func(o outcome) { made = o }, look: look}
+	g := &globals{stores: p.g.stores, stdout: p.g.stdout, stderr: p.g.stderr, making: p.g.making, collect: func(o outcome) { made = o }, look: look}
 	words := append([]string{"diskgnn", name, "--config", p.file, "--progress", p.g.progressKind()}, flags...)
 	g.args = append(append(words, "--"), operands...)
 	err := newApp(g).RunContext(ctx, g.args)

@@ -1,8 +1,7 @@
-package main
+package commands
 
 import (
 	"errors"
-	"io"
 	"testing"
 
 	"diskgnn/internal/fault"
@@ -10,7 +9,7 @@ import (
 
 // TestForceNamesSection looks at the remedy for errors that propose --force, which run does not have.
 func TestForceNamesSection(t *testing.T) {
-	flags := commandFlags(newApp(&globals{stdout: io.Discard, stderr: io.Discard}))
+	flags := commandFlags(newApp(quiet()))
 	p := &pipelineFile{configuration: &configuration{file: "f.yaml", flags: flags, sections: map[string][]setting{
 		"import": nil, "presample": nil, "pack": nil, "train": {{key: "out", value: "a run"}}, "predict": nil,
 	}}}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package main
+package commands
 
 import "github.com/rogpeppe/go-internal/testscript"
 

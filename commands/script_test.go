@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -18,11 +18,18 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/vfs/vfstest"
 )
 
+// builtin is the list of stores of the program diskgnn.
+var builtin = all.Builtin()
+
+// quiet returns globals of the program without output.
+func quiet() *globals { return (&globals{stores: builtin}).silent() }
+
 func TestMain(m *testing.M) {
-	testscript.Main(inMemory{m}, map[string]func(){"diskgnn": main, "diskgnn-struck": struck, "panics": panics})
+	testscript.Main(inMemory{m}, map[string]func(){"diskgnn": func() { Main(builtin) }, "diskgnn-struck": struck, "panics": panics})
 }
 
 // inMemory runs the tests with t.TempDir in memory: commands wait for the drive at every sync.
@@ -43,7 +50,7 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TERM", "dumb")
-			fixtures, err := filepath.Abs(filepath.Join("..", "..", "dataset", "importer", "testdata"))
+			fixtures, err := filepath.Abs(filepath.Join("..", "dataset", "importer", "testdata"))
 			e.Setenv("FIXTURES", fixtures)
 			return err
 		},

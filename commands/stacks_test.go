@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func TestStacksOnQuit(t *testing.T) {
 func TestWriteStacks(t *testing.T) {
 	dir := t.TempDir()
 	var stderr bytes.Buffer
-	g := &globals{stderr: &stderr, args: []string{"diskgnn", "eval\n"}}
+	g := &globals{stores: builtin, stderr: &stderr, args: []string{"diskgnn", "eval\n"}}
 	newApp(g)
 	at := time.Unix(0, 0)
 	const head = "=== 1970-01-01T00:00:00Z, process "

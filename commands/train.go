@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/job"
 	"diskgnn/internal/progress"
@@ -57,8 +58,9 @@ scored from all neighbours, after each validated epoch and at the end, on the da
 With a larger --ram-cache less is read from disk; the results from the same samples stay the
 same.`
 
-func trainCommand() command {
+func trainCommand(list stores.List) command {
 	t := training{Options: train.Defaults()}
+	t.Stores = list
 	t.Threads, t.Memory, t.PageCache = 0, 0, decide.PageCacheAuto
 	return command{
 		name:     "train",

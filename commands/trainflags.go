@@ -1,9 +1,8 @@
-package main
+package commands
 
 import (
 	"slices"
 
-	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/job"
 	"diskgnn/internal/secret"
 	"diskgnn/presample/sampler"
@@ -37,7 +36,7 @@ func (t *training) sources() flags {
 		stringFlag("pack", "DIR", "pack, made by pack", &t.Pack),
 		stringFlag("dataset", "DIR", "instead of a pack, with --samples or --fanout, or beside it for --validate exact: dataset, made by generate or import", &t.Dataset),
 		stringFlag("samples", "DIR", "instead of a pack, with --dataset: samples of the dataset, made by presample", &t.Samples),
-		nameFlag("store", "NAME", "source of the rows: packed (--pack), memory (--dataset, all rows in RAM or on the GPU), rows, ginex, gnndrive, agnes, gids or hyperion (--dataset, read while training), mmap (--dataset, by page faults), marius (--dataset, and --samples of some orders), or auto", stores.Builtin().Names(), &t.Store),
+		nameFlag("store", "NAME", t.Stores.Usage(), t.Stores.Names(), &t.Store),
 	}
 }
 
@@ -107,7 +106,14 @@ func fanout(s string) (string, error) {
 // preferences returns the flags of options that do not influence the result.
 func (t *training) preferences(names ...string) (flags flags) {
 	for _, name := range names {
-		flags = append(flags, rowFlag(t.Preference(name)))
+		o, dst := t.Preference(name)
+		switch name {
+		case "cache-policy":
+			o.Help = t.Stores.PolicyUsage(o.Help)
+		case "topology-order":
+			o.Shown = t.Stores.OrderUsage(o.Shown)
+		}
+		flags = append(flags, rowFlag(o, dst))
 	}
 	return flags
 }

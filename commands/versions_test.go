@@ -1,4 +1,4 @@
-package main
+package commands
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ var (
 
 func formatsPage(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "format", "README.md"))
+	b, err := os.ReadFile(filepath.Join("..", "docs", "format", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 			t.Run(fmt.Sprint(row[1], " ", version), func(t *testing.T) {
 				t.Parallel()
 				dir := t.TempDir()
-				if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "..", "testdata", "old", "185f982"))); err != nil {
+				if err := os.CopyFS(dir, os.DirFS(filepath.Join("..", "testdata", "old", "185f982"))); err != nil {
 					t.Fatal(err)
 				}
 				want := refusedVersion.ReplaceAllString(sentence, fmt.Sprint(version, "$1"))
@@ -226,7 +226,7 @@ func TestRefusalsAreDocumented(t *testing.T) {
 	sentence := regexp.MustCompile(`(?:fault\.ErrVersion, |\.Decoder\(.*, )"((?:[^"\\]|\\.)*)"`)
 	verb := regexp.MustCompile(`%[.0-9]*[a-z]`)
 	found := 0
-	root := filepath.Join("..", "..")
+	root := filepath.Join("..")
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:

@@ -231,7 +231,7 @@ func TestGarbageForWeights(t *testing.T) {
 	if err := os.WriteFile(name, []byte("\x10\x00\x00\x00\x00\x00\x00\x00no JSON, of course"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
+	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
 	if err == nil || !strings.HasPrefix(err.Error(), name+": safetensors: ") || !strings.Contains(err.Error(), "not a JSON object") {
 		t.Errorf("%v", err)
 	}

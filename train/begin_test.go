@@ -51,7 +51,7 @@ func TestBeginsWithWeights(t *testing.T) {
 		for _, calls := range []int{0, 4} {
 			o := w.fresh(o, func(o *Options) { o.WeightsPath = moved })
 			w.interrupt(o, calls)
-			w.mustRun(Options{Out: o.Out, Resume: true}, nil)
+			w.mustRun(Options{Stores: builtin, Out: o.Out, Resume: true}, nil)
 			w.ending(o.Out).compare(t, "resumed", want2)
 		}
 	}
@@ -111,7 +111,7 @@ func TestOtherWeightsRefused(t *testing.T) {
 	o := w.options(p, func(o *Options) { o.Epochs, o.WeightsPath = 2, mine })
 	w.interrupt(o, 0) // before there is a checkpoint
 	resumed := func(path string) error {
-		again := Options{Out: o.Out, Resume: true}
+		again := Options{Stores: builtin, Out: o.Out, Resume: true}
 		if again.WeightsPath = path; path != "" {
 			again.Given = []string{"init-from"}
 		}
@@ -141,7 +141,7 @@ func TestOtherWeightsRefused(t *testing.T) {
 	}
 	plain := w.options(p, func(o *Options) { o.Epochs = 2 })
 	w.interrupt(plain, 2)
-	_, err := w.run(context.Background(), Options{Out: plain.Out, Resume: true, WeightsPath: mine, Given: []string{"init-from"}}, &logged{}, nil)
+	_, err := w.run(context.Background(), Options{Stores: builtin, Out: plain.Out, Resume: true, WeightsPath: mine, Given: []string{"init-from"}}, &logged{}, nil)
 	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "the run began with random weights of --seed") {
 		t.Errorf("%v", err)
 	}

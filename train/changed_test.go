@@ -48,7 +48,7 @@ func TestTopologyChangesMeanwhile(t *testing.T) {
 					if f := state(t, o.Out); f.State != rundir.StateFailed {
 						t.Errorf("%s: the run is %s", what, f.State)
 					}
-					o = Options{Out: o.Out, Resume: true}
+					o = Options{Stores: builtin, Out: o.Out, Resume: true}
 				}
 				w.mustRun(o, nil)
 				got := w.ending(o.Out)

@@ -42,7 +42,7 @@ func TestClassNames(t *testing.T) {
 		if err != nil || !slices.Equal(f.ClassNames, names) {
 			t.Errorf("%s: %q, %v", what, f.ClassNames, err)
 		}
-		if e, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 1}, progress.Discard); err != nil || !slices.Equal(e.ClassNames, names) {
+		if e, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p, BLAS: "gonum", Threads: 1}, progress.Discard); err != nil || !slices.Equal(e.ClassNames, names) {
 			t.Errorf("%s: %q, %v", what, e.ClassNames, err)
 		}
 		r, err := report.Read(disk, o.Out)

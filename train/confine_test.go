@@ -94,7 +94,7 @@ func TestPageCacheOptions(t *testing.T) {
 		"--page-cache much is not one of auto, cgroup, drop": func(o *Options) { o.Store, o.Dataset, o.Samples, o.PageCache = "mmap", "d", "s", "much" },
 		"": func(o *Options) { o.Pack, o.PageCache = "p", "auto" },
 	} {
-		o := Defaults()
+		o := defaults()
 		o.Out = "o"
 		change(&o)
 		if err := o.Validate(); (err == nil) != (want == "") || err != nil && (!errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), want)) {

@@ -145,13 +145,13 @@ func TestDamagedPack(t *testing.T) {
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
 		t.Errorf("a damaged index: %v", err)
 	}
-	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p}, progress.Discard)
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.Contains(err.Error(), "make it again, by its diskgnn pack") {
 		t.Errorf("a damaged index, evaluated: %v", err)
 	}
 	mend()
 	mend = damage(packfile.EvalFile, 30)
-	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p}, progress.Discard)
 	if !errors.Is(err, fault.ErrCorrupt) || !strings.HasSuffix(err.Error(), p+remake) {
 		t.Errorf("damaged rows, evaluated: %v", err)
 	}

@@ -177,7 +177,7 @@ func TestForgedRunFiles(t *testing.T) {
 		c2 := w.forgeRun(o.Out, c.change)
 		var err error
 		took := allocated(func() {
-			_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: c2, Pack: p, BLAS: "gonum", IO: quick, Memory: 1 << 30}, progress.Discard)
+			_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: c2, Pack: p, BLAS: "gonum", IO: quick, Memory: 1 << 30}, progress.Discard)
 		})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("evaluated, want %s: %v", what, err)
@@ -245,7 +245,7 @@ func TestForgedWeights(t *testing.T) {
 	if err := os.Truncate(name, 1<<40); err != nil {
 		t.Skipf("no sparse files here: %v", err)
 	}
-	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
+	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has 1.00 TiB, but the weights of the model") {
 		t.Errorf("%v", err)
 	}
@@ -257,7 +257,7 @@ func TestForgedWeights(t *testing.T) {
 	if err := safetensors.Write(f, []safetensors.Tensor{{Name: "convs.0.lin_l.weight", Shape: []int{0, math.MaxInt32}}}, nil); err != nil {
 		t.Fatal(err)
 	}
-	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: o.Pack, BLAS: "gonum"}, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "has the shape [0 2147483647]") {
 		t.Errorf("%v", err)
 	}

@@ -2,7 +2,6 @@ package train
 
 import (
 	"diskgnn/device/cuda"
-	stores "diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
 )
 
@@ -32,12 +31,13 @@ func (o *Options) resolveGPUs() error {
 }
 
 // connect lets the GPUs of the process access each other's memory, so that the hottest rows are
-// divided among them. Without peer access each GPU holds all of these rows.
-func (r *runner) connect(needs *engineNeeds) error {
+// divided among them. Without peer access each GPU holds all of these rows. shared reports whether several
+// GPUs can share the store.
+func (r *runner) connect(needs *engineNeeds, shared bool) error {
 	if needs.gpu == nil || len(r.replicas) == 1 {
 		return nil
 	}
-	if !stores.Builtin().Design(r.found.Name()).Shared {
+	if !shared {
 		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", len(r.replicas), r.found.Name())
 	}
 	b := &beside{divide: true}

@@ -56,7 +56,7 @@ func TestScoresAtAnyMemory(t *testing.T) {
 			t.Fatalf("%s: %d bytes are held, %d read before the first batch", name, whole.HeldSize, whole.PreloadBytes)
 		}
 		scores := func(out string, memory int64) string {
-			e, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: out, Pack: p, BLAS: "gonum", Memory: memory}, progress.Discard)
+			e, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: out, Pack: p, BLAS: "gonum", Memory: memory}, progress.Discard)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	stores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -36,6 +37,16 @@ func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	grid.Group, grid.GPUGroup = 8, 8 // so that a small graph has several tiles
 	os.Exit(m.Run())
+}
+
+// builtin is the list of stores of the program.
+var builtin = stores.Builtin()
+
+// defaults returns the options of a run of the program without any flag.
+func defaults() Options {
+	o := Defaults()
+	o.Stores = builtin
+	return o
 }
 
 // disk does not wait for the device: no plug is pulled here.
@@ -154,13 +165,13 @@ func (w *world) pack(cache float64, more ...func(*pack.Options)) string {
 }
 
 // quick is the storage backend of tests: io_uring pins the buffers of every slot, megabytes in each
-// run, which costs more than the run. TestRunByItsFiles and the scripts of cmd/diskgnn take what auto
+// run, which costs more than the run. TestRunByItsFiles and the scripts of package commands take what auto
 // takes.
 const quick = "pread"
 
 // options returns those of a quick run. It reads by quick.
 func (w *world) options(pack string, more ...func(*Options)) Options {
-	o := Defaults()
+	o := defaults()
 	o.Pack, o.Out = pack, w.path(fmt.Sprint("run", runNumber.next()))
 	o.Hidden, o.Epochs, o.Threads, o.Engine, o.BLAS = 8, 3, 2, EngineCPU, "gonum"
 	o.LR, o.Memory, o.IO = 0.01, 1<<30, quick

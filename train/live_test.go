@@ -120,7 +120,7 @@ func TestLiveHasNoRoomToGrow(t *testing.T) {
 			t.Errorf("%v does not say %q", err, words)
 		}
 	}
-	again := Options{Out: o.Out, Resume: true}
+	again := Options{Stores: builtin, Out: o.Out, Resume: true}
 	_, losses := w.mustRun(again, nil)
 	if n := len(want) - len(losses); n < 0 || !slices.Equal(losses, want[n:]) {
 		t.Errorf("gone on with: %v, want the end of %v", losses, want)
@@ -137,7 +137,7 @@ func TestLiveResumes(t *testing.T) {
 	o := w.fresh(whole)
 	for _, steps := range []int{3, 5} { // resumed twice
 		w.interrupt(o, steps)
-		o = Options{Out: o.Out, Resume: true}
+		o = Options{Stores: builtin, Out: o.Out, Resume: true}
 	}
 	f := state(t, o.Out)
 	if p := f.Params.Recipe; p.Fanout != "3,4" || p.EvalFanout != "all" || p.BatchSize != 16 || p.SampleSeed != 7 || p.TrainRatio != 0.8 || p.DryEpochs != "auto" ||
@@ -155,7 +155,7 @@ func TestLiveResumes(t *testing.T) {
 		"--dry-epochs all was given, but the run has auto": {fault.ErrExists, func(o *Options) { o.DryEpochs, o.Given = "all", []string{"dry-epochs"} }},
 		"on batches that were drawn while training":        {fault.ErrLineage, w.fromSamples},
 	} {
-		other := Options{Out: o.Out, Resume: true}
+		other := Options{Stores: builtin, Out: o.Out, Resume: true}
 		c.change(&other)
 		_, err := w.run(context.Background(), other, &logged{}, nil)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), want) {
@@ -163,7 +163,7 @@ func TestLiveResumes(t *testing.T) {
 		}
 	}
 	another := newWorld(t, worldParams{seed: 5})
-	_, err := w.run(context.Background(), Options{Out: o.Out, Resume: true, Dataset: another.path("dataset")}, &logged{}, nil)
+	_, err := w.run(context.Background(), Options{Stores: builtin, Out: o.Out, Resume: true, Dataset: another.path("dataset")}, &logged{}, nil)
 	if !errors.Is(err, fault.ErrLineage) || !strings.Contains(err.Error(), "was trained on the dataset ") {
 		t.Errorf("another dataset: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestLiveResumes(t *testing.T) {
 
 	drawn := w.options("", w.fromSamples)
 	w.interrupt(drawn, 3)
-	_, err = w.run(context.Background(), Options{Out: drawn.Out, Resume: true, Recipe: whole.Recipe}, &logged{}, nil)
+	_, err = w.run(context.Background(), Options{Stores: builtin, Out: drawn.Out, Resume: true, Recipe: whole.Recipe}, &logged{}, nil)
 	if !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "go on without --fanout") {
 		t.Errorf("a run on samples: %v", err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // longer returns the options that make the run at out one of so many epochs.
 func longer(out string, epochs int) Options {
-	o := Options{Out: out, Resume: true, Given: []string{"epochs"}}
+	o := Options{Stores: builtin, Out: out, Resume: true, Given: []string{"epochs"}}
 	o.Epochs = epochs
 	return o
 }
@@ -71,7 +71,7 @@ func TestLonger(t *testing.T) {
 				o := again
 				o.CheckpointEvery, o.Given = rundir.Interval{Time: 1 << 40}, append(o.Given, "checkpoint-every")
 				w.interrupt(o, calls)
-				again = Options{Out: short.Out, Resume: true} // which has the epochs now
+				again = Options{Stores: builtin, Out: short.Out, Resume: true} // which has the epochs now
 			}
 			if f := state(t, short.Out); f.FirstEpochs != few || f.Params.Epochs != most {
 				t.Errorf("%d epochs, of them %d at first", f.Params.Epochs, f.FirstEpochs)

@@ -34,7 +34,7 @@ func TestLossAndMetricByTheLabels(t *testing.T) {
 		{many, "auto", "auto", 0.1, "--label-smoothing 0.1"},
 		{many, "cross-entropy", "auto", 0, "--loss cross-entropy"},
 	} {
-		o := Defaults()
+		o := defaults()
 		o.Loss, o.Metric, o.LabelSmoothing = c.loss, c.metric, c.smoothing
 		err := o.resolve(c.facts, false)
 		if strings.HasPrefix(c.want, "--") {
@@ -58,7 +58,7 @@ func TestMultiLabelRun(t *testing.T) {
 			if first, last := losses[0], losses[len(losses)-1]; !(last < 0.8*first) {
 				t.Errorf("%s: the loss went from %v to %v", name, first, last)
 			}
-			got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
+			got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
 			if err != nil || got.ValidAccuracy != r.ValidAccuracy || got.TestAccuracy != r.TestAccuracy || got.Metric != r.Metric {
 				t.Errorf("%s: %+v, %v; the run had %v and %v", name, got, err, r.ValidAccuracy, r.TestAccuracy)
 			}

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack/all"
@@ -45,7 +45,9 @@ func Reductions() []string { return []string{decide.ReduceAuto, decide.ReduceNCC
 // Options describe a training run. Start from Defaults: a zero CheckpointEvery means the ends of
 // epochs, and zero is a value of its own for some options of the recipe.
 type Options struct {
-	Store   string // of the batches: a name that featurestore/all knows; "" means auto
+	Stores stores.List // to choose from; the program names them
+
+	Store   string // of the batches: a name of Stores; "" means auto
 	Pack    string // directory of a finished pack
 	Dataset string // directory of the dataset, for stores without a pack
 	Samples string // directory of its samples; "" with a Fanout: batches are drawn while training
@@ -132,7 +134,15 @@ const (
 
 // Validate returns an error that names the first invalid flag. Call EnsureDefaults before.
 func (o *Options) Validate() error {
-	for _, check := range []func() error{o.checkStore, o.checkRun, o.checkResources, o.checkNames, o.Recipe.Validate, o.checkRanks, o.checkValidation, o.checkDrawing, o.checkTopology, o.checkPlateau} {
+	if err := o.checkStore(); err != nil {
+		return err
+	}
+	return o.checkOthers()
+}
+
+// checkOthers is Validate without the flags that depend on the store.
+func (o *Options) checkOthers() error {
+	for _, check := range []func() error{o.checkRun, o.checkResources, o.checkNames, o.Recipe.Validate, o.checkRanks, o.checkValidation, o.checkDrawing, o.checkTopology, o.checkPlateau} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -144,7 +154,7 @@ func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, 
 
 // checkStore refuses flags that the store has no use for.
 func (o *Options) checkStore() error {
-	store, err := stores.Builtin().Choose(o.Store, o.places())
+	store, err := o.Stores.Choose(o.Store, o.places())
 	if err != nil {
 		return err
 	}
@@ -300,7 +310,7 @@ func (o *Options) source() string { return cmp.Or(o.Pack, o.Samples, o.Dataset) 
 
 // store returns the design of the store that the options choose. Validate has accepted it.
 func (o *Options) store() featurestore.Design {
-	store, _ := stores.Builtin().Choose(o.Store, o.places())
+	store, _ := o.Stores.Choose(o.Store, o.places())
 	return store
 }
 

@@ -26,7 +26,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		"--engine tpu is not one of auto, cpu, gpu, none":                                                              func(o *Options) { o.Engine = "tpu" },
 		"--blas mkl is not one of auto, openblas, builtin, gonum":                                                      func(o *Options) { o.BLAS = "mkl" },
 	} {
-		o := Defaults()
+		o := defaults()
 		o.Pack, o.Out = "p", "r"
 		if err := o.Validate(); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	o := Defaults()
+	o := defaults()
 	o.Pack, o.Out, o.GPUCache, o.Dropout = "p", "r", new(budget.Size), 0
 	if err := o.Validate(); err != nil {
 		t.Errorf("no GPU cache and no dropout: %v", err)
@@ -47,7 +47,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 
 func TestResolveAsksThePack(t *testing.T) {
 	facts := featurestore.Facts{Classes: 2, Metric: recipe.MetricAUC, Train: 6, BatchesPerEpoch: 3, Epochs: 2}
-	o := Defaults()
+	o := defaults()
 	if err := o.resolve(facts, false); err != nil || o.Metric != recipe.MetricAUC {
 		t.Errorf("%v, %v", o.Metric, err)
 	}
@@ -55,7 +55,7 @@ func TestResolveAsksThePack(t *testing.T) {
 	if err := o.resolve(facts, false); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--metric auc") {
 		t.Errorf("AUC of five classes: %v", err)
 	}
-	o = Defaults()
+	o = defaults()
 	if err := o.resolve(facts, false); err != nil || o.Metric != recipe.MetricAccuracy {
 		t.Errorf("%v, %v", o.Metric, err)
 	}

@@ -31,7 +31,7 @@ func TestEvaluatePack(t *testing.T) {
 		o := w.options(p)
 		want, _ := w.mustRun(o, nil)
 		before := device.HostBytes()
-		got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
+		got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p, BLAS: "gonum", Threads: 3}, progress.Discard)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -63,15 +63,15 @@ func TestEvaluatePackRefusals(t *testing.T) {
 		kind error
 		says string
 	}{
-		"another dataset": {trained.PackOptions{Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
-		"no run":          {trained.PackOptions{Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
-		"a pack":          {trained.PackOptions{Run: p, Pack: p}, fault.ErrInput, "is a pack directory, not a run"},
-		"no engine":       {trained.PackOptions{Run: loader.Out, Pack: p}, fault.ErrInput, "it was trained with --engine none"},
-		"deeper":          {trained.PackOptions{Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
-		"no batches":      {trained.PackOptions{Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},
-		"memory":          {trained.PackOptions{Run: o.Out, Pack: p, Memory: 1 << 20}, fault.ErrBudget, "--memory"},
-		"weights":         {trained.PackOptions{Run: o.Out, Pack: p, Weights: "good"}, fault.ErrUsage, "--weights good"},
-		"missing pack":    {trained.PackOptions{Run: o.Out}, fault.ErrUsage, "--pack is missing"},
+		"another dataset": {trained.PackOptions{Stores: builtin, Run: o.Out, Pack: other.pack(10)}, fault.ErrLineage, "was trained on the dataset"},
+		"no run":          {trained.PackOptions{Stores: builtin, Run: w.path("nowhere"), Pack: p}, fault.ErrInput, "no run at"},
+		"a pack":          {trained.PackOptions{Stores: builtin, Run: p, Pack: p}, fault.ErrInput, "is a pack directory, not a run"},
+		"no engine":       {trained.PackOptions{Stores: builtin, Run: loader.Out, Pack: p}, fault.ErrInput, "it was trained with --engine none"},
+		"deeper":          {trained.PackOptions{Stores: builtin, Run: o.Out, Pack: deeper.pack(10)}, fault.ErrInput, "2 layers"},
+		"no batches":      {trained.PackOptions{Stores: builtin, Run: blindRun.Out, Pack: blindRun.Pack}, fault.ErrInput, "no validation"},
+		"memory":          {trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p, Memory: 1 << 20}, fault.ErrBudget, "--memory"},
+		"weights":         {trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p, Weights: "good"}, fault.ErrUsage, "--weights good"},
+		"missing pack":    {trained.PackOptions{Stores: builtin, Run: o.Out}, fault.ErrUsage, "--pack is missing"},
 	} {
 		_, err := trained.EvaluatePack(context.Background(), disk, c.o, progress.Discard)
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
@@ -80,7 +80,7 @@ func TestEvaluatePackRefusals(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := trained.EvaluatePack(ctx, disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
+	if _, err := trained.EvaluatePack(ctx, disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p}, progress.Discard); !errors.Is(err, fault.ErrInterrupted) {
 		t.Errorf("interrupted: %v", err)
 	}
 }
@@ -96,7 +96,7 @@ func TestForeignWeights(t *testing.T) {
 	w.mustRun(wide, nil)
 	deep.mustRun(deeper, nil)
 	evaluate := func() error {
-		_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: narrow.Out, Pack: p, Weights: trained.WeightsFinal}, progress.Discard)
+		_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: narrow.Out, Pack: p, Weights: trained.WeightsFinal}, progress.Discard)
 		return err
 	}
 	if err := evaluate(); err != nil {
@@ -140,7 +140,7 @@ func TestDivergedWeightsHaveNoScore(t *testing.T) {
 	if err := errors.Join(safetensors.Write(&b, tensors, metadata), os.WriteFile(file, b.Bytes(), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p}, progress.Discard)
+	_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p}, progress.Discard)
 	if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), "validation batch 0: compute: the logits are not finite: the weights of "+o.Out+" diverged") {
 		t.Errorf("%v", err)
 	}

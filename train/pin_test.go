@@ -145,7 +145,7 @@ func TestPinnedResumes(t *testing.T) {
 	for _, given := range []string{"", topology.Mapped} {
 		cut := w.fresh(o)
 		w.interrupt(cut, 5, use)
-		again := Options{Out: cut.Out, Resume: true, Resources: rundir.Resources{Topology: topology.Choice{Level: given}}}
+		again := Options{Stores: builtin, Out: cut.Out, Resume: true, Resources: rundir.Resources{Topology: topology.Choice{Level: given}}}
 		if given != "" {
 			again.Given = []string{"topology"}
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/all"
 	"diskgnn/iostack"
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
@@ -105,14 +104,14 @@ func reads(c featurestore.Candidate) iostack.Options {
 // find finds the store, and with it the source of batches. It returns a text that names the store.
 func (r *runner) find(ctx context.Context, o *Options) (which string, err error) {
 	if !o.Live() {
-		r.found, which, err = all.Builtin().Find(r.fs, o.Store, o.places())
+		r.found, which, err = o.Stores.Find(r.fs, o.Store, o.places())
 		return which, err
 	}
 	source, err := r.drawing.open(ctx, r.fs, o, r.was.First(), r.report)
 	if err != nil {
 		return "", err
 	}
-	r.found, which, err = all.Builtin().On(o.Store, o.places(), source)
+	r.found, which, err = o.Stores.On(o.Store, o.places(), source)
 	return which, err
 }
 
@@ -149,7 +148,7 @@ func (r *runner) openEngines(ctx context.Context, o *Options) error {
 	}
 	r.onClose(r.separate)
 	r.onClose(r.leaveDevices)
-	if err := errors.Join(r.joinDevices(ctx, o, r.parts.reduce, needs), r.connect(needs)); err != nil {
+	if err := errors.Join(r.joinDevices(ctx, o, r.parts.reduce, needs), r.connect(needs, o.Stores.Design(r.found.Name()).Shared)); err != nil {
 		return err
 	}
 	if r.was != nil {

@@ -573,7 +573,7 @@ func TestRanksAreCompared(t *testing.T) {
 // What the machine has is divided among the processes that train on it, unless something else
 // was given.
 func TestDivideDefaults(t *testing.T) {
-	whole := Defaults()
+	whole := defaults()
 	o := Options{Membership: ranks.Membership{Job: job.Place{Count: 4, LocalCount: 2}}}
 	if !o.DivideDefaults() || o.Memory != whole.Memory/2 || o.Threads != max(1, whole.Threads/2) {
 		t.Errorf("%d bytes, %d threads of %d, %d", o.Memory, o.Threads, whole.Memory, whole.Threads)

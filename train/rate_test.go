@@ -112,7 +112,7 @@ func TestStopsEarly(t *testing.T) {
 		}
 		w.ending(long.Out).compare(t, lr, w.ending(short.Out))
 
-		got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: long.Out, Pack: p, BLAS: "gonum"}, progress.Discard)
+		got, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: long.Out, Pack: p, BLAS: "gonum"}, progress.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}

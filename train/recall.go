@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/program"
@@ -73,7 +73,7 @@ var preferences = []preference{
 		func(r *rundir.Resources) **budget.Size { return &r.RAMCache },
 		func(o *Options, _ *budget.Size) bool { return !o.store().HoldsAll },
 		compared{"cache", func(s *rundir.Setup) any { return budget.FormatBytes(s.CacheSize) }}),
-	resource(recipe.Option{Name: "cache-policy", Help: "which rows the cache of --store rows holds: s3fifo (its default), lru, clock or sieve; ginex has belady, gnndrive standby, gids paper (its default) or script; other stores have none"},
+	resource(recipe.Option{Name: "cache-policy", Help: "policy that chooses the rows in the cache"},
 		func(r *rundir.Resources) *string { return &r.CachePolicy },
 		func(o *Options, v string) bool { return slices.Contains(o.store().Policies, v) },
 		compared{"cache policy", func(s *rundir.Setup) any { return s.CachePolicy }}),
@@ -90,7 +90,7 @@ var preferences = []preference{
 		func(r *rundir.Resources) **budget.Size { return &r.Topology.Memory },
 		func(o *Options, _ *budget.Size) bool { return o.Topology.Level == topology.Cached },
 		compared{"held topology", func(s *rundir.Setup) any { return budget.FormatBytes(s.TopologySize) }}),
-	resource(recipe.Option{Name: "topology-order", Names: topology.Orders(), Shown: "reach; with --store ginex: ginex",
+	resource(recipe.Option{Name: "topology-order", Names: topology.Orders(), Shown: "reach",
 		Help: "with --topology cached: the nodes with neighbours in memory: reach, nodes that batches reach often for the size of their lists; degree, nodes with many neighbours; ginex, by out-degree over in-degree"},
 		func(r *rundir.Resources) *string { return &r.Topology.Order },
 		func(o *Options, _ string) bool { return o.Topology.Level == topology.Cached }, compared{}),
@@ -176,7 +176,7 @@ func (o *Options) recall(was *rundir.File) error {
 	if o.Pack == "" && o.Dataset == "" && o.Samples == "" {
 		o.Pack, o.Dataset, o.Samples = was.PackPath, was.DatasetPath, was.SamplesPath
 		if !o.gave("store") {
-			o.Store = cmp.Or(was.Store, all.Auto)
+			o.Store = cmp.Or(was.Store, stores.Auto)
 		}
 	}
 	if was.Params.Validation == recipe.Exact && !was.Params.Live() { // its dataset is beside a pack, or has the samples
@@ -272,7 +272,7 @@ func (o *Options) sameDrawing(was *rundir.File) error {
 	return nil
 }
 
-// checkOptions refuses to resume a run at out with options that are invalid.
+// checkOptions refuses to resume a run at out with options that are invalid with any store.
 func checkOptions(f *rundir.File, out string) error {
 	if n := f.Params.Epochs; n > recipe.MaxEpochs && n <= recipe.EarlierEpochs {
 		if f.State != rundir.StateFinished {
@@ -290,7 +290,7 @@ func checkOptions(f *rundir.File, out string) error {
 	}
 	err := o.recall(f)
 	if err == nil {
-		err = o.Validate()
+		err = o.checkOthers()
 	}
 	if err != nil {
 		return fault.New(fault.ErrCorrupt, "%s has options that no run begins with: %v", filepath.Join(out, stage.RunFile), err)
@@ -306,7 +306,7 @@ func (o *Options) earlier(fsys vfs.FS) (was *rundir.File, err error) {
 	if was, err = runToResume(fsys, o.Out); err != nil {
 		return nil, err
 	}
-	if was == nil && o.Out != "" && o.places() == (all.Places{}) {
+	if was == nil && o.Out != "" && o.places() == (stores.Places{}) {
 		return nil, fault.New(fault.ErrUsage, "--resume: there is no run at %s; to begin one, name its data: --pack, or --dataset with --samples or --fanout", o.Out)
 	}
 	if was == nil {

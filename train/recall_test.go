@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"diskgnn/featurestore/all"
 	"diskgnn/internal/budget"
 	"diskgnn/presample/sampler/topology"
 	"diskgnn/train/decide"
@@ -33,8 +32,8 @@ func TestPreferences(t *testing.T) {
 
 // preferring are options of every preference, by which a graph's batches are drawn and read from a store.
 func preferring(store string) Options {
-	o := Options{Recipe: recipe.Recipe{Fanout: "3,4"}, Store: store, Dataset: "graph"}
-	o.Resources = rundir.Resources{Memory: 1, Threads: 2, RAMCache: &budget.Size{Value: 3, Unit: budget.UnitBytes}, CachePolicy: all.Builtin().Design("rows").Policies[0], FaultThreads: 4,
+	o := Options{Stores: builtin, Recipe: recipe.Recipe{Fanout: "3,4"}, Store: store, Dataset: "graph"}
+	o.Resources = rundir.Resources{Memory: 1, Threads: 2, RAMCache: &budget.Size{Value: 3, Unit: budget.UnitBytes}, CachePolicy: builtin.Design("rows").Policies[0], FaultThreads: 4,
 		PageCache: decide.PageCacheDrop, Slots: 5, GPUMemory: 6, GPUCache: &budget.Size{Value: 7, Unit: budget.UnitPercent}, IO: "pread"}
 	o.Topology.Level, o.Topology.Memory, o.Topology.Order = topology.Cached, &budget.Size{Value: 8, Unit: budget.UnitBytes}, "degree"
 	o.CheckpointEvery, o.Keep, o.Trace = rundir.Interval{Batches: 9}, 10, true
@@ -59,7 +58,7 @@ func TestPreferencesAreKept(t *testing.T) {
 		was := preferring(c.store)
 		was.Topology.Level = c.level
 		p := was.preferences()
-		now := Options{Recipe: recipe.Recipe{Fanout: c.fanout}, Store: c.store, Dataset: "graph"}
+		now := Options{Stores: builtin, Recipe: recipe.Recipe{Fanout: c.fanout}, Store: c.store, Dataset: "graph"}
 		if c.fanout == "" {
 			now.Samples = "samples"
 		}

@@ -197,7 +197,7 @@ func TestRecordedResumed(t *testing.T) {
 	if left, err := filepath.Glob(o.Record + "*"); err != nil || len(left) > 0 {
 		t.Fatal(left, err)
 	}
-	again := Options{Out: o.Out, Record: o.Record, Resume: true}
+	again := Options{Stores: builtin, Out: o.Out, Record: o.Record, Resume: true}
 	r, err := w.run(context.Background(), again, &logged{}, nil)
 	if err != nil || r.State != rundir.ResultResumed {
 		t.Fatal(r.State, err)

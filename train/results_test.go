@@ -52,7 +52,7 @@ func TestDamagedResults(t *testing.T) {
 	w.mustRun(o, nil)
 	evaluate := func(which string) func(run string) error {
 		return func(run string) error {
-			_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: run, Pack: p, BLAS: "gonum", IO: quick, Weights: which}, progress.Discard)
+			_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: run, Pack: p, BLAS: "gonum", IO: quick, Weights: which}, progress.Discard)
 			return err
 		}
 	}
@@ -64,7 +64,7 @@ func TestDamagedResults(t *testing.T) {
 		}
 	}
 	resume := func(run string) error {
-		_, err := w.run(context.Background(), Options{Out: run, Resume: true}, progress.Discard, nil)
+		_, err := w.run(context.Background(), Options{Stores: builtin, Out: run, Resume: true}, progress.Discard, nil)
 		return err
 	}
 	uses := map[string]func(run string) error{
@@ -138,7 +138,7 @@ func TestEarlierRunIsUnchecked(t *testing.T) {
 		}
 	}
 	var rep, begun, file logged
-	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: o.Out, Pack: p, BLAS: "gonum"}, &rep)
+	_, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: o.Out, Pack: p, BLAS: "gonum"}, &rep)
 	said("evaluated", &rep, err)
 	_, err = w.run(context.Background(), w.options(p, func(o2 *Options) { o2.Epochs, o2.WeightsPath = 1, o.Out }), &begun, nil)
 	said("begun with", &begun, err)
@@ -162,7 +162,7 @@ func TestEarlierRunGoesOn(t *testing.T) {
 	w.earlier(o.Out)
 
 	var rep logged
-	going := Options{Out: w.copyRun(o.Out), Resume: true}
+	going := Options{Stores: builtin, Out: w.copyRun(o.Out), Resume: true}
 	if _, err := w.run(context.Background(), going, &rep, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -179,19 +179,19 @@ func TestEarlierRunGoesOn(t *testing.T) {
 	for n := range enough {
 		out := w.copyRun(o.Out)
 		in := &vfs.FailAt{N: n, After: true, Err: errors.New("crash")}
-		if _, err := run(context.Background(), vfs.Inject(disk, in), Options{Out: out, Resume: true, Resources: rundir.Resources{IO: quick}}, progress.Discard, usual(all.Open, newCPUEngine)); err == nil {
+		if _, err := run(context.Background(), vfs.Inject(disk, in), Options{Stores: builtin, Out: out, Resume: true, Resources: rundir.Resources{IO: quick}}, progress.Discard, usual(all.Open, newCPUEngine)); err == nil {
 			t.Errorf("%v: no error", in)
 		}
 		if _, err := rundir.Verify(disk, out); err != nil {
 			t.Errorf("%v: verified: %v", in, err)
 		}
-		if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: out, Pack: p, BLAS: "gonum", IO: quick}, progress.Discard); err != nil {
+		if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: out, Pack: p, BLAS: "gonum", IO: quick}, progress.Discard); err != nil {
 			t.Errorf("%v: evaluated: %v", in, err)
 		}
 		if f := state(t, out); f.Checked() != (n >= enough-1) && (n == 0 || n == enough-1) {
 			t.Errorf("%v: version %d", in, f.Format.Version)
 		}
-		if _, err := w.run(context.Background(), Options{Out: out, Resume: true}, progress.Discard, nil); err != nil {
+		if _, err := w.run(context.Background(), Options{Stores: builtin, Out: out, Resume: true}, progress.Discard, nil); err != nil {
 			t.Fatalf("%v: resumed again: %v", in, err)
 		}
 		w.checkEnded(out, in, want)
@@ -221,19 +221,19 @@ func TestRunOfManyEpochs(t *testing.T) {
 		return out
 	}
 	going := begun(1_000_000, rundir.StateInterrupted)
-	w.interrupt(Options{Out: going, Resume: true}, 5)
+	w.interrupt(Options{Stores: builtin, Out: going, Resume: true}, 5)
 	if f := state(t, going); f.Resumed != 1 || f.Params.Epochs != 1_000_000 {
 		t.Errorf("%+v", f.Params)
 	}
 	many := begun(1<<30, rundir.StateInterrupted)
-	_, err := w.run(context.Background(), Options{Out: many, Resume: true}, progress.Discard, nil)
+	_, err := w.run(context.Background(), Options{Stores: builtin, Out: many, Resume: true}, progress.Discard, nil)
 	if !errors.Is(err, fault.ErrVersion) || !strings.Contains(err.Error(), "begun with 1073741824 epochs") || !strings.Contains(err.Error(), "--init-from "+many) {
 		t.Errorf("%v", err)
 	}
 	if _, err := Report(disk, many, 0); err != nil {
 		t.Errorf("its report: %v", err)
 	}
-	if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Run: many, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
+	if _, err := trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: many, Pack: p, BLAS: "gonum"}, progress.Discard); err != nil {
 		t.Errorf("evaluated: %v", err)
 	}
 	if err := checkOptions(&rundir.File{State: rundir.StateFinished, Params: state(t, many).Params, Setup: state(t, many).Setup}, many); err != nil {
@@ -252,7 +252,7 @@ func TestResumedRunKnowsItsMetrics(t *testing.T) {
 	var f rundir.File
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	_, err := w.run(ctx, Options{Out: o.Out, Resume: true}, progress.Discard, func(p *parts) {
+	_, err := w.run(ctx, Options{Stores: builtin, Out: o.Out, Resume: true}, progress.Discard, func(p *parts) {
 		endAfter(p, 0, func() { f = state(t, o.Out); cancel() })
 	})
 	if !errors.Is(err, fault.ErrInterrupted) || f.State != rundir.StateRunning || f.Metrics.Bytes == 0 || f.Metrics.Bytes > int64(len(w.file(o.Out, rundir.MetricsFile))) {

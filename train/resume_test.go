@@ -573,7 +573,7 @@ func TestRecallsTheRecipe(t *testing.T) {
 	was.Setup.Engine = EngineGPU
 	was.Params.Recipe = recipe.Defaults()
 	was.Params.Hidden, was.Params.Precision = 77, recipe.PrecisionTF32
-	o := Defaults()
+	o := defaults()
 	o.Given, o.Engine = []string{"engine"}, EngineAuto
 	if err := o.recall(&was); err != nil {
 		t.Fatal(err)

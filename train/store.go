@@ -2,7 +2,7 @@ package train
 
 import (
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
@@ -12,10 +12,10 @@ import (
 // nothing from them any more, so they need not exist.
 func (o *Options) trainedOn(fsys vfs.FS, was *rundir.File) error {
 	given := o.places()
-	if given == (all.Places{}) || given.Live || was.Params.Live() { // see sameDrawing
+	if given == (stores.Places{}) || given.Live || was.Params.Live() { // see sameDrawing
 		return nil
 	}
-	now, _, err := all.Builtin().Find(fsys, o.Store, given)
+	now, _, err := o.Stores.Find(fsys, o.Store, given)
 	if err != nil {
 		return nil
 	}

@@ -14,7 +14,6 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/agnes"
-	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/ginex"
 	"diskgnn/featurestore/gnndrive"
@@ -24,6 +23,7 @@ import (
 	"diskgnn/featurestore/mmap"
 	"diskgnn/featurestore/packed"
 	singlerows "diskgnn/featurestore/rows"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -172,7 +172,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 		if f.Store != c.name || f.Pack != c.store || f.Samples != found.Samples || f.Dataset != found.Dataset || f.PackFacts.Nodes != 300 {
 			t.Errorf("%s: run.json holds %+v", c.name, f)
 		}
-		again := Options{Out: c.o.Out, Resume: true}
+		again := Options{Stores: builtin, Out: c.o.Out, Resume: true}
 		r, err := w.run(context.Background(), again, &logged{}, nil)
 		if err != nil || r.State != rundir.ResultResumed {
 			t.Errorf("%s: resumed: %+v, %v", c.name, r.State, err)
@@ -186,7 +186,7 @@ func TestRunRecordsItsStore(t *testing.T) {
 	w.interrupt(o, 5)
 	w.edit(o.Out, `"store": "packed",`, "")
 	w.edit(o.Out, `"samples": "`+found.Samples+`",`, "")
-	if _, err := w.run(context.Background(), Options{Out: o.Out, Resume: true}, &logged{}, nil); err != nil {
+	if _, err := w.run(context.Background(), Options{Stores: builtin, Out: o.Out, Resume: true}, &logged{}, nil); err != nil {
 		t.Errorf("an earlier version's run: %v", err)
 	}
 }
@@ -240,7 +240,7 @@ func TestResumeWithoutTheCache(t *testing.T) {
 		o.LayerOrder, o.CachePolicy, o.Given = "aggregate", "sieve", []string{"ram-cache", "cache-policy"}
 	})
 	w.interrupt(o, 4)
-	again := Options{Out: o.Out, Resume: true, Store: memory.Name, Given: []string{"store"}}
+	again := Options{Stores: builtin, Out: o.Out, Resume: true, Store: memory.Name, Given: []string{"store"}}
 	w.fromSamples(&again)
 	r, err := w.run(context.Background(), again, &logged{}, nil)
 	if err != nil || r.CacheRows != 300 || r.CachePolicy != "" {
@@ -258,7 +258,7 @@ func TestResumeReadingRows(t *testing.T) {
 	for _, at := range []int{1, 4, 9} {
 		o := w.fresh(whole)
 		w.interrupt(o, at)
-		o = Options{Out: o.Out, Resume: true}
+		o = Options{Stores: builtin, Out: o.Out, Resume: true}
 		r, err := w.run(context.Background(), o, &logged{}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -276,7 +276,7 @@ func TestResumeReadingRows(t *testing.T) {
 	} {
 		o := w.fresh(whole)
 		w.interrupt(o, 7)
-		o = Options{Out: o.Out, Resume: true, Given: []string{"cache-policy", "ram-cache"}, Resources: rundir.Resources{CachePolicy: "lru", RAMCache: percent(10)}}
+		o = Options{Stores: builtin, Out: o.Out, Resume: true, Given: []string{"cache-policy", "ram-cache"}, Resources: rundir.Resources{CachePolicy: "lru", RAMCache: percent(10)}}
 		change(&o)
 		var log logged
 		if _, err := w.run(context.Background(), o, &log, nil); err != nil {
@@ -301,7 +301,7 @@ func TestResumeOnRecordedAccesses(t *testing.T) {
 		for _, at := range []int{1, 4, 9} {
 			o := w.fresh(whole)
 			w.interrupt(o, at)
-			o = Options{Out: o.Out, Resume: true}
+			o = Options{Stores: builtin, Out: o.Out, Resume: true}
 			r, err := w.run(context.Background(), o, &logged{}, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -340,7 +340,7 @@ func TestHoldingPartitions(t *testing.T) {
 		for _, at := range []int{1, 7, 20} {
 			o := w.fresh(whole)
 			w.interrupt(o, at)
-			if _, err := w.run(context.Background(), Options{Out: o.Out, Resume: true}, &logged{}, nil); err != nil {
+			if _, err := w.run(context.Background(), Options{Stores: builtin, Out: o.Out, Resume: true}, &logged{}, nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := w.ending(o.Out); got.metrics != w.ending(whole.Out).metrics || got.final != w.ending(whole.Out).final {
@@ -373,7 +373,7 @@ func TestResumeReadingPages(t *testing.T) {
 		o := w.fresh(whole)
 		w.interrupt(o, at)
 		var log logged
-		r, err := w.run(context.Background(), Options{Out: o.Out, Resume: true}, &log, nil)
+		r, err := w.run(context.Background(), Options{Stores: builtin, Out: o.Out, Resume: true}, &log, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -387,7 +387,7 @@ func TestResumeReadingPages(t *testing.T) {
 	o := w.fresh(whole)
 	w.interrupt(o, 7)
 	var log logged
-	again := Options{Out: o.Out, Resume: true, Given: []string{"cache-policy"}, Resources: rundir.Resources{CachePolicy: gids.Paper}}
+	again := Options{Stores: builtin, Out: o.Out, Resume: true, Given: []string{"cache-policy"}, Resources: rundir.Resources{CachePolicy: gids.Paper}}
 	if _, err := w.run(context.Background(), again, &log, nil); err != nil || !strings.Contains(log.String(), "the cache begins empty") {
 		t.Errorf("another mode: %v, reported %v", err, log.String())
 	}
@@ -415,7 +415,7 @@ func TestResumeMappingRows(t *testing.T) {
 	} {
 		o := w.fresh(whole)
 		w.interrupt(o, 4)
-		c.again.Out, c.again.Resume = o.Out, true
+		c.again.Stores, c.again.Out, c.again.Resume = builtin, o.Out, true
 		var log logged
 		r, err := w.run(context.Background(), c.again, &log, nil)
 		if err != nil || r.FaultThreads != c.threads || !strings.Contains(log.String(), c.says) {
@@ -624,7 +624,7 @@ func TestDamagedSamples(t *testing.T) {
 func TestMemoryStoreBudget(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 2000, dim: 700})
 	o := w.options("", w.fromSamples, func(o *Options) { o.Epochs = 1 })
-	c, _, err := all.Builtin().Find(disk, all.Auto, o.places())
+	c, _, err := builtin.Find(disk, stores.Auto, o.places())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,12 +50,12 @@ func TestCachedTopologyTrainsTheSame(t *testing.T) {
 	}
 	part := w.fresh(whole, cachedTopology(0))
 	w.interrupt(part, 7)
-	w.interrupt(Options{Out: part.Out, Resume: true}, 3)
+	w.interrupt(Options{Stores: builtin, Out: part.Out, Resume: true}, 3)
 	if f := state(t, part.Out); f.Setup.Topology != topology.Cached || f.Preferences.Topology.Level != topology.Cached || f.Preferences.Topology.Memory == nil {
 		t.Errorf("resumed: %+v, %+v", f.Setup, f.Preferences)
 	}
 	log := new(logged)
-	r, err := w.run(t.Context(), Options{Out: part.Out, Resume: true, Resources: rundir.Resources{Topology: topology.Choice{Level: topology.Mapped}}, Given: []string{"topology"}}, log, nil)
+	r, err := w.run(t.Context(), Options{Stores: builtin, Out: part.Out, Resume: true, Resources: rundir.Resources{Topology: topology.Choice{Level: topology.Mapped}}, Given: []string{"topology"}}, log, nil)
 	if err != nil || r.Topology != "" || !strings.Contains(log.String(), "topology mapped (was cached)") {
 		t.Fatalf("%q, %v, reported %v", r.Topology, err, log)
 	}

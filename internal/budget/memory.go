@@ -153,7 +153,7 @@ func (w *Watch) Stop() (peakAnon, peakRSS int64) {
 // runtime and uncollected garbage, stacks of goroutines and threads, open files, and the bounce buffers
 // of a storage stack. It does not grow with the graph, the model or the flags.
 //
-// TestReserve of cmd/diskgnn measures it (go test ./cmd/diskgnn -run TestReserve -v): on a tiny graph
+// TestReserve of package commands measures it (go test ./commands -run TestReserve -v): on a tiny graph
 // with very small buffers, the commands hold 4 to 20 MiB on two cores. The rest is for garbage, and for
 // machines with many cores, since Go's runtime keeps memory for each core.
 const Reserve = 32 << 20

@@ -15,6 +15,7 @@ import (
 var comments = map[string][4]int{
 	"bench":        {0, 0, 0, 0},
 	"cmd":          {0, 0, 0, 0},
+	"commands":     {0, 0, 0, 0},
 	"dataset":      {0, 0, 0, 0},
 	"device":       {0, 0, 0, 0},
 	"doctor":       {0, 0, 0, 0},
@@ -33,7 +34,7 @@ var comments = map[string][4]int{
 // others is the same for all other comments.
 var others = map[string][4]int{
 	"bench":        {6, 1, 2, 1},
-	"cmd":          {57, 2, 2, 5},
+	"commands":     {57, 2, 2, 5},
 	"dataset":      {123, 45, 20, 16},
 	"device":       {32, 10, 6, 7},
 	"doctor":       {6, 0, 0, 1},

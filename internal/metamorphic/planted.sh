@@ -18,9 +18,9 @@ find_defect() {
 	rm -rf "$tree" && mkdir -p "$tree" "$log"
 	git -C "$here/../.." archive HEAD | tar x -C "$tree"
 	patch -s -p1 -d "$tree" <"$here/testdata/planted/$name.patch"
-	(cd "$tree" && ${GO:-go} test -c -vet=off -o "$work/planted.test" ./cmd/diskgnn)
+	(cd "$tree" && ${GO:-go} test -c -vet=off -o "$work/planted.test" ./commands)
 	for ((part = 0; part < parts; part++)); do
-		(cd "$tree/cmd/diskgnn" && DISKGNN_PROGRAMS=$programs DISKGNN_SEED=$((seed + 10#${name%%-*})) DISKGNN_PART=$part/$parts \
+		(cd "$tree/commands" && DISKGNN_PROGRAMS=$programs DISKGNN_SEED=$((seed + 10#${name%%-*})) DISKGNN_PART=$part/$parts \
 			exec "$work/planted.test" -test.run '^TestMetamorphic$' -test.v) >"$log/$part" 2>&1 &
 		pids+=($!)
 	done

@@ -17,7 +17,7 @@
 //
 // # Relations
 //
-// The tests of cmd/diskgnn run the programs, and compare each variant with variant 0:
+// The tests of package commands run the programs, and compare each variant with variant 0:
 //
 //	graph, samples, pack  every file has equal bytes, except run.json and files that no fingerprint covers
 //	run                   batches and input nodes of every epoch are equal, for all engines and stores; weights,

@@ -2,7 +2,7 @@
 // runs the tests on each change, and lists the changes with which no test failed.
 //
 //	go run ./internal/mutate -n 60 -seed 1 ./pipeline
-//	go run ./internal/mutate -n 0 -only 'Sync\(' -tests ./cmd/diskgnn ./internal/stage
+//	go run ./internal/mutate -n 0 -only 'Sync\(' -tests ./commands ./internal/stage
 //
 // A mutant is compiled and tested with an overlay, so the source files do not change. Mutants that do not
 // compile, or that compile to the same code as the original, are not counted. A mutant is killed if the

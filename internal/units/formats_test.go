@@ -113,13 +113,13 @@ func TestOneWayToWriteFigures(t *testing.T) {
 		switch {
 		case strings.HasPrefix(name, "internal/units/"), name == "internal/budget/size.go":
 			return // which write them
-		case strings.HasPrefix(name, "simulate/"), name == "cmd/diskgnn/simulatebeacon.go":
+		case strings.HasPrefix(name, "simulate/"), name == "commands/simulatebeacon.go":
 			return // a simulation's own time, and its tables, are in one unit
 		}
 		if m := figure.FindString(format); m != "" {
 			t.Errorf("%s:%d: %q: %s is written here", name, line, format, m)
 		}
-		if m := spaced.FindString(format); m != "" && strings.HasPrefix(name, "cmd/") {
+		if m := spaced.FindString(format); m != "" && strings.HasPrefix(name, "commands/") {
 			t.Errorf("%s:%d: %q: elsewhere there is no space in %s", name, line, format, m)
 		}
 		for _, arg := range args {

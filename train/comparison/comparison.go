@@ -79,7 +79,7 @@ func (c *comparison) run(ctx context.Context) (Result, error) {
 	}
 	for _, v := range c.variants {
 		for _, name := range c.o.Stores {
-			c.rows = append(c.rows, &row{store: name, of: v, packed: needsPack(name)})
+			c.rows = append(c.rows, &row{store: name, of: v, packed: c.o.needsPack(name)})
 		}
 	}
 	r := &c.result
@@ -140,7 +140,7 @@ func (c *comparison) failure() error {
 
 // packs reports whether some store needs a pack.
 func (c *comparison) packs() bool {
-	return slices.ContainsFunc(c.o.Stores, needsPack)
+	return slices.ContainsFunc(c.o.Stores, c.o.needsPack)
 }
 
 // sample draws a variant's samples, unless they were given or another variant has them, or no store

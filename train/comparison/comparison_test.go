@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset"
+	"diskgnn/featurestore/all"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
@@ -92,7 +93,7 @@ func begin(t *testing.T) (*fake, Options) {
 	if _, err := dataset.Generate(t.Context(), disk, data, dataset.GenerateOptions{Nodes: 400, Dim: 8, AvgDegree: 3, Classes: 2, TrainRatio: 0.2}, progress.Discard); err != nil {
 		t.Fatal(err)
 	}
-	o := Defaults()
+	o := Defaults(all.Builtin())
 	o.Dataset, o.Out, o.Stores, o.DriveSeconds = data, filepath.Join(dir, "out"), []string{"rows", "packed"}, 0.001
 	o.Sampling.Fanout, o.Sampling.BatchSize = []int{2, 2}, 10
 	o.Train.IO = "pread"
@@ -286,7 +287,7 @@ func TestGivenSamples(t *testing.T) {
 
 // TestArguments: all that decides what a run computes and holds reaches its process.
 func TestArguments(t *testing.T) {
-	o := Defaults()
+	o := Defaults(all.Builtin())
 	o.Dataset, o.Samples = "d", "s"
 	o.Train.Memory, o.Train.GPUMemory, o.Train.Slots, o.Train.Threads = 5, 6, 2, 2
 	o.Train.Model, o.Train.Hidden, o.Train.Epochs, o.Train.Seed, o.Train.Engine, o.Train.IO, o.Train.BLAS = "gcn", 8, 3, 4, "auto", "pread", "gonum"

@@ -87,7 +87,7 @@ func (c *comparison) estimate() {
 	r.estimates = map[string]float64{}
 	var parts []string
 	for _, row := range c.rows {
-		training, packing := row.of.w.reading(&r.Drive, row.store, c.o.Train.Epochs)
+		training, packing := row.of.w.reading(&r.Drive, c.o.Train.Stores.Design(row.store), c.o.Train.Epochs)
 		s := packing + training*float64(c.o.Rounds)
 		r.estimates[row.name()] = s
 		r.EstimatedSeconds += s

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"diskgnn/featurestore/all"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
@@ -28,7 +29,7 @@ func TestReading(t *testing.T) {
 	} {
 		w := workload{rowBytes: c.rowBytes, tableBytes: 4000, inputs: []int64{100, 50}}
 		d.Random = c.random
-		training, packing := w.reading(d, c.store, 3)
+		training, packing := w.reading(d, all.Builtin().Design(c.store), 3)
 		if math.Abs(training-c.training) > 1e-9 || packing != c.packing {
 			t.Errorf("%s of %d bytes at %v requests a second: %v and %v, want %v and %v", c.store, c.rowBytes, c.random, training, packing, c.training, c.packing)
 		}

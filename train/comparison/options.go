@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/driverate"
 	"diskgnn/presample"
 	"diskgnn/train"
@@ -21,8 +21,9 @@ type Options struct {
 	Samples string // directory; "": they are drawn as Sampling says
 	Out     string // directory of the comparison; its parent exists
 
-	Stores []string // as featurestore/all names them; nil: all that take any samples
-	Rounds int      // runs of each store, in turn; 0 means 2
+	// Stores are names of stores of Train.Stores; nil: all that take any samples.
+	Stores []string
+	Rounds int // runs of each store, in turn; 0 means 2
 	// Ablations are removals of parts from every store, each for more runs: names of Ablations,
 	// joined by "+" if removed together.
 	Ablations []string
@@ -33,15 +34,17 @@ type Options struct {
 	// Sampling has the parameters of batches; its directories, Seed and Memory are set from the
 	// other options, and with Live its Epochs.
 	Sampling presample.Options
-	// Train has the training options of every store. Its directories and Store are ignored.
+	// Train has the training options of every store. Its directories and Store are ignored; its Stores are the
+	// stores to choose from.
 	Train train.Options
 	// DriveSeconds is the time of measuring large reads; 0 means driverate.Limited's.
 	DriveSeconds float64
 }
 
-// Defaults returns the options of a comparison without any flag.
-func Defaults() Options {
+// Defaults returns the options of a comparison of the given stores, without any flag.
+func Defaults(list stores.List) Options {
 	o := Options{Train: train.Defaults()}
+	o.Train.Stores = list
 	o.EnsureDefaults()
 	return o
 }
@@ -49,7 +52,7 @@ func Defaults() Options {
 // EnsureDefaults replaces zero values that mean a default.
 func (o *Options) EnsureDefaults() {
 	if o.Stores == nil {
-		o.Stores = slices.DeleteFunc(names(), func(n string) bool { return stores.Builtin().Design(n).OwnSamples })
+		o.Stores = slices.DeleteFunc(o.names(), func(n string) bool { return o.Train.Stores.Design(n).OwnSamples })
 	}
 	o.Rounds = cmp.Or(o.Rounds, 2)
 	o.DriveSeconds = cmp.Or(o.DriveSeconds, driverate.Limited.For.Seconds())
@@ -60,7 +63,7 @@ func (o *Options) EnsureDefaults() {
 	}
 }
 
-// names returns the names of the stores.
-func names() []string { return stores.Builtin().Names()[1:] }
+// names returns the names of the stores to choose from.
+func (o *Options) names() []string { return o.Train.Stores.Names()[1:] }
 
-func needsPack(store string) bool { return stores.Builtin().Design(store).Find != nil }
+func (o *Options) needsPack(store string) bool { return o.Train.Stores.Design(store).Find != nil }

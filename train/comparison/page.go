@@ -113,7 +113,7 @@ func (r *Result) tiles() []tile {
 		list = append(list, tile{"the fastest store", r.Fastest}, tile{"an epoch with it", show(fastest.EpochSeconds, units.Seconds)})
 	}
 	for _, s := range r.ran() {
-		if needsPack(s.Store) && s.Ablation == "" {
+		if s.packed && s.Ablation == "" {
 			list = append(list, tile{"packing", units.Seconds(s.Preparation.Seconds)})
 		}
 	}
@@ -301,7 +301,7 @@ func preparationFigure(ran []*Store) (chart.Figure, bool) {
 // packing: where another line crosses it, packing has paid.
 func paysFigure(ran []*Store) (chart.Figure, bool) {
 	ran = slices.DeleteFunc(slices.Clone(ran), func(s *Store) bool { return s.Ablation != "" })
-	i := slices.IndexFunc(ran, func(s *Store) bool { return needsPack(s.Store) })
+	i := slices.IndexFunc(ran, func(s *Store) bool { return s.packed })
 	if i < 0 || len(ran) < 2 {
 		return chart.Figure{}, false
 	}

@@ -74,6 +74,7 @@ type Store struct {
 	// batches and seconds are the sums over a round's counted epochs: the least of all rounds.
 	batches int
 	seconds float64
+	packed  bool // it needs a pack
 }
 
 // Link is the mean seconds of a pipeline stage in an epoch.

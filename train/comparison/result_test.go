@@ -95,7 +95,7 @@ func TestOneEpoch(t *testing.T) {
 // TestPayback: what the pack took to make is compared with what it saves.
 func TestPayback(t *testing.T) {
 	list := []Store{
-		{Store: "packed", Rounds: 1, Preparation: Preparation{Seconds: 10}, FirstSeconds: 3, EpochSeconds: 1},
+		{Store: "packed", packed: true, Rounds: 1, Preparation: Preparation{Seconds: 10}, FirstSeconds: 3, EpochSeconds: 1},
 		{Store: "rows", Rounds: 1, FirstSeconds: 6, EpochSeconds: 4},    // 7 behind, 3 an epoch: after 1 + 3
 		{Store: "even", Rounds: 1, FirstSeconds: 7, EpochSeconds: 4},    // 6 behind: after 1 + 2
 		{Store: "memory", Rounds: 1, FirstSeconds: 5, EpochSeconds: 1},  // nothing is saved
@@ -103,7 +103,7 @@ func TestPayback(t *testing.T) {
 		{Store: "failed", EpochSeconds: score.Undefined, PackSaves: score.Undefined},
 		{Store: "rows", Ablation: "no-pipeline", Rounds: 1, FirstSeconds: 6, EpochSeconds: 4}, // its pack has not run
 		{Store: "rows", Ablation: "layers-2", Rounds: 1, FirstSeconds: 6, EpochSeconds: 4},    // against its own: 1 behind
-		{Store: "packed", Ablation: "layers-2", Rounds: 1, Preparation: Preparation{Seconds: 4}, FirstSeconds: 3, EpochSeconds: 1},
+		{Store: "packed", packed: true, Ablation: "layers-2", Rounds: 1, Preparation: Preparation{Seconds: 4}, FirstSeconds: 3, EpochSeconds: 1},
 	}
 	payback(list)
 	for i, want := range []int{0, 4, 3, 0, 1, 0, 0, 2, 0} {
@@ -124,7 +124,7 @@ func TestPayback(t *testing.T) {
 func TestPaybackIsLeast(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string, least int) float64 { return float64(rapid.IntRange(least, 40).Draw(t, name)) }
-		p := Store{Store: "packed", Rounds: 1, Preparation: Preparation{Seconds: draw("packing", 0)}, FirstSeconds: score.Score(draw("first packed", 1)), EpochSeconds: score.Score(draw("packed", 1))}
+		p := Store{Store: "packed", packed: true, Rounds: 1, Preparation: Preparation{Seconds: draw("packing", 0)}, FirstSeconds: score.Score(draw("first packed", 1)), EpochSeconds: score.Score(draw("packed", 1))}
 		s := Store{Store: "rows", Rounds: 1, FirstSeconds: score.Score(draw("first", 1)), EpochSeconds: score.Score(draw("epoch", 1))}
 		want := 0
 		a, b := p.Preparation.Seconds+float64(p.FirstSeconds), float64(s.FirstSeconds)
@@ -146,7 +146,7 @@ func TestPaybackIsLeast(t *testing.T) {
 func three() *Result {
 	cut := &variant{name: "no-pipeline", w: small.w}
 	r := &Result{Dataset: "data/g", Out: "out", Epochs: 2, Rounds: 2, Memory: 1 << 30, Drive: Drive{Sequential: 1 << 30, Random: 250_000}, Stores: []Store{
-		summarize(&row{store: "packed", of: small, runs: []*rundir.Result{run(9, 1), run(9, 1)}}),
+		summarize(&row{store: "packed", packed: true, of: small, runs: []*rundir.Result{run(9, 1), run(9, 1)}}),
 		summarize(&row{store: "rows", of: small, runs: []*rundir.Result{run(20, 30), run(20, 30)}}),
 		summarize(&row{store: "memory", of: small, failed: errors.New("too\nlittle")}),
 		summarize(&row{store: "rows", of: cut, runs: []*rundir.Result{run(20, 40), run(20, 40)}}),

@@ -30,7 +30,7 @@ func epochSeconds(run *rundir.Result) []float64 {
 // summarize returns the row of a store's runs.
 func summarize(r *row) Store {
 	s := Store{
-		Store: r.store, Ablation: r.of.name, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
+		Store: r.store, packed: r.packed, Ablation: r.of.name, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
 		BytesRead: score.Undefined, UsefulBytes: score.Undefined, UsefulFraction: score.Undefined,
 		Requests: score.Undefined, HitRatio: score.Undefined, GPUHitRatio: score.Undefined, RAMHitRatio: score.Undefined,
 		Effective: score.Undefined, Device: score.Undefined, Valid: score.Undefined, Test: score.Undefined, PackSaves: score.Undefined,
@@ -121,7 +121,7 @@ func links(epochs []rundir.Epoch) []Link {
 func payback(list []Store) {
 	for k := range list {
 		s := &list[k]
-		i := slices.IndexFunc(list, func(p Store) bool { return needsPack(p.Store) && p.Rounds > 0 && p.Ablation == s.Ablation })
+		i := slices.IndexFunc(list, func(p Store) bool { return p.packed && p.Rounds > 0 && p.Ablation == s.Ablation })
 		if i < 0 || k == i || s.Rounds == 0 {
 			continue
 		}

@@ -23,7 +23,7 @@ func (o *Options) Validate() error {
 	case o.Out == "":
 		return usage("--out is missing: name the directory to make for the comparison")
 	case len(o.Stores) == 0:
-		return usage("--stores is empty: name one or more of %s", strings.Join(names(), ", "))
+		return usage("--stores is empty: name one or more of %s", strings.Join(o.names(), ", "))
 	case o.Rounds < 1:
 		return usage("--rounds %d: give a positive number", o.Rounds)
 	case o.DriveSeconds < 0 || o.DriveSeconds > longest:
@@ -32,8 +32,8 @@ func (o *Options) Validate() error {
 		return usage("--live draws batches while training, but --samples %s has batches already: leave one of the two out", o.Samples)
 	}
 	for i, name := range o.Stores {
-		if !slices.Contains(names(), name) {
-			return usage("--stores %s is not one of %s", name, strings.Join(names(), ", "))
+		if !slices.Contains(o.names(), name) {
+			return usage("--stores %s is not one of %s", name, strings.Join(o.names(), ", "))
 		}
 		if slices.Contains(o.Stores[:i], name) {
 			return usage("--stores names %s twice", name)
@@ -58,7 +58,7 @@ func (v *variant) validate() error {
 		t := o.Train
 		t.Store, t.Out, t.Pack, t.Dataset, t.Samples = name, o.Out, "", o.Dataset, samplesDir
 		switch {
-		case needsPack(name):
+		case o.needsPack(name):
 			t.Pack, t.Dataset, t.Samples, t.Topology = packDir, "", "", topology.Choice{Level: topology.Mapped}
 		case o.Live:
 			t.Samples, t.Fanout = "", sampler.FormatFanout(o.Sampling.Fanout)

@@ -3,7 +3,7 @@ package comparison
 import (
 	"math"
 
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
@@ -44,7 +44,7 @@ func mostInputs(seeds, nodes int64, o *presample.Options) (sum int64) {
 //	others   a read a row: Σ rows ÷ request rate, or the pages' bytes ÷ sequential rate
 //
 // A row of R bytes covers (R + 4096 − gcd(R, 4096)) ÷ 4096 pages on average.
-func (w *workload) reading(d *Drive, store string, epochs int) (training, packing float64) {
+func (w *workload) reading(d *Drive, store featurestore.Design, epochs int) (training, packing float64) {
 	rows, packed := 0.0, 0.0
 	for e := range epochs {
 		rows += float64(w.inputs[e%len(w.inputs)])
@@ -54,9 +54,9 @@ func (w *workload) reading(d *Drive, store string, epochs int) (training, packin
 	}
 	row, table := float64(w.rowBytes), float64(w.tableBytes)
 	switch {
-	case stores.Builtin().Design(store).HoldsAll:
+	case store.HoldsAll:
 		return table / d.Sequential, 0
-	case needsPack(store):
+	case store.Find != nil:
 		return rows * row / d.Sequential, (table + packed*row) / d.Sequential
 	}
 	pages := (row + page - float64(gcd(w.rowBytes, page))) / page

@@ -11,6 +11,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
+	"diskgnn/featurestore/all"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -74,6 +75,7 @@ func TestEqualsAllNeighboursSampled(t *testing.T) {
 	_, err = pack.Run(ctx, vfs.OS, pack.Options{Dataset: w.path("dataset"), Samples: w.path("samples"), Out: w.path("pack"), Cache: &budget.Size{Value: 10, Unit: budget.UnitPercent}}, progress.Discard)
 	check(t, err)
 	o := train.Defaults()
+	o.Stores = all.Builtin()
 	o.Pack, o.Out, o.Hidden, o.Epochs, o.Threads, o.BLAS, o.Memory = w.path("pack"), w.path("run"), 8, 3, 2, "gonum", 1<<30
 	trained, err := train.Run(ctx, vfs.OS, o, progress.Discard)
 	check(t, err)
@@ -110,6 +112,7 @@ func TestMultiLabel(t *testing.T) {
 	check(t, err)
 	for _, metric := range []string{recipe.MetricF1, recipe.MetricAccuracy, recipe.MetricAUC} {
 		o := train.Defaults()
+		o.Stores = all.Builtin()
 		o.Pack, o.Out, o.Hidden, o.Epochs, o.LR, o.Threads, o.BLAS, o.Memory = w.path("pack"), w.path("run"), 32, 15, 0.01, 2, "gonum", 1<<30
 		o.Metric, o.Force, o.Dropout = metric, true, 0.2
 		trained, err := train.Run(ctx, vfs.OS, o, progress.Discard)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/stores"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -42,13 +42,14 @@ type Evaluation struct {
 
 // PackOptions choose the weights, the pack to score them on, and the resources for it.
 type PackOptions struct {
-	Run     string // directory of a run
-	Pack    string // directory of a finished pack of the same dataset
-	Weights string // best or final; "" means best
-	Memory  int64  // anonymous and locked bytes; 0 means budget.Default
-	Threads int    // 0 means GOMAXPROCS
-	IO      string // a kind that iostack/all knows; "" means auto
-	BLAS    string // a kind that blas.Open knows; "" means auto
+	Stores  stores.List // one of them reads packs
+	Run     string      // directory of a run
+	Pack    string      // directory of a finished pack of the same dataset
+	Weights string      // best or final; "" means best
+	Memory  int64       // anonymous and locked bytes; 0 means budget.Default
+	Threads int         // 0 means GOMAXPROCS
+	IO      string      // a kind that iostack/all knows; "" means auto
+	BLAS    string      // a kind that blas.Open knows; "" means auto
 }
 
 // EnsureDefaults replaces zero values by their defaults.
@@ -145,7 +146,7 @@ func (p *packEvaluation) prepare() error {
 			p.report.Logf("%s", note)
 		}
 	}
-	if p.pack, _, err = all.Builtin().Find(p.fs, all.Auto, all.Places{Pack: o.Pack}); err != nil {
+	if p.pack, _, err = o.Stores.Find(p.fs, stores.Auto, stores.Places{Pack: o.Pack}); err != nil {
 		return epoch.OfPack(err)
 	}
 	p.facts = p.pack.Facts()

@@ -29,7 +29,7 @@ func diskgnn(t *testing.T, dir string, args ...string) string {
 // gone meanwhile. So are those of rows of a dataset.
 func TestDriveTrain(t *testing.T) {
 	if !inGuest {
-		t.Skip("the scripts of cmd/diskgnn train from the controller in software")
+		t.Skip("the scripts of package commands train from the controller in software")
 	}
 	dir, drive := t.TempDir(), "sysfs:"+addresses(t)[zeroes]
 	run := func(args ...string) string {
