@@ -1,7 +1,11 @@
 package featurestore
 
 import (
+	"slices"
+	"strings"
+
 	"diskgnn/dataset"
+	"diskgnn/internal/fault"
 	"diskgnn/internal/vfs"
 )
 
@@ -32,4 +36,23 @@ type Design struct {
 	ListOrder string
 	// Shared reports whether several GPUs of a process can share the store.
 	Shared bool
+	// InRAM says where the store holds its rows if a GPU cannot hold any, as a clause for errors; "": it can.
+	InRAM string
+}
+
+// Refuse returns an error of kind fault.ErrUsage if the options have a value that the store has no use for.
+func (d *Design) Refuse(o *PlanOptions) error {
+	switch {
+	case o.Policy != "" && len(d.Policies) == 0:
+		return fault.New(fault.ErrUsage, "--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.Policy, d.Name)
+	case o.Policy != "" && !slices.Contains(d.Policies, o.Policy):
+		return fault.New(fault.ErrUsage, "--cache-policy %s: the store %s has %s", o.Policy, d.Name, strings.Join(d.Policies, ", "))
+	case o.FaultThreads != 0 && !d.Maps:
+		return fault.New(fault.ErrUsage, "--fault-threads %d: the store %s does not map its rows", o.FaultThreads, d.Name)
+	case len(o.Peers) > 0 && !d.Shared:
+		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", 1+len(o.Peers), d.Name)
+	case d.InRAM != "":
+		return o.NoGPURows(d.InRAM)
+	}
+	return nil
 }

@@ -61,11 +61,11 @@ const windowAhead = 1
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on}
+	return featurestore.Design{Name: Name, On: on, InRAM: "the store " + Name + " holds rows in RAM"}
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return phased.New(s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
+	return phased.New(Design(), s, d, &design{source: s, data: d, facts: s.Facts(), longest: mostBatches})
 }
 
 // design implements phased.Design. A unit is a row.
@@ -75,8 +75,6 @@ type design struct {
 	facts   featurestore.Facts
 	longest int // batches of a hyperbatch
 }
-
-func (d *design) Name() string { return Name }
 
 // Units returns one row as the unit: at least the input nodes of the largest batch, at most all nodes.
 func (d *design) Units() (rows, least, most int64) {

@@ -8,5 +8,5 @@ import (
 
 // WithLongest is On with hyperbatches of so many batches at most.
 func WithLongest(s featurestore.Source, d *dataset.Dataset, longest int) (featurestore.Candidate, error) {
-	return phased.New(s, d, &design{source: s, data: d, facts: s.Facts(), longest: longest})
+	return phased.New(Design(), s, d, &design{source: s, data: d, facts: s.Facts(), longest: longest})
 }

@@ -20,10 +20,10 @@ type buffer struct {
 	filled  bool
 }
 
-func (b *buffer) lay(mem *carver, c *candidate, rows int) {
+func (b *buffer) lay(mem *carver, d *design, rows int) {
 	if rows > 0 {
-		b.placeOf = list[uint32](mem, int(c.facts.Nodes))
-		b.rows = list[byte](mem, rows*c.facts.RowBytes)
+		b.placeOf = list[uint32](mem, int(d.Facts.Nodes))
+		b.rows = list[byte](mem, rows*d.Facts.RowBytes)
 	}
 }
 
@@ -42,18 +42,18 @@ func (b *buffer) row(v uint32, rowBytes int) []byte {
 // choose returns the nodes for the buffer, ascending: the nodes with the highest ranks, ties by ascending
 // id. It reads and verifies the topology.
 func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint32, err error) {
-	topology, err := s.data.Topology(ctx, rep, 0)
+	topology, err := s.Data.Topology(ctx, rep, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, topology.Close()) }()
-	task := rep.Task("rank the nodes", s.facts.Nodes, progress.Rows)
+	task := rep.Task("rank the nodes", s.Facts.Nodes, progress.Rows)
 	defer task.Done()
 	rank, err := pageRanks(ctx, &topology.CSC, rankOptions{Script: s.mode == Script, Guard: topology.Guard})
 	if err != nil {
 		return nil, fmt.Errorf("rank the nodes: %w", err)
 	}
-	task.Add(s.facts.Nodes)
+	task.Add(s.Facts.Nodes)
 	nodes = residency.Top(rank, s.rows)
 	slices.Sort(nodes)
 	return nodes, nil
@@ -61,11 +61,11 @@ func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint
 
 // chooseBytes returns the memory of choose, in bytes: the ranks, the nodes sorted by rank, and the chosen
 // nodes.
-func (c *candidate) chooseBytes(rows int) int64 {
+func (d *design) chooseBytes(rows int) int64 {
 	if rows == 0 {
 		return 0
 	}
-	return rankBytes(int(c.facts.Nodes)) + 4*c.facts.Nodes + 4*int64(rows)
+	return rankBytes(int(d.Facts.Nodes)) + 4*d.Facts.Nodes + 4*int64(rows)
 }
 
 // fillStep is the number of rows that one step of fillBuffer reads.
@@ -84,15 +84,15 @@ func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int
 	task := rep.Task("read the constant buffer's rows", int64(len(nodes)), progress.Rows)
 	defer task.Done()
 	w, done := new(wanted), 0
-	r, free, err := s.newReader(func(mem *carver) { w.lay(mem, s.candidate, min(fillStep, len(nodes))) })
+	r, free, err := s.newReader(func(mem *carver) { w.lay(mem, s.design, min(fillStep, len(nodes))) })
 	if err != nil {
 		return 0, err
 	}
 	defer free()
 	for step := range slices.Chunk(nodes, fillStep) {
-		w.find(step, new(buffer), s.facts.RowBytes)
-		rows := s.buffer.rows[done*s.facts.RowBytes:]
-		if err := r.read(ctx, w.pages, func(j int, content []byte) { w.copy(j, content, rows, s.facts.RowBytes) }); err != nil {
+		w.find(step, new(buffer), s.Facts.RowBytes)
+		rows := s.buffer.rows[done*s.Facts.RowBytes:]
+		if err := r.read(ctx, w.pages, func(j int, content []byte) { w.copy(j, content, rows, s.Facts.RowBytes) }); err != nil {
 			return 0, fmt.Errorf("fill the constant buffer: %w", err)
 		}
 		done += len(step)
@@ -106,6 +106,6 @@ func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int
 }
 
 // fillBytes returns the memory of fillBuffer but for a reader's.
-func (c *candidate) fillBytes(rows int) int64 {
-	return carved(func(mem *carver) { new(wanted).lay(mem, c, min(fillStep, rows)) })
+func (d *design) fillBytes(rows int) int64 {
+	return carved(func(mem *carver) { new(wanted).lay(mem, d, min(fillStep, rows)) })
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/fault"
 )
 
@@ -54,7 +55,7 @@ func newCourse(t testing.TB, batches [][]uint32, nodes, lines, slots int, g gath
 // decideFor returns the decision for a batch.
 func (c *course) decideFor(ctx context.Context, batch int) (choice, error) {
 	nodes := slices.Clone(c.window.(*circle).batches[batch])
-	w := makeWanted(&candidate{facts: featurestore.Facts{Nodes: 1 << 20, RowBytes: rowBytes}}, len(nodes))
+	w := makeWanted(&design{&machine.Table{Facts: featurestore.Facts{Nodes: 1 << 20, RowBytes: rowBytes}}}, len(nodes))
 	_, err := c.decide(ctx, batch, nodes, w)
 	return choice{w.held[:len(w.pages)], w.into[:len(w.pages)]}, err
 }
@@ -221,7 +222,7 @@ func TestSavedCoursesGoOn(t *testing.T) {
 			if _, err := c.seek(t.Context()); err != nil {
 				rt.Fatal(err)
 			}
-			w := makeWanted(&candidate{facts: featurestore.Facts{Nodes: 1 << 20, RowBytes: rowBytes}}, nodes)
+			w := makeWanted(&design{&machine.Table{Facts: featurestore.Facts{Nodes: 1 << 20, RowBytes: rowBytes}}}, nodes)
 			for range n {
 				if _, err := c.step(t.Context(), c.window.Inputs(0), w); err != nil {
 					rt.Fatal(err)

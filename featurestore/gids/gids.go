@@ -51,13 +51,10 @@ package gids
 
 import (
 	"diskgnn/dataset"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/stage"
 	"diskgnn/iostack"
 )
 
@@ -70,9 +67,6 @@ const (
 	Script = "script"
 )
 
-// modes returns the values of --cache-policy, the default first.
-func modes() []string { return []string{Paper, Script} }
-
 const (
 	window   = 8   // batches ahead with pages that keep their lines: the value of GIDS' script
 	inFlight = 512 // reads of a batch at the same time
@@ -80,59 +74,31 @@ const (
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Policies: modes()}
+	return featurestore.Design{Name: Name, On: on, Policies: []string{Paper, Script}, InRAM: "the levels of the store " + Name + " are in RAM"}
 }
 
 // on returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
 // pages of the features cannot be read, the error is of kind fault.ErrUsage.
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	if err := d.RowsReadable(); err != nil {
-		return nil, err
+	var v *design
+	c, err := machine.New(machine.Design{Design: Design(), InOrder: true, Reads: iostack.Options{Workers: inFlight, MaxIO: machine.LongestRead},
+		Levels: func(t *machine.Table) machine.Levels {
+			v = &design{t}
+			return v
+		}}, s, d)
+	if most := int64(1) << 32; err == nil && v.pages() > most {
+		return nil, fault.New(fault.ErrUsage, "the features of %s have %d pages: the store %s numbers %d", d.Dir(), v.pages(), Name, most)
 	}
-	c := &candidate{source: s, data: d, facts: s.Facts()}
-	if most := int64(1) << 32; c.pages() > most {
-		return nil, fault.New(fault.ErrUsage, "the features of %s have %d pages: the store %s numbers %d", d.Dir(), c.pages(), Name, most)
-	}
-	return c, nil
+	return c, err
 }
 
-type candidate struct {
-	source featurestore.Source
-	data   *dataset.Dataset
-	facts  featurestore.Facts
+// design implements machine.ReadByGPU.
+type design struct{ *machine.Table }
 
-	// In a plan: the GPU that submits the reads of training batches; nil: the host does.
-	gpu   *cuda.Device
-	reads *devrows.Plan
-}
-
-func (c *candidate) Name() string                       { return Name }
-func (c *candidate) Dir() string                        { return c.source.Dir() }
-func (c *candidate) Facts() featurestore.Facts          { return c.facts }
-func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
-func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
-func (c *candidate) InOrder() bool                      { return true }
-
-// Reads implements featurestore.Reads.
-func (c *candidate) Reads() iostack.Options {
-	return iostack.Options{Workers: inFlight, MaxIO: longestRead}
-}
-
-// longestRead is the longest read of the storage stack, in bytes. It is small since pages are short and
-// each read in flight has a bounce buffer. Reads of graphs are split.
-const longestRead = 16 << 10
-
-func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
-
-func (c *candidate) pages() int64 { return binio.AlignUp(c.size(), binio.Page) / binio.Page }
+func (d *design) pages() int64 { return binio.AlignUp(d.Size(), binio.Page) / binio.Page }
 
 // mostPages bounds the pages of the given number of rows.
-func (c *candidate) mostPages(rows int) int {
-	each := online.Single{}.Most(c.facts.RowBytes) / binio.Page
-	return int(min(int64(rows)*each, c.pages()))
-}
-
-// damaged adds to an error about the features the advice to make them again.
-func (c *candidate) damaged(err error) error {
-	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
+func (d *design) mostPages(rows int) int {
+	each := machine.Single{}.Most(d.Facts.RowBytes) / binio.Page
+	return int(min(int64(rows)*each, d.pages()))
 }

@@ -33,10 +33,10 @@ type gpu struct {
 	changed       *cuda.Event // after the last batch's changes of lines
 }
 
-func newGPU(c *candidate, d *cuda.Device, plan *devrows.Plan) *gpu {
-	n := int64(c.facts.Inputs(false))
-	g := &gpu{facts: &c.facts, plan: plan, pages: c.mostPages(int(n))}
-	g.Table = gpurows.Table{Device: d, Near: gpurows.LandingRows(n, 0), DType: c.facts.DType, Dim: c.facts.Dim}
+func newGPU(d *design, on *cuda.Device, plan *devrows.Plan) *gpu {
+	n := int64(d.Facts.Inputs(false))
+	g := &gpu{facts: &d.Facts, plan: plan, pages: d.mostPages(int(n))}
+	g.Table = gpurows.Table{Device: on, Near: gpurows.LandingRows(n, 0), DType: d.Facts.DType, Dim: d.Facts.Dim}
 	g.bytes = gpurows.OpenBytes(&g.Table, g.lay)
 	return g
 }

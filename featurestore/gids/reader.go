@@ -11,7 +11,7 @@ import (
 
 // table is the feature file, which is read page by page.
 type table struct {
-	*candidate
+	*design
 	stack iostack.Stack
 	file  iostack.File
 	sums  *binio.Sums // of its pages; nil before Fill
@@ -89,12 +89,12 @@ func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; r.rounds[turn].n > 0; turn = 1 - turn {
 		q := &r.rounds[turn]
 		if err := r.stack.Wait(ctx, &q.group); err != nil {
-			return r.damaged(err)
+			return r.Damaged(err)
 		}
 		for k := range q.n {
 			off, content := r.at(turn, k)
 			if err := r.sums.Verify(r.file.Name(), off, content); err != nil {
-				return r.damaged(err)
+				return r.Damaged(err)
 			}
 			r.land(q.first+k, content)
 		}
@@ -119,7 +119,7 @@ func (r *reader) Drop() {
 func (r *reader) at(turn, k int) (off int64, content []byte) {
 	off = int64(r.pages[r.rounds[turn].first+k]) * binio.Page
 	from := (turn*roundReads + k) * binio.Page
-	return off, r.staging[from : from+int(min(binio.Page, r.size()-off))]
+	return off, r.staging[from : from+int(min(binio.Page, r.Size()-off))]
 }
 
 // submit submits a round of reads from the next page on.

@@ -37,8 +37,8 @@ type buffers struct {
 	reader reader
 }
 
-func (b *buffers) lay(mem *carver, c *candidate, eval, onGPU bool) {
-	f, n := &c.facts, c.facts.Inputs(eval)
+func (b *buffers) lay(mem *carver, d *design, eval, onGPU bool) {
+	f, n := &d.Facts, d.Facts.Inputs(eval)
 	if !onGPU {
 		b.matrix = list[byte](mem, 4*n*f.Dim)
 		if b.stored = b.matrix; f.DType != dtype.Float32 {
@@ -47,23 +47,22 @@ func (b *buffers) lay(mem *carver, c *candidate, eval, onGPU bool) {
 		b.reader.lay(mem)
 	}
 	b.nodes = list[uint32](mem, n)
-	b.wanted.lay(mem, c, n)
-	b.missed, b.reads = list[uint32](mem, c.mostPages(n)), list[uint32](mem, c.mostPages(n))
+	b.wanted.lay(mem, d, n)
+	b.missed, b.reads = list[uint32](mem, d.mostPages(n)), list[uint32](mem, d.mostPages(n))
 }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
-func (c *candidate) slotBytes(eval bool) int64 {
-	if c.facts.Inputs(eval) == 0 {
+func (d *design) slotBytes(eval, onGPU bool) int64 {
+	if d.Facts.Inputs(eval) == 0 {
 		return 0
 	}
-	onGPU := c.reads != nil && !eval
-	return carved(func(mem *carver) { new(buffers).lay(mem, c, eval, onGPU) }) + requestsBytes + c.source.LoaderBytes(eval)
+	return carved(func(mem *carver) { new(buffers).lay(mem, d, eval, onGPU) }) + requestsBytes + d.Source.LoaderBytes(eval)
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s}
 	var err error
-	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.candidate, eval, s.side != nil && !eval) }); err == nil {
+	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.design, eval, s.side != nil && !eval) }); err == nil {
 		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.Rows, make([]iostack.Request, roundReads)
 		sl.Loader, err = s.loaders.NewLoader(eval)
 	}
@@ -111,7 +110,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 			return err
 		}
 	} else {
-		w.find(nodes, &s.buffer, s.facts.RowBytes)
+		w.find(nodes, &s.buffer, s.Facts.RowBytes)
 		for j := range w.pages {
 			w.held[j], w.into[j] = absent, absent
 		}
@@ -126,7 +125,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 			misses++
 		}
 	}
-	hits, accesses := w.counts(s.facts.RowBytes)
+	hits, accesses := w.counts(s.Facts.RowBytes)
 	sl.Rows.BufferRows = len(nodes) - len(w.rows)
 	sl.Rows.RAMRows = sl.Rows.BufferRows + hits
 	sl.Rows.PageMisses = misses
@@ -142,18 +141,18 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 // submit submits the GPU's reads of the missed pages.
 func (sl *slot) submit(nodes, missed []uint32) error {
 	s, m, w := sl.store, sl.onGPU, &sl.wanted
-	if err := m.slot.Pages(s.table.file, w.pages, missed, s.size(), &sl.Rows); err != nil {
+	if err := m.slot.Pages(s.table.file, w.pages, missed, s.Size(), &sl.Rows); err != nil {
 		return err
 	}
 	for _, j := range missed {
-		sl.Rows.UsefulBytes += w.bytes(int(j), s.facts.RowBytes)
+		sl.Rows.UsefulBytes += w.bytes(int(j), s.Facts.RowBytes)
 	}
 	m.begin(nodes, w, &s.buffer)
 	return nil
 }
 
 // Landed implements featurestore.Landing.
-func (sl *slot) Landed() error { return sl.flight.Landed(sl.store.table.sums, sl.store.damaged) }
+func (sl *slot) Landed() error { return sl.flight.Landed(sl.store.table.sums, sl.store.Damaged) }
 
 var _ featurestore.Landing = (*slot)(nil)
 
@@ -161,7 +160,7 @@ var _ featurestore.Landing = (*slot)(nil)
 // way uses the line's former page.
 func (sl *slot) land(k int, content []byte) {
 	s, j := sl.store, int(sl.missed[k])
-	sl.Rows.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.facts.RowBytes)
+	sl.Rows.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.Facts.RowBytes)
 	if f := sl.wanted.into[j]; f != absent {
 		copy(s.line(f), content)
 	}
@@ -186,7 +185,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		if sl.Ref.Index != s.next {
 			return fmt.Errorf("batch %d is assembled out of order: the cache is at batch %d", sl.Ref.Index, s.next)
 		}
-		s.next = (s.next + 1) % s.facts.Train
+		s.next = (s.next + 1) % s.Facts.Train
 		if sl.onGPU != nil {
 			s.course.done()
 			return nil
@@ -205,7 +204,7 @@ type gather slot
 func (g *gather) Do(lo, hi int, _ *[]byte) error {
 	for j := lo; j < hi; j++ {
 		if f := g.wanted.held[j]; f != absent {
-			g.wanted.copy(j, g.store.line(f), g.stored, g.store.facts.RowBytes)
+			g.wanted.copy(j, g.store.line(f), g.stored, g.store.Facts.RowBytes)
 		}
 	}
 	return nil
@@ -217,7 +216,7 @@ type complete slot
 
 // Do implements copier.Work for some of the input nodes.
 func (c *complete) Do(lo, hi int, _ *[]byte) error {
-	f, b := &c.store.facts, &c.store.buffer
+	f, b := &c.store.Facts, &c.store.buffer
 	x, row := binio.View[float32](c.matrix), f.RowBytes
 	for i := lo; i < hi; i++ {
 		from := b.row(c.nodes[i], row)
@@ -244,7 +243,7 @@ func (sl *slot) X() []float32 {
 	if sl.onGPU != nil {
 		return nil
 	}
-	return binio.View[float32](sl.matrix[:4*len(sl.Batch().Input)*sl.store.facts.Dim])
+	return binio.View[float32](sl.matrix[:4*len(sl.Batch().Input)*sl.store.Facts.Dim])
 }
 
 func (sl *slot) Matrix() []byte { return sl.matrix }

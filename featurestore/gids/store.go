@@ -10,14 +10,13 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
 
 // store is the store and its one view.
 type store struct {
-	*candidate
+	*design
 	own
 	levels
 	table   table
@@ -30,27 +29,27 @@ type store struct {
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
-	s.table = table{candidate: s.candidate, stack: stack}
-	if s.levels.host, err = carve(func(mem *carver) { s.levels.lay(mem, s.candidate, o) }); err != nil {
+	s.table = table{design: s.design, stack: stack}
+	if s.levels.host, err = carve(func(mem *carver) { s.levels.lay(mem, s.design, o) }); err != nil {
 		return err
 	}
-	if s.table.file, err = stack.Open(s.data.FeaturesPath()); err != nil {
+	if s.table.file, err = stack.Open(s.Data.FeaturesPath()); err != nil {
 		return err
 	}
-	if want := s.size(); s.table.file.Size() < want {
-		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.table.file.Name(), s.table.file.Size(), want))
+	if err = s.Whole(s.table.file.Name(), s.table.file.Size()); err != nil {
+		return err
 	}
-	if s.loaders, err = s.source.Open(stack); err != nil {
+	if s.loaders, err = s.Source.Open(stack); err != nil {
 		return err
 	}
 	if o.reads != nil {
-		s.side = newGPU(s.candidate, o.gpu, o.reads)
+		s.side = newGPU(s.design, o.gpu, o.reads)
 		if err = s.side.open(s); err != nil {
 			return err
 		}
 	}
 	c := &s.course
-	c.states, c.rowBytes, c.buffer, c.cache = newStates(s.facts.Train), s.facts.RowBytes, &s.buffer, s.cache
+	c.states, c.rowBytes, c.buffer, c.cache = newStates(s.Facts.Train), s.Facts.RowBytes, &s.buffer, s.cache
 	c.gathers = gathers{need: Defaults().Accesses(), script: o.mode == Script}
 	c.changed.L = &c.mu
 	if o.lines > 0 {
@@ -100,11 +99,11 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 			return 0, err
 		}
 	}
-	if err := s.source.Ranks(s.ranks); err != nil {
+	if err := s.Source.Ranks(s.ranks); err != nil {
 		return 0, err
 	}
 	if s.table.sums == nil {
-		if s.table.sums, read, err = s.data.PageSums(ctx, rep); err != nil {
+		if s.table.sums, read, err = s.Data.PageSums(ctx, rep); err != nil {
 			return 0, err
 		}
 	}
@@ -152,7 +151,7 @@ func (s *store) again(ctx context.Context, n int, rep progress.Reporter) (read i
 	task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 	defer task.Done()
 	w := new(wanted)
-	host, err := carve(func(mem *carver) { w.lay(mem, s.candidate, s.facts.Inputs(false)) })
+	host, err := carve(func(mem *carver) { w.lay(mem, s.design, s.Facts.Inputs(false)) })
 	if err != nil {
 		return 0, err
 	}
@@ -220,8 +219,8 @@ func (s *store) Close() error {
 }
 
 // Open takes the memory of the levels, and opens the features and the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c}
+func (d *design) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{design: d}
 	if err := s.open(l.Own.(own), stack); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -416,7 +416,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("less than a tenth takes: %v", err)
 	}
 	o.Policy = "lru"
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy lru: the store gids has [paper script]") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy lru: the store gids has paper, script") {
 		t.Errorf("another mode: %v", err)
 	}
 	small := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)

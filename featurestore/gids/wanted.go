@@ -16,8 +16,8 @@ type wanted struct {
 }
 
 // lay takes the lists for batches of the given number of input nodes.
-func (w *wanted) lay(mem *carver, c *candidate, inputs int) {
-	n := c.mostPages(inputs)
+func (w *wanted) lay(mem *carver, d *design, inputs int) {
+	n := d.mostPages(inputs)
 	w.rows = list[uint64](mem, inputs)[:0]
 	w.pages, w.from = list[uint32](mem, n)[:0], list[uint32](mem, n)[:0]
 	w.held, w.into = list[int32](mem, n), list[int32](mem, n)

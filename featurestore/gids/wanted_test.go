@@ -7,13 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 )
 
 // Rows of 3000 bytes by hand: node 1 has bytes 3000 to 6000, on pages 0 and 1; node 4 has 12000
 // to 15000, on pages 2 and 3; node 5 is in the buffer; node 0 is on page 0.
 func TestWantedByHand(t *testing.T) {
-	c := &candidate{facts: featurestore.Facts{Nodes: 9, RowBytes: 3000}}
-	w := makeWanted(c, 4)
+	d := &design{&machine.Table{Facts: featurestore.Facts{Nodes: 9, RowBytes: 3000}}}
+	w := makeWanted(d, 4)
 	b := &buffer{placeOf: []uint32{0, 0, 0, 0, 0, 1, 0, 0, 0}}
 	w.find([]uint32{4, 1, 5, 0}, b, 3000)
 	if !slices.Equal(w.rows, []uint64{3, 1<<32 | 1, 4 << 32}) || !slices.Equal(w.pages, []uint32{0, 1, 2, 3}) || !slices.Equal(w.from, []uint32{0, 1, 2, 2}) {
@@ -25,9 +26,9 @@ func TestWantedByHand(t *testing.T) {
 	}
 }
 
-func makeWanted(c *candidate, inputs int) *wanted {
+func makeWanted(d *design, inputs int) *wanted {
 	w := new(wanted)
-	laid(func(mem *carver) { w.lay(mem, c, inputs) })
+	laid(func(mem *carver) { w.lay(mem, d, inputs) })
 	return w
 }
 
@@ -46,8 +47,8 @@ func TestWanted(t *testing.T) {
 		for i := range file {
 			file[i] = byte(i*31 + i>>8)
 		}
-		c := &candidate{facts: featurestore.Facts{Nodes: int64(nodes), RowBytes: row}}
-		w := makeWanted(c, nodes)
+		d := &design{&machine.Table{Facts: featurestore.Facts{Nodes: int64(nodes), RowBytes: row}}}
+		w := makeWanted(d, nodes)
 		w.find(batch, b, row)
 
 		pages := map[uint32]bool{} // whether it is held

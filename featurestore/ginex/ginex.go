@@ -25,6 +25,7 @@ package ginex
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
 	"diskgnn/presample/sampler/topology"
@@ -33,18 +34,13 @@ import (
 // Name is the value of --store for this store.
 const Name = "ginex"
 
-// policies returns the values of --cache-policy.
-func policies() []string { return []string{residency.Belady} }
-
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Policies: policies(), ListOrder: topology.ByGinex}
+	return featurestore.Design{Name: Name, On: on, Policies: []string{residency.Belady}, ListOrder: topology.ByGinex}
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return online.New(s, d, online.Design{
-		Name: Name, Policies: policies(), Planner: online.Single{}, InFlight: inFlight, Recorded: true,
-	})
+	return online.New(s, d, online.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight, Recorded: true})
 }
 
 // inFlight is the most reads of a batch in flight.

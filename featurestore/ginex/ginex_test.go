@@ -234,7 +234,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("less than superbatches of one batch take: %v", err)
 	}
 	o.Policy = "lru"
-	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy lru: the store ginex has [belady]") {
+	if _, err := c.Plan(o); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy lru: the store ginex has belady") {
 		t.Errorf("another policy: %v", err)
 	}
 }

@@ -39,6 +39,7 @@ package gnndrive
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
 )
@@ -46,18 +47,13 @@ import (
 // Name is the value of --store for this store.
 const Name = "gnndrive"
 
-// policies returns the values of --cache-policy.
-func policies() []string { return []string{residency.Standby} }
-
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Policies: policies()}
+	return featurestore.Design{Name: Name, On: on, Policies: []string{residency.Standby}}
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return online.New(s, d, online.Design{
-		Name: Name, Policies: policies(), Planner: online.Single{}, InFlight: inFlight, Reading: extractors,
-	})
+	return online.New(s, d, online.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight, Reading: extractors})
 }
 
 const (

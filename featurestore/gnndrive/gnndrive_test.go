@@ -196,7 +196,7 @@ func TestPlan(t *testing.T) {
 	if err != nil || l.Policy != "standby" || l.CacheRows != 30 || l.Ahead != 0 {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	if _, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Policy: "lru"}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy lru: the store gnndrive has [standby]") {
+	if _, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Policy: "lru"}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "--cache-policy lru: the store gnndrive has standby") {
 		t.Errorf("another policy: %v", err)
 	}
 	// Two rounds of 40 pages, beside what a batch has; 512 reads of single rows take 2 MiB.

@@ -9,6 +9,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 )
@@ -59,13 +60,13 @@ func (g *gpu) ramBytes() int64 { return (g.rows - g.near) * g.RowBytes() }
 
 func (g *gpu) count(l *featurestore.Layout) {
 	l.GPURowsBytes, l.GPUBytes = g.near*g.RowBytes(), gpurows.OpenBytes(&g.Table, g.lay)
-	l.RAMBytes, l.KeepBytes = pages(g.ramBytes()), pages(g.arriving()*g.RowBytes())+pages(4*g.arriving())
+	l.RAMBytes, l.KeepBytes = machine.Pages(g.ramBytes()), machine.Pages(g.arriving()*g.RowBytes())+machine.Pages(4*g.arriving())
 	slot := func(eval bool) int64 {
 		n := int64(g.facts.Inputs(eval))
 		if g.reads != nil && !eval {
-			return pages(4 * n)
+			return machine.Pages(4 * n)
 		}
-		return pages(n*g.RowBytes()) + pages(4*n)
+		return machine.Pages(n*g.RowBytes()) + machine.Pages(4*n)
 	}
 	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
 }

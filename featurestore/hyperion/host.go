@@ -6,6 +6,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/kernel"
@@ -22,8 +23,8 @@ type host struct {
 func (h *host) bytes() int64 { return h.rows * int64(h.facts.RowBytes) }
 
 func (h *host) count(l *featurestore.Layout) {
-	l.RAMBytes = pages(h.bytes())
-	matrix := func(eval bool) int64 { return pages(4 * int64(h.facts.Inputs(eval)) * int64(h.facts.Dim)) }
+	l.RAMBytes = machine.Pages(h.bytes())
+	matrix := func(eval bool) int64 { return machine.Pages(4 * int64(h.facts.Inputs(eval)) * int64(h.facts.Dim)) }
 	l.SlotBytes, l.EvalSlotBytes = matrix(false), matrix(true)
 }
 

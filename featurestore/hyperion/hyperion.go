@@ -29,7 +29,7 @@ package hyperion
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
-	"diskgnn/internal/stage"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/iostack"
 )
 
@@ -44,40 +44,14 @@ func Design() featurestore.Design {
 // on returns the store for the batches of a source, with rows of the dataset that they are drawn from. If
 // single rows of the features cannot be read, the error is of kind fault.ErrUsage.
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	if err := d.RowsReadable(); err != nil {
-		return nil, err
-	}
-	return &candidate{s, d, s.Facts()}, nil
+	return machine.New(machine.Design{Design: Design(), Reads: iostack.Options{Workers: inFlight, MaxIO: machine.LongestRead},
+		Levels: func(t *machine.Table) machine.Levels { return &levels{t} }}, s, d)
 }
 
-// candidate implements featurestore.Candidate for a dataset and a source of batches.
-type candidate struct {
-	source featurestore.Source
-	data   *dataset.Dataset
-	facts  featurestore.Facts
-}
-
-func (c *candidate) Name() string                       { return Name }
-func (c *candidate) Dir() string                        { return c.source.Dir() }
-func (c *candidate) Facts() featurestore.Facts          { return c.facts }
-func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
-func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
-func (c *candidate) InOrder() bool                      { return false }
+// levels implements machine.ReadByGPU.
+type levels struct{ *machine.Table }
 
 const (
-	inFlight   = 512      // reads that a drive serves at the same time
-	microBatch = 512      // reads that are submitted together
-	longest    = 16 << 10 // bytes of the longest read of the stack: each read has a bounce buffer
+	inFlight   = 512 // reads that a drive serves at the same time
+	microBatch = 512 // reads that are submitted together
 )
-
-// Reads implements featurestore.Reads.
-func (c *candidate) Reads() iostack.Options {
-	return iostack.Options{Workers: inFlight, MaxIO: longest}
-}
-
-func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
-
-// damaged adds to an error about the features the advice to make them again.
-func (c *candidate) damaged(err error) error {
-	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
-}

@@ -5,7 +5,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 )
@@ -14,7 +14,7 @@ import (
 // and completes all of them at once.
 type reader struct {
 	*store
-	planner online.Planner
+	planner machine.Planner
 	counts  *featurestore.Counts // grows by the reads
 	most    int                  // bytes of a request
 	staging *device.Host         // most bytes for each request
@@ -38,15 +38,15 @@ type read struct {
 type sink interface{ put(k int, row []byte) error }
 
 // readerBytes returns the memory of a reader with the given number of requests in flight, in bytes.
-func readerBytes(requests int, planner online.Planner, rowBytes int) int64 {
+func readerBytes(requests int, planner machine.Planner, rowBytes int) int64 {
 	const request, read = 64, 24
-	return pages(int64(requests)*planner.Most(rowBytes)) + int64(min(requests, microBatch))*request + int64(requests)*read
+	return machine.Pages(int64(requests)*planner.Most(rowBytes)) + int64(min(requests, microBatch))*request + int64(requests)*read
 }
 
 // newReader returns a reader with the given number of requests in flight, which adds to counts. The caller
 // frees staging.
-func (s *store) newReader(requests int, planner online.Planner, counts *featurestore.Counts) (*reader, error) {
-	r := &reader{store: s, planner: planner, counts: counts, most: int(planner.Most(s.facts.RowBytes)),
+func (s *store) newReader(requests int, planner machine.Planner, counts *featurestore.Counts) (*reader, error) {
+	r := &reader{store: s, planner: planner, counts: counts, most: int(planner.Most(s.Facts.RowBytes)),
 		reads: make([]read, 0, requests), batch: make([]iostack.Request, 0, min(requests, microBatch))}
 	var err error
 	if r.staging, err = device.NewHost(requests * r.most); err != nil {
@@ -68,7 +68,7 @@ func (r *reader) submit() error {
 	for r.next < len(r.nodes) && len(r.reads) < cap(r.reads) {
 		r.batch = r.batch[:0]
 		for r.next < len(r.nodes) && len(r.reads) < cap(r.reads) && len(r.batch) < cap(r.batch) {
-			off, n, served := r.planner.Next(r.nodes[r.next:], r.facts.RowBytes, r.size())
+			off, n, served := r.planner.Next(r.nodes[r.next:], r.Facts.RowBytes, r.Size())
 			r.batch = append(r.batch, iostack.Request{File: r.file, Offset: off, Buf: r.landing(len(r.reads))[:n]})
 			r.reads = append(r.reads, read{off, n, served})
 			r.counts.BytesRead += iostack.Extent(r.file, off, n)
@@ -89,10 +89,10 @@ func (r *reader) landing(k int) []byte { return r.staging.Bytes()[k*r.most : (k+
 func (r *reader) Finish(ctx context.Context) error {
 	for len(r.reads) > 0 {
 		if err := r.stack.Wait(ctx, &r.group); err != nil {
-			return r.damaged(err)
+			return r.Damaged(err)
 		}
 		if err := r.take(); err != nil {
-			return r.damaged(err)
+			return r.Damaged(err)
 		}
 		if err := r.submit(); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (r *reader) Drop() {
 
 // take checks the landed pages, and passes their rows to the sink.
 func (r *reader) take() error {
-	k, row := r.first, int64(r.facts.RowBytes)
+	k, row := r.first, int64(r.Facts.RowBytes)
 	for i, d := range r.reads {
 		b := r.landing(i)[:d.n]
 		if err := r.pages.Verify(r.file.Name(), d.off, b); err != nil {
@@ -133,14 +133,14 @@ type joined struct{}
 // joinedBytes is the most bytes of such a request, unless one row is larger.
 const joinedBytes = 64 << 10
 
-// Most implements online.Planner.
-func (joined) Most(rowBytes int) int64 { return max(joinedBytes, online.Single{}.Most(rowBytes)) }
+// Most implements machine.Planner.
+func (joined) Most(rowBytes int) int64 { return max(joinedBytes, machine.Single{}.Most(rowBytes)) }
 
-// Next implements online.Planner.
+// Next implements machine.Planner.
 func (j joined) Next(nodes []uint32, rowBytes int, size int64) (off, n int64, served int) {
-	off, n, served = online.Single{}.Next(nodes, rowBytes, size)
+	off, n, served = machine.Single{}.Next(nodes, rowBytes, size)
 	for ; served < len(nodes); served++ {
-		begin, bytes, _ := online.Single{}.Next(nodes[served:], rowBytes, size)
+		begin, bytes, _ := machine.Single{}.Next(nodes[served:], rowBytes, size)
 		if begin > off+binio.AlignUp(n, binio.Page) || begin+bytes-off > j.Most(rowBytes) {
 			break
 		}

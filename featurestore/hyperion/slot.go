@@ -8,7 +8,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/featurestore/internal/online"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 )
 
@@ -30,11 +30,11 @@ type slot struct {
 const listBytes = 3 * 4
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	n := s.facts.Inputs(eval)
+	n := s.Facts.Inputs(eval)
 	sl := &slot{store: s, held: make([]int32, n), places: make([]int32, n), missed: make([]uint32, n)}
 	var errs [3]error
 	if eval || s.devices == nil {
-		sl.reader, errs[0] = s.newReader(min(s.requests, n), online.Single{}, &sl.Rows)
+		sl.reader, errs[0] = s.newReader(min(s.requests, n), machine.Single{}, &sl.Rows)
 	}
 	sl.Loader, errs[1] = s.loaders.NewLoader(eval)
 	sl.matrix, errs[2] = s.side.matrix(eval)
@@ -78,14 +78,14 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	sl.Rows.RAMRows, sl.Rows.GPURows = len(nodes)-misses, sl.matrix.begin(held, sl.places[:misses])
 	return sl.reads.Begin(sl.Ref, func() error {
 		if d := sl.reads.GPU; d != nil {
-			return d.Rows(sl.store.file, sl.missed[:misses], nil, online.Single{}, sl.store.size(), &sl.Rows)
+			return d.Rows(sl.store.file, sl.missed[:misses], nil, machine.Single{}, sl.store.Size(), &sl.Rows)
 		}
 		return sl.reader.start(sl.missed[:misses], sl.matrix)
 	})
 }
 
 // Landed implements featurestore.Landing.
-func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.pages, sl.store.damaged) }
+func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.pages, sl.store.Damaged) }
 
 var _ featurestore.Landing = (*slot)(nil)
 

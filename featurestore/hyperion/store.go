@@ -11,7 +11,6 @@ import (
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
@@ -57,7 +56,7 @@ type matrix interface {
 
 // store is the store and its one view.
 type store struct {
-	*candidate
+	*levels
 	own
 	stack   iostack.Stack
 	side    side
@@ -73,16 +72,16 @@ type store struct {
 }
 
 func (s *store) open() (err error) {
-	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+	if s.ranks, err = device.NewHost(int(s.RanksBytes())); err != nil {
 		return err
 	}
-	if s.file, err = s.stack.Open(s.data.FeaturesPath()); err != nil {
+	if s.file, err = s.stack.Open(s.Data.FeaturesPath()); err != nil {
 		return err
 	}
-	if want := s.size(); s.file.Size() < want {
-		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.file.Name(), s.file.Size(), want))
+	if err = s.Whole(s.file.Name(), s.file.Size()); err != nil {
+		return err
 	}
-	if s.loaders, err = s.source.Open(s.stack); err != nil {
+	if s.loaders, err = s.Source.Open(s.stack); err != nil {
 		return err
 	}
 	if s.own.reads != nil {
@@ -108,14 +107,14 @@ func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read in
 	if s.filled {
 		return 0, nil
 	}
-	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+	if err := s.Source.Ranks(s.ranks.Uint32s()[:s.Facts.Nodes]); err != nil {
 		return 0, err
 	}
 	if read, err = s.hold(ctx, rep); err != nil {
 		return 0, err
 	}
 	if s.pages == nil {
-		pages, n, err := s.data.PageSums(ctx, rep)
+		pages, n, err := s.Data.PageSums(ctx, rep)
 		if err != nil {
 			return 0, err
 		}
@@ -134,7 +133,7 @@ func (s *store) hold(ctx context.Context, rep progress.Reporter) (read int64, er
 	}
 	set = set[:min(len(set), int(s.rows))] // the number of frames
 	s.policy = nil                         // for the memory
-	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.facts.Nodes), Frames: int(s.rows), Set: set})
+	s.policy, err = residency.New(residency.Static, residency.Config{Nodes: int(s.Facts.Nodes), Frames: int(s.rows), Set: set})
 	if lists := s.lists(); err == nil && lists != nil {
 		read, err = lists.HoldLists(ctx, held, rep)
 	}
@@ -161,8 +160,8 @@ func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, er
 	}
 	defer r.staging.Free()
 	f := &frames{to, make([]uint32, fillNodes), make([]int32, fillNodes), make([]int32, fillNodes)}
-	for v := int64(0); v < s.facts.Nodes; v += fillNodes {
-		nodes := f.of(s.policy, uint32(v), min(fillNodes, s.facts.Nodes-v))
+	for v := int64(0); v < s.Facts.Nodes; v += fillNodes {
+		nodes := f.of(s.policy, uint32(v), min(fillNodes, s.Facts.Nodes-v))
 		err := r.start(nodes, f)
 		if err == nil {
 			err = r.Finish(ctx)
@@ -182,8 +181,8 @@ const (
 	fillNodes    = 1 << 16
 )
 
-func (c *candidate) fillBytes() int64 {
-	return readerBytes(fillRequests, joined{}, c.facts.RowBytes) + 3*4*fillNodes
+func (v *levels) fillBytes() int64 {
+	return readerBytes(fillRequests, joined{}, v.Facts.RowBytes) + 3*4*fillNodes
 }
 
 // frames is a sink that passes rows to the frames of a piece of the nodes.
@@ -230,8 +229,8 @@ func (s *store) Close() error {
 }
 
 // Open takes the memory of the cache, and opens the features and the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c, own: l.Own.(own), stack: stack, side: c.side(&l)}
+func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{levels: v, own: l.Own.(own), stack: stack, side: v.side(&l)}
 	if err := s.open(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -8,7 +8,7 @@ import (
 
 // WithRooms is On with so many rooms for partitions beside the buffer.
 func WithRooms(s Samples, d *dataset.Dataset, more int) (featurestore.Candidate, error) {
-	return phased.New(s, d, &fixed{newDesign(s, d, s.Params()), int64(more)})
+	return phased.New(Design(), s, d, &fixed{newDesign(s, d, s.Params()), int64(more)})
 }
 
 type fixed struct {

@@ -71,7 +71,7 @@ type Samples interface {
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, OwnSamples: true}
+	return featurestore.Design{Name: Name, On: on, OwnSamples: true, InRAM: "the store " + Name + " holds rows in RAM"}
 }
 
 // on returns the store of samples, and of the dataset that they are drawn from. Samples of another order,
@@ -96,7 +96,7 @@ func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 			return nil, fmt.Errorf("--store %s writes the rows to %s, once for these samples: %w: train once where this file can be written, or with another --store", Name, design.file(), err)
 		}
 	}
-	return phased.New(s, d, design)
+	return phased.New(Design(), s, d, design)
 }
 
 // design implements phased.Design. A unit is the room of a partition.
@@ -112,8 +112,6 @@ func newDesign(s Samples, d *dataset.Dataset, p mbfile.Params) *design {
 	f := s.Facts()
 	return &design{source: s, data: d, facts: f, params: p, table: newTableLayout(f.Nodes, int64(f.RowBytes), p.Partitions)}
 }
-
-func (d *design) Name() string { return Name }
 
 // changes reports whether the partitions in the buffer ever change.
 func (d *design) changes() bool {

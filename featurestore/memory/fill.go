@@ -7,11 +7,10 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/device"
-	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
-	"diskgnn/internal/stage"
 	"diskgnn/iostack"
 )
 
@@ -32,8 +31,7 @@ func compressedBytes(d *dataset.Dataset) int64 {
 
 // tableReader reads the feature table of a dataset, piece by piece.
 type tableReader struct {
-	data  *dataset.Dataset
-	facts *featurestore.Facts
+	*machine.Table
 	stack iostack.Stack
 }
 
@@ -47,26 +45,26 @@ type pieces struct {
 }
 
 func (r *tableReader) read(ctx context.Context, rep progress.Reporter, to pieces) (read int64, err error) {
-	table, err := r.data.Features()
+	table, err := r.Data.Features()
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, table.Close()) }()
-	e := table.Extent(0, r.facts.Nodes)
+	e := table.Extent(0, r.Facts.Nodes)
 	f, err := r.stack.Open(table.Path())
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if f.Size() < e.Size {
-		return 0, r.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", f.Name(), f.Size(), e.Size))
+		return 0, r.Damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", f.Name(), f.Size(), e.Size))
 	}
-	landing, err := device.NewHost(int(compressedBytes(r.data)))
+	landing, err := device.NewHost(int(compressedBytes(r.Data)))
 	if err != nil {
 		return 0, err
 	}
 	defer landing.Free()
-	t := &tableRead{pieces: to, table: table, file: f, stack: r.stack, bytes: r.facts.Nodes * int64(r.facts.RowBytes), compressed: landing.Bytes(),
+	t := &tableRead{pieces: to, table: table, file: f, stack: r.stack, bytes: r.Size(), compressed: landing.Bytes(),
 		task: rep.Task("read all rows", e.Size, progress.Bytes)}
 	defer t.task.Done()
 	for i := range e.End + depth {
@@ -80,15 +78,10 @@ func (r *tableReader) read(ctx context.Context, rep progress.Reporter, to pieces
 			for i := range t.groups {
 				iostack.Drop(t.stack, &t.groups[i])
 			}
-			return 0, r.damaged(fmt.Errorf("read all rows: %w", err))
+			return 0, r.Damaged(fmt.Errorf("read all rows: %w", err))
 		}
 	}
 	return e.Size, nil
-}
-
-// damaged adds to an error about the feature table the advice to make it again.
-func (r *tableReader) damaged(err error) error {
-	return stage.Damaged(err, r.data.Dir(), r.data.Meta().Format)
 }
 
 // tableRead is one pass over a feature table. Piece i uses group i mod depth.

@@ -10,6 +10,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpurows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 )
@@ -48,8 +49,8 @@ func (t *gpuTable) farBytes() int64 { return (t.facts.Nodes - t.Near) * t.RowByt
 
 func (t *gpuTable) count(l *featurestore.Layout) {
 	l.GPURowsBytes, l.GPUBytes = t.Bytes(), gpurows.OpenBytes(&t.Table, t.lay)
-	l.RAMBytes, l.KeepBytes = pages(t.farBytes()), pages(depth*t.partBytes())
-	l.SlotBytes, l.EvalSlotBytes = pages(4*int64(t.facts.Inputs(false))), pages(4*int64(t.facts.Inputs(true)))
+	l.RAMBytes, l.KeepBytes = machine.Pages(t.farBytes()), machine.Pages(depth*t.partBytes())
+	l.SlotBytes, l.EvalSlotBytes = machine.Pages(4*int64(t.facts.Inputs(false))), machine.Pages(4*int64(t.facts.Inputs(true)))
 }
 
 func (t *gpuTable) open() (err error) {

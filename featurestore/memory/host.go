@@ -8,6 +8,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 )
@@ -22,10 +23,10 @@ type hostTable struct {
 func (t *hostTable) bytes() int64 { return t.facts.Nodes * int64(t.facts.RowBytes) }
 
 func (t *hostTable) count(l *featurestore.Layout) {
-	l.RAMBytes = pages(t.bytes())
+	l.RAMBytes = machine.Pages(t.bytes())
 	slot := func(eval bool) int64 {
 		n := int64(t.facts.Inputs(eval))
-		return pages(4*n*int64(t.facts.Dim)) + pages(4*n)
+		return machine.Pages(4*n*int64(t.facts.Dim)) + machine.Pages(4*n)
 	}
 	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
 }

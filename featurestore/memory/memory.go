@@ -20,8 +20,8 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/gpurows"
-	"diskgnn/internal/binio"
+	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -37,29 +37,20 @@ func Design() featurestore.Design {
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return &candidate{s, d, s.Facts()}, nil
+	return machine.New(machine.Design{Design: Design(), Sequential: true,
+		Levels: func(t *machine.Table) machine.Levels { return &levels{t} }}, s, d)
 }
 
-// candidate implements featurestore.Candidate for a dataset and a source of batches.
-type candidate struct {
-	source featurestore.Source
-	data   *dataset.Dataset
-	facts  featurestore.Facts
-}
+// levels implements machine.Levels.
+type levels struct{ *machine.Table }
 
-func (c *candidate) Name() string                       { return Name }
-func (c *candidate) Dir() string                        { return c.source.Dir() }
-func (c *candidate) Facts() featurestore.Facts          { return c.facts }
-func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
-func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
-func (c *candidate) InOrder() bool                      { return false }
-
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (_ featurestore.Store, err error) {
-	s := &store{source: c.source, facts: &c.facts, reader: tableReader{c.data, &c.facts, stack}}
-	s.table = c.table(&l)
+// Open implements machine.Levels.
+func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (_ featurestore.Store, err error) {
+	s := &store{source: v.Source, facts: &v.Facts, reader: tableReader{v.Table, stack}}
+	s.table = v.table(&l)
 	var errs [3]error
-	s.ranks, errs[0] = device.NewHost(int(c.ranksBytes()))
-	s.loaders, errs[1] = c.source.Open(stack)
+	s.ranks, errs[0] = device.NewHost(int(v.RanksBytes()))
+	s.loaders, errs[1] = v.Source.Open(stack)
 	errs[2] = s.table.open()
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -186,75 +177,56 @@ func (sl *slot) Free() {
 
 // Plan counts the memory of the store for all rows. A GPU has the rows that the options ask for, or all that
 // fit.
-func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	near, err := c.mostOnGPU(&o)
+func (v *levels) Plan(r machine.Room, _ *devrows.Plan) (featurestore.Layout, error) {
+	near, err := r.OnGPU(v.layout(r.GPU, 0), v.Facts.Nodes)
 	if err != nil {
 		return featurestore.Layout{}, err
 	}
-	if o.Cache != nil {
-		rows, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
+	if r.Cache != nil {
+		rows, err := r.Wanted()
 		if err != nil {
 			return featurestore.Layout{}, err
 		}
-		if rows+near < c.facts.Nodes {
+		if rows+near < v.Facts.Nodes {
 			return featurestore.Layout{}, fault.New(fault.ErrUsage, "--ram-cache %s: the store %s holds all rows, %s; leave the flag out, read rows while training (--store rows), or train on a pack",
-				o.Cache, Name, budget.FormatBytes(c.facts.Nodes*int64(c.facts.RowBytes)))
+				r.Cache, Name, budget.FormatBytes(v.Size()))
 		}
 	}
-	l := c.layout(o.GPU, near)
-	if need := l.Bytes(o.Slots, o.EvalSlots); need > o.Memory {
+	l := v.layout(r.GPU, near)
+	if !r.Fits(l) {
 		return l, fault.New(fault.ErrBudget, "all rows (%s) and %d slots need %s of memory, but only %s is left; give more --memory, read rows while training (--store rows), or train on a pack",
-			budget.FormatBytes(l.RAMBytes), o.Slots, budget.FormatBytes(need), budget.FormatBytes(max(o.Memory, 0)))
+			budget.FormatBytes(l.RAMBytes), r.Slots, budget.FormatBytes(r.Need(l)), budget.FormatBytes(max(r.Memory, 0)))
 	}
 	return l, nil
 }
 
 // PlanEval returns the layout for the host: all rows, which Fill reads.
-func (c *candidate) PlanEval(int64) (featurestore.Layout, error) { return c.layout(nil, 0), nil }
-
-// mostOnGPU returns the number of rows on the GPU; 0 without a GPU.
-func (c *candidate) mostOnGPU(o *featurestore.PlanOptions) (int64, error) {
-	if o.GPU == nil {
-		return 0, nil
-	}
-	l := c.layout(o.GPU, 0)
-	if l.GPUBytes > o.GPUMemory {
-		return 0, fault.New(fault.ErrBudget, "batches in flight need %s of GPU memory, but only %s is left; give more --gpu-memory, or sample smaller batches",
-			budget.FormatBytes(l.GPUBytes), budget.FormatBytes(max(o.GPUMemory, 0)))
-	}
-	return gpurows.Fit(o, o.GPUMemory-l.GPUBytes, c.facts.Nodes, c.facts.Nodes, c.facts.RowBytes)
-}
+func (v *levels) PlanEval(int64) (featurestore.Layout, error) { return v.layout(nil, 0), nil }
 
 // layout counts the memory of a store that computes on a GPU with near rows, or with nil on the host.
-func (c *candidate) layout(gpu *cuda.Device, near int64) featurestore.Layout {
-	f := &c.facts
-	pieces := f.Nodes*int64(f.RowBytes)/dataset.Granule + 1
+func (v *levels) layout(gpu *cuda.Device, near int64) featurestore.Layout {
+	f := &v.Facts
+	pieces := v.Size()/dataset.Granule + 1
 	l := featurestore.Layout{
 		CacheRows: f.Nodes, GPU: gpu, GPURows: near,
-		TableBytes: c.source.TableBytes() + 12*pieces, // and the table's checksums
+		TableBytes: v.Source.TableBytes() + 12*pieces, // and the table's checksums
 	}
-	c.table(&l).count(&l)
-	l.RAMBytes += c.ranksBytes()
-	l.KeepBytes = max(c.source.RanksBytes(), l.KeepBytes+compressedBytes(c.data))
+	v.table(&l).count(&l)
+	l.RAMBytes += v.RanksBytes()
+	l.KeepBytes = max(v.Source.RanksBytes(), l.KeepBytes+compressedBytes(v.Data))
 	if len(f.TrainSizes.Src) > 0 {
-		l.SlotBytes += c.source.LoaderBytes(false)
+		l.SlotBytes += v.Source.LoaderBytes(false)
 	}
 	if len(f.EvalSizes.Src) > 0 {
-		l.EvalSlotBytes += c.source.LoaderBytes(true)
+		l.EvalSlotBytes += v.Source.LoaderBytes(true)
 	}
 	return l
 }
 
 // table returns the table of a layout, without opening it or allocating memory.
-func (c *candidate) table(l *featurestore.Layout) table {
+func (v *levels) table(l *featurestore.Layout) table {
 	if l.GPU == nil {
-		return &hostTable{facts: &c.facts}
+		return &hostTable{facts: &v.Facts}
 	}
-	return newGPUTable(&c.facts, l)
+	return newGPUTable(&v.Facts, l)
 }
-
-// ranksBytes returns the memory of all ranks, in bytes.
-func (c *candidate) ranksBytes() int64 { return pages(4 * c.facts.Nodes) }
-
-// pages rounds bytes up to whole pages.
-func pages(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }

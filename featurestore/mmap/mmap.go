@@ -41,8 +41,7 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
-	"diskgnn/internal/fault"
-	"diskgnn/internal/stage"
+	"diskgnn/featurestore/internal/machine"
 )
 
 // Name is the value of --store for this store.
@@ -53,41 +52,19 @@ const DefaultFaultThreads = 16
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Maps: true}
+	return featurestore.Design{Name: Name, On: on, Maps: true, InRAM: "the store " + Name + " leaves rows to the page cache, which is in RAM"}
 }
 
 // on returns the store for the batches of a source, with rows of the dataset that they are drawn from.
 // Compressed features are an error of kind fault.ErrUsage.
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	if err := d.RowsReadable(); err != nil {
-		return nil, err
-	}
-	return &candidate{source: s, data: d, facts: s.Facts(), page: int64(os.Getpagesize())}, nil
+	return machine.New(machine.Design{Design: Design(), Levels: newLevels}, s, d)
 }
 
-// candidate implements featurestore.Candidate for a dataset and a source of batches.
-type candidate struct {
-	source featurestore.Source
-	data   *dataset.Dataset
-	facts  featurestore.Facts
-	page   int64 // bytes of a page of this machine
+// levels implements machine.Levels and featurestore.Confinable.
+type levels struct {
+	*machine.Table
+	page int64 // bytes of a page of this machine
 }
 
-func (c *candidate) Name() string                       { return Name }
-func (c *candidate) Dir() string                        { return c.source.Dir() }
-func (c *candidate) Facts() featurestore.Facts          { return c.facts }
-func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
-func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
-func (c *candidate) InOrder() bool                      { return false }
-
-func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }
-
-// damaged adds to an error about the features the advice to make them again.
-func (c *candidate) damaged(err error) error {
-	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
-}
-
-// truncated returns the error of a truncated feature file, which has the given bytes.
-func (c *candidate) truncated(bytes int64) error {
-	return c.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", c.data.FeaturesPath(), bytes, c.size()))
-}
+func newLevels(t *machine.Table) machine.Levels { return &levels{t, int64(os.Getpagesize())} }

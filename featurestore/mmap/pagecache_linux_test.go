@@ -12,6 +12,7 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/sampled"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
@@ -35,7 +36,7 @@ func resident(t *testing.T, m []byte) (n int64) {
 }
 
 // newCached makes rows of 400 bytes, 5000 of them, with batches and a stack.
-func newCached(t *testing.T) (*candidate, iostack.Stack) {
+func newCached(t *testing.T) (featurestore.Candidate, iostack.Stack) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 5000, AvgDegree: 3, Dim: 100}, Batch: 60, Epochs: 1, Fanout: []int{2, 2}},
 		func(dataset, out string, p storetest.Params) error {
 			_, err := presample.Run(context.Background(), storetest.Disk, presample.Options{Dataset: dataset, Out: out,
@@ -55,7 +56,7 @@ func newCached(t *testing.T) (*candidate, iostack.Stack) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = stack.Close() })
-	return c.(*candidate), stack
+	return c, stack
 }
 
 // The kernel reads the pages that the formula has and none besides, and holds no more of them
@@ -84,7 +85,7 @@ func TestPageCache(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := resident(t, data); n > 0 {
-			t.Skipf("the file system of %s keeps %d pages that were dropped", c.data.Dir(), n)
+			t.Skipf("the file system of %s keeps %d pages that were dropped", c.Dir(), n)
 		}
 		if first := data[0]; resident(t, data) == 0 {
 			t.Fatalf("the page of byte 0, which is %d, is not in the page cache", first)
@@ -110,7 +111,7 @@ func TestPageCache(t *testing.T) {
 				t.Fatalf("batch %d: %d pages are in the page cache, want %d", i, got, s.pages.count)
 			}
 		}
-		if (drops > 0) != (percent < 100) || (read > s.size()) != (percent < 100) {
+		if (drops > 0) != (percent < 100) || (read > s.Size()) != (percent < 100) {
 			t.Errorf("%v %%: %d drops, %d bytes of rows read", percent, drops, read)
 		}
 		sl.Free()
@@ -149,7 +150,7 @@ func TestConfinedCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := resident(t, s.mapping.Data()); n > 0 {
-		t.Skipf("the file system of %s keeps %d pages that were dropped", c.data.Dir(), n)
+		t.Skipf("the file system of %s keeps %d pages that were dropped", c.Dir(), n)
 	}
 	for again := range 2 {
 		if err := storetest.Load(t.Context(), sl, featurestore.Ref{}); err != nil {
@@ -162,7 +163,7 @@ func TestConfinedCounts(t *testing.T) {
 			t.Skip("faults do not wait on this file system")
 		}
 		cold, off := rows-n.RAMRows, math.Abs(float64(pages-cached)) // see threadFaults
-		if again == 0 && (off > 0.1*float64(cached) || int64(cold) > pages || int64(cold)*2 < pages || useful > pages*s.page || useful > int64(cold)*int64(c.facts.RowBytes)) {
+		if again == 0 && (off > 0.1*float64(cached) || int64(cold) > pages || int64(cold)*2 < pages || useful > pages*s.page || useful > int64(cold)*int64(c.Facts().RowBytes)) {
 			t.Errorf("%d pages are read, %d are cached, %d of %d rows are cold: %+v", pages, cached, cold, rows, n)
 		}
 		if again == 1 && (pages != 0 || cold != 0) {
@@ -176,7 +177,7 @@ func TestConfinedCounts(t *testing.T) {
 
 // A cgroup is made where there are pages to evict, and room for what it holds besides.
 func TestConfine(t *testing.T) {
-	c := &candidate{facts: featurestore.Facts{Nodes: 1 << 20, RowBytes: 4096}, page: 4096} // as many pages
+	c := &levels{Table: &machine.Table{Facts: featurestore.Facts{Nodes: 1 << 20, RowBytes: 4096}}, page: 4096} // as many pages
 	least := int64(confinedLeast+8<<20) / 4096
 	for pages, want := range map[int64]bool{least: true, least - 1: false, 1<<20 - 1: true, 1 << 20: false} {
 		l, ok := c.Confine(featurestore.Layout{Note: "as it was", Own: own{pages: pages, threads: 5}})

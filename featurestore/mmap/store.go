@@ -15,7 +15,7 @@ import (
 
 // store is the store and its one view.
 type store struct {
-	*candidate
+	*levels
 	confined bool         // the kernel evicts pages, and counts its reads
 	mapping  *mapped.File // of the features
 	threads  *threads
@@ -31,22 +31,22 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.sets, err = device.NewHost(int(2 * 4 * words(s.filePages()))); err != nil {
 		return err
 	}
-	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+	if s.ranks, err = device.NewHost(int(s.RanksBytes())); err != nil {
 		return err
 	}
-	s.pages = newPages(s.size(), s.page, int64(s.facts.RowBytes), o.pages, s.sets.Uint32s())
-	if s.mapping, err = mapped.Open(s.data.FeaturesPath()); err != nil {
+	s.pages = newPages(s.Size(), s.page, int64(s.Facts.RowBytes), o.pages, s.sets.Uint32s())
+	if s.mapping, err = mapped.Open(s.Data.FeaturesPath()); err != nil {
 		return err
 	}
-	if n := int64(len(s.mapping.Data())); n < s.size() {
-		return s.truncated(n)
+	if err = s.Whole(s.Data.FeaturesPath(), int64(len(s.mapping.Data()))); err != nil {
+		return err
 	}
 	s.mapping.Advise(mapped.Random)
-	if s.loaders, err = s.source.Open(stack); err != nil {
+	if s.loaders, err = s.Source.Open(stack); err != nil {
 		return err
 	}
 	s.confined = o.confined
-	s.threads = newThreads(o.threads, s.mapping, s.facts.DType, s.facts.Dim)
+	s.threads = newThreads(o.threads, s.mapping, s.Facts.DType, s.Facts.Dim)
 	s.threads.counts = o.confined
 	return nil
 }
@@ -57,7 +57,7 @@ func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill reads the ranks, and drops the features from the page cache, which begins empty.
 func (s *store) Fill(context.Context, int, progress.Reporter) (int64, error) {
-	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+	if err := s.Source.Ranks(s.ranks.Uint32s()[:s.Facts.Nodes]); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
@@ -78,19 +78,19 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 	if s.confined {
 		err := s.threads.gather(ctx, nodes, to)
 		s.count(s.threads.faults.Load(), s.threads.cold.Load(), len(nodes), counts)
-		return s.damaged(err)
+		return s.Damaged(err)
 	}
 	s.pages.begin()
 	for {
 		t := s.pages.take(nodes)
-		if err := s.threads.gather(ctx, nodes[:t.rows], to[:t.rows*s.facts.Dim]); err != nil {
-			return s.damaged(err)
+		if err := s.threads.gather(ctx, nodes[:t.rows], to[:t.rows*s.Facts.Dim]); err != nil {
+			return s.Damaged(err)
 		}
 		counts.Requests += t.pages
 		counts.BytesRead += t.bytes
 		counts.UsefulBytes += t.useful
 		counts.RAMRows += t.warm
-		if nodes, to = nodes[t.rows:], to[t.rows*s.facts.Dim:]; len(nodes) == 0 {
+		if nodes, to = nodes[t.rows:], to[t.rows*s.Facts.Dim:]; len(nodes) == 0 {
 			return nil
 		}
 		if err := s.drop(); err != nil {
@@ -104,7 +104,7 @@ func (s *store) gather(ctx context.Context, nodes []uint32, to []float32, counts
 func (s *store) count(pages, cold int64, rows int, counts *featurestore.Counts) {
 	counts.Requests += pages
 	counts.BytesRead += pages * s.page
-	counts.UsefulBytes += min(cold*int64(s.facts.RowBytes), pages*s.page)
+	counts.UsefulBytes += min(cold*int64(s.Facts.RowBytes), pages*s.page)
 	counts.RAMRows += rows - int(cold)
 }
 
@@ -140,7 +140,7 @@ type slot struct {
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s}
-	if err := sl.Open(s.loaders, &s.facts, eval); err != nil {
+	if err := sl.Open(s.loaders, &s.Facts, eval); err != nil {
 		sl.Free()
 		return nil, err
 	}
@@ -178,8 +178,8 @@ func (sl *slot) Wait(ctx context.Context) error {
 func (sl *slot) Assemble(ctx context.Context) error { return ctx.Err() }
 
 // Open maps the features and opens the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c}
+func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{levels: v}
 	if err := s.open(l.Own.(own), stack); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -70,6 +70,10 @@ func (c *candidate) Slice() (featurestore.Slice, bool) {
 func (c *candidate) InOrder() bool { return c.pack.Params().Policy == packfile.PolicyMin }
 
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
+	d := Design()
+	if err := d.Refuse(&o); err != nil {
+		return featurestore.Layout{}, err
+	}
 	if len(o.Peers) > 0 && isMin(c.pack) {
 		return featurestore.Layout{}, fault.New(fault.ErrUsage, "%s has the policy min: its cache needs all batches in order, and cannot serve %d GPUs; pack with --policy static", c.Dir(), 1+len(o.Peers))
 	}

@@ -16,6 +16,7 @@ package rows
 import (
 	"diskgnn/dataset"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
 )
@@ -23,20 +24,14 @@ import (
 // Name is the value of --store for this store.
 const Name = "rows"
 
-// policies returns the values of --cache-policy, the default first, which is GraphBolt's default.
-func policies() []string {
-	return []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}
-}
-
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Policies: policies()}
+	return featurestore.Design{Name: Name, On: on,
+		Policies: []string{residency.S3FIFO, residency.LRU, residency.Clock, residency.Sieve}} // first GraphBolt's default
 }
 
 func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, error) {
-	return online.New(s, d, online.Design{
-		Name: Name, Policies: policies(), Planner: online.Single{}, InFlight: inFlight,
-	})
+	return online.New(s, d, online.Design{Design: Design(), Planner: machine.Single{}, InFlight: inFlight})
 }
 
 // inFlight is the number of reads in flight of a batch: the size of GraphBolt's rings.

@@ -23,20 +23,17 @@ package online
 
 import (
 	"diskgnn/dataset"
-	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
-	"diskgnn/internal/binio"
-	"diskgnn/internal/stage"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/iostack"
 )
 
 // Design is the part of an online store that differs between stores.
 type Design struct {
-	Name     string
-	Policies []string // of package residency, the default first
-	Planner  Planner
+	featurestore.Design
+	Planner  machine.Planner
 	InFlight int // the most reads of a batch in flight, at least 2
 	Reading  int // batches that read at the same time; 0: one
 	// Recorded reports whether the accesses of superbatches are recorded before they begin. The only policy
@@ -47,38 +44,24 @@ type Design struct {
 // New returns a store of the given design, for a dataset and the batches of a source. If the features do not
 // allow reads of single rows, the error is of kind fault.ErrUsage.
 func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
-	if err := data.RowsReadable(); err != nil {
-		return nil, err
-	}
-	return &candidate{design: d, source: source, data: data, facts: source.Facts()}, nil
+	return machine.New(machine.Design{Design: d.Design, InOrder: true,
+		Reads:  iostack.Options{Workers: d.InFlight * max(1, d.Reading), MaxIO: machine.LongestRead},
+		Levels: func(t *machine.Table) machine.Levels { return NewLevels(t, d) },
+	}, source, data)
 }
 
-type candidate struct {
+// NewLevels returns the levels of a store of the given design, for a store that has further levels.
+func NewLevels(t *machine.Table, d Design) machine.Levels { return &levels{t, d} }
+
+// levels implements machine.ReadByGPU.
+type levels struct {
+	*machine.Table
 	design Design
-	source featurestore.Source
-	data   *dataset.Dataset
-	facts  featurestore.Facts
 }
-
-func (c *candidate) Name() string                       { return c.design.Name }
-func (c *candidate) Dir() string                        { return c.source.Dir() }
-func (c *candidate) Facts() featurestore.Facts          { return c.facts }
-func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
-func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
-func (c *candidate) InOrder() bool                      { return true }
-
-// Reads implements featurestore.Reads.
-func (c *candidate) Reads() iostack.Options {
-	return iostack.Options{Workers: c.design.InFlight * max(1, c.design.Reading), MaxIO: longestRead}
-}
-
-// longestRead is the longest read of the storage stack, in bytes: rows are short, and each read in flight
-// has a bounce buffer.
-const longestRead = 16 << 10
 
 // grid cuts an epoch into the given number of superbatches.
-func (c *candidate) grid(parts int) grid {
-	return grid{train: c.facts.Train, perEpoch: c.facts.BatchesPerEpoch, parts: parts}
+func (v *levels) grid(parts int) grid {
+	return grid{train: v.Facts.Train, perEpoch: v.Facts.BatchesPerEpoch, parts: parts}
 }
 
 // own has the further parameters of a layout for Open.
@@ -90,12 +73,3 @@ type own struct {
 	reads  *devrows.Plan // for reads of training batches by gpu; nil: the host reads
 	grid   grid
 }
-
-func (c *candidate) ranksBytes() int64 { return binio.AlignUp(4*c.facts.Nodes, device.PageSize) }
-
-// damaged adds to an error about the features the advice to make them again.
-func (c *candidate) damaged(err error) error {
-	return stage.Damaged(err, c.data.Dir(), c.data.Meta().Format)
-}
-
-func (c *candidate) size() int64 { return c.facts.Nodes * int64(c.facts.RowBytes) }

@@ -11,7 +11,7 @@ import (
 
 // table is the feature file, which is read row by row.
 type table struct {
-	*candidate
+	*levels
 	stack iostack.Stack
 	file  iostack.File
 	pages *binio.Sums // checksums of its pages; nil before Fill
@@ -53,7 +53,7 @@ type read struct {
 
 // newReader returns a reader that adds to counts.
 func newReader(m *memory, t *table, counts *featurestore.Counts) *reader {
-	r := &reader{table: t, counts: counts, most: int(t.design.Planner.Most(t.facts.RowBytes))}
+	r := &reader{table: t, counts: counts, most: int(t.design.Planner.Most(t.Facts.RowBytes))}
 	r.reads = max(1, min(t.design.InFlight/len(r.rounds), roundBytes/r.most))
 	r.staging = m.host(int64(len(r.rounds)) * int64(r.reads) * int64(r.most))
 	r.req = list[iostack.Request](m, r.reads)
@@ -80,10 +80,10 @@ func (r *reader) start(nodes, places []uint32, rows []byte) error {
 func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; len(r.rounds[turn].reads) > 0; turn = 1 - turn {
 		if err := r.stack.Wait(ctx, &r.rounds[turn].group); err != nil {
-			return r.damaged(err)
+			return r.Damaged(err)
 		}
 		if err := r.take(turn); err != nil {
-			return r.damaged(err)
+			return r.Damaged(err)
 		}
 		if err := r.submit(turn); err != nil {
 			return err
@@ -124,7 +124,7 @@ func (r *reader) submit(turn int) error {
 	q := &r.rounds[turn]
 	q.first, q.reads = r.next, q.reads[:0]
 	for k := 0; k < r.reads && r.next < len(r.nodes); k++ {
-		off, n, served := r.design.Planner.Next(r.nodes[r.next:], r.facts.RowBytes, r.size())
+		off, n, served := r.design.Planner.Next(r.nodes[r.next:], r.Facts.RowBytes, r.Size())
 		q.reads = append(q.reads, read{off, n, served})
 		r.req[k] = iostack.Request{File: r.file, Offset: off, Buf: r.buffer(turn, k)[:n]}
 		r.counts.BytesRead += iostack.Extent(r.file, off, n)
@@ -139,7 +139,7 @@ func (r *reader) submit(turn int) error {
 
 // take checks the pages of a round, and copies its rows to their places.
 func (r *reader) take(turn int) error {
-	q, i, row := &r.rounds[turn], r.rounds[turn].first, int64(r.facts.RowBytes)
+	q, i, row := &r.rounds[turn], r.rounds[turn].first, int64(r.Facts.RowBytes)
 	for k, d := range q.reads {
 		page := r.buffer(turn, k)[:d.n]
 		if err := r.pages.Verify(r.file.Name(), d.off, page); err != nil {

@@ -34,7 +34,7 @@ type buffers struct {
 }
 
 func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts, eval, read bool) {
-	n := t.facts.Inputs(eval)
+	n := t.Facts.Inputs(eval)
 	b.matrix = c.matrix(m, eval)
 	b.held, b.into = list[int32](m, n), list[int32](m, n)
 	b.missed, b.places = list[uint32](m, n), list[uint32](m, n)
@@ -44,13 +44,13 @@ func (b *buffers) lay(m *memory, t *table, c cache, counts *featurestore.Counts,
 }
 
 // slotBytes returns the memory of a slot, in bytes; 0 if no batches need it.
-func (c *candidate) slotBytes(of cache, eval bool, reads *devrows.Plan) int64 {
-	if c.facts.Inputs(eval) == 0 {
+func (v *levels) slotBytes(of cache, eval bool, reads *devrows.Plan) int64 {
+	if v.Facts.Inputs(eval) == 0 {
 		return 0
 	}
 	m := &memory{dry: true}
-	new(buffers).lay(m, &table{candidate: c}, of, nil, eval, reads == nil)
-	return m.held() + c.source.LoaderBytes(eval)
+	new(buffers).lay(m, &table{levels: v}, of, nil, eval, reads == nil)
+	return m.held() + v.Source.LoaderBytes(eval)
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
@@ -115,14 +115,14 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	return sl.reads.Begin(sl.Ref, func() error {
 		if d := sl.reads.GPU; d != nil {
 			t := &sl.store.table
-			return d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.size(), &sl.Rows)
+			return d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.Size(), &sl.Rows)
 		}
 		return sl.reader.start(sl.missed[:misses], sl.places[:misses], rows)
 	})
 }
 
 // Landed implements featurestore.Landing.
-func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.table.pages, sl.store.damaged) }
+func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.table.pages, sl.store.Damaged) }
 
 var _ featurestore.Landing = (*slot)(nil)
 
@@ -145,7 +145,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		if sl.Ref.Index != s.next {
 			return fmt.Errorf("batch %d is assembled out of order: the cache is at batch %d", sl.Ref.Index, s.next)
 		}
-		s.next = (s.next + 1) % s.facts.Train
+		s.next = (s.next + 1) % s.Facts.Train
 	}
 	sl.matrix.assemble()
 	return nil

@@ -11,14 +11,13 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/residency"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
 
 // store is the store and its one view.
 type store struct {
-	*candidate
+	*levels
 	own
 	table   table
 	cache   cache
@@ -33,21 +32,21 @@ type store struct {
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
-	s.table = table{candidate: s.candidate, stack: stack}
+	s.table = table{levels: s.levels, stack: stack}
 	s.cache = s.newCache(o)
 	if err = s.cache.open(); err != nil {
 		return err
 	}
-	if s.ranks, err = device.NewHost(int(s.ranksBytes())); err != nil {
+	if s.ranks, err = device.NewHost(int(s.RanksBytes())); err != nil {
 		return err
 	}
-	if s.table.file, err = stack.Open(s.data.FeaturesPath()); err != nil {
+	if s.table.file, err = stack.Open(s.Data.FeaturesPath()); err != nil {
 		return err
 	}
-	if want := s.size(); s.table.file.Size() < want {
-		return s.damaged(fault.New(fault.ErrCorrupt, "%s has %d bytes instead of %d: it was truncated", s.table.file.Name(), s.table.file.Size(), want))
+	if err = s.Whole(s.table.file.Name(), s.table.file.Size()); err != nil {
+		return err
 	}
-	if s.loaders, err = s.source.Open(stack); err != nil {
+	if s.loaders, err = s.Source.Open(stack); err != nil {
 		return err
 	}
 	if o.reads != nil {
@@ -68,16 +67,16 @@ func (s *store) readBy(o own) (err error) {
 }
 
 func (s *store) decideBy(o own) (err error) {
-	s.course.states = newStates(s.facts.Train)
+	s.course.states = newStates(s.Facts.Train)
 	if o.grid.parts > 0 {
-		r, err := newRecorder(o.grid, s.facts.Nodes, int64(o.frames), s.facts.Inputs(false), s.loaders)
+		r, err := newRecorder(o.grid, s.Facts.Nodes, int64(o.frames), s.Facts.Inputs(false), s.loaders)
 		if err != nil {
 			return err
 		}
 		s.course.records, s.course.policy = r, r.policy
 		return nil
 	}
-	if s.course.policy, err = residency.New(o.policy, residency.Config{Nodes: int(s.facts.Nodes), Frames: o.frames}); err != nil {
+	if s.course.policy, err = residency.New(o.policy, residency.Config{Nodes: int(s.Facts.Nodes), Frames: o.frames}); err != nil {
 		return err
 	}
 	s.course.begin(0, 0)
@@ -128,11 +127,11 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 	if err := s.cache.settle(); err != nil {
 		return 0, err
 	}
-	if err := s.source.Ranks(s.ranks.Uint32s()[:s.facts.Nodes]); err != nil {
+	if err := s.Source.Ranks(s.ranks.Uint32s()[:s.Facts.Nodes]); err != nil {
 		return 0, err
 	}
 	if s.table.pages == nil {
-		if s.table.pages, read, err = s.data.PageSums(ctx, rep); err != nil {
+		if s.table.pages, read, err = s.Data.PageSums(ctx, rep); err != nil {
 			return 0, err
 		}
 	}
@@ -170,11 +169,11 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	if n > 0 {
 		task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 		defer task.Done()
-		most := s.facts.Inputs(false)
+		most := s.Facts.Inputs(false)
 		held, into := make([]int32, most), make([]int32, most)
 		var buf []byte
 		for range n {
-			nodes, again, err := s.source.Inputs(ctx, featurestore.Ref{Index: c.next}, buf)
+			nodes, again, err := s.Source.Inputs(ctx, featurestore.Ref{Index: c.next}, buf)
 			if buf = again; err != nil {
 				return 0, fmt.Errorf("repeat the decisions of the cache: %w", err)
 			}
@@ -230,11 +229,11 @@ func (s *store) Close() error {
 
 // Ranks returns the ranks of all nodes, valid after Fill, for a store with this one as its store of
 // evaluation batches.
-func (s *store) Ranks() []uint32 { return s.ranks.Uint32s()[:s.facts.Nodes] }
+func (s *store) Ranks() []uint32 { return s.ranks.Uint32s()[:s.Facts.Nodes] }
 
 // Open takes the memory of the cache, and opens the features and the batches.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{candidate: c}
+func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+	s := &store{levels: v}
 	if err := s.open(l.Own.(own), stack); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -242,9 +241,9 @@ func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featuresto
 }
 
 // newCache returns the frames of a layout, without opening them or allocating memory.
-func (c *candidate) newCache(o own) cache {
+func (v *levels) newCache(o own) cache {
 	if o.gpu == nil {
-		return &hostCache{facts: &c.facts, frames: int64(o.frames)}
+		return &hostCache{facts: &v.Facts, frames: int64(o.frames)}
 	}
-	return newOnGPU(&c.facts, o)
+	return newOnGPU(&v.Facts, o)
 }

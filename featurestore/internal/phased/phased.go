@@ -19,23 +19,20 @@ package phased
 
 import (
 	"context"
-	"sort"
+	"fmt"
 
 	"diskgnn/dataset"
-	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/internal/online"
 	"diskgnn/featurestore/residency"
-	"diskgnn/internal/binio"
-	"diskgnn/internal/budget"
-	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
 
 // Design is the part of a phased store that differs between stores.
 type Design interface {
-	Name() string
 	// Units returns the rows of a unit, and the least and the most useful number of units in RAM.
 	Units() (rows, least, most int64)
 	// Count adds to a layout the memory of residents with the given number of units: TableBytes,
@@ -62,37 +59,26 @@ type Residents interface {
 	Close() error
 }
 
-// New returns a store of the given design, for a dataset and the batches of a source. If the features do not
-// allow reads of single rows, the error is of kind fault.ErrUsage.
-func New(source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
-	single, err := online.New(source, data, online.Design{Name: d.Name(), Policies: []string{residency.LRU}, Planner: online.Single{}, InFlight: singles})
-	if err != nil {
-		return nil, err
-	}
-	return &candidate{design: d, source: source, facts: source.Facts(), single: single}, nil
+// New returns a store with residents of the given design, for a dataset and the batches of a source. If the
+// features do not allow reads of single rows, the error is of kind fault.ErrUsage.
+func New(of featurestore.Design, source featurestore.Source, data *dataset.Dataset, d Design) (featurestore.Candidate, error) {
+	return machine.New(machine.Design{Design: of, InOrder: true,
+		Reads: iostack.Options{Workers: 64, MaxIO: 256 << 10}, // within the memory of the default options
+		Levels: func(t *machine.Table) machine.Levels {
+			single := online.Design{Design: featurestore.Design{Name: of.Name, Policies: []string{residency.LRU}}, Planner: machine.Single{}, InFlight: singles}
+			return &levels{t, of.Name, d, online.NewLevels(t, single)}
+		}}, source, data)
 }
 
 // singles is the number of reads of single rows in flight, for a batch of evaluation.
 const singles = 512
 
-type candidate struct {
+// levels implements machine.Levels.
+type levels struct {
+	*machine.Table
+	name   string
 	design Design
-	source featurestore.Source
-	facts  featurestore.Facts
-	single featurestore.Candidate // for batches of evaluation
-}
-
-func (c *candidate) Name() string                       { return c.design.Name() }
-func (c *candidate) Dir() string                        { return c.source.Dir() }
-func (c *candidate) Facts() featurestore.Facts          { return c.facts }
-func (c *candidate) Lineage() featurestore.Lineage      { return c.source.Lineage() }
-func (c *candidate) Describe() featurestore.Description { return featurestore.Description{} }
-func (c *candidate) InOrder() bool                      { return true }
-
-// Reads implements featurestore.Reads: large reads, and single rows for evaluation, within the memory of the
-// default options.
-func (c *candidate) Reads() iostack.Options {
-	return iostack.Options{Workers: 64, MaxIO: 256 << 10}
+	single machine.Levels // for batches of evaluation
 }
 
 // own has the further parameters of a layout for Open.
@@ -102,74 +88,43 @@ type own struct {
 }
 
 // PlanEval returns the layout of the store that reads single rows.
-func (c *candidate) PlanEval(hold int64) (featurestore.Layout, error) {
-	return c.single.PlanEval(hold)
-}
+func (v *levels) PlanEval(hold int64) (featurestore.Layout, error) { return v.single.PlanEval(hold) }
 
 // Plan takes the units that the options ask for, or all that the memory allows.
-func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	none := featurestore.Layout{}
-	if err := o.NoGPURows("the store " + c.Name() + " holds rows in RAM"); err != nil {
-		return none, err
-	}
-	single, err := c.single.PlanEval(0)
+func (v *levels) Plan(r machine.Room, _ *devrows.Plan) (featurestore.Layout, error) {
+	single, err := v.single.PlanEval(0)
 	if err != nil {
-		return none, err
+		return featurestore.Layout{}, err
 	}
-	rows, least, most := c.design.Units()
-	need := func(units int64) int64 { l := c.layout(single, units); return l.Bytes(o.Slots, o.EvalSlots) }
-	l := c.layout(single, least)
-	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return l, fault.New(fault.ErrBudget, "the smallest buffer (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory",
-			l.CacheRows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(max(o.Memory, 0)))
-	}
-	switch {
-	case o.Least:
-		return l, nil
-	case o.Cache == nil:
-		more := sort.Search(int(most-least), func(i int) bool { return need(least+int64(i)+1) > o.Memory })
-		return c.layout(single, least+int64(more)), nil
-	}
-	wanted, err := o.Cache.Rows(c.facts.Nodes, c.facts.RowBytes)
-	if err != nil {
-		return none, err
-	}
-	if wanted < l.CacheRows {
-		return none, fault.New(fault.ErrUsage, "--ram-cache %s (%d rows) is too small: the store %s needs at least %d rows in RAM", o.Cache, wanted, c.Name(), l.CacheRows)
-	}
-	l = c.layout(single, min(max(least, wanted/rows), most))
-	if n := l.Bytes(o.Slots, o.EvalSlots); n > o.Memory {
-		return l, fault.New(fault.ErrBudget, "--ram-cache %s (%d rows) and %d slots need %s of memory, but only %s is left; give more --memory, or a smaller cache",
-			o.Cache, l.CacheRows, o.Slots, budget.FormatBytes(n), budget.FormatBytes(o.Memory))
-	}
-	return l, nil
+	rows, least, most := v.design.Units()
+	of := func(units int64) featurestore.Layout { return v.layout(single, units) }
+	return r.Divide(machine.Division{Least: least, Most: most, Of: of,
+		Parts: fmt.Sprintf("the smallest buffer (%d rows)", of(least).CacheRows), Floor: "the store " + v.name,
+		Units: func(wanted int64) int64 { return wanted / rows }})
 }
 
 // layout counts the memory of a store with the given number of units, and of the store of single rows.
-func (c *candidate) layout(single featurestore.Layout, units int64) featurestore.Layout {
-	rows, _, _ := c.design.Units()
+func (v *levels) layout(single featurestore.Layout, units int64) featurestore.Layout {
+	rows, _, _ := v.design.Units()
 	l := featurestore.Layout{
-		CacheRows:     min(units*rows, c.facts.Nodes),
+		CacheRows:     min(units*rows, v.Facts.Nodes),
 		ByUse:         true,
 		TableBytes:    single.TableBytes,
 		RAMBytes:      single.RAMBytes,
 		KeepBytes:     single.KeepBytes,
-		SlotBytes:     c.slotBytes(),
+		SlotBytes:     v.slotBytes(),
 		EvalSlotBytes: single.EvalSlotBytes,
 		Own:           own{units, single},
 	}
-	c.design.Count(&l, units)
+	v.design.Count(&l, units)
 	return l
 }
 
 // slotBytes returns the memory of a slot for training batches, in bytes; 0 if there are none.
-func (c *candidate) slotBytes() int64 {
-	n := int64(c.facts.Inputs(false))
+func (v *levels) slotBytes() int64 {
+	n := int64(v.Facts.Inputs(false))
 	if n == 0 {
 		return 0
 	}
-	return pages(4*n*int64(c.facts.Dim)) + pages(4*n) + c.source.LoaderBytes(false)
+	return machine.Pages(4*n*int64(v.Facts.Dim)) + machine.Pages(4*n) + v.Source.LoaderBytes(false)
 }
-
-// pages rounds the bytes of a buffer up to whole pages.
-func pages(bytes int64) int64 { return binio.AlignUp(bytes, device.PageSize) }

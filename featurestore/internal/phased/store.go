@@ -13,7 +13,7 @@ import (
 
 // store is the store and its one view.
 type store struct {
-	*candidate
+	*levels
 	single    featurestore.Store // of the slots for evaluation
 	loaders   featurestore.Loaders
 	residents Residents
@@ -25,10 +25,10 @@ type store struct {
 type ranked interface{ Ranks() []uint32 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
-	if s.single, err = s.candidate.single.Open(stack, o.single); err != nil {
+	if s.single, err = s.levels.single.Open(stack, o.single); err != nil {
 		return err
 	}
-	if s.loaders, err = s.source.Open(stack); err != nil {
+	if s.loaders, err = s.Source.Open(stack); err != nil {
 		return err
 	}
 	if s.residents, err = s.design.Open(stack, s.loaders, o.units); err != nil {
@@ -60,7 +60,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 		return s.single.View(0).NewSlot(true)
 	}
 	sl := &slot{store: s}
-	if err := sl.Open(s.loaders, &s.facts, false); err != nil {
+	if err := sl.Open(s.loaders, &s.Facts, false); err != nil {
 		sl.Free()
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	if sl.Ref.Index != s.next {
 		return fmt.Errorf("batch %d is assembled out of order: the rows in RAM are at batch %d", sl.Ref.Index, s.next)
 	}
-	s.next = (s.next + 1) % s.facts.Train
+	s.next = (s.next + 1) % s.Facts.Train
 	first, err := 0, s.residents.Turn(ctx, sl.Ref.Index, &sl.Rows)
 	if err == nil {
 		first, err = s.residents.Find(sl.Nodes())
@@ -115,18 +115,18 @@ func (sl *slot) Assemble(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("rows of %v: %w", sl.Ref, err)
 	}
-	sl.Rows.UsefulBytes, sl.Rows.RAMRows = int64(first)*int64(s.facts.RowBytes), len(sl.Nodes())-first
-	s.copier.Gather(sl.X(), s.residents.Rows(), sl.Nodes(), s.facts.DType, s.facts.Dim)
+	sl.Rows.UsefulBytes, sl.Rows.RAMRows = int64(first)*int64(s.Facts.RowBytes), len(sl.Nodes())-first
+	s.copier.Gather(sl.X(), s.residents.Rows(), sl.Nodes(), s.Facts.DType, s.Facts.Dim)
 	return nil
 }
 
 // Open opens the store. With a layout of PlanEval it opens the store of single rows.
-func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
+func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
 	o, ok := l.Own.(own)
 	if !ok {
-		return c.single.Open(stack, l)
+		return v.single.Open(stack, l)
 	}
-	s := &store{candidate: c}
+	s := &store{levels: v}
 	if err := s.open(o, stack); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -1,4 +1,4 @@
-package online
+package machine
 
 import (
 	"testing"
