@@ -30,8 +30,10 @@ TESTS ?=
 RUN   ?=
 ONLY  ?=
 
-# Modules of their own: one that uses the storage stack by itself, and tests of manifests.
+# Modules of their own: one that uses the storage stack by itself, the program with a store of its own, and tests of
+# manifests.
 EXAMPLE := examples/nvme-overlap
+STORE := examples/store-foo
 MANIFESTS := examples/kubernetes examples/kubernetes/trainer
 
 # The gpu variant: its toolchain, the packages with its tests, the kernels that are embedded in it,
@@ -91,7 +93,7 @@ build: ## build bin/diskgnn
 # The race detector's tests run with its usual frequency. lint runs go vet.
 test: export GOGC ?= 400
 test: $(GOTEST) ## run the tests (three minutes on two cores, five if nothing is compiled yet)
-	$(GO_TEST) -vet=off -p $(PACKAGES_AT_ONCE) $(LONGEST) ./... -- -C $(EXAMPLE) -vet=off ./...
+	$(GO_TEST) -vet=off -p $(PACKAGES_AT_ONCE) $(LONGEST) ./... -- -C $(EXAMPLE) -vet=off ./... -- -C $(STORE) -vet=off ./...
 
 test-manifests: $(GOTEST) ## test the manifests for Kubernetes against its types (a minute if nothing is compiled yet)
 	$(GO_TEST) $(foreach module,$(MANIFESTS),-C $(module) ./... $(if $(filter-out $(lastword $(MANIFESTS)),$(module)),--))
@@ -134,7 +136,7 @@ lint: ## run gofmt, go vet, staticcheck, and the test of the import layers
 	$(GO) vet ./...
 	CGO_ENABLED=0 $(GO) build ./...
 	$(TOOLS) staticcheck ./...
-	set -e; check=$$($(TOOLS) -n staticcheck); for module in $(EXAMPLE) $(MANIFESTS); do \
+	set -e; check=$$($(TOOLS) -n staticcheck); for module in $(EXAMPLE) $(STORE) $(MANIFESTS); do \
 		(cd $$module && $(GO) vet ./... && $$check ./...); done
 	$(GO) test -count=1 ./internal/deps
 

@@ -61,6 +61,12 @@ var pageCommands = []pageCommand{
 	{"docs/nvme.md", "cd examples/nvme-overlap", compiles, ""},
 	{"docs/nvme.md", "go run .", compiles, ""},
 
+	{"docs/howto/own-store.md", "cp -r path/to/diskgnn/examples", compiles, ""},
+	{"docs/howto/own-store.md", "go mod edit", compiles, ""},
+	{"docs/howto/own-store.md", "go test", compiles, ""},
+	{"docs/howto/own-store.md", "go build", compiles, ""},
+	{"docs/howto/own-store.md", "./diskgnn ", compiles, ""},
+
 	{"docs/results.md", "bench/accuracy/peers.sh", noPeers, ""},
 	{"docs/results.md", "go run ./bench accuracy", "needs graphs and a GPU, and measures for minutes", ": \\"},
 	{"docs/results.md", "diskgnn generate --out graph --nodes 5000000", bigGraph, ":"},

@@ -21,6 +21,9 @@ const pagesSuffix = ".pages"
 // PageSumsFile is the name of the table of checksums of the features' pages.
 const PageSumsFile = FeaturesFile + pagesSuffix
 
+// PageBytes is the size of the pages that PageSums has checksums of, in bytes.
+const PageBytes = binio.Page
+
 // pageSumsStep is how many bytes of features are summed between two looks at the context.
 const pageSumsStep = 4 * Granule
 

@@ -232,6 +232,15 @@ func (o *PlanOptions) NoGPURows(where string) error {
 	return nil
 }
 
+// Fits returns an error of kind fault.ErrBudget if a layout needs more host memory than the options allow.
+func (o *PlanOptions) Fits(l *Layout) error {
+	if need := l.Bytes(o.Slots, o.EvalSlots); need > o.Memory {
+		return fault.New(fault.ErrBudget, "%d slots and %d rows in RAM need %s of memory, but only %s is left; give more --memory, or a smaller --ram-cache",
+			o.Slots, l.CacheRows, budget.FormatBytes(need), budget.FormatBytes(max(o.Memory, 0)))
+	}
+	return nil
+}
+
 // Layout is the memory of a store and its parameters, known before the store is opened. Sizes are in bytes.
 type Layout struct {
 	CacheRows int64 // in RAM or on the GPU
@@ -278,6 +287,9 @@ type Layout struct {
 func (l *Layout) Bytes(slots, evalSlots int) int64 {
 	return l.TableBytes + l.RAMBytes + l.HeldBytes + l.KeepBytes + l.WindowBytes + l.DecodeBytes + l.QueueBytes + int64(slots)*l.SlotBytes + int64(evalSlots)*l.EvalSlotBytes
 }
+
+// Reporter receives the progress of Fill. The name is for stores in other modules.
+type Reporter = progress.Reporter
 
 // Store holds rows for the batches of one process. Call its methods from one goroutine. Slots come from
 // its views.

@@ -9,6 +9,7 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
+	"diskgnn/internal/dtype"
 )
 
 // Loaded is a batch with a graph that a Loader reads. The slots of all stores on a Source share it.
@@ -58,7 +59,18 @@ func (l *Loaded) Free() {
 type HostSlot struct {
 	Loaded
 	matrix, nodes *device.Host
+	dtype         dtype.Type // of the rows
 	dim           int
+}
+
+// HostSlotBytes returns the memory of a HostSlot for a Layout, in bytes; 0 if the source has no such batches.
+func HostSlotBytes(s Source, eval bool) int64 {
+	f := s.Facts()
+	n := int64(f.Inputs(eval))
+	if n == 0 {
+		return 0
+	}
+	return binio.AlignUp(4*n*int64(f.Dim), device.PageSize) + binio.AlignUp(4*n, device.PageSize) + s.LoaderBytes(eval)
 }
 
 // Open allocates the matrix and a loader, for the largest training batch, or if eval is set, for the
@@ -66,7 +78,7 @@ type HostSlot struct {
 func (s *HostSlot) Open(loaders Loaders, f *Facts, eval bool) error {
 	var errs [3]error
 	n := f.Inputs(eval)
-	s.dim = f.Dim
+	s.dtype, s.dim = f.DType, f.Dim
 	s.matrix, errs[0] = device.NewHost(4 * n * f.Dim)
 	s.nodes, errs[1] = device.NewHost(4 * n)
 	s.Loader, errs[2] = loaders.NewLoader(eval)
@@ -92,6 +104,11 @@ func (s *HostSlot) LoadRanked(ctx context.Context, ranks []uint32) error {
 
 // Nodes returns the input nodes of the batch, copied by LoadRanked. The caller may change them.
 func (s *HostSlot) Nodes() []uint32 { return s.nodes.Uint32s()[:len(s.batch.Input)] }
+
+// SetRow widens a row of the store's type to the row of the i-th input node in the matrix.
+func (s *HostSlot) SetRow(i int, row []byte) {
+	dtype.Convert(binio.Bytes(s.X()[i*s.dim:(i+1)*s.dim]), dtype.Float32, row, s.dtype)
+}
 
 // X implements Slot.
 func (s *HostSlot) X() []float32 { return s.matrix.Float32s()[:len(s.batch.Input)*s.dim] }

@@ -63,6 +63,9 @@ type World struct {
 // Disk is the file system of the tests. It does not sync, since no test cuts the power.
 var Disk = vfs.Unsynced(vfs.OS)
 
+// Quiet discards the progress of commands that a test runs.
+var Quiet featurestore.Reporter = progress.Discard
+
 // Params describe a world; zero values stand for the defaults in brackets.
 type Params struct {
 	datasettest.Params
