@@ -47,6 +47,28 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// A plan covers the rows in RAM, and a cache that is too large for the memory is refused.
+func TestPlan(t *testing.T) {
+	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 60, AvgDegree: 3, Dim: 9}, Batch: 5, Epochs: 1}, sample)
+	o := featurestore.PlanOptions{Memory: 1 << 40, Slots: 2, EvalSlots: 1}
+	c := find(t, w)
+	if all, err := c.Plan(o); err != nil || all.CacheRows != 60 {
+		t.Errorf("without a limit: %+v, %v", all, err)
+	}
+	half, err := storetest.Cached(c, 50, "").Plan(o)
+	if err != nil || half.CacheRows != 30 || half.RAMBytes != 4*60+30*36 {
+		t.Errorf("half of the rows: %+v, %v", half, err)
+	}
+	o.Memory = half.Bytes(2, 1)
+	if l, err := c.Plan(o); err != nil || l.CacheRows < 20 || l.Bytes(2, 1) > o.Memory {
+		t.Errorf("in as much memory: %+v, %v", l, err)
+	}
+	o.Memory--
+	if _, err := storetest.Cached(c, 50, "").Plan(o); err == nil || !strings.Contains(err.Error(), "2 slots and 30 rows in RAM need") {
+		t.Errorf("in a byte less: %v", err)
+	}
+}
+
 // sample draws the samples of a world.
 func sample(dataset, out string, p storetest.Params) error {
 	_, err := presample.Run(context.Background(), storetest.Disk, presample.Options{Dataset: dataset, Out: out, BatchSize: p.Batch, Epochs: p.Epochs, Fanout: p.Fanout, Workers: 1}, storetest.Quiet)
