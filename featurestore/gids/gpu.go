@@ -81,17 +81,14 @@ func (g *gpu) open(s *store) error {
 	if n := int64(len(s.levels.lines)); n > 0 {
 		g.lines = g.RAM().Slice(within(s.levels.lines), n)
 	}
-	if g.reader, err = g.plan.Open(s.table.stack, g.Device); err != nil {
-		return err
-	}
-	return g.reader.Check(s.table.file)
+	g.reader = s.table.Devices
+	return nil
 }
 
 // settle waits for the changes of lines by batches that were given up.
 func (g *gpu) settle() error { return g.Device.Attached(g.changed.Synchronize) }
 
-func (g *gpu) close() error {
-	err := g.reader.Close()
+func (g *gpu) close() {
 	_ = g.Device.Attached(func() error { // fails only after a fault, which was reported
 		if g.changed != nil {
 			_ = g.changed.Synchronize()
@@ -100,7 +97,6 @@ func (g *gpu) close() error {
 		return nil
 	})
 	_ = g.turns.Close(&g.Table) // likewise
-	return err
 }
 
 // gpuMatrix is a slot's memory for the matrices that the GPU makes.
@@ -114,7 +110,10 @@ type gpuMatrix struct {
 	hostFrom []uint64     // by copied page: its offset in the lines or in the landing
 	hostTo   []uint32     // by copied page: its destination, in pages
 
-	fromLines, toLines, rows, inputs int
+	wanted *wanted // of the batch
+	course *course
+
+	fromLines, toLines, rows int
 }
 
 // lay takes the device's memory.
@@ -125,8 +124,9 @@ func (m *gpuMatrix) lay(g *gpu, a *cuda.Arena) error {
 	return errors.Join(errs[:]...)
 }
 
-func (g *gpu) matrix() (_ *gpuMatrix, err error) {
-	m := &gpuMatrix{gpu: g}
+// matrix returns a slot's memory for batches with the given pages.
+func (g *gpu) matrix(w *wanted, c *course) (_ *gpuMatrix, err error) {
+	m := &gpuMatrix{gpu: g, wanted: w, course: c}
 	n, p := int64(g.facts.Inputs(false)), int64(g.pages)
 	err = g.Device.Attached(func() (err error) {
 		dry := new(cuda.Arena)
@@ -146,13 +146,13 @@ func (g *gpu) matrix() (_ *gpuMatrix, err error) {
 		m.slot, err = g.reader.NewSlot()
 	}
 	if err != nil {
-		m.free()
+		m.Free()
 		return nil, err
 	}
 	return m, nil
 }
 
-func (m *gpuMatrix) free() {
+func (m *gpuMatrix) Free() {
 	if m.slot != nil {
 		m.slot.Free()
 	}
@@ -170,7 +170,7 @@ func (m *gpuMatrix) free() {
 // begin records the places of a batch's rows and the copies of its pages, after the cache has decided for
 // the batch.
 func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
-	m.inputs, m.rows, m.fromLines, m.toLines = len(nodes), len(w.rows), 0, 0
+	m.rows, m.fromLines, m.toLines = len(w.rows), 0, 0
 	for i, v := range nodes {
 		if b.has(v) {
 			m.ids[i] = uint32(m.Near) + b.placeOf[v] - 1
@@ -200,10 +200,16 @@ func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
 	}
 }
 
-func (m *gpuMatrix) fill(w *wanted, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+// Assemble lets a later batch be in flight: Fill makes the matrix.
+func (m *gpuMatrix) Assemble(int)    { m.course.done() }
+func (m *gpuMatrix) Memory() []byte  { return nil }
+func (m *gpuMatrix) X(int) []float32 { return nil }
+
+// Fill implements machine.Matrix.
+func (m *gpuMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t, row := m.turns.Training(), m.RowBytes()
 	landing := t.Landing(int64(m.facts.Inputs(false)))
-	for _, r := range w.rows {
+	for _, r := range m.wanted.rows {
 		m.ids[uint32(r)] += uint32(landing)
 	}
 	if err := m.slot.Complete(copies); err != nil {
@@ -215,7 +221,7 @@ func (m *gpuMatrix) fill(w *wanted, copies *cuda.Stream, x cuda.Buffer) (*cuda.S
 	if err := m.slot.Extract(copies, m.Rows().Slice(landing*row, int64(m.rows)*row), m.rows); err != nil {
 		return nil, err
 	}
-	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids[:m.inputs], m.inputs); err != nil {
+	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids[:n], n); err != nil {
 		return nil, err
 	}
 	return m.turns.End(t)

@@ -95,14 +95,12 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 // levels is the memory of the store outside its slots.
 type levels struct {
 	host   *device.Host
-	ranks  []uint32 // by node
 	buffer buffer
 	cache  *cache
 	lines  []byte // a page each
 }
 
 func (v *levels) lay(mem *carver, d *design, o own) {
-	v.ranks = list[uint32](mem, int(d.Facts.Nodes))
 	v.buffer.lay(mem, d, o.rows)
 	pages := 0
 	if o.lines > 0 {
@@ -112,10 +110,10 @@ func (v *levels) lay(mem *carver, d *design, o own) {
 	v.lines = list[byte](mem, o.lines*binio.Page)
 }
 
-// levelsBytes returns the memory of the levels, in bytes. It counts BaM's record for each page of the file,
+// levelsBytes returns the memory of the levels and of the ranks, in bytes. It counts BaM's record for each page of the file,
 // which is larger than the cache's own entry.
 func (d *design) levelsBytes(o own) int64 {
-	n := carved(func(mem *carver) { new(levels).lay(mem, d, o) })
+	n := d.RanksBytes() + carved(func(mem *carver) { new(levels).lay(mem, d, o) })
 	if o.lines > 0 {
 		n += (recordBytes - pageBytes) * d.pages()
 	}

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/iostack"
 )
@@ -12,9 +13,7 @@ import (
 // table is the feature file, which is read page by page.
 type table struct {
 	*design
-	stack iostack.Stack
-	file  iostack.File
-	sums  *binio.Sums // of its pages; nil before Fill
+	machine.Files
 }
 
 // reader reads lists of pages through two staging buffers: the pages of one are checked and used while the
@@ -88,12 +87,12 @@ func (r *reader) start(pages []uint32, land func(k int, content []byte)) error {
 func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; r.rounds[turn].n > 0; turn = 1 - turn {
 		q := &r.rounds[turn]
-		if err := r.stack.Wait(ctx, &q.group); err != nil {
+		if err := r.Stack.Wait(ctx, &q.group); err != nil {
 			return r.Damaged(err)
 		}
 		for k := range q.n {
 			off, content := r.at(turn, k)
-			if err := r.sums.Verify(r.file.Name(), off, content); err != nil {
+			if err := r.Sums.Verify(r.Files.Rows.Name(), off, content); err != nil {
 				return r.Damaged(err)
 			}
 			r.land(q.first+k, content)
@@ -108,7 +107,7 @@ func (r *reader) Finish(ctx context.Context) error {
 // Drop gives the reads up. No page lands after it returns.
 func (r *reader) Drop() {
 	for i := range r.rounds {
-		iostack.Drop(r.stack, &r.rounds[i].group)
+		iostack.Drop(r.Stack, &r.rounds[i].group)
 		r.rounds[i].n = 0
 	}
 	r.next = len(r.pages)
@@ -128,13 +127,13 @@ func (r *reader) submit(turn int) error {
 	q.first, q.n = r.next, min(roundReads, len(r.pages)-r.next)
 	for k := range q.n {
 		off, content := r.at(turn, k)
-		r.requests[k] = iostack.Request{File: r.file, Offset: off, Buf: content}
-		r.counts.BytesRead += iostack.Extent(r.file, off, int64(len(content)))
+		r.requests[k] = iostack.Request{File: r.Files.Rows, Offset: off, Buf: content}
+		r.counts.BytesRead += iostack.Extent(r.Files.Rows, off, int64(len(content)))
 	}
 	r.next += q.n
 	if q.n == 0 {
 		return nil
 	}
 	r.counts.Requests += int64(q.n)
-	return r.stack.Submit(&q.group, r.requests[:q.n])
+	return r.Stack.Submit(&q.group, r.requests[:q.n])
 }

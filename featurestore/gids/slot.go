@@ -7,7 +7,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
@@ -16,14 +16,13 @@ import (
 
 // slot implements featurestore.Slot and featurestore.Landing.
 type slot struct {
-	featurestore.Loaded
+	machine.Landing
 	store *store
 	host  *device.Host
 	buffers
 	onGPU *gpuMatrix // submits the reads and makes the matrix; nil: the host does
 
-	ahead  int64 // bytes that the window read
-	flight devrows.Flight
+	ahead int64 // bytes that the window read
 }
 
 // buffers is the memory of a slot, but for the loader's and the requests.
@@ -60,25 +59,25 @@ func (d *design) slotBytes(eval, onGPU bool) int64 {
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	sl := &slot{store: s}
+	sl, onGPU := &slot{store: s}, s.side != nil && !eval
+	sl.Files, sl.In, sl.Of = &s.table.Files, &s.order, (*hostMatrix)(sl)
 	var err error
-	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.design, eval, s.side != nil && !eval) }); err == nil {
+	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.design, eval, onGPU) }); err == nil {
 		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.Rows, make([]iostack.Request, roundReads)
-		sl.Loader, err = s.loaders.NewLoader(eval)
+		sl.Loader, err = s.table.Loaders.NewLoader(eval)
 	}
-	if err == nil && s.side != nil && !eval {
-		sl.onGPU, err = s.side.matrix()
-	}
-	if err == nil && sl.onGPU == nil {
-		err = s.table.stack.Register(sl.reader.staging)
+	sl.Reads.Host = &sl.reader
+	switch {
+	case err == nil && onGPU:
+		if sl.onGPU, err = s.side.matrix(&sl.wanted, &s.course); err == nil {
+			sl.Of, sl.Reads.GPU = sl.onGPU, sl.onGPU.slot
+		}
+	case err == nil:
+		err = sl.Register(sl.reader.staging)
 	}
 	if err != nil {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
-	}
-	sl.flight.Host = &sl.reader
-	if sl.onGPU != nil {
-		sl.flight.GPU = sl.onGPU.slot
 	}
 	if !eval {
 		s.course.add(1)
@@ -86,13 +85,10 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	return sl, nil
 }
 
-// Start submits the read of the graph. The pages to read follow from the graph.
+// Start submits the read of the graph. The rows to read follow from the graph.
 func (sl *slot) Start(r featurestore.Ref) error {
-	if err := sl.Landed(); err != nil { // of the batch before, if it was given up
-		return err
-	}
 	sl.ahead = 0
-	return sl.Loaded.Start(r)
+	return sl.Landing.Start(r)
 }
 
 // LoadGraph decodes the graph, finds the pages in lines and submits the first reads of the other pages.
@@ -115,8 +111,9 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 			w.held[j], w.into[j] = absent, absent
 		}
 	}
+	ranks := s.table.Ranks()
 	for i, v := range nodes {
-		input[i] = s.ranks[v]
+		input[i] = ranks[v]
 	}
 	misses := 0
 	for j, p := range w.pages {
@@ -130,7 +127,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	sl.Rows.RAMRows = sl.Rows.BufferRows + hits
 	sl.Rows.PageMisses = misses
 	sl.Rows.PageHits = int(accesses) - misses
-	return sl.flight.Begin(sl.Ref, func() error {
+	return sl.Reads.Begin(sl.Ref, func() error {
 		if sl.onGPU != nil {
 			return sl.submit(nodes, sl.missed[:misses])
 		}
@@ -141,7 +138,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 // submit submits the GPU's reads of the missed pages.
 func (sl *slot) submit(nodes, missed []uint32) error {
 	s, m, w := sl.store, sl.onGPU, &sl.wanted
-	if err := m.slot.Pages(s.table.file, w.pages, missed, s.Size(), &sl.Rows); err != nil {
+	if err := m.slot.Pages(s.table.Files.Rows, w.pages, missed, s.Size(), &sl.Rows); err != nil {
 		return err
 	}
 	for _, j := range missed {
@@ -150,11 +147,6 @@ func (sl *slot) submit(nodes, missed []uint32) error {
 	m.begin(nodes, w, &s.buffer)
 	return nil
 }
-
-// Landed implements featurestore.Landing.
-func (sl *slot) Landed() error { return sl.flight.Landed(sl.store.table.sums, sl.store.Damaged) }
-
-var _ featurestore.Landing = (*slot)(nil)
 
 // land copies the batch's rows on a page to their places, and the page into its line: no batch under
 // way uses the line's former page.
@@ -166,36 +158,31 @@ func (sl *slot) land(k int, content []byte) {
 	}
 }
 
-// Wait reads the rest of the pages, round by round. If the batch was given up, it ends the reads.
-func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.Loader.Wait(ctx); err != nil {
-		return err
-	}
-	return sl.flight.Wait(ctx)
-}
+// hostMatrix is a slot as a matrix in RAM.
+type hostMatrix slot
 
-// Assemble completes the matrix from lines and the constant buffer. Training batches come in the order
-// of the samples.
-func (sl *slot) Assemble(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s, train := sl.store, sl.Ref.Split == featurestore.Train
-	if train {
-		if sl.Ref.Index != s.next {
-			return fmt.Errorf("batch %d is assembled out of order: the cache is at batch %d", sl.Ref.Index, s.next)
-		}
-		s.next = (s.next + 1) % s.Facts.Train
-		if sl.onGPU != nil {
-			s.course.done()
-			return nil
-		}
-		_ = s.copies.Run((*gather)(sl), len(sl.wanted.pages)) // nothing in it fails
+// Assemble completes the matrix of n rows from lines and the constant buffer.
+func (m *hostMatrix) Assemble(n int) {
+	s := m.store
+	if m.Ref.Split == featurestore.Train {
+		_ = s.copies.Run((*gather)(m), len(m.wanted.pages)) // nothing in it fails
 		s.course.done()
 	}
-	_ = s.copies.Run((*complete)(sl), len(sl.Batch().Input))
-	return nil
+	_ = s.copies.Run((*complete)(m), n)
 }
+
+func (m *hostMatrix) Memory() []byte { return m.matrix }
+
+func (m *hostMatrix) X(n int) []float32 {
+	return binio.View[float32](m.matrix[:4*n*m.store.Facts.Dim])
+}
+
+func (m *hostMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	return nil, copies.CopyIn(x, binio.Bytes(m.X(n)))
+}
+
+// Free does nothing: the slot frees its memory.
+func (m *hostMatrix) Free() {}
 
 // gather copies parts of rows from lines to the rows' places.
 type gather slot
@@ -239,31 +226,9 @@ func (sl *slot) Counts() featurestore.Counts {
 	return c
 }
 
-func (sl *slot) X() []float32 {
-	if sl.onGPU != nil {
-		return nil
-	}
-	return binio.View[float32](sl.matrix[:4*len(sl.Batch().Input)*sl.store.Facts.Dim])
-}
-
-func (sl *slot) Matrix() []byte { return sl.matrix }
-
-func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	if sl.onGPU != nil {
-		return sl.onGPU.fill(&sl.wanted, copies, x)
-	}
-	return nil, copies.CopyIn(x, binio.Bytes(sl.X()))
-}
-
 func (sl *slot) Free() {
-	sl.Loaded.Free()
-	if sl.onGPU != nil {
-		sl.onGPU.free()
-	}
+	sl.Landing.Free()
 	if sl.host != nil {
-		if len(sl.reader.staging) > 0 {
-			_ = sl.store.table.stack.Unregister(sl.reader.staging) // Register was a hint
-		}
 		sl.host.Free()
 	}
 }

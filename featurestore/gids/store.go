@@ -9,6 +9,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -19,27 +20,20 @@ type store struct {
 	*design
 	own
 	levels
-	table   table
-	loaders featurestore.Loaders
-	copies  *copier.Copier
-	course  course
-	next    int  // the batch to assemble
-	side    *gpu // submits the reads; nil: the host does
+	table  table
+	copies *copier.Copier
+	course course
+	order  machine.Order
+	side   *gpu // submits the reads; nil: the host does
 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
-	s.table = table{design: s.design, stack: stack}
+	s.table = table{design: s.design}
 	if s.levels.host, err = carve(func(mem *carver) { s.levels.lay(mem, s.design, o) }); err != nil {
 		return err
 	}
-	if s.table.file, err = stack.Open(s.Data.FeaturesPath()); err != nil {
-		return err
-	}
-	if err = s.Whole(s.table.file.Name(), s.table.file.Size()); err != nil {
-		return err
-	}
-	if s.loaders, err = s.Source.Open(stack); err != nil {
+	if err = s.table.Files.Open(s.Table, stack, o.reads, o.gpu); err != nil {
 		return err
 	}
 	if o.reads != nil {
@@ -48,12 +42,13 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 			return err
 		}
 	}
+	s.order = machine.Order{Train: s.Facts.Train, What: "the cache is"}
 	c := &s.course
 	c.states, c.rowBytes, c.buffer, c.cache = newStates(s.Facts.Train), s.Facts.RowBytes, &s.buffer, s.cache
 	c.gathers = gathers{need: Defaults().Accesses(), script: o.mode == Script}
 	c.changed.L = &c.mu
 	if o.lines > 0 {
-		if c.window, err = s.loaders.NewWindow(window); err != nil {
+		if c.window, err = s.table.Loaders.NewWindow(window); err != nil {
 			return err
 		}
 	}
@@ -99,13 +94,11 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 			return 0, err
 		}
 	}
-	if err := s.Source.Ranks(s.ranks); err != nil {
+	if err := s.table.ReadRanks(); err != nil {
 		return 0, err
 	}
-	if s.table.sums == nil {
-		if s.table.sums, read, err = s.Data.PageSums(ctx, rep); err != nil {
-			return 0, err
-		}
+	if read, err = s.table.ReadSums(ctx, rep); err != nil {
+		return 0, err
 	}
 	for _, step := range []func() (int64, error){
 		func() (int64, error) { return s.fillBuffer(ctx, rep) },
@@ -118,7 +111,7 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 		}
 		read += n
 	}
-	s.next = next
+	s.order.Next = next
 	return read, nil
 }
 
@@ -196,18 +189,12 @@ func (s *store) line(f int32) []byte {
 
 // Close releases files and memory.
 func (s *store) Close() error {
-	var errs []error
 	if s.course.window != nil {
 		s.course.window.Free()
 	}
-	if s.loaders != nil {
-		errs = append(errs, s.loaders.Close())
-	}
+	err := s.table.Close()
 	if s.side != nil {
-		errs = append(errs, s.side.close())
-	}
-	if s.table.file != nil {
-		errs = append(errs, s.table.file.Close())
+		s.side.close()
 	}
 	if s.copies != nil {
 		s.copies.Close()
@@ -215,7 +202,7 @@ func (s *store) Close() error {
 	if s.levels.host != nil {
 		s.levels.host.Free()
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Open takes the memory of the levels, and opens the features and the batches.

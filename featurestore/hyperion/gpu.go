@@ -2,7 +2,6 @@ package hyperion
 
 import (
 	"errors"
-	"fmt"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
@@ -23,12 +22,10 @@ import (
 //
 // Training batches land in two places in turn, evaluation batches in a third.
 type gpu struct {
-	gpurows.Table
+	gpurows.Frames
 	facts            *featurestore.Facts
-	near, rows       int64 // frames on the GPU, and all frames
-	bytes            int64 // of the device's memory
-	turns            gpurows.Turns
-	ram              *device.Host
+	near, rows       int64       // frames on the GPU, and all frames
+	bytes            int64       // of the device's memory
 	arrived, entries cuda.Buffer // rows to be copied to frames, and their entries
 	reads            *devrows.Plan
 	devices          *devrows.Reader // reads the misses of training batches on the GPU; nil: the host does
@@ -50,7 +47,7 @@ const arrivingBytes = 1 << 20
 func (g *gpu) lay(a *cuda.Arena) error {
 	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(eval))} }
 	var errs [3]error
-	errs[0] = g.turns.Lay(a, turn(false), turn(true))
+	errs[0] = g.Turns.Lay(a, turn(false), turn(true))
 	g.arrived, errs[1] = a.Take(g.arriving() * g.RowBytes())
 	g.entries, errs[2] = a.Take(4 * g.arriving())
 	return errors.Join(errs[:]...)
@@ -71,19 +68,9 @@ func (g *gpu) count(l *featurestore.Layout) {
 	l.SlotBytes, l.EvalSlotBytes = slot(false), slot(true)
 }
 
-func (g *gpu) open() (err error) {
-	if g.ram, err = device.NewHost(int(g.ramBytes())); err != nil {
-		return fmt.Errorf("rows in RAM: %w", err)
-	}
-	return g.turns.Open(&g.Table, g.bytes, g.lay, func(a *cuda.Arena) error { return g.Open(a, g.ram, 0) })
-}
+func (g *gpu) open() error { return g.OpenFrames(g.ramBytes(), g.bytes, g.lay) }
 
-func (g *gpu) close() {
-	_ = g.turns.Close(&g.Table) // fails only after a fault, which was reported
-	if g.ram != nil {
-		g.ram.Free()
-	}
-}
+func (g *gpu) close() { g.CloseFrames() }
 
 func (g *gpu) filling() (_ filling, err error) {
 	f := &gpuFilling{gpu: g}
@@ -105,7 +92,7 @@ type gpuFilling struct {
 
 func (f *gpuFilling) put(frame int32, row []byte) error {
 	if i := int64(frame) - f.near; i >= 0 {
-		copy(f.ram.Bytes()[i*f.RowBytes():], row)
+		copy(f.Frames.RAM.Bytes()[i*f.RowBytes():], row)
 		return nil
 	}
 	copy(f.rows.Bytes()[f.n*len(row):], row)
@@ -124,7 +111,7 @@ func (f *gpuFilling) place() error {
 		return nil
 	}
 	return f.Device.Attached(func() error {
-		s := f.turns.Stream()
+		s := f.Turns.Stream()
 		if err := s.CopyIn(f.arrived, f.rows.Bytes()[:int64(n)*f.RowBytes()]); err != nil {
 			return err
 		}
@@ -172,10 +159,7 @@ func (p *pinned) free() {
 }
 
 func (g *gpu) matrix(eval bool) (_ matrix, err error) {
-	m, n := &gpuMatrix{gpu: g, turn: g.turns.Training}, int64(g.facts.Inputs(eval))
-	if eval {
-		m.turn = g.turns.Evaluation
-	}
+	m, n := &gpuMatrix{gpu: g, Matrix: g.Turns.NewMatrix(eval)}, int64(g.facts.Inputs(eval))
 	if m.ids, err = g.pin(4 * n); err != nil {
 		return nil, err
 	}
@@ -195,15 +179,14 @@ func (g *gpu) matrix(eval bool) (_ matrix, err error) {
 // table that make up the matrix.
 type gpuMatrix struct {
 	*gpu
-	turn      func() *gpurows.Turn
+	gpurows.Matrix
 	rows, ids *pinned
 	slot      *devrows.Slot // if the GPU reads; rows is unused then
-	n         int           // input nodes
 	places    []int32
 }
 
 func (m *gpuMatrix) begin(held, places []int32) (near int) {
-	m.n, m.places = len(held), places
+	m.places = places
 	ids := m.ids.Uint32s()
 	for i, frame := range held {
 		switch {
@@ -223,27 +206,25 @@ func (m *gpuMatrix) put(k int, row []byte) error {
 	return nil
 }
 
-func (m *gpuMatrix) assemble()      {}
-func (m *gpuMatrix) memory() []byte { return nil }
-func (m *gpuMatrix) x() []float32   { return nil }
+func (m *gpuMatrix) Assemble(int) {}
 
-// fill submits the copies of the rows read and of the entries and, after them on the table's stream, the
+// Fill submits the copies of the rows read and of the entries and, after them on the table's stream, the
 // gather.
-func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	t := m.turn()
+func (m *gpuMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t := m.Turn()
 	landing := m.near + t.Landing(int64(m.facts.Inputs(false)))
 	for k, place := range m.places {
 		m.ids.Uint32s()[place] = uint32(landing + int64(k))
 	}
-	if n := int64(len(m.places)) * m.RowBytes(); n > 0 {
-		if err := m.bring(copies, m.Rows().Slice(landing*m.RowBytes(), n)); err != nil {
+	if read := int64(len(m.places)) * m.RowBytes(); read > 0 {
+		if err := m.bring(copies, m.Rows().Slice(landing*m.RowBytes(), read)); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:m.n], m.n); err != nil {
+	if err := m.Turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:n], n); err != nil {
 		return nil, err
 	}
-	return m.turns.End(t)
+	return m.Turns.End(t)
 }
 
 // bring submits the copies of the rows read to rows of the table.
@@ -256,7 +237,7 @@ func (m *gpuMatrix) bring(copies *cuda.Stream, to cuda.Buffer) error {
 
 func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
 
-func (m *gpuMatrix) free() {
+func (m *gpuMatrix) Free() {
 	if m.slot != nil {
 		m.slot.Free()
 	} else {

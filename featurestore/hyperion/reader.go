@@ -69,13 +69,13 @@ func (r *reader) submit() error {
 		r.batch = r.batch[:0]
 		for r.next < len(r.nodes) && len(r.reads) < cap(r.reads) && len(r.batch) < cap(r.batch) {
 			off, n, served := r.planner.Next(r.nodes[r.next:], r.Facts.RowBytes, r.Size())
-			r.batch = append(r.batch, iostack.Request{File: r.file, Offset: off, Buf: r.landing(len(r.reads))[:n]})
+			r.batch = append(r.batch, iostack.Request{File: r.Files.Rows, Offset: off, Buf: r.landing(len(r.reads))[:n]})
 			r.reads = append(r.reads, read{off, n, served})
-			r.counts.BytesRead += iostack.Extent(r.file, off, n)
+			r.counts.BytesRead += iostack.Extent(r.Files.Rows, off, n)
 			r.next += served
 		}
 		r.counts.Requests += int64(len(r.batch))
-		if err := r.stack.Submit(&r.group, r.batch); err != nil {
+		if err := r.Stack.Submit(&r.group, r.batch); err != nil {
 			return err
 		}
 	}
@@ -88,7 +88,7 @@ func (r *reader) landing(k int) []byte { return r.staging.Bytes()[k*r.most : (k+
 // Finish returns when the sink has all rows, checked. After an error of Finish or of start, call Drop.
 func (r *reader) Finish(ctx context.Context) error {
 	for len(r.reads) > 0 {
-		if err := r.stack.Wait(ctx, &r.group); err != nil {
+		if err := r.Stack.Wait(ctx, &r.group); err != nil {
 			return r.Damaged(err)
 		}
 		if err := r.take(); err != nil {
@@ -103,7 +103,7 @@ func (r *reader) Finish(ctx context.Context) error {
 
 // Drop gives the reads up. No page lands after it returns.
 func (r *reader) Drop() {
-	iostack.Drop(r.stack, &r.group)
+	iostack.Drop(r.Stack, &r.group)
 	r.reads, r.next = r.reads[:0], len(r.nodes)
 }
 
@@ -112,7 +112,7 @@ func (r *reader) take() error {
 	k, row := r.first, int64(r.Facts.RowBytes)
 	for i, d := range r.reads {
 		b := r.landing(i)[:d.n]
-		if err := r.pages.Verify(r.file.Name(), d.off, b); err != nil {
+		if err := r.Sums.Verify(r.Files.Rows.Name(), d.off, b); err != nil {
 			return err
 		}
 		for ; d.served > 0; d.served-- {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 
-	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
-	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
@@ -45,61 +44,32 @@ type matrix interface {
 	device() *devrows.Slot
 	// put takes the k-th missed row.
 	put(k int, row []byte) error
-	// assemble completes the matrix, or the inputs from which fill makes it.
-	assemble()
-	// See featurestore.Slot.
-	memory() []byte
-	x() []float32
-	fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
-	free()
+	machine.Matrix
 }
 
 // store is the store and its one view.
 type store struct {
 	*levels
 	own
-	stack   iostack.Stack
-	side    side
-	ranks   *device.Host // by node
-	file    iostack.File
-	loaders featurestore.Loaders
+	machine.Files
+	machine.Stateless
+	side side
 
-	pages  *binio.Sums      // of the file's pages; nil before Fill
 	policy residency.Policy // static; its Batch changes nothing
 	filled bool
-
-	devices *devrows.Reader // submits reads on the GPU; nil: the host does
 }
 
-func (s *store) open() (err error) {
-	if s.ranks, err = device.NewHost(int(s.RanksBytes())); err != nil {
+func (s *store) open(stack iostack.Stack, gpuOf *cuda.Device) (err error) {
+	if err = s.Files.Open(s.Table, stack, s.own.reads, gpuOf); err != nil {
 		return err
 	}
-	if s.file, err = s.stack.Open(s.Data.FeaturesPath()); err != nil {
-		return err
-	}
-	if err = s.Whole(s.file.Name(), s.file.Size()); err != nil {
-		return err
-	}
-	if s.loaders, err = s.Source.Open(s.stack); err != nil {
-		return err
-	}
-	if s.own.reads != nil {
-		g := s.side.(*gpu)
-		if s.devices, err = s.own.reads.Open(s.stack, g.Device); err != nil {
-			return err
-		}
-		g.devices = s.devices
-		if err = s.devices.Check(s.file); err != nil {
-			return err
-		}
+	if g, ok := s.side.(*gpu); ok {
+		g.devices = s.Devices
 	}
 	return s.side.open()
 }
 
 func (s *store) View(int) featurestore.View { return s }
-func (s *store) State() ([]byte, error)     { return nil, nil }
-func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill reads the ranks, the checksums of the features' pages (which it makes if the file is missing), and
 // the rows and lists to hold. They are the same for every batch, so later calls read nothing.
@@ -107,22 +77,19 @@ func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (read in
 	if s.filled {
 		return 0, nil
 	}
-	if err := s.Source.Ranks(s.ranks.Uint32s()[:s.Facts.Nodes]); err != nil {
+	if err := s.ReadRanks(); err != nil {
 		return 0, err
 	}
 	if read, err = s.hold(ctx, rep); err != nil {
 		return 0, err
 	}
-	if s.pages == nil {
-		pages, n, err := s.Data.PageSums(ctx, rep)
-		if err != nil {
-			return 0, err
-		}
-		s.pages, read = pages, read+n
+	sums, err := s.ReadSums(ctx, rep)
+	if err != nil {
+		return 0, err
 	}
 	rows, err := s.fill(ctx, rep)
 	s.filled = err == nil
-	return read + rows, err
+	return read + sums + rows, err
 }
 
 // hold chooses the rows and lists to hold, and makes the source hold the lists.
@@ -213,25 +180,15 @@ func (f *frames) put(k int, row []byte) error { return f.filling.put(f.held[k], 
 
 // Close releases files and memory.
 func (s *store) Close() error {
-	var errs []error
-	if s.loaders != nil {
-		errs = append(errs, s.loaders.Close())
-	}
-	errs = append(errs, s.devices.Close())
-	if s.file != nil {
-		errs = append(errs, s.file.Close())
-	}
+	err := s.Files.Close()
 	s.side.close()
-	if s.ranks != nil {
-		s.ranks.Free()
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Open takes the memory of the cache, and opens the features and the batches.
 func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
-	s := &store{levels: v, own: l.Own.(own), stack: stack, side: v.side(&l)}
-	if err := s.open(); err != nil {
+	s := &store{levels: v, own: l.Own.(own), side: v.side(&l)}
+	if err := s.open(stack, l.GPU); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil

@@ -3,7 +3,6 @@ package memory
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"diskgnn/dataset"
 	"diskgnn/device"
@@ -18,18 +17,17 @@ import (
 // gpuTable has all rows for a GPU, by rank: the hottest in its memory, the others in RAM. The GPU gathers. In
 // fill, the GPU also moves the rows from the dataset's order to the order of ranks.
 type gpuTable struct {
-	gpurows.Table
+	gpurows.Frames
 	facts *featurestore.Facts
 	bytes int64 // of the device's memory
-	turns gpurows.Turns
-	ram   *device.Host // the rows that the GPU does not hold
 
 	// Rows to be moved to their places, and their ranks.
 	landed, entries cuda.Buffer
 }
 
 func newGPUTable(f *featurestore.Facts, l *featurestore.Layout) *gpuTable {
-	return &gpuTable{facts: f, bytes: l.GPUBytes, Table: gpurows.Table{Device: l.GPU, Near: l.GPURows, DType: f.DType, Dim: f.Dim}}
+	return &gpuTable{facts: f, bytes: l.GPUBytes,
+		Frames: gpurows.Frames{Table: gpurows.Table{Device: l.GPU, Near: l.GPURows, DType: f.DType, Dim: f.Dim}}}
 }
 
 // carriedRows returns the most rows that one piece completes. The first of them may begin in earlier pieces.
@@ -39,7 +37,7 @@ func (t *gpuTable) carriedRows() int64 { return dataset.Granule/t.RowBytes() + 1
 func (t *gpuTable) lay(a *cuda.Arena) error {
 	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(t.facts.Inputs(eval))} }
 	var errs [3]error
-	errs[0] = t.turns.Lay(a, turn(false), turn(true))
+	errs[0] = t.Turns.Lay(a, turn(false), turn(true))
 	t.landed, errs[1] = a.Take(t.carriedRows() * t.RowBytes())
 	t.entries, errs[2] = a.Take(4 * t.carriedRows())
 	return errors.Join(errs[:]...)
@@ -53,19 +51,9 @@ func (t *gpuTable) count(l *featurestore.Layout) {
 	l.SlotBytes, l.EvalSlotBytes = machine.Pages(4*int64(t.facts.Inputs(false))), machine.Pages(4*int64(t.facts.Inputs(true)))
 }
 
-func (t *gpuTable) open() (err error) {
-	if t.ram, err = device.NewHost(int(t.farBytes())); err != nil {
-		return fmt.Errorf("rows in RAM: %w", err)
-	}
-	return t.turns.Open(&t.Table, t.bytes, t.lay, func(a *cuda.Arena) error { return t.Open(a, t.ram, 0) })
-}
+func (t *gpuTable) open() error { return t.OpenFrames(t.farBytes(), t.bytes, t.lay) }
 
-func (t *gpuTable) close() {
-	_ = t.turns.Close(&t.Table) // fails only after a fault, which was reported
-	if t.ram != nil {
-		t.ram.Free()
-	}
-}
+func (t *gpuTable) close() { t.CloseFrames() }
 
 // headBytes returns the bytes before the content of a piece in its part of the staging memory: room for the
 // beginning of a row that the piece completes. The ranks of the completed rows follow the content.
@@ -89,7 +77,7 @@ func (t *gpuTable) fill(ctx context.Context, r *tableReader, ranks []uint32, rep
 			return err
 		}
 		read, err = r.read(ctx, rep, pieces{room: p.room, take: p.take})
-		return errors.Join(err, t.turns.Stream().Synchronize())
+		return errors.Join(err, t.Turns.Stream().Synchronize())
 	})
 	return read, err
 }
@@ -148,7 +136,7 @@ func (p *placing) take(i int, content []byte) error {
 	if n > 0 {
 		copy(entries, p.ranks[:n])
 		p.ranks = p.ranks[n:]
-		s := p.turns.Stream()
+		s := p.Turns.Stream()
 		if err := s.CopyIn(p.landed, rows[:n*p.RowBytes()]); err != nil {
 			return err
 		}
@@ -170,10 +158,7 @@ func (p *placing) take(i int, content []byte) error {
 }
 
 func (t *gpuTable) matrix(eval bool) (matrix, error) {
-	m := &gpuMatrix{gpuTable: t, turn: t.turns.Training}
-	if eval {
-		m.turn = t.turns.Evaluation
-	}
+	m := &gpuMatrix{gpuTable: t, Matrix: t.Turns.NewMatrix(eval)}
 	var err error
 	if m.ids, err = device.NewHost(4 * t.facts.Inputs(eval)); err != nil {
 		return nil, err
@@ -188,7 +173,7 @@ func (t *gpuTable) matrix(eval bool) (matrix, error) {
 // gpuMatrix is a slot's memory for matrices that the GPU assembles: the ranks of the input nodes.
 type gpuMatrix struct {
 	*gpuTable
-	turn func() *gpurows.Turn
+	gpurows.Matrix
 	ids  *device.Host
 	pins *gpurows.Pins
 }
@@ -202,20 +187,18 @@ func (m *gpuMatrix) name(input, ranks []uint32) int {
 	return m.NearOf(input)
 }
 
-func (m *gpuMatrix) assemble(int)    {}
-func (m *gpuMatrix) memory() []byte  { return nil }
-func (m *gpuMatrix) x(int) []float32 { return nil }
+func (m *gpuMatrix) Assemble(int) {}
 
-// fill submits the copy of the ranks and, after it on the table's stream, the gather.
-func (m *gpuMatrix) fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	t := m.turn()
-	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:rows], rows); err != nil {
+// Fill submits the copy of the ranks and, after it on the table's stream, the gather.
+func (m *gpuMatrix) Fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	t := m.Turn()
+	if err := m.Turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:rows], rows); err != nil {
 		return nil, err
 	}
-	return m.turns.End(t)
+	return m.Turns.End(t)
 }
 
-func (m *gpuMatrix) free() {
+func (m *gpuMatrix) Free() {
 	m.pins.Free()
 	m.ids.Free()
 }

@@ -17,7 +17,6 @@ import (
 	"fmt"
 
 	"diskgnn/dataset"
-	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
@@ -46,13 +45,8 @@ type levels struct{ *machine.Table }
 
 // Open implements machine.Levels.
 func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (_ featurestore.Store, err error) {
-	s := &store{source: v.Source, facts: &v.Facts, reader: tableReader{v.Table, stack}}
-	s.table = v.table(&l)
-	var errs [3]error
-	s.ranks, errs[0] = device.NewHost(int(v.RanksBytes()))
-	s.loaders, errs[1] = v.Source.Open(stack)
-	errs[2] = s.table.open()
-	if err := errors.Join(errs[:]...); err != nil {
+	s := &store{reader: tableReader{v.Table, stack}, table: v.table(&l)}
+	if err := errors.Join(s.OpenBatches(v.Table, stack), s.table.open()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -76,56 +70,41 @@ type matrix interface {
 	// name copies the input nodes, and replaces them in input by their ranks. It returns the number of their
 	// rows in the GPU's memory.
 	name(input, ranks []uint32) (near int)
-	// assemble completes the matrix of the given number of input nodes, or the inputs from which fill makes
-	// it.
-	assemble(rows int)
-	// See featurestore.Slot.
-	memory() []byte
-	x(rows int) []float32
-	fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
-	free()
+	machine.Matrix
 }
 
 // store is the store and its one view.
 type store struct {
-	source  featurestore.Source
-	facts   *featurestore.Facts
-	reader  tableReader
-	table   table
-	ranks   *device.Host // by node
-	loaders featurestore.Loaders
+	machine.Files
+	machine.Stateless
+	reader tableReader
+	table  table
 }
 
 func (s *store) View(int) featurestore.View { return s }
-func (s *store) State() ([]byte, error)     { return nil, nil }
-func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill reads the ranks and all rows. Both are the same for every batch.
 func (s *store) Fill(ctx context.Context, _ int, rep progress.Reporter) (int64, error) {
-	ranks := s.ranks.Uint32s()[:s.facts.Nodes]
-	if err := s.source.Ranks(ranks); err != nil {
+	if err := s.ReadRanks(); err != nil {
 		return 0, err
 	}
-	return s.table.fill(ctx, &s.reader, ranks, rep)
+	return s.table.fill(ctx, &s.reader, s.Ranks(), rep)
 }
 
 func (s *store) Close() error {
-	var err error
-	if s.loaders != nil {
-		err = s.loaders.Close()
-	}
+	err := s.Files.Close()
 	s.table.close()
-	if s.ranks != nil {
-		s.ranks.Free()
-	}
 	return err
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	sl := &slot{store: s}
+	sl := new(slot)
+	sl.Files = &s.Files
 	var errs [2]error
-	sl.Loader, errs[0] = s.loaders.NewLoader(eval)
-	sl.matrix, errs[1] = s.table.matrix(eval)
+	sl.Loader, errs[0] = s.Loaders.NewLoader(eval)
+	if sl.matrix, errs[1] = s.table.matrix(eval); errs[1] == nil {
+		sl.Of = sl.matrix
+	}
 	if err := errors.Join(errs[:]...); err != nil {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
@@ -135,8 +114,7 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // slot implements featurestore.Slot.
 type slot struct {
-	featurestore.Loaded
-	store  *store
+	machine.Slot
 	matrix matrix
 }
 
@@ -145,34 +123,8 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sl.Rows.RAMRows, sl.Rows.GPURows = len(input), sl.matrix.name(input, sl.store.ranks.Uint32s())
+	sl.Rows.RAMRows, sl.Rows.GPURows = len(input), sl.matrix.name(input, sl.Files.Ranks())
 	return nil
-}
-
-// Wait waits for the graph, if LoadGraph has not: then the batch was given up.
-func (sl *slot) Wait(ctx context.Context) error { return sl.Loader.Wait(ctx) }
-
-func (sl *slot) Assemble(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	sl.matrix.assemble(len(sl.Batch().Input))
-	return nil
-}
-
-func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.Batch().Input)) }
-
-func (sl *slot) Matrix() []byte { return sl.matrix.memory() }
-
-func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return sl.matrix.fill(len(sl.Batch().Input), copies, x)
-}
-
-func (sl *slot) Free() {
-	sl.Loaded.Free()
-	if sl.matrix != nil {
-		sl.matrix.free()
-	}
 }
 
 // Plan counts the memory of the store for all rows. A GPU has the rows that the options ask for, or all that

@@ -8,6 +8,7 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/mapped"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -16,12 +17,12 @@ import (
 // store is the store and its one view.
 type store struct {
 	*levels
+	machine.Files
+	machine.Stateless
 	confined bool         // the kernel evicts pages, and counts its reads
 	mapping  *mapped.File // of the features
 	threads  *threads
 	sets     *device.Host // memory of pages
-	ranks    *device.Host // by node
-	loaders  featurestore.Loaders
 
 	mu    sync.Mutex // held while a batch is gathered
 	pages *pages
@@ -31,7 +32,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.sets, err = device.NewHost(int(2 * 4 * words(s.filePages()))); err != nil {
 		return err
 	}
-	if s.ranks, err = device.NewHost(int(s.RanksBytes())); err != nil {
+	if err = s.OpenBatches(s.Table, stack); err != nil {
 		return err
 	}
 	s.pages = newPages(s.Size(), s.page, int64(s.Facts.RowBytes), o.pages, s.sets.Uint32s())
@@ -42,9 +43,6 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 		return err
 	}
 	s.mapping.Advise(mapped.Random)
-	if s.loaders, err = s.Source.Open(stack); err != nil {
-		return err
-	}
 	s.confined = o.confined
 	s.threads = newThreads(o.threads, s.mapping, s.Facts.DType, s.Facts.Dim)
 	s.threads.counts = o.confined
@@ -52,12 +50,10 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 }
 
 func (s *store) View(int) featurestore.View { return s }
-func (s *store) State() ([]byte, error)     { return nil, nil }
-func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill reads the ranks, and drops the features from the page cache, which begins empty.
 func (s *store) Fill(context.Context, int, progress.Reporter) (int64, error) {
-	if err := s.Source.Ranks(s.ranks.Uint32s()[:s.Facts.Nodes]); err != nil {
+	if err := s.ReadRanks(); err != nil {
 		return 0, err
 	}
 	s.mu.Lock()
@@ -117,16 +113,12 @@ func (s *store) Close() error {
 	if s.threads != nil {
 		s.threads.close()
 	}
-	if s.loaders != nil {
-		errs = append(errs, s.loaders.Close())
-	}
+	errs = append(errs, s.Files.Close())
 	if s.mapping != nil {
 		errs = append(errs, s.mapping.Close())
 	}
-	for _, h := range []*device.Host{s.sets, s.ranks} {
-		if h != nil {
-			h.Free()
-		}
+	if s.sets != nil {
+		s.sets.Free()
 	}
 	return errors.Join(errs...)
 }
@@ -140,7 +132,7 @@ type slot struct {
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl := &slot{store: s}
-	if err := sl.Open(s.loaders, &s.Facts, eval); err != nil {
+	if err := sl.Open(s.Loaders, &s.Facts, eval); err != nil {
 		sl.Free()
 		return nil, err
 	}
@@ -154,7 +146,7 @@ func (sl *slot) Start(r featurestore.Ref) error {
 }
 
 func (sl *slot) LoadGraph(ctx context.Context) error {
-	if err := sl.LoadRanked(ctx, sl.store.ranks.Uint32s()); err != nil {
+	if err := sl.LoadRanked(ctx, sl.store.Ranks()); err != nil {
 		return err
 	}
 	sl.waiting = true

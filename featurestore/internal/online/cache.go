@@ -3,9 +3,9 @@ package online
 import (
 	"context"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 )
 
 // cache has the frames, for matrices of the host or of a GPU. A frame holds a row in the dataset's type.
@@ -37,13 +37,7 @@ type matrix interface {
 	land(held, into []int32, places []uint32) (rows []byte, near int)
 	// device returns the slot that reads misses on the GPU; nil: the host reads them, and they land in rows.
 	device() *devrows.Slot
-	// assemble completes the matrix once the misses have landed, and copies admitted rows to their frames.
-	// On a GPU it prepares the lists with which fill does so.
-	assemble()
-	// See featurestore.Slot. inputs is the number of input nodes of the batch.
-	memory() []byte
-	x(inputs int) []float32
-	fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
-	// free releases the memory that open took.
-	free()
+	// Assemble also copies admitted rows to their frames, once the misses have landed. On a GPU, Fill does so
+	// with the lists that Assemble prepares. Free releases the memory that open took.
+	machine.Matrix
 }

@@ -3,7 +3,6 @@ package online
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
@@ -27,14 +26,12 @@ import (
 // A second kernel copies the admitted misses, which are the first ones, to their frames. Both kernels run
 // on the table's stream in the order in which batches compute, and the CPU waits for neither.
 type gpuCache struct {
-	gpurows.Table // its near rows are the first frames, and the landings of misses
-	facts         *featurestore.Facts
-	near, frames  int64
-	bytes         int64 // of the device's memory
-	turns         gpurows.Turns
-	ram           *device.Host
-	reads         *devrows.Plan   // for misses of training batches by the GPU; nil: the host reads
-	devices       *devrows.Reader // opened from reads
+	gpurows.Frames // its near rows are the first frames, and the landings of misses
+	facts          *featurestore.Facts
+	near, frames   int64
+	bytes          int64           // of the device's memory
+	reads          *devrows.Plan   // for misses of training batches by the GPU; nil: the host reads
+	devices        *devrows.Reader // opened from reads
 }
 
 func newOnGPU(f *featurestore.Facts, o own) *gpuCache {
@@ -59,7 +56,7 @@ func (c *gpuCache) entry(frame int32) uint32 {
 // lay takes the device memory, without the rows, out of the arena: entries of a matrix's rows, and entries
 // of the frames for admitted rows.
 func (c *gpuCache) lay(a *cuda.Arena) error {
-	return c.turns.Lay(a, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(false))}, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(true))})
+	return c.Turns.Lay(a, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(false))}, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(true))})
 }
 
 func (c *gpuCache) ramBytes() int64 {
@@ -72,19 +69,9 @@ func (c *gpuCache) count(l *featurestore.Layout) {
 	l.RAMBytes += c.ramBytes()
 }
 
-func (c *gpuCache) open() (err error) {
-	if c.ram, err = device.NewHost(int(c.ramBytes())); err != nil {
-		return fmt.Errorf("frames in RAM: %w", err)
-	}
-	return c.turns.Open(&c.Table, c.bytes, c.lay, func(a *cuda.Arena) error { return c.Open(a, c.ram, 0) })
-}
+func (c *gpuCache) open() error { return c.OpenFrames(c.ramBytes(), c.bytes, c.lay) }
 
-func (c *gpuCache) close() {
-	_ = c.turns.Close(&c.Table) // fails only after a fault, which was reported
-	if c.ram != nil {
-		c.ram.Free()
-	}
-}
+func (c *gpuCache) close() { c.CloseFrames() }
 
 // stagedRows returns the number of rows that refill copies to the GPU at a time.
 func (c *gpuCache) stagedRows() int64 { return min(c.near, max(1, roundBytes/c.RowBytes())) }
@@ -93,7 +80,7 @@ func (c *gpuCache) refillBytes() int64 {
 	return binio.AlignUp(c.stagedRows()*c.RowBytes(), device.PageSize)
 }
 
-func (c *gpuCache) settle() error { return c.Device.Attached(c.turns.Stream().Synchronize) }
+func (c *gpuCache) settle() error { return c.Device.Attached(c.Turns.Stream().Synchronize) }
 
 // refill reads rows for frames on the GPU into staging memory and copies them. It reads the other rows into
 // their frames in RAM.
@@ -113,23 +100,20 @@ func (c *gpuCache) refill(ctx context.Context, m *memory, r *reader, nodes []uin
 			return err
 		}
 	}
-	return r.read(ctx, nodes[near:], c.ram.Bytes())
+	return r.read(ctx, nodes[near:], c.Frames.RAM.Bytes())
 }
 
 // put copies rows into the frames on the GPU from the given one on, and waits for the copy.
 func (c *gpuCache) put(frame int64, rows []byte) error {
 	return c.Device.Attached(func() error {
-		s := c.turns.Stream()
+		s := c.Turns.Stream()
 		return errors.Join(s.CopyIn(c.Rows().Slice(frame*c.RowBytes(), int64(len(rows))), rows), s.Synchronize())
 	})
 }
 
 func (c *gpuCache) matrix(m *memory, eval bool) matrix {
 	n := int64(c.facts.Inputs(eval))
-	g := &gpuMatrix{gpuCache: c, turn: c.turns.Training, ids: m.host(8 * n), own: c.reads != nil && !eval}
-	if eval {
-		g.turn = c.turns.Evaluation
-	}
+	g := &gpuMatrix{gpuCache: c, Matrix: c.Turns.NewMatrix(eval), ids: m.host(8 * n), own: c.reads != nil && !eval}
 	if g.own {
 		n = 0
 	}
@@ -141,7 +125,7 @@ func (c *gpuCache) matrix(m *memory, eval bool) matrix {
 // entries of the matrix's rows, and the entries of frames that change.
 type gpuMatrix struct {
 	*gpuCache
-	turn   func() *gpurows.Turn
+	gpurows.Matrix
 	stored *device.Host
 	ids    *device.Host // entries of the matrix's rows, then entries for the admitted misses
 	pins   *gpurows.Pins
@@ -167,7 +151,7 @@ func (m *gpuMatrix) open() (err error) {
 
 func (m *gpuMatrix) device() *devrows.Slot { return m.slot }
 
-func (m *gpuMatrix) free() {
+func (m *gpuMatrix) Free() {
 	if m.slot != nil {
 		m.slot.Free()
 		m.slot = nil
@@ -201,9 +185,9 @@ func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near
 	return m.stored.Bytes(), near
 }
 
-// assemble sets the entries: the turn, and so the place of misses, is known now.
-func (m *gpuMatrix) assemble() {
-	m.now = m.turn()
+// Assemble sets the entries: the turn, and so the place of misses, is known now.
+func (m *gpuMatrix) Assemble(int) {
+	m.now = m.Turn()
 	n, ids, landed := len(m.held), m.ids.Uint32s(), uint32(m.landed())
 	misses := m.places
 	for i, frame := range m.held {
@@ -222,9 +206,6 @@ func (m *gpuMatrix) assemble() {
 // landed returns the entry of the first landed miss.
 func (m *gpuMatrix) landed() int64 { return m.near + m.now.Landing(int64(m.facts.Inputs(false))) }
 
-func (m *gpuMatrix) memory() []byte  { return nil }
-func (m *gpuMatrix) x(int) []float32 { return nil }
-
 // bring submits the copies of the misses to their landing.
 func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
 	if m.slot != nil {
@@ -233,21 +214,21 @@ func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
 	return copies.CopyIn(misses, m.stored.Bytes()[:misses.Bytes()])
 }
 
-// fill submits the copies of the misses and of the entries and, after them on the table's stream, the gather
+// Fill submits the copies of the misses and of the entries and, after them on the table's stream, the gather
 // and the copies of admitted misses to frames.
-func (m *gpuMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *gpuMatrix) Fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
 	t, row := m.now, m.RowBytes()
 	misses := m.Rows().Slice(m.landed()*row, int64(m.read)*row)
 	if err := m.bring(copies, misses); err != nil {
 		return nil, err
 	}
-	if err := m.turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:inputs+m.admitted], inputs); err != nil {
+	if err := m.Turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:inputs+m.admitted], inputs); err != nil {
 		return nil, err
 	}
 	if n := int64(m.admitted); n > 0 {
-		if err := m.Place(m.turns.Stream(), misses.Slice(0, n*row), t.IDs.Slice(4*int64(inputs), 4*n), m.admitted); err != nil {
+		if err := m.Place(m.Turns.Stream(), misses.Slice(0, n*row), t.IDs.Slice(4*int64(inputs), 4*n), m.admitted); err != nil {
 			return nil, err
 		}
 	}
-	return m.turns.End(t)
+	return m.Turns.End(t)
 }

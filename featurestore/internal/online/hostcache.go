@@ -4,10 +4,9 @@ import (
 	"context"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/copier"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -16,10 +15,9 @@ import (
 
 // hostCache has frames in RAM. The CPU gathers.
 type hostCache struct {
+	machine.Frames
 	facts  *featurestore.Facts
 	frames int64
-	rows   *device.Host
-	copies *copier.Copier
 }
 
 func (c *hostCache) bytes() int64 {
@@ -28,37 +26,23 @@ func (c *hostCache) bytes() int64 {
 
 func (c *hostCache) count(l *featurestore.Layout) { l.RAMBytes += c.bytes() }
 
-func (c *hostCache) open() (err error) {
-	if c.rows, err = device.NewHost(int(c.bytes())); err != nil {
-		return err
-	}
-	c.copies = copier.New(copier.Enough())
-	c.copies.Start()
-	return nil
-}
+func (c *hostCache) open() error { return c.Open(c.bytes()) }
 
-func (c *hostCache) close() {
-	if c.copies != nil {
-		c.copies.Close()
-	}
-	if c.rows != nil {
-		c.rows.Free()
-	}
-}
+func (c *hostCache) close() { c.Close() }
 
 func (c *hostCache) settle() error { return nil }
 
 // refill reads the rows into their frames.
 func (c *hostCache) refill(ctx context.Context, _ *memory, r *reader, nodes []uint32) error {
-	return r.read(ctx, nodes, c.rows.Bytes())
+	return r.read(ctx, nodes, c.RAM.Bytes())
 }
 
 func (c *hostCache) refillBytes() int64 { return 0 }
 
 func (c *hostCache) matrix(m *memory, eval bool) matrix {
 	f, n := c.facts, c.facts.Inputs(eval)
-	h := &hostMatrix{cache: c, mem: m.host(4 * int64(n) * int64(f.Dim))}
-	if h.stored = h.mem; f.DType != dtype.Float32 {
+	h := &hostMatrix{cache: c, HostMatrix: machine.HostMatrix{RAM: m.host(4 * int64(n) * int64(f.Dim)), Dim: f.Dim}}
+	if h.stored = h.RAM; f.DType != dtype.Float32 {
 		h.stored = m.host(int64(n) * int64(f.RowBytes))
 	}
 	return h
@@ -66,9 +50,9 @@ func (c *hostCache) matrix(m *memory, eval bool) matrix {
 
 // hostMatrix is a matrix in RAM, and the misses in its order. Misses in float32 land in the matrix itself.
 type hostMatrix struct {
+	machine.HostMatrix
 	cache      *hostCache
-	mem        *device.Host
-	stored     *device.Host // misses in the dataset's type; the same as mem for float32
+	stored     *device.Host // misses in the dataset's type; the matrix itself for float32
 	held, into []int32
 }
 
@@ -88,9 +72,9 @@ func (m *hostMatrix) land(held, into []int32, places []uint32) (rows []byte, nea
 	return m.stored.Bytes(), 0
 }
 
-func (m *hostMatrix) assemble() {
-	_ = m.cache.copies.Run((*gather)(m), len(m.held)) // nothing of it fails
-	_ = m.cache.copies.Run((*admit)(m), len(m.into))
+func (m *hostMatrix) Assemble(int) {
+	_ = m.cache.Copies.Run((*gather)(m), len(m.held)) // nothing of it fails
+	_ = m.cache.Copies.Run((*admit)(m), len(m.into))
 }
 
 // gather makes rows of the matrix from frames and, for types other than float32, from the misses.
@@ -99,7 +83,7 @@ type gather hostMatrix
 // Do implements copier.Work.
 func (g *gather) Do(lo, hi int, _ *[]byte) error {
 	f := g.cache.facts
-	frames, stored, x, row := g.cache.rows.Bytes(), g.stored.Bytes(), g.mem.Float32s(), f.RowBytes
+	frames, stored, x, row := g.cache.RAM.Bytes(), g.stored.Bytes(), g.RAM.Float32s(), f.RowBytes
 	for i := lo; i < hi; i++ {
 		from, k := stored, i
 		if frame := g.held[i]; frame != residency.Absent {
@@ -117,7 +101,7 @@ type admit hostMatrix
 
 // Do implements copier.Work.
 func (a *admit) Do(lo, hi int, _ *[]byte) error {
-	frames, stored, row := a.cache.rows.Bytes(), a.stored.Bytes(), a.cache.facts.RowBytes
+	frames, stored, row := a.cache.RAM.Bytes(), a.stored.Bytes(), a.cache.facts.RowBytes
 	for i := lo; i < hi; i++ {
 		if frame := int(a.into[i]); frame >= 0 {
 			copy(frames[frame*row:(frame+1)*row], stored[i*row:(i+1)*row])
@@ -126,12 +110,5 @@ func (a *admit) Do(lo, hi int, _ *[]byte) error {
 	return nil
 }
 
-func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
-
-func (m *hostMatrix) x(inputs int) []float32 { return m.mem.Float32s()[:inputs*m.cache.facts.Dim] }
-
-func (m *hostMatrix) fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return nil, copies.CopyIn(x, binio.Bytes(m.x(inputs)))
-}
-
-func (m *hostMatrix) free() {}
+// Free does nothing: the slot frees its memory.
+func (m *hostMatrix) Free() {}

@@ -5,16 +5,14 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/internal/binio"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/iostack"
 )
 
 // table is the feature file, which is read row by row.
 type table struct {
 	*levels
-	stack iostack.Stack
-	file  iostack.File
-	pages *binio.Sums // checksums of its pages; nil before Fill
+	machine.Files
 }
 
 // roundBytes bounds the bytes of a round of reads; a reader has two rounds in flight. For large rows it
@@ -79,7 +77,7 @@ func (r *reader) start(nodes, places []uint32, rows []byte) error {
 // Drop.
 func (r *reader) Finish(ctx context.Context) error {
 	for turn := 0; len(r.rounds[turn].reads) > 0; turn = 1 - turn {
-		if err := r.stack.Wait(ctx, &r.rounds[turn].group); err != nil {
+		if err := r.Stack.Wait(ctx, &r.rounds[turn].group); err != nil {
 			return r.Damaged(err)
 		}
 		if err := r.take(turn); err != nil {
@@ -107,7 +105,7 @@ func (r *reader) read(ctx context.Context, nodes []uint32, rows []byte) error {
 // Drop gives the reads up. No page lands after it returns.
 func (r *reader) Drop() {
 	for i := range r.rounds {
-		iostack.Drop(r.stack, &r.rounds[i].group)
+		iostack.Drop(r.Stack, &r.rounds[i].group)
 		r.rounds[i].reads = r.rounds[i].reads[:0]
 	}
 	r.next = len(r.nodes)
@@ -126,15 +124,15 @@ func (r *reader) submit(turn int) error {
 	for k := 0; k < r.reads && r.next < len(r.nodes); k++ {
 		off, n, served := r.design.Planner.Next(r.nodes[r.next:], r.Facts.RowBytes, r.Size())
 		q.reads = append(q.reads, read{off, n, served})
-		r.req[k] = iostack.Request{File: r.file, Offset: off, Buf: r.buffer(turn, k)[:n]}
-		r.counts.BytesRead += iostack.Extent(r.file, off, n)
+		r.req[k] = iostack.Request{File: r.Files.Rows, Offset: off, Buf: r.buffer(turn, k)[:n]}
+		r.counts.BytesRead += iostack.Extent(r.Files.Rows, off, n)
 		r.next += served
 	}
 	if len(q.reads) == 0 {
 		return nil
 	}
 	r.counts.Requests += int64(len(q.reads))
-	return r.stack.Submit(&q.group, r.req[:len(q.reads)])
+	return r.Stack.Submit(&q.group, r.req[:len(q.reads)])
 }
 
 // take checks the pages of a round, and copies its rows to their places.
@@ -142,7 +140,7 @@ func (r *reader) take(turn int) error {
 	q, i, row := &r.rounds[turn], r.rounds[turn].first, int64(r.Facts.RowBytes)
 	for k, d := range q.reads {
 		page := r.buffer(turn, k)[:d.n]
-		if err := r.pages.Verify(r.file.Name(), d.off, page); err != nil {
+		if err := r.Sums.Verify(r.Files.Rows.Name(), d.off, page); err != nil {
 			return err
 		}
 		for ; d.served > 0; d.served-- {

@@ -4,23 +4,21 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 )
 
 // slot implements featurestore.Slot and featurestore.Landing.
 type slot struct {
-	featurestore.Loaded
+	machine.Landing
 	store  *store
-	eval   bool
 	memory memory
 	buffers
 
 	ahead int64 // bytes that the window read
 	turn  *turn
-	reads devrows.Flight
 }
 
 // buffers is the memory of a slot, but for the loader's.
@@ -54,23 +52,25 @@ func (v *levels) slotBytes(of cache, eval bool, reads *devrows.Plan) int64 {
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
-	sl := &slot{store: s, eval: eval, turn: newTurn()}
-	sl.lay(&sl.memory, &s.table, s.cache, &sl.Rows, eval, eval || s.devices == nil)
+	sl := &slot{store: s, turn: newTurn()}
+	sl.Files, sl.In = &s.table.Files, &s.order
+	sl.lay(&sl.memory, &s.table, s.cache, &sl.Rows, eval, eval || s.table.Devices == nil)
+	sl.Of = sl.matrix
 	err := sl.memory.err
 	if err == nil {
 		err = sl.matrix.open()
 	}
 	if err == nil {
-		sl.Loader, err = s.loaders.NewLoader(eval)
+		sl.Loader, err = s.table.Loaders.NewLoader(eval)
 	}
 	if err == nil && sl.reader != nil {
-		err = s.table.stack.Register(sl.reader.staging.Bytes())
+		err = sl.Register(sl.reader.staging.Bytes())
 	}
 	if err != nil {
 		sl.Free()
 		return nil, fmt.Errorf("slot: %w", err)
 	}
-	sl.reads = devrows.Flight{GPU: sl.matrix.device(), Host: sl.reader}
+	sl.Reads = devrows.Flight{GPU: sl.matrix.device(), Host: sl.reader}
 	if !eval {
 		s.course.add(1)
 	}
@@ -79,11 +79,8 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 
 // Start submits the read of the graph. The rows to read follow from the graph.
 func (sl *slot) Start(r featurestore.Ref) error {
-	if err := sl.Landed(); err != nil { // of the batch before, if it was given up
-		return err
-	}
 	sl.ahead = 0
-	return sl.Loaded.Start(r)
+	return sl.Landing.Start(r)
 }
 
 // LoadGraph decodes the graph, makes the policy decide, and submits the first reads of missed rows.
@@ -103,7 +100,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 		}
 	}
 	rows, near := sl.matrix.land(held, into, sl.places)
-	misses, ranks := 0, sl.store.ranks.Uint32s()
+	misses, ranks := 0, sl.store.table.Ranks()
 	for i, v := range nodes {
 		if held[i] == residency.Absent {
 			sl.missed[misses] = v
@@ -112,43 +109,13 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 		nodes[i] = ranks[v]
 	}
 	sl.Rows.RAMRows, sl.Rows.GPURows = len(nodes)-misses, near
-	return sl.reads.Begin(sl.Ref, func() error {
-		if d := sl.reads.GPU; d != nil {
+	return sl.Reads.Begin(sl.Ref, func() error {
+		if d := sl.Reads.GPU; d != nil {
 			t := &sl.store.table
-			return d.Rows(t.file, sl.missed[:misses], sl.places, t.design.Planner, t.Size(), &sl.Rows)
+			return d.Rows(t.Files.Rows, sl.missed[:misses], sl.places, t.design.Planner, t.Size(), &sl.Rows)
 		}
 		return sl.reader.start(sl.missed[:misses], sl.places[:misses], rows)
 	})
-}
-
-// Landed implements featurestore.Landing.
-func (sl *slot) Landed() error { return sl.reads.Landed(sl.store.table.pages, sl.store.Damaged) }
-
-var _ featurestore.Landing = (*slot)(nil)
-
-// Wait reads the rest of the rows, round by round. If the batch was given up, it ends the reads.
-func (sl *slot) Wait(ctx context.Context) error {
-	if err := sl.Loader.Wait(ctx); err != nil {
-		return err
-	}
-	return sl.reads.Wait(ctx)
-}
-
-// Assemble completes the matrix with hits, and copies admitted rows to their frames. For a GPU, Fill does
-// both with the lists that Assemble prepares. Training batches are assembled in the order of the samples.
-func (sl *slot) Assemble(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	s := sl.store
-	if sl.Ref.Split == featurestore.Train {
-		if sl.Ref.Index != s.next {
-			return fmt.Errorf("batch %d is assembled out of order: the cache is at batch %d", sl.Ref.Index, s.next)
-		}
-		s.next = (s.next + 1) % s.Facts.Train
-	}
-	sl.matrix.assemble()
-	return nil
 }
 
 func (sl *slot) Counts() featurestore.Counts {
@@ -159,21 +126,7 @@ func (sl *slot) Counts() featurestore.Counts {
 	return c
 }
 
-func (sl *slot) X() []float32 { return sl.matrix.x(len(sl.Batch().Input)) }
-
-func (sl *slot) Matrix() []byte { return sl.matrix.memory() }
-
-func (sl *slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
-	return sl.matrix.fill(len(sl.Batch().Input), copies, x)
-}
-
 func (sl *slot) Free() {
-	sl.Loaded.Free()
-	if sl.reader != nil {
-		_ = sl.store.table.stack.Unregister(sl.reader.staging.Bytes()) // Register was a hint
-	}
-	if sl.matrix != nil {
-		sl.matrix.free()
-	}
+	sl.Landing.Free()
 	sl.memory.free()
 }

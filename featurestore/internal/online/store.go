@@ -7,9 +7,8 @@ import (
 	"errors"
 	"fmt"
 
-	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -19,57 +18,35 @@ import (
 type store struct {
 	*levels
 	own
-	table   table
-	cache   cache
-	devices *devrows.Reader // submits reads on the GPU; nil: the host does
-	ranks   *device.Host    // by node
-	loaders featurestore.Loaders
+	table table
+	cache cache
 
 	course course
 	empty  []byte // the policy's state of an empty cache
-	next   int    // the next batch to assemble
+	order  machine.Order
 }
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
-	s.table = table{levels: s.levels, stack: stack}
+	s.table = table{levels: s.levels}
+	s.order = machine.Order{Train: s.Facts.Train, What: "the cache is"}
 	s.cache = s.newCache(o)
 	if err = s.cache.open(); err != nil {
 		return err
 	}
-	if s.ranks, err = device.NewHost(int(s.RanksBytes())); err != nil {
+	if err = s.table.Files.Open(s.Table, stack, o.reads, o.gpu); err != nil {
 		return err
 	}
-	if s.table.file, err = stack.Open(s.Data.FeaturesPath()); err != nil {
-		return err
-	}
-	if err = s.Whole(s.table.file.Name(), s.table.file.Size()); err != nil {
-		return err
-	}
-	if s.loaders, err = s.Source.Open(stack); err != nil {
-		return err
-	}
-	if o.reads != nil {
-		if err = s.readBy(o); err != nil {
-			return err
-		}
+	if g, ok := s.cache.(*gpuCache); ok {
+		g.devices = s.table.Devices
 	}
 	return s.decideBy(o)
-}
-
-// readBy opens the queues by which the GPU reads the misses of training batches.
-func (s *store) readBy(o own) (err error) {
-	if s.devices, err = o.reads.Open(s.table.stack, o.gpu); err != nil {
-		return err
-	}
-	s.cache.(*gpuCache).devices = s.devices
-	return s.devices.Check(s.table.file)
 }
 
 func (s *store) decideBy(o own) (err error) {
 	s.course.states = newStates(s.Facts.Train)
 	if o.grid.parts > 0 {
-		r, err := newRecorder(o.grid, s.Facts.Nodes, int64(o.frames), s.Facts.Inputs(false), s.loaders)
+		r, err := newRecorder(o.grid, s.Facts.Nodes, int64(o.frames), s.Facts.Inputs(false), s.table.Loaders)
 		if err != nil {
 			return err
 		}
@@ -127,20 +104,18 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 	if err := s.cache.settle(); err != nil {
 		return 0, err
 	}
-	if err := s.Source.Ranks(s.ranks.Uint32s()[:s.Facts.Nodes]); err != nil {
+	if err := s.table.ReadRanks(); err != nil {
 		return 0, err
 	}
-	if s.table.pages == nil {
-		if s.table.pages, read, err = s.Data.PageSums(ctx, rep); err != nil {
-			return 0, err
-		}
+	if read, err = s.table.ReadSums(ctx, rep); err != nil {
+		return 0, err
 	}
 	n, err := s.repeat(ctx, next, rep)
 	if err != nil {
 		return 0, err
 	}
 	rows, err := s.refill(ctx, rep)
-	s.next = next
+	s.order.Next = next
 	return read + n + rows, err
 }
 
@@ -209,27 +184,17 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 
 // Close releases files and memory.
 func (s *store) Close() error {
-	var errs []error
 	if s.course.records != nil {
 		s.course.records.free()
 	}
-	if s.loaders != nil {
-		errs = append(errs, s.loaders.Close())
-	}
-	errs = append(errs, s.devices.Close())
-	if s.table.file != nil {
-		errs = append(errs, s.table.file.Close())
-	}
+	err := s.table.Close()
 	s.cache.close()
-	if s.ranks != nil {
-		s.ranks.Free()
-	}
-	return errors.Join(errs...)
+	return err
 }
 
 // Ranks returns the ranks of all nodes, valid after Fill, for a store with this one as its store of
 // evaluation batches.
-func (s *store) Ranks() []uint32 { return s.ranks.Uint32s()[:s.Facts.Nodes] }
+func (s *store) Ranks() []uint32 { return s.table.Ranks() }
 
 // Open takes the memory of the cache, and opens the features and the batches.
 func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {

@@ -7,6 +7,7 @@ import (
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
@@ -18,7 +19,8 @@ type store struct {
 	loaders   featurestore.Loaders
 	residents Residents
 	copier    *copier.Copier
-	next      int // the batch to assemble
+	order     machine.Order
+	machine.Stateless
 }
 
 // ranked is a store with the ranks of all nodes.
@@ -34,14 +36,13 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	if s.residents, err = s.design.Open(stack, s.loaders, o.units); err != nil {
 		return err
 	}
+	s.order = machine.Order{Train: s.Facts.Train, What: "the rows in RAM are"}
 	s.copier = copier.New(copier.Enough())
 	s.copier.Start()
 	return nil
 }
 
 func (s *store) View(int) featurestore.View { return s }
-func (s *store) State() ([]byte, error)     { return nil, nil }
-func (s *store) LoadState([]byte) error     { return nil }
 
 // Fill fills the store of single rows, which reads the ranks, and brings the residents to their state before
 // the given batch.
@@ -51,7 +52,7 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (int6
 		return 0, err
 	}
 	rows, err := s.residents.Seek(ctx, next, rep)
-	s.next = next
+	s.order.Next = next
 	return read + rows, err
 }
 
@@ -104,10 +105,9 @@ func (sl *slot) Assemble(ctx context.Context) error {
 		return err
 	}
 	s := sl.store
-	if sl.Ref.Index != s.next {
-		return fmt.Errorf("batch %d is assembled out of order: the rows in RAM are at batch %d", sl.Ref.Index, s.next)
+	if err := s.order.Take(sl.Ref); err != nil {
+		return err
 	}
-	s.next = (s.next + 1) % s.Facts.Train
 	first, err := 0, s.residents.Turn(ctx, sl.Ref.Index, &sl.Rows)
 	if err == nil {
 		first, err = s.residents.Find(sl.Nodes())

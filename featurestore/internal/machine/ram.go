@@ -1,0 +1,66 @@
+package machine
+
+import (
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore/internal/copier"
+	"diskgnn/internal/binio"
+)
+
+// Frames are rows in RAM, in the dataset's type, and the goroutines that gather them if the host computes.
+type Frames struct {
+	RAM    *device.Host
+	Copies *copier.Copier
+}
+
+// Open takes the memory. Call Close also after an error.
+func (f *Frames) Open(bytes int64) (err error) {
+	f.RAM, err = device.NewHost(int(bytes))
+	f.Copies = copier.New(copier.Enough())
+	f.Copies.Start()
+	return err
+}
+
+// Close releases the memory, and ends the goroutines.
+func (f *Frames) Close() {
+	if f.Copies != nil {
+		f.Copies.Close()
+	}
+	if f.RAM != nil {
+		f.RAM.Free()
+	}
+}
+
+// HostMatrix is the part of a Matrix in RAM that is the same for all stores.
+type HostMatrix struct {
+	RAM *device.Host
+	Dim int // elements of a row
+}
+
+// NewHostMatrix returns a matrix of n rows.
+func NewHostMatrix(n, dim int) (m HostMatrix, err error) {
+	m.Dim = dim
+	m.RAM, err = device.NewHost(4 * n * dim)
+	return m, err
+}
+
+// Memory implements Matrix.
+func (m *HostMatrix) Memory() []byte { return m.RAM.Bytes() }
+
+// X implements Matrix.
+func (m *HostMatrix) X(n int) []float32 { return m.RAM.Float32s()[:n*m.Dim] }
+
+// Row returns row i.
+func (m *HostMatrix) Row(i int) []float32 { return m.RAM.Float32s()[i*m.Dim : (i+1)*m.Dim] }
+
+// Fill implements Matrix.
+func (m *HostMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+	return nil, copies.CopyIn(x, binio.Bytes(m.X(n)))
+}
+
+// Free implements Matrix. It does nothing for the zero value.
+func (m *HostMatrix) Free() {
+	if m.RAM != nil {
+		m.RAM.Free()
+	}
+}
