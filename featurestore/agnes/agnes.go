@@ -30,7 +30,6 @@
 package agnes
 
 import (
-	"errors"
 	"fmt"
 
 	"diskgnn/dataset"
@@ -40,7 +39,6 @@ import (
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/units"
-	"diskgnn/iostack"
 )
 
 // Name is the value of --store for this store.
@@ -100,13 +98,4 @@ func (d *design) Count(l *featurestore.Layout, rows int64) {
 
 func (d *design) rowsBytes(rows int64) int64 {
 	return binio.AlignUp(rows*int64(d.facts.RowBytes), device.PageSize)
-}
-
-func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, rows int64) (phased.Residents, error) {
-	h := &hyperbatches{design: d, most: int(rows), stack: stack, fresh: phased.NewFresh(rows)}
-	h.now.nodeSet, h.next.nodeSet = newNodeSet(d.facts.Nodes), newNodeSet(d.facts.Nodes)
-	if err := h.open(loaders); err != nil {
-		return nil, errors.Join(err, h.Close())
-	}
-	return h, nil
 }

@@ -309,3 +309,12 @@ func (h *hyperbatches) finish(ctx context.Context, k int) error {
 	}
 	return nil
 }
+
+func (d *design) Open(stack iostack.Stack, loaders featurestore.Loaders, rows int64) (phased.Residents, error) {
+	h := &hyperbatches{design: d, most: int(rows), stack: stack, fresh: phased.NewFresh(rows)}
+	h.now.nodeSet, h.next.nodeSet = newNodeSet(d.facts.Nodes), newNodeSet(d.facts.Nodes)
+	if err := h.open(loaders); err != nil {
+		return nil, errors.Join(err, h.Close())
+	}
+	return h, nil
+}

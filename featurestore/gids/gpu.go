@@ -60,16 +60,16 @@ func (g *gpu) count(l *featurestore.Layout) {
 func (g *gpu) listBytes() int64 { return 12 * int64(g.pages) }
 
 // open takes the device's memory, and gives the device access to the levels.
-func (g *gpu) open(s *store) error {
+func (g *gpu) open(v *levels, reader *devrows.Reader) error {
 	skip := int64(0)
 	within := func(b []byte) int64 {
-		return int64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(s.levels.host.Bytes()))))
+		return int64(uintptr(unsafe.Pointer(unsafe.SliceData(b))) - uintptr(unsafe.Pointer(unsafe.SliceData(v.host.Bytes()))))
 	}
-	if len(s.buffer.rows) > 0 {
-		skip = within(s.buffer.rows)
+	if len(v.buffer.rows) > 0 {
+		skip = within(v.buffer.rows)
 	}
 	err := g.turns.Open(&g.Table, g.bytes, g.lay, func(a *cuda.Arena) (err error) {
-		if err = g.Open(a, s.levels.host, skip); err != nil {
+		if err = g.Open(a, v.host, skip); err != nil {
 			return err
 		}
 		g.changed, err = g.Device.NewEvent()
@@ -78,10 +78,10 @@ func (g *gpu) open(s *store) error {
 	if err != nil {
 		return err
 	}
-	if n := int64(len(s.levels.lines)); n > 0 {
-		g.lines = g.RAM().Slice(within(s.levels.lines), n)
+	if n := int64(len(v.lines)); n > 0 {
+		g.lines = g.RAM().Slice(within(v.lines), n)
 	}
-	g.reader = s.table.Devices
+	g.reader = reader
 	return nil
 }
 

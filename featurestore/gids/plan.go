@@ -4,24 +4,12 @@ import (
 	"fmt"
 	"math"
 
-	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 )
-
-// own has the further parameters of a layout for Open.
-type own struct {
-	mode  string
-	rows  int // of the constant buffer
-	lines int // of the cache of pages
-
-	gpu   *cuda.Device  // that submits the reads of training batches
-	reads *devrows.Plan // of gpu; nil: the host submits the reads
-}
 
 // PlanEval returns a layout without levels: batches of evaluation do not use the cache.
 func (d *design) PlanEval(int64) (featurestore.Layout, error) {
@@ -92,30 +80,17 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 	return l
 }
 
-// levels is the memory of the store outside its slots.
-type levels struct {
-	host   *device.Host
-	buffer buffer
-	cache  *cache
-	lines  []byte // a page each
-}
-
-func (v *levels) lay(mem *carver, d *design, o own) {
-	v.buffer.lay(mem, d, o.rows)
-	pages := 0
-	if o.lines > 0 {
-		pages = int(d.pages())
-	}
-	v.cache = newCache(pages, o.lines, mem)
-	v.lines = list[byte](mem, o.lines*binio.Page)
-}
-
-// levelsBytes returns the memory of the levels and of the ranks, in bytes. It counts BaM's record for each page of the file,
-// which is larger than the cache's own entry.
+// levelsBytes returns the memory of the levels and of the ranks, in bytes. It counts BaM's record for each page
+// of the file, which is larger than the cache's own entry.
 func (d *design) levelsBytes(o own) int64 {
 	n := d.RanksBytes() + carved(func(mem *carver) { new(levels).lay(mem, d, o) })
 	if o.lines > 0 {
 		n += (recordBytes - pageBytes) * d.pages()
 	}
 	return n
+}
+
+// fillBytes returns the memory of fillBuffer but for a reader's.
+func (d *design) fillBytes(rows int) int64 {
+	return carved(func(mem *carver) { new(wanted).lay(mem, d, min(fillStep, rows)) })
 }

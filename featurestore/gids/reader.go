@@ -46,8 +46,8 @@ func (r *reader) lay(mem *carver) { r.staging = list[byte](mem, inFlight*binio.P
 
 // newReader returns a reader with memory of its own. lay takes further parts of that memory. The caller
 // calls free when no read is in flight.
-func (s *store) newReader(lay func(mem *carver)) (_ *reader, free func(), err error) {
-	r := &reader{table: &s.table, counts: new(featurestore.Counts), requests: make([]iostack.Request, roundReads)}
+func newReader(t *table, lay func(mem *carver)) (_ *reader, free func(), err error) {
+	r := &reader{table: t, counts: new(featurestore.Counts), requests: make([]iostack.Request, roundReads)}
 	host, err := carve(func(mem *carver) {
 		r.lay(mem)
 		lay(mem)

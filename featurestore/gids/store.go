@@ -6,10 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
 	"diskgnn/featurestore/internal/machine"
+	"diskgnn/featurestore/residency"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
@@ -38,7 +40,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	}
 	if o.reads != nil {
 		s.side = newGPU(s.design, o.gpu, o.reads)
-		if err = s.side.open(s); err != nil {
+		if err = s.side.open(&s.levels, s.table.Devices); err != nil {
 			return err
 		}
 	}
@@ -115,6 +117,60 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 	return read, nil
 }
 
+// choose returns the nodes for the buffer, ascending: the nodes with the highest ranks, ties by ascending
+// id. It reads and verifies the topology.
+func (s *store) choose(ctx context.Context, rep progress.Reporter) (nodes []uint32, err error) {
+	topology, err := s.Data.Topology(ctx, rep, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, topology.Close()) }()
+	task := rep.Task("rank the nodes", s.Facts.Nodes, progress.Rows)
+	defer task.Done()
+	rank, err := pageRanks(ctx, &topology.CSC, rankOptions{Script: s.mode == Script, Guard: topology.Guard})
+	if err != nil {
+		return nil, fmt.Errorf("rank the nodes: %w", err)
+	}
+	task.Add(s.Facts.Nodes)
+	nodes = residency.Top(rank, s.rows)
+	slices.Sort(nodes)
+	return nodes, nil
+}
+
+// fillBuffer reads the rows of the buffer. It reads each of their pages once; a page with rows of two steps
+// is read twice. It returns the bytes read.
+func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int64, err error) {
+	if s.rows == 0 || s.buffer.filled {
+		return 0, nil
+	}
+	nodes, err := s.choose(ctx, rep)
+	if err != nil {
+		return 0, err
+	}
+	task := rep.Task("read the constant buffer's rows", int64(len(nodes)), progress.Rows)
+	defer task.Done()
+	w, done := new(wanted), 0
+	r, free, err := newReader(&s.table, func(mem *carver) { w.lay(mem, s.design, min(fillStep, len(nodes))) })
+	if err != nil {
+		return 0, err
+	}
+	defer free()
+	for step := range slices.Chunk(nodes, fillStep) {
+		w.find(step, new(buffer), s.Facts.RowBytes)
+		rows := s.buffer.rows[done*s.Facts.RowBytes:]
+		if err := r.read(ctx, w.pages, func(j int, content []byte) { w.copy(j, content, rows, s.Facts.RowBytes) }); err != nil {
+			return 0, fmt.Errorf("fill the constant buffer: %w", err)
+		}
+		done += len(step)
+		task.Add(int64(len(step)))
+	}
+	for i, v := range nodes {
+		s.buffer.placeOf[v] = uint32(i + 1)
+	}
+	s.buffer.filled = true
+	return r.counts.BytesRead, nil
+}
+
 // repeat restores the course to its state before the given batch: it starts from a saved state, and decides
 // again for the batches since. It returns the bytes that the window read.
 func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
@@ -168,7 +224,7 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	}
 	task := rep.Task("read the cache's pages", int64(len(pages))*binio.Page, progress.Bytes)
 	defer task.Done()
-	r, free, err := s.newReader(func(*carver) {})
+	r, free, err := newReader(&s.table, func(*carver) {})
 	if err != nil {
 		return 0, err
 	}

@@ -13,19 +13,6 @@ import (
 	"diskgnn/internal/budget"
 )
 
-// own has the further parameters of a layout for Open.
-type own struct {
-	near, rows int64         // frames on the GPU; all frames
-	requests   int           // requests in flight of a slot, if the host reads
-	reads      *devrows.Plan // for reads of training batches by the GPU; nil: the host reads
-
-	// For a source that can hold lists of neighbours: room is the RAM for lists, in bytes, and if shared
-	// is set, for the rows in RAM too; ofLists is the memory of the chosen lists, in bytes.
-	room    int64
-	shared  bool
-	ofLists int64
-}
-
 // Shape implements machine.ReadByGPU.
 func (v *levels) Shape() devrows.Shape {
 	return devrows.Shape{Rows: v.Facts.Inputs(false), RowBytes: v.Facts.RowBytes, Most: machine.Single{}.Most(v.Facts.RowBytes), Path: v.Data.FeaturesPath()}
@@ -144,6 +131,19 @@ func (v *levels) side(l *featurestore.Layout) side {
 		return newGPU(&v.Facts, l, o)
 	}
 }
+
+// Sizes of filling the cache: requests in flight, and nodes in a piece.
+const (
+	fillRequests = 64
+	fillNodes    = 1 << 16
+)
+
+func (v *levels) fillBytes() int64 {
+	return readerBytes(fillRequests, joined{}, v.Facts.RowBytes) + 3*4*fillNodes
+}
+
+// listBytes is the memory of a slot's lists for an input node.
+const listBytes = 3 * 4
 
 // slotBytes returns the memory of a slot without its matrix, in bytes; 0 if no batches need it.
 func (v *levels) slotBytes(eval bool, o own) int64 {

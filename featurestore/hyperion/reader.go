@@ -13,7 +13,8 @@ import (
 // reader reads lists of rows. It submits the reads in micro-batches, up to its number of requests in flight,
 // and completes all of them at once.
 type reader struct {
-	*store
+	*levels
+	*machine.Files
 	planner machine.Planner
 	counts  *featurestore.Counts // grows by the reads
 	most    int                  // bytes of a request
@@ -45,8 +46,8 @@ func readerBytes(requests int, planner machine.Planner, rowBytes int) int64 {
 
 // newReader returns a reader with the given number of requests in flight, which adds to counts. The caller
 // frees staging.
-func (s *store) newReader(requests int, planner machine.Planner, counts *featurestore.Counts) (*reader, error) {
-	r := &reader{store: s, planner: planner, counts: counts, most: int(planner.Most(s.Facts.RowBytes)),
+func newReader(v *levels, f *machine.Files, requests int, planner machine.Planner, counts *featurestore.Counts) (*reader, error) {
+	r := &reader{levels: v, Files: f, planner: planner, counts: counts, most: int(planner.Most(v.Facts.RowBytes)),
 		reads: make([]read, 0, requests), batch: make([]iostack.Request, 0, min(requests, microBatch))}
 	var err error
 	if r.staging, err = device.NewHost(requests * r.most); err != nil {

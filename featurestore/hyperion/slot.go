@@ -23,16 +23,13 @@ type slot struct {
 	missed []uint32 // by missed row: its node
 }
 
-// listBytes is the memory of a slot's lists for an input node.
-const listBytes = 3 * 4
-
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	n := s.Facts.Inputs(eval)
 	sl := &slot{store: s, held: make([]int32, n), places: make([]int32, n), missed: make([]uint32, n)}
 	sl.Files = &s.Files
 	var errs [3]error
 	if eval || s.Devices == nil {
-		sl.reader, errs[0] = s.newReader(min(s.requests, n), machine.Single{}, &sl.Rows)
+		sl.reader, errs[0] = newReader(s.levels, &s.Files, min(s.requests, n), machine.Single{}, &sl.Rows)
 	}
 	sl.Loader, errs[1] = s.Loaders.NewLoader(eval)
 	if sl.matrix, errs[2] = s.side.matrix(eval); errs[2] == nil {

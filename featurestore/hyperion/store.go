@@ -7,45 +7,11 @@ import (
 
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/progress"
 	"diskgnn/iostack"
 )
-
-// side is the host or the GPU that assembles matrices, with the held rows in frames.
-type side interface {
-	// count adds the memory of the side and its slots to a layout.
-	count(l *featurestore.Layout)
-	// open takes the memory. close releases it, also after an error.
-	open() error
-	close()
-	// filling returns a filling, during which no batch may use the side. Call its end also after an error.
-	filling() (filling, error)
-	// matrix returns a slot's memory for matrices. After an error it is freed.
-	matrix(eval bool) (matrix, error)
-}
-
-// filling writes rows to their frames.
-type filling interface {
-	put(frame int32, row []byte) error
-	// end returns when all rows are in their frames.
-	end() error
-}
-
-// matrix is a slot's memory for its batches' matrices.
-type matrix interface {
-	// begin takes the frame of every input node, or residency.Absent, and the places of the missed rows in
-	// the matrix. Both lists belong to the slot, and do not change until the next call. It returns the
-	// number of rows in the GPU's memory.
-	begin(held, places []int32) (near int)
-	// device returns the slot that reads missed rows on the GPU; nil: put takes them.
-	device() *devrows.Slot
-	// put takes the k-th missed row.
-	put(k int, row []byte) error
-	machine.Matrix
-}
 
 // store is the store and its one view.
 type store struct {
@@ -59,8 +25,8 @@ type store struct {
 	filled bool
 }
 
-func (s *store) open(stack iostack.Stack, gpuOf *cuda.Device) (err error) {
-	if err = s.Files.Open(s.Table, stack, s.own.reads, gpuOf); err != nil {
+func (s *store) open(stack iostack.Stack, on *cuda.Device) (err error) {
+	if err = s.Files.Open(s.Table, stack, s.own.reads, on); err != nil {
 		return err
 	}
 	if g, ok := s.side.(*gpu); ok {
@@ -121,7 +87,7 @@ func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, er
 	}
 	defer func() { err = errors.Join(err, to.end()) }()
 	var counts featurestore.Counts
-	r, err := s.newReader(fillRequests, joined{}, &counts)
+	r, err := newReader(s.levels, &s.Files, fillRequests, joined{}, &counts)
 	if err != nil {
 		return 0, err
 	}
@@ -140,16 +106,6 @@ func (s *store) fill(ctx context.Context, rep progress.Reporter) (read int64, er
 		task.Add(int64(len(nodes)))
 	}
 	return counts.BytesRead, nil
-}
-
-// Sizes of filling the cache: requests in flight, and nodes in a piece.
-const (
-	fillRequests = 64
-	fillNodes    = 1 << 16
-)
-
-func (v *levels) fillBytes() int64 {
-	return readerBytes(fillRequests, joined{}, v.Facts.RowBytes) + 3*4*fillNodes
 }
 
 // frames is a sink that passes rows to the frames of a piece of the nodes.

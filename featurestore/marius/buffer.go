@@ -343,3 +343,14 @@ func (b *buffer) finish(ctx context.Context, t *trip) error {
 	}
 	return nil
 }
+
+func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phased.Residents, error) {
+	b := &buffer{design: d, stack: stack, fresh: phased.NewFresh(rooms * d.table.roomRows()), rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
+	var errs [2]error
+	b.frames, errs[0] = device.NewHost(int(d.framesBytes(rooms)))
+	b.places, errs[1] = device.NewHost(int(d.placesBytes()))
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	return b, nil
+}

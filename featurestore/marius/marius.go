@@ -40,34 +40,18 @@
 package marius
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 
 	"diskgnn/dataset"
-	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/phased"
-	"diskgnn/internal/binio"
-	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
-	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
-	"diskgnn/iostack"
-	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
-	"diskgnn/presample/walk"
 )
 
 // Name is the value of --store for this store.
 const Name = "marius"
-
-// Samples is a source with a directory of samples and the parameters of their draw.
-type Samples interface {
-	featurestore.Source
-	Params() mbfile.Params
-	FS() vfs.FS
-}
 
 // Design describes the store.
 func Design() featurestore.Design {
@@ -98,81 +82,3 @@ func on(s featurestore.Source, d *dataset.Dataset) (featurestore.Candidate, erro
 	}
 	return phased.New(Design(), s, d, design)
 }
-
-// design implements phased.Design. A unit is the room of a partition.
-type design struct {
-	source Samples
-	data   *dataset.Dataset
-	facts  featurestore.Facts
-	params mbfile.Params
-	table  tableLayout
-}
-
-func newDesign(s Samples, d *dataset.Dataset, p mbfile.Params) *design {
-	f := s.Facts()
-	return &design{source: s, data: d, facts: f, params: p, table: newTableLayout(f.Nodes, int64(f.RowBytes), p.Partitions)}
-}
-
-// changes reports whether the partitions in the buffer ever change.
-func (d *design) changes() bool {
-	p := &d.params
-	return p.Buffer < p.Partitions && (p.Order == mbfile.Dispersed || p.Epochs > 1)
-}
-
-// Units returns the buffer as the least number of units. The most useful number adds the partitions that can
-// come with one phase.
-func (d *design) Units() (rows, least, most int64) {
-	p := &d.params
-	least = int64(p.Buffer)
-	if most = least; d.changes() {
-		most += int64(min(p.Buffer, p.Partitions-p.Buffer))
-	}
-	return d.table.mostRows(), least, most
-}
-
-func (d *design) Count(l *featurestore.Layout, rooms int64) {
-	p := &d.params
-	l.TableBytes += d.table.sumsBytes() + d.courseBytes()
-	l.RAMBytes += d.framesBytes(rooms) + d.placesBytes() + phased.FreshBytes(rooms*d.table.roomRows())
-	l.KeepBytes = max(l.KeepBytes, sampler.BufferedMemory(p, d.data.Facts(), d.data.TargetBytes()), d.table.workBytes())
-	l.Note = fmt.Sprintf("%d of %s are in RAM, %s each", p.Buffer, units.Of(p.Partitions, "partition"), budget.FormatBytes(d.table.bytes(0)))
-	switch more := rooms - int64(p.Buffer); {
-	case !d.changes():
-		l.Note += ", for the whole run"
-	case more == 0:
-		l.Note += "; there is no room to read the next ones beside training"
-	default:
-		l.Note += fmt.Sprintf("; up to %d of the next state are read beside training", more)
-	}
-}
-
-// framesBytes returns the memory of the given number of rooms, in bytes.
-func (d *design) framesBytes(rooms int64) int64 {
-	return rooms * d.table.roomRows() * int64(d.facts.RowBytes)
-}
-
-// placesBytes returns the memory of the places of all nodes, in bytes.
-func (d *design) placesBytes() int64 { return binio.AlignUp(4*d.facts.Nodes, device.PageSize) }
-
-// courseBytes bounds the memory of all phases.
-func (d *design) courseBytes() int64 {
-	states := 1
-	if d.params.Order == mbfile.Dispersed {
-		states = walk.States(d.params.Walk, d.params.Partitions, d.params.Buffer)
-	}
-	return int64(min(d.params.Epochs*states, d.facts.Train)) * (40 + 2*int64(d.params.Partitions))
-}
-
-func (d *design) Open(stack iostack.Stack, _ featurestore.Loaders, rooms int64) (phased.Residents, error) {
-	b := &buffer{design: d, stack: stack, fresh: phased.NewFresh(rooms * d.table.roomRows()), rooms: make([]int32, d.params.Partitions), free: make([]int32, 0, rooms)}
-	var errs [2]error
-	b.frames, errs[0] = device.NewHost(int(d.framesBytes(rooms)))
-	b.places, errs[1] = device.NewHost(int(d.placesBytes()))
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, errors.Join(err, b.Close())
-	}
-	return b, nil
-}
-
-// file returns the name of the file of rows by partition.
-func (d *design) file() string { return filepath.Join(d.source.Dir(), FeaturesFile) }

@@ -15,29 +15,6 @@ import (
 	"diskgnn/internal/vfs"
 )
 
-// Names of the files beside the samples.
-const (
-	FeaturesFile = "features.partitioned"
-	SumsFile     = FeaturesFile + ".sums"
-)
-
-const (
-	readBytes    = 4 << 20  // read of the feature table at a time
-	scatterBytes = 32 << 20 // buffers of all partitions, each of at least one row
-	mostScatter  = 1 << 20  // the largest buffer of one partition
-)
-
-// scatterRows returns the number of rows that are written to a partition at a time.
-func (t *tableLayout) scatterRows() int64 {
-	return max(1, min(scatterBytes/int64(t.partitions()), mostScatter)/t.row)
-}
-
-// workBytes returns the work memory of writing the file, in bytes.
-func (t *tableLayout) workBytes() int64 {
-	const granules = 2 * 1 << 20 // of the reader
-	return int64(t.partitions())*(t.scatterRows()*t.row+16) + max(readBytes, t.row) + granules + t.sumsBytes()
-}
-
 // prepared returns the checksums of the file of rows by partition, and the bytes read. It makes the file
 // if it is missing or does not match the samples. places has the place of every node's row.
 func (d *design) prepared(ctx context.Context, places []uint32, rep progress.Reporter) (sums *binio.Sums, read int64, err error) {

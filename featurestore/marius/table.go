@@ -1,6 +1,8 @@
 package marius
 
-import "diskgnn/internal/binio"
+import (
+	"diskgnn/internal/binio"
+)
 
 // tableLayout computes offsets in the file of rows by partition. The place of a row is its number in the
 // file: the rows of a partition are contiguous, by ascending node, and partition p begins at place
@@ -48,3 +50,20 @@ func (t *tableLayout) roomRows() int64 {
 }
 
 func (t *tableLayout) sumsBytes() int64 { return t.size() / binio.Page * 4 }
+
+const (
+	readBytes    = 4 << 20  // read of the feature table at a time
+	scatterBytes = 32 << 20 // buffers of all partitions, each of at least one row
+	mostScatter  = 1 << 20  // the largest buffer of one partition
+)
+
+// scatterRows returns the number of rows that are written to a partition at a time.
+func (t *tableLayout) scatterRows() int64 {
+	return max(1, min(scatterBytes/int64(t.partitions()), mostScatter)/t.row)
+}
+
+// workBytes returns the work memory of writing the file, in bytes.
+func (t *tableLayout) workBytes() int64 {
+	const granules = 2 * 1 << 20 // of the reader
+	return int64(t.partitions())*(t.scatterRows()*t.row+16) + max(readBytes, t.row) + granules + t.sumsBytes()
+}

@@ -82,6 +82,19 @@ func (s *Slot) lay(p *Plan, a *cuda.Arena) error {
 	return nil
 }
 
+// Count adds the memory of the queues and the slots to a layout.
+func (p *Plan) Count(l *featurestore.Layout) {
+	if p == nil {
+		return
+	}
+	l.QueueBytes = p.terms.Host
+	l.GPUBytes += p.terms.Device
+	dry := new(cuda.Arena)
+	_ = new(Slot).lay(p, dry) // never fails: a dry arena only counts
+	l.GPUSlotBytes = dry.Used() + p.terms.BatchDevice
+	l.SlotBytes += p.pinnedBytes() + readBytes*p.pages() + p.terms.BatchHost
+}
+
 // NewSlot allocates a slot. Free it before the Reader is closed.
 func (r *Reader) NewSlot() (_ *Slot, err error) {
 	s := &Slot{r: r, reads: make([]read, 0, r.pages()), step: gcd(r.RowBytes, binio.Page)}

@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -56,19 +55,6 @@ func newPlan(s iostack.DeviceStack, shape Shape, slots int) (*Plan, error) {
 
 // pages returns the most pages of a batch.
 func (p *Plan) pages() int64 { return p.need.Bytes / binio.Page }
-
-// Count adds the memory of the queues and the slots to a layout.
-func (p *Plan) Count(l *featurestore.Layout) {
-	if p == nil {
-		return
-	}
-	l.QueueBytes = p.terms.Host
-	l.GPUBytes += p.terms.Device
-	dry := new(cuda.Arena)
-	_ = new(Slot).lay(p, dry) // never fails: a dry arena only counts
-	l.GPUSlotBytes = dry.Used() + p.terms.BatchDevice
-	l.SlotBytes += p.pinnedBytes() + readBytes*p.pages() + p.terms.BatchHost
-}
 
 // DeviceBytes returns the device memory of the queues, in bytes.
 func (p *Plan) DeviceBytes() int64 {

@@ -30,7 +30,7 @@ type Slot struct {
 	In *Order
 	// Of is the matrix, which Free frees.
 	Of Matrix
-	// Staging is memory that reads land in. The stack has registered it; Free ends that. It is freed by others.
+	// Staging is memory that reads land in, of another owner, registered with the stack until Free.
 	Staging []byte
 }
 

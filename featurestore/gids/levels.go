@@ -1,0 +1,36 @@
+package gids
+
+import (
+	"diskgnn/device"
+	"diskgnn/device/cuda"
+	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/internal/binio"
+)
+
+// own has the further parameters of a layout for Open.
+type own struct {
+	mode  string
+	rows  int // of the constant buffer
+	lines int // of the cache of pages
+
+	gpu   *cuda.Device  // that submits the reads of training batches
+	reads *devrows.Plan // of gpu; nil: the host submits the reads
+}
+
+// levels is the memory of the store outside its slots.
+type levels struct {
+	host   *device.Host
+	buffer buffer
+	cache  *cache
+	lines  []byte // a page each
+}
+
+func (v *levels) lay(mem *carver, d *design, o own) {
+	v.buffer.lay(mem, d, o.rows)
+	pages := 0
+	if o.lines > 0 {
+		pages = int(d.pages())
+	}
+	v.cache = newCache(pages, o.lines, mem)
+	v.lines = list[byte](mem, o.lines*binio.Page)
+}
