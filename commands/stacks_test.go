@@ -19,7 +19,7 @@ func TestStacksOnQuit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ command, shows, file, has string }{
-		{"presample --dataset g --out OUT --shard 1/2 --batch-size 16 --fanout 5,5,5 --epochs 60 --workers 1", "OUT.shard-1-of-2.partial/journal.json", "OUT.shard-1-of-2.stacks", "presample.Run"},
+		{"presample --dataset g --out OUT --shard 1/2 --batch-size 16 --fanout 5,5,5 --epochs 1000 --workers 1", "OUT.shard-1-of-2.partial/journal.json", "OUT.shard-1-of-2.stacks", "presample.Run"},
 		{"train --dataset g --fanout 5,5 --batch-size 32 --out OUT --epochs 100000 --hidden 8 --threads 1", "OUT/metrics.jsonl", "OUT.stacks", "train.Run"},
 	} {
 		out := strings.Fields(c.command)[0]

@@ -155,16 +155,13 @@ func usage(format string, args ...any) error { return fault.New(fault.ErrUsage, 
 // checkStore refuses flags that the store has no use for.
 func (o *Options) checkStore() error {
 	store, err := o.Stores.Choose(o.Store, o.places())
+	if err == nil {
+		err = store.Refuse(&featurestore.PlanOptions{Policy: o.CachePolicy, FaultThreads: o.FaultThreads})
+	}
 	if err != nil {
 		return err
 	}
 	switch {
-	case o.CachePolicy != "" && len(store.Policies) == 0:
-		return usage("--cache-policy %s: the rows in the cache of the store %s are chosen before training", o.CachePolicy, store.Name)
-	case o.CachePolicy != "" && !slices.Contains(store.Policies, o.CachePolicy):
-		return usage("--cache-policy %s: the store %s has %s", o.CachePolicy, store.Name, strings.Join(store.Policies, ", "))
-	case o.FaultThreads != 0 && !store.Maps:
-		return usage("--fault-threads %d: the store %s does not map its rows", o.FaultThreads, store.Name)
 	case o.PageCache != "" && o.PageCache != decide.PageCacheAuto && !store.Maps:
 		return usage("--page-cache %s: the store %s does not map its rows", o.PageCache, store.Name)
 	case o.FaultThreads < 0 || o.FaultThreads > engine.MaxThreads:
