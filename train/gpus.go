@@ -2,6 +2,7 @@ package train
 
 import (
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/internal/fault"
 )
 
@@ -31,21 +32,21 @@ func (o *Options) resolveGPUs() error {
 }
 
 // connect lets the GPUs of the process access each other's memory, so that the hottest rows are
-// divided among them. Without peer access each GPU holds all of these rows. shared reports whether several
-// GPUs can share the store.
-func (r *runner) connect(needs *engineNeeds, shared bool) error {
+// divided among them. Without peer access each GPU holds all of these rows. It refuses several GPUs if they cannot
+// share the store.
+func (r *runner) connect(needs *engineNeeds, store featurestore.Design) error {
 	if needs.gpu == nil || len(r.replicas) == 1 {
 		return nil
 	}
-	if !shared {
-		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", len(r.replicas), r.found.Name())
-	}
 	b := &beside{divide: true}
+	for _, rep := range r.replicas[1:] {
+		b.peers = append(b.peers, rep.Device)
+	}
+	if err := store.Refuse(&featurestore.PlanOptions{Peers: b.peers}); err != nil {
+		return err
+	}
 	needs.beside, needs.direct, needs.reads = b, false, nil // direct reads land on one GPU only
 	for _, rep := range r.replicas {
-		if rep != r.replicas[0] {
-			b.peers = append(b.peers, rep.Device)
-		}
 		err := rep.Device.Attached(func() error {
 			for _, peer := range r.replicas {
 				if peer == rep {

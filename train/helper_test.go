@@ -14,7 +14,7 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/packed"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // builtin is the list of stores of the program.
-var builtin = stores.Builtin()
+var builtin = all.Builtin()
 
 // defaults returns the options of a run of the program without any flag.
 func defaults() Options {

@@ -148,7 +148,7 @@ func (r *runner) openEngines(ctx context.Context, o *Options) error {
 	}
 	r.onClose(r.separate)
 	r.onClose(r.leaveDevices)
-	if err := errors.Join(r.joinDevices(ctx, o, r.parts.reduce, needs), r.connect(needs, o.Stores.Design(r.found.Name()).Shared)); err != nil {
+	if err := errors.Join(r.joinDevices(ctx, o, r.parts.reduce, needs), r.connect(needs, o.Stores.Design(r.found.Name()))); err != nil {
 		return err
 	}
 	if r.was != nil {

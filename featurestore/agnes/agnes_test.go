@@ -10,8 +10,9 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/agnes"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -39,7 +40,7 @@ func (c cached) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 func find(t testing.TB, w *storetest.World, more, longest int) featurestore.Candidate {
 	t.Helper()
 	if longest == 0 {
-		c, _, err := stores.Builtin().Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+		c, _, err := all.Builtin().Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +233,7 @@ func TestPlan(t *testing.T) {
 // Compressed features are refused with what to do.
 func TestCompressed(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
-	if _, _, err := stores.Builtin().Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress") {
+	if _, _, err := all.Builtin().Find(storetest.Disk, agnes.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress") {
 		t.Errorf("%v", err)
 	}
 }

@@ -16,12 +16,6 @@ import (
 	"diskgnn/featurestore/stores"
 )
 
-// Auto is the value of --store that selects a store by the directories.
-const Auto = stores.Auto
-
-// Places are the directories of a run.
-type Places = stores.Places
-
 // Builtin returns the stores of this program.
 func Builtin() stores.List {
 	return stores.List{packed.Design(), memory.Design(), rows.Design(), ginex.Design(), gnndrive.Design(), agnes.Design(), gids.Design(),

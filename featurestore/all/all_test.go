@@ -10,6 +10,7 @@ import (
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/live"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -20,15 +21,15 @@ import (
 // The directories that are given choose the store; others than the named store's are
 // refused by their flags.
 func TestChoose(t *testing.T) {
-	pack, samples, drawn := all.Places{Pack: "P"}, all.Places{Dataset: "D", Samples: "S"}, all.Places{Dataset: "D", Live: true}
-	both := all.Places{Pack: "P", Dataset: "D", Samples: "S"}
+	pack, samples, drawn := stores.Places{Pack: "P"}, stores.Places{Dataset: "D", Samples: "S"}, stores.Places{Dataset: "D", Live: true}
+	both := stores.Places{Pack: "P", Dataset: "D", Samples: "S"}
 	for _, c := range []struct {
 		name   string
-		places all.Places
+		places stores.Places
 		want   string // or what the error says
 	}{
-		{all.Auto, pack, "packed"},
-		{all.Auto, samples, "memory"},
+		{stores.Auto, pack, "packed"},
+		{stores.Auto, samples, "memory"},
 		{"packed", pack, "packed"},
 		{"rows", samples, "rows"},
 		{"mmap", samples, "mmap"},
@@ -44,19 +45,19 @@ func TestChoose(t *testing.T) {
 		{"packed", samples, "--store packed takes --pack, and no other directories"},
 		{"memory", pack, "--store memory takes --dataset with --samples"},
 		{"memory", both, "--store memory takes"},
-		{all.Auto, drawn, "memory"},
+		{stores.Auto, drawn, "memory"},
 		{"memory", drawn, "memory"},
 		{"packed", drawn, "--store packed takes --pack, and no other directories"},
-		{all.Auto, all.Places{Dataset: "D", Samples: "S", Live: true}, "--fanout draws batches while training, but S has batches already: give --fanout with --dataset alone"},
-		{all.Auto, all.Places{Pack: "P", Live: true}, "--fanout draws batches while training, but P has batches already"},
-		{all.Auto, all.Places{Live: true}, "these flags do not select a store: give --pack"},
-		{all.Auto, both, "--pack P has all that training reads: leave D out, or train without --pack"},
+		{stores.Auto, stores.Places{Dataset: "D", Samples: "S", Live: true}, "--fanout draws batches while training, but S has batches already: give --fanout with --dataset alone"},
+		{stores.Auto, stores.Places{Pack: "P", Live: true}, "--fanout draws batches while training, but P has batches already"},
+		{stores.Auto, stores.Places{Live: true}, "these flags do not select a store: give --pack"},
+		{stores.Auto, both, "--pack P has all that training reads: leave D out, or train without --pack"},
 		{"packed", both, "--pack P has all that training reads: leave D out"},
-		{all.Auto, all.Places{Pack: "P", Samples: "S"}, "--pack P has all that training reads: leave S out"},
+		{stores.Auto, stores.Places{Pack: "P", Samples: "S"}, "--pack P has all that training reads: leave S out"},
 		{"cloud", both, "--store cloud is not one of auto"},
-		{all.Auto, all.Places{Dataset: "D"}, "give --pack for packed, or --dataset with --samples or --fanout for memory"},
-		{all.Auto, all.Places{}, "--pack is missing"},
-		{all.Auto, all.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
+		{stores.Auto, stores.Places{Dataset: "D"}, "give --pack for packed, or --dataset with --samples or --fanout for memory"},
+		{stores.Auto, stores.Places{}, "--pack is missing"},
+		{stores.Auto, stores.Places{Samples: "S"}, "--dataset with --samples or --fanout for memory"},
 		{"cloud", pack, "--store cloud is not one of auto, packed, memory, rows, ginex, gnndrive, agnes, gids, hyperion, marius, mmap"},
 	} {
 		chosen, err := all.Builtin().Choose(c.name, c.places)
@@ -74,7 +75,7 @@ func TestChoose(t *testing.T) {
 
 // A store with a choice of policies lists them, the default first; one store alone has each other fact.
 func TestDesigns(t *testing.T) {
-	for name, want := range map[string][]string{"packed": nil, "memory": nil, "agnes": nil, "hyperion": nil, "marius": nil, "mmap": nil, all.Auto: nil,
+	for name, want := range map[string][]string{"packed": nil, "memory": nil, "agnes": nil, "hyperion": nil, "marius": nil, "mmap": nil, stores.Auto: nil,
 		"rows":     {"s3fifo", "lru", "clock", "sieve"},
 		"ginex":    {"belady"},
 		"gnndrive": {"standby"},
@@ -100,7 +101,7 @@ func TestDesigns(t *testing.T) {
 // The store that is found says in one line which it is, and of what.
 func TestFind(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, sample)
-	c, reason, err := all.Builtin().Find(storetest.Disk, all.Auto, all.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, reason, err := all.Builtin().Find(storetest.Disk, stores.Auto, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil || c.Name() != "memory" || reason != "memory: "+w.Samples {
 		t.Errorf("%v, %q, %v", c, reason, err)
 	}
@@ -110,14 +111,14 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer source.Close()
-	c, reason, err = all.Builtin().On(all.Auto, all.Places{Dataset: w.Dataset, Live: true}, source)
+	c, reason, err = all.Builtin().On(stores.Auto, stores.Places{Dataset: w.Dataset, Live: true}, source)
 	if err != nil || c.Name() != "memory" || c.Facts().Train != source.Facts().Train || reason != "memory: "+w.Dataset+", batches drawn while training" {
 		t.Errorf("%v, %q, %v", c, reason, err)
 	}
-	if _, _, err := all.Builtin().On("packed", all.Places{Dataset: w.Dataset, Live: true}, source); !errors.Is(err, fault.ErrUsage) {
+	if _, _, err := all.Builtin().On("packed", stores.Places{Dataset: w.Dataset, Live: true}, source); !errors.Is(err, fault.ErrUsage) {
 		t.Errorf("a pack of drawn batches: %v", err)
 	}
-	if _, _, err := all.Builtin().Find(storetest.Disk, all.Auto, all.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
+	if _, _, err := all.Builtin().Find(storetest.Disk, stores.Auto, stores.Places{Pack: w.Dataset}); !errors.Is(err, fault.ErrInput) {
 		t.Errorf("a dataset as a pack: %v", err)
 	}
 }
@@ -126,7 +127,7 @@ func TestFind(t *testing.T) {
 func TestByUse(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, sample)
 	for name, want := range map[string]bool{"memory": false, "hyperion": false, "rows": true, "ginex": true, "gnndrive": true, "agnes": true, "gids": true, "mmap": true} {
-		c, _, err := all.Builtin().Find(storetest.Disk, name, all.Places{Dataset: w.Dataset, Samples: w.Samples})
+		c, _, err := all.Builtin().Find(storetest.Disk, name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}

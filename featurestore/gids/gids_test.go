@@ -6,8 +6,9 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/gids"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -40,7 +41,7 @@ func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 }
 
 func findIn(w *storetest.World) (featurestore.Candidate, error) {
-	c, _, err := stores.Builtin().Find(storetest.Disk, gids.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := all.Builtin().Find(storetest.Disk, gids.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	return c, err
 }
 

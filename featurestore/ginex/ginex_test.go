@@ -10,8 +10,9 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/ginex"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -51,7 +52,7 @@ func (c sized) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
 
 func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Builtin().Find(storetest.Disk, ginex.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := all.Builtin().Find(storetest.Disk, ginex.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

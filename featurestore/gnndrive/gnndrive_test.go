@@ -10,8 +10,9 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/gnndrive"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
@@ -21,7 +22,7 @@ import (
 
 func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Builtin().Find(storetest.Disk, gnndrive.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := all.Builtin().Find(storetest.Disk, gnndrive.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

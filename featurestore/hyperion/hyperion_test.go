@@ -6,8 +6,9 @@ import (
 
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/hyperion"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -19,7 +20,7 @@ func percent(p float64) *budget.Size { return &budget.Size{Value: p, Unit: budge
 
 func find(t testing.TB, w *storetest.World, percent float64) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := all.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,10 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	allstores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/hyperion"
 	"diskgnn/featurestore/residency"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/budget"
@@ -187,7 +188,7 @@ func TestOneCompletion(t *testing.T) {
 	if inputs < 1500 {
 		t.Fatalf("a batch of %d input nodes", inputs)
 	}
-	c, _, err := stores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := allstores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	must(t, err)
 	none := &budget.Size{Value: 0, Unit: budget.UnitPercent}
 	plan := func(memory int64) featurestore.Layout {
@@ -291,7 +292,7 @@ func TestTruncated(t *testing.T) {
 // take a quarter of it at most; its memory is what is said.
 func TestPlan(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 12, Dim: 64}, Batch: 400, Epochs: 1, Fanout: []int{6, 6}}, sample)
-	c, _, err := stores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := allstores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	must(t, err)
 	plan := func(memory int64, cache *budget.Size) (featurestore.Layout, error) {
 		return c.Plan(featurestore.PlanOptions{Memory: memory, Cache: cache, Slots: 2, EvalSlots: 1})
@@ -330,7 +331,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("%+v, in order: %t", io, c.InOrder())
 	}
 	small := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
-	if _, _, err := stores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
+	if _, _, err := allstores.Builtin().Find(storetest.Disk, hyperion.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
 		t.Errorf("compressed features: %v", err)
 	}
 }

@@ -18,9 +18,10 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/marius"
 	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -511,7 +512,7 @@ func TestPreparationNeedsRoomOnce(t *testing.T) {
 // Samples of another order, and batches drawn while training, are refused with what to do.
 func TestRefusals(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{}, drawn{order: "random"}.sample)
-	if _, _, err := stores.Builtin().Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) ||
+	if _, _, err := all.Builtin().Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrUsage) ||
 		!strings.Contains(err.Error(), "was drawn from the whole graph, in the order random: draw samples by `diskgnn presample --order dispersed --partitions P --buffer B`") {
 		t.Errorf("samples of the whole graph: %v", err)
 	}
@@ -531,7 +532,7 @@ func TestReadOnlySamples(t *testing.T) {
 	open := func() error {
 		var err error
 		powerless(t, w.Samples, func() {
-			_, _, err = stores.Builtin().Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+			_, _, err = all.Builtin().Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		})
 		return err
 	}
@@ -589,7 +590,7 @@ type drawing struct{ featurestore.Source }
 // RAM has room for the buffer, and for what comes next as memory allows, which is said.
 func TestPlan(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 1024, AvgDegree: 2, Dim: 256}, Batch: 40}, drawn{"dispersed", "sweep", 16, 4}.sample)
-	c, _, err := stores.Builtin().Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := all.Builtin().Find(storetest.Disk, marius.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,9 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	allstores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -24,7 +25,7 @@ import (
 
 func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := allstores.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("all rows: %+v, %v", l, err)
 	}
 	other := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 300, AvgDegree: 5, Dim: 9, Seed: 7}}, sample)
-	if _, _, err := stores.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: other.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrLineage) {
+	if _, _, err := allstores.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: other.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrLineage) {
 		t.Errorf("samples of another dataset: %v", err)
 	}
 }

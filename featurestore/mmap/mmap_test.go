@@ -12,8 +12,9 @@ import (
 	"diskgnn/dataset/datasettest"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	allstores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/mmap"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -43,7 +44,7 @@ func percent(p float64) *budget.Size { return &budget.Size{Value: p, Unit: budge
 
 func find(t testing.TB, w *storetest.World) featurestore.Candidate {
 	t.Helper()
-	c, _, err := stores.Builtin().Find(storetest.Disk, mmap.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := allstores.Builtin().Find(storetest.Disk, mmap.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +130,7 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("without memory: %v", err)
 	}
 	small := storetest.NewWorld(t, storetest.Params{Compress: true}, sample)
-	if _, _, err := stores.Builtin().Find(storetest.Disk, mmap.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
+	if _, _, err := allstores.Builtin().Find(storetest.Disk, mmap.Name, stores.Places{Dataset: small.Dataset, Samples: small.Samples}); !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "import it again without --compress, or pack it") {
 		t.Errorf("compressed features: %v", err)
 	}
 }

@@ -1,5 +1,7 @@
 package mmap
 
+import "diskgnn/internal/binio"
+
 // pages predicts the pages of the mapped file in the page cache, from the rows that were touched: see the
 // package comment. It belongs to one goroutine at a time.
 type pages struct {
@@ -84,12 +86,5 @@ func (p *pages) drop() {
 // mostPages returns the most pages of one row. Rows begin at multiples of the greatest common divisor of the
 // sizes of rows and pages.
 func mostPages(row, page int64) int64 {
-	return (page - gcd(row, page) + row + page - 1) / page
-}
-
-func gcd(a, b int64) int64 {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
+	return (page - binio.GCD(row, page) + row + page - 1) / page
 }

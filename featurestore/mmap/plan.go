@@ -49,7 +49,7 @@ func (v *levels) layout(pages int64, threads int) featurestore.Layout {
 		Note:         v.note(pages),
 		Own:          own{pages: pages, threads: threads},
 	}
-	l.SlotBytes, l.EvalSlotBytes = v.slotBytes(false), v.slotBytes(true)
+	l.SlotBytes, l.EvalSlotBytes = featurestore.HostSlotBytes(v.Source, false), featurestore.HostSlotBytes(v.Source, true)
 	return l
 }
 
@@ -86,12 +86,3 @@ func (v *levels) note(pages int64) string {
 }
 
 func (v *levels) filePages() int64 { return (v.Size() + v.page - 1) / v.page }
-
-// slotBytes returns the memory of a slot, in bytes; 0 if no batches need it.
-func (v *levels) slotBytes(eval bool) int64 {
-	n := int64(v.Facts.Inputs(eval))
-	if n == 0 {
-		return 0
-	}
-	return machine.Pages(4*n*int64(v.Facts.Dim)) + machine.Pages(4*n) + v.Source.LoaderBytes(eval)
-}

@@ -14,9 +14,10 @@ import (
 	"diskgnn/dataset"
 	"diskgnn/dataset/datasettest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	allstores "diskgnn/featurestore/all"
 	"diskgnn/featurestore/residency"
 	"diskgnn/featurestore/rows"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -300,7 +301,7 @@ func TestDamagedFeatures(t *testing.T) {
 	if err := os.Truncate(name, int64(len(b)-1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := stores.Builtin().Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrCorrupt) {
+	if _, _, err := allstores.Builtin().Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples}); !errors.Is(err, fault.ErrCorrupt) {
 		t.Errorf("a short file is found: %v", err)
 	}
 	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30})
@@ -320,7 +321,7 @@ func TestDamagedFeatures(t *testing.T) {
 // The cache is as large as is wanted, or as memory allows, and its memory is what is said.
 func TestPlan(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 2, Dim: 64}, Batch: 20, Epochs: 1}, sample)
-	c, _, err := stores.Builtin().Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+	c, _, err := allstores.Builtin().Find(storetest.Disk, rows.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@
 //	func TestConformance(t *testing.T) {
 //		w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 60, Dim: 9}, Batch: 5}, sample)
 //		storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
-//			c, _, err := all.Builtin().Find(storetest.Disk, "mystore", all.Places{Dataset: w.Dataset, Samples: w.Samples})
+//			c, _, err := all.Builtin().Find(storetest.Disk, "mystore", stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 //			...
 //			return storetest.Cached(c, 20, "")
 //		}, storetest.GPUReads)

@@ -8,9 +8,10 @@ import (
 	"testing"
 
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
 	"diskgnn/featurestore/memory"
 	"diskgnn/featurestore/sampled"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
@@ -168,7 +169,7 @@ func TestStoreWithWindow(t *testing.T) {
 		return err
 	})
 	storetest.Run(t, w, func(t testing.TB, w *storetest.World) featurestore.Candidate {
-		inner, _, err := stores.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+		inner, _, err := all.Builtin().Find(storetest.Disk, memory.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,6 +54,14 @@ func View[T Number](b []byte) []T {
 // AlignUp rounds n up to a multiple of align, a power of two.
 func AlignUp(n, align int64) int64 { return (n + align - 1) &^ (align - 1) }
 
+// GCD returns the greatest common divisor of two positive numbers.
+func GCD[T int | int64](a, b T) T {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
 // Width returns the number of bytes, 1 to 4, that can hold every value up to max.
 func Width(max uint32) int { return (bits.Len32(max|1) + 7) / 8 }
 

@@ -124,3 +124,11 @@ func TestNPYHeader(t *testing.T) {
 		}
 	}
 }
+
+func TestGCD(t *testing.T) {
+	for _, c := range [][3]int{{1, 1, 1}, {12, 18, 6}, {400, 4096, 16}, {4096, 400, 16}, {7, 4096, 1}, {8192, 4096, 4096}} {
+		if got := GCD(c[0], c[1]); got != c[2] {
+			t.Errorf("GCD(%d, %d) = %d, want %d", c[0], c[1], got, c[2])
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"diskgnn/featurestore"
+	"diskgnn/internal/binio"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
@@ -59,17 +60,10 @@ func (w *workload) reading(d *Drive, store featurestore.Design, epochs int) (tra
 	case store.Find != nil:
 		return rows * row / d.Sequential, (table + packed*row) / d.Sequential
 	}
-	pages := (row + page - float64(gcd(w.rowBytes, page))) / page
+	pages := (row + page - float64(binio.GCD(w.rowBytes, page))) / page
 	training = rows * pages * page / d.Sequential
 	if d.Random > 0 {
 		training = math.Max(training, rows/d.Random)
 	}
 	return training, 0
-}
-
-func gcd(a, b int64) int64 {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

@@ -97,7 +97,7 @@ func (p *Plan) Count(l *featurestore.Layout) {
 
 // NewSlot allocates a slot. Free it before the Reader is closed.
 func (r *Reader) NewSlot() (_ *Slot, err error) {
-	s := &Slot{r: r, reads: make([]read, 0, r.pages()), step: gcd(r.RowBytes, binio.Page)}
+	s := &Slot{r: r, reads: make([]read, 0, r.pages()), step: binio.GCD(r.RowBytes, binio.Page)}
 	err = r.device.Attached(func() (err error) {
 		dry := new(cuda.Arena)
 		_ = s.lay(r.Plan, dry)
@@ -274,13 +274,6 @@ func (s *Slot) Free() {
 		}
 		return nil
 	})
-}
-
-func gcd(a, b int) int {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
 }
 
 // Flight is the reads of the batch in a slot, by a GPU or by the host. It belongs to one goroutine at a

@@ -20,7 +20,7 @@ type Single struct{}
 // Most returns the size of the pages of a row that begins as late in a page as possible. Rows begin at
 // multiples of the greatest common divisor of the sizes of rows and pages.
 func (Single) Most(rowBytes int) int64 {
-	last := int64(binio.Page - gcd(rowBytes, binio.Page))
+	last := int64(binio.Page - binio.GCD(rowBytes, binio.Page))
 	return binio.AlignUp(last+int64(rowBytes), binio.Page)
 }
 
@@ -29,11 +29,4 @@ func (Single) Next(nodes []uint32, rowBytes int, size int64) (off, n int64, serv
 	begin := int64(nodes[0]) * int64(rowBytes)
 	off = begin / binio.Page * binio.Page
 	return off, min(binio.AlignUp(begin+int64(rowBytes), binio.Page), size) - off, 1
-}
-
-func gcd(a, b int) int {
-	for b > 0 {
-		a, b = b, a%b
-	}
-	return a
 }

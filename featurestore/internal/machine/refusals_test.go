@@ -15,7 +15,8 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
-	stores "diskgnn/featurestore/all"
+	"diskgnn/featurestore/all"
+	"diskgnn/featurestore/stores"
 	"diskgnn/featurestore/storetest"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -69,7 +70,7 @@ func TestRefusals(t *testing.T) {
 	parts := storetest.NewWorld(t, p, sample(8))
 	d := cudatest.Open(t)
 	var table strings.Builder
-	for _, s := range stores.Builtin() {
+	for _, s := range all.Builtin() {
 		if s.On == nil {
 			continue // it reads no dataset
 		}
@@ -77,7 +78,7 @@ func TestRefusals(t *testing.T) {
 		if s.OwnSamples {
 			w = parts
 		}
-		c, _, err := stores.Builtin().Find(storetest.Disk, s.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
+		c, _, err := all.Builtin().Find(storetest.Disk, s.Name, stores.Places{Dataset: w.Dataset, Samples: w.Samples})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -112,19 +112,10 @@ func (v *levels) layout(single featurestore.Layout, units int64) featurestore.La
 		TableBytes:    single.TableBytes,
 		RAMBytes:      single.RAMBytes,
 		KeepBytes:     single.KeepBytes,
-		SlotBytes:     v.slotBytes(),
+		SlotBytes:     featurestore.HostSlotBytes(v.Source, false),
 		EvalSlotBytes: single.EvalSlotBytes,
 		Own:           own{units, single},
 	}
 	v.design.Count(&l, units)
 	return l
-}
-
-// slotBytes returns the memory of a slot for training batches, in bytes; 0 if there are none.
-func (v *levels) slotBytes() int64 {
-	n := int64(v.Facts.Inputs(false))
-	if n == 0 {
-		return 0
-	}
-	return machine.Pages(4*n*int64(v.Facts.Dim)) + machine.Pages(4*n) + v.Source.LoaderBytes(false)
 }

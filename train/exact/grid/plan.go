@@ -110,7 +110,7 @@ func (s *Sizes) MostGPU() int64 { return s.whole().GPU }
 // whole returns the plan of a layer in one tile.
 func (s *Sizes) whole() Plan {
 	rows := binio.AlignUp(max(s.Nodes, s.Targets, 1), int64(s.Shape.Group))
-	p := Plan{Block: s.Shape.Group, Tile: int(rows), Hold: s.Edges && s.Need == nil && s.GPU == nil, Keep: s.GPU != nil && s.Edges && s.Shape.Last}
+	p := Plan{Block: s.Shape.Group, Tile: int(rows), Hold: s.Edges && s.Need == nil && s.GPU == nil, Keep: s.GPU != nil && s.allows(Plan{Keep: true}, 1)}
 	for p.Block < int(rows) && !s.last(int64(p.Block)) {
 		p.Block *= 2
 	}
