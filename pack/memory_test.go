@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -16,6 +15,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
+	"diskgnn/internal/limittest"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/pack/cut"
@@ -65,15 +65,6 @@ func TestLeastMemory(t *testing.T) {
 	}
 }
 
-// allocated returns the bytes that f allocates.
-func allocated(f func()) int64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
-}
-
 // TestBooks makes what a packing of very many batches holds for each, and counts what is
 // allocated: all that the plan knows of, and not much less.
 func TestBooks(t *testing.T) {
@@ -87,7 +78,7 @@ func TestBooks(t *testing.T) {
 		var x packfile.Index
 		var state rangeState
 		books := counts{bands: bands, train: batches, evals: evals, segments: int64(c.segments)}
-		index := allocated(func() {
+		index := limittest.Allocated(func() {
 			x = packfile.Index{Bands: bands, Edges: []int64{6, 5, 4, 3, 2, 1}, Train: packfile.NewTrain(batches, bands), Valid: make([]packfile.Eval, evals), Segments: make([]packfile.Segment, c.segments)}
 		})
 		for i := range x.Train {
@@ -96,13 +87,13 @@ func TestBooks(t *testing.T) {
 			}
 			x.Train[i].Inputs = bands * c.rows
 		}
-		index += allocated(func() {
+		index += limittest.Allocated(func() {
 			state = rangeState{Next: 1, Running: make([]uint32, batches*bands), Sums: make([]uint32, pieces(&x, form))}
 			x.SharePieces(form, state.Sums, nil)
 		})
 		books.pieces = int64(len(state.Sums))
 		var saved []byte
-		saving := allocated(func() {
+		saving := limittest.Allocated(func() {
 			clone := state.clone()
 			saved = clone.encode()
 			_ = append([]int64(nil), make([]int64, batches+1)...)
@@ -113,17 +104,17 @@ func TestBooks(t *testing.T) {
 			n := pieces(&x, packed)
 			books.frames = int64(n)
 			var c compressState
-			index += allocated(func() { c.Sums, c.Frames = make([]uint32, n), make([]uint32, n) })
+			index += limittest.Allocated(func() { c.Sums, c.Frames = make([]uint32, n), make([]uint32, n) })
 			for i := range c.Frames {
 				c.Frames[i] = 1
 			}
-			saving = max(saving, allocated(func() { saved = c.encode() }))
+			saving = max(saving, limittest.Allocated(func() { saved = c.encode() }))
 			x.SharePieces(packed, c.Sums, c.Frames)
 			for i := range x.Train {
 				x.Train[i].ChunkBytes = x.Train[i].Extent(packed, bands-1)
 			}
 		}
-		encoding := allocated(func() {
+		encoding := limittest.Allocated(func() {
 			var err error
 			if encoded, err = x.Encode(); err != nil {
 				t.Fatal(err)
@@ -133,7 +124,7 @@ func TestBooks(t *testing.T) {
 		if have > plan || have < plan/2 {
 			t.Errorf("%s: %d bytes of index and state, %d of a copy, %d of an encoding (%d); planned %d", what, index, saving, encoding, len(encoded), plan)
 		}
-		if n := allocated(func() { x = packfile.Index{}; _, _ = packfile.DecodeIndex(encoded, packed) }) + int64(len(encoded)); n > plan {
+		if n := limittest.Allocated(func() { x = packfile.Index{}; _, _ = packfile.DecodeIndex(encoded, packed) }) + int64(len(encoded)); n > plan {
 			t.Errorf("%s: %d bytes to read the index again, planned %d", what, n, plan)
 		}
 		if len(saved) == 0 {
@@ -342,7 +333,7 @@ func TestCompressionMemory(t *testing.T) {
 	for _, form.Codec = range codecs[1:] {
 		c := &compression{form: form, workers: 2}
 		before := device.HostBytes()
-		took := allocated(func() {
+		took := limittest.Allocated(func() {
 			mem, err := c.makeSlots()
 			if err != nil {
 				t.Fatal(err)

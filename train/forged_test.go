@@ -17,6 +17,7 @@ import (
 
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/limittest"
 	"diskgnn/internal/progress"
 	"diskgnn/train/checkpoint"
 	"diskgnn/train/epoch"
@@ -119,7 +120,7 @@ func TestForgedCheckpoints(t *testing.T) {
 		}
 		c.Resume = true
 		var err error
-		took := allocated(func() { _, err = w.run(context.Background(), c, &logged{}, nil) })
+		took := limittest.Allocated(func() { _, err = w.run(context.Background(), c, &logged{}, nil) })
 		if !errors.Is(err, fault.ErrCorrupt) && !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), strings.TrimPrefix(what, "of ")) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -176,7 +177,7 @@ func TestForgedRunFiles(t *testing.T) {
 	} {
 		c2 := w.forgeRun(o.Out, c.change)
 		var err error
-		took := allocated(func() {
+		took := limittest.Allocated(func() {
 			_, err = trained.EvaluatePack(context.Background(), disk, trained.PackOptions{Stores: builtin, Run: c2, Pack: p, BLAS: "gonum", IO: quick, Memory: 1 << 30}, progress.Discard)
 		})
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
@@ -206,7 +207,7 @@ func TestForgedRunFiles(t *testing.T) {
 		resumed.Resume, resumed.Given = true, nil
 		resumed.Out = w.forgeRun(o.Out, c.change)
 		var err error
-		took := allocated(func() { _, err = w.run(context.Background(), resumed, &logged{}, nil) })
+		took := limittest.Allocated(func() { _, err = w.run(context.Background(), resumed, &logged{}, nil) })
 		if !errors.Is(err, c.kind) || !strings.Contains(err.Error(), what) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("resumed, want %s: %v", what, err)
 		}

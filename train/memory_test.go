@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"diskgnn/featurestore/packed"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/limittest"
 	"diskgnn/pack/packfile"
 	"diskgnn/pipeline"
 	"diskgnn/train/decide"
@@ -24,17 +24,6 @@ import (
 	"diskgnn/train/rundir"
 	"diskgnn/train/trained"
 )
-
-// allocated returns what a function allocates, garbage included: never less than what it
-// holds at any time.
-func allocated(f func()) int64 {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
-}
 
 // slack is for what does not grow with what is counted.
 const slack = 64 << 10
@@ -75,7 +64,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 	}
 	const n = 5000
 	var r rundir.Result
-	lines := allocated(func() {
+	lines := limittest.Allocated(func() {
 		for i := range n {
 			e := rundir.Epoch{Epoch: i, Seconds: 1.0 / 3, LR: 1. / 3, Loss: 1.0 / 3, TrainAccuracy: 1.0 / 3, ValidAccuracy: 1.0 / 3, BytesRead: 1 << 50, UsefulBytes: 1 << 50,
 				SSDBytesRead: 1 << 50, SSDUsefulBytes: 1 << 50, GraphBytesRead: 1 << 50, RAMBytes: 1 << 50, GPUServedBytes: 1 << 50, InputNodes: 1 << 50, Requests: 1 << 50, BufferBytes: 1 << 50, PageHits: 1 << 50, PageMisses: 1 << 50, ReadRate: 1e10 / 3, ReadSeconds: 1.0 / 3, ComputeSeconds: 1.0 / 3,
@@ -98,7 +87,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 		fmt.Fprintf(&metrics, "%s\n", b)
 	}
 	d.MetricsEnd = rundir.MetricsEnd{Bytes: int64(metrics.Len()), CRC: binio.CRC([]byte(metrics.String()))}
-	saved := allocated(func() {
+	saved := limittest.Allocated(func() {
 		if err := d.Save(); err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +98,7 @@ func TestEpochsHoldWhatIsPlanned(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, rundir.MetricsFile), []byte(metrics.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	reported := allocated(func() {
+	reported := limittest.Allocated(func() {
 		p, err := report.Read(disk, dir)
 		if err == nil {
 			err = report.Write(io.Discard, p)
@@ -147,7 +136,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	for _, p := range e.Params() {
 		count += int64(p.Len())
 	}
-	got := allocated(func() {
+	got := limittest.Allocated(func() {
 		best, err := e.Snapshot(nil)
 		if err != nil || int64(len(best)) != count {
 			t.Fatal(err)
@@ -166,7 +155,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 		t.Fatal("no checkpoint")
 	}
 	d := &rundir.Dir{FS: disk, Path: o.Out}
-	got = allocated(func() {
+	got = limittest.Allocated(func() {
 		if _, _, err := d.Checkpoints().Read(names[0], needs.Resume); err != nil {
 			t.Fatal(err)
 		}
@@ -182,7 +171,7 @@ func TestWeightsHoldWhatIsPlanned(t *testing.T) {
 	}
 	options := trained.EngineOptions{Weights: trained.WeightsBest, Threads: 1, BLAS: "gonum"}
 	var planned int64
-	got = allocated(func() {
+	got = limittest.Allocated(func() {
 		x, n, err := run.NewEngine(options, 0, 1<<30)
 		if err != nil {
 			t.Fatal(err)
@@ -229,7 +218,7 @@ func TestPlanHasCheckpoint(t *testing.T) {
 	if q, err := planMemory(find(t, r.Dir()), &o, decide.Needs{Engine: 1}); err != nil || q.Fixed-whole.Fixed != pipeline.RecorderBytes(traceSpans) {
 		t.Errorf("a trace takes %d bytes, %v", q.Fixed-whole.Fixed, err)
 	}
-	if got := allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {
+	if got := limittest.Allocated(func() { pipeline.NewRecorder(traceSpans) }); got > pipeline.RecorderBytes(traceSpans)+slack {
 		t.Errorf("a trace takes %d bytes, %d are planned", got, pipeline.RecorderBytes(traceSpans))
 	}
 }

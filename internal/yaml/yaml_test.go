@@ -2,18 +2,11 @@ package yaml
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
-)
 
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
+	"diskgnn/internal/limittest"
+)
 
 // laughs is the text of a billion laughs: each of so many levels stands for so many of
 // the level before.
@@ -58,7 +51,7 @@ func TestBombs(t *testing.T) {
 	} {
 		var err error
 		var v any
-		n := allocated(func() { err = Unmarshal([]byte(c.text), &v) })
+		n := limittest.Allocated(func() { err = Unmarshal([]byte(c.text), &v) })
 		if (err == nil) != (c.says == "") || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %.300v", name, err)
 		}
@@ -91,7 +84,7 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var v any
 		var err error
-		if n := allocated(func() { err = Unmarshal(text, &v) }); n > 128<<20 {
+		if n := limittest.Allocated(func() { err = Unmarshal(text, &v) }); n > 128<<20 {
 			t.Errorf("%d MiB were allocated for %d bytes (%v)", n>>20, len(text), err)
 		}
 		if err != nil && strings.Contains(err.Error(), "\n") {

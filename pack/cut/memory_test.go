@@ -12,20 +12,12 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/idset"
+	"diskgnn/internal/limittest"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample"
 	"diskgnn/presample/mbfile"
 )
-
-// allocated returns the bytes that f allocates.
-func allocated(f func()) int64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
-}
 
 // TestEvaluationNodesInPlan collects the nodes of evaluation batches that are far larger
 // than training's: what that takes is known before, and is the bytes of one batch.
@@ -53,7 +45,7 @@ func TestEvaluationNodesInPlan(t *testing.T) {
 		t.Fatalf("the largest batch of evaluation has %d bytes", most)
 	}
 	memory := HeldMemory(s.Nodes) + RecordMemory(s) + most
-	if n := allocated(func() { _, err = evalNodes(t.Context(), samples, rank, 0, memory, func(int, uint32) {}) }); err != nil || n > most+s.Nodes/8+32<<10 {
+	if n := limittest.Allocated(func() { _, err = evalNodes(t.Context(), samples, rank, 0, memory, func(int, uint32) {}) }); err != nil || n > most+s.Nodes/8+32<<10 {
 		t.Errorf("%d bytes were allocated for batches of at most %d: %v", n, most, err)
 	}
 	memory--
@@ -116,7 +108,7 @@ func TestFormulas(t *testing.T) {
 			s.finish()
 		}},
 	} {
-		took := allocated(c.take)
+		took := limittest.Allocated(c.take)
 		if took > c.planned+32<<10 || took < c.planned*3/4 {
 			t.Errorf("%s: %d bytes are taken, %d planned", c.what, took, c.planned)
 		}

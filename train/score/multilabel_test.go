@@ -3,13 +3,13 @@ package score
 import (
 	"errors"
 	"math"
-	"runtime"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/limittest"
 	"diskgnn/train/recipe"
 )
 
@@ -102,17 +102,6 @@ func TestMultiLabelScorersGoOn(t *testing.T) {
 	}
 }
 
-// allocated returns what a function allocates, garbage included: never less than what it
-// holds at any time.
-func allocated(f func()) int64 {
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return int64(after.TotalAlloc - before.TotalAlloc)
-}
-
 // slack is for what does not grow with what is counted.
 const slack = 64 << 10
 
@@ -148,7 +137,7 @@ func TestScorersHoldWhatIsPlanned(t *testing.T) {
 				}
 			}
 			held, state := Bytes(j)
-			got := allocated(func() {
+			got := limittest.Allocated(func() {
 				s = New(j)
 				for range 2 { // a score leaves room for the next
 					use()
@@ -160,11 +149,11 @@ func TestScorersHoldWhatIsPlanned(t *testing.T) {
 			}
 			use()
 			var b []byte
-			if got := allocated(func() { b = s.State() }); got > state+slack {
+			if got := limittest.Allocated(func() { b = s.State() }); got > state+slack {
 				t.Errorf("%+v: a state takes %d bytes, %d are planned", j, got, state)
 			}
 			other := New(j)
-			if got := allocated(func() {
+			if got := limittest.Allocated(func() {
 				if err := other.Load(b); err != nil {
 					t.Error(err)
 				}

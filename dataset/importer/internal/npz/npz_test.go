@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/limittest"
 	"diskgnn/internal/vfs"
 )
 
@@ -199,7 +200,7 @@ func FuzzArchive(f *testing.F) {
 		if err := os.WriteFile(name, content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		n := allocated(func() {
+		n := limittest.Allocated(func() {
 			z, err := OpenArchive(vfs.OS, name)
 			if err != nil {
 				bad(t, err)

@@ -7,23 +7,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
 	"diskgnn/internal/fault"
+	"diskgnn/internal/limittest"
 	"diskgnn/internal/vfs"
 	"diskgnn/internal/vfs/vfstest"
 )
-
-// allocated returns the bytes that a function allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // archive returns what zip.NewReader reads of an archive of so many members without names:
 // the directory, and its end.
@@ -119,7 +110,7 @@ func TestZipBombs(t *testing.T) {
 		filepath.Join(dir, "../nosuch"): "missing",
 	} {
 		var err error
-		n := allocated(func() { _, err = OpenArchive(vfs.OS, path) })
+		n := limittest.Allocated(func() { _, err = OpenArchive(vfs.OS, path) })
 		if !errors.Is(err, fault.ErrInput) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -133,7 +124,7 @@ func FuzzZip(f *testing.F) {
 	f.Add(archive(3))
 	f.Add([]byte("PK\x06\x07PK\x05\x06"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		n := allocated(func() {
+		n := limittest.Allocated(func() {
 			z, err := OpenZip(bytes.NewReader(b), int64(len(b)))
 			if err == nil && len(z.File) > 65_535 {
 				t.Errorf("%d members", len(z.File))
