@@ -1,5 +1,7 @@
 package gids
 
+import "diskgnn/featurestore/internal/machine"
+
 // bufferShare bounds the rows of the constant buffer, as a share of the nodes: GIDS' value.
 const bufferShare = 0.2
 
@@ -10,10 +12,10 @@ type buffer struct {
 	filled  bool
 }
 
-func (b *buffer) lay(mem *carver, d *design, rows int) {
+func (b *buffer) lay(mem *machine.Memory, d *design, rows int) {
 	if rows > 0 {
-		b.placeOf = list[uint32](mem, int(d.Facts.Nodes))
-		b.rows = list[byte](mem, rows*d.Facts.RowBytes)
+		b.placeOf = machine.Numbers[uint32](mem, int(d.Facts.Nodes))
+		b.rows = machine.Numbers[byte](mem, rows*d.Facts.RowBytes)
 	}
 }
 

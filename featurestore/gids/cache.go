@@ -3,6 +3,7 @@ package gids
 import (
 	"encoding/binary"
 
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 )
 
@@ -27,8 +28,8 @@ const recordBytes = 32
 // pageBytes is the size of the cache's entry for one page: its line, and its accesses in the window.
 const pageBytes = 4 + 4
 
-func newCache(pages, lines int, mem *carver) *cache {
-	c := &cache{lineOf: list[int32](mem, pages), ahead: list[uint32](mem, pages), pageOf: list[uint32](mem, lines)[:0], used: list[int64](mem, lines)}
+func newCache(pages, lines int, mem *machine.Memory) *cache {
+	c := &cache{lineOf: machine.Numbers[int32](mem, pages), ahead: machine.Numbers[uint32](mem, pages), pageOf: machine.Numbers[uint32](mem, lines)[:0], used: machine.Numbers[int64](mem, lines)}
 	c.clear()
 	return c
 }

@@ -9,15 +9,16 @@ import (
 
 	"pgregory.net/rapid"
 
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
 )
 
 // laid has lay take its parts out of memory of Go's.
-func laid(lay func(mem *carver)) { lay(&carver{mem: make([]byte, carved(lay))}) }
+func laid(lay func(mem *machine.Memory)) { lay(machine.Within(make([]byte, machine.Counted(lay)))) }
 
 func makeCache(pages, lines int) (c *cache) {
-	laid(func(mem *carver) { c = newCache(pages, lines, mem) })
+	laid(func(mem *machine.Memory) { c = newCache(pages, lines, mem) })
 	return c
 }
 

@@ -4,6 +4,7 @@ import (
 	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore/internal/devrows"
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 )
 
@@ -25,12 +26,12 @@ type levels struct {
 	lines  []byte // a page each
 }
 
-func (v *levels) lay(mem *carver, d *design, o own) {
+func (v *levels) lay(mem *machine.Memory, d *design, o own) {
 	v.buffer.lay(mem, d, o.rows)
 	pages := 0
 	if o.lines > 0 {
 		pages = int(d.pages())
 	}
 	v.cache = newCache(pages, o.lines, mem)
-	v.lines = list[byte](mem, o.lines*binio.Page)
+	v.lines = machine.Numbers[byte](mem, o.lines*binio.Page)
 }

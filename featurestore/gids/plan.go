@@ -67,8 +67,9 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 			rows, lines, binio.Page, Defaults().Accesses()),
 		Own: o,
 	}
-	repeating := carved(func(mem *carver) { new(wanted).lay(mem, d, d.Facts.Inputs(false)) })
-	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+readerBytes()+d.fillBytes(rows), readerBytes(), repeating)
+	reader := machine.Counted(func(mem *machine.Memory) { machine.NewReader(mem, reading(), nil, nil) })
+	repeating := machine.Counted(func(mem *machine.Memory) { new(wanted).lay(mem, d, d.Facts.Inputs(false)) })
+	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader, repeating)
 	l.KeepBytes += residency.MostStates * l.StateBytes
 	if lines > 0 {
 		l.Ahead, l.WindowBytes = window, d.Source.WindowBytes(window)
@@ -83,7 +84,7 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 // levelsBytes returns the memory of the levels and of the ranks, in bytes. It counts BaM's record for each page
 // of the file, which is larger than the cache's own entry.
 func (d *design) levelsBytes(o own) int64 {
-	n := d.RanksBytes() + carved(func(mem *carver) { new(levels).lay(mem, d, o) })
+	n := d.RanksBytes() + machine.Counted(func(mem *machine.Memory) { new(levels).lay(mem, d, o) })
 	if o.lines > 0 {
 		n += (recordBytes - pageBytes) * d.pages()
 	}
@@ -92,5 +93,5 @@ func (d *design) levelsBytes(o own) int64 {
 
 // fillBytes returns the memory of fillBuffer but for a reader's.
 func (d *design) fillBytes(rows int) int64 {
-	return carved(func(mem *carver) { new(wanted).lay(mem, d, min(fillStep, rows)) })
+	return machine.Counted(func(mem *machine.Memory) { new(wanted).lay(mem, d, min(fillStep, rows)) })
 }

@@ -4,50 +4,47 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/kernel"
-	"diskgnn/iostack"
 )
 
 // slot implements featurestore.Slot and featurestore.Landing.
 type slot struct {
 	machine.Landing
-	store *store
-	host  *device.Host
+	store  *store
+	memory machine.Memory
 	buffers
 	onGPU *gpuMatrix // submits the reads and makes the matrix; nil: the host does
-
-	ahead int64 // bytes that the window read
 }
 
-// buffers is the memory of a slot, but for the loader's and the requests.
+// buffers is the memory of a slot, but for the loader's.
 type buffers struct {
 	matrix []byte
 	stored []byte // rows in the dataset's type, in the matrix's order; the matrix itself for float32
 	nodes  []uint32
 	wanted wanted
-	missed []uint32 // by read: the place of the page in wanted.pages
-	reads  []uint32 // by read: the page
-	reader reader
+	missed []uint32        // by read: the place of the page in wanted.pages
+	reads  []uint32        // by read: the page
+	reader *machine.Reader // nil: the GPU reads
 }
 
-func (b *buffers) lay(mem *carver, d *design, eval, onGPU bool) {
+// lay takes the memory. files and counts are the reader's.
+func (b *buffers) lay(mem *machine.Memory, d *design, eval, onGPU bool, files *machine.Files, counts *featurestore.Counts) {
 	f, n := &d.Facts, d.Facts.Inputs(eval)
 	if !onGPU {
-		b.matrix = list[byte](mem, 4*n*f.Dim)
+		b.matrix = machine.Numbers[byte](mem, 4*n*f.Dim)
 		if b.stored = b.matrix; f.DType != dtype.Float32 {
-			b.stored = list[byte](mem, n*f.RowBytes)
+			b.stored = machine.Numbers[byte](mem, n*f.RowBytes)
 		}
-		b.reader.lay(mem)
+		b.reader = machine.NewReader(mem, reading(), files, counts)
 	}
-	b.nodes = list[uint32](mem, n)
+	b.nodes = machine.Numbers[uint32](mem, n)
 	b.wanted.lay(mem, d, n)
-	b.missed, b.reads = list[uint32](mem, d.mostPages(n)), list[uint32](mem, d.mostPages(n))
+	b.missed, b.reads = machine.Numbers[uint32](mem, d.mostPages(n)), machine.Numbers[uint32](mem, d.mostPages(n))
 }
 
 // slotBytes returns the memory of a slot; 0 where there are no batches for it.
@@ -55,25 +52,25 @@ func (d *design) slotBytes(eval, onGPU bool) int64 {
 	if d.Facts.Inputs(eval) == 0 {
 		return 0
 	}
-	return carved(func(mem *carver) { new(buffers).lay(mem, d, eval, onGPU) }) + requestsBytes + d.Source.LoaderBytes(eval)
+	return machine.Counted(func(mem *machine.Memory) { new(buffers).lay(mem, d, eval, onGPU, nil, nil) }) + d.Source.LoaderBytes(eval)
 }
 
 func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 	sl, onGPU := &slot{store: s}, s.side != nil && !eval
-	sl.Files, sl.In, sl.Of = &s.table.Files, &s.order, (*hostMatrix)(sl)
-	var err error
-	if sl.host, err = carve(func(mem *carver) { sl.buffers.lay(mem, s.design, eval, onGPU) }); err == nil {
-		sl.reader.table, sl.reader.counts, sl.reader.requests = &s.table, &sl.Rows, make([]iostack.Request, roundReads)
-		sl.Loader, err = s.table.Loaders.NewLoader(eval)
+	sl.Files, sl.In, sl.Of = &s.Files, &s.order, (*hostMatrix)(sl)
+	sl.lay(&sl.memory, s.design, eval, onGPU, &s.Files, &sl.Rows)
+	err := sl.memory.Err
+	if err == nil {
+		sl.Loader, err = s.Loaders.NewLoader(eval)
 	}
-	sl.Reads.Host = &sl.reader
 	switch {
 	case err == nil && onGPU:
 		if sl.onGPU, err = s.side.matrix(&sl.wanted, &s.course); err == nil {
 			sl.Of, sl.Reads.GPU = sl.onGPU, sl.onGPU.slot
 		}
 	case err == nil:
-		err = sl.Register(sl.reader.staging)
+		sl.Reads.Host = sl.reader
+		err = sl.Register(sl.reader.Staging.Bytes())
 	}
 	if err != nil {
 		sl.Free()
@@ -83,12 +80,6 @@ func (s *store) NewSlot(eval bool) (featurestore.Slot, error) {
 		s.course.add(1)
 	}
 	return sl, nil
-}
-
-// Start submits the read of the graph. The rows to read follow from the graph.
-func (sl *slot) Start(r featurestore.Ref) error {
-	sl.ahead = 0
-	return sl.Landing.Start(r)
 }
 
 // LoadGraph decodes the graph, finds the pages in lines and submits the first reads of the other pages.
@@ -102,8 +93,12 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	copy(sl.nodes, input)
 	nodes := sl.nodes[:len(input)]
 	if sl.Ref.Split == featurestore.Train {
-		if sl.ahead, err = s.course.decide(ctx, sl.Ref.Index, nodes, w); err != nil {
+		ahead, err := s.course.decide(ctx, sl.Ref.Index, nodes, w)
+		if err != nil {
 			return err
+		}
+		if ahead > 0 { // the window read one batch
+			sl.Rows.Add(featurestore.Counts{BytesRead: ahead, GraphRead: ahead, Requests: 1})
 		}
 	} else {
 		w.find(nodes, &s.buffer, s.Facts.RowBytes)
@@ -111,7 +106,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 			w.held[j], w.into[j] = absent, absent
 		}
 	}
-	ranks := s.table.Ranks()
+	ranks := s.Ranks()
 	for i, v := range nodes {
 		input[i] = ranks[v]
 	}
@@ -119,6 +114,7 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 	for j, p := range w.pages {
 		if w.held[j] == absent {
 			sl.missed[misses], sl.reads[misses] = uint32(j), p
+			sl.Rows.UsefulBytes += w.bytes(j, s.Facts.RowBytes)
 			misses++
 		}
 	}
@@ -131,31 +127,29 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 		if sl.onGPU != nil {
 			return sl.submit(nodes, sl.missed[:misses])
 		}
-		return sl.reader.start(sl.reads[:misses], sl.land)
+		return sl.reader.Start(sl.reads[:misses], sl)
 	})
 }
 
 // submit submits the GPU's reads of the missed pages.
 func (sl *slot) submit(nodes, missed []uint32) error {
 	s, m, w := sl.store, sl.onGPU, &sl.wanted
-	if err := m.slot.Pages(s.table.Files.Rows, w.pages, missed, s.Size(), &sl.Rows); err != nil {
+	if err := m.slot.Pages(s.Files.Rows, w.pages, missed, s.Size(), &sl.Rows); err != nil {
 		return err
-	}
-	for _, j := range missed {
-		sl.Rows.UsefulBytes += w.bytes(int(j), s.Facts.RowBytes)
 	}
 	m.begin(nodes, w, &s.buffer)
 	return nil
 }
 
-// land copies the batch's rows on a page to their places, and the page into its line: no batch under
-// way uses the line's former page.
-func (sl *slot) land(k int, content []byte) {
+// Put implements machine.Sink: it copies the batch's rows on a page to their places, and the page into its line.
+// No batch under way uses the line's former page.
+func (sl *slot) Put(k int, content []byte) error {
 	s, j := sl.store, int(sl.missed[k])
-	sl.Rows.UsefulBytes += sl.wanted.copy(j, content, sl.stored, s.Facts.RowBytes)
+	sl.wanted.copy(j, content, sl.stored, s.Facts.RowBytes)
 	if f := sl.wanted.into[j]; f != absent {
 		copy(s.line(f), content)
 	}
+	return nil
 }
 
 // hostMatrix is a slot as a matrix in RAM.
@@ -218,17 +212,7 @@ func (c *complete) Do(lo, hi int, _ *[]byte) error {
 	return nil
 }
 
-func (sl *slot) Counts() featurestore.Counts {
-	c := sl.Loaded.Counts()
-	if sl.ahead > 0 { // the window read one batch
-		c.Add(featurestore.Counts{BytesRead: sl.ahead, GraphRead: sl.ahead, Requests: 1})
-	}
-	return c
-}
-
 func (sl *slot) Free() {
 	sl.Landing.Free()
-	if sl.host != nil {
-		sl.host.Free()
-	}
+	sl.memory.Free()
 }

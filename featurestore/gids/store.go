@@ -22,7 +22,7 @@ type store struct {
 	*design
 	own
 	levels
-	table  table
+	machine.Files
 	copies *copier.Copier
 	course course
 	order  machine.Order
@@ -31,16 +31,15 @@ type store struct {
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
-	s.table = table{design: s.design}
-	if s.levels.host, err = carve(func(mem *carver) { s.levels.lay(mem, s.design, o) }); err != nil {
+	if s.levels.host, err = machine.Carve(func(mem *machine.Memory) { s.levels.lay(mem, s.design, o) }); err != nil {
 		return err
 	}
-	if err = s.table.Files.Open(s.Table, stack, o.reads, o.gpu); err != nil {
+	if err = s.Files.Open(s.Table, stack, o.reads, o.gpu); err != nil {
 		return err
 	}
 	if o.reads != nil {
 		s.side = newGPU(s.design, o.gpu, o.reads)
-		if err = s.side.open(&s.levels, s.table.Devices); err != nil {
+		if err = s.side.open(&s.levels, s.Devices); err != nil {
 			return err
 		}
 	}
@@ -50,7 +49,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 	c.gathers = gathers{need: Defaults().Accesses(), script: o.mode == Script}
 	c.changed.L = &c.mu
 	if o.lines > 0 {
-		if c.window, err = s.table.Loaders.NewWindow(window); err != nil {
+		if c.window, err = s.Loaders.NewWindow(window); err != nil {
 			return err
 		}
 	}
@@ -96,10 +95,10 @@ func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read
 			return 0, err
 		}
 	}
-	if err := s.table.ReadRanks(); err != nil {
+	if err := s.ReadRanks(); err != nil {
 		return 0, err
 	}
-	if read, err = s.table.ReadSums(ctx, rep); err != nil {
+	if read, err = s.ReadSums(ctx, rep); err != nil {
 		return 0, err
 	}
 	for _, step := range []func() (int64, error){
@@ -149,16 +148,18 @@ func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int
 	}
 	task := rep.Task("read the constant buffer's rows", int64(len(nodes)), progress.Rows)
 	defer task.Done()
-	w, done := new(wanted), 0
-	r, free, err := newReader(&s.table, func(mem *carver) { w.lay(mem, s.design, min(fillStep, len(nodes))) })
-	if err != nil {
-		return 0, err
+	m := new(machine.Memory)
+	defer m.Free()
+	var counts featurestore.Counts
+	w, r, done := new(wanted), machine.NewReader(m, reading(), &s.Files, &counts), 0
+	w.lay(m, s.design, min(fillStep, len(nodes)))
+	if m.Err != nil {
+		return 0, m.Err
 	}
-	defer free()
 	for step := range slices.Chunk(nodes, fillStep) {
 		w.find(step, new(buffer), s.Facts.RowBytes)
 		rows := s.buffer.rows[done*s.Facts.RowBytes:]
-		if err := r.read(ctx, w.pages, func(j int, content []byte) { w.copy(j, content, rows, s.Facts.RowBytes) }); err != nil {
+		if err := r.Read(ctx, w.pages, sink(func(j int, content []byte) { w.copy(j, content, rows, s.Facts.RowBytes) })); err != nil {
 			return 0, fmt.Errorf("fill the constant buffer: %w", err)
 		}
 		done += len(step)
@@ -168,7 +169,7 @@ func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int
 		s.buffer.placeOf[v] = uint32(i + 1)
 	}
 	s.buffer.filled = true
-	return r.counts.BytesRead, nil
+	return counts.BytesRead, nil
 }
 
 // repeat restores the course to its state before the given batch: it starts from a saved state, and decides
@@ -200,7 +201,7 @@ func (s *store) again(ctx context.Context, n int, rep progress.Reporter) (read i
 	task := rep.Task("repeat the decisions of the cache", int64(n), progress.Batches)
 	defer task.Done()
 	w := new(wanted)
-	host, err := carve(func(mem *carver) { w.lay(mem, s.design, s.Facts.Inputs(false)) })
+	host, err := machine.Carve(func(mem *machine.Memory) { w.lay(mem, s.design, s.Facts.Inputs(false)) })
 	if err != nil {
 		return 0, err
 	}
@@ -224,18 +225,20 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	}
 	task := rep.Task("read the cache's pages", int64(len(pages))*binio.Page, progress.Bytes)
 	defer task.Done()
-	r, free, err := newReader(&s.table, func(*carver) {})
-	if err != nil {
-		return 0, err
+	m := new(machine.Memory)
+	defer m.Free()
+	var counts featurestore.Counts
+	r := machine.NewReader(m, reading(), &s.Files, &counts)
+	if m.Err != nil {
+		return 0, m.Err
 	}
-	defer free()
-	if err := r.read(ctx, pages, func(f int, content []byte) {
+	if err := r.Read(ctx, pages, sink(func(f int, content []byte) {
 		copy(s.line(int32(f)), content)
 		task.Add(binio.Page)
-	}); err != nil {
+	})); err != nil {
 		return 0, fmt.Errorf("fill the cache: %w", err)
 	}
-	return r.counts.BytesRead, nil
+	return counts.BytesRead, nil
 }
 
 func (s *store) line(f int32) []byte {
@@ -248,7 +251,7 @@ func (s *store) Close() error {
 	if s.course.window != nil {
 		s.course.window.Free()
 	}
-	err := s.table.Close()
+	err := s.Files.Close()
 	if s.side != nil {
 		s.side.close()
 	}

@@ -3,6 +3,7 @@ package gids
 import (
 	"slices"
 
+	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
 )
 
@@ -16,11 +17,11 @@ type wanted struct {
 }
 
 // lay takes the lists for batches of the given number of input nodes.
-func (w *wanted) lay(mem *carver, d *design, inputs int) {
+func (w *wanted) lay(mem *machine.Memory, d *design, inputs int) {
 	n := d.mostPages(inputs)
-	w.rows = list[uint64](mem, inputs)[:0]
-	w.pages, w.from = list[uint32](mem, n)[:0], list[uint32](mem, n)[:0]
-	w.held, w.into = list[int32](mem, n), list[int32](mem, n)
+	w.rows = machine.Numbers[uint64](mem, inputs)[:0]
+	w.pages, w.from = machine.Numbers[uint32](mem, n)[:0], machine.Numbers[uint32](mem, n)[:0]
+	w.held, w.into = machine.Numbers[int32](mem, n), machine.Numbers[int32](mem, n)
 }
 
 // find lists the rows that are not in the buffer, and their pages.
@@ -67,6 +68,7 @@ func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
 	return hits, accesses
 }
 
+// bytes returns the bytes of rows on page j.
 func (w *wanted) bytes(j, rowBytes int) (n int64) {
 	lo, hi := int64(w.pages[j])*binio.Page, (int64(w.pages[j])+1)*binio.Page
 	for _, r := range w.rows[w.from[j]:] {
@@ -79,9 +81,9 @@ func (w *wanted) bytes(j, rowBytes int) (n int64) {
 	return n
 }
 
-// copy copies the parts of rows on page j, from its content to their places in rows, and returns the
-// number of bytes. Different pages have different bytes of a row, so calls for them may be concurrent.
-func (w *wanted) copy(j int, content, rows []byte, rowBytes int) (n int64) {
+// copy copies the parts of rows on page j, from its content to their places in rows. Different pages have
+// different bytes of a row, so calls for them may be concurrent.
+func (w *wanted) copy(j int, content, rows []byte, rowBytes int) {
 	size := int64(rowBytes)
 	lo, hi := int64(w.pages[j])*binio.Page, (int64(w.pages[j])+1)*binio.Page
 	for _, r := range w.rows[w.from[j]:] {
@@ -91,7 +93,6 @@ func (w *wanted) copy(j int, content, rows []byte, rowBytes int) (n int64) {
 		}
 		from, to := max(begin, lo), min(begin+size, hi)
 		place := int64(uint32(r)) * size
-		n += int64(copy(rows[place+from-begin:place+to-begin], content[from-lo:to-lo]))
+		copy(rows[place+from-begin:place+to-begin], content[from-lo:to-lo])
 	}
-	return n
 }

@@ -28,7 +28,7 @@ func TestWantedByHand(t *testing.T) {
 
 func makeWanted(d *design, inputs int) *wanted {
 	w := new(wanted)
-	laid(func(mem *carver) { w.lay(mem, d, inputs) })
+	laid(func(mem *machine.Memory) { w.lay(mem, d, inputs) })
 	return w
 }
 
@@ -69,7 +69,8 @@ func TestWanted(t *testing.T) {
 			if w.held[j] = absent; pages[p] {
 				w.held[j] = int32(j)
 			}
-			copied += w.copy(j, file[p*4096:(p+1)*4096], rows, row)
+			w.copy(j, file[p*4096:(p+1)*4096], rows, row)
+			copied += w.bytes(j, row)
 		}
 		hits, accesses, bytes := 0, int64(0), int64(0)
 		for i, v := range batch {

@@ -5,13 +5,24 @@ import (
 	"math"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/featurestore/residency"
 	"diskgnn/internal/budget"
 )
+
+// own has the further parameters of a layout for Open.
+type own struct {
+	frames   machine.Frames
+	requests int // requests in flight of a slot, if the host reads
+
+	// For a source that can hold lists of neighbours: room is the RAM for lists, in bytes, and if shared
+	// is set, for the rows in RAM too; ofLists is the memory of the chosen lists, in bytes.
+	room    int64
+	shared  bool
+	ofLists int64
+}
 
 // Shape implements machine.ReadByGPU.
 func (v *levels) Shape() devrows.Shape {
@@ -23,18 +34,17 @@ func (v *levels) Shape() devrows.Shape {
 // take a quarter of the memory left for frames and lists, and the remainder after the division.
 func (v *levels) Plan(r machine.Room, reads *devrows.Plan) (featurestore.Layout, error) {
 	none := featurestore.Layout{}
-	w := own{requests: v.fewestRequests(), reads: reads}
+	w := own{frames: machine.Frames{GPU: r.GPU, Reads: reads, Fixed: true}, requests: v.fewestRequests()}
 	most := v.mostFrames()
 	if r.Least {
 		most = 0
 	}
-	near, err := r.OnGPU(v.layout(r.GPU, w), most)
+	near, err := r.OnGPU(v.layout(w), most)
 	if err != nil {
 		return none, err
 	}
-	w.near, w.rows = near, near
-	of := func(w own) featurestore.Layout { return v.layout(r.GPU, w) }
-	if least := of(w); r.Least || !r.Fits(least) {
+	w.frames.Near, w.frames.All = near, near
+	if least := v.layout(w); r.Least || !r.Fits(least) {
 		return least, r.Smallest(least, machine.Tables)
 	}
 	if r.Cache != nil {
@@ -42,42 +52,42 @@ func (v *levels) Plan(r machine.Room, reads *devrows.Plan) (featurestore.Layout,
 		if err != nil {
 			return none, err
 		}
-		w.rows = min(near+rows, v.mostFrames())
-		if l := of(w); !r.Fits(l) {
-			return l, r.Cached(l, w.rows-near)
+		w.frames.All = min(near+rows, v.mostFrames())
+		if l := v.layout(w); !r.Fits(l) {
+			return l, r.Cached(l, w.frames.All-near)
 		}
 	}
 	requests := func(memory int64) int {
 		return w.requests + int(machine.Most(int64(v.mostRequests()-w.requests), func(n int64) bool {
 			w := w
 			w.requests += int(n)
-			return r.Need(of(w)) <= memory
+			return r.Need(v.layout(w)) <= memory
 		}))
 	}
-	if n := r.Need(of(w)); r.Cache == nil || v.lists() != nil {
+	if n := r.Need(v.layout(w)); r.Cache == nil || v.lists() != nil {
 		w.requests = requests(n + (r.Memory-n)/4)
 	}
 	switch {
 	case v.lists() != nil:
 		w.shared = r.Cache == nil
-		w.room = max(0, r.Memory-r.Need(of(w))-2*device.PageSize) // rows and lists are rounded up to whole pages
+		w.room = max(0, r.Memory-r.Need(v.layout(w))-2*device.PageSize) // rows and lists are rounded up to whole pages
 		if err := v.settle(&w); err != nil {
 			return none, err
 		}
 	case r.Cache == nil:
-		w.rows += machine.Most(v.mostFrames()-near, func(n int64) bool {
+		w.frames.All += machine.Most(v.mostFrames()-near, func(n int64) bool {
 			w := w
-			w.rows += n
-			return r.Fits(of(w))
+			w.frames.All += n
+			return r.Fits(v.layout(w))
 		})
 	}
 	w.requests = requests(r.Memory)
-	return of(w), nil
+	return v.layout(w), nil
 }
 
 // PlanEval returns a layout without a cache, with few reads in flight.
 func (v *levels) PlanEval(int64) (featurestore.Layout, error) {
-	return v.layout(nil, own{requests: v.fewestRequests()}), nil
+	return v.layout(own{frames: machine.Frames{Fixed: true}, requests: v.fewestRequests()}), nil
 }
 
 // mostFrames returns the largest number of frames: one for each row, within the range of int32.
@@ -88,25 +98,26 @@ func (v *levels) mostFrames() int64 { return min(v.Facts.Nodes, math.MaxInt32) }
 func (v *levels) mostRequests() int   { return max(v.Facts.Inputs(false), v.Facts.Inputs(true)) }
 func (v *levels) fewestRequests() int { return min(microBatch, v.mostRequests()) }
 
-// layout counts the memory of a store that computes on a GPU, or with nil on the host.
-func (v *levels) layout(gpu *cuda.Device, o own) featurestore.Layout {
+// layout counts the memory of a store.
+func (v *levels) layout(o own) featurestore.Layout {
 	l := featurestore.Layout{
-		CacheRows: o.rows, GPU: gpu, GPURows: o.near,
+		CacheRows:  o.frames.All,
 		TableBytes: v.Source.TableBytes() + v.Data.PageSumsBytes(),
+		RAMBytes:   v.RanksBytes() + residency.Size{Nodes: int(v.Facts.Nodes), Frames: int(o.frames.All)}.Bytes(residency.Static),
 		Note:       v.note(o),
 		Own:        o,
 	}
-	v.side(&l).count(&l)
-	l.RAMBytes += v.RanksBytes() + residency.Size{Nodes: int(v.Facts.Nodes), Frames: int(o.rows)}.Bytes(residency.Static)
+	cache := machine.NewCache(&v.Facts, o.frames)
+	cache.Count(&l)
 	choosing := v.Source.RanksBytes() + divisionMemory(v.Facts.Nodes, 0)
 	if lists := v.lists(); lists != nil {
 		l.RAMBytes += lists.ListsBytes(o.ofLists)
 		choosing += divisionMemory(0, v.Facts.Nodes) + lists.ListsWork()
 	}
-	l.KeepBytes = max(choosing, v.Data.PageSumsWork(), v.fillBytes()+l.KeepBytes)
-	l.SlotBytes += v.slotBytes(false, o)
-	l.EvalSlotBytes += v.slotBytes(true, o)
-	o.reads.Count(&l)
+	const piece = fillNodes * (4 + 4)
+	l.KeepBytes = max(choosing, v.Data.PageSumsWork(), machine.RefillBytes(v.fills(), cache)+piece)
+	l.SlotBytes, l.EvalSlotBytes = machine.FrameSlotBytes(v.Table, cache, v.reads(o), o.frames.Reads != nil)
+	o.frames.Reads.Count(&l)
 	return l
 }
 
@@ -116,20 +127,11 @@ func (v *levels) note(o own) string {
 	if v.lists() != nil {
 		note = fmt.Sprintf("%s of the cache hold lists of neighbours", budget.FormatBytes(o.ofLists))
 	}
-	if n := v.mostRequests(); o.requests < n && o.reads == nil {
+	if n := v.mostRequests(); o.requests < n && o.frames.Reads == nil {
 		note += fmt.Sprintf("; up to %d of a batch's missed rows complete at once; each slot needs %s more for all of them", o.requests,
 			budget.FormatBytes(int64(n-o.requests)*machine.Single{}.Most(v.Facts.RowBytes)))
 	}
 	return note
-}
-
-// side returns the side of a layout, without opening it.
-func (v *levels) side(l *featurestore.Layout) side {
-	if o := l.Own.(own); l.GPU == nil {
-		return &host{facts: &v.Facts, rows: o.rows}
-	} else {
-		return newGPU(&v.Facts, l, o)
-	}
 }
 
 // Sizes of filling the cache: requests in flight, and nodes in a piece.
@@ -138,24 +140,14 @@ const (
 	fillNodes    = 1 << 16
 )
 
-func (v *levels) fillBytes() int64 {
-	return readerBytes(fillRequests, joined{}, v.Facts.RowBytes) + 3*4*fillNodes
+// reads returns the way in which the host reads a batch's misses: in micro-batches, completed at once.
+func (v *levels) reads(o own) machine.Reading {
+	return machine.Reading{Planner: machine.Single{}, Row: v.Facts.RowBytes, Rounds: 1, Requests: o.requests, Submit: microBatch}
 }
 
-// listBytes is the memory of a slot's lists for an input node.
-const listBytes = 3 * 4
-
-// slotBytes returns the memory of a slot without its matrix, in bytes; 0 if no batches need it.
-func (v *levels) slotBytes(eval bool, o own) int64 {
-	n := v.Facts.Inputs(eval)
-	if n == 0 {
-		return 0
-	}
-	bytes := listBytes*int64(n) + v.Source.LoaderBytes(eval)
-	if o.reads == nil || eval {
-		bytes += readerBytes(min(o.requests, n), machine.Single{}, v.Facts.RowBytes)
-	}
-	return bytes
+// fills returns the way in which the cache's rows are read.
+func (v *levels) fills() machine.Reading {
+	return machine.Reading{Planner: joined{}, Row: v.Facts.RowBytes, Rounds: 1, Requests: fillRequests, Submit: fillRequests}
 }
 
 // frameBytes is the memory of a held row in addition to the row itself: its node id in the policy.
@@ -199,10 +191,10 @@ func (v *levels) choose(o own) (frames, lists []uint32, err error) {
 	}
 	ofRows, ofLists := v.rowDemand(hotness), v.listDemand()
 	row := ofRows.Bytes(0)
-	room := room{GPU: o.near * row, RAM: o.room}
+	room := room{GPU: o.frames.Near * row, RAM: o.room}
 	if !o.shared {
 		lists = divide(demand{}, ofLists, room).RAM.Lists
-		ofLists, room.RAM = demand{}, (o.rows-o.near)*row
+		ofLists, room.RAM = demand{}, (o.frames.All-o.frames.Near)*row
 	}
 	d := divide(ofRows, ofLists, room)
 	if o.shared {
@@ -221,7 +213,7 @@ func (v *levels) settle(o *own) error {
 		return err
 	}
 	if o.shared {
-		o.rows = min(max(o.near, int64(len(frames))), v.mostFrames())
+		o.frames.All = min(max(o.frames.Near, int64(len(frames))), v.mostFrames())
 	}
 	for _, u := range lists {
 		o.ofLists += v.lists().ListBytes(u)

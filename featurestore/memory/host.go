@@ -12,7 +12,7 @@ import (
 
 // hostTable has all rows in RAM, by node, in the dataset's type. The CPU gathers.
 type hostTable struct {
-	machine.Frames
+	machine.RAM
 	facts *featurestore.Facts
 }
 
@@ -33,7 +33,7 @@ func (t *hostTable) close() { t.Close() }
 
 // fill reads the pieces into their places.
 func (t *hostTable) fill(ctx context.Context, r *tableReader, _ []uint32, rep progress.Reporter) (int64, error) {
-	rows := t.RAM.Bytes()
+	rows := t.Rows.Bytes()
 	return r.read(ctx, rep, pieces{
 		room: func(_ int, at, n int64) ([]byte, error) { return rows[at : at+n], nil },
 		take: func(int, []byte) error { return nil },
@@ -69,7 +69,7 @@ func (m *hostMatrix) name(input, ranks []uint32) int {
 
 func (m *hostMatrix) Assemble(n int) {
 	t := m.table
-	t.Copies.Gather(m.X(n), t.RAM.Bytes(), m.nodes.Uint32s()[:n], t.facts.DType, m.Dim)
+	t.Copies.Gather(m.X(n), t.Rows.Bytes(), m.nodes.Uint32s()[:n], t.facts.DType, m.Dim)
 }
 
 func (m *hostMatrix) Free() {

@@ -173,7 +173,6 @@ func (s *Slot) Rows(f iostack.File, nodes, places []uint32, by Planner, size int
 			i++
 		}
 	}
-	c.UsefulBytes += int64(len(nodes)) * row
 	return s.batch.Submit()
 }
 

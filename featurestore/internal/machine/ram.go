@@ -7,27 +7,27 @@ import (
 	"diskgnn/internal/binio"
 )
 
-// Frames are rows in RAM, in the dataset's type, and the goroutines that gather them if the host computes.
-type Frames struct {
-	RAM    *device.Host
+// RAM has rows, in the dataset's type, and the goroutines that gather them if the host computes.
+type RAM struct {
+	Rows   *device.Host
 	Copies *copier.Copier
 }
 
 // Open takes the memory. Call Close also after an error.
-func (f *Frames) Open(bytes int64) (err error) {
-	f.RAM, err = device.NewHost(int(bytes))
-	f.Copies = copier.New(copier.Enough())
-	f.Copies.Start()
+func (r *RAM) Open(bytes int64) (err error) {
+	r.Rows, err = device.NewHost(int(bytes))
+	r.Copies = copier.New(copier.Enough())
+	r.Copies.Start()
 	return err
 }
 
 // Close releases the memory, and ends the goroutines.
-func (f *Frames) Close() {
-	if f.Copies != nil {
-		f.Copies.Close()
+func (r *RAM) Close() {
+	if r.Copies != nil {
+		r.Copies.Close()
 	}
-	if f.RAM != nil {
-		f.RAM.Free()
+	if r.Rows != nil {
+		r.Rows.Free()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/residency"
 )
 
@@ -28,14 +29,25 @@ func newStates(train int) residency.States { return residency.States{Circle: tra
 // take returns the present state of the policy.
 func (c *course) take() []byte { return append(c.states.New(0), c.policy.State()...) }
 
-// turn is a slot's place among the slots that wait for their batch to be the next.
+// turn is a slot's place among the slots that wait for their batch to be the next. It implements
+// machine.Decider.
 type turn struct {
+	*course
 	batch int
 	ready chan struct{} // has a token when the slot's batch is the next
 	reads int64         // of the window, for the batch's share of the next superbatch
 }
 
-func newTurn() *turn { return &turn{ready: make(chan struct{}, 1)} }
+func newTurn(c *course) *turn { return &turn{course: c, ready: make(chan struct{}, 1)} }
+
+// Decide implements machine.Decider for training batches. The counts are the window's.
+func (t *turn) Decide(ctx context.Context, r featurestore.Ref, nodes []uint32, held, into []int32) (featurestore.Counts, error) {
+	read, err := t.decide(ctx, t, r.Index, nodes, held, into)
+	if err != nil || read == 0 {
+		return featurestore.Counts{}, err
+	}
+	return featurestore.Counts{BytesRead: read, GraphRead: read, Requests: t.reads}, nil
+}
 
 // decide waits until all earlier batches are decided, and then decides for the given batch: see
 // residency.Policy. It returns the bytes that the window read. After an error there is no decision for the

@@ -57,7 +57,7 @@ func (d decided) equal(e decided) bool {
 func (b circle) steps(t testing.TB, c *course, n int) (list []decided) {
 	for range n {
 		d := b.lists(c.next)
-		if _, err := c.decide(t.Context(), newTurn(), c.next, b[c.next], d.held, d.into); err != nil {
+		if _, err := c.decide(t.Context(), newTurn(c), c.next, b[c.next], d.held, d.into); err != nil {
 			t.Fatal(err)
 		}
 		list = append(list, d)
@@ -77,7 +77,7 @@ func TestDecisionsAreInOrder(t *testing.T) {
 		for i := len(b) - 1; i >= 0; i-- {
 			got[i] = b.lists(i)
 			all.Go(func() {
-				if _, err := c.decide(t.Context(), newTurn(), i, b[i], got[i].held, got[i].into); err != nil {
+				if _, err := c.decide(t.Context(), newTurn(c), i, b[i], got[i].held, got[i].into); err != nil {
 					t.Error(err)
 				}
 			})
@@ -105,7 +105,7 @@ func TestDecisionsAreGivenUp(t *testing.T) {
 		c := newCourse(t, residency.LRU, 3, 1, 3, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		var err error
-		mine, d := newTurn(), b.lists(1)
+		mine, d := newTurn(c), b.lists(1)
 		go func() { _, err = c.decide(ctx, mine, 1, b[1], d.held, d.into) }()
 		synctest.Wait()
 		if err != nil || len(c.waiting) != 1 {

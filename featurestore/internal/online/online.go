@@ -23,9 +23,7 @@ package online
 
 import (
 	"diskgnn/dataset"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
-	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/iostack"
 )
@@ -64,12 +62,14 @@ func (v *levels) grid(parts int) grid {
 	return grid{train: v.Facts.Train, perEpoch: v.Facts.BatchesPerEpoch, parts: parts}
 }
 
+// reads returns the way in which the host reads misses.
+func (v *levels) reads() machine.Reading {
+	return machine.Alternate(v.design.Planner, v.Facts.RowBytes, v.design.InFlight)
+}
+
 // own has the further parameters of a layout for Open.
 type own struct {
 	policy string
-	frames int
-	near   int           // frames on the GPU: the first ones
-	gpu    *cuda.Device  // that computes on the matrices; nil: the host
-	reads  *devrows.Plan // for reads of training batches by gpu; nil: the host reads
+	frames machine.Frames
 	grid   grid
 }

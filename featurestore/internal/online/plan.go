@@ -113,7 +113,8 @@ func (p *planner) largest(s size) size {
 }
 
 func (p *planner) layout(s size, parts int) featurestore.Layout {
-	return p.levels.layout(own{policy: p.Policy, frames: int(s.near + s.far), near: int(s.near), gpu: p.GPU, reads: p.reads, grid: p.grid(parts)})
+	return p.levels.layout(own{policy: p.Policy, grid: p.grid(parts),
+		frames: machine.Frames{All: s.near + s.far, Near: s.near, GPU: p.GPU, Reads: p.reads}})
 }
 
 func (p *planner) fits(s size, parts int, memory int64) bool {
@@ -142,7 +143,7 @@ func (v *levels) PlanEval(int64) (featurestore.Layout, error) {
 
 // layout counts the memory of a store.
 func (v *levels) layout(o own) featurestore.Layout {
-	frames, of := int64(o.frames), v.newCache(o)
+	frames, of := o.frames.All, machine.NewCache(&v.Facts, o.frames)
 	l := featurestore.Layout{
 		CacheRows:  frames,
 		TableBytes: v.Source.TableBytes() + v.Data.PageSumsBytes(),
@@ -152,7 +153,7 @@ func (v *levels) layout(o own) featurestore.Layout {
 		ByUse:      true,
 		Own:        o,
 	}
-	of.count(&l)
+	of.Count(&l)
 	if g := o.grid; g.parts > 0 {
 		l.RAMBytes += g.recorderBytes(v.Facts.Nodes, frames, v.Facts.Inputs(false))
 		l.Ahead, l.WindowBytes = windowAhead, v.Source.WindowBytes(windowAhead)
@@ -160,17 +161,15 @@ func (v *levels) layout(o own) featurestore.Layout {
 		l.Note = fmt.Sprintf("superbatches of %d batches", l.Superbatch)
 	} else {
 		l.StateBytes = stateBytes(frames)
-		l.RAMBytes += residency.Size{Nodes: int(v.Facts.Nodes), Frames: o.frames}.Bytes(o.policy)
+		l.RAMBytes += residency.Size{Nodes: int(v.Facts.Nodes), Frames: int(frames)}.Bytes(o.policy)
 		l.KeepBytes += residency.MostStates * l.StateBytes
 	}
-	l.SlotBytes, l.EvalSlotBytes = v.slotBytes(of, false, o.reads), v.slotBytes(of, true, nil)
-	o.reads.Count(&l)
+	l.SlotBytes, l.EvalSlotBytes = machine.FrameSlotBytes(v.Table, of, v.reads(), o.frames.Reads != nil)
+	o.frames.Reads.Count(&l)
 	return l
 }
 
 // refillBytes bounds the work memory of Fill for restoring the cache, in bytes.
-func (v *levels) refillBytes(of cache) int64 {
-	m := &memory{dry: true}
-	newReader(m, &table{levels: v}, nil)
-	return m.held() + of.refillBytes() + 8*int64(v.Facts.Inputs(false)) + v.Source.LoaderBytes(false)
+func (v *levels) refillBytes(of machine.Cache) int64 {
+	return machine.RefillBytes(v.reads(), of) + 8*int64(v.Facts.Inputs(false)) + v.Source.LoaderBytes(false)
 }

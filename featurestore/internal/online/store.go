@@ -18,8 +18,7 @@ import (
 type store struct {
 	*levels
 	own
-	table table
-	cache cache
+	machine.FrameStore
 
 	course course
 	empty  []byte // the policy's state of an empty cache
@@ -28,40 +27,40 @@ type store struct {
 
 func (s *store) open(o own, stack iostack.Stack) (err error) {
 	s.own = o
-	s.table = table{levels: s.levels}
 	s.order = machine.Order{Train: s.Facts.Train, What: "the cache is"}
-	s.cache = s.newCache(o)
-	if err = s.cache.open(); err != nil {
+	s.In, s.Reads, s.Decider = &s.order, s.reads(), s.decider
+	if err = s.OpenFrames(s.Table, stack, o.frames); err != nil {
 		return err
-	}
-	if err = s.table.Files.Open(s.Table, stack, o.reads, o.gpu); err != nil {
-		return err
-	}
-	if g, ok := s.cache.(*gpuCache); ok {
-		g.devices = s.table.Devices
 	}
 	return s.decideBy(o)
+}
+
+// decider returns the decider of a slot: for evaluation, all rows are read.
+func (s *store) decider(eval bool) machine.Decider {
+	if eval {
+		return machine.NoFrames{}
+	}
+	s.course.add(1)
+	return newTurn(&s.course)
 }
 
 func (s *store) decideBy(o own) (err error) {
 	s.course.states = newStates(s.Facts.Train)
 	if o.grid.parts > 0 {
-		r, err := newRecorder(o.grid, s.Facts.Nodes, int64(o.frames), s.Facts.Inputs(false), s.table.Loaders)
+		r, err := newRecorder(o.grid, s.Facts.Nodes, o.frames.All, s.Facts.Inputs(false), s.Loaders)
 		if err != nil {
 			return err
 		}
 		s.course.records, s.course.policy = r, r.policy
 		return nil
 	}
-	if s.course.policy, err = residency.New(o.policy, residency.Config{Nodes: int(s.Facts.Nodes), Frames: o.frames}); err != nil {
+	if s.course.policy, err = residency.New(o.policy, residency.Config{Nodes: int(s.Facts.Nodes), Frames: int(o.frames.All)}); err != nil {
 		return err
 	}
 	s.course.begin(0, 0)
 	s.empty = s.course.policy.State()
 	return nil
 }
-
-func (s *store) View(int) featurestore.View { return s }
 
 // State returns the result of course.save, valid until the next call, or nil if the cache follows from the
 // position alone.
@@ -91,7 +90,7 @@ func (s *store) LoadState(b []byte) error {
 }
 
 func (s *store) kind() (b [kindBytes]byte) {
-	binary.LittleEndian.PutUint64(b[:], uint64(s.own.frames))
+	binary.LittleEndian.PutUint64(b[:], uint64(s.own.frames.All))
 	copy(b[8:], s.policy)
 	return b
 }
@@ -101,13 +100,13 @@ func (s *store) kind() (b [kindBytes]byte) {
 // beginning of a run. It returns the bytes read, without the input nodes for decisions that are repeated
 // from a state.
 func (s *store) Fill(ctx context.Context, next int, rep progress.Reporter) (read int64, err error) {
-	if err := s.cache.settle(); err != nil {
+	if err := s.Cache.Settle(); err != nil {
 		return 0, err
 	}
-	if err := s.table.ReadRanks(); err != nil {
+	if err := s.ReadRanks(); err != nil {
 		return 0, err
 	}
-	if read, err = s.table.ReadSums(ctx, rep); err != nil {
+	if read, err = s.ReadSums(ctx, rep); err != nil {
 		return 0, err
 	}
 	n, err := s.repeat(ctx, next, rep)
@@ -132,7 +131,7 @@ func (s *store) repeat(ctx context.Context, next int, rep progress.Reporter) (re
 	}
 	n := c.states.Behind(next)
 	if n < 0 {
-		rep.Logf("the cache begins empty: no saved state fits a cache of %d rows with policy %s at this batch", s.own.frames, s.policy)
+		rep.Logf("the cache begins empty: no saved state fits a cache of %d rows with policy %s at this batch", s.own.frames.All, s.policy)
 		c.states.Begin(append(c.states.New(0), s.empty...), next, 0)
 		n = 0
 	}
@@ -168,18 +167,9 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	}
 	task := rep.Task("read the cache's rows", int64(len(nodes)), progress.Rows)
 	defer task.Done()
-	m := new(memory)
-	defer m.free()
-	var counts featurestore.Counts
-	r := newReader(m, &s.table, &counts)
-	if m.err != nil {
-		return 0, m.err
-	}
-	if err := s.cache.refill(ctx, m, r, nodes); err != nil {
-		return 0, fmt.Errorf("fill the cache: %w", err)
-	}
+	read, err := s.Refill(ctx, s.Reads, func(yield func([]uint32, []int32) bool) { yield(nodes, nil) })
 	task.Add(int64(len(nodes)))
-	return counts.BytesRead, nil
+	return read, err
 }
 
 // Close releases files and memory.
@@ -187,14 +177,8 @@ func (s *store) Close() error {
 	if s.course.records != nil {
 		s.course.records.free()
 	}
-	err := s.table.Close()
-	s.cache.close()
-	return err
+	return s.CloseFrames()
 }
-
-// Ranks returns the ranks of all nodes, valid after Fill, for a store with this one as its store of
-// evaluation batches.
-func (s *store) Ranks() []uint32 { return s.table.Ranks() }
 
 // Open takes the memory of the cache, and opens the features and the batches.
 func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {
@@ -203,12 +187,4 @@ func (v *levels) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// newCache returns the frames of a layout, without opening them or allocating memory.
-func (v *levels) newCache(o own) cache {
-	if o.gpu == nil {
-		return &hostCache{facts: &v.Facts, frames: int64(o.frames)}
-	}
-	return newOnGPU(&v.Facts, o)
 }

@@ -1,7 +1,6 @@
-package online
+package machine
 
 import (
-	"context"
 	"errors"
 
 	"diskgnn/device"
@@ -10,7 +9,6 @@ import (
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/residency"
-	"diskgnn/internal/binio"
 )
 
 // gpuCache has frames for a GPU: the first near frames are in its memory, the others in RAM, and the GPU
@@ -27,16 +25,15 @@ import (
 // on the table's stream in the order in which batches compute, and the CPU waits for neither.
 type gpuCache struct {
 	gpurows.Frames // its near rows are the first frames, and the landings of misses
+	of             Frames
 	facts          *featurestore.Facts
-	near, frames   int64
 	bytes          int64           // of the device's memory
-	reads          *devrows.Plan   // for misses of training batches by the GPU; nil: the host reads
-	devices        *devrows.Reader // opened from reads
+	devices        *devrows.Reader // opened from of.Reads
 }
 
-func newOnGPU(f *featurestore.Facts, o own) *gpuCache {
-	c := &gpuCache{facts: f, near: int64(o.near), frames: int64(o.frames), reads: o.reads}
-	c.Table = gpurows.Table{Device: o.gpu, Near: c.near + c.landing(), DType: f.DType, Dim: f.Dim}
+func newGPUCache(f *featurestore.Facts, of Frames) *gpuCache {
+	c := &gpuCache{of: of, facts: f}
+	c.Table = gpurows.Table{Device: of.GPU, Near: of.Near + c.landing(), DType: f.DType, Dim: f.Dim}
 	c.bytes = gpurows.OpenBytes(&c.Table, c.lay)
 	return c
 }
@@ -47,60 +44,81 @@ func (c *gpuCache) landing() int64 {
 }
 
 func (c *gpuCache) entry(frame int32) uint32 {
-	if int64(frame) < c.near {
+	if int64(frame) < c.of.Near {
 		return uint32(frame)
 	}
 	return uint32(int64(frame) + c.landing())
 }
 
-// lay takes the device memory, without the rows, out of the arena: entries of a matrix's rows, and entries
-// of the frames for admitted rows.
+// idBytes returns the memory of a matrix's entries: of its rows and, if rows enter frames, of these frames.
+func (c *gpuCache) idBytes(eval bool) int64 {
+	n := 4 * int64(c.facts.Inputs(eval))
+	if c.of.Fixed {
+		return n
+	}
+	return 2 * n
+}
+
+// lay takes the device memory, without the rows, out of the arena.
 func (c *gpuCache) lay(a *cuda.Arena) error {
-	return c.Turns.Lay(a, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(false))}, gpurows.TurnBytes{IDs: 8 * int64(c.facts.Inputs(true))})
+	return c.Turns.Lay(a, gpurows.TurnBytes{IDs: c.idBytes(false)}, gpurows.TurnBytes{IDs: c.idBytes(true)})
 }
 
-func (c *gpuCache) ramBytes() int64 {
-	return binio.AlignUp((c.frames-c.near)*c.RowBytes(), device.PageSize)
+func (c *gpuCache) ramBytes() int64 { return (c.of.All - c.of.Near) * c.RowBytes() }
+
+func (c *gpuCache) Count(l *featurestore.Layout) {
+	l.GPU, l.GPURows = c.Device, c.of.Near
+	l.GPURowsBytes, l.GPUBytes = c.of.Near*c.RowBytes(), c.bytes
+	l.RAMBytes += Pages(c.ramBytes())
 }
 
-func (c *gpuCache) count(l *featurestore.Layout) {
-	l.GPU, l.GPURows = c.Device, c.near
-	l.GPURowsBytes, l.GPUBytes = c.near*c.RowBytes(), c.bytes
-	l.RAMBytes += c.ramBytes()
+func (c *gpuCache) open(devices *devrows.Reader) error {
+	c.devices = devices
+	return c.OpenFrames(c.ramBytes(), c.bytes, c.lay)
 }
-
-func (c *gpuCache) open() error { return c.OpenFrames(c.ramBytes(), c.bytes, c.lay) }
 
 func (c *gpuCache) close() { c.CloseFrames() }
 
-// stagedRows returns the number of rows that refill copies to the GPU at a time.
-func (c *gpuCache) stagedRows() int64 { return min(c.near, max(1, roundBytes/c.RowBytes())) }
+func (c *gpuCache) Settle() error { return c.Device.Attached(c.Turns.Stream().Synchronize) }
 
-func (c *gpuCache) refillBytes() int64 {
-	return binio.AlignUp(c.stagedRows()*c.RowBytes(), device.PageSize)
-}
+// stagingBytes bounds the rows that Fill copies to the GPU together, unless one row is larger.
+const stagingBytes = 8 << 20
 
-func (c *gpuCache) settle() error { return c.Device.Attached(c.Turns.Stream().Synchronize) }
-
-// refill reads rows for frames on the GPU into staging memory and copies them. It reads the other rows into
-// their frames in RAM.
-func (c *gpuCache) refill(ctx context.Context, m *memory, r *reader, nodes []uint32) error {
-	near := min(c.near, int64(len(nodes)))
-	staging := m.host(c.refillBytes())
-	if m.err != nil {
-		return m.err
+// Fill collects rows for successive frames on the GPU, and copies them together.
+func (c *gpuCache) Fill(m *Memory, put func(FillFrame) error) error {
+	row := c.RowBytes()
+	staging := m.Host(min(c.of.Near, max(1, stagingBytes/row)) * row).Bytes()
+	if m.Dry || m.Err != nil {
+		return m.Err
 	}
-	for lo := int64(0); lo < near; lo += c.stagedRows() {
-		hi := min(lo+c.stagedRows(), near)
-		rows := staging.Bytes()[:(hi-lo)*c.RowBytes()]
-		if err := r.read(ctx, nodes[lo:hi], rows); err != nil {
-			return err
-		}
-		if err := c.put(lo, rows); err != nil {
-			return err
-		}
+	var first, n int64 // frames of the collected rows
+	flush := func() error {
+		err := c.put(first, staging[:n*row])
+		n = 0
+		return err
 	}
-	return r.read(ctx, nodes[near:], c.Frames.RAM.Bytes())
+	err := put(func(frame int32, b []byte) error {
+		at := int64(frame)
+		if at >= c.of.Near {
+			copy(c.RAM.Bytes()[(at-c.of.Near)*row:], b)
+			return nil
+		}
+		if n > 0 && (at != first+n || (n+1)*row > int64(len(staging))) {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			first = at
+		}
+		copy(staging[n*row:], b)
+		n++
+		return nil
+	})
+	if err == nil && n > 0 {
+		err = flush()
+	}
+	return err
 }
 
 // put copies rows into the frames on the GPU from the given one on, and waits for the copy.
@@ -111,13 +129,13 @@ func (c *gpuCache) put(frame int64, rows []byte) error {
 	})
 }
 
-func (c *gpuCache) matrix(m *memory, eval bool) matrix {
+func (c *gpuCache) matrix(m *Memory, eval bool) matrix {
 	n := int64(c.facts.Inputs(eval))
-	g := &gpuMatrix{gpuCache: c, Matrix: c.Turns.NewMatrix(eval), ids: m.host(8 * n), own: c.reads != nil && !eval}
+	g := &gpuMatrix{gpuCache: c, Matrix: c.Turns.NewMatrix(eval), ids: m.Host(c.idBytes(eval)), own: c.of.Reads != nil && !eval}
 	if g.own {
 		n = 0
 	}
-	g.stored = m.host(n * c.RowBytes())
+	g.stored = m.Host(n * c.RowBytes())
 	return g
 }
 
@@ -159,7 +177,7 @@ func (m *gpuMatrix) Free() {
 	m.pins.Free()
 }
 
-func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near int) {
+func (m *gpuMatrix) land(held, into []int32, places []uint32) (near int) {
 	m.held, m.into, m.places, m.read, m.admitted = held, into, places, 0, 0
 	for _, frame := range into {
 		if frame != residency.Absent {
@@ -169,7 +187,7 @@ func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near
 	admitted, others := uint32(0), uint32(m.admitted)
 	for i, frame := range held {
 		if frame != residency.Absent {
-			if int64(frame) < m.near {
+			if int64(frame) < m.of.Near {
 				near++
 			}
 			continue
@@ -182,7 +200,12 @@ func (m *gpuMatrix) land(held, into []int32, places []uint32) (rows []byte, near
 		*next++
 		m.read++
 	}
-	return m.stored.Bytes(), near
+	return near
+}
+
+func (m *gpuMatrix) Put(k int, row []byte) error {
+	copy(m.stored.Bytes()[int(m.places[k])*len(row):], row)
+	return nil
 }
 
 // Assemble sets the entries: the turn, and so the place of misses, is known now.
@@ -204,7 +227,7 @@ func (m *gpuMatrix) Assemble(int) {
 }
 
 // landed returns the entry of the first landed miss.
-func (m *gpuMatrix) landed() int64 { return m.near + m.now.Landing(int64(m.facts.Inputs(false))) }
+func (m *gpuMatrix) landed() int64 { return m.of.Near + m.now.Landing(int64(m.facts.Inputs(false))) }
 
 // bring submits the copies of the misses to their landing.
 func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
