@@ -5,6 +5,9 @@
 //	Plan  refuse flags without a use; choose who reads, the GPU or the host; let the levels divide the Room
 //	Open  open the levels of a layout
 //
+// A store of single rows is a FrameStore: a Cache of frames, in RAM or on a GPU, a Decider of hits, and a Reader of
+// misses. Slot is the common part of all slots.
+//
 // Room has the refusals for lack of memory, Planner cuts rows into reads, Table has the dataset and the source.
 package machine
 
