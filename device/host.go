@@ -1,6 +1,11 @@
-// Package device allocates host memory for I/O and devices: buffers outside Go's heap (Host), and arenas in
-// it (Arena). A host buffer is page-aligned anonymous memory: direct reads need no bounce buffer, the
-// garbage collector neither scans nor counts it, and Free returns it to the kernel at once.
+// Package device has the memory for I/O and devices, and the interface of a GPU.
+//
+// It allocates host memory: buffers outside Go's heap (Host), and arenas in it (Arena). A host buffer is
+// page-aligned anonymous memory: direct reads need no bounce buffer, the garbage collector neither scans nor
+// counts it, and Free returns it to the kernel at once.
+//
+// GPU, Memory, Stream, Span and Buffer are a GPU for packages without kernels, which hand it on or copy to it.
+// Package cuda implements the interfaces, and returns its types behind them: see cuda.DeviceOf.
 package device
 
 import (

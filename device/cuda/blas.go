@@ -46,7 +46,7 @@ type BLAS struct {
 // NewBLAS opens cuBLAS for the stream. The workspace belongs to the BLAS until Free. With a fixed
 // workspace, products can be captured in a graph and are reproducible.
 func (s *Stream) NewBLAS(workspace Buffer) (*BLAS, error) {
-	h, err := s.device.driver.newBLAS(s.handle, workspace.address, workspace.bytes)
+	h, err := s.device.driver.newBLAS(s.handle, workspace.Address(), workspace.Bytes())
 	if err != nil {
 		return nil, s.device.failed("open cuBLAS", err)
 	}
@@ -116,7 +116,7 @@ func (b *BLAS) sgemm(batch Batch, transA, transB bool, m, n, k int, alpha float3
 	}
 	// cuBLAS is column-major: it sees the transposes, zᵀ = op(y)ᵀ·op(x)ᵀ.
 	b.product = gemm{transA: transB, transB: transA, m: n, n: m, k: k, alpha: alpha, beta: beta,
-		a: y.address, lda: ldy, b: x.address, ldb: ldx, c: z.address, ldc: ldz, precision: b.Precision,
+		a: y.Address(), lda: ldy, b: x.Address(), ldb: ldx, c: z.Address(), ldc: ldz, precision: b.Precision,
 		count: batch.Count, nextA: batch.NextY, nextB: batch.NextX, nextC: batch.NextZ}
 	return b.stream.asked(what, b.stream.device.driver.sgemm(b.handle, &b.product))
 }

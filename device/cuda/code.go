@@ -94,7 +94,7 @@ func (l *Launch) Buffer(name string, b Buffer, bytes int64) {
 	if l.err == nil {
 		l.err = needs(l.what, name, b, bytes)
 	}
-	l.Word(b.address)
+	l.Word(b.Address())
 }
 
 // Optional is Buffer for an optional argument: the zero Buffer adds a null pointer.

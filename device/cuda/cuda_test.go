@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 )
 
@@ -63,11 +64,11 @@ func TestMemoryIsABudget(t *testing.T) {
 	}
 	var at [3]Buffer
 	for i, n := range []int64{1, 256, 256} {
-		if at[i], err = a.Take(n); err != nil || at[i].Bytes() != n || at[i].address%Align != 0 {
+		if at[i], err = a.Take(n); err != nil || at[i].Bytes() != n || at[i].Address()%Align != 0 {
 			t.Fatalf("buffer %d: %+v, %v", i, at[i], err)
 		}
 	}
-	if at[1].address != at[0].address+256 || at[2].address != at[1].address+256 {
+	if at[1].Address() != at[0].Address()+256 || at[2].Address() != at[1].Address()+256 {
 		t.Errorf("%+v", at)
 	}
 	_, err = a.Take(1)
@@ -123,7 +124,7 @@ func TestFaultsNameTheWork(t *testing.T) {
 	defer other.Free()
 	e, _ := d.NewEvent()
 	defer e.Free()
-	b := Buffer{4096, 64}
+	b := device.NewBuffer(4096, 64)
 	f.fail["set"] = refused
 	is(t, s.Fill(b, 0), fault.ErrDevice, "fill", "INVALID_VALUE")
 	delete(f.fail, "set")
@@ -160,7 +161,7 @@ func TestSynchronous(t *testing.T) {
 	d, f := openFake(t, Options{Synchronous: true})
 	s, _ := d.NewStream()
 	defer s.Free()
-	b := Buffer{4096, 64}
+	b := device.NewBuffer(4096, 64)
 	if err := s.Fill(b, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func TestGraphs(t *testing.T) {
 	d, f := openFake(t, Options{})
 	s, _ := d.NewStream()
 	defer s.Free()
-	b := Buffer{4096, 64}
+	b := device.NewBuffer(4096, 64)
 	fill := func() error { return s.Fill(b, 0) }
 	g, err := s.Capture("forward", fill)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"diskgnn/device"
 )
 
 // TestLaunch: a kernel is launched by its index, with its arguments in their order; the first
@@ -15,7 +17,7 @@ func TestLaunch(t *testing.T) {
 	defer s.Free()
 	f.launches = []string{}
 	l := s.Launch("work")
-	l.Buffer("the rows", Buffer{4096, 8}, 8)
+	l.Buffer("the rows", device.NewBuffer(4096, 8), 8)
 	l.Optional("the index", Buffer{}, 8)
 	l.Int(-1)
 	l.Bool(true)
@@ -31,8 +33,8 @@ func TestLaunch(t *testing.T) {
 		t.Error(err)
 	}
 	for want, wrong := range map[string]func(l *Launch) int{
-		"cuda: work: the rows of 8 bytes, but 9 are needed":     func(l *Launch) int { l.Buffer("the rows", Buffer{1, 8}, 9); return 0 },
-		"the index of 7 bytes, but 8 are needed":                func(l *Launch) int { l.Optional("the index", Buffer{1, 7}, 8); return 0 },
+		"cuda: work: the rows of 8 bytes, but 9 are needed":     func(l *Launch) int { l.Buffer("the rows", device.NewBuffer(1, 8), 9); return 0 },
+		"the index of 7 bytes, but 8 are needed":                func(l *Launch) int { l.Optional("the index", device.NewBuffer(1, 7), 8); return 0 },
 		"cuda: work: 3 rows":                                    func(l *Launch) int { l.Fail("%d rows", 3); l.Fail("more"); return 0 },
 		"cuda: work: the device was opened without function 2":  func(*Launch) int { return 2 },
 		"cuda: work: the device was opened without function -1": func(*Launch) int { return -1 },
@@ -56,7 +58,7 @@ func TestProductsInTermsOfColumns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Free()
-	x, y, z := Buffer{1, 4 * 6}, Buffer{2, 4 * 12}, Buffer{3, 4 * 8}
+	x, y, z := device.NewBuffer(1, 4*6), device.NewBuffer(2, 4*12), device.NewBuffer(3, 4*8)
 	if err := b.Sgemm(true, false, 2, 4, 3, 1, x, 2, y, 4, 0, z, 4); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +69,7 @@ func TestProductsInTermsOfColumns(t *testing.T) {
 		x    Buffer
 		ldz  int
 		want string
-	}{{Buffer{1, 23}, 4, "first factor"}, {x, 3, "a stride of 3"}, {x, 5, "the product"}} {
+	}{{device.NewBuffer(1, 23), 4, "first factor"}, {x, 3, "a stride of 3"}, {x, 5, "the product"}} {
 		err := b.Sgemm(true, false, 2, 4, 3, 1, c.x, 2, y, 4, 0, z, c.ldz)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
@@ -84,7 +86,7 @@ func TestStepsAllocateNothing(t *testing.T) {
 	defer blas.Free()
 	e, _ := d.NewEvent()
 	defer e.Free()
-	b, host := Buffer{4096, 4096}, make([]byte, 64)
+	b, host := device.NewBuffer(4096, 4096), make([]byte, 64)
 	step := func() error {
 		l := s.Launch("work")
 		l.Buffer("the rows", b, 4096)

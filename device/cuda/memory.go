@@ -3,6 +3,7 @@ package cuda
 import (
 	"sync/atomic"
 
+	"diskgnn/device"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
 )
@@ -33,27 +34,8 @@ func (a *account) take(bytes int64) error {
 
 func (a *account) give(bytes int64) { a.held.Add(-bytes) }
 
-// Buffer is a range of device memory, or of pinned host memory as the device sees it. It does not own the
-// memory. The zero value is no memory: as an optional argument of a kernel it is the null pointer.
-type Buffer struct {
-	address uint64
-	bytes   int64
-}
-
-// Bytes returns the buffer's size in bytes.
-func (b Buffer) Bytes() int64 { return b.bytes }
-
-// Address returns the device address of the buffer, for other libraries that work on device memory.
-func (b Buffer) Address() uint64 { return b.address }
-
-// Slice returns the given number of bytes of the buffer, from an offset on. It panics if the range is not
-// in the buffer.
-func (b Buffer) Slice(from, bytes int64) Buffer {
-	if from < 0 || bytes < 0 || from > b.bytes-bytes {
-		panic("cuda: slice out of a buffer's range")
-	}
-	return Buffer{b.address + uint64(from), bytes}
-}
+// Buffer is a device.Buffer.
+type Buffer = device.Buffer
 
 // Arena divides one allocation of device memory into buffers, so that a program takes all of its device
 // memory at the start. A zero Arena has no memory and only counts, so that the same code computes the size
@@ -71,15 +53,16 @@ func (d *Device) NewArena(bytes int64) (*Arena, error) {
 	if err := d.memory.take(bytes); err != nil {
 		return nil, err
 	}
-	a := &Arena{device: d, memory: Buffer{bytes: bytes}}
+	a := &Arena{device: d}
 	if bytes == 0 {
 		return a, nil
 	}
-	var err error
-	if a.memory.address, err = d.driver.alloc(bytes); err != nil {
+	address, err := d.driver.alloc(bytes)
+	if err != nil {
 		d.memory.give(bytes)
 		return nil, d.failed("take "+budget.FormatBytes(bytes)+" of GPU memory", err)
 	}
+	a.memory = device.NewBuffer(address, bytes)
 	return a, nil
 }
 
@@ -87,8 +70,8 @@ func (d *Device) NewArena(bytes int64) (*Arena, error) {
 // error is of kind fault.ErrBudget. An arena without memory returns the zero Buffer.
 func (a *Arena) Take(bytes int64) (Buffer, error) {
 	from := a.used
-	if bytes < 0 || a.device != nil && bytes > a.memory.bytes-from {
-		return Buffer{}, fault.New(fault.ErrBudget, "%d bytes do not fit in an arena with %d bytes left", bytes, a.memory.bytes-from)
+	if bytes < 0 || a.device != nil && bytes > a.memory.Bytes()-from {
+		return Buffer{}, fault.New(fault.ErrBudget, "%d bytes do not fit in an arena with %d bytes left", bytes, a.memory.Bytes()-from)
 	}
 	a.used += aligned(bytes)
 	if a.device == nil {
@@ -105,11 +88,11 @@ func (a *Arena) Used() int64 { return a.used }
 func (a *Arena) Free() {
 	d, m := a.device, a.memory
 	a.device, a.memory, a.used = nil, Buffer{}, 0
-	if d == nil || m.bytes == 0 {
+	if d == nil || m.Bytes() == 0 {
 		return
 	}
-	_ = d.driver.free(m.address) // fails only after a fault, which was returned
-	d.memory.give(m.bytes)
+	_ = d.driver.free(m.Address()) // fails only after a fault, which was returned
+	d.memory.give(m.Bytes())
 }
 
 func aligned(bytes int64) int64 { return (bytes + Align - 1) &^ (Align - 1) }

@@ -3,6 +3,7 @@ package cuda
 import (
 	"unsafe"
 
+	"diskgnn/device"
 	"diskgnn/internal/budget"
 )
 
@@ -65,7 +66,7 @@ func (p *Pinned) Buffer() (Buffer, error) {
 	if err != nil {
 		return Buffer{}, p.device.failed("map pinned memory", err)
 	}
-	return Buffer{address, int64(len(p.mem))}, nil
+	return device.NewBuffer(address, int64(len(p.mem))), nil
 }
 
 // Mapped returns memory that was pinned by another device as a Buffer for this device's kernels. The

@@ -57,7 +57,7 @@ func (s *Stream) CopyIn(to Buffer, from []byte) error {
 	if err := s.begin("copy in", n, to); err != nil || n == 0 {
 		return err
 	}
-	return s.asked("copy in", s.device.driver.copyIn(to.address, unsafe.Pointer(unsafe.SliceData(from)), n, s.handle))
+	return s.asked("copy in", s.device.driver.copyIn(to.Address(), unsafe.Pointer(unsafe.SliceData(from)), n, s.handle))
 }
 
 // CopyOut enqueues a copy of len(to) bytes from the beginning of from. The bytes in to are valid once the
@@ -67,23 +67,23 @@ func (s *Stream) CopyOut(to []byte, from Buffer) error {
 	if err := s.begin("copy out", n, from); err != nil || n == 0 {
 		return err
 	}
-	return s.asked("copy out", s.device.driver.copyOut(unsafe.Pointer(unsafe.SliceData(to)), from.address, n, s.handle))
+	return s.asked("copy out", s.device.driver.copyOut(unsafe.Pointer(unsafe.SliceData(to)), from.Address(), n, s.handle))
 }
 
 // Copy enqueues a copy of all bytes of from to the beginning of to.
 func (s *Stream) Copy(to, from Buffer) error {
-	if err := s.begin("copy", from.bytes, to); err != nil || from.bytes == 0 {
+	if err := s.begin("copy", from.Bytes(), to); err != nil || from.Bytes() == 0 {
 		return err
 	}
-	return s.asked("copy", s.device.driver.copyWithin(to.address, from.address, from.bytes, s.handle))
+	return s.asked("copy", s.device.driver.copyWithin(to.Address(), from.Address(), from.Bytes(), s.handle))
 }
 
 // Fill enqueues setting every byte of the buffer to the value.
 func (s *Stream) Fill(to Buffer, value byte) error {
-	if err := s.begin("fill", to.bytes, to); err != nil || to.bytes == 0 {
+	if err := s.begin("fill", to.Bytes(), to); err != nil || to.Bytes() == 0 {
 		return err
 	}
-	return s.asked("fill", s.device.driver.set(to.address, value, to.bytes, s.handle))
+	return s.asked("fill", s.device.driver.set(to.Address(), value, to.Bytes(), s.handle))
 }
 
 // begin checks that the device is there and that the buffer has room for the bytes.
@@ -96,8 +96,8 @@ func (s *Stream) begin(what string, bytes int64, b Buffer) error {
 
 // needs checks that a buffer has at least the given bytes.
 func needs(what, name string, b Buffer, bytes int64) error {
-	if bytes > b.bytes {
-		return fmt.Errorf("cuda: %s: %s of %d bytes, but %d are needed", what, name, b.bytes, bytes)
+	if bytes > b.Bytes() {
+		return fmt.Errorf("cuda: %s: %s of %d bytes, but %d are needed", what, name, b.Bytes(), bytes)
 	}
 	return nil
 }
@@ -242,6 +242,10 @@ func (p *Span) End(s *Stream) error { return p.ended.Record(s) }
 
 // Ended returns the mark at the end of the span.
 func (p *Span) Ended() *Event { return p.ended }
+
+// Synchronize waits until the work before the end of the span is done. If work of the stream has failed, it
+// returns the error.
+func (p *Span) Synchronize() error { return p.ended.Synchronize() }
 
 // Since returns the time from an earlier mark to the beginning of the span, and the length of the span. The
 // span must be done.
