@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/train/cpu"
 	"diskgnn/train/engine"
@@ -95,9 +95,9 @@ type steps struct {
 	order, blas, against string
 	bound                bool
 	engine, precision    string
-	graphs, pinned       bool         // of the GPU engine
-	device               *cuda.Device // nil: the machine's; tests have another
-	save                 string       // folder of weights and losses
+	graphs, pinned       bool       // of the GPU engine
+	device               device.GPU // nil: the machine's; tests have another
+	save                 string     // folder of weights and losses
 
 	batch         *graph.Batch
 	x             []float32

@@ -23,7 +23,7 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
@@ -198,7 +198,7 @@ type PlanOptions struct {
 	// may make slots for evaluation smaller.
 	Hold Hold
 	// GPU is the device that computes on the matrices; nil: the host does.
-	GPU *cuda.Device
+	GPU device.GPU
 	// GPUMemory is the limit of the store's device memory, in bytes. GPUCache is the wanted cache
 	// there, a share of the rows, or bytes; nil: all rows that fit.
 	GPUMemory int64
@@ -209,7 +209,7 @@ type PlanOptions struct {
 	// Peers are further devices of the process, with a view each, after the view of GPU. GPUMemory and
 	// GPUCache are limits of each device. If Divide is set, devices read each other's memory, and each
 	// holds a part of the rows.
-	Peers  []*cuda.Device
+	Peers  []device.GPU
 	Divide bool
 	// Reads is the storage stack of the store if the device can submit reads to it; nil: the host submits
 	// all reads. If the store cannot use it, Layout.Note has the reason.
@@ -263,11 +263,11 @@ type Layout struct {
 	// per superbatch; 0: it does not.
 	Superbatch int
 
-	GPU          *cuda.Device // that computes on the matrices; nil: the host
-	GPURows      int64        // on the GPU; with Divide, on all GPUs together
-	GPURowsBytes int64        // of the rows on one GPU
-	GPUBytes     int64        // of the device's memory, for the store without its slots
-	GPUSlotBytes int64        // of the device's memory, for one training slot
+	GPU          device.GPU // that computes on the matrices; nil: the host
+	GPURows      int64      // on the GPU; with Divide, on all GPUs together
+	GPURowsBytes int64      // of the rows on one GPU
+	GPUBytes     int64      // of the device's memory, for the store without its slots
+	GPUSlotBytes int64      // of the device's memory, for one training slot
 
 	Policy string // residency policy of the cache, for a store with a choice of policies
 	// ByUse reports whether Fill leaves the cache empty, wholly or in part: rows enter it when batches
@@ -350,7 +350,7 @@ type Slot interface {
 	// also reuses the device memory of an earlier batch, which must have been computed: the last but one
 	// for training batches, the last for evaluation batches. The calling goroutine must be attached to
 	// the device.
-	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	Fill(copies device.Stream, x device.Buffer) (device.Span, error)
 	// Free releases the memory. Call Wait first: no read may be in flight.
 	Free()
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -117,7 +116,7 @@ func (s *HostSlot) X() []float32 { return s.matrix.Float32s()[:len(s.batch.Input
 func (s *HostSlot) Matrix() []byte { return s.matrix.Bytes() }
 
 // Fill implements Slot.
-func (s *HostSlot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (s *HostSlot) Fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	return nil, copies.CopyIn(x, binio.Bytes(s.X()))
 }
 

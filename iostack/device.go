@@ -3,19 +3,19 @@ package iostack
 import (
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 )
 
 // deviceRegistrar is implemented by stacks that pin device memory.
 type deviceRegistrar interface {
-	RegisterDevice(bufs ...cuda.Buffer) error
-	UnregisterDevice(bufs ...cuda.Buffer) error
+	RegisterDevice(bufs ...device.Buffer) error
+	UnregisterDevice(bufs ...device.Buffer) error
 }
 
 // RegisterDevice registers device memory as a destination of reads, as Stack.Register does with host
 // memory. It is a hint, which some stacks ignore. UnregisterDevice must follow before the memory is freed
 // or the stack closed.
-func RegisterDevice(s Stack, bufs ...cuda.Buffer) error {
+func RegisterDevice(s Stack, bufs ...device.Buffer) error {
 	if d, ok := s.(deviceRegistrar); ok {
 		return d.RegisterDevice(bufs...)
 	}
@@ -23,7 +23,7 @@ func RegisterDevice(s Stack, bufs ...cuda.Buffer) error {
 }
 
 // UnregisterDevice ends RegisterDevice for the same buffers. No read into them may be in flight.
-func UnregisterDevice(s Stack, bufs ...cuda.Buffer) error {
+func UnregisterDevice(s Stack, bufs ...device.Buffer) error {
 	if d, ok := s.(deviceRegistrar); ok {
 		return d.UnregisterDevice(bufs...)
 	}
@@ -73,7 +73,7 @@ type DeviceStack interface {
 	DeviceTerms(n DeviceNeed) (DeviceTerms, error)
 	// NewDeviceReader makes a reader. A stack has one reader in its life: a second one fails. The caller closes it before
 	// the stack and the device.
-	NewDeviceReader(d *cuda.Device, n DeviceNeed) (DeviceReader, error)
+	NewDeviceReader(d device.GPU, n DeviceNeed) (DeviceReader, error)
 }
 
 // DeviceStackOf returns s as a DeviceStack, or an error if it is none.
@@ -91,7 +91,7 @@ type DeviceReader interface {
 	Check(f File) error
 	// NewBatch returns a batch of reads into the given device memory, which must outlive it. The caller
 	// frees the batch.
-	NewBatch(to cuda.Buffer) (DeviceBatch, error)
+	NewBatch(to device.Buffer) (DeviceBatch, error)
 	// Abort ends all waits of kernels, now and later. The reader can then only be closed.
 	Abort()
 	// Close ends the reader. Its queues are not used again until the stack is closed. All batches must have
@@ -110,7 +110,7 @@ type DeviceBatch interface {
 	Submit() error
 	// Complete enqueues the completion on a stream: later work on the stream finds the bytes. The calling
 	// goroutine must be attached.
-	Complete(s *cuda.Stream) error
+	Complete(s device.Stream) error
 	// End waits on the host until no read of the batch is under way, with or without Complete, and returns
 	// an *iostack.ReadError if a read failed. The batch is then empty and can be reused. For an empty batch
 	// it does nothing.

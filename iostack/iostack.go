@@ -22,7 +22,7 @@ import (
 	"errors"
 	"time"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/internal/binio"
 )
 
@@ -46,7 +46,7 @@ type Request struct {
 	// Wait has returned. Reads are not ordered with streams: work of streams on the memory must be done
 	// before Submit, and work enqueued after Wait sees the bytes. The bytes are not checked; see
 	// kernels.Checksum.
-	Device cuda.Buffer
+	Device device.Buffer
 }
 
 // Len returns the number of bytes of the request's destination.

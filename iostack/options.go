@@ -3,7 +3,7 @@ package iostack
 import (
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 )
 
@@ -50,7 +50,7 @@ type Options struct {
 	// Device opens the GPU for the memory that a stack with Caps.Device reads into. The device must stay
 	// open until the stack is closed. Only such a stack calls it, after all other conditions are fulfilled.
 	// If it is nil, the stack opens the machine's first GPU and closes it.
-	Device func() (*cuda.Device, error)
+	Device func() (device.GPU, error)
 }
 
 // EnsureDefaults replaces zero values by the defaults.

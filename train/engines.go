@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
@@ -42,7 +43,7 @@ func (o *Options) wish(f *featurestore.Facts, apart bool) engineWish {
 // engineNeeds is the memory that an engine holds, and the device on which it computes.
 type engineNeeds struct {
 	decide.Needs
-	gpu    *cuda.Device        // that it computes on, if any
+	gpu    device.GPU          // that it computes on, if any
 	direct bool                // reads can land there
 	reads  iostack.DeviceStack // for reads that the GPU submits by itself; nil: it cannot
 	beside *beside             // the process' other devices; nil: there are none
@@ -52,7 +53,7 @@ type engineNeeds struct {
 
 // beside are the devices of the process' other replicas.
 type beside struct {
-	peers  []*cuda.Device
+	peers  []device.GPU
 	divide bool // all devices reach each other's memory
 }
 
@@ -195,7 +196,7 @@ func (g *gpuDevice) openPeer(replica int) (*cuda.Device, error) {
 
 // openStack opens a storage stack, which reads into the device if it can.
 func (g *gpuDevice) openStack(kind string, o iostack.Options) (iostack.Stack, string, error) {
-	o.Device = g.open
+	o.Device = func() (device.GPU, error) { return g.open() }
 	return g.stacks(kind, o)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/packed"
@@ -21,7 +22,7 @@ func TestOneDevice(t *testing.T) {
 	w := newWorld(t, worldParams{nodes: 150})
 	d := cudatest.Open(t)
 	o := w.options(w.pack(20), func(o *Options) { o.Engine, o.Epochs = EngineGPU, 1 })
-	var stacks, engines *cuda.Device
+	var stacks, engines device.GPU
 	g := &gpuDevice{device: d, stacks: func(kind string, o iostack.Options) (s iostack.Stack, how string, err error) {
 		if stacks, err = o.Device(); err != nil {
 			return nil, "", err

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/featurestore/gids"
 	"diskgnn/featurestore/hyperion"
@@ -28,7 +29,7 @@ func readingOn(d *cuda.Device) func(*parts) {
 			return newGPUEngineOn(d, w)
 		}
 		p.stack = func(kind string, o iostack.Options) (iostack.Stack, string, error) {
-			o.Device = func() (*cuda.Device, error) { return d, nil }
+			o.Device = func() (device.GPU, error) { return d, nil }
 			return all.Open(kind, o)
 		}
 	}

@@ -52,7 +52,7 @@ func (r *runner) connect(needs *engineNeeds, store featurestore.Design) error {
 				if peer == rep {
 					continue
 				}
-				can, err := rep.Device.Reach(peer.Device)
+				can, err := cuda.DeviceOf(rep.Device).Reach(cuda.DeviceOf(peer.Device))
 				if err != nil {
 					return err
 				}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/binio"
@@ -47,7 +48,7 @@ func (h *hall) reducing() *ranks.Reducing {
 	return &ranks.Reducing{
 		Available: func() (string, error) { return "a hall", nil },
 		ID:        func() ([]byte, error) { return []byte("hall"), nil },
-		Join: func(_ context.Context, _ *cuda.Device, id []byte, world, rank int) (collective.Communicator, error) {
+		Join: func(_ context.Context, _ device.GPU, id []byte, world, rank int) (collective.Communicator, error) {
 			if string(id) != "hall" || world != h.world {
 				return nil, errors.New("another hall")
 			}
@@ -72,7 +73,7 @@ func (s *seat) Abort(why error) {
 	}
 }
 
-func (s *seat) AllReduce(_ context.Context, st *cuda.Stream, x cuda.Buffer) error {
+func (s *seat) AllReduce(_ context.Context, st device.Stream, x device.Buffer) error {
 	mine := make([]float32, x.Bytes()/4)
 	if err := errors.Join(st.CopyOut(binio.Bytes(mine), x), st.Synchronize()); err != nil {
 		return err

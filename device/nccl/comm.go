@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/internal/fault"
 )
@@ -62,8 +63,8 @@ func (c *Comm) World() int { return c.world }
 
 // AllReduce enqueues on s the replacement of x, an array of float32, by its sum over all ranks. All ranks
 // get the same bits. All ranks must enqueue the same collectives in the same order.
-func (c *Comm) AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) error {
-	return c.enqueue(ctx, s, "all-reduce", func(api api, at comm, stream uintptr) Status {
+func (c *Comm) AllReduce(ctx context.Context, s device.Stream, x device.Buffer) error {
+	return c.enqueue(ctx, cuda.StreamOf(s), "all-reduce", func(api api, at comm, stream uintptr) Status {
 		return api.allReduce(uintptr(x.Address()), int(x.Bytes()/4), float32Type, sum, at, stream)
 	})
 }

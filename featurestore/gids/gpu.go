@@ -4,6 +4,7 @@ import (
 	"errors"
 	"unsafe"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
@@ -29,11 +30,11 @@ type gpu struct {
 	bytes         int64 // of the device's memory
 	turns         gpurows.Turns
 	reader        *devrows.Reader
-	lines         cuda.Buffer
+	lines         device.Buffer
 	changed       *cuda.Event // after the last batch's changes of lines
 }
 
-func newGPU(d *design, on *cuda.Device, plan *devrows.Plan) *gpu {
+func newGPU(d *design, on device.GPU, plan *devrows.Plan) *gpu {
 	n := int64(d.Facts.Inputs(false))
 	g := &gpu{facts: &d.Facts, plan: plan, pages: d.mostPages(int(n))}
 	g.Table = gpurows.Table{Device: on, Near: gpurows.LandingRows(n, 0), DType: d.Facts.DType, Dim: d.Facts.Dim}
@@ -42,7 +43,7 @@ func newGPU(d *design, on *cuda.Device, plan *devrows.Plan) *gpu {
 }
 
 // lay takes the device memory, without the rows, out of the arena.
-func (g *gpu) lay(a *cuda.Arena) error {
+func (g *gpu) lay(a device.Memory) error {
 	return g.turns.Lay(a, gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(false))}, gpurows.TurnBytes{})
 }
 
@@ -68,11 +69,11 @@ func (g *gpu) open(v *levels, reader *devrows.Reader) error {
 	if len(v.buffer.rows) > 0 {
 		skip = within(v.buffer.rows)
 	}
-	err := g.turns.Open(&g.Table, g.bytes, g.lay, func(a *cuda.Arena) (err error) {
+	err := g.turns.Open(&g.Table, g.bytes, g.lay, func(a device.Memory) (err error) {
 		if err = g.Open(a, v.host, skip); err != nil {
 			return err
 		}
-		g.changed, err = g.Device.NewEvent()
+		g.changed, err = cuda.DeviceOf(g.Device).NewEvent()
 		return err
 	})
 	if err != nil {
@@ -104,7 +105,7 @@ type gpuMatrix struct {
 	*gpu
 	slot     *devrows.Slot
 	arena    *cuda.Arena
-	from, to cuda.Buffer
+	from, to device.Buffer
 	host     *cuda.Pinned // hostFrom, hostTo and ids
 	ids      []uint32     // entries of the table, in the matrix's order; for rows out of pages, as of turn 0
 	hostFrom []uint64     // by copied page: its offset in the lines or in the landing
@@ -117,7 +118,7 @@ type gpuMatrix struct {
 }
 
 // lay takes the device's memory.
-func (m *gpuMatrix) lay(g *gpu, a *cuda.Arena) error {
+func (m *gpuMatrix) lay(g *gpu, a device.Memory) error {
 	var errs [2]error
 	m.from, errs[0] = a.Take(8 * int64(g.pages))
 	m.to, errs[1] = a.Take(4 * int64(g.pages))
@@ -128,16 +129,17 @@ func (m *gpuMatrix) lay(g *gpu, a *cuda.Arena) error {
 func (g *gpu) matrix(w *wanted, c *course) (_ *gpuMatrix, err error) {
 	m := &gpuMatrix{gpu: g, wanted: w, course: c}
 	n, p := int64(g.facts.Inputs(false)), int64(g.pages)
-	err = g.Device.Attached(func() (err error) {
+	d := cuda.DeviceOf(g.Device)
+	err = d.Attached(func() (err error) {
 		dry := new(cuda.Arena)
 		_ = m.lay(g, dry)
-		if m.arena, err = g.Device.NewArena(dry.Used()); err != nil {
+		if m.arena, err = d.NewArena(dry.Used()); err != nil {
 			return err
 		}
 		if err = m.lay(g, m.arena); err != nil {
 			return err
 		}
-		m.host, err = g.Device.NewPinned(g.listBytes() + 4*n)
+		m.host, err = d.NewPinned(g.listBytes() + 4*n)
 		return err
 	})
 	if err == nil {
@@ -206,7 +208,7 @@ func (m *gpuMatrix) Memory() []byte  { return nil }
 func (m *gpuMatrix) X(int) []float32 { return nil }
 
 // Fill implements machine.Matrix.
-func (m *gpuMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *gpuMatrix) Fill(n int, copies device.Stream, x device.Buffer) (device.Span, error) {
 	t, row := m.turns.Training(), m.RowBytes()
 	landing := t.Landing(int64(m.facts.Inputs(false)))
 	for _, r := range m.wanted.rows {
@@ -228,17 +230,18 @@ func (m *gpuMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span,
 }
 
 // exchange submits the copies of pages from lines, and to lines.
-func (m *gpuMatrix) exchange(copies *cuda.Stream) error {
+func (m *gpuMatrix) exchange(copies device.Stream) error {
 	n := m.fromLines + m.toLines
 	if n == 0 {
 		return nil
 	}
-	if err := errors.Join(copies.CopyIn(m.from, binio.Bytes(m.hostFrom[:n])), copies.CopyIn(m.to, binio.Bytes(m.hostTo[:n])), copies.Wait(m.changed)); err != nil {
+	s := cuda.StreamOf(copies)
+	if err := errors.Join(s.CopyIn(m.from, binio.Bytes(m.hostFrom[:n])), s.CopyIn(m.to, binio.Bytes(m.hostTo[:n])), s.Wait(m.changed)); err != nil {
 		return err
 	}
-	move := func(out, source cuda.Buffer, at, n int) error {
+	move := func(out, source device.Buffer, at, n int) error {
 		return kernels.Extract{Out: out, To: m.to.Slice(4*int64(at), 4*int64(n)), Source: source, RowBytes: binio.Page,
-			From: m.from.Slice(8*int64(at), 8*int64(n)), Step: binio.Page, Rows: kernels.Rows(n)}.Launch(copies)
+			From: m.from.Slice(8*int64(at), 8*int64(n)), Step: binio.Page, Rows: kernels.Rows(n)}.Launch(s)
 	}
 	if m.fromLines > 0 {
 		if err := move(m.slot.Landing(), m.lines, 0, m.fromLines); err != nil {
@@ -250,5 +253,5 @@ func (m *gpuMatrix) exchange(copies *cuda.Stream) error {
 			return err
 		}
 	}
-	return m.changed.Record(copies)
+	return m.changed.Record(s)
 }

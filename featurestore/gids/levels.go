@@ -2,7 +2,6 @@ package gids
 
 import (
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
@@ -14,7 +13,7 @@ type own struct {
 	rows  int // of the constant buffer
 	lines int // of the cache of pages
 
-	gpu   *cuda.Device  // that submits the reads of training batches
+	gpu   device.GPU    // that submits the reads of training batches
 	reads *devrows.Plan // of gpu; nil: the host submits the reads
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/machine"
 	"diskgnn/internal/binio"
@@ -171,7 +171,7 @@ func (m *hostMatrix) X(n int) []float32 {
 	return binio.View[float32](m.matrix[:4*n*m.store.Facts.Dim])
 }
 
-func (m *hostMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *hostMatrix) Fill(n int, copies device.Stream, x device.Buffer) (device.Span, error) {
 	return nil, copies.CopyIn(x, binio.Bytes(m.X(n)))
 }
 

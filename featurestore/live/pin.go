@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/budget"
@@ -19,7 +19,7 @@ import (
 // pinned is a copy of the topology for a GPU, which draws the batches of all loaders from it. Windows, Inputs
 // and the dry pass draw on the host, from the mapped topology.
 type pinned struct {
-	device   *cuda.Device
+	device   device.GPU
 	near     bool  // in the device's memory; false: in the host's
 	bytes    int64 // of the topology
 	room     int64 // bytes of device memory left without the loaders
@@ -35,7 +35,7 @@ const nearShare = 4
 // host. room is the free memory of the device, in bytes. The topology must be mapped. Until Unpin, the source reports its memory as
 // after Place. Call Place before Open. Pin returns the device memory that the topology and the loaders will
 // take, in bytes. If the loaders do not fit, the error is of kind fault.ErrBudget.
-func (s *Source) Pin(d *cuda.Device, room int64, loaders, evalLoaders int) (bytes int64, err error) {
+func (s *Source) Pin(d device.GPU, room int64, loaders, evalLoaders int) (bytes int64, err error) {
 	for _, eval := range []bool{false, true} {
 		if _, err := s.deviceBytes(eval); err != nil {
 			return 0, err

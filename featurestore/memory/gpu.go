@@ -6,7 +6,6 @@ import (
 
 	"diskgnn/dataset"
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/featurestore/internal/machine"
@@ -22,7 +21,7 @@ type gpuTable struct {
 	bytes int64 // of the device's memory
 
 	// Rows to be moved to their places, and their ranks.
-	landed, entries cuda.Buffer
+	landed, entries device.Buffer
 }
 
 func newGPUTable(f *featurestore.Facts, l *featurestore.Layout) *gpuTable {
@@ -34,7 +33,7 @@ func newGPUTable(f *featurestore.Facts, l *featurestore.Layout) *gpuTable {
 func (t *gpuTable) carriedRows() int64 { return dataset.Granule/t.RowBytes() + 1 }
 
 // lay takes the device memory, without the rows, out of the arena.
-func (t *gpuTable) lay(a *cuda.Arena) error {
+func (t *gpuTable) lay(a device.Memory) error {
 	turn := func(eval bool) gpurows.TurnBytes { return gpurows.TurnBytes{IDs: 4 * int64(t.facts.Inputs(eval))} }
 	var errs [3]error
 	errs[0] = t.Turns.Lay(a, turn(false), turn(true))
@@ -71,7 +70,7 @@ func (t *gpuTable) fill(ctx context.Context, r *tableReader, ranks []uint32, rep
 	}
 	defer h.Free()
 	err = t.Device.Attached(func() error {
-		p := &placing{gpuTable: t, staging: h.Bytes(), ranks: ranks}
+		p := &placing{gpuTable: t, staging: h, ranks: ranks}
 		defer p.close()
 		if err := p.open(); err != nil {
 			return err
@@ -85,39 +84,29 @@ func (t *gpuTable) fill(ctx context.Context, r *tableReader, ranks []uint32, rep
 // placing implements pieces: it fills the table, on the table's stream.
 type placing struct {
 	*gpuTable
-	staging []byte
-	pinned  *cuda.Pinned
-	sent    [depth]*cuda.Event // by part: after its copy
-	ranks   []uint32           // of the nodes from the first incomplete row on
-	carried int64              // bytes of the first incomplete row in earlier pieces
+	staging *device.Host
+	pins    *gpurows.Pins
+	sent    *gpurows.Marks // by part: after its copy
+	ranks   []uint32       // of the nodes from the first incomplete row on
+	carried int64          // bytes of the first incomplete row in earlier pieces
 }
 
 func (p *placing) open() (err error) {
-	if p.pinned, err = p.Device.Register(p.staging); err != nil {
+	if p.pins, err = gpurows.Pin(p.Device, p.staging); err != nil {
 		return err
 	}
-	for i := range p.sent {
-		if p.sent[i], err = p.Device.NewEvent(); err != nil {
-			return err
-		}
-	}
-	return nil
+	p.sent, err = gpurows.NewMarks(p.Device, depth)
+	return err
 }
 
 func (p *placing) close() {
-	for _, e := range p.sent {
-		if e != nil {
-			e.Free()
-		}
-	}
-	if p.pinned != nil {
-		p.pinned.Free()
-	}
+	p.sent.Free()
+	p.pins.Free()
 }
 
 // part returns the part of the staging memory for piece i: headBytes bytes and the content, and the ranks.
 func (p *placing) part(i int) (rows []byte, entries []uint32) {
-	b := p.staging[int64(i%depth)*p.partBytes():][:p.partBytes()]
+	b := p.staging.Bytes()[int64(i%depth)*p.partBytes():][:p.partBytes()]
 	end := p.headBytes() + dataset.Granule
 	return b[:end], binio.View[uint32](b[end:])
 }
@@ -125,7 +114,7 @@ func (p *placing) part(i int) (rows []byte, entries []uint32) {
 // room returns the memory for piece i, after the earlier piece in this memory has been copied.
 func (p *placing) room(i int, _, n int64) ([]byte, error) {
 	rows, _ := p.part(i)
-	return rows[p.headBytes() : p.headBytes()+n], p.sent[i%depth].Synchronize()
+	return rows[p.headBytes() : p.headBytes()+n], p.sent.Wait(i % depth)
 }
 
 // take submits the copies of the rows that piece i completes, and keeps the rest for the next piece.
@@ -146,7 +135,7 @@ func (p *placing) take(i int, content []byte) error {
 		if err := p.Place(s, p.landed, p.entries, int(n)); err != nil {
 			return err
 		}
-		if err := p.sent[i%depth].Record(s); err != nil {
+		if err := p.sent.Set(i%depth, s); err != nil {
 			return err
 		}
 	}
@@ -190,7 +179,7 @@ func (m *gpuMatrix) name(input, ranks []uint32) int {
 func (m *gpuMatrix) Assemble(int) {}
 
 // Fill submits the copy of the ranks and, after it on the table's stream, the gather.
-func (m *gpuMatrix) Fill(rows int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *gpuMatrix) Fill(rows int, copies device.Stream, x device.Buffer) (device.Span, error) {
 	t := m.Turn()
 	if err := m.Turns.Gather(t, &m.Table, copies, x, m.ids.Uint32s()[:rows], rows); err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 	"fmt"
 
 	"diskgnn/dataset"
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/machine"
@@ -135,7 +135,7 @@ func (v *levels) Plan(r machine.Room, _ *devrows.Plan) (featurestore.Layout, err
 func (v *levels) PlanEval(int64) (featurestore.Layout, error) { return v.layout(nil, 0), nil }
 
 // layout counts the memory of a store that computes on a GPU with near rows, or with nil on the host.
-func (v *levels) layout(gpu *cuda.Device, near int64) featurestore.Layout {
+func (v *levels) layout(gpu device.GPU, near int64) featurestore.Layout {
 	f := &v.Facts
 	pieces := v.Size()/dataset.Granule + 1
 	l := featurestore.Layout{

@@ -1,7 +1,7 @@
 package packed
 
 import (
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/iostack"
@@ -44,7 +44,7 @@ type matrix interface {
 	// before, for the same batch.
 	take(s stretch, entries []uint32)
 	// fill is Slot.Fill.
-	fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	fill(copies device.Stream, x device.Buffer) (device.Span, error)
 	// landed is Slot.Landed.
 	landed() error
 	// memory returns the whole memory of matrices, and x its first rows, if the host computes; otherwise

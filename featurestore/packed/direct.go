@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
@@ -20,7 +21,7 @@ type direct struct {
 	stream *cuda.Stream
 	host   *cuda.Pinned // ranges, then sums
 	// The copies of both on the GPU.
-	ranges, sums cuda.Buffer
+	ranges, sums device.Buffer
 }
 
 func newDirect(c *chunk, g *gpu) *direct {
@@ -30,7 +31,7 @@ func newDirect(c *chunk, g *gpu) *direct {
 }
 
 // lay takes memory on the GPU.
-func (d *direct) lay(a *cuda.Arena) (err error) {
+func (d *direct) lay(a device.Memory) (err error) {
 	n := mostPieces(d.chunk)
 	if d.ranges, err = a.Take(16 * n); err == nil {
 		d.sums, err = a.Take(4 * n)

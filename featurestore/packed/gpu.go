@@ -21,8 +21,8 @@ type gpu struct {
 	landing landing
 	train   matrixSize
 	eval    matrixSize
-	beside  []func(a *cuda.Arena) error // take the memory of levels out of the same arena
-	bytes   int64                       // of the arena
+	beside  []func(a device.Memory) error // take the memory of levels out of the same arena
+	bytes   int64                         // of the arena
 
 	turns gpurows.Turns
 }
@@ -36,7 +36,7 @@ func newGPU(src *source, l *Layout, view int, train, eval matrixSize) *gpu {
 	if l.Divided {
 		devices += len(l.Peers)
 	}
-	g := &gpu{device: on, bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
+	g := &gpu{device: cuda.DeviceOf(on), bytes: l.GPUBytes - l.late.deviceBytes(), train: train, eval: eval, table: gpuTable{
 		Table: gpurows.Table{Device: on, Near: l.GPURows, Devices: devices, Part: view % devices, DType: src.facts.DType, Dim: src.facts.Dim},
 		ram:   ramRows{src: src, first: l.GPURows, end: l.heldHot(), eval: l.HeldEval}}}
 	if g.landing = inTurn; src.facts.DType == dtype.Float32 {
@@ -51,7 +51,7 @@ type landing struct {
 	// bytes returns the memory of a turn for the given bytes of rows.
 	bytes func(rows int64) int64
 	// at returns the memory of claimed rows in the turn or in the matrix.
-	at func(t *gpurows.Turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer
+	at func(t *gpurows.Turn, x device.Buffer, s stretch, rowBytes int64) device.Buffer
 	// widened returns the rows that a kernel has to widen.
 	widened func(sent []sending) []sending
 }
@@ -59,14 +59,14 @@ type landing struct {
 var (
 	inTurn = landing{
 		bytes: func(rows int64) int64 { return rows },
-		at: func(t *gpurows.Turn, _ cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
+		at: func(t *gpurows.Turn, _ device.Buffer, s stretch, rowBytes int64) device.Buffer {
 			return t.Rows.Slice(int64(s.from)*rowBytes, int64(s.rows)*rowBytes)
 		},
 		widened: func(sent []sending) []sending { return sent },
 	}
 	inMatrix = landing{
 		bytes: func(int64) int64 { return 0 },
-		at: func(_ *gpurows.Turn, x cuda.Buffer, s stretch, rowBytes int64) cuda.Buffer {
+		at: func(_ *gpurows.Turn, x device.Buffer, s stretch, rowBytes int64) device.Buffer {
 			return x.Slice(int64(s.to)*rowBytes, int64(s.rows)*rowBytes)
 		},
 		widened: func([]sending) []sending { return nil },
@@ -77,7 +77,7 @@ func (g *gpu) packed() bool { return true }
 
 // lay takes the memory of turns for training and for evaluation batches, and the memory of levels, out of the
 // arena.
-func (g *gpu) lay(a *cuda.Arena) error {
+func (g *gpu) lay(a device.Memory) error {
 	of := func(most matrixSize) gpurows.TurnBytes {
 		return gpurows.TurnBytes{IDs: 4 * int64(most.taken+most.admitted), Rows: g.landing.bytes(int64(most.disk) * g.table.RowBytes())}
 	}
@@ -148,7 +148,7 @@ type gpuMatrix struct {
 	// The slot's memory on the GPU for chunks, if reads land there.
 	chunkBytes int64
 	arena      *cuda.Arena
-	chunk      cuda.Buffer
+	chunk      device.Buffer
 	late       *latePart // reads by the GPU; nil: the host submits the read
 
 	sent  []sending // rows from disk
@@ -162,12 +162,12 @@ type gpuMatrix struct {
 type sending struct {
 	stretch
 	host   []byte
-	device cuda.Buffer
-	copy   func(r *sending, s *cuda.Stream, to cuda.Buffer) error
+	device device.Buffer
+	copy   func(r *sending, s device.Stream, to device.Buffer) error
 }
 
-func fromHost(r *sending, s *cuda.Stream, to cuda.Buffer) error   { return s.CopyIn(to, r.host) }
-func fromDevice(r *sending, s *cuda.Stream, to cuda.Buffer) error { return s.Copy(to, r.device) }
+func fromHost(r *sending, s device.Stream, to device.Buffer) error   { return s.CopyIn(to, r.host) }
+func fromDevice(r *sending, s device.Stream, to device.Buffer) error { return s.Copy(to, r.device) }
 
 // own adds device memory for chunks to the slot.
 func (m *gpuMatrix) own(mem *memory, bytes int64) {
@@ -241,7 +241,7 @@ func (m *gpuMatrix) land(s stretch) places {
 }
 
 // landDirect returns the device memory in which claimed rows land.
-func (m *gpuMatrix) landDirect(s stretch) cuda.Buffer {
+func (m *gpuMatrix) landDirect(s stretch) device.Buffer {
 	rows := m.chunk.Slice(0, int64(s.rows)*m.table.RowBytes())
 	m.sent = append(m.sent, sending{stretch: s, device: rows, copy: fromDevice})
 	return rows
@@ -258,7 +258,7 @@ func (m *gpuMatrix) take(s stretch, entries []uint32) {
 // fill submits the copies of rows from disk and, after them on the stream of gathers, the gathers and the
 // changes of the table. That stream has the batches in the order in which they are computed, so every
 // batch sees the table after the changes of all earlier batches, in the GPU's memory and in RAM.
-func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *gpuMatrix) fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	t := m.turn()
 	if err := m.send(copies, t, x); err != nil {
 		return nil, err
@@ -275,14 +275,14 @@ func (m *gpuMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
 	return m.turns.End(t)
 }
 
-func (m *gpuMatrix) send(copies *cuda.Stream, t *gpurows.Turn, x cuda.Buffer) error {
+func (m *gpuMatrix) send(copies device.Stream, t *gpurows.Turn, x device.Buffer) error {
 	if n := m.b.RAMRows + m.admitted.rows; n > 0 {
 		if err := copies.CopyIn(t.IDs, binio.Bytes(m.ids.Uint32s()[:n])); err != nil {
 			return err
 		}
 	}
 	if m.late != nil {
-		if err := m.late.complete(copies); err != nil {
+		if err := m.late.complete(cuda.StreamOf(copies)); err != nil {
 			return err
 		}
 	}
@@ -296,9 +296,9 @@ func (m *gpuMatrix) send(copies *cuda.Stream, t *gpurows.Turn, x cuda.Buffer) er
 }
 
 // gather submits the copies of rows to their places in the matrix.
-func (m *gpuMatrix) gather(t *gpurows.Turn, x cuda.Buffer) error {
+func (m *gpuMatrix) gather(t *gpurows.Turn, x device.Buffer) error {
 	stream, row := m.turns.Stream(), 4*int64(m.b.src.facts.Dim)
-	to := func(s stretch) cuda.Buffer { return x.Slice(int64(s.to)*row, int64(s.rows)*row) }
+	to := func(s stretch) device.Buffer { return x.Slice(int64(s.to)*row, int64(s.rows)*row) }
 	for _, s := range m.taken {
 		if err := m.table.Gather(stream, to(s), t.IDs.Slice(4*int64(s.from), 4*int64(s.rows)), s.rows); err != nil {
 			return err
@@ -313,7 +313,7 @@ func (m *gpuMatrix) gather(t *gpurows.Turn, x cuda.Buffer) error {
 }
 
 // admit submits the copies of admitted rows to the table, after the gathers from it.
-func (m *gpuMatrix) admit(t *gpurows.Turn, x cuda.Buffer) error {
+func (m *gpuMatrix) admit(t *gpurows.Turn, x device.Buffer) error {
 	n := m.admitted.rows
 	if n == 0 {
 		return nil

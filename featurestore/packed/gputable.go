@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/progress"
@@ -20,7 +19,7 @@ type gpuTable struct {
 
 // open allocates memory for the rows: on the GPU out of the arena, and in RAM. The calling goroutine must be
 // attached to the device.
-func (t *gpuTable) open(a *cuda.Arena) error {
+func (t *gpuTable) open(a device.Memory) error {
 	skip := t.Near*t.RowBytes() - t.ram.begin()
 	if t.first != nil {
 		return t.OpenBeside(a, &t.first.Table, skip)
@@ -34,36 +33,21 @@ func (t *gpuTable) open(a *cuda.Arena) error {
 // filling is a device's table while the rows on it are filled.
 type filling struct {
 	table  *gpuTable
-	stream *cuda.Stream
-	free   [hotDepth]*cuda.Event // by piece in flight: after its copy
+	stream device.Stream
+	copied *gpurows.Marks // by piece in flight: after its copy
 }
 
-func (f *filling) begin() error {
-	return f.table.Device.Attached(func() (err error) {
-		for k := range f.free {
-			if f.free[k], err = f.table.Device.NewEvent(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+func (f *filling) begin() (err error) {
+	f.copied, err = gpurows.NewMarks(f.table.Device, hotDepth)
+	return err
 }
 
-// end waits for the copies, and frees the events.
+// end waits for the copies, and frees the marks.
 func (f *filling) end() error {
-	return f.table.Device.Attached(func() error {
-		err := f.stream.Synchronize()
-		for _, e := range f.free {
-			if e != nil {
-				e.Free()
-			}
-		}
-		return err
-	})
+	err := f.table.Device.Attached(f.stream.Synchronize)
+	f.copied.Free()
+	return err
 }
-
-// wait returns when the copy of the k-th piece in flight is done.
-func (f *filling) wait(k int) error { return f.table.Device.Attached(f.free[k].Synchronize) }
 
 // copy submits the copy of the device's part of b, the k-th piece in flight, which begins at byte lo of
 // hot.bin. For a divided table it collects the part in spare first, and returns the bytes of spare used.
@@ -74,7 +58,7 @@ func (f *filling) copy(k int, lo int64, b, spare []byte) (used int, err error) {
 		b = spare[:used]
 	}
 	return used, f.table.Device.Attached(func() error {
-		return errors.Join(f.stream.CopyIn(f.table.Rows().Slice(to, int64(len(b))), b), f.free[k].Record(f.stream))
+		return errors.Join(f.stream.CopyIn(f.table.Rows().Slice(to, int64(len(b))), b), f.copied.Set(k, f.stream))
 	})
 }
 
@@ -93,13 +77,11 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 		return 0, err
 	}
 	defer h.Free()
-	var pinned *cuda.Pinned
-	if err := t.Device.Attached(func() error { pinned, err = t.Device.Register(h.Bytes()); return err }); err != nil {
+	pins, err := gpurows.Pin(t.Device, h)
+	if err != nil {
 		return 0, err
 	}
-	defer func() { // runs after the end of all copies
-		err = errors.Join(err, t.Device.Attached(func() error { pinned.Free(); return nil }))
-	}()
+	defer pins.Free() // after the end of all copies
 	for _, f := range fills {
 		defer func() { err = errors.Join(err, f.end()) }()
 		if err := f.begin(); err != nil {
@@ -113,7 +95,7 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 		room: func(k int, _ int64) ([]byte, error) {
 			var errs []error
 			for _, f := range fills {
-				errs = append(errs, f.wait(k))
+				errs = append(errs, f.copied.Wait(k))
 			}
 			return piece(k), errors.Join(errs...)
 		},
@@ -137,7 +119,7 @@ func fillNear(ctx context.Context, fills []*filling, rep progress.Reporter) (n i
 
 // set copies rows, in the order of a chunk, to their entries, on a stream, and waits for the copies. The
 // calling goroutine must be attached to the device.
-func (t *gpuTable) set(s *cuda.Stream, list []arrival, rows []byte) error {
+func (t *gpuTable) set(s device.Stream, list []arrival, rows []byte) error {
 	rb := t.RowBytes()
 	for _, a := range list {
 		row, to := rows[int64(a.row)*rb:int64(a.row+1)*rb], int64(a.entry)*rb

@@ -153,7 +153,7 @@ func use(ctx context.Context, w *world, stack iostack.Stack, d *cuda.Device, end
 			return err
 		}
 		if span != nil {
-			if err := stream.Wait(span.Ended()); err != nil {
+			if err := stream.Wait(cuda.SpanOf(span).Ended()); err != nil {
 				return err
 			}
 		}

@@ -2,7 +2,6 @@ package packed
 
 import (
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -118,6 +117,6 @@ func (m *hostMatrix) take(s stretch, entries []uint32) {
 
 func (m *hostMatrix) landed() error { return nil }
 
-func (m *hostMatrix) fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *hostMatrix) fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	return nil, copies.CopyIn(x, binio.Bytes(m.x(len(m.b.decoded.Input))))
 }

@@ -112,7 +112,7 @@ type latePart struct {
 	host         *device.Host // ranges, then sums
 	pinned       *cuda.Pinned
 	arena        *cuda.Arena
-	ranges, sums cuda.Buffer
+	ranges, sums device.Buffer
 	rows         stretch
 	file         string // of the chunk
 	under, check bool   // reads may be in flight; checksums are to be compared

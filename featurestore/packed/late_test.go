@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore/packed"
@@ -35,7 +36,7 @@ type taken struct {
 	x              cuda.Buffer
 	out            *cuda.Pinned
 	copied, marked *cuda.Event
-	span           *cuda.Span
+	span           device.Span
 	want           func(x []float32) // holds the matrix to what it should be; nil: there is none
 }
 
@@ -94,7 +95,7 @@ func (k *taker) take(i int, copies *cuda.Stream, sl *packed.Slot, want func(x []
 	}
 	bytes := int64(4 * len(sl.Batch().Input) * sl.Dim())
 	n.want, n.span = want, span
-	return errors.Join(n.copied.Record(copies), k.main.Wait(n.copied), k.main.Wait(span.Ended()),
+	return errors.Join(n.copied.Record(copies), k.main.Wait(n.copied), k.main.Wait(cuda.SpanOf(span).Ended()),
 		k.main.CopyOut(n.out.Bytes()[:bytes], n.x), n.marked.Record(k.main), n.copied.Synchronize())
 }
 
@@ -108,7 +109,7 @@ func (k *taker) look(i int) error {
 	n.want(n.out.Float32s())
 	n.want = nil
 	if err == nil && n.span != nil { // which goes with the store
-		_, _, err = n.span.Since(k.began)
+		_, _, err = cuda.SpanOf(n.span).Since(k.began)
 	}
 	return err
 }

@@ -228,7 +228,7 @@ func matrix(t fataler, sl *packed.Slot, gpu *cuda.Device) []float32 {
 	span, err := sl.Fill(stream, on)
 	must(err)
 	if span != nil {
-		must(stream.Wait(span.Ended()))
+		must(stream.Wait(cuda.SpanOf(span).Ended()))
 	}
 	must(stream.CopyOut(binio.Bytes(x), on))
 	must(stream.Synchronize())

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
@@ -21,6 +22,13 @@ import (
 	"diskgnn/pack/packfile"
 	"diskgnn/presample"
 )
+
+func gpus(devices []*cuda.Device) (list []device.GPU) {
+	for _, d := range devices {
+		list = append(list, d)
+	}
+	return list
+}
 
 // reach makes every device reach all others.
 func reach(t *testing.T, devices []*cuda.Device) {
@@ -80,7 +88,7 @@ func onDevices(t *testing.T, w *world, devices []*cuda.Device, divide bool, rows
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1, MostSlots: 1, GPU: devices[0], Peers: devices[1:], Divide: divide,
+	l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, EvalSlots: 1, MostSlots: 1, GPU: devices[0], Peers: gpus(devices[1:]), Divide: divide,
 		GPUMemory: 1 << 30, GPUCache: &budget.Size{Value: float64(rows * w.reader.Facts().RowBytes)}})
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +163,7 @@ func TestPeersFaults(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, MostSlots: 1, GPU: list[0], Peers: list[1:], GPUMemory: 1 << 30})
+				l, err := c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, MostSlots: 1, GPU: list[0], Peers: gpus(list[1:]), GPUMemory: 1 << 30})
 				if err != nil {
 					return err
 				}
@@ -191,7 +199,7 @@ func TestPeersOfMin(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := cudatest.OpenMachine(t, 2, false)
-	_, err = c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, GPU: list[0], Peers: list[1:], GPUMemory: 1 << 30})
+	_, err = c.Plan(featurestore.PlanOptions{Memory: 1 << 30, Slots: 1, GPU: list[0], Peers: gpus(list[1:]), GPUMemory: 1 << 30})
 	if !errors.Is(err, fault.ErrUsage) || !strings.Contains(err.Error(), "has the policy min") {
 		t.Error(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/budget"
@@ -233,7 +233,7 @@ type Layout struct {
 
 	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
 	// rows of the cache.
-	GPU          *cuda.Device
+	GPU          device.GPU
 	GPURows      int64 // ranks below are on the GPU, or on all GPUs together
 	GPURowsBytes int64 // of the rows on one GPU
 	// GPUBytes is the device memory of the store, in bytes: for the rows, and for the batches that land
@@ -246,7 +246,7 @@ type Layout struct {
 
 	// Peers are further devices, with a view each. If Divided is set, the hottest rows are divided among all
 	// devices; otherwise each device has all of them. GPUBytes is the memory of each.
-	Peers   []*cuda.Device
+	Peers   []device.GPU
 	Divided bool
 
 	direct bool       // reads can land in the GPU's memory

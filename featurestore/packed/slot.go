@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 )
@@ -76,7 +76,7 @@ func (sl *Slot) X() []float32 { return sl.matrix.x(len(sl.decoded.Input)) }
 
 // Fill implements featurestore.Slot. x is complete once the copies and the work of the returned span are
 // done.
-func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (sl *Slot) Fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	return sl.matrix.fill(copies, x)
 }
 

@@ -70,7 +70,7 @@ func OnGPU(sl featurestore.Slot, d *cuda.Device, n int) (x []float32, err error)
 		x = make([]float32, n)
 		span, err := sl.Fill(stream, on)
 		if err == nil && span != nil {
-			err = stream.Wait(span.Ended())
+			err = stream.Wait(cuda.SpanOf(span).Ended())
 		}
 		if err == nil {
 			err = stream.CopyOut(binio.Bytes(x), on)
@@ -155,7 +155,7 @@ func (k *taker) take(i int, copies *cuda.Stream, sl featurestore.Slot, bytes int
 		return err
 	}
 	if span != nil {
-		if err := k.main.Wait(span.Ended()); err != nil {
+		if err := k.main.Wait(cuda.SpanOf(span).Ended()); err != nil {
 			return err
 		}
 	}

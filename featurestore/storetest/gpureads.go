@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	training "diskgnn/device/cuda/kernels/plain"
@@ -246,7 +247,7 @@ func SpoilDrives(t testing.TB, kind, dir string, patterns ...string) {
 // closes it.
 func OpenDrives(t testing.TB, kind string, d *cuda.Device) iostack.DeviceStack {
 	t.Helper()
-	s, _, err := all.Open(kind, iostack.Options{Device: func() (*cuda.Device, error) { return d, nil }})
+	s, _, err := all.Open(kind, iostack.Options{Device: func() (device.GPU, error) { return d, nil }})
 	must(t)(err)
 	return s.(iostack.DeviceStack)
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/iostack"
@@ -79,7 +79,7 @@ func (s *onDrives) DeviceTerms(n iostack.DeviceNeed) (iostack.DeviceTerms, error
 }
 
 // NewDeviceReader implements iostack.DeviceStack.
-func (s *onDrives) NewDeviceReader(d *cuda.Device, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
+func (s *onDrives) NewDeviceReader(d device.GPU, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
 	r, err := gpuread.New(d, s.array, n)
 	if err != nil {
 		return nil, err

@@ -5,18 +5,18 @@ import (
 	"slices"
 	"sync"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 )
 
 // pins are the ranges of device memory that the library has pinned, by address. They
 // don't overlap.
 type pins struct {
 	mu     sync.RWMutex
-	ranges []cuda.Buffer
+	ranges []device.Buffer
 }
 
 // add pins a range with the given call, unless it lies in a pinned range.
-func (p *pins) add(b cuda.Buffer, pin func(address uint64, bytes int64) error) error {
+func (p *pins) add(b device.Buffer, pin func(address uint64, bytes int64) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i, found := p.find(b)
@@ -31,7 +31,7 @@ func (p *pins) add(b cuda.Buffer, pin func(address uint64, bytes int64) error) e
 }
 
 // remove unpins a range of add with the given call. It ignores memory that was not pinned.
-func (p *pins) remove(b cuda.Buffer, unpin func(address uint64) error) error {
+func (p *pins) remove(b device.Buffer, unpin func(address uint64) error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.Index(p.ranges, b)
@@ -42,7 +42,7 @@ func (p *pins) remove(b cuda.Buffer, unpin func(address uint64) error) error {
 	return unpin(b.Address())
 }
 
-func (p *pins) all() []cuda.Buffer {
+func (p *pins) all() []device.Buffer {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return slices.Clone(p.ranges)
@@ -50,7 +50,7 @@ func (p *pins) all() []cuda.Buffer {
 
 // base returns the base address of b for the library: the start of the pinned range that holds b, or of b
 // itself if there is none.
-func (p *pins) base(b cuda.Buffer) uint64 {
+func (p *pins) base(b device.Buffer) uint64 {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	if i, found := p.find(b); found {
@@ -60,8 +60,8 @@ func (p *pins) base(b cuda.Buffer) uint64 {
 }
 
 // find returns the index after the last range that begins at or before b, and whether that range holds b.
-func (p *pins) find(b cuda.Buffer) (i int, found bool) {
-	i, _ = slices.BinarySearchFunc(p.ranges, b.Address()+1, func(r cuda.Buffer, address uint64) int { return cmp.Compare(r.Address(), address) })
+func (p *pins) find(b device.Buffer) (i int, found bool) {
+	i, _ = slices.BinarySearchFunc(p.ranges, b.Address()+1, func(r device.Buffer, address uint64) int { return cmp.Compare(r.Address(), address) })
 	if i == 0 {
 		return 0, false
 	}

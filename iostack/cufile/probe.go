@@ -186,11 +186,15 @@ func Open(options iostack.Options) (*Stack, Verdict, error) {
 	if err != nil {
 		return nil, v, fmt.Errorf("cufile: %w", err)
 	}
-	open, owned := options.Device, options.Device == nil
+	var d *cuda.Device
+	owned := options.Device == nil
 	if owned {
-		open = openDevice
+		d, err = openDevice()
+	} else if lent, e := options.Device(); e != nil {
+		err = e
+	} else {
+		d = cuda.DeviceOf(lent)
 	}
-	d, err := open()
 	if err != nil {
 		return nil, v, fmt.Errorf("cufile: %w", err)
 	}

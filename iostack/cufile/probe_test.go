@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
@@ -112,7 +112,7 @@ func TestOpenOnDevice(t *testing.T) {
 	closed := errors.New("closed")
 	d := cudatest.Open(t)
 	for _, o := range []iostack.Options{{Workers: 2}, {Workers: -1}} {
-		o.Device = func() (*cuda.Device, error) { return d, nil }
+		o.Device = func() (device.GPU, error) { return d, nil }
 		s, _, err := Open(o)
 		if err == nil {
 			if s.device != d {
@@ -129,7 +129,7 @@ func TestOpenOnDevice(t *testing.T) {
 		}
 		arena.Free()
 	}
-	if _, _, err := Open(iostack.Options{Device: func() (*cuda.Device, error) { return nil, closed }}); !errors.Is(err, closed) {
+	if _, _, err := Open(iostack.Options{Device: func() (device.GPU, error) { return nil, closed }}); !errors.Is(err, closed) {
 		t.Errorf("no device: %v", err)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
@@ -126,7 +126,7 @@ func (s *Stack) validate(reqs []iostack.Request) error {
 
 // head returns the request for the first n bytes of another one's.
 func head(r iostack.Request, n int) iostack.Request {
-	if r.Device != (cuda.Buffer{}) {
+	if r.Device != (device.Buffer{}) {
 		r.Device = r.Device.Slice(0, min(int64(n), r.Device.Bytes()))
 	}
 	if r.Scatter != nil && n < r.Len() {
@@ -182,7 +182,7 @@ func (s *Stack) serve(ctx context.Context, r iostack.Request, index int, effects
 	for _, e := range effects {
 		switch {
 		case e.after == nil:
-		case r.Device != (cuda.Buffer{}):
+		case r.Device != (device.Buffer{}):
 			return fail(fmt.Errorf("faultio: %s: device memory is out of reach", e))
 		default:
 			e.after(r.Buf[:length])

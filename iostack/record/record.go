@@ -19,7 +19,7 @@ import (
 	"time"
 	"unsafe"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
@@ -138,12 +138,12 @@ func (s *Stack) OpenStriped(paths []string, unit int) (iostack.File, error) {
 }
 
 // RegisterDevice registers device memory with the wrapped stack.
-func (s *Stack) RegisterDevice(bufs ...cuda.Buffer) error {
+func (s *Stack) RegisterDevice(bufs ...device.Buffer) error {
 	return iostack.RegisterDevice(s.inner, bufs...)
 }
 
 // UnregisterDevice unregisters device memory with the wrapped stack.
-func (s *Stack) UnregisterDevice(bufs ...cuda.Buffer) error {
+func (s *Stack) UnregisterDevice(bufs ...device.Buffer) error {
 	return iostack.UnregisterDevice(s.inner, bufs...)
 }
 
@@ -153,7 +153,7 @@ func (s *Stack) DeviceTerms(iostack.DeviceNeed) (iostack.DeviceTerms, error) {
 }
 
 // NewDeviceReader returns the error of DeviceTerms.
-func (s *Stack) NewDeviceReader(_ *cuda.Device, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
+func (s *Stack) NewDeviceReader(_ device.GPU, n iostack.DeviceNeed) (iostack.DeviceReader, error) {
 	_, err := s.DeviceTerms(n)
 	return nil, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/iostack"
 	"diskgnn/iostack/faultio"
 	"diskgnn/iostack/iostacktest"
@@ -256,10 +256,10 @@ type failing struct{ iostack.Stack }
 
 var errRegister = errors.New("no memory to lock")
 
-func (failing) Register(...[]byte) error              { return errRegister }
-func (failing) Unregister(...[]byte) error            { return errRegister }
-func (failing) RegisterDevice(...cuda.Buffer) error   { return errRegister }
-func (failing) UnregisterDevice(...cuda.Buffer) error { return errRegister }
+func (failing) Register(...[]byte) error                { return errRegister }
+func (failing) Unregister(...[]byte) error              { return errRegister }
+func (failing) RegisterDevice(...device.Buffer) error   { return errRegister }
+func (failing) UnregisterDevice(...device.Buffer) error { return errRegister }
 
 // What the wrapped stack refuses is refused.
 func TestRegistrationFails(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/train/engine"
 )
 
@@ -27,7 +27,7 @@ func (o *onDevice) Share(first int) error { return o.note("from %d on", first) }
 func (o *onDevice) Apply() error          { return o.note("apply") }
 func (o *onDevice) Reduce(ctx context.Context, r engine.Reducer, labelled int64, batches int) error {
 	_ = o.note("%d seed nodes, %d batches", labelled, batches)
-	return r.AllReduce(ctx, nil, cuda.Buffer{})
+	return r.AllReduce(ctx, nil, device.Buffer{})
 }
 
 // link is a communicator that does nothing, or fails, and knows when it was given up.
@@ -40,9 +40,9 @@ type link struct {
 	closed bool
 }
 
-func (l *link) AllReduce(context.Context, *cuda.Stream, cuda.Buffer) error { return l.fails }
-func (l *link) Check() error                                               { return l.known }
-func (l *link) Close(context.Context) error                                { l.closed = true; return nil }
+func (l *link) AllReduce(context.Context, device.Stream, device.Buffer) error { return l.fails }
+func (l *link) Check() error                                                  { return l.known }
+func (l *link) Close(context.Context) error                                   { l.closed = true; return nil }
 func (l *link) Abort(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

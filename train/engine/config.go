@@ -3,7 +3,7 @@ package engine
 import (
 	"math"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/fault"
 	"diskgnn/train/model"
@@ -27,7 +27,7 @@ type Config struct {
 
 	// Device is the GPU of a gpu engine, for features and computing: opened with kernels.Code, and
 	// closed after the engine. A cpu engine takes features in host memory.
-	Device *cuda.Device
+	Device device.GPU
 	// Buckets are smaller sizes, the smallest first: a batch that fits one of them is computed in
 	// these sizes on the GPU.
 	Buckets  []graph.Sizes

@@ -13,7 +13,7 @@ import (
 	"context"
 	"time"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/graph"
 	"diskgnn/internal/binio"
 	"diskgnn/train/model"
@@ -81,7 +81,7 @@ type Features interface {
 	// once both are done. The sources of copies stay unchanged until then. The goroutine that
 	// computes calls it, attached, when the last but one batch of its kind, training or evaluation,
 	// has been computed.
-	Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	Fill(copies device.Stream, x device.Buffer) (device.Span, error)
 }
 
 // Landed returns the error of reading or checking features that is known only once the copies of
@@ -101,7 +101,7 @@ type Rows []float32
 func (r Rows) X() []float32 { return r }
 
 // Fill enqueues a copy of the rows.
-func (r Rows) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (r Rows) Fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	b := binio.Bytes([]float32(r))
 	return nil, copies.CopyIn(x, b[:min(int64(len(b)), x.Bytes())])
 }
@@ -153,7 +153,7 @@ type Info struct {
 type Reducer interface {
 	// AllReduce enqueues the replacement of x, of float32, by its sum over all devices, which is
 	// the same on each. All devices enqueue the same calls, in the same order.
-	AllReduce(ctx context.Context, s *cuda.Stream, x cuda.Buffer) error
+	AllReduce(ctx context.Context, s device.Stream, x device.Buffer) error
 }
 
 // Sharing is an Engine with gradients on a device, where they can be summed with the gradients of

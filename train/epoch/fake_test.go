@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/graph"
 	"diskgnn/internal/progress"
@@ -59,7 +59,7 @@ type world struct {
 	filled []int  // batches that Fill was for
 	held   []byte // the store's state
 	added  []int  // labelled seed nodes of the batches that the reduction took
-	device *cuda.Device
+	device device.GPU
 	times  engine.Times // of a batch on the device
 	begun  bool         // events have the batches that are begun
 	record *pipeline.Recorder
@@ -299,7 +299,7 @@ func (s *fakeSlot) Batch() *graph.Batch                 { return &s.batch }
 func (s *fakeSlot) X() []float32                        { return nil }
 func (s *fakeSlot) Matrix() []byte                      { return nil }
 func (s *fakeSlot) Free()                               { s.count(-1) }
-func (s *fakeSlot) Fill(*cuda.Stream, cuda.Buffer) (*cuda.Span, error) {
+func (s *fakeSlot) Fill(device.Stream, device.Buffer) (device.Span, error) {
 	return nil, errBroken
 }
 

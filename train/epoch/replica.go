@@ -3,7 +3,7 @@ package epoch
 import (
 	"context"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/pipeline"
 	"diskgnn/train/collective"
@@ -23,7 +23,7 @@ const (
 // Replica trains on one device: it has the store's view of the device, the engine, and the
 // reduction with the other ranks.
 type Replica struct {
-	Device *cuda.Device // opened by the run, which closes it last; nil: the host computes
+	Device device.GPU // opened by the run, which closes it last; nil: the host computes
 	View   featurestore.View
 	Engine engine.Engine // nil: batches are loaded and thrown away
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"diskgnn/dataset"
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/fault"
@@ -37,7 +38,7 @@ type ValidationOptions struct {
 	IO      string // a kind that iostack/all knows
 	BLAS    string
 	// GPU computes the layers, and is the caller's; nil: the CPU does.
-	GPU *cuda.Device
+	GPU device.GPU
 }
 
 // Validator scores weights on the nodes of splits, each computed from all of its neighbours: to the bit as Evaluate
@@ -58,7 +59,7 @@ type set struct {
 // OpenValidator opens the inputs, and takes all memory but the memory for a score. A dataset other than the one of the
 // training batches is an error of kind fault.ErrLineage. The caller closes the validator before the GPU.
 func OpenValidator(ctx context.Context, fsys vfs.FS, o ValidationOptions, rep progress.Reporter) (*Validator, error) {
-	j := &job{fs: fsys, report: quiet{rep}, parts: parts{stack: all.Open, gpu: o.GPU}, model: o.Model, states: o.Scratch,
+	j := &job{fs: fsys, report: quiet{rep}, parts: parts{stack: all.Open, gpu: cuda.DeviceOf(o.GPU)}, model: o.Model, states: o.Scratch,
 		options: Options{Run: o.Run, Dataset: o.Dataset, Memory: o.Memory, Threads: o.Threads, IO: o.IO, BLAS: o.BLAS, Engine: decide.EngineCPU}}
 	if o.GPU != nil {
 		j.options.Engine = decide.EngineGPU

@@ -110,8 +110,8 @@ func TestValidatorScoresAsEvaluate(t *testing.T) {
 func (w *world) checkValidator(t *testing.T, d *cuda.Device, exactly [][]float64) {
 	t.Helper()
 	o, options, p := w.validation(), w.options(), parts{stack: all.Open, gpu: d}
-	if o.GPU = d; d != nil {
-		options.Engine = decide.EngineGPU
+	if d != nil {
+		o.GPU, options.Engine = d, decide.EngineGPU
 	}
 	want, err := evaluate(t.Context(), disk, options, progress.Discard, p)
 	check(t, err)

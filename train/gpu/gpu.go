@@ -66,7 +66,8 @@ func New(o engine.Config) (*Engine, error) {
 	if err := resolve(&o); err != nil {
 		return nil, err
 	}
-	e := &Engine{opts: o, device: o.Device, works: works{o.Device, make(map[*Work]bool)}}
+	d := cuda.DeviceOf(o.Device)
+	e := &Engine{opts: o, device: d, works: works{d, make(map[*Work]bool)}}
 	detach, err := e.device.Attach()
 	if err == nil {
 		err = e.make()

@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/train/engine"
 )
@@ -63,7 +64,8 @@ func (f *Inference) Close() {
 const reserve = 512 << 20
 
 // Left returns the bytes of the device's memory that may still be taken, if a process may hold limit bytes; 0: all.
-func Left(d *cuda.Device, limit int64) (left int64, err error) {
+func Left(on device.GPU, limit int64) (left int64, err error) {
+	d := cuda.DeviceOf(on)
 	err = d.Attached(func() (err error) {
 		left, err = d.Free()
 		return err

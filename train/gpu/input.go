@@ -146,11 +146,13 @@ func (i *input) adamStep() cuda.Buffer {
 }
 
 // take enqueues the copy of a batch, without its constants.
-func (i *input) take(s *cuda.Stream, w *Work, f engine.Features) (err error) {
+func (i *input) take(s *cuda.Stream, w *Work, f engine.Features) error {
 	i.now = &i.buckets[w.bucket]
-	if i.gathering, err = f.Fill(s, i.x); err != nil {
+	span, err := f.Fill(s, i.x)
+	if err != nil {
 		return err
 	}
+	i.gathering = cuda.SpanOf(span)
 	return s.CopyIn(i.frame, w.pinned.Bytes())
 }
 

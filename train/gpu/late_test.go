@@ -72,11 +72,11 @@ func (s *staged) close() {
 func (s *staged) X() []float32 { return nil }
 
 // Fill implements engine.Features.
-func (s *staged) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (s *staged) Fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	t := &s.turns[s.fills%2]
 	s.fills++
 	n := min(x.Bytes(), t.rows.Bytes())
-	return t.span, errors.Join(copies.CopyIn(t.rows, s.rows.Bytes()), t.landed.Record(copies), s.stream.Wait(t.landed), t.span.Begin(s.stream),
+	return t.span, errors.Join(copies.CopyIn(t.rows, s.rows.Bytes()), t.landed.Record(cuda.StreamOf(copies)), s.stream.Wait(t.landed), t.span.Begin(s.stream),
 		kernels.Gather{Out: x.Slice(0, n), Stride: s.dim, Table: t.rows, Type: dtype.Float32, Width: s.dim, Rows: kernels.Rows(int(n) / 4 / s.dim)}.Launch(s.stream),
 		t.span.End(s.stream))
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/graph"
@@ -43,7 +44,7 @@ type rank struct {
 	rank int
 }
 
-func (r rank) AllReduce(_ context.Context, s *cuda.Stream, x cuda.Buffer) error {
+func (r rank) AllReduce(_ context.Context, s device.Stream, x device.Buffer) error {
 	mine := make([]float32, x.Bytes()/4)
 	if err := errors.Join(s.CopyOut(binio.Bytes(mine), x), s.Synchronize()); err != nil {
 		return err
@@ -172,4 +173,4 @@ func TestReduceRefuses(t *testing.T) {
 
 type failing struct{ err error }
 
-func (f failing) AllReduce(context.Context, *cuda.Stream, cuda.Buffer) error { return f.err }
+func (f failing) AllReduce(context.Context, device.Stream, device.Buffer) error { return f.err }

@@ -3,6 +3,7 @@ package ranks
 import (
 	"context"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/nccl"
 	"diskgnn/internal/fault"
@@ -18,7 +19,7 @@ type Reducing struct {
 	ID func() ([]byte, error)
 	// Join makes this rank part of the communicator, on its device. The calling thread is attached
 	// to the device.
-	Join func(ctx context.Context, d *cuda.Device, id []byte, world, rank int) (collective.Communicator, error)
+	Join func(ctx context.Context, d device.GPU, id []byte, world, rank int) (collective.Communicator, error)
 }
 
 // ByNCCL sums with NCCL, NVIDIA's library.
@@ -41,7 +42,7 @@ var ByNCCL = Reducing{
 		id, err := l.NewID()
 		return id[:], err
 	},
-	Join: func(ctx context.Context, _ *cuda.Device, id []byte, world, rank int) (collective.Communicator, error) {
+	Join: func(ctx context.Context, _ device.GPU, id []byte, world, rank int) (collective.Communicator, error) {
 		l, err := nccl.Open()
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/featurestore"
@@ -20,7 +21,7 @@ type Reader struct {
 }
 
 // Open opens the queues of a storage stack, which must be an iostack.DeviceStack, for a device.
-func (p *Plan) Open(s iostack.Stack, d *cuda.Device) (*Reader, error) {
+func (p *Plan) Open(s iostack.Stack, d device.GPU) (*Reader, error) {
 	stack, err := iostack.DeviceStackOf(s)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func (p *Plan) Open(s iostack.Stack, d *cuda.Device) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{p, d, queues}, nil
+	return &Reader{p, cuda.DeviceOf(d), queues}, nil
 }
 
 // Check returns an error if the device cannot read a file.
@@ -48,8 +49,8 @@ func (r *Reader) Close() error {
 type Slot struct {
 	r                    *Reader
 	arena                *cuda.Arena
-	landing              cuda.Buffer // memory of pages
-	ranges, from, sums   cuda.Buffer
+	landing              device.Buffer // memory of pages
+	ranges, from, sums   device.Buffer
 	host                 *cuda.Pinned
 	hostRanges, hostFrom []uint64
 	hostSums             []uint32
@@ -69,9 +70,9 @@ type read struct {
 const readBytes = int64(unsafe.Sizeof(read{}))
 
 // lay takes the device memory out of the arena.
-func (s *Slot) lay(p *Plan, a *cuda.Arena) error {
+func (s *Slot) lay(p *Plan, a device.Memory) error {
 	for _, want := range []struct {
-		to    *cuda.Buffer
+		to    *device.Buffer
 		bytes int64
 	}{{&s.landing, p.need.Bytes}, {&s.ranges, 16 * p.pages()}, {&s.from, 8 * int64(p.Rows)}, {&s.sums, 4 * p.pages()}} {
 		var err error
@@ -195,10 +196,10 @@ func (s *Slot) Pages(f iostack.File, pages, some []uint32, size int64, c *featur
 func (s *Slot) Row(k int, at int64) { s.hostFrom[k] = uint64(at) }
 
 // Landing returns the device memory that pages land in.
-func (s *Slot) Landing() cuda.Buffer { return s.landing }
+func (s *Slot) Landing() device.Buffer { return s.landing }
 
 // Fill calls Complete and Extract. The calling goroutine must be attached to the device.
-func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
+func (s *Slot) Fill(copies device.Stream, to device.Buffer, rows int) error {
 	if s.pages == 0 {
 		return nil
 	}
@@ -209,7 +210,7 @@ func (s *Slot) Fill(copies *cuda.Stream, to cuda.Buffer, rows int) error {
 }
 
 // Complete submits to the stream the completion of the reads, and the computation of checksums.
-func (s *Slot) Complete(copies *cuda.Stream) error {
+func (s *Slot) Complete(copies device.Stream) error {
 	n := s.pages
 	if n == 0 {
 		return nil
@@ -221,7 +222,7 @@ func (s *Slot) Complete(copies *cuda.Stream) error {
 	if err := s.batch.Complete(copies); err != nil {
 		return err
 	}
-	if err := (kernels.Checksum{Sums: s.sums, Data: s.landing, Ranges: s.ranges, Rows: kernels.Rows(n)}).Launch(copies); err != nil {
+	if err := (kernels.Checksum{Sums: s.sums, Data: s.landing, Ranges: s.ranges, Rows: kernels.Rows(n)}).Launch(cuda.StreamOf(copies)); err != nil {
 		return err
 	}
 	return copies.CopyOut(binio.Bytes(s.hostSums[:n]), s.sums.Slice(0, 4*int64(n)))
@@ -229,11 +230,11 @@ func (s *Slot) Complete(copies *cuda.Stream) error {
 
 // Extract submits to the stream the copies of rows rows from the landing to the buffer `to`, one after
 // another, in the order set by Row.
-func (s *Slot) Extract(copies *cuda.Stream, to cuda.Buffer, rows int) error {
+func (s *Slot) Extract(copies device.Stream, to device.Buffer, rows int) error {
 	if err := copies.CopyIn(s.from, binio.Bytes(s.hostFrom[:rows])); err != nil {
 		return err
 	}
-	return kernels.Extract{Out: to, Source: s.landing, RowBytes: s.r.RowBytes, From: s.from, Step: s.step, Rows: kernels.Rows(rows)}.Launch(copies)
+	return kernels.Extract{Out: to, Source: s.landing, RowBytes: s.r.RowBytes, From: s.from, Step: s.step, Rows: kernels.Rows(rows)}.Launch(cuda.StreamOf(copies))
 }
 
 // Landed returns the error of a failed read, or of bytes that do not match their checksums. Call it when the

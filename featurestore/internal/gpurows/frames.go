@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 )
 
 // Frames are a table with its turns, and RAM of its own for the rows that are not on the device.
@@ -16,11 +15,11 @@ type Frames struct {
 
 // OpenFrames takes ram bytes of RAM, and the device's memory: an arena of the given bytes, out of which lay
 // takes the memory of batches. Call CloseFrames also after an error.
-func (f *Frames) OpenFrames(ram, bytes int64, lay func(*cuda.Arena) error) (err error) {
+func (f *Frames) OpenFrames(ram, bytes int64, lay func(device.Memory) error) (err error) {
 	if f.RAM, err = device.NewHost(int(ram)); err != nil {
 		return fmt.Errorf("rows in RAM: %w", err)
 	}
-	return f.Turns.Open(&f.Table, bytes, lay, func(a *cuda.Arena) error { return f.Table.Open(a, f.RAM, 0) })
+	return f.Turns.Open(&f.Table, bytes, lay, func(a device.Memory) error { return f.Table.Open(a, f.RAM, 0) })
 }
 
 // CloseFrames waits for submitted work, and releases the memory.

@@ -13,7 +13,8 @@ type Pins struct {
 }
 
 // Pin pins host memory. Pages that are not allocated yet are placed on the device's NUMA node if possible.
-func Pin(d *cuda.Device, hosts ...*device.Host) (*Pins, error) {
+func Pin(on device.GPU, hosts ...*device.Host) (*Pins, error) {
+	d := cuda.DeviceOf(on)
 	p := &Pins{device: d}
 	err := d.Attached(func() error {
 		for _, h := range hosts {
@@ -45,4 +46,45 @@ func (p *Pins) Free() {
 		return nil
 	})
 	p.list = nil
+}
+
+// Marks are marks in the streams of a device, such as the ends of copies from the parts of a buffer.
+type Marks struct {
+	device *cuda.Device
+	list   []*cuda.Event
+}
+
+// NewMarks returns n marks, which count as passed until they are set. Call Free also after an error.
+func NewMarks(on device.GPU, n int) (*Marks, error) {
+	m := &Marks{cuda.DeviceOf(on), make([]*cuda.Event, n)}
+	return m, m.device.Attached(func() (err error) {
+		for i := range m.list {
+			if m.list[i], err = m.device.NewEvent(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Set puts mark i after all work submitted to the stream so far. The calling goroutine must be attached to
+// the device.
+func (m *Marks) Set(i int, s device.Stream) error { return m.list[i].Record(cuda.StreamOf(s)) }
+
+// Wait returns when the work before mark i is done.
+func (m *Marks) Wait(i int) error { return m.device.Attached(m.list[i].Synchronize) }
+
+// Free frees the marks. It does nothing for nil Marks.
+func (m *Marks) Free() {
+	if m == nil {
+		return
+	}
+	_ = m.device.Attached(func() error { // fails only after a fault, which was reported
+		for _, e := range m.list {
+			if e != nil {
+				e.Free()
+			}
+		}
+		return nil
+	})
 }

@@ -17,7 +17,7 @@ import (
 
 // Table holds rows, by entry. Set the exported fields before Open, which takes the memory.
 type Table struct {
-	Device *cuda.Device
+	Device device.GPU
 	Near   int64 // entries below Near are in the memory of devices, the others in RAM
 	// Devices is the number of devices that divide the entries below Near: entry e is row e / Devices of
 	// device e % Devices. 0 or 1: Device has all of them. Part is the number of Device among them.
@@ -25,13 +25,15 @@ type Table struct {
 	DType         dtype.Type
 	Dim           int // elements of a row
 
-	near   cuda.Buffer
-	parts  cuda.Buffer  // addresses of the devices' shares, if there are several
-	beside bool         // pinned belongs to another table
-	pinned *cuda.Pinned // the RAM given to Open
-	ram    cuda.Buffer  // pinned, as the device sees it
-	far    cuda.Buffer  // the part of ram with the rows
+	near   device.Buffer
+	parts  device.Buffer // addresses of the devices' shares, if there are several
+	beside bool          // pinned belongs to another table
+	pinned *cuda.Pinned  // the RAM given to Open
+	ram    device.Buffer // pinned, as the device sees it
+	far    device.Buffer // the part of ram with the rows
 }
+
+func (t *Table) on() *cuda.Device { return cuda.DeviceOf(t.Device) }
 
 // RowBytes returns the size of a row, in bytes.
 func (t *Table) RowBytes() int64 { return int64(t.DType.RowBytes(t.Dim)) }
@@ -56,7 +58,7 @@ func (t *Table) PartsBytes() int64 {
 }
 
 // LayParts takes PartsBytes out of an arena.
-func (t *Table) LayParts(a *cuda.Arena) (err error) {
+func (t *Table) LayParts(a device.Memory) (err error) {
 	if !t.divided() {
 		return nil
 	}
@@ -66,7 +68,7 @@ func (t *Table) LayParts(a *cuda.Arena) (err error) {
 
 // Join copies the addresses of all devices' shares to this table's device, and waits for the copy. tables has
 // the open table of each device, by Part. The calling goroutine must be attached to the device.
-func (t *Table) Join(s *cuda.Stream, tables []*Table) error {
+func (t *Table) Join(s device.Stream, tables []*Table) error {
 	if !t.divided() {
 		return nil
 	}
@@ -106,27 +108,27 @@ func (t *Table) NearOf(entries []uint32) (n int) {
 }
 
 // Rows returns the device memory of the rows below Near: of this device's share if the table is divided.
-func (t *Table) Rows() cuda.Buffer { return t.near }
+func (t *Table) Rows() device.Buffer { return t.near }
 
 // RAM returns the RAM given to Open, as the device sees it, from its first byte on.
-func (t *Table) RAM() cuda.Buffer { return t.ram }
+func (t *Table) RAM() device.Buffer { return t.ram }
 
 // Open takes memory of an arena for the rows below Near, and gives the device access to ram, which has the
 // other rows from byte skip on; ram may be empty. The caller owns ram, and frees it after Close. The calling
 // goroutine must be attached to the device.
-func (t *Table) Open(a *cuda.Arena, ram *device.Host, skip int64) (err error) {
-	ram.Prefer(t.Device.Node)
+func (t *Table) Open(a device.Memory, ram *device.Host, skip int64) (err error) {
+	ram.Prefer(t.on().Node)
 	if t.near, err = a.Take(t.Bytes()); err != nil {
 		return err
 	}
-	if t.pinned, err = t.Device.Register(ram.Bytes()); err != nil {
+	if t.pinned, err = t.on().Register(ram.Bytes()); err != nil {
 		return fmt.Errorf("RAM cache: %w", err)
 	}
 	return t.reach(skip)
 }
 
 // OpenBeside is Open with the RAM of another device's open table. Close that table after this one.
-func (t *Table) OpenBeside(a *cuda.Arena, other *Table, skip int64) (err error) {
+func (t *Table) OpenBeside(a device.Memory, other *Table, skip int64) (err error) {
 	if t.near, err = a.Take(t.Bytes()); err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (t *Table) OpenBeside(a *cuda.Arena, other *Table, skip int64) (err error) 
 
 // reach sets ram and far.
 func (t *Table) reach(skip int64) error {
-	pages, err := t.Device.Mapped(t.pinned)
+	pages, err := t.on().Mapped(t.pinned)
 	if err != nil || pages.Bytes() == 0 {
 		return err
 	}
@@ -155,22 +157,22 @@ func (t *Table) Close() {
 
 // Gather submits to the stream the work that fills the first rows rows of x, a row-major float32 matrix:
 // row i of x becomes the row of entry ids[i], widened. ids are uint32 in device memory.
-func (t *Table) Gather(s *cuda.Stream, x, ids cuda.Buffer, rows int) error {
+func (t *Table) Gather(s device.Stream, x, ids device.Buffer, rows int) error {
 	return kernels.Gather{Out: x, Stride: t.Dim, Table: t.near, Far: t.far, Near: int(t.Near), Type: t.DType, Width: t.Dim,
-		Index: ids, Parts: t.parts, Devices: t.Devices, Rows: kernels.Rows(rows)}.Launch(s)
+		Index: ids, Parts: t.parts, Devices: t.Devices, Rows: kernels.Rows(rows)}.Launch(cuda.StreamOf(s))
 }
 
 // Widen submits to the stream the work that converts rows rows of source, in the table's type, to float32 in
 // x.
-func (t *Table) Widen(s *cuda.Stream, x, source cuda.Buffer, rows int) error {
-	return kernels.Gather{Out: x, Stride: t.Dim, Table: source, Type: t.DType, Width: t.Dim, Rows: kernels.Rows(rows)}.Launch(s)
+func (t *Table) Widen(s device.Stream, x, source device.Buffer, rows int) error {
+	return kernels.Gather{Out: x, Stride: t.Dim, Table: source, Type: t.DType, Width: t.Dim, Rows: kernels.Rows(rows)}.Launch(cuda.StreamOf(s))
 }
 
 // Place submits to the stream the work that copies rows rows of source, in the table's type, to the entries
 // in ids, which must be distinct. The table must not be divided.
-func (t *Table) Place(s *cuda.Stream, source, ids cuda.Buffer, rows int) error {
+func (t *Table) Place(s device.Stream, source, ids device.Buffer, rows int) error {
 	return kernels.Place{Table: t.near, Far: t.far, Near: int(t.Near), RowBytes: int(t.RowBytes()), Rows: kernels.Rows(rows),
-		Source: source, Index: ids}.Launch(s)
+		Source: source, Index: ids}.Launch(cuda.StreamOf(s))
 }
 
 // Fit returns the number of rows for a GPU cache: with o.GPUCache the rows that it asks for, otherwise all

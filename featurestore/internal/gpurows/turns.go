@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
 )
@@ -32,7 +33,7 @@ type Turns struct {
 
 // Turn is the memory and the events of one batch.
 type Turn struct {
-	IDs, Rows cuda.Buffer
+	IDs, Rows device.Buffer
 	number    int64
 	landed    *cuda.Event
 	span      *cuda.Span // of the gathers
@@ -47,7 +48,7 @@ func (n *Turn) Landing(train int64) int64 { return n.number * train }
 
 // Lay takes the memory of the turns out of an arena: train bytes for each turn of training batches, eval
 // bytes for the turn of evaluation batches.
-func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
+func (t *Turns) Lay(a device.Memory, train, eval TurnBytes) error {
 	for i := range t.list {
 		most := train
 		if i == training {
@@ -65,7 +66,7 @@ func (t *Turns) Lay(a *cuda.Arena, train, eval TurnBytes) error {
 }
 
 // OpenBytes returns the size of an arena for a table's rows and for the memory that lay takes, in bytes.
-func OpenBytes(table *Table, lay func(*cuda.Arena) error) int64 {
+func OpenBytes(table *Table, lay func(device.Memory) error) int64 {
 	dry := new(cuda.Arena)
 	_ = lay(dry) // never fails: a dry arena only counts
 	return binio.AlignUp(table.Bytes(), cuda.Align) + dry.Used()
@@ -73,8 +74,8 @@ func OpenBytes(table *Table, lay func(*cuda.Arena) error) int64 {
 
 // Open makes an arena of the given bytes on the table's device, and calls lay and open, which take the memory
 // of batches and of the table out of it. Then it makes the events and the stream.
-func (t *Turns) Open(table *Table, bytes int64, lay, open func(*cuda.Arena) error) error {
-	d := table.Device
+func (t *Turns) Open(table *Table, bytes int64, lay, open func(device.Memory) error) error {
+	d := cuda.DeviceOf(table.Device)
 	return d.Attached(func() (err error) {
 		if t.arena, err = d.NewArena(bytes); err != nil {
 			return fmt.Errorf("rows on the GPU: %w", err)
@@ -143,13 +144,13 @@ func (t *Turns) Evaluation() *Turn { return &t.list[training] }
 
 // Begin makes the table's stream wait for the work submitted on copies so far: the batch's copies. Work
 // submitted on the table's stream between Begin and End belongs to the batch.
-func (t *Turns) Begin(n *Turn, copies *cuda.Stream) error {
-	return errors.Join(n.landed.Record(copies), t.gathers.Wait(n.landed), n.span.Begin(t.gathers))
+func (t *Turns) Begin(n *Turn, copies device.Stream) error {
+	return errors.Join(n.landed.Record(cuda.StreamOf(copies)), t.gathers.Wait(n.landed), n.span.Begin(t.gathers))
 }
 
 // Gather submits the copy of a batch's entries to the device, calls Begin, and submits on the table's stream
 // the gather of the first rows entries into x: see Table.Gather.
-func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer, entries []uint32, rows int) error {
+func (t *Turns) Gather(n *Turn, from *Table, copies device.Stream, x device.Buffer, entries []uint32, rows int) error {
 	if err := copies.CopyIn(n.IDs, binio.Bytes(entries)); err != nil {
 		return err
 	}
@@ -161,4 +162,4 @@ func (t *Turns) Gather(n *Turn, from *Table, copies *cuda.Stream, x cuda.Buffer,
 
 // End ends the work of a batch, and returns its time span. The batch's matrix is complete at the end of the
 // span.
-func (t *Turns) End(n *Turn) (*cuda.Span, error) { return n.span, n.span.End(t.gathers) }
+func (t *Turns) End(n *Turn) (device.Span, error) { return n.span, n.span.End(t.gathers) }

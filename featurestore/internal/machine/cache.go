@@ -1,7 +1,7 @@
 package machine
 
 import (
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 )
@@ -9,7 +9,7 @@ import (
 // Frames describes the rows that a store holds. A frame holds a row in the dataset's type.
 type Frames struct {
 	All, Near int64         // all frames, and the first ones, on the GPU
-	GPU       *cuda.Device  // that computes on the matrices; nil: the host
+	GPU       device.GPU    // that computes on the matrices; nil: the host
 	Reads     *devrows.Plan // for reads of training batches by GPU; nil: the host reads
 	// Fixed reports whether no row enters a frame while training.
 	Fixed bool

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/internal/binio"
@@ -36,7 +35,7 @@ func (f *Files) OpenBatches(of *Table, stack iostack.Stack) (err error) {
 
 // Open opens the rows and the batches, and for a plan of reads by a GPU its queues. Call Close also after an
 // error.
-func (f *Files) Open(of *Table, stack iostack.Stack, reads *devrows.Plan, gpu *cuda.Device) (err error) {
+func (f *Files) Open(of *Table, stack iostack.Stack, reads *devrows.Plan, gpu device.GPU) (err error) {
 	if err = f.OpenBatches(of, stack); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 	"diskgnn/featurestore/internal/gpurows"
@@ -60,7 +59,7 @@ func (c *gpuCache) idBytes(eval bool) int64 {
 }
 
 // lay takes the device memory, without the rows, out of the arena.
-func (c *gpuCache) lay(a *cuda.Arena) error {
+func (c *gpuCache) lay(a device.Memory) error {
 	return c.Turns.Lay(a, gpurows.TurnBytes{IDs: c.idBytes(false)}, gpurows.TurnBytes{IDs: c.idBytes(true)})
 }
 
@@ -230,7 +229,7 @@ func (m *gpuMatrix) Assemble(int) {
 func (m *gpuMatrix) landed() int64 { return m.of.Near + m.now.Landing(int64(m.facts.Inputs(false))) }
 
 // bring submits the copies of the misses to their landing.
-func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
+func (m *gpuMatrix) bring(copies device.Stream, misses device.Buffer) error {
 	if m.slot != nil {
 		return m.slot.Fill(copies, misses, m.read)
 	}
@@ -239,7 +238,7 @@ func (m *gpuMatrix) bring(copies *cuda.Stream, misses cuda.Buffer) error {
 
 // Fill submits the copies of the misses and of the entries and, after them on the table's stream, the gather
 // and the copies of admitted misses to frames.
-func (m *gpuMatrix) Fill(inputs int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *gpuMatrix) Fill(inputs int, copies device.Stream, x device.Buffer) (device.Span, error) {
 	t, row := m.now, m.RowBytes()
 	misses := m.Rows().Slice(m.landed()*row, int64(m.read)*row)
 	if err := m.bring(copies, misses); err != nil {

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"diskgnn/device"
-	"diskgnn/device/cuda"
 	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
 )
@@ -54,7 +53,7 @@ func (m *HostMatrix) X(n int) []float32 { return m.RAM.Float32s()[:n*m.Dim] }
 func (m *HostMatrix) Row(i int) []float32 { return m.RAM.Float32s()[i*m.Dim : (i+1)*m.Dim] }
 
 // Fill implements Matrix.
-func (m *HostMatrix) Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (m *HostMatrix) Fill(n int, copies device.Stream, x device.Buffer) (device.Span, error) {
 	return nil, copies.CopyIn(x, binio.Bytes(m.X(n)))
 }
 

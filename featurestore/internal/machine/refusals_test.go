@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"diskgnn/dataset/datasettest"
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/cudatest"
 	"diskgnn/featurestore"
@@ -54,7 +55,7 @@ func flags(d *cuda.Device) []struct {
 		{"--cache-policy fifo", func(o *featurestore.PlanOptions) { o.Policy = "fifo" }},
 		{"--cache-policy lru", func(o *featurestore.PlanOptions) { o.Policy = "lru" }},
 		{"--fault-threads 4", func(o *featurestore.PlanOptions) { o.FaultThreads = 4 }},
-		{"--gpus 2", func(o *featurestore.PlanOptions) { o.GPU, o.Peers = d, []*cuda.Device{d} }},
+		{"--gpus 2", func(o *featurestore.PlanOptions) { o.GPU, o.Peers = d, []device.GPU{d} }},
 		{"--gpu-cache 0%", func(o *featurestore.PlanOptions) { o.GPU, o.GPUCache = d, size(0) }},
 		{"--gpu-cache 10%", func(o *featurestore.PlanOptions) { o.GPU, o.GPUCache = d, size(10) }},
 		{"--ram-cache 0%", func(o *featurestore.PlanOptions) { o.Cache = size(0) }},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/devrows"
 )
@@ -16,7 +16,7 @@ type Matrix interface {
 	Assemble(n int)
 	Memory() []byte
 	X(n int) []float32
-	Fill(n int, copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error)
+	Fill(n int, copies device.Stream, x device.Buffer) (device.Span, error)
 	Free()
 }
 
@@ -77,7 +77,7 @@ func (sl *Slot) X() []float32 { return sl.Of.X(len(sl.Batch().Input)) }
 func (sl *Slot) Matrix() []byte { return sl.Of.Memory() }
 
 // Fill implements featurestore.Slot.
-func (sl *Slot) Fill(copies *cuda.Stream, x cuda.Buffer) (*cuda.Span, error) {
+func (sl *Slot) Fill(copies device.Stream, x device.Buffer) (device.Span, error) {
 	return sl.Of.Fill(len(sl.Batch().Input), copies, x)
 }
 

@@ -248,7 +248,7 @@ func TestGivenUpBatchesChangeNothing(t *testing.T) {
 			if read, lines := r.FillFor(t, kept); read == 0 || len(lines) > 0 {
 				t.Errorf("filled again: read %d, reported %q", read, lines)
 			}
-			return span.Ended().Synchronize()
+			return span.Synchronize()
 		})
 		if err != nil {
 			t.Fatal(err)

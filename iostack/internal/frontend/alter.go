@@ -3,7 +3,7 @@ package frontend
 import (
 	"sync/atomic"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 )
 
 // Alter changes the result of a device read: p are the bytes that were read, from an offset of a file on. It
@@ -24,7 +24,7 @@ func AlterReads(a Alter) (restore func()) {
 // altered returns the result of a device read of n bytes as AlterReads changes it.
 func (r *Read) altered(n int) (int, error) {
 	a := alter.Load()
-	if a == nil || n == 0 || r.device != (cuda.Buffer{}) {
+	if a == nil || n == 0 || r.device != (device.Buffer{}) {
 		return n, nil
 	}
 	return (*a)(r.file.path, r.from+int64(r.got), r.buf[r.got:][:n])

@@ -16,7 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 )
@@ -149,11 +149,11 @@ func (s *Stack) check(r *iostack.Request) error {
 		return fault.New(fault.ErrUsage, "%T is not a file of this stack", r.File)
 	case r.Offset < 0 || r.Offset > math.MaxInt64-int64(r.Len())-iostack.Align:
 		return fault.New(fault.ErrUsage, "read %s: %d bytes at byte %d are not a possible range", f.path, r.Len(), r.Offset)
-	case r.Device != (cuda.Buffer{}) && !s.device:
+	case r.Device != (device.Buffer{}) && !s.device:
 		return fault.New(fault.ErrUsage, "read %s: this backend reads into host memory only", f.path)
-	case r.Device != (cuda.Buffer{}) && r.Buf != nil:
+	case r.Device != (device.Buffer{}) && r.Buf != nil:
 		return fault.New(fault.ErrUsage, "read %s: the request has both host and device memory", f.path)
-	case r.Scatter != nil && (r.Buf != nil || r.Device != (cuda.Buffer{})):
+	case r.Scatter != nil && (r.Buf != nil || r.Device != (device.Buffer{})):
 		return fault.New(fault.ErrUsage, "read %s: the request has both a list of buffers and another destination", f.path)
 	}
 	return nil

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/iostack"
 )
 
@@ -32,10 +32,10 @@ type request struct {
 	index  int // in the group
 	offset int64
 	length int
-	rest   []byte      // in host memory,
-	more   [][]byte    // the rest of it there, which has
-	later  int         // bytes; or
-	device cuda.Buffer // in device memory
+	rest   []byte        // in host memory,
+	more   [][]byte      // the rest of it there, which has
+	later  int           // bytes; or
+	device device.Buffer // in device memory
 }
 
 // left is the number of bytes not taken yet.
@@ -46,7 +46,7 @@ func (r *request) next() int64 { return r.offset + int64(r.length-r.left()) }
 
 // skip removes the first n bytes of the rest.
 func (r *request) skip(n int) {
-	if r.device == (cuda.Buffer{}) {
+	if r.device == (device.Buffer{}) {
 		for n >= len(r.rest) && len(r.more) > 0 {
 			n -= len(r.rest)
 			r.rest, r.more = r.more[0], r.more[1:]

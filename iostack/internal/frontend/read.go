@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"diskgnn/device/cuda"
+	"diskgnn/device"
 	"diskgnn/iostack"
 )
 
@@ -35,7 +35,7 @@ type Read struct {
 	skip int      // where dst lies in buf
 	need int      // bytes of buf without which dst is not whole
 
-	device cuda.Buffer // the piece's destination instead of dst and buf
+	device device.Buffer // the piece's destination instead of dst and buf
 
 	got    int // bytes of buf that are there, whole pages when direct
 	stalls int
@@ -51,9 +51,9 @@ func (r *Read) File() *File { return r.file }
 // Device returns the rest of a destination in device memory, and the file offset of its first byte, which
 // need not be a multiple of a page. It returns the zero Buffer if the destination is host memory: then Rest
 // applies.
-func (r *Read) Device() (to cuda.Buffer, offset int64) {
-	if r.device == (cuda.Buffer{}) {
-		return cuda.Buffer{}, 0
+func (r *Read) Device() (to device.Buffer, offset int64) {
+	if r.device == (device.Buffer{}) {
+		return device.Buffer{}, 0
 	}
 	return r.device.Slice(int64(r.got), int64(r.need-r.got)), r.from + int64(r.got)
 }
@@ -131,7 +131,7 @@ func (r *Read) truncated(n int, size int64) error {
 // align is the alignment in bytes at which a read can be continued. A backend that reads into device
 // memory handles partial pages itself.
 func (r *Read) align() int {
-	if r.device != (cuda.Buffer{}) {
+	if r.device != (device.Buffer{}) {
 		return 1
 	}
 	return r.file.splits.Align
@@ -140,7 +140,7 @@ func (r *Read) align() int {
 // fetched returns the number of bytes that the drive transferred for n bytes read: whole pages for a direct
 // file.
 func (r *Read) fetched(n int) int64 {
-	if r.device == (cuda.Buffer{}) || n == 0 {
+	if r.device == (device.Buffer{}) || n == 0 {
 		return int64(n)
 	}
 	mask := int64(r.file.splits.Align - 1)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"diskgnn/device"
 	"diskgnn/device/cuda"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/fault"
@@ -98,7 +99,7 @@ type Reader struct {
 var _ iostack.DeviceReader = (*Reader)(nil)
 
 // New makes a reader on the drives, with the queues that they lend. The caller closes it before the drives.
-func New(device *cuda.Device, d Drives, n iostack.DeviceNeed) (_ *Reader, err error) {
+func New(on device.GPU, d Drives, n iostack.DeviceNeed) (_ *Reader, err error) {
 	o, _, _, most, err := options(d, n)
 	if err != nil {
 		return nil, err
@@ -108,12 +109,13 @@ func New(device *cuda.Device, d Drives, n iostack.DeviceNeed) (_ *Reader, err er
 		return nil, err
 	}
 	o.Shared = own
-	r := &Reader{device: device, drives: d, most: most}
-	err = device.Attached(func() (err error) {
-		if r.array, err = gpuqueue.Open(device, controllers, o); err != nil {
+	gpu := cuda.DeviceOf(on)
+	r := &Reader{device: gpu, drives: d, most: most}
+	err = gpu.Attached(func() (err error) {
+		if r.array, err = gpuqueue.Open(gpu, controllers, o); err != nil {
 			return err
 		}
-		r.stream, err = device.NewStream()
+		r.stream, err = gpu.NewStream()
 		return err
 	})
 	if err != nil {
@@ -301,8 +303,8 @@ func (b *batch) submit(from, n int) error {
 }
 
 // Complete implements iostack.DeviceBatch.
-func (b *batch) Complete(s *cuda.Stream) error {
-	r := b.r
+func (b *batch) Complete(stream device.Stream) error {
+	r, s := b.r, cuda.StreamOf(stream)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range b.parts[:b.used] {

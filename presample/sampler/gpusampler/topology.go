@@ -43,7 +43,8 @@ func Bytes(nodes, edges int64) int64 {
 // Place copies a graph to memory that the device reads: the device's memory if near is set, else
 // pinned host memory. guard must call its argument, which reads g, and return its error or the error
 // of a page fault. The caller frees the result.
-func Place(ctx context.Context, d *cuda.Device, g *graph.CSC, near bool, guard func(func() error) error) (_ *Topology, err error) {
+func Place(ctx context.Context, on device.GPU, g *graph.CSC, near bool, guard func(func() error) error) (_ *Topology, err error) {
+	d := cuda.DeviceOf(on)
 	t := &Topology{device: d}
 	defer func() {
 		if err != nil {
