@@ -86,6 +86,16 @@ var reserved = map[string][]string{
 	"featurestore/all": {"cmd/diskgnn"},
 }
 
+// onGPU lists the packages beside device's that may import device/cuda and its kernels, except in tests: they have
+// kernels, or open a GPU. All others have a device.GPU, its streams and its buffers.
+var onGPU = []string{
+	"bench", "commands", "doctor",
+	"featurestore/gids", "featurestore/internal/devrows", "featurestore/internal/gpurows", "featurestore/packed", "featurestore/storetest",
+	"iostack/cufile", "iostack/iostacktest", "iostack/nvme/gpuqueue", "iostack/nvme/gpuread", "iostack/nvme/rate",
+	"presample/sampler/gpusampler",
+	"train", "train/exact", "train/exact/grid", "train/gpu", "train/ranks",
+}
+
 // embedded lists trees that other trees of their layer may import.
 var embedded = []string{"train/recipe", "presample/sampler"}
 
@@ -114,6 +124,8 @@ func MayImport(from, to string, test bool) bool {
 	}
 	switch {
 	case !ok || !ok2:
+		return false
+	case within(to, "device/cuda") && !within(from, "device") && !slices.Contains(onGPU, from) && !test:
 		return false
 	case slices.Contains(formatsOnly, f.Path) && t.Layer > 1 && t.Path != f.Path && !test:
 		return false

@@ -127,6 +127,12 @@ func TestRules(t *testing.T) {
 		{"simulate/drives", "presample", true, true},
 		{"simulate/drives", "train", false, false},
 		{"commands", "simulate/drives", false, true},
+		{"featurestore/packed", "device/cuda", false, true},
+		{"featurestore/mmap", "device/cuda", false, false},
+		{"featurestore/mmap", "device/cuda", true, true},
+		{"featurestore/mmap", "device", false, true},
+		{"train/engine", "device/cuda", false, false},
+		{"device/nccl", "device/cuda", false, true},
 		{"nowhere", "graph", false, false},
 	} {
 		if got := MayImport(c.from, c.to, c.test); got != c.ok {
