@@ -100,12 +100,15 @@ func compared(r comparison.Result) outcome {
 	if r.Live {
 		batches = "drawn while training"
 	}
+	batches += fmt.Sprintf(", %s an epoch, of %s seed nodes, %.3g%% of the graph's", units.Count(int64(r.Batches)), units.Count(r.Seeds), 100*r.SeedFraction)
 	o := outcome{object: r, lines: []line{
 		{"made", r.Out},
 		{"drive", fmt.Sprintf("%s in sequence, %s requests/s of 4 KiB at random; %s, %s", units.BytesPerSecond(r.Drive.Sequential),
 			units.Count(int64(r.Drive.Random)), r.Drive.Backend, drive)},
 		{"runs", fmt.Sprintf("%s of %s, %s of memory each", units.Of(r.Rounds, "round"), units.Of(r.Epochs, "epoch"), budget.FormatBytes(r.Memory))},
 		{"batches", batches},
+		{"sampling", prepared(r.Sampling, "the samples were given, or drawn while training")},
+		{"checksums", prepared(r.Checksums, "no store reads single rows")},
 		{"page cache", cold},
 		{"time", fmt.Sprintf("%s; reads were estimated to take %s without caches", units.Seconds(r.Seconds), units.Seconds(r.EstimatedSeconds))},
 	}}
@@ -121,9 +124,17 @@ func compared(r comparison.Result) outcome {
 		o.lines = append(o.lines, line{"store", table.Heading})
 		for k := range r.Stores {
 			if s := &r.Stores[k]; s.Rounds > 0 || i == 0 {
-				o.lines = append(o.lines, line{s.Name(), table.Lines[k]})
+				o.lines = append(o.lines, line{s.Label(), table.Lines[k]})
 			}
 		}
 	}
 	return o
+}
+
+// prepared returns the text for a preparation, or the reason why there was none.
+func prepared(p comparison.Preparation, none string) string {
+	if p == (comparison.Preparation{}) {
+		return none
+	}
+	return units.Seconds(p.Seconds) + ", " + budget.FormatBytes(p.DiskBytes)
 }

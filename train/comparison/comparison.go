@@ -10,6 +10,7 @@
 //	comparison.json  the compared options: a comparison of others is refused here
 //	samples/         SAMPLES, unless they were given, or batches are drawn while training
 //	pack/            PACK, if a store needs one
+//	checksums.json   the time of making the dataset's table of checksums of pages
 //	STORE-N/         RUN of a store in round N
 //	report.html      all of it on a page
 //	lock             held meanwhile
@@ -25,6 +26,7 @@ package comparison
 import (
 	stdbytes "bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -72,7 +74,7 @@ func Run(ctx context.Context, fsys vfs.FS, o Options, program Program, rep progr
 
 func (c *comparison) run(ctx context.Context) (Result, error) {
 	began := time.Now()
-	c.prepared, c.broken = map[string]Preparation{}, map[string]error{}
+	c.prepared, c.broken, c.random = map[string]Preparation{}, map[string]error{}, map[int64]float64{}
 	var err error
 	if c.variants, err = c.o.variants(); err != nil {
 		return Result{}, err
@@ -85,7 +87,7 @@ func (c *comparison) run(ctx context.Context) (Result, error) {
 	r := &c.result
 	r.Out, r.Dataset, r.Live, r.Memory = c.o.Out, c.o.Dataset, c.o.Live, c.o.Train.Memory
 	r.Epochs, r.Rounds = c.o.Train.Epochs, c.o.Rounds
-	if r.Drive, err = c.measureDrive(ctx); err != nil {
+	if err := c.measureDrive(ctx); err != nil {
 		return *r, err
 	}
 	for _, v := range c.variants {
@@ -100,7 +102,12 @@ func (c *comparison) run(ctx context.Context) (Result, error) {
 	if !c.o.Live {
 		r.Sampling = c.prepared[r.Samples]
 	}
+	w := &c.variants[0].w
+	r.Seeds, r.SeedFraction, r.Batches = w.seeds, float64(w.seeds*w.rowBytes)/float64(w.tableBytes), w.batches
 	c.estimate()
+	if err := c.checksum(ctx); err != nil {
+		return *r, err
+	}
 	for _, v := range c.variants {
 		if err := c.pack(ctx, v); err != nil {
 			return *r, err
@@ -116,18 +123,33 @@ func (c *comparison) run(ctx context.Context) (Result, error) {
 	if err := c.failure(); err != nil {
 		return *r, err
 	}
+	if err := c.conclude(ctx); err != nil {
+		return *r, err
+	}
+	r.Seconds = time.Since(began).Seconds()
+	return *r, c.writePage()
+}
+
+// conclude makes the stores' rows of the result from their runs.
+func (c *comparison) conclude(ctx context.Context) error {
+	r := &c.result
 	for _, row := range c.rows {
 		s := summarize(row)
-		if row.packed {
+		switch {
+		case row.packed:
 			s.Preparation = row.of.preparation
+		case c.o.readsRows(row.store):
+			s.Preparation = r.Checksums
 		}
 		s.EstimatedSeconds = r.estimates[row.name()]
 		r.Stores = append(r.Stores, s)
 	}
+	if err := c.besideDrive(ctx); err != nil {
+		return err
+	}
 	payback(r.Stores)
 	r.judge()
-	r.Seconds = time.Since(began).Seconds()
-	return *r, c.writePage()
+	return nil
 }
 
 // failure returns why no store has run, or nil if one has.
@@ -163,6 +185,29 @@ func (c *comparison) sample(ctx context.Context, v *variant) (err error) {
 	}
 	c.prepared[v.samples], err = c.made(v.samples)
 	return err
+}
+
+// checksum makes the table of the checksums of single pages, which the first store of single rows would make
+// in its first epoch, or finds the table that is there. An earlier call of the same comparison left the time
+// of making it.
+func (c *comparison) checksum(ctx context.Context) error {
+	if !slices.ContainsFunc(c.o.Stores, c.o.readsRows) || c.data.RowsReadable() != nil {
+		return nil
+	}
+	p, name := &c.result.Checksums, filepath.Join(c.o.Out, sumsFile)
+	b, err := vfs.ReadSmall(c.fs, name, mostFact)
+	if err == nil && json.Unmarshal(b, p) == nil {
+		return nil
+	}
+	began := time.Now()
+	if _, _, err := c.data.PageSums(ctx, c.rep); err != nil {
+		return err
+	}
+	*p = Preparation{time.Since(began).Seconds(), c.data.PageSumsBytes()}
+	if b, err = json.Marshal(p); err != nil {
+		return err
+	}
+	return vfs.ReplaceFile(c.fs, name, b)
 }
 
 // pack makes the pack that some store needs, unless another variant has the same. If that fails,

@@ -125,8 +125,14 @@ func TestRounds(t *testing.T) {
 	if len(r.Stores) != 2 || rows.Store != "rows" || rows.Rounds != 2 || rows.EpochSeconds != 4 || packed.EpochSeconds != 2 {
 		t.Errorf("%+v", r.Stores)
 	}
-	if packed.Preparation != (Preparation{12, 15}) || rows.Preparation != (Preparation{}) || *rows.PackPays != 7 || packed.PackPays != nil {
+	if packed.Preparation != (Preparation{12, 15}) || rows.Preparation != r.Checksums || *rows.PackPays != 7 || packed.PackPays != nil {
 		t.Errorf("%+v", r.Stores)
+	}
+	if c := r.Checksums; c.Seconds <= 0 || c.DiskBytes != 16 { // 12,800 bytes of features are on four pages
+		t.Errorf("checksums %+v", c)
+	}
+	if r.Seeds != 80 || r.SeedFraction != 0.2 || r.Batches != 8 {
+		t.Errorf("%d seed nodes, %v of all, in %d batches", r.Seeds, r.SeedFraction, r.Batches)
 	}
 	if r.Drive.Sequential <= 0 || r.Drive.Random <= 0 || r.Drive.Backend != "pread" || r.EstimatedSeconds <= 0 || r.Sampling.DiskBytes == 0 {
 		t.Errorf("%+v", r)
@@ -139,10 +145,14 @@ func TestRounds(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(o.Out, "rows-2")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.compare(o); err != nil {
+	again, err := f.compare(o)
+	if err != nil {
 		t.Fatal(err)
 	}
 	f.expect("presample", "memory-1", "memory-2", "rows-2", "memory-3", "rows-3")
+	if again.Checksums != r.Checksums || again.Stores[0].Preparation != (Preparation{}) || again.Stores[1].Preparation != r.Checksums {
+		t.Errorf("checksums were %+v: %+v", r.Checksums, again)
+	}
 
 	o.Train.Hidden = 12
 	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "another --out") {
@@ -399,7 +409,7 @@ func TestLive(t *testing.T) {
 	f, o := begin(t)
 	o.Live, o.Rounds, o.Stores, o.Train.Epochs = true, 1, []string{"rows"}, 3
 	r, err := f.compare(o)
-	if err != nil || !r.Live || r.Samples != "" || r.Sampling != (Preparation{}) || r.EstimatedSeconds <= 0 {
+	if err != nil || !r.Live || r.Samples != "" || r.Sampling != (Preparation{}) || r.EstimatedSeconds <= 0 || r.Seeds != 80 || r.Batches != 8 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	f.expect("rows-1")
@@ -416,7 +426,7 @@ func TestLive(t *testing.T) {
 	if n := s.Facts().Epochs; n != 3 {
 		t.Errorf("samples of %d epochs", n)
 	}
-	if p := r.Stores[1].Preparation; r.Sampling != (Preparation{}) || p.Seconds <= 12 || p.DiskBytes <= 15 || r.Stores[0].Preparation != (Preparation{}) {
+	if p := r.Stores[1].Preparation; r.Sampling != (Preparation{}) || p.Seconds <= 12 || p.DiskBytes <= 15 || r.Stores[0].Preparation != r.Checksums {
 		t.Errorf("preparation of the pack: %+v; sampling %+v", p, r.Sampling)
 	}
 	o.Ablations = []string{"no-topology-cache"}

@@ -20,6 +20,7 @@ import (
 
 const (
 	specFile = "comparison.json"
+	sumsFile = "checksums.json" // of the time of making the table of checksums
 	lockFile = "lock"
 	runFile  = stage.RunFile
 	tmpExt   = ".tmp" // of a file being replaced
@@ -45,6 +46,9 @@ type comparison struct {
 	rows     []*row
 	prepared map[string]Preparation // SAMPLES and PACK, by directory
 	broken   map[string]error       // PACK that could not be made
+
+	driveBytes int64             // of the file that Drive measures
+	random     map[int64]float64 // the drive's random reads in bytes per second, by size
 }
 
 // spec is the content of comparison.json: the common options of all runs in the directory.

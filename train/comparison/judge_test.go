@@ -26,19 +26,20 @@ func TestJudge(t *testing.T) {
 		stores        []Store
 		fastest, says string
 	}{
-		"two rounds":              {[]Store{rows("a", run(9, 1), run(9, 1.5)), rows("b", run(9, 2), run(9, 1.6))}, "a", ""},
-		"the other":               {[]Store{rows("a", run(9, 3), run(9, 4)), rows("b", run(9, 2), run(9, 2.5)), failed}, "b", ""},
-		"the first epoch alone":   {[]Store{rows("a", run(1), run(1)), rows("b", run(2), run(2))}, "a", ""},
-		"rounds that overlap":     {[]Store{rows("a", run(9, 1), run(9, 2)), rows("b", run(9, 2), run(9, 3))}, "", "the times of rounds of a and of b overlap"},
-		"overlap of the third":    {[]Store{rows("a", run(9, 1), run(9, 2)), rows("b", run(9, 8), run(9, 9)), rows("c", run(9, 1.9), run(9, 30))}, "", "rounds of a and of c"},
-		"one round":               {[]Store{rows("a", run(9, 1), run(9, 1)), rows("b", run(9, 2))}, "", "the variation between rounds needs two rounds"},
-		"one store":               {[]Store{rows("a", run(9, 1), run(9, 1)), failed}, "", "a comparison needs two stores"},
-		"none":                    {[]Store{failed}, "", "a comparison needs two stores"},
-		"an ablation is no rival": {[]Store{rows("a", run(9, 3), run(9, 3)), rows("b", run(9, 4), run(9, 4)), summarize(&row{store: "a", of: cut, runs: []*rundir.Result{run(9, 1)}})}, "a", ""},
-		"short":                   {[]Store{rows("a", run(9, 0.5, 0.6), run(9, 0.5, 0.499)), rows("b", run(9, 2), run(9, 2))}, "", "in a round of a, the compared epochs have 40 batches and take 999 ms; the minimum is 20 batches and 1.00 s"},
-		"short of many epochs":    {[]Store{rows("a", run(9, 0.5, 0.5), run(9, 0.5, 0.5)), rows("b", run(9, 2), run(9, 2))}, "a", ""},
-		"few batches":             {[]Store{rows("a", run(9, 1), run(9, 1)), rows("b", few(20, 9, 2), few(19, 9, 2))}, "", "in a round of b, the compared epochs have 19 batches and take 2.00 s"},
-		"two batches an epoch":    {[]Store{rows("a", few(2, 9, 1), few(2, 9, 1)), rows("b", few(2, 9, 2), few(2, 9, 2))}, "", "have 2 batches"},
+		"two rounds":                 {[]Store{rows("a", run(9, 1), run(9, 1.5)), rows("b", run(9, 2), run(9, 1.6))}, "a", ""},
+		"the other":                  {[]Store{rows("a", run(9, 3), run(9, 4)), rows("b", run(9, 2), run(9, 2.5)), failed}, "b", ""},
+		"the first epoch alone":      {[]Store{rows("a", run(1), run(1)), rows("b", run(2), run(2))}, "a", ""},
+		"rounds that overlap":        {[]Store{rows("a", run(9, 1), run(9, 2)), rows("b", run(9, 2), run(9, 3))}, "", "the times of rounds of a and of b overlap"},
+		"overlap of the third":       {[]Store{rows("a", run(9, 1), run(9, 2)), rows("b", run(9, 8), run(9, 9)), rows("c", run(9, 1.9), run(9, 30))}, "", "rounds of a and of c"},
+		"one round":                  {[]Store{rows("a", run(9, 1), run(9, 1)), rows("b", run(9, 2))}, "", "the variation between rounds needs two rounds"},
+		"one store":                  {[]Store{rows("a", run(9, 1), run(9, 1)), failed}, "", "a comparison needs two stores"},
+		"none":                       {[]Store{failed}, "", "a comparison needs two stores"},
+		"an ablation is no rival":    {[]Store{rows("a", run(9, 3), run(9, 3)), rows("b", run(9, 4), run(9, 4)), summarize(&row{store: "a", of: cut, runs: []*rundir.Result{run(9, 1)}})}, "a", ""},
+		"short":                      {[]Store{rows("a", run(9, 0.5, 0.6), run(9, 0.5, 0.499)), rows("b", run(9, 2), run(9, 2))}, "", "in a round of a, an epoch has 20 batches and the compared epochs take 999 ms; the minimum is 20 batches and 1.00 s (more seed nodes or a smaller --batch-size, and more --epochs)"},
+		"short of many epochs":       {[]Store{rows("a", run(9, 0.5, 0.5), run(9, 0.5, 0.5)), rows("b", run(9, 2), run(9, 2))}, "a", ""},
+		"few batches":                {[]Store{rows("a", run(9, 1), run(9, 1)), rows("b", few(20, 9, 2), few(19, 9, 2))}, "", "in a round of b, an epoch has 19 batches and the compared epochs take 2.00 s"},
+		"two batches an epoch":       {[]Store{rows("a", few(2, 9, 1), few(2, 9, 1)), rows("b", few(2, 9, 2), few(2, 9, 2))}, "", "an epoch has 2 batches"},
+		"many epochs of few batches": {[]Store{rows("a", few(19, 9, 1, 1), few(19, 9, 1, 1)), rows("b", run(9, 2, 2), run(9, 2, 2))}, "", "in a round of a, an epoch has 19 batches"},
 	} {
 		r := Result{Stores: c.stores}
 		r.judge()

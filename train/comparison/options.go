@@ -67,3 +67,9 @@ func (o *Options) EnsureDefaults() {
 func (o *Options) names() []string { return o.Train.Stores.Names()[1:] }
 
 func (o *Options) needsPack(store string) bool { return o.Train.Stores.Design(store).Find != nil }
+
+// readsRows reports whether a store reads single rows of a DATASET, or parts of them, and compares checksums.
+func (o *Options) readsRows(store string) bool {
+	d := o.Train.Stores.Design(store)
+	return d.Find == nil && !d.HoldsAll && !d.Maps
+}

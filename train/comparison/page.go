@@ -56,7 +56,7 @@ func (r *Result) write(w io.Writer) error {
 		}
 	}
 	for _, s := range ran {
-		row := pageRow{Name: s.Name()}
+		row := pageRow{Name: s.Label()}
 		for _, columns := range append([][]column{more}, tables...) {
 			for _, c := range columns {
 				row.Cells = append(row.Cells, c.cell(s))
@@ -74,7 +74,6 @@ func (r *Result) write(w io.Writer) error {
 
 // more are columns that only the page has.
 var more = []column{
-	{"first epoch", func(s *Store) string { return show(s.FirstSeconds, units.Seconds) }},
 	{"read into caches", func(s *Store) string { return budget.FormatBytes(s.PreloadBytes) }},
 	{"memory held", func(s *Store) string { return budget.FormatBytes(s.PeakAnon) }},
 	{"engine", func(s *Store) string { return s.Engine }},

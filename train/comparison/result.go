@@ -12,13 +12,20 @@ type Result struct {
 	Epochs  int    `json:"epochs"`
 	Rounds  int    `json:"rounds"`
 	Memory  int64  `json:"memory_bytes"` // of each run
-	Drive   Drive  `json:"drive"`
+	// Seeds and Batches are the mean seed nodes and mini-batches of an epoch of training; SeedFraction is
+	// Seeds over the nodes of the graph.
+	Seeds        int64   `json:"seed_nodes"`
+	SeedFraction float64 `json:"seed_fraction"`
+	Batches      int     `json:"batches"`
+	Drive        Drive   `json:"drive"`
 	// Warm is the reason why the page cache was not dropped before the runs; "" if it was.
 	Warm             string      `json:"warm_because,omitempty"`
 	EstimatedSeconds float64     `json:"estimated_seconds"` // of reading, in all runs; without caches
 	Seconds          float64     `json:"seconds"`           // of this call
 	Sampling         Preparation `json:"sampling"`          // zero where samples were given
-	Stores           []Store     `json:"stores"`
+	// Checksums is the table that stores without a pack read beside single rows: see checksum.
+	Checksums Preparation `json:"checksums"`
+	Stores    []Store     `json:"stores"`
 	// Fastest is the name of the row with the shortest epochs, "" if the runs do not decide;
 	// Undecided is the reason. See judge.
 	Fastest   string `json:"fastest,omitempty"`
@@ -42,13 +49,19 @@ type Store struct {
 	Error    string `json:"error,omitempty"` // why it did not run, or not in all rounds
 	Rounds   int    `json:"rounds"`          // that ended
 
-	EstimatedSeconds float64     `json:"estimated_seconds"` // of reading and packing, in all rounds
-	Preparation      Preparation `json:"preparation"`       // the pack's, without the preparation that all stores share
-	FirstSeconds     score.Score `json:"first_epoch_seconds"`
+	EstimatedSeconds float64 `json:"estimated_seconds"` // of reading and packing, in all rounds
+	// Preparation is the pack's, or the table of checksums', without the preparation that all stores share.
+	Preparation  Preparation `json:"preparation"`
+	FirstSeconds score.Score `json:"first_epoch_seconds"`
 	// EpochSeconds is the median over the rounds of RoundSeconds, each a run's median.
 	EpochSeconds score.Score   `json:"epoch_seconds"`
 	RoundSeconds []score.Score `json:"epoch_seconds_by_round"`
 
+	// CacheRows is the rows that the store holds in RAM and on the GPU, or has room for in the page cache,
+	// which PageCache bounds: cgroup or drop. CacheFraction is CacheRows over all rows.
+	CacheRows      int64       `json:"cache_rows"`
+	CacheFraction  float64     `json:"cache_fraction"`
+	PageCache      string      `json:"page_cache,omitempty"`
 	PreloadBytes   int64       `json:"preload_bytes"`
 	BytesRead      score.Score `json:"bytes_read"`      // an epoch, mean
 	UsefulBytes    score.Score `json:"useful_bytes"`    // an epoch, mean
@@ -61,6 +74,11 @@ type Store struct {
 	// the bytes read from the drive, over the time in which a read was in flight.
 	Effective score.Score `json:"effective_bytes_per_second"`
 	Device    score.Score `json:"device_bytes_per_second"`
+	// RequestBytes is the mean size of the reads of rows. AtRequest is the drive's rate of random reads of
+	// this size, as a power of two: see accessBytes. DeviceFraction is Device over AtRequest.
+	RequestBytes   score.Score `json:"request_bytes"`
+	AtRequest      score.Score `json:"drive_bytes_per_second_at_request"`
+	DeviceFraction score.Score `json:"device_fraction"`
 
 	Links     []Link      `json:"links"` // the stages of the pipeline, in their order
 	Engine    string      `json:"engine"`
@@ -70,8 +88,11 @@ type Store struct {
 	Scores    []Scored    `json:"scores"`                    // of the first round
 	PackPays  *int        `json:"epochs_until_packing_pays"` // null: never, or nothing to compare
 	PackSaves score.Score `json:"packing_saves_seconds"`     // an epoch
+	// PackUnclear says that rounds of this store and of the packed one overlap in time, so that PackPays is
+	// null.
+	PackUnclear bool `json:"packing_unclear,omitempty"`
 
-	// batches and seconds are the sums over a round's counted epochs: the least of all rounds.
+	// batches is the least of a counted epoch, seconds the least sum over a round's counted epochs.
 	batches int
 	seconds float64
 	packed  bool // it needs a pack
@@ -107,6 +128,14 @@ func rowName(store, ablation string) string {
 		return store
 	}
 	return store + "." + ablation
+}
+
+// Label is the row's name for people: with the method that bounds its page cache.
+func (s *Store) Label() string {
+	if s.PageCache == "" {
+		return s.Name()
+	}
+	return s.Name() + " (" + s.PageCache + ")"
 }
 
 // ran returns the rows that have figures.

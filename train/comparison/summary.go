@@ -33,7 +33,7 @@ func summarize(r *row) Store {
 		Store: r.store, packed: r.packed, Ablation: r.of.name, Rounds: len(r.runs), FirstSeconds: score.Undefined, EpochSeconds: score.Undefined,
 		BytesRead: score.Undefined, UsefulBytes: score.Undefined, UsefulFraction: score.Undefined,
 		Requests: score.Undefined, HitRatio: score.Undefined, GPUHitRatio: score.Undefined, RAMHitRatio: score.Undefined,
-		Effective: score.Undefined, Device: score.Undefined, Valid: score.Undefined, Test: score.Undefined, PackSaves: score.Undefined,
+		Effective: score.Undefined, Device: score.Undefined, RequestBytes: score.Undefined, AtRequest: score.Undefined, DeviceFraction: score.Undefined, Valid: score.Undefined, Test: score.Undefined, PackSaves: score.Undefined,
 	}
 	if r.failed != nil {
 		s.Error = r.failed.Error()
@@ -56,6 +56,10 @@ func summarize(r *row) Store {
 	s.Links = links(epochs)
 	first := r.runs[0]
 	s.PreloadBytes, s.Engine, s.Valid, s.Test = first.PreloadBytes, first.Engine, first.ValidAccuracy, first.TestAccuracy
+	s.CacheRows, s.PageCache = first.CacheRows, first.PageCache
+	if w := &r.of.w; w.tableBytes > 0 {
+		s.CacheFraction = float64(s.CacheRows*w.rowBytes) / float64(w.tableBytes)
+	}
 	at := 0.0
 	for _, e := range first.Epochs {
 		if at += e.Seconds + e.ValidSeconds; e.ValidAccuracy.Defined() {
@@ -65,11 +69,12 @@ func summarize(r *row) Store {
 	return s
 }
 
-// shortest takes over the batches and seconds of a round's epochs, where they are fewer.
+// shortest takes over the batches of a round's smallest epoch and the seconds of its epochs, where they are
+// fewer.
 func (s *Store) shortest(epochs []rundir.Epoch, first bool) {
-	batches, seconds := 0, 0.0
+	batches, seconds := epochs[0].Batches, 0.0
 	for _, e := range epochs {
-		batches, seconds = batches+e.Batches, seconds+e.Seconds
+		batches, seconds = min(batches, e.Batches), seconds+e.Seconds
 	}
 	if first || batches < s.batches {
 		s.batches = batches
@@ -81,10 +86,11 @@ func (s *Store) shortest(epochs []rundir.Epoch, first bool) {
 
 // traffic adds up the epochs' reads and served rows.
 func (s *Store) traffic(epochs []rundir.Epoch, w *workload) {
-	var read, useful, requests, ram, gpu, rows, seconds, reading float64
+	var read, useful, requests, graphs, batches, ram, gpu, rows, seconds, reading float64
 	for _, e := range epochs {
 		read, useful, requests = read+float64(e.BytesRead), useful+float64(e.UsefulBytes), requests+float64(e.Requests)
 		ram, gpu = ram+float64(e.RAMBytes-e.GPUServedBytes), gpu+float64(e.GPUServedBytes)
+		graphs, batches = graphs+float64(e.GraphBytesRead), batches+float64(e.Batches)
 		rows += float64(e.InputNodes * w.rowBytes)
 		seconds += e.Seconds
 		if e.ReadRate > 0 { // the time in which BytesRead were
@@ -96,6 +102,9 @@ func (s *Store) traffic(epochs []rundir.Epoch, w *workload) {
 	s.UsefulFraction = ratio(useful, read)
 	s.HitRatio, s.GPUHitRatio, s.RAMHitRatio = ratio(ram+gpu, rows), ratio(gpu, rows), ratio(ram, rows)
 	s.Effective, s.Device = ratio(rows, seconds), ratio(read, reading)
+	if read > graphs { // each batch has a request for its graph
+		s.RequestBytes = ratio(read-graphs, requests-batches)
+	}
 }
 
 // links returns the seconds of each link of the pipeline alone.
@@ -115,9 +124,9 @@ func links(epochs []rundir.Epoch) []Link {
 }
 
 // payback compares every store with the packed one of its variant, if that has run: with P
-// seconds of packing, F of the first epoch and E of each that follows, the pack has paid after
-// the least number n of epochs with P + F + (n−1)·E of the pack no more than F + (n−1)·E of the
-// store.
+// seconds of preparing, F of the first epoch and E of each that follows, the pack has paid after
+// the least number n of epochs with P + F + (n−1)·E of the pack no more than P + F + (n−1)·E of the
+// store. If rounds of both took equally long, that number is not known.
 func payback(list []Store) {
 	for k := range list {
 		s := &list[k]
@@ -126,11 +135,12 @@ func payback(list []Store) {
 			continue
 		}
 		p := &list[i]
-		ahead := p.Preparation.Seconds + float64(p.FirstSeconds-s.FirstSeconds)
+		ahead := p.Preparation.Seconds - s.Preparation.Seconds + float64(p.FirstSeconds-s.FirstSeconds)
 		s.PackSaves = s.EpochSeconds - p.EpochSeconds
+		s.PackUnclear = len(p.RoundSeconds) > 1 && len(s.RoundSeconds) > 1 && !apart(p, s) && !apart(s, p)
 		if n := 1 + math.Ceil(ahead/float64(s.PackSaves)); ahead <= 0 {
-			s.PackPays = new(1)
-		} else if s.PackSaves > 0 && n < math.MaxInt32 {
+			s.PackPays, s.PackUnclear = new(1), false
+		} else if s.PackSaves > 0 && !s.PackUnclear && n < math.MaxInt32 {
 			s.PackPays = new(int(n))
 		}
 	}
@@ -150,8 +160,8 @@ func median(v []float64) float64 {
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// The least batches and seconds of a round's counted epochs for a store to be called the fastest:
-// fewer batches never fill the pipeline, and shorter times vary too much.
+// The least batches of an epoch and seconds of a round's counted epochs for a store to be called the fastest:
+// fewer batches never fill the pipeline and a cache, and shorter times vary too much.
 const (
 	leastBatches = 20
 	leastSeconds = 1
@@ -189,7 +199,7 @@ func (r *Result) judge() {
 		r.Undecided = "the variation between rounds needs two rounds of each store (--rounds 2)"
 	case short >= 0:
 		s := list[short]
-		r.Undecided = fmt.Sprintf("in a round of %s, the compared epochs have %s and take %s; the minimum is %d batches and %s (--epochs)",
+		r.Undecided = fmt.Sprintf("in a round of %s, an epoch has %s and the compared epochs take %s; the minimum is %d batches and %s (more seed nodes or a smaller --batch-size, and more --epochs)",
 			s.Name(), units.Of(s.batches, "batch"), units.Seconds(s.seconds), leastBatches, units.Seconds(leastSeconds))
 	default:
 		if i := slices.IndexFunc(list, func(s *Store) bool { return s != best && !apart(best, s) }); i >= 0 {

@@ -24,22 +24,39 @@ type column struct {
 // up to 24.
 var tables = [][]column{
 	{
+		{"first", func(s *Store) string { return show(s.FirstSeconds, units.Seconds) }},
 		{"epoch", func(s *Store) string { return show(s.EpochSeconds, units.Seconds) }},
-		{"effective", func(s *Store) string { return show(s.Effective, units.BytesPerSecond) }},
-		{"device", func(s *Store) string { return show(s.Device, units.BytesPerSecond) }},
+		{"spread", func(s *Store) string { return show(s.spread(), percent) }},
 		{"bound by", func(s *Store) string { return s.bound() }},
 	}, {
 		{"read", func(s *Store) string { return show(s.BytesRead, size) }},
 		{"useful", func(s *Store) string { return show(s.UsefulFraction, percent) }},
 		{"requests", func(s *Store) string { return show(s.Requests, number) }},
+		{"each", func(s *Store) string { return show(s.RequestBytes, size) }},
+	}, {
+		{"held", func(s *Store) string { return percent(s.CacheFraction) }},
 		{"on GPU", func(s *Store) string { return show(s.GPUHitRatio, percent) }},
 		{"in RAM", func(s *Store) string { return show(s.RAMHitRatio, percent) }},
-	}, {
 		{"valid", func(s *Store) string { return show(s.Valid, percent) }},
+	}, {
+		{"effective", func(s *Store) string { return show(s.Effective, units.BytesPerSecond) }},
+		{"device", func(s *Store) string { return show(s.Device, units.BytesPerSecond) }},
+		{"drive", func(s *Store) string { return show(s.AtRequest, units.BytesPerSecond) }},
+		{"of it", func(s *Store) string { return show(s.DeviceFraction, percent) }},
+	}, {
 		{"prepared", func(s *Store) string { return s.prepared(units.Seconds(s.Preparation.Seconds)) }},
 		{"on disk", func(s *Store) string { return s.prepared(budget.FormatBytes(s.Preparation.DiskBytes)) }},
 		{"packing pays", func(s *Store) string { return s.pays() }},
 	},
+}
+
+// spread returns the difference of the slowest and the fastest round's epoch over the median, undefined of one
+// round.
+func (s *Store) spread() score.Score {
+	if len(s.RoundSeconds) < 2 {
+		return score.Undefined
+	}
+	return ratio(float64(slices.Max(s.RoundSeconds)-slices.Min(s.RoundSeconds)), float64(s.EpochSeconds))
 }
 
 // bound names the link that takes longest by itself.
@@ -63,6 +80,8 @@ func (s *Store) pays() string {
 	switch {
 	case s.PackPays != nil:
 		return "epoch " + strconv.Itoa(*s.PackPays)
+	case s.PackUnclear:
+		return "unclear"
 	case s.PackSaves.Defined():
 		return "never"
 	}

@@ -17,6 +17,8 @@ type workload struct {
 	rowBytes   int64
 	tableBytes int64
 	inputs     []int64 // input nodes of the training batches, by sample epoch
+	seeds      int64   // seed nodes of an epoch of training, mean
+	batches    int     // of an epoch
 }
 
 // mostInputs returns the most input nodes that the batches of an epoch can have.
