@@ -38,6 +38,8 @@ type Design struct {
 	Shared bool
 	// InRAM says where the store holds its rows if a GPU cannot hold any, as a clause for errors; "": it can.
 	InRAM string
+	// UnlessGPUReads limits InRAM to stores for which the host reads: a GPU that reads can hold rows.
+	UnlessGPUReads bool
 }
 
 // Refuse returns an error of kind fault.ErrUsage if the options have a value that the store has no use for.
@@ -51,7 +53,7 @@ func (d *Design) Refuse(o *PlanOptions) error {
 		return fault.New(fault.ErrUsage, "--fault-threads %d: the store %s does not map its rows", o.FaultThreads, d.Name)
 	case len(o.Peers) > 0 && !d.Shared:
 		return fault.New(fault.ErrUsage, "--gpus %d: the store %s is for one GPU; several share a pack", 1+len(o.Peers), d.Name)
-	case d.InRAM != "":
+	case d.InRAM != "" && !(d.UnlessGPUReads && o.Reads != nil):
 		return o.NoGPURows(d.InRAM)
 	}
 	return nil

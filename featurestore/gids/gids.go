@@ -36,9 +36,11 @@
 //
 // # Differences from GIDS
 //
-//   - The buffer and the cache are in RAM.
-//   - The host reads pages. If the storage stack allows it (an iostack.DeviceStack), the GPU reads them,
-//     copies them to their lines, and makes the matrix.
+//   - The host reads pages, and the cache is in RAM. If the storage stack allows it (an iostack.DeviceStack),
+//     the GPU reads them, copies them to their lines, and makes the matrix; lines are in its memory first, and
+//     in RAM where both are given.
+//   - The host finds the lines of pages, in the order of the batches, so hits do not depend on time. In GIDS,
+//     the threads of the GPU do.
 //   - A page is read once for a batch.
 //   - BaM keeps the page of a line that a batch uses and a later batch of the window will use. Here all
 //     pages of the window keep their lines.
@@ -74,7 +76,8 @@ const (
 
 // Design describes the store.
 func Design() featurestore.Design {
-	return featurestore.Design{Name: Name, On: on, Policies: []string{Paper, Script}, InRAM: "the levels of the store " + Name + " are in RAM"}
+	return featurestore.Design{Name: Name, On: on, Policies: []string{Paper, Script},
+		InRAM: "the levels of the store " + Name + " are in RAM, unless the GPU reads", UnlessGPUReads: true}
 }
 
 // on returns the store for the batches of a source, with rows of the dataset that they are drawn from. If

@@ -14,9 +14,9 @@ import (
 )
 
 // gpu is the device side of a GPU that submits the reads of pages, and makes the matrices of training
-// batches. The levels stay in RAM; the GPU reads and writes them over the bus. All pages of a batch are
-// in the slot's memory on the device, in ascending order: missed pages land there, pages in lines are
-// copied there. So a row on two pages is contiguous.
+// batches. The first lines are in its memory. The constant buffer and the other lines are in RAM; the GPU reads
+// and writes them over the bus. All pages of a batch are in the slot's memory on the device, in ascending
+// order: missed pages land there, pages in lines are copied there. So a row on two pages is contiguous.
 //
 //	copies    complete the reads ─► pages from lines ─► pages to lines ─► rows out of pages
 //	gathers   these rows, and rows of the constant buffer, to the matrix
@@ -30,26 +30,32 @@ type gpu struct {
 	bytes         int64 // of the device's memory
 	turns         gpurows.Turns
 	reader        *devrows.Reader
-	lines         device.Buffer
-	changed       *cuda.Event // after the last batch's changes of lines
+	near          int              // lines in its memory
+	lines         [2]device.Buffer // in its memory, and in RAM
+	changed       *cuda.Event      // after the last batch's changes of lines
 }
 
-func newGPU(d *design, on device.GPU, plan *devrows.Plan) *gpu {
+func newGPU(d *design, o own) *gpu {
 	n := int64(d.Facts.Inputs(false))
-	g := &gpu{facts: &d.Facts, plan: plan, pages: d.mostPages(int(n))}
-	g.Table = gpurows.Table{Device: on, Near: gpurows.LandingRows(n, 0), DType: d.Facts.DType, Dim: d.Facts.Dim}
+	g := &gpu{facts: &d.Facts, plan: o.reads, pages: d.mostPages(int(n)), near: o.near}
+	g.Table = gpurows.Table{Device: o.gpu, Near: gpurows.LandingRows(n, 0), DType: d.Facts.DType, Dim: d.Facts.Dim}
 	g.bytes = gpurows.OpenBytes(&g.Table, g.lay)
 	return g
 }
 
 // lay takes the device memory, without the rows, out of the arena.
-func (g *gpu) lay(a device.Memory) error {
+func (g *gpu) lay(a device.Memory) (err error) {
+	if g.lines[0], err = a.Take(int64(g.near) * binio.Page); err != nil {
+		return err
+	}
 	return g.turns.Lay(a, gpurows.TurnBytes{IDs: 4 * int64(g.facts.Inputs(false))}, gpurows.TurnBytes{})
 }
 
 // count adds the memory of the side and its slots to a layout.
 func (g *gpu) count(l *featurestore.Layout) {
 	l.GPU, l.GPUBytes = g.Device, g.bytes
+	l.GPURowsBytes = int64(g.near) * binio.Page
+	l.GPURows = min(g.facts.Nodes, l.GPURowsBytes/g.RowBytes())
 	l.SlotBytes += g.listBytes() + 4*int64(g.facts.Inputs(false))
 	g.plan.Count(l)
 	dry := new(cuda.Arena)
@@ -80,10 +86,18 @@ func (g *gpu) open(v *levels, reader *devrows.Reader) error {
 		return err
 	}
 	if n := int64(len(v.lines)); n > 0 {
-		g.lines = g.RAM().Slice(within(v.lines), n)
+		g.lines[1] = g.RAM().Slice(within(v.lines), n)
 	}
 	g.reader = reader
 	return nil
+}
+
+// put copies pages into the lines in the device's memory from the given one on, and waits for the copy.
+func (g *gpu) put(line int64, pages []byte) error {
+	return g.Device.Attached(func() error {
+		s := g.turns.Stream()
+		return errors.Join(s.CopyIn(g.lines[0].Slice(line*binio.Page, int64(len(pages))), pages), s.Synchronize())
+	})
 }
 
 // settle waits for the changes of lines by batches that were given up.
@@ -114,7 +128,15 @@ type gpuMatrix struct {
 	wanted *wanted // of the batch
 	course *course
 
-	fromLines, toLines, rows int
+	rows   int
+	moves  []move // copies of pages from lines, then to lines
+	copied int    // pages of all moves
+}
+
+// move is a copy of n pages from a buffer to another one: places from first on in the lists of copied pages.
+type move struct {
+	to, from device.Buffer
+	first, n int
 }
 
 // lay takes the device's memory.
@@ -172,7 +194,7 @@ func (m *gpuMatrix) Free() {
 // begin records the places of a batch's rows and the copies of its pages, after the cache has decided for
 // the batch.
 func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
-	m.rows, m.fromLines, m.toLines = len(w.rows), 0, 0
+	m.rows = len(w.rows)
 	for i, v := range nodes {
 		if b.has(v) {
 			m.ids[i] = uint32(m.Near) + b.placeOf[v] - 1
@@ -187,19 +209,40 @@ func (m *gpuMatrix) begin(nodes []uint32, w *wanted, b *buffer) {
 		m.slot.Row(k, int64(j)*binio.Page+begin%binio.Page)
 		m.ids[uint32(r)] = uint32(k)
 	}
-	for j, f := range w.held[:len(w.pages)] {
-		if f != absent {
-			m.hostFrom[m.fromLines], m.hostTo[m.fromLines] = uint64(f)*binio.Page, uint32(j)
-			m.fromLines++
+	m.moves = m.moves[:0]
+	at := 0
+	for level, lines := range m.lines {
+		first := at
+		for j, f := range w.held[:len(w.pages)] {
+			if on, i := m.line(f); on == level {
+				m.hostFrom[at], m.hostTo[at] = uint64(i)*binio.Page, uint32(j)
+				at++
+			}
 		}
+		m.moves = append(m.moves, move{m.slot.Landing(), lines, first, at - first})
 	}
-	for j, f := range w.into[:len(w.pages)] {
-		if f != absent {
-			k := m.fromLines + m.toLines
-			m.hostFrom[k], m.hostTo[k] = uint64(j)*binio.Page, uint32(f)
-			m.toLines++
+	for level, lines := range m.lines {
+		first := at
+		for j, f := range w.into[:len(w.pages)] {
+			if on, i := m.line(f); on == level {
+				m.hostFrom[at], m.hostTo[at] = uint64(j)*binio.Page, uint32(i)
+				at++
+			}
 		}
+		m.moves = append(m.moves, move{lines, m.slot.Landing(), first, at - first})
 	}
+	m.copied = at
+}
+
+// line returns the number of the memory in gpu.lines that has a line, and its place there; absent has none.
+func (g *gpu) line(f int32) (level, place int) {
+	switch {
+	case f == absent:
+		return -1, 0
+	case int(f) < g.near:
+		return 0, int(f)
+	}
+	return 1, int(f) - g.near
 }
 
 // Assemble lets a later batch be in flight: Fill makes the matrix.
@@ -231,7 +274,7 @@ func (m *gpuMatrix) Fill(n int, copies device.Stream, x device.Buffer) (device.S
 
 // exchange submits the copies of pages from lines, and to lines.
 func (m *gpuMatrix) exchange(copies device.Stream) error {
-	n := m.fromLines + m.toLines
+	n := m.copied
 	if n == 0 {
 		return nil
 	}
@@ -239,17 +282,13 @@ func (m *gpuMatrix) exchange(copies device.Stream) error {
 	if err := errors.Join(s.CopyIn(m.from, binio.Bytes(m.hostFrom[:n])), s.CopyIn(m.to, binio.Bytes(m.hostTo[:n])), s.Wait(m.changed)); err != nil {
 		return err
 	}
-	move := func(out, source device.Buffer, at, n int) error {
-		return kernels.Extract{Out: out, To: m.to.Slice(4*int64(at), 4*int64(n)), Source: source, RowBytes: binio.Page,
-			From: m.from.Slice(8*int64(at), 8*int64(n)), Step: binio.Page, Rows: kernels.Rows(n)}.Launch(s)
-	}
-	if m.fromLines > 0 {
-		if err := move(m.slot.Landing(), m.lines, 0, m.fromLines); err != nil {
-			return err
+	for _, v := range m.moves {
+		if v.n == 0 {
+			continue
 		}
-	}
-	if m.toLines > 0 {
-		if err := move(m.lines, m.slot.Landing(), m.fromLines, m.toLines); err != nil {
+		at, n := int64(v.first), int64(v.n)
+		if err := (kernels.Extract{Out: v.to, To: m.to.Slice(4*at, 4*n), Source: v.from, RowBytes: binio.Page,
+			From: m.from.Slice(8*at, 8*n), Step: binio.Page, Rows: kernels.Rows(v.n)}).Launch(s); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,8 @@ import (
 type own struct {
 	mode  string
 	rows  int // of the constant buffer
-	lines int // of the cache of pages
+	lines int // of the cache of pages, of which
+	near  int // are in the memory of gpu: the first ones
 
 	gpu   device.GPU    // that submits the reads of training batches
 	reads *devrows.Plan // of gpu; nil: the host submits the reads
@@ -22,7 +23,7 @@ type levels struct {
 	host   *device.Host
 	buffer buffer
 	cache  *cache
-	lines  []byte // a page each
+	lines  []byte // a page each, without the lines on a GPU
 }
 
 func (v *levels) lay(mem *machine.Memory, d *design, o own) {
@@ -32,5 +33,5 @@ func (v *levels) lay(mem *machine.Memory, d *design, o own) {
 		pages = int(d.pages())
 	}
 	v.cache = newCache(pages, o.lines, mem)
-	v.lines = machine.Numbers[byte](mem, o.lines*binio.Page)
+	v.lines = machine.Numbers[byte](mem, (o.lines-o.near)*binio.Page)
 }

@@ -22,26 +22,29 @@ func (d *design) Shape() devrows.Shape {
 	return devrows.Shape{Rows: n, RowBytes: d.Facts.RowBytes, Most: binio.Page, Path: d.Data.FeaturesPath(), Bytes: int64(d.mostPages(n)) * binio.Page}
 }
 
-// Plan makes the levels as large as the options ask for, or as the memory allows. A unit is a byte.
+// Plan makes the levels as large as the options ask for, or as the memory allows: lines on a GPU that reads, and
+// the levels in RAM. A unit is a byte of RAM.
 func (d *design) Plan(r machine.Room, reads *devrows.Plan) (featurestore.Layout, error) {
 	o := own{mode: r.Policy, gpu: r.GPU, reads: reads}
-	if reads != nil {
-		least := d.layout(o, 0)
-		if _, err := devrows.Fit(&least, r.PlanOptions); err != nil {
-			return least, err
+	if reads != nil && !r.Least {
+		row := int64(d.Facts.RowBytes)
+		rows, err := r.OnGPU(d.layout(o, 0), (d.pages()*binio.Page+row-1)/row)
+		if err != nil {
+			return featurestore.Layout{}, err
 		}
+		o.near = int(min(rows*row/binio.Page, d.pages(), math.MaxInt32))
 	}
 	return r.Divide(machine.Division{Most: d.whole(), Parts: machine.Tables,
 		Units: func(rows int64) int64 { return rows * int64(d.Facts.RowBytes) },
 		Of:    func(bytes int64) featurestore.Layout { return d.layout(o, bytes) }})
 }
 
-// divide divides bytes between the levels: half for the constant buffer, at most bufferShare of the
-// nodes' rows, and the rest for lines.
-func (d *design) divide(bytes int64) (rows, lines int) {
+// divide divides bytes of RAM between the levels: half for the constant buffer, at most bufferShare of the
+// nodes' rows, and the rest for lines besides the near ones.
+func (d *design) divide(bytes int64, near int) (rows, lines int) {
 	row := int64(d.Facts.RowBytes)
 	n := min(d.mostBuffered(), bytes/2/row)
-	return int(n), int(min((bytes-n*row)/binio.Page, d.pages(), math.MaxInt32))
+	return int(n), int(min(int64(near)+(bytes-n*row)/binio.Page, d.pages(), math.MaxInt32))
 }
 
 func (d *design) mostBuffered() int64 { return int64(bufferShare * float64(d.Facts.Nodes)) }
@@ -52,9 +55,9 @@ func (d *design) whole() int64 {
 	return max(2*most, most+d.pages()*binio.Page)
 }
 
-// layout counts the memory of a store with levels of bytes bytes, which set the sizes in o.
+// layout counts the memory of a store with levels of bytes bytes in RAM, which set the sizes in o.
 func (d *design) layout(o own, bytes int64) featurestore.Layout {
-	o.rows, o.lines = d.divide(bytes)
+	o.rows, o.lines = d.divide(bytes, o.near)
 	rows, lines := o.rows, o.lines
 	l := featurestore.Layout{
 		CacheRows:  min(d.Facts.Nodes, int64(rows)+int64(lines)*binio.Page/int64(d.Facts.RowBytes)),
@@ -67,16 +70,19 @@ func (d *design) layout(o own, bytes int64) featurestore.Layout {
 			rows, lines, binio.Page, Defaults().Accesses()),
 		Own: o,
 	}
+	if o.near > 0 {
+		l.Note += fmt.Sprintf("; %d lines are on the GPU", o.near)
+	}
 	reader := machine.Counted(func(mem *machine.Memory) { machine.NewReader(mem, reading(), nil, nil) })
 	repeating := machine.Counted(func(mem *machine.Memory) { new(wanted).lay(mem, d, d.Facts.Inputs(false)) })
-	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader, repeating)
+	l.KeepBytes = max(d.Source.RanksBytes(), d.Data.PageSumsWork(), d.chooseBytes(rows), 4*int64(rows)+reader+d.fillBytes(rows), reader+stagingBytes(o.near), repeating)
 	l.KeepBytes += residency.MostStates * l.StateBytes
 	if lines > 0 {
 		l.Ahead, l.WindowBytes = window, d.Source.WindowBytes(window)
 	}
 	l.SlotBytes, l.EvalSlotBytes = d.slotBytes(false, o.reads != nil), d.slotBytes(true, false)
 	if o.reads != nil {
-		newGPU(d, o.gpu, o.reads).count(&l)
+		newGPU(d, o).count(&l)
 	}
 	return l
 }

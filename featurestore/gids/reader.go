@@ -20,11 +20,11 @@ func (pages) Next(list []uint32, _ int, size int64) (off, n int64, served int) {
 // reading is the way in which pages are read.
 func reading() machine.Reading { return machine.Alternate(pages{}, binio.Page, inFlight) }
 
-// sink takes the content of pages.
-type sink func(k int, content []byte)
+// sink is a machine.Sink of the content of pages.
+type sink func(k int, content []byte) error
 
 // Put implements machine.Sink.
-func (s sink) Put(k int, content []byte) error {
-	s(k, content)
-	return nil
-}
+func (s sink) Put(k int, content []byte) error { return s(k, content) }
+
+// stagingBytes returns the memory in which pages for lines on a GPU are collected, in bytes.
+func stagingBytes(near int) int64 { return machine.StagingBytes(int64(near), binio.Page) }

@@ -118,9 +118,9 @@ func (sl *slot) LoadGraph(ctx context.Context) error {
 			misses++
 		}
 	}
-	hits, accesses := w.counts(s.Facts.RowBytes)
+	hits, onGPU, accesses := w.counts(s.Facts.RowBytes, s.near)
 	sl.Rows.BufferRows = len(nodes) - len(w.rows)
-	sl.Rows.RAMRows = sl.Rows.BufferRows + hits
+	sl.Rows.RAMRows, sl.Rows.GPURows = sl.Rows.BufferRows+hits, onGPU
 	sl.Rows.PageMisses = misses
 	sl.Rows.PageHits = int(accesses) - misses
 	return sl.Reads.Begin(sl.Ref, func() error {

@@ -38,7 +38,7 @@ func (s *store) open(o own, stack iostack.Stack) (err error) {
 		return err
 	}
 	if o.reads != nil {
-		s.side = newGPU(s.design, o.gpu, o.reads)
+		s.side = newGPU(s.design, o)
 		if err = s.side.open(&s.levels, s.Devices); err != nil {
 			return err
 		}
@@ -159,7 +159,10 @@ func (s *store) fillBuffer(ctx context.Context, rep progress.Reporter) (read int
 	for step := range slices.Chunk(nodes, fillStep) {
 		w.find(step, new(buffer), s.Facts.RowBytes)
 		rows := s.buffer.rows[done*s.Facts.RowBytes:]
-		if err := r.Read(ctx, w.pages, sink(func(j int, content []byte) { w.copy(j, content, rows, s.Facts.RowBytes) })); err != nil {
+		if err := r.Read(ctx, w.pages, sink(func(j int, content []byte) error {
+			w.copy(j, content, rows, s.Facts.RowBytes)
+			return nil
+		})); err != nil {
 			return 0, fmt.Errorf("fill the constant buffer: %w", err)
 		}
 		done += len(step)
@@ -229,20 +232,30 @@ func (s *store) refill(ctx context.Context, rep progress.Reporter) (int64, error
 	defer m.Free()
 	var counts featurestore.Counts
 	r := machine.NewReader(m, reading(), &s.Files, &counts)
+	near := machine.Staged{Unit: binio.Page, Memory: machine.Numbers[byte](m, int(stagingBytes(s.near))), Put: s.side.put}
 	if m.Err != nil {
 		return 0, m.Err
 	}
-	if err := r.Read(ctx, pages, sink(func(f int, content []byte) {
-		copy(s.line(int32(f)), content)
+	err := r.Read(ctx, pages, sink(func(f int, content []byte) error {
 		task.Add(binio.Page)
-	})); err != nil {
+		if f < s.near {
+			return near.Write(int64(f), content)
+		}
+		copy(s.line(int32(f)), content)
+		return nil
+	}))
+	if err == nil {
+		err = near.Flush()
+	}
+	if err != nil {
 		return 0, fmt.Errorf("fill the cache: %w", err)
 	}
 	return counts.BytesRead, nil
 }
 
+// line returns a line in RAM.
 func (s *store) line(f int32) []byte {
-	at := int(f) * binio.Page
+	at := (int(f) - s.near) * binio.Page
 	return s.levels.lines[at : at+binio.Page]
 }
 

@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/budget"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/fault"
+	"diskgnn/internal/progress"
 )
 
 // highest returns the nodes of the highest ranks, by a dense matrix: column v of it is where rank
@@ -369,6 +370,120 @@ func TestResumedRunsReadTheSame(t *testing.T) {
 
 // Memory is divided between the levels as is said, all that is counted suffices, and more of it
 // makes more of both, up to all pages and a fifth of the rows.
+// Lines in the memory of a GPU that reads and lines in RAM are one cache: batches hit and read the same pages as
+// the model with lines of the same number, and their matrices have the right rows, in any order of the GPU's work. A run that
+// goes on from a state has the pages in their lines again.
+func TestLinesOnGPU(t *testing.T) {
+	w := world(t, 500, 6)
+	trace := w.Trace(t)
+	kind := storetest.LoadDrives(t, w.Dataset, 2)
+	percent := func(v float64) *budget.Size { return &budget.Size{Value: v, Unit: budget.UnitPercent} }
+	on := 0
+	for i, c := range []struct{ gpu, ram float64 }{{20, 0}, {10, 20}, {1, 30}, {100, 10}, {0, 20}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			d := storetest.DriveDevices.OpenLate(t, uint64(i))
+			in := storetest.OpenDrives(t, kind, d)
+			o := featurestore.PlanOptions{Memory: 1 << 40, GPUMemory: 1 << 30, Slots: 3, MostSlots: 3, GPU: d, Reads: in, GPUCache: percent(c.gpu), Cache: percent(c.ram)}
+			l, err := find(t, w).Plan(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bytes := int(5*c.ram) * 1500
+			rows, near := min(100, bytes/2/1500), min(184, int(5*c.gpu)*1500/4096) // of 184 pages
+			lines := min(184, near+(bytes-rows*1500)/4096)
+			if !strings.HasPrefix(l.Note, fmt.Sprintf("a constant buffer of %d rows and %d lines of 4096 bytes", rows, lines)) || near > 0 != strings.HasSuffix(l.Note, fmt.Sprintf("; %d lines are on the GPU", near)) ||
+				l.GPURowsBytes != int64(near)*4096 || l.QueueBytes == 0 {
+				t.Fatalf("%+v: %+v", c, l)
+			}
+			m := &model{trace: trace, buffer: highest(&w.Raw, rows, false), row: 1500, size: 500 * 1500, room: lines}
+			n := len(trace) + len(trace)/2
+			want := m.run(n)
+			open := func(state []byte, next int) (featurestore.Store, []featurestore.Slot) {
+				st, err := find(t, w).Open(in, l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var slots []featurestore.Slot
+				for range 3 {
+					sl, err := st.View(0).NewSlot(false)
+					if err != nil {
+						t.Fatal(err)
+					}
+					slots = append(slots, sl)
+				}
+				if state != nil {
+					if err := st.LoadState(state); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if _, err := st.Fill(t.Context(), next, progress.Discard); err != nil {
+					t.Fatal(err)
+				}
+				return st, slots
+			}
+			st, slots := open(nil, 0)
+			begun := 0
+			const stop = 11 // before this batch, the run goes on from a state
+			for k := range n {
+				if k == stop {
+					state, err := st.State()
+					if err != nil {
+						t.Fatal(err)
+					}
+					state = slices.Clone(state)
+					for _, sl := range slots {
+						_ = sl.Wait(t.Context())
+						sl.Free()
+					}
+					if err := st.Close(); err != nil {
+						t.Fatal(err)
+					}
+					if err := in.Close(); err != nil { // a stack lends its queues once
+						t.Fatal(err)
+					}
+					in = storetest.OpenDrives(t, kind, d)
+					st, slots = open(state, k)
+					begun = k
+				}
+				for ; begun <= min(k+2, n-1); begun++ {
+					if err := errors.Join(slots[begun%3].Start(featurestore.Ref{Index: begun % len(trace)}), slots[begun%3].LoadGraph(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				sl, ref := slots[k%3], featurestore.Ref{Index: k % len(trace)}
+				if err := errors.Join(sl.Wait(t.Context()), sl.Assemble(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				x, err := storetest.OnGPU(sl, d, len(sl.Batch().Input)*375)
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.Holds(t, ref, sl.Batch(), x, dtype.Float32)
+				g, expected := got(sl.Counts()), want[k]
+				expected.before, expected.passed, expected.useful = 0, 0, g.useful
+				if g != expected {
+					t.Fatalf("%+v, batch %d: %+v, want %+v", c, k, g, expected)
+				}
+				switch hits := sl.Counts().GPURows; {
+				case near == 0 && hits != 0, hits > g.ram-g.buffered, near == lines && hits != g.ram-g.buffered:
+					t.Fatalf("%+v, batch %d: %d rows on the GPU of %+v", c, k, hits, g)
+				case near < lines:
+					on += hits
+				}
+			}
+			for _, sl := range slots {
+				sl.Free()
+			}
+			if err := errors.Join(st.Close(), in.Close()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if on == 0 {
+		t.Error("no row of a store with lines in both memories was on the GPU: the test shows little")
+	}
+}
+
 func TestPlan(t *testing.T) {
 	w := storetest.NewWorld(t, storetest.Params{Params: datasettest.Params{Nodes: 3000, AvgDegree: 2, Dim: 128}, Batch: 20, Epochs: 2}, sample)
 	c := find(t, w)

@@ -50,9 +50,9 @@ func span(v uint32, rowBytes int) (first, last int64) {
 	return at / binio.Page, (at + int64(rowBytes) - 1) / binio.Page
 }
 
-// counts returns the number of rows with all of their pages in lines, and the number of accesses of all
-// rows.
-func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
+// counts returns the number of rows with all of their pages in lines, the number of these with all pages in
+// lines below near, and the number of accesses of all rows.
+func (w *wanted) counts(rowBytes, near int) (hits, onGPU int, accesses int64) {
 	j := 0 // place of the row's first page
 	for _, r := range w.rows {
 		first, last := span(uint32(r>>32), rowBytes)
@@ -60,12 +60,15 @@ func (w *wanted) counts(rowBytes int) (hits int, accesses int64) {
 			j++
 		}
 		n := int(last-first) + 1
-		if !slices.Contains(w.held[j:j+n], absent) {
+		if lines := w.held[j : j+n]; !slices.Contains(lines, absent) {
 			hits++
+			if int(slices.Max(lines)) < near {
+				onGPU++
+			}
 		}
 		accesses += int64(n)
 	}
-	return hits, accesses
+	return hits, onGPU, accesses
 }
 
 // bytes returns the bytes of rows on page j.

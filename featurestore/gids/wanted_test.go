@@ -21,8 +21,10 @@ func TestWantedByHand(t *testing.T) {
 		t.Errorf("%+v", w)
 	}
 	copy(w.held, []int32{7, absent, 2, 3})
-	if hits, accesses := w.counts(3000); hits != 2 || accesses != 5 {
-		t.Errorf("%d rows hit of %d accesses", hits, accesses)
+	for near, want := range map[int]int{0: 0, 3: 0, 4: 1, 8: 2} {
+		if hits, onGPU, accesses := w.counts(3000, near); hits != 2 || onGPU != want || accesses != 5 {
+			t.Errorf("%d lines on the GPU: %d rows hit, %d on the GPU, of %d accesses", near, hits, onGPU, accesses)
+		}
 	}
 }
 
@@ -90,7 +92,7 @@ func TestWanted(t *testing.T) {
 				hits++
 			}
 		}
-		if h, a := w.counts(row); h != hits || a != accesses || copied != bytes {
+		if h, _, a := w.counts(row, 0); h != hits || a != accesses || copied != bytes {
 			rt.Fatalf("%d hits, %d accesses, %d bytes; want %d, %d, %d", h, a, copied, hits, accesses, bytes)
 		}
 	})

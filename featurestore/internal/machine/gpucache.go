@@ -80,44 +80,23 @@ func (c *gpuCache) close() { c.CloseFrames() }
 
 func (c *gpuCache) Settle() error { return c.Device.Attached(c.Turns.Stream().Synchronize) }
 
-// stagingBytes bounds the rows that Fill copies to the GPU together, unless one row is larger.
-const stagingBytes = 8 << 20
-
 // Fill collects rows for successive frames on the GPU, and copies them together.
 func (c *gpuCache) Fill(m *Memory, put func(FillFrame) error) error {
-	row := c.RowBytes()
-	staging := m.Host(min(c.of.Near, max(1, stagingBytes/row)) * row).Bytes()
+	near := Staged{Unit: c.RowBytes(), Memory: Numbers[byte](m, int(StagingBytes(c.of.Near, c.RowBytes()))), Put: c.put}
 	if m.Dry || m.Err != nil {
 		return m.Err
 	}
-	var first, n int64 // frames of the collected rows
-	flush := func() error {
-		err := c.put(first, staging[:n*row])
-		n = 0
-		return err
-	}
-	err := put(func(frame int32, b []byte) error {
-		at := int64(frame)
-		if at >= c.of.Near {
-			copy(c.RAM.Bytes()[(at-c.of.Near)*row:], b)
-			return nil
+	err := put(func(frame int32, row []byte) error {
+		if int64(frame) < c.of.Near {
+			return near.Write(int64(frame), row)
 		}
-		if n > 0 && (at != first+n || (n+1)*row > int64(len(staging))) {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-		if n == 0 {
-			first = at
-		}
-		copy(staging[n*row:], b)
-		n++
+		copy(c.RAM.Bytes()[(int64(frame)-c.of.Near)*c.RowBytes():], row)
 		return nil
 	})
-	if err == nil && n > 0 {
-		err = flush()
+	if err != nil {
+		return err
 	}
-	return err
+	return near.Flush()
 }
 
 // put copies rows into the frames on the GPU from the given one on, and waits for the copy.

@@ -94,13 +94,17 @@ func (c *candidate) Reads() iostack.Options             { return c.design.Reads 
 
 // Plan implements featurestore.Candidate.
 func (c *candidate) Plan(o featurestore.PlanOptions) (featurestore.Layout, error) {
-	if err := c.design.Refuse(&o); err != nil {
-		return featurestore.Layout{}, err
-	}
-	if o.Policy == "" && len(c.design.Policies) > 0 {
-		o.Policy = c.design.Policies[0]
-	}
 	plan := func(reads *devrows.Plan) (featurestore.Layout, error) {
+		o := o
+		if reads == nil {
+			o.Reads = nil
+		}
+		if err := c.design.Refuse(&o); err != nil {
+			return featurestore.Layout{}, err
+		}
+		if o.Policy == "" && len(c.design.Policies) > 0 {
+			o.Policy = c.design.Policies[0]
+		}
 		return c.Levels.Plan(Room{PlanOptions: &o, table: c.table}, reads)
 	}
 	if by, ok := c.Levels.(ReadByGPU); ok {
