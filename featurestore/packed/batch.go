@@ -40,9 +40,15 @@ type matrix interface {
 	land(s stretch) places
 	// put puts a row in packed form into the k-th place.
 	put(to places, k int, row []byte)
+	// chunk returns the part of the cold level for chunks that land on the device, nil if they land in host
+	// memory.
+	chunk(m *memory) chunkRows
 	// take takes rows of the matrix from entries of the sink's table. s.from is the number of entries taken
 	// before, for the same batch.
 	take(s stretch, entries []uint32)
+	// admit puts rows of the matrix, from row `from` on, into entries of the cache, after all rows were taken
+	// from it. packed has these rows in packed form, if host memory has them.
+	admit(from int, packed []byte, entries []uint32)
 	// fill is Slot.Fill.
 	fill(copies device.Stream, x device.Buffer) (device.Span, error)
 	// landed is Slot.Landed.

@@ -23,7 +23,7 @@ const noBatch = -1
 // bytes returns the memory of the level without the cache's rows, in bytes: home, the list of arrivals of a
 // refill, the index of moved rows, and kept admitted rows.
 func (l *belady) bytes() int64 {
-	return 16*l.src.facts.HotRows + l.cache.bytes() + l.cold.chunks().form.memory()
+	return 16*l.src.facts.HotRows + l.cache.bytes() + l.cold.form.memory()
 }
 
 // fill brings the cache to its content before the given training batch: from the first content, by the last
@@ -76,7 +76,7 @@ func (p *beladyPart) place() error {
 	}
 	if n := len(b.plan.Admit); n > 0 {
 		from := b.train().Bands[0]
-		l.cache.admit(b, from, p.packed(from), b.plan.Admit)
+		b.matrix.admit(from, p.packed(from), b.plan.Admit)
 	}
 	l.next++
 	return nil

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"diskgnn/featurestore"
 	"diskgnn/iostack"
 )
 
@@ -11,14 +12,14 @@ import (
 func TestLateCounts(t *testing.T) {
 	l := &lateReads{terms: iostack.DeviceTerms{Host: 1, Device: 2, BatchHost: 4, BatchDevice: 8}}
 	for chunk, want := range map[int64][4]int64{5: {1, 20 + 2, 300 + 4, 4000 + 8}, 0: {1, 20 + 2, 300, 4000}} {
-		to := Layout{GPUBytes: 20, SlotBytes: 300, GPUSlotBytes: 4000}
+		to := featurestore.Layout{GPUBytes: 20, SlotBytes: 300, GPUSlotBytes: 4000}
 		l.count(&to, chunk)
 		if got := [4]int64{to.QueueBytes, to.GPUBytes, to.SlotBytes, to.GPUSlotBytes}; got != want {
 			t.Errorf("chunks of %d bytes: %v, want %v", chunk, got, want)
 		}
 	}
 	var none *lateReads
-	to := Layout{GPUBytes: 20, SlotBytes: 300, GPUSlotBytes: 4000}
+	to := featurestore.Layout{GPUBytes: 20, SlotBytes: 300, GPUSlotBytes: 4000}
 	none.count(&to, 5)
 	if to.QueueBytes != 0 || to.GPUBytes != 20 || to.SlotBytes != 300 || to.GPUSlotBytes != 4000 || none.deviceBytes() != 0 || l.deviceBytes() != 2 {
 		t.Errorf("without reads: %+v", to)

@@ -58,32 +58,16 @@ func (l *chunk) close() {
 	l.codec.close()
 }
 
-func (l *chunk) chunks() *chunk { return l }
-
 func (l *chunk) part(b *batch, m *memory) part { return l.newPart(b, m) }
 
 func (l *chunk) newPart(b *batch, m *memory) chunkRows {
+	if p := b.matrix.chunk(m); p != nil {
+		return p
+	}
 	return &chunkPart{chunk: l, b: b, wire: l.form.wire(l, m)}
 }
 
 func (l *chunk) file(b *batch) string { return packfile.ColdFile(l.src.pack.Group(b.ref.Index)) }
-
-// cold is the cold level, for reads into host or device memory.
-type cold interface {
-	level
-	chunks() *chunk
-	newPart(b *batch, m *memory) chunkRows
-	open() error
-	close()
-}
-
-// chunkRows is a part of the cold level.
-type chunkRows interface {
-	part
-	// packed returns the chunk's rows from the given one on in packed form, if host memory has them: all
-	// rows, or the rows that the cache admits.
-	packed(row int) []byte
-}
 
 // chunkRead is the read of a chunk, into host or device memory.
 type chunkRead struct {

@@ -13,8 +13,8 @@ import (
 	"diskgnn/pack/packfile"
 )
 
-// direct is the cold level with reads that land in the GPU's memory. The GPU computes their checksums, of one
-// chunk at a time.
+// direct are reads that the host submits and that land in the GPU's memory. The GPU computes their checksums, of
+// one chunk at a time.
 type direct struct {
 	*chunk
 	gpu    *gpu
@@ -24,13 +24,6 @@ type direct struct {
 	ranges, sums device.Buffer
 }
 
-func newDirect(c *chunk, g *gpu) *direct {
-	d := &direct{chunk: c, gpu: g}
-	g.beside = append(g.beside, d.lay)
-	return d
-}
-
-// lay takes memory on the GPU.
 func (d *direct) lay(a device.Memory) (err error) {
 	n := mostPieces(d.chunk)
 	if d.ranges, err = a.Take(16 * n); err == nil {
@@ -68,12 +61,9 @@ func (d *direct) close() {
 	})
 }
 
-func (d *direct) part(b *batch, m *memory) part { return d.newPart(b, m) }
-
-func (d *direct) newPart(b *batch, m *memory) chunkRows {
-	p := &directPart{direct: d, b: b, matrix: b.matrix.(*gpuMatrix)}
-	p.matrix.own(m, d.most())
-	return p
+func (d *direct) part(m *gpuMatrix, mem *memory) deviceChunk {
+	m.own(mem, d.most())
+	return &directPart{direct: d, b: m.b, matrix: m}
 }
 
 type directPart struct {
@@ -83,6 +73,23 @@ type directPart struct {
 	read   chunkRead
 	rows   stretch
 }
+
+func (p *directPart) open() error {
+	return p.gpu.device.Attached(func() error { return iostack.RegisterDevice(p.src.stack, p.matrix.chunkMem) })
+}
+
+func (p *directPart) free() {
+	if p.matrix.arena == nil {
+		return
+	}
+	_ = p.gpu.device.Attached(func() error {
+		return iostack.UnregisterDevice(p.src.stack, p.matrix.chunkMem) // RegisterDevice was a hint
+	})
+}
+
+// complete does nothing: place has checked the chunk.
+func (p *directPart) complete(device.Stream) error { return nil }
+func (p *directPart) landed() error                { return nil }
 
 func (p *directPart) start() error {
 	t := p.b.train()
@@ -133,7 +140,7 @@ func (p *directPart) verify() error {
 		// If the ranges were not copied, the kernel would read arbitrary addresses.
 		err := p.stream.CopyIn(p.ranges, binio.Bytes(ranges))
 		if err == nil {
-			err = kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream)
+			err = kernels.Checksum{Sums: p.sums, Data: p.matrix.chunkMem, Ranges: p.ranges, Rows: kernels.Rows(n)}.Launch(p.stream)
 		}
 		if err == nil {
 			err = p.stream.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n)))

@@ -31,11 +31,13 @@
 //
 //	files.go                     the pack's open files and page checksums
 //	codec.go memory.go           pieces of chunks to rows, goroutines that copy, buffers
-//	batch.go level.go sink.go    the batch in a slot, and the interfaces of levels and sinks
+//	layout.go latereads.go hold.go  the layout: rows in memory, reads by the GPU, rows for evaluation
+//	part.go batch.go level.go sink.go  the batch in a slot, and the interfaces of levels and sinks
 //	graphs.go pages.go hotfile.go  reading graphs, runs of pages, hot.bin
-//	host.go gputable.go gpu.go   the sinks
-//	chunk.go direct.go late.go shared.go belady.go refill.go evaluation.go  the levels
-//	slot.go store.go seam.go plan.go  slots, composition, plans
+//	chunk.go shared.go evaluation.go  the levels
+//	host.go gputable.go gpu.go   the sinks; direct.go, late.go: chunks that land on the GPU
+//	gpucache.go refill.go belady.go  the cache of policy min
+//	slot.go store.go plan.go seam.go  slots, composition, plans
 //
 // On the host, a float32 chunk lands at the beginning of the matrix. Other chunks land in the slot's own
 // memory; Assemble decompresses and widens them on several goroutines. For a GPU, chunks land in

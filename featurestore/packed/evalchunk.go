@@ -26,17 +26,17 @@ type evalChunk struct {
 	to    places
 }
 
-// newEvalChunk returns a reader for a slot, which takes its memory out of m.
-func newEvalChunk(l evaluation, m *memory) *evalChunk {
-	c := &evalChunk{src: l.src, copies: l.copies}
-	if l.packed || l.all() {
+// newEvalChunk returns a reader for a slot. If wire is set, it takes the slot's memory for chunks out of m.
+func newEvalChunk(src *source, copies *copier.Copier, wire bool, m *memory) *evalChunk {
+	c := &evalChunk{src: src, copies: copies}
+	if !wire {
 		return c
 	}
 	most := 0
-	for i := range l.src.pack.Index().Valid {
-		most = max(most, l.src.pack.Index().Valid[i].Cold)
+	for i := range src.pack.Index().Valid {
+		most = max(most, src.pack.Index().Valid[i].Cold)
 	}
-	c.wire = m.land(int64(most) * int64(l.src.facts.RowBytes))
+	c.wire = m.land(int64(most) * int64(src.facts.RowBytes))
 	return c
 }
 

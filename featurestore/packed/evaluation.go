@@ -39,7 +39,7 @@ func (l evaluation) part(b *batch, m *memory) part {
 	if l.all() {
 		staging = 0
 	}
-	return &evaluationPart{evaluation: l, b: b, chunk: newEvalChunk(l, m), pages: newPageReader(m, staging)}
+	return &evaluationPart{evaluation: l, b: b, chunk: newEvalChunk(l.src, l.copies, !l.packed && !l.all(), m), pages: newPageReader(m, staging)}
 }
 
 type evaluationPart struct {

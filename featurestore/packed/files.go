@@ -40,6 +40,9 @@ func (s *source) close() error {
 	return errors.Join(s.files.Close(), s.hot.close(), s.eval.close(), s.chunks.close())
 }
 
+// isMin reports whether a pack has the policy min.
+func isMin(r *packfile.Reader) bool { return r.Params().Policy == packfile.PolicyMin }
+
 // rowFile is an open file of rows and its page checksums. A pack without such rows has no such file.
 type rowFile struct {
 	iostack.File

@@ -5,11 +5,11 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/device/cuda"
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
 	"diskgnn/internal/progress"
-	"diskgnn/iostack"
 )
 
 // gpu is the sink of matrices that a GPU assembles. Rows from disk are copied to the GPU in packed form. One
@@ -21,10 +21,33 @@ type gpu struct {
 	landing landing
 	train   matrixSize
 	eval    matrixSize
-	beside  []func(a device.Memory) error // take the memory of levels out of the same arena
-	bytes   int64                         // of the arena
+	reads   deviceReads // of chunks that land on the GPU; nil: they land in host memory
+	bytes   int64       // of the arena
 
 	turns gpurows.Turns
+}
+
+// deviceReads are the reads of chunks that land on the GPU.
+type deviceReads interface {
+	// lay takes memory on the GPU out of the arena.
+	lay(a device.Memory) error
+	// open prepares for reads. close ends them, also after an error of open.
+	open() error
+	close()
+	// part returns a slot's part of the cold level, with chunks that land in the matrix's memory.
+	part(m *gpuMatrix, mem *memory) deviceChunk
+}
+
+// deviceChunk is a slot's part of the cold level with a chunk on the GPU.
+type deviceChunk interface {
+	chunkRows
+	// open allocates memory, after the matrix's. free releases it.
+	open() error
+	free()
+	// complete submits to the stream the work after which the chunk is in the matrix's memory.
+	complete(copies device.Stream) error
+	// landed is Slot.Landed.
+	landed() error
 }
 
 // newGPU returns the sink of device number view of the layout. train and eval are the sizes of matrices.
@@ -84,22 +107,30 @@ func (g *gpu) lay(a device.Memory) error {
 	if err := g.turns.Lay(a, of(g.train), of(g.eval)); err != nil {
 		return err
 	}
-	for _, lay := range g.beside {
-		if err := lay(a); err != nil {
+	if g.reads != nil {
+		if err := g.reads.lay(a); err != nil {
 			return err
 		}
 	}
 	return g.table.LayParts(a)
 }
 
-func (g *gpu) count(l *Layout) {
+func (g *gpu) count(l *featurestore.Layout) {
 	l.RAMBytes = g.table.ram.bytes()
 	l.GPURowsBytes, l.GPUBytes = g.table.Bytes(), gpurows.OpenBytes(&g.table.Table, g.lay)
 }
 
-func (g *gpu) open() error { return g.turns.Open(&g.table.Table, g.bytes, g.lay, g.table.open) }
+func (g *gpu) open() error {
+	if err := g.turns.Open(&g.table.Table, g.bytes, g.lay, g.table.open); err != nil || g.reads == nil {
+		return err
+	}
+	return g.reads.open()
+}
 
 func (g *gpu) close() error {
+	if g.reads != nil {
+		g.reads.close()
+	}
 	err := g.turns.Close(&g.table.Table)
 	g.table.ram.close()
 	return err
@@ -148,8 +179,8 @@ type gpuMatrix struct {
 	// The slot's memory on the GPU for chunks, if reads land there.
 	chunkBytes int64
 	arena      *cuda.Arena
-	chunk      device.Buffer
-	late       *latePart // reads by the GPU; nil: the host submits the read
+	chunkMem   device.Buffer // the arena
+	read       deviceChunk   // nil: chunks land in host memory
 
 	sent  []sending // rows from disk
 	room  int64     // bytes of mem in use
@@ -175,49 +206,46 @@ func (m *gpuMatrix) own(mem *memory, bytes int64) {
 	mem.device += m.chunkBytes
 }
 
-// open lets the GPU copy from the slot.
-func (m *gpuMatrix) open() error {
-	if err := m.openMemory(); err != nil || m.late == nil {
-		return err
+// chunk implements matrix. It allocates memory on the GPU, if the GPU has rows of chunks.
+func (m *gpuMatrix) chunk(mem *memory) chunkRows {
+	if m.reads == nil {
+		return nil
 	}
-	return m.late.open()
+	m.read = m.reads.part(m, mem)
+	return m.read
 }
 
-func (m *gpuMatrix) openMemory() (err error) {
+// open lets the GPU copy from the slot.
+func (m *gpuMatrix) open() (err error) {
 	if m.pins, err = gpurows.Pin(m.device, m.mem, m.ids); err != nil || m.chunkBytes == 0 {
 		return err
 	}
-	return m.device.Attached(func() (err error) {
-		if m.arena, err = m.device.NewArena(m.chunkBytes); err != nil {
-			return err
+	err = m.device.Attached(func() (err error) {
+		if m.arena, err = m.device.NewArena(m.chunkBytes); err == nil {
+			m.chunkMem, err = m.arena.Take(m.chunkBytes)
 		}
-		if m.chunk, err = m.arena.Take(m.chunkBytes); err != nil {
-			return err
-		}
-		if m.late != nil {
-			return nil
-		}
-		return iostack.RegisterDevice(m.b.src.stack, m.chunk)
+		return err
 	})
+	if err != nil {
+		return err
+	}
+	return m.read.open()
 }
 
 func (m *gpuMatrix) landed() error {
-	if m.late == nil {
+	if m.read == nil {
 		return nil
 	}
-	return m.late.landed()
+	return m.read.landed()
 }
 
 func (m *gpuMatrix) free() {
-	if m.late != nil {
-		m.late.free()
+	if m.read != nil {
+		m.read.free()
 	}
 	m.pins.Free()
 	_ = m.device.Attached(func() error { // fails only after a fault, which was reported
 		if m.arena != nil {
-			if m.late == nil {
-				_ = iostack.UnregisterDevice(m.b.src.stack, m.chunk) // RegisterDevice was a hint
-			}
 			m.arena.Free()
 		}
 		return nil
@@ -242,7 +270,7 @@ func (m *gpuMatrix) land(s stretch) places {
 
 // landDirect returns the device memory in which claimed rows land.
 func (m *gpuMatrix) landDirect(s stretch) device.Buffer {
-	rows := m.chunk.Slice(0, int64(s.rows)*m.table.RowBytes())
+	rows := m.chunkMem.Slice(0, int64(s.rows)*m.table.RowBytes())
 	m.sent = append(m.sent, sending{stretch: s, device: rows, copy: fromDevice})
 	return rows
 }
@@ -253,6 +281,12 @@ func (m *gpuMatrix) take(s stretch, entries []uint32) {
 	copy(m.ids.Uint32s()[s.from:s.from+s.rows], entries)
 	m.b.GPURows += m.table.NearOf(entries)
 	m.taken = append(m.taken, s)
+}
+
+// admit implements matrix. The chunk's rows are the first in the matrix and in mem.
+func (m *gpuMatrix) admit(from int, _ []byte, entries []uint32) {
+	copy(m.ids.Uint32s()[m.b.RAMRows:], entries)
+	m.admitted = stretch{to: from, from: from, rows: len(entries)}
 }
 
 // fill submits the copies of rows from disk and, after them on the stream of gathers, the gathers and the
@@ -269,7 +303,7 @@ func (m *gpuMatrix) fill(copies device.Stream, x device.Buffer) (device.Span, er
 	if err := m.gather(t, x); err != nil {
 		return nil, err
 	}
-	if err := m.admit(t, x); err != nil {
+	if err := m.place(t, x); err != nil {
 		return nil, err
 	}
 	return m.turns.End(t)
@@ -281,8 +315,8 @@ func (m *gpuMatrix) send(copies device.Stream, t *gpurows.Turn, x device.Buffer)
 			return err
 		}
 	}
-	if m.late != nil {
-		if err := m.late.complete(cuda.StreamOf(copies)); err != nil {
+	if m.read != nil {
+		if err := m.read.complete(copies); err != nil {
 			return err
 		}
 	}
@@ -312,8 +346,8 @@ func (m *gpuMatrix) gather(t *gpurows.Turn, x device.Buffer) error {
 	return nil
 }
 
-// admit submits the copies of admitted rows to the table, after the gathers from it.
-func (m *gpuMatrix) admit(t *gpurows.Turn, x device.Buffer) error {
+// place submits the copies of admitted rows to the table, after the gathers from it.
+func (m *gpuMatrix) place(t *gpurows.Turn, x device.Buffer) error {
 	n := m.admitted.rows
 	if n == 0 {
 		return nil

@@ -2,6 +2,7 @@ package packed
 
 import (
 	"diskgnn/device"
+	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/copier"
 	"diskgnn/internal/binio"
 	"diskgnn/internal/dtype"
@@ -17,7 +18,7 @@ type host struct {
 // packed reports whether rows are float32: then their packed form is the form of the matrix.
 func (h *host) packed() bool { return h.src.facts.DType == dtype.Float32 }
 
-func (h *host) count(l *Layout) { l.RAMBytes = h.ramRows.bytes() }
+func (h *host) count(l *featurestore.Layout) { l.RAMBytes = h.ramRows.bytes() }
 
 // bytes is 0: entries of the plans are entries of the table.
 func (h *host) bytes() int64 { return 0 }
@@ -47,13 +48,6 @@ func (h *host) set(list []arrival, rows []byte) error {
 		copy(h.entry(a.entry), rows[int64(a.row)*rb:])
 	}
 	return nil
-}
-
-func (h *host) admit(_ *batch, _ int, packed []byte, entries []uint32) {
-	rb := h.src.facts.RowBytes
-	for k, e := range entries {
-		copy(h.entry(e), packed[k*rb:])
-	}
 }
 
 // movedHome marks an entry of home with its row in place.
@@ -91,6 +85,8 @@ func (m *hostMatrix) open() error { return nil }
 func (m *hostMatrix) begin()      {}
 func (m *hostMatrix) free()       {}
 
+func (m *hostMatrix) chunk(*memory) chunkRows { return nil }
+
 func (m *hostMatrix) memory() []byte { return m.mem.Bytes() }
 
 func (m *hostMatrix) x(rows int) []float32 { return m.part(0, rows) }
@@ -113,6 +109,13 @@ func (m *hostMatrix) put(to places, k int, row []byte) {
 func (m *hostMatrix) take(s stretch, entries []uint32) {
 	f := &m.src.facts
 	m.copies.Gather(m.part(s.to, s.rows), m.host.mem.Bytes(), entries, f.DType, f.Dim)
+}
+
+func (m *hostMatrix) admit(_ int, packed []byte, entries []uint32) {
+	rb := m.src.facts.RowBytes
+	for k, e := range entries {
+		copy(m.entry(e), packed[k*rb:])
+	}
 }
 
 func (m *hostMatrix) landed() error { return nil }

@@ -9,61 +9,11 @@ import (
 	"diskgnn/device/cuda"
 	"diskgnn/device/cuda/kernels"
 	"diskgnn/internal/binio"
-	"diskgnn/internal/fault"
 	"diskgnn/iostack"
 	"diskgnn/pack/packfile"
 )
 
-// lateReads are reads of chunks that the GPU submits and completes; nil: the host does.
-type lateReads struct {
-	stack iostack.DeviceStack
-	need  iostack.DeviceNeed
-	terms iostack.DeviceTerms
-}
-
-// chunkRequest is the size of the longest read, in bytes: a few tens of such reads keep drives busy.
-const chunkRequest = 64 << 10
-
-// newLateReads returns the reads of a pack. The error is the reason for which the host must read.
-func newLateReads(r *packfile.Reader, o *PlanOptions) (*lateReads, error) {
-	if r.Form().Compressed() {
-		return nil, fault.New(fault.ErrUsage, "chunks are compressed, and the CPU decompresses them")
-	}
-	most := int64(0)
-	for i := range r.Index().Train {
-		t := &r.Index().Train[i]
-		most = max(most, t.Extent(r.Form(), len(t.Bands)-1))
-	}
-	l := &lateReads{stack: o.Reads, need: iostack.DeviceNeed{Request: chunkRequest, Bytes: binio.AlignUp(most, device.PageSize), Batches: max(1, o.MostSlots),
-		Path: r.Path(packfile.ColdFile(r.Group(0)))}}
-	var err error
-	l.terms, err = o.Reads.DeviceTerms(l.need)
-	return l, err
-}
-
-// deviceBytes returns the device memory of the queues, in bytes.
-func (l *lateReads) deviceBytes() int64 {
-	if l == nil {
-		return 0
-	}
-	return l.terms.Device
-}
-
-// count adds the memory of the queues, and of each slot, to a layout with chunks of at most the given size.
-func (l *lateReads) count(to *Layout, chunk int64) {
-	if l == nil {
-		return
-	}
-	to.QueueBytes = l.terms.Host
-	to.GPUBytes += l.terms.Device
-	if chunk == 0 { // all rows are in memory
-		return
-	}
-	to.SlotBytes += l.terms.BatchHost
-	to.GPUSlotBytes += l.terms.BatchDevice
-}
-
-// late is the cold level with reads by the GPU. It submits them when a batch begins, and completes them
+// late are reads by the GPU. It submits them when a batch begins, and completes them
 // when the matrix is made. A kernel computes the checksums; the host compares them after the copies.
 type late struct {
 	*chunk
@@ -72,10 +22,9 @@ type late struct {
 	reader iostack.DeviceReader
 }
 
-func (l *late) open() (err error) {
-	if err = l.chunk.open(); err != nil {
-		return err
-	}
+func (l *late) lay(device.Memory) error { return nil } // slots have all memory
+
+func (l *late) open() error {
 	stack, err := iostack.DeviceStackOf(l.src.stack)
 	if err == nil {
 		l.reader, err = stack.NewDeviceReader(l.gpu.device, l.reads.need)
@@ -87,18 +36,14 @@ func (l *late) close() {
 	if l.reader != nil {
 		_ = l.reader.Close() // slots were freed: no read is in flight
 	}
-	l.chunk.close()
 }
 
-func (l *late) part(b *batch, m *memory) part { return l.newPart(b, m) }
-
-func (l *late) newPart(b *batch, m *memory) chunkRows {
+func (l *late) part(m *gpuMatrix, mem *memory) deviceChunk {
 	n := mostPieces(l.chunk)
-	p := &latePart{late: l, b: b, matrix: b.matrix.(*gpuMatrix), host: m.take(20 * n)}
-	p.matrix.own(m, l.most())
-	p.matrix.late = p
-	if p.matrix.chunkBytes > 0 {
-		_ = p.lay(new(cuda.Arena), n, &m.device)
+	p := &latePart{late: l, b: m.b, matrix: m, host: mem.take(20 * n)}
+	m.own(mem, l.most())
+	if m.chunkBytes > 0 {
+		_ = p.lay(new(cuda.Arena), n, &mem.device)
 	}
 	return p
 }
@@ -129,9 +74,6 @@ func (p *latePart) lay(a *cuda.Arena, n int64, sum *int64) (err error) {
 
 func (p *latePart) open() error {
 	n, bytes := mostPieces(p.chunk), int64(0)
-	if p.matrix.chunkBytes == 0 {
-		return nil
-	}
 	err := p.gpu.device.Attached(func() (err error) {
 		if p.pinned, err = p.gpu.device.Register(p.host.Bytes()); err != nil {
 			return err
@@ -143,7 +85,7 @@ func (p *latePart) open() error {
 		return p.lay(p.arena, n, &bytes)
 	})
 	if err == nil {
-		p.batch, err = p.reader.NewBatch(p.matrix.chunk)
+		p.batch, err = p.reader.NewBatch(p.matrix.chunkMem)
 	}
 	return err
 }
@@ -238,7 +180,7 @@ func (p *latePart) words(n int) (ranges []uint64, sums []uint32) {
 func (p *latePart) count() int { return p.src.pack.Form().NumPieces(p.b.train().Bands[:p.through+1]) }
 
 // complete submits to the stream the completion of the chunk's reads, and the computation of its checksums.
-func (p *latePart) complete(copies *cuda.Stream) error {
+func (p *latePart) complete(copies device.Stream) error {
 	if p.rows.rows == 0 {
 		return nil
 	}
@@ -258,7 +200,7 @@ func (p *latePart) complete(copies *cuda.Stream) error {
 	if err := copies.CopyIn(p.ranges, binio.Bytes(ranges)); err != nil {
 		return err
 	}
-	if err := (kernels.Checksum{Sums: p.sums, Data: p.matrix.chunk, Ranges: p.ranges, Rows: kernels.Rows(n)}).Launch(copies); err != nil {
+	if err := (kernels.Checksum{Sums: p.sums, Data: p.matrix.chunkMem, Ranges: p.ranges, Rows: kernels.Rows(n)}).Launch(cuda.StreamOf(copies)); err != nil {
 		return err
 	}
 	return copies.CopyOut(binio.Bytes(sums), p.sums.Slice(0, int64(4*n)))

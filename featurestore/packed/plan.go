@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"diskgnn/device"
 	"diskgnn/featurestore"
 	"diskgnn/featurestore/internal/gpurows"
 	"diskgnn/internal/budget"
@@ -134,7 +133,8 @@ func (p *planner) wanted() (first int, note string, err error) {
 // layout returns the layout with the i-th of the pack's caches.
 func (p *planner) layout(i int) Layout {
 	rows := p.edges[i]
-	return p.measured(Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU), Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
+	return p.measured(Layout{Layout: featurestore.Layout{CacheRows: rows, GPU: p.o.GPU, GPURows: min(rows, p.onGPU)},
+		Peers: p.o.Peers, Divided: p.o.Divide, direct: p.o.Direct && len(p.o.Peers) == 0, late: p.late,
 		// Under min there is one edge above two bands: both bands of a chunk are read.
 		Through: i + p.r.Index().Bands - len(p.edges)})
 }
@@ -142,18 +142,27 @@ func (p *planner) layout(i int) Layout {
 // measured returns the layout with its memory.
 func (p *planner) measured(l Layout) Layout {
 	s := compose(p.r, &l)
-	s.sink.count(&l)
+	s.sink.count(&l.Layout)
 	l.KeepBytes = s.held.bytes()
-	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.chunks().codec.memory(s.copies.Workers())
+	l.DecodeBytes = int64(1+len(s.peers)) * s.cold.codec.memory(s.copies.Workers())
 	l.SlotBytes, l.GPUSlotBytes = s.slotBytes(&s.train)
 	l.EvalSlotBytes, _ = s.slotBytes(&s.eval)
-	p.late.count(&l, s.cold.chunks().most())
+	p.late.count(&l.Layout, s.cold.most())
+	return l
+}
+
+// hold adds rows to a layout that evaluation batches find in memory.
+func (p *planner) hold(l Layout, h featurestore.Hold) Layout {
+	cached := l.RAMBytes
+	l.HeldHot, l.HeldEval = holding(p.r, l.CacheRows, h)
+	l = p.measured(l)
+	l.HeldBytes, l.RAMBytes = l.RAMBytes-cached, cached
 	return l
 }
 
 // total returns the host memory that a layout takes with all slots.
 func (p *planner) total(l *Layout) int64 {
-	return l.RAMBytes + l.KeepBytes + l.DecodeBytes + l.QueueBytes + int64(p.o.Slots)*l.SlotBytes + int64(p.o.EvalSlots)*l.EvalSlotBytes
+	return l.Bytes(p.o.Slots, p.o.EvalSlots)
 }
 
 // needs returns the total of the layout with the i-th cache, for messages.
@@ -206,49 +215,4 @@ func list(r *packfile.Reader, edges []int64) string {
 		s[i] = share(r, e)
 	}
 	return strings.Join(s, ", ")
-}
-
-// heldHot returns the number of hot rows in memory for evaluation batches.
-func (l *Layout) heldHot() int64 { return l.CacheRows + l.HeldHot }
-
-// PlanOptions are the limits of a layout.
-type PlanOptions = featurestore.PlanOptions
-
-// Layout is the place of each row, and the memory of the buffers.
-type Layout struct {
-	CacheRows int64 // ranks below are in RAM or on the GPU
-	// Through is the last band of a chunk that is read from disk. Bands 0 to Through have the ranks from
-	// CacheRows on.
-	Through int
-	// HeldHot and HeldEval are numbers of rows that are in RAM for evaluation batches alone: of the ranks from
-	// CacheRows on, and from the beginning of eval.bin. HeldBytes is their memory.
-	HeldHot, HeldEval, HeldBytes int64
-
-	RAMBytes      int64 // of the cache
-	KeepBytes     int64 // of keeping the cache under policy min, without its rows
-	SlotBytes     int64 // of one training slot
-	EvalSlotBytes int64 // of one evaluation slot
-	DecodeBytes   int64 // of the decompression for all slots
-	Note          string
-
-	// GPU is the device that assembles the matrices; nil: the CPU does, and RAM holds all
-	// rows of the cache.
-	GPU          device.GPU
-	GPURows      int64 // ranks below are on the GPU, or on all GPUs together
-	GPURowsBytes int64 // of the rows on one GPU
-	// GPUBytes is the device memory of the store, in bytes: for the rows, and for the batches that land
-	// and their checks.
-	GPUBytes int64
-	// GPUSlotBytes is the further device memory of a training slot, in bytes; it is above 0 if chunks land in
-	// it.
-	GPUSlotBytes int64
-	QueueBytes   int64 // of host memory, for the queues of a GPU that submits reads
-
-	// Peers are further devices, with a view each. If Divided is set, the hottest rows are divided among all
-	// devices; otherwise each device has all of them. GPUBytes is the memory of each.
-	Peers   []device.GPU
-	Divided bool
-
-	direct bool       // reads can land in the GPU's memory
-	late   *lateReads // the GPU submits and completes the reads of chunks; nil: the host does
 }

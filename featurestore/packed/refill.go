@@ -17,7 +17,7 @@ import (
 // refills restore the cache of policy min to its content before a batch.
 type refills struct {
 	src   *source
-	cold  cold
+	cold  *chunk
 	cache cache
 	file  rowFile
 }
@@ -105,7 +105,7 @@ func (l *refills) replay(ctx context.Context, batch int, rep progress.Reporter) 
 	}
 	var m memory
 	defer m.free()
-	f, c := &l.src.facts, l.cold.chunks()
+	f, c := &l.src.facts, l.cold
 	r := &replayer{refills: l, graph: newGraphReader(l.src.pack, trainGraphs{l.src.pack}, &m), chunk: m.land(c.most()), apart: m.take(c.codec.apart(f.ChunkBytes))}
 	if m.err != nil {
 		return 0, m.err
@@ -191,7 +191,7 @@ func (r *replayer) arrive(ctx context.Context, list []arrival) (err error) {
 	if len(list) == 0 {
 		return nil
 	}
-	b, t, c := &r.b, r.b.train(), r.cold.chunks()
+	b, t, c := &r.b, r.b.train(), r.cold
 	rb := int64(r.src.facts.RowBytes)
 	file, err := r.src.files.Take(c.file(b))
 	if err != nil {

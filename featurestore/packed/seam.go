@@ -101,12 +101,10 @@ func (c *candidate) PlanEval(hold int64) (featurestore.Layout, error) {
 }
 
 func (c *candidate) layout(l Layout) featurestore.Layout {
-	return featurestore.Layout{
-		CacheRows: l.CacheRows, TableBytes: sumsBytes(c.pack), RAMBytes: l.RAMBytes, HeldBytes: l.HeldBytes, KeepBytes: l.KeepBytes,
-		SlotBytes: l.SlotBytes, EvalSlotBytes: l.EvalSlotBytes, DecodeBytes: l.DecodeBytes,
-		GPU: l.GPU, GPURows: l.GPURows, GPURowsBytes: l.GPURowsBytes, GPUBytes: l.GPUBytes, GPUSlotBytes: l.GPUSlotBytes, QueueBytes: l.QueueBytes,
-		Note: l.Note, Own: l,
-	}
+	l.TableBytes = sumsBytes(c.pack)
+	all := l.Layout
+	all.Own = l
+	return all
 }
 
 func (c *candidate) Open(stack iostack.Stack, l featurestore.Layout) (featurestore.Store, error) {

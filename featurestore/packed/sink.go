@@ -3,6 +3,7 @@ package packed
 import (
 	"context"
 
+	"diskgnn/featurestore"
 	"diskgnn/internal/progress"
 )
 
@@ -14,7 +15,7 @@ type sink interface {
 	// matrix allocates a slot's memory for matrices of the given size.
 	matrix(b *batch, m *memory, size matrixSize) matrix
 	// count adds the memory of the table, and of landing batches, to a layout.
-	count(l *Layout)
+	count(l *featurestore.Layout)
 	// open allocates memory for the table of rows of hot.bin. close releases it, also after an error of
 	// open.
 	open() error
@@ -30,11 +31,8 @@ type cache interface {
 	sink
 	// bytes returns the memory of the index of moved entries, in bytes.
 	bytes() int64
-	// lie replaces entries of a batch's plan by entries of the table, for take and admit.
+	// lie replaces entries of a batch's plan by entries of the table, for matrix.take and matrix.admit.
 	lie(entries []uint32)
-	// admit puts the rows of a batch's matrix, from row `from` on, into entries, after all rows were taken
-	// from the table. packed has these rows in packed form, if host memory has them.
-	admit(b *batch, from int, packed []byte, entries []uint32)
 	// set puts rows, in the order of a chunk, into their entries. No batch may be under way.
 	set(list []arrival, rows []byte) error
 	// moveHome moves rows so that every entry has the row of entry home[entry]. home is a permutation.

@@ -23,7 +23,8 @@ type Store struct {
 	peers  []*Store
 	copies *copier.Copier
 	sink   sink
-	cold   cold
+	device *gpu // the sink, if a GPU computes; nil: the host does
+	cold   *chunk
 	held   held
 	train  course
 	eval   course
@@ -35,7 +36,7 @@ func compose(r *packfile.Reader, l *Layout) *Store {
 	s := composeView(&source{pack: r, facts: r.Facts()}, l, 0)
 	for i := range l.Peers {
 		p := composeView(s.src, l, 1+i)
-		p.sink.(*gpu).table.first = &s.sink.(*gpu).table
+		p.device.table.first = &s.device.table
 		s.peers = append(s.peers, p)
 	}
 	return s
@@ -61,22 +62,17 @@ func composeView(src *source, l *Layout, view int) *Store {
 	held := evaluation{src: s.src, copies: s.copies, hot: l.heldHot(), eval: l.HeldEval}
 	s.eval.matrix.landed = held.most(evaluated)
 
-	var device *gpu
 	if l.GPU == nil {
 		s.sink = &host{ramRows{src: s.src, end: l.heldHot(), eval: l.HeldEval}, s.copies}
 	} else {
-		device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
-		s.sink = device
+		s.device = newGPU(s.src, l, view, s.train.matrix, s.eval.matrix)
+		s.sink = s.device
 	}
-	chunks := newChunk(s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, s.copies)
-	s.cold = chunks
-	switch {
-	case device != nil && l.late != nil:
-		s.cold = &late{chunk: chunks, reads: l.late, gpu: device}
-		s.train.matrix.landed = shares
-	case device != nil && l.direct && !r.Form().Compressed():
-		s.cold = newDirect(chunks, device)
-		s.train.matrix.landed = shares
+	s.cold = newChunk(s.src, l.Through, s.sink.packed(), s.train.matrix.admitted, codec, s.copies)
+	if s.device != nil {
+		if s.device.reads = s.chunkReads(l); s.device.reads != nil {
+			s.train.matrix.landed = shares
+		}
 	}
 	ranked := hot{s.sink}
 	s.held = ranked
@@ -91,6 +87,17 @@ func composeView(src *source, l *Layout, view int) *Store {
 	return s
 }
 
+// chunkReads returns the reads of chunks that land on the GPU, nil if they land in host memory.
+func (s *Store) chunkReads(l *Layout) deviceReads {
+	switch {
+	case l.late != nil:
+		return &late{chunk: s.cold, reads: l.late, gpu: s.device}
+	case l.direct && !s.src.pack.Form().Compressed():
+		return &direct{chunk: s.cold, gpu: s.device}
+	}
+	return nil
+}
+
 // mostAdmitted returns the most rows that a batch admits to the cache of policy min.
 func mostAdmitted(r *packfile.Reader) int {
 	most := 0
@@ -99,8 +106,6 @@ func mostAdmitted(r *packfile.Reader) int {
 	}
 	return most
 }
-
-func isMin(r *packfile.Reader) bool { return r.Params().Policy == packfile.PolicyMin }
 
 // mostRows returns, for a training batch, the most rows from disk, the most rows of the SSD level, and the
 // most rows from memory.
@@ -140,10 +145,10 @@ func (s *Store) views() []*Store { return append([]*Store{s}, s.peers...) }
 func (s *Store) join() error {
 	var tables []*gpurows.Table
 	for _, v := range s.views() {
-		tables = append(tables, &v.sink.(*gpu).table.Table)
+		tables = append(tables, &v.device.table.Table)
 	}
 	for _, v := range s.views() {
-		g := v.sink.(*gpu)
+		g := v.device
 		if err := g.device.Attached(func() error { return g.table.Join(g.turns.Stream(), tables) }); err != nil {
 			return err
 		}
@@ -210,7 +215,7 @@ func (s *Store) Fill(ctx context.Context, next int, rep progress.Reporter) (int6
 	}
 	sinks := make([]*gpu, 0, 1+len(s.peers))
 	for _, v := range s.views() {
-		sinks = append(sinks, v.sink.(*gpu))
+		sinks = append(sinks, v.device)
 	}
 	return fillAll(ctx, sinks, rep)
 }

@@ -25,7 +25,7 @@ var back = map[string]int{
 	"featurestore/marius":           0,
 	"featurestore/memory":           0,
 	"featurestore/mmap":             0,
-	"featurestore/packed":           8,
+	"featurestore/packed":           0,
 	"featurestore/residency":        0,
 	"featurestore/sampled":          0,
 	"train":                         0,
