@@ -3,10 +3,10 @@ package live
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"diskgnn/featurestore"
 	"diskgnn/graph"
@@ -14,13 +14,10 @@ import (
 	"diskgnn/internal/errgroup"
 	"diskgnn/internal/fault"
 	"diskgnn/internal/progress"
+	"diskgnn/internal/units"
 	"diskgnn/presample/mbfile"
 	"diskgnn/presample/sampler"
-	"diskgnn/presample/sampler/topology"
 )
-
-// errTooLarge is the error of a batch that needs more than its worker's share of memory.
-var errTooLarge = errors.New("a batch is too large")
 
 // phase is the batches of one fanout that the dry pass draws.
 type phase struct {
@@ -48,11 +45,6 @@ func (s *Source) drawAll(ctx context.Context, p *phase) (sum tally, err error) {
 		left, err = s.drawOn(ctx, p, left, workers, free/int64(workers), &sum)
 	}
 	return sum, err
-}
-
-// free returns the memory left for drawing, in bytes.
-func (s *Source) free() int64 {
-	return s.options.Memory - budget.Reserve - s.TableBytes() - s.chosen
 }
 
 // overBudget returns the error of a batch that needs more than all memory left.
@@ -117,13 +109,6 @@ func (s *Source) drawOn(ctx context.Context, p *phase, list []int, workers int, 
 	return left, err
 }
 
-// forget releases the visiting orders of epochs that no batch needs any more when a batch of the given epoch
-// begins, with underWay batches in flight.
-func (s *Source) forget(epoch, underWay int) {
-	per := s.facts.BatchesPerEpoch
-	s.seeds.Forget(epoch - (underWay+per-2)/per)
-}
-
 // count adds the input nodes and the draws of a batch to the phase's counts.
 func (p *phase) count(b *graph.Batch) {
 	if p.hotness != nil {
@@ -137,58 +122,6 @@ func (p *phase) count(b *graph.Batch) {
 	p.task.Add(1)
 }
 
-// drawer is a sampler with its reader. Free it after use.
-type drawer struct {
-	*sampler.Sampler
-	from topology.Reader
-}
-
-// newDrawer returns a drawer with errTooLarge for batches that need more than limit bytes.
-func (s *Source) newDrawer(fanout []int, hash bool, limit int64) (drawer, error) {
-	from, err := s.topology.NewReader()
-	if err != nil {
-		return drawer{}, err
-	}
-	return drawer{sampler.NewFrom(from, fanout, sampler.Options{Hash: hash, Check: func(x sampler.Extent, table int64) error {
-		if s.drawBytes(x, fanout)+table > limit {
-			return errTooLarge
-		}
-		return nil
-	}}), from}, nil
-}
-
-// drawBytes returns the memory of a drawer for a batch, without its table, in bytes.
-func (s *Source) drawBytes(x sampler.Extent, fanout []int) int64 {
-	n := x.Memory() + s.topology.ReaderBytes()
-	if s.options.Method == mbfile.Labor {
-		n += sampler.LaborMemory(fanout)
-	}
-	return n
-}
-
-// draw draws a batch, into the drawer's memory.
-func (s *Source) draw(ctx context.Context, by drawer, id sampler.ID) (b *graph.Batch, err error) {
-	err = s.topology.Guard(func() error {
-		b, err = by.Draw(ctx, s.seeds, id)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("draw %s: %w", label(id), err)
-	}
-	return b, nil
-}
-
-// label returns the name of a batch for errors.
-func label(id sampler.ID) string {
-	switch id.Split {
-	case sampler.Valid:
-		return fmt.Sprintf("validation batch %d", id.Index)
-	case sampler.Test:
-		return fmt.Sprintf("test batch %d", id.Index)
-	}
-	return fmt.Sprintf("batch %d of epoch %d", id.Index, id.Epoch)
-}
-
 // Grow draws a training batch that exceeds the maxima, and raises them. Close everything that was opened with
 // the earlier maxima first.
 func (s *Source) Grow(ctx context.Context, r featurestore.Ref) error {
@@ -200,4 +133,67 @@ func (s *Source) Grow(ctx context.Context, r featurestore.Ref) error {
 	s.train.most.Merge(sum.most) // the means stay: the order of layers follows from them
 	s.size()
 	return nil
+}
+
+// dryPass draws batches and counts their sizes and nodes.
+func (s *Source) dryPass(ctx context.Context, rep progress.Reporter) (err error) {
+	began := time.Now()
+	s.hotness = make([]uint32, s.facts.Nodes)
+	if s.options.chooses() {
+		s.draws = make([]uint32, s.facts.Nodes)
+	}
+	evals := s.facts.Valid + s.facts.Test
+	task := rep.Task("dry pass", int64(s.dry+evals), progress.Batches)
+	defer task.Done()
+	train := phase{n: s.dry, fanout: s.options.Fanout, id: s.seeds.Nth, hotness: s.hotness, draws: s.draws, task: task}
+	eval := phase{n: evals, fanout: s.options.EvalFanout, id: func(i int) sampler.ID { return s.seeds.Nth(s.facts.Train + i) }, task: task}
+	if s.train, err = s.drawAll(ctx, &train); err != nil {
+		return err
+	}
+	if s.eval, err = s.drawAll(ctx, &eval); err != nil {
+		return err
+	}
+	s.size()
+	seconds := time.Since(began).Seconds()
+	rep.Logf("dry pass: drew %s of %s training batches and %s for evaluation in %s, %s edges/s; buffers are sized for these batches",
+		units.Count(s.dry), units.Count(s.facts.Train), units.Count(evals), units.Seconds(seconds), units.Count(int64(float64(s.train.edges()+s.eval.edges())/max(seconds, 1e-9))))
+	return nil
+}
+
+// size derives maxima and means from the drawn batches.
+func (s *Source) size() {
+	f := &s.facts
+	f.TrainSizes, f.TrainMeans, f.EvalSizes = s.train.most, s.train.mean(), s.eval.most
+	if s.dry < f.Train {
+		f.TrainSizes = s.roomier(f.TrainSizes, f.TrainMeans)
+	}
+}
+
+// roomier returns sizes for batches that were not drawn: the largest drawn batch plus its distance from the
+// mean, but no larger than a batch can be.
+func (s *Source) roomier(most, mean graph.Sizes) graph.Sizes {
+	edges := s.data.Facts().Edges
+	layers := len(most.Src)
+	w := graph.Sizes{Src: make([]int, layers), Dst: make([]int, layers), Edges: make([]int, layers)}
+	dst := most.Dst[layers-1] // the seed nodes of every batch except an epoch's last
+	for l := layers - 1; l >= 0; l-- {
+		possible := edges
+		if f := s.options.Fanout[l]; f != mbfile.AllNeighbours {
+			possible = min(possible, int64(dst)*int64(f))
+		}
+		w.Dst[l] = dst
+		w.Edges[l] = int(min(int64(2*most.Edges[l]-mean.Edges[l]), possible))
+		w.Src[l] = int(min(int64(2*most.Src[l]-mean.Src[l]), s.facts.Nodes, int64(dst)+int64(w.Edges[l])))
+		dst = w.Src[l]
+	}
+	return w
+}
+
+// countDraws counts the destinations of every block of a batch, which are the first of its input nodes.
+func countDraws(draws []uint32, b *graph.Batch) {
+	for l := range b.Blocks {
+		for _, v := range b.Input[:b.Blocks[l].NumDst] {
+			atomic.AddUint32(&draws[v], 1)
+		}
+	}
 }

@@ -3,9 +3,7 @@ package live
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
-	"diskgnn/graph"
 	"diskgnn/internal/budget"
 	"diskgnn/internal/progress"
 	"diskgnn/internal/units"
@@ -15,21 +13,6 @@ import (
 
 // With Options.Choose, a source implements featurestore.Lists: the dry pass counts the draws from the list of
 // each node, and then a store chooses the lists to hold.
-
-// chooses reports whether a store chooses the lists: only if the user has not set the topology's size or
-// order.
-func (o *Options) chooses() bool {
-	return o.Choose && o.Topology.Level == topology.Cached && o.Topology.Memory == nil && o.Topology.Order == ""
-}
-
-// countDraws counts the destinations of every block of a batch, which are the first of its input nodes.
-func countDraws(draws []uint32, b *graph.Batch) {
-	for l := range b.Blocks {
-		for _, v := range b.Input[:b.Blocks[l].NumDst] {
-			atomic.AddUint32(&draws[v], 1)
-		}
-	}
-}
 
 // endChoice releases the lists held for the dry pass, before a store chooses.
 func (s *Source) endChoice(ctx context.Context, rep progress.Reporter) error {
@@ -119,22 +102,4 @@ func (s *Source) Refused(err error) error {
 		return err
 	}
 	return s.options.Topology.Refused(err, s.TopologyBytes())
-}
-
-// Topology returns the level of the topology: topology.Mapped, Cached or Pinned.
-func (s *Source) Topology() string {
-	if s.pinned != nil {
-		return topology.Pinned
-	}
-	return s.topology.Level()
-}
-
-// TopologyBytes returns the memory of the in-neighbours that the topology holds, with their index, in
-// bytes. For a pinned topology it is the size of the copy, in the GPU's or in the host's memory.
-func (s *Source) TopologyBytes() int64 {
-	if s.pinned != nil {
-		return s.pinned.bytes
-	}
-	held, _ := topology.Needs(s.data, s.topology.Level())
-	return s.topology.Bytes() - held
 }

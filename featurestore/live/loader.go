@@ -11,7 +11,6 @@ import (
 	"diskgnn/iostack"
 	"diskgnn/presample/sampler"
 	"diskgnn/presample/sampler/gpusampler"
-	"diskgnn/presample/sampler/topology"
 )
 
 // Outgrown is the error of a training batch with a size above the maxima of the dry pass. Source.Grow raises
@@ -24,84 +23,6 @@ func (o *Outgrown) Error() string {
 
 // Unwrap returns fault.ErrBudget.
 func (o *Outgrown) Unwrap() error { return fault.ErrBudget }
-
-// sizes returns the maxima and the fanout of the batches that a loader is for.
-func (s *Source) sizes(eval bool) (*graph.Sizes, []int) {
-	if eval {
-		return &s.facts.EvalSizes, s.options.EvalFanout
-	}
-	return &s.facts.TrainSizes, s.options.Fanout
-}
-
-// none reports whether the source has no batches for a loader: without nodes to evaluate there are no sizes.
-func (s *Source) none(eval bool) bool {
-	sizes, _ := s.sizes(eval)
-	return len(sizes.Src) == 0
-}
-
-// samplerBytes returns the memory of a sampler for the largest batch of a loader, in bytes, and whether it
-// numbers nodes by a hash table, because that is smaller than an array.
-func (s *Source) samplerBytes(eval bool) (bytes int64, hash bool) {
-	sizes, fanout := s.sizes(eval)
-	x := sampler.Extent{Nodes: int64(sizes.Src[0]), Widest: sampler.Widest(fanout)}
-	for l := range sizes.Dst {
-		x.Dst, x.Edges = x.Dst+int64(sizes.Dst[l]), x.Edges+int64(sizes.Edges[l])
-	}
-	table, array := sampler.HashMemory(x.Nodes), sampler.ArrayMemory(s.facts.Nodes)
-	if hash = array > table || s.facts.Nodes > sampler.MaxArrayNodes; !hash {
-		table = array
-	}
-	return s.drawBytes(x, fanout) + table, hash
-}
-
-// LoaderBytes returns the memory of a loader, in bytes: a sampler, the seed nodes of a batch, and a share of
-// the visiting orders.
-func (s *Source) LoaderBytes(eval bool) int64 {
-	if s.none(eval) {
-		return 0
-	}
-	if s.pinned != nil {
-		return s.pinnedBytes(eval) + s.seedBytes(eval)
-	}
-	return s.hostLoaderBytes(eval)
-}
-
-// hostLoaderBytes is LoaderBytes for loaders that draw on the host.
-func (s *Source) hostLoaderBytes(eval bool) int64 {
-	n, _ := s.samplerBytes(eval)
-	return n + s.seedBytes(eval)
-}
-
-// seedBytes returns the memory of a loader's seed nodes and of its share of the visiting orders, in bytes.
-func (s *Source) seedBytes(eval bool) int64 {
-	sizes, _ := s.sizes(eval)
-	seeds := int64(sizes.Dst[len(sizes.Dst)-1])
-	n := 2 * int64(8+s.facts.TargetBytes) * seeds // slices that grow may be twice as long
-	if !eval {
-		n += 4 * seeds
-	}
-	return n
-}
-
-// HeapBytes returns the part of LoaderBytes on Go's heap, in bytes.
-func (s *Source) HeapBytes(eval bool) int64 {
-	if s.none(eval) {
-		return 0
-	}
-	if s.pinned != nil {
-		return s.seedBytes(eval)
-	}
-	return s.LoaderBytes(eval) - s.topology.ReaderBytes()
-}
-
-// HostBytes returns the memory of the source outside Go's heap, in bytes, without lists that a store
-// has chosen.
-func (s *Source) HostBytes() int64 {
-	if s.chosen > 0 {
-		return topology.StackBytes + s.pinned.hostBytes()
-	}
-	return s.topology.HostBytes() + s.pinned.hostBytes()
-}
 
 // Open returns a maker of loaders. They read only the topology, which has a storage stack of its own.
 func (s *Source) Open(iostack.Stack) (featurestore.Loaders, error) { return &loaders{source: s}, nil }
@@ -212,4 +133,22 @@ func (l *loader) Free() {
 	} else {
 		l.drawer.from.Free()
 	}
+}
+
+func (l *loaders) newGPUSampler(eval bool) (*gpusampler.Sampler, error) {
+	sizes, fanout := l.source.sizes(eval)
+	return gpusampler.New(l.source.pinned.topology, *sizes, fanout)
+}
+
+// drawOn draws a batch on the device. If it exceeds the maxima, the error is Outgrown.
+func (l *loaders) drawOn(ctx context.Context, by *gpusampler.Sampler, r featurestore.Ref) (*graph.Batch, error) {
+	id := l.source.id(r)
+	b, err := by.Draw(ctx, l.source.seeds, id)
+	switch {
+	case errors.Is(err, gpusampler.ErrRoom) && id.Split == sampler.Train:
+		return nil, &Outgrown{r}
+	case err != nil:
+		return nil, fmt.Errorf("draw %s: %w", label(id), err)
+	}
+	return b, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"diskgnn/device"
 	"diskgnn/featurestore"
-	"diskgnn/internal/binio"
 )
 
 // window implements featurestore.Window by drawing ahead, one batch after another. It keeps only the input
@@ -19,21 +18,6 @@ type window struct {
 	counts []int        // by place: the number of input nodes
 	first  int          // index of the first batch
 	at     int          // place of the first batch; the next batches follow, cyclically
-}
-
-// windowNodes returns the number of batches in a window (at most all training batches), the most input nodes
-// of one, and the memory of the input nodes of all, in bytes.
-func (s *Source) windowNodes(ahead int) (places, most int, bytes int64) {
-	places, most = min(ahead+1, s.facts.Train), s.facts.TrainSizes.Src[0]
-	return places, most, binio.AlignUp(4*int64(places)*int64(most), device.PageSize)
-}
-
-// WindowBytes returns the memory of a window, in bytes: the input nodes, a loader's memory, and the visiting
-// orders of the epochs between the loaders and the last batch of the window.
-func (s *Source) WindowBytes(ahead int) int64 {
-	places, _, bytes := s.windowNodes(ahead)
-	perPlace := 8 + 4*int64(s.options.BatchSize)
-	return bytes + perPlace*int64(places) + s.hostLoaderBytes(false)
 }
 
 // NewWindow returns a window. The caller frees it.

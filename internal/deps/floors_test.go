@@ -21,7 +21,7 @@ var back = map[string]int{
 	"featurestore/internal/machine": 0,
 	"featurestore/internal/online":  0,
 	"featurestore/internal/phased":  0,
-	"featurestore/live":             6,
+	"featurestore/live":             0,
 	"featurestore/marius":           0,
 	"featurestore/memory":           0,
 	"featurestore/mmap":             0,
