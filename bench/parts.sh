@@ -1,4 +1,4 @@
-# Functions of gpu.sh and storage.sh, which set bin, dir and out.
+# Functions of gpu.sh, storage.sh and stores.sh, which set bin, dir and out.
 began=$SECONDS
 
 # part NAME COMMAND…: runs a command, keeps its output in $out/NAME.json, and prints the time.

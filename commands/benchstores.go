@@ -10,6 +10,7 @@ import (
 	"diskgnn/internal/units"
 	"diskgnn/internal/vfs"
 	"diskgnn/train/comparison"
+	"diskgnn/train/decide"
 	"diskgnn/train/recipe"
 )
 
@@ -33,7 +34,7 @@ results. After an interruption, the same command continues. With more --rounds o
 
 func benchStoresCommand(list stores.List) command {
 	o := comparison.Defaults(list)
-	o.Train.Threads, o.Train.Memory = 0, 0
+	o.Train.Threads, o.Train.Memory, o.Train.PageCache = 0, 0, decide.PageCacheAuto
 	return command{
 		name:    "bench stores",
 		resumes: byItself,
@@ -64,6 +65,7 @@ func benchStoresCommand(list stores.List) command {
 			memoryFlag(&o.Train.Memory),
 			rowFlag(o.Train.Preference("gpu-memory")),
 			rowFlag(o.Train.Preference("slots")),
+			rowFlag(o.Train.Preference("page-cache")),
 			parallelFlag("threads", "threads that compute", &o.Train.Threads),
 			stringFlag("engine", "NAME", engineUsage, &o.Train.Engine),
 			ioFlag(&o.Train.IO),

@@ -45,6 +45,9 @@ func (r *row) trainArgs(out string) []string {
 	default:
 		args = append(args, "--dataset", o.Dataset, "--samples", r.of.samples)
 	}
+	if pageCache := o.Train.PageCache; o.Train.Stores.Design(r.store).Maps && pageCache != "" {
+		args = append(args, "--page-cache", pageCache)
+	}
 	return append(args, o.trainingArgs()...)
 }
 

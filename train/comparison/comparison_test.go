@@ -154,6 +154,11 @@ func TestRounds(t *testing.T) {
 		t.Errorf("checksums were %+v: %+v", r.Checksums, again)
 	}
 
+	o.Train.PageCache = "cgroup"
+	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) {
+		t.Errorf("another page cache: %v", err)
+	}
+	o.Train.PageCache = ""
 	o.Train.Hidden = 12
 	if _, err := f.compare(o); !errors.Is(err, fault.ErrExists) || !strings.Contains(err.Error(), "another --out") {
 		t.Errorf("other flags: %v", err)
@@ -322,9 +327,13 @@ func TestArguments(t *testing.T) {
 	} else {
 		unheld = *list[1]
 	}
+	mapped := *list[0]
+	mapped.o.Train.PageCache = "cgroup"
 	const common = " --model gcn --hidden 8 --epochs 3 --seed 4 --memory 5B --threads 2 --engine auto --io pread --blas gonum --gpu-memory 6B --slots "
 	for want, got := range map[string][]string{
 		"train --store rows --out r --force --dataset d --samples s" + common + "2":                                                                                               train(list[0], "rows", false),
+		"train --store mmap --out r --force --dataset d --samples s --page-cache cgroup" + common + "2":                                                                           train(&mapped, "mmap", false),
+		"train --store gids --out r --force --dataset d --samples s" + common + "2":                                                                                               train(&mapped, "gids", false),
 		"train --store packed --out r --force --pack p" + common + "2":                                                                                                            train(list[0], "packed", true),
 		"train --store rows --out r --force --dataset d --fanout 3,all --batch-size 1024 --eval-fanout all --sample-seed 4" + common + "2":                                        train(&drawn, "rows", false),
 		"train --store rows --out r --force --dataset d --fanout 3,all --batch-size 1024 --eval-fanout all --sample-seed 4 --topology cached --topology-memory 0%" + common + "2": train(&unheld, "rows", false),

@@ -15,6 +15,7 @@ import (
 	"diskgnn/internal/stage"
 	"diskgnn/internal/vfs"
 	"diskgnn/presample/mbfile"
+	"diskgnn/train/decide"
 	"diskgnn/train/rundir"
 )
 
@@ -59,10 +60,15 @@ type spec struct {
 	Sampling []string     `json:"sampling,omitempty"` // how they are drawn, if not
 	Live     bool         `json:"live,omitempty"`     // while training
 	Training []string     `json:"training"`           // flags
+	// PageCache bounds the page cache of stores that map their rows; "": as the system allows.
+	PageCache string `json:"page_cache,omitempty"`
 }
 
 func (c *comparison) spec() spec {
 	s := spec{Format: format, Dataset: c.data.Fingerprint(), Training: c.o.trainingArgs()}
+	if how := c.o.Train.PageCache; how != decide.PageCacheAuto {
+		s.PageCache = how
+	}
 	if c.samples != nil {
 		s.Samples = c.samples.Fingerprint()
 	} else {

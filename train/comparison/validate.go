@@ -57,6 +57,9 @@ func (v *variant) validate() error {
 	for _, name := range o.Stores {
 		t := o.Train
 		t.Store, t.Out, t.Pack, t.Dataset, t.Samples = name, o.Out, "", o.Dataset, samplesDir
+		if !t.Stores.Design(name).Maps {
+			t.PageCache = ""
+		}
 		switch {
 		case o.needsPack(name):
 			t.Pack, t.Dataset, t.Samples, t.Topology = packDir, "", "", topology.Choice{Level: topology.Mapped}
